@@ -1,0 +1,171 @@
+//! What a user configures, validated: links, flowsets and schedulers.
+//!
+//! These are the types that the command language produces and the engine takes. Text never comes this far, and a value that
+//! the engine could not honour cannot be written down here: the constructors of the parts refuse it.
+
+use alloc::sync::Arc;
+
+use crate::dist::Distribution;
+use crate::key::FlowMask;
+use crate::link::{Overhead, Profile, Schedule, Trace};
+use crate::units::{Bytes, Nanos, Probability, Rate};
+
+/// How fast a link serialises packets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Capacity {
+    /// Packets take no time to serialise.
+    #[default]
+    Unlimited,
+    /// A constant rate.
+    Constant(Rate),
+    /// Delivery opportunities over time, as Mahimahi's trace files describe.
+    Trace(Arc<Trace>),
+}
+
+/// Random delay added to each packet's fixed delay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Jitter {
+    /// Scale of the deviation: half the width for uniform, the standard deviation for the others.
+    pub amount: Nanos,
+    /// Shape of the deviation.
+    pub distribution: Arc<Distribution>,
+    /// Correlation of a packet's deviation with the one before it.
+    pub correlation: Probability,
+    /// Whether a packet may overtake one that was sent before it. Off: late packets hold back those behind them.
+    pub may_reorder: bool,
+}
+
+/// Random loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Loss {
+    /// No loss.
+    #[default]
+    None,
+    /// Each packet is lost with this probability, independently.
+    Bernoulli(Probability),
+    /// Gilbert-Elliott: a good and a bad state with a loss probability each.
+    GilbertElliott {
+        /// `K`: loss probability in the good state.
+        loss_in_good: Probability,
+        /// `p`: probability of going from good to bad, drawn at each packet.
+        good_to_bad: Probability,
+        /// `H`: loss probability in the bad state.
+        loss_in_bad: Probability,
+        /// `r`: probability of going from bad to good, drawn at each packet.
+        bad_to_good: Probability,
+    },
+}
+
+/// Reordering: a chosen packet skips the delay line and so overtakes those in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reorder {
+    /// Probability that a candidate is sent at once.
+    pub probability: Probability,
+    /// Every `gap`-th packet is a candidate; 1 makes every packet one.
+    pub gap: u32,
+    /// Correlation of one draw with the one before it.
+    pub correlation: Probability,
+}
+
+/// A link: what happens to a packet from the moment the scheduler hands it over until it leaves.
+///
+/// Order of effects: serialisation (capacity, overhead, profile, burst) → loss → duplication → corruption → delay, jitter and
+/// reordering. A packet that the link loses has used its air-time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkConfig {
+    /// How fast packets are serialised.
+    pub capacity: Capacity,
+    /// How many bytes an idle link may owe: after a pause this much leaves at once.
+    pub burst: Bytes,
+    /// Bytes that framing adds to each packet on the wire.
+    pub overhead: Overhead,
+    /// Extra air-time for each packet.
+    pub profile: Option<Arc<Profile>>,
+    /// Changes of rate, delay and loss over time.
+    pub schedule: Option<Arc<Schedule>>,
+    /// Propagation delay.
+    pub delay: Nanos,
+    /// Random delay.
+    pub jitter: Option<Jitter>,
+    /// Loss on the link.
+    pub loss: Loss,
+    /// Probability that a packet arrives twice.
+    pub duplicate: Probability,
+    /// Probability that one bit of a packet is inverted.
+    pub corrupt: Probability,
+    /// Reordering.
+    pub reorder: Option<Reorder>,
+}
+
+/// Capacity of one queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// At most this many packets.
+    Packets(u32),
+    /// At most this many bytes.
+    Bytes(u64),
+}
+
+/// A flowset: how traffic is split into queues, and what each of these queues is like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowsetConfig {
+    /// Which header bits tell flows apart; nothing set makes one queue for all.
+    pub mask: FlowMask,
+    /// Share of the link relative to other flows; used by weight-aware schedulers.
+    pub weight: u32,
+    /// Largest packet of a flow in bytes; used by timestamp schedulers.
+    pub max_packet: u32,
+    /// Priority, 0 first; used by the priority scheduler.
+    pub priority: u32,
+    /// Capacity of each queue; `None` sizes it from the link's rate and delay (see [`default_limit`]).
+    pub limit: Option<QueueLimit>,
+    /// Loss before the queue: lost packets use neither queue nor link.
+    pub loss: Loss,
+}
+
+impl Default for FlowsetConfig {
+    fn default() -> Self {
+        Self { mask: FlowMask::default(), weight: 1, max_packet: 1500, priority: 0, limit: None, loss: Loss::None }
+    }
+}
+
+/// A scheduler template: which algorithm shares a link, and how traffic is split into instances.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SchedulerConfig {
+    /// The algorithm, an index into [`crate::sched::TABLE`].
+    pub kind: crate::sched::Kind,
+    /// Which header bits tell instances apart: each has a scheduler and a link of its own.
+    pub mask: FlowMask,
+}
+
+/// A pipe: a queue, a FIFO and a link in one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PipeConfig {
+    /// The link.
+    pub link: LinkConfig,
+    /// The queue in front of it. Its mask makes pipes on demand: one queue and one link for each flow.
+    pub queue: FlowsetConfig,
+}
+
+/// The limit of a queue that was not given one.
+///
+/// At least dummynet's 50 packets; at higher rates as many 1500-byte packets as the link sends in the larger of 100 ms and two
+/// of its delays, so that a single TCP flow can fill the link. A link without a rate never queues.
+pub fn default_limit(link: &LinkConfig) -> QueueLimit {
+    let bps = match &link.capacity {
+        Capacity::Unlimited => return QueueLimit::Packets(DEFAULT_QUEUE_PACKETS),
+        Capacity::Constant(rate) => rate.bps(),
+        Capacity::Trace(trace) => trace.mean_bps(),
+    };
+    let span = Nanos(link.delay.0.saturating_mul(2)).max(DEFAULT_QUEUE_SPAN);
+    let bytes = u128::from(bps) * u128::from(span.0) / 8_000_000_000;
+    let packets = u32::try_from(bytes / 1500).unwrap_or(u32::MAX);
+    QueueLimit::Packets(packets.clamp(DEFAULT_QUEUE_PACKETS, MAX_QUEUE_PACKETS))
+}
+
+/// dummynet's default queue size.
+pub const DEFAULT_QUEUE_PACKETS: u32 = 50;
+/// Largest queue that the command language accepts, in packets.
+pub const MAX_QUEUE_PACKETS: u32 = 10_000_000;
+/// Least span of traffic at full rate that a queue sized by default holds.
+const DEFAULT_QUEUE_SPAN: Nanos = Nanos::from_millis(100);

@@ -1,0 +1,156 @@
+//! Latency histograms with bounded relative error, small enough to keep one for every link.
+//!
+//! Log-linear: each power of two is cut into 32 equal buckets, so a value is known to within 1/32 (3.1 %). Mean, minimum and
+//! maximum are exact. Written here because the engine has no `std` and the crates for it need one.
+
+use alloc::boxed::Box;
+
+/// A histogram of `u64` values.
+#[derive(Clone, Debug, Default)]
+pub struct Histogram {
+    /// Allocated at the first value.
+    buckets: Option<Box<[u64; BUCKETS]>>,
+    count: u64,
+    sum: u128,
+    min: u64,
+    max: u64,
+}
+
+impl Histogram {
+    /// Counts one value.
+    pub fn record(&mut self, value: u64) {
+        let buckets = self.buckets.get_or_insert_with(|| Box::new([0; BUCKETS]));
+        buckets[index(value)] += 1;
+        self.min = if self.count == 0 { value } else { self.min.min(value) };
+        self.max = self.max.max(value);
+        self.count += 1;
+        self.sum += u128::from(value);
+    }
+
+    /// How many values were counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The exact mean, 0 without values.
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
+    }
+
+    /// The exact least value, 0 without values.
+    pub fn min(&self) -> u64 {
+        self.min
+    }
+
+    /// The exact greatest value, 0 without values.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The value below which a fraction `q` (0 to 1) of all values lies, to within 3.1 %; 0 without values.
+    pub fn quantile(&self, q: f64) -> u64 {
+        let Some(buckets) = &self.buckets else {
+            return 0;
+        };
+        let rank = ((q.clamp(0.0, 1.0) * self.count as f64) as u64).min(self.count - 1);
+        let mut seen = 0;
+        for (i, &n) in buckets.iter().enumerate() {
+            seen += n;
+            if seen > rank {
+                return middle(i).clamp(self.min, self.max);
+            }
+        }
+        self.max
+    }
+
+    /// Adds the values of another histogram.
+    pub fn merge(&mut self, other: &Self) {
+        let Some(theirs) = &other.buckets else {
+            return;
+        };
+        let ours = self.buckets.get_or_insert_with(|| Box::new([0; BUCKETS]));
+        for (a, b) in ours.iter_mut().zip(theirs.iter()) {
+            *a += b;
+        }
+        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
+        self.count += other.count;
+        self.sum += other.sum;
+    }
+
+    /// The filled buckets, ascending: (least value of the bucket, count).
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.buckets.iter().flat_map(|b| b.iter().enumerate()).filter(|&(_, &n)| n > 0).map(|(i, &n)| (lower(i), n))
+    }
+}
+
+/// Bucket of a value. Values below 32 have a bucket each; above, the leading one and the 5 bits after it choose.
+fn index(value: u64) -> usize {
+    if value < SUB {
+        return value as usize;
+    }
+    let shift = 63 - value.leading_zeros() - SUB_BITS;
+    ((u64::from(shift) + 1) * SUB + ((value >> shift) - SUB)) as usize
+}
+
+/// Least value of a bucket.
+fn lower(index: usize) -> u64 {
+    let index = index as u64;
+    if index < SUB {
+        return index;
+    }
+    (SUB + index % SUB) << (index / SUB - 1)
+}
+
+/// Middle of a bucket.
+fn middle(index: usize) -> u64 {
+    let width = if (index as u64) < SUB { 1 } else { 1 << (index as u64 / SUB - 1) };
+    lower(index) + width / 2
+}
+
+/// Bits of a value after its leading one that choose the bucket.
+const SUB_BITS: u32 = 5;
+/// Buckets in each power of two.
+const SUB: u64 = 1 << SUB_BITS;
+/// All buckets: 32 single values and 59 powers of two.
+const BUCKETS: usize = (SUB as usize) * (64 - SUB_BITS as usize + 1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_cover_every_value_without_gaps() {
+        for value in (0..2000).chain([u64::MAX, u64::MAX / 3, 1 << 40, (1 << 40) - 1]) {
+            let i = index(value);
+            assert!(lower(i) <= value, "{value}");
+            assert!(i + 1 == BUCKETS || value < lower(i + 1), "{value}");
+        }
+        assert_eq!(index(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn quantiles_are_within_the_stated_error() {
+        let mut h = Histogram::default();
+        for v in 1..=100_000u64 {
+            h.record(v);
+        }
+        for q in [0.01, 0.5, 0.9, 0.99, 0.999] {
+            let exact = q * 100_000.0;
+            assert!((h.quantile(q) as f64 - exact).abs() <= exact / 32.0, "{q}");
+        }
+        assert_eq!((h.min(), h.max(), h.count()), (1, 100_000, 100_000));
+        assert_eq!(h.mean(), 50_000.5);
+    }
+
+    #[test]
+    fn merging_adds_and_an_empty_one_answers_zero() {
+        let (mut a, mut b) = (Histogram::default(), Histogram::default());
+        assert_eq!((a.quantile(0.5), a.mean()), (0, 0.0));
+        a.record(10);
+        b.record(1000);
+        a.merge(&b);
+        assert_eq!((a.count(), a.min(), a.max()), (2, 10, 1000));
+        assert_eq!(a.iter().map(|(_, n)| n).sum::<u64>(), 2);
+    }
+}

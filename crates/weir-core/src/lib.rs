@@ -1,0 +1,23 @@
+//! Weir's engine: classifier actions in, queues, schedulers, AQMs and links, departures out.
+//!
+//! The engine is sans-IO: it has no clock, no threads and no files. Whoever drives it says what time it is
+//! ([`Emulator::submit`], [`Emulator::poll`]) and asks when to come back ([`Emulator::next_event`]). Live traffic, simulation
+//! and the scheduler rig differ only in who calls.
+#![no_std]
+
+extern crate alloc;
+
+pub mod config;
+pub mod dist;
+mod emulator;
+pub mod histogram;
+pub mod key;
+pub mod link;
+pub mod packet;
+pub mod rng;
+pub mod sched;
+pub mod stats;
+pub mod units;
+
+pub use emulator::{Action, Arrival, Departure, Emulator, Fate, Limits, Rejected};
+pub use units::{Bytes, Nanos, Probability, Rate};

@@ -1,0 +1,110 @@
+//! Schedules: changes of a link's rate, delay and loss over time.
+//!
+//! A packet on the wire when the rate changes goes on at the new rate, so that a rate trace is integrated exactly.
+
+use alloc::vec::Vec;
+
+use crate::config::{Capacity, Loss};
+use crate::units::Nanos;
+
+/// What changes at one moment; `None` keeps what was there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Step {
+    /// New capacity.
+    pub capacity: Option<Capacity>,
+    /// New propagation delay, for packets that enter the delay line from now on.
+    pub delay: Option<Nanos>,
+    /// New loss on the link.
+    pub loss: Option<Loss>,
+}
+
+/// Changes in ascending order of time, repeated when there is a period.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    steps: Vec<(Nanos, Step)>,
+    period: Option<Nanos>,
+}
+
+/// Why steps do not make a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScheduleError {
+    /// No step at all.
+    #[error("the schedule has no step")]
+    Empty,
+    /// Times do not ascend at this step (counted from 0).
+    #[error("step {0} is not later than the one before it")]
+    NotAscending(usize),
+    /// The period ends before the last step.
+    #[error("the schedule repeats before its last step")]
+    PeriodTooShort,
+}
+
+impl Schedule {
+    /// Makes a schedule from steps at ascending times, repeated every `period` if there is one.
+    ///
+    /// # Errors
+    /// No step, times that do not ascend, or a period that does not reach beyond the last step.
+    pub fn new(steps: Vec<(Nanos, Step)>, period: Option<Nanos>) -> Result<Self, ScheduleError> {
+        let Some((last, _)) = steps.last() else {
+            return Err(ScheduleError::Empty);
+        };
+        if let Some(i) = steps.windows(2).position(|w| w[1].0 <= w[0].0) {
+            return Err(ScheduleError::NotAscending(i + 1));
+        }
+        if period.is_some_and(|period| period <= *last) {
+            return Err(ScheduleError::PeriodTooShort);
+        }
+        Ok(Self { steps, period })
+    }
+
+    /// The steps of one period.
+    pub fn steps(&self) -> &[(Nanos, Step)] {
+        &self.steps
+    }
+
+    /// The time after which the schedule repeats, if it does.
+    pub fn period(&self) -> Option<Nanos> {
+        self.period
+    }
+
+    /// When the `n`-th step is due (counted over all repetitions) relative to the start, and what it changes.
+    pub fn step(&self, n: u64) -> Option<(Nanos, &Step)> {
+        let count = self.steps.len() as u64;
+        let (at, step) = self.steps.get((n % count) as usize)?;
+        match (n / count, self.period) {
+            (0, _) => Some((*at, step)),
+            (round, Some(period)) => Some((Nanos(period.0.checked_mul(round)?.checked_add(at.0)?), step)),
+            (_, None) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn at(ms: u64) -> (Nanos, Step) {
+        (Nanos::from_millis(ms), Step::default())
+    }
+
+    #[test]
+    fn steps_repeat_with_the_period() {
+        let schedule = Schedule::new(vec![at(0), at(10)], Some(Nanos::from_millis(30))).unwrap();
+        let times: Vec<u64> = (0..5).map(|n| schedule.step(n).unwrap().0.0 / 1_000_000).collect();
+        assert_eq!(times, [0, 10, 30, 40, 60]);
+    }
+
+    #[test]
+    fn without_a_period_it_ends() {
+        let schedule = Schedule::new(vec![at(5)], None).unwrap();
+        assert!(schedule.step(0).is_some() && schedule.step(1).is_none());
+    }
+
+    #[test]
+    fn bad_schedules_are_refused() {
+        assert_eq!(Schedule::new(vec![], None), Err(ScheduleError::Empty));
+        assert_eq!(Schedule::new(vec![at(1), at(1)], None), Err(ScheduleError::NotAscending(1)));
+        assert_eq!(Schedule::new(vec![at(5)], Some(Nanos::from_millis(5))), Err(ScheduleError::PeriodTooShort));
+    }
+}

@@ -1,0 +1,178 @@
+//! Delivery-opportunity traces, as Mahimahi records them.
+//!
+//! # Model
+//! A trace is a list of times; at each, the link may deliver [`OPPORTUNITY_BYTES`]. Several small packets share an opportunity,
+//! a packet larger than what is left goes on into the next one, and an opportunity that finds nothing to send is lost. The
+//! trace repeats with the time of its last entry as its period.
+//!
+//! # Reference
+//! Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015.
+
+use alloc::vec::Vec;
+
+use crate::units::{NANOS_PER_SEC, Nanos};
+
+/// Times at which a link may deliver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// Ascending; several equal times are several opportunities at once.
+    opportunities: Vec<Nanos>,
+    period: Nanos,
+}
+
+/// Why times do not make a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// No opportunity at all.
+    #[error("the trace has no delivery opportunity")]
+    Empty,
+    /// Times go backwards at this entry (counted from 0).
+    #[error("entry {0} is earlier than the one before it")]
+    Backwards(usize),
+    /// The last entry is at time zero, so that the trace has no duration.
+    #[error("the trace lasts no time: its last entry is at 0")]
+    NoDuration,
+}
+
+impl Trace {
+    /// Makes a trace from ascending times.
+    ///
+    /// # Errors
+    /// No entry, times that go backwards, or a trace without duration.
+    pub fn new(opportunities: Vec<Nanos>) -> Result<Self, TraceError> {
+        let Some(&period) = opportunities.last() else {
+            return Err(TraceError::Empty);
+        };
+        if let Some(i) = opportunities.windows(2).position(|w| w[1] < w[0]) {
+            return Err(TraceError::Backwards(i + 1));
+        }
+        if period == Nanos::ZERO {
+            return Err(TraceError::NoDuration);
+        }
+        Ok(Self { opportunities, period })
+    }
+
+    /// The time after which the trace repeats.
+    pub fn period(&self) -> Nanos {
+        self.period
+    }
+
+    /// Opportunities in one period.
+    pub fn opportunities(&self) -> &[Nanos] {
+        &self.opportunities
+    }
+
+    /// Mean rate over one period in bits per second.
+    pub fn mean_bps(&self) -> u64 {
+        let bits = self.opportunities.len() as u128 * u128::from(OPPORTUNITY_BYTES) * 8;
+        u64::try_from(bits * u128::from(NANOS_PER_SEC) / u128::from(self.period.0)).unwrap_or(u64::MAX)
+    }
+}
+
+/// Where a link stands in its trace.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceCursor {
+    /// When the trace began.
+    origin: Nanos,
+    /// Complete periods before the current entry.
+    round: u64,
+    /// Current entry.
+    index: usize,
+    /// Bytes of the current entry already used.
+    used: u64,
+}
+
+impl TraceCursor {
+    /// A cursor at the start of a trace that begins at `origin`.
+    pub fn new(origin: Nanos) -> Self {
+        Self { origin, round: 0, index: 0, used: 0 }
+    }
+
+    /// Takes `bytes` from the opportunities at or after `now` and returns when the last of them is delivered.
+    pub fn take(&mut self, trace: &Trace, now: Nanos, bytes: u64) -> Nanos {
+        self.skip_to(trace, now);
+        let mut left = bytes;
+        loop {
+            let room = OPPORTUNITY_BYTES - self.used;
+            if left <= room {
+                self.used += left;
+                return self.time(trace);
+            }
+            left -= room;
+            self.advance(trace);
+        }
+    }
+
+    /// The time of the current entry.
+    fn time(&self, trace: &Trace) -> Nanos {
+        let rounds = Nanos(self.round.saturating_mul(trace.period.0));
+        self.origin.saturating_add(rounds).saturating_add(trace.opportunities[self.index])
+    }
+
+    fn advance(&mut self, trace: &Trace) {
+        self.used = 0;
+        self.index += 1;
+        if self.index == trace.opportunities.len() {
+            self.index = 0;
+            self.round += 1;
+        }
+    }
+
+    /// Drops the entries before `now`: what was not used at its time is gone.
+    fn skip_to(&mut self, trace: &Trace, now: Nanos) {
+        if self.time(trace) >= now {
+            if self.used == OPPORTUNITY_BYTES {
+                self.advance(trace);
+            }
+            return;
+        }
+        let elapsed = now.since(self.origin).0;
+        let (mut round, mut offset) = (elapsed / trace.period.0, elapsed % trace.period.0);
+        if offset == 0 && round > 0 {
+            // The end of one period is the start of the next: the last entry of the former is still due.
+            (round, offset) = (round - 1, trace.period.0);
+        }
+        let index = trace.opportunities.partition_point(|t| t.0 < offset);
+        (self.round, self.index, self.used) = (round, index, 0);
+    }
+}
+
+/// Bytes that one opportunity delivers: Mahimahi's packet of 1500 bytes and the 4-byte header of its tunnel device.
+pub const OPPORTUNITY_BYTES: u64 = 1504;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn ms(times: &[u64]) -> Trace {
+        Trace::new(times.iter().map(|&t| Nanos::from_millis(t)).collect()).unwrap()
+    }
+
+    #[test]
+    fn small_packets_share_an_opportunity_and_large_ones_span_several() {
+        let trace = ms(&[1, 2, 3]);
+        let mut cursor = TraceCursor::new(Nanos::ZERO);
+        assert_eq!(cursor.take(&trace, Nanos::ZERO, 700), Nanos::from_millis(1));
+        assert_eq!(cursor.take(&trace, Nanos::ZERO, 700), Nanos::from_millis(1));
+        assert_eq!(cursor.take(&trace, Nanos::ZERO, 1504), Nanos::from_millis(2));
+        assert_eq!(cursor.take(&trace, Nanos::ZERO, 1504 + 200), Nanos::from_millis(4));
+    }
+
+    #[test]
+    fn an_unused_opportunity_is_lost_and_the_trace_repeats() {
+        let trace = ms(&[5, 10]);
+        let mut cursor = TraceCursor::new(Nanos::ZERO);
+        assert_eq!(cursor.take(&trace, Nanos::from_millis(6), 1504), Nanos::from_millis(10));
+        assert_eq!(cursor.take(&trace, Nanos::from_millis(11), 1504), Nanos::from_millis(15));
+        assert_eq!(cursor.take(&trace, Nanos::from_millis(1_000_000), 1504), Nanos::from_millis(1_000_000));
+        assert_eq!(cursor.take(&trace, Nanos::from_millis(1_000_000), 1504), Nanos::from_millis(1_000_005));
+    }
+
+    #[test]
+    fn bad_traces_are_refused() {
+        assert_eq!(Trace::new(vec![]), Err(TraceError::Empty));
+        assert_eq!(Trace::new(vec![Nanos(2), Nanos(1)]), Err(TraceError::Backwards(1)));
+        assert_eq!(Trace::new(vec![Nanos(0)]), Err(TraceError::NoDuration));
+    }
+}

@@ -1,0 +1,65 @@
+//! First in, first out.
+//!
+//! # Model
+//! Packets leave in the order in which they came, whatever flow they are of.
+//!
+//! # Reference
+//! None needed; the baseline of every comparison.
+//!
+//! # Parameters
+//! None. Each flow's queue limit still holds, because it is applied before the scheduler.
+//!
+//! # Complexity
+//! O(1) for each packet.
+//!
+//! # Guarantees
+//! Order over all flows. No isolation: a flow's delay is as long as all others' backlog.
+//!
+//! # Differences from Linux/FreeBSD
+//! None.
+//!
+//! # Validation
+//! Order and conservation, against a plain deque, in the tests of the emulator.
+
+use super::{Row, Scheduler};
+use crate::packet::{PacketId, PacketList, Pool};
+use crate::units::Nanos;
+
+/// A FIFO.
+#[derive(Debug, Default)]
+pub struct Fifo {
+    list: PacketList,
+    len: usize,
+    backlog: u64,
+}
+
+impl Scheduler for Fifo {
+    fn enqueue(&mut self, _now: Nanos, pool: &mut Pool, packet: PacketId) {
+        self.len += 1;
+        self.backlog += u64::from(pool.get(packet).len);
+        self.list.push_back(pool, packet);
+    }
+
+    fn dequeue(&mut self, _now: Nanos, pool: &mut Pool) -> Option<PacketId> {
+        let packet = self.list.pop_front(pool)?;
+        self.len -= 1;
+        self.backlog -= u64::from(pool.get(packet).len);
+        Some(packet)
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+}
+
+pub(super) const ROW: Row = Row {
+    name: "fifo",
+    summary: "first in, first out: one queue for all flows",
+    source: "the baseline",
+    complexity: "O(1)",
+    parameters: &[],
+};

@@ -1,0 +1,156 @@
+//! Counters: what became of every packet, and why.
+//!
+//! # Identities
+//! For each link, and so for their sum:
+//! `packets_in + duplicated = packets_out + Σ drops + backlog`.
+
+use alloc::vec::Vec;
+
+use crate::histogram::Histogram;
+
+/// Why a packet did not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DropReason {
+    /// The queue was full.
+    QueueFull,
+    /// Random loss before the queue (`plr`).
+    LossBeforeQueue,
+    /// Random loss on the link (`loss`).
+    LossOnLink,
+    /// The air-time profile's loss level.
+    Profile,
+    /// The engine or the driver had no room for another packet.
+    NoMemory,
+    /// More queues or links on demand than the configured limit.
+    TooManyFlows,
+    /// The pipe or queue is not configured, or was deleted.
+    NoSuchPipe,
+    /// The driver could not write the frame to its destination.
+    SendFailed,
+    /// The frame was malformed, or larger than the destination takes.
+    BadFrame,
+}
+
+impl DropReason {
+    /// All reasons, in the order of their counters.
+    pub const ALL: [Self; 9] = [
+        Self::QueueFull,
+        Self::LossBeforeQueue,
+        Self::LossOnLink,
+        Self::Profile,
+        Self::NoMemory,
+        Self::TooManyFlows,
+        Self::NoSuchPipe,
+        Self::SendFailed,
+        Self::BadFrame,
+    ];
+
+    /// The reason's name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::LossBeforeQueue => "loss_before_queue",
+            Self::LossOnLink => "loss_on_link",
+            Self::Profile => "profile",
+            Self::NoMemory => "no_memory",
+            Self::TooManyFlows => "too_many_flows",
+            Self::NoSuchPipe => "no_such_pipe",
+            Self::SendFailed => "send_failed",
+            Self::BadFrame => "bad_frame",
+        }
+    }
+}
+
+/// Why a packet was marked with congestion experienced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum MarkReason {
+    /// An AQM's early decision.
+    Early,
+}
+
+impl MarkReason {
+    /// All reasons, in the order of their counters.
+    pub const ALL: [Self; 1] = [Self::Early];
+
+    /// The reason's name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Early => "early",
+        }
+    }
+}
+
+/// Counters of one link.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Packets submitted.
+    pub packets_in: u64,
+    /// Network-layer bytes submitted.
+    pub bytes_in: u64,
+    /// Packets that left towards their destination, duplicates included.
+    pub packets_out: u64,
+    /// Network-layer bytes that left, duplicates included.
+    pub bytes_out: u64,
+    /// Additional copies made.
+    pub duplicated: u64,
+    /// Packets that left with an inverted bit.
+    pub corrupted: u64,
+    /// Packets that skipped the delay line.
+    pub reordered: u64,
+    /// Packets inside: in a queue, on the wire, in the delay line.
+    pub backlog_packets: u64,
+    /// Most packets ever waiting in queues at once.
+    pub peak_queue_packets: u64,
+    drops: [u64; DropReason::ALL.len()],
+    marks: [u64; MarkReason::ALL.len()],
+}
+
+impl LinkCounters {
+    /// Drops for one reason.
+    pub fn drops(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// Drops for all reasons.
+    pub fn total_drops(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+
+    /// Counts a drop.
+    pub fn count_drop(&mut self, reason: DropReason) {
+        self.drops[reason as usize] += 1;
+    }
+
+    /// Marks for one reason.
+    pub fn marks(&self, reason: MarkReason) -> u64 {
+        self.marks[reason as usize]
+    }
+
+    /// Counts a mark.
+    pub fn count_mark(&mut self, reason: MarkReason) {
+        self.marks[reason as usize] += 1;
+    }
+
+    /// Whether every packet is accounted for (see the module's identities).
+    pub fn balanced(&self) -> bool {
+        self.packets_in + self.duplicated == self.packets_out + self.total_drops() + self.backlog_packets
+    }
+
+    /// The reasons that occurred, with their counts.
+    pub fn drop_list(&self) -> Vec<(DropReason, u64)> {
+        DropReason::ALL.into_iter().map(|r| (r, self.drops(r))).filter(|&(_, n)| n > 0).collect()
+    }
+}
+
+/// Counters and latencies of one link.
+#[derive(Clone, Debug, Default)]
+pub struct LinkStats {
+    /// Counters.
+    pub counters: LinkCounters,
+    /// Time in the queue, for every packet the scheduler handed to the link, ns.
+    pub queue_ns: Histogram,
+    /// Time from submission to intended release, for every packet that left, ns.
+    pub total_ns: Histogram,
+}
