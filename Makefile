@@ -1,0 +1,58 @@
+# The entry to everything: `make help` lists the targets, each runs one script or cargo command.
+CARGO        ?= cargo
+PREFIX       ?= /usr/local
+FUZZ_SECONDS ?= 60
+OUT          ?= out
+TARGET_DIR   := $(or $(CARGO_TARGET_DIR),target)
+WEIR         := $(TARGET_DIR)/release/weir
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test bench lint docs fuzz install uninstall clean
+
+help: ## list the targets
+	@echo "make TARGET:"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+setup: ## install the Debian packages that building, running and testing use
+	@scripts/setup
+
+build: ## the release binary, target/release/weir
+	@scripts/need-cargo
+	$(CARGO) build --release --locked -p weir-cli
+
+demo: ## a real download and pings behind a DSL line: configured against measured
+	@scripts/setup demo
+	@$(MAKE) --no-print-directory build
+	@scripts/demo --weir $(WEIR) --out $(OUT)
+
+test: ## all tests, live ones too; says at the end what was skipped and why
+	@scripts/setup test
+	@scripts/need-cargo
+	@scripts/test --out $(OUT)
+
+bench: ## criterion benches of the crates, then live measurements where the machine allows them
+	@scripts/setup bench
+	@scripts/need-cargo
+	@scripts/bench
+
+lint: ## formatting, clippy, shell scripts, licences and advisories of dependencies
+	@scripts/need-cargo
+	@scripts/lint
+
+docs: ## API documentation, man pages, link-spec.md
+	@scripts/need-cargo
+	@scripts/docs --out $(OUT)
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs a nightly toolchain
+	@scripts/need-cargo
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz
+
+install: build ## the binary, its man pages and completions under PREFIX (/usr/local)
+	@scripts/install --weir $(WEIR) --prefix $(DESTDIR)$(PREFIX)
+
+uninstall: ## what `make install` put under PREFIX
+	@scripts/install --remove --prefix $(DESTDIR)$(PREFIX)
+
+clean: ## build products and reports
+	$(CARGO) clean
+	rm -rf $(OUT)
