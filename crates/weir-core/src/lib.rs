@@ -10,6 +10,7 @@ extern crate alloc;
 pub mod config;
 pub mod dist;
 mod emulator;
+mod heap;
 pub mod histogram;
 pub mod key;
 pub mod link;

@@ -1,11 +1,19 @@
 //! Links: serialisation, impairments and the delay line behind a scheduler.
 
+mod delay;
+mod impair;
+mod loss;
 mod overhead;
 mod profile;
 mod schedule;
+mod serial;
 mod trace;
 
+pub(crate) use delay::{DelayLine, INTACT, UnderWay};
+pub(crate) use impair::Impairments;
+pub(crate) use loss::LossProcess;
 pub use overhead::Overhead;
 pub use profile::{DEFAULT_SAMPLES, MAX_SAMPLES, Profile, ProfileError};
 pub use schedule::{Schedule, ScheduleError, Step};
+pub(crate) use serial::Serializer;
 pub use trace::{OPPORTUNITY_BYTES, Trace, TraceCursor, TraceError};

@@ -67,6 +67,13 @@ impl Schedule {
         self.period
     }
 
+    /// The first step that still matters after an idle time: `behind` is how long ago the schedule began. Whole periods that
+    /// nobody saw are skipped, all but one, so that every value is what it would be.
+    pub(crate) fn step_to_resume_at(&self, behind: Nanos) -> u64 {
+        let rounds = self.period.map_or(0, |period| behind.0 / period.0);
+        rounds.saturating_sub(1) * self.steps.len() as u64
+    }
+
     /// When the `n`-th step is due (counted over all repetitions) relative to the start, and what it changes.
     pub fn step(&self, n: u64) -> Option<(Nanos, &Step)> {
         let count = self.steps.len() as u64;
@@ -93,6 +100,14 @@ mod tests {
         let schedule = Schedule::new(vec![at(0), at(10)], Some(Nanos::from_millis(30))).unwrap();
         let times: Vec<u64> = (0..5).map(|n| schedule.step(n).unwrap().0.0 / 1_000_000).collect();
         assert_eq!(times, [0, 10, 30, 40, 60]);
+    }
+
+    #[test]
+    fn after_idle_rounds_one_round_is_played() {
+        let schedule = Schedule::new(vec![at(0), at(10)], Some(Nanos::from_millis(30))).unwrap();
+        assert_eq!(schedule.step_to_resume_at(Nanos::from_millis(29)), 0);
+        assert_eq!(schedule.step_to_resume_at(Nanos::from_millis(60)), 2);
+        assert_eq!(schedule.step_to_resume_at(Nanos::from_millis(3_000_000)), 199_998);
     }
 
     #[test]

@@ -1,0 +1,72 @@
+//! Cost of a packet through the engine alone: submit and poll, through one link and through many.
+
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use std::hint::black_box;
+use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
+use weir_core::key::{FlowKey, FlowMask};
+use weir_core::packet::Ecn;
+use weir_core::{Action, Arrival, Departure, Emulator, Limits, Nanos, Rate};
+
+/// Packets of one measurement.
+const PACKETS: u32 = 100_000;
+
+fn link(bps: u64, delay: Nanos) -> LinkConfig {
+    LinkConfig { capacity: Rate::new(bps).map_or(Capacity::Unlimited, Capacity::Constant), delay, ..LinkConfig::default() }
+}
+
+fn emulator(link: &LinkConfig, mask: FlowMask) -> Emulator {
+    let mut emulator = Emulator::new(1, Limits::default());
+    let queue = FlowsetConfig { mask, limit: Some(QueueLimit::Packets(100)), ..FlowsetConfig::default() };
+    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link: link.clone(), queue });
+    emulator
+}
+
+/// One packet every `gap` to `links` links in turn; every departure is taken out.
+fn run(emulator: &mut Emulator, out: &mut Vec<Departure>, start: u64, gap: u64, links: u32) -> u64 {
+    let mut now = start;
+    for n in 0..PACKETS {
+        now += gap;
+        // A permutation, so that neighbours in time are not neighbours in memory.
+        let customer = (n.wrapping_mul(2_654_435_761)) % links;
+        let key = FlowKey { dst: customer.into(), ..FlowKey::default() };
+        let arrival = Arrival { frame: n, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct };
+        emulator.poll(Nanos(now), out);
+        let _ = black_box(emulator.submit(Nanos(now), arrival, &key, Action::Pipe(1)));
+        out.clear();
+    }
+    now
+}
+
+fn engine(c: &mut Criterion) {
+    let mut group = c.benchmark_group("packet");
+    group.throughput(Throughput::Elements(PACKETS.into())).sample_size(20);
+    // 1000 bytes every 10 us are 800 Mbit/s in all; each link runs at 80 % of its rate with 10 ms of delay.
+    for links in [1u32, 100, 10_000] {
+        let mask = if links == 1 { FlowMask::default() } else { FlowMask { dst_ip: u32::MAX, ..FlowMask::default() } };
+        let config = link(1_000_000_000 / u64::from(links), Nanos::from_millis(10));
+        group.bench_function(BenchmarkId::new("rate+delay", links), |b| {
+            b.iter_batched_ref(
+                || {
+                    let mut state = (emulator(&config, mask), Vec::new(), 0);
+                    for _ in 0..2 {
+                        state.2 = run(&mut state.0, &mut state.1, state.2, 10_000, links);
+                    }
+                    state
+                },
+                |(emulator, out, start)| run(emulator, out, *start, 10_000, links),
+                BatchSize::LargeInput,
+            );
+        });
+    }
+    group.bench_function("unlimited", |b| {
+        b.iter_batched_ref(
+            || (emulator(&link(0, Nanos::ZERO), FlowMask::default()), Vec::new()),
+            |(emulator, out)| run(emulator, out, 0, 1_000, 1),
+            BatchSize::LargeInput,
+        );
+    });
+    group.finish();
+}
+
+criterion_group!(benches, engine);
+criterion_main!(benches);

@@ -1,0 +1,298 @@
+//! The emulator: from a submitted packet to its departure, in the order of time, without a clock.
+//!
+//! The object model is dummynet's: a *flowset* splits traffic into flows (queues); flows feed a *scheduler*, of which there is
+//! one instance for each value of its mask; each instance has a *link*. A *pipe* is a flowset, a FIFO and a link in one.
+//!
+//! A packet's way: [`Emulator::submit`] → loss before the queue → queue limit → scheduler → wire → loss on the link →
+//! duplication → corruption → delay line → [`Emulator::poll`].
+//!
+//! **Order.** Events happen at their ideal times, whenever the driver calls: a late `poll` does not move a later release. Events
+//! at the same time happen in the order of link numbers, on one link in the order schedule, wire, delay line.
+
+mod instance;
+mod tables;
+
+use alloc::vec::Vec;
+
+use crate::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
+use crate::dist::NormalTables;
+use crate::heap::EventHeap;
+use crate::key::FlowKey;
+use crate::packet::{Ecn, Packet, Pool};
+use crate::stats::{DropReason, LinkStats};
+use crate::units::Nanos;
+
+use instance::{Flow, Link};
+use tables::{Flowset, Slab, Template};
+
+/// What the classifier decided for a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Through pipe N.
+    Pipe(u16),
+    /// Into queue (flowset) N.
+    Queue(u16),
+}
+
+/// A packet that comes in.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The driver's handle of the frame; comes back with the departure.
+    pub frame: u32,
+    /// Bytes from the network-layer header on.
+    pub len: u32,
+    /// Bytes of link-layer header in front of it.
+    pub link_header: u8,
+    /// Wire packets that this one stands for; 1 unless an offload train is kept whole.
+    pub segments: u16,
+    /// ECN field.
+    pub ecn: Ecn,
+}
+
+/// A packet that was refused; the driver keeps the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// Why.
+    pub reason: DropReason,
+}
+
+/// A packet that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// The driver's handle of the frame. A duplicate has the handle of its original.
+    pub frame: u32,
+    /// The pipe or scheduler whose link it went through.
+    pub link: u16,
+    /// What became of it.
+    pub fate: Fate,
+    /// When it was submitted.
+    pub arrived: Nanos,
+    /// When it left its queue.
+    pub dequeued: Nanos,
+    /// When it is to leave; at or before the `now` of the poll that returns it.
+    pub due: Nanos,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It leaves towards its destination.
+    Deliver {
+        /// Mark the packet with congestion experienced.
+        mark: bool,
+        /// Invert one bit: this number, modulo the number of bits from the network-layer header on.
+        corrupt: Option<u32>,
+        /// It is a duplicate: the original departs too, and the frame must live until both have.
+        duplicate: bool,
+    },
+    /// It was lost inside.
+    Drop(DropReason),
+}
+
+/// Bounds on what the engine holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Packets inside at once.
+    pub packets: u32,
+    /// Queues made on demand, and links made on demand.
+    pub instances: u32,
+    /// How long a queue or link made on demand is kept without traffic.
+    pub idle: Nanos,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { packets: 4_000_000, instances: 65_536, idle: Nanos::from_secs(60) }
+    }
+}
+
+/// The engine.
+#[derive(Debug)]
+pub struct Emulator {
+    seed: u64,
+    limits: Limits,
+    pool: Pool,
+    normal: NormalTables,
+    /// Pipes and schedulers, by number.
+    templates: Vec<Option<Template>>,
+    /// Queues, by number.
+    queues: Vec<Option<Flowset>>,
+    links: Slab<Link>,
+    flows: Slab<Flow>,
+    events: EventHeap,
+    /// Departures since the last poll.
+    ready: Vec<Departure>,
+    /// Links in the order in which they may become idle.
+    idle_check: alloc::collections::VecDeque<(Nanos, u32)>,
+    unrouted: u64,
+}
+
+impl Emulator {
+    /// An engine without pipes whose every draw follows from `seed`.
+    pub fn new(seed: u64, limits: Limits) -> Self {
+        Self {
+            seed,
+            limits,
+            pool: Pool::new(limits.packets),
+            normal: NormalTables::default(),
+            templates: Vec::new(),
+            queues: Vec::new(),
+            links: Slab::default(),
+            flows: Slab::default(),
+            events: EventHeap::default(),
+            ready: Vec::new(),
+            idle_check: alloc::collections::VecDeque::new(),
+            unrouted: 0,
+        }
+    }
+
+    /// Makes pipe `id`, or changes it; packets inside stay, in order.
+    pub fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
+        let scheduler = SchedulerConfig { mask: config.queue.mask, ..SchedulerConfig::default() };
+        self.set_scheduler(now, id, &scheduler, &config.link);
+        // One queue in each instance: the mask has already made the instances.
+        let queue = FlowsetConfig { mask: crate::key::FlowMask::default(), ..config.queue.clone() };
+        if let Some(template) = slot(&mut self.templates, id) {
+            template.flowset.configure(&queue, id);
+            template.flowset.resolve_limit(&template.link);
+        }
+        self.refresh_flows(id, None);
+    }
+
+    /// Makes scheduler `id` with its link, or changes it; packets inside stay, in order.
+    pub fn set_scheduler(&mut self, now: Nanos, id: u16, config: &SchedulerConfig, link: &LinkConfig) {
+        let fresh = slot(&mut self.templates, id).is_none();
+        if fresh {
+            put(&mut self.templates, id, Template::new(id, config.kind, config.mask, link.clone()));
+        } else {
+            self.run(now);
+            self.change_scheduler(now, id, config, link);
+        }
+        for queue in 0..self.queues.len() {
+            if self.queues[queue].as_ref().is_some_and(|q| q.scheduler == id) {
+                self.resolve_queue_limit(queue as u16);
+            }
+        }
+    }
+
+    /// Makes queue `id` in front of scheduler `scheduler`, or changes it; packets inside stay.
+    pub fn set_queue(&mut self, id: u16, scheduler: u16, config: &FlowsetConfig) {
+        match slot(&mut self.queues, id) {
+            Some(queue) => queue.configure(config, scheduler),
+            None => put(&mut self.queues, id, Flowset::new(config, scheduler)),
+        }
+        self.resolve_queue_limit(id);
+        self.refresh_flows(scheduler, Some(id));
+    }
+
+    /// Deletes pipe or scheduler `id`. What is inside is dropped, with the reason [`DropReason::NoSuchPipe`].
+    ///
+    /// Returns its final counters, or `None` when there is no such pipe.
+    pub fn delete(&mut self, now: Nanos, id: u16) -> Option<LinkStats> {
+        slot(&mut self.templates, id)?;
+        self.run(now);
+        for link in 0..self.links.bound() {
+            if self.links.get(link).is_some_and(|l| l.template == id) {
+                self.drain(now, link);
+                self.free_link(link);
+            }
+        }
+        self.templates[usize::from(id)].take().map(|t| t.stats)
+    }
+
+    /// Takes a packet, or refuses it; a refusal is counted as a drop of its pipe.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the reason; the frame stays the driver's.
+    pub fn submit(&mut self, now: Nanos, arrival: Arrival, key: &FlowKey, action: Action) -> Result<(), Rejected> {
+        let Some((link, flow)) = self.locate(now, key, action, arrival.len)? else {
+            self.unrouted += 1;
+            return Err(Rejected { reason: DropReason::NoSuchPipe });
+        };
+        self.run_wire(now, link);
+        let Self { links, flows, templates, pool, .. } = self;
+        let (link_state, flow_state) = (links.at_mut(link), flows.at_mut(flow));
+        let Some(template) = templates[usize::from(link_state.template)].as_mut() else {
+            return Err(Rejected { reason: DropReason::NoSuchPipe });
+        };
+        link_state.last_used = now;
+        template.stats.counters.packets_in += 1;
+        template.stats.counters.bytes_in += u64::from(arrival.len);
+        let packet = Packet {
+            frame: arrival.frame,
+            len: arrival.len,
+            flow,
+            segments: arrival.segments,
+            link_header: arrival.link_header,
+            ecn: arrival.ecn,
+            arrived: now,
+            dequeued: now,
+        };
+        let admitted = flow_state.admit(&packet).and_then(|()| pool.insert(packet).map_err(|_| DropReason::NoMemory));
+        let id = match admitted {
+            Ok(id) => id,
+            Err(reason) => {
+                flow_state.drops += 1;
+                template.stats.counters.count_drop(reason);
+                return Err(Rejected { reason });
+            }
+        };
+        template.stats.counters.backlog_packets += 1;
+        flow_state.enqueued(&packet);
+        template.enqueued(packet.len);
+        link_state.enqueue(now, pool, id);
+        self.serve(now, link);
+        self.release_due(now, link);
+        self.reschedule(link);
+        Ok(())
+    }
+
+    /// Appends what departs until `now`: on each link in the order of due times, and over all links too for what was not
+    /// already due when it was submitted.
+    pub fn poll(&mut self, now: Nanos, out: &mut Vec<Departure>) {
+        self.run(now);
+        out.append(&mut self.ready);
+    }
+
+    /// When something departs or changes by itself; `None` while nothing will.
+    pub fn next_event(&self) -> Option<Nanos> {
+        match self.ready.first() {
+            Some(departure) => Some(departure.due),
+            None => self.events.first().map(|(time, _)| time),
+        }
+    }
+
+    /// Counters and latencies of the link of pipe or scheduler `id`, over all its instances.
+    pub fn stats(&self, id: u16) -> Option<&LinkStats> {
+        self.templates.get(usize::from(id))?.as_ref().map(|t| &t.stats)
+    }
+
+    /// Packets waiting in the queues of pipe or scheduler `id` now, and their network-layer bytes.
+    pub fn queue_length(&self, id: u16) -> (u64, u64) {
+        let template = self.templates.get(usize::from(id)).and_then(Option::as_ref);
+        template.map_or((0, 0), |t| (t.queue_packets, t.queue_bytes))
+    }
+
+    /// Links that exist now: one for each pipe or scheduler in use, or for each value of its mask.
+    pub fn instances(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Packets submitted for a pipe or queue that does not exist.
+    pub fn unrouted(&self) -> u64 {
+        self.unrouted
+    }
+}
+
+/// The object with number `id`, if it exists.
+fn slot<T>(objects: &mut [Option<T>], id: u16) -> Option<&mut T> {
+    objects.get_mut(usize::from(id))?.as_mut()
+}
+
+/// Puts an object at number `id`.
+fn put<T>(objects: &mut Vec<Option<T>>, id: u16, object: T) {
+    if objects.len() <= usize::from(id) {
+        objects.resize_with(usize::from(id) + 1, || None);
+    }
+    objects[usize::from(id)] = Some(object);
+}

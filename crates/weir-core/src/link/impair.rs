@@ -1,0 +1,165 @@
+//! Impairments on the link beyond loss: duplication, corruption, jitter and reordering.
+//!
+//! Each has its own seeded stream, so that switching one on leaves the draws of the others as they were. A link without any
+//! of them does not have this state.
+
+use alloc::boxed::Box;
+
+use crate::config::{Jitter, LinkConfig, Reorder};
+use crate::dist::{CorrelatedUniform, NormalTables};
+use crate::rng::{Purpose, Stream};
+use crate::units::{Nanos, Probability};
+
+/// State of a link's impairments.
+#[derive(Clone, Debug)]
+pub(crate) struct Impairments {
+    duplicate: Probability,
+    duplicate_stream: Stream,
+    corrupt: Probability,
+    corrupt_stream: Stream,
+    jitter: Option<Jitter>,
+    jitter_stream: Stream,
+    jitter_source: CorrelatedUniform,
+    reorder: Option<Reorder>,
+    reorder_stream: Stream,
+    reorder_source: CorrelatedUniform,
+    /// Packets since the last one that skipped the delay line.
+    since_reordered: u32,
+}
+
+/// How a packet crosses the delay line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Crossing {
+    pub(crate) delay: Nanos,
+    pub(crate) may_overtake: bool,
+    /// It skipped the line.
+    pub(crate) reordered: bool,
+}
+
+impl Impairments {
+    /// The state for a configuration, or `None` when it asks for nothing here.
+    pub(crate) fn new(config: &LinkConfig, seed: u64, path: u64) -> Option<Box<Self>> {
+        let nothing = config.duplicate.is_zero() && config.corrupt.is_zero() && config.jitter.is_none() && config.reorder.is_none();
+        if nothing {
+            return None;
+        }
+        let stream = |purpose| Stream::new(seed, path, purpose);
+        Some(Box::new(Self {
+            duplicate: config.duplicate,
+            duplicate_stream: stream(Purpose::Duplicate),
+            corrupt: config.corrupt,
+            corrupt_stream: stream(Purpose::Corrupt),
+            jitter_source: CorrelatedUniform::new(config.jitter.as_ref().map_or(Probability::ZERO, |j| j.correlation)),
+            jitter: config.jitter.clone(),
+            jitter_stream: stream(Purpose::Jitter),
+            reorder_source: CorrelatedUniform::new(config.reorder.map_or(Probability::ZERO, |r| r.correlation)),
+            reorder: config.reorder,
+            reorder_stream: stream(Purpose::Reorder),
+            since_reordered: 0,
+        }))
+    }
+
+    /// Takes over another configuration; streams go on where they were.
+    pub(crate) fn reconfigure(old: Option<Box<Self>>, config: &LinkConfig, seed: u64, path: u64) -> Option<Box<Self>> {
+        let mut new = Self::new(config, seed, path)?;
+        if let Some(old) = old {
+            new.duplicate_stream = old.duplicate_stream;
+            new.corrupt_stream = old.corrupt_stream;
+            new.jitter_stream = old.jitter_stream;
+            new.reorder_stream = old.reorder_stream;
+        }
+        Some(new)
+    }
+
+    /// Whether the next packet is duplicated.
+    pub(crate) fn next_is_duplicated(&mut self) -> bool {
+        !self.duplicate.is_zero() && self.duplicate_stream.happens(self.duplicate)
+    }
+
+    /// The bit of the next packet that is inverted, if any.
+    pub(crate) fn next_corruption(&mut self) -> Option<u32> {
+        let corrupted = !self.corrupt.is_zero() && self.corrupt_stream.happens(self.corrupt);
+        // The top bit stays clear: the largest value means "intact" in the delay line.
+        corrupted.then(|| self.corrupt_stream.bits32() >> 1)
+    }
+
+    /// How the next packet crosses a delay line of this `delay`.
+    pub(crate) fn next_crossing(&mut self, delay: Nanos, tables: &NormalTables) -> Crossing {
+        if self.skips_the_line(tables) {
+            return Crossing { delay: Nanos::ZERO, may_overtake: true, reordered: true };
+        }
+        let Some(jitter) = &self.jitter else {
+            return Crossing { delay, may_overtake: false, reordered: false };
+        };
+        let uniform = self.jitter_source.next(&mut self.jitter_stream, tables);
+        let deviation = jitter.distribution.deviation(uniform, jitter.amount);
+        Crossing { delay: Nanos(delay.0.saturating_add_signed(deviation)), may_overtake: jitter.may_reorder, reordered: false }
+    }
+
+    fn skips_the_line(&mut self, tables: &NormalTables) -> bool {
+        let Some(reorder) = self.reorder else { return false };
+        if self.since_reordered + 1 < reorder.gap {
+            self.since_reordered += 1;
+            return false;
+        }
+        // 63 bits, so that a probability of 1 is certain.
+        let draw = u64::from(self.reorder_source.next(&mut self.reorder_stream, tables)) << 31;
+        let skips = draw < reorder.probability.raw();
+        if skips {
+            self.since_reordered = 0;
+        }
+        skips
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dist::Distribution;
+    use alloc::sync::Arc;
+    use alloc::vec::Vec;
+
+    fn p(x: f64) -> Probability {
+        Probability::new(x).unwrap()
+    }
+
+    #[test]
+    fn nothing_configured_costs_nothing() {
+        assert!(Impairments::new(&LinkConfig::default(), 1, 1).is_none());
+    }
+
+    #[test]
+    fn one_impairment_does_not_disturb_another() {
+        let only = LinkConfig { corrupt: p(0.1), ..LinkConfig::default() };
+        let both = LinkConfig { duplicate: p(0.5), ..only.clone() };
+        let draws = |config: &LinkConfig| -> Vec<_> {
+            let mut state = Impairments::new(config, 5, 5).unwrap();
+            (0..1000).map(|_| (state.next_is_duplicated(), state.next_corruption()).1).collect()
+        };
+        assert_eq!(draws(&only), draws(&both));
+    }
+
+    #[test]
+    fn every_gap_th_packet_is_the_candidate() {
+        let config =
+            LinkConfig { reorder: Some(Reorder { probability: Probability::ONE, gap: 5, correlation: p(0.0) }), ..LinkConfig::default() };
+        let mut state = Impairments::new(&config, 1, 1).unwrap();
+        let tables = NormalTables::default();
+        let skipped: Vec<bool> = (0..10).map(|_| state.next_crossing(Nanos(1), &tables).reordered).collect();
+        assert_eq!(skipped, [false, false, false, false, true, false, false, false, false, true]);
+    }
+
+    #[test]
+    fn jitter_is_around_the_delay_and_never_negative() {
+        let jitter =
+            Jitter { amount: Nanos(1000), distribution: Arc::new(Distribution::uniform()), correlation: p(0.0), may_reorder: true };
+        let config = LinkConfig { jitter: Some(jitter), ..LinkConfig::default() };
+        let mut state = Impairments::new(&config, 1, 1).unwrap();
+        let tables = NormalTables::default();
+        let delays: Vec<u64> = (0..10_000).map(|_| state.next_crossing(Nanos(2000), &tables).delay.0).collect();
+        let mean = delays.iter().sum::<u64>() / 10_000;
+        assert!((1980..=2020).contains(&mean), "{mean}");
+        assert!(delays.iter().all(|d| (1000..=3000).contains(d)));
+        assert!((0..1000).any(|_| state.next_crossing(Nanos(0), &tables).delay == Nanos(0)));
+    }
+}

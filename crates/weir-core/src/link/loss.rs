@@ -1,0 +1,89 @@
+//! Random loss: Bernoulli and Gilbert-Elliott.
+//!
+//! # Model
+//! Gilbert-Elliott is a Markov chain with a good and a bad state; at each packet the chain first moves (good to bad with
+//! probability p, bad to good with r), then the packet is lost with the probability of the state it is in (K in good, H in
+//! bad). It begins in the good state. In the long run it is bad for p/(p+r) of the packets.
+//!
+//! # Reference
+//! E. N. Gilbert, "Capacity of a burst-noise channel", BSTJ 39 (1960); E. O. Elliott, BSTJ 42 (1963). Parameters as in
+//! dummynet's `plr K,p,H,r`.
+
+use crate::config::Loss;
+use crate::rng::Stream;
+
+/// A loss process with its state.
+#[derive(Clone, Debug)]
+pub(crate) struct LossProcess {
+    model: Loss,
+    bad: bool,
+    stream: Stream,
+}
+
+impl LossProcess {
+    pub(crate) fn new(model: Loss, stream: Stream) -> Self {
+        Self { model, bad: false, stream }
+    }
+
+    /// Changes the model; the stream goes on.
+    pub(crate) fn set_model(&mut self, model: Loss) {
+        if model != self.model {
+            self.model = model;
+            self.bad = false;
+        }
+    }
+
+    /// Whether the next packet is lost.
+    pub(crate) fn next_is_lost(&mut self) -> bool {
+        match self.model {
+            Loss::None => false,
+            Loss::Bernoulli(p) => self.stream.happens(p),
+            Loss::GilbertElliott { loss_in_good, good_to_bad, loss_in_bad, bad_to_good } => {
+                let change = if self.bad { bad_to_good } else { good_to_bad };
+                self.bad ^= self.stream.happens(change);
+                self.stream.happens(if self.bad { loss_in_bad } else { loss_in_good })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Purpose;
+    use crate::units::Probability;
+    use alloc::vec::Vec;
+
+    fn p(x: f64) -> Probability {
+        Probability::new(x).unwrap()
+    }
+
+    fn run(model: Loss, seed: u64, n: usize) -> Vec<bool> {
+        let mut process = LossProcess::new(model, Stream::new(seed, 0, Purpose::Loss));
+        (0..n).map(|_| process.next_is_lost()).collect()
+    }
+
+    #[test]
+    fn bernoulli_loses_the_configured_share() {
+        let lost = run(Loss::Bernoulli(p(0.01)), 1, 1_000_000).iter().filter(|&&l| l).count() as f64;
+        assert!((lost - 10_000.0).abs() < 4.0 * libm::sqrt(9_900.0), "{lost}");
+    }
+
+    #[test]
+    fn gilbert_elliott_has_its_share_and_burst_length() {
+        let model = Loss::GilbertElliott { loss_in_good: p(0.0), good_to_bad: p(0.01), loss_in_bad: p(1.0), bad_to_good: p(0.25) };
+        let losses = run(model, 2, 1_000_000);
+        let lost = losses.iter().filter(|&&l| l).count() as f64;
+        let bursts = losses.windows(2).filter(|w| !w[0] && w[1]).count() as f64;
+        let share = 0.01 / 0.26;
+        assert!((lost / 1e6 - share).abs() < 0.001, "{lost}");
+        assert!((lost / bursts - 4.0).abs() < 0.15, "mean burst {}", lost / bursts);
+    }
+
+    #[test]
+    fn one_seed_gives_one_sequence() {
+        let model = Loss::Bernoulli(p(0.3));
+        assert_eq!(run(model, 9, 1000), run(model, 9, 1000));
+        assert_ne!(run(model, 9, 1000), run(model, 10, 1000));
+    }
+}

@@ -1,0 +1,206 @@
+//! Serialisation: when a packet that starts now has left the interface.
+//!
+//! # Model
+//! The link has a clock of its own: the time at which it is free. A packet starts at that time, but no earlier than now less
+//! the burst (so that an idle link has credit for `burst` bytes), and takes `bits / rate`. The fraction of a nanosecond that
+//! a division leaves is carried into the next packet of the same busy period, so that there is no drift however long it lasts.
+//! A packet is released when the clock passes it, or at once when the clock is still behind.
+//!
+//! Ideal times are derived from ideal times: a driver that calls late does not make the link slower.
+
+use crate::config::Capacity;
+use crate::link::TraceCursor;
+use crate::units::{Bytes, NANOS_PER_SEC, Nanos, Rate};
+
+/// The serialising part of a link.
+#[derive(Clone, Debug)]
+pub(crate) struct Serializer {
+    capacity: Capacity,
+    burst: Bytes,
+    /// When the link is free.
+    free_at: Nanos,
+    /// Nanoseconds times rate that the last division left.
+    remainder: u64,
+    cursor: TraceCursor,
+    current: Current,
+}
+
+/// The packet that was started last, to time it again when the rate changes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Current {
+    start: Nanos,
+    bytes: Bytes,
+    extra: Nanos,
+}
+
+impl Serializer {
+    /// A serialiser that is free from `now` on.
+    pub(crate) fn new(now: Nanos, capacity: Capacity, burst: Bytes) -> Self {
+        // Before its first packet a link has been idle for ever: it begins with all its credit.
+        Self { capacity, burst, free_at: Nanos::ZERO, remainder: 0, cursor: TraceCursor::new(now), current: Current::default() }
+    }
+
+    /// Starts a packet of `bytes` on the wire with `extra` air-time at `now` and returns when it has left, at `now` or later.
+    pub(crate) fn start(&mut self, now: Nanos, bytes: Bytes, extra: Nanos) -> Nanos {
+        match &self.capacity {
+            Capacity::Unlimited if extra == Nanos::ZERO => return now.max(self.free_at),
+            Capacity::Unlimited => {
+                let start = self.free_at.max(now);
+                self.current = Current { start, bytes, extra };
+                self.free_at = start.saturating_add(extra);
+            }
+            Capacity::Constant(rate) => {
+                let start = self.free_at.max(now.saturating_sub(credit(self.burst, *rate)));
+                if start > self.free_at {
+                    self.remainder = 0;
+                }
+                let (time, remainder) = serialisation(bytes, *rate, self.remainder);
+                self.remainder = remainder;
+                self.current = Current { start, bytes, extra };
+                self.free_at = start.saturating_add(time).saturating_add(extra);
+            }
+            Capacity::Trace(trace) => {
+                let start = self.free_at.max(now);
+                self.current = Current { start, bytes, extra };
+                self.free_at = self.cursor.take(trace, start, bytes.0).saturating_add(extra);
+            }
+        }
+        self.free_at.max(now)
+    }
+
+    /// Changes burst; takes effect with the next packet.
+    pub(crate) fn set_burst(&mut self, burst: Bytes) {
+        self.burst = burst;
+    }
+
+    /// Changes the capacity at `now`. When a packet is on the wire (`busy`), what is left of it goes at the new capacity;
+    /// the answer is when it has left.
+    pub(crate) fn set_capacity(&mut self, now: Nanos, capacity: &Capacity, busy: bool) -> Option<Nanos> {
+        if *capacity == self.capacity {
+            return busy.then_some(self.free_at);
+        }
+        let left = self.bytes_left(now);
+        if matches!(capacity, Capacity::Trace(_)) {
+            self.cursor = TraceCursor::new(now);
+        }
+        self.capacity = capacity.clone();
+        self.remainder = 0;
+        if !busy {
+            return None;
+        }
+        let Current { extra, .. } = self.current;
+        let extra_left = if left.0 == 0 { self.free_at.since(now).0.min(extra.0) } else { extra.0 };
+        self.free_at = now;
+        let burst = core::mem::take(&mut self.burst);
+        let done = self.start(now, left, Nanos(extra_left));
+        self.burst = burst;
+        Some(done)
+    }
+
+    /// Bytes of the current packet that are not yet on the wire.
+    fn bytes_left(&self, now: Nanos) -> Bytes {
+        let Current { start, bytes, .. } = self.current;
+        match &self.capacity {
+            Capacity::Unlimited => Bytes(0),
+            Capacity::Trace(_) => bytes,
+            Capacity::Constant(rate) => {
+                let sent = u128::from(now.since(start).0) * u128::from(rate.bps()) / (8 * u128::from(NANOS_PER_SEC));
+                Bytes(bytes.0.saturating_sub(u64::try_from(sent).unwrap_or(u64::MAX)))
+            }
+        }
+    }
+}
+
+/// The time of `bytes` at `rate`, with the carried remainder, and the new remainder.
+fn serialisation(bytes: Bytes, rate: Rate, remainder: u64) -> (Nanos, u64) {
+    let rate = rate.bps();
+    // Up to 2^31 bytes the product fits 64 bits.
+    if bytes.0 < 1 << 31 {
+        let total = bytes.0 * 8 * NANOS_PER_SEC + remainder;
+        return (Nanos(total / rate), total % rate);
+    }
+    let total = u128::from(bytes.0) * 8 * u128::from(NANOS_PER_SEC) + u128::from(remainder);
+    (Nanos(u64::try_from(total / u128::from(rate)).unwrap_or(u64::MAX)), (total % u128::from(rate)) as u64)
+}
+
+/// How long a pause is worth `burst` bytes.
+fn credit(burst: Bytes, rate: Rate) -> Nanos {
+    if burst.0 == 0 { Nanos::ZERO } else { serialisation(burst, rate, 0).0 }
+}
+
+/// Bytes that a trace gives in a stretch of time; used by tests and reports.
+#[cfg(test)]
+fn trace_bytes(trace: &crate::link::Trace, until: Nanos) -> u64 {
+    let rounds = until.0 / trace.period().0;
+    let rest = trace.opportunities().partition_point(|t| t.0 <= until.0 % trace.period().0) as u64;
+    (rounds * trace.opportunities().len() as u64 + rest) * super::OPPORTUNITY_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Trace;
+    use alloc::sync::Arc;
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    fn constant(bps: u64) -> Capacity {
+        Capacity::Constant(Rate::new(bps).unwrap())
+    }
+
+    #[test]
+    fn a_packet_takes_its_bits_over_the_rate() {
+        let mut s = Serializer::new(Nanos::ZERO, constant(10_000_000), Bytes(0));
+        assert_eq!(s.start(Nanos(5), Bytes(1500), Nanos::ZERO), Nanos(5 + 1_200_000));
+        assert_eq!(s.start(Nanos(5 + 1_200_000), Bytes(1500), Nanos(7)), Nanos(5 + 2_400_007));
+    }
+
+    #[test]
+    fn an_idle_link_gives_exactly_its_burst_at_once() {
+        let mut s = Serializer::new(Nanos::ZERO, constant(8_000_000), Bytes(3000));
+        let now = Nanos::from_secs(10);
+        assert_eq!(s.start(now, Bytes(1500), Nanos::ZERO), now);
+        assert_eq!(s.start(now, Bytes(1500), Nanos::ZERO), now);
+        assert_eq!(s.start(now, Bytes(1000), Nanos::ZERO), now + Nanos::from_millis(1));
+    }
+
+    #[test]
+    fn a_new_rate_takes_over_in_the_middle_of_a_packet() {
+        let mut s = Serializer::new(Nanos::ZERO, constant(8_000_000), Bytes(0));
+        assert_eq!(s.start(Nanos::ZERO, Bytes(1000), Nanos::ZERO), Nanos::from_millis(1));
+        // Half is sent; the other 500 bytes take 4 ms at 1 Mbit/s.
+        let done = s.set_capacity(Nanos::from_micros(500), &constant(1_000_000), true);
+        assert_eq!(done, Some(Nanos::from_micros(4_500)));
+    }
+
+    proptest! {
+        /// However the packets are cut, a busy link has sent exactly rate × time (to within the nanosecond it shows).
+        #[test]
+        fn no_drift(rate in 1u64..400_000_000_000, sizes in proptest::collection::vec(1u64..70_000, 1..200)) {
+            let mut s = Serializer::new(Nanos::ZERO, constant(rate), Bytes(0));
+            let mut now = Nanos::ZERO;
+            for &size in &sizes {
+                now = s.start(now, Bytes(size), Nanos::ZERO);
+            }
+            let bits: u128 = sizes.iter().map(|&b| u128::from(b) * 8).sum();
+            prop_assert_eq!(u128::from(now.0), bits * 1_000_000_000 / u128::from(rate));
+        }
+
+        /// No interval carries more than the trace offers.
+        #[test]
+        fn a_trace_is_never_exceeded(gaps in proptest::collection::vec(0u64..20, 2..30), sizes in proptest::collection::vec(40u64..4000, 1..100)) {
+            let mut t = 1;
+            let times: vec::Vec<Nanos> = gaps.iter().map(|g| { t += g; Nanos::from_millis(t) }).collect();
+            let trace = Arc::new(Trace::new(times).unwrap());
+            let mut s = Serializer::new(Nanos::ZERO, Capacity::Trace(trace.clone()), Bytes(0));
+            let (mut now, mut sent) = (Nanos::ZERO, 0);
+            for &size in &sizes {
+                let done = s.start(now, Bytes(size), Nanos::ZERO);
+                prop_assert!(done >= now);
+                now = done;
+                sent += size;
+                prop_assert!(sent <= trace_bytes(&trace, now), "{} at {:?}", sent, now);
+            }
+        }
+    }
+}
