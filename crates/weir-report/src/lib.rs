@@ -1,1 +1,24 @@
-//! Placeholder until the first code arrives.
+//! Weir's results: what a run measured, in the forms that people and programs read.
+//!
+//! A driver fills a [`RunResult`] (counters and histograms of the engine, a time series from a [`SeriesRecorder`]) and asks for
+//! a [`summary()`] for the terminal, [`to_json`] for programs, [`to_html`] for a report with plots in one file, and a pcapng
+//! file through a [`CaptureSink`]. Nothing here drives traffic, and nothing here sits on a packet's path except
+//! [`CaptureSink::offer`], which never waits.
+
+mod file;
+pub mod format;
+mod html;
+mod json;
+mod model;
+pub mod pcap;
+pub mod plot;
+mod series;
+mod summary;
+
+pub use file::{WriteError, write_atomic};
+pub use html::to_html;
+pub use json::to_json;
+pub use model::{LATE_NS, LATE_WARNING, LinkResult, RunInfo, RunResult};
+pub use pcap::{CaptureError, CaptureReport, CaptureSink, CaptureWriter, spawn_writer};
+pub use series::{Range, Sample, Series, SeriesRecorder};
+pub use summary::summary;

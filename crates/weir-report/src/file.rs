@@ -1,0 +1,149 @@
+//! Result files that are either whole or absent: written beside their place, synced, then renamed into it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Why a result file could not be written. No half file is left under the path.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The file could not be made: no such directory, no permission.
+    #[error("cannot create {}: {source}", path.display())]
+    Create {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The content could not be stored: a full disk, a quota.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The finished file could not be put in its place.
+    #[error("cannot replace {}: {source}", path.display())]
+    Replace {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// Writes `content` to `path`, replacing what was there in one step. A reader sees the old file or the new one, never a part;
+/// so does the next boot after a crash. Devices and pipes (`/dev/stdout`) are written to, not replaced; a symbolic link stays
+/// and its target is replaced.
+pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), WriteError> {
+    let create = |source| WriteError::Create { path: path.to_owned(), source };
+    let write = |source| WriteError::Write { path: path.to_owned(), source };
+    let existing = fs::metadata(path).ok();
+    if existing.as_ref().is_some_and(|m| !m.is_file()) {
+        let mut device = OpenOptions::new().write(true).open(path).map_err(create)?;
+        return device.write_all(content).map_err(write);
+    }
+    let target = if existing.is_some() { fs::canonicalize(path).map_err(create)? } else { path.to_owned() };
+    let (temporary, mut file) = create_beside(&target).map_err(create)?;
+    let guard = RemoveOnDrop(&temporary);
+    if let Some(old) = existing {
+        file.set_permissions(old.permissions()).map_err(write)?;
+    }
+    file.write_all(content).and_then(|()| file.sync_all()).map_err(write)?;
+    drop(file);
+    fs::rename(&temporary, &target).map_err(|source| WriteError::Replace { path: path.to_owned(), source })?;
+    std::mem::forget(guard);
+    // The rename itself is durable once the directory is; where directories cannot be synced the file is still whole.
+    let _ = File::open(directory_of(&target)).and_then(|d| d.sync_all());
+    Ok(())
+}
+
+/// A new file in the same directory, so that the rename stays within one file system.
+fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
+    let name = target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
+    let mut attempt = 0u32;
+    loop {
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}-{attempt}.tmp", std::process::id()));
+        let path = directory_of(target).join(hidden);
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempt < MAX_ATTEMPTS => attempt += 1,
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Removes the temporary file unless the rename consumed it.
+struct RemoveOnDrop<'a>(&'a Path);
+
+impl Drop for RemoveOnDrop<'_> {
+    fn drop(&mut self) {
+        // Nothing better can be done about a file that cannot be removed.
+        let _ = fs::remove_file(self.0);
+    }
+}
+
+/// Left-overs of killed runs with the same process id are stepped over this often.
+const MAX_ATTEMPTS: u32 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("weir-report-{}-{name}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_else_is_left() {
+        let dir = scratch("replace");
+        let path = dir.join("r.json");
+        write_atomic(&path, b"first, and longer").unwrap();
+        write_atomic(&path, b"second").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"second");
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_missing_directory_is_named() {
+        let path = std::env::temp_dir().join("weir-report-no-such-directory/r.json");
+        let error = write_atomic(&path, b"x").unwrap_err();
+        assert!(matches!(error, WriteError::Create { .. }));
+        assert!(error.to_string().contains("weir-report-no-such-directory/r.json"), "{error}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn devices_are_written_to_and_a_full_one_is_an_error() {
+        let error = write_atomic(Path::new("/dev/full"), b"x").unwrap_err();
+        assert!(matches!(error, WriteError::Write { .. }), "{error}");
+        write_atomic(Path::new("/dev/null"), b"x").unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_symbolic_link_stays_and_the_mode_is_kept() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = scratch("link");
+        let (real, link) = (dir.join("real"), dir.join("link"));
+        fs::write(&real, b"old").unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        write_atomic(&link, b"new").unwrap();
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,157 @@
+//! Figures as people read them: three significant digits and a unit.
+
+/// A rate in bit/s, such as `3.81 Mbit/s`.
+pub fn rate(bps: f64) -> String {
+    scaled(bps, &RATE_UNITS)
+}
+
+/// A configured rate: the digits it was given with, such as `4 Mbit/s` or `256 kbit/s`.
+pub fn exact_rate(bps: u64) -> String {
+    exact(bps, &RATE_UNITS)
+}
+
+/// A duration in nanoseconds, such as `20.1 ms`.
+pub fn duration(ns: f64) -> String {
+    scaled(ns, &TIME_UNITS)
+}
+
+/// A configured duration: the digits it was given with, such as `20 ms`.
+pub fn exact_duration(ns: u64) -> String {
+    if ns == 0 { "0 ms".to_owned() } else { exact(ns, &TIME_UNITS) }
+}
+
+/// A run's length, such as `12.3 s` or `1 h 02 min`.
+pub fn elapsed(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    match seconds {
+        0..60 => duration(ns as f64),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// A number of bytes, such as `1.23 MB` (powers of ten).
+pub fn bytes(n: f64) -> String {
+    scaled(n, &BYTE_UNITS)
+}
+
+/// A count with thousands separated, such as `10,234`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A fraction as a percentage, such as `0.98 %`. A small fraction never reads as 0.
+pub fn percent(fraction: f64) -> String {
+    let p = fraction * 100.0;
+    match p {
+        0.0 => "0 %".to_owned(),
+        _ if p < 0.001 => "<0.001 %".to_owned(),
+        _ if p < 0.1 => format!("{} %", trimmed(&format!("{p:.3}"))),
+        _ if p < 10.0 => format!("{} %", trimmed(&format!("{p:.2}"))),
+        _ => format!("{} %", trimmed(&format!("{p:.1}"))),
+    }
+}
+
+/// A drop or mark reason's name as words: `queue_full` as `queue full`.
+pub fn reason(name: &str) -> String {
+    match name {
+        "loss_before_queue" => "random loss before the queue".to_owned(),
+        "loss_on_link" => "random loss on the link".to_owned(),
+        "profile" => "loss level of the profile".to_owned(),
+        "no_memory" => "out of memory".to_owned(),
+        "too_many_flows" => "too many flows".to_owned(),
+        "no_such_pipe" => "no such pipe".to_owned(),
+        "send_failed" => "could not be sent".to_owned(),
+        other => other.replace('_', " "),
+    }
+}
+
+/// The unit and its size with which values up to `max` read best.
+pub(crate) fn unit_for(max: f64, units: &'static [(f64, &'static str)]) -> (f64, &'static str) {
+    // 0.9995 of the next unit already rounds to it at three digits.
+    units.iter().rev().find(|(size, _)| max >= size * 0.9995).or(units.first()).copied().unwrap_or((1.0, ""))
+}
+
+/// Three significant digits without trailing zeros.
+pub(crate) fn digits(value: f64) -> String {
+    match value.abs() {
+        v if v >= 99.95 => format!("{value:.0}"),
+        v if v >= 9.995 => trimmed(&format!("{value:.1}")).to_owned(),
+        _ => trimmed(&format!("{value:.2}")).to_owned(),
+    }
+}
+
+fn scaled(value: f64, units: &'static [(f64, &'static str)]) -> String {
+    let (size, name) = unit_for(value, units);
+    format!("{} {name}", digits(value / size))
+}
+
+/// In the largest unit that shows the number whole or with at most three decimals; to three digits when none does.
+fn exact(value: u64, units: &'static [(f64, &'static str)]) -> String {
+    for &(size, name) in units.iter().rev() {
+        let size = size as u64;
+        if value >= size && value / size < 10_000 && (u128::from(value) * 1000).is_multiple_of(u128::from(size)) {
+            let thousandths = u128::from(value) * 1000 / u128::from(size);
+            let text = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
+            return format!("{} {name}", trimmed(&text));
+        }
+    }
+    scaled(value as f64, units)
+}
+
+fn trimmed(text: &str) -> &str {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
+}
+
+/// Decimal units of rate in bit/s.
+pub(crate) const RATE_UNITS: [(f64, &str); 4] = [(1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s")];
+/// Units of time in nanoseconds.
+pub(crate) const TIME_UNITS: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")];
+/// Decimal units of bytes.
+pub(crate) const BYTE_UNITS: [(f64, &str); 4] = [(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits_and_the_right_unit() {
+        assert_eq!(rate(3_812_345.0), "3.81 Mbit/s");
+        assert_eq!(rate(999_600.0), "1 Mbit/s");
+        assert_eq!(rate(0.0), "0 bit/s");
+        assert_eq!(duration(20_123_456.0), "20.1 ms");
+        assert_eq!(duration(999_400.0), "999 us");
+        assert_eq!(bytes(1_234_567.0), "1.23 MB");
+        assert_eq!(elapsed(3_725_000_000_000), "1 h 02 min");
+        assert_eq!(elapsed(59_990_000_000), "60 s");
+    }
+
+    #[test]
+    fn configured_figures_keep_their_digits() {
+        assert_eq!(exact_rate(4_000_000), "4 Mbit/s");
+        assert_eq!(exact_rate(1_536_000), "1.536 Mbit/s");
+        assert_eq!(exact_rate(1_234_567_891), "1.23 Gbit/s");
+        assert_eq!(exact_rate(56_250), "56.25 kbit/s");
+        assert_eq!(exact_duration(20_000_000), "20 ms");
+        assert_eq!(exact_duration(1_250), "1.25 us");
+        assert_eq!(exact_duration(0), "0 ms");
+    }
+
+    #[test]
+    fn counts_and_fractions() {
+        assert_eq!((count(0), count(999), count(1000), count(1_234_567)), ("0".into(), "999".into(), "1,000".into(), "1,234,567".into()));
+        assert_eq!(percent(0.0), "0 %");
+        assert_eq!(percent(0.031), "3.1 %");
+        assert_eq!(percent(0.000_001), "<0.001 %");
+        assert_eq!(percent(1.0), "100 %");
+        assert_eq!(reason("queue_full"), "queue full");
+    }
+}

@@ -1,0 +1,173 @@
+//! Results for programs: one JSON object with a fixed order of keys.
+//!
+//! Times are integers in nanoseconds, rates integers in bit/s, fractions numbers from 0 to 1. Keys are only ever added, after
+//! those that are there.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use weir_core::histogram::Histogram;
+
+use crate::model::{LinkResult, RunResult};
+
+/// The result as pretty-printed JSON with a final newline.
+pub fn to_json(run: &RunResult) -> String {
+    let mut text = serde_json::to_string_pretty(&Run::of(run)).expect("plain data with text keys always serialises");
+    text.push('\n');
+    text
+}
+
+#[derive(Serialize)]
+struct Run<'a> {
+    version: &'a str,
+    command: &'a [String],
+    exit_code: Option<i32>,
+    duration_ns: u64,
+    links: Vec<Link<'a>>,
+    seed: u64,
+    started: &'a str,
+    warnings: &'a [String],
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Link<'a> {
+    name: &'a str,
+    from: &'a str,
+    to: &'a str,
+    rate_bps: Option<u64>,
+    delay_ns: u64,
+    packets_in: u64,
+    packets_out: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+    backlog_packets: u64,
+    duplicated: u64,
+    drops: &'a BTreeMap<String, u64>,
+    marks: &'a BTreeMap<String, u64>,
+    queue_ns: Latency,
+    total_ns: Latency,
+    lateness_ns: Lateness,
+    spec: &'a str,
+    loss: Option<f64>,
+    corrupted: u64,
+    reordered: u64,
+    peak_queue_packets: u64,
+    mean_out_bps: u64,
+    peak_out_bps: Option<u64>,
+    late_fraction: Option<f64>,
+    balanced: bool,
+}
+
+#[derive(Serialize)]
+struct Latency {
+    mean: u64,
+    p50: u64,
+    p99: u64,
+    max: u64,
+}
+
+#[derive(Serialize)]
+struct Lateness {
+    p50: u64,
+    p99: u64,
+    p999: u64,
+    max: u64,
+}
+
+impl<'a> Run<'a> {
+    fn of(run: &'a RunResult) -> Self {
+        let info = run.info();
+        Self {
+            version: &info.version,
+            command: &info.command,
+            exit_code: info.exit_code,
+            duration_ns: info.duration_ns,
+            links: run.links().iter().map(|l| Link::of(l, info.duration_ns)).collect(),
+            seed: info.seed,
+            started: &info.started,
+            warnings: &info.warnings,
+            notes: &info.notes,
+        }
+    }
+}
+
+impl<'a> Link<'a> {
+    fn of(l: &'a LinkResult, duration_ns: u64) -> Self {
+        Self {
+            name: &l.name,
+            from: &l.from,
+            to: &l.to,
+            rate_bps: l.rate_bps,
+            delay_ns: l.delay_ns,
+            packets_in: l.packets_in,
+            packets_out: l.packets_out,
+            bytes_in: l.bytes_in,
+            bytes_out: l.bytes_out,
+            backlog_packets: l.backlog_packets,
+            duplicated: l.duplicated,
+            drops: &l.drops,
+            marks: &l.marks,
+            queue_ns: Latency::of(&l.queue_ns),
+            total_ns: Latency::of(&l.total_ns),
+            lateness_ns: Lateness::of(&l.lateness_ns),
+            spec: &l.spec,
+            loss: l.loss,
+            corrupted: l.corrupted,
+            reordered: l.reordered,
+            peak_queue_packets: l.peak_queue_packets,
+            mean_out_bps: l.mean_out_bps(duration_ns).round() as u64,
+            peak_out_bps: l.peak_out_bps(),
+            late_fraction: l.late_fraction(),
+            balanced: l.balanced(),
+        }
+    }
+}
+
+impl Latency {
+    fn of(h: &Histogram) -> Self {
+        Self { mean: h.mean().round() as u64, p50: h.quantile(0.5), p99: h.quantile(0.99), max: h.max() }
+    }
+}
+
+impl Lateness {
+    fn of(h: &Histogram) -> Self {
+        Self { p50: h.quantile(0.5), p99: h.quantile(0.99), p999: h.quantile(0.999), max: h.max() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::RunInfo;
+
+    #[test]
+    fn the_document_is_as_published() {
+        let mut link = LinkResult {
+            name: "down".into(),
+            from: "network".into(),
+            to: "program".into(),
+            spec: "bw 4Mbit/s delay 20ms".into(),
+            rate_bps: Some(4_000_000),
+            delay_ns: 20_000_000,
+            packets_in: 5,
+            packets_out: 4,
+            bytes_in: 7500,
+            bytes_out: 6000,
+            ..LinkResult::default()
+        };
+        link.drops.insert("queue_full".into(), 1);
+        [0, 1_000_000, 2_000_000].into_iter().for_each(|v| link.queue_ns.record(v));
+        let info = RunInfo {
+            version: "0.1.0".into(),
+            command: vec!["curl".into(), "\"quoted\"".into()],
+            exit_code: Some(0),
+            started: "2026-01-02T03:04:05Z".into(),
+            duration_ns: 1_500_000_000,
+            seed: 7,
+            ..RunInfo::default()
+        };
+        let unlimited = LinkResult { name: "up".into(), ..LinkResult::default() };
+        insta::assert_snapshot!(to_json(&RunResult::new(info, vec![link, unlimited])));
+    }
+}

@@ -1,0 +1,176 @@
+//! The table at the end of a run: what was configured beside what was measured, readable at 80 columns.
+
+use std::fmt::Write;
+
+use crate::format::{count, duration, elapsed, exact_duration, exact_rate, percent, rate, reason};
+use crate::model::{LATE_WARNING, LinkResult, RunResult};
+
+/// The summary as text, ending with a newline. `colour` adds ANSI colours; the caller knows whether a terminal reads it and
+/// whether `NO_COLOR` is set.
+pub fn summary(run: &RunResult, colour: bool) -> String {
+    let paint = Paint(colour);
+    let mut out = String::new();
+    headline(&mut out, run, paint);
+    for link in run.links() {
+        link_block(&mut out, link, run.info().duration_ns, paint);
+    }
+    for warning in &run.info().warnings {
+        wrapped(&mut out, &paint.alarm("WARNING: "), 9, warning);
+    }
+    for note in &run.info().notes {
+        wrapped(&mut out, "note: ", 6, note);
+    }
+    out
+}
+
+fn headline(out: &mut String, run: &RunResult, paint: Paint) {
+    let info = run.info();
+    let command = if info.command.is_empty() { String::new() } else { shell_words(&info.command) };
+    let exit = match (info.command.is_empty(), info.exit_code) {
+        (true, _) => String::new(),
+        (false, Some(0)) => ", exit 0".to_owned(),
+        (false, Some(code)) => format!(", {}", paint.alarm(&format!("exit {code}"))),
+        (false, None) => format!(", {}", paint.alarm("ended by a signal")),
+    };
+    let room = WIDTH.saturating_sub(40);
+    let _ = writeln!(out, "{}  {}{exit}, seed {}", paint.bold(&clipped(&command, room)), elapsed(info.duration_ns), info.seed);
+}
+
+fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) {
+    let title = format!("{}: {} → {}", l.name, l.from, l.to);
+    let _ = writeln!(out, "\n{}{}", paint.bold(&padded(&clipped(&title, 40), 42)), paint.dim(&clipped(&l.spec, WIDTH - 42)));
+    let _ = writeln!(out, "  {}", paint.dim(&format!("{:<12}{:<15}{}", "", "configured", "measured")));
+    let mut row = |label: &str, configured: &str, cells: &[String]| {
+        let mut line = format!("  {label:<12}{configured:<15}");
+        cells.iter().for_each(|cell| line.push_str(&padded(cell, CELL)));
+        let _ = writeln!(out, "{}", line.trim_end());
+    };
+    let configured = l.rate_bps.map_or("unlimited".to_owned(), exact_rate);
+    let mut cells = vec![format!("{} mean", rate(l.mean_out_bps(duration_ns)))];
+    cells.extend(l.peak_out_bps().map(|p| format!("{} peak (1 s)", rate(p as f64))));
+    row("throughput", &configured, &cells);
+    let quantiles = |h: &weir_core::histogram::Histogram| {
+        [(0.5, "p50"), (0.99, "p99")].map(|(q, name)| format!("{} {name}", duration(h.quantile(q) as f64)))
+    };
+    if l.total_ns.count() > 0 {
+        let [p50, p99] = quantiles(&l.total_ns);
+        row("delay", &exact_duration(l.delay_ns), &[p50, p99, format!("{} max", duration(l.total_ns.max() as f64))]);
+    } else {
+        row("delay", &exact_duration(l.delay_ns), &[]);
+    }
+    if l.queue_ns.count() > 0 {
+        let [p50, p99] = quantiles(&l.queue_ns);
+        row("in queue", "", &[p50, p99, format!("{} max", duration(l.queue_ns.max() as f64))]);
+    }
+    if let (Some(loss), Some(measured)) = (l.loss, l.measured_loss()) {
+        row("random loss", &percent(loss), &[percent(measured)]);
+    }
+    let mut cells = vec![format!("{} in", count(l.packets_in)), format!("{} out", count(l.packets_out))];
+    if l.backlog_packets > 0 {
+        cells.push(format!("{} still inside", count(l.backlog_packets)));
+    }
+    row("packets", "", &cells);
+    drop_rows(l, &mut row);
+    let extras: Vec<String> = [(l.duplicated, "duplicated"), (l.corrupted, "corrupted"), (l.reordered, "reordered")]
+        .into_iter()
+        .chain(l.marks.values().map(|&n| (n, "marked (ECN)")))
+        .filter(|&(n, _)| n > 0)
+        .map(|(n, what)| format!("{} {what}", count(n)))
+        .collect();
+    extras.chunks(3).for_each(|cells| row("altered", "", cells));
+    lateness_row(out, l, paint);
+}
+
+fn drop_rows(l: &LinkResult, row: &mut impl FnMut(&str, &str, &[String])) {
+    let mut drops: Vec<_> = l.drops.iter().filter(|&(_, &n)| n > 0).collect();
+    drops.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    for (i, (name, n)) in drops.iter().enumerate() {
+        let share = percent(**n as f64 / (l.packets_in + l.duplicated).max(1) as f64);
+        row(if i == 0 { "dropped" } else { "" }, "", &[format!("{} {} ({share})", count(**n), reason(name))]);
+    }
+}
+
+fn lateness_row(out: &mut String, l: &LinkResult, paint: Paint) {
+    let Some(late) = l.late_fraction() else {
+        return;
+    };
+    let verdict = if late >= LATE_WARNING {
+        paint.alarm("did not keep time")
+    } else if late > 0.0 {
+        format!("{}, {} over 1 ms", paint.good("kept time"), percent(late))
+    } else {
+        paint.good("kept time")
+    };
+    let [p50, p99] = [0.5, 0.99].map(|q| duration(l.lateness_ns.quantile(q) as f64));
+    let _ = writeln!(out, "  {:<27}{}{}{verdict}", "lateness", padded(&format!("{p50} p50"), CELL), padded(&format!("{p99} p99"), CELL));
+}
+
+/// Words as a shell would need them, so that a line can be copied.
+pub(crate) fn shell_words(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    let quote = |w: &String| {
+        if !w.is_empty() && w.chars().all(plain) { w.clone() } else { format!("'{}'", w.replace('\'', "'\\''")) }
+    };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+/// At most `width` characters of a text, without control characters: a command line must not drive the terminal.
+fn clipped(text: &str, width: usize) -> String {
+    let clean: Vec<char> = text.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
+    if clean.len() <= width {
+        return clean.into_iter().collect();
+    }
+    clean[..width.saturating_sub(1)].iter().chain(['…'].iter()).collect()
+}
+
+fn padded(text: &str, width: usize) -> String {
+    let len = text.chars().count();
+    // A cell that is too long still keeps its distance from the next.
+    format!("{text}{}", " ".repeat(width.saturating_sub(len).max(2)))
+}
+
+/// A text broken at spaces, its continuation lines indented.
+fn wrapped(out: &mut String, lead: &str, indent: usize, text: &str) {
+    let mut line = String::new();
+    let mut lead = lead.to_owned();
+    let clean = clipped(text, usize::MAX);
+    for word in clean.split_whitespace() {
+        if !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > WIDTH {
+            let _ = writeln!(out, "{lead}{line}");
+            lead = " ".repeat(indent);
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    let _ = writeln!(out, "{lead}{line}");
+}
+
+/// Colours, or none.
+#[derive(Clone, Copy)]
+struct Paint(bool);
+
+impl Paint {
+    fn with(self, code: &str, text: &str) -> String {
+        if self.0 && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+    fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+    fn dim(self, text: &str) -> String {
+        self.with("2", text)
+    }
+    fn good(self, text: &str) -> String {
+        self.with("32", text)
+    }
+    fn alarm(self, text: &str) -> String {
+        self.with("1;31", text)
+    }
+}
+
+/// Columns that every terminal has.
+const WIDTH: usize = 80;
+/// Columns of one measured figure.
+const CELL: usize = 17;
