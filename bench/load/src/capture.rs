@@ -1,0 +1,199 @@
+//! The raw receiver: sees frames that UDP would drop, and finds inverted bits in them.
+//!
+//! Every frame with an IP packet of the expected size is taken as one of the stream's: a damaged one must be counted whatever
+//! field was hit. A packet is damaged when its IPv4 header's checksum, its payload's pattern, its UDP ports and length, or its UDP
+//! checksum is not right. The UDP checksum may also be a partial one: between namespaces the kernel leaves it to hardware that
+//! never comes. In an IPv6 header only version, length, next header and addresses are covered.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::sys::socket::{AddressFamily, LinkAddr, SockFlag, SockProtocol, SockType, recvfrom, setsockopt, socket, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::now;
+use crate::payload::bit_errors;
+use crate::{Context, LoadError};
+
+/// What to capture.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// On which interface.
+    pub interface: String,
+    /// Network-layer bytes of the stream's packets.
+    pub size: usize,
+    /// Stop after this many packets.
+    pub count: u64,
+    /// Stop when no packet came for so long after the first, ns.
+    pub idle_ns: u64,
+    /// Give up when no packet came at all for so long, ns.
+    pub wait_ns: u64,
+}
+
+/// What was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capture {
+    /// Packets of the expected size.
+    pub packets: u64,
+    /// Packets with at least one inverted bit.
+    pub damaged: u64,
+    /// Packets with exactly one inverted bit in the payload's pattern, where it can be counted.
+    pub single_bit: u64,
+    /// Packets with more than one inverted bit in the payload.
+    pub several_bits: u64,
+    /// Packets whose damage is in the headers.
+    pub in_headers: u64,
+}
+
+/// Captures, and says what was seen.
+///
+/// # Errors
+/// No privilege for raw sockets, no such interface, or a socket that fails.
+pub fn capture(watch: &Watch) -> Result<Capture, LoadError> {
+    let index = nix::net::if_::if_nametoindex(watch.interface.as_str()).map_err(|_| LoadError::NoInterface(watch.interface.clone()))?;
+    let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll).when("open a raw socket")?;
+    if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
+        let _ = setsockopt(&socket, sockopt::RcvBuf, &BUFFER);
+    }
+    setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::milliseconds(20)).when("set a timeout")?;
+    let mut seen = Capture::default();
+    let mut buffer = vec![0; 65_536];
+    let (begun, mut last) = (now(), None);
+    while seen.packets < watch.count {
+        match next(&socket, &mut buffer, index as usize)? {
+            Some(frame) if is_ours(frame, watch.size) => {
+                judge(&frame[ETHERNET..], &mut seen);
+                last = Some(now());
+            }
+            _ => {
+                let over = last.map_or(now() - begun > watch.wait_ns, |t| now() - t > watch.idle_ns);
+                if over {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(seen)
+}
+
+/// The next frame that came in on the interface; `None` for others' and when nothing came.
+fn next<'a>(socket: &OwnedFd, buffer: &'a mut [u8], index: usize) -> Result<Option<&'a [u8]>, LoadError> {
+    match recvfrom::<LinkAddr>(socket.as_raw_fd(), buffer) {
+        Ok((len, Some(from))) if from.ifindex() == index => Ok(Some(&buffer[..len])),
+        Ok(_) | Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR | nix::errno::Errno::ENETDOWN) => Ok(None),
+        Err(e) => Err(e).when("receive frames"),
+    }
+}
+
+/// Whether the frame carries an IP packet of the expected size.
+fn is_ours(frame: &[u8], size: usize) -> bool {
+    frame.len() == ETHERNET + size && matches!(frame[12..14], [0x08, 0x00] | [0x86, 0xdd])
+}
+
+/// Counts one packet.
+fn judge(packet: &[u8], seen: &mut Capture) {
+    let headers = if packet.len() >= 48 && is_v6(packet) { 48 } else { 28 };
+    seen.packets += 1;
+    let bits = packet.get(headers..).map_or(0, bit_errors);
+    let bad_headers = !headers_right(packet, headers, bits == 0);
+    seen.single_bit += u64::from(bits == 1);
+    seen.several_bits += u64::from(bits > 1);
+    seen.in_headers += u64::from(bits == 0 && bad_headers);
+    seen.damaged += u64::from(bits > 0 || bad_headers);
+}
+
+/// Whether it is an IPv6 packet, even with one bit of its version inverted.
+fn is_v6(packet: &[u8]) -> bool {
+    let length = usize::from(u16::from_be_bytes([packet[4], packet[5]]));
+    packet[0] >> 4 == 6 || (packet[0] >> 4 != 4 && length + 40 == packet.len())
+}
+
+/// Whether the headers are right; the UDP checksum tells only with an undamaged payload.
+fn headers_right(packet: &[u8], headers: usize, payload_right: bool) -> bool {
+    let (ip, udp) = packet.split_at(headers - 8);
+    let length = u16::from_be_bytes([udp[4], udp[5]]);
+    let fixed = if headers == 48 {
+        ip[0] >> 4 == 6 && ip[6] == UDP && usize::from(u16::from_be_bytes([ip[4], ip[5]])) == udp.len()
+    } else {
+        ip[0] == 0x45 && fold(sum(ip)) == 0xffff
+    };
+    fixed && usize::from(length) == udp.len() && (!payload_right || checksum_right(ip, udp))
+}
+
+/// Whether the UDP checksum is complete and right, or the partial one.
+fn checksum_right(ip: &[u8], udp: &[u8]) -> bool {
+    let addresses = if ip.len() == 40 { &ip[8..40] } else { &ip[12..20] };
+    let pseudo = sum(addresses) + u64::from(UDP) + udp.len() as u64;
+    let field = u16::from_be_bytes([udp[6], udp[7]]);
+    field == fold(pseudo) || fold(pseudo + sum(udp)) == 0xffff
+}
+
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.chunks(2).map(|w| u64::from(w[0]) << 8 | u64::from(*w.get(1).unwrap_or(&0))).sum()
+}
+
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+/// UDP's protocol number.
+const UDP: u8 = 17;
+/// Socket buffer: the capture must not be what loses packets.
+const BUFFER: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::payload::{Stamp, fill, stamp};
+
+    fn packet(v6: bool, partial: bool) -> Vec<u8> {
+        let headers = if v6 { 48 } else { 28 };
+        let mut p = vec![0; 120];
+        fill(&mut p[headers..]);
+        stamp(&mut p[headers..], Stamp { sequence: 5, sent_ns: 77 });
+        let udp_length = (120 - headers + 8) as u16;
+        if v6 {
+            p[..8].copy_from_slice(&[0x60, 1, 2, 3, 0, udp_length as u8, UDP, 64]);
+            p[8..40].iter_mut().enumerate().for_each(|(i, b)| *b = i as u8);
+        } else {
+            p[..12].copy_from_slice(&[0x45, 0, 0, 120, 0x12, 0x34, 0x40, 0, 64, UDP, 0, 0]);
+            p[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+            let c = !fold(sum(&p[..20]));
+            p[10..12].copy_from_slice(&c.to_be_bytes());
+        }
+        let at = headers - 8;
+        p[at..at + 6].copy_from_slice(&[0x12, 0x34, 0x56, 0x78, 0, udp_length as u8]);
+        let addresses = if v6 { 8..40 } else { 12..20 };
+        let pseudo = sum(&p[addresses]) + u64::from(UDP) + u64::from(udp_length);
+        let c = if partial { fold(pseudo) } else { !fold(pseudo + sum(&p[at..])) };
+        p[at + 6..at + 8].copy_from_slice(&c.to_be_bytes());
+        p
+    }
+
+    #[test]
+    fn undamaged_packets_pass_with_complete_and_partial_checksum() {
+        for (v6, partial) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut seen = Capture::default();
+            judge(&packet(v6, partial), &mut seen);
+            assert_eq!(seen, Capture { packets: 1, ..Capture::default() }, "{v6} {partial}");
+        }
+    }
+
+    #[test]
+    fn any_one_inverted_bit_of_an_ipv4_packet_is_found() {
+        let whole = packet(false, false);
+        for bit in 0..whole.len() * 8 {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let mut seen = Capture::default();
+            judge(&damaged, &mut seen);
+            assert_eq!((seen.damaged, seen.several_bits), (1, 0), "bit {bit}");
+            assert_eq!(seen.single_bit == 1, bit >= 28 * 8, "bit {bit}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Round trips: one end sends stamps at an even interval, the other sends every packet back.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::{SECOND, now, precise_sleeps, spin_until};
+use crate::payload::{Stamp, fill, read, stamp};
+use crate::send::{connect, payload_size};
+use crate::stats::Spread;
+use crate::{Context, LoadError};
+
+/// What to ask.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Whom.
+    pub to: SocketAddr,
+    /// Network-layer bytes of each packet.
+    pub size: usize,
+    /// How often.
+    pub count: u32,
+    /// Time between packets, ns. They do not wait for answers.
+    pub interval_ns: u64,
+    /// How long to wait for the last answer, ns.
+    pub timeout_ns: u64,
+}
+
+/// What came back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answers {
+    /// Packets sent.
+    pub sent: u64,
+    /// Answers, copies included.
+    pub received: u64,
+    /// Packets without an answer.
+    pub lost: u64,
+    /// Round-trip times of the first answers, ns, as a program sees them.
+    pub rtt_ns: Spread,
+}
+
+/// Sends packets and takes their answers.
+///
+/// # Errors
+/// A size that holds no stamp or that UDP does not take; a socket that fails.
+pub fn ping(ask: &Ask) -> Result<Answers, LoadError> {
+    let size = payload_size(ask.to, ask.size)?;
+    let socket = connect(ask.to)?;
+    let sender = socket.try_clone().when("share the socket")?;
+    let plan = *ask;
+    let end = now() + u64::from(ask.count) * ask.interval_ns + ask.timeout_ns;
+    let sending = std::thread::spawn(move || send_all(&sender, &plan, size));
+    let mut first = vec![None; ask.count as usize];
+    let mut received = 0;
+    let mut buffer = vec![0; size.max(2048)];
+    let mut missing = ask.count;
+    while missing > 0 && now() < end {
+        let left = Duration::from_nanos(end.saturating_sub(now()).clamp(1000, SECOND / 5));
+        socket.set_read_timeout(Some(left)).when("set a timeout")?;
+        let len = match socket.recv(&mut buffer) {
+            Ok(len) => len,
+            // Nobody listens yet, or nothing came: the time-out decides.
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused) => continue,
+            Err(e) => return Err(e).when("receive"),
+        };
+        let arrived = now();
+        let Some(s) = read(&buffer[..len]) else {
+            continue;
+        };
+        received += 1;
+        if let Some(slot @ None) = first.get_mut(s.sequence as usize) {
+            *slot = Some(arrived.saturating_sub(s.sent_ns));
+            missing -= 1;
+        }
+    }
+    let sent = sending.join().unwrap_or(0);
+    let times: Vec<u64> = first.into_iter().flatten().collect();
+    Ok(Answers { sent, received, lost: sent - (times.len() as u64).min(sent), rtt_ns: Spread::of(times) })
+}
+
+/// Sends every packet back to where it came from until `count` were sent back or `span_ns` passed.
+///
+/// # Errors
+/// An address that cannot be bound; a socket that fails.
+pub fn echo(bind: SocketAddr, count: u64, span_ns: u64) -> Result<u64, LoadError> {
+    let socket = UdpSocket::bind(bind).when("bind the echo address")?;
+    socket.set_read_timeout(Some(Duration::from_millis(50))).when("set a timeout")?;
+    let mut buffer = vec![0; 65_536];
+    let (begun, mut answered) = (now(), 0);
+    while answered < count && now() - begun < span_ns {
+        match socket.recv_from(&mut buffer) {
+            Ok((len, from)) => {
+                // An answer that cannot be sent is a lost answer, and the other end counts it.
+                let _ = socket.send_to(&buffer[..len], from);
+                answered += 1;
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused) => {}
+            Err(e) => return Err(e).when("receive"),
+        }
+    }
+    Ok(answered)
+}
+
+fn send_all(socket: &UdpSocket, ask: &Ask, size: usize) -> u64 {
+    precise_sleeps();
+    let mut payload = vec![0; size];
+    fill(&mut payload);
+    let start = now();
+    for sequence in 0..ask.count {
+        spin_until(start + u64::from(sequence) * ask.interval_ns);
+        stamp(&mut payload, Stamp { sequence, sent_ns: now() });
+        // What cannot be sent gets no answer and is counted as lost.
+        let _ = socket.send(&payload);
+    }
+    u64::from(ask.count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ping_over_loopback_is_answered() {
+        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let echoing = std::thread::spawn(move || echo(port, 20, 20 * SECOND).unwrap());
+        // The echo may start late: send until it has had its twenty.
+        let mut answers = Answers::default();
+        for _ in 0..50 {
+            answers = ping(&Ask { to: port, size: 100, count: 20, interval_ns: 1_000_000, timeout_ns: SECOND / 5 }).unwrap();
+            if answers.received > 0 {
+                break;
+            }
+        }
+        assert_eq!(answers.sent, 20);
+        assert!(answers.received > 0 && answers.rtt_ns.min > 0, "{answers:?}");
+        drop(echoing);
+    }
+
+    #[test]
+    fn unanswered_pings_are_lost() {
+        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let ask = Ask { to: silent.local_addr().unwrap(), size: 100, count: 3, interval_ns: 1000, timeout_ns: SECOND / 20 };
+        let answers = ping(&ask).unwrap();
+        assert_eq!((answers.sent, answers.received, answers.lost), (3, 0, 3));
+    }
+}

@@ -1,0 +1,7 @@
+//! The `weir-load` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    weir_load::cli::main(std::env::args_os())
+}
