@@ -1,1 +1,29 @@
-//! Placeholder until the first code arrives.
+//! Weir's view of frames: where the headers are, which flow a frame belongs to, checksums, offload trains.
+//!
+//! Frames come from sources that nobody vouches for, so every function here is total: it takes any bytes and any [`Parsed`],
+//! and answers with a value or a typed error, never with a panic. Offsets are bytes from the start of the frame.
+//!
+//! The usual order: [`parse`] (or [`parse_ip`] for a layer-3 device) → [`flow_key`] → the engine → [`set_ce`] when it marks →
+//! [`Train`] when the frame carries several wire packets.
+#![no_std]
+
+#[cfg(feature = "builder")]
+extern crate alloc;
+
+#[cfg(feature = "builder")]
+pub mod builder;
+pub mod checksum;
+mod corrupt;
+mod ecn;
+mod header;
+mod key;
+mod segment;
+mod view;
+mod vnet;
+
+pub use corrupt::invert_bit;
+pub use ecn::{ecn, set_ce};
+pub use header::{Fragment, IpVersion, ParseError, Parsed, ethertype, parse, parse_ip, protocol};
+pub use key::flow_key;
+pub use segment::{ChecksumMode, MAX_HEADER_LEN, Run, SegmentError, Train};
+pub use vnet::{Gso, VNET_HEADER_LEN, VnetError, VnetHeader};

@@ -1,0 +1,165 @@
+//! The internet checksum (RFC 1071): sums, pseudo headers, incremental update, completion, verification.
+//!
+//! A *sum* is a ones' complement sum of big-endian 16-bit words; a *checksum* is the complement of one. A *seed* is what Linux
+//! leaves in a checksum field that somebody else is to complete: the sum of the pseudo header, not complemented.
+
+use crate::header::{Fragment, IPV4_HEADER, IpVersion, Parsed, protocol};
+use crate::view::{bytes, put, u16_at};
+
+/// The sum of `data`; an odd last byte counts as the upper half of a word.
+#[inline]
+pub fn sum(data: &[u8]) -> u16 {
+    // Ones' complement addition does not care for byte order (RFC 1071, section 2 B) nor for the width of the words: add
+    // little-endian words of 32 bits into 64, which the compiler vectorises, and swap the folded result.
+    let mut total = 0u64;
+    let (blocks, rest) = data.as_chunks::<32>();
+    for block in blocks {
+        let (words, _) = block.as_chunks::<4>();
+        for word in words {
+            total += u64::from(u32::from_le_bytes(*word));
+        }
+    }
+    let (words, rest) = rest.as_chunks::<4>();
+    for word in words {
+        total += u64::from(u32::from_le_bytes(*word));
+    }
+    let mut last = [0; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    total += u64::from(u32::from_le_bytes(last));
+    fold(total).swap_bytes()
+}
+
+/// The sum of two sums. The part that the second covers must start at an even offset.
+#[inline]
+pub fn add(a: u16, b: u16) -> u16 {
+    let (total, carry) = a.overflowing_add(b);
+    total + u16::from(carry)
+}
+
+/// The checksum of `data`.
+#[inline]
+pub fn checksum(data: &[u8]) -> u16 {
+    !sum(data)
+}
+
+/// The checksum `check` after one 16-bit word of what it covers went from `old` to `new` (RFC 1624, equation 3).
+#[inline]
+pub fn update(check: u16, old: u16, new: u16) -> u16 {
+    !add(add(!check, !old), new)
+}
+
+/// The sum of the IPv4 pseudo header (RFC 9293, section 3.1); `len` is that of the transport layer.
+#[inline]
+pub fn pseudo_v4(src: [u8; 4], dst: [u8; 4], protocol: u8, len: u16) -> u16 {
+    let [a, b, c, d] = src;
+    let [e, f, g, h] = dst;
+    let addresses = sum(&[a, b, c, d, e, f, g, h]);
+    add(add(addresses, protocol.into()), len)
+}
+
+/// The sum of the IPv6 pseudo header (RFC 8200, section 8.1); `len` is that of the transport layer.
+#[inline]
+pub fn pseudo_v6(src: [u8; 16], dst: [u8; 16], protocol: u8, len: u32) -> u16 {
+    let addresses = add(sum(&src), sum(&dst));
+    add(add(addresses, protocol.into()), add((len >> 16) as u16, len as u16))
+}
+
+/// The sum of the pseudo header of `frame` for a transport layer of `len` bytes; `None` for what is not IP.
+///
+/// The addresses are those of the IP header: with an IPv6 routing header that still names stops, or IPv4 source routing, the
+/// sender's checksum covers another destination.
+#[inline]
+pub fn pseudo(frame: &[u8], parsed: &Parsed, len: u32) -> Option<u16> {
+    let network = parsed.network();
+    match parsed.ip {
+        IpVersion::V4 => {
+            Some(pseudo_v4(bytes(frame, network + 12)?, bytes(frame, network + 16)?, parsed.protocol, u16::try_from(len).ok()?))
+        }
+        IpVersion::V6 => Some(pseudo_v6(bytes(frame, network + 8)?, bytes(frame, network + 24)?, parsed.protocol, len)),
+        IpVersion::None => None,
+    }
+}
+
+/// Whether the header checksum of an IPv4 frame is true. `None` for what is not IPv4.
+pub fn verify_ipv4_header(frame: &[u8], parsed: &Parsed) -> Option<bool> {
+    let network = parsed.network();
+    if parsed.ip != IpVersion::V4 {
+        return None;
+    }
+    let len = usize::from(frame.get(network)? & 15) * 4;
+    let header = frame.get(network..network + len.max(IPV4_HEADER))?;
+    Some(sum(header) == 0xffff)
+}
+
+/// Whether the checksum of the transport layer is true. `None` where there is none to check: fragments, protocols other than
+/// TCP, UDP and ICMP, and UDP over IPv4 with a checksum of zero.
+pub fn verify_transport(frame: &[u8], parsed: &Parsed) -> Option<bool> {
+    parsed.payload()?;
+    let transport = parsed.transport()?;
+    let mut data = frame.get(transport..parsed.network_end())?;
+    if parsed.fragment != Fragment::Whole {
+        return None;
+    }
+    let seed = match (parsed.protocol, parsed.ip) {
+        (protocol::ICMP, IpVersion::V4) => 0,
+        (protocol::UDP, ip) => {
+            if ip == IpVersion::V4 && u16_at(data, UDP_CHECKSUM)? == 0 {
+                return None;
+            }
+            // UDP has a length of its own, and what follows it is not covered.
+            let len = usize::from(u16_at(data, 4)?);
+            data = data.get(..len)?;
+            pseudo(frame, parsed, len as u32)?
+        }
+        (protocol::TCP, _) | (protocol::ICMPV6, IpVersion::V6) => pseudo(frame, parsed, u32::try_from(data.len()).ok()?)?,
+        _ => return None,
+    };
+    Some(add(seed, sum(data)) == 0xffff)
+}
+
+/// Completes a partial checksum: sums `frame` from `csum_start` to its end, with the seed that the field at
+/// `csum_start + csum_offset` holds, and puts the checksum there.
+///
+/// `frame` ends where the network layer ends ([`Parsed::network_end`]); padding would be summed.
+#[inline]
+pub fn complete_partial(frame: &mut [u8], csum_start: u16, csum_offset: u16) -> Result<(), PartialError> {
+    let len = frame.len();
+    let field = usize::from(csum_start) + usize::from(csum_offset);
+    let error = PartialError { csum_start, csum_offset, len };
+    if field + 2 > len {
+        return Err(error);
+    }
+    let check = nonzero(checksum(frame.get(csum_start.into()..).ok_or(error)?));
+    put(frame, field, check.to_be_bytes()).ok_or(error)
+}
+
+/// A checksum field that is not within its frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the checksum field is at {csum_start}+{csum_offset}, the frame has {len} bytes")]
+pub struct PartialError {
+    /// Where the sum starts.
+    pub csum_start: u16,
+    /// Where the field is, from there.
+    pub csum_offset: u16,
+    /// Bytes of the frame.
+    pub len: usize,
+}
+
+/// Zero is "no checksum" to UDP; its other representation is as true for everybody.
+#[inline(always)]
+pub(crate) fn nonzero(check: u16) -> u16 {
+    if check == 0 { 0xffff } else { check }
+}
+
+#[inline(always)]
+fn fold(mut total: u64) -> u16 {
+    while total > 0xffff {
+        total = (total & 0xffff) + (total >> 16);
+    }
+    total as u16
+}
+
+/// Where UDP has its checksum.
+pub(crate) const UDP_CHECKSUM: usize = 6;
+/// Where TCP has its checksum.
+pub(crate) const TCP_CHECKSUM: usize = 16;

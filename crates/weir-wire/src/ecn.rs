@@ -1,0 +1,45 @@
+//! The ECN field of a frame: read, and set to "congestion experienced".
+
+use weir_core::packet::Ecn;
+
+use crate::checksum;
+use crate::header::{IpVersion, Parsed, ecn_of};
+use crate::view::{bytes, put, u16_at};
+
+/// The ECN field of `frame` as it is now ([`Parsed::ecn`] is as it was at parsing).
+#[inline]
+pub fn ecn(frame: &[u8], parsed: &Parsed) -> Ecn {
+    let Some([first, second]) = bytes(frame, parsed.network()) else { return Ecn::NotEct };
+    match parsed.ip {
+        IpVersion::V4 => ecn_of(second),
+        // The traffic class lies across the two bytes.
+        IpVersion::V6 => ecn_of((first << 4) | (second >> 4)),
+        IpVersion::None => Ecn::NotEct,
+    }
+}
+
+/// Marks `frame` with congestion experienced, and keeps an IPv4 header's checksum true. Says whether the frame carries the mark
+/// now: one whose sender does not know ECN is left as it is, because a mark would reach nobody (RFC 3168, section 5).
+#[inline]
+pub fn set_ce(frame: &mut [u8], parsed: &Parsed) -> bool {
+    match ecn(frame, parsed) {
+        Ecn::NotEct => return false,
+        Ecn::Ce => return true,
+        Ecn::Ect0 | Ecn::Ect1 => {}
+    }
+    let at = parsed.network();
+    let Some(old) = u16_at(frame, at) else { return false };
+    match parsed.ip {
+        IpVersion::V4 => {
+            let Some(check) = u16_at(frame, at + IPV4_CHECKSUM) else { return false };
+            let new = old | 0x0003;
+            let check = checksum::update(check, old, new);
+            put(frame, at, new.to_be_bytes()).and_then(|()| put(frame, at + IPV4_CHECKSUM, check.to_be_bytes())).is_some()
+        }
+        IpVersion::V6 => put(frame, at, (old | 0x0030).to_be_bytes()).is_some(),
+        IpVersion::None => false,
+    }
+}
+
+/// Where an IPv4 header has its checksum.
+const IPV4_CHECKSUM: usize = 10;

@@ -1,0 +1,177 @@
+//! The virtio-net header that Linux puts in front of frames on packet sockets and TUN/TAP devices: what is left to do for the
+//! frame's checksum, and how an offload train is to be cut.
+//!
+//! Layout (`struct virtio_net_hdr`, 10 bytes, in the machine's byte order as Linux has it by default; `tests` pin it):
+//! ```text
+//! 0 flags │ 1 gso_type │ 2 hdr_len │ 4 gso_size │ 6 csum_start │ 8 csum_offset
+//! ```
+
+use crate::checksum::{self, PartialError};
+
+/// A virtio-net header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VnetHeader {
+    /// [`Self::NEEDS_CSUM`], [`Self::DATA_VALID`].
+    pub flags: u8,
+    /// What kind of train, as a number; [`Self::gso`] makes sense of it.
+    pub gso_type: u8,
+    /// Bytes of headers; a hint, which nothing here relies on.
+    pub hdr_len: u16,
+    /// Payload bytes of each wire packet but the last.
+    pub gso_size: u16,
+    /// Where the checksum's sum starts, from the start of the frame.
+    pub csum_start: u16,
+    /// Where the checksum field is, from `csum_start`.
+    pub csum_offset: u16,
+}
+
+/// Kinds of offload trains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gso {
+    /// No train: one wire packet.
+    None,
+    /// TCP over IPv4.
+    TcpV4,
+    /// TCP over IPv6.
+    TcpV6,
+    /// One UDP datagram to be cut into IP fragments (UFO).
+    UdpFragments,
+    /// UDP datagrams of equal size (USO).
+    UdpL4,
+}
+
+impl VnetHeader {
+    /// Flag: the checksum field holds a seed and is to be completed.
+    pub const NEEDS_CSUM: u8 = 1;
+    /// Flag: the checksum was found true.
+    pub const DATA_VALID: u8 = 2;
+    /// Bit of `gso_type`: a TCP train whose first packet carries CWR.
+    pub const GSO_ECN: u8 = 0x80;
+
+    /// Reads a header.
+    #[inline]
+    pub fn decode(bytes: &[u8; VNET_HEADER_LEN]) -> Self {
+        let [flags, gso_type, h0, h1, s0, s1, c0, c1, o0, o1] = *bytes;
+        Self {
+            flags,
+            gso_type,
+            hdr_len: u16::from_ne_bytes([h0, h1]),
+            gso_size: u16::from_ne_bytes([s0, s1]),
+            csum_start: u16::from_ne_bytes([c0, c1]),
+            csum_offset: u16::from_ne_bytes([o0, o1]),
+        }
+    }
+
+    /// The header as bytes.
+    #[inline]
+    pub fn encode(&self) -> [u8; VNET_HEADER_LEN] {
+        let [h0, h1] = self.hdr_len.to_ne_bytes();
+        let [s0, s1] = self.gso_size.to_ne_bytes();
+        let [c0, c1] = self.csum_start.to_ne_bytes();
+        let [o0, o1] = self.csum_offset.to_ne_bytes();
+        [self.flags, self.gso_type, h0, h1, s0, s1, c0, c1, o0, o1]
+    }
+
+    /// The kind of train.
+    #[inline]
+    pub fn gso(&self) -> Result<Gso, VnetError> {
+        match self.gso_type & !Self::GSO_ECN {
+            // The ECN bit belongs to TCP only, but Linux ignores it elsewhere, and so do we.
+            GSO_NONE => Ok(Gso::None),
+            GSO_TCPV4 => Ok(Gso::TcpV4),
+            GSO_UDP => Ok(Gso::UdpFragments),
+            GSO_TCPV6 => Ok(Gso::TcpV6),
+            GSO_UDP_L4 => Ok(Gso::UdpL4),
+            _ => Err(VnetError::GsoType(self.gso_type)),
+        }
+    }
+
+    /// Whether the frame's checksum is still to be completed.
+    #[inline]
+    pub fn needs_csum(&self) -> bool {
+        self.flags & Self::NEEDS_CSUM != 0
+    }
+
+    /// Whether the header can be meant for a frame of these bytes. Headers come from a guest or another program; a kernel
+    /// refuses a frame whose header fails here.
+    #[inline]
+    pub fn validate(&self, frame: &[u8]) -> Result<(), VnetError> {
+        let len = frame.len();
+        if usize::from(self.hdr_len) > len {
+            return Err(VnetError::HeaderLength { hdr_len: self.hdr_len, len });
+        }
+        if self.needs_csum() {
+            let (csum_start, csum_offset) = (self.csum_start, self.csum_offset);
+            if usize::from(csum_start) + usize::from(csum_offset) + 2 > len {
+                return Err(VnetError::Checksum(PartialError { csum_start, csum_offset, len }));
+            }
+        }
+        if self.gso()? != Gso::None && (self.gso_size == 0 || self.gso_size == GSO_SIZE_RESERVED) {
+            return Err(VnetError::GsoSize(self.gso_size));
+        }
+        Ok(())
+    }
+
+    /// Completes the checksum of `frame` (which ends where its network layer ends) if the header asks for it, and takes that
+    /// request out of the header. Not for trains: each of their packets has a checksum of its own ([`crate::Train`]).
+    #[inline]
+    pub fn complete(&mut self, frame: &mut [u8]) -> Result<(), VnetError> {
+        if self.gso()? != Gso::None {
+            return Err(VnetError::CompleteTrain);
+        }
+        if self.needs_csum() {
+            checksum::complete_partial(frame, self.csum_start, self.csum_offset).map_err(VnetError::Checksum)?;
+            *self = Self { flags: self.flags & !Self::NEEDS_CSUM, csum_start: 0, csum_offset: 0, ..*self };
+        }
+        Ok(())
+    }
+}
+
+impl Gso {
+    /// The number of the kind in a [`VnetHeader`].
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::None => GSO_NONE,
+            Self::TcpV4 => GSO_TCPV4,
+            Self::TcpV6 => GSO_TCPV6,
+            Self::UdpFragments => GSO_UDP,
+            Self::UdpL4 => GSO_UDP_L4,
+        }
+    }
+}
+
+/// Why a virtio-net header cannot be meant for its frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VnetError {
+    /// A kind of train that is unknown, such as those of tunnels.
+    #[error("offload type {0:#04x} is unknown; TCP (1, 4) and UDP (3, 5) are known")]
+    GsoType(u8),
+    /// A train without a size, or with the size that the kernel keeps for itself.
+    #[error("{0} is no size for the packets of a train")]
+    GsoSize(u16),
+    /// Headers longer than the frame.
+    #[error("the headers are said to have {hdr_len} bytes, the frame has {len}")]
+    HeaderLength {
+        /// As the header says.
+        hdr_len: u16,
+        /// Bytes of the frame.
+        len: usize,
+    },
+    /// The checksum field is outside the frame.
+    #[error(transparent)]
+    Checksum(PartialError),
+    /// A train has no checksum that could be completed as a whole.
+    #[error("a train's checksum cannot be completed as a whole; cut it first")]
+    CompleteTrain,
+}
+
+/// Bytes of a [`VnetHeader`].
+pub const VNET_HEADER_LEN: usize = 10;
+
+const GSO_NONE: u8 = 0;
+const GSO_TCPV4: u8 = 1;
+const GSO_UDP: u8 = 3;
+const GSO_TCPV6: u8 = 4;
+const GSO_UDP_L4: u8 = 5;
+/// Linux's mark for trains whose packets differ in size; it refuses the value from outside.
+const GSO_SIZE_RESERVED: u16 = 0xffff;
