@@ -51,11 +51,24 @@ enum Command {
     Capture(CaptureArgs),
 }
 
+/// A receiver.
 #[derive(Debug, Args)]
-struct SendArgs {
-    /// Address and port of the receiver.
+struct Target {
+    /// Name or address, and port.
     #[arg(long)]
     to: String,
+    /// Take the name's IPv4 address.
+    #[arg(short = '4')]
+    v4: bool,
+    /// Take the name's IPv6 address.
+    #[arg(short = '6', conflicts_with = "v4")]
+    v6: bool,
+}
+
+#[derive(Debug, Args)]
+struct SendArgs {
+    #[command(flatten)]
+    target: Target,
     /// Bytes of a packet.
     #[arg(long, default_value_t = 1500)]
     size: usize,
@@ -115,9 +128,8 @@ struct RecvArgs {
 
 #[derive(Debug, Args)]
 struct PingArgs {
-    /// Address and port of the echo.
-    #[arg(long)]
-    to: String,
+    #[command(flatten)]
+    target: Target,
     /// Bytes of a packet.
     #[arg(long, default_value_t = 84)]
     size: usize,
@@ -187,7 +199,7 @@ fn run(cli: &Cli) -> Result<(), LoadError> {
         Command::Send(a) => print(&cli.output, &send(&a.plan()?)?),
         Command::Recv(a) => print(&cli.output, &recv(&a.listen())?),
         Command::Ping(a) => {
-            let to = resolve(&a.to)?;
+            let to = a.target.resolve()?;
             print(&cli.output, &ping(&Ask { to, size: a.size, count: a.count, interval_ns: a.interval, timeout_ns: a.timeout })?)
         }
         Command::Echo(a) => print(&cli.output, &echo(a.bind, a.count.unwrap_or(u64::MAX), a.seconds.unwrap_or(u64::MAX))?),
@@ -205,7 +217,7 @@ impl SendArgs {
         // Without an end the sender stops after ten seconds rather than never.
         let span_ns = self.seconds.unwrap_or(if self.count.is_some() { u64::MAX } else { 10 * SECOND });
         let count = self.count.unwrap_or(u64::MAX);
-        Ok(Plan { to: resolve(&self.to)?, size: self.size, pace, count, span_ns, train: self.train, after_ns: self.after })
+        Ok(Plan { to: self.target.resolve()?, size: self.size, pace, count, span_ns, train: self.train, after_ns: self.after })
     }
 }
 
@@ -230,11 +242,14 @@ impl CaptureArgs {
     }
 }
 
-/// The first address of a name and port: a name such as `host` is resolved as any program does.
-fn resolve(to: &str) -> Result<SocketAddr, LoadError> {
-    use std::net::ToSocketAddrs;
-    let failed = |source| LoadError::System { what: "resolve the address", source };
-    to.to_socket_addrs().map_err(failed)?.next().ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
+impl Target {
+    /// The first address of the name that will do: a name such as `host` is resolved as any program does.
+    fn resolve(&self) -> Result<SocketAddr, LoadError> {
+        use std::net::ToSocketAddrs;
+        let failed = |source| LoadError::System { what: "resolve the address", source };
+        let fits = |a: &SocketAddr| (!self.v4 || a.is_ipv4()) && (!self.v6 || a.is_ipv6());
+        self.to.to_socket_addrs().map_err(failed)?.find(fits).ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
+    }
 }
 
 fn print(output: &Output, result: &impl Serialize) -> Result<(), LoadError> {
