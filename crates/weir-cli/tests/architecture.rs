@@ -36,7 +36,8 @@ fn crates_use_only_lower_layers() {
         let layer = *layer_of.get(name).unwrap_or_else(|| panic!("{name} has no layer: put it into LAYERS and docs/architecture.md"));
         for dependency in package["dependencies"].as_array().expect("a package lists its dependencies") {
             let used = dependency["name"].as_str().expect("a dependency has a name");
-            if !used.starts_with("weir-") {
+            // A crate may use itself in its tests, to switch a feature on.
+            if !used.starts_with("weir-") || used == name {
                 continue;
             }
             edges += 1;
