@@ -110,11 +110,11 @@ impl CorrelatedUniform {
         Self { z: 0, keep: q16(rho), fresh: q16(libm::sqrt(1.0 - rho * rho)) }
     }
 
-    /// The next uniform number.
-    pub fn next(&mut self, stream: &mut Stream, tables: &NormalTables) -> u32 {
-        if self.keep == 0 {
+    /// The next uniform number. Without tables, or without correlation, it is independent of those before.
+    pub fn next(&mut self, stream: &mut Stream, tables: Option<&NormalTables>) -> u32 {
+        let (Some(tables), true) = (tables, self.keep != 0) else {
             return stream.bits32();
-        }
+        };
         let e = i64::from(tables.quantiles[(stream.bits32() >> (32 - NORMAL_BITS)) as usize]);
         self.z = (self.keep * self.z + self.fresh * e) >> 16;
         tables.uniform(self.z)
@@ -226,7 +226,7 @@ mod tests {
         for (rho, expected) in [(0.0, 0.0), (0.5, 0.483), (0.9, 0.891)] {
             let mut stream = Stream::new(3, 1, Purpose::Jitter);
             let mut source = CorrelatedUniform::new(Probability::new(rho).unwrap());
-            let xs: Vec<f64> = (0..200_000).map(|_| f64::from(source.next(&mut stream, &tables)) / 4_294_967_296.0).collect();
+            let xs: Vec<f64> = (0..200_000).map(|_| f64::from(source.next(&mut stream, Some(&tables))) / 4_294_967_296.0).collect();
             let mean = xs.iter().sum::<f64>() / xs.len() as f64;
             let variance = xs.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / xs.len() as f64;
             let covariance = xs.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum::<f64>() / xs.len() as f64;

@@ -16,26 +16,27 @@ use crate::units::Nanos;
 /// One queue of a flowset in one scheduler instance.
 #[derive(Debug)]
 pub(super) struct Flow {
-    link: u32,
-    /// The queue (flowset) it was made from; `None` for a pipe's own.
-    queue: Option<u16>,
-    key: FlowKey,
     limit: QueueLimit,
-    loss: LossProcess,
-    packets: u32,
     bytes: u64,
+    packets: u32,
+    link: u32,
+    loss: Option<Box<LossProcess>>,
     pub(super) drops: u64,
+    /// The queue (flowset) it was made from and the masked key it was made for; `None` for a pipe's own.
+    queue: Option<Box<(u16, FlowKey)>>,
 }
 
+const _: () = assert!(size_of::<Flow>() <= 64, "a flow fills one cache line");
+
 impl Flow {
-    fn new(seed: u64, link: u32, queue: Option<u16>, flowset: &Flowset, key: FlowKey, path: u64) -> Self {
-        let loss = LossProcess::new(flowset.config.loss, Stream::new(seed, path, Purpose::LossBeforeQueue));
-        Self { link, queue, key, limit: flowset.limit, loss, packets: 0, bytes: 0, drops: 0 }
+    fn new(seed: u64, link: u32, queue: Option<(u16, FlowKey)>, flowset: &Flowset, path: u64) -> Self {
+        let loss = LossProcess::configure(None, flowset.config.loss, || Stream::new(seed, path, Purpose::LossBeforeQueue));
+        Self { limit: flowset.limit, bytes: 0, packets: 0, link, loss, drops: 0, queue: queue.map(Box::new) }
     }
 
     /// Whether the packet may enter: loss before the queue, then the queue's limit. An empty queue takes any packet.
     pub(super) fn admit(&mut self, packet: &Packet) -> Result<(), DropReason> {
-        if self.loss.next_is_lost() {
+        if self.loss.as_mut().is_some_and(|l| l.next_is_lost()) {
             return Err(DropReason::LossBeforeQueue);
         }
         let full = match self.limit {
@@ -55,39 +56,48 @@ impl Flow {
         self.bytes -= u64::from(packet.len);
     }
 
-    fn configure(&mut self, flowset: &Flowset) {
+    fn configure(&mut self, seed: u64, path: u64, flowset: &Flowset) {
         self.limit = flowset.limit;
-        self.loss.set_model(flowset.config.loss);
+        let stream = || Stream::new(seed, path, Purpose::LossBeforeQueue);
+        self.loss = LossProcess::configure(self.loss.take(), flowset.config.loss, stream);
+    }
+
+    fn is_of(&self, link: u32, masked: &FlowKey) -> bool {
+        self.link == link && self.queue.as_ref().is_some_and(|q| q.1 == *masked)
     }
 }
 
-/// A scheduler instance with its link.
+/// A scheduler instance with its link. The fields that every packet touches come first.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Link {
-    pub(super) template: u16,
     /// Masked key that it was made for.
     key: FlowKey,
-    /// No longer found by new packets: its mask is gone. Freed when empty.
-    orphan: bool,
+    wire: Option<OnWire>,
+    /// When the next step of the schedule is due.
+    schedule_due: Nanos,
+    pub(super) last_used: Nanos,
     scheduler: AnyScheduler,
     serializer: Serializer,
-    overhead: Overhead,
-    delay: Nanos,
-    loss: LossProcess,
-    profile_stream: Stream,
-    impairments: Option<Box<Impairments>>,
-    wire: Option<OnWire>,
     line: DelayLine,
+    delay: Nanos,
     /// Latest due time in the delay line of a packet that keeps its place.
     last_due: Nanos,
-    /// When the schedule began, its next step, and when that is due.
+    overhead: Overhead,
+    pub(super) template: u16,
+    /// No longer found by new packets: its mask is gone. Freed when empty.
+    orphan: bool,
+    /// Nothing can happen to a packet after it has started: it may go into the delay line at once.
+    plain: bool,
+    /// A pipe's only flow, or [`NO_FLOW`].
+    flow: u32,
+    flows: u32,
+    loss: Option<Box<LossProcess>>,
+    impairments: Option<Box<Impairments>>,
+    profile_stream: Stream,
+    /// When the schedule began, and its next step.
     schedule_origin: Nanos,
     schedule_step: u64,
-    schedule_due: Nanos,
-    /// A pipe's only flow.
-    flow: Option<u32>,
-    flows: u32,
-    pub(super) last_used: Nanos,
 }
 
 /// The packet that is being serialised.
@@ -97,7 +107,12 @@ struct OnWire {
     done: Nanos,
     /// The profile loses it at the end of its air-time.
     lost: bool,
+    /// It is in the delay line already.
+    in_line: bool,
 }
+
+/// No flow.
+const NO_FLOW: u32 = u32::MAX;
 
 impl Link {
     fn new(seed: u64, now: Nanos, template: &Template, key: FlowKey) -> Self {
@@ -105,27 +120,29 @@ impl Link {
         let path = path(template.id, &key);
         let stream = |purpose| Stream::new(seed, path, purpose);
         let mut link = Self {
-            template: template.id,
             key,
-            orphan: false,
+            wire: None,
+            schedule_due: Nanos::MAX,
+            last_used: now,
             scheduler: template.kind.build(),
             serializer: Serializer::new(now, config.capacity.clone(), config.burst),
-            overhead: config.overhead,
-            delay: config.delay,
-            loss: LossProcess::new(config.loss, stream(Purpose::Loss)),
-            profile_stream: stream(Purpose::Profile),
-            impairments: Impairments::new(config, seed, path),
-            wire: None,
             line: DelayLine::default(),
+            delay: config.delay,
             last_due: Nanos::ZERO,
+            overhead: config.overhead,
+            template: template.id,
+            orphan: false,
+            plain: false,
+            flow: NO_FLOW,
+            flows: 0,
+            loss: LossProcess::configure(None, config.loss, || stream(Purpose::Loss)),
+            impairments: Impairments::new(config, seed, path),
+            profile_stream: stream(Purpose::Profile),
             schedule_origin: now,
             schedule_step: 0,
-            schedule_due: Nanos::MAX,
-            flow: None,
-            flows: 0,
-            last_used: now,
         };
         link.next_step(config);
+        link.plain = link.is_plain(config);
         link
     }
 
@@ -136,27 +153,41 @@ impl Link {
     /// When something happens on this link by itself; [`Nanos::MAX`] for never.
     fn next_event(&self) -> Nanos {
         let wire = match &self.wire {
+            // Only a packet that waits needs to know when the wire is free.
+            Some(wire) if wire.in_line && self.scheduler.is_empty() => Nanos::MAX,
             Some(wire) => wire.done,
             None => self.scheduler.next_event().unwrap_or(Nanos::MAX),
         };
         // Steps of a schedule do not wake an idle link: they are caught up with when the next packet comes.
-        let schedule = if self.is_empty() { Nanos::MAX } else { self.schedule_due };
+        let schedule = if self.schedule_due == Nanos::MAX || self.is_empty() { Nanos::MAX } else { self.schedule_due };
         wire.min(self.line.next_due()).min(schedule)
     }
 
     fn is_empty(&self) -> bool {
-        self.wire.is_none() && self.line.is_empty() && self.scheduler.is_empty()
+        self.wire.is_none_or(|w| w.in_line) && self.line.is_empty() && self.scheduler.is_empty()
+    }
+
+    fn is_plain(&self, config: &LinkConfig) -> bool {
+        self.loss.is_none() && self.impairments.is_none() && config.profile.is_none() && config.schedule.is_none()
     }
 
     fn set_capacity(&mut self, now: Nanos, capacity: &crate::config::Capacity) {
+        // A wire that was free before now is not busy, even when nobody has looked since.
+        if self.wire.is_some_and(|w| w.in_line && w.done <= now) {
+            self.wire = None;
+        }
         let done = self.serializer.set_capacity(now, capacity, self.wire.is_some());
         if let (Some(wire), Some(done)) = (&mut self.wire, done) {
+            if wire.in_line {
+                let due = Nanos(self.last_due.0 - wire.done.0 + done.0);
+                self.last_due = self.line.retime_last(due).unwrap_or(due);
+            }
             wire.done = done;
         }
     }
 
     /// Applies the steps of the schedule that are due.
-    fn run_schedule(&mut self, now: Nanos, config: &LinkConfig) {
+    fn run_schedule(&mut self, now: Nanos, seed: u64, config: &LinkConfig) {
         if let (None, Some(schedule)) = (&self.wire, &config.schedule) {
             let behind = now.since(self.schedule_origin);
             self.schedule_step = self.schedule_step.max(schedule.step_to_resume_at(behind));
@@ -168,8 +199,9 @@ impl Link {
                 self.set_capacity(due, capacity);
             }
             self.delay = step.delay.unwrap_or(self.delay);
-            if let Some(loss) = step.loss {
-                self.loss.set_model(loss);
+            if let Some(model) = step.loss {
+                let path = path(self.template, &self.key);
+                self.loss = LossProcess::configure(self.loss.take(), model, || Stream::new(seed, path, Purpose::Loss));
             }
             self.schedule_step += 1;
             self.next_step(config);
@@ -183,6 +215,7 @@ impl Link {
 
     /// Takes over another configuration at `now`, without losing a packet or its place.
     fn configure(&mut self, now: Nanos, seed: u64, config: &LinkConfig, old: &LinkConfig) {
+        let path = path(self.template, &self.key);
         if config.schedule != old.schedule {
             (self.schedule_origin, self.schedule_step) = (now, 0);
             self.next_step(config);
@@ -191,14 +224,24 @@ impl Link {
         self.serializer.set_burst(config.burst);
         self.overhead = config.overhead;
         self.delay = config.delay;
-        self.loss.set_model(config.loss);
-        self.impairments = Impairments::reconfigure(self.impairments.take(), config, seed, path(self.template, &self.key));
+        self.loss = LossProcess::configure(self.loss.take(), config.loss, || Stream::new(seed, path, Purpose::Loss));
+        self.impairments = Impairments::reconfigure(self.impairments.take(), config, seed, path);
+        self.plain = self.is_plain(config);
     }
 }
 
 /// The name of an instance's random streams: the same whenever and in whatever order instances are made.
 fn path(template: u16, key: &FlowKey) -> u64 {
     stable_hash(key) ^ u64::from(template).rotate_left(48)
+}
+
+/// The same for a flow of a queue in it.
+fn flow_path(template: u16, link: &FlowKey, queue: u16, masked: &FlowKey) -> u64 {
+    path(template, link) ^ path(queue, masked).rotate_left(17)
+}
+
+fn flow_hash(link: u32, masked: &FlowKey) -> u64 {
+    stable_hash(masked) ^ u64::from(link).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 // How packets go through.
@@ -232,7 +275,7 @@ impl Emulator {
         if state.schedule_due <= at
             && let Some(template) = self.templates[usize::from(state.template)].as_ref()
         {
-            state.run_schedule(at, &template.link);
+            state.run_schedule(at, self.seed, &template.link);
         }
         let wire_due = state.wire.is_none_or(|w| w.done <= at);
         if wire_due {
@@ -261,7 +304,7 @@ impl Emulator {
             if state.schedule_due <= at
                 && let Some(template) = self.templates[usize::from(state.template)].as_ref()
             {
-                state.run_schedule(at, &template.link);
+                state.run_schedule(at, self.seed, &template.link);
             }
             if state.wire.is_some_and(|w| w.done <= at) {
                 self.finish_wire(at, link);
@@ -273,9 +316,12 @@ impl Emulator {
     /// Hands packets to a free wire. What needs no time on it goes straight into the delay line.
     pub(super) fn serve(&mut self, now: Nanos, link: u32) {
         while let Some(wire) = self.start_next(now, link) {
-            if wire.done > now {
-                self.links.at_mut(link).wire = Some(wire);
-                return;
+            if wire.done > now || wire.in_line {
+                if wire.done > now {
+                    self.links.at_mut(link).wire = Some(wire);
+                    return;
+                }
+                continue;
             }
             self.cross(now, link, wire);
         }
@@ -303,21 +349,30 @@ impl Emulator {
         };
         let bytes = state.overhead.wire_bytes(packet.len, packet.segments);
         let done = state.serializer.start(now, bytes, extra);
-        Some(OnWire { packet: id, done, lost })
+        if state.plain {
+            let due = done.saturating_add(state.delay).max(state.last_due);
+            state.last_due = due;
+            state.line.push(UnderWay { due, packet: id, corrupt: INTACT, duplicate: false });
+        }
+        Some(OnWire { packet: id, done, lost, in_line: state.plain })
     }
 
     fn finish_wire(&mut self, at: Nanos, link: u32) {
-        if let Some(wire) = self.links.at_mut(link).wire.take() {
+        if let Some(wire) = self.links.at_mut(link).wire.take().filter(|w| !w.in_line) {
             self.cross(at, link, wire);
         }
     }
 
     /// A packet has left the wire: loss, duplication, corruption, and into the delay line.
     fn cross(&mut self, at: Nanos, link: u32, wire: OnWire) {
-        let Self { links, templates, pool, normal, .. } = self;
+        let Self { links, templates, pool, .. } = self;
         let state = links.at_mut(link);
         let Some(template) = templates[usize::from(state.template)].as_mut() else { return };
-        let lost = if wire.lost { Some(DropReason::Profile) } else { state.loss.next_is_lost().then_some(DropReason::LossOnLink) };
+        let lost = if wire.lost {
+            Some(DropReason::Profile)
+        } else {
+            state.loss.as_mut().is_some_and(|l| l.next_is_lost()).then_some(DropReason::LossOnLink)
+        };
         if let Some(reason) = lost {
             return self.drop_inside(at, link, wire.packet, reason);
         }
@@ -333,7 +388,7 @@ impl Emulator {
             counters.duplicated += 1;
             counters.backlog_packets += 1;
         }
-        let crossing = impairments.next_crossing(state.delay, normal);
+        let crossing = impairments.next_crossing(state.delay, template.normal.as_deref());
         counters.reordered += u64::from(crossing.reordered);
         let mut due = at.saturating_add(crossing.delay);
         if !crossing.may_overtake {
@@ -396,22 +451,27 @@ impl Emulator {
             },
         };
         let Some(template) = super::slot(&mut self.templates, template_id) else { return Ok(None) };
-        let found = if let Some(single) = template.single {
-            Some(single)
-        } else if template.instances.is_empty() {
-            None
-        } else {
-            template.instances.get(&template.mask.apply(key)).copied()
+        let found = match template.single {
+            Some(single) => Some(single),
+            None if template.instances.is_empty() => None,
+            None => {
+                let masked = template.mask.apply(key);
+                let links = &self.links;
+                let is_it = |&link: &u32| links.get(link).is_some_and(|l| l.key == masked);
+                template.instances.find(stable_hash(&masked), is_it).copied()
+            }
         };
         let link = match found {
             Some(link) => link,
             None => self.make_link(now, template_id, key, len)?,
         };
         let flow = match queue {
-            None => self.links.at_mut(link).flow,
-            Some(id) => super::slot(&mut self.queues, id).and_then(|q| {
-                let masked = q.config.mask.apply(key);
-                q.flows.get(&(link, masked)).copied()
+            None => Some(self.links.at_mut(link).flow).filter(|&flow| flow != NO_FLOW),
+            Some(id) => super::slot(&mut self.queues, id).and_then(|queue| {
+                let masked = queue.config.mask.apply(key);
+                let flows = &self.flows;
+                let is_it = |&flow: &u32| flows.get(flow).is_some_and(|f| f.is_of(link, &masked));
+                queue.flows.find(flow_hash(link, &masked), is_it).copied()
             }),
         };
         match flow {
@@ -433,7 +493,9 @@ impl Emulator {
         if template.mask.is_empty() {
             template.single = Some(link);
         } else {
-            template.instances.insert(masked, link);
+            let links = &self.links;
+            let hash_of = |&link: &u32| links.get(link).map_or(0, |l| stable_hash(&l.key));
+            template.instances.insert_unique(stable_hash(&masked), link, hash_of);
             self.idle_check.push_back((now.saturating_add(self.limits.idle), link));
         }
         Ok(link)
@@ -445,8 +507,8 @@ impl Emulator {
         let state = self.links.at_mut(link);
         let Some(id) = queue else {
             let path = path(template_id, &state.key);
-            let flow = self.flows.insert(Flow::new(self.seed, link, None, &template.flowset, state.key, path));
-            state.flow = Some(flow);
+            let flow = self.flows.insert(Flow::new(self.seed, link, None, &template.flowset, path));
+            state.flow = flow;
             state.flows += 1;
             return Ok(Some(flow));
         };
@@ -455,9 +517,11 @@ impl Emulator {
             return Err(refuse(template, DropReason::TooManyFlows, len));
         }
         let masked = flowset.config.mask.apply(key);
-        let path = path(template_id, &state.key) ^ path(id, &masked).rotate_left(17);
-        let flow = self.flows.insert(Flow::new(self.seed, link, queue, flowset, masked, path));
-        flowset.flows.insert((link, masked), flow);
+        let path = flow_path(template_id, &state.key, id, &masked);
+        let flow = self.flows.insert(Flow::new(self.seed, link, Some((id, masked)), flowset, path));
+        let flows = &self.flows;
+        let hash_of = |&flow: &u32| flows.get(flow).map_or(0, |f| f.queue.as_ref().map_or(0, |q| flow_hash(f.link, &q.1)));
+        flowset.flows.insert_unique(flow_hash(link, &masked), flow, hash_of);
         state.flows += 1;
         Ok(Some(flow))
     }
@@ -490,26 +554,30 @@ impl Emulator {
         if let Some(template) = super::slot(&mut self.templates, state.template)
             && !state.orphan
         {
-            template.instances.remove(&state.key);
-            if template.single == Some(link) {
-                template.single = None;
+            if let Ok(entry) = template.instances.find_entry(stable_hash(&state.key), |&l| l == link) {
+                entry.remove();
             }
+            template.single = template.single.filter(|&single| single != link);
         }
     }
 
     fn free_flows(&mut self, link: u32, state: &Link) {
-        if let Some(flow) = state.flow {
-            self.flows.remove(flow);
+        if state.flow != NO_FLOW {
+            self.flows.remove(state.flow);
             if state.flows == 1 {
                 return;
             }
         }
         for id in 0..self.flows.bound() {
-            let Some(flow) = self.flows.get(id).filter(|f| f.link == link) else { continue };
-            if let Some(flowset) = flow.queue.and_then(|q| super::slot(&mut self.queues, q)) {
-                flowset.flows.remove(&(link, flow.key));
+            if self.flows.get(id).is_none_or(|f| f.link != link) {
+                continue;
             }
-            self.flows.remove(id);
+            let Some((queue, masked)) = self.flows.remove(id).and_then(|f| f.queue).map(|q| *q) else { continue };
+            if let Some(flowset) = super::slot(&mut self.queues, queue)
+                && let Ok(entry) = flowset.flows.find_entry(flow_hash(link, &masked), |&f| f == id)
+            {
+                entry.remove();
+            }
         }
     }
 
@@ -517,7 +585,7 @@ impl Emulator {
     pub(super) fn drain(&mut self, now: Nanos, link: u32) {
         loop {
             let state = self.links.at_mut(link);
-            let on_the_way = state.wire.take().map(|w| w.packet).or_else(|| state.line.pop().map(|e| e.packet));
+            let on_the_way = state.wire.take().filter(|w| !w.in_line).map(|w| w.packet).or_else(|| state.line.pop().map(|e| e.packet));
             if let Some(packet) = on_the_way {
                 self.drop_inside(now, link, packet, DropReason::NoSuchPipe);
                 continue;
@@ -538,6 +606,9 @@ impl Emulator {
         (template.kind, template.mask) = (config.kind, config.mask);
         let old = core::mem::replace(&mut template.link, link.clone());
         template.flowset.resolve_limit(link);
+        if template.normal.is_none() && Impairments::is_correlated(link) {
+            template.normal = Some(alloc::sync::Arc::default());
+        }
         if regroup {
             template.instances.clear();
             template.single = None;
@@ -556,16 +627,21 @@ impl Emulator {
     /// Passes a changed flowset on to the flows that exist: of queue `queue`, or of pipe `template` itself.
     pub(super) fn refresh_flows(&mut self, template: u16, queue: Option<u16>) {
         for id in 0..self.flows.bound() {
-            let Some(flow) = self.flows.get_mut(id).filter(|f| f.queue == queue) else { continue };
-            let flowset = match queue {
-                Some(q) => self.queues.get(usize::from(q)).and_then(Option::as_ref),
-                None if self.links.get(flow.link).is_some_and(|l| l.template == template) => {
-                    self.templates.get(usize::from(template)).and_then(Option::as_ref).map(|t| &t.flowset)
+            let Some(flow) = self.flows.get_mut(id) else { continue };
+            let Some(state) = self.links.get(flow.link) else { continue };
+            let (flowset, path) = match (&flow.queue, queue) {
+                (Some(own), Some(changed)) if own.0 == changed => {
+                    let flowset = self.queues.get(usize::from(changed)).and_then(Option::as_ref);
+                    (flowset, flow_path(state.template, &state.key, changed, &own.1))
                 }
-                None => None,
+                (None, None) if state.template == template => {
+                    let template = self.templates.get(usize::from(template)).and_then(Option::as_ref);
+                    (template.map(|t| &t.flowset), path(state.template, &state.key))
+                }
+                _ => continue,
             };
             if let Some(flowset) = flowset {
-                flow.configure(flowset);
+                flow.configure(self.seed, path, flowset);
             }
         }
     }

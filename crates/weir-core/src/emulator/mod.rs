@@ -15,7 +15,6 @@ mod tables;
 use alloc::vec::Vec;
 
 use crate::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
-use crate::dist::NormalTables;
 use crate::heap::EventHeap;
 use crate::key::FlowKey;
 use crate::packet::{Ecn, Packet, Pool};
@@ -112,7 +111,6 @@ pub struct Emulator {
     seed: u64,
     limits: Limits,
     pool: Pool,
-    normal: NormalTables,
     /// Pipes and schedulers, by number.
     templates: Vec<Option<Template>>,
     /// Queues, by number.
@@ -134,7 +132,6 @@ impl Emulator {
             seed,
             limits,
             pool: Pool::new(limits.packets),
-            normal: NormalTables::default(),
             templates: Vec::new(),
             queues: Vec::new(),
             links: Slab::default(),

@@ -1,11 +1,14 @@
 //! What the emulator keeps of each configured object, and the slab that holds the instances made from it.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 
 use crate::config::{FlowsetConfig, LinkConfig, QueueLimit, default_limit};
-use crate::key::{FlowKey, FlowMask, KeyHashBuilder};
+use crate::dist::NormalTables;
+use crate::key::FlowMask;
+use crate::link::Impairments;
 use crate::sched::Kind;
 use crate::stats::LinkStats;
 
@@ -18,8 +21,10 @@ pub(super) struct Template {
     pub(super) link: LinkConfig,
     /// The flowset of a pipe.
     pub(super) flowset: Flowset,
-    /// Instances by masked key.
-    pub(super) instances: HashMap<FlowKey, u32, KeyHashBuilder>,
+    /// Instances by the hash of their masked key.
+    pub(super) instances: HashTable<u32>,
+    /// For correlated draws.
+    pub(super) normal: Option<Arc<NormalTables>>,
     /// The only instance when nothing is masked.
     pub(super) single: Option<u32>,
     pub(super) stats: LinkStats,
@@ -31,13 +36,15 @@ impl Template {
     pub(super) fn new(id: u16, kind: Kind, mask: FlowMask, link: LinkConfig) -> Self {
         let mut flowset = Flowset::new(&FlowsetConfig::default(), id);
         flowset.resolve_limit(&link);
+        let normal = Impairments::is_correlated(&link).then(Arc::default);
         Self {
             id,
             kind,
             mask,
             link,
             flowset,
-            instances: HashMap::default(),
+            instances: HashTable::new(),
+            normal,
             single: None,
             stats: LinkStats::default(),
             queue_packets: 0,
@@ -64,14 +71,14 @@ pub(super) struct Flowset {
     pub(super) config: FlowsetConfig,
     pub(super) scheduler: u16,
     pub(super) limit: QueueLimit,
-    /// Queues by instance and masked key.
-    pub(super) flows: HashMap<(u32, FlowKey), u32, KeyHashBuilder>,
+    /// Queues by the hash of instance and masked key.
+    pub(super) flows: HashTable<u32>,
 }
 
 impl Flowset {
     pub(super) fn new(config: &FlowsetConfig, scheduler: u16) -> Self {
         let limit = QueueLimit::Packets(crate::config::DEFAULT_QUEUE_PACKETS);
-        Self { config: config.clone(), scheduler, limit, flows: HashMap::default() }
+        Self { config: config.clone(), scheduler, limit, flows: HashTable::new() }
     }
 
     /// Takes over a configuration. Queues of the old mask or scheduler empty out and are no longer found.

@@ -3,6 +3,7 @@
 //! Nearly always a packet arrives after those before it; these stand in a queue. The few that overtake (jitter, reordering)
 //! stand in a heap beside it, so that the common case costs no comparison tree.
 
+use alloc::boxed::Box;
 use alloc::collections::{BinaryHeap, VecDeque};
 use core::cmp::Reverse;
 
@@ -23,8 +24,14 @@ pub(crate) struct UnderWay {
 #[derive(Debug, Default)]
 pub(crate) struct DelayLine {
     queue: VecDeque<UnderWay>,
-    early: BinaryHeap<Reverse<Early>>,
-    /// Order of entry among packets in `early`.
+    /// Made at the first packet that overtakes.
+    early: Option<Box<Overtaking>>,
+}
+
+/// Packets that overtake others, and how many ever did.
+#[derive(Debug, Default)]
+struct Overtaking {
+    heap: BinaryHeap<Reverse<Early>>,
     entered: u64,
 }
 
@@ -51,32 +58,45 @@ impl DelayLine {
         if self.queue.back().is_none_or(|last| last.due <= entry.due) {
             self.queue.push_back(entry);
         } else {
-            self.entered += 1;
-            self.early.push(Reverse(Early { entered: self.entered, entry }));
+            let early = self.early.get_or_insert_default();
+            early.entered += 1;
+            early.heap.push(Reverse(Early { entered: early.entered, entry }));
         }
     }
 
     /// When the next packet arrives; [`Nanos::MAX`] when there is none.
     pub(crate) fn next_due(&self) -> Nanos {
         let first = self.queue.front().map_or(Nanos::MAX, |e| e.due);
-        match self.early.peek() {
+        match self.first_early() {
             None => first,
-            Some(Reverse(early)) => first.min(early.entry.due),
+            Some(early) => first.min(early.due),
         }
     }
 
     /// The packet that arrives next.
     pub(crate) fn pop(&mut self) -> Option<UnderWay> {
-        let overtaken = match (self.queue.front(), self.early.peek()) {
-            (Some(first), Some(Reverse(early))) => early.entry.due < first.due,
+        let overtaken = match (self.queue.front(), self.first_early()) {
+            (Some(first), Some(early)) => early.due < first.due,
             (None, Some(_)) => true,
             _ => false,
         };
-        if overtaken { self.early.pop().map(|Reverse(e)| e.entry) } else { self.queue.pop_front() }
+        if overtaken { self.early.as_mut()?.heap.pop().map(|Reverse(e)| e.entry) } else { self.queue.pop_front() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.early.is_empty()
+        self.queue.is_empty() && self.first_early().is_none()
+    }
+
+    /// Moves the packet that was pushed last, if it is still last in the queue, to `due`, but not before those ahead of it.
+    pub(crate) fn retime_last(&mut self, due: Nanos) -> Option<Nanos> {
+        let ahead = self.queue.len().checked_sub(2).and_then(|i| self.queue.get(i)).map_or(Nanos::ZERO, |e| e.due);
+        let last = self.queue.back_mut()?;
+        last.due = due.max(ahead);
+        Some(last.due)
+    }
+
+    fn first_early(&self) -> Option<&UnderWay> {
+        self.early.as_ref()?.heap.peek().map(|Reverse(e)| &e.entry)
     }
 }
 

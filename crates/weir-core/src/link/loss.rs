@@ -9,6 +9,8 @@
 //! E. N. Gilbert, "Capacity of a burst-noise channel", BSTJ 39 (1960); E. O. Elliott, BSTJ 42 (1963). Parameters as in
 //! dummynet's `plr K,p,H,r`.
 
+use alloc::boxed::Box;
+
 use crate::config::Loss;
 use crate::rng::Stream;
 
@@ -25,11 +27,17 @@ impl LossProcess {
         Self { model, bad: false, stream }
     }
 
-    /// Changes the model; the stream goes on.
-    pub(crate) fn set_model(&mut self, model: Loss) {
-        if model != self.model {
-            self.model = model;
-            self.bad = false;
+    /// The process for a model, or `None` when it loses nothing. An existing process keeps its stream.
+    pub(crate) fn configure(old: Option<Box<Self>>, model: Loss, stream: impl FnOnce() -> Stream) -> Option<Box<Self>> {
+        match (old, model) {
+            (_, Loss::None) => None,
+            (None, _) => Some(Box::new(Self::new(model, stream()))),
+            (Some(mut process), _) => {
+                if model != process.model {
+                    (process.model, process.bad) = (model, false);
+                }
+                Some(process)
+            }
         }
     }
 

@@ -8,6 +8,8 @@
 //!
 //! Ideal times are derived from ideal times: a driver that calls late does not make the link slower.
 
+use alloc::boxed::Box;
+
 use crate::config::Capacity;
 use crate::link::TraceCursor;
 use crate::units::{Bytes, NANOS_PER_SEC, Nanos, Rate};
@@ -21,7 +23,8 @@ pub(crate) struct Serializer {
     free_at: Nanos,
     /// Nanoseconds times rate that the last division left.
     remainder: u64,
-    cursor: TraceCursor,
+    /// Where a trace stands, when the capacity is one.
+    cursor: Option<Box<TraceCursor>>,
     current: Current,
 }
 
@@ -37,7 +40,8 @@ impl Serializer {
     /// A serialiser that is free from `now` on.
     pub(crate) fn new(now: Nanos, capacity: Capacity, burst: Bytes) -> Self {
         // Before its first packet a link has been idle for ever: it begins with all its credit.
-        Self { capacity, burst, free_at: Nanos::ZERO, remainder: 0, cursor: TraceCursor::new(now), current: Current::default() }
+        let cursor = cursor(&capacity, now);
+        Self { capacity, burst, free_at: Nanos::ZERO, remainder: 0, cursor, current: Current::default() }
     }
 
     /// Starts a packet of `bytes` on the wire with `extra` air-time at `now` and returns when it has left, at `now` or later.
@@ -62,7 +66,8 @@ impl Serializer {
             Capacity::Trace(trace) => {
                 let start = self.free_at.max(now);
                 self.current = Current { start, bytes, extra };
-                self.free_at = self.cursor.take(trace, start, bytes.0).saturating_add(extra);
+                let cursor = self.cursor.get_or_insert_with(|| Box::new(TraceCursor::new(now)));
+                self.free_at = cursor.take(trace, start, bytes.0).saturating_add(extra);
             }
         }
         self.free_at.max(now)
@@ -80,9 +85,7 @@ impl Serializer {
             return busy.then_some(self.free_at);
         }
         let left = self.bytes_left(now);
-        if matches!(capacity, Capacity::Trace(_)) {
-            self.cursor = TraceCursor::new(now);
-        }
+        self.cursor = cursor(capacity, now);
         self.capacity = capacity.clone();
         self.remainder = 0;
         if !busy {
@@ -109,6 +112,11 @@ impl Serializer {
             }
         }
     }
+}
+
+/// The start of a trace that begins at `now`.
+fn cursor(capacity: &Capacity, now: Nanos) -> Option<Box<TraceCursor>> {
+    matches!(capacity, Capacity::Trace(_)).then(|| Box::new(TraceCursor::new(now)))
 }
 
 /// The time of `bytes` at `rate`, with the carried remainder, and the new remainder.
