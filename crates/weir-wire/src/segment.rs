@@ -34,13 +34,24 @@ pub struct Train {
     gso: Gso,
     /// The ECN bit of the train's type.
     ecn: u8,
-    /// UDP without checksum: the field is zero and nobody is to complete it.
-    unchecked: bool,
+    seed: Seed,
     gso_size: u16,
     segments: u16,
     /// Bytes before the payload.
     header_len: u16,
     payload_len: u32,
+}
+
+/// Where the sum of the pseudo header comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seed {
+    /// From the train's own checksum field, which covers the whole length. It is right even where the IP header does not name
+    /// the final destination (IPv6 routing headers).
+    OfTrain,
+    /// From the addresses: the train came without a seed.
+    OfAddresses,
+    /// There is none: UDP over IPv4 without checksum.
+    Unchecked,
 }
 
 /// What becomes of the transport checksum.
@@ -98,18 +109,22 @@ impl Train {
         if vnet.needs_csum() && (usize::from(vnet.csum_start) != transport || vnet.csum_offset != checksum_offset(gso)) {
             return Err(SegmentError::ChecksumPlace { csum_start: vnet.csum_start, csum_offset: vnet.csum_offset });
         }
-        let unchecked =
-            gso == Gso::UdpL4 && ip == IpVersion::V4 && !vnet.needs_csum() && u16_at(frame, transport + UDP_CHECKSUM) == Some(0);
-        // The network layer has at most 65,575 bytes, of which at least 28 are headers.
+        let zero = u16_at(frame, transport + usize::from(checksum_offset(gso))) == Some(0);
+        let seed = match (vnet.needs_csum(), gso) {
+            (true, _) => Seed::OfTrain,
+            (false, Gso::UdpL4) if zero && ip == IpVersion::V4 => Seed::Unchecked,
+            (false, _) => Seed::OfAddresses,
+        };
+        // Fewer than 65,536, so that there are no more packets than their number can say.
         let payload_len = (end - payload) as u32;
         let segments = payload_len.div_ceil(vnet.gso_size.into()).max(1);
         Ok(Self {
             parsed: *parsed,
             gso,
             ecn: vnet.gso_type & VnetHeader::GSO_ECN,
-            unchecked,
+            seed,
             gso_size: vnet.gso_size,
-            segments: u16::try_from(segments).map_err(|_| SegmentError::TooManySegments(segments))?,
+            segments: segments as u16,
             header_len: payload as u16,
             payload_len,
         })
@@ -215,9 +230,6 @@ impl Train {
         let len = u32::try_from(headers.len().checked_sub(at)? + data.len()).ok()?;
         if self.gso == Gso::UdpL4 {
             put(headers, at + 4, u16::try_from(len).ok()?.to_be_bytes())?;
-            if self.unchecked {
-                return Some(false);
-            }
         } else {
             put(headers, at + 4, u32_at(headers, at + 4)?.wrapping_add(from).to_be_bytes())?;
             let flags = headers.get_mut(at + TCP_FLAGS)?;
@@ -229,7 +241,15 @@ impl Train {
             }
         }
         let field = at + usize::from(checksum_offset(self.gso));
-        let seed = checksum::pseudo(headers, &self.parsed, len)?;
+        let seed = match self.seed {
+            Seed::Unchecked => return Some(false),
+            Seed::OfAddresses => checksum::pseudo(headers, &self.parsed, len)?,
+            Seed::OfTrain => {
+                let whole = self.header_len() - at + self.payload_len as usize;
+                let others = checksum::add(u16_at(headers, field)?, !u16::try_from(whole).ok()?);
+                checksum::add(others, u16::try_from(len).ok()?)
+            }
+        };
         if mode == ChecksumMode::Partial {
             put(headers, field, seed.to_be_bytes())?;
             return Some(true);
@@ -288,9 +308,6 @@ pub enum SegmentError {
     /// More headers than a buffer for them holds.
     #[error("the train has {0} bytes of headers; at most {MAX_HEADER_LEN} are supported")]
     HeaderTooLong(usize),
-    /// More segments than their number can say.
-    #[error("the train has {0} packets; at most 65535 are supported")]
-    TooManySegments(u32),
     /// The checksum is not where the protocol has it.
     #[error("the train's checksum is said to be at {csum_start}+{csum_offset}, where its protocol has none")]
     ChecksumPlace {
