@@ -1,0 +1,284 @@
+//! Diagnostics: what is wrong with a text, where, what is allowed, and what was perhaps meant.
+
+use annotate_snippets::renderer::DecorStyle;
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, normalize_untrusted_str};
+use core::fmt;
+use core::ops::Range;
+
+/// A place in a text, in bytes.
+pub type Span = Range<usize>;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// The text is refused.
+    Error,
+    /// The text is accepted, but something in it will not do what it seems to say.
+    Warning,
+    /// Something worth knowing.
+    Note,
+}
+
+/// What kind of diagnostic it is. The names are stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// A word that is no keyword.
+    UnknownKeyword,
+    /// A keyword without the value it needs.
+    MissingValue,
+    /// A value that is not of the form the keyword takes.
+    BadValue,
+    /// A number with a unit that does not fit.
+    BadUnit,
+    /// A number outside the keyword's range.
+    OutOfRange,
+    /// A keyword that is given twice.
+    Repeated,
+    /// Two keywords that exclude each other.
+    Contradiction,
+    /// A keyword that this version knows but does not offer.
+    NotYet,
+    /// A quoted word without its closing quote.
+    UnclosedQuote,
+    /// A file that cannot be read.
+    Unreadable,
+    /// A file whose content is wrong.
+    BadFile,
+    /// A setting that changes nothing.
+    NoEffect,
+    /// A setting that another one replaces from the first moment.
+    Overridden,
+    /// A queue that holds no full-size packet.
+    SmallQueue,
+    /// A keyword that is accepted and does nothing.
+    Ignored,
+    /// Two rates for one link, of which one wins.
+    ProfileRate,
+    /// A rate of zero in a rate trace, taken as an outage.
+    Outage,
+}
+
+impl Code {
+    /// Every code.
+    pub const ALL: &'static [Self] = &[
+        Self::UnknownKeyword,
+        Self::MissingValue,
+        Self::BadValue,
+        Self::BadUnit,
+        Self::OutOfRange,
+        Self::Repeated,
+        Self::Contradiction,
+        Self::NotYet,
+        Self::UnclosedQuote,
+        Self::Unreadable,
+        Self::BadFile,
+        Self::NoEffect,
+        Self::Overridden,
+        Self::SmallQueue,
+        Self::Ignored,
+        Self::ProfileRate,
+        Self::Outage,
+    ];
+
+    /// The stable name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UnknownKeyword => "unknown-keyword",
+            Self::MissingValue => "missing-value",
+            Self::BadValue => "bad-value",
+            Self::BadUnit => "bad-unit",
+            Self::OutOfRange => "out-of-range",
+            Self::Repeated => "repeated",
+            Self::Contradiction => "contradiction",
+            Self::NotYet => "not-yet",
+            Self::UnclosedQuote => "unclosed-quote",
+            Self::Unreadable => "unreadable",
+            Self::BadFile => "bad-file",
+            Self::NoEffect => "no-effect",
+            Self::Overridden => "overridden",
+            Self::SmallQueue => "small-queue",
+            Self::Ignored => "ignored",
+            Self::ProfileRate => "profile-rate",
+            Self::Outage => "outage",
+        }
+    }
+
+    /// How bad it is.
+    pub const fn severity(self) -> Severity {
+        match self {
+            Self::NoEffect | Self::Overridden | Self::SmallQueue => Severity::Warning,
+            Self::Ignored | Self::ProfileRate | Self::Outage => Severity::Note,
+            _ => Severity::Error,
+        }
+    }
+}
+
+/// One diagnostic. It holds the line it is about, so that it can be shown without the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// What kind it is.
+    pub code: Code,
+    /// What is wrong, in one sentence.
+    pub message: String,
+    /// Name of the file, or `None` for the specification itself.
+    pub file: Option<String>,
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// The line.
+    pub text: String,
+    /// The place in the line, in bytes.
+    pub span: Span,
+    /// What stands at the place, or belongs there.
+    pub label: String,
+    /// An earlier place in the line that has to do with it, and what it is.
+    pub other: Option<(Span, String)>,
+    /// What is allowed and what to do.
+    pub help: Vec<String>,
+}
+
+impl Diagnostic {
+    /// A diagnostic about `span` of `text`.
+    pub fn new(code: Code, text: &str, span: Span, message: impl Into<String>) -> Self {
+        let (start, end) = (floor_boundary(text, span.start), floor_boundary(text, span.end));
+        let first = text[..start].rfind('\n').map_or(0, |i| i + 1);
+        let last = text[first..].find('\n').map_or(text.len(), |i| first + i);
+        let line = text[..first].matches('\n').count() + 1;
+        let span = start - first..end.clamp(start, last.max(start)) - first;
+        let text = text[first..last].to_owned();
+        Self { code, message: message.into(), file: None, line, text, span, label: String::new(), other: None, help: Vec::new() }
+    }
+
+    /// Says what stands at the place.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// Adds what is allowed or what to do.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help.push(help.into());
+        self
+    }
+
+    /// Adds a place in the same line.
+    #[must_use]
+    pub fn other(mut self, span: Span, label: impl Into<String>) -> Self {
+        if span.end <= self.text.len() && self.text.is_char_boundary(span.start) && self.text.is_char_boundary(span.end) {
+            self.other = Some((span, label.into()));
+        }
+        self
+    }
+
+    /// Names the file the text is from.
+    #[must_use]
+    pub fn in_file(mut self, name: &str) -> Self {
+        self.file = Some(name.to_owned());
+        self
+    }
+
+    fn render(&self, renderer: &Renderer) -> String {
+        let level = match self.code.severity() {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+            Severity::Note => Level::NOTE,
+        };
+        let mut snippet = Snippet::source(self.text.as_str()).line_start(self.line).fold(false);
+        if let Some(file) = &self.file {
+            snippet = snippet.path(normalize_untrusted_str(file));
+        }
+        snippet = snippet.annotation(AnnotationKind::Primary.span(self.span.clone()).label(normalize_untrusted_str(&self.label)));
+        if let Some((span, label)) = &self.other {
+            snippet = snippet.annotation(AnnotationKind::Context.span(span.clone()).label(label.as_str()));
+        }
+        let mut group = level.primary_title(normalize_untrusted_str(&self.message)).id(self.code.name()).element(snippet);
+        for help in &self.help {
+            group = group.element(Level::HELP.message(normalize_untrusted_str(help)));
+        }
+        renderer.render(&[group])
+    }
+}
+
+/// Everything there is to say about a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagnostics {
+    items: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    /// Adds one.
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        self.items.push(diagnostic);
+    }
+
+    /// All, in the order in which they were found.
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.items.iter()
+    }
+
+    /// Those of one severity.
+    pub fn of(&self, severity: Severity) -> impl Iterator<Item = &Diagnostic> {
+        self.items.iter().filter(move |d| d.code.severity() == severity)
+    }
+
+    /// Whether the text is refused.
+    pub fn has_errors(&self) -> bool {
+        self.of(Severity::Error).next().is_some()
+    }
+
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The diagnostics as text for a terminal, in colour or not, each with its line and the place underlined.
+    pub fn render(&self, colour: bool) -> String {
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() }.decor_style(DecorStyle::Ascii);
+        let parts: Vec<String> = self.items.iter().map(|d| d.render(&renderer)).collect();
+        parts.join("\n\n")
+    }
+}
+
+/// The plain rendering.
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// The place of `part`, a slice of `text`, in it.
+pub(crate) fn span_of(text: &str, part: &str) -> Span {
+    let start = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+    start..start + part.len()
+}
+
+/// The nearest character boundary at or before `at`.
+fn floor_boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_complete_and_their_names_differ() {
+        let names: std::collections::BTreeSet<_> = Code::ALL.iter().map(|c| c.name()).collect();
+        assert_eq!(names.len(), Code::ALL.len());
+        assert_eq!(Code::ALL.last().map(|&c| c as usize), Some(Code::ALL.len() - 1));
+    }
+
+    #[test]
+    fn a_place_in_a_later_line_is_shown_with_that_line() {
+        let diagnostic = Diagnostic::new(Code::BadValue, "one\ntwo three\nfour", 8..13, "wrong").label("here").in_file("f");
+        assert_eq!((diagnostic.line, diagnostic.text.as_str(), diagnostic.span.clone()), (2, "two three", 4..9));
+        let mut all = Diagnostics::default();
+        all.push(diagnostic);
+        let text = all.render(false);
+        assert!(text.contains("f:2:5") && text.contains("^^^^^ here"), "{text}");
+        assert!(all.render(true).contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,154 @@
+//! Flow masks: which header bits tell flows apart, read and written.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use weir_core::key::FlowMask;
+
+/// A field of a mask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field {
+    /// Name in the language.
+    pub(crate) name: &'static str,
+    /// Width in bits.
+    pub(crate) bits: u32,
+    get: fn(&FlowMask) -> u128,
+    set: fn(&mut FlowMask, u128),
+}
+
+impl Field {
+    /// The field that `name` names; `…-ipv6` is another word for `…-ip6`.
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+        let name = match name {
+            "src-ipv6" => "src-ip6",
+            "dst-ipv6" => "dst-ip6",
+            name => name,
+        };
+        FIELDS.iter().find(|f| f.name == name)
+    }
+
+    /// All bits of the field.
+    pub(crate) fn full(&self) -> u128 {
+        u128::MAX >> (128 - self.bits)
+    }
+
+    /// Sets the field's bits.
+    pub(crate) fn set(&self, mask: &mut FlowMask, bits: u128) {
+        (self.set)(mask, bits);
+    }
+
+    /// The bits that a text names; `None` when it is none or has bits outside the field.
+    pub(crate) fn parse(&self, text: &str) -> Option<u128> {
+        let bits = if let Some(prefix) = text.strip_prefix('/') {
+            let prefix = decimal(prefix).filter(|&n| n <= self.bits.into())? as u32;
+            // Shifting by the full width is no shift in Rust, but an overflow.
+            if prefix == 0 { 0 } else { self.full() >> (self.bits - prefix) << (self.bits - prefix) }
+        } else if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+            let digits = !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit());
+            digits.then(|| u128::from_str_radix(hex, 16).ok()).flatten()?
+        } else if let Some(number) = decimal(text) {
+            number
+        } else {
+            match self.bits {
+                32 => u32::from(text.parse::<Ipv4Addr>().ok()?).into(),
+                128 => u128::from(text.parse::<Ipv6Addr>().ok()?),
+                48 => mac(text)?,
+                _ => return None,
+            }
+        };
+        (bits <= self.full()).then_some(bits)
+    }
+}
+
+/// The mask as the parser reads it back; empty when no bit is set.
+pub(crate) fn write(mask: &FlowMask) -> String {
+    if *mask == all() {
+        return "all".to_owned();
+    }
+    let set = FIELDS.iter().map(|f| (f, (f.get)(mask))).filter(|&(_, bits)| bits != 0);
+    let parts: Vec<String> = set.map(|(f, bits)| format!("{} 0x{bits:0width$x}", f.name, width = f.bits.div_ceil(4) as usize)).collect();
+    parts.join(" ")
+}
+
+/// The mask with every bit.
+pub(crate) fn all() -> FlowMask {
+    let mut mask = FlowMask::default();
+    for field in FIELDS {
+        field.set(&mut mask, field.full());
+    }
+    mask
+}
+
+fn decimal(text: &str) -> Option<u128> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+/// Six bytes in hexadecimal with colons.
+fn mac(text: &str) -> Option<u128> {
+    let mut bits = 0;
+    let mut count = 0;
+    for byte in text.split(':') {
+        let digits = (1..=2).contains(&byte.len()) && byte.bytes().all(|b| b.is_ascii_hexdigit());
+        bits = bits << 8 | u128::from(digits.then(|| u8::from_str_radix(byte, 16).ok()).flatten()?);
+        count += 1;
+        if count > 6 {
+            return None;
+        }
+    }
+    (count == 6).then_some(bits)
+}
+
+macro_rules! field {
+    ($name:literal, $member:ident, $bits:literal) => {
+        Field { name: $name, bits: $bits, get: |mask| mask.$member as u128, set: |mask, bits| mask.$member = bits as _ }
+    };
+}
+
+/// All fields, in the order in which they are written.
+pub(crate) const FIELDS: &[Field] = &[
+    field!("src-ip", src_ip, 32),
+    field!("dst-ip", dst_ip, 32),
+    field!("src-ip6", src_ip6, 128),
+    field!("dst-ip6", dst_ip6, 128),
+    field!("src-port", src_port, 16),
+    field!("dst-port", dst_port, 16),
+    field!("proto", proto, 8),
+    field!("flow-id", flow_id, 20),
+    field!("vlan", vlan, 12),
+    field!("dscp", dscp, 6),
+    field!("src-mac", src_mac, 48),
+    field!("dst-mac", dst_mac, 48),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyword::Id;
+
+    fn bits(field: &str, text: &str) -> Option<u128> {
+        Field::named(field)?.parse(text)
+    }
+
+    #[test]
+    fn masks_in_all_their_forms() {
+        assert_eq!(bits("src-ip", "0xff"), Some(0xff));
+        assert_eq!(bits("src-ip", "/24"), Some(0xffff_ff00));
+        assert_eq!(bits("src-ip", "/0"), Some(0));
+        assert_eq!(bits("src-ip", "255.255.0.0"), Some(0xffff_0000));
+        assert_eq!(bits("dst-ipv6", "/64"), Some(u128::from(u64::MAX) << 64));
+        assert_eq!(bits("dst-ip6", "ffff::"), Some(0xffff << 112));
+        assert_eq!(bits("src-mac", "ff:ff:ff:0:0:0"), Some(0xffff_ff00_0000));
+        assert_eq!(bits("proto", "255"), Some(255));
+        for (field, text) in
+            [("proto", "256"), ("src-ip", "/33"), ("dscp", "0x"), ("vlan", "1.2.3.4"), ("src-mac", "1:2:3"), ("src-ip", "+1")]
+        {
+            assert_eq!(bits(field, text), None, "{field} {text}");
+        }
+    }
+
+    #[test]
+    fn the_keyword_names_every_field() {
+        let named: Vec<_> = Id::Mask.row().choices.iter().skip(1).map(|c| c.name).collect();
+        assert_eq!(named, FIELDS.iter().map(|f| f.name).collect::<Vec<_>>());
+    }
+}

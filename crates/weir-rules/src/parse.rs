@@ -1,0 +1,501 @@
+//! From words to settings: each keyword with its value and its place. What the values mean together is decided in `check`.
+
+use std::sync::Arc;
+
+use weir_core::config::{Loss, MAX_QUEUE_PACKETS, QueueLimit, Reorder};
+use weir_core::key::FlowMask;
+use weir_core::link::Overhead;
+use weir_core::units::{Nanos, Probability, Rate};
+
+use crate::Gso;
+use crate::decimal::Decimal;
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span};
+use crate::keyword::{self, Group, Id, Keyword, TABLE};
+use crate::lex::{Word, lex};
+use crate::mask;
+use crate::presets;
+use crate::quantity::{self, MAX_DELAY, QuantityError};
+use crate::suggest::closest;
+
+/// A value and where it, or its keyword, stands.
+#[derive(Clone, Debug)]
+pub(crate) struct At<T> {
+    pub(crate) value: T,
+    pub(crate) span: Span,
+}
+
+/// What a specification says, before files are read.
+#[derive(Debug, Default)]
+pub(crate) struct Raw {
+    pub(crate) rate: Option<At<Option<Rate>>>,
+    pub(crate) trace: Option<At<String>>,
+    pub(crate) schedule: Option<At<(String, bool)>>,
+    pub(crate) burst: Option<At<u64>>,
+    pub(crate) overhead: Option<Overhead>,
+    pub(crate) profile: Option<At<String>>,
+    pub(crate) delay: Option<At<Nanos>>,
+    pub(crate) jitter: Option<RawJitter>,
+    pub(crate) reorder: Option<At<Reorder>>,
+    pub(crate) loss: Option<At<Loss>>,
+    pub(crate) plr: Option<Loss>,
+    pub(crate) duplicate: Probability,
+    pub(crate) corrupt: Probability,
+    pub(crate) queue: Option<At<QueueLimit>>,
+    pub(crate) mask: FlowMask,
+    pub(crate) weight: Option<u32>,
+    pub(crate) max_packet: Option<u32>,
+    pub(crate) priority: Option<u32>,
+    pub(crate) gso: Gso,
+}
+
+/// Jitter before its table is read.
+#[derive(Debug)]
+pub(crate) struct RawJitter {
+    pub(crate) amount: Nanos,
+    pub(crate) shape: Shape,
+    pub(crate) correlation: Probability,
+    pub(crate) may_reorder: bool,
+}
+
+/// Distribution of the jitter.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    Uniform,
+    Normal,
+    Pareto,
+    ParetoNormal,
+    File(At<Arc<str>>),
+}
+
+/// Reads a specification; what cannot be understood is left out and said.
+pub(crate) fn parse(text: &str, diagnostics: &mut Diagnostics) -> Raw {
+    let words = lex(text, diagnostics);
+    let mut parser = Parser { text, words, at: 0, seen: [const { None }; TABLE.len()], raw: Raw::default(), diagnostics };
+    parser.short_form();
+    while let Some(word) = parser.next() {
+        parser.keyword(&word);
+    }
+    parser.raw
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    words: Vec<Word>,
+    at: usize,
+    /// Where each keyword was given.
+    seen: [Option<Span>; TABLE.len()],
+    raw: Raw,
+    diagnostics: &'a mut Diagnostics,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<&Word> {
+        self.words.get(self.at)
+    }
+
+    fn next(&mut self) -> Option<Word> {
+        let word = self.words.get(self.at).cloned()?;
+        self.at += 1;
+        Some(word)
+    }
+
+    fn error(&mut self, code: Code, span: &Span, message: String) -> Diagnostic {
+        Diagnostic::new(code, self.text, span.clone(), message)
+    }
+
+    /// `RATE[/DELAY[/LOSS]]` as the first word.
+    fn short_form(&mut self) {
+        let Some(word) = self.peek().cloned() else { return };
+        if word.quoted || !word.text.starts_with(|c: char| c.is_ascii_digit() || "./-".contains(c)) {
+            return;
+        }
+        self.at += 1;
+        let parts = short_parts(&word.text);
+        if parts.len() > 3 {
+            let error = self.error(Code::BadValue, &word.span, format!("`{}` has too many parts", word.text));
+            self.diagnostics
+                .push(error.label("RATE/DELAY/LOSS").help("the short form is a rate, a delay and a loss, such as `4M/20ms/0.1%`"));
+            return;
+        }
+        for (id, part) in [Id::Bw, Id::Delay, Id::Loss].into_iter().zip(parts).filter(|(_, part)| !part.is_empty()) {
+            let span = word.span.start + part.start..word.span.start + part.end;
+            let text = &word.text[part];
+            self.seen[id as usize] = Some(span.clone());
+            match id {
+                Id::Bw => self.raw.rate = self.accept(id, &span, text, quantity::rate(text)),
+                Id::Delay => self.raw.delay = self.accept(id, &span, text, quantity::time(text, MAX_DELAY)),
+                _ => self.raw.loss = self.accept(id, &span, text, quantity::loss(text)),
+            }
+        }
+    }
+
+    /// One keyword with its value.
+    fn keyword(&mut self, word: &Word) {
+        let Some(row) = keyword::lookup(&word.text).filter(|_| !word.quoted) else {
+            self.unknown(word);
+            return self.skip_to_keyword();
+        };
+        let before = self.diagnostics.iter().count();
+        if row.group == Group::Later {
+            let error = self.error(Code::NotYet, &word.span, format!("`{}` is not in this version yet", word.text));
+            let help = "a queue drops what arrives when it is full; its size is set with `queue`";
+            self.diagnostics.push(error.label("queue management other than drop tail").help(help));
+            return self.skip_to_keyword();
+        }
+        if let Some(first) = self.seen[row.id as usize].replace(word.span.clone()) {
+            let error = self.error(Code::Repeated, &word.span, format!("`{}` is given twice", row.name));
+            let offset = word.span.start - error.span.start.min(word.span.start);
+            let error = error.label("the second time");
+            let shown = first.start >= offset && first.end >= offset;
+            let error = if shown { error.other(first.start - offset..first.end - offset, "the first time") } else { error };
+            self.diagnostics.push(error.help("remove one of the two"));
+            return self.skip_to_keyword();
+        }
+        self.setting(row, word);
+        // What follows a value that is wrong is likely a part of it: one mistake, one message.
+        if self.diagnostics.iter().skip(before).any(|d| d.code.severity() == crate::Severity::Error) {
+            self.skip_to_keyword();
+        }
+    }
+
+    fn setting(&mut self, row: &'static Keyword, word: &Word) {
+        match row.id {
+            Id::Bw => self.raw.rate = self.quantity(row, word, quantity::rate),
+            Id::Trace => self.raw.trace = self.file(row, word),
+            Id::Schedule => {
+                self.raw.schedule = self.file(row, word).map(|file| At { value: (file.value, self.flag("loop")), span: file.span });
+            }
+            Id::Burst => self.raw.burst = self.quantity(row, word, quantity::size),
+            Id::Overhead => self.raw.overhead = self.overhead(row, word),
+            Id::Profile => self.raw.profile = self.file(row, word),
+            Id::Delay => self.raw.delay = self.quantity(row, word, |t| quantity::time(t, MAX_DELAY)),
+            Id::Jitter => self.raw.jitter = self.jitter(row, word),
+            Id::Reorder => self.raw.reorder = self.reorder(row, word),
+            Id::Loss => self.raw.loss = self.quantity(row, word, quantity::loss),
+            Id::Plr => self.raw.plr = self.quantity(row, word, quantity::loss).map(|at| at.value),
+            Id::Dup => self.raw.duplicate = self.quantity(row, word, quantity::probability).map_or(Probability::ZERO, |at| at.value),
+            Id::Corrupt => self.raw.corrupt = self.quantity(row, word, quantity::probability).map_or(Probability::ZERO, |at| at.value),
+            Id::Queue => self.raw.queue = self.queue(row, word),
+            Id::Droptail => {}
+            Id::Mask => self.mask(row, word),
+            Id::Weight => self.raw.weight = self.number(row, word, 1, 65_536),
+            Id::Lmax => self.raw.max_packet = self.number(row, word, 64, 65_536),
+            Id::Pri => self.raw.priority = self.number(row, word, 0, 63),
+            Id::Buckets => {
+                if self.number(row, word, 1, 65_536).is_some() {
+                    self.ignored(word, "tables grow by themselves");
+                }
+            }
+            Id::Noerror => self.ignored(word, "a sender is never told of a drop"),
+            Id::Gso => self.raw.gso = self.gso(row, word),
+            Id::Red | Id::Gred | Id::Codel | Id::Pie | Id::Aqm => unreachable!("refused by their group"),
+        }
+    }
+
+    fn ignored(&mut self, word: &Word, why: &str) {
+        let note = self.error(Code::Ignored, &word.span, format!("`{}` is accepted and ignored", word.text));
+        self.diagnostics.push(note.label(why));
+    }
+
+    fn unknown(&mut self, word: &Word) {
+        let error = self.error(Code::UnknownKeyword, &word.span, format!("unknown keyword `{}`", word.text));
+        let error = match closest(&word.text, keyword::words()) {
+            Some(meant) => error.label(format!("did you mean `{meant}`?")),
+            None if presets::preset(&word.text).is_ok() => {
+                error.label("a preset").help("a preset describes both directions; it stands alone, not inside a specification")
+            }
+            None => error.label("no keyword begins here"),
+        };
+        let offered = TABLE.iter().filter(|row| row.group != Group::Later).map(|row| row.name);
+        let help = format!("keywords are {}", offered.collect::<Vec<_>>().join(", "));
+        self.diagnostics.push(error.help(help));
+    }
+
+    fn skip_to_keyword(&mut self) {
+        while self.peek().is_some_and(|w| w.quoted || keyword::lookup(&w.text).is_none()) {
+            self.at += 1;
+        }
+    }
+
+    /// The word that is a keyword's value; a keyword in its place means that the value is missing.
+    fn value(&mut self, row: &Keyword, keyword: &Word) -> Option<Word> {
+        match self.peek().cloned() {
+            Some(word) if word.quoted || keyword::lookup(&word.text).is_none() => {
+                self.at += 1;
+                Some(word)
+            }
+            _ => {
+                let error = self.error(Code::MissingValue, &keyword.span, format!("`{}` needs a value", keyword.text));
+                self.diagnostics.push(error.label(format!("expected {} after it", row.argument)).help(example(row)));
+                None
+            }
+        }
+    }
+
+    /// A number with a unit, which may be a word of its own: `20 ms`.
+    fn quantity<T>(&mut self, row: &Keyword, keyword: &Word, parse: impl Fn(&str) -> Result<T, QuantityError>) -> Option<At<T>> {
+        let mut word = self.value(row, keyword)?;
+        let bare = word.text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        let unit = self.peek().filter(|w| bare && !w.quoted && keyword::lookup(&w.text).is_none()).cloned();
+        if let Some(unit) = unit {
+            let joined = word.text.clone() + &unit.text;
+            let is_unit = unit.text.starts_with(|c: char| c.is_alphabetic() || c == '%');
+            // A unit that does not fit what it follows is left for the next step, which refuses it by name.
+            if is_unit && !matches!(parse(&joined), Err(QuantityError::Unit | QuantityError::NotANumber)) {
+                self.at += 1;
+                word = Word { text: joined, span: word.span.start..unit.span.end, quoted: false };
+            }
+        }
+        self.accept(row.id, &word.span, &word.text, parse(&word.text))
+    }
+
+    /// A value with its place, or a diagnostic that says what is wrong with it.
+    fn accept<T>(&mut self, id: Id, span: &Span, text: &str, result: Result<T, QuantityError>) -> Option<At<T>> {
+        match result {
+            Ok(value) => Some(At { value, span: span.clone() }),
+            Err(error) => {
+                self.bad_quantity(id.row(), span, text, error);
+                None
+            }
+        }
+    }
+
+    fn bad_quantity(&mut self, row: &Keyword, span: &Span, text: &str, error: QuantityError) {
+        let shown = shorten(text);
+        let (code, message) = match error {
+            QuantityError::NotANumber => (Code::BadValue, format!("`{shown}` is no value for `{}`", row.name)),
+            QuantityError::Unit => (Code::BadUnit, format!("the unit of `{shown}` does not fit `{}`", row.name)),
+            QuantityError::Negative => (Code::OutOfRange, format!("`{shown}` is out of range: `{}` cannot be negative", row.name)),
+            QuantityError::OutOfRange => (Code::OutOfRange, format!("`{shown}` is out of range for `{}`", row.name)),
+        };
+        let label = if code == Code::OutOfRange { format!("allowed: {}", row.range) } else { format!("expected {}", row.argument) };
+        let mut diagnostic = self.error(code, span, message).label(label);
+        if code != Code::OutOfRange && !row.range.is_empty() {
+            diagnostic = diagnostic.help(format!("allowed: {}", row.range));
+        }
+        self.diagnostics.push(diagnostic.help(example(row)));
+    }
+
+    fn number(&mut self, row: &Keyword, keyword: &Word, least: u32, most: u32) -> Option<u32> {
+        let parse = |text: &str| quantity::count(text, most).and_then(|n| if n < least { Err(QuantityError::OutOfRange) } else { Ok(n) });
+        self.quantity(row, keyword, parse).map(|at| at.value)
+    }
+
+    fn file(&mut self, row: &Keyword, keyword: &Word) -> Option<At<String>> {
+        self.value(row, keyword).map(|word| At { value: word.text, span: word.span })
+    }
+
+    /// Whether the next word is this one; takes it.
+    fn flag(&mut self, name: &str) -> bool {
+        let found = self.peek().is_some_and(|w| !w.quoted && w.text == name);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// A word that is none of the allowed ones.
+    fn bad_choice(&mut self, row: &Keyword, word: &Word) {
+        let error = self.error(Code::BadValue, &word.span, format!("`{}` is no value for `{}`", shorten(&word.text), row.name));
+        let label = match closest(&word.text, row.choices.iter().map(|c| c.name)) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("expected {}", row.argument),
+        };
+        self.diagnostics.push(error.label(label).help(format!("allowed: {}", row.allowed())).help(example(row)));
+    }
+
+    fn gso(&mut self, row: &Keyword, keyword: &Word) -> Gso {
+        match self.value(row, keyword) {
+            None => Gso::Split,
+            Some(word) => match word.text.as_str() {
+                "split" => Gso::Split,
+                "whole" => Gso::Whole,
+                _ => {
+                    self.bad_choice(row, &word);
+                    Gso::Split
+                }
+            },
+        }
+    }
+
+    fn queue(&mut self, row: &Keyword, keyword: &Word) -> Option<At<QueueLimit>> {
+        let limit = self.quantity(row, keyword, |text| {
+            let bare = text.strip_suffix("slots").or_else(|| text.strip_suffix("packets")).unwrap_or(text);
+            let limit = if Decimal::prefix(bare)?.1.is_empty() {
+                QueueLimit::Packets(quantity::count(bare, MAX_QUEUE_PACKETS)?)
+            } else {
+                QueueLimit::Bytes(quantity::size(text)?)
+            };
+            match limit {
+                QueueLimit::Packets(0) | QueueLimit::Bytes(0) => Err(QuantityError::OutOfRange),
+                limit => Ok(limit),
+            }
+        })?;
+        let _ = matches!(limit.value, QueueLimit::Packets(_)) && (self.flag("slot") || self.flag("packet"));
+        Some(limit)
+    }
+
+    fn overhead(&mut self, row: &Keyword, keyword: &Word) -> Option<Overhead> {
+        let word = self.value(row, keyword)?;
+        let mut overhead = if let Some(kind) = overhead_kind(&word.text) {
+            kind
+        } else {
+            let (negative, digits) = word.text.strip_prefix('-').map_or((false, word.text.as_str()), |digits| (true, digits));
+            if !digits.starts_with(|c: char| c.is_ascii_digit() || "-.+".contains(c)) {
+                self.bad_choice(row, &word);
+                return None;
+            }
+            let bytes = self.accept(row.id, &word.span, &word.text, quantity::count(digits, MAX_OVERHEAD))?.value as i32;
+            Overhead { per_packet: if negative { -bytes } else { bytes }, ..Overhead::NONE }
+        };
+        loop {
+            if self.flag("mpu") {
+                let word = self.value(row, &self.words[self.at - 1].clone())?;
+                overhead.minimum = self.accept(row.id, &word.span, &word.text, quantity::count(&word.text, MAX_MPU))?.value;
+            } else if self.flag("atm") {
+                overhead.atm_cells = true;
+            } else {
+                return Some(overhead);
+            }
+        }
+    }
+
+    fn jitter(&mut self, row: &'static Keyword, keyword: &Word) -> Option<RawJitter> {
+        let amount = self.quantity(row, keyword, |t| quantity::time(t, MAX_DELAY))?.value;
+        let mut jitter = RawJitter { amount, shape: Shape::Uniform, correlation: Probability::ZERO, may_reorder: false };
+        let mut given: Vec<(&str, Span)> = Vec::new();
+        while let Some(word) = self.peek().cloned() {
+            let next_is_number =
+                self.words.get(self.at + 1).is_some_and(|w| w.text.starts_with(|c: char| c.is_ascii_digit() || "-.".contains(c)));
+            let is_keyword = !word.quoted && keyword::lookup(&word.text).is_some();
+            if is_keyword && (word.text != "reorder" || next_is_number) {
+                break;
+            }
+            self.at += 1;
+            let part = match word.text.as_str() {
+                "correlation" => {
+                    jitter.correlation = self.quantity(row, &word, quantity::probability)?.value;
+                    "correlation"
+                }
+                "ordered" => "order",
+                "reorder" => {
+                    jitter.may_reorder = true;
+                    "order"
+                }
+                name => {
+                    let Some(shape) = shape(name, &word.span) else {
+                        self.bad_choice(row, &word);
+                        return None;
+                    };
+                    jitter.shape = shape;
+                    "distribution"
+                }
+            };
+            if given.iter().any(|(p, _)| *p == part) {
+                let error = self.error(Code::Repeated, &word.span, format!("the {part} of `jitter` is given twice"));
+                self.diagnostics.push(error.label("the second time").help("remove one of the two"));
+            }
+            given.push((part, word.span));
+        }
+        Some(jitter)
+    }
+
+    fn reorder(&mut self, row: &'static Keyword, keyword: &Word) -> Option<At<Reorder>> {
+        let At { value: probability, .. } = self.quantity(row, keyword, quantity::probability)?;
+        let mut reorder = Reorder { probability, gap: 1, correlation: Probability::ZERO };
+        while let Some(word) = self.peek().cloned() {
+            if self.flag("gap") {
+                reorder.gap = self.number(row, &word, 1, 1_000_000)?;
+            } else if self.flag("correlation") {
+                reorder.correlation = self.quantity(row, &word, quantity::probability)?.value;
+            } else {
+                break;
+            }
+        }
+        Some(At { value: reorder, span: keyword.span.clone() })
+    }
+
+    fn mask(&mut self, row: &'static Keyword, keyword: &Word) {
+        if self.value(row, keyword).is_none() {
+            return;
+        }
+        self.at -= 1;
+        if self.flag("all") {
+            self.raw.mask = mask::all();
+            return;
+        }
+        while let Some(word) = self.peek().cloned() {
+            if !word.quoted && keyword::lookup(&word.text).is_some() {
+                break;
+            }
+            self.at += 1;
+            let Some(field) = mask::Field::named(&word.text) else {
+                return self.bad_choice(row, &word);
+            };
+            let Some(value) = self.value(row, &word) else { return };
+            let Some(bits) = field.parse(&value.text) else {
+                let error = self.error(Code::BadValue, &value.span, format!("`{}` is no mask for `{}`", shorten(&value.text), field.name));
+                let label = format!("expected at most {} bits", field.bits);
+                return self.diagnostics.push(error.label(label).help(format!("allowed: {}", row.range)).help(example(row)));
+            };
+            field.set(&mut self.raw.mask, bits);
+        }
+    }
+}
+
+/// The parts of the short form, as places in it. The `/` of `bit/s` separates nothing.
+fn short_parts(text: &str) -> Vec<Span> {
+    let mut parts: Vec<Span> = Vec::new();
+    let mut start = 0;
+    for part in text.split('/') {
+        let end = start + part.len();
+        match parts.last_mut() {
+            Some(last) if part == "s" => last.end = end,
+            _ => parts.push(start..end),
+        }
+        start = end + 1;
+    }
+    parts
+}
+
+fn shape(name: &str, span: &Span) -> Option<Shape> {
+    Some(match name {
+        "uniform" => Shape::Uniform,
+        "normal" => Shape::Normal,
+        "pareto" => Shape::Pareto,
+        "paretonormal" => Shape::ParetoNormal,
+        name if name.ends_with(".dist") => Shape::File(At { value: name.into(), span: span.clone() }),
+        _ => return None,
+    })
+}
+
+/// The framing that a word names.
+pub(crate) fn overhead_kind(name: &str) -> Option<Overhead> {
+    OVERHEADS.iter().find(|(n, _)| *n == name).map(|&(_, overhead)| overhead)
+}
+
+fn example(row: &Keyword) -> String {
+    format!("for example `{}`", row.example)
+}
+
+/// A word short enough for a message.
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Framings that have a name.
+pub(crate) const OVERHEADS: &[(&str, Overhead)] = &[
+    ("none", Overhead::NONE),
+    ("layer2", Overhead::LAYER2),
+    ("ethernet", Overhead::ETHERNET),
+    ("atm", Overhead::ATM),
+    ("docsis", Overhead::DOCSIS),
+    ("ppp", Overhead::PPP),
+];
+/// Largest number of bytes that framing adds or takes.
+const MAX_OVERHEAD: u32 = 1000;
+/// Largest least size.
+const MAX_MPU: u32 = 65_535;
+/// Letters of a wrong word that a message repeats.
+const LONGEST_SHOWN: usize = 40;

@@ -1,0 +1,124 @@
+//! Canonical form: one way to write each link, which reads back as the same link.
+
+use core::fmt;
+
+use weir_core::config::{Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, QueueLimit};
+use weir_core::link::Overhead;
+use weir_core::units::Probability;
+
+use crate::keyword::lookup;
+use crate::parse::OVERHEADS;
+use crate::quantity::{write_loss, write_probability, write_rate, write_size, write_time};
+use crate::{Gso, LinkSpec, lex, mask};
+
+/// The specification in canonical form. A perfect link is the empty text.
+///
+/// Reading it gives the same link, as long as the files it names are the same.
+pub fn canonical(spec: &LinkSpec) -> String {
+    let mut words = Vec::new();
+    rate(spec, &mut words);
+    delay(&spec.pipe.link, &mut words);
+    queue(&spec.pipe.queue, &mut words);
+    if spec.gso == Gso::Whole {
+        words.push("gso whole".to_owned());
+    }
+    words.join(" ")
+}
+
+/// [`canonical`].
+impl fmt::Display for LinkSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&canonical(self))
+    }
+}
+
+fn rate(spec: &LinkSpec, words: &mut Vec<String>) {
+    let link = &spec.pipe.link;
+    if let Capacity::Constant(rate) = link.capacity {
+        words.push(format!("bw {}", write_rate(rate)));
+    }
+    if let Some(name) = &spec.files.trace {
+        words.push(format!("trace {}", file(name)));
+    }
+    if let Some(name) = &spec.files.schedule {
+        let repeats = link.schedule.as_ref().is_some_and(|s| s.period().is_some());
+        words.push(format!("schedule {}{}", file(name), if repeats { " loop" } else { "" }));
+    }
+    if link.burst.0 > 0 {
+        words.push(format!("burst {}", write_size(link.burst.0)));
+    }
+    if link.overhead != Overhead::NONE {
+        words.push(overhead(link.overhead));
+    }
+    if let Some(name) = &spec.files.profile {
+        words.push(format!("profile {}", file(name)));
+    }
+}
+
+fn overhead(overhead: Overhead) -> String {
+    if let Some((name, _)) = OVERHEADS.iter().find(|(_, known)| *known == overhead) {
+        return format!("overhead {name}");
+    }
+    let minimum = if overhead.minimum > 0 { format!(" mpu {}", overhead.minimum) } else { String::new() };
+    format!("overhead {}{minimum}{}", overhead.per_packet, if overhead.atm_cells { " atm" } else { "" })
+}
+
+fn delay(link: &LinkConfig, words: &mut Vec<String>) {
+    if link.delay.0 > 0 {
+        words.push(format!("delay {}", write_time(link.delay)));
+    }
+    if let Some(j) = &link.jitter {
+        words.push(jitter(j));
+    }
+    if let Some(reorder) = link.reorder {
+        let gap = if reorder.gap > 1 { format!(" gap {}", reorder.gap) } else { String::new() };
+        words.push(format!("reorder {}{gap}{}", write_probability(reorder.probability), correlation(reorder.correlation)));
+    }
+    if link.loss != Loss::None {
+        words.push(format!("loss {}", write_loss(link.loss)));
+    }
+    for (name, p) in [("dup", link.duplicate), ("corrupt", link.corrupt)] {
+        if !p.is_zero() {
+            words.push(format!("{name} {}", write_probability(p)));
+        }
+    }
+}
+
+fn jitter(jitter: &Jitter) -> String {
+    let name = jitter.distribution.name();
+    let shape = if name == "uniform" { String::new() } else { format!(" {}", file(name)) };
+    let order = if jitter.may_reorder { " reorder" } else { "" };
+    format!("jitter {}{shape}{}{order}", write_time(jitter.amount), correlation(jitter.correlation))
+}
+
+fn correlation(p: Probability) -> String {
+    if p.is_zero() { String::new() } else { format!(" correlation {}", write_probability(p)) }
+}
+
+fn queue(queue: &FlowsetConfig, words: &mut Vec<String>) {
+    let default = FlowsetConfig::default();
+    match queue.limit {
+        None => {}
+        Some(QueueLimit::Packets(n)) => words.push(format!("queue {n}")),
+        Some(QueueLimit::Bytes(n)) => words.push(format!("queue {}", write_size(n))),
+    }
+    if queue.loss != Loss::None {
+        words.push(format!("plr {}", write_loss(queue.loss)));
+    }
+    if !queue.mask.is_empty() {
+        words.push(format!("mask {}", mask::write(&queue.mask)));
+    }
+    for (name, value, default) in [
+        ("weight", queue.weight, default.weight),
+        ("lmax", queue.max_packet, default.max_packet),
+        ("pri", queue.priority, default.priority),
+    ] {
+        if value != default {
+            words.push(format!("{name} {value}"));
+        }
+    }
+}
+
+fn file(name: &str) -> String {
+    lex::quote(name, |word| lookup(word).is_some())
+}

@@ -1,0 +1,303 @@
+//! Files of change over time: Mahimahi's traces and tables of rate, delay and loss.
+//!
+//! A table is comma separated with a header: `time`, and any of `rate`, `delay`, `loss`. A header may carry a unit after `_`
+//! (`time_ms`, `rate_mbit`, `delay_us`); without one, times are in seconds, delays in milliseconds and rates in bit/s unless a value
+//! has a unit itself. An empty cell keeps what was there. A rate of 0 is an outage: it is taken as 1 bit/s, since a packet on the
+//! wire goes on at the next rate. When a table repeats, its last row holds as long as the one before it, or ends the period if it
+//! has nothing but a time.
+
+use weir_core::config::Capacity;
+use weir_core::link::{Schedule, ScheduleError, Step, Trace, TraceError};
+use weir_core::units::{Nanos, Rate};
+
+use crate::decimal::Decimal;
+use crate::diagnostic::{Code, Diagnostic, span_of};
+use crate::quantity::{self, MAX_DELAY};
+use crate::suggest::closest;
+
+/// A table of changes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// The changes.
+    pub schedule: Schedule,
+    /// A note on the first rate of zero.
+    pub outage: Option<Box<Diagnostic>>,
+}
+
+/// Reads a Mahimahi trace: one time in ms a line, ascending. `#` starts a comment.
+///
+/// # Errors
+/// A line that is no time, times that go backwards, or a trace without duration.
+pub fn parse_mahimahi(text: &str, name: &str) -> Result<Trace, Box<Diagnostic>> {
+    let file = File { text, name };
+    let mut times = Vec::new();
+    let mut words = Vec::new();
+    for word in text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|word| !word.is_empty()) {
+        let time = quantity::time(word, MAX_TIME);
+        times.push(time.map_err(|_| {
+            file.error(word, format!("`{}` is no time", shorten(word)))
+                .label("expected a time in ms")
+                .help("a trace has one time in ms a line")
+        })?);
+        words.push(word);
+    }
+    Trace::new(times).map_err(|problem| {
+        let (place, label) = match problem {
+            TraceError::Backwards(i) => (words[i], "earlier than the line before"),
+            TraceError::Empty | TraceError::NoDuration => (file.end(), "the file ends here"),
+        };
+        file.error(place, problem.to_string()).label(label).into()
+    })
+}
+
+/// Reads a table; `repeats` makes it begin again after its end.
+///
+/// # Errors
+/// An unknown column, a cell that is not understood, times that do not ascend, or a table without rows.
+pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Diagnostic>> {
+    let file = File { text, name };
+    let mut lines = text.lines().map(|line| line.split('#').next().unwrap_or_default()).filter(|line| !line.trim().is_empty());
+    let Some(header) = lines.next() else {
+        return Err(file.error(file.end(), "the table is empty").label("the file ends here").help(HELP).into());
+    };
+    let columns = file.header(header)?;
+    let mut rows: Vec<(Nanos, Step)> = Vec::new();
+    let (mut outage, mut last) = (None, header);
+    for line in lines {
+        let row = file.row(line, &columns, &mut outage)?;
+        if rows.last().is_some_and(|(before, _)| row.0 <= *before) {
+            return Err(file.error(line.trim(), "the times do not ascend").label("not later than the row before").into());
+        }
+        last = line;
+        rows.push(row);
+    }
+    let period = if repeats { Some(file.period(&mut rows, last.trim())?) } else { None };
+    match Schedule::new(rows, period) {
+        Ok(schedule) => Ok(Table { schedule, outage: outage.map(Box::new) }),
+        Err(problem @ (ScheduleError::Empty | ScheduleError::NotAscending(_) | ScheduleError::PeriodTooShort)) => {
+            Err(file.error(file.end(), problem.to_string()).label("the file ends here").help(HELP).into())
+        }
+    }
+}
+
+/// A column of a table with the factor of its unit; `None` when its values carry units.
+#[derive(Clone, Copy, PartialEq)]
+enum Column {
+    Time(u64),
+    Rate(Option<u64>),
+    Delay(Option<u64>),
+    Loss,
+}
+
+#[derive(Clone, Copy)]
+struct File<'a> {
+    text: &'a str,
+    name: &'a str,
+}
+
+impl<'a> File<'a> {
+    fn error(self, part: &str, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(Code::BadFile, self.text, span_of(self.text, part), message).in_file(self.name)
+    }
+
+    /// The place after the last line.
+    fn end(self) -> &'a str {
+        &self.text[self.text.trim_end().len()..][..0]
+    }
+
+    fn header(self, line: &str) -> Result<Vec<Column>, Box<Diagnostic>> {
+        let mut columns: Vec<Column> = Vec::new();
+        for cell in line.split(',').map(str::trim) {
+            let column = column(cell).ok_or_else(|| {
+                let name = cell.split('_').next().unwrap_or_default();
+                let label = closest(name, COLUMNS)
+                    .map_or_else(|| "unknown column".to_owned(), |c| format!("expected `{c}`, perhaps with a unit after `_`"));
+                self.error(cell, format!("`{}` is no column", shorten(cell))).label(label).help(HELP)
+            })?;
+            if columns.iter().any(|c| core::mem::discriminant(c) == core::mem::discriminant(&column)) {
+                return Err(self.error(cell, "a column is given twice").label("the second time").into());
+            }
+            columns.push(column);
+        }
+        if !columns.iter().any(|c| matches!(c, Column::Time(_))) {
+            return Err(self.error(line.trim(), "the table has no column `time`").label("the header").help(HELP).into());
+        }
+        if columns.len() < 2 {
+            return Err(self.error(line.trim(), "the table has times only").label("the header").help(HELP).into());
+        }
+        Ok(columns)
+    }
+
+    fn row(self, line: &str, columns: &[Column], outage: &mut Option<Diagnostic>) -> Result<(Nanos, Step), Box<Diagnostic>> {
+        let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+        if cells.len() > columns.len() {
+            let extra = cells[columns.len()];
+            return Err(self
+                .error(extra, format!("the row has {} cells, the header {}", cells.len(), columns.len()))
+                .label("too many")
+                .into());
+        }
+        let (mut time, mut step) = (None, Step::default());
+        for (&column, cell) in columns.iter().zip(cells).filter(|(_, cell)| !cell.is_empty()) {
+            let bad = |what: &str| {
+                Box::new(self.error(cell, format!("`{}` is not allowed here", shorten(cell))).label(format!("expected {what}")))
+            };
+            match column {
+                Column::Time(unit) => time = Some(scaled(cell, unit).ok_or_else(|| bad("a time up to 10 years"))?),
+                Column::Rate(unit) => {
+                    let rate = rate(cell, unit).ok_or_else(|| bad("a rate of at most 400 Gbit/s, `unlimited`, or 0 for an outage"))?;
+                    if rate == Capacity::Constant(OUTAGE) && !cell.starts_with('1') && outage.is_none() {
+                        *outage = Some(self.outage(cell));
+                    }
+                    step.capacity = Some(rate);
+                }
+                Column::Delay(unit) => {
+                    let delay = match unit {
+                        Some(unit) => scaled(cell, unit).filter(|&t| t <= MAX_DELAY),
+                        None => quantity::time(cell, MAX_DELAY).ok(),
+                    };
+                    step.delay = Some(delay.ok_or_else(|| bad("a delay of at most an hour"))?);
+                }
+                Column::Loss => step.loss = Some(quantity::loss(cell).map_err(|_| bad("0 to 1, or 0% to 100%"))?),
+            }
+        }
+        time.map(|time| (time, step)).ok_or_else(|| self.error(line.trim(), "the row has no time").label("this row").into())
+    }
+
+    fn outage(self, cell: &str) -> Diagnostic {
+        let note = self.error(cell, "a rate of 0 is an outage, taken as 1 bit/s").label("nothing is sent until the rate changes");
+        Diagnostic { code: Code::Outage, ..note.help("write `unlimited` for a link without a rate") }
+    }
+
+    /// The time after which the table begins again.
+    fn period(self, rows: &mut Vec<(Nanos, Step)>, last: &str) -> Result<Nanos, Box<Diagnostic>> {
+        if let [_, .., (end, step)] = rows.as_slice()
+            && *step == Step::default()
+        {
+            let end = *end;
+            rows.pop();
+            return Ok(end);
+        }
+        match rows.as_slice() {
+            [.., (before, _), (at, _)] => Ok(at.saturating_add(at.since(*before))),
+            _ => {
+                let error = self.error(last, "a table that repeats needs two rows").label("the last row");
+                Err(error.help("a last row with nothing but a time ends the period").into())
+            }
+        }
+    }
+}
+
+fn column(cell: &str) -> Option<Column> {
+    let cell = cell.to_ascii_lowercase();
+    let (name, unit) = cell.split_once('_').map_or((cell.as_str(), None), |(name, unit)| (name, Some(unit)));
+    Some(match name {
+        "time" => Column::Time(unit.map_or(Some(1_000_000_000), quantity::time_unit)?),
+        "rate" => Column::Rate(match unit {
+            None => None,
+            Some(unit) => Some(quantity::rate_unit(unit)?),
+        }),
+        "delay" => Column::Delay(match unit {
+            None => None,
+            Some(unit) => Some(quantity::time_unit(unit)?),
+        }),
+        "loss" if unit.is_none() => Column::Loss,
+        _ => return None,
+    })
+}
+
+/// A bare number of a unit of time.
+fn scaled(cell: &str, unit: u64) -> Option<Nanos> {
+    let (number, rest) = Decimal::prefix(cell).ok()?;
+    number.scaled(unit).map(Nanos).filter(|&t| rest.is_empty() && t <= MAX_TIME)
+}
+
+fn rate(cell: &str, unit: Option<u64>) -> Option<Capacity> {
+    if cell == "unlimited" {
+        return Some(Capacity::Unlimited);
+    }
+    let rate = match unit {
+        None => quantity::rate(cell).ok()?,
+        Some(unit) => {
+            let (number, rest) = Decimal::prefix(cell).ok()?;
+            if !rest.is_empty() {
+                return None;
+            }
+            quantity::rate_of(number, unit).ok()?
+        }
+    };
+    Some(Capacity::Constant(rate.unwrap_or(OUTAGE)))
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+/// Columns of a table.
+const COLUMNS: [&str; 4] = ["time", "rate", "delay", "loss"];
+/// What a table looks like.
+const HELP: &str = "a table begins with a header such as `time,rate` or `time_ms,rate_mbit,delay_ms,loss`, and has a row for each change";
+/// The rate of an outage: so low that nothing leaves, and above the zero that means no limit.
+const OUTAGE: Rate = match Rate::new(1) {
+    Some(rate) => rate,
+    None => panic!("1 bit/s is a rate"),
+};
+/// Latest time in a file, ten years.
+const MAX_TIME: Nanos = Nanos::from_secs(10 * 365 * 86_400);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn csv(text: &str, repeats: bool) -> Result<Schedule, String> {
+        parse_csv(text, "t.csv", repeats).map(|t| t.schedule).map_err(|e| format!("{}: {}", e.line, e.message))
+    }
+
+    #[test]
+    fn a_mahimahi_trace_and_its_mistakes() {
+        let trace = parse_mahimahi("1\n1\n\n5 # end\n", "t").map_err(|e| e.message).unwrap();
+        assert_eq!(trace.opportunities(), [1, 1, 5].map(Nanos::from_millis));
+        for (text, line, message) in
+            [("1\nx\n", 2, "no time"), ("5\n\n4\n", 3, "earlier"), ("", 1, "no delivery"), ("0\n", 1, "lasts no time")]
+        {
+            let error = parse_mahimahi(text, "t").unwrap_err();
+            assert!(error.line == line && error.message.contains(message), "{text:?}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_table_with_units_in_its_header() {
+        let schedule = csv("time_ms,rate_mbit,delay,loss\n0,4,20,1%\n500,0,,\n# later\n1500,unlimited,5us,\n", false).unwrap();
+        let steps = schedule.steps();
+        assert_eq!(steps.iter().map(|s| s.0.0 / 1_000_000).collect::<Vec<_>>(), [0, 500, 1500]);
+        assert_eq!(steps[0].1.capacity, Rate::new(4_000_000).map(Capacity::Constant));
+        assert_eq!(steps[1].1, Step { capacity: Some(Capacity::Constant(OUTAGE)), ..Step::default() });
+        assert_eq!(steps[2].1.delay, Some(Nanos(5_000)));
+        assert_eq!(schedule.period(), None);
+    }
+
+    #[test]
+    fn a_repeated_table_has_a_period() {
+        assert_eq!(csv("time,rate\n0,1M\n1,2M\n", true).unwrap().period(), Some(Nanos::from_secs(2)));
+        let with_end = csv("time,rate\n0,1M\n1,2M\n5,\n", true).unwrap();
+        assert_eq!((with_end.period(), with_end.steps().len()), (Some(Nanos::from_secs(5)), 2));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        let cases = [
+            ("", "1: the table is empty"),
+            ("time,speed\n", "1: `speed` is no column"),
+            ("rate\n1\n", "1: the table has no column `time`"),
+            ("time,rate\n", "1: the schedule has no step"),
+            ("time,rate\n0,1M\n0,2M\n", "3: the times do not ascend"),
+            ("time,rate\n0,fast\n", "2: `fast` is not allowed here"),
+            ("time,rate\n0,1,2\n", "2: the row has 3 cells, the header 2"),
+            ("time,rate\n,1\n", "2: the row has no time"),
+        ];
+        for (text, message) in cases {
+            assert_eq!(csv(text, false), Err(message.to_owned()), "{text:?}");
+        }
+        assert!(csv("time,rate\n0,1M\n", true).unwrap_err().contains("two rows"));
+    }
+}
