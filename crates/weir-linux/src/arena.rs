@@ -1,1 +1,241 @@
-//! Arrives with its first code.
+//! Frame storage: the bytes behind the `u32` that the engine carries.
+//!
+//! A handle names a frame and, for an offload train that was cut into wire packets, one segment of it: 20 bits of slot, 12 bits
+//! of segment. The segments of a train and the copies of a duplicate share one frame, which lives until the last reference is
+//! gone. Buffers come in three sizes and are recycled, most recently used first, so that a busy loop stays in the cache.
+//!
+//! **Invariant:** the bytes of all buffers in stored frames never exceed the budget; a frame that would is handed back.
+
+use weir_wire::{Parsed, Train, VnetHeader};
+
+/// Bytes left free in front of a received frame, for a VLAN tag that the kernel took out.
+pub const HEADROOM: usize = 16;
+/// Bytes of a small buffer; a frame of up to `SMALL - HEADROOM` fits.
+pub const SMALL: usize = 2048;
+/// Most segments of a train that handles can name.
+pub const MAX_SEGMENTS: usize = 1 << SEGMENT_BITS;
+
+/// A piece of memory for one frame.
+#[derive(Debug)]
+pub struct Buffer(Box<[u8]>);
+
+impl Buffer {
+    /// All bytes of it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// All bytes of it, to change.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+/// Buffers not in use, by size.
+#[derive(Debug, Default)]
+pub struct BufferPool {
+    free: [Vec<Buffer>; SIZES.len()],
+}
+
+impl BufferPool {
+    /// A buffer of at least `bytes` bytes (of the largest size when that is too little); its content is arbitrary.
+    pub fn take(&mut self, bytes: usize) -> Buffer {
+        let class = SIZES.iter().position(|&size| size >= bytes).unwrap_or(SIZES.len() - 1);
+        self.free[class].pop().unwrap_or_else(|| Buffer(vec![0; SIZES[class]].into_boxed_slice()))
+    }
+
+    /// Takes a buffer back.
+    pub fn give(&mut self, buffer: Buffer) {
+        if let Some(class) = SIZES.iter().position(|&size| size == buffer.0.len()) {
+            self.free[class].push(buffer);
+        }
+    }
+}
+
+/// A frame and what the driver knows of it.
+#[derive(Debug)]
+pub struct Frame {
+    /// Its memory.
+    pub buffer: Buffer,
+    /// Where the frame begins in it.
+    pub start: usize,
+    /// Bytes of the frame, from the link-layer header on.
+    pub len: usize,
+    /// Offload state: partial checksum, train.
+    pub vnet: VnetHeader,
+    /// Where its headers are; `None` when they make no sense.
+    pub parsed: Option<Parsed>,
+    /// How to cut it, when it is a train that is shaped packet by packet.
+    pub train: Option<Train>,
+    /// The lane it came in on.
+    pub lane: u16,
+    /// Wire packets that each reference stands for: 1, or those of a train kept whole.
+    pub weight: u16,
+}
+
+impl Frame {
+    /// The frame's bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer.0[self.start..self.start + self.len]
+    }
+
+    /// The frame's bytes, to change.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer.0[self.start..self.start + self.len]
+    }
+}
+
+/// All stored frames.
+#[derive(Debug)]
+pub struct Arena {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    held: usize,
+    budget: usize,
+    /// Buffers not in use.
+    pub pool: BufferPool,
+}
+
+/// A slot: a frame with its references, or nothing.
+#[derive(Debug, Default)]
+struct Slot {
+    frame: Option<Frame>,
+    references: u32,
+}
+
+impl Arena {
+    /// An empty arena whose frames hold at most `budget` bytes of buffers.
+    pub fn new(budget: usize) -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), held: 0, budget, pool: BufferPool::default() }
+    }
+
+    /// Stores a frame with `references` references, which must not be 0; gives its slot. A frame for which there is no room is
+    /// dropped, and its buffer recycled.
+    ///
+    /// # Errors
+    /// The budget or the number of slots is used up.
+    pub fn store(&mut self, frame: Frame, references: u32) -> Result<u32, NoRoom> {
+        let size = frame.buffer.0.len();
+        if self.held + size > self.budget || (self.free.is_empty() && self.slots.len() >= MAX_SLOTS) {
+            self.pool.give(frame.buffer);
+            return Err(NoRoom);
+        }
+        self.held += size;
+        let slot = Slot { frame: Some(frame), references };
+        if let Some(index) = self.free.pop() {
+            self.slots[index as usize] = slot;
+            return Ok(index);
+        }
+        self.slots.push(slot);
+        Ok((self.slots.len() - 1) as u32)
+    }
+
+    /// The frame in a slot; `None` when it is gone.
+    pub fn get(&self, slot: u32) -> Option<&Frame> {
+        self.slots.get(slot as usize)?.frame.as_ref()
+    }
+
+    /// The frame in a slot, to change; `None` when it is gone or shared.
+    pub fn get_exclusive(&mut self, slot: u32) -> Option<&mut Frame> {
+        let slot = self.slots.get_mut(slot as usize)?;
+        if slot.references == 1 { slot.frame.as_mut() } else { None }
+    }
+
+    /// Adds `count` references to a slot in use.
+    pub fn retain(&mut self, slot: u32, count: u32) {
+        self.slots[slot as usize].references += count;
+    }
+
+    /// Takes `count` references away; the frame goes with the last.
+    pub fn release(&mut self, slot: u32, count: u32) {
+        let entry = &mut self.slots[slot as usize];
+        debug_assert!(entry.references >= count, "a frame was released more often than referenced");
+        entry.references = entry.references.saturating_sub(count);
+        if entry.references == 0
+            && let Some(frame) = entry.frame.take()
+        {
+            self.held -= frame.buffer.0.len();
+            self.pool.give(frame.buffer);
+            self.free.push(slot);
+        }
+    }
+
+    /// Bytes of buffers in stored frames.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+}
+
+/// There was no room for the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom;
+
+/// The handle of segment `segment` of the frame in `slot`.
+pub fn handle(slot: u32, segment: u16) -> u32 {
+    slot << SEGMENT_BITS | u32::from(segment)
+}
+
+/// Slot and segment of a handle.
+pub fn unpack(handle: u32) -> (u32, u16) {
+    (handle >> SEGMENT_BITS, (handle & (MAX_SEGMENTS as u32 - 1)) as u16)
+}
+
+const SEGMENT_BITS: u32 = 12;
+const MAX_SLOTS: usize = 1 << (32 - SEGMENT_BITS);
+/// Small for ordinary frames, medium for jumbo frames and short trains, large for any train the kernel makes (64 KiB of payload,
+/// its headers, and the first 2 KiB that a receive call writes elsewhere).
+const SIZES: [usize; 3] = [SMALL, 10 * 1024, 68 * 1024];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(arena: &mut Arena, bytes: usize) -> Frame {
+        let buffer = arena.pool.take(bytes);
+        Frame { buffer, start: 0, len: bytes, vnet: VnetHeader::default(), parsed: None, train: None, lane: 0, weight: 1 }
+    }
+
+    #[test]
+    fn a_frame_lives_until_its_last_reference_and_the_budget_holds() {
+        let mut arena = Arena::new(2 * SMALL);
+        let first = frame(&mut arena, 100);
+        let a = arena.store(first, 2).unwrap();
+        let second = frame(&mut arena, 100);
+        let b = arena.store(second, 1).unwrap();
+        let third = frame(&mut arena, 100);
+        assert_eq!(arena.store(third, 1), Err(NoRoom));
+        arena.release(a, 1);
+        assert!(arena.get(a).is_some());
+        arena.release(a, 1);
+        assert!(arena.get(a).is_none());
+        arena.release(b, 1);
+        assert_eq!(arena.held(), 0);
+    }
+
+    #[test]
+    fn a_shared_frame_cannot_be_changed() {
+        let mut arena = Arena::new(1 << 20);
+        let shared = frame(&mut arena, 100);
+        let slot = arena.store(shared, 1).unwrap();
+        arena.retain(slot, 1);
+        assert!(arena.get_exclusive(slot).is_none());
+        arena.release(slot, 1);
+        assert!(arena.get_exclusive(slot).is_some());
+    }
+
+    #[test]
+    fn handles_hold_slot_and_segment() {
+        assert_eq!(unpack(handle(MAX_SLOTS as u32 - 1, 4095)), (MAX_SLOTS as u32 - 1, 4095));
+        assert_eq!(unpack(handle(7, 0)), (7, 0));
+    }
+
+    #[test]
+    fn buffers_are_at_least_as_large_as_asked_and_reused() {
+        let mut pool = BufferPool::default();
+        let buffer = pool.take(9000);
+        assert_eq!(buffer.bytes().len(), 10 * 1024);
+        let place = buffer.bytes().as_ptr();
+        pool.give(buffer);
+        assert_eq!(pool.take(3000).bytes().as_ptr(), place);
+    }
+}

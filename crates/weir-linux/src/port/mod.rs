@@ -1,1 +1,188 @@
-//! Arrives with its first code.
+//! Ports: where frames come in and go out.
+//!
+//! A port receives and sends whole batches, with offload state (partial checksums, trains) in a virtio-net header beside each
+//! frame. Constructors act in the calling thread's network namespace; after that the port works from any thread and namespace.
+
+mod packet;
+mod slots;
+mod tap;
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::io::Errno;
+
+pub use packet::PacketPort;
+pub use tap::TapPort;
+
+use crate::arena::{Buffer, BufferPool};
+pub use crate::sys::mmsg::{BATCH, Message, VNET_LEN};
+
+/// A port of any kind.
+#[derive(Debug)]
+pub enum AnyPort {
+    /// A packet socket on an existing interface.
+    Packet(PacketPort),
+    /// A TAP device of our own.
+    Tap(TapPort),
+}
+
+impl AnyPort {
+    /// The interface's name in the namespace where the port was made.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Packet(port) => port.name(),
+            Self::Tap(port) => port.name(),
+        }
+    }
+
+    /// Receives up to [`BATCH`] frames without waiting and appends them to `out`; gives how many, 0 when there is none now.
+    ///
+    /// # Errors
+    /// The port is down or gone; frames received before that are in `out`.
+    pub fn receive(&mut self, pool: &mut BufferPool, out: &mut Vec<Ingress>) -> Result<usize, Fault> {
+        match self {
+            Self::Packet(port) => port.receive(pool, out),
+            Self::Tap(port) => port.receive(pool, out),
+        }
+    }
+
+    /// Sends up to [`BATCH`] frames without waiting; gives how many were taken and why it stopped, if it did.
+    pub fn send(&mut self, messages: &[Message<'_>]) -> (usize, Option<SendError>) {
+        match self {
+            Self::Packet(port) => port.send(messages),
+            Self::Tap(port) => port.send(messages),
+        }
+    }
+
+    /// Looks again at what may change about the interface; to be called now and then.
+    pub fn refresh(&mut self) {
+        match self {
+            Self::Packet(_) => {}
+            Self::Tap(port) => port.refresh(),
+        }
+    }
+
+    /// Frames lost on the way in since the port was opened.
+    pub fn losses(&mut self) -> Losses {
+        match self {
+            Self::Packet(port) => port.losses(),
+            Self::Tap(port) => port.losses(),
+        }
+    }
+}
+
+impl AsFd for AnyPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Packet(port) => port.as_fd(),
+            Self::Tap(port) => port.as_fd(),
+        }
+    }
+}
+
+impl From<PacketPort> for AnyPort {
+    fn from(port: PacketPort) -> Self {
+        Self::Packet(port)
+    }
+}
+
+impl From<TapPort> for AnyPort {
+    fn from(port: TapPort) -> Self {
+        Self::Tap(port)
+    }
+}
+
+/// A frame that came in.
+#[derive(Debug)]
+pub struct Ingress {
+    /// Its memory.
+    pub buffer: Buffer,
+    /// Where the frame begins.
+    pub start: usize,
+    /// Bytes of the frame.
+    pub len: usize,
+    /// The virtio-net header.
+    pub vnet: [u8; VNET_LEN],
+    /// It was longer than any buffer, and its end is missing.
+    pub truncated: bool,
+}
+
+/// Frames that a port lost before the loop saw them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Dropped by the kernel because nobody read in time.
+    pub kernel_drops: u64,
+    /// Refused by the kernel because their offload cannot be told to a program.
+    pub unreadable: u64,
+}
+
+/// What ails a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The interface was set down; it may come up again.
+    #[error("the interface is down; set it up to go on")]
+    Down,
+    /// The interface was deleted, or moved to another namespace.
+    #[error("the interface is gone: it was deleted or moved to another network namespace")]
+    Vanished,
+    /// Something else.
+    #[error("the interface cannot be read or written ({0})")]
+    System(Errno),
+}
+
+/// Why sending stopped at a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// No room now; the same frame may be sent later.
+    Busy,
+    /// This frame is not for this interface: too large, or malformed.
+    Refused,
+    /// The port is down or gone.
+    Fault(Fault),
+}
+
+/// Why a port could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is no such interface.
+    #[error("there is no interface called {name}; `ip link` lists those there are")]
+    NoInterface {
+        /// The name asked for.
+        name: String,
+    },
+    /// The name is taken.
+    #[error("there is already an interface called {name}; choose another name or delete it")]
+    NameTaken {
+        /// The name asked for.
+        name: String,
+    },
+    /// A privilege is missing.
+    #[error("{what} on {name} needs {capability}; run as root, or let Weir make a user namespace")]
+    NotAllowed {
+        /// What was tried.
+        what: &'static str,
+        /// The interface.
+        name: String,
+        /// The capability.
+        capability: &'static str,
+    },
+    /// `/dev/net/tun` is missing or not openable.
+    #[error("/dev/net/tun cannot be opened ({0}); load the `tun` module or use packet sockets")]
+    NoTun(Errno),
+    /// The interface is not an Ethernet one.
+    #[error("{name} does not carry Ethernet frames; Weir needs an interface that does")]
+    NotEthernet {
+        /// The interface.
+        name: String,
+    },
+    /// Another system call failed.
+    #[error("{what} failed on {name} ({errno})")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The interface.
+        name: String,
+        /// The error.
+        errno: Errno,
+    },
+}

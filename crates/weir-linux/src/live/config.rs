@@ -1,0 +1,201 @@
+//! What the loop is told before it starts.
+
+use weir_core::config::PipeConfig;
+use weir_core::key::FlowKey;
+use weir_core::{Action, Limits, Nanos};
+use weir_wire::Parsed;
+
+use super::observe::Observer;
+use crate::port::AnyPort;
+
+/// Everything the loop needs. Start from [`LiveConfig::new`] and change what differs.
+pub struct LiveConfig {
+    /// Where frames come in and go out.
+    pub ports: Vec<AnyPort>,
+    /// Ways from one port to another.
+    pub lanes: Vec<LaneConfig>,
+    /// Pipes to make before the first frame.
+    pub pipes: Vec<(u16, PipeConfig)>,
+    /// Seed of every random decision.
+    pub seed: u64,
+    /// Bounds of the engine.
+    pub limits: Limits,
+    /// Most bytes of frame buffers in use; frames beyond are dropped as `no_memory`. 512 MiB by default.
+    pub memory: usize,
+    /// How the last stretch before a release is waited for.
+    pub spin: Spin,
+    /// Whether to ask for real-time priority.
+    pub realtime: Realtime,
+    /// Processor to stay on.
+    pub cpu: Option<usize>,
+    /// Time between two samples for the observer; 10 ms by default.
+    pub sample_period: Nanos,
+    /// Is told of arrivals, departures and samples.
+    pub observer: Option<Box<dyn Observer>>,
+    /// Decides each packet's way through the engine in place of the lane's pipe.
+    pub classifier: Option<Box<dyn Classify>>,
+    /// Whether the loop ends when a port's interface disappears; true by default.
+    pub stop_when_port_vanishes: bool,
+}
+
+impl LiveConfig {
+    /// The defaults for these ports and lanes.
+    pub fn new(ports: Vec<AnyPort>, lanes: Vec<LaneConfig>) -> Self {
+        Self {
+            ports,
+            lanes,
+            pipes: Vec::new(),
+            seed: 0,
+            limits: Limits::default(),
+            memory: DEFAULT_MEMORY,
+            spin: Spin::Adaptive,
+            realtime: Realtime::WhenAllowed,
+            cpu: None,
+            sample_period: Nanos::from_millis(10),
+            observer: None,
+            classifier: None,
+            stop_when_port_vanishes: true,
+        }
+    }
+
+    /// Checks that ports and lanes fit together.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        if self.lanes.is_empty() {
+            return Err(ConfigError::NoLanes);
+        }
+        let ports = self.ports.len();
+        let mut taken = vec![false; ports];
+        for (index, lane) in self.lanes.iter().enumerate() {
+            if lane.from >= ports || lane.to >= ports {
+                return Err(ConfigError::NoSuchPort { lane: index, ports });
+            }
+            if std::mem::replace(&mut taken[lane.from], true) {
+                return Err(ConfigError::PortTaken { lane: index, port: lane.from });
+            }
+        }
+        if self.lanes.len() > usize::from(u16::MAX) {
+            return Err(ConfigError::TooManyLanes);
+        }
+        if self.sample_period < MIN_SAMPLE_PERIOD {
+            return Err(ConfigError::SamplePeriod);
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for LiveConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LiveConfig")
+            .field("ports", &self.ports)
+            .field("lanes", &self.lanes)
+            .field("pipes", &self.pipes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A way from one port to another.
+#[derive(Clone, Debug)]
+pub struct LaneConfig {
+    /// Name in results, such as `up`.
+    pub name: String,
+    /// Index of the port where frames come in. A port feeds one lane.
+    pub from: usize,
+    /// Index of the port where they go out.
+    pub to: usize,
+    /// The pipe they go through.
+    pub pipe: u16,
+    /// What happens to offload trains.
+    pub gso: Gso,
+}
+
+/// What happens to an offload train (a frame of up to 64 KiB that stands for many wire packets).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gso {
+    /// Every wire packet is shaped by itself; those that leave together leave as one train again.
+    #[default]
+    Split,
+    /// The train is one unit in queue and link: quicker, coarser. Loss takes all of it.
+    Whole,
+}
+
+/// How the last stretch before a release is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spin {
+    /// By spinning for as long as the machine's timers have lately been late, 20 to 300 us.
+    #[default]
+    Adaptive,
+    /// By spinning for this long.
+    Fixed(Nanos),
+    /// By sleeping: packets leave as late as the machine's timers are, and an idle link costs nothing.
+    Off,
+}
+
+/// Whether the loop's thread asks for real-time priority.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Realtime {
+    /// Takes it where the system allows, and goes on without where not.
+    #[default]
+    WhenAllowed,
+    /// Stays an ordinary thread.
+    Off,
+}
+
+/// Decides which way through the engine a packet takes.
+pub trait Classify: Send {
+    /// Whether [`Classify::classify`] reads the flow key; without, it is not computed.
+    fn needs_key(&self) -> bool {
+        true
+    }
+
+    /// The action for a packet of lane `lane`. `parsed` is `None` for a frame whose headers make no sense; then `key` is empty.
+    fn classify(&mut self, lane: u16, frame: &[u8], parsed: Option<&Parsed>, key: &FlowKey) -> Action;
+}
+
+/// Why a configuration cannot work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Nothing to do.
+    #[error("there is no lane; a link needs at least one direction")]
+    NoLanes,
+    /// A lane names a port that is not there.
+    #[error("lane {lane} names a port that is not there; there are {ports}, counted from 0")]
+    NoSuchPort {
+        /// The lane.
+        lane: usize,
+        /// How many ports there are.
+        ports: usize,
+    },
+    /// Two lanes take from one port.
+    #[error("lane {lane} takes frames from port {port}, which already feeds another lane; a port feeds one")]
+    PortTaken {
+        /// The lane.
+        lane: usize,
+        /// The port.
+        port: usize,
+    },
+    /// More lanes than can be named.
+    #[error("there are more than 65,535 lanes")]
+    TooManyLanes,
+    /// Samples too close together.
+    #[error("the sample period is below 100 us; take 100 us or more")]
+    SamplePeriod,
+}
+
+/// Why the loop could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The configuration cannot work.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A system call that always works did not.
+    #[error("{what} failed ({errno})")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The error.
+        errno: rustix::io::Errno,
+    },
+}
+
+const DEFAULT_MEMORY: usize = 512 << 20;
+const MIN_SAMPLE_PERIOD: Nanos = Nanos::from_micros(100);

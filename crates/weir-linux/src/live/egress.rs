@@ -1,0 +1,399 @@
+//! From a departure to the kernel: mark, corrupt, rejoin a train's segments, send, and account for it.
+
+use std::collections::VecDeque;
+
+use weir_core::stats::DropReason;
+use weir_core::{Departure, Emulator, Fate, Nanos};
+use weir_wire::{ChecksumMode, MAX_HEADER_LEN, VnetHeader, invert_bit, set_ce};
+
+use super::config::Classify;
+use super::ingress::ETHERNET_HEADER;
+use super::lane::Lane;
+use super::observe::{DepartureEvent, Observer, Outcome};
+use crate::arena::{Arena, Frame, unpack};
+use crate::clock;
+use crate::port::{AnyPort, BATCH, Fault, Message, SendError};
+
+/// The engine with everything that is not a port.
+pub(super) struct Engine {
+    pub(super) emulator: Emulator,
+    pub(super) arena: Arena,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) observer: Option<Box<dyn Observer>>,
+    pub(super) classifier: Option<Box<dyn Classify>>,
+    /// The observer wants frames.
+    pub(super) watching: bool,
+    /// A mask or the classifier reads flow keys.
+    pub(super) needs_key: bool,
+    /// Where frames are put together for the observer.
+    pub(super) sketch: Vec<u8>,
+}
+
+/// A port with what waits to be sent on it.
+pub(super) struct Outlet {
+    pub(super) port: AnyPort,
+    queue: VecDeque<Item>,
+    /// The kernel takes nothing now.
+    pub(super) blocked: bool,
+    /// What ails the port, if anything.
+    pub(super) fault: Option<Fault>,
+    scratch: Box<[[u8; MAX_HEADER_LEN]; BATCH]>,
+}
+
+/// Packets to send as one frame: one packet, or consecutive segments of a train.
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    slot: u32,
+    first: u16,
+    count: u16,
+    lane: u16,
+    /// Wire packets, and their network-layer bytes.
+    packets: u16,
+    bytes: u32,
+    due: Nanos,
+    arrived: Nanos,
+    dequeued: Nanos,
+    /// When it was handed to the port.
+    ready: Nanos,
+    mark: bool,
+    corrupted: bool,
+    duplicate: bool,
+}
+
+/// A packet's end other than delivery.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lost {
+    pub(super) reason: DropReason,
+    pub(super) at: Nanos,
+    pub(super) due: Nanos,
+    pub(super) arrived: Nanos,
+    pub(super) dequeued: Nanos,
+}
+
+impl Engine {
+    /// Hands departures to their ports. A port whose queue fills a batch sends it at once.
+    pub(super) fn dispatch(&mut self, now: Nanos, departures: &[Departure], outlets: &mut [Outlet]) {
+        // A copy departs together with its original, in either order: its reference must be there before the first goes.
+        for departure in departures {
+            if let Fate::Deliver { duplicate: true, .. } = departure.fate {
+                self.arena.retain(unpack(departure.frame).0, 1);
+            }
+        }
+        for departure in departures {
+            let Departure { arrived, dequeued, due, .. } = *departure;
+            let (slot, segment) = unpack(departure.frame);
+            match departure.fate {
+                Fate::Drop(reason) => self.lost(slot, segment, Lost { reason, at: now, due, arrived, dequeued }),
+                Fate::Deliver { mark, corrupt, duplicate } => {
+                    let Some(item) = self.prepare(now, departure, mark, corrupt, duplicate) else { continue };
+                    let outlet = &mut outlets[self.lanes[usize::from(item.lane)].config.to];
+                    self.enqueue(item, outlet);
+                }
+            }
+        }
+    }
+
+    /// Makes a departure ready to be sent; `None` when it was lost for want of memory.
+    fn prepare(&mut self, now: Nanos, departure: &Departure, mark: bool, corrupt: Option<u32>, duplicate: bool) -> Option<Item> {
+        let (mut slot, mut first) = unpack(departure.frame);
+        let Some(frame) = self.arena.get(slot) else {
+            debug_assert!(false, "a departure names a frame that is gone");
+            return None;
+        };
+        let (lane, packets) = (frame.lane, frame.weight);
+        let bytes = frame.train.as_ref().map_or_else(|| network_bytes(frame), |train| train.segment_len(first));
+        let books = &mut self.lanes[usize::from(lane)];
+        books.released(departure);
+        if duplicate {
+            books.duplicated(packets);
+        }
+        let Departure { arrived, dequeued, due, .. } = *departure;
+        let single = self.arena.get(slot).is_some_and(|f| f.train.is_none());
+        if corrupt.is_some() || (mark && single) {
+            let Some(changed) = self.change(slot, first, mark, corrupt) else {
+                self.lost(slot, first, Lost { reason: DropReason::NoMemory, at: now, due, arrived, dequeued });
+                return None;
+            };
+            (slot, first) = (changed, if changed == slot { first } else { 0 });
+        }
+        let corrupted = corrupt.is_some();
+        Some(Item { slot, first, count: 1, lane, packets, bytes, due, arrived, dequeued, ready: now, mark, corrupted, duplicate })
+    }
+
+    /// Marks or corrupts a packet: in place when it is nobody else's, else in a copy that takes over the reference. Gives the
+    /// slot of the changed packet.
+    fn change(&mut self, slot: u32, segment: u16, mark: bool, corrupt: Option<u32>) -> Option<u32> {
+        if let Some(frame) = self.arena.get_exclusive(slot)
+            && frame.train.is_none()
+        {
+            alter(frame, mark, corrupt);
+            return Some(slot);
+        }
+        let frame = self.arena.get(slot)?;
+        let (vnet, train_header) = (frame.vnet, frame.parsed);
+        let (lane, weight, split) = (frame.lane, frame.weight, frame.train.is_some());
+        let mut bytes = std::mem::take(&mut self.sketch);
+        if split {
+            materialise(frame, segment, &mut bytes)?
+        } else {
+            bytes.clear();
+            bytes.extend_from_slice(frame.bytes())
+        }
+        let mut buffer = self.arena.pool.take(bytes.len());
+        let len = bytes.len();
+        buffer.bytes_mut()[..len].copy_from_slice(&bytes);
+        self.sketch = bytes;
+        let parsed = if split { weir_wire::parse(&buffer.bytes()[..len]).ok() } else { train_header };
+        let vnet = if split { VnetHeader::default() } else { vnet };
+        let mut copy = Frame { buffer, start: 0, len, vnet, parsed, train: None, lane, weight };
+        alter(&mut copy, mark, corrupt);
+        let copy = self.arena.store(copy, 1).ok()?;
+        self.arena.release(slot, 1);
+        Some(copy)
+    }
+
+    /// Appends to a port's queue, to the last item where it continues the same train.
+    fn enqueue(&mut self, item: Item, outlet: &mut Outlet) {
+        if outlet.fault.is_some_and(|fault| fault != Fault::Down) || (outlet.blocked && outlet.queue.len() >= QUEUE) {
+            self.unsent(item, DropReason::SendFailed, item.ready);
+            return;
+        }
+        if let Some(last) = outlet.queue.back_mut()
+            && last.slot == item.slot
+            && last.first + last.count == item.first
+            && last.mark == item.mark
+            && !item.duplicate
+            && !last.duplicate
+        {
+            last.count += 1;
+            last.packets += item.packets;
+            last.bytes += item.bytes;
+            return;
+        }
+        if outlet.queue.len() >= BATCH && !outlet.blocked {
+            self.flush(outlet);
+        }
+        outlet.queue.push_back(item);
+    }
+
+    /// Sends what waits on a port, as far as the kernel takes it.
+    pub(super) fn flush(&mut self, outlet: &mut Outlet) {
+        outlet.blocked = false;
+        while !outlet.queue.is_empty() {
+            let (sent, error) = send_batch(outlet, &self.arena);
+            let now = clock::now();
+            for item in outlet.queue.drain(..sent) {
+                self.sent(item, now);
+            }
+            if sent > 0 && outlet.fault == Some(Fault::Down) {
+                outlet.fault = None;
+            }
+            match error {
+                None => {}
+                Some(SendError::Busy) => {
+                    outlet.blocked = true;
+                    while let Some(item) = outlet.queue.pop_front_if(|item| now.since(item.ready) > PATIENCE) {
+                        self.unsent(item, DropReason::SendFailed, now);
+                    }
+                    return;
+                }
+                Some(SendError::Refused) => self.refused(outlet, now),
+                Some(SendError::Fault(fault)) => {
+                    outlet.fault = Some(fault);
+                    while let Some(item) = outlet.queue.pop_front() {
+                        self.unsent(item, DropReason::SendFailed, now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The kernel refuses the first frame of the queue: a rejoined train is tried packet by packet, one packet is dropped.
+    fn refused(&mut self, outlet: &mut Outlet, now: Nanos) {
+        let Some(item) = outlet.queue.pop_front() else { return };
+        let train = self.arena.get(item.slot).and_then(|frame| frame.train);
+        match train {
+            Some(train) if item.count > 1 => {
+                for first in (item.first..item.first + item.count).rev() {
+                    outlet.queue.push_front(Item { first, count: 1, packets: 1, bytes: train.segment_len(first), ..item });
+                }
+            }
+            _ => self.unsent(item, DropReason::BadFrame, now),
+        }
+    }
+
+    /// Books an item that the kernel took.
+    fn sent(&mut self, item: Item, now: Nanos) {
+        let books = &mut self.lanes[usize::from(item.lane)];
+        books.sent(item.due, now, item.packets, item.bytes);
+        if item.corrupted {
+            books.counters.corrupted += u64::from(item.packets);
+        }
+        if item.mark {
+            books.marked += u64::from(item.packets);
+        }
+        if self.watching {
+            let outcome = Outcome::Delivered { marked: item.mark, corrupted: item.corrupted, duplicate: item.duplicate };
+            self.tell(&item, now, outcome);
+        }
+        self.arena.release(item.slot, u32::from(item.count));
+    }
+
+    /// Books an item that was not sent.
+    fn unsent(&mut self, item: Item, reason: DropReason, now: Nanos) {
+        self.lanes[usize::from(item.lane)].dropped(reason, item.packets);
+        if self.watching {
+            self.tell(&item, now, Outcome::Dropped(reason));
+        }
+        self.arena.release(item.slot, u32::from(item.count));
+    }
+
+    /// Books a packet that never got as far as a port.
+    pub(super) fn lost(&mut self, slot: u32, segment: u16, lost: Lost) {
+        let Some(frame) = self.arena.get(slot) else {
+            debug_assert!(false, "a loss names a frame that is gone");
+            return;
+        };
+        let Lost { reason, at, due, arrived, dequeued } = lost;
+        let (lane, packets) = (frame.lane, frame.weight);
+        let item = Item {
+            slot,
+            first: segment,
+            count: 1,
+            lane,
+            packets,
+            bytes: 0,
+            due,
+            arrived,
+            dequeued,
+            ready: at,
+            mark: false,
+            corrupted: false,
+            duplicate: false,
+        };
+        self.unsent(item, reason, at);
+    }
+
+    /// Tells the observer of each packet of an item.
+    fn tell(&mut self, item: &Item, at: Nanos, outcome: Outcome) {
+        let (Some(observer), Some(frame)) = (&mut self.observer, self.arena.get(item.slot)) else { return };
+        for segment in item.first..item.first + item.count {
+            if materialise(frame, segment, &mut self.sketch).is_none() {
+                continue;
+            }
+            if item.mark
+                && frame.train.is_some()
+                && let Some(parsed) = &frame.parsed
+            {
+                set_ce(&mut self.sketch, parsed);
+            }
+            let Item { lane, due, arrived, dequeued, .. } = *item;
+            observer.on_departure(&DepartureEvent { lane, at, due, arrived, dequeued, outcome, frame: &self.sketch });
+        }
+    }
+}
+
+impl Outlet {
+    pub(super) fn new(port: AnyPort) -> Self {
+        Self { port, queue: VecDeque::new(), blocked: false, fault: None, scratch: Box::new([[0; MAX_HEADER_LEN]; BATCH]) }
+    }
+
+    /// Whether something waits to be sent.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.queue.is_empty()
+    }
+}
+
+/// Sends up to a batch from the head of a port's queue; gives how many items were taken, and why it stopped.
+fn send_batch(outlet: &mut Outlet, arena: &Arena) -> (usize, Option<SendError>) {
+    let Outlet { port, queue, scratch, .. } = outlet;
+    let mut messages = [Message::default(); BATCH];
+    let mut count = 0;
+    let mut error = None;
+    for (item, room) in queue.iter().zip(scratch.iter_mut()) {
+        let Some(message) = arena.get(item.slot).and_then(|frame| compose(frame, item, room)) else {
+            error = Some(SendError::Refused);
+            break;
+        };
+        messages[count] = message;
+        count += 1;
+    }
+    if count == 0 {
+        return (0, error);
+    }
+    let (sent, failed) = port.send(&messages[..count]);
+    (sent, failed.or(error.filter(|_| sent == count)))
+}
+
+/// The pieces of an item: the frame as it is, or new headers and a piece of the train's payload.
+fn compose<'a>(frame: &'a Frame, item: &Item, room: &'a mut [u8; MAX_HEADER_LEN]) -> Option<Message<'a>> {
+    let whole = |train: &weir_wire::Train| item.count == train.segments() && !item.mark;
+    match &frame.train {
+        Some(train) if !whole(train) => {
+            let run = train.headers(item.first..item.first + item.count, frame.bytes(), ChecksumMode::Partial, room).ok()?;
+            let headers = &mut room[..run.header_len];
+            if item.mark {
+                set_ce(headers, frame.parsed.as_ref()?);
+            }
+            Some(Message { vnet: run.vnet.encode(), head: headers, payload: frame.bytes().get(run.payload)? })
+        }
+        _ => Some(Message { vnet: frame.vnet.encode(), head: frame.bytes(), payload: &[] }),
+    }
+}
+
+/// Puts one wire packet together as it would be on the wire, checksums complete; a train kept whole stays one frame.
+fn materialise(frame: &Frame, segment: u16, out: &mut Vec<u8>) -> Option<()> {
+    out.clear();
+    let Some(train) = &frame.train else {
+        out.extend_from_slice(frame.bytes());
+        let mut vnet = frame.vnet;
+        // Of a train kept whole the checksum stays partial; of anything else it is completed, if its place makes sense.
+        let _ = vnet.complete(out);
+        return Some(());
+    };
+    let mut headers = [0; MAX_HEADER_LEN];
+    let run = train.headers(segment..segment + 1, frame.bytes(), ChecksumMode::Complete, &mut headers).ok()?;
+    out.extend_from_slice(&headers[..run.header_len]);
+    out.extend_from_slice(frame.bytes().get(run.payload)?);
+    Some(())
+}
+
+/// Marks a packet and inverts a bit of it. The checksum is completed first: inverted bits must be seen by the receiver.
+fn alter(frame: &mut Frame, mark: bool, corrupt: Option<u32>) {
+    let mut vnet = frame.vnet;
+    let parsed = frame.parsed;
+    let bytes = frame.bytes_mut();
+    if let (true, Some(parsed)) = (mark, &parsed) {
+        set_ce(bytes, parsed);
+    }
+    if let Some(bit) = corrupt {
+        // A train kept whole cannot be completed; the kernel then completes the checksum over the inverted bit as well.
+        let _ = vnet.complete(bytes);
+        // What the receiving stack must not take as verified.
+        vnet.flags &= !VnetHeader::DATA_VALID;
+        match &parsed {
+            Some(parsed) => {
+                invert_bit(bytes, parsed, bit);
+            }
+            None => {
+                let body = &mut bytes[ETHERNET_HEADER..];
+                let bits = body.len() * 8;
+                if bits > 0 {
+                    let bit = bit as usize % bits;
+                    body[bit / 8] ^= 0x80 >> (bit % 8);
+                }
+            }
+        }
+    }
+    frame.vnet = vnet;
+}
+
+/// Bytes of a frame from the network layer on.
+fn network_bytes(frame: &Frame) -> u32 {
+    frame.parsed.map_or((frame.len - ETHERNET_HEADER) as u32, |parsed| parsed.network_len)
+}
+
+/// Most frames that wait for a port which takes none now.
+const QUEUE: usize = 4096;
+/// How long a frame is tried again.
+const PATIENCE: Nanos = Nanos::from_millis(10);

@@ -1,0 +1,27 @@
+//! The live loop: frames in, the engine, frames out, on time.
+//!
+//! One thread does everything for its ports. It receives a bounded batch from each port, submits it, releases what is due, and
+//! sleeps until shortly before the next event; the rest it spins, since no timer of the machine is as exact as a packet needs.
+//! A *lane* leads from one port to another through the engine.
+//!
+//! Every frame on a lane is a packet like all others, as on a real link: ARP, neighbour discovery and multicast wait in the
+//! queue, take their time on the link and may be lost. A frame that no header parser understands passes as opaque bytes.
+//!
+//! **Invariant:** for each lane `packets_in + duplicated = packets_out + Σ drops + backlog`, where a packet is *out* when the
+//! kernel has taken it. The loop counts this itself, in wire packets, so that a frame the kernel refused is a drop.
+
+mod commands;
+mod config;
+mod egress;
+mod ingress;
+mod lane;
+mod observe;
+mod pace;
+mod report;
+mod run;
+
+pub use commands::{Gone, LiveHandle};
+pub use config::{Classify, ConfigError, Gso, LaneConfig, LiveConfig, LiveError, Realtime, Spin};
+pub use observe::{ArrivalEvent, DepartureEvent, Observer, Outcome, Sample};
+pub use report::{LaneReport, LiveEvent, LiveReport, StopReason};
+pub use run::Live;

@@ -1,0 +1,101 @@
+//! What an observer is told: for captures, plots and anything else that looks on.
+//!
+//! The loop calls the observer from its own thread, so an observer must not wait: it puts things into a bounded channel and
+//! counts what does not fit. Without an observer none of this costs anything.
+
+use weir_core::Nanos;
+use weir_core::stats::{DropReason, LinkCounters};
+
+use super::report::LiveEvent;
+
+/// Looks on.
+pub trait Observer: Send {
+    /// Whether [`Observer::on_arrival`] and [`Observer::on_departure`] are to be called: each frame's bytes are then prepared
+    /// as they would be on the wire. Asked once, before the loop starts.
+    fn wants_frames(&self) -> bool {
+        false
+    }
+
+    /// A frame came in.
+    fn on_arrival(&mut self, event: &ArrivalEvent<'_>) {
+        let _ = event;
+    }
+
+    /// A packet left, or was lost.
+    fn on_departure(&mut self, event: &DepartureEvent<'_>) {
+        let _ = event;
+    }
+
+    /// A sample period has passed; called once for each lane.
+    fn on_sample(&mut self, sample: &Sample<'_>) {
+        let _ = sample;
+    }
+
+    /// Something happened to a port.
+    fn on_event(&mut self, event: &LiveEvent) {
+        let _ = event;
+    }
+}
+
+/// A frame that came in, as the sender's stack handed it over: it may be a train, and its checksum may be partial.
+#[derive(Clone, Copy, Debug)]
+pub struct ArrivalEvent<'a> {
+    /// Index of the lane.
+    pub lane: u16,
+    /// When its batch was read, on the monotonic clock.
+    pub at: Nanos,
+    /// The frame, from the link-layer header on.
+    pub frame: &'a [u8],
+    /// Wire packets in it.
+    pub segments: u16,
+}
+
+/// A packet that left or was lost.
+#[derive(Clone, Copy, Debug)]
+pub struct DepartureEvent<'a> {
+    /// Index of the lane.
+    pub lane: u16,
+    /// When the kernel had taken it, or when it was lost.
+    pub at: Nanos,
+    /// When it was to leave.
+    pub due: Nanos,
+    /// When it came in.
+    pub arrived: Nanos,
+    /// When it left its queue.
+    pub dequeued: Nanos,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The wire packet, from the link-layer header on, checksums complete. A train kept whole is one frame.
+    pub frame: &'a [u8],
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It left.
+    Delivered {
+        /// Marked with congestion experienced.
+        marked: bool,
+        /// One bit of it was inverted.
+        corrupted: bool,
+        /// It is an additional copy.
+        duplicate: bool,
+    },
+    /// It was lost.
+    Dropped(DropReason),
+}
+
+/// A lane's state at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// Index of the lane.
+    pub lane: u16,
+    /// When, on the monotonic clock.
+    pub at: Nanos,
+    /// Counters since the start.
+    pub counters: &'a LinkCounters,
+    /// Packets in the queue of the lane's pipe now.
+    pub queue_packets: u64,
+    /// Bytes in the queue of the lane's pipe now.
+    pub queue_bytes: u64,
+}

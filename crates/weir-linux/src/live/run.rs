@@ -1,0 +1,376 @@
+//! The loop itself.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use weir_core::config::PipeConfig;
+use weir_core::{Departure, Emulator, Nanos};
+
+use super::commands::{Command, Inbox, LiveHandle};
+use super::config::{LiveConfig, LiveError, Realtime};
+use super::egress::{Engine, Outlet};
+use super::lane::Lane;
+use super::observe::Sample;
+use super::pace::{Pacer, Wait};
+use super::report::{LaneReport, LiveEvent, LiveReport, StopReason};
+use crate::arena::Arena;
+use crate::clock;
+use crate::port::{Fault, Ingress, Losses};
+use crate::sys::thread::{self, Policy};
+
+/// The loop: made on any thread, run on the one that calls [`Live::run`].
+pub struct Live {
+    engine: Engine,
+    outlets: Vec<Outlet>,
+    /// The lane that each port feeds.
+    lane_of: Vec<Option<u16>>,
+    inbox: Inbox,
+    handle: LiveHandle,
+    pacer: Pacer,
+    realtime: Realtime,
+    has_realtime: bool,
+    cpu: Option<usize>,
+    stop_when_port_vanishes: bool,
+    sample_period: Nanos,
+    next_sample: Nanos,
+    next_refresh: Nanos,
+    started: Nanos,
+    events: Vec<LiveEvent>,
+    losses: Vec<Losses>,
+    departures: Vec<Departure>,
+    received: Vec<Ingress>,
+}
+
+impl Live {
+    /// Makes the loop with its pipes; nothing moves before [`Live::run`].
+    ///
+    /// # Errors
+    /// The configuration cannot work, or there are no descriptors left.
+    pub fn new(config: LiveConfig) -> Result<Self, LiveError> {
+        config.check()?;
+        let (inbox, handle) = Inbox::new()?;
+        let mut lane_of = vec![None; config.ports.len()];
+        for (index, lane) in config.lanes.iter().enumerate() {
+            lane_of[lane.from] = Some(index as u16);
+        }
+        let now = clock::now();
+        let engine = Engine {
+            emulator: Emulator::new(config.seed, config.limits),
+            arena: Arena::new(config.memory),
+            lanes: config.lanes.into_iter().map(Lane::new).collect(),
+            watching: config.observer.as_ref().is_some_and(|observer| observer.wants_frames()),
+            observer: config.observer,
+            needs_key: config.classifier.as_ref().is_some_and(|classifier| classifier.needs_key()),
+            classifier: config.classifier,
+            sketch: Vec::new(),
+        };
+        let mut live = Self {
+            engine,
+            losses: vec![Losses::default(); config.ports.len()],
+            outlets: config.ports.into_iter().map(Outlet::new).collect(),
+            lane_of,
+            inbox,
+            handle,
+            pacer: Pacer::new(config.spin),
+            realtime: config.realtime,
+            has_realtime: false,
+            cpu: config.cpu,
+            stop_when_port_vanishes: config.stop_when_port_vanishes,
+            sample_period: config.sample_period,
+            next_sample: now,
+            next_refresh: Nanos::ZERO,
+            started: now,
+            events: Vec::new(),
+            departures: Vec::new(),
+            received: Vec::new(),
+        };
+        for (id, pipe) in &config.pipes {
+            live.set_pipe(now, *id, pipe);
+        }
+        Ok(live)
+    }
+
+    /// A handle to change and look at the loop from other threads.
+    pub fn handle(&self) -> LiveHandle {
+        self.handle.clone()
+    }
+
+    /// The engine, to make schedulers and queues before the loop starts. `now` is for its calls.
+    pub fn engine_mut(&mut self) -> (&mut Emulator, Nanos) {
+        // Whatever is configured here may have a mask.
+        self.engine.needs_key = true;
+        (&mut self.engine.emulator, clock::now())
+    }
+
+    /// Forwards until `stop` is set, a handle asks to stop, or a port's interface disappears (where that is to end it).
+    ///
+    /// `stop` is looked at ten times a second while nothing happens; [`LiveHandle::stop`] acts at once.
+    ///
+    /// # Errors
+    /// Waiting failed, which does not happen on a working system.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<LiveReport, LiveError> {
+        let thread = self.prepare_thread();
+        self.started = clock::now();
+        self.next_sample = self.started;
+        let result = self.turn_until(stop);
+        if let Some(policy) = thread {
+            // Giving privilege up is always allowed.
+            let _ = policy.apply();
+        }
+        let reason = result?;
+        let now = clock::now();
+        self.read_losses();
+        self.sample(now);
+        Ok(self.report(now, Some(reason)))
+    }
+
+    fn turn_until(&mut self, stop: &AtomicBool) -> Result<StopReason, LiveError> {
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(StopReason::Asked);
+            }
+            let mut busy = false;
+            for port in 0..self.outlets.len() {
+                busy |= self.receive(port);
+            }
+            let mut now = clock::now();
+            self.release(now);
+            if let Some(reason) = self.note_faults(now) {
+                return Ok(reason);
+            }
+            if self.obey(now) {
+                return Ok(StopReason::Asked);
+            }
+            if now >= self.next_sample {
+                self.housekeeping(now);
+                now = clock::now();
+            }
+            if !busy {
+                self.wait(now)?;
+            }
+        }
+    }
+
+    /// Takes one batch from a port; gives whether there was anything.
+    fn receive(&mut self, port: usize) -> bool {
+        let outlet = &mut self.outlets[port];
+        if outlet.fault.is_some_and(|fault| fault != Fault::Down) {
+            return false;
+        }
+        let mut received = std::mem::take(&mut self.received);
+        match outlet.port.receive(&mut self.engine.arena.pool, &mut received) {
+            // A frame shows that an interface which was down is up.
+            Ok(count) if count > 0 && outlet.fault == Some(Fault::Down) => outlet.fault = None,
+            Ok(_) => {}
+            Err(fault) => outlet.fault = Some(fault),
+        }
+        let any = !received.is_empty();
+        if any {
+            self.accept(port, &mut received);
+        }
+        self.received = received;
+        any
+    }
+
+    /// Submits a batch. What is due meanwhile leaves meanwhile: a batch of trains may be thousands of packets.
+    fn accept(&mut self, port: usize, received: &mut Vec<Ingress>) {
+        let mut now = clock::now();
+        let mut packets = 0u32;
+        for frame in received.drain(..) {
+            let Some(lane) = self.lane_of[port] else {
+                self.engine.arena.pool.give(frame.buffer);
+                continue;
+            };
+            packets += u32::from(self.engine.accept(now, lane, frame));
+            if packets >= RELEASE_EVERY {
+                packets = 0;
+                now = clock::now();
+                self.release(now);
+            }
+        }
+    }
+
+    /// Sends what is due at `now`.
+    fn release(&mut self, now: Nanos) {
+        self.engine.emulator.poll(now, &mut self.departures);
+        self.engine.dispatch(now, &self.departures, &mut self.outlets);
+        self.departures.clear();
+        for outlet in &mut self.outlets {
+            if outlet.has_waiting() {
+                self.engine.flush(outlet);
+            }
+        }
+    }
+
+    /// Waits for a frame, an event of the engine, a command or the next sample.
+    fn wait(&mut self, now: Nanos) -> Result<(), LiveError> {
+        let idle = now.saturating_add(IDLE);
+        let mut next = self.engine.emulator.next_event().unwrap_or(idle).min(idle).min(self.next_sample);
+        let blocked = self.outlets.iter().any(|outlet| outlet.blocked);
+        if blocked {
+            next = next.min(now.saturating_add(RETRY));
+        }
+        let until = match self.pacer.plan(now, next) {
+            Wait::Spin => {
+                std::hint::spin_loop();
+                return Ok(());
+            }
+            Wait::Sleep(until) => until,
+        };
+        let span = until.since(now);
+        let timeout = Timespec { tv_sec: (span.0 / 1_000_000_000) as i64, tv_nsec: (span.0 % 1_000_000_000) as i64 };
+        let mut descriptors = Vec::with_capacity(self.outlets.len() + 1);
+        descriptors.push(PollFd::new(&*self.inbox.wake, PollFlags::IN));
+        for outlet in &self.outlets {
+            if outlet.fault.is_none_or(|fault| fault == Fault::Down) {
+                descriptors.push(PollFd::new(&outlet.port, PollFlags::IN));
+            }
+        }
+        match poll(&mut descriptors, Some(&timeout)) {
+            Ok(0) => self.pacer.overslept(until, clock::now()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(LiveError::System { what: "waiting for frames", errno }),
+        }
+        Ok(())
+    }
+
+    /// Does what handles ask for; gives whether that is to stop.
+    fn obey(&mut self, now: Nanos) -> bool {
+        while let Ok(command) = self.inbox.commands.try_recv() {
+            self.inbox.acknowledge();
+            match command {
+                Command::SetPipe(id, config) => self.set_pipe(now, id, &config),
+                Command::Engine(work) => {
+                    self.engine.needs_key = true;
+                    work(&mut self.engine.emulator, now);
+                }
+                Command::Report(answer) => {
+                    self.read_losses();
+                    // Who asked may have gone.
+                    let _ = answer.send(self.report(now, None));
+                }
+                Command::Stop => return true,
+            }
+        }
+        false
+    }
+
+    fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
+        self.engine.needs_key |= !config.queue.mask.is_empty();
+        self.engine.emulator.set_pipe(now, id, config);
+    }
+
+    /// Writes down what newly ails the ports; gives the reason to stop, if that is one.
+    fn note_faults(&mut self, now: Nanos) -> Option<StopReason> {
+        let mut reason = None;
+        for (port, outlet) in self.outlets.iter().enumerate() {
+            let known = self.events.iter().rev().find(|event| event.port == port).map(|event| event.fault);
+            let Some(fault) = outlet.fault.filter(|&fault| Some(fault) != known) else { continue };
+            let event = LiveEvent { at: now, port, interface: outlet.port.name().to_owned(), fault };
+            if let Some(observer) = &mut self.engine.observer {
+                observer.on_event(&event);
+            }
+            self.events.push(event);
+            if fault == Fault::Vanished && self.stop_when_port_vanishes {
+                reason = Some(StopReason::PortVanished(port));
+            }
+        }
+        reason
+    }
+
+    fn housekeeping(&mut self, now: Nanos) {
+        self.sample(now);
+        if now >= self.next_refresh {
+            self.next_refresh = now.saturating_add(REFRESH);
+            for outlet in &mut self.outlets {
+                outlet.port.refresh();
+            }
+        }
+        let period = if self.engine.observer.is_some() { self.sample_period } else { IDLE };
+        self.next_sample = self.next_sample.saturating_add(period).max(now);
+    }
+
+    fn sample(&mut self, at: Nanos) {
+        let Engine { observer, lanes, emulator, .. } = &mut self.engine;
+        let Some(observer) = observer else { return };
+        for (index, lane) in lanes.iter().enumerate() {
+            let (queue_packets, queue_bytes) = emulator.queue_length(lane.config.pipe);
+            observer.on_sample(&Sample { lane: index as u16, at, counters: &lane.counters, queue_packets, queue_bytes });
+        }
+    }
+
+    fn read_losses(&mut self) {
+        for (losses, outlet) in self.losses.iter_mut().zip(&mut self.outlets) {
+            *losses = outlet.port.losses();
+        }
+    }
+
+    fn report(&self, at: Nanos, stopped: Option<StopReason>) -> LiveReport {
+        let lanes = self.engine.lanes.iter().map(|lane| self.lane_report(lane)).collect();
+        LiveReport {
+            started: self.started,
+            at,
+            lanes,
+            events: self.events.clone(),
+            realtime: self.has_realtime,
+            spin_margin: self.pacer.margin(),
+            stopped,
+        }
+    }
+
+    fn lane_report(&self, lane: &Lane) -> LaneReport {
+        let mut counters = lane.counters.clone();
+        // What only the engine can know.
+        if let Some(stats) = self.engine.emulator.stats(lane.config.pipe) {
+            counters.reordered = stats.counters.reordered;
+            counters.peak_queue_packets = stats.counters.peak_queue_packets;
+        }
+        let losses = self.losses[lane.config.from];
+        LaneReport {
+            name: lane.config.name.clone(),
+            from: self.outlets[lane.config.from].port.name().to_owned(),
+            to: self.outlets[lane.config.to].port.name().to_owned(),
+            pipe: lane.config.pipe,
+            counters,
+            queue_ns: lane.queue_ns.clone(),
+            total_ns: lane.total_ns.clone(),
+            lateness: lane.lateness.clone(),
+            late_1ms: lane.late_1ms,
+            rx_kernel_drops: losses.kernel_drops,
+            rx_unreadable: losses.unreadable,
+            marked: lane.marked,
+        }
+    }
+
+    /// Asks for exact timers, priority and a processor; gives the policy to go back to. None of it is vital.
+    fn prepare_thread(&mut self) -> Option<Policy> {
+        let _ = thread::exact_timers();
+        if let Some(cpu) = self.cpu {
+            let _ = thread::pin(cpu);
+        }
+        if self.realtime == Realtime::Off {
+            return None;
+        }
+        let before = Policy::current().ok()?;
+        self.has_realtime = Policy::realtime(PRIORITY).apply().is_ok();
+        self.has_realtime.then_some(before)
+    }
+}
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("ports", &self.outlets.len()).field("lanes", &self.engine.lanes).finish_non_exhaustive()
+    }
+}
+
+/// Packets after which a batch is interrupted to send what is due: some 30 us of work.
+const RELEASE_EVERY: u32 = 256;
+/// Longest sleep: how soon a stop flag is seen.
+const IDLE: Nanos = Nanos::from_millis(100);
+/// Time between two looks at the interfaces.
+const REFRESH: Nanos = Nanos::from_secs(1);
+/// How soon a port that took nothing is tried again.
+const RETRY: Nanos = Nanos::from_micros(50);
+/// The least real-time priority: above every ordinary thread, below every other real-time one.
+const PRIORITY: i32 = 1;

@@ -1,0 +1,70 @@
+//! Receive buffers that wait to be filled.
+//!
+//! Nobody knows how long the next frame is. Each slot therefore offers a small buffer and, behind it, a large one: an ordinary
+//! frame fills the small one and costs nothing more; a train spills into the large one, and its first two kilobytes are copied
+//! in front.
+
+use crate::arena::{Buffer, BufferPool, HEADROOM, SMALL};
+use crate::port::{BATCH, Ingress};
+use crate::sys::mmsg::{Received, Target};
+
+/// One slot for each frame of a batch.
+#[derive(Debug)]
+pub(super) struct Slots {
+    slots: Vec<(Buffer, Buffer)>,
+}
+
+impl Slots {
+    pub(super) fn new() -> Self {
+        let mut pool = BufferPool::default();
+        Self { slots: (0..BATCH).map(|_| (pool.take(SMALL), pool.take(usize::MAX))).collect() }
+    }
+
+    /// Where the first `count` frames of a batch go.
+    pub(super) fn targets(&mut self, count: usize) -> impl Iterator<Item = Target<'_>> {
+        self.slots
+            .iter_mut()
+            .take(count)
+            .map(|(small, large)| Target { first: &mut small.bytes_mut()[HEADROOM..], rest: &mut large.bytes_mut()[SMALL..] })
+    }
+
+    /// Takes frame `index` out of its slot, and makes the slot ready for another.
+    pub(super) fn take(&mut self, index: usize, received: &Received, pool: &mut BufferPool) -> Ingress {
+        let (small, large) = &mut self.slots[index];
+        let end = HEADROOM + received.len;
+        let buffer = if end <= SMALL {
+            std::mem::replace(small, pool.take(SMALL))
+        } else {
+            let mut whole = pool.take(end);
+            if whole.bytes().len() == large.bytes().len() {
+                std::mem::swap(large, &mut whole);
+            } else {
+                whole.bytes_mut()[SMALL..end].copy_from_slice(&large.bytes()[SMALL..end]);
+            }
+            whole.bytes_mut()[HEADROOM..SMALL].copy_from_slice(&small.bytes()[HEADROOM..]);
+            whole
+        };
+        Ingress { buffer, start: HEADROOM, len: received.len, vnet: received.vnet, truncated: received.truncated }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_every_size_come_out_as_they_went_in() {
+        let mut slots = Slots::new();
+        let mut pool = BufferPool::default();
+        for len in [1, 1514, 2032, 2033, 9014, 10_224, 10_225, 65_549] {
+            let sent: Vec<u8> = (0..len).map(|i| (i * 7 % 251) as u8).collect();
+            let target = slots.targets(1).next().unwrap();
+            let cut = target.first.len().min(len);
+            target.first[..cut].copy_from_slice(&sent[..cut]);
+            target.rest[..len - cut].copy_from_slice(&sent[cut..]);
+            let frame = slots.take(0, &Received { len, ..Received::default() }, &mut pool);
+            assert_eq!(&frame.buffer.bytes()[frame.start..frame.start + frame.len], sent, "{len}");
+            pool.give(frame.buffer);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! A TAP device of our own: what a namespace sends comes in, what goes out the namespace receives.
+//!
+//! One copy less than a packet socket on a veth pair, and the device vanishes with its descriptor.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use super::slots::Slots;
+use super::{Fault, Ingress, Losses, OpenError, SendError};
+use crate::arena::BufferPool;
+use crate::sys::mmsg::{Message, read, write};
+use crate::sys::{interface_mtu, tun};
+
+/// A TAP device.
+#[derive(Debug)]
+pub struct TapPort {
+    device: OwnedFd,
+    /// A socket in the device's namespace, to ask for its MTU.
+    control: OwnedFd,
+    name: String,
+    slots: Slots,
+    /// Largest frame the device is told to take, from the link header on; the kernel itself does not check.
+    limit: usize,
+}
+
+impl TapPort {
+    /// Makes a TAP device in the calling thread's network namespace; `name` may hold `%d` for a number of the kernel's choice.
+    /// It is made down and with an MTU of 1500; a change of the MTU is noticed within a second.
+    ///
+    /// # Errors
+    /// `/dev/net/tun` cannot be opened, CAP_NET_ADMIN is missing, or the name is taken.
+    pub fn create(name: &str) -> Result<Self, OpenError> {
+        let (device, name) = tun::create_tap(name).map_err(|errno| match errno {
+            Errno::NOENT | Errno::ACCESS | Errno::NXIO | Errno::NODEV => OpenError::NoTun(errno),
+            Errno::PERM => OpenError::NotAllowed { what: "making a TAP device", name: name.to_owned(), capability: "CAP_NET_ADMIN" },
+            Errno::BUSY => OpenError::NameTaken { name: name.to_owned() },
+            errno => OpenError::System { what: "making a TAP device", name: name.to_owned(), errno },
+        })?;
+        tun::set_offload(device.as_fd());
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let control = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None).map_err(|errno| OpenError::System {
+            what: "making a socket",
+            name: name.clone(),
+            errno,
+        })?;
+        Ok(Self { device, control, name, slots: Slots::new(), limit: DEFAULT_MTU + LINK_HEADER })
+    }
+
+    /// The device's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Looks up the device's MTU, above which single frames are refused.
+    pub(super) fn refresh(&mut self) {
+        if let Ok(mtu) = interface_mtu(&self.control, &self.name) {
+            self.limit = mtu as usize + LINK_HEADER;
+        }
+    }
+
+    pub(super) fn receive(&mut self, pool: &mut BufferPool, out: &mut Vec<Ingress>) -> Result<usize, Fault> {
+        for count in 0..READS {
+            let Some(mut target) = self.slots.targets(1).next() else {
+                return Ok(count);
+            };
+            match read(self.device.as_fd(), &mut target) {
+                Ok(received) => out.push(self.slots.take(0, &received, pool)),
+                Err(Errno::AGAIN | Errno::INTR) => return Ok(count),
+                Err(errno) => return Err(fault(errno)),
+            }
+        }
+        Ok(READS)
+    }
+
+    pub(super) fn send(&mut self, messages: &[Message<'_>]) -> (usize, Option<SendError>) {
+        for (sent, message) in messages.iter().enumerate() {
+            let train = message.vnet[1] != 0;
+            if !train && message.frame_len() > self.limit {
+                return (sent, Some(SendError::Refused));
+            }
+            let result = loop {
+                match write(self.device.as_fd(), message) {
+                    Err(Errno::INTR) => {}
+                    result => break result,
+                }
+            };
+            match result {
+                Ok(()) => {}
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return (sent, Some(SendError::Busy)),
+                Err(Errno::INVAL | Errno::MSGSIZE) => return (sent, Some(SendError::Refused)),
+                Err(errno) => return (sent, Some(SendError::Fault(fault(errno)))),
+            }
+        }
+        (messages.len(), None)
+    }
+
+    pub(super) fn losses(&mut self) -> Losses {
+        Losses::default()
+    }
+}
+
+impl AsFd for TapPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+}
+
+fn fault(errno: Errno) -> Fault {
+    match errno {
+        Errno::IO => Fault::Down,
+        Errno::BADFD | Errno::NODEV | Errno::NXIO => Fault::Vanished,
+        errno => Fault::System(errno),
+    }
+}
+
+const DEFAULT_MTU: usize = 1500;
+/// Ethernet header and one VLAN tag, which does not count towards an MTU.
+const LINK_HEADER: usize = 18;
+/// Reads in one batch: each is a system call, and packets that are due wait for them.
+const READS: usize = 32;

@@ -1,0 +1,211 @@
+//! Many frames in one system call, each scattered over or gathered from several pieces of memory.
+
+use std::mem::{MaybeUninit, size_of, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::io::Errno;
+
+use super::{check, last_error};
+
+/// Most frames in one call.
+pub const BATCH: usize = 64;
+/// Bytes of the virtio-net header in front of each frame.
+pub const VNET_LEN: usize = 10;
+
+/// A frame to send: offload header, headers, payload. Pieces may be empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Message<'a> {
+    /// The virtio-net header.
+    pub vnet: [u8; VNET_LEN],
+    /// Link, network and transport headers, or the whole frame.
+    pub head: &'a [u8],
+    /// What follows them.
+    pub payload: &'a [u8],
+}
+
+impl Message<'_> {
+    /// Bytes of the frame.
+    pub fn frame_len(&self) -> usize {
+        self.head.len() + self.payload.len()
+    }
+}
+
+/// Where a frame is received: its first bytes go to `first`, the rest to `rest`.
+#[derive(Debug)]
+pub struct Target<'a> {
+    /// Takes the beginning of the frame.
+    pub first: &'a mut [u8],
+    /// Takes what does not fit there.
+    pub rest: &'a mut [u8],
+}
+
+/// What a receive call says of one frame.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Received {
+    /// Bytes of the frame that were written to the target.
+    pub len: usize,
+    /// The virtio-net header.
+    pub vnet: [u8; VNET_LEN],
+    /// The frame was longer than the target.
+    pub truncated: bool,
+    /// The VLAN tag that the kernel took out of the frame: protocol and tag control information.
+    pub vlan: Option<(u16, u16)>,
+}
+
+/// Receives up to [`BATCH`] frames from a packet socket with virtio-net headers and auxiliary data, without waiting.
+///
+/// Writes what it says of frame `i` to `out[i]`; gives the number of frames.
+///
+/// # Errors
+/// `EAGAIN` when there is none; `ENETDOWN` once when the interface went down; `EINVAL` for one frame whose offload has no
+/// virtio-net form (the frame is gone).
+pub fn receive<'a>(socket: BorrowedFd<'_>, targets: impl Iterator<Item = Target<'a>>, out: &mut [Received; BATCH]) -> Result<usize, Errno> {
+    let mut count = 0;
+    let mut room = [0usize; BATCH];
+    let mut vnet = [[0u8; VNET_LEN]; BATCH];
+    let mut control = [const { MaybeUninit::<Control>::uninit() }; BATCH];
+    let mut pieces = [const { MaybeUninit::<[libc::iovec; 3]>::uninit() }; BATCH];
+    let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
+    for (i, target) in targets.take(BATCH).enumerate() {
+        room[i] = target.first.len() + target.rest.len();
+        count = i + 1;
+        let iov = pieces[i].write([
+            libc::iovec { iov_base: vnet[i].as_mut_ptr().cast(), iov_len: VNET_LEN },
+            libc::iovec { iov_base: target.first.as_mut_ptr().cast(), iov_len: target.first.len() },
+            libc::iovec { iov_base: target.rest.as_mut_ptr().cast(), iov_len: target.rest.len() },
+        ]);
+        // SAFETY: mmsghdr is plain data, for which all zeros (null pointers, no lengths) is a valid value.
+        let mut header: libc::mmsghdr = unsafe { zeroed() };
+        header.msg_hdr.msg_iov = iov.as_mut_ptr();
+        header.msg_hdr.msg_iovlen = 3;
+        header.msg_hdr.msg_control = control[i].as_mut_ptr().cast();
+        header.msg_hdr.msg_controllen = size_of::<Control>() as _;
+        headers[i].write(header);
+    }
+    // SAFETY: the first `count` headers are initialised; each points to three iovecs over memory that is mutably borrowed or on
+    // this stack for the whole call, and to a control buffer of the stated length.
+    let received = unsafe {
+        libc::recvmmsg(
+            socket.as_raw_fd(),
+            headers.as_mut_ptr().cast(),
+            count as libc::c_uint,
+            libc::MSG_DONTWAIT as _,
+            std::ptr::null_mut(),
+        )
+    };
+    let received = check(received)? as usize;
+    for i in 0..received.min(count) {
+        // SAFETY: `i < count`, so the header was initialised above; the kernel has only changed its lengths and flags.
+        let header = unsafe { headers[i].assume_init_ref() };
+        let len = (header.msg_len as usize).saturating_sub(VNET_LEN);
+        let truncated = header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
+        out[i] = Received { len: len.min(room[i]), vnet: vnet[i], truncated: truncated || len > room[i], vlan: vlan_of(&header.msg_hdr) };
+    }
+    Ok(received)
+}
+
+/// Sends up to [`BATCH`] frames, each with a virtio-net header, without waiting; gives how many the kernel took.
+///
+/// # Errors
+/// What the kernel says of the first frame when it took none; see packet(7).
+pub fn send(socket: BorrowedFd<'_>, messages: &[Message<'_>]) -> Result<usize, Errno> {
+    let count = messages.len().min(BATCH);
+    let mut pieces = [const { MaybeUninit::<[libc::iovec; 3]>::uninit() }; BATCH];
+    let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
+    for (i, message) in messages.iter().take(count).enumerate() {
+        let iov = pieces[i].write(gather(message));
+        // SAFETY: mmsghdr is plain data, for which all zeros (null pointers, no lengths) is a valid value.
+        let mut header: libc::mmsghdr = unsafe { zeroed() };
+        header.msg_hdr.msg_iov = iov.as_mut_ptr();
+        header.msg_hdr.msg_iovlen = if message.payload.is_empty() { 2 } else { 3 };
+        headers[i].write(header);
+    }
+    // SAFETY: the first `count` headers are initialised; each points to iovecs over memory borrowed for the whole call, which the
+    // kernel only reads.
+    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr().cast(), count as libc::c_uint, libc::MSG_DONTWAIT as _) };
+    Ok(check(sent)? as usize)
+}
+
+/// Reads one frame from a TAP device with virtio-net headers, without waiting.
+///
+/// # Errors
+/// `EAGAIN` when there is none; `EBADFD` when the device is gone.
+pub fn read(device: BorrowedFd<'_>, target: &mut Target<'_>) -> Result<Received, Errno> {
+    let mut vnet = [0u8; VNET_LEN];
+    let room = target.first.len() + target.rest.len();
+    let pieces = [
+        libc::iovec { iov_base: vnet.as_mut_ptr().cast(), iov_len: VNET_LEN },
+        libc::iovec { iov_base: target.first.as_mut_ptr().cast(), iov_len: target.first.len() },
+        libc::iovec { iov_base: target.rest.as_mut_ptr().cast(), iov_len: target.rest.len() },
+    ];
+    // SAFETY: the three iovecs cover memory that is mutably borrowed or on this stack for the whole call.
+    let read = unsafe { libc::readv(device.as_raw_fd(), pieces.as_ptr(), 3) };
+    if read < 0 {
+        return Err(last_error());
+    }
+    let len = (read as usize).saturating_sub(VNET_LEN);
+    // A TAP device says the frame's own length even when it was cut.
+    Ok(Received { len: len.min(room), vnet, truncated: len > room, vlan: None })
+}
+
+/// Writes one frame to a TAP device with virtio-net headers, without waiting.
+///
+/// # Errors
+/// `EAGAIN` when the device takes none now; `EIO` when it is down; `EBADFD` when it is gone; `EINVAL` for a frame it refuses.
+pub fn write(device: BorrowedFd<'_>, message: &Message<'_>) -> Result<(), Errno> {
+    let pieces = gather(message);
+    let count = if message.payload.is_empty() { 2 } else { 3 };
+    // SAFETY: the iovecs cover memory borrowed for the whole call, which the kernel only reads.
+    let written = unsafe { libc::writev(device.as_raw_fd(), pieces.as_ptr(), count) };
+    if written < 0 { Err(last_error()) } else { Ok(()) }
+}
+
+/// The pieces of a message for the kernel to read.
+fn gather(message: &Message<'_>) -> [libc::iovec; 3] {
+    // The kernel's type has no const pointer; these calls do not write through it.
+    [&message.vnet[..], message.head, message.payload]
+        .map(|piece| libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() })
+}
+
+/// The VLAN tag in a received message's auxiliary data.
+fn vlan_of(header: &libc::msghdr) -> Option<(u16, u16)> {
+    // SAFETY: the header's control pointer and length describe what the kernel wrote into our control buffer.
+    let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !message.is_null() {
+        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give null or a header within the control buffer, which is aligned for it.
+        let (level, kind, len) = unsafe { ((*message).cmsg_level, (*message).cmsg_type, (*message).cmsg_len as usize) };
+        // SAFETY: CMSG_LEN computes a length; it reads nothing.
+        let needed = unsafe { libc::CMSG_LEN(size_of::<Auxdata>() as u32) } as usize;
+        if level == libc::SOL_PACKET && kind == libc::PACKET_AUXDATA && len >= needed {
+            // SAFETY: the message holds at least an Auxdata, which is plain data; the read allows for any alignment.
+            let data = unsafe { libc::CMSG_DATA(message).cast::<Auxdata>().read_unaligned() };
+            let protocol = if data.status & STATUS_VLAN_TPID_VALID != 0 { data.vlan_tpid } else { libc::ETH_P_8021Q as u16 };
+            return (data.status & STATUS_VLAN_VALID != 0).then_some((protocol, data.vlan_tci));
+        }
+        // SAFETY: `message` is a header within the control buffer of `header`.
+        message = unsafe { libc::CMSG_NXTHDR(header, message) };
+    }
+    None
+}
+
+/// Room for the auxiliary data of one frame, aligned as control messages must be.
+#[repr(C, align(8))]
+struct Control([u8; CONTROL_LEN]);
+
+/// `struct tpacket_auxdata` of packet(7).
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Auxdata {
+    status: u32,
+    len: u32,
+    snaplen: u32,
+    mac: u16,
+    net: u16,
+    vlan_tci: u16,
+    vlan_tpid: u16,
+}
+
+/// A control message header (16 bytes) with an [`Auxdata`] (20 bytes), rounded up, and room to spare.
+const CONTROL_LEN: usize = 48;
+const STATUS_VLAN_VALID: u32 = 1 << 4;
+const STATUS_VLAN_TPID_VALID: u32 = 1 << 6;

@@ -1,0 +1,68 @@
+//! What the loop asks for its own thread: exact timers, priority, a processor, memory that stays.
+
+use std::num::NonZeroU64;
+
+use rustix::io::Errno;
+
+use super::check;
+
+/// The thread's scheduling policy and priority.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    policy: libc::c_int,
+    priority: libc::c_int,
+}
+
+impl Policy {
+    /// First-in first-out real-time scheduling at `priority` (1 is the least).
+    pub const fn realtime(priority: i32) -> Self {
+        Self { policy: libc::SCHED_FIFO, priority }
+    }
+
+    /// The calling thread's policy.
+    pub fn current() -> Result<Self, Errno> {
+        let mut param = libc::sched_param { sched_priority: 0 };
+        // SAFETY: sched_getscheduler takes a thread id, 0 for the caller.
+        let policy = check(unsafe { libc::sched_getscheduler(0) })?;
+        // SAFETY: the kernel writes one sched_param, which is valid and ours for the call.
+        check(unsafe { libc::sched_getparam(0, &raw mut param) })?;
+        Ok(Self { policy, priority: param.sched_priority })
+    }
+
+    /// Makes it the calling thread's policy; threads made later do not inherit it.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO.
+    pub fn apply(self) -> Result<(), Errno> {
+        let param = libc::sched_param { sched_priority: self.priority };
+        let inherit = if self.policy == libc::SCHED_FIFO { libc::SCHED_RESET_ON_FORK } else { 0 };
+        // SAFETY: the kernel reads one sched_param, which lives for the call.
+        check(unsafe { libc::sched_setscheduler(0, self.policy | inherit, &raw const param) })?;
+        Ok(())
+    }
+}
+
+/// Lets the calling thread's timers fire to the nanosecond instead of up to 50 us later.
+pub fn exact_timers() -> Result<(), Errno> {
+    rustix::thread::set_current_timer_slack(NonZeroU64::new(1))
+}
+
+/// Keeps the calling thread on one processor.
+pub fn pin(cpu: usize) -> Result<(), Errno> {
+    if cpu >= rustix::thread::CpuSet::MAX_CPU {
+        return Err(Errno::INVAL);
+    }
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu);
+    rustix::thread::sched_setaffinity(None, &set)
+}
+
+/// Keeps all memory of the process from being paged out.
+///
+/// # Errors
+/// `EPERM` or `ENOMEM` without CAP_IPC_LOCK and with too small an RLIMIT_MEMLOCK.
+pub fn lock_memory() -> Result<(), Errno> {
+    // SAFETY: mlockall takes flags only.
+    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })?;
+    Ok(())
+}
