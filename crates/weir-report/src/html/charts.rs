@@ -1,0 +1,329 @@
+//! The report's plots of one link, and the values behind them for the page's script.
+
+use serde::Serialize;
+use weir_core::histogram::Histogram;
+use weir_core::stats::DropReason;
+
+use crate::format;
+use crate::model::{LATE_NS, LinkResult};
+use crate::plot::{Axis, Curve, Plot, Scale, Shape, Unit};
+use crate::series::{Range, Sample, Series};
+
+/// A place in the report: one plot, or several to switch between.
+pub(super) struct Chart {
+    pub(super) variants: Vec<Variant>,
+    /// A sentence below.
+    pub(super) remark: String,
+}
+
+/// One of a chart's alternatives.
+pub(super) struct Variant {
+    /// What the switch calls it.
+    pub(super) name: String,
+    pub(super) plot: Plot,
+    pub(super) data: Data,
+}
+
+/// Values of a plot, for reading them under the pointer.
+#[derive(Serialize)]
+pub(super) struct Data {
+    /// `time` plots of a page are zoomed together.
+    kind: &'static str,
+    x: &'static str,
+    y: &'static str,
+    curves: Vec<Values>,
+}
+
+#[derive(Serialize)]
+struct Values {
+    name: String,
+    colour: u8,
+    /// `step`: a value holds until the next; `line`: the nearest counts; `bar`: `[from, to, value]`.
+    shape: &'static str,
+    points: Vec<Vec<Number>>,
+}
+
+/// The plots of a link with at most about `points` points for each curve.
+pub(super) fn charts(l: &LinkResult, points: usize) -> Vec<Chart> {
+    let mut all = Vec::new();
+    if !l.series.samples.is_empty() {
+        all.push(throughput(l, points));
+        all.push(queue(l, points));
+    }
+    if l.total_ns.count() > 0 {
+        all.push(delay_cdf(l, points));
+        all.push(delay_histogram(l));
+    }
+    if !l.series.samples.is_empty() {
+        all.push(drops(l, points));
+    }
+    if l.lateness_ns.count() > 0 {
+        all.push(lateness(l, points));
+    }
+    all
+}
+
+fn throughput(l: &LinkResult, points: usize) -> Chart {
+    // Below some ten packets a period the picture would show packets, not a rate.
+    let ten_packets = l.rate_bps.map_or(0, |bps| 120_000_000_000_000 / bps.max(1));
+    let wanted = (l.series.end_ns / points as u64).max((l.series.end_ns / 40).min(MIN_RATE_PERIOD_NS.max(ten_packets)));
+    let s = l.series.coarser(wanted);
+    let curve = |bytes: fn(&Sample) -> u64| {
+        steps(&s, |i, sample| {
+            let span = s.span_ns(i);
+            if span == 0 { 0.0 } else { bytes(sample) as f64 * 8e9 / span as f64 }
+        })
+    };
+    let mut curves = vec![Curve::new("in", 1, curve(|x| x.bytes_in)), Curve::new("out", 0, curve(|x| x.bytes_out))];
+    if let Some(bps) = l.rate_bps {
+        curves.push(Curve::new("configured", 4, Shape::Level(bps as f64)));
+    }
+    let description = format!(
+        "Rate over time into and out of link {}, means over {}. Configured: {}.",
+        l.name,
+        format::duration(s.period_ns as f64),
+        l.rate_bps.map_or("unlimited".to_owned(), format::exact_rate)
+    );
+    let remark = format!("Means over {}.", micro(&format::duration(s.period_ns as f64)));
+    let plot = over_time("Throughput", description, Axis::linear("rate", Unit::BitsPerSecond), &s, curves);
+    Chart { variants: vec![variant("", "time", plot)], remark }
+}
+
+fn queue(l: &LinkResult, points: usize) -> Chart {
+    let s = l.series.coarser(l.series.end_ns / points as u64);
+    let one = |name: &str, unit: Unit, range: fn(&Sample) -> Range| {
+        let mut band: Vec<[f64; 3]> = s.samples.iter().map(|x| [seconds(x.t_ns), range(x).min as f64, range(x).max as f64]).collect();
+        if let Some(&[_, low, high]) = band.last() {
+            band.push([seconds(s.end_ns), low, high]);
+        }
+        let most = s.samples.iter().map(|x| range(x).max).max().unwrap_or(0);
+        let description = format!("Least and most {name} waiting in the queue of link {} over time; at most {}.", l.name, format::count(most));
+        let plot = over_time("Queue length", description, Axis::linear(name, unit), &s, vec![Curve::new("least to most", 5, Shape::Band(band))]);
+        variant(name, "time", plot)
+    };
+    Chart {
+        variants: vec![one("packets", Unit::Count, |x| x.queue_packets), one("bytes", Unit::Bytes, |x| x.queue_bytes)],
+        remark: "The band spans the extremes of each period, so short peaks stay visible.".to_owned(),
+    }
+}
+
+fn delay_cdf(l: &LinkResult, points: usize) -> Chart {
+    let axis = latency_axis("delay", &[&l.total_ns, &l.queue_ns]);
+    let mut curves = vec![
+        Curve::new("in queue", 5, cumulative(&l.queue_ns, points)),
+        Curve::new("total", 0, cumulative(&l.total_ns, points)),
+    ];
+    if l.delay_ns > 0 {
+        curves.push(Curve::new("configured delay", 4, Shape::Mark(l.delay_ns as f64)));
+    }
+    let plot = Plot {
+        title: "Delay, cumulative".to_owned(),
+        description: format!(
+            "Share of packets of link {} delayed at most this long. Total: median {}, 99th percentile {}.",
+            l.name,
+            micro(&format::duration(l.total_ns.quantile(0.5) as f64)),
+            micro(&format::duration(l.total_ns.quantile(0.99) as f64))
+        ),
+        x: axis,
+        y: Axis::linear("packets", Unit::Fraction).over(0.0, 1.0),
+        curves,
+    };
+    Chart { variants: vec![variant("", "latency", plot)], remark: String::new() }
+}
+
+fn delay_histogram(l: &LinkResult) -> Chart {
+    let axis = latency_axis("total delay", &[&l.total_ns]);
+    let mut curves = vec![Curve::new("total", 0, Shape::Bars(binned(&l.total_ns, &axis)))];
+    if l.delay_ns > 0 {
+        curves.push(Curve::new("configured delay", 4, Shape::Mark(l.delay_ns as f64)));
+    }
+    let plot = Plot {
+        title: "Delay, distribution".to_owned(),
+        description: format!("Share of packets of link {} for each range of total delay.", l.name),
+        x: axis,
+        y: Axis::linear("packets", Unit::Fraction),
+        curves,
+    };
+    Chart { variants: vec![variant("", "latency", plot)], remark: String::new() }
+}
+
+fn drops(l: &LinkResult, points: usize) -> Chart {
+    let s = l.series.coarser(l.series.end_ns / (points as u64 / 4).max(1));
+    let present: Vec<usize> = (0..DropReason::ALL.len()).filter(|&r| s.samples.iter().any(|x| x.drops[r] > 0)).collect();
+    let mut floor = vec![0.0; s.samples.len()];
+    let mut curves = Vec::new();
+    for (k, &r) in present.iter().enumerate() {
+        let mut bars = Vec::new();
+        for (i, sample) in s.samples.iter().enumerate().filter(|(_, x)| x.drops[r] > 0) {
+            let from = seconds(sample.t_ns);
+            let high = floor[i] + sample.drops[r] as f64;
+            bars.push([from, from + seconds(s.span_ns(i)), floor[i], high]);
+            floor[i] = high;
+        }
+        curves.push(Curve::new(&format::reason(DropReason::ALL[r].name()), DROP_COLOURS[k % DROP_COLOURS.len()], Shape::Bars(bars)));
+    }
+    let period = micro(&format::duration(s.period_ns as f64));
+    let (description, remark) = if l.total_drops() == 0 {
+        (format!("No packet of link {} was dropped.", l.name), "No packet was dropped.".to_owned())
+    } else {
+        (format!("Drops of link {} over time by reason, {} in all.", l.name, format::count(l.total_drops())), format!("Packets in each {period}."))
+    };
+    let plot = over_time("Drops", description, Axis::linear("packets dropped", Unit::Count), &s, curves);
+    Chart { variants: vec![variant("", "time", plot)], remark }
+}
+
+fn lateness(l: &LinkResult, points: usize) -> Chart {
+    let mut axis = latency_axis("released later than intended by", &[&l.lateness_ns]);
+    if axis.scale == Scale::Log
+        && let Some((low, high)) = axis.range
+    {
+        axis.range = Some((low, high.max(LATE_NS as f64 * 1.2)));
+    }
+    let plot = Plot {
+        title: "Lateness of the machine".to_owned(),
+        description: format!(
+            "Share of packets of link {} released at most this long after their intended time. Median {}, 99th percentile {}.",
+            l.name,
+            micro(&format::duration(l.lateness_ns.quantile(0.5) as f64)),
+            micro(&format::duration(l.lateness_ns.quantile(0.99) as f64))
+        ),
+        x: axis,
+        y: Axis::linear("packets", Unit::Fraction).over(0.0, 1.0),
+        curves: vec![Curve::new("lateness", 2, cumulative(&l.lateness_ns, points)), Curve::new("1 ms", 1, Shape::Mark(LATE_NS as f64))],
+    };
+    let share = l.late_fraction().map_or(String::new(), format::percent);
+    Chart { variants: vec![variant("", "latency", plot)], remark: format!("{share} of packets left more than 1 ms late.") }
+}
+
+fn over_time(title: &str, description: String, y: Axis, s: &Series, curves: Vec<Curve>) -> Plot {
+    let x = Axis::linear("time", Unit::Seconds).over(0.0, seconds(s.end_ns.max(1)));
+    Plot { title: title.to_owned(), description, x, y, curves }
+}
+
+fn steps(s: &Series, value: impl Fn(usize, &Sample) -> f64) -> Shape {
+    let mut points: Vec<[f64; 2]> = s.samples.iter().enumerate().map(|(i, x)| [seconds(x.t_ns), value(i, x)]).collect();
+    if let Some(&[_, last]) = points.last() {
+        points.push([seconds(s.end_ns), last]);
+    }
+    Shape::Steps(points)
+}
+
+/// Logarithmic when the bulk of the values spans more than a factor of 20, else linear from just below the least.
+fn latency_axis(label: &str, histograms: &[&Histogram]) -> Axis {
+    let filled = || histograms.iter().filter(|h| h.count() > 0);
+    let low = filled().map(|h| h.quantile(0.005)).min().unwrap_or(0) as f64;
+    let high = filled().map(|h| h.max()).max().unwrap_or(0) as f64;
+    if high > low.max(1.0) * 20.0 {
+        Axis::log(label, Unit::Nanoseconds).over((low * 0.9).max(high / MAX_LOG_SPAN).max(1.0), high * 1.1)
+    } else {
+        let room = (high - low).max(high * 0.02).max(1.0) * 0.06;
+        Axis::linear(label, Unit::Nanoseconds).over((low - room).max(0.0), high + room)
+    }
+}
+
+/// The share of values up to each value, thinned to about `points` points without losing the ends.
+fn cumulative(h: &Histogram, points: usize) -> Shape {
+    let (total, mut seen) = (h.count().max(1) as f64, 0);
+    let mut all = vec![[h.min() as f64, 0.0]];
+    let buckets: Vec<(u64, u64)> = h.iter().collect();
+    for (i, &(_, n)) in buckets.iter().enumerate() {
+        seen += n;
+        // A bucket's values end where the next one begins, and none is above the maximum.
+        let upper = buckets.get(i + 1).map_or(h.max(), |next| next.0.min(upper_of(buckets[i].0)));
+        all.push([upper.clamp(h.min(), h.max()) as f64, seen as f64 / total]);
+    }
+    let every = all.len().div_ceil(points).max(1);
+    let last = all.len() - 1;
+    Shape::Line(all.into_iter().enumerate().filter(|(i, _)| i % every == 0 || *i == last).map(|(_, p)| p).collect())
+}
+
+/// The end of the histogram's bucket that begins at `low`: 32 buckets to a power of two.
+fn upper_of(low: u64) -> u64 {
+    if low < 32 { low + 1 } else { low.saturating_add(1 << (63 - low.leading_zeros() - 5)) }
+}
+
+/// The histogram as bars of equal width on the axis.
+fn binned(h: &Histogram, axis: &Axis) -> Vec<[f64; 4]> {
+    let (low, high) = axis.range.unwrap_or((h.min() as f64, h.max() as f64));
+    let log = axis.scale == Scale::Log;
+    let ratio = (high / low).log2() / BARS as f64;
+    let edge = |i: usize| if log { low * (ratio * i as f64).exp2() } else { low + (high - low) * i as f64 / BARS as f64 };
+    let mut shares = [0.0; BARS];
+    for (from, n) in h.iter() {
+        // Spread each bucket over the bars it covers, else bars narrower than a bucket would show a comb.
+        let (from, to) = ((from as f64).max(h.min() as f64), (upper_of(from) as f64).min(h.max() as f64));
+        let share = n as f64 / h.count() as f64;
+        let first = bar_of(from, &edge);
+        let last = bar_of(to.max(from), &edge);
+        for (i, slot) in shares.iter_mut().enumerate().take(last + 1).skip(first) {
+            let covered = (edge(i + 1).min(to) - edge(i).max(from)).max(0.0);
+            *slot += if first == last { share } else { share * covered / (to - from) };
+        }
+    }
+    shares.into_iter().enumerate().filter(|(_, s)| *s > 0.0).map(|(i, s)| [edge(i), edge(i + 1), 0.0, s]).collect()
+}
+
+/// The bar that holds a value; values outside go to the first or last.
+fn bar_of(value: f64, edge: &impl Fn(usize) -> f64) -> usize {
+    (1..BARS).find(|&i| value < edge(i)).unwrap_or(BARS) - 1
+}
+
+fn variant(name: &str, kind: &'static str, plot: Plot) -> Variant {
+    let curves = plot.curves.iter().map(values).collect();
+    let data = Data { kind, x: unit_name(plot.x.unit), y: unit_name(plot.y.unit), curves };
+    Variant { name: name.to_owned(), plot, data }
+}
+
+fn values(curve: &Curve) -> Values {
+    let rows = |points: &[[f64; 2]]| points.iter().map(|p| p.map(Number).to_vec()).collect();
+    let (shape, points) = match &curve.shape {
+        Shape::Line(p) => ("line", rows(p)),
+        Shape::Steps(p) => ("step", rows(p)),
+        Shape::Band(p) => ("step", p.iter().map(|p| p.map(Number).to_vec()).collect()),
+        Shape::Bars(p) => ("bar", p.iter().map(|b| [b[0], b[1], b[3] - b[2]].map(Number).to_vec()).collect()),
+        Shape::Level(_) | Shape::Mark(_) => ("none", Vec::new()),
+    };
+    Values { name: curve.name.clone(), colour: curve.colour, shape, points }
+}
+
+/// A number with five digits: enough to read, short to store.
+#[derive(Clone, Copy)]
+struct Number(f64);
+
+impl Serialize for Number {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0 == self.0.trunc() && self.0.abs() < 1e15 {
+            return serializer.serialize_i64(self.0 as i64);
+        }
+        // Formatting and reading back keeps the shortest text with these digits.
+        serializer.serialize_f64(format!("{:.4e}", self.0).parse().unwrap_or(self.0))
+    }
+}
+
+fn unit_name(unit: Unit) -> &'static str {
+    match unit {
+        Unit::BitsPerSecond => "bps",
+        Unit::Nanoseconds => "ns",
+        Unit::Seconds => "s",
+        Unit::Bytes => "bytes",
+        Unit::Count => "count",
+        Unit::Fraction => "fraction",
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn micro(text: &str) -> String {
+    text.replace(" us", " µs")
+}
+
+/// Throughput is not shown finer than this.
+const MIN_RATE_PERIOD_NS: u64 = 100_000_000;
+/// A logarithmic axis shows at most this ratio; smaller values gather at its beginning.
+const MAX_LOG_SPAN: f64 = 1e6;
+/// Bars of a distribution.
+const BARS: usize = 64;
+/// Palette of the drop reasons: neighbours differ in lightness too.
+const DROP_COLOURS: [u8; 6] = [1, 6, 3, 5, 2, 4];

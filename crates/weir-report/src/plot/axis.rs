@@ -1,0 +1,240 @@
+//! Axes: which numbers to write beside a plot, and where a value lies on it.
+
+/// What an axis measures; decides the prefixes of its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Rate in bit/s.
+    BitsPerSecond,
+    /// A duration in ns.
+    Nanoseconds,
+    /// Time since the beginning in s.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// A plain number.
+    Count,
+    /// A fraction shown as a percentage.
+    Fraction,
+}
+
+/// How values are laid out along an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Evenly.
+    Linear,
+    /// By their logarithm; values below the range lie at its beginning.
+    Log,
+}
+
+/// One axis of a plot.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// What it shows, without the unit.
+    pub label: String,
+    /// The unit of the values given.
+    pub unit: Unit,
+    /// Linear or logarithmic.
+    pub scale: Scale,
+    /// The range to show; `None` takes it from the data (a linear axis then begins at 0).
+    pub range: Option<(f64, f64)>,
+}
+
+impl Axis {
+    /// A linear axis over the range of the data.
+    pub fn linear(label: &str, unit: Unit) -> Self {
+        Self { label: label.to_owned(), unit, scale: Scale::Linear, range: None }
+    }
+
+    /// A logarithmic axis over the range of the data.
+    pub fn log(label: &str, unit: Unit) -> Self {
+        Self { scale: Scale::Log, ..Self::linear(label, unit) }
+    }
+
+    /// The same axis with a fixed range.
+    pub fn over(self, low: f64, high: f64) -> Self {
+        Self { range: Some((low, high)), ..self }
+    }
+}
+
+/// An axis with its range, its ticks and its place settled.
+#[derive(Clone, Debug)]
+pub(crate) struct Fitted {
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) scale: Scale,
+    /// Where `low` and `high` lie, px.
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+    /// Value and text.
+    pub(crate) ticks: Vec<(f64, String)>,
+    /// The label with its unit.
+    pub(crate) title: String,
+    /// Size of the unit in which the ticks are written.
+    pub(crate) unit_size: f64,
+}
+
+impl Fitted {
+    /// Fits `axis` to values from `min` to `max` between two places, with about one tick every `spacing` px.
+    pub(crate) fn new(axis: &Axis, min: f64, max: f64, (from, to): (f64, f64), spacing: f64) -> Self {
+        let (mut low, mut high) = axis.range.unwrap_or(match axis.scale {
+            Scale::Linear => (min.min(0.0), max),
+            Scale::Log => (min, max),
+        });
+        if !(low.is_finite() && high.is_finite()) {
+            (low, high) = (0.0, 0.0);
+        }
+        if axis.scale == Scale::Log {
+            low = if low > 0.0 { low } else { 1.0 };
+            high = if high > low { high } else { low * 10.0 };
+        } else if high <= low {
+            high = low + 1.0;
+        }
+        let wanted = ((to - from).abs() / spacing).max(2.0);
+        let (unit_size, unit_name) = unit_of(axis.unit, high);
+        let mut fitted = Self {
+            low,
+            high,
+            scale: axis.scale,
+            from,
+            to,
+            ticks: Vec::new(),
+            title: match unit_name {
+                "" => axis.label.clone(),
+                name => format!("{} ({name})", axis.label),
+            },
+            unit_size,
+        };
+        match axis.scale {
+            Scale::Linear => fitted.linear_ticks(wanted, axis.range.is_none()),
+            Scale::Log => {
+                fitted.log_ticks(wanted, axis.unit);
+                fitted.title.clone_from(&axis.label);
+            }
+        }
+        fitted
+    }
+
+    /// Where a value lies, px; values outside lie at the edge.
+    pub(crate) fn place(&self, value: f64) -> f64 {
+        let v = value.clamp(self.low, self.high);
+        let part = match self.scale {
+            Scale::Linear => (v - self.low) / (self.high - self.low),
+            Scale::Log => (v / self.low).log10() / (self.high / self.low).log10(),
+        };
+        self.from + part * (self.to - self.from)
+    }
+
+    /// Round numbers; the range is widened to whole steps when `widen`.
+    fn linear_ticks(&mut self, wanted: f64, widen: bool) {
+        let step = nice_step((self.high - self.low) / self.unit_size / wanted);
+        if widen {
+            self.high = (self.high / self.unit_size / step - 1e-9).ceil() * step * self.unit_size;
+        }
+        // Adding zero turns the -0 of an axis that begins there into a plain 0.
+        let first = (self.low / self.unit_size / step - 1e-9).ceil() + 0.0;
+        let decimals = decimals_of(step);
+        let mut i = first;
+        while i * step * self.unit_size <= self.high * (1.0 + 1e-9) && self.ticks.len() < MAX_TICKS {
+            self.ticks.push((i * step * self.unit_size, format!("{:.decimals$}", i * step)));
+            i += 1.0;
+        }
+    }
+
+    /// Powers of ten, with 2 and 5 between them while there is room; each with its own unit.
+    fn log_ticks(&mut self, wanted: f64, unit: Unit) {
+        let decades = (self.high / self.low).log10();
+        let factors: &[f64] = if decades * 3.0 <= wanted { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let skip = (decades / wanted).ceil().max(1.0) as i32;
+        let mut exponent = self.low.log10().floor() as i32;
+        while self.ticks.len() < MAX_TICKS {
+            let base = power_of_ten(exponent);
+            if base > self.high {
+                break;
+            }
+            if exponent % skip == 0 || factors.len() > 1 {
+                let inside = factors.iter().map(|f| f * base).filter(|v| (self.low..=self.high).contains(v));
+                self.ticks.extend(inside.map(|v| (v, text_of(unit, v))));
+            }
+            exponent += 1;
+        }
+    }
+}
+
+/// A value with its unit, such as `20.1 ms`.
+pub(crate) fn text_of(unit: Unit, value: f64) -> String {
+    let (size, name) = unit_of(unit, value);
+    let digits = crate::format::digits(value / size);
+    if name.is_empty() { digits } else { format!("{digits} {name}") }
+}
+
+/// The unit in which values up to `max` read best, and its size.
+fn unit_of(unit: Unit, max: f64) -> (f64, &'static str) {
+    use crate::format::{BYTE_UNITS, RATE_UNITS, TIME_UNITS, unit_for};
+    match unit {
+        Unit::BitsPerSecond => unit_for(max, &RATE_UNITS),
+        Unit::Nanoseconds => match unit_for(max, &TIME_UNITS) {
+            (size, "us") => (size, "µs"),
+            other => other,
+        },
+        Unit::Seconds if max > 10_800.0 => (3600.0, "h"),
+        Unit::Seconds if max > 180.0 => (60.0, "min"),
+        Unit::Seconds => (1.0, "s"),
+        Unit::Bytes => unit_for(max, &BYTE_UNITS),
+        Unit::Count => (1.0, ""),
+        Unit::Fraction => (0.01, "%"),
+    }
+}
+
+/// The least of 1, 2, 5 times a power of ten that is not below `raw`.
+fn nice_step(raw: f64) -> f64 {
+    let raw = if raw.is_finite() && raw > 0.0 { raw } else { 1.0 };
+    let base = power_of_ten(raw.log10().floor() as i32);
+    [1.0, 2.0, 5.0].into_iter().map(|f| f * base).find(|&s| s >= raw * (1.0 - 1e-9)).unwrap_or(10.0 * base)
+}
+
+fn decimals_of(step: f64) -> usize {
+    (-(step.log10() + 1e-9).floor()).clamp(0.0, 9.0) as usize
+}
+
+fn power_of_ten(exponent: i32) -> f64 {
+    let power = (0..exponent.unsigned_abs().min(300)).fold(1.0, |p, _| p * 10.0);
+    if exponent < 0 { 1.0 / power } else { power }
+}
+
+/// No axis is long enough for more; guards against a degenerate range.
+const MAX_TICKS: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(axis: &Axis, min: f64, max: f64, px: f64) -> Vec<String> {
+        Fitted::new(axis, min, max, (0.0, px), 60.0).ticks.into_iter().map(|t| t.1).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_and_in_the_axis_unit() {
+        let axis = Axis::linear("rate", Unit::BitsPerSecond);
+        assert_eq!(texts(&axis, 0.0, 3_900_000.0, 300.0), ["0", "1", "2", "3", "4"]);
+        assert_eq!(Fitted::new(&axis, 0.0, 3_900_000.0, (0.0, 300.0), 60.0).title, "rate (Mbit/s)");
+        assert_eq!(texts(&Axis::linear("t", Unit::Seconds).over(0.0, 600.0), 0.0, 0.0, 360.0), ["0", "2", "4", "6", "8", "10"]);
+        assert_eq!(texts(&Axis::linear("n", Unit::Count), 0.0, 0.0, 200.0), ["0.0", "0.5", "1.0"]);
+    }
+
+    #[test]
+    fn log_ticks_carry_their_own_units() {
+        let axis = Axis::log("delay", Unit::Nanoseconds);
+        assert_eq!(texts(&axis, 5e4, 2e9, 300.0), ["100 µs", "1 ms", "10 ms", "100 ms", "1 s"]);
+        assert_eq!(texts(&axis, 1e7, 6e7, 360.0), ["10 ms", "20 ms", "50 ms"]);
+    }
+
+    #[test]
+    fn places_run_from_end_to_end_and_odd_ranges_do_not_panic() {
+        let f = Fitted::new(&Axis::log("d", Unit::Nanoseconds), 1e3, 1e9, (50.0, 350.0), 60.0);
+        assert_eq!((f.place(1e3).round(), f.place(1e6).round(), f.place(1e9).round(), f.place(0.0).round()), (50.0, 200.0, 350.0, 50.0));
+        for (min, max) in [(0.0, 0.0), (f64::INFINITY, f64::NEG_INFINITY), (5.0, 5.0)] {
+            Fitted::new(&Axis::linear("x", Unit::Count), min, max, (0.0, 100.0), 50.0);
+            Fitted::new(&Axis::log("x", Unit::Count), min, max, (0.0, 100.0), 50.0);
+        }
+    }
+}

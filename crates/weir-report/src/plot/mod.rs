@@ -1,0 +1,398 @@
+//! Plots as SVG text: pure functions from data to a picture, without a browser and without a font at hand.
+//!
+//! Colours are CSS variables (`--c0` to `--c6`, chosen so that the common colour vision deficiencies keep them apart), so one
+//! picture fits light and dark pages. [`Plot::svg`] makes the picture for a page that includes [`STYLE`];
+//! [`Plot::standalone`] one that can be a file. Data is drawn inside `<g class="data">`, which a script may scale to zoom.
+
+mod axis;
+
+use std::fmt::Write;
+
+pub use axis::{Axis, Scale, Unit};
+use axis::Fitted;
+
+/// A plot: axes and curves.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// Short name, the picture's title.
+    pub title: String,
+    /// What the picture shows, for those who cannot see it.
+    pub description: String,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// What is drawn, first at the bottom.
+    pub curves: Vec<Curve>,
+}
+
+/// One set of data in a plot.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// Its name in the legend; empty leaves it out.
+    pub name: String,
+    /// Index into the palette, 0 to 6.
+    pub colour: u8,
+    /// Data, and how it is drawn.
+    pub shape: Shape,
+}
+
+/// Data of a curve, in the units of the axes and ascending in x, and how it is drawn.
+#[derive(Clone, Debug)]
+pub enum Shape {
+    /// Points joined by straight lines: `[x, y]`.
+    Line(Vec<[f64; 2]>),
+    /// A value that holds until the next one: `[x, y]`; the last one ends the curve.
+    Steps(Vec<[f64; 2]>),
+    /// A range that holds until the next one: `[x, low, high]`; the last one ends it.
+    Band(Vec<[f64; 3]>),
+    /// Filled bars: `[x0, x1, low, high]`.
+    Bars(Vec<[f64; 4]>),
+    /// A dashed horizontal line at a y.
+    Level(f64),
+    /// A dashed vertical line at an x.
+    Mark(f64),
+}
+
+/// A picture's size, px.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Width.
+    pub width: u32,
+    /// Height.
+    pub height: u32,
+}
+
+impl Plot {
+    /// The picture for a page that includes [`STYLE`]. `id` must be unique on the page.
+    pub fn svg(&self, size: Size, id: &str) -> String {
+        self.draw(size, id, "")
+    }
+
+    /// The picture as a file of its own.
+    pub fn standalone(&self, size: Size) -> String {
+        self.draw(size, "plot", &format!("<style>{STYLE}</style>"))
+    }
+
+    fn draw(&self, size: Size, id: &str, style: &str) -> String {
+        let legend = Legend::layout(&self.curves, f64::from(size.width) - LEFT - RIGHT);
+        let frame = Frame::new(size, legend.height);
+        let [x_range, y_range] = self.extent();
+        let x = Fitted::new(&self.x, x_range.0, x_range.1, (frame.left, frame.right), 68.0);
+        let y = Fitted::new(&self.y, y_range.0, y_range.1, (frame.bottom, frame.top), 42.0);
+        let mut out = String::with_capacity(16 << 10);
+        self.open(&mut out, size, id, &frame, &x, &y);
+        out.push_str(style);
+        let _ = write!(out, "<title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>", escape(&self.title), escape(&self.description));
+        grid(&mut out, &frame, &x, &y);
+        legend.draw(&mut out, &frame);
+        let _ = write!(
+            out,
+            "<clipPath id=\"{id}-c\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath><g clip-path=\"url(#{id}-c)\"><g class=\"data\">",
+            Px(frame.left),
+            Px(frame.top - 1.0),
+            Px(frame.right - frame.left),
+            Px(frame.bottom - frame.top + 2.0)
+        );
+        for curve in &self.curves {
+            curve.draw(&mut out, &x, &y, &frame);
+        }
+        out.push_str("</g></g>");
+        if self.curves.iter().all(|c| c.shape.is_empty()) {
+            let (cx, cy) = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
+            let _ = write!(out, "<text class=\"none\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">no data</text>", Px(cx), Px(cy));
+        }
+        out.push_str("</svg>");
+        out
+    }
+
+    /// The root element; its `data-` attributes let a script turn a place back into a value.
+    fn open(&self, out: &mut String, size: Size, id: &str, frame: &Frame, x: &Fitted, y: &Fitted) {
+        let log = if x.scale == Scale::Log { 1 } else { 0 };
+        let _ = write!(
+            out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"weir-plot\" viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" \
+             data-frame=\"{},{},{},{}\" data-x=\"{},{},{log},{}\" data-y=\"{},{}\">",
+            size.width,
+            size.height,
+            Px(frame.left),
+            Px(frame.top),
+            Px(frame.right),
+            Px(frame.bottom),
+            x.low,
+            x.high,
+            x.unit_size,
+            y.low,
+            y.high
+        );
+    }
+
+    /// Least and greatest x and y of all data.
+    fn extent(&self) -> [(f64, f64); 2] {
+        let mut all = [(f64::INFINITY, f64::NEG_INFINITY); 2];
+        let mut take = |axis: usize, v: f64| {
+            if v.is_finite() {
+                all[axis] = (all[axis].0.min(v), all[axis].1.max(v));
+            }
+        };
+        for curve in &self.curves {
+            match &curve.shape {
+                Shape::Line(p) | Shape::Steps(p) => p.iter().for_each(|[x, y]| (take(0, *x), take(1, *y)).0),
+                Shape::Band(p) => p.iter().for_each(|[x, low, high]| (take(0, *x), take(1, *low), take(1, *high)).0),
+                Shape::Bars(p) => p.iter().for_each(|[x0, x1, low, high]| (take(0, *x0), take(0, *x1), take(1, *low), take(1, *high)).0),
+                Shape::Level(y) => take(1, *y),
+                Shape::Mark(x) => take(0, *x),
+            }
+        }
+        all.map(|r| if r.0.is_finite() { r } else { (0.0, 0.0) })
+    }
+}
+
+impl Shape {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Line(p) | Self::Steps(p) => p.is_empty(),
+            Self::Band(p) => p.is_empty(),
+            Self::Bars(p) => p.is_empty(),
+            Self::Level(_) | Self::Mark(_) => true,
+        }
+    }
+}
+
+impl Curve {
+    /// A curve named `name` in palette colour `colour`.
+    pub fn new(name: &str, colour: u8, shape: Shape) -> Self {
+        Self { name: name.to_owned(), colour, shape }
+    }
+
+    fn draw(&self, out: &mut String, x: &Fitted, y: &Fitted, frame: &Frame) {
+        let c = self.colour;
+        let (class, path) = match &self.shape {
+            Shape::Line(points) => ("line", joined(points, x, y)),
+            Shape::Steps(points) => ("line", steps(points.iter().map(|p| (p[0], p[1])), x, y, true)),
+            Shape::Band(points) => {
+                let mut path = steps(points.iter().map(|p| (p[0], p[2])), x, y, true);
+                path.push_str(&back_steps(points, x, y));
+                ("band", path)
+            }
+            Shape::Bars(bars) => ("bars", bars.iter().map(|b| bar(b, x, y)).collect()),
+            Shape::Level(v) => ("level", format!("M{} {}H{}", Px(frame.left), Px(y.place(*v)), Px(frame.right))),
+            Shape::Mark(v) => ("level", format!("M{} {}V{}", Px(x.place(*v)), Px(frame.bottom), Px(frame.top))),
+        };
+        let _ = write!(out, "<path class=\"{class} c{c}\" d=\"{path}\"/>");
+    }
+}
+
+fn joined(points: &[[f64; 2]], x: &Fitted, y: &Fitted) -> String {
+    let mut path = String::new();
+    for (i, [px, py]) in points.iter().enumerate() {
+        let _ = write!(path, "{}{} {}", if i == 0 { 'M' } else { 'L' }, Px(x.place(*px)), Px(y.place(*py)));
+    }
+    path
+}
+
+/// Horizontal and vertical strokes only; equal neighbours are one stroke.
+fn steps(points: impl Iterator<Item = (f64, f64)>, x: &Fitted, y: &Fitted, start: bool) -> String {
+    let (mut path, mut last) = (String::new(), None);
+    let mut end = None;
+    for (px, py) in points {
+        let (px, py) = (x.place(px), Px(y.place(py)).to_string());
+        end = Some(px);
+        match &last {
+            None if start => {
+                let _ = write!(path, "M{} {py}", Px(px));
+            }
+            None => {
+                let _ = write!(path, "L{} {py}", Px(px));
+            }
+            Some(before) if *before == py => continue,
+            Some(_) => {
+                let _ = write!(path, "H{}V{py}", Px(px));
+            }
+        }
+        last = Some(py);
+    }
+    end.into_iter().for_each(|px| {
+        let _ = write!(path, "H{}", Px(px));
+    });
+    path
+}
+
+/// The lower edge of a band, from right to left.
+fn back_steps(points: &[[f64; 3]], x: &Fitted, y: &Fitted) -> String {
+    let mut path = String::new();
+    for pair in points.windows(2).rev() {
+        let _ = write!(path, "L{} {}H{}", Px(x.place(pair[1][0])), Px(y.place(pair[0][1])), Px(x.place(pair[0][0])));
+    }
+    path.push('Z');
+    path
+}
+
+fn bar(&[x0, x1, low, high]: &[f64; 4], x: &Fitted, y: &Fitted) -> String {
+    let (left, right) = (x.place(x0), x.place(x1));
+    // A hairline between neighbours, as long as the bar stays visible.
+    let gap = if right - left > 3.0 { 0.5 } else { 0.0 };
+    let right = (right - gap).max(left + 0.75);
+    format!("M{} {}V{}H{}V{}Z", Px(left), Px(y.place(low)), Px(y.place(high)), Px(right), Px(y.place(low)))
+}
+
+/// The rectangle of the data, px.
+struct Frame {
+    left: f64,
+    top: f64,
+    right: f64,
+    bottom: f64,
+}
+
+impl Frame {
+    fn new(size: Size, legend: f64) -> Self {
+        Self { left: LEFT, top: TOP + legend, right: f64::from(size.width) - RIGHT, bottom: f64::from(size.height) - BOTTOM }
+    }
+}
+
+fn grid(out: &mut String, frame: &Frame, x: &Fitted, y: &Fitted) {
+    out.push_str("<g class=\"grid\">");
+    for (value, _) in &y.ticks {
+        let _ = write!(out, "<path d=\"M{} {}H{}\"/>", Px(frame.left), Px(y.place(*value)), Px(frame.right));
+    }
+    out.push_str("</g><g class=\"ticks\" text-anchor=\"end\">");
+    for (value, text) in &y.ticks {
+        let _ = write!(out, "<text x=\"{}\" y=\"{}\">{}</text>", Px(frame.left - 6.0), Px(y.place(*value) + 4.0), escape(text));
+    }
+    out.push_str("</g><g class=\"ticks xticks\" text-anchor=\"middle\">");
+    for (value, text) in &x.ticks {
+        let px = x.place(*value);
+        let _ = write!(out, "<path d=\"M{} {}v5\"/><text x=\"{}\" y=\"{}\">{}</text>", Px(px), Px(frame.bottom), Px(px), Px(frame.bottom + 18.0), escape(text));
+    }
+    let _ = write!(
+        out,
+        "</g><path class=\"axis\" d=\"M{} {}H{}\"/><text class=\"label\" x=\"4\" y=\"13\">{}</text><text class=\"label\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
+        Px(frame.left),
+        Px(frame.bottom),
+        Px(frame.right),
+        escape(&y.title),
+        Px(frame.right),
+        Px(frame.bottom + 35.0),
+        escape(&x.title)
+    );
+}
+
+/// Names of the curves, in rows.
+struct Legend<'a> {
+    /// Curve, x, row.
+    items: Vec<(&'a Curve, f64, f64)>,
+    height: f64,
+}
+
+impl<'a> Legend<'a> {
+    fn layout(curves: &'a [Curve], width: f64) -> Self {
+        let (mut items, mut x, mut row) = (Vec::new(), 0.0, 0.0);
+        for curve in curves.iter().filter(|c| !c.name.is_empty()) {
+            let item = 26.0 + curve.name.chars().count() as f64 * CHARACTER + 14.0;
+            if x > 0.0 && x + item > width {
+                (x, row) = (0.0, row + 1.0);
+            }
+            items.push((curve, x, row));
+            x += item;
+        }
+        let height = if items.is_empty() { 0.0 } else { (row + 1.0) * ROW };
+        Self { items, height }
+    }
+
+    fn draw(&self, out: &mut String, frame: &Frame) {
+        for (curve, x, row) in &self.items {
+            let (x, y) = (frame.left + x, TOP + row * ROW);
+            let c = curve.colour;
+            let key = match curve.shape {
+                Shape::Band(_) | Shape::Bars(_) => {
+                    let class = if matches!(curve.shape, Shape::Band(_)) { "band" } else { "bars" };
+                    format!("<path class=\"{class} c{c}\" d=\"M{} {}h18v9h-18Z\"/>", Px(x), Px(y - 1.0))
+                }
+                Shape::Level(_) | Shape::Mark(_) => format!("<path class=\"level c{c}\" d=\"M{} {}h18\"/>", Px(x), Px(y + 4.0)),
+                _ => format!("<path class=\"line c{c}\" d=\"M{} {}h18\"/>", Px(x), Px(y + 4.0)),
+            };
+            let _ = write!(out, "{key}<text x=\"{}\" y=\"{}\">{}</text>", Px(x + 24.0), Px(y + 8.0), escape(&curve.name));
+        }
+    }
+}
+
+/// A coordinate with one decimal, and none when it is whole.
+struct Px(f64);
+
+impl std::fmt::Display for Px {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let tenths = (self.0 * 10.0).round() / 10.0;
+        if tenths == tenths.trunc() { write!(f, "{tenths:.0}") } else { write!(f, "{tenths:.1}") }
+    }
+}
+
+/// Text for element content and quoted attributes, of XML and HTML alike. Characters that XML cannot hold become U+FFFD.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\t' | '\n' => out.push(c),
+            c if c.is_control() || matches!(c, '\u{FFFE}' | '\u{FFFF}') => out.push('\u{FFFD}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The style sheet that pictures need. The palette follows Okabe and Ito, lighter on dark ground.
+pub const STYLE: &str = include_str!("plot.css");
+
+/// Room around the data, px.
+const LEFT: f64 = 50.0;
+const RIGHT: f64 = 14.0;
+const TOP: f64 = 26.0;
+const BOTTOM: f64 = 42.0;
+/// Height of a legend's row, and the width of an average character, px.
+const ROW: f64 = 18.0;
+const CHARACTER: f64 = 6.3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(curves: Vec<Curve>) -> Plot {
+        Plot {
+            title: "Throughput <of> & \"all\"".into(),
+            description: "What went through".into(),
+            x: Axis::linear("time", Unit::Seconds),
+            y: Axis::linear("throughput", Unit::BitsPerSecond),
+            curves,
+        }
+    }
+
+    #[test]
+    fn every_shape_has_its_picture() {
+        let picture = plot(vec![
+            Curve::new("range", 1, Shape::Band(vec![[0.0, 1e6, 2e6], [1.0, 0.5e6, 3e6], [2.0, 0.5e6, 3e6]])),
+            Curve::new("drops", 2, Shape::Bars(vec![[0.0, 1.0, 0.0, 1e6]])),
+            Curve::new("out", 0, Shape::Steps(vec![[0.0, 1e6], [1.0, 1e6], [1.5, 2e6], [2.0, 2e6]])),
+            Curve::new("", 3, Shape::Line(vec![[0.0, 0.0], [2.0, 4e6]])),
+            Curve::new("configured", 4, Shape::Level(4e6)),
+            Curve::new("", 4, Shape::Mark(1.0)),
+        ])
+        .svg(Size { width: 360, height: 200 }, "p1");
+        insta::assert_snapshot!(picture.replace("><", ">\n<"));
+    }
+
+    #[test]
+    fn nothing_to_show_is_said_and_odd_numbers_do_not_break_the_picture() {
+        assert!(plot(vec![]).standalone(Size { width: 300, height: 150 }).contains("no data"));
+        let odd = plot(vec![Curve::new("x", 0, Shape::Line(vec![[f64::NAN, 1.0], [1.0, f64::INFINITY]]))]);
+        assert!(odd.svg(Size { width: 300, height: 150 }, "p").ends_with("</svg>"));
+    }
+
+    #[test]
+    fn text_cannot_leave_its_place() {
+        assert_eq!(escape("</script>\"'&\u{1b}"), "&lt;/script&gt;&quot;&#39;&amp;\u{FFFD}");
+    }
+}
