@@ -9,7 +9,9 @@
 //! **Order.** Events happen at their ideal times, whenever the driver calls: a late `poll` does not move a later release. Events
 //! at the same time happen in the order of link numbers, on one link in the order schedule, wire, delay line.
 
+mod flow;
 mod instance;
+mod link;
 mod tables;
 
 use alloc::vec::Vec;
@@ -21,7 +23,8 @@ use crate::packet::{Ecn, Packet, Pool};
 use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
 
-use instance::{Flow, Link};
+use flow::Flow;
+use link::{Link, Surroundings};
 use tables::{Flowset, Slab, Template};
 
 /// What the classifier decided for a packet.
@@ -190,7 +193,9 @@ impl Emulator {
         self.run(now);
         for link in 0..self.links.bound() {
             if self.links.get(link).is_some_and(|l| l.template == id) {
-                self.drain(now, link);
+                if let Some((state, mut around)) = self.at(link) {
+                    state.drain(now, &mut around);
+                }
                 self.free_link(link);
             }
         }
@@ -206,13 +211,14 @@ impl Emulator {
             self.unrouted += 1;
             return Err(Rejected { reason: DropReason::NoSuchPipe });
         };
-        self.run_wire(now, link);
-        let Self { links, flows, templates, pool, .. } = self;
-        let (link_state, flow_state) = (links.at_mut(link), flows.at_mut(flow));
-        let Some(template) = templates[usize::from(link_state.template)].as_mut() else {
+        let Self { seed, links, flows, templates, pool, ready, .. } = self;
+        let state = links.at_mut(link);
+        let Some(template) = templates.get_mut(usize::from(state.template)).and_then(Option::as_mut) else {
             return Err(Rejected { reason: DropReason::NoSuchPipe });
         };
-        link_state.last_used = now;
+        let mut around = Surroundings { seed: *seed, template, flows, pool, ready };
+        state.run_wire(now, &mut around);
+        let template = &mut *around.template;
         template.stats.counters.packets_in += 1;
         template.stats.counters.bytes_in += u64::from(arrival.len);
         let packet = Packet {
@@ -225,7 +231,8 @@ impl Emulator {
             arrived: now,
             dequeued: now,
         };
-        let admitted = flow_state.admit(&packet).and_then(|()| pool.insert(packet).map_err(|_| DropReason::NoMemory));
+        let flow_state = around.flows.at_mut(flow);
+        let admitted = flow_state.admit(&packet).and_then(|()| around.pool.insert(packet).map_err(|_| DropReason::NoMemory));
         let id = match admitted {
             Ok(id) => id,
             Err(reason) => {
@@ -237,10 +244,12 @@ impl Emulator {
         template.stats.counters.backlog_packets += 1;
         flow_state.enqueued(&packet);
         template.enqueued(packet.len);
-        link_state.enqueue(now, pool, id);
-        self.serve(now, link);
-        self.release_due(now, link);
-        self.reschedule(link);
+        state.enqueue(now, id, &mut around);
+        let next = state.next_event();
+        if next != state.announced {
+            state.announced = next;
+            self.events.set(link, next);
+        }
         Ok(())
     }
 

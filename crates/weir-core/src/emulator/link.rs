@@ -1,0 +1,358 @@
+//! A scheduler instance with its link, and the way of a packet through it.
+//!
+//! ```text
+//! submit → scheduler → wire → loss → duplication → corruption → delay line → ready
+//! ```
+//! A *plain* link (no loss, impairment, profile or schedule) knows everything about a packet when it starts: the packet goes
+//! into the delay line at once, and the wire needs an event of its own only while others wait for it.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::flow::{Flow, path};
+use super::tables::{Slab, Template};
+use super::{Departure, Fate};
+use crate::config::{Capacity, LinkConfig};
+use crate::key::FlowKey;
+use crate::link::{DelayLine, INTACT, Impairments, LossProcess, Overhead, Serializer, UnderWay};
+use crate::packet::{Packet, PacketId, Pool};
+use crate::rng::{Purpose, Stream};
+use crate::sched::{AnyScheduler, Scheduler};
+use crate::stats::DropReason;
+use crate::units::Nanos;
+
+/// What a link works with besides itself.
+pub(super) struct Surroundings<'a> {
+    pub(super) seed: u64,
+    pub(super) template: &'a mut Template,
+    pub(super) flows: &'a mut Slab<Flow>,
+    pub(super) pool: &'a mut Pool,
+    pub(super) ready: &'a mut Vec<Departure>,
+}
+
+/// A scheduler instance with its link. The fields that every packet touches come first.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Link {
+    /// Masked key that it was made for.
+    pub(super) key: FlowKey,
+    wire: Option<OnWire>,
+    /// When the next step of the schedule is due.
+    schedule_due: Nanos,
+    pub(super) last_used: Nanos,
+    /// What the event heap knows of [`Self::next_event`].
+    pub(super) announced: Nanos,
+    scheduler: AnyScheduler,
+    serializer: Serializer,
+    line: DelayLine,
+    delay: Nanos,
+    /// Latest due time in the delay line of a packet that keeps its place.
+    last_due: Nanos,
+    overhead: Overhead,
+    pub(super) template: u16,
+    /// No longer found by new packets: its mask is gone. Freed when empty.
+    pub(super) orphan: bool,
+    /// Nothing can happen to a packet after it has started: it may go into the delay line at once.
+    plain: bool,
+    /// A pipe's only flow, or [`NO_FLOW`].
+    pub(super) flow: u32,
+    pub(super) flows: u32,
+    loss: Option<Box<LossProcess>>,
+    impairments: Option<Box<Impairments>>,
+    profile_stream: Stream,
+    /// When the schedule began, and its next step.
+    schedule_origin: Nanos,
+    schedule_step: u64,
+}
+
+/// The packet that is being serialised.
+#[derive(Clone, Copy, Debug)]
+struct OnWire {
+    packet: PacketId,
+    done: Nanos,
+    /// The profile loses it at the end of its air-time.
+    lost: bool,
+    /// It is in the delay line already.
+    in_line: bool,
+}
+
+/// No flow.
+pub(super) const NO_FLOW: u32 = u32::MAX;
+
+impl Link {
+    pub(super) fn new(seed: u64, now: Nanos, template: &Template, key: FlowKey) -> Self {
+        let config = &template.link;
+        let path = path(template.id, &key);
+        let stream = |purpose| Stream::new(seed, path, purpose);
+        let mut link = Self {
+            key,
+            wire: None,
+            schedule_due: Nanos::MAX,
+            last_used: now,
+            announced: Nanos::MAX,
+            scheduler: template.kind.build(),
+            serializer: Serializer::new(now, config.capacity.clone(), config.burst),
+            line: DelayLine::default(),
+            delay: config.delay,
+            last_due: Nanos::ZERO,
+            overhead: config.overhead,
+            template: template.id,
+            orphan: false,
+            plain: false,
+            flow: NO_FLOW,
+            flows: 0,
+            loss: LossProcess::configure(None, config.loss, || stream(Purpose::Loss)),
+            impairments: Impairments::new(config, seed, path),
+            profile_stream: stream(Purpose::Profile),
+            schedule_origin: now,
+            schedule_step: 0,
+        };
+        link.next_step(config);
+        link.plain = link.is_plain(config);
+        link
+    }
+
+    /// When something happens on this link by itself; [`Nanos::MAX`] for never.
+    pub(super) fn next_event(&self) -> Nanos {
+        let wire = match &self.wire {
+            // Only a packet that waits needs to know when the wire is free.
+            Some(wire) if wire.in_line && self.scheduler.is_empty() => Nanos::MAX,
+            Some(wire) => wire.done,
+            None => self.scheduler.next_event().unwrap_or(Nanos::MAX),
+        };
+        // Steps of a schedule do not wake an idle link: they are caught up with when the next packet comes.
+        let schedule = if self.schedule_due == Nanos::MAX || self.is_empty() { Nanos::MAX } else { self.schedule_due };
+        wire.min(self.line.next_due()).min(schedule)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.wire.is_none_or(|w| w.in_line) && self.line.is_empty() && self.scheduler.is_empty()
+    }
+
+    fn is_plain(&self, config: &LinkConfig) -> bool {
+        self.loss.is_none() && self.impairments.is_none() && config.profile.is_none() && config.schedule.is_none()
+    }
+
+    fn set_capacity(&mut self, now: Nanos, capacity: &Capacity) {
+        // A wire that was free before now is not busy, even when nobody has looked since.
+        if self.wire.is_some_and(|w| w.in_line && w.done <= now) {
+            self.wire = None;
+        }
+        let done = self.serializer.set_capacity(now, capacity, self.wire.is_some());
+        if let (Some(wire), Some(done)) = (&mut self.wire, done) {
+            if wire.in_line {
+                let due = Nanos(self.last_due.0 - wire.done.0 + done.0);
+                self.last_due = self.line.retime_last(due).unwrap_or(due);
+            }
+            wire.done = done;
+        }
+    }
+
+    /// Applies the steps of the schedule that are due.
+    fn run_schedule(&mut self, now: Nanos, seed: u64, config: &LinkConfig) {
+        if let (None, Some(schedule)) = (&self.wire, &config.schedule) {
+            let behind = now.since(self.schedule_origin);
+            self.schedule_step = self.schedule_step.max(schedule.step_to_resume_at(behind));
+        }
+        while self.schedule_due <= now {
+            let due = self.schedule_due;
+            let Some((_, step)) = config.schedule.as_ref().and_then(|s| s.step(self.schedule_step)) else { return };
+            if let Some(capacity) = &step.capacity {
+                self.set_capacity(due, capacity);
+            }
+            self.delay = step.delay.unwrap_or(self.delay);
+            if let Some(model) = step.loss {
+                let path = path(self.template, &self.key);
+                self.loss = LossProcess::configure(self.loss.take(), model, || Stream::new(seed, path, Purpose::Loss));
+            }
+            self.schedule_step += 1;
+            self.next_step(config);
+        }
+    }
+
+    fn next_step(&mut self, config: &LinkConfig) {
+        let step = config.schedule.as_ref().and_then(|s| s.step(self.schedule_step));
+        self.schedule_due = step.map_or(Nanos::MAX, |(at, _)| self.schedule_origin.saturating_add(at));
+    }
+
+    /// Takes over another configuration at `now`, without losing a packet or its place.
+    pub(super) fn configure(&mut self, now: Nanos, seed: u64, config: &LinkConfig, old: &LinkConfig) {
+        let path = path(self.template, &self.key);
+        if config.schedule != old.schedule {
+            (self.schedule_origin, self.schedule_step) = (now, 0);
+            self.next_step(config);
+        }
+        self.set_capacity(now, &config.capacity);
+        self.serializer.set_burst(config.burst);
+        self.overhead = config.overhead;
+        self.delay = config.delay;
+        self.loss = LossProcess::configure(self.loss.take(), config.loss, || Stream::new(seed, path, Purpose::Loss));
+        self.impairments = Impairments::reconfigure(self.impairments.take(), config, seed, path);
+        self.plain = self.is_plain(config);
+    }
+}
+
+// How packets go through.
+impl Link {
+    /// Takes an admitted packet.
+    pub(super) fn enqueue(&mut self, now: Nanos, packet: PacketId, around: &mut Surroundings<'_>) {
+        self.last_used = now;
+        self.scheduler.enqueue(now, around.pool, packet);
+        self.serve(now, around);
+        self.release_due(now, around);
+    }
+
+    /// Handles the events at one time.
+    pub(super) fn step(&mut self, at: Nanos, around: &mut Surroundings<'_>) {
+        if self.schedule_due <= at {
+            self.run_schedule(at, around.seed, &around.template.link);
+        }
+        self.advance_wire(at, around);
+        self.release_due(at, around);
+    }
+
+    /// Handles schedule and wire until `now`, so that the queue is what it is at `now`.
+    pub(super) fn run_wire(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
+        loop {
+            let at = self.wire.map_or(Nanos::MAX, |w| w.done).min(self.schedule_due);
+            if at > now {
+                return;
+            }
+            if self.schedule_due <= at {
+                self.run_schedule(at, around.seed, &around.template.link);
+            }
+            self.advance_wire(at, around);
+        }
+    }
+
+    /// Finishes the packet on the wire if it is done, and starts the next.
+    fn advance_wire(&mut self, at: Nanos, around: &mut Surroundings<'_>) {
+        match self.wire {
+            Some(wire) if wire.done > at => return,
+            Some(wire) => {
+                self.wire = None;
+                if !wire.in_line {
+                    self.cross(at, wire, around);
+                }
+            }
+            None => {}
+        }
+        self.serve(at, around);
+    }
+
+    /// Hands packets to a free wire. What needs no time on it goes straight on.
+    fn serve(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
+        while self.wire.is_none() && !self.scheduler.is_empty() {
+            let Some(packet) = self.scheduler.dequeue(now, around.pool) else { return };
+            let wire = self.start(now, packet, around);
+            if wire.done > now {
+                self.wire = Some(wire);
+            } else if !wire.in_line {
+                self.cross(now, wire, around);
+            }
+        }
+    }
+
+    /// Starts a packet on the wire.
+    fn start(&mut self, now: Nanos, id: PacketId, around: &mut Surroundings<'_>) -> OnWire {
+        let packet = around.pool.get_mut(id);
+        packet.dequeued = now;
+        around.template.dequeued(packet.len);
+        around.template.stats.queue_ns.record(now.since(packet.arrived).0);
+        if let Some(flow) = around.flows.get_mut(packet.flow) {
+            flow.dequeued(packet);
+        }
+        let bytes = self.overhead.wire_bytes(packet.len, packet.segments);
+        if self.plain {
+            let done = self.serializer.start(now, bytes, Nanos::ZERO);
+            self.last_due = done.saturating_add(self.delay).max(self.last_due);
+            self.line.push(UnderWay { due: self.last_due, packet: id, corrupt: INTACT, duplicate: false });
+            return OnWire { packet: id, done, lost: false, in_line: true };
+        }
+        let (extra, lost) = match &around.template.link.profile {
+            Some(profile) => profile.draw(self.profile_stream.bits32()),
+            None => (Nanos::ZERO, false),
+        };
+        let done = self.serializer.start(now, bytes, extra);
+        OnWire { packet: id, done, lost, in_line: false }
+    }
+
+    /// A packet has left the wire: loss, duplication, corruption, and into the delay line.
+    fn cross(&mut self, at: Nanos, wire: OnWire, around: &mut Surroundings<'_>) {
+        if wire.lost {
+            return drop_inside(at, wire.packet, DropReason::Profile, around);
+        }
+        if self.loss.as_mut().is_some_and(|l| l.next_is_lost()) {
+            return drop_inside(at, wire.packet, DropReason::LossOnLink, around);
+        }
+        let Some(impairments) = self.impairments.as_mut() else {
+            self.last_due = at.saturating_add(self.delay).max(self.last_due);
+            self.line.push(UnderWay { due: self.last_due, packet: wire.packet, corrupt: INTACT, duplicate: false });
+            return;
+        };
+        let pool = &mut *around.pool;
+        let counters = &mut around.template.stats.counters;
+        let copy = impairments.next_is_duplicated().then(|| pool.insert(*pool.get(wire.packet)).ok()).flatten();
+        if copy.is_some() {
+            counters.duplicated += 1;
+            counters.backlog_packets += 1;
+        }
+        let crossing = impairments.next_crossing(self.delay, around.template.normal.as_deref());
+        counters.reordered += u64::from(crossing.reordered);
+        let mut due = at.saturating_add(crossing.delay);
+        if !crossing.may_overtake {
+            due = due.max(self.last_due);
+            self.last_due = due;
+        }
+        for (packet, duplicate) in [(Some(wire.packet), false), (copy, true)] {
+            let Some(packet) = packet else { continue };
+            let corrupt = impairments.next_corruption().unwrap_or(INTACT);
+            self.line.push(UnderWay { due, packet, corrupt, duplicate });
+        }
+    }
+
+    /// Lets out of the delay line what is due.
+    fn release_due(&mut self, at: Nanos, around: &mut Surroundings<'_>) {
+        while self.line.next_due() <= at {
+            let Some(entry) = self.line.pop() else { return };
+            self.release(entry, around);
+        }
+    }
+
+    fn release(&mut self, entry: UnderWay, around: &mut Surroundings<'_>) {
+        let UnderWay { due, packet, corrupt, duplicate } = entry;
+        self.last_used = self.last_used.max(due);
+        let Packet { frame, len, arrived, dequeued, .. } = around.pool.remove(packet);
+        let corrupt = (corrupt != INTACT).then_some(corrupt);
+        let stats = &mut around.template.stats;
+        stats.counters.backlog_packets -= 1;
+        stats.counters.packets_out += 1;
+        stats.counters.bytes_out += u64::from(len);
+        stats.counters.corrupted += u64::from(corrupt.is_some());
+        stats.total_ns.record(due.since(arrived).0);
+        let fate = Fate::Deliver { mark: false, corrupt, duplicate };
+        around.ready.push(Departure { frame, link: self.template, fate, arrived, dequeued, due });
+    }
+
+    /// Drops everything inside.
+    pub(super) fn drain(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
+        if let Some(wire) = self.wire.take().filter(|w| !w.in_line) {
+            drop_inside(now, wire.packet, DropReason::NoSuchPipe, around);
+        }
+        while let Some(entry) = self.line.pop() {
+            drop_inside(now, entry.packet, DropReason::NoSuchPipe, around);
+        }
+        while let Some(packet) = self.scheduler.dequeue(Nanos::MAX, around.pool) {
+            around.template.dequeued(around.pool.get(packet).len);
+            drop_inside(now, packet, DropReason::NoSuchPipe, around);
+        }
+    }
+}
+
+fn drop_inside(at: Nanos, packet: PacketId, reason: DropReason, around: &mut Surroundings<'_>) {
+    let Packet { frame, arrived, dequeued, .. } = around.pool.remove(packet);
+    let counters = &mut around.template.stats.counters;
+    counters.backlog_packets -= 1;
+    counters.count_drop(reason);
+    around.ready.push(Departure { frame, link: around.template.id, fate: Fate::Drop(reason), arrived, dequeued, due: at });
+}
