@@ -1,0 +1,211 @@
+"""The figures: what is measured on which arm, and what it is held against.
+
+Each function yields rows; a row is one number with the arm it was measured on, what would be ideal, and the command.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from math import sqrt
+from pathlib import Path
+
+from lab import ROOT, TARGET, Arm, Bridge, Mahimahi, Tbf, Unavailable, WeirBridge, WeirPair
+
+UDP_OVERHEAD = 28  # IPv4 and UDP header
+ETHERNET = 14
+
+
+@dataclass
+class Row:
+    """One measured number."""
+
+    item: str
+    arm: str
+    figure: str
+    value: float | str
+    unit: str
+    ideal: str
+    command: str
+
+    def as_dict(self) -> dict:
+        return asdict(self)
+
+
+def measured(arm: Arm, work: Callable[[Arm], Iterator[Row]]) -> Iterator[Row]:
+    """The rows of one arm; an arm that cannot be measured gives one row that says why."""
+    try:
+        with arm:
+            yield from work(arm)
+    except Unavailable as why:
+        yield Row("", arm.name, "not measured", str(why), "", "", arm.command)
+    except (RuntimeError, subprocess.TimeoutExpired, KeyError) as why:
+        yield Row("", arm.name, "FAILED", " ".join(str(why).split())[:200], "", "", arm.command)
+
+
+# -- (a) delay ---------------------------------------------------------------------------------------------------------
+
+PING = "{load} ping --to {left}:9000 -4 --count COUNT --interval 0.01 --json --out {out}/ping.json"
+ECHO = "{load} echo --bind 0.0.0.0:9000"
+
+
+def round_trips(arm: Arm, count: int) -> dict:
+    return arm.run(ECHO, PING.replace("COUNT", str(count)))["ping"]
+
+
+def delay(quick: bool) -> Iterator[Row]:
+    """20 ms each way and no delay, against plain veth in the same run."""
+    count = 100 if quick else 200
+    with Arm() as veth:
+        base = round_trips(veth, count)["rtt_ns"]
+    p50, p99 = base["p50"] / 1000, base["p99"] / 1000
+    yield Row("delay", "plain veth", "RTT p50 / p99", f"{p50:.0f} / {p99:.0f}", "us", "", ECHO + " | " + PING)
+
+    def against(due_us: float) -> Callable[[Arm], Iterator[Row]]:
+        def work(arm: Arm) -> Iterator[Row]:
+            answers = round_trips(arm, count)
+            rtt = answers["rtt_ns"]
+            over = [rtt[k] / 1000 - due_us - base["p50"] / 1000 for k in ("p50", "p99")]
+            what = f"RTT above {due_us / 1000:.0f} ms + veth, p50 / p99" if due_us else "zero delay adds to veth's RTT, p50 / p99"
+            yield Row("delay", arm.name, what, f"{over[0]:+.0f} / {over[1]:+.0f}", "us", "0", arm.command)
+            if answers["lost"]:
+                yield Row("delay", arm.name, "pings lost", answers["lost"], "", "0", arm.command)
+
+        return work
+
+    for arm in (WeirPair("delay 20ms"), WeirBridge("delay 20ms"), Mahimahi("mm-delay 20")):
+        yield from measured(arm, against(40_000))
+    for arm in (Bridge(), WeirPair(""), WeirBridge(""), Mahimahi("mm-delay 0")):
+        yield from measured(arm, against(0))
+
+
+# -- (b) rate ----------------------------------------------------------------------------------------------------------
+
+
+def stream(arm: Arm, pace: str, size: int, seconds: float, extra: str = "") -> dict:
+    """One way from right to left; the sender stays until the receiver has seen the end."""
+    recv = f"{{load}} recv --bind 0.0.0.0:9000 --idle 0.7 {extra} --json --out {{out}}/recv.json"
+    send = f"{{load}} send --to {{left}}:9000 -4 {pace} --size {size} --seconds {seconds} --json --out {{out}}/send.json; sleep 2.5"
+    return arm.run(recv, send)
+
+
+def rates(quick: bool) -> Iterator[Row]:
+    """Throughput of a saturated link against its rate, and how evenly packets leave it."""
+    seconds = 2 if quick else 5
+    for label, rate in (("10 Mbit/s", 10_000_000), ("100 Mbit/s", 100_000_000), ("1 Gbit/s", 1_000_000_000)):
+        offered = f"--rate {rate * 11 // 10}"
+
+        def work(arm: Arm, rate: int = rate, label: str = label, offered: str = offered) -> Iterator[Row]:
+            got = stream(arm, offered, 1500, seconds, f"--burst-rate {rate}")["recv"]
+            layer2 = isinstance(arm, Tbf)
+            exact = rate * 1500 / (1500 + ETHERNET) if layer2 else rate
+            error = (got["bits_per_second"] / exact - 1) * 100
+            accounting = "layer 2" if layer2 else "layer 3"
+            yield Row("rate", arm.name, f"{label}: throughput ({accounting} rate), error", f"{got['bits_per_second'] / 1e6:.3f} Mbit/s, {error:+.3f} %", "", f"{exact / 1e6:.3f}", arm.command)
+            if rate == 10_000_000:
+                gaps, ideal = got["gap_ns"], (1500 + (ETHERNET if layer2 else 0)) * 8 * 1000 / 10_000
+                yield Row("rate", arm.name, "10 Mbit/s: gaps p1 / p50 / p99", f"{gaps['p1'] / 1000:.0f} / {gaps['p50'] / 1000:.0f} / {gaps['p99'] / 1000:.0f}", "us", f"{ideal:.0f}", arm.command)
+            yield Row("rate", arm.name, f"{label}: bucket that would have passed it", got["burst_bytes"], "bytes", "1500 + lateness × rate", arm.command)
+            if got["socket_drops"]:
+                yield Row("rate", arm.name, f"{label}: lost in the receiver's socket", got["socket_drops"], "packets", "0", arm.command)
+
+        for arm in (WeirPair(f"bw {rate}bit/s"), WeirBridge(f"bw {rate}bit/s"), Tbf(rate)):
+            yield from measured(arm, work)
+        trace = mahimahi_trace(rate)
+        yield from measured(Mahimahi(f"mm-link {trace} {trace}"), work)
+
+
+def mahimahi_trace(rate: int) -> Path:
+    """A trace of constant rate: opportunities of 1504 bytes in whole milliseconds, over one second or as near as they divide."""
+    path = ROOT / "target" / f"mahimahi-{rate}.trace"
+    path.parent.mkdir(exist_ok=True)
+    number = max(1, round(rate / 8 / 1504))
+    path.write_text("".join(f"{(i + 1) * 1000 // number}\n" for i in range(number)))
+    return path
+
+
+# -- (c) ceiling -------------------------------------------------------------------------------------------------------
+
+
+def ceiling(quick: bool) -> Iterator[Row]:
+    """Small packets per second and TCP without a limit."""
+    seconds = 2 if quick else 5
+
+    def small(arm: Arm) -> Iterator[Row]:
+        got = stream(arm, "--flood", 64, seconds)
+        sent, recv = got["send"], got["recv"]
+        loss = 100 * (1 - recv["received"] / max(1, sent["packets"]))
+        rate = recv["packets_per_second"] / 1000
+        offered = sent["packets"] / (sent["span_ns"] / 1e9) / 1000
+        yield Row("ceiling", arm.name, "64-byte packets received, of those sent, lost", f"{rate:.0f} k/s of {offered:.0f} k/s, {loss:.1f} %", "", "", arm.command)
+
+    def tcp(arm: Arm) -> Iterator[Row]:
+        server = "iperf3 -s -1"
+        client = f"iperf3 -c {{left}} -t {seconds} -J > {{out}}/iperf.json"
+        sums = arm.run(server, client)["iperf"]["end"]
+        yield Row("ceiling", arm.name, "TCP, no limit", f"{sums['sum_received']['bits_per_second'] / 1e9:.2f}", "Gbit/s", "", f"{arm.command}; {server} | iperf3 -c")
+
+    fast = mahimahi_trace(10_000_000_000)
+    for work, arms in (
+        (small, (Arm(), Bridge(), WeirPair(""), WeirBridge(""), Mahimahi("mm-delay 0"))),
+        (tcp, (Arm(), Bridge(), WeirPair("gso split"), WeirPair("gso whole"), WeirBridge("gso split"), WeirBridge("gso whole"), Mahimahi("mm-delay 0"), Mahimahi(f"mm-link {fast} {fast}"))),
+    ):
+        for arm in arms:
+            yield from measured(arm, work)
+
+
+# -- (d) impairments ---------------------------------------------------------------------------------------------------
+
+
+def chance(quick: bool) -> Iterator[Row]:
+    """Loss, duplication and corruption against their probability, and the same seed twice."""
+    count = 20_000 if quick else 100_000
+    p = 0.01
+    sigma = sqrt(count * p * (1 - p))
+
+    def numbered(spec: str) -> tuple[str, dict]:
+        with WeirPair(spec, seed=7) as arm:
+            recv = f"{{load}} recv --bind 0.0.0.0:9000 --idle 0.7 --sent {count} --list-lost --json --out {{out}}/recv.json"
+            send = f"{{load}} send --to {{left}}:9000 -4 --pps 25000 --size 200 --count {count} --json --out {{out}}/send.json; sleep 2.5"
+            return arm.command, arm.run(recv, send)["recv"]
+
+    def row(figure: str, spec: str, hits: int) -> Row:
+        verdict = f"{hits}, {(hits - count * p) / sigma:+.1f} σ"
+        return Row("chance", "weir pair", figure, verdict, "packets", f"{count * p:.0f} ± {3 * sigma:.0f} (3 σ)", f"weir pair --link '{spec}' --seed 7")
+
+    def work(_: Arm) -> Iterator[Row]:
+        command, first = numbered("loss 1%")
+        yield row(f"loss 1 % of {count}", "loss 1%", first["lost"])
+        _, second = numbered("loss 1%")
+        same = first.get("lost_sequences") == second.get("lost_sequences")
+        yield Row("chance", "weir pair", "same seed, same packets lost", "yes" if same else "no", "", "yes", command)
+        _, twice = numbered("dup 1%")
+        yield row(f"duplication 1 % of {count}", "dup 1%", twice["duplicated"])
+        _, damaged = numbered("corrupt 1%")
+        # One bit in the checksum field of 200 × 8 may pass; UDP refuses the rest.
+        yield row(f"corruption 1 % of {count}, refused by UDP", "corrupt 1%", damaged["lost"])
+
+    yield from measured(WeirPair(""), work)
+
+
+# -- (e) the engine alone ----------------------------------------------------------------------------------------------
+
+
+def engine(quick: bool) -> Iterator[Row]:
+    """The engine's own benches, as `cargo bench -p weir-core` leaves them."""
+    command = ["cargo", "bench", "-q", "-p", "weir-core", "--benches"] + (["--", "--quick"] if quick else [])
+    found = sorted((TARGET / "criterion").glob("**/new/estimates.json"))
+    if not found:
+        subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+        found = sorted((TARGET / "criterion").glob("**/new/estimates.json"))
+    if not found:
+        yield Row("engine", "weir-core", "not measured", "no bench results", "", "", " ".join(command))
+    for path in found:
+        name = "/".join(path.relative_to(TARGET / "criterion").parts[:-2])
+        nanos = json.loads(path.read_text())["median"]["point_estimate"]
+        yield Row("engine", "weir-core", name, f"{nanos:.1f}", "ns", "", " ".join(command))
+
+
+FIGURES = {"delay": delay, "rate": rates, "ceiling": ceiling, "chance": chance, "engine": engine}

@@ -1,0 +1,243 @@
+"""Places to measure in: two ends, left and right, with something between them.
+
+Each arm is a context manager whose `run(left, right)` starts one shell command on each side and returns when the right one has
+ended; results come back through files. `{left}` in a right command is the left end's IPv4 address. Everything lives in network
+namespaces named after this process, and is removed with them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+WEIR = Path(os.environ.get("WEIR", TARGET / "release" / "weir"))
+LOAD = Path(os.environ.get("WEIR_LOAD", TARGET / "release" / "weir-load"))
+LIMIT = 60  # seconds that one measurement may take
+
+
+class Unavailable(Exception):
+    """This arm cannot be measured here; the text says why."""
+
+
+def sh(command: str) -> None:
+    """Runs a set-up command; its words show only when it fails."""
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command}: {done.stderr.strip()}")
+
+
+def stop(process: subprocess.Popen) -> None:
+    """Ends a process and what it started."""
+    for sig in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is not None:
+            return
+        try:
+            os.killpg(process.pid, sig)
+            process.wait(3)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            pass
+
+
+class Arm:
+    """Two namespaces and a veth pair between them: the ceiling for everything else."""
+
+    name = "plain veth"
+
+    def __init__(self) -> None:
+        self.spaces: list[str] = []
+        self.background: list[subprocess.Popen] = []
+        self.tmp = Path(tempfile.mkdtemp(prefix="weir-bench-"))
+        self.command = ""
+
+    def __enter__(self) -> "Arm":
+        try:
+            self.build()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.background:
+            stop(process)
+        for space in self.spaces:
+            subprocess.run(["ip", "netns", "del", space], capture_output=True, check=False)
+        shutil.rmtree(self.tmp, ignore_errors=True)
+
+    def space(self, name: str) -> str:
+        full = f"wb{os.getpid()}{name}"
+        sh(f"ip netns add {full}")
+        self.spaces.append(full)
+        sh(f"ip -n {full} link set lo up")
+        return full
+
+    def address(self) -> None:
+        """Gives both ends their addresses; `l0` and `r0` are there already."""
+        for space, dev, n in ((self.left, "l0", 1), (self.right, "r0", 2)):
+            sh(f"ip -n {space} addr add 10.201.0.{n}/24 dev {dev} && ip -n {space} link set {dev} up")
+
+    def build(self) -> None:
+        self.left, self.right = self.space("l"), self.space("r")
+        sh(f"ip -n {self.left} link add l0 type veth peer name r0 netns {self.right}")
+        self.address()
+
+    def run(self, left: str, right: str) -> dict:
+        """One measurement. Returns the files `left` and `right` that the commands wrote as JSON, where they did."""
+        fill = {"left": "10.201.0.1", "load": str(LOAD), "out": str(self.tmp)}
+        server = self.start(["ip", "netns", "exec", self.left, "sh", "-c", left.format(**fill)])
+        time.sleep(0.3)
+        client = self.start(["ip", "netns", "exec", self.right, "sh", "-c", right.format(**fill)])
+        try:
+            client.wait(LIMIT)
+            return self.results()
+        finally:
+            stop(client)
+            stop(server)
+
+    def start(self, argv: list[str]) -> subprocess.Popen:
+        log = open(self.tmp / "words", "ab")
+        return subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+
+    def results(self) -> dict:
+        found = {}
+        for path in self.tmp.glob("*.json"):
+            try:
+                found[path.stem] = json.loads(path.read_text())
+            except ValueError:
+                pass
+            path.unlink()
+        if not found:
+            raise RuntimeError(f"{self.name}: no result; {(self.tmp / 'words').read_text()[-400:]}")
+        return found
+
+
+class Bridge(Arm):
+    """The kernel's bridge between two veth pairs."""
+
+    name = "kernel bridge"
+
+    def middle(self) -> None:
+        self.left, self.mid, self.right = self.space("l"), self.space("m"), self.space("r")
+        for end, space in (("l", self.left), ("r", self.right)):
+            sh(f"ip -n {space} link add {end}0 type veth peer name {end}1 netns {self.mid}")
+            sh(f"ip -n {self.mid} link set {end}1 up")
+
+    def build(self) -> None:
+        self.middle()
+        sh(f"ip -n {self.mid} link add br0 type bridge && ip -n {self.mid} link set br0 up")
+        sh(f"ip -n {self.mid} link set l1 master br0 && ip -n {self.mid} link set r1 master br0")
+        self.address()
+
+
+class Tbf(Arm):
+    """The kernel's token bucket on both ends of a veth pair; counts Ethernet frames."""
+
+    name = "tbf"
+
+    def __init__(self, rate: int) -> None:
+        super().__init__()
+        # At high rates the kernel's timer needs a larger bucket to reach the rate at all.
+        burst = max(3000, rate // 8 // 1000)
+        self.command = f"tc qdisc add dev IF root tbf rate {rate}bit burst {burst} latency 50ms"
+
+    def build(self) -> None:
+        super().build()
+        for space, dev in ((self.left, "l0"), (self.right, "r0")):
+            sh(f"tc -n {space} {self.command.removeprefix('tc ').replace('IF', dev)}")
+
+
+class WeirBridge(Bridge):
+    """`weir bridge` between two veth pairs: packet sockets."""
+
+    name = "weir bridge"
+
+    def __init__(self, spec: str = "") -> None:
+        super().__init__()
+        self.spec = spec
+        self.command = f"weir bridge l1 r1 --link '{spec}'"
+
+    def build(self) -> None:
+        self.middle()
+        self.background.append(self.start(["ip", "netns", "exec", self.mid, str(WEIR), "bridge", "l1", "r1", "--link", self.spec]))
+        self.address()
+        deadline = time.monotonic() + 10
+        while subprocess.run(["ip", "netns", "exec", self.right, "ping", "-c1", "-W1", "10.201.0.1"], capture_output=True, check=False).returncode:
+            if time.monotonic() > deadline or self.background[-1].poll() is not None:
+                raise Unavailable(f"weir bridge did not start: {(self.tmp / 'words').read_text()[-300:]}")
+
+
+class WeirPair(Arm):
+    """`weir pair`: Weir makes the namespaces itself, with TAP devices where it can."""
+
+    name = "weir pair"
+
+    def __init__(self, spec: str = "", seed: int = 1) -> None:
+        super().__init__()
+        self.spec, self.seed = spec, seed
+        self.command = f"weir pair --link '{spec}'"
+
+    def build(self) -> None:
+        if not WEIR.exists():
+            raise Unavailable(f"{WEIR} is missing: cargo build --release")
+
+    def run(self, left: str, right: str) -> dict:
+        fill = {"left": "$(getent ahostsv4 left | head -1 | cut -d' ' -f1)", "load": str(LOAD), "out": str(self.tmp)}
+        argv = [str(WEIR), "pair", "--link", self.spec, "--seed", str(self.seed), "--json", str(self.tmp / "weir.json")]
+        argv += ["--left", left.format(**fill), "--right", "sleep 0.3; " + right.format(**fill)]
+        process = self.start(argv)
+        try:
+            process.wait(LIMIT)
+            found = self.results()
+            if set(found) <= {"weir"}:
+                raise RuntimeError(f"weir pair: no result; {(self.tmp / 'words').read_text()[-400:]}")
+            return found
+        finally:
+            stop(process)
+
+
+class Mahimahi(Arm):
+    """Mahimahi's shells: the left end is outside, the right end inside. They want an ordinary user and set-user-id."""
+
+    name = "Mahimahi"
+
+    def __init__(self, shell: str) -> None:
+        super().__init__()
+        self.shell = shell
+        self.command = shell
+
+    def build(self) -> None:
+        tool = self.shell.split()[0]
+        if not shutil.which(tool):
+            raise Unavailable(f"{tool} is not installed (Debian 11 has the package mahimahi; it is not in Debian 12)")
+        self.left = self.space("l")
+        sh(f"ip netns exec {self.left} sysctl -qw net.ipv4.ip_forward=1")  # or its shells refuse to start
+        os.chmod(self.tmp, 0o777)
+        # Its set-user-id shells call iptables with two user ids, which newer versions refuse: a wrapper in a mount namespace of
+        # its own makes them one.
+        multi, wrapper = self.tmp / "xtables", self.tmp / "iptables"
+        shutil.copy(Path("/usr/sbin/iptables").resolve(), multi)
+        wrapper.write_text(f"#!/bin/sh -p\nexec setpriv --reuid=0 --regid=0 --clear-groups {multi} iptables \"$@\"\n")
+        wrapper.chmod(0o755)
+
+    def run(self, left: str, right: str) -> dict:
+        fill = {"left": "$MAHIMAHI_BASE", "load": str(LOAD), "out": str(self.tmp)}
+        server = self.start(["ip", "netns", "exec", self.left, "sh", "-c", left.format(**fill)])
+        time.sleep(0.3)
+        user = "setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp USER=nobody"
+        (self.tmp / "right").write_text(right.format(**fill))
+        inside = f"mount --bind {self.tmp}/iptables /usr/sbin/iptables && exec {user} {self.shell} sh {self.tmp}/right"
+        client = self.start(["ip", "netns", "exec", self.left, "unshare", "-m", "sh", "-c", inside])
+        try:
+            client.wait(LIMIT)
+            return self.results()
+        finally:
+            stop(client)
+            stop(server)
