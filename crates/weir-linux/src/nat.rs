@@ -1,1 +1,233 @@
-//! Arrives with its first code.
+//! The way from a namespace to the networks of the machine, as root: address translation and forwarding.
+//!
+//! The nftables table is owned by a process (`flags owner`), so the kernel removes it when that process ends; and the process, an
+//! interactive `nft`, ends when its standard input closes. Forwarding is switched on for single interfaces, never for the machine.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::netlink::{Link, Route};
+use crate::netns::read_setting;
+use crate::process::find_tool;
+
+/// Address translation for one link, in force while this value lives.
+#[derive(Debug)]
+pub struct Translation {
+    nft: Child,
+    input: Option<ChildStdin>,
+}
+
+/// Why there is no address translation.
+#[derive(Debug, thiserror::Error)]
+pub enum NatError {
+    /// The program is not installed.
+    #[error("nft is not installed")]
+    NoNft,
+    /// It could not be started.
+    #[error("nft does not start: {0}")]
+    Start(#[from] io::Error),
+    /// It refused the rules.
+    #[error("nft refuses the rules: {answer}")]
+    Refused {
+        /// What it said.
+        answer: String,
+    },
+}
+
+impl Translation {
+    /// Hides the two inside addresses behind the machine's own for whatever leaves it by an interface other than `interface`.
+    ///
+    /// # Errors
+    /// Why not; no rule is left then.
+    pub fn start(interface: &str, ipv4: Ipv4Addr, ipv6: Option<Ipv6Addr>) -> Result<Translation, NatError> {
+        let program = find_tool("nft").ok_or(NatError::NoNft)?;
+        let mut command = Command::new(&program);
+        // A group of its own: ^C is for the user's program.
+        command.arg("-i").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0).current_dir("/");
+        let mut nft = command.spawn()?;
+        let mut translation = Translation { input: nft.stdin.take(), nft };
+        let table = format!("{TABLE}{interface}");
+        if let Some(input) = &mut translation.input {
+            input.write_all(rules(&table, interface, ipv4, ipv6).as_bytes())?;
+            input.flush()?;
+        }
+        let deadline = Instant::now() + START_TIME;
+        while Instant::now() < deadline && translation.nft.try_wait()?.is_none() {
+            let mut list = Command::new(&program);
+            list.args(["list", "chain", "inet", &table, "out"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            if list.status()?.success() {
+                return Ok(translation);
+            }
+            thread::sleep(POLL);
+        }
+        drop(translation.input.take());
+        let mut answer = String::new();
+        // It has no input any more, so it ends, and the end of its words with it.
+        if let Some(errors) = &mut translation.nft.stderr {
+            errors.read_to_string(&mut answer)?;
+        }
+        Err(NatError::Refused { answer: answer.trim().to_owned() })
+    }
+}
+
+impl Drop for Translation {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        // The end of input ends it; the kernel removes the table with it, before the wait returns.
+        let _ = self.nft.kill();
+        let _ = self.nft.wait();
+    }
+}
+
+/// The settings that let packets from and to a link through this machine: (setting, value), of interfaces that exist already.
+#[must_use]
+pub fn forwarding_settings(links: &[Link], routes: &[Route]) -> ForwardingPlan {
+    let on = |setting: &str| read_setting(setting).is_ok_and(|value| value != "0");
+    let by_routes = |ipv6: bool| {
+        let used = |link: &&Link| routes.iter().any(|route| route.unicast && route.ipv6 == ipv6 && route.interface == Some(link.index));
+        links.iter().filter(|link| !link.loopback).filter(used).map(|link| link.name.clone()).collect::<Vec<_>>()
+    };
+    let mut plan = ForwardingPlan::default();
+    if !on("ipv4/ip_forward") {
+        plan.changes.extend(by_routes(false).into_iter().map(|name| format!("ipv4/conf/{name}/forwarding")));
+    }
+    let leads_out = routes.iter().any(|route| route.ipv6 && route.to.is_none() && route.unicast);
+    plan.ipv6 = if !leads_out {
+        Ipv6Forwarding::NoRoute
+    } else if on("ipv6/conf/all/forwarding") {
+        Ipv6Forwarding::Possible
+    } else if Path::new("/proc/sys/net/ipv6/conf/default/force_forwarding").exists() {
+        plan.changes.extend(by_routes(true).into_iter().map(|name| format!("ipv6/conf/{name}/force_forwarding")));
+        Ipv6Forwarding::Possible
+    } else {
+        Ipv6Forwarding::Off
+    };
+    plan
+}
+
+/// What has to be switched on for packets to pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ForwardingPlan {
+    /// Settings to become 1.
+    pub changes: Vec<String>,
+    /// Whether IPv6 can pass then.
+    pub ipv6: Ipv6Forwarding,
+}
+
+/// Whether IPv6 packets can pass through this machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ipv6Forwarding {
+    /// The machine itself has no IPv6 beyond its links.
+    #[default]
+    NoRoute,
+    /// With the plan's changes.
+    Possible,
+    /// Only by turning the whole machine into a router, which would make it ignore router advertisements: left to the user.
+    Off,
+}
+
+/// Chains of other tables that drop forwarded packets, or those to the machine itself, unless a rule lets them pass.
+#[must_use]
+pub fn strict_chains() -> Vec<StrictChain> {
+    let mut chains = find_tool("nft").map_or_else(Vec::new, |nft| {
+        let output = Command::new(nft).args(["-j", "list", "chains"]).stdin(Stdio::null()).stderr(Stdio::null()).output();
+        output.map_or_else(|_| Vec::new(), |output| strict_nft_chains(&output.stdout))
+    });
+    // Rules of the older kernel interface are invisible to nft.
+    let legacy = std::fs::read_to_string("/proc/net/ip_tables_names").is_ok_and(|tables| tables.lines().any(|table| table == "filter"));
+    if legacy && let Some(iptables) = find_tool("iptables-legacy") {
+        let output = Command::new(iptables).arg("-S").stdin(Stdio::null()).stderr(Stdio::null()).output();
+        let text = output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).into_owned());
+        for (policy, forwards) in [("-P FORWARD DROP", true), ("-P INPUT DROP", false)] {
+            if text.lines().any(|line| line == policy) {
+                chains.push(StrictChain { name: policy[3..].replace(" DROP", ""), forwards, iptables: true });
+            }
+        }
+    }
+    chains
+}
+
+/// A firewall chain whose policy is to drop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StrictChain {
+    /// Family, table and chain.
+    pub name: String,
+    /// Whether it judges forwarded packets; otherwise those to the machine.
+    pub forwards: bool,
+    /// Whether it is managed with iptables.
+    pub iptables: bool,
+}
+
+impl StrictChain {
+    /// The command that lets a link's packets pass.
+    #[must_use]
+    pub fn remedy(&self, interface: &str) -> String {
+        if self.iptables {
+            format!("iptables -I {} -i {interface} -j ACCEPT", if self.forwards { "FORWARD" } else { "INPUT" })
+        } else {
+            format!("nft insert rule {} iifname {interface} accept", self.name)
+        }
+    }
+}
+
+fn strict_nft_chains(json: &[u8]) -> Vec<StrictChain> {
+    let Ok(answer) = serde_json::from_slice::<Value>(json) else { return vec![] };
+    let chains = answer["nftables"].as_array().into_iter().flatten().map(|item| &item["chain"]);
+    let strict = chains.filter(|chain| chain["policy"] == "drop" && (chain["hook"] == "forward" || chain["hook"] == "input"));
+    strict
+        .map(|chain| {
+            let word = |key: &str| chain[key].as_str().unwrap_or_default();
+            let (family, table, name) = (word("family"), word("table"), word("name"));
+            // Both tools see these names; Debian's iptables writes them.
+            let iptables = family == "ip" && table == "filter" && (name == "FORWARD" || name == "INPUT");
+            StrictChain { name: format!("{family} {table} {name}"), forwards: word("hook") == "forward", iptables }
+        })
+        .collect()
+}
+
+/// One line, so that nft carries it out as one transaction.
+fn rules(table: &str, interface: &str, ipv4: Ipv4Addr, ipv6: Option<Ipv6Addr>) -> String {
+    let mut rules = format!("ip saddr {ipv4} oifname != \"{interface}\" masquerade; ");
+    if let Some(ipv6) = ipv6 {
+        rules.push_str(&format!("ip6 saddr {ipv6} oifname != \"{interface}\" masquerade; "));
+    }
+    format!("table inet {table} {{ flags owner; chain out {{ type nat hook postrouting priority srcnat; {rules}}}; }}\n")
+}
+
+/// First part of the tables' names; the rest is the interface's.
+const TABLE: &str = "weir_";
+/// How long nft may take; it takes some ten milliseconds.
+const START_TIME: Duration = Duration::from_secs(3);
+/// How often to look.
+const POLL: Duration = Duration::from_millis(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_one_line_and_name_both_families() {
+        let text = rules("weir_weir0", "weir0", Ipv4Addr::new(198, 18, 0, 2), Some("fd77::2".parse().unwrap()));
+        assert_eq!(text.matches('\n').count(), 1);
+        assert!(text.contains("ip saddr 198.18.0.2 oifname") && text.contains("ip6 saddr fd77::2 oifname"));
+    }
+
+    #[test]
+    fn dropping_chains_are_found_and_accepting_ones_are_not() {
+        let json = br#"{"nftables":[{"metainfo":{}},
+            {"chain":{"family":"inet","table":"fw","name":"fwd","hook":"forward","policy":"drop"}},
+            {"chain":{"family":"inet","table":"fw","name":"in","hook":"input","policy":"accept"}},
+            {"chain":{"family":"ip","table":"filter","name":"FORWARD","hook":"forward","policy":"drop"}}]}"#;
+        let chains = strict_nft_chains(json);
+        assert_eq!(chains.len(), 2);
+        assert_eq!(chains[0].remedy("weir0"), "nft insert rule inet fw fwd iifname weir0 accept");
+        assert_eq!(chains[1].remedy("weir0"), "iptables -I FORWARD -i weir0 -j ACCEPT");
+    }
+}

@@ -1,1 +1,355 @@
-//! Arrives with its first code.
+//! Interfaces, addresses and routes through the kernel's own socket, one request at a time: the only module that knows the netlink
+//! crates, whose types change often.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsRawFd as _;
+use std::os::fd::BorrowedFd;
+
+use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
+use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+
+/// A request that the kernel refused.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what}: {source}")]
+pub struct NetlinkError {
+    /// What was asked for.
+    pub what: String,
+    /// What the kernel answered.
+    pub source: io::Error,
+}
+
+/// An Ethernet address.
+pub type Mac = [u8; 6];
+
+/// An interface as the kernel lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its number in its namespace.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Largest packet above the link layer, in bytes.
+    pub mtu: u32,
+    /// Its Ethernet address, if it has one.
+    pub mac: Option<Mac>,
+    /// Whether it is switched on.
+    pub up: bool,
+    /// Whether it is the loopback interface.
+    pub loopback: bool,
+    /// Index of the bridge, bond or team that it belongs to.
+    pub master: Option<u32>,
+}
+
+/// A route of any table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Destination; `None` for a default route.
+    pub to: Option<IpAddr>,
+    /// Length of its prefix in bits.
+    pub prefix: u8,
+    /// Whether it is an IPv6 route.
+    pub ipv6: bool,
+    /// Outgoing interface.
+    pub interface: Option<u32>,
+    /// Whether packets are sent on (and not delivered here, or refused).
+    pub unicast: bool,
+}
+
+/// A connection to the kernel that acts in the network namespace in which it was opened.
+pub struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Netlink {
+    /// Opens one in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// When the kernel refuses the socket.
+    pub fn open() -> Result<Netlink, NetlinkError> {
+        let open = || {
+            let mut socket = Socket::new(NETLINK_ROUTE)?;
+            socket.bind_auto()?;
+            socket.connect(&SocketAddr::new(0, 0))?;
+            Ok(Netlink { socket, sequence: 0 })
+        };
+        open().map_err(|source| NetlinkError { what: "open a netlink socket".into(), source })
+    }
+
+    /// Every interface of the namespace.
+    ///
+    /// # Errors
+    /// When the kernel refuses the dump.
+    pub fn links(&mut self) -> Result<Vec<Link>, NetlinkError> {
+        let answers = self.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()), "list the interfaces")?;
+        Ok(answers
+            .into_iter()
+            .filter_map(|answer| match answer {
+                RouteNetlinkMessage::NewLink(message) => Some(link(&message)),
+                _ => None,
+            })
+            .collect())
+    }
+
+    /// The interface called `name`.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none.
+    pub fn link(&mut self, name: &str) -> Result<Link, NetlinkError> {
+        let found = self.links()?.into_iter().find(|link| link.name == name);
+        found.ok_or_else(|| NetlinkError { what: format!("find interface {name}"), source: io::ErrorKind::NotFound.into() })
+    }
+
+    /// Every route of every table.
+    ///
+    /// # Errors
+    /// When the kernel refuses the dump.
+    pub fn routes(&mut self) -> Result<Vec<Route>, NetlinkError> {
+        let mut routes = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut message = RouteMessage::default();
+            message.header.address_family = family;
+            let answers = self.dump(RouteNetlinkMessage::GetRoute(message), "list the routes")?;
+            routes.extend(answers.iter().filter_map(|answer| match answer {
+                RouteNetlinkMessage::NewRoute(message) => Some(route(message)),
+                _ => None,
+            }));
+        }
+        Ok(routes)
+    }
+
+    /// The addresses of the interface with this index.
+    ///
+    /// # Errors
+    /// When the kernel refuses the dump.
+    pub fn addresses(&mut self, index: u32) -> Result<Vec<(IpAddr, u8)>, NetlinkError> {
+        let answers = self.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()), "list the addresses")?;
+        let own = |message: &AddressMessage| {
+            let found = message.attributes.iter().find_map(|attribute| match attribute {
+                AddressAttribute::Local(ip) | AddressAttribute::Address(ip) => Some(*ip),
+                _ => None,
+            })?;
+            (message.header.index == index).then_some((found, message.header.prefix_len))
+        };
+        Ok(answers
+            .iter()
+            .filter_map(|answer| match answer {
+                RouteNetlinkMessage::NewAddress(message) => own(message),
+                _ => None,
+            })
+            .collect())
+    }
+
+    /// Makes a veth pair: `near` in this namespace, `far` in that of the descriptor. `mac` is the far end's address.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when a name is taken; `PermissionDenied` without `CAP_NET_ADMIN` in both.
+    pub fn create_veth(&mut self, near: &str, far: &str, far_namespace: BorrowedFd<'_>, mac: Mac, mtu: u32) -> Result<(), NetlinkError> {
+        let mut peer = LinkMessage::default();
+        peer.attributes = vec![
+            LinkAttribute::IfName(far.into()),
+            LinkAttribute::Address(mac.to_vec()),
+            LinkAttribute::Mtu(mtu),
+            LinkAttribute::NetNsFd(far_namespace.as_raw_fd()),
+        ];
+        let mut message = LinkMessage::default();
+        message.attributes = vec![
+            LinkAttribute::IfName(near.into()),
+            LinkAttribute::Mtu(mtu),
+            LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)))]),
+        ];
+        self.create(RouteNetlinkMessage::NewLink(message), || format!("make the interface pair {near}, {far}"))
+    }
+
+    /// Sets an interface's Ethernet address and MTU.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an MTU that the device does not take.
+    pub fn set_link(&mut self, index: u32, mac: Mac, mtu: u32) -> Result<(), NetlinkError> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.attributes = vec![LinkAttribute::Address(mac.to_vec()), LinkAttribute::Mtu(mtu)];
+        self.change(RouteNetlinkMessage::SetLink(message), || format!("set interface {index}'s address and MTU of {mtu}"))
+    }
+
+    /// Switches an interface on.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn set_up(&mut self, index: u32) -> Result<(), NetlinkError> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.header.flags = LinkFlags::Up;
+        message.header.change_mask = LinkFlags::Up;
+        self.change(RouteNetlinkMessage::SetLink(message), || format!("switch interface {index} on"))
+    }
+
+    /// Deletes an interface.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn delete_link(&mut self, index: u32) -> Result<(), NetlinkError> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        self.change(RouteNetlinkMessage::DelLink(message), || format!("delete interface {index}"))
+    }
+
+    /// Gives an interface an address, usable at once: without asking the link whether somebody else has it.
+    ///
+    /// # Errors
+    /// What the kernel answers; `EADDRNOTAVAIL`, `EACCES` or `EOPNOTSUPP` for IPv6 where it is switched off.
+    pub fn add_address(&mut self, index: u32, address: IpAddr, prefix: u8) -> Result<(), NetlinkError> {
+        let mut message = AddressMessage::default();
+        message.header.family = if address.is_ipv6() { AddressFamily::Inet6 } else { AddressFamily::Inet };
+        message.header.prefix_len = prefix;
+        message.header.index = index;
+        message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+        if address.is_ipv6() {
+            message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
+        }
+        self.create(RouteNetlinkMessage::NewAddress(message), || format!("give interface {index} the address {address}/{prefix}"))
+    }
+
+    /// Sends everything else through `gateway` on an interface.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn add_default_route(&mut self, index: u32, gateway: IpAddr) -> Result<(), NetlinkError> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = if gateway.is_ipv6() { AddressFamily::Inet6 } else { AddressFamily::Inet };
+        message.header.table = RouteHeader::RT_TABLE_MAIN;
+        message.header.protocol = RouteProtocol::Static;
+        message.header.scope = RouteScope::Universe;
+        message.header.kind = RouteType::Unicast;
+        message.attributes = vec![RouteAttribute::Gateway(RouteAddress::from(gateway)), RouteAttribute::Oif(index)];
+        self.create(RouteNetlinkMessage::NewRoute(message), || format!("route everything through {gateway}"))
+    }
+
+    fn create(&mut self, message: RouteNetlinkMessage, what: impl Fn() -> String) -> Result<(), NetlinkError> {
+        self.request(message, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL).map(drop).map_err(|source| NetlinkError { what: what(), source })
+    }
+
+    fn change(&mut self, message: RouteNetlinkMessage, what: impl Fn() -> String) -> Result<(), NetlinkError> {
+        self.request(message, NLM_F_ACK).map(drop).map_err(|source| NetlinkError { what: what(), source })
+    }
+
+    fn dump(&mut self, message: RouteNetlinkMessage, what: &str) -> Result<Vec<RouteNetlinkMessage>, NetlinkError> {
+        for _ in 0..DUMP_ATTEMPTS {
+            match self.request(message.clone(), NLM_F_DUMP) {
+                // The tables changed while they were read.
+                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+                result => return result.map_err(|source| NetlinkError { what: what.into(), source }),
+            }
+        }
+        Err(NetlinkError { what: what.into(), source: io::ErrorKind::Interrupted.into() })
+    }
+
+    /// Sends one request and collects its answers up to the acknowledgement or the end of the dump.
+    fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.sequence += 1;
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut packet = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        packet.finalize();
+        let mut bytes = vec![0; packet.buffer_len()];
+        packet.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        let mut answers = Vec::new();
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            let mut rest = &bytes[..];
+            while rest.len() >= HEADER {
+                let length = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize;
+                let one = rest.get(..length).filter(|one| one.len() >= HEADER).ok_or(io::ErrorKind::InvalidData)?;
+                rest = &rest[length.next_multiple_of(4).min(rest.len())..];
+                let sequence = u32::from_ne_bytes([one[8], one[9], one[10], one[11]]);
+                if sequence != self.sequence {
+                    continue;
+                }
+                // An interface or route with attributes that the crate cannot read is none that this project uses.
+                let Ok(answer) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(one) else { continue };
+                match answer.payload {
+                    NetlinkPayload::Done(_) => return Ok(answers),
+                    NetlinkPayload::Error(error) => return error.code.map_or(Ok(answers), |_| Err(error.to_io())),
+                    NetlinkPayload::InnerMessage(inner) => answers.push(inner),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn link(message: &LinkMessage) -> Link {
+    let flags = message.header.flags;
+    let mut link = Link {
+        index: message.header.index,
+        name: String::new(),
+        mtu: 0,
+        mac: None,
+        up: flags.contains(LinkFlags::Up),
+        loopback: flags.contains(LinkFlags::Loopback),
+        master: None,
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => link.name.clone_from(name),
+            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::Address(address) => link.mac = address.as_slice().try_into().ok(),
+            LinkAttribute::Controller(index) => link.master = Some(*index),
+            _ => {}
+        }
+    }
+    link
+}
+
+fn route(message: &RouteMessage) -> Route {
+    let mut route = Route {
+        to: None,
+        prefix: message.header.destination_prefix_length,
+        ipv6: message.header.address_family == AddressFamily::Inet6,
+        interface: None,
+        unicast: message.header.kind == RouteType::Unicast,
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Destination(RouteAddress::Inet(ip)) => route.to = Some((*ip).into()),
+            RouteAttribute::Destination(RouteAddress::Inet6(ip)) => route.to = Some((*ip).into()),
+            RouteAttribute::Oif(index) => route.interface = Some(*index),
+            _ => {}
+        }
+    }
+    route
+}
+
+/// Length of a netlink message header in bytes.
+const HEADER: usize = 16;
+/// A machine whose tables change faster than they can be read four times has other problems.
+const DUMP_ATTEMPTS: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_listed_with_its_address() {
+        let mut netlink = Netlink::open().unwrap();
+        let links = netlink.links().unwrap();
+        let loopback = links.iter().find(|link| link.loopback).expect("every namespace has a loopback interface");
+        assert_eq!(netlink.link(&loopback.name).unwrap().index, loopback.index);
+        if loopback.up {
+            assert!(netlink.addresses(loopback.index).unwrap().contains(&("127.0.0.1".parse().unwrap(), 8)));
+        }
+    }
+
+    #[test]
+    fn missing_interface_is_not_found() {
+        let error = Netlink::open().unwrap().link("no-such-if0").unwrap_err();
+        assert_eq!(error.source.kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,1 +1,98 @@
-//! Arrives with its first code.
+//! Network namespaces without names: held by a descriptor, gone with the last process or descriptor that refers to them.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, RawFd};
+use std::thread;
+
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+
+use crate::sys::process::unshare;
+
+/// A network namespace.
+#[derive(Debug)]
+pub struct NetNs {
+    file: File,
+}
+
+impl NetNs {
+    /// A new, empty namespace in which only the loopback interface exists, down. The calling thread stays where it is.
+    ///
+    /// # Errors
+    /// What the kernel answers; `EPERM` without `CAP_SYS_ADMIN`.
+    pub fn create() -> io::Result<NetNs> {
+        on_a_thread(|| {
+            unshare(UnshareFlags::NEWNET)?;
+            NetNs::current()
+        })
+    }
+
+    /// The namespace of the calling thread.
+    ///
+    /// # Errors
+    /// When `/proc` is not mounted.
+    pub fn current() -> io::Result<NetNs> {
+        Ok(NetNs { file: File::open("/proc/thread-self/ns/net")? })
+    }
+
+    /// Runs `work` on a thread of its own inside the namespace and returns what it returns. Sockets made there stay there.
+    ///
+    /// # Errors
+    /// When the namespace cannot be entered; what `work` returns.
+    pub fn enter<T: Send, E: Send + From<io::Error>>(&self, work: impl FnOnce() -> Result<T, E> + Send) -> Result<T, E> {
+        on_a_thread(|| {
+            self.join()?;
+            work()
+        })
+    }
+
+    /// Moves the calling thread into the namespace for good.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn join(&self) -> io::Result<()> {
+        Ok(move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?)
+    }
+
+    /// The descriptor that keeps it alive.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Number of that descriptor.
+    #[must_use]
+    pub fn raw(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+}
+
+/// Runs `work` on a new thread and waits for it: namespaces belong to threads, and a thread that ends takes its change with it.
+///
+/// # Errors
+/// When no thread can be started; what `work` returns.
+pub(crate) fn on_a_thread<T: Send, E: Send + From<io::Error>>(work: impl FnOnce() -> Result<T, E> + Send) -> Result<T, E> {
+    thread::scope(|scope| {
+        let handle = thread::Builder::new().name("weir-netns".into()).spawn_scoped(scope, work)?;
+        match handle.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Reads a network setting of the calling thread's namespace, such as `ipv4/ip_forward`.
+///
+/// # Errors
+/// `NotFound` when the kernel does not have it.
+pub fn read_setting(path: &str) -> io::Result<String> {
+    Ok(std::fs::read_to_string(format!("/proc/sys/net/{path}"))?.trim().to_owned())
+}
+
+/// Writes a network setting of the calling thread's namespace.
+///
+/// # Errors
+/// `NotFound` when the kernel does not have it, `PermissionDenied` or `ReadOnlyFilesystem` where containers forbid it.
+pub fn write_setting(path: &str, value: &str) -> io::Result<()> {
+    std::fs::write(format!("/proc/sys/net/{path}"), value)
+}

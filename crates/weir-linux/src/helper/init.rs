@@ -1,0 +1,159 @@
+//! Process 1 of a program's PID namespace: sets its mounts up, starts it, reaps, forwards signals, and ends what it leaves behind.
+//!
+//! The kernel kills every process of a PID namespace when its process 1 ends. So all that this one has to do to leave nothing is to
+//! end: when the program is over, and when the socket to the main process closes. It stays in the main process's process group, and
+//! so does the program: a terminal's signals and job control then work as if Weir were not there. As process 1 it is deaf to those
+//! signals itself.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{WaitOptions, wait};
+
+use super::mounts;
+use crate::process::{Event, Order, Request, receive, send, timespec};
+use crate::sys::process::{drop_capabilities, read_signal, signal_descriptor, signal_everyone, signal_process};
+
+/// Runs as init until the program or the main process is over.
+pub(super) fn run(socket: OwnedFd) -> ExitCode {
+    let socket = UnixStream::from(socket);
+    // The name is for people who look at a process list; no name is not a failure.
+    let _ = rustix::thread::set_name(c"weir-init");
+    let Ok(order) = receive::<Order>(&socket) else {
+        return ExitCode::FAILURE;
+    };
+    match Init::start(socket, &order) {
+        Some(Ok(init)) => init.watch(),
+        Some(Err(_)) | None => ExitCode::FAILURE,
+    }
+}
+
+struct Init {
+    socket: UnixStream,
+    children: OwnedFd,
+    program: i32,
+    grace: Duration,
+}
+
+impl Init {
+    /// Sets up and starts; `None` when that failed and the main process was told.
+    fn start(socket: UnixStream, order: &Order) -> Option<io::Result<Init>> {
+        let tell = |event: &Event| {
+            // Nobody to tell means that the main process is gone, and this one ends either way.
+            let _ = send(&socket, event);
+        };
+        let children = match signal_descriptor(&[libc::SIGCHLD]) {
+            Ok(fd) => fd,
+            Err(error) => return Some(Err(error)),
+        };
+        let warnings = match mounts::set_up(order) {
+            Ok(warnings) => warnings,
+            Err((what, error)) => {
+                tell(&Event::SetupFailed { what, errno: error.raw_os_error().unwrap_or(libc::EIO) });
+                return None;
+            }
+        };
+        let words: Vec<OsString> = order.command.iter().cloned().map(OsString::from_vec).collect();
+        let (first, rest) = words.split_first()?;
+        let mut command = Command::new(first);
+        command.args(rest).envs(order.environment.iter().map(|(name, value)| (name, value)));
+        if order.without_stdin {
+            command.stdin(Stdio::null());
+        }
+        if !order.keep_capabilities {
+            drop_capabilities(&mut command);
+        }
+        match command.spawn() {
+            Ok(child) => {
+                tell(&Event::Started { warnings });
+                let program = i32::try_from(child.id()).unwrap_or(0);
+                Some(Ok(Init { socket, children, program, grace: Duration::from_millis(order.grace_ms) }))
+            }
+            Err(error) => {
+                tell(&Event::ExecFailed { errno: error.raw_os_error().unwrap_or(libc::EIO) });
+                None
+            }
+        }
+    }
+
+    /// Reaps and forwards until the program is over.
+    fn watch(self) -> ExitCode {
+        loop {
+            let mut fds = [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.children, PollFlags::IN)];
+            if poll(&mut fds, None).is_err_and(|error| error != rustix::io::Errno::INTR) {
+                return ExitCode::FAILURE;
+            }
+            let (message, child) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
+            if child && let (Some(status), _) = self.reap() {
+                let background = self.end_background();
+                // Without a main process there is nobody to tell.
+                let _ = send(&self.socket, &Event::Ended { code: exit_code(status), background });
+                return ExitCode::SUCCESS;
+            }
+            if message {
+                match receive(&self.socket) {
+                    Ok(Request::Signal(number)) => signal_process(self.program, number),
+                    Err(_) => return ExitCode::FAILURE,
+                }
+            }
+        }
+    }
+
+    /// Reaps what is over: the program's status if it is among them, and how many others there were.
+    fn reap(&self) -> (Option<ExitStatus>, u32) {
+        while let Ok(Some(_)) = read_signal(self.children.as_fd()) {}
+        let (mut status, mut others) = (None, 0);
+        while let Ok(Some((pid, ended))) = wait(WaitOptions::NOHANG) {
+            if pid.as_raw_nonzero().get() == self.program {
+                status = Some(ExitStatus::from_raw(ended.as_raw()));
+            } else {
+                others += 1;
+            }
+        }
+        (status, others)
+    }
+
+    /// SIGTERM, the grace, SIGKILL for everything that the program left; how many there were.
+    fn end_background(&self) -> u32 {
+        let mut ended = 0;
+        let deadline = Instant::now() + self.grace;
+        let mut signal = libc::SIGTERM;
+        // A stopped process acts on SIGTERM only once it goes on.
+        while signal_everyone(signal) && (signal != libc::SIGTERM || signal_everyone(libc::SIGCONT)) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let mut fds = [PollFd::new(&self.children, PollFlags::IN)];
+            // Interrupted or not, the next round looks again.
+            let _ = poll(&mut fds, Some(&timespec(left.max(KILL_POLL))));
+            ended += self.reap().1;
+            signal = if Instant::now() >= deadline { libc::SIGKILL } else { 0 };
+        }
+        ended
+    }
+}
+
+/// A shell's exit code for a status.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|number| 128 + number));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(255)
+}
+
+/// After SIGKILL the kernel needs a moment.
+const KILL_POLL: Duration = Duration::from_millis(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_becomes_a_shells_exit_code() {
+        assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(exit_code(ExitStatus::from_raw(15)), 143);
+    }
+}

@@ -1,0 +1,248 @@
+//! Settings of the machine that a session changes, and the process that puts them back when the session is over, however it ended.
+//!
+//! Each session with such changes has a state file in `/run/weir`, written before the first change. Its janitor is a process in a
+//! session of its own that ignores signals and waits for the main process to go. Should both be killed, the next session that
+//! starts does their work. A setting that several sessions need is put back with the last of them: each file holds the value from
+//! before the first.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitCode, Stdio};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::Role;
+use crate::netns::{read_setting, write_setting};
+use crate::process::{receive, send};
+use crate::sys::process::ignore_signal;
+
+/// A setting under `/proc/sys/net` that a session changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Undo {
+    pub(crate) setting: String,
+    pub(crate) before: String,
+    pub(crate) during: String,
+}
+
+/// What a session changed on the machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(crate) pid: u32,
+    /// When that process started, in clock ticks since boot: a process number alone may be used again.
+    pub(crate) started: u64,
+    /// Which network namespace the settings belong to.
+    pub(crate) namespace: u64,
+    pub(crate) interface: String,
+    pub(crate) undo: Vec<Undo>,
+}
+
+impl State {
+    /// The state of this process, with nothing changed yet.
+    pub(crate) fn of_this_process(interface: &str) -> io::Result<State> {
+        let pid = std::process::id();
+        Ok(State { pid, started: start_time(pid).unwrap_or(0), namespace: namespace()?, interface: interface.to_owned(), undo: vec![] })
+    }
+
+    /// Whether its process is still there.
+    pub(crate) fn is_alive(&self) -> bool {
+        start_time(self.pid) == Some(self.started)
+    }
+
+    fn path(&self, directory: &Path) -> PathBuf {
+        directory.join(format!("{}-{}.json", self.pid, self.interface))
+    }
+
+    /// Writes the file that the janitor and later sessions read. Call it under the lock, before the changes.
+    pub(crate) fn save(&self, directory: &Path) -> io::Result<PathBuf> {
+        let path = self.path(directory);
+        let draft = path.with_extension("tmp");
+        fs::write(&draft, serde_json::to_vec(self)?)?;
+        fs::rename(&draft, &path)?;
+        Ok(path)
+    }
+
+    /// Changes `setting` to `value` and remembers what it was; under the lock, on an unsaved state.
+    pub(crate) fn plan(&mut self, setting: &str, value: &str, others: &[State]) -> io::Result<()> {
+        let now = read_setting(setting)?;
+        let known = others.iter().filter(|state| state.namespace == self.namespace).flat_map(|state| &state.undo);
+        let first = known.into_iter().find(|undo| undo.setting == setting).map(|undo| undo.before.clone());
+        if now == value && first.is_none() {
+            return Ok(());
+        }
+        let before = first.unwrap_or(now);
+        self.undo.push(Undo { setting: setting.to_owned(), before, during: value.to_owned() });
+        Ok(())
+    }
+
+    /// Makes the planned changes; returns those that were refused.
+    pub(crate) fn apply(&self) -> Vec<(String, io::Error)> {
+        let write = |undo: &Undo| write_setting(&undo.setting, &undo.during).err().map(|error| (undo.setting.clone(), error));
+        self.undo.iter().filter_map(write).collect()
+    }
+}
+
+/// The janitor process, seen from the main process.
+#[derive(Debug)]
+pub(crate) struct Janitor {
+    child: Child,
+    leash: Option<UnixStream>,
+}
+
+impl Janitor {
+    /// Starts the janitor for the state file at `path`; it is ready when this returns.
+    pub(crate) fn start(path: &Path) -> io::Result<Janitor> {
+        let (mut leash, theirs) = UnixStream::pair()?;
+        let mut command = super::command(Role::Janitor, std::os::fd::AsRawFd::as_raw_fd(&theirs));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
+        let child = command.spawn()?;
+        drop(theirs);
+        send(&mut leash, &path)?;
+        let mut ready = [0];
+        leash.read_exact(&mut ready)?;
+        Ok(Janitor { child, leash: Some(leash) })
+    }
+}
+
+impl Drop for Janitor {
+    /// Lets the janitor do its work, and waits for it.
+    fn drop(&mut self) {
+        drop(self.leash.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs as the janitor: waits until the main process is gone, then undoes what its state file lists.
+pub(super) fn run(socket: OwnedFd) -> ExitCode {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE, libc::SIGUSR1, libc::SIGUSR2] {
+        ignore_signal(signal);
+    }
+    // Both only make it harder to hit the janitor by accident, and easier to see it.
+    let _ = rustix::process::setsid();
+    let _ = rustix::thread::set_name(c"weir-janitor");
+    let mut socket = UnixStream::from(socket);
+    let Ok(path) = receive::<PathBuf>(&socket) else { return ExitCode::FAILURE };
+    if io::Write::write_all(&mut socket, &[1]).is_err() {
+        return ExitCode::FAILURE;
+    }
+    let mut rest = Vec::new();
+    // Whatever comes, an error too, means that the main process is gone.
+    let _ = socket.read_to_end(&mut rest);
+    let done = with_lock(|directory| {
+        release(directory, &path)?;
+        clean_up(directory).map(|_| ())
+    });
+    if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Puts back what the state file at `path` lists, except what others still need, and removes it.
+fn release(directory: &Path, path: &Path) -> io::Result<()> {
+    let Ok(state) = read_state(path) else { return Ok(()) };
+    fs::remove_file(path)?;
+    let others = list_states(directory)?;
+    for undo in &state.undo {
+        let needed =
+            others.iter().any(|other| other.namespace == state.namespace && other.undo.iter().any(|theirs| theirs.setting == undo.setting));
+        // A value that is no longer ours was changed by somebody who meant it.
+        if !needed && read_setting(&undo.setting).is_ok_and(|now| now == undo.during) {
+            // The interface may be gone by now, and its settings with it.
+            let _ = write_setting(&undo.setting, &undo.before);
+        }
+    }
+    Ok(())
+}
+
+/// Does the work of janitors that were killed, as far as it concerns this network namespace; returns how many there were.
+pub(crate) fn clean_up(directory: &Path) -> io::Result<usize> {
+    let here = namespace()?;
+    let dead: Vec<State> = list_states(directory)?.into_iter().filter(|state| state.namespace == here && !state.is_alive()).collect();
+    for state in &dead {
+        release(directory, &state.path(directory))?;
+    }
+    Ok(dead.len())
+}
+
+/// Every state file that can be read.
+pub(crate) fn list_states(directory: &Path) -> io::Result<Vec<State>> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        Err(error) => return Err(error),
+    };
+    let files = entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "json"));
+    Ok(files.filter_map(|path| read_state(&path).ok()).collect())
+}
+
+fn read_state(path: &Path) -> io::Result<State> {
+    Ok(serde_json::from_slice(&fs::read(path)?)?)
+}
+
+/// Where state files are: of the machine, for only root changes it.
+pub(crate) fn state_directory() -> &'static Path {
+    Path::new("/run/weir")
+}
+
+/// Runs `work` while no other session looks at or changes the state directory, which is there while it runs and goes when empty.
+pub(crate) fn with_lock<T>(work: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let directory = state_directory();
+    let path = directory.join(LOCK);
+    let lock = loop {
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
+        let file = match File::options().create(true).truncate(false).write(true).open(&path) {
+            Ok(file) => file,
+            // The last session removed the directory just now.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        flock(file.as_fd(), FlockOperation::LockExclusive)?;
+        // Whoever held it may have removed it: then it excludes nobody any more.
+        if fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|held| held.ino() == now.ino())) {
+            break file;
+        }
+    };
+    let result = work(directory);
+    if list_states(directory).is_ok_and(|states| states.is_empty()) {
+        let _ = fs::remove_file(&path);
+        // Fails when somebody else keeps a file there, which is then not ours to remove.
+        let _ = fs::remove_dir(directory);
+    }
+    drop(lock);
+    result
+}
+
+/// Identity of the calling thread's network namespace.
+fn namespace() -> io::Result<u64> {
+    Ok(fs::metadata("/proc/thread-self/ns/net")?.ino())
+}
+
+/// When process `pid` started, in ticks since boot; `None` when there is no such process or it is only a zombie.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the name in parentheses, which may hold anything, parentheses too.
+    let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
+    if fields.next()? == "Z" {
+        return None;
+    }
+    fields.nth(START_TIME_AFTER_STATE)?.parse().ok()
+}
+
+const LOCK: &str = "lock";
+/// proc(5): field 22 is the start time, field 3 the state.
+const START_TIME_AFTER_STATE: usize = 22 - 3 - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_a_reused_number_is_not() {
+        let mut state = State::of_this_process("test0").unwrap();
+        assert!(state.is_alive());
+        state.started += 1;
+        assert!(!state.is_alive());
+    }
+}

@@ -1,0 +1,67 @@
+//! The processes that Weir starts from its own executable: the init of a program's namespaces, and the janitor.
+//!
+//! Both are this executable again under a hidden first argument, so that no second file has to be installed and found, and both
+//! hold one end of a socket whose other end is the main process: its end of file is the one message that even SIGKILL sends.
+
+mod init;
+mod janitor;
+mod mounts;
+
+use std::os::fd::RawFd;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+
+use crate::sys::process::{inherited_descriptor, keep_capabilities, keep_open};
+
+pub(crate) use janitor::{Janitor, State, clean_up, list_states, state_directory, with_lock};
+
+/// Which helper to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Process 1 of a program's PID namespace.
+    Init,
+    /// The one that puts the machine's settings back.
+    Janitor,
+}
+
+/// Runs as a helper process when the arguments say so; `None` in a process that a user started.
+///
+/// Every executable that uses [`crate::topology`] calls this first in `main`.
+#[must_use]
+pub fn main_if_helper() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    let role = match arguments.next()?.to_str()? {
+        INIT => Role::Init,
+        JANITOR => Role::Janitor,
+        _ => return None,
+    };
+    let number = arguments.next().and_then(|word| word.to_str()?.parse().ok());
+    let Some(Ok(socket)) = number.map(inherited_descriptor) else {
+        eprintln!("weir: {INIT} and {JANITOR} are for weir's own use");
+        return Some(ExitCode::from(2));
+    };
+    Some(match role {
+        Role::Init => init::run(socket),
+        Role::Janitor => janitor::run(socket),
+    })
+}
+
+/// The command that starts a helper holding `socket`.
+pub(crate) fn command(role: Role, socket: RawFd) -> Command {
+    // The link of the process itself: it works even when the file was replaced or removed since.
+    let mut command = Command::new("/proc/self/exe");
+    let word = match role {
+        Role::Init => INIT,
+        Role::Janitor => JANITOR,
+    };
+    command.arg0("weir").arg(word).arg(socket.to_string());
+    keep_open(&mut command, socket);
+    // Root keeps its own over exec without help.
+    if !rustix::process::geteuid().is_root() {
+        keep_capabilities(&mut command);
+    }
+    command
+}
+
+const INIT: &str = "__weir-init";
+const JANITOR: &str = "__weir-janitor";

@@ -1,0 +1,91 @@
+//! What a program sees of the file system that is its own: `/etc/hosts`, `/etc/resolv.conf`, `/proc` and `/sys`.
+//!
+//! All of it lives in the mount namespace of the program and goes with it; the machine's files are never written.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use rustix::fs::CWD;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_bind, mount_change, move_mount, open_tree,
+    unmount,
+};
+
+use crate::process::{NETNS_FILE, Order};
+
+/// What was tried, and what the kernel answered.
+pub(super) type Failure = (String, io::Error);
+
+/// Sets the mounts up; returns what could not be done and is not essential, one sentence each.
+pub(super) fn set_up(order: &Order) -> Result<Vec<String>, Failure> {
+    let mut warnings = Vec::new();
+    // Mounts made here must not show outside; those made outside later may show here.
+    let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    mount_change("/", flags).map_err(|error| ("detaching the mounts".to_owned(), error.into()))?;
+    if let Some(fd) = order.netns {
+        return show_netns(fd).map(|()| warnings);
+    }
+    let files = [(&order.hosts, "/etc/hosts"), (&order.resolv, "/etc/resolv.conf")];
+    if files.iter().any(|(text, _)| text.is_some()) {
+        scratch()?;
+        for (text, path) in files {
+            if let Some(text) = text
+                && let Err(error) = replace_file(path, text)
+            {
+                warnings.push(format!("{path} is the machine's own: it could not be replaced ({error})"));
+            }
+        }
+        // The files stay mounted where they were put; only their directory goes.
+        unmount(SCRATCH, UnmountFlags::DETACH).map_err(|error| (format!("unmounting {SCRATCH}"), error.into()))?;
+    }
+    if order.own_proc {
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        if let Err(error) = mount("proc", "/proc", "proc", flags, None) {
+            warnings.push(format!("/proc shows the machine's processes, not the namespace's ({error})"));
+        }
+        own_sys(flags);
+    }
+    Ok(warnings)
+}
+
+/// Mounts a `/sys` that shows the namespace's interfaces, with the machine's control groups where they were.
+fn own_sys(flags: MountFlags) {
+    let tree = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let groups = open_tree(CWD, "/sys/fs/cgroup", tree);
+    // Containers refuse it; the only loss is that /sys/class/net lists the machine's interfaces.
+    if mount("sysfs", "/sys", "sysfs", flags, None).is_ok()
+        && let Ok(groups) = groups
+    {
+        // Programs that look for their limits and find no control groups assume none.
+        let _ = move_mount(groups, "", CWD, "/sys/fs/cgroup", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH);
+    }
+}
+
+/// Shows the network namespace behind descriptor `fd` as a file, for a program that takes a path.
+fn show_netns(fd: i32) -> Result<(), Failure> {
+    scratch()?;
+    let show = || {
+        fs::write(NETNS_FILE, "")?;
+        Ok(mount_bind(format!("/proc/self/fd/{fd}"), NETNS_FILE)?)
+    };
+    show().map_err(|error: io::Error| ("mounting the network namespace".to_owned(), error))
+}
+
+/// An empty directory that only this mount namespace sees.
+fn scratch() -> Result<(), Failure> {
+    mount("tmpfs", SCRATCH, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=0755,size=1m"))
+        .map_err(|error| (format!("mounting a temporary directory on {SCRATCH}"), error.into()))
+}
+
+fn replace_file(path: &str, text: &str) -> io::Result<()> {
+    let copy = Path::new(SCRATCH).join(Path::new(path).file_name().unwrap_or_default());
+    fs::write(&copy, text)?;
+    // Whatever the caller's umask: every user of the namespace looks names up.
+    fs::set_permissions(&copy, Permissions::from_mode(0o644))?;
+    Ok(mount_bind(&copy, path)?)
+}
+
+/// Every system has it, and nothing runs yet that could miss what it holds.
+const SCRATCH: &str = "/tmp";

@@ -1,0 +1,247 @@
+//! Programs in PID namespaces of their own, the signals of this process, and waiting for both at once.
+//!
+//! A program is started through an init process: this executable again, as process 1 of a new PID namespace (see
+//! [`crate::helper`]). When the init ends, the kernel kills everything in its namespace, daemons included; and the init ends when
+//! the socket to this process closes, which no signal can prevent.
+
+mod protocol;
+mod signals;
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::thread::UnshareFlags;
+
+pub(crate) use protocol::{Event, NETNS_FILE, Order, Request, receive, send};
+pub use signals::{Signal, Signals, Stopper};
+
+use crate::helper;
+use crate::netns::{NetNs, on_a_thread};
+use crate::sys;
+use crate::topology::SpawnError;
+
+/// What to run, and what it shall see.
+#[derive(Debug)]
+pub(crate) struct ProgramSpec {
+    pub(crate) command: Vec<OsString>,
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) hosts: Option<String>,
+    pub(crate) resolv: Option<String>,
+    pub(crate) own_proc: bool,
+    pub(crate) without_stdin: bool,
+    pub(crate) keep_capabilities: bool,
+    pub(crate) target: Option<RawFd>,
+    pub(crate) quiet: Option<UnixStream>,
+}
+
+impl ProgramSpec {
+    pub(crate) fn new(command: &[OsString]) -> ProgramSpec {
+        ProgramSpec {
+            command: command.to_vec(),
+            environment: Vec::new(),
+            hosts: None,
+            resolv: None,
+            own_proc: false,
+            without_stdin: false,
+            keep_capabilities: false,
+            target: None,
+            quiet: None,
+        }
+    }
+
+    fn order(&self) -> Order {
+        Order {
+            command: self.command.iter().map(|word| word.as_bytes().to_vec()).collect(),
+            environment: self.environment.clone(),
+            hosts: self.hosts.clone(),
+            resolv: self.resolv.clone(),
+            own_proc: self.own_proc,
+            without_stdin: self.without_stdin,
+            keep_capabilities: self.keep_capabilities,
+            netns: self.target,
+            grace_ms: u64::try_from(BACKGROUND_GRACE.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// A running program, seen through its init process. Dropping it kills the program and everything it started.
+#[derive(Debug)]
+pub(crate) struct Program {
+    init: Child,
+    socket: UnixStream,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) code: u8,
+    pub(crate) background: u32,
+}
+
+impl Program {
+    /// Starts a program in new PID and mount namespaces, in `netns` or the caller's network namespace. Returns it with what could
+    /// not be set up as asked.
+    pub(crate) fn start(spec: &ProgramSpec, netns: Option<&NetNs>) -> Result<(Program, Vec<String>), SpawnError> {
+        let name = spec.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        let failed = |source| SpawnError::Namespace { command: name.clone(), source };
+        let (mut socket, theirs) = UnixStream::pair().map_err(failed)?;
+        let init = on_a_thread(|| {
+            if let Some(netns) = netns {
+                netns.join()?;
+            }
+            sys::process::unshare(UnshareFlags::NEWPID | UnshareFlags::NEWNS)?;
+            let mut command = helper::command(helper::Role::Init, theirs.as_raw_fd());
+            if let Some(fd) = spec.target {
+                sys::process::keep_open(&mut command, fd);
+            }
+            if spec.quiet.is_some() {
+                command.stdin(Stdio::null()).stdout(Stdio::null());
+            }
+            if let Some(errors) = &spec.quiet {
+                command.stderr(Stdio::from(std::os::fd::OwnedFd::from(errors.try_clone()?)));
+                command.process_group(0);
+            }
+            command.spawn()
+        })
+        .map_err(failed)?;
+        drop(theirs);
+        let program = Program { init, socket: socket.try_clone().map_err(failed)? };
+        send(&mut socket, &spec.order()).map_err(failed)?;
+        match receive(&mut socket).map_err(failed)? {
+            Event::Started { warnings } => Ok((program, warnings)),
+            Event::ExecFailed { errno } if errno == libc::ENOENT => Err(SpawnError::NotFound { command: name }),
+            Event::ExecFailed { errno } => Err(SpawnError::NotExecutable { command: name, source: io::Error::from_raw_os_error(errno) }),
+            Event::SetupFailed { what, errno } => {
+                let source = io::Error::from_raw_os_error(errno);
+                Err(SpawnError::Namespace { command: name, source: io::Error::new(source.kind(), format!("{what}: {source}")) })
+            }
+            Event::Ended { .. } => Err(failed(io::ErrorKind::InvalidData.into())),
+        }
+    }
+
+    /// Sends a signal to the program itself. One that is over already takes no notice.
+    pub(crate) fn signal(&self, number: i32) {
+        // An end of file on the next read says that the program is over; there is nothing to do about it here.
+        let _ = send(&self.socket, &Request::Signal(number));
+    }
+
+    /// How it ended, if its socket says so; waits for the message when it is on its way.
+    pub(crate) fn report(&mut self) -> Option<Report> {
+        let report = match receive(&self.socket) {
+            Ok(Event::Ended { code, background }) => Report { code, background },
+            Ok(_) => return None,
+            // The init itself was killed: the kernel has ended the program with it.
+            Err(_) => Report { code: 128 + 9, background: 0 },
+        };
+        self.reap();
+        Some(report)
+    }
+
+    /// Whether its init process is over.
+    pub(crate) fn is_over(&mut self) -> bool {
+        !matches!(self.init.try_wait(), Ok(None))
+    }
+
+    /// Kills the program and everything it started, and waits until all are gone.
+    pub(crate) fn kill(mut self) {
+        self.reap();
+    }
+
+    fn reap(&mut self) {
+        // Only an already reaped child refuses these.
+        let _ = self.init.kill();
+        let _ = self.init.wait();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.reap();
+    }
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// What [`wait_any`] saw first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// The program with this index has something to say.
+    Program(usize),
+    /// This process was sent a signal.
+    Signal(Signal),
+    /// The stopper was used.
+    Stopped,
+    /// The time is over.
+    Timeout,
+}
+
+/// Waits for the first of: a program's message or end, a signal, the stopper, a point in time.
+pub(crate) fn wait_any(
+    programs: &[&Program],
+    signals: Option<&Signals>,
+    stopper: Option<&Stopper>,
+    until: Option<Instant>,
+) -> io::Result<Wake> {
+    loop {
+        let mut fds: Vec<PollFd<'_>> = programs.iter().map(|program| PollFd::new(*program, PollFlags::IN)).collect();
+        let signal_at = signals.map(|signals| {
+            fds.push(PollFd::new(signals, PollFlags::IN));
+            fds.len() - 1
+        });
+        let stop_at = stopper.map(|stopper| {
+            fds.push(PollFd::new(stopper, PollFlags::IN));
+            fds.len() - 1
+        });
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let timeout = left.map(timespec);
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(0) => return Ok(Wake::Timeout),
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        let ready = |at: usize| !fds[at].revents().is_empty();
+        if let (Some(at), Some(signals)) = (signal_at, signals)
+            && ready(at)
+            && let Some(signal) = signals.next()?
+        {
+            return Ok(Wake::Signal(signal));
+        }
+        if let Some(index) = (0..programs.len()).find(|&index| ready(index)) {
+            return Ok(Wake::Program(index));
+        }
+        if stop_at.is_some_and(ready) {
+            return Ok(Wake::Stopped);
+        }
+    }
+}
+
+/// A duration as the kernel takes it.
+pub(crate) fn timespec(duration: Duration) -> Timespec {
+    Timespec { tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX), tv_nsec: i64::from(duration.subsec_nanos()) }
+}
+
+/// Whether `name` is an executable file in one of the directories of PATH or those where Debian keeps administration tools.
+pub(crate) fn find_tool(name: &str) -> Option<std::path::PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin"].map(std::path::PathBuf::from);
+    std::env::split_paths(&path).chain(usual).map(|dir| dir.join(name)).find(|file| is_executable(file.as_os_str()))
+}
+
+fn is_executable(path: &OsStr) -> bool {
+    std::path::Path::new(path).is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+/// What a background process gets between SIGTERM and SIGKILL when the program that started it is over.
+const BACKGROUND_GRACE: Duration = Duration::from_millis(500);

@@ -1,0 +1,116 @@
+//! What this process and the init process of a program's namespaces say to each other over a socket pair.
+//!
+//! Each message is its length (four bytes, little endian) and that many bytes of JSON. The socket is also the leash: when either
+//! end is gone, by whatever signal, the other reads an end of file.
+
+use std::io::{self, Read, Write};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The first message: what to set up and run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// The command's words, as bytes: file names need not be UTF-8.
+    pub(crate) command: Vec<Vec<u8>>,
+    /// Additions to the environment.
+    pub(crate) environment: Vec<(String, String)>,
+    /// Text to be seen as `/etc/hosts`.
+    pub(crate) hosts: Option<String>,
+    /// Text to be seen as `/etc/resolv.conf`.
+    pub(crate) resolv: Option<String>,
+    /// Whether `/proc` and `/sys` shall show the new namespaces.
+    pub(crate) own_proc: bool,
+    /// Whether standard input is empty.
+    pub(crate) without_stdin: bool,
+    /// Whether the command keeps capabilities that its caller has only inside a user namespace.
+    pub(crate) keep_capabilities: bool,
+    /// Number of an inherited descriptor of a network namespace to be seen as the file [`NETNS_FILE`].
+    pub(crate) netns: Option<i32>,
+    /// Milliseconds between SIGTERM and SIGKILL for background processes.
+    pub(crate) grace_ms: u64,
+}
+
+/// Later messages to the init process.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// Send this signal to the command.
+    Signal(i32),
+}
+
+/// Messages from the init process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Event {
+    /// The command runs; what could not be set up as asked, in words.
+    Started {
+        /// One sentence each.
+        warnings: Vec<String>,
+    },
+    /// The command cannot be executed.
+    ExecFailed {
+        /// The error number.
+        errno: i32,
+    },
+    /// The namespaces cannot be set up.
+    SetupFailed {
+        /// What was tried.
+        what: String,
+        /// The error number.
+        errno: i32,
+    },
+    /// The command is over, and everything it left in the background.
+    Ended {
+        /// Exit code, or 128 + n.
+        code: u8,
+        /// How many background processes were ended.
+        background: u32,
+    },
+}
+
+/// Writes one message.
+pub(crate) fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {
+    let body = serde_json::to_vec(message)?;
+    let length = u32::try_from(body.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let mut frame = length.to_le_bytes().to_vec();
+    frame.extend_from_slice(&body);
+    to.write_all(&frame)
+}
+
+/// Reads one message; `UnexpectedEof` when the other end is gone.
+pub(crate) fn receive<T: DeserializeOwned>(mut from: impl Read) -> io::Result<T> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length);
+    if length > MAX_MESSAGE {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut body = Vec::new();
+    from.take(u64::from(length)).read_to_end(&mut body)?;
+    Ok(serde_json::from_slice(&body)?)
+}
+
+/// Where a program with [`Order::netns`] finds that network namespace.
+pub(crate) const NETNS_FILE: &str = "/tmp/weir-netns";
+/// The kernel takes 2 MiB of arguments by default; as JSON numbers they grow fourfold.
+const MAX_MESSAGE: u32 = 32 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_survive_the_way_and_a_cut_is_an_error() {
+        let order = Order { command: vec![vec![b'l', 0xff]], hosts: Some("127.0.0.1 a\n".into()), ..Order::default() };
+        let mut bytes = Vec::new();
+        send(&mut bytes, &order).unwrap();
+        let back: Order = receive(&bytes[..]).unwrap();
+        assert_eq!((back.command, back.hosts), (order.command, order.hosts));
+        assert!(receive::<Order>(&bytes[..bytes.len() - 1]).is_err());
+        assert_eq!(receive::<Order>(&bytes[..3]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn absurd_length_is_refused_before_it_is_allocated() {
+        assert_eq!(receive::<Event>(&u32::MAX.to_le_bytes()[..]).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}

@@ -1,0 +1,157 @@
+//! Namespaces, signals and what a child keeps over `exec`: the system calls behind `process`, `netns` and `helper`.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use rustix::thread::{CapabilitySet, UnshareFlags};
+
+/// Moves the calling thread into new namespaces; with a user namespace the process must have one thread.
+///
+/// # Errors
+/// What the kernel answers, and `EINVAL` for `FILES`, which this wrapper refuses.
+pub fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    if flags.contains(UnshareFlags::FILES) {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: the only hazard of unshare is a thread with a descriptor table of its own, excluded above.
+    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
+}
+
+/// Blocks `signals` in the calling thread (and those it starts later) and returns a non-blocking descriptor that reads them.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn signal_descriptor(signals: &[i32]) -> io::Result<OwnedFd> {
+    // SAFETY: an all-zero sigset_t is a valid object; sigemptyset initialises it in any case.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is a live local.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    for &signal in signals {
+        // SAFETY: `set` is a live, initialised local.
+        if unsafe { libc::sigaddset(&raw mut set, signal) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    // SAFETY: `set` is initialised, the old mask is not asked for.
+    let error = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+    if error != 0 {
+        return Err(io::Error::from_raw_os_error(error));
+    }
+    // SAFETY: `set` is initialised; -1 asks for a new descriptor.
+    let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: signalfd returned a new descriptor that nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A signal as read from a [`signal_descriptor`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignalInfo {
+    /// Its number.
+    pub number: i32,
+    /// Whether the kernel itself sent it: a terminal does, to its whole foreground group.
+    pub from_kernel: bool,
+}
+
+/// The next pending signal, `None` when there is none.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn read_signal(fd: BorrowedFd<'_>) -> io::Result<Option<SignalInfo>> {
+    let mut info = std::mem::MaybeUninit::<libc::signalfd_siginfo>::uninit();
+    let size = size_of::<libc::signalfd_siginfo>();
+    // SAFETY: the buffer is as large as said; the kernel writes whole records only.
+    let got = unsafe { libc::read(fd.as_raw_fd(), info.as_mut_ptr().cast(), size) };
+    if got == isize::try_from(size).unwrap_or(isize::MAX) {
+        // SAFETY: the kernel filled the whole record.
+        let info = unsafe { info.assume_init() };
+        let number = i32::try_from(info.ssi_signo).unwrap_or(0);
+        return Ok(Some(SignalInfo { number, from_kernel: info.ssi_code == libc::SI_KERNEL }));
+    }
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        _ if got >= 0 => Ok(None),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+        _ => Err(error),
+    }
+}
+
+/// Sets `signal` to be ignored by this process.
+pub fn ignore_signal(signal: i32) {
+    // SAFETY: SIG_IGN runs no code of ours.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
+/// Lets the child of `command` keep `fd` open over `exec`, although it closes on exec in this process.
+pub fn keep_open(command: &mut Command, fd: RawFd) {
+    let keep = move || {
+        // SAFETY: fcntl on a descriptor number touches no memory; a stale number is an error, not a hazard.
+        if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes one async-signal-safe call and allocates nothing.
+    unsafe { command.pre_exec(keep) };
+}
+
+/// Lets the child of `command` keep the capabilities of this process over `exec`: an ordinary user loses them otherwise, even
+/// inside a user namespace of his own.
+pub fn keep_capabilities(command: &mut Command) {
+    let keep = || {
+        let mut sets = rustix::thread::capabilities(None)?;
+        sets.inheritable = sets.permitted;
+        rustix::thread::set_capabilities(None, sets)?;
+        for capability in sets.permitted.iter() {
+            // A capability outside the bounding set cannot be raised, and is not needed either.
+            let _ = rustix::thread::configure_capability_in_ambient_set(capability, true);
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes raw system calls only and allocates nothing.
+    unsafe { command.pre_exec(keep) };
+}
+
+/// Lets the child of `command` start with none of the capabilities that [`keep_capabilities`] handed down.
+pub fn drop_capabilities(command: &mut Command) {
+    let drop_all = || {
+        rustix::thread::clear_ambient_capability_set()?;
+        let mut sets = rustix::thread::capabilities(None)?;
+        sets.inheritable = CapabilitySet::empty();
+        Ok(rustix::thread::set_capabilities(None, sets)?)
+    };
+    // SAFETY: the closure makes raw system calls only and allocates nothing.
+    unsafe { command.pre_exec(drop_all) };
+}
+
+/// Sends `signal` to every process of the calling process's PID namespace but itself; `false` when there is none.
+#[must_use]
+pub fn signal_everyone(signal: i32) -> bool {
+    // SAFETY: kill touches no memory.
+    unsafe { libc::kill(-1, signal) == 0 }
+}
+
+/// Sends `signal` to the process `pid`, which must be a positive number.
+pub fn signal_process(pid: i32, signal: i32) {
+    if pid > 0 {
+        // SAFETY: kill touches no memory.
+        unsafe { libc::kill(pid, signal) };
+    }
+}
+
+/// Takes ownership of a descriptor that this process inherited under a known number, and makes it close on exec.
+///
+/// # Errors
+/// When no such descriptor is open.
+pub fn inherited_descriptor(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: F_GETFD touches no memory.
+    if number <= 2 || unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: it is open, and the start of the helper process is the only place that claims it, once.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}

@@ -1,1 +1,0 @@
-//! Arrives with its first code.

@@ -1,0 +1,116 @@
+//! Addresses of the two ends, chosen so that they are nobody else's.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::netlink::{Link, Mac, Route};
+
+/// The addresses of one link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    slot: u16,
+}
+
+impl Range {
+    /// The first range whose interface name and addresses are free.
+    pub(super) fn choose(links: &[Link], routes: &[Route]) -> Option<Range> {
+        (0..SLOTS).map(|slot| Range { slot }).find(|range| {
+            let name = range.interface();
+            !links.iter().any(|link| link.name == name) && !routes.iter().any(|route| range.collides(route))
+        })
+    }
+
+    /// The range of a link that the machine's own network does not see.
+    pub(super) fn private() -> Range {
+        Range { slot: 0 }
+    }
+
+    /// Name of the interface on the machine's side.
+    pub(super) fn interface(self) -> String {
+        format!("weir{}", self.slot)
+    }
+
+    /// Address of side 0 or 1 and the length of its prefix.
+    pub(super) fn ipv4(self, side: usize) -> (Ipv4Addr, u8) {
+        let host = if side == 0 { 2 } else { 1 };
+        (Ipv4Addr::from_bits(IPV4.to_bits() + u32::from(self.slot) * IPV4_STEP + host), 30)
+    }
+
+    /// Address of side 0 or 1 and the length of its prefix.
+    pub(super) fn ipv6(self, side: usize) -> (Ipv6Addr, u8) {
+        let host = if side == 0 { 2 } else { 1 };
+        (Ipv6Addr::from_bits(IPV6.to_bits() + (u128::from(self.slot) << 64) + host), 64)
+    }
+
+    /// Both addresses of a side, as [`super::place::Attachment`] takes them.
+    pub(super) fn addresses(self, side: usize, ipv6: bool) -> Vec<(IpAddr, u8)> {
+        let (v4, v4_prefix) = self.ipv4(side);
+        let (v6, v6_prefix) = self.ipv6(side);
+        let mut addresses = vec![(v4.into(), v4_prefix)];
+        if ipv6 {
+            addresses.push((v6.into(), v6_prefix));
+        }
+        addresses
+    }
+
+    fn collides(self, route: &Route) -> bool {
+        match route.to {
+            // A default route leads everywhere and claims nothing.
+            None => false,
+            Some(IpAddr::V4(to)) => {
+                let shortest = route.prefix.min(30);
+                shortest > 0 && same_prefix(to.to_bits().into(), self.ipv4(0).0.to_bits().into(), shortest, 32)
+            }
+            Some(IpAddr::V6(to)) => {
+                let shortest = route.prefix.min(64);
+                shortest > 0 && same_prefix(to.to_bits(), self.ipv6(0).0.to_bits(), shortest, 128)
+            }
+        }
+    }
+}
+
+fn same_prefix(a: u128, b: u128, prefix: u8, width: u32) -> bool {
+    (a ^ b) >> (width - u32::from(prefix)) == 0
+}
+
+/// A fixed Ethernet address for side 0 or 1 of a link: the same in every run, as captures are compared. Locally administered.
+pub(super) fn mac(side: usize) -> Mac {
+    [0x02, b'w', b'e', b'i', b'r', if side == 0 { 2 } else { 1 }]
+}
+
+/// Set apart for measuring network devices (RFC 2544), so nobody's real network.
+const IPV4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
+/// One link takes a /30.
+const IPV4_STEP: u32 = 4;
+/// Unique local addresses (RFC 4193) with a global identifier drawn once for this project.
+const IPV6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0x6569, 0x7248, 0, 0, 0, 0, 0);
+/// How many links can be on one machine at a time; their names have at most eight letters.
+const SLOTS: u16 = 4096;
+/// For messages.
+pub(super) const RANGES: &str = "198.18.0.0/18 and fd77:6569:7248::/52";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to(text: &str, prefix: u8) -> Route {
+        Route { to: Some(text.parse().unwrap()), prefix, ipv6: text.contains(':'), interface: None, unicast: true }
+    }
+
+    #[test]
+    fn first_range_is_taken_when_nothing_is_in_the_way() {
+        let default = Route { to: None, ..to("0.0.0.0", 0) };
+        let range = Range::choose(&[], &[default, to("10.0.0.0", 8)]).unwrap();
+        assert_eq!(range.ipv4(0), ("198.18.0.2".parse().unwrap(), 30));
+        assert_eq!(range.ipv6(1), ("fd77:6569:7248::1".parse().unwrap(), 64));
+    }
+
+    #[test]
+    fn routed_and_named_ranges_are_avoided() {
+        let range = Range::choose(&[], &[to("198.18.0.0", 24), to("198.18.1.1", 32), to("fd77:6569:7248:41::", 64)]).unwrap();
+        assert_eq!(range.ipv4(1).0, Ipv4Addr::new(198, 18, 1, 9));
+        let name = range.interface();
+        let link = Link { index: 9, name, mtu: 1500, mac: None, up: true, loopback: false, master: None };
+        assert_ne!(Range::choose(std::slice::from_ref(&link), &[]).map(Range::interface), Some(link.name));
+        assert_eq!(Range::choose(&[], &[to("198.18.0.0", 15)]), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! Why a session could not be set up, each with what to do.
+
+use std::io;
+
+use crate::netlink::NetlinkError;
+use crate::port::OpenError;
+
+/// Why [`super::run`], [`super::pair`] or [`super::bridge`] failed. Nothing is left behind in any case.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The kernel refuses user namespaces to this user.
+    #[error(
+        "the kernel gives this user no user namespace ({source}): run as root, or allow them with \
+         'sysctl -w user.max_user_namespaces=10000' (also 'kernel.unprivileged_userns_clone=1' on older Debian and \
+         'kernel.apparmor_restrict_unprivileged_userns=0' on Ubuntu)"
+    )]
+    UserNamespace {
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// A user namespace can be entered by a process of one thread only.
+    #[error("a session without root must be set up before this program starts threads (it has {count})")]
+    Threads {
+        /// How many threads there are.
+        count: usize,
+    },
+    /// Making or entering a namespace failed.
+    #[error("cannot make a {kind} namespace: {source}")]
+    Namespace {
+        /// Which kind: network, mount, process.
+        kind: &'static str,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// The asked MTU cannot be.
+    #[error("an MTU of {mtu} bytes is not possible: allowed are {} to {}", super::MIN_MTU, super::MAX_MTU)]
+    Mtu {
+        /// What was asked.
+        mtu: u32,
+    },
+    /// A frame port could not be opened.
+    #[error(transparent)]
+    Port(#[from] OpenError),
+    /// The kernel refused an interface, an address or a route.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// No free address range.
+    #[error("no free address range for the link: every candidate of {ranges} is routed on this machine or used by another session")]
+    NoAddresses {
+        /// The ranges that were tried.
+        ranges: &'static str,
+    },
+    /// An interface to be bridged is not there.
+    #[error("there is no interface {name} here: 'ip link' lists {present}")]
+    NoInterface {
+        /// The name asked for.
+        name: String,
+        /// The names that exist, separated by commas.
+        present: String,
+    },
+    /// Both ends of a bridge are the same.
+    #[error("both ends of the bridge are {name}: a bridge joins two different interfaces")]
+    SameInterface {
+        /// The name given twice.
+        name: String,
+    },
+    /// An interface belongs to a bridge, bond or the like already.
+    #[error("{name} belongs to another device (bridge, bond or team): release it with 'ip link set {name} nomaster' first")]
+    Enslaved {
+        /// The interface.
+        name: String,
+    },
+    /// Bridging the machine's interfaces takes privileges over them.
+    #[error("bridging interfaces needs root (CAP_NET_ADMIN and CAP_NET_RAW): run it with sudo")]
+    NotPrivileged,
+    /// The state directory or its lock failed.
+    #[error("cannot keep the session's state in {path}: {source}")]
+    State {
+        /// The file or directory.
+        path: String,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// A helper process could not be started.
+    #[error("cannot start the {helper} process: {source}")]
+    Helper {
+        /// Which one.
+        helper: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel refused something elementary: a thread, a descriptor.
+    #[error("cannot prepare the session: {0}")]
+    System(#[from] io::Error),
+}

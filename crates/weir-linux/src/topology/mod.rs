@@ -1,0 +1,138 @@
+//! What stands around an emulated link: namespaces, interfaces, addresses, names, and the programs that run behind it.
+//!
+//! [`run`], [`pair`] and [`bridge`] set a link's two ends up and hand back a [`Session`]. The session's two ports go to the live
+//! loop; its [`Session::spawn`] starts programs inside; [`Session::wait`] forwards signals and says how it ended; and dropping
+//! it, or closing it, or killing this process with any signal leaves the machine as it was.
+//!
+//! An ordinary user gets the same through a user namespace that this process itself enters, which the kernel allows only while
+//! the process has one thread: call these functions before starting any.
+
+mod address;
+mod bridge;
+mod error;
+mod names;
+mod outside;
+mod pair;
+mod place;
+mod run;
+mod session;
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+pub use bridge::bridge;
+pub use error::SetupError;
+pub use pair::pair;
+pub use run::run;
+pub use session::{CloseReport, EndedBy, GRACE, Outcome, ProgramEnd, Session, SpawnError};
+
+/// How frames are taken from and given to the interfaces of a namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// TAP when `/dev/net/tun` can be opened, packet sockets otherwise.
+    #[default]
+    Auto,
+    /// A TAP device whose file descriptor this process holds: one copy less.
+    Tap,
+    /// A veth pair with an `AF_PACKET` socket on the far end.
+    Packet,
+}
+
+/// What [`run`] shall build.
+#[derive(Clone, Debug)]
+pub struct RunSetup {
+    /// Largest IP packet of the emulated link, in bytes (576–65521; 1500 by default).
+    pub mtu: u32,
+    /// How frames are exchanged.
+    pub backend: Backend,
+    /// Whether the program reaches what lies behind the machine: by address translation as root, through `pasta` otherwise.
+    pub outside: bool,
+}
+
+impl Default for RunSetup {
+    fn default() -> Self {
+        RunSetup { mtu: DEFAULT_MTU, backend: Backend::Auto, outside: true }
+    }
+}
+
+/// What [`pair`] shall build.
+#[derive(Clone, Debug)]
+pub struct PairSetup {
+    /// Largest IP packet of the emulated link, in bytes (576–65521; 1500 by default).
+    pub mtu: u32,
+    /// How frames are exchanged.
+    pub backend: Backend,
+}
+
+impl Default for PairSetup {
+    fn default() -> Self {
+        PairSetup { mtu: DEFAULT_MTU, backend: Backend::Auto }
+    }
+}
+
+/// What [`bridge`] shall join: two interfaces of the namespace that the caller is in.
+#[derive(Clone, Debug)]
+pub struct BridgeSetup {
+    /// The interface that becomes port 0.
+    pub left: String,
+    /// The interface that becomes port 1.
+    pub right: String,
+}
+
+/// An end of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Port 0: the program's side of [`run`], the left one of [`pair`] and [`bridge`].
+    Left,
+    /// Port 1: the machine's side of [`run`], the right one of [`pair`] and [`bridge`].
+    Right,
+}
+
+impl Side {
+    /// Index of this side's port and end in a session.
+    #[must_use]
+    pub fn index(self) -> usize {
+        match self {
+            Side::Left => 0,
+            Side::Right => 1,
+        }
+    }
+}
+
+/// One end of the link as programs see it.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// Its name in `/etc/hosts` of the namespaces: `inside`, `host`, `left`, `right`; an interface's own name under [`bridge`].
+    pub name: String,
+    /// Interface that carries the address.
+    pub interface: String,
+    /// Its IPv4 address, if the session gave it one.
+    pub ipv4: Option<Ipv4Addr>,
+    /// Its IPv6 address, if the session gave it one.
+    pub ipv6: Option<Ipv6Addr>,
+}
+
+/// Something the user should know about a session that works, but not in every respect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// What is the case.
+    pub what: String,
+    /// What to do about it, a command where there is one.
+    pub remedy: Option<String>,
+}
+
+impl Note {
+    pub(crate) fn new(what: impl Into<String>) -> Note {
+        Note { what: what.into(), remedy: None }
+    }
+
+    pub(crate) fn with_remedy(what: impl Into<String>, remedy: impl Into<String>) -> Note {
+        Note { what: what.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+/// Ethernet's usual payload: the size that real paths have, so programs meet no surprise.
+pub const DEFAULT_MTU: u32 = 1500;
+/// The smallest datagram that every IPv4 host must accept; below 1280 a link carries no IPv6.
+pub const MIN_MTU: u32 = 576;
+/// 65,535 less an Ethernet header: the most that a TAP device takes.
+pub const MAX_MTU: u32 = 65_521;

@@ -1,0 +1,107 @@
+//! What connects the machine's side of [`super::run`] to other networks, and goes with the session.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::address::{Range, mac};
+use super::{Note, SetupError};
+use crate::helper::Janitor;
+use crate::nat::Translation;
+use crate::netlink::Netlink;
+use crate::netns::NetNs;
+use crate::process::{NETNS_FILE, Program, ProgramSpec, find_tool};
+
+/// The processes behind a session's way out; dropping it ends them, and with them what they did.
+#[derive(Debug, Default)]
+pub(super) struct Outside {
+    pub(super) translation: Option<Translation>,
+    pub(super) janitor: Option<Janitor>,
+    pub(super) pasta: Option<Program>,
+}
+
+impl Outside {
+    /// Ends everything; says what was not as it should be.
+    pub(super) fn close(self) -> Vec<Note> {
+        drop(self.translation);
+        drop(self.janitor);
+        if let Some(pasta) = self.pasta {
+            pasta.kill();
+        }
+        vec![]
+    }
+}
+
+/// Why there is no way out through pasta.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PastaError {
+    #[error("pasta is not installed")]
+    Missing,
+    #[error("pasta does not work here: {0}")]
+    Failed(String),
+}
+
+/// Starts pasta on the machine's network, with its interface `interface` in `netns`: it stands where a router would, at the
+/// address of side 1, and speaks to the world as an ordinary program of this user.
+pub(super) fn start_pasta(netns: &NetNs, interface: &str, range: Range, mtu: u32, ipv6: bool) -> Result<Program, PastaError> {
+    let path = find_tool("pasta").ok_or(PastaError::Missing)?;
+    let failed = |error: io::Error| PastaError::Failed(error.to_string());
+    let mut words: Vec<OsString> = vec![path.into()];
+    let mac = mac(0).map(|byte| format!("{byte:02x}")).join(":");
+    let (mtu, inside, router) = (mtu.to_string(), range.ipv4(0), range.ipv4(1));
+    let (inside4, prefix, router4) = (inside.0.to_string(), inside.1.to_string(), router.0.to_string());
+    let fixed = ["--foreground", "--quiet", "--netns", NETNS_FILE, "--netns-only", "--ns-ifname", interface, "--ns-mac-addr", &mac];
+    let addresses = ["--mtu", &mtu, "--address", &inside4, "--netmask", &prefix, "--gateway", &router4, "--dns-forward", &router4];
+    // No port of the namespace appears on the machine, none of the machine's on the namespace's loopback.
+    let closed = ["-t", "none", "-u", "none", "-T", "none", "-U", "none", "--no-dhcp", "--no-dhcpv6", "--no-ra"];
+    words.extend(fixed.iter().chain(&addresses).chain(&closed).map(OsString::from));
+    let (inside6, router6) = (range.ipv6(0).0.to_string(), range.ipv6(1).0.to_string());
+    if ipv6 {
+        words.extend(["--address", &inside6, "--gateway", &router6].map(OsString::from));
+    } else {
+        words.push("--ipv4-only".into());
+    }
+    let (mut errors, theirs) = UnixStream::pair().map_err(failed)?;
+    let mut spec = ProgramSpec::new(&words);
+    spec.keep_capabilities = true;
+    spec.target = Some(netns.raw());
+    spec.quiet = Some(theirs);
+    let (mut program, _) = Program::start(&spec, None).map_err(|error| PastaError::Failed(error.to_string()))?;
+    drop(spec);
+    let up = netns.enter(|| wait_for(interface, || program.is_over()));
+    match up {
+        Ok(true) => Ok(program),
+        Ok(false) | Err(_) => {
+            program.kill();
+            let mut words = String::new();
+            // Its last words may not be UTF-8; then there are none.
+            let _ = errors.read_to_string(&mut words);
+            let last = words.lines().rev().find(|line| !line.starts_with("Failed to send")).unwrap_or("it ended without a word");
+            Err(PastaError::Failed(last.to_owned()))
+        }
+    }
+}
+
+/// Waits until an interface is there and switches it on; `false` when `over` says that it will not come.
+fn wait_for(name: &str, mut over: impl FnMut() -> bool) -> Result<bool, SetupError> {
+    let mut netlink = Netlink::open()?;
+    let deadline = Instant::now() + START_TIME;
+    while Instant::now() < deadline {
+        if let Some(link) = netlink.links()?.into_iter().find(|link| link.name == name) {
+            netlink.set_up(link.index)?;
+            return Ok(true);
+        }
+        if over() {
+            return Ok(false);
+        }
+        thread::sleep(POLL);
+    }
+    Ok(false)
+}
+
+/// How long pasta may take; it takes some twenty milliseconds.
+const START_TIME: Duration = Duration::from_secs(3);
+/// How often to look.
+const POLL: Duration = Duration::from_millis(5);

@@ -1,0 +1,50 @@
+//! Two programs, one emulated link between them, each in namespaces of its own with no way out.
+
+use super::address::{Range, mac};
+use super::names;
+use super::place::{Attachment, Place, attach, check_mtu, has_ipv6, quiet_netns, switch_for};
+use super::run::become_privileged;
+use super::{End, PairSetup, Session, SetupError};
+use crate::process::Stopper;
+
+/// Sets up two namespaces and the ports of a link between them. In both, the names `left` and `right` resolve.
+///
+/// Without root this process enters a user namespace, for good.
+///
+/// # Errors
+/// Why it could not be; the machine is then as before.
+pub fn pair(setup: &PairSetup) -> Result<Session, SetupError> {
+    check_mtu(setup.mtu)?;
+    become_privileged()?;
+    let ipv6 = has_ipv6(setup.mtu);
+    let switch = switch_for(setup.backend)?;
+    let range = Range::private();
+    let ends = ["left", "right"].map(|name| {
+        let side = usize::from(name == "right");
+        let (v4, v6) = (range.ipv4(side).0, range.ipv6(side).0);
+        End { name: name.into(), interface: INTERFACE.into(), ipv4: Some(v4), ipv6: ipv6.then_some(v6) }
+    });
+    let place = |side: usize| {
+        let netns = quiet_netns()?;
+        let addresses = range.addresses(side, ipv6);
+        let to_be = Attachment { name: INTERFACE, mac: mac(side), mtu: setup.mtu, addresses: &addresses, gateways: &[] };
+        let port = attach(&netns, switch.as_ref(), &ends[side].name, &to_be)?;
+        let hosts = names::hosts(&[&ends[0], &ends[1]]);
+        Ok::<_, SetupError>((Place { netns, hosts, resolv: Some(names::no_resolver()) }, port))
+    };
+    let (left, left_port) = place(0)?;
+    let (right, right_port) = place(1)?;
+    Ok(Session {
+        programs: Vec::new(),
+        ports: Some([left_port, right_port]),
+        places: [Some(left), Some(right)],
+        ends,
+        notes: Vec::new(),
+        stopper: Stopper::new()?,
+        outside: None,
+        held: switch.into_iter().collect(),
+    })
+}
+
+/// What programs look for first.
+const INTERFACE: &str = "eth0";

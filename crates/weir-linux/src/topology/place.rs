@@ -1,0 +1,132 @@
+//! A namespace for programs: its settings, and its interface with a port on the other side.
+
+use std::io;
+use std::net::IpAddr;
+
+use super::{Backend, MAX_MTU, MIN_MTU, SetupError};
+use crate::netlink::{Mac, Netlink};
+use crate::netns::{NetNs, write_setting};
+use crate::port::{AnyPort, PacketPort, TapPort};
+
+/// Where programs of one side run.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) netns: NetNs,
+    /// What they see as `/etc/hosts`.
+    pub(super) hosts: String,
+    /// What they see as `/etc/resolv.conf`, unless it is the machine's.
+    pub(super) resolv: Option<String>,
+}
+
+/// An interface to be made, and what it shall carry.
+pub(super) struct Attachment<'a> {
+    /// Its name in its namespace.
+    pub(super) name: &'a str,
+    pub(super) mac: Mac,
+    pub(super) mtu: u32,
+    pub(super) addresses: &'a [(IpAddr, u8)],
+    pub(super) gateways: &'a [IpAddr],
+}
+
+/// A new network namespace with loopback up, `ping` allowed, and an IPv6 that starts without delay and noise.
+pub(super) fn quiet_netns() -> Result<NetNs, SetupError> {
+    let netns = new_netns()?;
+    netns.enter(|| {
+        for name in ["accept_dad", "accept_ra", "router_solicitations"] {
+            best_effort(&format!("ipv6/conf/default/{name}"), "0");
+        }
+        // Inside a user namespace only the groups that it maps can be named.
+        let gid = rustix::process::getgid().as_raw();
+        if write_setting("ipv4/ping_group_range", "0 2147483647").is_err() {
+            best_effort("ipv4/ping_group_range", &format!("{gid} {gid}"));
+        }
+        let mut netlink = Netlink::open()?;
+        let loopback = netlink.link("lo")?;
+        Ok::<_, SetupError>(netlink.set_up(loopback.index)?)
+    })?;
+    Ok(netns)
+}
+
+/// A new network namespace in which the kernel itself stays silent: for the far ends that only ports use.
+pub(super) fn switch_netns() -> Result<NetNs, SetupError> {
+    let netns = new_netns()?;
+    netns.enter(|| {
+        best_effort("ipv6/conf/default/disable_ipv6", "1");
+        Ok::<_, io::Error>(())
+    })?;
+    Ok(netns)
+}
+
+fn new_netns() -> Result<NetNs, SetupError> {
+    NetNs::create().map_err(|source| match source.raw_os_error() {
+        Some(libc::EPERM | libc::ENOSPC) if !rustix::process::geteuid().is_root() => SetupError::UserNamespace { source },
+        _ => SetupError::Namespace { kind: "network", source },
+    })
+}
+
+/// Makes the interface in `target` and opens its port: a TAP, or a veth pair whose other end, called `near`, is in `switch`.
+pub(super) fn attach(target: &NetNs, switch: Option<&NetNs>, near: &str, to_be: &Attachment<'_>) -> Result<AnyPort, SetupError> {
+    let port = match switch {
+        None => target.enter(|| {
+            let port = TapPort::create(to_be.name)?;
+            let mut netlink = Netlink::open()?;
+            let link = netlink.link(to_be.name)?;
+            netlink.set_link(link.index, to_be.mac, to_be.mtu)?;
+            Ok::<_, SetupError>(AnyPort::Tap(port))
+        })?,
+        Some(switch) => switch.enter(|| {
+            let mut netlink = Netlink::open()?;
+            netlink.create_veth(near, to_be.name, target.descriptor(), to_be.mac, to_be.mtu)?;
+            let link = netlink.link(near)?;
+            netlink.set_up(link.index)?;
+            Ok::<_, SetupError>(AnyPort::Packet(PacketPort::open(near)?))
+        })?,
+    };
+    target.enter(|| configure(to_be))?;
+    Ok(port)
+}
+
+/// Gives the interface its addresses and routes and switches it on.
+fn configure(to_be: &Attachment<'_>) -> Result<(), SetupError> {
+    for name in ["accept_dad", "accept_ra", "router_solicitations"] {
+        best_effort(&format!("ipv6/conf/{}/{name}", to_be.name), "0");
+    }
+    let mut netlink = Netlink::open()?;
+    let link = netlink.link(to_be.name)?;
+    netlink.set_up(link.index)?;
+    for &(address, prefix) in to_be.addresses {
+        netlink.add_address(link.index, address, prefix)?;
+    }
+    for &gateway in to_be.gateways {
+        netlink.add_default_route(link.index, gateway)?;
+    }
+    Ok(())
+}
+
+/// The namespace for the far ends of veth pairs, when the backend needs one.
+pub(super) fn switch_for(backend: Backend) -> Result<Option<NetNs>, SetupError> {
+    let tap = match backend {
+        Backend::Tap => true,
+        Backend::Packet => false,
+        Backend::Auto => std::fs::File::options().read(true).write(true).open(TUN).is_ok(),
+    };
+    if tap { Ok(None) } else { switch_netns().map(Some) }
+}
+
+pub(super) fn check_mtu(mtu: u32) -> Result<(), SetupError> {
+    if (MIN_MTU..=MAX_MTU).contains(&mtu) { Ok(()) } else { Err(SetupError::Mtu { mtu }) }
+}
+
+/// Whether a link with this MTU carries IPv6 on this machine.
+pub(super) fn has_ipv6(mtu: u32) -> bool {
+    mtu >= IPV6_MIN_MTU && std::path::Path::new("/proc/sys/net/ipv6").exists()
+}
+
+/// Writes a setting that makes things quieter or quicker, not right or wrong; old kernels lack some.
+pub(super) fn best_effort(setting: &str, value: &str) {
+    let _ = write_setting(setting, value);
+}
+
+const TUN: &str = "/dev/net/tun";
+/// RFC 8200, section 5.
+const IPV6_MIN_MTU: u32 = 1280;

@@ -1,0 +1,238 @@
+//! One program behind an emulated link, with the machine on the other side.
+
+use std::fs;
+use std::net::IpAddr;
+
+use rustix::thread::{CapabilitySet, UnshareFlags};
+
+use super::address::{RANGES, Range, mac};
+use super::outside::{Outside, PastaError, start_pasta};
+use super::place::{Attachment, Place, attach, best_effort, check_mtu, has_ipv6, quiet_netns, switch_for, switch_netns};
+use super::{End, Note, RunSetup, Session, SetupError, names};
+use crate::helper::{Janitor, State, clean_up, list_states, state_directory, with_lock};
+use crate::nat::{Ipv6Forwarding, NatError, Translation, forwarding_settings, strict_chains};
+use crate::netlink::{Netlink, Route};
+use crate::netns::NetNs;
+use crate::port::{AnyPort, PacketPort};
+use crate::process::Stopper;
+use crate::sys;
+
+/// Sets up a namespace for one program, and the ports of a link between it and the machine, which the name `host` means inside.
+///
+/// Without root this process enters a user namespace, for good.
+///
+/// # Errors
+/// Why it could not be; the machine is then as before. A missing way out is a note, not an error.
+pub fn run(setup: &RunSetup) -> Result<Session, SetupError> {
+    check_mtu(setup.mtu)?;
+    let ipv6 = has_ipv6(setup.mtu);
+    if become_privileged()? { run_for_user(setup, ipv6) } else { run_as_root(setup, ipv6) }
+}
+
+/// Makes sure that this process may make namespaces; `true` when it had to enter a user namespace for that.
+pub(super) fn become_privileged() -> Result<bool, SetupError> {
+    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+    if rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed)) {
+        return Ok(is_in_own_user_namespace());
+    }
+    let count = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    if count != 1 {
+        return Err(SetupError::Threads { count });
+    }
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let enter = || {
+        sys::process::unshare(UnshareFlags::NEWUSER)?;
+        // The user stays who he is; the kernel wants group changes given up for that.
+        fs::write("/proc/self/setgroups", "deny")?;
+        fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
+        fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
+    };
+    enter().map_err(|source| SetupError::UserNamespace { source })?;
+    Ok(true)
+}
+
+/// Whether this process is an ordinary user's in a user namespace that an earlier session entered.
+fn is_in_own_user_namespace() -> bool {
+    !rustix::process::geteuid().is_root() && fs::read_to_string("/proc/self/setgroups").is_ok_and(|word| word.trim() == "deny")
+}
+
+/// The parts that root and user have in common.
+struct Inside {
+    place: Place,
+    port: AnyPort,
+    switch: Option<NetNs>,
+    far: Option<NetNs>,
+    ends: [End; 2],
+}
+
+fn inside(setup: &RunSetup, range: Range, ipv6: bool, ipv6_out: bool, outer_name: &str) -> Result<Inside, SetupError> {
+    let switch = switch_for(setup.backend)?;
+    let end = |side: usize, name: &str, interface: &str| End {
+        name: name.into(),
+        interface: interface.into(),
+        ipv4: Some(range.ipv4(side).0),
+        ipv6: ipv6.then(|| range.ipv6(side).0),
+    };
+    let ends = [end(0, "inside", INTERFACE), end(1, "host", outer_name)];
+    let netns = quiet_netns()?;
+    let addresses = range.addresses(0, ipv6);
+    let mut gateways: Vec<IpAddr> = vec![range.ipv4(1).0.into()];
+    if ipv6_out {
+        gateways.push(range.ipv6(1).0.into());
+    }
+    let to_be = Attachment { name: INTERFACE, mac: mac(0), mtu: setup.mtu, addresses: &addresses, gateways: &gateways };
+    let port = attach(&netns, switch.as_ref(), "inside", &to_be)?;
+    let hosts = names::hosts(&[&ends[1], &ends[0]]);
+    Ok(Inside { place: Place { netns, hosts, resolv: None }, port, switch, far: None, ends })
+}
+
+impl Inside {
+    fn into_session(self, outer: AnyPort, outside: Outside, notes: Vec<Note>) -> Result<Session, SetupError> {
+        Ok(Session {
+            programs: Vec::new(),
+            ports: Some([self.port, outer]),
+            places: [Some(self.place), None],
+            ends: self.ends,
+            notes,
+            stopper: Stopper::new()?,
+            outside: Some(outside),
+            held: self.switch.into_iter().chain(self.far).collect(),
+        })
+    }
+}
+
+/// As root the other side is an interface of the machine.
+fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
+    let host = NetNs::current()?;
+    let state = |source| SetupError::State { path: state_directory().display().to_string(), source };
+    // The choice of addresses and the changes to the machine are one step, so that parallel sessions see each other's.
+    with_lock(|directory| {
+        let mut notes = Vec::new();
+        if clean_up(directory)? > 0 {
+            notes.push(Note::new("settings that a killed session had left changed were put back"));
+        }
+        let others = list_states(directory)?;
+        let set_up = || -> Result<Session, SetupError> {
+            let mut netlink = Netlink::open()?;
+            let (links, routes) = (netlink.links()?, netlink.routes()?);
+            let range = Range::choose(&links, &routes).ok_or(SetupError::NoAddresses { ranges: RANGES })?;
+            let name = range.interface();
+            let plan = forwarding_settings(&links, &routes);
+            let ipv6_out = ipv6 && setup.outside && plan.ipv6 == Ipv6Forwarding::Possible;
+            let mut inside = inside(setup, range, ipv6, ipv6_out, &name)?;
+            let addresses = range.addresses(1, ipv6);
+            let to_be = Attachment { name: &name, mac: mac(1), mtu: setup.mtu, addresses: &addresses, gateways: &[] };
+            let outer = attach(&host, inside.switch.as_ref(), "outside", &to_be)?;
+            let mut outside = Outside::default();
+            if setup.outside {
+                notes.extend(open_way(&name, range, ipv6_out, &mut outside));
+                if outside.translation.is_some() {
+                    let mut own = State::of_this_process(&name)?;
+                    for setting in &plan.changes {
+                        own.plan(setting, "1", &others)?;
+                    }
+                    outside.janitor = change_settings(&own, directory, &mut notes)?;
+                }
+                let (resolv, note) = names::resolver(None);
+                inside.place.resolv = resolv;
+                notes.extend(note);
+                if ipv6 && plan.ipv6 == Ipv6Forwarding::Off {
+                    notes.push(Note::with_remedy(
+                        "IPv6 leads no further than this machine: it does not forward IPv6",
+                        "sysctl -w net.ipv6.conf.all.forwarding=1 (it then ignores router advertisements where accept_ra is not 2)",
+                    ));
+                }
+            } else {
+                inside.place.resolv = Some(names::no_resolver());
+            }
+            notes.extend(strict_chains().into_iter().filter(|chain| setup.outside || !chain.forwards).map(|chain| {
+                let what = if chain.forwards { "to other networks" } else { "to this machine" };
+                Note::with_remedy(
+                    format!("the firewall chain '{}' drops packets {what} unless a rule lets them pass", chain.name),
+                    chain.remedy(&name),
+                )
+            }));
+            inside.into_session(outer, outside, notes)
+        };
+        Ok(set_up())
+    })
+    .map_err(state)?
+}
+
+/// Address translation, or why there is none.
+fn open_way(name: &str, range: Range, ipv6: bool, outside: &mut Outside) -> Option<Note> {
+    // The interface is the session's own, and so are its settings: nothing to undo.
+    best_effort(&format!("ipv4/conf/{name}/forwarding"), "1");
+    best_effort(&format!("ipv6/conf/{name}/force_forwarding"), "1");
+    match Translation::start(name, range.ipv4(0).0, ipv6.then(|| range.ipv6(0).0)) {
+        Ok(translation) => {
+            outside.translation = Some(translation);
+            None
+        }
+        Err(NatError::NoNft) => Some(Note::with_remedy(
+            "the program reaches this machine (as 'host') and nothing beyond: nft is not installed",
+            "apt-get install nftables",
+        )),
+        Err(error) => Some(Note::new(format!("the program reaches this machine (as 'host') and nothing beyond: {error}"))),
+    }
+}
+
+/// Changes the machine's settings, with somebody who puts them back.
+fn change_settings(own: &State, directory: &std::path::Path, notes: &mut Vec<Note>) -> Result<Option<Janitor>, SetupError> {
+    if own.undo.is_empty() {
+        return Ok(None);
+    }
+    let path = own.save(directory)?;
+    let janitor = Janitor::start(&path).map_err(|source| SetupError::Helper { helper: "janitor", source })?;
+    for (setting, error) in own.apply() {
+        notes.push(Note::new(format!("the program may reach nothing beyond this machine: {setting} cannot be changed ({error})")));
+    }
+    Ok(Some(janitor))
+}
+
+/// For an ordinary user the other side is pasta, a router in a process; without it, a namespace where nobody lives.
+fn run_for_user(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
+    let range = Range::private();
+    let routes: Vec<Route> = Netlink::open()?.routes()?;
+    let leads_out = |ipv6: bool| routes.iter().any(|route| route.ipv6 == ipv6 && route.to.is_none() && route.unicast);
+    let ipv6_out = ipv6 && setup.outside && leads_out(true);
+    let mut inside = inside(setup, range, ipv6, ipv6_out, OUTER)?;
+    let far = switch_netns()?;
+    let mut notes = Vec::new();
+    let started = if setup.outside { Some(start_pasta(&far, OUTER, range, setup.mtu, ipv6_out)) } else { None };
+    let mut outside = Outside::default();
+    match started {
+        Some(Ok(pasta)) => {
+            outside.pasta = Some(pasta);
+            let (resolv, note) = names::resolver(Some(range.ipv4(1).0.into()));
+            inside.place.resolv = resolv;
+            notes.extend(note);
+            let outer = far.enter(|| Ok::<_, SetupError>(AnyPort::Packet(PacketPort::open(OUTER)?)))?;
+            inside.far = Some(far);
+            inside.into_session(outer, outside, notes)
+        }
+        other => {
+            notes.extend(other.and_then(Result::err).map(|error| without_pasta(&error)));
+            inside.place.resolv = Some(names::no_resolver());
+            let lonely = quiet_netns()?;
+            let addresses = range.addresses(1, ipv6);
+            let to_be = Attachment { name: OUTER, mac: mac(1), mtu: setup.mtu, addresses: &addresses, gateways: &[] };
+            let outer = attach(&lonely, inside.switch.as_ref(), "outside", &to_be)?;
+            inside.far = Some(lonely);
+            inside.into_session(outer, outside, notes)
+        }
+    }
+}
+
+fn without_pasta(error: &PastaError) -> Note {
+    let what = format!("the program reaches neither this machine nor anything beyond: {error}");
+    match error {
+        PastaError::Missing => Note::with_remedy(what, "apt-get install passt"),
+        PastaError::Failed(_) => Note::new(what),
+    }
+}
+
+/// What programs look for first.
+const INTERFACE: &str = "eth0";
+/// The machine's side of an ordinary user's link.
+const OUTER: &str = "outer0";

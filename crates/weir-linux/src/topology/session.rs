@@ -1,0 +1,317 @@
+//! A link that is set up: its ports, its ends, the programs behind it, how it ended, and taking it down.
+
+use std::ffi::OsString;
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::outside::Outside;
+use super::place::Place;
+use super::{End, Note, Side};
+use crate::netns::NetNs;
+use crate::port::AnyPort;
+use crate::process::{Program, ProgramSpec, Report, Signals, Stopper, Wake, wait_any};
+
+/// A link's surroundings. Dropping it ends its programs and undoes every change to the machine, as [`Session::close`] does.
+#[derive(Debug)]
+pub struct Session {
+    pub(super) programs: Vec<(Side, Program)>,
+    pub(super) ports: Option<[AnyPort; 2]>,
+    pub(super) places: [Option<Place>; 2],
+    pub(super) ends: [End; 2],
+    pub(super) notes: Vec<Note>,
+    pub(super) stopper: Stopper,
+    pub(super) outside: Option<Outside>,
+    /// Namespaces where no program runs, but interfaces are: a port's device does not keep its namespace alive.
+    #[expect(dead_code, reason = "held, not used: dropping one deletes its interfaces")]
+    pub(super) held: Vec<NetNs>,
+}
+
+/// Why a program was not started. `exit_code` is what a shell would have returned.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// There is no such program.
+    #[error("{command}: there is no such command; check its spelling and PATH")]
+    NotFound {
+        /// The command's first word.
+        command: String,
+    },
+    /// The file is there and cannot be run.
+    #[error("{command}: cannot be executed ({source}); 'chmod +x' makes a script executable")]
+    NotExecutable {
+        /// The command's first word.
+        command: String,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// No command at all.
+    #[error("there is no command to run: give one after '--'")]
+    Empty,
+    /// This side of the session is the machine's own network, or an interface that is bridged.
+    #[error("programs cannot be started on the {name} side of this session")]
+    NoPlace {
+        /// Name of the end.
+        name: String,
+    },
+    /// The process that keeps the program's namespaces failed.
+    #[error("cannot set up the namespaces of {command}: {source}")]
+    Namespace {
+        /// The command's first word.
+        command: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl SpawnError {
+    /// 127 when the command is missing, 126 when it cannot be executed, 125 when Weir itself failed.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            SpawnError::NotFound { .. } => 127,
+            SpawnError::NotExecutable { .. } => 126,
+            SpawnError::Empty | SpawnError::NoPlace { .. } | SpawnError::Namespace { .. } => 125,
+        }
+    }
+}
+
+/// What ended a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedBy {
+    /// The program on this side ended by itself (or by a signal of its own).
+    Program(Side),
+    /// This process was sent a signal that ends it (its number).
+    Signal(i32),
+    /// [`Stopper::stop`] was called, usually by the thread that drives the ports.
+    Stopped,
+    /// The time given to [`Session::wait`] is over.
+    Timeout,
+}
+
+/// How one program ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramEnd {
+    /// On which side it ran.
+    pub side: Side,
+    /// Its exit code; 128 + n when signal n ended it.
+    pub code: u8,
+    /// How many of its background processes were ended with the namespace.
+    pub background: u32,
+    /// Whether the session ended it because the other side's program, or the session, was over.
+    pub ended_by_us: bool,
+}
+
+/// How a session ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What came first.
+    pub ended_by: EndedBy,
+    /// Every program's end, in order of time.
+    pub programs: Vec<ProgramEnd>,
+}
+
+impl Outcome {
+    /// The exit code of the whole: the right program's, or the left one's when the right one was ended by the session or there is
+    /// only a left one. Without programs 128 + n after signal n, else 0.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        let own = |side| self.programs.iter().find(|end| end.side == side && !end.ended_by_us);
+        let any = |side| self.programs.iter().find(|end| end.side == side);
+        if let Some(end) = own(Side::Right).or_else(|| own(Side::Left)).or_else(|| any(Side::Right)).or_else(|| any(Side::Left)) {
+            return end.code;
+        }
+        match self.ended_by {
+            EndedBy::Signal(number) => u8::try_from(128 + number).unwrap_or(255),
+            EndedBy::Program(_) | EndedBy::Stopped | EndedBy::Timeout => 0,
+        }
+    }
+}
+
+/// What taking a session down found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CloseReport {
+    /// Things that could not be undone, or that were not as expected.
+    pub notes: Vec<Note>,
+}
+
+impl Session {
+    /// The two ports, left (0) and right (1), for the live loop; `None` the second time.
+    pub fn take_ports(&mut self) -> Option<[AnyPort; 2]> {
+        self.ports.take()
+    }
+
+    /// The two ends as programs see them, left and right.
+    #[must_use]
+    pub fn ends(&self) -> &[End; 2] {
+        &self.ends
+    }
+
+    /// What the user should know about this session.
+    #[must_use]
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+
+    /// Ends [`Session::wait`] from any thread.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Starts a program on one side, in namespaces of its own, as a child in this process's group, so that the terminal's
+    /// signals reach it. Of two programs only the right one reads standard input.
+    ///
+    /// # Errors
+    /// When the command cannot be executed or its namespaces cannot be made; nothing is left of it then.
+    pub fn spawn(&mut self, side: Side, command: &[OsString]) -> Result<(), SpawnError> {
+        let both = self.places.iter().all(Option::is_some);
+        let Some(place) = &self.places[side.index()] else {
+            return Err(SpawnError::NoPlace { name: self.ends[side.index()].name.clone() });
+        };
+        if command.is_empty() {
+            return Err(SpawnError::Empty);
+        }
+        let mut spec = ProgramSpec::new(command);
+        spec.hosts = Some(place.hosts.clone());
+        spec.resolv = place.resolv.clone();
+        spec.own_proc = true;
+        spec.without_stdin = both && side == Side::Left;
+        spec.environment.push(("WEIR_SIDE".into(), self.ends[side.index()].name.clone()));
+        let (program, warnings) = Program::start(&spec, Some(&place.netns))?;
+        self.notes.extend(warnings.into_iter().map(Note::new));
+        self.programs.push((side, program));
+        Ok(())
+    }
+
+    /// Waits until a program ends, a signal ends the session, [`Stopper::stop`] is called, or `timeout` is over; then ends the
+    /// programs that are left: SIGTERM, a grace of [`GRACE`], SIGKILL.
+    ///
+    /// Signals sent to this process are handed to the programs. The terminal sends its own (^C) to the whole process group, so
+    /// those are not handed on, and a program decides what ^C means to it. Sent to this process alone, SIGTERM and SIGHUP end the
+    /// session after the grace, SIGINT after half a minute, and a second one at once.
+    ///
+    /// # Errors
+    /// When waiting itself fails.
+    pub fn wait(&mut self, signals: &Signals, timeout: Option<Duration>) -> io::Result<Outcome> {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let mut ends = Vec::new();
+        let mut signalled = None;
+        let ended_by = loop {
+            let until = match (deadline, signalled) {
+                (Some(a), Some((_, b))) => Some(a.min(b)),
+                (a, b) => a.or(b.map(|(_, at)| at)),
+            };
+            let programs: Vec<&Program> = self.programs.iter().map(|(_, program)| program).collect();
+            match wait_any(&programs, Some(signals), Some(&self.stopper), until)? {
+                Wake::Program(index) => {
+                    if let Some(end) = self.reap(index, false) {
+                        let side = end.side;
+                        ends.push(end);
+                        break signalled.map_or(EndedBy::Program(side), |(number, _)| EndedBy::Signal(number));
+                    }
+                }
+                Wake::Signal(signal) => {
+                    if self.programs.is_empty() {
+                        break EndedBy::Signal(signal.number);
+                    }
+                    // The terminal sent it to the program as well, which decides what ^C means: an editor goes on.
+                    if signal.from_terminal {
+                        continue;
+                    }
+                    for (_, program) in &self.programs {
+                        program.signal(signal.number);
+                    }
+                    // A second signal means it: the program had its chance.
+                    if signalled.is_some() {
+                        signalled = Some((signal.number, Instant::now()));
+                    } else if signal.number != libc::SIGUSR1 && signal.number != libc::SIGUSR2 {
+                        let grace = if signal.number == libc::SIGINT { INTERRUPT_GRACE } else { GRACE };
+                        signalled = Some((signal.number, Instant::now() + grace));
+                    }
+                }
+                Wake::Stopped => break EndedBy::Stopped,
+                Wake::Timeout => match signalled {
+                    Some((number, at)) if at <= Instant::now() => break EndedBy::Signal(number),
+                    _ => break EndedBy::Timeout,
+                },
+            }
+        };
+        self.end_programs(&mut ends)?;
+        Ok(Outcome { ended_by, programs: ends })
+    }
+
+    /// Ends what still runs and undoes every change to the machine.
+    #[must_use]
+    pub fn close(mut self) -> CloseReport {
+        let mut ends = Vec::new();
+        let mut notes = Vec::new();
+        if let Err(error) = self.end_programs(&mut ends) {
+            notes.push(Note::new(format!("the programs' end was not observed: {error}")));
+        }
+        drop(self.ports.take());
+        if let Some(outside) = self.outside.take() {
+            notes.extend(outside.close());
+        }
+        CloseReport { notes }
+    }
+
+    /// Takes program `index` off the list if its report says that it is over.
+    fn reap(&mut self, index: usize, ended_by_us: bool) -> Option<ProgramEnd> {
+        let (side, program) = &mut self.programs[index];
+        let Report { code, background } = program.report()?;
+        let end = ProgramEnd { side: *side, code, background, ended_by_us };
+        self.programs.remove(index);
+        Some(end)
+    }
+
+    fn end_programs(&mut self, ends: &mut Vec<ProgramEnd>) -> io::Result<()> {
+        for (_, program) in &self.programs {
+            program.signal(libc::SIGTERM);
+        }
+        let deadline = Instant::now() + GRACE;
+        while !self.programs.is_empty() {
+            let programs: Vec<&Program> = self.programs.iter().map(|(_, program)| program).collect();
+            match wait_any(&programs, None, None, Some(deadline))? {
+                Wake::Program(index) => ends.extend(self.reap(index, true)),
+                Wake::Timeout => {
+                    for (side, program) in self.programs.drain(..) {
+                        program.kill();
+                        ends.push(ProgramEnd { side, code: KILLED, background: 0, ended_by_us: true });
+                    }
+                }
+                Wake::Signal(_) | Wake::Stopped => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How long a program has between SIGTERM and SIGKILL: enough to write its results, short enough to wait for.
+pub const GRACE: Duration = Duration::from_secs(3);
+/// A program may take SIGINT as a wish (to print statistics, to ask); this bounds one that is stuck with nobody watching.
+const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
+/// What a shell reports of a process ended by SIGKILL.
+const KILLED: u8 = 128 + 9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(side: Side, code: u8, ended_by_us: bool) -> ProgramEnd {
+        ProgramEnd { side, code, background: 0, ended_by_us }
+    }
+
+    #[test]
+    fn right_program_decides_the_exit_code_unless_the_session_ended_it() {
+        let by = EndedBy::Program(Side::Right);
+        let outcome = |programs| Outcome { ended_by: by, programs };
+        assert_eq!(outcome(vec![end(Side::Right, 3, false), end(Side::Left, 143, true)]).exit_code(), 3);
+        assert_eq!(outcome(vec![end(Side::Left, 4, false), end(Side::Right, 143, true)]).exit_code(), 4);
+        assert_eq!(outcome(vec![end(Side::Left, 7, false)]).exit_code(), 7);
+    }
+
+    #[test]
+    fn session_without_programs_returns_the_signal() {
+        assert_eq!(Outcome { ended_by: EndedBy::Signal(15), programs: vec![] }.exit_code(), 143);
+        assert_eq!(Outcome { ended_by: EndedBy::Timeout, programs: vec![] }.exit_code(), 0);
+    }
+}
