@@ -1,0 +1,123 @@
+//! Runs the Markdown files in `spec/`: each fenced block `spec` holds a specification, a line `---`, and what becomes of it: the
+//! canonical form after `= `, then the diagnostics. Blocks `file NAME` are the files that specifications may name.
+//!
+//! `WEIR_UPDATE_SPEC=1` writes the outcomes anew; read the difference before it is committed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use weir_rules::{Code, canonical, check_spec, keyword};
+
+/// A fenced block or the text between two.
+enum Part {
+    Text(String),
+    Block { info: String, body: String },
+}
+
+#[test]
+fn specifications_become_what_their_files_say() {
+    let update = std::env::var_os("WEIR_UPDATE_SPEC").is_some();
+    let mut failures = String::new();
+    let mut cases = 0;
+    for path in documents() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let parts = split(&text);
+        let files = files(&parts);
+        let mut anew = String::new();
+        for part in &parts {
+            match part {
+                Part::Text(text) => anew.push_str(text),
+                Part::Block { info, body } if info == "spec" => {
+                    let (input, expected) = body.split_once("---\n").unwrap_or((body, ""));
+                    let outcome = outcome(input.trim_end_matches('\n'), &files);
+                    cases += 1;
+                    if outcome != expected {
+                        write!(failures, "{}:\n{input}--- expected\n{expected}--- found\n{outcome}\n", path.display()).unwrap();
+                    }
+                    write!(anew, "```spec\n{input}---\n{outcome}```\n").unwrap();
+                }
+                Part::Block { info, body } => write!(anew, "```{info}\n{body}```\n").unwrap(),
+            }
+        }
+        if update {
+            std::fs::write(&path, anew).unwrap();
+        }
+    }
+    assert!(cases > 0, "no case found");
+    assert!(update || failures.is_empty(), "{failures}\nset WEIR_UPDATE_SPEC=1 to write the outcomes anew");
+}
+
+#[test]
+fn every_keyword_and_every_diagnostic_has_a_case() {
+    let (mut inputs, mut outcomes) = (BTreeSet::new(), String::new());
+    for path in documents() {
+        for part in split(&std::fs::read_to_string(path).unwrap()) {
+            if let Part::Block { info, body } = part
+                && info == "spec"
+            {
+                let (input, outcome) = body.split_once("---\n").unwrap();
+                inputs.extend(input.split_whitespace().map(str::to_owned));
+                outcomes.push_str(outcome);
+            }
+        }
+    }
+    let missing: Vec<_> = keyword::words().filter(|word| !inputs.contains(*word)).collect();
+    assert!(missing.is_empty(), "keywords without a case: {missing:?}");
+    let missing: Vec<_> = Code::ALL.iter().map(|c| c.name()).filter(|name| !outcomes.contains(&format!("[{name}]"))).collect();
+    assert!(missing.is_empty(), "diagnostics without a case: {missing:?}");
+}
+
+#[test]
+fn examples_of_the_table_are_accepted() {
+    let files: BTreeMap<String, String> =
+        files(&documents().iter().flat_map(|p| split(&std::fs::read_to_string(p).unwrap())).collect::<Vec<_>>());
+    for row in keyword::TABLE.iter().filter(|row| row.group != keyword::Group::Later) {
+        let checked = check_spec(row.example, &files);
+        assert!(checked.spec.is_some(), "{}: {}", row.name, checked.diagnostics);
+    }
+}
+
+fn outcome(input: &str, files: &BTreeMap<String, String>) -> String {
+    let checked = check_spec(input, files);
+    let mut out = String::new();
+    if let Some(spec) = &checked.spec {
+        let text = canonical(spec);
+        writeln!(out, "{}", format!("= {text}").trim_end()).unwrap();
+        assert_eq!(check_spec(&text, files).spec.as_ref(), Some(spec), "the canonical form reads back: {text}");
+    }
+    for line in checked.diagnostics.to_string().lines() {
+        writeln!(out, "{}", line.trim_end()).unwrap();
+    }
+    out
+}
+
+fn documents() -> Vec<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("spec");
+    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "md"));
+    paths.sort();
+    paths
+}
+
+fn files(parts: &[Part]) -> BTreeMap<String, String> {
+    let named = parts.iter().filter_map(|part| match part {
+        Part::Block { info, body } => Some((info.strip_prefix("file ")?.to_owned(), body.clone())),
+        Part::Text(_) => None,
+    });
+    named.collect()
+}
+
+fn split(text: &str) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut lines = text.split_inclusive('\n');
+    while let Some(line) = lines.next() {
+        if let Some(info) = line.strip_prefix("```") {
+            let body = lines.by_ref().take_while(|line| !line.starts_with("```")).collect();
+            parts.push(Part::Block { info: info.trim().to_owned(), body });
+        } else {
+            parts.push(Part::Text(line.to_owned()));
+        }
+    }
+    parts
+}
