@@ -23,7 +23,8 @@ impl EventHeap {
 
     /// Time of the earliest event of any link but the first.
     pub(crate) fn second_time(&self) -> Nanos {
-        self.entries.iter().skip(1).take(ARITY).map(|e| e.0).min().unwrap_or(Nanos::MAX)
+        let children = self.entries.get(1..).unwrap_or_default();
+        children.iter().take(ARITY).map(|e| e.0).min().unwrap_or(Nanos::MAX)
     }
 
     /// Sets a link's next event; [`Nanos::MAX`] removes it.

@@ -18,13 +18,21 @@ pub struct Histogram {
 
 impl Histogram {
     /// Counts one value.
+    #[inline]
     pub fn record(&mut self, value: u64) {
-        let buckets = self.buckets.get_or_insert_with(|| Box::new([0; BUCKETS]));
+        let Some(buckets) = &mut self.buckets else { return self.record_first(value) };
         buckets[index(value)] += 1;
-        self.min = if self.count == 0 { value } else { self.min.min(value) };
+        self.min = self.min.min(value);
         self.max = self.max.max(value);
         self.count += 1;
         self.sum += u128::from(value);
+    }
+
+    #[cold]
+    fn record_first(&mut self, value: u64) {
+        self.buckets = Some(Box::new([0; BUCKETS]));
+        self.min = value;
+        self.record(value);
     }
 
     /// How many values were counted.

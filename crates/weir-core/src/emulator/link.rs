@@ -113,6 +113,7 @@ impl Link {
     }
 
     /// When something happens on this link by itself; [`Nanos::MAX`] for never.
+    #[inline]
     pub(super) fn next_event(&self) -> Nanos {
         let wire = match &self.wire {
             // Only a packet that waits needs to know when the wire is free.
@@ -312,6 +313,7 @@ impl Link {
     }
 
     /// Lets out of the delay line what is due.
+    #[inline]
     fn release_due(&mut self, at: Nanos, around: &mut Surroundings<'_>) {
         while self.line.next_due() <= at {
             let Some(entry) = self.line.pop() else { return };

@@ -54,27 +54,40 @@ impl PartialOrd for Early {
 }
 
 impl DelayLine {
+    #[inline]
     pub(crate) fn push(&mut self, entry: UnderWay) {
         if self.queue.back().is_none_or(|last| last.due <= entry.due) {
             self.queue.push_back(entry);
         } else {
-            let early = self.early.get_or_insert_default();
-            early.entered += 1;
-            early.heap.push(Reverse(Early { entered: early.entered, entry }));
+            self.push_early(entry);
         }
     }
 
     /// When the next packet arrives; [`Nanos::MAX`] when there is none.
+    #[inline]
     pub(crate) fn next_due(&self) -> Nanos {
         let first = self.queue.front().map_or(Nanos::MAX, |e| e.due);
-        match self.first_early() {
-            None => first,
-            Some(early) => first.min(early.due),
-        }
+        if self.early.is_none() { first } else { first.min(self.first_early().map_or(Nanos::MAX, |e| e.due)) }
     }
 
     /// The packet that arrives next.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<UnderWay> {
+        if self.early.is_none() { self.queue.pop_front() } else { self.pop_either() }
+    }
+
+    // The rare cases stand apart, so that the common ones stay small enough for registers.
+    #[cold]
+    #[inline(never)]
+    fn push_early(&mut self, entry: UnderWay) {
+        let early = self.early.get_or_insert_default();
+        early.entered += 1;
+        early.heap.push(Reverse(Early { entered: early.entered, entry }));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pop_either(&mut self) -> Option<UnderWay> {
         let overtaken = match (self.queue.front(), self.first_early()) {
             (Some(first), Some(early)) => early.due < first.due,
             (None, Some(_)) => true,
