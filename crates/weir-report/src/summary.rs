@@ -14,6 +14,9 @@ pub fn summary(run: &RunResult, colour: bool) -> String {
     for link in run.links() {
         link_block(&mut out, link, run.info().duration_ns, paint);
     }
+    if !run.info().warnings.is_empty() || !run.info().notes.is_empty() {
+        out.push('\n');
+    }
     for warning in &run.info().warnings {
         wrapped(&mut out, &paint.alarm("WARNING: "), 9, warning);
     }
@@ -32,16 +35,21 @@ fn headline(out: &mut String, run: &RunResult, paint: Paint) {
         (false, Some(code)) => format!(", {}", paint.alarm(&format!("exit {code}"))),
         (false, None) => format!(", {}", paint.alarm("ended by a signal")),
     };
-    let room = WIDTH.saturating_sub(40);
-    let _ = writeln!(out, "{}  {}{exit}, seed {}", paint.bold(&clipped(&command, room)), elapsed(info.duration_ns), info.seed);
+    if !command.is_empty() {
+        let _ = writeln!(out, "{}", paint.bold(&clipped(&command, WIDTH)));
+    }
+    let _ = writeln!(out, "{}{exit}, seed {}", elapsed(info.duration_ns), info.seed);
 }
 
 fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) {
     let title = format!("{}: {} → {}", l.name, l.from, l.to);
-    let _ = writeln!(out, "\n{}{}", paint.bold(&padded(&clipped(&title, 40), 42)), paint.dim(&clipped(&l.spec, WIDTH - 42)));
-    let _ = writeln!(out, "  {}", paint.dim(&format!("{:<12}{:<15}{}", "", "configured", "measured")));
+    let _ = writeln!(out, "\n{}", paint.bold(&clipped(&title, WIDTH)));
+    if !l.spec.is_empty() {
+        let _ = writeln!(out, "  {}", paint.dim(&clipped(&l.spec, WIDTH - 2)));
+    }
+    let _ = writeln!(out, "  {}", paint.dim(&format!("{:<12}{:<14}{}", "", "configured", "measured")));
     let mut row = |label: &str, configured: &str, cells: &[String]| {
-        let mut line = format!("  {label:<12}{configured:<15}");
+        let mut line = format!("  {label:<12}{configured:<14}");
         cells.iter().for_each(|cell| line.push_str(&padded(cell, CELL)));
         let _ = writeln!(out, "{}", line.trim_end());
     };
@@ -53,10 +61,11 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
         [(0.5, "p50"), (0.99, "p99")].map(|(q, name)| format!("{} {name}", duration(h.quantile(q) as f64)))
     };
     if l.total_ns.count() > 0 {
+        // The least shows the path itself; what is above it is queueing, serialisation and jitter.
         let [p50, p99] = quantiles(&l.total_ns);
-        row("delay", &exact_duration(l.delay_ns), &[p50, p99, format!("{} max", duration(l.total_ns.max() as f64))]);
+        row("total delay", &exact_duration(l.delay_ns), &[format!("{} min", duration(l.total_ns.min() as f64)), p50, p99]);
     } else {
-        row("delay", &exact_duration(l.delay_ns), &[]);
+        row("total delay", &exact_duration(l.delay_ns), &[]);
     }
     if l.queue_ns.count() > 0 {
         let [p50, p99] = quantiles(&l.queue_ns);
@@ -94,15 +103,18 @@ fn lateness_row(out: &mut String, l: &LinkResult, paint: Paint) {
     let Some(late) = l.late_fraction() else {
         return;
     };
-    let verdict = if late >= LATE_WARNING {
-        paint.alarm("did not keep time")
-    } else if late > 0.0 {
-        format!("{}, {} over 1 ms", paint.good("kept time"), percent(late))
-    } else {
-        paint.good("kept time")
-    };
+    let verdict = if late >= LATE_WARNING { paint.alarm("TOO LATE") } else { paint.good("kept time") };
+    // The verdict's colour has no width, so the row is laid out by hand.
+    let gap = " ".repeat(if late >= LATE_WARNING { 6 } else { 5 });
     let [p50, p99] = [0.5, 0.99].map(|q| duration(l.lateness_ns.quantile(q) as f64));
-    let _ = writeln!(out, "  {:<27}{}{}{verdict}", "lateness", padded(&format!("{p50} p50"), CELL), padded(&format!("{p99} p99"), CELL));
+    let share = if late > 0.0 { format!("{} over 1 ms", percent(late)) } else { "none over 1 ms".to_owned() };
+    let _ = writeln!(
+        out,
+        "  {:<12}{verdict}{gap}{}{}{share}",
+        "lateness",
+        padded(&format!("{p50} p50"), CELL),
+        padded(&format!("{p99} p99"), CELL)
+    );
 }
 
 /// Words as a shell would need them, so that a line can be copied.
@@ -174,3 +186,59 @@ impl Paint {
 const WIDTH: usize = 80;
 /// Columns of one measured figure.
 const CELL: usize = 17;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::RunInfo;
+
+    fn run(exit_code: Option<i32>, late: bool) -> RunResult {
+        let mut l = LinkResult {
+            name: "down".into(),
+            from: "network".into(),
+            to: "program".into(),
+            spec: "bw 4Mbit/s delay 20ms queue 50 loss 0.01".into(),
+            rate_bps: Some(4_000_000),
+            delay_ns: 20_000_000,
+            loss: Some(0.01),
+            packets_in: 10_234,
+            packets_out: 10_126,
+            bytes_out: 15_189_000,
+            backlog_packets: 3,
+            duplicated: 12,
+            ..LinkResult::default()
+        };
+        l.drops = [("queue_full".to_owned(), 14), ("loss_on_link".to_owned(), 103)].into();
+        (0..1000u64).for_each(|i| {
+            l.queue_ns.record(i * 50_000);
+            l.total_ns.record(20_000_000 + i * 50_000);
+            l.lateness_ns.record(if late && i < 31 { 4_000_000 } else { 5_000 + i * 20 });
+        });
+        let info = RunInfo {
+            version: "0.1.0".into(),
+            command: vec!["curl".into(), "it's\u{1b}[31m".into()],
+            exit_code,
+            duration_ns: 31_400_000_000,
+            seed: 7,
+            ..RunInfo::default()
+        };
+        RunResult::new(info, vec![l, LinkResult { name: "up".into(), ..LinkResult::default() }])
+    }
+
+    #[test]
+    fn a_good_run_and_a_late_one() {
+        insta::assert_snapshot!(format!("{}\n---\n{}", summary(&run(Some(0), false), false), summary(&run(None, true), false)));
+    }
+
+    #[test]
+    fn lines_fit_and_only_our_own_escapes_reach_the_terminal() {
+        for late in [false, true] {
+            let plain = summary(&run(Some(3), late), false);
+            assert!(plain.lines().all(|l| l.chars().count() <= WIDTH), "{plain}");
+            assert!(!plain.contains('\u{1b}'));
+            let coloured = summary(&run(Some(3), late), true);
+            assert!(coloured.contains("\u{1b}[1;31mexit 3\u{1b}[0m"));
+            assert!(!coloured.contains("\u{1b}[31m"));
+        }
+    }
+}

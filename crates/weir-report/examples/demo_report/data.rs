@@ -8,7 +8,7 @@ use weir_core::stats::{DropReason, LinkStats};
 use weir_report::{LinkResult, RunInfo, RunResult, SeriesRecorder};
 
 /// The results of a download that takes `seconds`.
-pub fn run(seconds: u64) -> RunResult {
+pub(crate) fn run(seconds: u64) -> RunResult {
     let mut down = Link::new(4_000_000, 20 * MS, 50, 500);
     let mut up = Link::new(256_000, 20 * MS, 20, 0);
     let (mut window, mut in_flight, mut cut_at) = (10.0f64, 0u64, 0);
@@ -116,7 +116,9 @@ impl Link {
             self.stats.total_ns.record(due - arrived);
             // Mostly a few microseconds late, seldom much more.
             let r = draw(rng);
-            self.lateness.record(40 + r % 9000 + if r.is_multiple_of(97) { r % 180_000 } else { 0 } + if r.is_multiple_of(4001) { 2 * MS } else { 0 });
+            self.lateness.record(
+                40 + r % 9000 + if r.is_multiple_of(97) { r % 180_000 } else { 0 } + if r.is_multiple_of(4001) { 2 * MS } else { 0 },
+            );
             left += 1;
             self.stats.counters.packets_out += 1;
             self.stats.counters.bytes_out += bytes;

@@ -54,7 +54,7 @@ pub(super) fn charts(l: &LinkResult, points: usize) -> Vec<Chart> {
         all.push(delay_cdf(l, points));
         all.push(delay_histogram(l));
     }
-    if !l.series.samples.is_empty() {
+    if !l.series.samples.is_empty() && l.total_drops() > 0 {
         all.push(drops(l, points));
     }
     if l.lateness_ns.count() > 0 {
@@ -97,8 +97,10 @@ fn queue(l: &LinkResult, points: usize) -> Chart {
             band.push([seconds(s.end_ns), low, high]);
         }
         let most = s.samples.iter().map(|x| range(x).max).max().unwrap_or(0);
-        let description = format!("Least and most {name} waiting in the queue of link {} over time; at most {}.", l.name, format::count(most));
-        let plot = over_time("Queue length", description, Axis::linear(name, unit), &s, vec![Curve::new("least to most", 5, Shape::Band(band))]);
+        let description =
+            format!("Least and most {name} waiting in the queue of link {} over time; at most {}.", l.name, format::count(most));
+        let plot =
+            over_time("Queue length", description, Axis::linear(name, unit), &s, vec![Curve::new("least to most", 5, Shape::Band(band))]);
         variant(name, "time", plot)
     };
     Chart {
@@ -108,11 +110,9 @@ fn queue(l: &LinkResult, points: usize) -> Chart {
 }
 
 fn delay_cdf(l: &LinkResult, points: usize) -> Chart {
-    let axis = latency_axis("delay", &[&l.total_ns, &l.queue_ns]);
-    let mut curves = vec![
-        Curve::new("in queue", 5, cumulative(&l.queue_ns, points)),
-        Curve::new("total", 0, cumulative(&l.total_ns, points)),
-    ];
+    let axis = latency_axis("delay", &l.total_ns, l.delay_ns.min(l.queue_ns.min()), l.delay_ns);
+    let mut curves =
+        vec![Curve::new("in queue", 5, cumulative(&l.queue_ns, points)), Curve::new("total", 0, cumulative(&l.total_ns, points))];
     if l.delay_ns > 0 {
         curves.push(Curve::new("configured delay", 4, Shape::Mark(l.delay_ns as f64)));
     }
@@ -132,7 +132,7 @@ fn delay_cdf(l: &LinkResult, points: usize) -> Chart {
 }
 
 fn delay_histogram(l: &LinkResult) -> Chart {
-    let axis = latency_axis("total delay", &[&l.total_ns]);
+    let axis = latency_axis("total delay", &l.total_ns, l.delay_ns, l.delay_ns);
     let mut curves = vec![Curve::new("total", 0, Shape::Bars(binned(&l.total_ns, &axis)))];
     if l.delay_ns > 0 {
         curves.push(Curve::new("configured delay", 4, Shape::Mark(l.delay_ns as f64)));
@@ -163,22 +163,14 @@ fn drops(l: &LinkResult, points: usize) -> Chart {
         curves.push(Curve::new(&format::reason(DropReason::ALL[r].name()), DROP_COLOURS[k % DROP_COLOURS.len()], Shape::Bars(bars)));
     }
     let period = micro(&format::duration(s.period_ns as f64));
-    let (description, remark) = if l.total_drops() == 0 {
-        (format!("No packet of link {} was dropped.", l.name), "No packet was dropped.".to_owned())
-    } else {
-        (format!("Drops of link {} over time by reason, {} in all.", l.name, format::count(l.total_drops())), format!("Packets in each {period}."))
-    };
+    let description = format!("Drops of link {} over time by reason, {} in all.", l.name, format::count(l.total_drops()));
+    let remark = format!("Packets in each {period}.");
     let plot = over_time("Drops", description, Axis::linear("packets dropped", Unit::Count), &s, curves);
     Chart { variants: vec![variant("", "time", plot)], remark }
 }
 
 fn lateness(l: &LinkResult, points: usize) -> Chart {
-    let mut axis = latency_axis("released later than intended by", &[&l.lateness_ns]);
-    if axis.scale == Scale::Log
-        && let Some((low, high)) = axis.range
-    {
-        axis.range = Some((low, high.max(LATE_NS as f64 * 1.2)));
-    }
+    let axis = latency_axis("released later than intended by", &l.lateness_ns, l.lateness_ns.quantile(0.005), LATE_NS);
     let plot = Plot {
         title: "Lateness of the machine".to_owned(),
         description: format!(
@@ -208,13 +200,14 @@ fn steps(s: &Series, value: impl Fn(usize, &Sample) -> f64) -> Shape {
     Shape::Steps(points)
 }
 
-/// Logarithmic when the bulk of the values spans more than a factor of 20, else linear from just below the least.
-fn latency_axis(label: &str, histograms: &[&Histogram]) -> Axis {
-    let filled = || histograms.iter().filter(|h| h.count() > 0);
-    let low = filled().map(|h| h.quantile(0.005)).min().unwrap_or(0) as f64;
-    let high = filled().map(|h| h.max()).max().unwrap_or(0) as f64;
-    if high > low.max(1.0) * 20.0 {
-        Axis::log(label, Unit::Nanoseconds).over((low * 0.9).max(high / MAX_LOG_SPAN).max(1.0), high * 1.1)
+/// An axis for a latency that shows at least `least` to `most`: logarithmic when the bulk of the values and `most` span more
+/// than a factor of 20.
+fn latency_axis(label: &str, h: &Histogram, least: u64, most: u64) -> Axis {
+    let bulk = h.quantile(0.005).max(1).min(most.max(1)) as f64;
+    let low = h.min().min(least) as f64;
+    let high = h.max().max(most) as f64;
+    if high > bulk * 20.0 {
+        Axis::log(label, Unit::Nanoseconds).over((low.min(bulk) * 0.9).max(bulk / MAX_LOG_SPAN).max(1.0), high * 1.1)
     } else {
         let room = (high - low).max(high * 0.02).max(1.0) * 0.06;
         Axis::linear(label, Unit::Nanoseconds).over((low - room).max(0.0), high + room)
@@ -321,8 +314,8 @@ fn micro(text: &str) -> String {
 
 /// Throughput is not shown finer than this.
 const MIN_RATE_PERIOD_NS: u64 = 100_000_000;
-/// A logarithmic axis shows at most this ratio; smaller values gather at its beginning.
-const MAX_LOG_SPAN: f64 = 1e6;
+/// A logarithmic axis begins at most this far below the bulk of the values; smaller ones gather at its beginning.
+const MAX_LOG_SPAN: f64 = 100.0;
 /// Bars of a distribution.
 const BARS: usize = 64;
 /// Palette of the drop reasons: neighbours differ in lightness too.

@@ -8,6 +8,8 @@ mod charts;
 
 use std::fmt::Write;
 
+use weir_core::histogram::Histogram;
+
 use crate::format::{count, duration, elapsed, exact_duration, exact_rate, percent, rate, reason};
 use crate::model::{LATE_WARNING, LinkResult, RunResult};
 use crate::plot::{STYLE, Size, escape};
@@ -67,7 +69,9 @@ fn header(out: &mut String, run: &RunResult) {
     };
     out.push_str("<dl class=\"meta\">");
     let started = Some(info.started.clone()).filter(|s| !s.is_empty());
-    for (name, value) in [("Started", started), ("Took", Some(elapsed(info.duration_ns))), ("Exit", exit), ("Seed", Some(info.seed.to_string()))] {
+    for (name, value) in
+        [("Started", started), ("Took", Some(elapsed(info.duration_ns))), ("Exit", exit), ("Seed", Some(info.seed.to_string()))]
+    {
         if let Some(value) = value {
             let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value));
         }
@@ -97,9 +101,9 @@ fn overview(out: &mut String, run: &RunResult) {
             l.rate_bps.map_or("unlimited".to_owned(), exact_rate),
             rate(l.mean_out_bps(run.info().duration_ns)),
             micro(&exact_duration(l.delay_ns)),
-            time(l.total_ns.quantile(0.5)),
-            time(l.total_ns.quantile(0.99)),
-            time(l.queue_ns.quantile(0.99)),
+            at(&l.total_ns, 0.5),
+            at(&l.total_ns, 0.99),
+            at(&l.queue_ns, 0.99),
             count(l.packets_in),
             count(l.total_drops()),
             verdict(l)
@@ -133,7 +137,11 @@ fn figure(out: &mut String, id: &str, chart: Chart, data: &mut Vec<charts::Data>
         let _ = write!(out, "<span class=\"switch\" role=\"radiogroup\" aria-label=\"{}: show\">", escape(title));
         for (k, variant) in chart.variants.iter().enumerate() {
             let checked = if k == 0 { " checked" } else { "" };
-            let _ = write!(out, "<label><input type=\"radio\" name=\"{id}\" value=\"{k}\"{checked}><span>{}</span></label>", escape(&variant.name));
+            let _ = write!(
+                out,
+                "<label><input type=\"radio\" name=\"{id}\" value=\"{k}\"{checked}><span>{}</span></label>",
+                escape(&variant.name)
+            );
         }
         out.push_str("</span>");
     }
@@ -160,27 +168,32 @@ fn tiles(out: &mut String, l: &LinkResult, duration_ns: u64) {
     let configured = l.rate_bps.map_or("unlimited".to_owned(), exact_rate);
     let peak = l.peak_out_bps().map_or(String::new(), |p| format!("peak {} over 1 s, ", rate(p as f64)));
     tile("Throughput", &rate(l.mean_out_bps(duration_ns)), &format!("{peak}configured {configured}"));
-    let p99 = time(l.total_ns.quantile(0.99));
-    tile("Delay, median", &time(l.total_ns.quantile(0.5)), &format!("p99 {p99}, configured {}", micro(&exact_duration(l.delay_ns))));
-    let (q99, qmax) = (time(l.queue_ns.quantile(0.99)), time(l.queue_ns.max()));
-    let most = if l.peak_queue_packets > 0 { format!(", at most {} packets", count(l.peak_queue_packets)) } else { String::new() };
-    tile("In queue, median", &time(l.queue_ns.quantile(0.5)), &format!("p99 {q99}, max {qmax}{most}"));
+    let p99 = at(&l.total_ns, 0.99);
+    tile(
+        "Delay, median",
+        &at(&l.total_ns, 0.5),
+        &format!("least {}, p99 {p99}, configured {}", at(&l.total_ns, 0.0), micro(&exact_duration(l.delay_ns))),
+    );
+    let (q99, qmax) = (at(&l.queue_ns, 0.99), at(&l.queue_ns, 1.0));
+    let most = if l.peak_queue_packets > 0 { format!(", longest {} packets", count(l.peak_queue_packets)) } else { String::new() };
+    tile("In queue, median", &at(&l.queue_ns, 0.5), &format!("p99 {q99}, max {qmax}{most}"));
     let inside = if l.backlog_packets > 0 { format!(", {} still inside", count(l.backlog_packets)) } else { String::new() };
     tile("Packets in", &count(l.packets_in), &format!("{} out{inside}", count(l.packets_out)));
     let drops: Vec<String> = l.drops.iter().filter(|d| *d.1 > 0).map(|(r, &n)| format!("{} {}", count(n), escape(&reason(r)))).collect();
     let loss = l.loss.map_or(String::new(), |p| format!("; random loss configured {}", percent(p)));
     let share = percent(l.total_drops() as f64 / (l.packets_in + l.duplicated).max(1) as f64);
     tile("Dropped", &format!("{} <i>{share}</i>", count(l.total_drops())), &format!("{}{loss}", drops.join(", ")));
-    let altered: Vec<String> = [(l.duplicated, "duplicated"), (l.corrupted, "corrupted"), (l.reordered, "reordered"), (l.marks.values().sum(), "marked")]
-        .into_iter()
-        .filter(|&(n, _)| n > 0)
-        .map(|(n, what)| format!("{} {what}", count(n)))
-        .collect();
+    let altered: Vec<String> =
+        [(l.duplicated, "duplicated"), (l.corrupted, "corrupted"), (l.reordered, "reordered"), (l.marks.values().sum(), "marked")]
+            .into_iter()
+            .filter(|&(n, _)| n > 0)
+            .map(|(n, what)| format!("{} {what}", count(n)))
+            .collect();
     if !altered.is_empty() {
         tile("Altered", &count(l.duplicated + l.corrupted + l.reordered + l.marks.values().sum::<u64>()), &altered.join(", "));
     }
     if l.late_fraction().is_some() {
-        let (p50, p99) = (time(l.lateness_ns.quantile(0.5)), time(l.lateness_ns.quantile(0.99)));
+        let (p50, p99) = (at(&l.lateness_ns, 0.5), at(&l.lateness_ns, 0.99));
         tile("Lateness, median", &p50, &format!("p99 {p99}, {}", verdict(l)));
     }
     out.push_str("</dl>\n");
@@ -189,13 +202,21 @@ fn tiles(out: &mut String, l: &LinkResult, duration_ns: u64) {
 fn verdict(l: &LinkResult) -> String {
     match l.late_fraction() {
         None => "exact (virtual clock)".to_owned(),
-        Some(late) if late >= LATE_WARNING => format!("<b class=\"bad\">✗ did not keep time: {} over 1 ms late</b>", escape(&percent(late))),
+        Some(late) if late >= LATE_WARNING => {
+            format!("<b class=\"bad\">✗ did not keep time: {} over 1 ms late</b>", escape(&percent(late)))
+        }
         Some(_) => "<span class=\"good\">✓ kept time</span>".to_owned(),
     }
 }
 
-fn time(ns: u64) -> String {
-    micro(&duration(ns as f64))
+/// A quantile as text; a dash without values. The ends are exact.
+fn at(h: &Histogram, q: f64) -> String {
+    let ns = match q {
+        0.0 => h.min(),
+        1.0 => h.max(),
+        _ => h.quantile(q),
+    };
+    if h.count() == 0 { "–".to_owned() } else { micro(&duration(ns as f64)) }
 }
 
 /// The unit's proper letter; on a terminal it is `us`.

@@ -105,7 +105,7 @@ impl Fitted {
             unit_size,
         };
         match axis.scale {
-            Scale::Linear => fitted.linear_ticks(wanted, axis.range.is_none()),
+            Scale::Linear => fitted.linear_ticks(wanted, axis.range.is_none(), if axis.unit == Unit::Count { 1.0 } else { 0.0 }),
             Scale::Log => {
                 fitted.log_ticks(wanted, axis.unit);
                 fitted.title.clone_from(&axis.label);
@@ -124,9 +124,9 @@ impl Fitted {
         self.from + part * (self.to - self.from)
     }
 
-    /// Round numbers; the range is widened to whole steps when `widen`.
-    fn linear_ticks(&mut self, wanted: f64, widen: bool) {
-        let step = nice_step((self.high - self.low) / self.unit_size / wanted);
+    /// Round numbers at least `least_step` apart; the range is widened to whole steps when `widen`.
+    fn linear_ticks(&mut self, wanted: f64, widen: bool, least_step: f64) {
+        let step = nice_step((self.high - self.low) / self.unit_size / wanted).max(least_step);
         if widen {
             self.high = (self.high / self.unit_size / step - 1e-9).ceil() * step * self.unit_size;
         }
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(texts(&axis, 0.0, 3_900_000.0, 300.0), ["0", "1", "2", "3", "4"]);
         assert_eq!(Fitted::new(&axis, 0.0, 3_900_000.0, (0.0, 300.0), 60.0).title, "rate (Mbit/s)");
         assert_eq!(texts(&Axis::linear("t", Unit::Seconds).over(0.0, 600.0), 0.0, 0.0, 360.0), ["0", "2", "4", "6", "8", "10"]);
-        assert_eq!(texts(&Axis::linear("n", Unit::Count), 0.0, 0.0, 200.0), ["0.0", "0.5", "1.0"]);
+        assert_eq!(texts(&Axis::linear("n", Unit::Count), 0.0, 0.0, 200.0), ["0", "1"]);
     }
 
     #[test]

@@ -8,8 +8,8 @@ mod axis;
 
 use std::fmt::Write;
 
-pub use axis::{Axis, Scale, Unit};
 use axis::Fitted;
+pub use axis::{Axis, Scale, Unit};
 
 /// A plot: axes and curves.
 #[derive(Clone, Debug)]
@@ -262,7 +262,15 @@ fn grid(out: &mut String, frame: &Frame, x: &Fitted, y: &Fitted) {
     out.push_str("</g><g class=\"ticks xticks\" text-anchor=\"middle\">");
     for (value, text) in &x.ticks {
         let px = x.place(*value);
-        let _ = write!(out, "<path d=\"M{} {}v5\"/><text x=\"{}\" y=\"{}\">{}</text>", Px(px), Px(frame.bottom), Px(px), Px(frame.bottom + 18.0), escape(text));
+        let _ = write!(
+            out,
+            "<path d=\"M{} {}v5\"/><text x=\"{}\" y=\"{}\">{}</text>",
+            Px(px),
+            Px(frame.bottom),
+            Px(px),
+            Px(frame.bottom + 18.0),
+            escape(text)
+        );
     }
     let _ = write!(
         out,
