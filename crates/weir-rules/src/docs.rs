@@ -26,7 +26,7 @@ pub fn reference() -> String {
 }
 
 fn keyword(out: &mut String, row: &Keyword) {
-    line(out, format!("### `{} {}`", row.name, row.argument).replace(" `", "`").as_str());
+    line(out, &format!("### `{}`", format!("{} {}", row.name, row.argument).trim_end()));
     line(out, &format!("\n{}\n", row.meaning));
     if !row.aliases.is_empty() {
         line(out, &format!("- Also: `{}`", row.aliases.join("`, `")));

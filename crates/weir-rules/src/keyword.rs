@@ -196,7 +196,6 @@ pub const TABLE: &[Keyword] = &[
                   units are `bit/s`, `b/s`, `bps`, `Byte/s`, `B/s`, `Bps`. The rate counts bytes from the IP header on, unless `overhead` says otherwise.",
         example: "bw 1.5Mbit/s",
         dummynet: "Whole numbers up to 2.1 or 4.3 Gbit/s. An interface's name as the clock is refused here as there.",
-        ..EMPTY
     },
     Keyword {
         id: Id::Trace,
@@ -417,7 +416,6 @@ pub const TABLE: &[Keyword] = &[
         meaning: "Which header bits tell flows apart. Each combination of their values gets a queue and a link of its own.",
         example: "bw 1Mbit/s mask src-ip 0x000000ff",
         dummynet: "No VLAN, DSCP and MAC; `/N` on an IPv4 field sets the last N bits there, the first N here. Here `queue` ends the mask.",
-        ..EMPTY
     },
     Keyword {
         id: Id::Weight,

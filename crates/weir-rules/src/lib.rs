@@ -104,8 +104,9 @@ pub struct Checked {
 pub fn check_spec(text: &str, files: &dyn Files) -> Checked {
     let mut diagnostics = Diagnostics::default();
     let raw = parse::parse(text, &mut diagnostics);
-    let spec = check::build(raw, text, files, &mut diagnostics);
-    let spec = (!diagnostics.has_errors()).then_some(spec);
+    // What could not be read is missing from the settings; judging the rest would blame the wrong words.
+    let spec = (!diagnostics.has_errors()).then(|| check::build(raw, text, files, &mut diagnostics));
+    let spec = spec.filter(|_| !diagnostics.has_errors());
     Checked { spec, diagnostics }
 }
 

@@ -240,8 +240,11 @@ impl Parser<'_> {
         if let Some(unit) = unit {
             let joined = word.text.clone() + &unit.text;
             let is_unit = unit.text.starts_with(|c: char| c.is_alphabetic() || c == '%');
-            // A unit that does not fit what it follows is left for the next step, which refuses it by name.
-            if is_unit && !matches!(parse(&joined), Err(QuantityError::Unit | QuantityError::NotANumber)) {
+            // A word that is neither a unit here nor an option nor nearly a keyword was meant as a unit.
+            let fits = !matches!(parse(&joined), Err(QuantityError::Unit | QuantityError::NotANumber));
+            let option = row.choices.iter().any(|c| c.name == unit.text) || unit.text.contains('.');
+            let near = closest(&unit.text, keyword::words().chain(row.choices.iter().map(|c| c.name))).is_some();
+            if is_unit && (fits || !option && !near) {
                 self.at += 1;
                 word = Word { text: joined, span: word.span.start..unit.span.end, quoted: false };
             }
@@ -273,7 +276,20 @@ impl Parser<'_> {
         if code != Code::OutOfRange && !row.range.is_empty() {
             diagnostic = diagnostic.help(format!("allowed: {}", row.range));
         }
+        let percent = format!("{text}%");
+        if code == Code::OutOfRange && PROBABILITIES.contains(&row.id) && quantity::probability(&percent).is_ok() {
+            diagnostic = diagnostic.help(format!("{text} percent are written `{percent}`"));
+        }
         self.diagnostics.push(diagnostic.help(example(row)));
+    }
+
+    /// Notes that an option of a keyword is given; says so when it was given before.
+    fn once(&mut self, row: &Keyword, given: &mut Vec<String>, option: &str, span: &Span) {
+        if given.iter().any(|g| g == option) {
+            let error = self.error(Code::Repeated, span, format!("the {option} of `{}` is given twice", row.name));
+            self.diagnostics.push(error.label("the second time").help("remove one of the two"));
+        }
+        given.push(option.to_owned());
     }
 
     fn number(&mut self, row: &Keyword, keyword: &Word, least: u32, most: u32) -> Option<u32> {
@@ -317,8 +333,8 @@ impl Parser<'_> {
     }
 
     fn queue(&mut self, row: &Keyword, keyword: &Word) -> Option<At<QueueLimit>> {
-        let limit = self.quantity(row, keyword, |text| {
-            let bare = text.strip_suffix("slots").or_else(|| text.strip_suffix("packets")).unwrap_or(text);
+        self.quantity(row, keyword, |text| {
+            let bare = SLOTS.iter().find_map(|unit| text.strip_suffix(unit)).unwrap_or(text);
             let limit = if Decimal::prefix(bare)?.1.is_empty() {
                 QueueLimit::Packets(quantity::count(bare, MAX_QUEUE_PACKETS)?)
             } else {
@@ -328,9 +344,7 @@ impl Parser<'_> {
                 QueueLimit::Packets(0) | QueueLimit::Bytes(0) => Err(QuantityError::OutOfRange),
                 limit => Ok(limit),
             }
-        })?;
-        let _ = matches!(limit.value, QueueLimit::Packets(_)) && (self.flag("slot") || self.flag("packet"));
-        Some(limit)
+        })
     }
 
     fn overhead(&mut self, row: &Keyword, keyword: &Word) -> Option<Overhead> {
@@ -346,22 +360,25 @@ impl Parser<'_> {
             let bytes = self.accept(row.id, &word.span, &word.text, quantity::count(digits, MAX_OVERHEAD))?.value as i32;
             Overhead { per_packet: if negative { -bytes } else { bytes }, ..Overhead::NONE }
         };
-        loop {
+        let mut given = Vec::new();
+        while let Some(option) = self.peek().cloned() {
             if self.flag("mpu") {
-                let word = self.value(row, &self.words[self.at - 1].clone())?;
+                let word = self.value(row, &option)?;
                 overhead.minimum = self.accept(row.id, &word.span, &word.text, quantity::count(&word.text, MAX_MPU))?.value;
             } else if self.flag("atm") {
                 overhead.atm_cells = true;
             } else {
-                return Some(overhead);
+                break;
             }
+            self.once(row, &mut given, &option.text, &option.span);
         }
+        Some(overhead)
     }
 
     fn jitter(&mut self, row: &'static Keyword, keyword: &Word) -> Option<RawJitter> {
         let amount = self.quantity(row, keyword, |t| quantity::time(t, MAX_DELAY))?.value;
         let mut jitter = RawJitter { amount, shape: Shape::Uniform, correlation: Probability::ZERO, may_reorder: false };
-        let mut given: Vec<(&str, Span)> = Vec::new();
+        let mut given = Vec::new();
         while let Some(word) = self.peek().cloned() {
             let next_is_number =
                 self.words.get(self.at + 1).is_some_and(|w| w.text.starts_with(|c: char| c.is_ascii_digit() || "-.".contains(c)));
@@ -389,17 +406,14 @@ impl Parser<'_> {
                     "distribution"
                 }
             };
-            if given.iter().any(|(p, _)| *p == part) {
-                let error = self.error(Code::Repeated, &word.span, format!("the {part} of `jitter` is given twice"));
-                self.diagnostics.push(error.label("the second time").help("remove one of the two"));
-            }
-            given.push((part, word.span));
+            self.once(row, &mut given, part, &word.span);
         }
         Some(jitter)
     }
 
     fn reorder(&mut self, row: &'static Keyword, keyword: &Word) -> Option<At<Reorder>> {
         let At { value: probability, .. } = self.quantity(row, keyword, quantity::probability)?;
+        let mut given = Vec::new();
         let mut reorder = Reorder { probability, gap: 1, correlation: Probability::ZERO };
         while let Some(word) = self.peek().cloned() {
             if self.flag("gap") {
@@ -409,6 +423,7 @@ impl Parser<'_> {
             } else {
                 break;
             }
+            self.once(row, &mut given, &word.text, &word.span);
         }
         Some(At { value: reorder, span: keyword.span.clone() })
     }
@@ -422,6 +437,7 @@ impl Parser<'_> {
             self.raw.mask = mask::all();
             return;
         }
+        let mut given = Vec::new();
         while let Some(word) = self.peek().cloned() {
             if !word.quoted && keyword::lookup(&word.text).is_some() {
                 break;
@@ -437,6 +453,7 @@ impl Parser<'_> {
                 return self.diagnostics.push(error.label(label).help(format!("allowed: {}", row.range)).help(example(row)));
             };
             field.set(&mut self.raw.mask, bits);
+            self.once(row, &mut given, field.name, &word.span);
         }
     }
 }
@@ -493,6 +510,10 @@ pub(crate) const OVERHEADS: &[(&str, Overhead)] = &[
     ("docsis", Overhead::DOCSIS),
     ("ppp", Overhead::PPP),
 ];
+/// Keywords whose value is a probability.
+const PROBABILITIES: [Id; 5] = [Id::Loss, Id::Plr, Id::Dup, Id::Corrupt, Id::Reorder];
+/// Words for packets of a queue's size.
+const SLOTS: [&str; 4] = ["slots", "slot", "packets", "packet"];
 /// Largest number of bytes that framing adds or takes.
 const MAX_OVERHEAD: u32 = 1000;
 /// Largest least size.

@@ -42,11 +42,11 @@ pub fn parse_mahimahi(text: &str, name: &str) -> Result<Trace, Box<Diagnostic>> 
         words.push(word);
     }
     Trace::new(times).map_err(|problem| {
-        let (place, label) = match problem {
-            TraceError::Backwards(i) => (words[i], "earlier than the line before"),
-            TraceError::Empty | TraceError::NoDuration => (file.end(), "the file ends here"),
+        let error = match problem {
+            TraceError::Backwards(i) => file.error(words[i], "the times go backwards").label("earlier than the entry before"),
+            TraceError::Empty | TraceError::NoDuration => file.error(file.end(), problem.to_string()).label("the file ends here"),
         };
-        file.error(place, problem.to_string()).label(label).into()
+        error.into()
     })
 }
 
@@ -258,7 +258,7 @@ mod tests {
         let trace = parse_mahimahi("1\n1\n\n5 # end\n", "t").map_err(|e| e.message).unwrap();
         assert_eq!(trace.opportunities(), [1, 1, 5].map(Nanos::from_millis));
         for (text, line, message) in
-            [("1\nx\n", 2, "no time"), ("5\n\n4\n", 3, "earlier"), ("", 1, "no delivery"), ("0\n", 1, "lasts no time")]
+            [("1\nx\n", 2, "no time"), ("5\n\n4\n", 3, "backwards"), ("", 1, "no delivery"), ("0\n", 1, "lasts no time")]
         {
             let error = parse_mahimahi(text, "t").unwrap_err();
             assert!(error.line == line && error.message.contains(message), "{text:?}: {error:?}");

@@ -50,6 +50,10 @@ fn specifications_become_what_their_files_say() {
 
 #[test]
 fn every_keyword_and_every_diagnostic_has_a_case() {
+    if std::env::var_os("WEIR_UPDATE_SPEC").is_some() {
+        // The files are being written by the other test.
+        return;
+    }
     let (mut inputs, mut outcomes) = (BTreeSet::new(), String::new());
     for path in documents() {
         for part in split(&std::fs::read_to_string(path).unwrap()) {
