@@ -197,11 +197,9 @@ impl SeriesRecorder {
     fn spread(&mut self, delta: &Totals, now: u64) {
         let (from, span) = (self.last, now - self.last);
         let mut given = Totals::default();
-        while span > 0 {
+        // Nothing ends while no time passes, so the span divided by below is not 0.
+        while span > 0 && (self.bins + 1) * self.base_ns <= now {
             let end = (self.bins + 1) * self.base_ns;
-            if end > now {
-                break;
-            }
             let upto = delta.share(end.saturating_sub(from), span);
             self.bin.add(&upto.since(&given));
             given = upto;

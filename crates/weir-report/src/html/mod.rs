@@ -37,10 +37,10 @@ pub fn to_html(run: &RunResult) -> String {
     for (i, link) in run.links().iter().enumerate() {
         section(&mut out, run, i, link, points, &mut data);
     }
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<footer>Made by Weir {}. Rates count network-layer bytes unless the link's configuration adds an overhead. Delay is measured \
-         from the packet's arrival at the link to its intended release.</footer>\n",
+         from the packet's arrival at the link to its intended release.</footer>",
         escape(&run.info().version)
     );
     // Inside a script element only `<` could end it.
@@ -201,7 +201,7 @@ fn tiles(out: &mut String, l: &LinkResult, duration_ns: u64) {
 
 fn verdict(l: &LinkResult) -> String {
     match l.late_fraction() {
-        None => "exact (virtual clock)".to_owned(),
+        None => "–".to_owned(),
         Some(late) if late >= LATE_WARNING => {
             format!("<b class=\"bad\">✗ did not keep time: {} over 1 ms late</b>", escape(&percent(late)))
         }

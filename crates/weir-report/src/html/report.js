@@ -133,6 +133,7 @@
       }
     }
     apply(range) {
+      this.leave();
       [this.low, this.high] = range ? [Math.max(this.full[0], range[0]), Math.min(this.full[1], range[1])] : this.full;
       if (!(this.high > this.low)) [this.low, this.high] = this.full;
       const whole = this.low === this.full[0] && this.high === this.full[1];

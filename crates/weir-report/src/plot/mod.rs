@@ -79,7 +79,7 @@ impl Plot {
         let frame = Frame::new(size, legend.height);
         let [x_range, y_range] = self.extent();
         let x = Fitted::new(&self.x, x_range.0, x_range.1, (frame.left, frame.right), 68.0);
-        let y = Fitted::new(&self.y, y_range.0, y_range.1, (frame.bottom, frame.top), 42.0);
+        let y = Fitted::new(&self.y, y_range.0, y_range.1, (frame.bottom, frame.top), 34.0);
         let mut out = String::with_capacity(16 << 10);
         self.open(&mut out, size, id, &frame, &x, &y);
         out.push_str(style);
