@@ -10,13 +10,49 @@ use std::collections::VecDeque;
 use weir_core::Nanos;
 use weir_core::stats::{DropReason, LinkCounters};
 
-/// Least and greatest value within a sample.
+/// A quantity within a sample: its extremes, and its mean over the base periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
     /// Least value.
     pub min: u64,
     /// Greatest value.
     pub max: u64,
+    /// Sum of the observations in the open base period; of the base periods' means once it is closed.
+    sum: u64,
+    count: u64,
+}
+
+impl Range {
+    /// The mean over the sample's base periods, each of which counts the same.
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { self.min as f64 } else { self.sum as f64 / self.count as f64 }
+    }
+
+    /// A quantity that stays at `value` until it is observed again.
+    fn held(value: u64) -> Self {
+        Self { min: value, max: value, sum: 0, count: 0 }
+    }
+
+    fn include(&mut self, value: u64) {
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.sum = self.sum.saturating_add(value);
+        self.count += 1;
+    }
+
+    /// As one base period of a longer sample: however often it was observed, it weighs the same as the others.
+    fn closed(self) -> Self {
+        Self { sum: self.mean().round() as u64, count: 1, ..self }
+    }
+
+    fn merged(self, other: Self) -> Self {
+        Self {
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+            sum: self.sum.saturating_add(other.sum),
+            count: self.count + other.count,
+        }
+    }
 }
 
 /// What happened within one sampling period.
@@ -166,9 +202,9 @@ impl SeriesRecorder {
         // A peak between two calls is known to have happened, though not when exactly.
         let peak = if counters.peak_queue_packets > self.peak_seen { counters.peak_queue_packets } else { queue.0 };
         self.peak_seen = self.peak_seen.max(counters.peak_queue_packets);
-        include(&mut self.bin.queue_packets, queue.0);
+        self.bin.queue_packets.include(queue.0);
         self.bin.queue_packets.max = self.bin.queue_packets.max.max(peak);
-        include(&mut self.bin.queue_bytes, queue.1);
+        self.bin.queue_bytes.include(queue.1);
         self.level = queue;
         self.seen = totals;
         self.last = now;
@@ -216,6 +252,8 @@ impl SeriesRecorder {
     fn close_bin(&mut self) {
         let mut bin = self.bin;
         bin.bytes_out_peak = bin.bytes_out;
+        bin.queue_packets = bin.queue_packets.closed();
+        bin.queue_bytes = bin.queue_bytes.closed();
         self.count_busy(&bin);
         self.slide_window(&bin);
         self.pending = if self.pending_bins == 0 { bin } else { merged(self.pending, &bin) };
@@ -224,11 +262,10 @@ impl SeriesRecorder {
             self.push_sample();
         }
         self.bins += 1;
-        let level = |v| Range { min: v, max: v };
         self.bin = Sample {
             t_ns: self.bins * self.base_ns,
-            queue_packets: level(self.level.0),
-            queue_bytes: level(self.level.1),
+            queue_packets: Range::held(self.level.0),
+            queue_bytes: Range::held(self.level.1),
             ..Sample::default()
         };
     }
@@ -308,7 +345,6 @@ impl Sample {
 
 /// Two neighbouring samples as one.
 fn merged(a: Sample, b: &Sample) -> Sample {
-    let range = |x: Range, y: Range| Range { min: x.min.min(y.min), max: x.max.max(y.max) };
     Sample {
         t_ns: a.t_ns,
         packets_in: a.packets_in + b.packets_in,
@@ -317,14 +353,9 @@ fn merged(a: Sample, b: &Sample) -> Sample {
         bytes_out: a.bytes_out + b.bytes_out,
         bytes_out_peak: a.bytes_out_peak.max(b.bytes_out_peak),
         drops: std::array::from_fn(|i| a.drops[i] + b.drops[i]),
-        queue_packets: range(a.queue_packets, b.queue_packets),
-        queue_bytes: range(a.queue_bytes, b.queue_bytes),
+        queue_packets: a.queue_packets.merged(b.queue_packets),
+        queue_bytes: a.queue_bytes.merged(b.queue_bytes),
     }
-}
-
-fn include(range: &mut Range, value: u64) {
-    range.min = range.min.min(value);
-    range.max = range.max.max(value);
 }
 
 /// Counters in [`Totals`].
@@ -365,6 +396,19 @@ mod tests {
             assert!(s.samples.windows(2).all(|w| w[1].t_ns - w[0].t_ns == s.period_ns));
             assert!(s.samples.iter().all(|x| x.bytes_out_peak <= 3000 + 300), "10 ms hold at most 11 calls");
         }
+    }
+
+    #[test]
+    fn the_mean_of_the_queue_counts_time_not_observations() {
+        let mut r = SeriesRecorder::with_period(Nanos(0), 10 * MS, 2);
+        for t in 1..=10 {
+            r.observe(Nanos(t * MS), &counters(0), (40, 0));
+        }
+        // Nobody looks for 30 ms; then the queue turns out to be empty.
+        r.observe(Nanos(40 * MS), &counters(0), (0, 0));
+        r.observe(Nanos(80 * MS), &counters(0), (0, 0));
+        let mean = |s: &[Sample]| s.iter().map(|x| x.queue_packets.mean()).sum::<f64>() / s.len() as f64;
+        assert_eq!(mean(&r.series().samples), 20.0);
     }
 
     #[test]

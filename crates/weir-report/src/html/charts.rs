@@ -96,11 +96,12 @@ fn queue(l: &LinkResult, points: usize) -> Chart {
         if let Some(&[_, low, high]) = band.last() {
             band.push([seconds(s.end_ns), low, high]);
         }
+        let mean = steps(&s, |_, x| range(x).mean());
+        let curves = vec![Curve::new("least to most", 5, Shape::Band(band)), Curve::new("mean", 4, mean)];
         let most = s.samples.iter().map(|x| range(x).max).max().unwrap_or(0);
         let description =
             format!("Least and most {name} waiting in the queue of link {} over time; at most {}.", l.name, format::count(most));
-        let plot =
-            over_time("Queue length", description, Axis::linear(name, unit), &s, vec![Curve::new("least to most", 5, Shape::Band(band))]);
+        let plot = over_time("Queue length", description, Axis::linear(name, unit), &s, curves);
         variant(name, "time", plot)
     };
     Chart {

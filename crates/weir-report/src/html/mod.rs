@@ -175,7 +175,11 @@ fn tiles(out: &mut String, l: &LinkResult, duration_ns: u64) {
         &format!("least {}, p99 {p99}, configured {}", at(&l.total_ns, 0.0), micro(&exact_duration(l.delay_ns))),
     );
     let (q99, qmax) = (at(&l.queue_ns, 0.99), at(&l.queue_ns, 1.0));
-    let most = if l.peak_queue_packets > 0 { format!(", longest {} packets", count(l.peak_queue_packets)) } else { String::new() };
+    let most = match l.peak_queue_packets {
+        0 => String::new(),
+        1 => ", longest 1 packet".to_owned(),
+        n => format!(", longest {} packets", count(n)),
+    };
     tile("In queue, median", &at(&l.queue_ns, 0.5), &format!("p99 {q99}, max {qmax}{most}"));
     let inside = if l.backlog_packets > 0 { format!(", {} still inside", count(l.backlog_packets)) } else { String::new() };
     tile("Packets in", &count(l.packets_in), &format!("{} out{inside}", count(l.packets_out)));
