@@ -163,3 +163,62 @@ fn fold(mut total: u64) -> u16 {
 pub(crate) const UDP_CHECKSUM: usize = 6;
 /// Where TCP has its checksum.
 pub(crate) const TCP_CHECKSUM: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_example_of_rfc_1071_sums_as_printed_there() {
+        assert_eq!(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
+        assert_eq!(sum(&[]), 0);
+        assert_eq!(sum(&[0x12]), 0x1200);
+    }
+
+    #[test]
+    fn the_example_of_rfc_1624_updates_to_zero() {
+        // Section 4: the older equation gives 0xffff here.
+        assert_eq!(update(0xdd2f, 0x5555, 0x3285), 0x0000);
+    }
+
+    #[test]
+    fn the_largest_frame_does_not_overflow() {
+        assert_eq!(sum(&[0xff; 65_575]), add(0xffff, 0xff00));
+    }
+
+    #[test]
+    fn a_field_outside_the_frame_is_refused_and_nothing_written() {
+        let mut frame = [1; 20];
+        for (csum_start, csum_offset) in [(20, 0), (0, 19), (18, 1), (u16::MAX, u16::MAX)] {
+            let expected = PartialError { csum_start, csum_offset, len: 20 };
+            assert_eq!(complete_partial(&mut frame, csum_start, csum_offset), Err(expected));
+        }
+        assert_eq!(frame, [1; 20]);
+        assert_eq!(complete_partial(&mut frame, 18, 0), Ok(()));
+    }
+
+    proptest! {
+        #[test]
+        fn the_sum_is_that_of_the_definition(data: Vec<u8>) {
+            let mut total: u64 = data.chunks(2).map(|c| u64::from(c[0]) << 8 | u64::from(c.get(1).copied().unwrap_or(0))).sum();
+            while total > 0xffff {
+                total = (total >> 16) + (total & 0xffff);
+            }
+            prop_assert_eq!(u64::from(sum(&data)), total);
+        }
+
+        #[test]
+        fn an_update_is_a_computation_anew(mut words in prop::collection::vec(any::<u16>(), 2..30), at: prop::sample::Index, new: u16) {
+            // A fixed first word: a sum of zeros alone has a checksum of its own.
+            words[0] = 0x4500;
+            let at = 1 + at.index(words.len() - 1);
+            let all = |words: &[u16]| checksum(&words.iter().flat_map(|w| w.to_be_bytes()).collect::<Vec<_>>());
+            let (before, old) = (all(&words), words[at]);
+            words[at] = new;
+            prop_assert_eq!(update(before, old, new), all(&words));
+        }
+    }
+}

@@ -7,7 +7,7 @@
 //! [`Train`] when the frame carries several wire packets.
 #![no_std]
 
-#[cfg(feature = "builder")]
+#[cfg(any(test, feature = "builder"))]
 extern crate alloc;
 
 #[cfg(feature = "builder")]
