@@ -1,0 +1,346 @@
+//! What the live tests share: a directory, commands with a time limit, results, and the checks that hold for every result.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Completion, Failed, Trial};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use serde_json::Value;
+use weir_load::stats::Reception;
+
+/// How a test ends.
+pub(crate) type Outcome = Result<Completion, Failed>;
+
+/// Why a test cannot run here.
+pub(crate) struct Skip(pub(crate) String);
+
+/// A test that runs unless one of its needs is missing.
+pub(crate) fn trial(name: &'static str, needs: &'static [Need], body: fn(&Lab)) -> Trial {
+    Trial::ignorable_test(name, move || run(name, needs, body))
+}
+
+fn run(name: &str, needs: &[Need], body: fn(&Lab)) -> Outcome {
+    for need in [&Need::Namespaces].into_iter().chain(needs) {
+        if let Err(Skip(why)) = need.met() {
+            return Ok(skipped(name, &why));
+        }
+    }
+    let lab = Lab::new();
+    body(&lab);
+    Ok(Completion::Completed)
+}
+
+fn skipped(name: &str, why: &str) -> Completion {
+    let line = format!("SKIPPED: live {name}: {why}");
+    eprintln!("{line}");
+    if let Some(log) = std::env::var_os("WEIR_SKIP_LOG") {
+        // The line on stderr remains when the log cannot be written.
+        let _ = fs::OpenOptions::new().create(true).append(true).open(log).and_then(|mut f| writeln!(f, "{line}"));
+    }
+    Completion::ignored_with(why)
+}
+
+/// What a test needs of the machine.
+#[derive(Debug)]
+pub(crate) enum Need {
+    /// Network namespaces, as root or through user namespaces.
+    Namespaces,
+    /// Root.
+    Root,
+    /// A program.
+    Program(&'static str),
+}
+
+impl Need {
+    fn met(&self) -> Result<(), Skip> {
+        match self {
+            Self::Root if !is_root() => Err(Skip("needs root".into())),
+            Self::Namespaces if !is_root() && !succeeds("unshare", &["--user", "--net", "true"]) => {
+                Err(Skip("needs root, or user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces)".into()))
+            }
+            Self::Namespaces if is_root() && !succeeds("unshare", &["--net", "true"]) => Err(Skip("cannot make network namespaces".into())),
+            Self::Program(program) if find(program).is_none() => Err(Skip(format!("{program} is not installed"))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether this process is root.
+pub(crate) fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// Where a program is, by `PATH` and the administrator's directories.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    directories.map(|d| d.join(program)).find(|p| p.is_file())
+}
+
+fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+/// Runs a set-up command that must succeed.
+pub(crate) fn must(line: &str) {
+    let done = Command::new("sh").args(["-c", line]).output().expect("there is a shell");
+    assert!(done.status.success(), "`{line}`: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// What a command said.
+pub(crate) fn output_of(line: &str) -> String {
+    let done = Command::new("sh").args(["-c", line]).stderr(Stdio::null()).output().expect("there is a shell");
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+/// A test's directory; readable by every user, removed at the end.
+pub(crate) struct Lab {
+    dir: PathBuf,
+}
+
+/// A finished command.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// The exit code; 128 + n after signal n.
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Lab {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let n = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("weir-live-{}-{n}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a temporary directory");
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).expect("permissions");
+        Self { dir }
+    }
+
+    /// A file of the test.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Writes a file of the test and returns its path as text.
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
+        fs::write(self.path(name), text).expect("write a test file");
+        self.path(name).display().to_string()
+    }
+
+    /// A file that a command wrote as JSON.
+    pub(crate) fn json(&self, name: &str) -> Value {
+        let path = self.path(name);
+        let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}: {text}", path.display()))
+    }
+
+    /// What a receiver wrote.
+    pub(crate) fn reception(&self, name: &str) -> Reception {
+        serde_json::from_value(self.json(name)).expect("a receiver's result")
+    }
+
+    /// Starts `weir` in a process group of its own.
+    pub(crate) fn start<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Running {
+        let mut command = Command::new(weir());
+        command.args(arguments);
+        self.launch(&mut command)
+    }
+
+    /// Starts a command in a process group of its own, its output going to files.
+    pub(crate) fn launch(&self, command: &mut Command) -> Running {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let n = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let [out, err] = ["out", "err"].map(|kind| self.path(&format!("{kind}{n}")));
+        let to = |path: &Path| fs::File::create(path).expect("a file for the output");
+        let shown = format!("{command:?}");
+        let child = command.stdin(Stdio::null()).stdout(to(&out)).stderr(to(&err)).process_group(0).spawn();
+        let child = child.unwrap_or_else(|e| panic!("{shown}: {e}"));
+        Running { child, out, err, shown, ended: false }
+    }
+
+    /// Runs `weir` to its end.
+    pub(crate) fn weir<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Done {
+        self.start(arguments).finish()
+    }
+
+    /// Runs `weir pair` with a result file, checks its books, and returns them.
+    pub(crate) fn pair(&self, spec: &str, seed: u64, left: &str, right: &str) -> Value {
+        let json = self.path("weir.json").display().to_string();
+        let seed = seed.to_string();
+        let right = format!("sleep 0.3; {right}");
+        let done = self.weir(["pair", "--link", spec, "--seed", &seed, "--json", &json, "--left", left, "--right", &right]);
+        assert!(self.path("weir.json").exists(), "weir pair wrote no result: {done:?}");
+        let result = self.json("weir.json");
+        check_books(&result);
+        result
+    }
+
+    /// Sends numbered packets from right to left through a link. Returns what came, and the link's books.
+    pub(crate) fn stream(&self, spec: &str, seed: u64, send: &Stream) -> (Reception, Value) {
+        let (load, dir) = (load(), self.dir.display());
+        let Stream { count, pps, size, .. } = send;
+        let recv = format!("{load} recv --bind 0.0.0.0:9000 --sent {count} --idle 1 {} --json --out {dir}/recv.json", send.extra);
+        let send = format!("{load} send --to left:9000 -4 --count {count} --pps {pps} --size {size} --json --out {dir}/send.json");
+        let result = self.pair(spec, seed, &recv, &format!("{send}; sleep 20"));
+        assert_eq!(self.json("send.json")["packets"].as_u64(), Some(*count), "the sender could not send everything");
+        let reception = self.reception("recv.json");
+        assert_eq!(reception.socket_drops, 0, "the receiver was too slow, so its figures mean nothing");
+        (reception, result)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if std::env::var_os("WEIR_LIVE_KEEP").is_none() {
+            // A directory left behind in /tmp is no failure of what is tested.
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+/// A stream of numbered packets.
+pub(crate) struct Stream {
+    pub(crate) count: u64,
+    pub(crate) pps: u64,
+    pub(crate) size: u64,
+    /// More arguments for the receiver.
+    pub(crate) extra: &'static str,
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        Self { count: 20_000, pps: 15_000, size: 200, extra: "" }
+    }
+}
+
+/// A started command; killed with its process group when dropped.
+pub(crate) struct Running {
+    child: Child,
+    out: PathBuf,
+    err: PathBuf,
+    shown: String,
+    ended: bool,
+}
+
+impl Running {
+    /// Its process id.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32)
+    }
+
+    /// Sends a signal to the whole process group, as a terminal does.
+    pub(crate) fn signal_group(&self, signal: Signal) {
+        // Already gone is as good.
+        let _ = killpg(self.pid(), signal);
+    }
+
+    /// What it wrote to stderr so far.
+    pub(crate) fn stderr(&self) -> String {
+        fs::read_to_string(&self.err).unwrap_or_default()
+    }
+
+    /// Whether it is still running.
+    pub(crate) fn alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits for its end; more than a minute is a failure.
+    pub(crate) fn finish(mut self) -> Done {
+        use std::os::unix::process::ExitStatusExt as _;
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("wait for the command") {
+                self.ended = true;
+                let code = status.code().or(status.signal().map(|s| 128 + s)).unwrap_or(-1);
+                let text = |path| fs::read(path).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
+                return Done { code, stdout: text(&self.out), stderr: text(&self.err) };
+            }
+            assert!(Instant::now() < deadline, "still running after {LIMIT:?}: {}\n{}", self.shown, self.stderr());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.signal_group(Signal::SIGKILL);
+            // Reaps it; a failure to wait means that it is gone.
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The command under test.
+pub(crate) fn weir() -> &'static str {
+    env!("CARGO_BIN_EXE_weir")
+}
+
+/// The shell words that start the traffic tool.
+pub(crate) fn load() -> String {
+    format!("'{}' load", std::env::current_exe().expect("the test's own path").display())
+}
+
+/// Waits until something is the case; more than ten seconds is a failure.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(Instant::now() < deadline, "after ten seconds it is still not so that {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The link with this name in a result.
+pub(crate) fn link<'a>(result: &'a Value, name: &str) -> &'a Value {
+    let links = result["links"].as_array().expect("a result has links");
+    let names = || links.iter().map(|l| l["name"].to_string()).collect::<Vec<_>>();
+    links.iter().find(|l| l["name"] == name).unwrap_or_else(|| panic!("no link {name}, there are {:?}", names()))
+}
+
+/// The link whose packets come from an end of this name.
+pub(crate) fn link_from<'a>(result: &'a Value, from: &str) -> &'a Value {
+    let links = result["links"].as_array().expect("a result has links");
+    links.iter().find(|l| l["from"] == from).unwrap_or_else(|| panic!("no link from {from} in {result}"))
+}
+
+/// A counter.
+pub(crate) fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_else(|| panic!("no number {key:?} in {value}"))
+}
+
+/// Drops of a link for one reason.
+pub(crate) fn drops(link: &Value, reason: &str) -> u64 {
+    link["drops"].get(reason).map_or(0, |n| n.as_u64().expect("a count"))
+}
+
+/// Every packet of every link must be accounted for.
+pub(crate) fn check_books(result: &Value) {
+    let links = result["links"].as_array().expect("a result has links");
+    assert!(!links.is_empty(), "a result without links");
+    for l in links {
+        let dropped: u64 = l["drops"].as_object().expect("drops by reason").values().map(|n| n.as_u64().expect("a count")).sum();
+        let entered = number(l, "packets_in") + number(l, "duplicated");
+        let left = number(l, "packets_out") + dropped + number(l, "backlog_packets");
+        assert_eq!(entered, left, "the books of link {} do not balance: {l}", l["name"]);
+    }
+}
+
+/// Checks a count of independent events of probability `p` among `n`: within 4 standard deviations (1 in 16,000 by chance; the
+/// seed is fixed, so that a pass stays one).
+pub(crate) fn check_count(what: &str, hits: u64, n: u64, p: f64) {
+    let (expected, sigma) = (n as f64 * p, (n as f64 * p * (1.0 - p)).sqrt());
+    let off = (hits as f64 - expected).abs();
+    assert!(off <= 4.0 * sigma + 1.0, "{what}: {hits} of {n}, expected {expected:.0} ± {sigma:.1}");
+}
+
+/// How long a command may take.
+const LIMIT: Duration = Duration::from_secs(60);

@@ -1,0 +1,248 @@
+//! `weir run` and `weir pair` around real programs: what they reach, what they return, and what is written about them.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+use std::thread::JoinHandle;
+
+use libtest_mimic::Trial;
+use nix::sys::signal::{Signal, kill};
+
+use crate::common::{Lab, Need, check_books, drops, find, is_root, link_from, load, number, output_of, trial, until, weir};
+
+/// The tests of this file.
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial("run_shapes_up_and_down_as_configured", &[Need::Root], up_and_down),
+        trial("a_program_in_run_fetches_from_host", &[Need::Root], fetch),
+        trial("iperf3_is_held_to_the_rate_in_both_directions", &[Need::Program("iperf3"), Need::Root], iperf),
+        trial("a_browser_loads_a_page_through_run", &[Need::Program("chromium"), Need::Root], browser),
+        trial("exit_codes_and_signals_pass_through", &[], exit_codes),
+        trial("standard_streams_belong_to_the_program", &[], streams),
+        trial("an_interrupt_ends_the_program_and_the_results_are_written", &[], interrupt),
+        trial("report_and_capture_are_written", &[], report_and_capture),
+        trial("an_ordinary_user_gets_the_same_link", &[Need::Root, Need::Program("setpriv")], ordinary_user),
+    ]
+}
+
+/// Serves one page of a given size over HTTP until the test ends; returns the port.
+fn serve(page: String) -> (u16, JoinHandle<()>) {
+    let listener = TcpListener::bind("[::]:0").expect("listen");
+    let port = listener.local_addr().expect("an address").port();
+    let serving = std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let page = page.clone();
+            std::thread::spawn(move || answer(stream, &page));
+        }
+    });
+    (port, serving)
+}
+
+/// One request, one answer. A client that goes away is none of our business.
+fn answer(mut stream: TcpStream, page: &str) {
+    let mut request = Vec::new();
+    let mut buffer = [0; 4096];
+    while !request.windows(4).any(|w| w == b"\r\n\r\n") {
+        match stream.read(&mut buffer) {
+            Ok(n) if n > 0 => request.extend_from_slice(&buffer[..n]),
+            _ => return,
+        }
+    }
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", page.len());
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(page.as_bytes()));
+}
+
+fn up_and_down(lab: &Lab) {
+    let (load, dir) = (load(), lab.path("").display().to_string());
+    let recv = format!("{load} recv --bind 0.0.0.0:9100 --idle 1 --sent 1000 --json --out {dir}/recv.json");
+    let receiver = lab.launch(Command::new("sh").args(["-c", &recv]));
+    let echo = lab.launch(Command::new("sh").args(["-c", &format!("{load} echo --bind [::]:9101")]));
+    let client = format!(
+        "{load} ping --to host:9101 --count 20 --json --out {dir}/ping.json; \
+         {load} send --to host:9100 -4 --count 1000 --rate 4M --size 1000 --json --out {dir}/send.json; sleep 1"
+    );
+    let json = format!("{dir}/weir.json");
+    let up_down = ["--up", "bw 2Mbit/s delay 10ms queue 20", "--down", "bw 8Mbit/s delay 15ms"];
+    let done = lab.weir(["run"].into_iter().chain(up_down).chain(["--json", &json, "--", "sh", "-c", &client]));
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(receiver.finish().code, 0);
+    drop(echo);
+    let result = lab.json("weir.json");
+    check_books(&result);
+    assert_eq!(result["exit_code"].as_i64(), Some(0));
+    let [up, down] = ["up", "down"].map(|name| crate::common::link(&result, name));
+    assert_eq!((number(up, "rate_bps"), number(up, "delay_ns")), (2_000_000, 10_000_000));
+    assert_eq!((number(down, "rate_bps"), number(down, "delay_ns")), (8_000_000, 15_000_000));
+    let ping = lab.json("ping.json");
+    assert_eq!(number(&ping, "lost"), 0, "{ping}");
+    assert!(number(&ping["rtt_ns"], "min") >= 25_000_000, "10 ms up and 15 ms down: {ping}");
+    let r = lab.reception("recv.json");
+    assert!(r.bits_per_second < 2_000_000.0 * 1.02, "{} bit/s through 2 Mbit/s", r.bits_per_second);
+    assert!(drops(up, "queue_full") >= r.lost && r.lost > 300, "4 Mbit/s do not fit into 2: lost {}, {up}", r.lost);
+}
+
+fn fetch(lab: &Lab) {
+    let (port, _serving) = serve("x".repeat(200_000));
+    let get = format!(
+        "exec 3<>/dev/tcp/host/{port}; printf 'GET / HTTP/1.1\\r\\nHost: host\\r\\n\\r\\n' >&3; cat <&3 | tail -c 200000 | tr -d x | wc -c"
+    );
+    let json = lab.path("weir.json").display().to_string();
+    let done = lab.weir(["run", "--up", "1M/5ms", "--down", "4M/5ms", "--json", &json, "--", "bash", "-c", &get]);
+    assert_eq!((done.code, done.stdout.trim()), (0, "0"), "{done:?}");
+    let result = lab.json("weir.json");
+    check_books(&result);
+    let down = crate::common::link(&result, "down");
+    assert!(number(down, "bytes_out") > 200_000, "{down}");
+    // 200 kB at 4 Mbit/s take 400 ms.
+    assert!(number(&result, "duration_ns") > 400_000_000, "{result}");
+}
+
+fn iperf(lab: &Lab) {
+    for (reverse, limit) in [("", 8.0e6), ("-R", 20.0e6)] {
+        let server = lab.launch(Command::new("iperf3").args(["-s", "-1"]));
+        until("iperf3 listens", || output_of("ss -Hltn sport = 5201").contains("5201"));
+        let dir = lab.path("").display().to_string();
+        let client = format!("iperf3 -c host -t 2 -J {reverse} > {dir}/iperf.json");
+        let json = format!("{dir}/weir.json");
+        let done = lab.weir(["run", "--up", "8M/5ms", "--down", "20M/5ms", "--json", &json, "--", "sh", "-c", &client]);
+        assert_eq!(done.code, 0, "{done:?} {}", lab.json("iperf.json"));
+        assert_eq!(server.finish().code, 0);
+        let measured = lab.json("iperf.json");
+        let goodput = measured["end"]["sum_received"]["bits_per_second"].as_f64().expect("a rate");
+        // TCP carries 1448 of 1500 bytes; iperf3's own clock may be a little short.
+        assert!(goodput > 0.0 && goodput < limit, "{goodput} bit/s, link {limit} {reverse}");
+        check_books(&lab.json("weir.json"));
+    }
+}
+
+fn browser(lab: &Lab) {
+    let (port, _serving) = serve("<title>t</title><script>document.write('arrived ' + 6 * 7)</script>".into());
+    let chromium = find("chromium").expect("checked before").display().to_string();
+    let profile = lab.path("profile").display().to_string();
+    let page = format!("http://host:{port}/");
+    let json = lab.path("weir.json").display().to_string();
+    let flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--dump-dom",
+    ];
+    let user_data = format!("--user-data-dir={profile}");
+    let command = [chromium.as_str()].into_iter().chain(flags).chain([user_data.as_str(), page.as_str()]);
+    let done = lab.weir(["run", "--link", "8M/10ms", "--json", &json, "--"].into_iter().chain(command));
+    assert!(done.stdout.contains("arrived 42"), "{done:?}");
+    check_books(&lab.json("weir.json"));
+}
+
+fn exit_codes(lab: &Lab) {
+    let run = |words: &[&str]| lab.weir(["run", "--link", "4M/1ms", "--"].iter().chain(words));
+    assert_eq!(run(&["true"]).code, 0);
+    assert_eq!(run(&["sh", "-c", "exit 7"]).code, 7);
+    assert_eq!(run(&["sh", "-c", "kill -TERM $$"]).code, 128 + 15);
+    let missing = run(&["no-such-program-anywhere"]);
+    assert_eq!(missing.code, 127, "{missing:?}");
+    assert!(missing.stderr.contains("no-such-program-anywhere"), "{missing:?}");
+    let plain = lab.file("plain", "text");
+    fs::set_permissions(&plain, fs::Permissions::from_mode(0o644)).expect("permissions");
+    assert_eq!(run(&[&plain]).code, 126);
+}
+
+fn streams(lab: &Lab) {
+    let done = lab.weir(["run", "--link", "4M/1ms", "--", "sh", "-c", "printf data; printf words >&2"]);
+    assert_eq!(done.stdout, "data", "stdout is the program's alone");
+    assert!(done.stderr.contains("words"));
+}
+
+fn interrupt(lab: &Lab) {
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let json = lab.path("weir.json");
+        let ready = lab.path("ready");
+        let inside = format!("touch {}; sleep 100.25", ready.display());
+        let shown = json.display().to_string();
+        let running = lab.start(["run", "--link", "4M/1ms", "--json", &shown, "--", "sh", "-c", &inside]);
+        until("the program runs", || ready.exists());
+        match signal {
+            Signal::SIGINT => running.signal_group(signal),
+            _ => kill(running.pid(), signal).expect("weir runs"),
+        }
+        let done = running.finish();
+        assert_eq!(done.code, code, "{signal}: {done:?}");
+        check_books(&lab.json("weir.json"));
+        fs::remove_file(&json).expect("the result is there");
+        fs::remove_file(&ready).expect("it was there");
+        assert_eq!(output_of("pgrep -xf 'sleep 100.25'"), "", "{signal}: the program must be gone");
+    }
+}
+
+fn report_and_capture(lab: &Lab) {
+    let (load, dir) = (load(), lab.path("").display().to_string());
+    let recv = format!("{load} recv --bind 0.0.0.0:9000 --idle 1 --json --out {dir}/recv.json");
+    let send = format!("sleep 0.3; {load} send --to left:9000 -4 --count 500 --pps 1000 --size 300; sleep 20");
+    let [json, pcap, html] = ["weir.json", "weir.pcapng", "report.html"].map(|f| format!("{dir}/{f}"));
+    let done = lab.weir([
+        "pair",
+        "--link",
+        "bw 1Mbit/s delay 5ms queue 20",
+        "--json",
+        &json,
+        "--pcap",
+        &pcap,
+        "--report",
+        &html,
+        "--left",
+        &recv,
+        "--right",
+        &send,
+    ]);
+    let result = lab.json("weir.json");
+    check_books(&result);
+    assert!(lab.reception("recv.json").received > 0, "{done:?}");
+    let html = fs::read_to_string(html).expect("a report");
+    assert!(html.contains("<svg") && html.trim_end().ends_with("</html>"));
+    assert!(!html.contains("src=\"http") && !html.contains("href=\"http"), "the report must need nothing from elsewhere");
+    if find("tshark").is_some() {
+        let seen = output_of(&format!("tshark -r {pcap} -Y 'udp.port == 9000' 2>/dev/null | wc -l"));
+        let received = lab.reception("recv.json").received;
+        assert!(seen.trim().parse::<u64>().expect("a number") >= received, "{seen} frames captured, {received} received");
+    } else {
+        assert!(fs::metadata(pcap).expect("a capture").len() > 500 * 100);
+    }
+}
+
+fn ordinary_user(lab: &Lab) {
+    // Where the build lies an ordinary user may not go: take copies.
+    let copy = |from: &str, name: &str| {
+        let to = lab.path(name);
+        fs::copy(from, &to).expect("copy a program");
+        fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).expect("permissions");
+        to.display().to_string()
+    };
+    let weir = copy(weir(), "weir");
+    let load = copy(&std::env::current_exe().expect("own path").display().to_string(), "load") + " load";
+    let home = lab.path("home");
+    fs::create_dir(&home).expect("a home");
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o777)).expect("permissions");
+    let dir = home.display().to_string();
+    let echo = format!("id -u > {dir}/uid; {load} echo --bind [::]:9000");
+    let ping = format!("sleep 0.3; {load} ping --to left:9000 --count 20 --json --out {dir}/ping.json");
+    let json = format!("{dir}/weir.json");
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR", &format!("HOME={dir}"), &weir]);
+    command.args(["pair", "--link", "4M/10ms", "--json", &json, "--left", &echo, "--right", &ping]).current_dir(&home);
+    let done = lab.launch(&mut command).finish();
+    assert!(is_root() && home.join("weir.json").exists(), "{done:?}");
+    let result = lab.json("home/weir.json");
+    check_books(&result);
+    assert!(number(link_from(&result, "right"), "packets_out") >= 20);
+    let answers = lab.json("home/ping.json");
+    assert_eq!(number(&answers, "lost"), 0, "{answers}");
+    assert!(number(&answers["rtt_ns"], "min") >= 20_000_000, "{answers}");
+    assert_eq!(fs::read_to_string(home.join("uid")).expect("the program ran").trim(), "65534", "the program runs as the user");
+}
