@@ -8,7 +8,7 @@ use weir_core::link::Step;
 
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span};
 use crate::keyword::Id;
-use crate::parse::{At, Raw, RawJitter, Shape};
+use crate::raw::{At, Raw, RawJitter, Shape};
 use crate::{FileNames, Files, LinkSpec, dist, profile, quantity, trace};
 
 /// Builds the link; the result counts only when there are no errors.

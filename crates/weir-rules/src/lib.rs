@@ -19,6 +19,7 @@ pub mod presets;
 mod print;
 pub mod profile;
 pub mod quantity;
+mod raw;
 mod suggest;
 pub mod trace;
 

@@ -1,0 +1,343 @@
+//! The rows of the table of keywords.
+
+use super::{Choice, Group, Id, Keyword};
+
+const fn choice(name: &'static str, meaning: &'static str) -> Choice {
+    Choice { name, meaning }
+}
+
+const EMPTY: Keyword = Keyword {
+    id: Id::Bw,
+    name: "",
+    aliases: &[],
+    group: Group::Later,
+    argument: "",
+    choices: &[],
+    range: "",
+    default: "",
+    meaning: "",
+    example: "",
+    dummynet: "",
+};
+
+/// The row of a queue discipline that is refused by name.
+const fn later(id: Id, name: &'static str, aliases: &'static [&'static str], meaning: &'static str, example: &'static str) -> Keyword {
+    Keyword { id, name, aliases, argument: "…", range: "refused", default: "drop tail", meaning, example, ..EMPTY }
+}
+
+/// All keywords, in the order of [`Id`].
+pub const TABLE: &[Keyword] = &[
+    Keyword {
+        id: Id::Bw,
+        name: "bw",
+        aliases: &["bandwidth"],
+        group: Group::Rate,
+        argument: "RATE",
+        choices: &[choice("unlimited", "no rate: packets take no time to send; `0` means the same")],
+        range: "1 bit/s to 400 Gbit/s; `0` or `unlimited` for no limit",
+        default: "unlimited",
+        meaning: "Rate at which packets are sent. A bare number is in bit/s; `K M G T` are powers of 1000, `Ki Mi Gi Ti` of 1024; \
+                  units are `bit/s`, `b/s`, `bps`, `Byte/s`, `B/s`, `Bps`. The rate counts bytes from the IP header on, unless `overhead` says otherwise.",
+        example: "bw 1.5Mbit/s",
+        dummynet: "Whole numbers up to 2.1 or 4.3 Gbit/s. An interface's name as the clock is refused here as there.",
+    },
+    Keyword {
+        id: Id::Trace,
+        name: "trace",
+        group: Group::Rate,
+        argument: "FILE",
+        range: "a Mahimahi trace, or a table whose name ends in `.csv`",
+        default: "none",
+        meaning: "Rate over time from a file, repeated for ever. A Mahimahi trace has one time in ms a line, at which 1504 bytes may leave. \
+                  A `.csv` table has a header with `time` and any of `rate`, `delay`, `loss`.",
+        example: "trace lte.up",
+        dummynet: "Does not exist.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Schedule,
+        name: "schedule",
+        group: Group::Rate,
+        argument: "FILE [loop]",
+        choices: &[choice("loop", "begin again after the end")],
+        range: "a table in the format of `trace`'s `.csv`",
+        default: "none",
+        meaning: "Changes of rate, delay and loss at given times; after the last one it stays as it is, unless `loop` is given.",
+        example: "schedule outage.csv",
+        dummynet: "Does not exist.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Burst,
+        name: "burst",
+        group: Group::Rate,
+        argument: "SIZE",
+        range: "0 to 1 TB",
+        default: "0",
+        meaning: "How many bytes leave at once after the link was idle for as long as they take.",
+        example: "bw 4Mbit/s burst 15KB",
+        dummynet: "`K` is 1024 there; here `KB` is 1000 and `KiB` 1024.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Overhead,
+        name: "overhead",
+        group: Group::Rate,
+        argument: "KIND|BYTES [mpu BYTES] [atm]",
+        choices: &[
+            choice("none", "the rate counts IP bytes"),
+            choice("layer2", "14 bytes: Ethernet header, as `tbf` and `htb` count"),
+            choice("ethernet", "38 bytes, at least 84: the frame on the cable with preamble and gap"),
+            choice("atm", "40 bytes, then ATM cells of 53 bytes for every 48: ADSL with PPPoE"),
+            choice("docsis", "18 bytes, at least 64: cable modem"),
+            choice("ppp", "7 bytes: PPP over a serial line"),
+        ],
+        range: "-1000 to 1000 bytes; mpu 0 to 65535 bytes",
+        default: "none",
+        meaning: "Bytes that framing adds to each packet before it is charged to the rate: a kind, or a number of bytes. \
+                  `mpu` is the least size after that; `atm` after it cuts the result into cells.",
+        example: "bw 8Mbit/s overhead 44 atm",
+        dummynet: "Does not exist; `profile` is the nearest.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Profile,
+        name: "profile",
+        group: Group::Rate,
+        argument: "FILE",
+        range: "a dummynet profile file",
+        default: "none",
+        meaning: "A distribution of extra time for which each packet occupies the link: framing, contention, retransmission. \
+                  A rate in the file holds when `bw` gives none.",
+        example: "bw 20Mbit/s profile wlan.prof",
+        dummynet: "Whole milliseconds, at most 1024 samples, and nothing without a rate.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Delay,
+        name: "delay",
+        group: Group::Delay,
+        argument: "TIME",
+        range: "0 to 1 hour",
+        default: "0",
+        meaning: "Propagation delay, after the packet has been sent. A bare number is in ms; units are `s`, `ms`, `us`, `ns`; fractions are exact to 1 ns.",
+        example: "delay 0.25ms",
+        dummynet: "Whole milliseconds up to 10000, rounded to the clock's tick.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Jitter,
+        name: "jitter",
+        group: Group::Delay,
+        argument: "TIME [DISTRIBUTION] [correlation P] [ordered|reorder]",
+        choices: &[
+            choice("uniform", "between −TIME and +TIME"),
+            choice("normal", "normal with standard deviation TIME"),
+            choice("pareto", "Pareto of shape 3 with standard deviation TIME"),
+            choice("paretonormal", "a quarter normal, three quarters Pareto"),
+            choice("FILE.dist", "a table in netem's format"),
+            choice("correlation", "of each deviation with the one before: a probability"),
+            choice("ordered", "a late packet holds back those behind it"),
+            choice("reorder", "packets may overtake one another"),
+        ],
+        range: "0 to 1 hour; correlation 0 to 1",
+        default: "none; uniform, correlation 0, ordered",
+        meaning: "Random deviation from the delay; the sum is never below zero. `reorder` followed by a number is the keyword of that name.",
+        example: "delay 40ms jitter 5ms normal correlation 25%",
+        dummynet: "Does not exist.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Reorder,
+        name: "reorder",
+        group: Group::Delay,
+        argument: "P [gap N] [correlation P]",
+        choices: &[choice("gap", "only every N-th packet is a candidate"), choice("correlation", "of each draw with the one before")],
+        range: "0 to 1 or 0% to 100%; gap 1 to 1000000",
+        default: "none; gap 1, correlation 0",
+        meaning: "Probability that a packet skips the delay and so overtakes those under way.",
+        example: "delay 20ms reorder 1% gap 5",
+        dummynet: "Does not exist; `prob` rules over two pipes are the idiom.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Loss,
+        name: "loss",
+        group: Group::Impairment,
+        argument: "P or K,p,H,r",
+        range: "0 to 1 or 0% to 100%",
+        default: "0",
+        meaning: "Loss on the link: a lost packet has waited and used the link's time. One number: each packet by itself. \
+                  Four: Gilbert-Elliott with K the loss in the good state, p good to bad, H the loss in the bad state, r bad to good.",
+        example: "loss 0,0.01,1,0.25",
+        dummynet: "Does not exist; `plr` loses before the queue.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Plr,
+        name: "plr",
+        group: Group::Impairment,
+        argument: "P or K,p,H,r",
+        range: "0 to 1 or 0% to 100%",
+        default: "0",
+        meaning: "Loss before the queue: a lost packet uses neither queue nor link. Numbers as for `loss`.",
+        example: "plr 0.01",
+        dummynet: "The same, without percent.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Dup,
+        name: "dup",
+        aliases: &["duplicate"],
+        group: Group::Impairment,
+        argument: "P",
+        range: "0 to 1 or 0% to 100%",
+        default: "0",
+        meaning: "Probability that a packet arrives twice.",
+        example: "dup 0.5%",
+        dummynet: "Does not exist.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Corrupt,
+        name: "corrupt",
+        group: Group::Impairment,
+        argument: "P",
+        range: "0 to 1 or 0% to 100%",
+        default: "0",
+        meaning: "Probability that one bit of a packet is inverted.",
+        example: "corrupt 0.1%",
+        dummynet: "Does not exist.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Queue,
+        name: "queue",
+        group: Group::Queue,
+        argument: "N [slots] or SIZE",
+        choices: &[choice("slots", "packets; a bare number means the same")],
+        range: "1 to 10000000 packets, or 1 B to 1 TB",
+        default: "50 packets, more at high rates: 100 ms or twice the delay at full rate",
+        meaning: "Size of the queue, in packets, or in bytes with a unit (`B`, `KB`, `KByte`, `MB`, `KiB` …). Packets that find it full are dropped.",
+        example: "bw 4Mbit/s queue 64KB",
+        dummynet: "At most 100 packets or 1 MiB unless sysctls say otherwise; `K` is 1024 there.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Droptail,
+        name: "droptail",
+        group: Group::Queue,
+        range: "",
+        default: "on",
+        meaning: "Drop arriving packets when the queue is full. This is what a queue does anyway.",
+        example: "queue 50 droptail",
+        dummynet: "The same.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Mask,
+        name: "mask",
+        aliases: &["flow_mask", "sched_mask"],
+        group: Group::Queue,
+        argument: "FIELD MASK … or all",
+        choices: &[
+            choice("all", "every field"),
+            choice("src-ip", "IPv4 source, 32 bits"),
+            choice("dst-ip", "IPv4 destination, 32 bits"),
+            choice("src-ip6", "IPv6 source, 128 bits"),
+            choice("dst-ip6", "IPv6 destination, 128 bits"),
+            choice("src-port", "16 bits"),
+            choice("dst-port", "16 bits"),
+            choice("proto", "IP protocol, 8 bits"),
+            choice("flow-id", "IPv6 flow label, 20 bits"),
+            choice("vlan", "VLAN identifier, 12 bits"),
+            choice("dscp", "6 bits"),
+            choice("src-mac", "48 bits"),
+            choice("dst-mac", "48 bits"),
+        ],
+        range: "each MASK within its field: a number, `0x…`, an address, or `/N` for the first N bits",
+        default: "none: one queue and one link for all",
+        meaning: "Which header bits tell flows apart. Each combination of their values gets a queue and a link of its own.",
+        example: "bw 1Mbit/s mask src-ip 0x000000ff",
+        dummynet: "No VLAN, DSCP and MAC; outside IPv6 addresses `/N` sets the last N bits there, here the first N. Here `queue` ends the mask.",
+    },
+    Keyword {
+        id: Id::Weight,
+        name: "weight",
+        group: Group::Queue,
+        argument: "N",
+        range: "1 to 65536",
+        default: "1",
+        meaning: "Share of the link relative to other flows, for schedulers that weigh.",
+        example: "weight 10",
+        dummynet: "At most 100 with WF2Q+.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Lmax,
+        name: "lmax",
+        aliases: &["maxlen"],
+        group: Group::Queue,
+        argument: "BYTES",
+        range: "64 to 65536",
+        default: "1500",
+        meaning: "Largest packet of a flow, for schedulers that work with timestamps.",
+        example: "lmax 1500",
+        dummynet: "At most 2000 or 2048.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Pri,
+        name: "pri",
+        aliases: &["priority"],
+        group: Group::Queue,
+        argument: "N",
+        range: "0 to 63, 0 first",
+        default: "0",
+        meaning: "Priority, for the priority scheduler.",
+        example: "pri 2",
+        dummynet: "Read and printed, but without effect; `weight` is used instead.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Buckets,
+        name: "buckets",
+        group: Group::Queue,
+        argument: "N",
+        range: "1 to 65536",
+        default: "",
+        meaning: "Size of a hash table. Accepted and ignored: tables grow by themselves.",
+        example: "buckets 64",
+        dummynet: "Sets the size.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Noerror,
+        name: "noerror",
+        group: Group::Queue,
+        range: "",
+        default: "",
+        meaning: "Do not report drops to the sender. Accepted and ignored: packets come over a wire, and a sender is never told.",
+        example: "noerror",
+        dummynet: "A local sender sees an error without it.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Gso,
+        name: "gso",
+        group: Group::Frames,
+        argument: "split|whole",
+        choices: &[choice("split", "every wire packet is shaped by itself"), choice("whole", "the train is shaped as one packet")],
+        range: "",
+        default: "split",
+        meaning: "What happens to segmentation-offload trains, large frames that stand for several packets on the wire.",
+        example: "gso whole",
+        dummynet: "Always whole.",
+        ..EMPTY
+    },
+    later(Id::Red, "red", &[], "Random early detection.", "red 0.002/30/80/0.1"),
+    later(Id::Gred, "gred", &[], "Gentle random early detection.", "gred 0.002/30/80/0.1"),
+    later(Id::Codel, "codel", &["fq_codel"], "Controlled delay.", "codel target 5ms"),
+    later(Id::Pie, "pie", &["fq_pie"], "Proportional integral controller, enhanced.", "pie target 15ms"),
+    later(Id::Aqm, "aqm", &[], "Any active queue management by name.", "aqm codel"),
+];
