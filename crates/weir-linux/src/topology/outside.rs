@@ -45,7 +45,17 @@ pub(super) enum PastaError {
 
 /// Starts pasta on the machine's network, with its interface `interface` in `netns`: it stands where a router would, at the
 /// address of side 1, and speaks to the world as an ordinary program of this user.
-pub(super) fn start_pasta(netns: &NetNs, interface: &str, range: Range, mtu: u32, ipv6: bool) -> Result<Program, PastaError> {
+///
+/// With `forward_dns` it passes queries sent to itself on to the machine's resolver. Only then: pasta of 2023 gives every answer of
+/// that resolver its own address, also the answer to a query sent to the resolver directly, which nobody waits for.
+pub(super) fn start_pasta(
+    netns: &NetNs,
+    interface: &str,
+    range: Range,
+    mtu: u32,
+    ipv6: bool,
+    forward_dns: bool,
+) -> Result<Program, PastaError> {
     let path = find_tool("pasta").ok_or(PastaError::Missing)?;
     let failed = |error: io::Error| PastaError::Failed(error.to_string());
     let mut words: Vec<OsString> = vec![path.into()];
@@ -53,11 +63,14 @@ pub(super) fn start_pasta(netns: &NetNs, interface: &str, range: Range, mtu: u32
     let (mtu, inside, router) = (mtu.to_string(), range.ipv4(0), range.ipv4(1));
     let (inside4, prefix, router4) = (inside.0.to_string(), inside.1.to_string(), router.0.to_string());
     let fixed = ["--foreground", "--quiet", "--netns", NETNS_FILE, "--netns-only", "--ns-ifname", interface, "--ns-mac-addr", &mac];
-    let addresses = ["--mtu", &mtu, "--address", &inside4, "--netmask", &prefix, "--gateway", &router4, "--dns-forward", &router4];
+    let addresses = ["--mtu", &mtu, "--address", &inside4, "--netmask", &prefix, "--gateway", &router4];
     // No port of the namespace appears on the machine, none of the machine's on the namespace's loopback.
     let closed = ["-t", "none", "-u", "none", "-T", "none", "-U", "none", "--no-dhcp", "--no-dhcpv6", "--no-ra"];
     words.extend(fixed.iter().chain(&addresses).chain(&closed).map(OsString::from));
     let (inside6, router6) = (range.ipv6(0).0.to_string(), range.ipv6(1).0.to_string());
+    if forward_dns {
+        words.extend(["--dns-forward", &router4].map(OsString::from));
+    }
     if ipv6 {
         words.extend(["--address", &inside6, "--gateway", &router6].map(OsString::from));
     } else {

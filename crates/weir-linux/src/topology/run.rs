@@ -12,7 +12,7 @@ use super::{End, Note, RunSetup, Session, SetupError, names};
 use crate::helper::{Janitor, State, clean_up, list_states, state_directory, with_lock};
 use crate::nat::{Ipv6Forwarding, NatError, Translation, forwarding_settings, strict_chains};
 use crate::netlink::{Netlink, Route};
-use crate::netns::NetNs;
+use crate::netns::{NetNs, read_setting};
 use crate::port::{AnyPort, PacketPort};
 use crate::process::Stopper;
 use crate::sys;
@@ -199,14 +199,16 @@ fn run_for_user(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
     let mut inside = inside(setup, range, ipv6, ipv6_out, OUTER)?;
     let far = switch_netns()?;
     let mut notes = Vec::new();
-    let started = if setup.outside { Some(start_pasta(&far, OUTER, range, setup.mtu, ipv6_out)) } else { None };
+    let forwarder = IpAddr::from(range.ipv4(1).0);
+    let (resolv, resolv_note) = names::resolver(Some(forwarder));
+    let forward_dns = resolv.as_ref().is_some_and(|text| text.contains(&format!("nameserver {forwarder}\n")));
+    let started = if setup.outside { Some(start_pasta(&far, OUTER, range, setup.mtu, ipv6_out, forward_dns)) } else { None };
     let mut outside = Outside::default();
     match started {
         Some(Ok(pasta)) => {
             outside.pasta = Some(pasta);
-            let (resolv, note) = names::resolver(Some(range.ipv4(1).0.into()));
             inside.place.resolv = resolv;
-            notes.extend(note);
+            notes.extend(resolv_note.into_iter().chain(ping_note()));
             let outer = far.enter(|| Ok::<_, SetupError>(AnyPort::Packet(PacketPort::open(OUTER)?)))?;
             inside.far = Some(far);
             inside.into_session(outer, outside, notes)
@@ -222,6 +224,20 @@ fn run_for_user(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
             inside.into_session(outer, outside, notes)
         }
     }
+}
+
+/// pasta sends echo requests as this user, which the machine may not allow.
+fn ping_note() -> Option<Note> {
+    let range = read_setting("ipv4/ping_group_range").ok()?;
+    let mut bounds = range.split_whitespace().filter_map(|word| word.parse::<u32>().ok());
+    let gid = rustix::process::getegid().as_raw();
+    if bounds.next()? <= gid && gid <= bounds.next()? {
+        return None;
+    }
+    Some(Note::with_remedy(
+        "ping gets no answer from beyond the link: this user may not send echo requests here (TCP and UDP pass)",
+        "sysctl -w net.ipv4.ping_group_range='0 2147483647'",
+    ))
 }
 
 fn without_pasta(error: &PastaError) -> Note {
