@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use rustix::event::{EventfdFlags, eventfd};
 use weir_core::config::PipeConfig;
@@ -25,9 +25,11 @@ pub struct LiveHandle {
 pub struct Gone;
 
 impl LiveHandle {
-    /// Makes pipe `id`, or changes it; packets inside stay.
+    /// Makes pipe `id`, or changes it; packets inside stay. It is in force when this returns, so the loop must be running.
     pub fn set_pipe(&self, id: u16, config: PipeConfig) -> Result<(), Gone> {
-        self.send(Command::SetPipe(id, Box::new(config)))
+        let (answer, done) = sync_channel(1);
+        self.send(Command::SetPipe(id, Box::new(config), answer))?;
+        done.recv().map_err(|_| Gone)
     }
 
     /// Does `work` with the engine between two packets, and gives its result. The closure must be quick: packets wait.
@@ -67,9 +69,9 @@ impl LiveHandle {
 
 /// What a handle asks of the loop.
 pub(super) enum Command {
-    SetPipe(u16, Box<PipeConfig>),
+    SetPipe(u16, Box<PipeConfig>, SyncSender<()>),
     Engine(Work),
-    Report(std::sync::mpsc::SyncSender<LiveReport>),
+    Report(SyncSender<LiveReport>),
     Stop,
 }
 

@@ -134,10 +134,10 @@ impl Engine {
         let (lane, weight, split) = (frame.lane, frame.weight, frame.train.is_some());
         let mut bytes = std::mem::take(&mut self.sketch);
         if split {
-            materialise(frame, segment, &mut bytes)?
+            materialise(frame, segment, &mut bytes)?;
         } else {
             bytes.clear();
-            bytes.extend_from_slice(frame.bytes())
+            bytes.extend_from_slice(frame.bytes());
         }
         let mut buffer = self.arena.pool.take(bytes.len());
         let len = bytes.len();
@@ -192,7 +192,8 @@ impl Engine {
                 None => {}
                 Some(SendError::Busy) => {
                     outlet.blocked = true;
-                    while let Some(item) = outlet.queue.pop_front_if(|item| now.since(item.ready) > PATIENCE) {
+                    let patient = outlet.queue.iter().position(|item| now.since(item.ready) <= PATIENCE);
+                    for item in outlet.queue.drain(..patient.unwrap_or(outlet.queue.len())) {
                         self.unsent(item, DropReason::SendFailed, now);
                     }
                     return;

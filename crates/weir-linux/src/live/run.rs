@@ -240,7 +240,10 @@ impl Live {
         while let Ok(command) = self.inbox.commands.try_recv() {
             self.inbox.acknowledge();
             match command {
-                Command::SetPipe(id, config) => self.set_pipe(now, id, &config),
+                Command::SetPipe(id, config, answer) => {
+                    self.set_pipe(now, id, &config);
+                    let _ = answer.send(());
+                }
                 Command::Engine(work) => {
                     self.engine.needs_key = true;
                     work(&mut self.engine.emulator, now);

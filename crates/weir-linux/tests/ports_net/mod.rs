@@ -1,0 +1,166 @@
+//! Namespaces for the tests of ports and loop: A, the emulator's E, and B, made and removed by the test that uses them.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::JoinHandle;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use weir_core::config::PipeConfig;
+use weir_linux::live::{Gso, LaneConfig, Live, LiveConfig, LiveHandle, LiveReport, Realtime};
+use weir_linux::port::{AnyPort, PacketPort, TapPort};
+
+/// How the two ends are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A veth pair to E on each side, packet sockets in E.
+    Packet,
+    /// A TAP device on each side.
+    Tap,
+}
+
+/// Two namespaces to be joined. A has 10.77.0.1 and fd77::1, B has 10.77.0.2 and fd77::2, both on interface `x0`.
+pub(crate) struct Net {
+    tag: String,
+    /// For the loop: index 0 towards A, 1 towards B.
+    ports: Vec<AnyPort>,
+}
+
+impl Net {
+    /// Makes them; `None`, and a word on stderr, where that is not possible.
+    pub(crate) fn new(kind: Kind) -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: needs root to make network namespaces");
+            return None;
+        }
+        let tag = format!("weirtest{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let mut net = Self { tag, ports: Vec::new() };
+        for side in ["a", "e", "b"] {
+            if !run(&["netns", "add", &net.name(side)]) {
+                eprintln!("SKIPPED: `ip netns add` does not work here");
+                return None;
+            }
+        }
+        for side in ["a", "b"] {
+            let place = net.name(side);
+            let port = match kind {
+                Kind::Packet => {
+                    let (outer, elsewhere) = (format!("e{side}"), net.name("e"));
+                    ip(&["link", "add", "x0", "netns", &place, "type", "veth", "peer", "name", &outer, "netns", &elsewhere]);
+                    ip(&["-n", &elsewhere, "link", "set", &outer, "up"]);
+                    net.within("e", move || AnyPort::from(PacketPort::open(&outer).expect("the interface was just made")))
+                }
+                Kind::Tap if File::options().read(true).write(true).open("/dev/net/tun").is_err() => {
+                    eprintln!("SKIPPED: /dev/net/tun cannot be opened");
+                    return None;
+                }
+                Kind::Tap => net.within(side, || AnyPort::from(TapPort::create("x0").expect("root may make TAP devices"))),
+            };
+            net.ports.push(port);
+            let host = if side == "a" { 1 } else { 2 };
+            ip(&["-n", &place, "addr", "add", &format!("10.77.0.{host}/24"), "dev", "x0"]);
+            ip(&["-n", &place, "addr", "add", &format!("fd77::{host}/64"), "dev", "x0", "nodad"]);
+            ip(&["-n", &place, "link", "set", "lo", "up"]);
+            ip(&["-n", &place, "link", "set", "x0", "up"]);
+        }
+        Some(net)
+    }
+
+    /// The namespace's name.
+    pub(crate) fn name(&self, side: &str) -> String {
+        format!("{}{side}", self.tag)
+    }
+
+    /// Runs `ip` in a namespace.
+    pub(crate) fn ip(&self, side: &str, words: &[&str]) {
+        let place = self.name(side);
+        ip(&[&["-n", &place], words].concat());
+    }
+
+    /// Starts work on a thread that is in a namespace.
+    pub(crate) fn spawn<T: Send + 'static>(&self, side: &str, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        let place = File::open(format!("/run/netns/{}", self.name(side))).expect("the namespace was made");
+        std::thread::spawn(move || {
+            move_into_link_name_space(place.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may enter it");
+            work()
+        })
+    }
+
+    /// Does work in a namespace.
+    pub(crate) fn within<T: Send + 'static>(&self, side: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+        self.spawn(side, work).join().expect("no panic in the namespace")
+    }
+
+    /// Starts the loop with a pipe for each direction.
+    pub(crate) fn start(&mut self, pipe: &PipeConfig, change: impl FnOnce(&mut LiveConfig)) -> Running {
+        let lane = |name: &str, from, to, pipe| LaneConfig { name: name.into(), from, to, pipe, gso: Gso::Split };
+        let mut config = LiveConfig::new(std::mem::take(&mut self.ports), vec![lane("up", 0, 1, 1), lane("down", 1, 0, 2)]);
+        config.pipes = vec![(1, pipe.clone()), (2, pipe.clone())];
+        config.realtime = Realtime::Off;
+        change(&mut config);
+        let mut live = Live::new(config).expect("the configuration is right");
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&stop);
+        let handle = live.handle();
+        let thread = std::thread::spawn(move || live.run(&flag).expect("waiting works"));
+        Running { handle, stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for side in ["a", "e", "b"] {
+            let place = self.name(side);
+            if std::path::Path::new("/run/netns").join(&place).exists() {
+                run(&["netns", "del", &place]);
+            }
+        }
+    }
+}
+
+/// A loop at work, ended with the value.
+pub(crate) struct Running {
+    /// To change it and look at it.
+    pub(crate) handle: LiveHandle,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<LiveReport>>,
+}
+
+impl Running {
+    /// Ends the loop.
+    pub(crate) fn stop(self) -> LiveReport {
+        self.stop.store(true, Ordering::Relaxed);
+        self.wait()
+    }
+
+    /// Waits for the loop to end by itself.
+    pub(crate) fn wait(mut self) -> LiveReport {
+        let thread = self.thread.take().expect("it is waited for once");
+        let report = thread.join().expect("the loop does not panic");
+        for lane in &report.lanes {
+            assert!(lane.counters.balanced(), "{lane:?}");
+        }
+        report
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the test is on its way already.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn ip(words: &[&str]) {
+    assert!(run(words), "ip {}", words.join(" "));
+}
+
+fn run(words: &[&str]) -> bool {
+    Command::new("ip").args(words).status().is_ok_and(|status| status.success())
+}
