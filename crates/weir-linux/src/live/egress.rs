@@ -56,7 +56,8 @@ struct Item {
     /// When it was handed to the port.
     ready: Nanos,
     mark: bool,
-    corrupted: bool,
+    /// The bit that was inverted.
+    corrupted: Option<u32>,
     duplicate: bool,
 }
 
@@ -116,7 +117,7 @@ impl Engine {
             };
             (slot, first) = (changed, if changed == slot { first } else { 0 });
         }
-        let corrupted = corrupt.is_some();
+        let corrupted = corrupt.map(|bit| bit % (bytes * 8).max(1));
         Some(Item { slot, first, count: 1, lane, packets, bytes, due, arrived, dequeued, ready: now, mark, corrupted, duplicate })
     }
 
@@ -227,7 +228,7 @@ impl Engine {
     fn sent(&mut self, item: Item, now: Nanos) {
         let books = &mut self.lanes[usize::from(item.lane)];
         books.sent(item.due, now, item.packets, item.bytes);
-        if item.corrupted {
+        if item.corrupted.is_some() {
             books.counters.corrupted += u64::from(item.packets);
         }
         if item.mark {
@@ -269,7 +270,7 @@ impl Engine {
             dequeued,
             ready: at,
             mark: false,
-            corrupted: false,
+            corrupted: None,
             duplicate: false,
         };
         self.unsent(item, reason, at);

@@ -76,8 +76,8 @@ pub enum Outcome {
     Delivered {
         /// Marked with congestion experienced.
         marked: bool,
-        /// One bit of it was inverted.
-        corrupted: bool,
+        /// The bit that was inverted, counted from the network-layer header.
+        corrupted: Option<u32>,
         /// It is an additional copy.
         duplicate: bool,
     },

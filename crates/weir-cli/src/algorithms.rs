@@ -1,0 +1,34 @@
+//! `weir algorithms`: the engine's tables, for people and programs.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use serde_json::json;
+use weir_core::sched::{Row, TABLE};
+
+use crate::args::JsonFlag;
+use crate::output::{Failure, print};
+
+/// Lists every algorithm.
+pub(crate) fn list(args: &JsonFlag) -> Result<ExitCode, Failure> {
+    if args.json {
+        let rows: Vec<_> = TABLE.iter().map(to_json).collect();
+        return print(&format!("{:#}\n", json!({ "schedulers": rows })));
+    }
+    let mut text = String::from("Schedulers: which flow's packet goes next\n");
+    for row in TABLE {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "\n  {:<12}{}", row.name, row.summary);
+        let _ = writeln!(text, "  {:<12}{}; {}", "", row.complexity, row.source);
+        for p in row.parameters {
+            let _ = writeln!(text, "    {:<10}{} (default {}): {}", p.name, p.range, p.default, p.summary);
+        }
+    }
+    print(&text)
+}
+
+fn to_json(row: &Row) -> serde_json::Value {
+    let parameters: Vec<_> =
+        row.parameters.iter().map(|p| json!({ "name": p.name, "range": p.range, "default": p.default, "summary": p.summary })).collect();
+    json!({ "name": row.name, "summary": row.summary, "source": row.source, "complexity": row.complexity, "parameters": parameters })
+}

@@ -1,0 +1,276 @@
+//! What can be typed: commands, options, their help. Parsing only; the modules named like the commands do it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Put any network you describe between programs, and see exactly what its queues did.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, max_term_width = 100, arg_required_else_help = true, after_help = MAIN_EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a program behind an emulated network.
+    Run(RunArgs),
+    /// Run two programs with one emulated link between them.
+    Pair(PairArgs),
+    /// Emulate a link between two interfaces, as a transparent bridge.
+    Bridge(BridgeArgs),
+    /// Check a link specification and print its canonical form; needs no privileges.
+    Check(CheckArgs),
+    /// Say what of this machine Weir can use, what is missing, and how to get it.
+    Doctor(JsonFlag),
+    /// List the algorithms with their parameters.
+    Algorithms(JsonFlag),
+    /// List the presets: well-known networks, with the sources of their figures.
+    Presets(JsonFlag),
+    /// Print a completion script for a shell.
+    Completions(CompletionsArgs),
+    /// Print the manual page, of weir or of one of its commands.
+    Man(ManArgs),
+}
+
+/// `weir run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// The direction from the program to the network, as a SPEC.
+    #[arg(long, value_name = "SPEC", conflicts_with = "link", help_heading = "Network")]
+    pub(crate) up: Option<String>,
+    /// The direction from the network to the program, as a SPEC.
+    #[arg(long, value_name = "SPEC", conflicts_with = "link", help_heading = "Network")]
+    pub(crate) down: Option<String>,
+    /// Both directions, as a SPEC: `4M/20ms`, or words such as `bw 4Mbit/s delay 20ms queue 50 loss 1%`.
+    #[arg(long, value_name = "SPEC", help_heading = "Network")]
+    pub(crate) link: Option<String>,
+    /// A well-known network (see `weir presets`); --up and --down replace its directions.
+    #[arg(long, value_name = "NAME", conflicts_with = "link", help_heading = "Network")]
+    pub(crate) preset: Option<String>,
+    /// Leave out the connection to what lies behind this machine: only the machine itself is reached, as `host`.
+    #[arg(long, help_heading = "Network")]
+    pub(crate) no_outside: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    /// The program and its arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// `weir pair`.
+#[derive(Debug, Args)]
+#[command(after_help = PAIR_EXAMPLES)]
+pub(crate) struct PairArgs {
+    /// Both directions, as a SPEC.
+    #[arg(long, value_name = "SPEC", help_heading = "Network")]
+    pub(crate) link: Option<String>,
+    /// The direction from left to right, as a SPEC, in place of --link.
+    #[arg(long, value_name = "SPEC", help_heading = "Network")]
+    pub(crate) to_right: Option<String>,
+    /// The direction from right to left, as a SPEC, in place of --link.
+    #[arg(long, value_name = "SPEC", help_heading = "Network")]
+    pub(crate) to_left: Option<String>,
+    /// A well-known network with its user on the right (see `weir presets`).
+    #[arg(long, value_name = "NAME", conflicts_with = "link", help_heading = "Network")]
+    pub(crate) preset: Option<String>,
+    /// The left program, as a shell command; usually the server. It reaches the other side as `right`.
+    #[arg(long, value_name = "CMD", help_heading = "Programs")]
+    pub(crate) left: OsString,
+    /// The right program, as a shell command; usually the client. It reaches the other side as `left`.
+    #[arg(long, value_name = "CMD", help_heading = "Programs")]
+    pub(crate) right: OsString,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+/// `weir bridge`.
+#[derive(Debug, Args)]
+#[command(after_help = BRIDGE_EXAMPLES)]
+pub(crate) struct BridgeArgs {
+    /// The left interface.
+    #[arg(value_name = "IF1")]
+    pub(crate) left: String,
+    /// The right interface.
+    #[arg(value_name = "IF2")]
+    pub(crate) right: String,
+    /// Both directions, as a SPEC.
+    #[arg(long, value_name = "SPEC", help_heading = "Network")]
+    pub(crate) link: Option<String>,
+    /// The direction from IF1 to IF2, as a SPEC, in place of --link.
+    #[arg(long, value_name = "SPEC", help_heading = "Network")]
+    pub(crate) to_right: Option<String>,
+    /// The direction from IF2 to IF1, as a SPEC, in place of --link.
+    #[arg(long, value_name = "SPEC", help_heading = "Network")]
+    pub(crate) to_left: Option<String>,
+    /// A well-known network with its user behind IF2 (see `weir presets`).
+    #[arg(long, value_name = "NAME", conflicts_with = "link", help_heading = "Network")]
+    pub(crate) preset: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+/// Options of the commands that make namespaces.
+#[derive(Debug, Args)]
+pub(crate) struct PlaceArgs {
+    /// Largest IP packet on the link, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65521), help_heading = "Network")]
+    pub(crate) mtu: u32,
+    /// How frames are exchanged with the kernel.
+    #[arg(long, value_enum, default_value_t, help_heading = "Tuning")]
+    pub(crate) backend: BackendArg,
+}
+
+/// Options of every live command.
+#[derive(Debug, Args)]
+pub(crate) struct CommonArgs {
+    /// Seed of all random draws: the same seed loses the same packets. `random` picks one and says which.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, help_heading = "Network")]
+    pub(crate) seed: u64,
+    /// End after this long, for example `30s`.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) timeout: Option<std::time::Duration>,
+    /// Write the results as JSON (`-` for standard output).
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write a report with plots as one HTML file.
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) report: Option<PathBuf>,
+    /// Capture every packet with what became of it, as pcapng.
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// Bytes to keep of each captured packet; 0 keeps all.
+    #[arg(long, value_name = "BYTES", default_value_t = 0, help_heading = "Results")]
+    pub(crate) snaplen: usize,
+    /// Do not print the summary.
+    #[arg(short, long, help_heading = "Results")]
+    pub(crate) quiet: bool,
+    /// Show progress while the program runs; by default only when the program does not print to the terminal.
+    #[arg(long, help_heading = "Results")]
+    pub(crate) progress: bool,
+    /// How long to spin before a release: `adaptive`, `off`, or a time such as `60us`.
+    #[arg(long, value_name = "TIME", default_value = "adaptive", value_parser = parse_spin, help_heading = "Tuning")]
+    pub(crate) spin: weir_linux::live::Spin,
+    /// Do not ask for real-time priority.
+    #[arg(long, help_heading = "Tuning")]
+    pub(crate) no_realtime: bool,
+    /// Processor that the link's thread stays on.
+    #[arg(long, value_name = "N", help_heading = "Tuning")]
+    pub(crate) cpu: Option<usize>,
+    /// Most memory for frames inside the link, for example `512MB`.
+    #[arg(long, value_name = "SIZE", default_value = "512MB", value_parser = parse_size, help_heading = "Tuning")]
+    pub(crate) memory: usize,
+}
+
+/// `weir check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The specification, one word or several.
+    #[arg(value_name = "SPEC", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) spec: Vec<String>,
+}
+
+/// A listing's only option.
+#[derive(Debug, Args)]
+pub(crate) struct JsonFlag {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `weir completions`.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `weir man`.
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The command whose page to print; none for weir itself.
+    pub(crate) command: Option<String>,
+    /// Write all pages into this directory instead.
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// How frames are exchanged with the kernel.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum BackendArg {
+    /// TAP where it can be opened, packet sockets elsewhere.
+    #[default]
+    Auto,
+    /// TAP devices.
+    Tap,
+    /// veth pairs and packet sockets.
+    Packet,
+}
+
+fn parse_seed(text: &str) -> Result<u64, String> {
+    if text == "random" {
+        return Ok(std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0) >> 32);
+    }
+    text.parse().map_err(|_| "a seed is a whole number from 0 to 18446744073709551615, or `random`".to_owned())
+}
+
+fn parse_time(text: &str) -> Result<std::time::Duration, String> {
+    let most = weir_core::Nanos::from_secs(1_000_000);
+    let time = weir_rules::quantity::time(text, most).map_err(|error| format!("{error}; for example 30s or 500ms"))?;
+    Ok(std::time::Duration::from_nanos(time.0))
+}
+
+fn parse_spin(text: &str) -> Result<weir_linux::live::Spin, String> {
+    use weir_linux::live::Spin;
+    match text {
+        "adaptive" => Ok(Spin::Adaptive),
+        "off" => Ok(Spin::Off),
+        _ => {
+            let most = weir_core::Nanos::from_millis(10);
+            let time = weir_rules::quantity::time(text, most);
+            time.map(Spin::Fixed).map_err(|error| format!("{error}; give `adaptive`, `off`, or a time up to 10 ms such as 60us"))
+        }
+    }
+}
+
+fn parse_size(text: &str) -> Result<usize, String> {
+    let size = weir_rules::quantity::size(text).map_err(|error| format!("{error}; for example 512MB"))?;
+    let range = 1_000_000..=64_000_000_000;
+    if !range.contains(&size) {
+        return Err("the memory for frames must be within 1MB and 64GB".to_owned());
+    }
+    usize::try_from(size).map_err(|_| "more than this machine can address".to_owned())
+}
+
+const MAIN_EXAMPLES: &str = "Examples:
+  weir run --link 4M/20ms -- curl -O http://host:8000/file     a program behind 4 Mbit/s and 20 ms
+  weir run --preset 3g --report out.html -- chromium           a browser on a phone network
+  weir pair --link 10M/50ms/1% --left 'iperf3 -s -1' --right 'iperf3 -c left'
+  weir doctor                                                  what this machine allows";
+const RUN_EXAMPLES: &str = "Examples:
+  weir run --up 256k/20ms --down 4M/20ms -- curl -o /dev/null http://host:8000/
+  weir run --link 'bw 20Mbit/s delay 15ms jitter 3ms loss 0.5% queue 100KB' --json out.json -- ./game
+  weir run --preset satellite -- bash
+
+The program has a network of its own. This machine is `host` there; what lies behind it is reached through it.
+The exit code is the program's; 125 when weir itself failed, 126 and 127 as in a shell, 2 for a bad command line.
+SPEC: `weir check` explains one; all words stand in docs/link-spec.md.";
+const PAIR_EXAMPLES: &str = "Examples:
+  weir pair --link 10M/20ms --left 'iperf3 -s -1' --right 'iperf3 -c left -t 5'
+  weir pair --to-right 100M/5ms --to-left 10M/5ms --left ./server --right './client left'
+
+The run ends when either program ends; the other one is then ended too. The exit code is the right one's,
+or the left one's when that ended first.";
+const BRIDGE_EXAMPLES: &str = "Examples:
+  weir bridge eth1 eth2 --link 50M/10ms
+  weir bridge eth1 eth2 --to-right 100M/5ms --to-left '20M/5ms queue 100KB' --timeout 60s
+
+Ends at ^C, after --timeout, or when an interface disappears. Needs CAP_NET_RAW and CAP_NET_ADMIN.";

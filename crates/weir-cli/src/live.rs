@@ -1,0 +1,381 @@
+//! `weir run`, `weir pair`, `weir bridge`: surroundings, link, programs, results.
+
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use weir_core::Nanos;
+use weir_core::config::{Capacity, Loss};
+use weir_linux::clock;
+use weir_linux::live::{Gso, LaneConfig, LaneReport, Live, LiveConfig, LiveHandle, LiveReport, Realtime, StopReason};
+use weir_linux::process::Signals;
+use weir_linux::topology::{self, Backend, BridgeSetup, EndedBy, Outcome, PairSetup, RunSetup, Session, Side};
+use weir_report::pcap::{Interface, LinkType};
+use weir_report::{CaptureSink, LinkResult, RunInfo, RunResult, Series, spawn_writer};
+use weir_rules::{LinkSpec, canonical};
+
+use crate::args::{BackendArg, BridgeArgs, CommonArgs, PairArgs, RunArgs};
+use crate::observe::{Recording, Watcher};
+use crate::output::{Failure, OWN, check_destinations, write_results};
+use crate::spec::{Directions, Wanted, directions};
+
+/// `weir run`.
+pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
+    let wanted = Wanted {
+        link: args.link.as_deref(),
+        forth: ("--up", args.up.as_deref()),
+        back: ("--down", args.down.as_deref()),
+        preset: args.preset.as_deref(),
+        user_is_left: true,
+    };
+    let directions = directions(&wanted)?;
+    check_destinations(&args.common)?;
+    let setup = RunSetup { mtu: args.place.mtu, backend: backend(args.place.backend), outside: !args.no_outside };
+    let session = topology::run(&setup).map_err(Failure::own)?;
+    drive(session, ["up", "down"], directions, &[(Side::Left, args.command)], &args.common)
+}
+
+/// `weir pair`.
+pub(crate) fn pair(args: PairArgs) -> Result<ExitCode, Failure> {
+    let wanted = Wanted {
+        link: args.link.as_deref(),
+        forth: ("--to-right", args.to_right.as_deref()),
+        back: ("--to-left", args.to_left.as_deref()),
+        preset: args.preset.as_deref(),
+        user_is_left: false,
+    };
+    let directions = directions(&wanted)?;
+    check_destinations(&args.common)?;
+    let setup = PairSetup { mtu: args.place.mtu, backend: backend(args.place.backend) };
+    let session = topology::pair(&setup).map_err(Failure::own)?;
+    let programs = [(Side::Left, shell(args.left)), (Side::Right, shell(args.right))];
+    drive(session, ["to-right", "to-left"], directions, &programs, &args.common)
+}
+
+/// `weir bridge`.
+pub(crate) fn bridge(args: BridgeArgs) -> Result<ExitCode, Failure> {
+    let wanted = Wanted {
+        link: args.link.as_deref(),
+        forth: ("--to-right", args.to_right.as_deref()),
+        back: ("--to-left", args.to_left.as_deref()),
+        preset: args.preset.as_deref(),
+        user_is_left: false,
+    };
+    let directions = directions(&wanted)?;
+    check_destinations(&args.common)?;
+    let setup = BridgeSetup { left: args.left, right: args.right };
+    let session = topology::bridge(&setup).map_err(Failure::own)?;
+    drive(session, ["to-right", "to-left"], directions, &[], &args.common)
+}
+
+/// Puts the link into its surroundings, starts the programs, waits, and writes what happened.
+fn drive(
+    mut session: Session,
+    names: [&str; 2],
+    specs: Directions,
+    programs: &[(Side, Vec<OsString>)],
+    args: &CommonArgs,
+) -> Result<ExitCode, Failure> {
+    for note in session.notes() {
+        eprintln!("weir: note: {}{}", note.what, note.remedy.as_ref().map(|r| format!(" ({r})")).unwrap_or_default());
+    }
+    let noted = session.notes().len();
+    let signals = Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
+    let ends = [session.ends()[0].name.clone(), session.ends()[1].name.clone()];
+    let link = Link::start(&mut session, names, &ends, &specs, args)?;
+    for (side, command) in programs {
+        if let Err(error) = session.spawn(*side, command) {
+            let _ = link.stop();
+            return Err(Failure::new(error.exit_code(), error));
+        }
+    }
+    for note in session.notes().iter().skip(noted) {
+        eprintln!("weir: note: {}", note.what);
+    }
+    let progress = progress(programs.is_empty(), args).map(|bar| Progress::start(bar, link.handle.clone(), args.timeout));
+    let began = Instant::now();
+    let outcome = session.wait(&signals, args.timeout).map_err(|error| Failure::own(format!("cannot wait for the program: {error}")));
+    let duration = began.elapsed();
+    drop(progress);
+    let finished = link.stop();
+    let closed = session.close();
+    let (outcome, finished) = (outcome?, finished?);
+    let code = exit_code(&outcome, &finished.report);
+    let mut info = RunInfo {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command_words(programs),
+        exit_code: (!programs.is_empty()).then_some(i32::from(code)),
+        started: jiff::Timestamp::try_from(finished.started).map(|t| t.to_string()).unwrap_or_default(),
+        duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
+        seed: args.seed,
+        warnings: Vec::new(),
+        notes: Vec::new(),
+    };
+    explain(&mut info, &outcome, &finished, args);
+    info.warnings.extend(closed.notes.into_iter().map(|n| n.what));
+    let Finished { report, series, .. } = finished;
+    let specs = [specs.forth, specs.back];
+    let lanes = report.lanes.into_iter().zip(series).zip(&specs);
+    let links = lanes.map(|((lane, series), spec)| link_result(&ends, lane, series, spec)).collect();
+    write_results(args, &RunResult::new(info, links))?;
+    Ok(ExitCode::from(code))
+}
+
+/// What a user should know about how the run went, besides the figures.
+fn explain(info: &mut RunInfo, outcome: &Outcome, finished: &Finished, args: &CommonArgs) {
+    for end in outcome.programs.iter().filter(|end| end.background > 0) {
+        let (count, verb) = if end.background == 1 {
+            ("1 background process", "was")
+        } else {
+            (&*format!("{} background processes", end.background), "were")
+        };
+        info.notes.push(format!("{count} of the program {verb} ended with its namespace"));
+    }
+    match (outcome.ended_by, finished.report.stopped) {
+        (_, Some(StopReason::PortVanished(_))) => {
+            for event in &finished.report.events {
+                info.warnings.push(format!("interface {}: {:?}; the run ended there", event.interface, event.fault));
+            }
+        }
+        (EndedBy::Timeout, _) => info.notes.push("ended by --timeout".to_owned()),
+        _ => {}
+    }
+    for lane in &finished.report.lanes {
+        if lane.rx_kernel_drops > 0 {
+            info.warnings.push(format!("link {}: the kernel dropped {} frames before they could be read", lane.name, lane.rx_kernel_drops));
+        }
+        if lane.rx_unreadable > 0 {
+            info.warnings.push(format!("link {}: {} frames could not be read with their offloads", lane.name, lane.rx_unreadable));
+        }
+    }
+    if let Some(capture) = &finished.capture {
+        if let Some(error) = &capture.error {
+            info.warnings.push(format!("the capture is incomplete: {error}"));
+        } else if capture.dropped > 0 {
+            info.warnings.push(format!("the capture lacks {} packets: the disk was slower than the link", capture.dropped));
+        } else if let Some(path) = &args.pcap {
+            info.notes.push(format!("capture: {} packets in {}", capture.written, path.display()));
+        }
+    }
+}
+
+/// The link's thread with what belongs to it.
+struct Link {
+    handle: LiveHandle,
+    stop: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<Result<LiveReport, weir_linux::live::LiveError>>,
+    recording: Recording,
+    capture: Option<Arc<Mutex<CaptureSink>>>,
+    started: SystemTime,
+}
+
+/// What the link's thread leaves.
+struct Finished {
+    report: LiveReport,
+    series: Vec<Series>,
+    capture: Option<weir_report::CaptureReport>,
+    started: SystemTime,
+}
+
+impl Link {
+    fn start(session: &mut Session, names: [&str; 2], ends: &[String; 2], specs: &Directions, args: &CommonArgs) -> Result<Self, Failure> {
+        let ports = session.take_ports().ok_or_else(|| Failure::own("the ports are already taken"))?;
+        let lane = |index: usize, spec: &LinkSpec| LaneConfig {
+            name: names[index].to_owned(),
+            from: index,
+            to: 1 - index,
+            pipe: index as u16 + 1,
+            gso: match spec.gso {
+                weir_rules::Gso::Split => Gso::Split,
+                weir_rules::Gso::Whole => Gso::Whole,
+            },
+        };
+        let capture = capture(names, ends, specs, args)?.map(|sink| Arc::new(Mutex::new(sink)));
+        let (now, started) = (clock::now(), SystemTime::now());
+        let wall = started.duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
+        let recording = Recording::new(2, now);
+        let mut config = LiveConfig::new(ports.into(), vec![lane(0, &specs.forth), lane(1, &specs.back)]);
+        config.pipes = vec![(1, specs.forth.pipe.clone()), (2, specs.back.pipe.clone())];
+        config.seed = args.seed;
+        config.memory = args.memory;
+        config.spin = args.spin;
+        config.realtime = if args.no_realtime { Realtime::Off } else { Realtime::WhenAllowed };
+        config.cpu = args.cpu;
+        config.observer = Some(Box::new(Watcher::new(recording.clone(), capture.clone(), wall.saturating_sub(now.0))));
+        let mut live = Live::new(config).map_err(Failure::own)?;
+        let (handle, stop, stopper) = (live.handle(), Arc::new(AtomicBool::new(false)), session.stopper());
+        let thread = std::thread::Builder::new()
+            .name("weir-link".to_owned())
+            .spawn({
+                let stop = Arc::clone(&stop);
+                move || {
+                    let report = live.run(&stop);
+                    // Whatever ended the link ends the run.
+                    stopper.stop();
+                    report
+                }
+            })
+            .map_err(|error| Failure::own(format!("cannot start the link's thread: {error}")))?;
+        Ok(Self { handle, stop, thread, recording, capture, started })
+    }
+
+    fn stop(self) -> Result<Finished, Failure> {
+        self.stop.store(true, Ordering::Relaxed);
+        // It may have ended by itself.
+        let _ = self.handle.stop();
+        let report = self.thread.join().map_err(|_| Failure::own("the link's thread panicked; please report this as a bug"))?;
+        let capture = self.capture.and_then(Arc::into_inner).and_then(|sink| sink.into_inner().ok()).map(CaptureSink::finish);
+        Ok(Finished { report: report.map_err(Failure::own)?, series: self.recording.series(), capture, started: self.started })
+    }
+}
+
+fn capture(names: [&str; 2], ends: &[String; 2], specs: &Directions, args: &CommonArgs) -> Result<Option<CaptureSink>, Failure> {
+    let Some(path) = &args.pcap else { return Ok(None) };
+    let interface = |index: usize, spec: &LinkSpec| Interface {
+        name: names[index].to_owned(),
+        description: format!("{} → {}, {}", ends[index], ends[1 - index], canonical(spec)),
+        link_type: LinkType::Ethernet,
+    };
+    let interfaces = [interface(0, &specs.forth), interface(1, &specs.back)];
+    let application = concat!("weir ", env!("CARGO_PKG_VERSION"));
+    spawn_writer(path, application, &interfaces, args.snaplen).map(Some).map_err(Failure::own)
+}
+
+/// One direction's results in the form that is written.
+fn link_result(ends: &[String; 2], lane: LaneReport, series: Series, spec: &LinkSpec) -> LinkResult {
+    let (from, to) = if lane.pipe == 1 { (&ends[0], &ends[1]) } else { (&ends[1], &ends[0]) };
+    let link = &spec.pipe.link;
+    let stats = weir_core::stats::LinkStats { counters: lane.counters, queue_ns: lane.queue_ns, total_ns: lane.total_ns };
+    LinkResult {
+        spec: canonical(spec),
+        rate_bps: match &link.capacity {
+            Capacity::Unlimited => None,
+            Capacity::Constant(rate) => Some(rate.bps()),
+            Capacity::Trace(trace) => Some(trace.mean_bps()),
+        },
+        delay_ns: link.delay.0,
+        loss: mean_loss(link.loss),
+        lateness_ns: lane.lateness,
+        series,
+        ..LinkResult::from_stats(&lane.name, from, to, &stats)
+    }
+}
+
+/// Long-run share of packets that a loss model loses.
+fn mean_loss(loss: Loss) -> Option<f64> {
+    match loss {
+        Loss::None => None,
+        Loss::Bernoulli(p) => Some(p.as_f64()),
+        Loss::GilbertElliott { loss_in_good, good_to_bad, loss_in_bad, bad_to_good } => {
+            let (k, p, h, r) = (loss_in_good.as_f64(), good_to_bad.as_f64(), loss_in_bad.as_f64(), bad_to_good.as_f64());
+            let bad = if p + r > 0.0 { p / (p + r) } else { 0.0 };
+            Some(k * (1.0 - bad) + h * bad)
+        }
+    }
+}
+
+/// The command's exit code: the program's, or that the link failed under it.
+fn exit_code(outcome: &Outcome, report: &LiveReport) -> u8 {
+    match report.stopped {
+        Some(StopReason::PortVanished(_)) => OWN,
+        _ if outcome.programs.is_empty() && matches!(outcome.ended_by, EndedBy::Signal(_)) => 0,
+        _ => outcome.exit_code(),
+    }
+}
+
+fn command_words(programs: &[(Side, Vec<OsString>)]) -> Vec<String> {
+    let words = |command: &[OsString]| command.iter().map(|w| w.to_string_lossy().into_owned()).collect::<Vec<_>>();
+    match programs {
+        [(_, one)] => words(one),
+        // The shell command of each side is its last word.
+        several => several.iter().filter_map(|(_, c)| c.last()).map(|w| w.to_string_lossy().into_owned()).collect(),
+    }
+}
+
+/// A shell command as a program. `exec` would break lists of commands, so the shell stays.
+fn shell(command: OsString) -> Vec<OsString> {
+    vec!["/bin/sh".into(), "-c".into(), command]
+}
+
+fn backend(arg: BackendArg) -> Backend {
+    match arg {
+        BackendArg::Auto => Backend::Auto,
+        BackendArg::Tap => Backend::Tap,
+        BackendArg::Packet => Backend::Packet,
+    }
+}
+
+/// A progress line, where it does not disturb: on a terminal that the program does not write to, or when asked for.
+fn progress(no_program: bool, args: &CommonArgs) -> Option<ProgressBar> {
+    let terminal = std::io::stderr().is_terminal() && !args.quiet;
+    let wanted = args.progress || no_program || !std::io::stdout().is_terminal();
+    if !(terminal && wanted) {
+        return None;
+    }
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{elapsed:>6}  {wide_msg}") {
+        bar.set_style(style);
+    }
+    Some(bar)
+}
+
+/// The thread that keeps the progress line up to date, until it is dropped.
+struct Progress {
+    over: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Progress {
+    fn start(bar: ProgressBar, handle: LiveHandle, timeout: Option<Duration>) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::spawn({
+            let over = Arc::clone(&over);
+            move || {
+                let mut before: Option<LiveReport> = None;
+                while !over.load(Ordering::Relaxed) {
+                    let Ok(report) = handle.report() else { break };
+                    bar.set_message(progress_text(&report, before.as_ref(), timeout));
+                    before = Some(report);
+                    for _ in 0..5 {
+                        std::thread::sleep(Duration::from_millis(100));
+                        if over.load(Ordering::Relaxed) {
+                            break;
+                        }
+                    }
+                }
+                bar.finish_and_clear();
+            }
+        });
+        Self { over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // Its only work is a line on the terminal.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn progress_text(report: &LiveReport, before: Option<&LiveReport>, timeout: Option<Duration>) -> String {
+    use weir_report::format::{count, rate};
+    let mut parts = Vec::new();
+    for (index, lane) in report.lanes.iter().enumerate() {
+        let (bytes, since) = before.map_or((0, report.started), |b| (b.lanes[index].counters.bytes_out, b.at));
+        let span = report.at.since(since).max(Nanos(1)).0 as f64 / 1e9;
+        let bps = lane.counters.bytes_out.saturating_sub(bytes) as f64 * 8.0 / span;
+        parts.push(format!("{} {}, {} dropped", lane.name, rate(bps), count(lane.counters.total_drops())));
+    }
+    if let Some(timeout) = timeout {
+        let left = timeout.saturating_sub(Duration::from_nanos(report.at.since(report.started).0));
+        parts.push(format!("{} s left", left.as_secs()));
+    }
+    parts.join("  |  ")
+}

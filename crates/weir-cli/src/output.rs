@@ -1,0 +1,101 @@
+//! How the command ends: failures with their exit codes, and results to their files.
+
+use std::fmt;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use weir_report::{RunResult, summary, to_html, to_json, write_atomic};
+
+use crate::args::CommonArgs;
+
+/// Why the command did not do what was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    code: u8,
+}
+
+/// A bad command line.
+pub(crate) const USAGE: u8 = 2;
+/// Weir itself failed, so that it is not mistaken for the program's own exit code.
+pub(crate) const OWN: u8 = 125;
+
+impl Failure {
+    pub(crate) fn new(code: u8, message: impl fmt::Display) -> Self {
+        Self { message: message.to_string(), code }
+    }
+
+    pub(crate) fn own(message: impl fmt::Display) -> Self {
+        Self::new(OWN, message)
+    }
+
+    /// Prints the message and gives the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        // Diagnostics come rendered, with their own heads and line ends.
+        if self.message.ends_with('\n') {
+            eprint!("{}", self.message);
+        } else {
+            eprintln!("weir: {}", self.message);
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+/// Prints data; a reader that went away is no error.
+pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
+    match std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::own(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Whether words on stderr may have colours.
+pub(crate) fn colour() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// Finds out before the run whether the results can be written after it.
+pub(crate) fn check_destinations(args: &CommonArgs) -> Result<(), Failure> {
+    for path in [&args.json, &args.report, &args.pcap].into_iter().flatten() {
+        if path.as_os_str() == "-" && args.json.as_ref() == Some(path) {
+            continue;
+        }
+        if path.is_dir() {
+            return Err(Failure::new(USAGE, format!("{} is a directory; name a file", path.display())));
+        }
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !parent.is_dir() {
+            let message = format!("{}: there is no directory {}; make it first", path.display(), parent.display());
+            return Err(Failure::new(USAGE, message));
+        }
+    }
+    Ok(())
+}
+
+/// Writes what was asked for. One destination that fails does not keep the others from being written.
+pub(crate) fn write_results(args: &CommonArgs, result: &RunResult) -> Result<(), Failure> {
+    if !args.quiet {
+        eprint!("\n{}", summary(result, colour()));
+    }
+    let mut failures = Vec::new();
+    if let Some(path) = &args.json {
+        let text = to_json(result);
+        let written = if path.as_os_str() == "-" {
+            print(&text).map(|_| ()).map_err(|failure| failure.message)
+        } else {
+            write_atomic(path, text.as_bytes()).map_err(|error| error.to_string())
+        };
+        failures.extend(written.err());
+    }
+    if let Some(path) = &args.report {
+        match write_atomic(path, to_html(result).as_bytes()) {
+            Ok(()) if !args.quiet => eprintln!("report: {}", path.display()),
+            Ok(()) => {}
+            Err(error) => failures.push(error.to_string()),
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(Failure::own(failures.join("\nweir: "))) }
+}

@@ -1,0 +1,37 @@
+//! Completion scripts and manual pages, made from the same table as the help.
+
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+
+use crate::args::{Cli, CompletionsArgs, ManArgs};
+use crate::output::{Failure, USAGE, print};
+
+/// `weir completions`.
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "weir", &mut script);
+    print(&String::from_utf8_lossy(&script))
+}
+
+/// `weir man`.
+pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
+    let mut root = Cli::command();
+    root.build();
+    if let Some(directory) = &args.out {
+        return clap_mangen::generate_to(root, directory)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|error| Failure::own(format!("cannot write manual pages to {}: {error}", directory.display())));
+    }
+    let page = match &args.command {
+        None => root,
+        Some(name) => {
+            let known = root.get_subcommands().map(|c| c.get_name().to_owned()).collect::<Vec<_>>();
+            let found = root.find_subcommand(name).cloned();
+            found.ok_or_else(|| Failure::new(USAGE, format!("there is no command `{name}`; there are {}", known.join(", "))))?
+        }
+    };
+    let mut text = Vec::new();
+    clap_mangen::Man::new(page).render(&mut text).map_err(|error| Failure::own(format!("cannot make the page: {error}")))?;
+    print(&String::from_utf8_lossy(&text))
+}

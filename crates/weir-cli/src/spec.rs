@@ -1,0 +1,90 @@
+//! Link specifications on the command line: read, judged, explained.
+
+use std::process::ExitCode;
+
+use weir_rules::presets::preset;
+use weir_rules::{Checked, Diagnostics, Files, LinkSpec, canonical, check_spec};
+
+use crate::args::CheckArgs;
+use crate::output::{Failure, USAGE, colour, print};
+
+/// Files on disk.
+struct Disk;
+
+impl Files for Disk {
+    fn read(&self, path: &str) -> std::io::Result<String> {
+        std::fs::read_to_string(path)
+    }
+}
+
+/// Both directions of a link.
+#[derive(Debug)]
+pub(crate) struct Directions {
+    /// From the left (or the program) to the right (or the network).
+    pub(crate) forth: LinkSpec,
+    /// From the right to the left.
+    pub(crate) back: LinkSpec,
+}
+
+/// What the command line says of the two directions.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    /// Both.
+    pub(crate) link: Option<&'a str>,
+    /// Option and text from left to right.
+    pub(crate) forth: (&'static str, Option<&'a str>),
+    /// Option and text from right to left.
+    pub(crate) back: (&'static str, Option<&'a str>),
+    /// A preset's name.
+    pub(crate) preset: Option<&'a str>,
+    /// Whether the preset's user is on the left: its `up` is then from left to right.
+    pub(crate) user_is_left: bool,
+}
+
+/// Reads both directions; warnings go to stderr.
+pub(crate) fn directions(wanted: &Wanted<'_>) -> Result<Directions, Failure> {
+    let preset =
+        wanted.preset.map(preset).transpose().map_err(|error| Failure::new(USAGE, format!("{error}; `weir presets` lists them")))?;
+    let (ahead, behind) =
+        if wanted.user_is_left { (preset.map(|p| p.up), preset.map(|p| p.down)) } else { (preset.map(|p| p.down), preset.map(|p| p.up)) };
+    let one = |(option, text): (&'static str, Option<&str>), preset: Option<&'static str>| {
+        let (option, text) = match (text, wanted.link, preset) {
+            (Some(text), _, _) => (option, text),
+            (None, Some(text), _) => ("--link", text),
+            (None, None, preset) => ("--preset", preset.unwrap_or("")),
+        };
+        read(option, text)
+    };
+    let forth = one(wanted.forth, ahead)?;
+    // A text for both is judged once.
+    let same = wanted.forth.1.is_none() && wanted.back.1.is_none() && wanted.link.is_some();
+    let back = if same { forth.clone() } else { one(wanted.back, behind)? };
+    Ok(Directions { forth, back })
+}
+
+fn read(option: &str, text: &str) -> Result<LinkSpec, Failure> {
+    let Checked { spec, diagnostics } = check_spec(text, &Disk);
+    let Some(spec) = spec else {
+        return Err(refused(option, &diagnostics));
+    };
+    if !diagnostics.is_empty() {
+        eprintln!("weir: about {option}:");
+        eprint!("{}", diagnostics.render(colour()));
+    }
+    Ok(spec)
+}
+
+fn refused(option: &str, diagnostics: &Diagnostics) -> Failure {
+    let mut text = format!("weir: {option} cannot be used\n{}", diagnostics.render(colour()));
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Failure::new(USAGE, text)
+}
+
+/// `weir check`.
+pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    let spec = read("the specification", &args.spec.join(" "))?;
+    let text = canonical(&spec);
+    print(&format!("{}\n", if text.is_empty() { "(a perfect link: no rate limit, no delay)" } else { &text }))
+}
