@@ -23,8 +23,12 @@ pub fn sum(data: &[u8]) -> u16 {
     for word in words {
         total += u64::from(u32::from_le_bytes(*word));
     }
-    let mut last = [0; 4];
-    last[..rest.len()].copy_from_slice(rest);
+    let last = match *rest {
+        [a] => [a, 0, 0, 0],
+        [a, b] => [a, b, 0, 0],
+        [a, b, c] => [a, b, c, 0],
+        _ => [0; 4],
+    };
     total += u64::from(u32::from_le_bytes(last));
     fold(total).swap_bytes()
 }
@@ -153,9 +157,11 @@ pub(crate) fn nonzero(check: u16) -> u16 {
 
 #[inline(always)]
 fn fold(mut total: u64) -> u16 {
-    while total > 0xffff {
-        total = (total & 0xffff) + (total >> 16);
-    }
+    // Each step brings a carry back in; after these four none is left.
+    total = (total & 0xffff_ffff) + (total >> 32);
+    total = (total & 0xffff_ffff) + (total >> 32);
+    total = (total & 0xffff) + (total >> 16);
+    total = (total & 0xffff) + (total >> 16);
     total as u16
 }
 
