@@ -31,7 +31,8 @@ impl Machine {
                 return None;
             }
         }
-        let script = "set -e; mount -t tmpfs tmpfs /run; ip link set lo up; ip link add up0 type dummy; ip link set up0 up
+        let script = "set -e; mount -t tmpfs tmpfs /run; ip link set lo up
+            echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad; ip link add up0 type veth peer name up1; ip link set up1 up; ip link set up0 up
             ip address add 192.0.2.2/24 dev up0; ip route add default via 192.0.2.1; echo ready; exec sleep 600";
         let mut holder = Command::new("unshare")
             .args(["--net", "--mount", "sh", "-c", script])
@@ -43,7 +44,7 @@ impl Machine {
         let read = std::io::Read::read_exact(holder.stdout.as_mut().expect("piped"), &mut ready);
         if read.is_err() {
             let _ = holder.wait();
-            skip(name, "the kernel gives no namespaces or no dummy interface");
+            skip(name, "the kernel gives no namespaces or no veth interfaces");
             return None;
         }
         Some(Machine { mark: format!("{name}-{}", std::process::id()), holder })
@@ -79,7 +80,7 @@ impl Machine {
             text(&["ip", "route", "show", "table", "all"]),
             text(&["nft", "list", "ruleset"]),
             text(&["sh", "-c", settings]),
-            text(&["cut", "-d", " ", "-f", "4-", "/proc/self/mountinfo"]),
+            text(&["sh", "-c", "cut -d ' ' -f 4- /proc/self/mountinfo | grep -v /run/netns"]),
             text(&["find", "/run"]),
         ]
     }

@@ -19,7 +19,7 @@ use rustix::process::{WaitOptions, wait};
 
 use super::mounts;
 use crate::process::{Event, Order, Request, receive, send, timespec};
-use crate::sys::process::{drop_capabilities, read_signal, signal_descriptor, signal_everyone, signal_process};
+use crate::sys::process::{drop_capabilities, read_signal, signal_descriptor, signal_everyone, signal_process, unblock_signals};
 
 /// Runs as init until the program or the main process is over.
 pub(super) fn run(socket: OwnedFd) -> ExitCode {
@@ -70,6 +70,7 @@ impl Init {
         if !order.keep_capabilities {
             drop_capabilities(&mut command);
         }
+        unblock_signals(&mut command);
         match command.spawn() {
             Ok(child) => {
                 tell(&Event::Started { warnings });

@@ -11,7 +11,7 @@ use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use crate::sys::process::{inherited_descriptor, keep_capabilities, keep_open};
+use crate::sys::process::{inherited_descriptor, keep_capabilities, keep_open, unblock_signals};
 
 pub(crate) use janitor::{Janitor, State, clean_up, list_states, state_directory, with_lock};
 
@@ -56,6 +56,7 @@ pub(crate) fn command(role: Role, socket: RawFd) -> Command {
     };
     command.arg0("weir").arg(word).arg(socket.to_string());
     keep_open(&mut command, socket);
+    unblock_signals(&mut command);
     // Root keeps its own over exec without help.
     if !rustix::process::geteuid().is_root() {
         keep_capabilities(&mut command);

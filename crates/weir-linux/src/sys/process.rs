@@ -99,6 +99,23 @@ pub fn keep_open(command: &mut Command, fd: RawFd) {
     unsafe { command.pre_exec(keep) };
 }
 
+/// Lets the child of `command` start with no signal blocked, whatever this process reads from a [`signal_descriptor`].
+pub fn unblock_signals(command: &mut Command) {
+    let unblock = || {
+        // SAFETY: an all-zero sigset_t is a valid object; sigemptyset initialises it in any case.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: `set` is a live local.
+        unsafe { libc::sigemptyset(&raw mut set) };
+        // SAFETY: `set` is initialised, the old mask is not asked for.
+        match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut()) } {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    };
+    // SAFETY: the closure makes async-signal-safe calls on its own stack and allocates nothing.
+    unsafe { command.pre_exec(unblock) };
+}
+
 /// Lets the child of `command` keep the capabilities of this process over `exec`: an ordinary user loses them otherwise, even
 /// inside a user namespace of his own.
 pub fn keep_capabilities(command: &mut Command) {
