@@ -8,93 +8,133 @@ use alloc::vec::Vec;
 use crate::units::Nanos;
 
 /// Next events of up to 2^32 − 1 links.
+///
+/// An entry is the time and, below it, the link in 32 bits: one comparison of integers orders both.
 #[derive(Debug, Default)]
 pub(crate) struct EventHeap {
-    entries: Vec<(Nanos, u32)>,
+    entries: Vec<u128>,
     /// Place of each link in `entries`, or [`ABSENT`].
     places: Vec<u32>,
 }
 
 impl EventHeap {
     /// The earliest event and its link.
+    #[inline]
     pub(crate) fn first(&self) -> Option<(Nanos, u32)> {
-        self.entries.first().copied()
+        self.entries.first().map(|&e| (time(e), link(e)))
     }
 
     /// Time of the earliest event of any link but the first.
+    #[inline]
     pub(crate) fn second_time(&self) -> Nanos {
         let children = self.entries.get(1..).unwrap_or_default();
-        children.iter().take(ARITY).map(|e| e.0).min().unwrap_or(Nanos::MAX)
+        children.iter().take(ARITY).min().map_or(Nanos::MAX, |&e| time(e))
     }
 
     /// Sets a link's next event; [`Nanos::MAX`] removes it.
+    #[inline]
     pub(crate) fn set(&mut self, link: u32, time: Nanos) {
+        let place = self.places.get(link as usize).copied().unwrap_or(ABSENT);
+        let Some(old) = self.entries.get_mut(place as usize) else {
+            if time != Nanos::MAX {
+                self.insert(link, time);
+            }
+            return;
+        };
+        if time == Nanos::MAX {
+            return self.remove(place as usize);
+        }
+        let (old, new) = (core::mem::replace(old, entry(time, link)), entry(time, link));
+        if self.entries.len() == 1 {
+            return;
+        }
+        if new < old {
+            self.sift_up(place as usize, new);
+        } else {
+            self.sift_down(place as usize, new);
+        }
+    }
+
+    fn insert(&mut self, link: u32, time: Nanos) {
         if self.places.len() <= link as usize {
             self.places.resize(link as usize + 1, ABSENT);
         }
-        let place = self.places[link as usize];
-        if place == ABSENT {
-            if time != Nanos::MAX {
-                self.entries.push((time, link));
-                self.sift_up(self.entries.len() - 1);
-            }
-            return;
-        }
-        let place = place as usize;
-        if time == Nanos::MAX {
-            return self.remove(place);
-        }
-        let old = self.entries[place].0;
-        self.entries[place].0 = time;
-        if time < old {
-            self.sift_up(place);
-        } else if time > old {
-            self.sift_down(place);
-        }
+        let new = entry(time, link);
+        self.entries.push(new);
+        self.sift_up(self.entries.len() - 1, new);
     }
 
     fn remove(&mut self, place: usize) {
-        self.places[self.entries[place].1 as usize] = ABSENT;
+        let old = self.entries[place];
+        self.places[link(old) as usize] = ABSENT;
         let Some(last) = self.entries.pop() else { return };
         if place < self.entries.len() {
-            let smaller = last < self.entries[place];
-            self.entries[place] = last;
-            if smaller { self.sift_up(place) } else { self.sift_down(place) }
+            if last < old { self.sift_up(place, last) } else { self.sift_down(place, last) }
         }
     }
 
-    fn sift_up(&mut self, mut place: usize) {
-        let entry = self.entries[place];
+    /// Puts `entry` at the free `place`, or as far above it as it belongs.
+    fn sift_up(&mut self, mut place: usize, entry: u128) {
         while place > 0 {
             let parent = (place - 1) / ARITY;
-            if self.entries[parent] <= entry {
+            let above = self.entries[parent];
+            if above <= entry {
                 break;
             }
-            self.put(place, self.entries[parent]);
+            self.put(place, above);
             place = parent;
         }
         self.put(place, entry);
     }
 
-    fn sift_down(&mut self, mut place: usize) {
-        let entry = self.entries[place];
+    /// Puts `entry` at the free `place`, or as far below it as it belongs.
+    fn sift_down(&mut self, mut place: usize, entry: u128) {
         loop {
             let first = place * ARITY + 1;
-            let end = (first + ARITY).min(self.entries.len());
-            let Some(least) = (first..end).min_by_key(|&i| self.entries[i]) else { break };
-            if entry <= self.entries[least] {
+            let below = self.entries.get(first..).unwrap_or_default();
+            let (child, least) = match below.first_chunk::<ARITY>() {
+                Some(children) => least_of(children),
+                None => match below.iter().copied().enumerate().min_by_key(|c| c.1) {
+                    Some(least) => least,
+                    None => break,
+                },
+            };
+            if entry <= least {
                 break;
             }
-            self.put(place, self.entries[least]);
-            place = least;
+            self.put(place, least);
+            place = first + child;
         }
         self.put(place, entry);
     }
 
-    fn put(&mut self, place: usize, entry: (Nanos, u32)) {
+    #[inline]
+    fn put(&mut self, place: usize, entry: u128) {
         self.entries[place] = entry;
-        self.places[entry.1 as usize] = place as u32;
+        self.places[link(entry) as usize] = place as u32;
     }
+}
+
+/// The least of a node's children and which it is, as a tournament: which child wins is as good as random, so that a
+/// processor would guess wrong; here there is nothing to guess.
+#[inline]
+fn least_of(children: &[u128; ARITY]) -> (usize, u128) {
+    let [a, b, c, d] = *children;
+    let (left, l) = if b < a { (1, b) } else { (0, a) };
+    let (right, r) = if d < c { (3, d) } else { (2, c) };
+    if r < l { (right, r) } else { (left, l) }
+}
+
+fn entry(time: Nanos, link: u32) -> u128 {
+    u128::from(time.0) << 32 | u128::from(link)
+}
+
+fn time(entry: u128) -> Nanos {
+    Nanos((entry >> 32) as u64)
+}
+
+fn link(entry: u128) -> u32 {
+    entry as u32
 }
 
 /// Children of a node. Four keep a node's children within one cache line.

@@ -93,6 +93,7 @@ impl Histogram {
 }
 
 /// Bucket of a value. Values below 32 have a bucket each; above, the leading one and the 5 bits after it choose.
+#[inline]
 fn index(value: u64) -> usize {
     if value < SUB {
         return value as usize;

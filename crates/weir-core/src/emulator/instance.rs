@@ -1,9 +1,11 @@
 //! Instances: which link and flow a packet goes to, how they are made, changed and freed, and the run of events over them.
 
-use super::flow::{Flow, flow_hash, flow_path, path};
-use super::link::{Link, NO_FLOW, Surroundings};
+use alloc::vec::Vec;
+
+use super::flow::{Flow, NO_FLOW, flow_hash, flow_path, path};
+use super::link::{Link, Surroundings};
 use super::tables::Template;
-use super::{Action, Emulator, Rejected};
+use super::{Action, Departure, Emulator, Rejected};
 use crate::config::{LinkConfig, SchedulerConfig};
 use crate::key::{FlowKey, stable_hash};
 use crate::link::Impairments;
@@ -19,16 +21,27 @@ impl Emulator {
         Some((link, Surroundings { seed: *seed, template, flows, pool, ready }))
     }
 
-    /// Handles every event until `now`, in order.
+    /// Handles every event until `now`, in order; departures wait for the next poll.
     pub(super) fn run(&mut self, now: Nanos) {
-        while let Some((time, number)) = self.events.first() {
+        let mut ready = core::mem::take(&mut self.ready);
+        self.run_into(now, &mut ready);
+        self.ready = ready;
+    }
+
+    /// Handles every event until `now`, in order, and appends what departs.
+    #[inline]
+    pub(super) fn run_into(&mut self, now: Nanos, ready: &mut Vec<Departure>) {
+        let Self { seed, links, flows, templates, pool, events, .. } = self;
+        while let Some((time, number)) = events.first() {
             if time > now {
                 break;
             }
             // Stay on this link while no other has an event before its next: most of the time one step of the heap for several
             // events. At equal times the heap decides, so that the order of links holds.
-            let others = self.events.second_time();
-            let Some((link, mut around)) = self.at(number) else { break };
+            let others = events.second_time();
+            let link = links.at_mut(number);
+            let Some(template) = templates.get_mut(usize::from(link.template)).and_then(Option::as_mut) else { break };
+            let mut around = Surroundings { seed: *seed, template, flows, pool, ready };
             let mut at = time;
             let next = loop {
                 link.step(at, &mut around);
@@ -39,9 +52,11 @@ impl Emulator {
                 at = next;
             };
             link.announced = next;
-            self.events.set(number, next);
+            events.set(number, next);
         }
-        self.expire(now);
+        if self.idle_check.front().is_some_and(|&(time, _)| time <= now) {
+            self.expire(now);
+        }
     }
 
     /// Puts the link's next event in its place.
@@ -122,7 +137,7 @@ impl Emulator {
             let path = path(template_id, &state.key);
             let flow = self.flows.insert(Flow::new(self.seed, link, None, &template.flowset, path));
             state.flow = flow;
-            state.flows += 1;
+            self.flows.at_mut(flow).sibling = core::mem::replace(&mut state.flows, flow);
             return Ok(Some(flow));
         };
         let Some(flowset) = super::slot(&mut self.queues, id) else { return Ok(None) };
@@ -135,7 +150,7 @@ impl Emulator {
         let flows = &self.flows;
         let hash_of = |&flow: &u32| flows.get(flow).map_or(0, |f| f.queue.as_ref().map_or(0, |q| flow_hash(f.link, &q.1)));
         flowset.flows.insert_unique(flow_hash(link, &masked), flow, hash_of);
-        state.flows += 1;
+        self.flows.at_mut(flow).sibling = core::mem::replace(&mut state.flows, flow);
         Ok(Some(flow))
     }
 
@@ -161,9 +176,7 @@ impl Emulator {
     pub(super) fn free_link(&mut self, link: u32) {
         self.events.set(link, Nanos::MAX);
         let Some(state) = self.links.remove(link) else { return };
-        if state.flows > 0 {
-            self.free_flows(link, &state);
-        }
+        self.free_flows(link, state.flows);
         if let Some(template) = super::slot(&mut self.templates, state.template)
             && !state.orphan
         {
@@ -174,23 +187,17 @@ impl Emulator {
         }
     }
 
-    fn free_flows(&mut self, link: u32, state: &Link) {
-        if state.flow != NO_FLOW {
-            self.flows.remove(state.flow);
-            if state.flows == 1 {
-                return;
-            }
-        }
-        for id in 0..self.flows.bound() {
-            if self.flows.get(id).is_none_or(|f| f.link != link) {
-                continue;
-            }
-            let Some((queue, masked)) = self.flows.remove(id).and_then(|f| f.queue).map(|q| *q) else { continue };
-            if let Some(flowset) = super::slot(&mut self.queues, queue)
+    /// Frees the flows of a link that is gone, `first` and its siblings.
+    fn free_flows(&mut self, link: u32, first: u32) {
+        let mut id = first;
+        while let Some(flow) = self.flows.remove(id) {
+            if let Some((queue, masked)) = flow.queue.map(|q| *q)
+                && let Some(flowset) = super::slot(&mut self.queues, queue)
                 && let Ok(entry) = flowset.flows.find_entry(flow_hash(link, &masked), |&f| f == id)
             {
                 entry.remove();
             }
+            id = flow.sibling;
         }
     }
 
@@ -210,7 +217,7 @@ impl Emulator {
         }
         for number in 0..self.links.bound() {
             let Some(state) = self.links.get_mut(number).filter(|l| l.template == id) else { continue };
-            state.configure(now, self.seed, link, &old);
+            state.configure(now, self.seed, &mut self.pool, link, &old);
             if regroup {
                 state.orphan = true;
                 self.idle_check.push_front((now, number));

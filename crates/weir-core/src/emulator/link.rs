@@ -9,13 +9,13 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::flow::{Flow, path};
+use super::flow::{Flow, NO_FLOW, path};
 use super::tables::{Slab, Template};
 use super::{Departure, Fate};
 use crate::config::{Capacity, LinkConfig};
 use crate::key::FlowKey;
-use crate::link::{DelayLine, INTACT, Impairments, LossProcess, Overhead, Serializer, UnderWay};
-use crate::packet::{Packet, PacketId, Pool};
+use crate::link::{DelayLine, Impairments, LossProcess, Serializer};
+use crate::packet::{Crossed, INTACT, Packet, PacketId, Pool};
 use crate::rng::{Purpose, Stream};
 use crate::sched::{AnyScheduler, Scheduler};
 use crate::stats::DropReason;
@@ -30,7 +30,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) ready: &'a mut Vec<Departure>,
 }
 
-/// A scheduler instance with its link. The fields that every packet touches come first.
+/// A scheduler instance with its link. What every packet touches stands in the first four cache lines: the key, the link's own
+/// state, queue and delay line, and the serialiser's clock.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Link {
@@ -42,13 +43,9 @@ pub(super) struct Link {
     pub(super) last_used: Nanos,
     /// What the event heap knows of [`Self::next_event`].
     pub(super) announced: Nanos,
-    scheduler: AnyScheduler,
-    serializer: Serializer,
-    line: DelayLine,
     delay: Nanos,
     /// Latest due time in the delay line of a packet that keeps its place.
     last_due: Nanos,
-    overhead: Overhead,
     pub(super) template: u16,
     /// No longer found by new packets: its mask is gone. Freed when empty.
     pub(super) orphan: bool,
@@ -56,6 +53,10 @@ pub(super) struct Link {
     plain: bool,
     /// A pipe's only flow, or [`NO_FLOW`].
     pub(super) flow: u32,
+    line: DelayLine,
+    scheduler: AnyScheduler,
+    serializer: Serializer,
+    /// The flow made last, the first of the list of all flows, or [`NO_FLOW`].
     pub(super) flows: u32,
     loss: Option<Box<LossProcess>>,
     impairments: Option<Box<Impairments>>,
@@ -64,6 +65,8 @@ pub(super) struct Link {
     schedule_origin: Nanos,
     schedule_step: u64,
 }
+
+const _: () = assert!(core::mem::offset_of!(Link, line) == 128 && core::mem::offset_of!(Link, serializer) == 192);
 
 /// The packet that is being serialised.
 #[derive(Clone, Copy, Debug)]
@@ -76,9 +79,6 @@ struct OnWire {
     in_line: bool,
 }
 
-/// No flow.
-pub(super) const NO_FLOW: u32 = u32::MAX;
-
 impl Link {
     pub(super) fn new(seed: u64, now: Nanos, template: &Template, key: FlowKey) -> Self {
         let config = &template.link;
@@ -90,17 +90,16 @@ impl Link {
             schedule_due: Nanos::MAX,
             last_used: now,
             announced: Nanos::MAX,
-            scheduler: template.kind.build(),
-            serializer: Serializer::new(now, config.capacity.clone(), config.burst),
-            line: DelayLine::default(),
             delay: config.delay,
             last_due: Nanos::ZERO,
-            overhead: config.overhead,
             template: template.id,
             orphan: false,
             plain: false,
             flow: NO_FLOW,
-            flows: 0,
+            line: DelayLine::default(),
+            scheduler: template.kind.build(),
+            serializer: Serializer::new(now, config.capacity.clone(), config.burst),
+            flows: NO_FLOW,
             loss: LossProcess::configure(None, config.loss, || stream(Purpose::Loss)),
             impairments: Impairments::new(config, seed, path),
             profile_stream: stream(Purpose::Profile),
@@ -126,6 +125,7 @@ impl Link {
         wire.min(self.line.next_due()).min(schedule)
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.wire.is_none_or(|w| w.in_line) && self.line.is_empty() && self.scheduler.is_empty()
     }
@@ -134,7 +134,7 @@ impl Link {
         self.loss.is_none() && self.impairments.is_none() && config.profile.is_none() && config.schedule.is_none()
     }
 
-    fn set_capacity(&mut self, now: Nanos, capacity: &Capacity) {
+    fn set_capacity(&mut self, now: Nanos, capacity: &Capacity, pool: &mut Pool) {
         // A wire that was free before now is not busy, even when nobody has looked since.
         if self.wire.is_some_and(|w| w.in_line && w.done <= now) {
             self.wire = None;
@@ -143,14 +143,18 @@ impl Link {
         if let (Some(wire), Some(done)) = (&mut self.wire, done) {
             if wire.in_line {
                 let due = Nanos(self.last_due.0 - wire.done.0 + done.0);
-                self.last_due = self.line.retime_last(due).unwrap_or(due);
+                self.last_due = self.line.retime_last(pool, due).unwrap_or(due);
             }
             wire.done = done;
         }
     }
 
     /// Applies the steps of the schedule that are due.
-    fn run_schedule(&mut self, now: Nanos, seed: u64, config: &LinkConfig) {
+    #[cold]
+    #[inline(never)]
+    fn run_schedule(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
+        let Surroundings { seed, pool, .. } = around;
+        let config = &around.template.link;
         if let (None, Some(schedule)) = (&self.wire, &config.schedule) {
             let behind = now.since(self.schedule_origin);
             self.schedule_step = self.schedule_step.max(schedule.step_to_resume_at(behind));
@@ -159,12 +163,12 @@ impl Link {
             let due = self.schedule_due;
             let Some((_, step)) = config.schedule.as_ref().and_then(|s| s.step(self.schedule_step)) else { return };
             if let Some(capacity) = &step.capacity {
-                self.set_capacity(due, capacity);
+                self.set_capacity(due, capacity, pool);
             }
             self.delay = step.delay.unwrap_or(self.delay);
             if let Some(model) = step.loss {
                 let path = path(self.template, &self.key);
-                self.loss = LossProcess::configure(self.loss.take(), model, || Stream::new(seed, path, Purpose::Loss));
+                self.loss = LossProcess::configure(self.loss.take(), model, || Stream::new(*seed, path, Purpose::Loss));
             }
             self.schedule_step += 1;
             self.next_step(config);
@@ -177,15 +181,14 @@ impl Link {
     }
 
     /// Takes over another configuration at `now`, without losing a packet or its place.
-    pub(super) fn configure(&mut self, now: Nanos, seed: u64, config: &LinkConfig, old: &LinkConfig) {
+    pub(super) fn configure(&mut self, now: Nanos, seed: u64, pool: &mut Pool, config: &LinkConfig, old: &LinkConfig) {
         let path = path(self.template, &self.key);
         if config.schedule != old.schedule {
             (self.schedule_origin, self.schedule_step) = (now, 0);
             self.next_step(config);
         }
-        self.set_capacity(now, &config.capacity);
+        self.set_capacity(now, &config.capacity, pool);
         self.serializer.set_burst(config.burst);
-        self.overhead = config.overhead;
         self.delay = config.delay;
         self.loss = LossProcess::configure(self.loss.take(), config.loss, || Stream::new(seed, path, Purpose::Loss));
         self.impairments = Impairments::reconfigure(self.impairments.take(), config, seed, path);
@@ -195,6 +198,25 @@ impl Link {
 
 // How packets go through.
 impl Link {
+    /// Whether a packet that comes now starts on the wire at once and meets nothing but the delay line behind it.
+    #[inline]
+    pub(super) fn passes_at_once(&self) -> bool {
+        self.plain && self.wire.is_none() && self.scheduler.may_bypass()
+    }
+
+    /// Takes an admitted packet where [`Self::passes_at_once`] holds; the same as [`Self::enqueue`], without the queue.
+    #[inline]
+    pub(super) fn pass(&mut self, now: Nanos, packet: PacketId, len: u32, segments: u16, around: &mut Surroundings<'_>) {
+        self.last_used = now;
+        around.template.bypassed();
+        around.template.stats.queue_ns.record(0);
+        let done = self.start_plain(now, packet, len, segments, around);
+        if done > now {
+            self.wire = Some(OnWire { packet, done, lost: false, in_line: true });
+        }
+        self.release_due(now, around);
+    }
+
     /// Takes an admitted packet.
     pub(super) fn enqueue(&mut self, now: Nanos, packet: PacketId, around: &mut Surroundings<'_>) {
         self.last_used = now;
@@ -204,15 +226,17 @@ impl Link {
     }
 
     /// Handles the events at one time.
+    #[inline]
     pub(super) fn step(&mut self, at: Nanos, around: &mut Surroundings<'_>) {
         if self.schedule_due <= at {
-            self.run_schedule(at, around.seed, &around.template.link);
+            self.run_schedule(at, around);
         }
         self.advance_wire(at, around);
         self.release_due(at, around);
     }
 
     /// Handles schedule and wire until `now`, so that the queue is what it is at `now`.
+    #[inline]
     pub(super) fn run_wire(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
         loop {
             let at = self.wire.map_or(Nanos::MAX, |w| w.done).min(self.schedule_due);
@@ -220,13 +244,14 @@ impl Link {
                 return;
             }
             if self.schedule_due <= at {
-                self.run_schedule(at, around.seed, &around.template.link);
+                self.run_schedule(at, around);
             }
             self.advance_wire(at, around);
         }
     }
 
     /// Finishes the packet on the wire if it is done, and starts the next.
+    #[inline]
     fn advance_wire(&mut self, at: Nanos, around: &mut Surroundings<'_>) {
         match self.wire {
             Some(wire) if wire.done > at => return,
@@ -238,7 +263,9 @@ impl Link {
             }
             None => {}
         }
-        self.serve(at, around);
+        if !self.scheduler.is_empty() {
+            self.serve(at, around);
+        }
     }
 
     /// Hands packets to a free wire. What needs no time on it goes straight on.
@@ -258,24 +285,32 @@ impl Link {
     fn start(&mut self, now: Nanos, id: PacketId, around: &mut Surroundings<'_>) -> OnWire {
         let packet = around.pool.get_mut(id);
         packet.dequeued = now;
-        around.template.dequeued(packet.len);
-        around.template.stats.queue_ns.record(now.since(packet.arrived).0);
-        if let Some(flow) = around.flows.get_mut(packet.flow) {
-            flow.dequeued(packet);
+        let Packet { len, segments, flow, arrived, .. } = *packet;
+        around.template.dequeued(len);
+        around.template.stats.queue_ns.record(now.since(arrived).0);
+        if let Some(flow) = around.flows.get_mut(flow) {
+            flow.dequeued(len);
         }
-        let bytes = self.overhead.wire_bytes(packet.len, packet.segments);
         if self.plain {
-            let done = self.serializer.start(now, bytes, Nanos::ZERO);
-            self.last_due = done.saturating_add(self.delay).max(self.last_due);
-            self.line.push(UnderWay { due: self.last_due, packet: id, corrupt: INTACT, duplicate: false });
+            let done = self.start_plain(now, id, len, segments, around);
             return OnWire { packet: id, done, lost: false, in_line: true };
         }
         let (extra, lost) = match &around.template.link.profile {
             Some(profile) => profile.draw(self.profile_stream.bits32()),
             None => (Nanos::ZERO, false),
         };
-        let done = self.serializer.start(now, bytes, extra);
+        let done = self.serializer.start(now, around.template.link.overhead.wire_bytes(len, segments), extra);
         OnWire { packet: id, done, lost, in_line: false }
+    }
+
+    /// Starts a packet on a plain link: its whole way is known. Returns when the wire is free again.
+    #[inline]
+    fn start_plain(&mut self, now: Nanos, id: PacketId, len: u32, segments: u16, around: &mut Surroundings<'_>) -> Nanos {
+        let bytes = around.template.link.overhead.wire_bytes(len, segments);
+        let done = self.serializer.start(now, bytes, Nanos::ZERO);
+        self.last_due = done.saturating_add(self.delay).max(self.last_due);
+        self.line.push(around.pool, id, Crossed { due: self.last_due, corrupt: INTACT, duplicate: false });
+        done
     }
 
     /// A packet has left the wire: loss, duplication, corruption, and into the delay line.
@@ -286,12 +321,11 @@ impl Link {
         if self.loss.as_mut().is_some_and(|l| l.next_is_lost()) {
             return drop_inside(at, wire.packet, DropReason::LossOnLink, around);
         }
+        let pool = &mut *around.pool;
         let Some(impairments) = self.impairments.as_mut() else {
             self.last_due = at.saturating_add(self.delay).max(self.last_due);
-            self.line.push(UnderWay { due: self.last_due, packet: wire.packet, corrupt: INTACT, duplicate: false });
-            return;
+            return self.line.push(pool, wire.packet, Crossed { due: self.last_due, corrupt: INTACT, duplicate: false });
         };
-        let pool = &mut *around.pool;
         let counters = &mut around.template.stats.counters;
         let copy = impairments.next_is_duplicated().then(|| pool.insert(*pool.get(wire.packet)).ok()).flatten();
         if copy.is_some() {
@@ -308,7 +342,7 @@ impl Link {
         for (packet, duplicate) in [(Some(wire.packet), false), (copy, true)] {
             let Some(packet) = packet else { continue };
             let corrupt = impairments.next_corruption().unwrap_or(INTACT);
-            self.line.push(UnderWay { due, packet, corrupt, duplicate });
+            self.line.push(pool, packet, Crossed { due, corrupt, duplicate });
         }
     }
 
@@ -316,15 +350,15 @@ impl Link {
     #[inline]
     fn release_due(&mut self, at: Nanos, around: &mut Surroundings<'_>) {
         while self.line.next_due() <= at {
-            let Some(entry) = self.line.pop() else { return };
-            self.release(entry, around);
+            let Some(packet) = self.line.pop(around.pool) else { return };
+            self.release(packet, around);
         }
     }
 
-    fn release(&mut self, entry: UnderWay, around: &mut Surroundings<'_>) {
-        let UnderWay { due, packet, corrupt, duplicate } = entry;
-        self.last_used = self.last_used.max(due);
+    fn release(&mut self, packet: PacketId, around: &mut Surroundings<'_>) {
+        let Crossed { due, corrupt, duplicate } = around.pool.crossed(packet);
         let Packet { frame, len, arrived, dequeued, .. } = around.pool.remove(packet);
+        self.last_used = self.last_used.max(due);
         let corrupt = (corrupt != INTACT).then_some(corrupt);
         let stats = &mut around.template.stats;
         stats.counters.backlog_packets -= 1;
@@ -341,8 +375,8 @@ impl Link {
         if let Some(wire) = self.wire.take().filter(|w| !w.in_line) {
             drop_inside(now, wire.packet, DropReason::NoSuchPipe, around);
         }
-        while let Some(entry) = self.line.pop() {
-            drop_inside(now, entry.packet, DropReason::NoSuchPipe, around);
+        while let Some(packet) = self.line.pop(around.pool) {
+            drop_inside(now, packet, DropReason::NoSuchPipe, around);
         }
         while let Some(packet) = self.scheduler.dequeue(Nanos::MAX, around.pool) {
             around.template.dequeued(around.pool.get(packet).len);

@@ -218,33 +218,29 @@ impl Emulator {
         };
         let mut around = Surroundings { seed: *seed, template, flows, pool, ready };
         state.run_wire(now, &mut around);
-        let template = &mut *around.template;
-        template.stats.counters.packets_in += 1;
-        template.stats.counters.bytes_in += u64::from(arrival.len);
-        let packet = Packet {
-            frame: arrival.frame,
-            len: arrival.len,
-            flow,
-            segments: arrival.segments,
-            link_header: arrival.link_header,
-            ecn: arrival.ecn,
-            arrived: now,
-            dequeued: now,
-        };
+        let Arrival { frame, len, link_header, segments, ecn } = arrival;
+        let counters = &mut around.template.stats.counters;
+        counters.packets_in += 1;
+        counters.bytes_in += u64::from(len);
         let flow_state = around.flows.at_mut(flow);
-        let admitted = flow_state.admit(&packet).and_then(|()| around.pool.insert(packet).map_err(|_| DropReason::NoMemory));
+        let packet = Packet { frame, len, flow, segments, link_header, ecn, arrived: now, dequeued: now };
+        let admitted = flow_state.admit(len).and_then(|()| around.pool.insert(packet).map_err(|_| DropReason::NoMemory));
         let id = match admitted {
             Ok(id) => id,
             Err(reason) => {
                 flow_state.drops += 1;
-                template.stats.counters.count_drop(reason);
+                counters.count_drop(reason);
                 return Err(Rejected { reason });
             }
         };
-        template.stats.counters.backlog_packets += 1;
-        flow_state.enqueued(&packet);
-        template.enqueued(packet.len);
-        state.enqueue(now, id, &mut around);
+        counters.backlog_packets += 1;
+        if state.passes_at_once() {
+            state.pass(now, id, len, segments, &mut around);
+        } else {
+            flow_state.enqueued(len);
+            around.template.enqueued(len);
+            state.enqueue(now, id, &mut around);
+        }
         let next = state.next_event();
         if next != state.announced {
             state.announced = next;
@@ -256,8 +252,10 @@ impl Emulator {
     /// Appends what departs until `now`: on each link in the order of due times, and over all links too for what was not
     /// already due when it was submitted.
     pub fn poll(&mut self, now: Nanos, out: &mut Vec<Departure>) {
-        self.run(now);
-        out.append(&mut self.ready);
+        if !self.ready.is_empty() {
+            out.append(&mut self.ready);
+        }
+        self.run_into(now, out);
     }
 
     /// When something departs or changes by itself; `None` while nothing will.

@@ -52,6 +52,7 @@ impl Template {
         }
     }
 
+    #[inline]
     pub(super) fn enqueued(&mut self, len: u32) {
         self.queue_packets += 1;
         self.queue_bytes += u64::from(len);
@@ -59,6 +60,14 @@ impl Template {
         *peak = (*peak).max(self.queue_packets);
     }
 
+    /// Counts a packet that went straight to the link as if it had been in a queue.
+    #[inline]
+    pub(super) fn bypassed(&mut self) {
+        let peak = &mut self.stats.counters.peak_queue_packets;
+        *peak = (*peak).max(self.queue_packets + 1);
+    }
+
+    #[inline]
     pub(super) fn dequeued(&mut self, len: u32) {
         self.queue_packets -= 1;
         self.queue_bytes -= u64::from(len);
@@ -126,15 +135,18 @@ impl<T> Slab<T> {
         object
     }
 
+    #[inline]
     pub(super) fn get(&self, id: u32) -> Option<&T> {
         self.slots.get(id as usize)?.as_ref()
     }
 
+    #[inline]
     pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         self.slots.get_mut(id as usize)?.as_mut()
     }
 
     /// The object `id`, which the caller knows to be there.
+    #[inline]
     pub(super) fn at_mut(&mut self, id: u32) -> &mut T {
         match self.get_mut(id) {
             Some(object) => object,

@@ -1,125 +1,132 @@
 //! The delay line: packets under way, ordered by when they arrive at the other end.
 //!
-//! Nearly always a packet arrives after those before it; these stand in a queue. The few that overtake (jitter, reordering)
-//! stand in a heap beside it, so that the common case costs no comparison tree.
+//! Nearly always a packet arrives after those before it; these stand in a list through the pool, which costs no memory and
+//! touches nothing but the packets themselves. The few that overtake (jitter, reordering) stand in a heap beside it, so that
+//! the common case costs no comparison tree.
 
 use alloc::boxed::Box;
-use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 
-use crate::packet::PacketId;
+use crate::packet::{Crossed, PacketId, PacketList, Pool};
 use crate::units::Nanos;
 
-/// A packet under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UnderWay {
-    pub(crate) due: Nanos,
-    pub(crate) packet: PacketId,
-    /// The bit to invert, or [`INTACT`].
-    pub(crate) corrupt: u32,
-    pub(crate) duplicate: bool,
-}
-
 /// Packets under way on one link.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DelayLine {
-    queue: VecDeque<UnderWay>,
+    /// When the next packet arrives, of the list or of those that overtake.
+    next_due: Nanos,
+    list: PacketList,
+    /// Due time of the last in the list, and of the one that was pushed before it.
+    last_due: Nanos,
+    ahead_due: Nanos,
     /// Made at the first packet that overtakes.
     early: Option<Box<Overtaking>>,
+}
+
+impl Default for DelayLine {
+    fn default() -> Self {
+        let (last_due, ahead_due) = (Nanos::ZERO, Nanos::ZERO);
+        Self { next_due: Nanos::MAX, list: PacketList::default(), last_due, ahead_due, early: None }
+    }
 }
 
 /// Packets that overtake others, and how many ever did.
 #[derive(Debug, Default)]
 struct Overtaking {
-    heap: BinaryHeap<Reverse<Early>>,
+    /// Due time, order of entry, packet: the least first.
+    heap: BinaryHeap<Reverse<(Nanos, u64, PacketId)>>,
     entered: u64,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Early {
-    entered: u64,
-    entry: UnderWay,
-}
-
-impl Ord for Early {
-    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        (self.entry.due, self.entered).cmp(&(other.entry.due, other.entered))
-    }
-}
-
-impl PartialOrd for Early {
-    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
 }
 
 impl DelayLine {
+    /// Lets a packet in.
     #[inline]
-    pub(crate) fn push(&mut self, entry: UnderWay) {
-        if self.queue.back().is_none_or(|last| last.due <= entry.due) {
-            self.queue.push_back(entry);
+    pub(crate) fn push(&mut self, pool: &mut Pool, packet: PacketId, crossed: Crossed) {
+        pool.set_crossed(packet, crossed);
+        let due = crossed.due;
+        if self.list.is_empty() {
+            self.ahead_due = Nanos::ZERO;
+            self.next_due = self.next_due.min(due);
+        } else if due < self.last_due {
+            return self.push_early(packet, due);
         } else {
-            self.push_early(entry);
+            self.ahead_due = self.last_due;
         }
+        self.last_due = due;
+        self.list.push_back(pool, packet);
     }
 
     /// When the next packet arrives; [`Nanos::MAX`] when there is none.
     #[inline]
     pub(crate) fn next_due(&self) -> Nanos {
-        let first = self.queue.front().map_or(Nanos::MAX, |e| e.due);
-        if self.early.is_none() { first } else { first.min(self.first_early().map_or(Nanos::MAX, |e| e.due)) }
+        self.next_due
     }
 
     /// The packet that arrives next.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<UnderWay> {
-        if self.early.is_none() { self.queue.pop_front() } else { self.pop_either() }
+    pub(crate) fn pop(&mut self, pool: &Pool) -> Option<PacketId> {
+        if self.early.is_some() {
+            return self.pop_either(pool);
+        }
+        let packet = self.list.pop_front(pool);
+        self.next_due = self.list_due(pool);
+        packet
     }
 
     // The rare cases stand apart, so that the common ones stay small enough for registers.
     #[cold]
     #[inline(never)]
-    fn push_early(&mut self, entry: UnderWay) {
+    fn push_early(&mut self, packet: PacketId, due: Nanos) {
         let early = self.early.get_or_insert_default();
         early.entered += 1;
-        early.heap.push(Reverse(Early { entered: early.entered, entry }));
+        early.heap.push(Reverse((due, early.entered, packet)));
+        self.next_due = self.next_due.min(due);
     }
 
     #[cold]
     #[inline(never)]
-    fn pop_either(&mut self) -> Option<UnderWay> {
-        let overtaken = match (self.queue.front(), self.first_early()) {
-            (Some(first), Some(early)) => early.due < first.due,
-            (None, Some(_)) => true,
-            _ => false,
+    fn pop_either(&mut self, pool: &Pool) -> Option<PacketId> {
+        let overtaken = self.early_due() < self.list_due(pool);
+        let packet = if overtaken {
+            self.early.as_mut()?.heap.pop().map(|Reverse((_, _, packet))| packet)
+        } else {
+            self.list.pop_front(pool)
         };
-        if overtaken { self.early.as_mut()?.heap.pop().map(|Reverse(e)| e.entry) } else { self.queue.pop_front() }
+        self.next_due = self.list_due(pool).min(self.early_due());
+        packet
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.first_early().is_none()
+        self.list.is_empty() && self.early.as_ref().is_none_or(|early| early.heap.is_empty())
     }
 
-    /// Moves the packet that was pushed last, if it is still last in the queue, to `due`, but not before those ahead of it.
-    pub(crate) fn retime_last(&mut self, due: Nanos) -> Option<Nanos> {
-        let ahead = self.queue.len().checked_sub(2).and_then(|i| self.queue.get(i)).map_or(Nanos::ZERO, |e| e.due);
-        let last = self.queue.back_mut()?;
-        last.due = due.max(ahead);
-        Some(last.due)
+    /// Moves the packet that was pushed last, if it is still last in the list, to `due`, but not before those ahead of it.
+    pub(crate) fn retime_last(&mut self, pool: &mut Pool, due: Nanos) -> Option<Nanos> {
+        let last = self.list.back()?;
+        // Those ahead that have left by now were due before now, and `due` is not.
+        let due = due.max(self.ahead_due);
+        pool.set_crossed(last, Crossed { due, ..pool.crossed(last) });
+        self.last_due = due;
+        self.next_due = self.list_due(pool).min(self.early_due());
+        Some(due)
     }
 
-    fn first_early(&self) -> Option<&UnderWay> {
-        self.early.as_ref()?.heap.peek().map(|Reverse(e)| &e.entry)
+    #[inline]
+    fn list_due(&self, pool: &Pool) -> Nanos {
+        self.list.front().map_or(Nanos::MAX, |first| pool.crossed(first).due)
+    }
+
+    fn early_due(&self) -> Nanos {
+        self.early.as_ref().and_then(|early| early.heap.peek()).map_or(Nanos::MAX, |Reverse(first)| first.0)
     }
 }
-
-/// No bit is inverted.
-pub(crate) const INTACT: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{Packet, Pool};
+    use crate::packet::{INTACT, Packet};
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
@@ -130,14 +137,14 @@ mod tests {
             let mut line = DelayLine::default();
             for &t in &times {
                 let packet = pool.insert(Packet::default()).unwrap();
-                line.push(UnderWay { due: Nanos(t), packet, corrupt: INTACT, duplicate: false });
+                line.push(&mut pool, packet, Crossed { due: Nanos(t), corrupt: INTACT, duplicate: false });
             }
             let mut out = Vec::new();
             while !line.is_empty() {
                 let due = line.next_due();
-                let entry = line.pop().unwrap();
-                prop_assert_eq!(entry.due, due);
-                out.push(entry.due.0);
+                let crossed = pool.crossed(line.pop(&pool).unwrap());
+                prop_assert_eq!(crossed.due, due);
+                out.push(due.0);
             }
             let mut sorted = times.clone();
             sorted.sort_unstable();

@@ -9,7 +9,7 @@ mod schedule;
 mod serial;
 mod trace;
 
-pub(crate) use delay::{DelayLine, INTACT, UnderWay};
+pub(crate) use delay::DelayLine;
 pub(crate) use impair::Impairments;
 pub(crate) use loss::LossProcess;
 pub use overhead::Overhead;

@@ -31,17 +31,24 @@ impl Overhead {
     pub const PPP: Self = Self { per_packet: 7, minimum: 0, atm_cells: false };
 
     /// Bytes on the wire of `segments` packets that together have `len` network-layer bytes, or of one packet.
+    #[inline]
     pub fn wire_bytes(&self, len: u32, segments: u16) -> Bytes {
         let segments = u64::from(segments.max(1));
         if segments == 1 {
             return Bytes(self.one(len.into()));
         }
+        self.train_bytes(len, segments)
+    }
+
+    #[inline(never)]
+    fn train_bytes(&self, len: u32, segments: u64) -> Bytes {
         // A train kept whole: every packet but the last has the same size.
         let each = u64::from(len).div_ceil(segments);
         let last = u64::from(len).saturating_sub(each * (segments - 1));
         Bytes(self.one(each) * (segments - 1) + self.one(last))
     }
 
+    #[inline]
     fn one(&self, len: u64) -> u64 {
         let framed = len.saturating_add_signed(self.per_packet.into()).max(self.minimum.into());
         if self.atm_cells { framed.div_ceil(ATM_PAYLOAD) * ATM_CELL } else { framed }

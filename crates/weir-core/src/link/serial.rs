@@ -14,18 +14,21 @@ use crate::config::Capacity;
 use crate::link::TraceCursor;
 use crate::units::{Bytes, NANOS_PER_SEC, Nanos, Rate};
 
-/// The serialising part of a link.
+/// The serialising part of a link. The fields that every packet touches come first; they fill one cache line.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Serializer {
     capacity: Capacity,
-    burst: Bytes,
+    /// What `burst` bytes take at a constant capacity.
+    credit: Nanos,
     /// When the link is free.
     free_at: Nanos,
     /// Nanoseconds times rate that the last division left.
     remainder: u64,
+    current: Current,
+    burst: Bytes,
     /// Where a trace stands, when the capacity is one.
     cursor: Option<Box<TraceCursor>>,
-    current: Current,
 }
 
 /// The packet that was started last, to time it again when the rate changes.
@@ -41,41 +44,44 @@ impl Serializer {
     pub(crate) fn new(now: Nanos, capacity: Capacity, burst: Bytes) -> Self {
         // Before its first packet a link has been idle for ever: it begins with all its credit.
         let cursor = cursor(&capacity, now);
-        Self { capacity, burst, free_at: Nanos::ZERO, remainder: 0, cursor, current: Current::default() }
+        let credit = credit(&capacity, burst);
+        Self { capacity, credit, free_at: Nanos::ZERO, remainder: 0, current: Current::default(), burst, cursor }
     }
 
     /// Starts a packet of `bytes` on the wire with `extra` air-time at `now` and returns when it has left, at `now` or later.
+    #[inline]
     pub(crate) fn start(&mut self, now: Nanos, bytes: Bytes, extra: Nanos) -> Nanos {
+        let Capacity::Constant(rate) = self.capacity else { return self.start_uneven(now, bytes, extra) };
+        let start = self.free_at.max(now.saturating_sub(self.credit));
+        if start > self.free_at {
+            self.remainder = 0;
+        }
+        let (time, remainder) = serialisation(bytes, rate, self.remainder);
+        self.remainder = remainder;
+        self.current = Current { start, bytes, extra };
+        self.free_at = start.saturating_add(time).saturating_add(extra);
+        self.free_at.max(now)
+    }
+
+    /// The same on a link without a constant rate.
+    fn start_uneven(&mut self, now: Nanos, bytes: Bytes, extra: Nanos) -> Nanos {
+        let start = self.free_at.max(now);
         match &self.capacity {
-            Capacity::Unlimited if extra == Nanos::ZERO => return now.max(self.free_at),
-            Capacity::Unlimited => {
-                let start = self.free_at.max(now);
-                self.current = Current { start, bytes, extra };
-                self.free_at = start.saturating_add(extra);
-            }
-            Capacity::Constant(rate) => {
-                let start = self.free_at.max(now.saturating_sub(credit(self.burst, *rate)));
-                if start > self.free_at {
-                    self.remainder = 0;
-                }
-                let (time, remainder) = serialisation(bytes, *rate, self.remainder);
-                self.remainder = remainder;
-                self.current = Current { start, bytes, extra };
-                self.free_at = start.saturating_add(time).saturating_add(extra);
-            }
             Capacity::Trace(trace) => {
-                let start = self.free_at.max(now);
-                self.current = Current { start, bytes, extra };
                 let cursor = self.cursor.get_or_insert_with(|| Box::new(TraceCursor::new(now)));
                 self.free_at = cursor.take(trace, start, bytes.0).saturating_add(extra);
             }
+            _ if extra == Nanos::ZERO => return start,
+            _ => self.free_at = start.saturating_add(extra),
         }
+        self.current = Current { start, bytes, extra };
         self.free_at.max(now)
     }
 
     /// Changes burst; takes effect with the next packet.
     pub(crate) fn set_burst(&mut self, burst: Bytes) {
         self.burst = burst;
+        self.credit = credit(&self.capacity, burst);
     }
 
     /// Changes the capacity at `now`. When a packet is on the wire (`busy`), what is left of it goes at the new capacity;
@@ -88,16 +94,16 @@ impl Serializer {
         self.cursor = cursor(capacity, now);
         self.capacity = capacity.clone();
         self.remainder = 0;
-        if !busy {
-            return None;
-        }
-        let Current { extra, .. } = self.current;
-        let extra_left = if left.0 == 0 { self.free_at.since(now).0.min(extra.0) } else { extra.0 };
-        self.free_at = now;
-        let burst = core::mem::take(&mut self.burst);
-        let done = self.start(now, left, Nanos(extra_left));
-        self.burst = burst;
-        Some(done)
+        // What is left of a packet is given no credit.
+        self.credit = Nanos::ZERO;
+        let done = busy.then(|| {
+            let extra = self.current.extra;
+            let extra_left = if left.0 == 0 { self.free_at.since(now).min(extra) } else { extra };
+            self.free_at = now;
+            self.start(now, left, extra_left)
+        });
+        self.credit = credit(capacity, self.burst);
+        done
     }
 
     /// Bytes of the current packet that are not yet on the wire.
@@ -119,7 +125,10 @@ fn cursor(capacity: &Capacity, now: Nanos) -> Option<Box<TraceCursor>> {
     matches!(capacity, Capacity::Trace(_)).then(|| Box::new(TraceCursor::new(now)))
 }
 
+const _: () = assert!(core::mem::offset_of!(Serializer, burst) == 64);
+
 /// The time of `bytes` at `rate`, with the carried remainder, and the new remainder.
+#[inline]
 fn serialisation(bytes: Bytes, rate: Rate, remainder: u64) -> (Nanos, u64) {
     let rate = rate.bps();
     // Up to 2^31 bytes the product fits 64 bits.
@@ -131,9 +140,12 @@ fn serialisation(bytes: Bytes, rate: Rate, remainder: u64) -> (Nanos, u64) {
     (Nanos(u64::try_from(total / u128::from(rate)).unwrap_or(u64::MAX)), (total % u128::from(rate)) as u64)
 }
 
-/// How long a pause is worth `burst` bytes.
-fn credit(burst: Bytes, rate: Rate) -> Nanos {
-    if burst.0 == 0 { Nanos::ZERO } else { serialisation(burst, rate, 0).0 }
+/// How long a pause is worth `burst` bytes; of use only at a constant rate.
+fn credit(capacity: &Capacity, burst: Bytes) -> Nanos {
+    match capacity {
+        Capacity::Constant(rate) => serialisation(burst, *rate, 0).0,
+        _ => Nanos::ZERO,
+    }
 }
 
 /// Bytes that a trace gives in a stretch of time; used by tests and reports.

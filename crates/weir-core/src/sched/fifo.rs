@@ -34,12 +34,14 @@ pub struct Fifo {
 }
 
 impl Scheduler for Fifo {
+    #[inline]
     fn enqueue(&mut self, _now: Nanos, pool: &mut Pool, packet: PacketId) {
         self.len += 1;
         self.backlog += u64::from(pool.get(packet).len);
         self.list.push_back(pool, packet);
     }
 
+    #[inline]
     fn dequeue(&mut self, _now: Nanos, pool: &mut Pool) -> Option<PacketId> {
         let packet = self.list.pop_front(pool)?;
         self.len -= 1;
@@ -47,6 +49,12 @@ impl Scheduler for Fifo {
         Some(packet)
     }
 
+    #[inline]
+    fn may_bypass(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline]
     fn len(&self) -> usize {
         self.len
     }

@@ -36,6 +36,12 @@ pub trait Scheduler {
         None
     }
 
+    /// Whether a packet that would be dequeued at once may go straight to the link: when the scheduler is empty and `enqueue`
+    /// and `dequeue` would leave no trace in it.
+    fn may_bypass(&self) -> bool {
+        false
+    }
+
     /// Packets inside.
     fn len(&self) -> usize;
 
@@ -108,24 +114,35 @@ pub(crate) enum AnyScheduler {
 }
 
 impl Scheduler for AnyScheduler {
+    #[inline]
     fn enqueue(&mut self, now: Nanos, pool: &mut Pool, packet: PacketId) {
         match self {
             Self::Fifo(s) => s.enqueue(now, pool, packet),
         }
     }
 
+    #[inline]
     fn dequeue(&mut self, now: Nanos, pool: &mut Pool) -> Option<PacketId> {
         match self {
             Self::Fifo(s) => s.dequeue(now, pool),
         }
     }
 
+    #[inline]
     fn next_event(&self) -> Option<Nanos> {
         match self {
             Self::Fifo(s) => s.next_event(),
         }
     }
 
+    #[inline]
+    fn may_bypass(&self) -> bool {
+        match self {
+            Self::Fifo(s) => s.may_bypass(),
+        }
+    }
+
+    #[inline]
     fn len(&self) -> usize {
         match self {
             Self::Fifo(s) => s.len(),
