@@ -14,7 +14,9 @@ const LAYERS: &[&[&str]] = &[
     &["weir-wire"],
     &["weir-rules"],
     &["weir-control", "weir-linux", "weir-sim", "weir-rig", "weir-report", "weir-probe"],
-    &["weir-cli", "weir-python", "weir-load"],
+    // The traffic tool of tests and benches: the command's tests use it, nothing else does.
+    &["weir-load"],
+    &["weir-cli", "weir-python"],
 ];
 
 /// Crates that are built without `std`, because nothing in them may need an operating system.
