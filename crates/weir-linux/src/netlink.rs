@@ -86,7 +86,7 @@ impl Netlink {
     /// # Errors
     /// When the kernel refuses the dump.
     pub fn links(&mut self) -> Result<Vec<Link>, NetlinkError> {
-        let answers = self.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()), "list the interfaces")?;
+        let answers = self.dump(&RouteNetlinkMessage::GetLink(LinkMessage::default()), "list the interfaces")?;
         Ok(answers
             .into_iter()
             .filter_map(|answer| match answer {
@@ -114,7 +114,7 @@ impl Netlink {
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let mut message = RouteMessage::default();
             message.header.address_family = family;
-            let answers = self.dump(RouteNetlinkMessage::GetRoute(message), "list the routes")?;
+            let answers = self.dump(&RouteNetlinkMessage::GetRoute(message), "list the routes")?;
             routes.extend(answers.iter().filter_map(|answer| match answer {
                 RouteNetlinkMessage::NewRoute(message) => Some(route(message)),
                 _ => None,
@@ -128,7 +128,7 @@ impl Netlink {
     /// # Errors
     /// When the kernel refuses the dump.
     pub fn addresses(&mut self, index: u32) -> Result<Vec<(IpAddr, u8)>, NetlinkError> {
-        let answers = self.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()), "list the addresses")?;
+        let answers = self.dump(&RouteNetlinkMessage::GetAddress(AddressMessage::default()), "list the addresses")?;
         let own = |message: &AddressMessage| {
             let found = message.attributes.iter().find_map(|attribute| match attribute {
                 AddressAttribute::Local(ip) | AddressAttribute::Address(ip) => Some(*ip),
@@ -238,7 +238,7 @@ impl Netlink {
         self.request(message, NLM_F_ACK).map(drop).map_err(|source| NetlinkError { what: what(), source })
     }
 
-    fn dump(&mut self, message: RouteNetlinkMessage, what: &str) -> Result<Vec<RouteNetlinkMessage>, NetlinkError> {
+    fn dump(&mut self, message: &RouteNetlinkMessage, what: &str) -> Result<Vec<RouteNetlinkMessage>, NetlinkError> {
         for _ in 0..DUMP_ATTEMPTS {
             match self.request(message.clone(), NLM_F_DUMP) {
                 // The tables changed while they were read.

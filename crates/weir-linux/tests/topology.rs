@@ -109,7 +109,8 @@ impl Machine {
             }
             if Instant::now() > deadline {
                 assert!(left.is_empty(), "{what}: processes are left: {left:#?}");
-                assert_eq!(before, now, "{what}");
+                let differences: Vec<_> = before.iter().zip(&now).filter(|(before, now)| before != now).collect();
+                assert!(differences.is_empty(), "{what} (before, now): {differences:#?}");
             }
             sleep(POLL);
         }

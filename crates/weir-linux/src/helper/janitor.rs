@@ -6,8 +6,8 @@
 //! before the first.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -94,17 +94,22 @@ pub(crate) struct Janitor {
 }
 
 impl Janitor {
-    /// Starts the janitor for the state file at `path`; it is ready when this returns.
-    pub(crate) fn start(path: &Path) -> io::Result<Janitor> {
+    /// Starts the janitor; it is ready when this returns. Start it before anything is changed, the state directory included: a
+    /// process can be killed between any two of its steps.
+    pub(crate) fn start() -> io::Result<Janitor> {
         let (mut leash, theirs) = UnixStream::pair()?;
-        let mut command = super::command(Role::Janitor, std::os::fd::AsRawFd::as_raw_fd(&theirs));
+        let mut command = super::command(Role::Janitor, theirs.as_raw_fd());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
         let child = command.spawn()?;
         drop(theirs);
-        send(&mut leash, &path)?;
         let mut ready = [0];
         leash.read_exact(&mut ready)?;
         Ok(Janitor { child, leash: Some(leash) })
+    }
+
+    /// Names the state file to be dealt with when the session closes; a process that died is found without.
+    pub(crate) fn entrust(&self, path: &Path) -> io::Result<()> {
+        self.leash.as_ref().map_or(Ok(()), |leash| send(leash, &path))
     }
 }
 
@@ -125,15 +130,18 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"weir-janitor");
     let mut socket = UnixStream::from(socket);
-    let Ok(path) = receive::<PathBuf>(&socket) else { return ExitCode::FAILURE };
-    if io::Write::write_all(&mut socket, &[1]).is_err() {
+    if socket.write_all(&[1]).is_err() {
         return ExitCode::FAILURE;
     }
-    let mut rest = Vec::new();
-    // Whatever comes, an error too, means that the main process is gone.
-    let _ = socket.read_to_end(&mut rest);
+    let mut entrusted = Vec::new();
+    // Whatever ends this, an error too, means that the session is over.
+    while let Ok(path) = receive::<PathBuf>(&socket) {
+        entrusted.push(path);
+    }
     let done = with_lock(|directory| {
-        release(directory, &path)?;
+        for path in &entrusted {
+            release(directory, path)?;
+        }
         clean_up(directory).map(|_| ())
     });
     if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }

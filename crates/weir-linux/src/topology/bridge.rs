@@ -28,7 +28,8 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
         }
         let addresses = netlink.addresses(link.index)?;
         let routable = addresses.iter().filter(|(ip, _)| !matches!(ip, std::net::IpAddr::V6(v6) if v6.is_unicast_link_local()));
-        notes.extend(remarks(link, routable.map(|(ip, prefix)| format!("{ip}/{prefix}")).collect()));
+        let words: Vec<String> = routable.map(|(ip, prefix)| format!("{ip}/{prefix}")).collect();
+        notes.extend(remarks(link, &words));
         ends.push(End { name: name.clone(), interface: name.clone(), ipv4: None, ipv6: None });
     }
     let mtu = |name: &str| links.iter().find(|link| link.name == name).map_or(0, |link| link.mtu);
@@ -65,7 +66,7 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
 }
 
 /// What makes an interface unusual in a bridge.
-fn remarks(link: &Link, addresses: Vec<String>) -> Vec<Note> {
+fn remarks(link: &Link, addresses: &[String]) -> Vec<Note> {
     let mut notes = Vec::new();
     if !link.up {
         notes.push(Note::with_remedy(format!("{} is switched off", link.name), format!("ip link set {} up", link.name)));

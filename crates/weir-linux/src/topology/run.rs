@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::IpAddr;
+use std::path::Path;
 
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
@@ -104,9 +105,11 @@ impl Inside {
 /// As root the other side is an interface of the machine.
 fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
     let host = NetNs::current()?;
+    let janitor = Janitor::start().map_err(|source| SetupError::Helper { helper: "janitor", source })?;
     let state = |source| SetupError::State { path: state_directory().display().to_string(), source };
+    // The janitor needs the lock to do its work: it is handed over, or dropped, only when the lock is free again.
     // The choice of addresses and the changes to the machine are one step, so that parallel sessions see each other's.
-    with_lock(|directory| {
+    let session = with_lock(|directory| {
         let mut notes = Vec::new();
         if clean_up(directory)? > 0 {
             notes.push(Note::new("settings that a killed session had left changed were put back"));
@@ -131,7 +134,7 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
                     for setting in &plan.changes {
                         own.plan(setting, "1", &others)?;
                     }
-                    outside.janitor = change_settings(&own, directory, &mut notes)?;
+                    notes.extend(change_settings(&own, directory, &janitor)?);
                 }
                 let (resolv, note) = names::resolver(None);
                 inside.place.resolv = resolv;
@@ -155,8 +158,10 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
             inside.into_session(outer, outside, notes)
         };
         Ok(set_up())
-    })
-    .map_err(state)?
+    });
+    let mut session = session.map_err(state)??;
+    session.outside.get_or_insert_default().janitor = Some(janitor);
+    Ok(session)
 }
 
 /// Address translation, or why there is none.
@@ -177,17 +182,19 @@ fn open_way(name: &str, range: Range, ipv6: bool, outside: &mut Outside) -> Opti
     }
 }
 
-/// Changes the machine's settings, with somebody who puts them back.
-fn change_settings(own: &State, directory: &std::path::Path, notes: &mut Vec<Note>) -> Result<Option<Janitor>, SetupError> {
+/// Changes the machine's settings, having told the one who puts them back; says which were refused.
+fn change_settings(own: &State, directory: &Path, janitor: &Janitor) -> Result<Vec<Note>, SetupError> {
     if own.undo.is_empty() {
-        return Ok(None);
+        return Ok(vec![]);
     }
     let path = own.save(directory)?;
-    let janitor = Janitor::start(&path).map_err(|source| SetupError::Helper { helper: "janitor", source })?;
-    for (setting, error) in own.apply() {
-        notes.push(Note::new(format!("the program may reach nothing beyond this machine: {setting} cannot be changed ({error})")));
-    }
-    Ok(Some(janitor))
+    janitor.entrust(&path)?;
+    let refused = own.apply().into_iter();
+    Ok(refused
+        .map(|(setting, error)| {
+            Note::new(format!("the program may reach nothing beyond this machine: {setting} cannot be changed ({error})"))
+        })
+        .collect())
 }
 
 /// For an ordinary user the other side is pasta, a router in a process; without it, a namespace where nobody lives.
