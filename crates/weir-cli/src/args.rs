@@ -50,7 +50,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SPEC", help_heading = "Network")]
     pub(crate) link: Option<String>,
     /// A well-known network (see `weir presets`); --up and --down replace its directions.
-    #[arg(long, value_name = "NAME", conflicts_with = "link", help_heading = "Network")]
+    #[arg(long, value_name = "NAME", conflicts_with = "link", value_parser = preset_names(), hide_possible_values = true, help_heading = "Network")]
     pub(crate) preset: Option<String>,
     /// Leave out the connection to what lies behind this machine: only the machine itself is reached, as `host`.
     #[arg(long, help_heading = "Network")]
@@ -78,7 +78,7 @@ pub(crate) struct PairArgs {
     #[arg(long, value_name = "SPEC", help_heading = "Network")]
     pub(crate) to_left: Option<String>,
     /// A well-known network with its user on the right (see `weir presets`).
-    #[arg(long, value_name = "NAME", conflicts_with = "link", help_heading = "Network")]
+    #[arg(long, value_name = "NAME", conflicts_with = "link", value_parser = preset_names(), hide_possible_values = true, help_heading = "Network")]
     pub(crate) preset: Option<String>,
     /// The left program, as a shell command; usually the server. It reaches the other side as `right`.
     #[arg(long, value_name = "CMD", help_heading = "Programs")]
@@ -112,7 +112,7 @@ pub(crate) struct BridgeArgs {
     #[arg(long, value_name = "SPEC", help_heading = "Network")]
     pub(crate) to_left: Option<String>,
     /// A well-known network with its user behind IF2 (see `weir presets`).
-    #[arg(long, value_name = "NAME", conflicts_with = "link", help_heading = "Network")]
+    #[arg(long, value_name = "NAME", conflicts_with = "link", value_parser = preset_names(), hide_possible_values = true, help_heading = "Network")]
     pub(crate) preset: Option<String>,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
@@ -213,6 +213,11 @@ pub(crate) enum BackendArg {
     Tap,
     /// veth pairs and packet sockets.
     Packet,
+}
+
+/// The presets' names, so that shells complete them.
+fn preset_names() -> clap::builder::PossibleValuesParser {
+    weir_rules::presets::names().collect::<Vec<_>>().into()
 }
 
 fn parse_seed(text: &str) -> Result<u64, String> {

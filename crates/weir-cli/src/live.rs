@@ -100,6 +100,9 @@ fn drive(
     let began = Instant::now();
     let outcome = session.wait(&signals, args.timeout).map_err(|error| Failure::own(format!("cannot wait for the program: {error}")));
     let duration = began.elapsed();
+    if matches!(&outcome, Ok(Outcome { ended_by: EndedBy::Program(_), .. })) {
+        link.run_dry();
+    }
     drop(progress);
     let finished = link.stop();
     let closed = session.close();
@@ -109,7 +112,7 @@ fn drive(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command_words(programs),
         exit_code: (!programs.is_empty()).then_some(i32::from(code)),
-        started: jiff::Timestamp::try_from(finished.started).map(|t| t.to_string()).unwrap_or_default(),
+        started: wall_time(finished.started),
         duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
         seed: args.seed,
         warnings: Vec::new(),
@@ -127,7 +130,7 @@ fn drive(
 
 /// What a user should know about how the run went, besides the figures.
 fn explain(info: &mut RunInfo, outcome: &Outcome, finished: &Finished, args: &CommonArgs) {
-    for end in outcome.programs.iter().filter(|end| end.background > 0) {
+    for end in outcome.programs.iter().filter(|end| end.background > 0 && !end.ended_by_us) {
         let (count, verb) = if end.background == 1 {
             ("1 background process", "was")
         } else {
@@ -162,6 +165,11 @@ fn explain(info: &mut RunInfo, outcome: &Outcome, finished: &Finished, args: &Co
         }
     }
 }
+
+/// How long a link must have been empty to count as dry: an answer to what just arrived would have come by then.
+const EMPTY_FOR: Duration = Duration::from_millis(20);
+/// How long what is still inside a link may take to arrive.
+const LONGEST_RUN_DRY: Duration = Duration::from_secs(2);
 
 /// The link's thread with what belongs to it.
 struct Link {
@@ -223,6 +231,24 @@ impl Link {
         Ok(Self { handle, stop, thread, recording, capture, started })
     }
 
+    /// Lets what is still on its way arrive: a program's last words, and the end of its connections, are often in the link
+    /// when it ends. Returns when the link has been empty for a moment, or after [`LONGEST_RUN_DRY`].
+    fn run_dry(&self) {
+        let deadline = Instant::now() + LONGEST_RUN_DRY;
+        let mut empty_since = None;
+        while Instant::now() < deadline {
+            let Ok(report) = self.handle.report() else { return };
+            let empty = report.lanes.iter().all(|lane| lane.counters.backlog_packets == 0);
+            let since = *empty_since.get_or_insert_with(Instant::now);
+            if !empty {
+                empty_since = None;
+            } else if since.elapsed() >= EMPTY_FOR {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     fn stop(self) -> Result<Finished, Failure> {
         self.stop.store(true, Ordering::Relaxed);
         // It may have ended by itself.
@@ -243,6 +269,12 @@ fn capture(names: [&str; 2], ends: &[String; 2], specs: &Directions, args: &Comm
     let interfaces = [interface(0, &specs.forth), interface(1, &specs.back)];
     let application = concat!("weir ", env!("CARGO_PKG_VERSION"));
     spawn_writer(path, application, &interfaces, args.snaplen).map(Some).map_err(Failure::own)
+}
+
+/// RFC 3339, to the second.
+fn wall_time(time: SystemTime) -> String {
+    let whole = |t: jiff::Timestamp| jiff::Timestamp::from_second(t.as_second());
+    jiff::Timestamp::try_from(time).and_then(whole).map(|t| t.to_string()).unwrap_or_default()
 }
 
 /// One direction's results in the form that is written.

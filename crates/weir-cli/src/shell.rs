@@ -16,7 +16,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
 
 /// `weir man`.
 pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
-    let mut root = Cli::command();
+    let mut root = Cli::command().disable_help_subcommand(true);
     root.build();
     if let Some(directory) = &args.out {
         return clap_mangen::generate_to(root, directory)
