@@ -204,7 +204,7 @@ class WeirPair(Arm):
 
 
 class Mahimahi(Arm):
-    """Mahimahi's shells: the left end is outside, the right end inside. They want an ordinary user and set-user-id."""
+    """Mahimahi's shells: the left end is outside, the right end inside. `scripts/mahimahi` makes them work."""
 
     name = "Mahimahi"
 
@@ -216,25 +216,16 @@ class Mahimahi(Arm):
     def build(self) -> None:
         tool = self.shell.split()[0]
         if not shutil.which(tool):
-            raise Unavailable(f"{tool} is not installed (Debian 11 has the package mahimahi; it is not in Debian 12)")
+            raise Unavailable(f"{tool} is not installed: scripts/setup --bench")
         self.left = self.space("l")
-        sh(f"ip netns exec {self.left} sysctl -qw net.ipv4.ip_forward=1")  # or its shells refuse to start
         os.chmod(self.tmp, 0o777)
-        # Its set-user-id shells call iptables with two user ids, which newer versions refuse: a wrapper in a mount namespace of
-        # its own makes them one.
-        multi, wrapper = self.tmp / "xtables", self.tmp / "iptables"
-        shutil.copy(Path("/usr/sbin/iptables").resolve(), multi)
-        wrapper.write_text(f"#!/bin/sh -p\nexec setpriv --reuid=0 --regid=0 --clear-groups {multi} iptables \"$@\"\n")
-        wrapper.chmod(0o755)
 
     def run(self, left: str, right: str) -> dict:
         fill = {"left": "$MAHIMAHI_BASE", "load": str(LOAD), "out": str(self.tmp)}
         server = self.start(["ip", "netns", "exec", self.left, "sh", "-c", left.format(**fill)])
         time.sleep(0.3)
-        user = "setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp USER=nobody"
-        (self.tmp / "right").write_text(right.format(**fill))
-        inside = f"mount --bind {self.tmp}/iptables /usr/sbin/iptables && exec {user} {self.shell} sh {self.tmp}/right"
-        client = self.start(["ip", "netns", "exec", self.left, "unshare", "-m", "sh", "-c", inside])
+        inside = [str(ROOT / "scripts" / "mahimahi"), "--here", *self.shell.split(), "sh", "-c", right.format(**fill)]
+        client = self.start(["ip", "netns", "exec", self.left, *inside])
         try:
             client.wait(LIMIT)
             return self.results()

@@ -50,7 +50,7 @@ pub struct Sent {
     pub bytes: u64,
     /// From the first to after the last, ns.
     pub span_ns: u64,
-    /// Calls that the kernel refused (no buffer, port unreachable); their packets were not sent again.
+    /// Calls that the kernel refused for want of a buffer; their packets were not sent again.
     pub refused: u64,
 }
 
@@ -171,7 +171,9 @@ impl Batch {
                 sent.packets += done;
                 Ok(done)
             }
-            Err(nix::errno::Errno::ECONNREFUSED | nix::errno::Errno::ENOBUFS | nix::errno::Errno::EAGAIN) => {
+            // The news that nobody listens, from an earlier packet; this call sent nothing, and its packets are still to go.
+            Err(nix::errno::Errno::ECONNREFUSED) => Ok(0),
+            Err(nix::errno::Errno::ENOBUFS | nix::errno::Errno::EAGAIN) => {
                 sent.refused += 1;
                 Ok(packets as u64)
             }

@@ -187,10 +187,10 @@ impl Lab {
     /// Sends numbered packets from right to left through a link. Returns what came, and the link's books.
     pub(crate) fn stream(&self, spec: &str, seed: u64, send: &Stream) -> (Reception, Value) {
         let (load, dir) = (load(), self.dir.display());
-        let Stream { count, pps, size, .. } = send;
+        let Stream { count, pps, size, settle, .. } = send;
         let recv = format!("{load} recv --bind 0.0.0.0:9000 --sent {count} --idle 1 {} --json --out {dir}/recv.json", send.extra);
         let send = format!("{load} send --to left:9000 -4 --count {count} --pps {pps} --size {size} --json --out {dir}/send.json");
-        let result = self.pair(spec, seed, &recv, &format!("{send}; sleep 20"));
+        let result = self.pair(spec, seed, &recv, &format!("sleep {settle}; {send}; sleep 20"));
         assert_eq!(self.json("send.json")["packets"].as_u64(), Some(*count), "the sender could not send everything");
         let reception = self.reception("recv.json");
         assert_eq!(reception.socket_drops, 0, "the receiver was too slow, so its figures mean nothing");
@@ -212,13 +212,15 @@ pub(crate) struct Stream {
     pub(crate) count: u64,
     pub(crate) pps: u64,
     pub(crate) size: u64,
+    /// Seconds to wait before sending, for the namespaces' own packets (multicast reports) to be over.
+    pub(crate) settle: u32,
     /// More arguments for the receiver.
     pub(crate) extra: &'static str,
 }
 
 impl Default for Stream {
     fn default() -> Self {
-        Self { count: 20_000, pps: 15_000, size: 200, extra: "" }
+        Self { count: 20_000, pps: 15_000, size: 200, settle: 0, extra: "" }
     }
 }
 

@@ -74,7 +74,7 @@ fn killed(lab: &Lab) {
         assert!(running.alive(), "it ended by itself: {}", running.stderr());
         kill(running.pid(), Signal::SIGKILL).expect("it is alive");
         assert_eq!(running.finish().code, 128 + 9);
-        until("every process is gone", || output_of(&format!("pgrep -f {marker}")).is_empty());
+        until("every process is gone", || output_of(&format!("pgrep -xf 'sleep {marker}|ping -q -i 0.01 host'")).is_empty());
         until("the machine is as before", || machine() == before);
     }
 }
@@ -88,7 +88,7 @@ fn daemon(lab: &Lab) {
     let done = lab.weir(["run", "--link", "10M/1ms", "--", "sh", "-c", &inside]);
     assert_eq!(done.code, 0, "{done:?}");
     assert!(lab.path("ready").exists(), "the daemon never started");
-    assert_eq!(output_of(&format!("pgrep -f 'sleep {marker}'")), "", "the daemon must end with its namespace");
+    assert_eq!(output_of(&format!("pgrep -xf 'sleep {marker}'")), "", "the daemon must end with its namespace");
 }
 
 fn child_killed(lab: &Lab) {

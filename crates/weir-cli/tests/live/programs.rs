@@ -104,7 +104,8 @@ fn iperf(lab: &Lab) {
         let server = lab.launch(Command::new("iperf3").args(["-s", "-1"]));
         until("iperf3 listens", || output_of("ss -Hltn sport = 5201").contains("5201"));
         let dir = lab.path("").display().to_string();
-        let client = format!("iperf3 -c host -t 2 -J {reverse} > {dir}/iperf.json");
+        // The link ends with the program: leave the last packets the time to cross it.
+        let client = format!("iperf3 -c host -t 2 -J {reverse} > {dir}/iperf.json; e=$?; sleep 0.3; exit $e");
         let json = format!("{dir}/weir.json");
         let done = lab.weir(["run", "--up", "8M/5ms", "--down", "20M/5ms", "--json", &json, "--", "sh", "-c", &client]);
         assert_eq!(done.code, 0, "{done:?} {}", lab.json("iperf.json"));
