@@ -1,7 +1,6 @@
-//! The event heap: for every link its next event, the earliest on top.
+//! The event heap: next events of links, the earliest on top. It stands in front of the wheel, which has the rest.
 //!
-//! A 4-ary heap with positions, so that a link's event can be moved in place. Links without an event are not in it, so idle
-//! links cost nothing. Equal times are served in the order of link numbers, which makes the order of events total.
+//! A 4-ary heap with positions, so that a link's event can be moved in place. Equal times are served in the order of link numbers, which makes the order of events total.
 
 use alloc::vec::Vec;
 
@@ -22,6 +21,12 @@ impl EventHeap {
     #[inline]
     pub(crate) fn first(&self) -> Option<(Nanos, u32)> {
         self.entries.first().map(|&e| (time(e), link(e)))
+    }
+
+    /// Events in it.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Time of the earliest event of any link but the first.

@@ -19,6 +19,7 @@ pub mod rng;
 pub mod sched;
 pub mod stats;
 pub mod units;
+mod wheel;
 
 pub use emulator::{Action, Arrival, Departure, Emulator, Fate, Limits, Rejected};
 pub use units::{Bytes, Nanos, Probability, Rate};

@@ -36,9 +36,9 @@ impl Emulator {
             if time > now {
                 break;
             }
-            // Stay on this link while no other has an event before its next: most of the time one step of the heap for several
-            // events. At equal times the heap decides, so that the order of links holds.
-            let others = events.second_time();
+            // Stay on this link while no other has an event before its next: most of the time one step of the queue for several
+            // events. At equal times the queue decides, so that the order of links holds.
+            let others = events.others_from();
             let link = links.at_mut(number);
             let Some(template) = templates.get_mut(usize::from(link.template)).and_then(Option::as_mut) else { break };
             let mut around = Surroundings { seed: *seed, template, flows, pool, ready };

@@ -41,7 +41,7 @@ pub(super) struct Link {
     /// When the next step of the schedule is due.
     schedule_due: Nanos,
     pub(super) last_used: Nanos,
-    /// What the event heap knows of [`Self::next_event`].
+    /// What the event queue knows of [`Self::next_event`].
     pub(super) announced: Nanos,
     delay: Nanos,
     /// Latest due time in the delay line of a packet that keeps its place.

@@ -17,11 +17,11 @@ mod tables;
 use alloc::vec::Vec;
 
 use crate::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
-use crate::heap::EventHeap;
 use crate::key::FlowKey;
 use crate::packet::{Ecn, Packet, Pool};
 use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
+use crate::wheel::EventQueue;
 
 use flow::Flow;
 use link::{Link, Surroundings};
@@ -120,7 +120,7 @@ pub struct Emulator {
     queues: Vec<Option<Flowset>>,
     links: Slab<Link>,
     flows: Slab<Flow>,
-    events: EventHeap,
+    events: EventQueue,
     /// Departures since the last poll.
     ready: Vec<Departure>,
     /// Links in the order in which they may become idle.
@@ -139,7 +139,7 @@ impl Emulator {
             queues: Vec::new(),
             links: Slab::default(),
             flows: Slab::default(),
-            events: EventHeap::default(),
+            events: EventQueue::default(),
             ready: Vec::new(),
             idle_check: alloc::collections::VecDeque::new(),
             unrouted: 0,

@@ -1,0 +1,282 @@
+//! The event queue: for every link its next event, the earliest first, however many links there are.
+//!
+//! A hierarchical timing wheel with a small heap in front. Few events, and those of the current tick, stand in the heap, which
+//! gives their exact order: time, then link number. All others stand in lists, one for each slot of the wheel, where an event
+//! is put, moved and taken in constant time. Links without an event are nowhere, so idle links cost nothing.
+//!
+//! ```text
+//! tick of an event   … | 6 bits, level 2 | 6 bits, level 1 | 6 bits, level 0 |  2^12 ns below: order within the heap
+//! ```
+//! The level of an event is the highest digit in which its tick differs from the wheel's position; its slot is that digit. So
+//! all events of a level come before those of the levels above, and the lowest slot of the lowest level holds the earliest.
+//! When the heap's first event is not before that slot, the position moves to its start and its events are put anew: into
+//! a level below, or into the heap.
+//!
+//! **Invariant:** the heap's first event is before every event of the wheel, and the heap is empty only when the wheel is.
+//!
+//! # Reference
+//! Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987.
+
+use alloc::vec::Vec;
+
+use crate::heap::EventHeap;
+use crate::units::Nanos;
+
+/// Next events of up to 2^31 links.
+#[derive(Debug)]
+pub(crate) struct EventQueue {
+    heap: EventHeap,
+    /// By link.
+    nodes: Vec<Node>,
+    /// First tick of the earliest slot that holds something; [`NEVER`] when the wheel is empty.
+    earliest: u64,
+    /// Position in ticks: every event of the wheel is later.
+    position: u64,
+    /// Levels that hold something.
+    levels: u32,
+    /// Slots that hold something, for each level.
+    slots: [u64; LEVELS],
+    /// First link of each slot's list.
+    heads: [u32; LEVELS * SLOTS],
+}
+
+/// A link's place in a slot's list.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    time: Nanos,
+    next: u32,
+    /// The link before it, or [`FIRST`] and the slot; [`NONE`] when the link is not in the wheel.
+    previous: u32,
+}
+
+impl Default for EventQueue {
+    fn default() -> Self {
+        Self {
+            heap: EventHeap::default(),
+            nodes: Vec::new(),
+            earliest: NEVER,
+            position: 0,
+            levels: 0,
+            slots: [0; LEVELS],
+            heads: [NONE; LEVELS * SLOTS],
+        }
+    }
+}
+
+impl EventQueue {
+    /// The earliest event and its link.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(Nanos, u32)> {
+        self.heap.first()
+    }
+
+    /// A time, later than the first event if it is later in ticks, before which no other link has one.
+    #[inline]
+    pub(crate) fn others_from(&self) -> Nanos {
+        let wheel = if self.earliest == NEVER { Nanos::MAX } else { Nanos(self.earliest << TICK_BITS) };
+        self.heap.second_time().min(wheel)
+    }
+
+    /// Sets a link's next event; [`Nanos::MAX`] removes it.
+    #[inline]
+    pub(crate) fn set(&mut self, link: u32, time: Nanos) {
+        if self.earliest == NEVER && self.heap.len() < FEW {
+            return self.heap.set(link, time);
+        }
+        self.set_among_many(link, time);
+    }
+
+    fn set_among_many(&mut self, link: u32, time: Nanos) {
+        if self.nodes.get(link as usize).is_some_and(|node| node.previous != NONE) {
+            self.unlink(link);
+        }
+        if self.belongs_to_heap(link, time) {
+            self.heap.set(link, time);
+        } else {
+            self.heap.set(link, Nanos::MAX);
+            self.put(link, time);
+        }
+        if self.heap.first().is_none_or(|(first, _)| tick(first) >= self.earliest) {
+            self.refill();
+        }
+    }
+
+    /// Whether an event, or that there is none, is for the heap to know: of the current tick, or before all others.
+    fn belongs_to_heap(&self, link: u32, time: Nanos) -> bool {
+        time == Nanos::MAX || tick(time) <= self.position || self.heap.first().is_some_and(|first| (time, link) < first)
+    }
+
+    /// Moves the position until the heap's first event is before all of the wheel.
+    fn refill(&mut self) {
+        while self.earliest != NEVER && self.heap.first().is_none_or(|(first, _)| tick(first) >= self.earliest) {
+            let level = self.levels.trailing_zeros() as usize;
+            let slot = level * SLOTS + self.slots[level].trailing_zeros() as usize;
+            self.position = self.earliest;
+            let mut link = core::mem::replace(&mut self.heads[slot], NONE);
+            self.empty(slot);
+            while link != NONE {
+                let Node { time, next, .. } = core::mem::replace(&mut self.nodes[link as usize], NOWHERE);
+                if tick(time) <= self.position {
+                    self.heap.set(link, time)
+                } else {
+                    self.put(link, time)
+                }
+                link = next;
+            }
+        }
+    }
+
+    /// Puts a link into the slot of an event later than the position.
+    fn put(&mut self, link: u32, time: Nanos) {
+        let tick = tick(time);
+        let level = ((tick ^ self.position).ilog2() / DIGIT_BITS) as usize;
+        let shift = level as u32 * DIGIT_BITS;
+        let digit = (tick >> shift) as usize % SLOTS;
+        let slot = level * SLOTS + digit;
+        if self.nodes.len() <= link as usize {
+            self.nodes.resize(link as usize + 1, NOWHERE);
+        }
+        let next = core::mem::replace(&mut self.heads[slot], link);
+        self.nodes[link as usize] = Node { time, next, previous: FIRST | slot as u32 };
+        if let Some(next) = self.nodes.get_mut(next as usize) {
+            next.previous = link;
+        }
+        self.slots[level] |= 1 << digit;
+        self.levels |= 1 << level;
+        self.earliest = self.earliest.min(tick >> shift << shift);
+    }
+
+    /// Takes a link out of its slot.
+    fn unlink(&mut self, link: u32) {
+        let Node { next, previous, .. } = core::mem::replace(&mut self.nodes[link as usize], NOWHERE);
+        if let Some(next) = self.nodes.get_mut(next as usize) {
+            next.previous = previous;
+        }
+        if previous & FIRST == 0 {
+            self.nodes[previous as usize].next = next;
+            return;
+        }
+        let slot = (previous & !FIRST) as usize;
+        self.heads[slot] = next;
+        if next == NONE {
+            self.empty(slot);
+        }
+    }
+
+    /// Notes that a slot holds nothing any more.
+    fn empty(&mut self, slot: usize) {
+        let (level, digit) = (slot / SLOTS, slot % SLOTS);
+        self.slots[level] &= !(1 << digit);
+        if self.slots[level] == 0 {
+            self.levels &= !(1 << level);
+        }
+        if self.levels == 0 {
+            self.earliest = NEVER;
+            return;
+        }
+        let level = self.levels.trailing_zeros();
+        let digit = u64::from(self.slots[level as usize].trailing_zeros());
+        let (shift, above) = (level * DIGIT_BITS, (level + 1) * DIGIT_BITS);
+        self.earliest = self.position >> above << above | digit << shift;
+    }
+}
+
+fn tick(time: Nanos) -> u64 {
+    time.0 >> TICK_BITS
+}
+
+/// Nanoseconds of a tick as a power of two: 4 us, so that a busy engine has a handful of events in one.
+const TICK_BITS: u32 = 12;
+/// Bits of a tick that choose the slot of a level; the slots of a level have one word of flags.
+const DIGIT_BITS: u32 = 6;
+/// Slots of a level.
+const SLOTS: usize = 1 << DIGIT_BITS;
+/// Levels: enough for every bit of a tick.
+const LEVELS: usize = (u64::BITS - TICK_BITS).div_ceil(DIGIT_BITS) as usize;
+/// As many events are in the heap before the wheel is used: it sorts so few faster.
+const FEW: usize = 8;
+/// No link.
+const NONE: u32 = u32::MAX;
+/// Marks the first node of a list in [`Node::previous`].
+const FIRST: u32 = 1 << 31;
+/// A link that is not in the wheel.
+const NOWHERE: Node = Node { time: Nanos::MAX, next: NONE, previous: NONE };
+/// After every tick.
+const NEVER: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+    use proptest::prelude::*;
+
+    /// An operation: a link's event is set so far ahead of the first, or removed, or the first is taken.
+    #[derive(Clone, Debug)]
+    enum Operation {
+        Set(u32, u64),
+        Remove(u32),
+        Take,
+    }
+
+    fn operations() -> impl Strategy<Value = Vec<Operation>> {
+        // Every scale from the same nanosecond to years; small numbers make equal times.
+        let ahead = (0u32..58, any::<u64>()).prop_map(|(bits, x)| x & ((1 << bits) - 1));
+        let operation = prop_oneof![
+            4 => (0u32..60, ahead).prop_map(|(link, ahead)| Operation::Set(link, ahead)),
+            1 => (0u32..60).prop_map(Operation::Remove),
+            3 => Just(Operation::Take),
+        ];
+        proptest::collection::vec(operation, 1..600)
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_sorted_map(operations in operations()) {
+            let (mut queue, mut model, mut now) = (EventQueue::default(), BTreeMap::new(), 0u64);
+            for operation in operations {
+                match operation {
+                    Operation::Set(link, ahead) => {
+                        queue.set(link, Nanos(now + ahead));
+                        model.insert(link, Nanos(now + ahead));
+                    }
+                    Operation::Remove(link) => {
+                        queue.set(link, Nanos::MAX);
+                        model.remove(&link);
+                    }
+                    Operation::Take => {
+                        if let Some((time, link)) = queue.first() {
+                            now = time.0;
+                            queue.set(link, Nanos::MAX);
+                            model.remove(&link);
+                        }
+                    }
+                }
+                let expected = model.iter().map(|(&l, &t)| (t, l)).min();
+                prop_assert_eq!(queue.first(), expected);
+                if let Some((first, link)) = expected {
+                    let second = model.iter().filter(|&(&l, _)| l != link).map(|(_, &t)| t).min().unwrap_or(Nanos::MAX);
+                    prop_assert!((first..=second).contains(&queue.others_from()));
+                    prop_assert!(second != Nanos::MAX || queue.others_from() == Nanos::MAX);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn many_events_leave_in_the_order_of_time_and_link() {
+        let mut queue = EventQueue::default();
+        let time = |link: u32| Nanos(u64::from(link.wrapping_mul(2_654_435_761) >> 8) * 100);
+        for link in 0..10_000 {
+            queue.set(link, time(link));
+        }
+        let mut sorted: Vec<(Nanos, u32)> = (0..10_000).map(|link| (time(link), link)).collect();
+        sorted.sort_unstable();
+        let taken: Vec<(Nanos, u32)> = core::iter::from_fn(|| {
+            let first = queue.first()?;
+            queue.set(first.1, Nanos::MAX);
+            Some(first)
+        })
+        .collect();
+        assert_eq!(taken, sorted);
+    }
+}
