@@ -60,7 +60,7 @@ impl State {
     /// Writes the file that the janitor and later sessions read. Call it under the lock, before the changes.
     pub(crate) fn save(&self, directory: &Path) -> io::Result<PathBuf> {
         let path = self.path(directory);
-        let draft = path.with_extension("tmp");
+        let draft = path.with_extension(DRAFT);
         fs::write(&draft, serde_json::to_vec(self)?)?;
         fs::rename(&draft, &path)?;
         Ok(path)
@@ -68,7 +68,11 @@ impl State {
 
     /// Changes `setting` to `value` and remembers what it was; under the lock, on an unsaved state.
     pub(crate) fn plan(&mut self, setting: &str, value: &str, others: &[State]) -> io::Result<()> {
-        let now = read_setting(setting)?;
+        let now = match read_setting(setting) {
+            // The interface went since it was listed: another session's, most likely.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            now => now?,
+        };
         let known = others.iter().filter(|state| state.namespace == self.namespace).flat_map(|state| &state.undo);
         let first = known.into_iter().find(|undo| undo.setting == setting).map(|undo| undo.before.clone());
         if now == value && first.is_none() {
@@ -171,6 +175,12 @@ pub(crate) fn clean_up(directory: &Path) -> io::Result<usize> {
     for state in &dead {
         release(directory, &state.path(directory))?;
     }
+    // Under the lock nobody is writing: what looks unfinished stays so.
+    for draft in fs::read_dir(directory)?.filter_map(Result::ok).map(|entry| entry.path()) {
+        if draft.extension().is_some_and(|extension| extension == DRAFT) {
+            fs::remove_file(draft)?;
+        }
+    }
     Ok(dead.len())
 }
 
@@ -199,7 +209,11 @@ pub(crate) fn with_lock<T>(work: impl FnOnce(&Path) -> io::Result<T>) -> io::Res
     let directory = state_directory();
     let path = directory.join(LOCK);
     let lock = loop {
-        fs::DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
+        match fs::DirBuilder::new().mode(0o755).create(directory) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
         let file = match File::options().create(true).truncate(false).write(true).open(&path) {
             Ok(file) => file,
             // The last session removed the directory just now.
@@ -239,6 +253,8 @@ fn start_time(pid: u32) -> Option<u64> {
 }
 
 const LOCK: &str = "lock";
+/// Extension of a state file that is being written.
+const DRAFT: &str = "tmp";
 /// proc(5): field 22 is the start time, field 3 the state.
 const START_TIME_AFTER_STATE: usize = 22 - 3 - 1;
 
