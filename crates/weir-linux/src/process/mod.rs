@@ -6,6 +6,7 @@
 
 mod protocol;
 mod signals;
+mod terminal;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -21,6 +22,7 @@ use rustix::thread::UnshareFlags;
 
 pub(crate) use protocol::{Event, NETNS_FILE, Order, Request, receive, send};
 pub use signals::{Signal, Signals, Stopper};
+pub(crate) use terminal::Terminal;
 
 use crate::helper;
 use crate::netns::{NetNs, on_a_thread};

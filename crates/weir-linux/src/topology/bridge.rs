@@ -60,6 +60,7 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
         ends: [left_end, right_end],
         notes,
         stopper: Stopper::new()?,
+        terminal: None,
         outside: None,
         held: Vec::new(),
     })

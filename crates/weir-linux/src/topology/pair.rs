@@ -41,6 +41,7 @@ pub fn pair(setup: &PairSetup) -> Result<Session, SetupError> {
         ends,
         notes: Vec::new(),
         stopper: Stopper::new()?,
+        terminal: None,
         outside: None,
         held: switch.into_iter().collect(),
     })

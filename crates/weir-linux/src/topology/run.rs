@@ -96,6 +96,7 @@ impl Inside {
             ends: self.ends,
             notes,
             stopper: Stopper::new()?,
+            terminal: None,
             outside: Some(outside),
             held: self.switch.into_iter().chain(self.far).collect(),
         })

@@ -9,7 +9,7 @@ use super::place::Place;
 use super::{End, Note, Side};
 use crate::netns::NetNs;
 use crate::port::AnyPort;
-use crate::process::{Program, ProgramSpec, Report, Signals, Stopper, Wake, wait_any};
+use crate::process::{Program, ProgramSpec, Report, Signals, Stopper, Terminal, Wake, wait_any};
 
 /// A link's surroundings. Dropping it ends its programs and undoes every change to the machine, as [`Session::close`] does.
 #[derive(Debug)]
@@ -20,6 +20,7 @@ pub struct Session {
     pub(super) ends: [End; 2],
     pub(super) notes: Vec<Note>,
     pub(super) stopper: Stopper,
+    pub(super) terminal: Option<Terminal>,
     pub(super) outside: Option<Outside>,
     /// Namespaces where no program runs, but interfaces are: a port's device does not keep its namespace alive.
     #[expect(dead_code, reason = "held, not used: dropping one deletes its interfaces")]
@@ -170,6 +171,8 @@ impl Session {
         if command.is_empty() {
             return Err(SpawnError::Empty);
         }
+        // Before the program can take it.
+        self.terminal = self.terminal.take().or_else(Terminal::in_front);
         let mut spec = ProgramSpec::new(command);
         spec.hosts = Some(place.hosts.clone());
         spec.resolv = place.resolv.clone();
@@ -236,6 +239,9 @@ impl Session {
             }
         };
         self.end_programs(&mut ends)?;
+        if let Some(terminal) = self.terminal.take() {
+            terminal.take_back();
+        }
         Ok(Outcome { ended_by, programs: ends })
     }
 
