@@ -47,7 +47,8 @@ def measured(arm: Arm, work: Callable[[Arm], Iterator[Row]]) -> Iterator[Row]:
 
 # -- (a) delay ---------------------------------------------------------------------------------------------------------
 
-PING = "{load} ping --to {left}:9000 -4 --count COUNT --interval 0.01 --json --out {out}/ping.json"
+# The first packets wait for address resolution, which crosses the link too: one exchange before those that count.
+PING = "{load} ping --to {left}:9000 -4 --count 1 >/dev/null; {load} ping --to {left}:9000 -4 --count COUNT --interval 0.01 --json --out {out}/ping.json"
 ECHO = "{load} echo --bind 0.0.0.0:9000"
 
 
