@@ -149,7 +149,7 @@ impl NormalTables {
         let index = (position >> 16) as usize;
         let low = u64::from(self.cumulative[index]);
         let high = u64::from(*self.cumulative.get(index + 1).unwrap_or(&self.cumulative[index]));
-        (low + ((high - low) * (position as u64 & 0xffff) >> 16)) as u32
+        (low + (((high - low) * (position as u64 & 0xffff)) >> 16)) as u32
     }
 }
 

@@ -182,7 +182,8 @@ impl Live {
                 self.engine.arena.pool.give(frame.buffer);
                 continue;
             };
-            packets += u32::from(self.engine.accept(now, lane, frame));
+            let at = arrival_time(now, frame.arrived);
+            packets += u32::from(self.engine.accept(at, lane, frame));
             if packets >= RELEASE_EVERY {
                 packets = 0;
                 now = clock::now();
@@ -366,6 +367,16 @@ impl std::fmt::Debug for Live {
         f.debug_struct("Live").field("ports", &self.outlets.len()).field("lanes", &self.engine.lanes).finish_non_exhaustive()
     }
 }
+
+/// When a frame that is read at `now` came in. A time that cannot be (the wall clock was set) counts as now.
+///
+/// A delay counts from here: that the loop had to be woken first, or was busy, does not make the emulated link longer.
+fn arrival_time(now: Nanos, arrived: Option<Nanos>) -> Nanos {
+    arrived.filter(|&at| at <= now && now.since(at) <= LONGEST_UNREAD).unwrap_or(now)
+}
+
+/// A frame does not wait longer than this to be read, unless the machine stood still.
+const LONGEST_UNREAD: Nanos = Nanos::from_millis(100);
 
 /// Packets after which a batch is interrupted to send what is due: some 30 us of work.
 const RELEASE_EVERY: u32 = 256;

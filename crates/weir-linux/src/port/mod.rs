@@ -10,6 +10,7 @@ mod tap;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
+use weir_core::Nanos;
 
 pub use packet::PacketPort;
 pub use tap::TapPort;
@@ -57,7 +58,7 @@ impl AnyPort {
     /// Looks again at what may change about the interface; to be called now and then.
     pub fn refresh(&mut self) {
         match self {
-            Self::Packet(_) => {}
+            Self::Packet(port) => port.refresh(),
             Self::Tap(port) => port.refresh(),
         }
     }
@@ -105,6 +106,8 @@ pub struct Ingress {
     pub vnet: [u8; VNET_LEN],
     /// It was longer than any buffer, and its end is missing.
     pub truncated: bool,
+    /// When it came to the interface, on the monotonic clock, where the port can tell: before it was read.
+    pub arrived: Option<Nanos>,
 }
 
 /// Frames that a port lost before the loop saw them.

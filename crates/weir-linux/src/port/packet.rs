@@ -7,10 +7,12 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
+use weir_core::Nanos;
 
 use super::slots::Slots;
 use super::{BATCH, Fault, Ingress, Losses, OpenError, SendError};
 use crate::arena::BufferPool;
+use crate::clock;
 use crate::sys::mmsg::{Message, Received, receive, send};
 use crate::sys::packet::{self, Buffer};
 
@@ -25,6 +27,8 @@ pub struct PacketPort {
     /// Frames to ask for: follows how many came, since an idle call should not prepare 64 messages.
     ask: usize,
     losses: Losses,
+    /// Wall time less monotonic time.
+    wall_offset: Nanos,
 }
 
 impl PacketPort {
@@ -50,6 +54,7 @@ impl PacketPort {
         set(libc::PACKET_AUXDATA, "turning on auxiliary data")?;
         set(libc::PACKET_IGNORE_OUTGOING, "leaving out outgoing frames")?;
         set(libc::PACKET_QDISC_BYPASS, "sending past the queueing discipline")?;
+        packet::ask_for_times(socket.as_fd()).map_err(failed("asking for arrival times"))?;
         packet::set_buffer(socket.as_fd(), Buffer::Receive, RECEIVE_BUFFER).map_err(failed("sizing the receive buffer"))?;
         packet::set_buffer(socket.as_fd(), Buffer::Send, SEND_BUFFER).map_err(failed("sizing the send buffer"))?;
         packet::bind(socket.as_fd(), interface).map_err(failed("binding a packet socket"))?;
@@ -61,6 +66,7 @@ impl PacketPort {
             received: Box::new([Received::default(); BATCH]),
             ask: MIN_ASK,
             losses: Losses::default(),
+            wall_offset: clock::wall_offset(),
         })
     }
 
@@ -101,6 +107,7 @@ impl PacketPort {
         for i in 0..count {
             let received = self.received[i];
             let mut frame = self.slots.take(i, &received, pool);
+            frame.arrived = (received.wall_ns != 0).then(|| Nanos(received.wall_ns).since(self.wall_offset));
             if let Some(tag) = received.vlan {
                 insert_tag(&mut frame, tag);
             }
@@ -121,6 +128,11 @@ impl PacketPort {
             }
         }
         (sent, None)
+    }
+
+    /// Follows the wall clock, in which the kernel gives its times.
+    pub(super) fn refresh(&mut self) {
+        self.wall_offset = clock::wall_offset();
     }
 
     pub(super) fn losses(&mut self) -> Losses {
@@ -202,7 +214,7 @@ mod tests {
         let mut vnet = [0; 10];
         vnet[0] = NEEDS_CSUM;
         vnet[6..8].copy_from_slice(&34u16.to_ne_bytes());
-        let mut frame = Ingress { buffer, start: HEADROOM, len: 20, vnet, truncated: false };
+        let mut frame = Ingress { buffer, start: HEADROOM, len: 20, vnet, truncated: false, arrived: None };
         insert_tag(&mut frame, (0x8100, 0x2005));
         let bytes = &frame.buffer.bytes()[frame.start..frame.start + frame.len];
         assert_eq!(bytes, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0x81, 0, 0x20, 5, 12, 13, 14, 15, 16, 17, 18, 19]);

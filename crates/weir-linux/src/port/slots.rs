@@ -44,7 +44,7 @@ impl Slots {
             whole.bytes_mut()[HEADROOM..SMALL].copy_from_slice(&small.bytes()[HEADROOM..]);
             whole
         };
-        Ingress { buffer, start: HEADROOM, len: received.len, vnet: received.vnet, truncated: received.truncated }
+        Ingress { buffer, start: HEADROOM, len: received.len, vnet: received.vnet, truncated: received.truncated, arrived: None }
     }
 }
 

@@ -50,6 +50,8 @@ pub struct Received {
     pub truncated: bool,
     /// The VLAN tag that the kernel took out of the frame: protocol and tag control information.
     pub vlan: Option<(u16, u16)>,
+    /// When the kernel took the frame, ns since 1970, where the socket asks for it; 0 otherwise.
+    pub wall_ns: u64,
 }
 
 /// Receives up to [`BATCH`] frames from a packet socket with virtio-net headers and auxiliary data, without waiting.
@@ -99,7 +101,8 @@ pub fn receive<'a>(socket: BorrowedFd<'_>, targets: impl Iterator<Item = Target<
         let header = unsafe { headers[i].assume_init_ref() };
         let len = (header.msg_len as usize).saturating_sub(VNET_LEN);
         let truncated = header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
-        out[i] = Received { len: len.min(room[i]), vnet: vnet[i], truncated: truncated || len > room[i], vlan: vlan_of(&header.msg_hdr) };
+        let Annotations { vlan, wall_ns } = annotations(&header.msg_hdr);
+        out[i] = Received { len: len.min(room[i]), vnet: vnet[i], truncated: truncated || len > room[i], vlan, wall_ns };
     }
     Ok(received)
 }
@@ -145,7 +148,7 @@ pub fn read(device: BorrowedFd<'_>, target: &mut Target<'_>) -> Result<Received,
     }
     let len = (read as usize).saturating_sub(VNET_LEN);
     // A TAP device says the frame's own length even when it was cut.
-    Ok(Received { len: len.min(room), vnet, truncated: len > room, vlan: None })
+    Ok(Received { len: len.min(room), vnet, truncated: len > room, vlan: None, wall_ns: 0 })
 }
 
 /// Writes one frame to a TAP device with virtio-net headers, without waiting.
@@ -167,28 +170,43 @@ fn gather(message: &Message<'_>) -> [libc::iovec; 3] {
         .map(|piece| libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() })
 }
 
-/// The VLAN tag in a received message's auxiliary data.
-fn vlan_of(header: &libc::msghdr) -> Option<(u16, u16)> {
+/// What the kernel says of a frame beside its bytes.
+#[derive(Default)]
+struct Annotations {
+    vlan: Option<(u16, u16)>,
+    wall_ns: u64,
+}
+
+fn annotations(header: &libc::msghdr) -> Annotations {
+    let mut found = Annotations::default();
     // SAFETY: the header's control pointer and length describe what the kernel wrote into our control buffer.
     let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !message.is_null() {
         // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give null or a header within the control buffer, which is aligned for it.
         let (level, kind, len) = unsafe { ((*message).cmsg_level, (*message).cmsg_type, (*message).cmsg_len as usize) };
-        // SAFETY: CMSG_LEN computes a length; it reads nothing.
-        let needed = unsafe { libc::CMSG_LEN(size_of::<Auxdata>() as u32) } as usize;
-        if level == libc::SOL_PACKET && kind == libc::PACKET_AUXDATA && len >= needed {
+        if level == libc::SOL_PACKET && kind == libc::PACKET_AUXDATA && len >= length_of::<Auxdata>() {
             // SAFETY: the message holds at least an Auxdata, which is plain data; the read allows for any alignment.
             let data = unsafe { libc::CMSG_DATA(message).cast::<Auxdata>().read_unaligned() };
             let protocol = if data.status & STATUS_VLAN_TPID_VALID != 0 { data.vlan_tpid } else { libc::ETH_P_8021Q as u16 };
-            return (data.status & STATUS_VLAN_VALID != 0).then_some((protocol, data.vlan_tci));
+            found.vlan = (data.status & STATUS_VLAN_VALID != 0).then_some((protocol, data.vlan_tci));
+        } else if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS && len >= length_of::<libc::timespec>() {
+            // SAFETY: the message holds at least a timespec, which is plain data; the read allows for any alignment.
+            let time = unsafe { libc::CMSG_DATA(message).cast::<libc::timespec>().read_unaligned() };
+            found.wall_ns = time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs();
         }
         // SAFETY: `message` is a header within the control buffer of `header`.
         message = unsafe { libc::CMSG_NXTHDR(header, message) };
     }
-    None
+    found
 }
 
-/// Room for the auxiliary data of one frame, aligned as control messages must be.
+/// Length that a control message has which carries a `T`.
+fn length_of<T>() -> usize {
+    // SAFETY: CMSG_LEN computes a length; it reads nothing.
+    unsafe { libc::CMSG_LEN(size_of::<T>() as u32) as usize }
+}
+
+/// Room for the control messages of one frame, aligned as control messages must be.
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_LEN]);
 
@@ -205,7 +223,8 @@ struct Auxdata {
     vlan_tpid: u16,
 }
 
-/// A control message header (16 bytes) with an [`Auxdata`] (20 bytes), rounded up, and room to spare.
-const CONTROL_LEN: usize = 48;
+/// Two control message headers (16 bytes each), one with an [`Auxdata`] (20 bytes, rounded up to 24) and one with a `timespec`
+/// (16 bytes).
+const CONTROL_LEN: usize = 72;
 const STATUS_VLAN_VALID: u32 = 1 << 4;
 const STATUS_VLAN_TPID_VALID: u32 = 1 << 6;

@@ -46,6 +46,11 @@ pub fn set_option(socket: impl AsFd, option: libc::c_int, value: libc::c_int) ->
     set(socket.as_fd(), libc::SOL_PACKET, option, &value)
 }
 
+/// Asks for the time at which the kernel took each frame.
+pub fn ask_for_times(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)
+}
+
 /// Whether the interface called `name` carries Ethernet frames (the loopback interface's are such frames too).
 pub fn carries_ethernet(socket: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
     let mut request = interface_request(name)?;
