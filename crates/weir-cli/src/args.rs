@@ -272,8 +272,9 @@ const PAIR_EXAMPLES: &str = "Examples:
   weir pair --link 10M/20ms --left 'iperf3 -s -1' --right 'iperf3 -c left -t 5'
   weir pair --to-right 100M/5ms --to-left 10M/5ms --left ./server --right './client left'
 
-The run ends when either program ends; the other one is then ended too. The exit code is the right one's,
-or the left one's when that ended first.";
+The run ends when the right program ends; the left one is then ended too. A left program that is done before is
+no hindrance; when it fails, the right one has five seconds left. The exit code is the right one's, or the left
+one's if that failed first.";
 const BRIDGE_EXAMPLES: &str = "Examples:
   weir bridge eth1 eth2 --link 50M/10ms
   weir bridge eth1 eth2 --to-right 100M/5ms --to-left '20M/5ms queue 100KB' --timeout 60s

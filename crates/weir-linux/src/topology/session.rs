@@ -185,7 +185,7 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until a program ends, a signal ends the session, [`Stopper::stop`] is called, or `timeout` is over; then ends the
+    /// Waits until the program ends (of two, the right one; when the left one fails, a few seconds more), a signal ends the session, [`Stopper::stop`] is called, or `timeout` is over; then ends the
     /// programs that are left: SIGTERM, a grace of [`GRACE`], SIGKILL.
     ///
     /// Signals sent to this process are handed to the programs. The terminal sends its own (^C) to the whole process group, so
@@ -198,17 +198,20 @@ impl Session {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut ends = Vec::new();
         let mut signalled = None;
+        // Until when the right program may go on after the left one failed.
+        let mut abandoned: Option<Instant> = None;
         let ended_by = loop {
-            let until = match (deadline, signalled) {
-                (Some(a), Some((_, b))) => Some(a.min(b)),
-                (a, b) => a.or(b.map(|(_, at)| at)),
-            };
+            let until = [deadline, signalled.map(|(_, at)| at), abandoned].into_iter().flatten().min();
             let programs: Vec<&Program> = self.programs.iter().map(|(_, program)| program).collect();
             match wait_any(&programs, Some(signals), Some(&self.stopper), until)? {
                 Wake::Program(index) => {
                     if let Some(end) = self.reap(index, false) {
-                        let side = end.side;
+                        let (side, failed) = (end.side, end.code != 0);
                         ends.push(end);
+                        if side == Side::Left && signalled.is_none() && !self.programs.is_empty() {
+                            abandoned = failed.then(|| Instant::now() + ABANDONED);
+                            continue;
+                        }
                         break signalled.map_or(EndedBy::Program(side), |(number, _)| EndedBy::Signal(number));
                     }
                 }
@@ -234,6 +237,7 @@ impl Session {
                 Wake::Stopped => break EndedBy::Stopped,
                 Wake::Timeout => match signalled {
                     Some((number, at)) if at <= Instant::now() => break EndedBy::Signal(number),
+                    _ if abandoned.is_some_and(|at| at <= Instant::now()) => break EndedBy::Program(Side::Left),
                     _ => break EndedBy::Timeout,
                 },
             }
@@ -293,6 +297,8 @@ impl Session {
 
 /// How long a program has between SIGTERM and SIGKILL: enough to write its results, short enough to wait for.
 pub const GRACE: Duration = Duration::from_secs(3);
+/// How long the right program may go on when the left one has failed: enough for it to notice and say so.
+const ABANDONED: Duration = Duration::from_secs(5);
 /// A program may take SIGINT as a wish (to print statistics, to ask); this bounds one that is stuck with nobody watching.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
 /// What a shell reports of a process ended by SIGKILL.
