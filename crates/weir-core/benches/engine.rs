@@ -2,16 +2,25 @@
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
-use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
+use std::sync::Arc;
+use weir_core::config::{Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit};
+use weir_core::dist::Distribution;
 use weir_core::key::{FlowKey, FlowMask};
 use weir_core::packet::Ecn;
-use weir_core::{Action, Arrival, Departure, Emulator, Limits, Nanos, Rate};
+use weir_core::{Action, Arrival, Departure, Emulator, Limits, Nanos, Probability, Rate};
 
 /// Packets of one measurement.
 const PACKETS: u32 = 100_000;
 
 fn link(bps: u64, delay: Nanos) -> LinkConfig {
     LinkConfig { capacity: Rate::new(bps).map_or(Capacity::Unlimited, Capacity::Constant), delay, ..LinkConfig::default() }
+}
+
+/// The same with 1 % loss and 1 ms of jitter that keeps order.
+fn impaired(link: LinkConfig) -> LinkConfig {
+    let distribution = Arc::new(Distribution::normal());
+    let jitter = Jitter { amount: Nanos::from_millis(1), distribution, correlation: Probability::ZERO, may_reorder: false };
+    LinkConfig { jitter: Some(jitter), loss: Probability::new(0.01).map_or(Loss::None, Loss::Bernoulli), ..link }
 }
 
 fn emulator(link: &LinkConfig, mask: FlowMask) -> Emulator {
@@ -41,10 +50,11 @@ fn engine(c: &mut Criterion) {
     let mut group = c.benchmark_group("packet");
     group.throughput(Throughput::Elements(PACKETS.into())).sample_size(20);
     // 1000 bytes every 10 us are 800 Mbit/s in all; each link runs at 80 % of its rate with 10 ms of delay.
-    for links in [1u32, 100, 10_000] {
+    for (links, impairments) in [(1u32, false), (100, false), (10_000, false), (1, true), (10_000, true)] {
         let mask = if links == 1 { FlowMask::default() } else { FlowMask { dst_ip: u32::MAX, ..FlowMask::default() } };
-        let config = link(1_000_000_000 / u64::from(links), Nanos::from_millis(10));
-        group.bench_function(BenchmarkId::new("rate+delay", links), |b| {
+        let plain = link(1_000_000_000 / u64::from(links), Nanos::from_millis(10));
+        let (name, config) = if impairments { ("rate+delay+loss+jitter", impaired(plain)) } else { ("rate+delay", plain) };
+        group.bench_function(BenchmarkId::new(name, links), |b| {
             b.iter_batched_ref(
                 || {
                     let mut state = (emulator(&config, mask), Vec::new(), 0);

@@ -117,9 +117,9 @@ impl EventQueue {
             while link != NONE {
                 let Node { time, next, .. } = core::mem::replace(&mut self.nodes[link as usize], NOWHERE);
                 if tick(time) <= self.position {
-                    self.heap.set(link, time)
+                    self.heap.set(link, time);
                 } else {
-                    self.put(link, time)
+                    self.put(link, time);
                 }
                 link = next;
             }

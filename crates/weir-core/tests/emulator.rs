@@ -61,14 +61,7 @@ fn model(bps: u64, delay: u64, limit: u32, packets: &[(u64, u32)]) -> Vec<(u32, 
         if waiting >= limit as usize {
             continue;
         }
-        let busy = free / bps > u128::from(t);
-        let start = if busy {
-            free
-        } else if free / bps == u128::from(t) && free > now {
-            free
-        } else {
-            now
-        };
+        let start = free.max(now);
         free = start + u128::from(len) * 8 * 1_000_000_000;
         starts.push(start);
         out.push((frame as u32, (free / bps) as u64 + delay));
