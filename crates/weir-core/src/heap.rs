@@ -37,8 +37,21 @@ impl EventHeap {
     }
 
     /// Sets a link's next event; [`Nanos::MAX`] removes it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set(&mut self, link: u32, time: Nanos) {
+        // The whole heap where there is one busy link.
+        if let [only] = &mut self.entries[..]
+            && self::link(*only) == link
+            && time != Nanos::MAX
+        {
+            *only = entry(time, link);
+            return;
+        }
+        self.set_among_others(link, time);
+    }
+
+    #[inline(never)]
+    fn set_among_others(&mut self, link: u32, time: Nanos) {
         let place = self.places.get(link as usize).copied().unwrap_or(ABSENT);
         let Some(old) = self.entries.get_mut(place as usize) else {
             if time != Nanos::MAX {
@@ -50,9 +63,6 @@ impl EventHeap {
             return self.remove(place as usize);
         }
         let (old, new) = (core::mem::replace(old, entry(time, link)), entry(time, link));
-        if self.entries.len() == 1 {
-            return;
-        }
         if new < old {
             self.sift_up(place as usize, new);
         } else {

@@ -78,7 +78,7 @@ impl EventQueue {
     }
 
     /// Sets a link's next event; [`Nanos::MAX`] removes it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set(&mut self, link: u32, time: Nanos) {
         if self.earliest == NEVER && self.heap.len() < FEW {
             return self.heap.set(link, time);
@@ -86,6 +86,7 @@ impl EventQueue {
         self.set_among_many(link, time);
     }
 
+    #[inline(never)]
     fn set_among_many(&mut self, link: u32, time: Nanos) {
         if self.nodes.get(link as usize).is_some_and(|node| node.previous != NONE) {
             self.unlink(link);

@@ -70,6 +70,7 @@ impl Emulator {
     }
 
     /// The link and the flow for a packet; made when they are not there. `None` when nothing is configured by that number.
+    #[inline]
     pub(super) fn locate(&mut self, now: Nanos, key: &FlowKey, action: Action, len: u32) -> Result<Option<(u32, u32)>, Rejected> {
         let (template_id, queue) = match action {
             Action::Pipe(id) => (id, None),
@@ -108,6 +109,9 @@ impl Emulator {
         }
     }
 
+    // Rare beside packets: kept out of their way, so that it does not cost them registers.
+    #[cold]
+    #[inline(never)]
     fn make_link(&mut self, now: Nanos, template_id: u16, key: &FlowKey, len: u32) -> Result<u32, Rejected> {
         let full = self.links.len() >= self.limits.instances as usize;
         let Some(template) = super::slot(&mut self.templates, template_id) else {
@@ -129,6 +133,8 @@ impl Emulator {
         Ok(link)
     }
 
+    #[cold]
+    #[inline(never)]
     fn make_flow(&mut self, link: u32, template_id: u16, queue: Option<u16>, key: &FlowKey, len: u32) -> Result<Option<u32>, Rejected> {
         let full = self.flows.len() >= self.limits.instances as usize * 2;
         let Some(template) = super::slot(&mut self.templates, template_id) else { return Ok(None) };
@@ -155,6 +161,8 @@ impl Emulator {
     }
 
     /// Frees links made on demand that have been idle.
+    #[cold]
+    #[inline(never)]
     fn expire(&mut self, now: Nanos) {
         while let Some(&(time, link)) = self.idle_check.front() {
             if time > now {

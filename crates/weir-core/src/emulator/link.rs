@@ -112,7 +112,7 @@ impl Link {
     }
 
     /// When something happens on this link by itself; [`Nanos::MAX`] for never.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next_event(&self) -> Nanos {
         let wire = match &self.wire {
             // Only a packet that waits needs to know when the wire is free.
@@ -205,7 +205,7 @@ impl Link {
     }
 
     /// Takes an admitted packet where [`Self::passes_at_once`] holds; the same as [`Self::enqueue`], without the queue.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pass(&mut self, now: Nanos, packet: PacketId, len: u32, segments: u16, around: &mut Surroundings<'_>) {
         self.last_used = now;
         around.template.bypassed();
@@ -304,7 +304,7 @@ impl Link {
     }
 
     /// Starts a packet on a plain link: its whole way is known. Returns when the wire is free again.
-    #[inline]
+    #[inline(always)]
     fn start_plain(&mut self, now: Nanos, id: PacketId, len: u32, segments: u16, around: &mut Surroundings<'_>) -> Nanos {
         let bytes = around.template.link.overhead.wire_bytes(len, segments);
         let done = self.serializer.start(now, bytes, Nanos::ZERO);
@@ -347,14 +347,21 @@ impl Link {
     }
 
     /// Lets out of the delay line what is due.
-    #[inline]
+    #[inline(always)]
     fn release_due(&mut self, at: Nanos, around: &mut Surroundings<'_>) {
+        if self.line.next_due() <= at {
+            self.release_until(at, around);
+        }
+    }
+
+    fn release_until(&mut self, at: Nanos, around: &mut Surroundings<'_>) {
         while self.line.next_due() <= at {
             let Some(packet) = self.line.pop(around.pool) else { return };
             self.release(packet, around);
         }
     }
 
+    #[inline]
     fn release(&mut self, packet: PacketId, around: &mut Surroundings<'_>) {
         let Crossed { due, corrupt, duplicate } = around.pool.crossed(packet);
         let Packet { frame, len, arrived, dequeued, .. } = around.pool.remove(packet);

@@ -41,7 +41,7 @@ struct Overtaking {
 
 impl DelayLine {
     /// Lets a packet in.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, pool: &mut Pool, packet: PacketId, crossed: Crossed) {
         pool.set_crossed(packet, crossed);
         let due = crossed.due;
@@ -88,11 +88,8 @@ impl DelayLine {
     #[inline(never)]
     fn pop_either(&mut self, pool: &Pool) -> Option<PacketId> {
         let overtaken = self.early_due() < self.list_due(pool);
-        let packet = if overtaken {
-            self.early.as_mut()?.heap.pop().map(|Reverse((_, _, packet))| packet)
-        } else {
-            self.list.pop_front(pool)
-        };
+        let packet =
+            if overtaken { self.early.as_mut()?.heap.pop().map(|Reverse((_, _, packet))| packet) } else { self.list.pop_front(pool) };
         self.next_due = self.list_due(pool).min(self.early_due());
         packet
     }

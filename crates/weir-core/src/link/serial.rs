@@ -49,7 +49,7 @@ impl Serializer {
     }
 
     /// Starts a packet of `bytes` on the wire with `extra` air-time at `now` and returns when it has left, at `now` or later.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn start(&mut self, now: Nanos, bytes: Bytes, extra: Nanos) -> Nanos {
         let Capacity::Constant(rate) = self.capacity else { return self.start_uneven(now, bytes, extra) };
         let start = self.free_at.max(now.saturating_sub(self.credit));
@@ -64,6 +64,7 @@ impl Serializer {
     }
 
     /// The same on a link without a constant rate.
+    #[inline(never)]
     fn start_uneven(&mut self, now: Nanos, bytes: Bytes, extra: Nanos) -> Nanos {
         let start = self.free_at.max(now);
         match &self.capacity {
@@ -128,7 +129,7 @@ fn cursor(capacity: &Capacity, now: Nanos) -> Option<Box<TraceCursor>> {
 const _: () = assert!(core::mem::offset_of!(Serializer, burst) == 64);
 
 /// The time of `bytes` at `rate`, with the carried remainder, and the new remainder.
-#[inline]
+#[inline(always)]
 fn serialisation(bytes: Bytes, rate: Rate, remainder: u64) -> (Nanos, u64) {
     let rate = rate.bps();
     // Up to 2^31 bytes the product fits 64 bits.
