@@ -8,7 +8,8 @@ use crate::units::Nanos;
 
 /// Next events of up to 2^32 − 1 links.
 ///
-/// An entry is the time and, below it, the link in 32 bits: one comparison of integers orders both.
+/// An entry is the time in the upper half and the link in the lower: one comparison of integers orders both, and each half is
+/// read as it was written, in one piece.
 #[derive(Debug, Default)]
 pub(crate) struct EventHeap {
     entries: Vec<u128>,
@@ -141,11 +142,11 @@ fn least_of(children: &[u128; ARITY]) -> (usize, u128) {
 }
 
 fn entry(time: Nanos, link: u32) -> u128 {
-    u128::from(time.0) << 32 | u128::from(link)
+    u128::from(time.0) << 64 | u128::from(link)
 }
 
 fn time(entry: u128) -> Nanos {
-    Nanos((entry >> 32) as u64)
+    Nanos((entry >> 64) as u64)
 }
 
 fn link(entry: u128) -> u32 {

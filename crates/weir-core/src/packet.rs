@@ -100,24 +100,32 @@ impl Pool {
     /// Stores a packet, or gives it back when the pool is full.
     #[inline]
     pub fn insert(&mut self, packet: Packet) -> Result<PacketId, Packet> {
+        let Some(id) = self.allocate() else { return Err(packet) };
+        *self.get_mut(id) = packet;
+        Ok(id)
+    }
+
+    /// A place for a packet, with whatever was there before; `None` when the pool is full. Who fills it field by field saves
+    /// the copy of a descriptor that has just been written, for which a processor waits.
+    #[inline]
+    pub(crate) fn allocate(&mut self) -> Option<PacketId> {
         let id = self.free;
-        let Some(slot) = self.slots.get_mut(id as usize) else { return self.insert_new(packet) };
+        let Some(slot) = self.slots.get(id as usize) else { return self.grow() };
         self.free = slot.next;
-        slot.packet = packet;
         self.live += 1;
-        Ok(PacketId(id))
+        Some(PacketId(id))
     }
 
     #[cold]
     #[inline(never)]
-    fn insert_new(&mut self, packet: Packet) -> Result<PacketId, Packet> {
+    fn grow(&mut self) -> Option<PacketId> {
         let id = self.slots.len() as u32;
         if id >= self.capacity {
-            return Err(packet);
+            return None;
         }
-        self.slots.push(Slot { packet, due: Nanos::ZERO, corrupt: INTACT, next: NONE, duplicate: false });
+        self.slots.push(Slot { packet: Packet::default(), due: Nanos::ZERO, corrupt: INTACT, next: NONE, duplicate: false });
         self.live += 1;
-        Ok(PacketId(id))
+        Some(PacketId(id))
     }
 
     /// Takes a packet out.

@@ -223,8 +223,7 @@ impl Emulator {
         counters.packets_in += 1;
         counters.bytes_in += u64::from(len);
         let flow_state = around.flows.at_mut(flow);
-        let packet = Packet { frame, len, flow, segments, link_header, ecn, arrived: now, dequeued: now };
-        let admitted = flow_state.admit(len).and_then(|()| around.pool.insert(packet).map_err(|_| DropReason::NoMemory));
+        let admitted = flow_state.admit(len).and_then(|()| around.pool.allocate().ok_or(DropReason::NoMemory));
         let id = match admitted {
             Ok(id) => id,
             Err(reason) => {
@@ -233,6 +232,7 @@ impl Emulator {
                 return Err(Rejected { reason });
             }
         };
+        *around.pool.get_mut(id) = Packet { frame, len, flow, segments, link_header, ecn, arrived: now, dequeued: now };
         counters.backlog_packets += 1;
         if state.passes_at_once() {
             state.pass(now, id, len, segments, &mut around);
