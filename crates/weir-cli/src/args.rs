@@ -206,10 +206,10 @@ pub(crate) struct ManArgs {
 /// How frames are exchanged with the kernel.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum BackendArg {
-    /// TAP where it can be opened, packet sockets elsewhere.
+    /// Packet sockets: the kernel tells when a frame came, so that delays are exact.
     #[default]
     Auto,
-    /// TAP devices.
+    /// TAP devices, where /dev/net/tun can be opened: one copy less.
     Tap,
     /// veth pairs and packet sockets.
     Packet,

@@ -113,7 +113,7 @@ fn user_namespaces() -> Check {
 fn tun() -> Check {
     let name = "/dev/net/tun";
     match File::options().read(true).write(true).open(name) {
-        Ok(_) => Check::new(name, Status::Ok, "can be opened: the quickest port"),
+        Ok(_) => Check::new(name, Status::Ok, "can be opened, for --backend tap"),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             Check::new(name, Status::Limited, "only root may open it; packet sockets are used instead").remedy("chmod 0666 /dev/net/tun")
         }

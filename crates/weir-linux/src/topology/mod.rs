@@ -28,7 +28,7 @@ pub use session::{CloseReport, EndedBy, GRACE, Outcome, ProgramEnd, Session, Spa
 /// How frames are taken from and given to the interfaces of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// TAP when `/dev/net/tun` can be opened, packet sockets otherwise.
+    /// Packet sockets: they know when the kernel took a frame, so that delays are exact.
     #[default]
     Auto,
     /// A TAP device whose file descriptor this process holds: one copy less.

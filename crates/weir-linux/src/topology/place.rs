@@ -107,8 +107,7 @@ fn configure(to_be: &Attachment<'_>) -> Result<(), SetupError> {
 pub(super) fn switch_for(backend: Backend) -> Result<Option<NetNs>, SetupError> {
     let tap = match backend {
         Backend::Tap => true,
-        Backend::Packet => false,
-        Backend::Auto => std::fs::File::options().read(true).write(true).open(TUN).is_ok(),
+        Backend::Packet | Backend::Auto => false,
     };
     if tap { Ok(None) } else { switch_netns().map(Some) }
 }
@@ -127,6 +126,5 @@ pub(super) fn best_effort(setting: &str, value: &str) {
     let _ = write_setting(setting, value);
 }
 
-const TUN: &str = "/dev/net/tun";
 /// RFC 8200, section 5.
 const IPV6_MIN_MTU: u32 = 1280;
