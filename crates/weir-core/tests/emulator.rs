@@ -253,6 +253,27 @@ fn queues_of_two_flowsets_share_one_link_and_have_limits_of_their_own() {
 }
 
 #[test]
+fn a_link_that_expires_takes_its_flows_along() {
+    // Three links of two flows each are as many flows as the limit allows: one that stayed would be one too many.
+    let mut emulator = Emulator::new(1, Limits { idle: Nanos::from_secs(1), instances: 3, ..Limits::default() });
+    let mask = FlowMask { dst_ip: u32::MAX, ..FlowMask::default() };
+    let scheduler = SchedulerConfig { mask, ..SchedulerConfig::default() };
+    emulator.set_scheduler(Nanos::ZERO, 5, &scheduler, &LinkConfig { capacity: rate(8_000_000), ..LinkConfig::default() });
+    emulator.set_queue(1, 5, &FlowsetConfig { mask: FlowMask { src_port: 1, ..FlowMask::default() }, ..FlowsetConfig::default() });
+    let mut out = Vec::new();
+    for round in 0..4u32 {
+        let now = Nanos::from_secs(u64::from(round) * 10);
+        emulator.poll(now, &mut out);
+        assert_eq!(emulator.instances(), 0);
+        for flow in 0..6u32 {
+            let key = FlowKey { dst: (round * 3 + flow % 3).into(), src_port: (flow / 3) as u16, ..FlowKey::default() };
+            emulator.submit(now, arrival(flow, 1000), &key, Action::Queue(1)).unwrap();
+        }
+        assert_eq!(emulator.instances(), 3);
+    }
+}
+
+#[test]
 fn deleting_a_pipe_gives_every_frame_back() {
     let mut emulator = Emulator::new(1, Limits::default());
     let link = LinkConfig { capacity: rate(1_000_000), delay: Nanos::from_secs(1), ..LinkConfig::default() };
