@@ -96,7 +96,8 @@ def rates(quick: bool) -> Iterator[Row]:
     """Throughput of a saturated link against its rate, and how evenly packets leave it."""
     seconds = 2 if quick else 5
     for label, rate in (("10 Mbit/s", 10_000_000), ("100 Mbit/s", 100_000_000), ("1 Gbit/s", 1_000_000_000)):
-        offered = f"--rate {rate * 11 // 10}"
+        # Enough that the queue is full after a moment, and stays so while the sender is held up for one.
+        offered = f"--rate {rate * 3 // 2}" if rate < 1_000_000_000 else f"--rate {rate * 6 // 5}"
 
         def work(arm: Arm, rate: int = rate, label: str = label, offered: str = offered) -> Iterator[Row]:
             got = stream(arm, offered, 1500, seconds, f"--burst-rate {rate}")["recv"]

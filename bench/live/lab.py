@@ -224,7 +224,10 @@ class Mahimahi(Arm):
         fill = {"left": "$MAHIMAHI_BASE", "load": str(LOAD), "out": str(self.tmp)}
         server = self.start(["ip", "netns", "exec", self.left, "sh", "-c", left.format(**fill)])
         time.sleep(0.3)
-        inside = [str(ROOT / "scripts" / "mahimahi"), "--here", *self.shell.split(), "sh", "-c", right.format(**fill)]
+        words = self.shell.split()
+        # mm-link takes options behind its two traces, and would take the command's for its own.
+        end = ["--"] if words[0] == "mm-link" else []
+        inside = [str(ROOT / "scripts" / "mahimahi"), "--here", *words, *end, "sh", "-c", right.format(**fill)]
         client = self.start(["ip", "netns", "exec", self.left, *inside])
         try:
             client.wait(LIMIT)
