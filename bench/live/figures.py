@@ -116,7 +116,9 @@ def rates(quick: bool) -> Iterator[Row]:
         for arm in (WeirPair(f"bw {rate}bit/s"), WeirBridge(f"bw {rate}bit/s"), Tbf(rate)):
             yield from measured(arm, work)
         trace = mahimahi_trace(rate)
-        yield from measured(Mahimahi(f"mm-link {trace} {trace}"), work)
+        # Without a limit its queue is endless, and what waits in it when the sender ends is never received.
+        queue = "--uplink-queue=droptail --uplink-queue-args=packets=100"
+        yield from measured(Mahimahi(f"mm-link {trace} {trace} {queue}"), work)
 
 
 def mahimahi_trace(rate: int) -> Path:

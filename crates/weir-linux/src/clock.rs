@@ -17,6 +17,11 @@ pub fn wall_offset() -> Nanos {
     wall.since(Nanos(before.0 + after.since(before).0 / 2))
 }
 
+/// Sleeps for about `span`; the thread's timer slack and the machine decide how much longer.
+pub fn sleep(span: Nanos) {
+    std::thread::sleep(std::time::Duration::from_nanos(span.0));
+}
+
 fn read(clock: ClockId) -> Nanos {
     let time = clock_gettime(clock);
     Nanos(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())

@@ -4,6 +4,10 @@
 //! costs a processor. The loop therefore sleeps until a margin before the event. The adaptive margin follows the lateness that
 //! sleeps have shown: it rises by a quarter of what was missing and shrinks by 1/256 of its surplus, which settles where
 //! about one sleep in sixty or fewer is later than the margin.
+//!
+//! With real-time priority a loop that never sleeps is punished: the kernel takes its processor away for 50 ms of every second,
+//! so that others live (`sched_rt_runtime_us`, or the fair server). The loop therefore rests by itself, 50 us in somewhat less
+//! than a millisecond: some packets leave that much late, instead of a second's worth of 50 ms.
 
 use weir_core::Nanos;
 
@@ -23,6 +27,8 @@ pub(super) enum Wait {
 pub(super) struct Pacer {
     spin: Spin,
     margin: Nanos,
+    /// When the loop slept last.
+    rested: Nanos,
 }
 
 impl Pacer {
@@ -32,7 +38,7 @@ impl Pacer {
             Spin::Fixed(margin) => margin,
             Spin::Off => Nanos::ZERO,
         };
-        Self { spin, margin }
+        Self { spin, margin, rested: Nanos::ZERO }
     }
 
     /// How to wait at `now` for an event at `next`.
@@ -53,12 +59,31 @@ impl Pacer {
         self.margin = Nanos(next).clamp(LEAST, MOST);
     }
 
+    /// Whether a loop with real-time priority must rest at `now`, with the next event at `next`: soon where nothing is due, at
+    /// once when it has been awake for too long.
+    pub(super) fn must_rest(&self, now: Nanos, next: Nanos) -> bool {
+        let awake = now.since(self.rested);
+        awake >= LONGEST_AWAKE || (awake >= LONG_AWAKE && next.since(now) >= ROOM_TO_REST)
+    }
+
+    /// Takes note of a sleep that ended at `now`.
+    pub(super) fn rested(&mut self, now: Nanos) {
+        self.rested = now;
+    }
+
     /// How long before an event the loop spins.
     pub(super) fn margin(&self) -> Nanos {
         self.margin
     }
 }
 
+/// How long a rest is.
+pub(super) const REST: Nanos = Nanos::from_micros(50);
+/// After this long awake the loop rests when nothing is due for [`ROOM_TO_REST`].
+const LONG_AWAKE: Nanos = Nanos::from_micros(500);
+/// After this long awake it rests in any case: with [`REST`] more than a twentieth of the time, which is what the kernel wants.
+const LONGEST_AWAKE: Nanos = Nanos::from_micros(850);
+const ROOM_TO_REST: Nanos = Nanos::from_micros(120);
 /// Margin before anything was learnt.
 const START: Nanos = Nanos::from_micros(80);
 const LEAST: Nanos = Nanos::from_micros(20);
@@ -78,6 +103,19 @@ mod tests {
         let never = Pacer::new(Spin::Off);
         assert_eq!(never.plan(Nanos(999_999), Nanos(1_000_000)), Wait::Sleep(Nanos(1_000_000)));
         assert_eq!(never.plan(Nanos(1_000_000), Nanos(1_000_000)), Wait::Spin);
+    }
+
+    #[test]
+    fn it_rests_where_there_is_room_and_soon_in_any_case() {
+        let mut pacer = Pacer::new(Spin::Adaptive);
+        pacer.rested(Nanos::from_millis(10));
+        let at = |us| Nanos::from_millis(10) + Nanos::from_micros(us);
+        assert!(!pacer.must_rest(at(400), Nanos::MAX));
+        assert!(pacer.must_rest(at(600), Nanos::MAX));
+        assert!(!pacer.must_rest(at(600), at(620)));
+        assert!(pacer.must_rest(at(900), at(901)));
+        pacer.rested(at(900));
+        assert!(!pacer.must_rest(at(901), Nanos::MAX));
     }
 
     #[test]

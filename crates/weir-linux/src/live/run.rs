@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use weir_core::config::PipeConfig;
+use weir_core::config::{LinkConfig, PipeConfig};
 use weir_core::{Departure, Emulator, Nanos};
 
 use super::commands::{Command, Inbox, LiveHandle};
@@ -12,7 +12,7 @@ use super::config::{LiveConfig, LiveError, Realtime};
 use super::egress::{Engine, Outlet};
 use super::lane::Lane;
 use super::observe::Sample;
-use super::pace::{Pacer, Wait};
+use super::pace::{Pacer, REST, Wait};
 use super::report::{LaneReport, LiveEvent, LiveReport, StopReason};
 use crate::arena::Arena;
 use crate::clock;
@@ -30,6 +30,8 @@ pub struct Live {
     pacer: Pacer,
     realtime: Realtime,
     has_realtime: bool,
+    /// Some pipe has a rate or a delay.
+    keeps_time: bool,
     cpu: Option<usize>,
     stop_when_port_vanishes: bool,
     sample_period: Nanos,
@@ -75,6 +77,7 @@ impl Live {
             pacer: Pacer::new(config.spin),
             realtime: config.realtime,
             has_realtime: false,
+            keeps_time: false,
             cpu: config.cpu,
             stop_when_port_vanishes: config.stop_when_port_vanishes,
             sample_period: config.sample_period,
@@ -100,6 +103,7 @@ impl Live {
     pub fn engine_mut(&mut self) -> (&mut Emulator, Nanos) {
         // Whatever is configured here may have a mask.
         self.engine.needs_key = true;
+        self.keeps_time = true;
         (&mut self.engine.emulator, clock::now())
     }
 
@@ -146,7 +150,10 @@ impl Live {
                 self.housekeeping(now);
                 now = clock::now();
             }
-            if !busy {
+            if self.has_realtime && self.pacer.must_rest(now, self.engine.emulator.next_event().unwrap_or(Nanos::MAX)) {
+                clock::sleep(REST);
+                self.pacer.rested(clock::now());
+            } else if !busy {
                 self.wait(now)?;
             }
         }
@@ -229,7 +236,11 @@ impl Live {
             }
         }
         match poll(&mut descriptors, Some(&timeout)) {
-            Ok(0) => self.pacer.overslept(until, clock::now()),
+            Ok(0) => {
+                let woke = clock::now();
+                self.pacer.overslept(until, woke);
+                self.pacer.rested(woke);
+            }
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(LiveError::System { what: "waiting for frames", errno }),
         }
@@ -261,6 +272,7 @@ impl Live {
     }
 
     fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
+        self.keeps_time |= config.link != LinkConfig::default();
         self.engine.needs_key |= !config.queue.mask.is_empty();
         self.engine.emulator.set_pipe(now, id, config);
     }
@@ -353,7 +365,8 @@ impl Live {
         if let Some(cpu) = self.cpu {
             let _ = thread::pin(cpu);
         }
-        if self.realtime == Realtime::Off {
+        // A link that only passes frames on has no time to keep, and would take the processor from those it serves.
+        if self.realtime == Realtime::Off || !self.keeps_time {
             return None;
         }
         let before = Policy::current().ok()?;
