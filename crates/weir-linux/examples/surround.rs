@@ -1,18 +1,21 @@
-//! Runs programs behind a plain 1 ms link: the smallest user of `topology`, for its tests and for trying a machine out.
+//! Runs programs behind a plain link: the smallest user of `topology`, for its tests and for trying a machine out.
 //!
-//! `surround run [tap|packet] [closed] -- COMMAND…`, `surround pair [tap|packet] -- LEFT… -- RIGHT…`, `surround doctor`.
+//! `surround run [tap|packet] [closed] [slow] -- COMMAND…`, `surround pair [tap|packet] [slow] -- LEFT… -- RIGHT…`,
+//! `surround bridge [tap|packet] IF1 IF2`, `surround doctor`. The link has a delay of 1 ms; `slow` makes it 4 Mbit/s and 20 ms.
+//! With `count` each direction's counters are written to standard error once things should be quiet, and at the end.
 
 use std::error::Error;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use weir_core::Nanos;
-use weir_core::config::{LinkConfig, PipeConfig};
-use weir_linux::live::{Gso, LaneConfig, Live, LiveConfig};
+use weir_core::config::{Capacity, LinkConfig, PipeConfig};
+use weir_core::{Nanos, Rate};
+use weir_linux::live::{Gso, LaneConfig, Live, LiveConfig, LiveHandle};
 use weir_linux::process::Signals;
-use weir_linux::topology::{Backend, EndedBy, PairSetup, RunSetup, Session, Side, SpawnError, pair, run};
+use weir_linux::topology::{Backend, BridgeSetup, EndedBy, Outcome, PairSetup, RunSetup, Session, Side, SpawnError, bridge, pair, run};
 use weir_linux::{helper, probe};
 
 fn main() -> ExitCode {
@@ -40,9 +43,14 @@ fn surround() -> Result<u8, Box<dyn Error>> {
         _ => Backend::Auto,
     };
     let outside = !options.contains(&"closed");
+    let link = LinkOptions { slow: options.contains(&"slow"), count: options.contains(&"count") };
     let mut session = match options.first() {
         Some(&"run") => run(&RunSetup { backend, outside, ..RunSetup::default() })?,
         Some(&"pair") => pair(&PairSetup { backend, ..PairSetup::default() })?,
+        Some(&"bridge") => {
+            let [.., left, right] = &options[..] else { return Err("a bridge joins two interfaces".into()) };
+            bridge(&BridgeSetup { left: (*left).into(), right: (*right).into() })?
+        }
         Some(&"doctor") => {
             for check in probe::probe() {
                 println!("{:<22} {:?}: {}", check.name, check.status, check.detail);
@@ -52,12 +60,12 @@ fn surround() -> Result<u8, Box<dyn Error>> {
             }
             return Ok(0);
         }
-        _ => return Err("usage: surround run|pair [tap|packet] [closed] -- COMMAND… [-- COMMAND…]".into()),
+        _ => return Err("usage: surround run|pair|bridge|doctor …; see the head of its source".into()),
     };
     for note in session.notes() {
         eprintln!("note: {}{}", note.what, note.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default());
     }
-    let outcome = drive(&mut session, &signals, &commands)?;
+    let outcome = drive(&mut session, &signals, &commands, &link)?;
     for end in outcome.programs.iter().filter(|end| end.background > 0) {
         eprintln!("{} background processes were ended with the namespace", end.background);
     }
@@ -67,14 +75,25 @@ fn surround() -> Result<u8, Box<dyn Error>> {
     Ok(outcome.exit_code())
 }
 
+/// What is wanted of the link.
+struct LinkOptions {
+    slow: bool,
+    count: bool,
+}
+
 /// Joins the ports and runs the programs until they are over.
-fn drive(session: &mut Session, signals: &Signals, commands: &[&[OsString]]) -> Result<weir_linux::topology::Outcome, Box<dyn Error>> {
+fn drive(session: &mut Session, signals: &Signals, commands: &[&[OsString]], options: &LinkOptions) -> Result<Outcome, Box<dyn Error>> {
     let ports = session.take_ports().ok_or("the ports are taken once")?;
     let lane = |name: &str, from, to, pipe| LaneConfig { name: name.into(), from, to, pipe, gso: Gso::Split };
     let mut config = LiveConfig::new(ports.into(), vec![lane("up", 0, 1, 1), lane("down", 1, 0, 2)]);
-    let link = LinkConfig { delay: Nanos::from_millis(1), ..LinkConfig::default() };
+    let mut link = LinkConfig { delay: Nanos::from_millis(1), ..LinkConfig::default() };
+    if options.slow {
+        link.delay = Nanos::from_millis(20);
+        link.capacity = Rate::new(4_000_000).map_or(Capacity::Unlimited, Capacity::Constant);
+    }
     config.pipes = [1, 2].map(|id| (id, PipeConfig { link: link.clone(), queue: Default::default() })).into();
     let mut live = Live::new(config)?;
+    let handle = live.handle();
     let stop = Arc::new(AtomicBool::new(false));
     let (stop_live, stopper) = (Arc::clone(&stop), session.stopper());
     let driver = std::thread::spawn(move || {
@@ -82,13 +101,36 @@ fn drive(session: &mut Session, signals: &Signals, commands: &[&[OsString]]) -> 
         stopper.stop();
         result
     });
+    if options.count {
+        let handle = handle.clone();
+        // Ends by itself, or with the process.
+        std::thread::spawn(move || {
+            std::thread::sleep(SETTLED);
+            count("settled", &handle);
+        });
+    }
     for (command, side) in commands.iter().zip([Side::Left, Side::Right]) {
         session.spawn(side, command)?;
     }
     let outcome = session.wait(signals, None)?;
+    if options.count {
+        count("end", &handle);
+    }
     stop.store(true, Ordering::Relaxed);
     if outcome.ended_by == EndedBy::Stopped {
         driver.join().map_err(|_| "the live loop panicked")??;
     }
     Ok(outcome)
 }
+
+/// One line for each direction: packets in, out, dropped.
+fn count(when: &str, handle: &LiveHandle) {
+    let Ok(report) = handle.report() else { return };
+    for lane in report.lanes {
+        let counters = &lane.counters;
+        eprintln!("{when} {} {} {} {}", lane.name, counters.packets_in, counters.packets_out, counters.total_drops());
+    }
+}
+
+/// When nothing should come any more that no program sent.
+const SETTLED: Duration = Duration::from_millis(200);

@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::netlink::{Link, Route};
-use crate::netns::read_setting;
+use crate::netns::{NetNs, read_setting};
 use crate::process::find_tool;
+use crate::sys::process::keep_capabilities;
 
 /// Address translation for one link, in force while this value lives.
 #[derive(Debug)]
@@ -84,6 +85,29 @@ impl Drop for Translation {
         let _ = self.nft.kill();
         let _ = self.nft.wait();
     }
+}
+
+/// Loads a ruleset into a namespace of our own, whose end is the end of the rules too.
+///
+/// # Errors
+/// Why not; no rule is left then.
+pub(crate) fn load(netns: &NetNs, rules: &str) -> Result<(), NatError> {
+    let program = find_tool("nft").ok_or(NatError::NoNft)?;
+    netns.enter(|| {
+        let mut command = Command::new(program);
+        command.args(["-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0).current_dir("/");
+        if !rustix::process::geteuid().is_root() {
+            keep_capabilities(&mut command);
+        }
+        let mut nft = command.spawn()?;
+        // It reads everything before it says anything.
+        let written = nft.stdin.take().map_or(Ok(()), |mut input| input.write_all(rules.as_bytes()));
+        let output = nft.wait_with_output()?;
+        if output.status.success() {
+            return Ok(written?);
+        }
+        Err(NatError::Refused { answer: String::from_utf8_lossy(&output.stderr).trim().to_owned() })
+    })
 }
 
 /// The settings that let packets from and to a link through this machine: (setting, value), of interfaces that exist already.

@@ -1,11 +1,12 @@
-//! The processes that Weir starts from its own executable: the init of a program's namespaces, and the janitor.
+//! The processes that Weir starts from its own executable: the init of a program's namespaces, the janitor, and the proxy.
 //!
-//! Both are this executable again under a hidden first argument, so that no second file has to be installed and found, and both
+//! All are this executable again under a hidden first argument, so that no second file has to be installed and found, and all
 //! hold one end of a socket whose other end is the main process: its end of file is the one message that even SIGKILL sends.
 
 mod init;
 mod janitor;
 mod mounts;
+mod proxy;
 
 use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt as _;
@@ -14,6 +15,7 @@ use std::process::{Command, ExitCode};
 use crate::sys::process::{inherited_descriptor, keep_capabilities, keep_open, unblock_signals};
 
 pub(crate) use janitor::{Janitor, State, clean_up, list_states, state_directory, with_lock};
+pub(crate) use proxy::{FIRST_PACKETS, NOTHING, Proxy, ProxySockets};
 
 /// Which helper to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub(crate) enum Role {
     Init,
     /// The one that puts the machine's settings back.
     Janitor,
+    /// The one that carries TCP connections between a link and the machine's network.
+    Proxy,
 }
 
 /// Runs as a helper process when the arguments say so; `None` in a process that a user started.
@@ -33,16 +37,18 @@ pub fn main_if_helper() -> Option<ExitCode> {
     let role = match arguments.next()?.to_str()? {
         INIT => Role::Init,
         JANITOR => Role::Janitor,
+        PROXY => Role::Proxy,
         _ => return None,
     };
     let number = arguments.next().and_then(|word| word.to_str()?.parse().ok());
     let Some(Ok(socket)) = number.map(inherited_descriptor) else {
-        eprintln!("weir: {INIT} and {JANITOR} are for weir's own use");
+        eprintln!("weir: {INIT}, {JANITOR} and {PROXY} are for weir's own use");
         return Some(ExitCode::from(2));
     };
     Some(match role {
         Role::Init => init::run(socket),
         Role::Janitor => janitor::run(socket),
+        Role::Proxy => proxy::run(socket),
     })
 }
 
@@ -53,6 +59,7 @@ pub(crate) fn command(role: Role, socket: RawFd) -> Command {
     let word = match role {
         Role::Init => INIT,
         Role::Janitor => JANITOR,
+        Role::Proxy => PROXY,
     };
     command.arg0("weir").arg(word).arg(socket.to_string());
     keep_open(&mut command, socket);
@@ -66,3 +73,4 @@ pub(crate) fn command(role: Role, socket: RawFd) -> Command {
 
 const INIT: &str = "__weir-init";
 const JANITOR: &str = "__weir-janitor";
+const PROXY: &str = "__weir-proxy";

@@ -7,6 +7,7 @@
 pub mod mmsg;
 pub mod packet;
 pub mod process;
+pub mod redirect;
 pub mod thread;
 pub mod tun;
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use rustix::thread::{CapabilitySet, UnshareFlags};
+use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
 /// Moves the calling thread into new namespaces; with a user namespace the process must have one thread.
 ///
@@ -131,6 +131,16 @@ pub fn keep_capabilities(command: &mut Command) {
     };
     // SAFETY: the closure makes raw system calls only and allocates nothing.
     unsafe { command.pre_exec(keep) };
+}
+
+/// Gives up every capability of this process, also for the programs that it starts.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn drop_own_capabilities() -> io::Result<()> {
+    rustix::thread::clear_ambient_capability_set()?;
+    let none = CapabilitySet::empty();
+    Ok(rustix::thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
 }
 
 /// Lets the child of `command` start with none of the capabilities that [`keep_capabilities`] handed down.

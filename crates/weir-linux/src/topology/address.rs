@@ -24,6 +24,11 @@ impl Range {
         Range { slot: 0 }
     }
 
+    /// The range between an ordinary user's router and pasta, which the program does not see either.
+    pub(super) fn uplink() -> Range {
+        Range { slot: 1 }
+    }
+
     /// Name of the interface on the machine's side.
     pub(super) fn interface(self) -> String {
         format!("weir{}", self.slot)

@@ -14,6 +14,7 @@ mod names;
 mod outside;
 mod pair;
 mod place;
+mod router;
 mod run;
 mod session;
 

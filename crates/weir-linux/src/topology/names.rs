@@ -30,6 +30,12 @@ pub(super) fn no_resolver() -> String {
     "# This link leads to no name server.\noptions timeout:1 attempts:1\n".into()
 }
 
+/// The same resolver file, or the machine's, for a link that passes TCP only.
+pub(super) fn over_tcp(resolv: Option<String>) -> String {
+    let text = resolv.unwrap_or_else(|| fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
+    format!("{}\noptions use-vc\n", text.trim_end())
+}
+
 fn resolver_for(own: &str, upstream: Option<&str>, forwarder: Option<IpAddr>) -> (Option<String>, Option<Note>) {
     if servers(own).any(is_reachable) {
         let unreachable = own.lines().any(|line| server(line).is_some_and(|address| !is_reachable(address)));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::address::{Range, mac};
 use super::{Note, SetupError};
-use crate::helper::Janitor;
+use crate::helper::{Janitor, Proxy};
 use crate::nat::Translation;
 use crate::netlink::Netlink;
 use crate::netns::NetNs;
@@ -19,6 +19,7 @@ use crate::process::{NETNS_FILE, Program, ProgramSpec, find_tool};
 pub(super) struct Outside {
     pub(super) translation: Option<Translation>,
     pub(super) janitor: Option<Janitor>,
+    pub(super) proxy: Option<Proxy>,
     pub(super) pasta: Option<Program>,
 }
 
@@ -27,6 +28,7 @@ impl Outside {
     pub(super) fn close(self) -> Vec<Note> {
         drop(self.translation);
         drop(self.janitor);
+        drop(self.proxy);
         if let Some(pasta) = self.pasta {
             pasta.kill();
         }

@@ -9,7 +9,8 @@ use rustix::thread::{CapabilitySet, UnshareFlags};
 use super::address::{RANGES, Range, mac};
 use super::outside::{Outside, PastaError, start_pasta};
 use super::place::{Attachment, Place, attach, best_effort, check_mtu, has_ipv6, quiet_netns, switch_for, switch_netns};
-use super::{End, Note, RunSetup, Session, SetupError, names};
+use super::router::{RouterError, UPLINK, lead_out, router_netns, start_router};
+use super::{DEFAULT_MTU, End, Note, RunSetup, Session, SetupError, names};
 use crate::helper::{Janitor, State, clean_up, list_states, state_directory, with_lock};
 use crate::nat::{Ipv6Forwarding, NatError, Translation, forwarding_settings, strict_chains};
 use crate::netlink::{Netlink, Route};
@@ -27,7 +28,9 @@ use crate::sys;
 pub fn run(setup: &RunSetup) -> Result<Session, SetupError> {
     check_mtu(setup.mtu)?;
     let ipv6 = has_ipv6(setup.mtu);
-    if become_privileged()? { run_for_user(setup, ipv6) } else { run_as_root(setup, ipv6) }
+    // Inside a user namespace of one group the bounds of the setting cannot be read any more.
+    let ping_note = if is_in_own_user_namespace() { None } else { ping_note() };
+    if become_privileged()? { run_for_user(setup, ipv6, ping_note) } else { run_as_root(setup, ipv6) }
 }
 
 /// Makes sure that this process may make namespaces; `true` when it had to enter a user namespace for that.
@@ -198,40 +201,93 @@ fn change_settings(own: &State, directory: &Path, janitor: &Janitor) -> Result<V
         .collect())
 }
 
-/// For an ordinary user the other side is pasta, a router in a process; without it, a namespace where nobody lives.
-fn run_for_user(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
+/// For an ordinary user the other side is a router in a namespace of its own; where that cannot be, it is pasta itself; and
+/// without pasta either, a namespace where nobody lives.
+fn run_for_user(setup: &RunSetup, ipv6: bool, ping_note: Option<Note>) -> Result<Session, SetupError> {
     let range = Range::private();
     let routes: Vec<Route> = Netlink::open()?.routes()?;
     let leads_out = |ipv6: bool| routes.iter().any(|route| route.ipv6 == ipv6 && route.to.is_none() && route.unicast);
     let ipv6_out = ipv6 && setup.outside && leads_out(true);
     let mut inside = inside(setup, range, ipv6, ipv6_out, OUTER)?;
-    let far = switch_netns()?;
-    let mut notes = Vec::new();
-    let forwarder = IpAddr::from(range.ipv4(1).0);
-    let (resolv, resolv_note) = names::resolver(Some(forwarder));
-    let forward_dns = resolv.as_ref().is_some_and(|text| text.contains(&format!("nameserver {forwarder}\n")));
-    let started = if setup.outside { Some(start_pasta(&far, OUTER, range, setup.mtu, ipv6_out, forward_dns)) } else { None };
-    let mut outside = Outside::default();
-    match started {
-        Some(Ok(pasta)) => {
-            outside.pasta = Some(pasta);
-            inside.place.resolv = resolv;
-            notes.extend(resolv_note.into_iter().chain(ping_note()));
-            let outer = far.enter(|| Ok::<_, SetupError>(AnyPort::Packet(PacketPort::open(OUTER)?)))?;
-            inside.far = Some(far);
+    if !setup.outside {
+        return beside_nobody(setup, inside, range, ipv6, Vec::new());
+    }
+    let mut notes = Vec::from_iter(ping_note);
+    let netns = router_netns()?;
+    let outer = attach_outer(&netns, setup, &inside, range, ipv6)?;
+    match start_router(&netns, OUTER, range, ipv6) {
+        Ok(proxy) => {
+            let mut outside = Outside { proxy: Some(proxy), ..Outside::default() };
+            let mtu = setup.mtu.max(DEFAULT_MTU);
+            let forward_dns = set_resolver(&mut inside, range, &mut notes);
+            match start_pasta(&netns, UPLINK, Range::uplink(), mtu, ipv6_out, forward_dns) {
+                Ok(pasta) => {
+                    outside.pasta = Some(pasta);
+                    netns.enter(|| lead_out(ipv6_out))?;
+                }
+                Err(error) => {
+                    inside.place.resolv = Some(names::over_tcp(inside.place.resolv.take()));
+                    notes.push(without_pasta("of what lies beyond the link only TCP services are reached", &error));
+                }
+            }
+            inside.far = Some(netns);
             inside.into_session(outer, outside, notes)
         }
-        other => {
-            notes.extend(other.and_then(Result::err).map(|error| without_pasta(&error)));
-            inside.place.resolv = Some(names::no_resolver());
-            let lonely = quiet_netns()?;
-            let addresses = range.addresses(1, ipv6);
-            let to_be = Attachment { name: OUTER, mac: mac(1), mtu: setup.mtu, addresses: &addresses, gateways: &[] };
-            let outer = attach(&lonely, inside.switch.as_ref(), "outside", &to_be)?;
-            inside.far = Some(lonely);
-            inside.into_session(outer, outside, notes)
+        Err(error) => {
+            drop((outer, netns));
+            beside_pasta(setup, inside, range, [ipv6, ipv6_out], notes, &error)
         }
     }
+}
+
+/// The link's other end is pasta's own interface.
+fn beside_pasta(
+    setup: &RunSetup,
+    mut inside: Inside,
+    range: Range,
+    [ipv6, ipv6_out]: [bool; 2],
+    mut notes: Vec<Note>,
+    why: &RouterError,
+) -> Result<Session, SetupError> {
+    let far = switch_netns()?;
+    let forward_dns = set_resolver(&mut inside, range, &mut notes);
+    match start_pasta(&far, OUTER, range, setup.mtu, ipv6_out, forward_dns) {
+        Ok(pasta) => {
+            notes.push(without_router(why));
+            let outer = far.enter(|| Ok::<_, SetupError>(AnyPort::Packet(PacketPort::open(OUTER)?)))?;
+            inside.far = Some(far);
+            inside.into_session(outer, Outside { pasta: Some(pasta), ..Outside::default() }, notes)
+        }
+        Err(error) => {
+            let note = without_pasta("the program reaches neither this machine nor anything beyond", &error);
+            beside_nobody(setup, inside, range, ipv6, vec![note])
+        }
+    }
+}
+
+/// The link's other end answers pings, and that is all.
+fn beside_nobody(setup: &RunSetup, mut inside: Inside, range: Range, ipv6: bool, notes: Vec<Note>) -> Result<Session, SetupError> {
+    inside.place.resolv = Some(names::no_resolver());
+    let lonely = quiet_netns()?;
+    let outer = attach_outer(&lonely, setup, &inside, range, ipv6)?;
+    inside.far = Some(lonely);
+    inside.into_session(outer, Outside::default(), notes)
+}
+
+fn attach_outer(netns: &NetNs, setup: &RunSetup, inside: &Inside, range: Range, ipv6: bool) -> Result<AnyPort, SetupError> {
+    let addresses = range.addresses(1, ipv6);
+    let to_be = Attachment { name: OUTER, mac: mac(1), mtu: setup.mtu, addresses: &addresses, gateways: &[] };
+    attach(netns, inside.switch.as_ref(), "outside", &to_be)
+}
+
+/// Gives the program its resolver file; `true` when queries to the link's other end are to be passed on to the machine's resolver.
+fn set_resolver(inside: &mut Inside, range: Range, notes: &mut Vec<Note>) -> bool {
+    let forwarder = IpAddr::from(range.ipv4(1).0);
+    let (resolv, note) = names::resolver(Some(forwarder));
+    let forward = resolv.as_ref().is_some_and(|text| text.contains(&format!("nameserver {forwarder}\n")));
+    inside.place.resolv = resolv;
+    notes.extend(note);
+    forward
 }
 
 /// pasta sends echo requests as this user, which the machine may not allow.
@@ -248,15 +304,23 @@ fn ping_note() -> Option<Note> {
     ))
 }
 
-fn without_pasta(error: &PastaError) -> Note {
-    let what = format!("the program reaches neither this machine nor anything beyond: {error}");
+fn without_pasta(what: &str, error: &PastaError) -> Note {
+    let what = format!("{what}: {error}");
     match error {
         PastaError::Missing => Note::with_remedy(what, "apt-get install passt"),
         PastaError::Failed(_) => Note::new(what),
     }
 }
 
+fn without_router(error: &RouterError) -> Note {
+    let what = format!("TCP downloads may be slower than the link, whose queue they overrun, for pasta ends the connections: {error}");
+    match error {
+        RouterError::Rules(NatError::NoNft) => Note::with_remedy(what, "apt-get install nftables"),
+        _ => Note::new(what),
+    }
+}
+
 /// What programs look for first.
 const INTERFACE: &str = "eth0";
 /// The machine's side of an ordinary user's link.
-const OUTER: &str = "outer0";
+const OUTER: &str = "host0";

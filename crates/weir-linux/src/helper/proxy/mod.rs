@@ -1,0 +1,398 @@
+//! The process that carries an ordinary user's TCP connections between the link and the machine's network.
+//!
+//! The kernel of the router's namespace ends the connections that come over the link, and this process continues each with a
+//! socket in the machine's own namespace, as any program of the user could. So the sender into the emulated link is a kernel with
+//! real congestion control. The onward connection is made first (see [`syn`]): refused is refused, and slow is slow.
+//!
+//! Bounds: [`LIMIT`] connections or what the descriptor limit gives; 64 KiB read ahead for each direction, kept only while a
+//! receiver is slow. Beyond the limit first packets are passed over, as by a host that is busy, and come again.
+
+mod relay;
+mod syn;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::{Deserialize, Serialize};
+
+use self::relay::{Relay, SCRATCH, Turn, reset_on_close};
+use self::syn::Flow;
+pub(crate) use self::syn::{FIRST_PACKETS, NOTHING};
+use super::Role;
+use crate::process::{receive, send, timespec};
+use crate::sys::process::{drop_own_capabilities, ignore_signal, inherited_descriptor, keep_open};
+use crate::sys::redirect::original_destination;
+
+/// What the proxy works with: sockets in the router's namespace.
+#[derive(Debug)]
+pub(crate) struct ProxySockets {
+    /// Where translated connections arrive, one for each family.
+    pub(crate) listeners: Vec<OwnedFd>,
+    /// Sees the first packets on the link's interface, and refuses there.
+    pub(crate) watch: OwnedFd,
+    /// Sends on the loopback device.
+    pub(crate) inject: OwnedFd,
+    /// Addresses of the link that mean this machine.
+    pub(crate) host: Vec<IpAddr>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Order {
+    listeners: Vec<RawFd>,
+    watch: RawFd,
+    inject: RawFd,
+    host: Vec<IpAddr>,
+}
+
+/// The proxy process, seen from the main process. Dropping it ends the connections.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    child: Child,
+    leash: Option<UnixStream>,
+}
+
+impl Proxy {
+    /// Starts the proxy. Its connections to the outside are made in the calling thread's network namespace.
+    pub(crate) fn start(sockets: &ProxySockets) -> io::Result<Proxy> {
+        let (leash, theirs) = UnixStream::pair()?;
+        let mut command = super::command(Role::Proxy, theirs.as_raw_fd());
+        let order = Order {
+            listeners: sockets.listeners.iter().map(|listener| listener.as_raw_fd()).collect(),
+            watch: sockets.watch.as_raw_fd(),
+            inject: sockets.inject.as_raw_fd(),
+            host: sockets.host.clone(),
+        };
+        for &fd in order.listeners.iter().chain([&order.watch, &order.inject]) {
+            keep_open(&mut command, fd);
+        }
+        // A group of its own: ^C is for the user's program.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).current_dir("/");
+        let child = command.spawn()?;
+        drop(theirs);
+        let proxy = Proxy { child, leash: Some(leash) };
+        if let Some(leash) = &proxy.leash {
+            send(leash, &order)?;
+        }
+        Ok(proxy)
+    }
+}
+
+impl Drop for Proxy {
+    /// Lets it pass on what it has, for a moment, and waits for it.
+    fn drop(&mut self) {
+        drop(self.leash.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs as the proxy until the main process is gone.
+pub(super) fn run(socket: OwnedFd) -> ExitCode {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE, libc::SIGUSR1, libc::SIGUSR2] {
+        ignore_signal(signal);
+    }
+    let _ = rustix::thread::set_name(c"weir-proxy");
+    let leash = UnixStream::from(socket);
+    let work = || {
+        let order: Order = receive(&leash)?;
+        let sockets = ProxySockets {
+            listeners: order.listeners.iter().map(|&fd| inherited_descriptor(fd)).collect::<io::Result<_>>()?,
+            watch: inherited_descriptor(order.watch)?,
+            inject: inherited_descriptor(order.inject)?,
+            host: order.host,
+        };
+        // From here on it is an ordinary program: what needed a privilege is open.
+        drop_own_capabilities()?;
+        Switchboard::new(sockets, leash.try_clone()?.into())?.serve()
+    };
+    if work().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// All connections.
+struct Switchboard {
+    sockets: ProxySockets,
+    leash: OwnedFd,
+    epoll: OwnedFd,
+    /// Never used twice, so that an event for what is gone finds nothing.
+    next: u64,
+    calls: HashMap<u64, Call>,
+    relays: HashMap<u64, (Flow, Relay)>,
+    /// Whose number each connection has.
+    flows: HashMap<Flow, u64>,
+    /// Relays that had their share and could go on.
+    busy: Vec<u64>,
+    scratch: Box<[u8; SCRATCH]>,
+    limit: usize,
+}
+
+/// A connection onward that nobody uses yet.
+struct Call {
+    flow: Flow,
+    socket: OwnedFd,
+    /// The packet that asked for it.
+    frame: Vec<u8>,
+    /// Until when the client may take it, once it stands.
+    stands_until: Option<Instant>,
+}
+
+impl Switchboard {
+    fn new(sockets: ProxySockets, leash: OwnedFd) -> io::Result<Switchboard> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let watch = |fd: &OwnedFd, token: u64| epoll::add(&epoll, fd, EventData::new_u64(token), EventFlags::IN);
+        watch(&leash, LEASH)?;
+        watch(&sockets.watch, WATCH)?;
+        for listener in &sockets.listeners {
+            watch(listener, LISTENERS)?;
+        }
+        let limit = raise_descriptor_limit();
+        let scratch = Box::new([0; SCRATCH]);
+        let (calls, relays, flows) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Ok(Switchboard { sockets, leash, epoll, next: FIRST_NUMBER, calls, relays, flows, busy: Vec::new(), scratch, limit })
+    }
+
+    fn serve(mut self) -> io::Result<()> {
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        // Set when the main process is gone: what programs had sent still goes on, as from a machine whose program ended.
+        let mut until: Option<Instant> = None;
+        loop {
+            let wait = if !self.busy.is_empty() {
+                Some(Duration::ZERO)
+            } else if until.is_some() {
+                Some(QUIET)
+            } else {
+                (!self.calls.is_empty()).then_some(SWEEP)
+            };
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), wait.map(timespec).as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            if until.is_some_and(|until| Instant::now() > until || (events.is_empty() && self.busy.is_empty())) {
+                return Ok(());
+            }
+            for event in &events {
+                let (token, flags) = (event.data.u64(), event.flags);
+                match token {
+                    LEASH => {
+                        epoll::delete(&self.epoll, &self.leash)?;
+                        until = Some(Instant::now() + LAST_WORDS);
+                    }
+                    WATCH => self.take_first_packets(),
+                    LISTENERS => self.accept(),
+                    number if self.calls.contains_key(&number) => self.answered(number),
+                    number => self.advance(number, flags.contains(EventFlags::ERR)),
+                }
+            }
+            for number in std::mem::take(&mut self.busy) {
+                self.advance(number, false);
+            }
+            self.sweep();
+        }
+    }
+
+    fn take_first_packets(&mut self) {
+        let mut frame = vec![0; LARGEST_FRAME];
+        while let Ok((length, _)) = rustix::net::recv(&self.sockets.watch, &mut frame[..], rustix::net::RecvFlags::DONTWAIT) {
+            let frame = &frame[..length.min(LARGEST_FRAME)];
+            let Some(flow) = syn::opened_by(frame) else { continue };
+            match self.flows.get(&flow) {
+                // It came again: the first copy may have been lost inside.
+                Some(number) => {
+                    if let Some(call) = self.calls.get(number).filter(|call| call.stands_until.is_some()) {
+                        self.let_in(&call.frame);
+                    }
+                }
+                None if self.flows.len() < self.limit => self.call(flow, frame),
+                None => {}
+            }
+        }
+    }
+
+    /// Starts the connection onward.
+    fn call(&mut self, flow: Flow, frame: &[u8]) {
+        let server = self.onward(flow.server);
+        let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        // Without a descriptor the packet is passed over, and comes again.
+        let Ok(socket) = rustix::net::socket_with(family, SocketType::STREAM, flags, None) else { return };
+        match rustix::net::connect(&socket, &server) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(_) => return self.refuse(frame),
+        }
+        let number = self.next;
+        self.next += 1;
+        // Also a connection that stands already says so through an event.
+        if epoll::add(&self.epoll, &socket, EventData::new_u64(number), EventFlags::OUT).is_ok() {
+            self.flows.insert(flow, number);
+            self.calls.insert(number, Call { flow, socket, frame: frame.to_vec(), stands_until: None });
+        }
+    }
+
+    /// The connection onward stands, or has failed.
+    fn answered(&mut self, number: u64) {
+        let Some(call) = self.calls.get_mut(&number) else { return };
+        let _ = epoll::delete(&self.epoll, &call.socket);
+        let error = rustix::net::sockopt::socket_error(&call.socket).unwrap_or(Err(Errno::IO));
+        if error.is_ok() {
+            call.stands_until = Some(Instant::now() + UNCLAIMED);
+            let frame = call.frame.clone();
+            return self.let_in(&frame);
+        }
+        if let Some(call) = self.calls.remove(&number) {
+            self.flows.remove(&call.flow);
+            // Nobody answered: nobody answers here either.
+            if error != Err(Errno::TIMEDOUT) {
+                self.refuse(&call.frame);
+            }
+        }
+    }
+
+    fn let_in(&self, frame: &[u8]) {
+        if let Some(frame) = syn::for_loopback(frame) {
+            // A full queue is a lost packet: it comes again.
+            let _ = rustix::net::send(&self.sockets.inject, &frame, SendFlags::DONTWAIT);
+        }
+    }
+
+    fn refuse(&self, frame: &[u8]) {
+        if let Some(frame) = syn::refusal(frame) {
+            let _ = rustix::net::send(&self.sockets.watch, &frame, SendFlags::DONTWAIT);
+        }
+    }
+
+    /// Joins clients that arrived with the connections made for them.
+    fn accept(&mut self) {
+        for index in 0..self.sockets.listeners.len() {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            while let Ok((client, Some(peer))) = rustix::net::acceptfrom_with(&self.sockets.listeners[index], flags) {
+                let call = SocketAddr::try_from(peer).ok().and_then(|peer| self.claim(&client, peer));
+                match call {
+                    Some(call) => self.relay(call.flow, Relay::new(client, call.socket)),
+                    None => reset_on_close(&client),
+                }
+            }
+        }
+    }
+
+    /// The connection made for a client.
+    fn claim(&mut self, client: &OwnedFd, peer: SocketAddr) -> Option<Call> {
+        let server = original_destination(client.as_fd(), peer.is_ipv6()).ok()?;
+        let flow = Flow { client: (peer.ip(), peer.port()).into(), server };
+        let number = self.flows.get(&flow)?;
+        let call = self.calls.remove(number)?;
+        self.flows.remove(&flow);
+        Some(call)
+    }
+
+    fn relay(&mut self, flow: Flow, relay: Relay) {
+        let number = self.next;
+        self.next += 1;
+        let events = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        // Edges are reported from now on; what came before is found by the first turn.
+        if relay.ends().iter().any(|end| epoll::add(&self.epoll, end, EventData::new_u64(number), events).is_err()) {
+            return relay.abort();
+        }
+        self.flows.insert(flow, number);
+        self.relays.insert(number, (flow, relay));
+        self.busy.push(number);
+    }
+
+    fn advance(&mut self, number: u64, failed: bool) {
+        let Some((_, relay)) = self.relays.get_mut(&number) else { return };
+        let turn = if failed { Err(io::ErrorKind::ConnectionReset.into()) } else { relay.turn(&mut self.scratch) };
+        if matches!(turn, Ok(Turn::Waiting)) {
+            return;
+        }
+        if matches!(turn, Ok(Turn::Busy)) {
+            return self.busy.push(number);
+        }
+        if let Some((flow, relay)) = self.relays.remove(&number) {
+            self.flows.remove(&flow);
+            if turn.is_err() {
+                relay.abort();
+            }
+        }
+    }
+
+    /// Gives up connections that their clients did not take.
+    fn sweep(&mut self) {
+        let now = Instant::now();
+        let flows = &mut self.flows;
+        self.calls.retain(|_, call| {
+            let keep = call.stands_until.is_none_or(|until| now < until);
+            if !keep {
+                flows.remove(&call.flow);
+            }
+            keep
+        });
+    }
+
+    /// Where a connection really goes: the link's own addresses of the machine mean its loopback, as they do with pasta.
+    fn onward(&self, server: SocketAddr) -> SocketAddr {
+        if !self.sockets.host.contains(&server.ip()) {
+            return server;
+        }
+        let loopback: IpAddr = if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+        (loopback, server.port()).into()
+    }
+}
+
+/// Asks for as many descriptors as there may be; returns how many connections they are enough for.
+fn raise_descriptor_limit() -> usize {
+    let wanted = (2 * LIMIT + RESERVED) as u64;
+    let now = getrlimit(Resource::Nofile);
+    let possible = now.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    let current = now.current.unwrap_or(wanted);
+    if current < possible && setrlimit(Resource::Nofile, Rlimit { current: Some(possible), maximum: now.maximum }).is_ok() {
+        return connections(possible);
+    }
+    connections(current)
+}
+
+fn connections(descriptors: u64) -> usize {
+    let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
+    (descriptors.saturating_sub(RESERVED) / 2).clamp(1, LIMIT)
+}
+
+/// Most connections at a time, those being made among them.
+const LIMIT: usize = 4096;
+/// Descriptors for other things than connections.
+const RESERVED: usize = 32;
+/// Events of one wait.
+const EVENTS: usize = 256;
+/// How often unclaimed connections are looked at.
+const SWEEP: Duration = Duration::from_secs(1);
+/// How long a connection onward waits for its client: a kernel repeats the answer to a first packet for about a minute.
+const UNCLAIMED: Duration = Duration::from_secs(70);
+/// How long data may still go on when the session is over …
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// … and the silence that shows that there is none.
+const QUIET: Duration = Duration::from_millis(20);
+/// A first packet with data (TCP fast open) may be as large as the link allows, which is at most this.
+const LARGEST_FRAME: usize = 65_535;
+
+const LEASH: u64 = 0;
+const WATCH: u64 = 1;
+const LISTENERS: u64 = 2;
+const FIRST_NUMBER: u64 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptor_limit_bounds_the_connections() {
+        assert_eq!(connections(1024), (1024 - 32) / 2);
+        assert_eq!(connections(u64::MAX), LIMIT);
+        assert_eq!(connections(8), 1);
+    }
+}

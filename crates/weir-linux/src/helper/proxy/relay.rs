@@ -1,0 +1,206 @@
+//! One connection through the proxy: two sockets, and the bytes on their way between them.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{SendFlags, Shutdown, shutdown, sockopt};
+
+/// A connection from behind the link (end 0) and its continuation on the machine's network (end 1).
+#[derive(Debug)]
+pub(super) struct Relay {
+    ends: [OwnedFd; 2],
+    ways: [Way; 2],
+}
+
+/// What [`Relay::turn`] leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Nothing can move before the kernel says so.
+    Waiting,
+    /// More could move at once; others have their turn first.
+    Busy,
+    /// Both directions have ended.
+    Over,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+struct Way {
+    /// Read and not yet written; at most [`SCRATCH`] bytes. Nothing is read while there are any.
+    pending: Vec<u8>,
+    written: usize,
+    ended: bool,
+    shut: bool,
+}
+
+impl Relay {
+    pub(super) fn new(client: OwnedFd, server: OwnedFd) -> Relay {
+        for end in [&client, &server] {
+            // Small pieces go on as they come; a socket that refuses this works all the same.
+            let _ = sockopt::set_tcp_nodelay(end, true);
+        }
+        Relay { ends: [client, server], ways: Default::default() }
+    }
+
+    /// The two sockets.
+    pub(super) fn ends(&self) -> &[OwnedFd; 2] {
+        &self.ends
+    }
+
+    /// Moves what can be moved, in both directions, up to a bound.
+    ///
+    /// # Errors
+    /// One end was reset or failed: the relay is to be [aborted](Relay::abort).
+    pub(super) fn turn(&mut self, scratch: &mut [u8; SCRATCH]) -> io::Result<Turn> {
+        let mut busy = false;
+        for (way, (from, to)) in self.ways.iter_mut().zip([(0, 1), (1, 0)]) {
+            busy |= way.advance(&self.ends[from], &self.ends[to], scratch)?;
+        }
+        Ok(match (busy, self.ways.iter().all(|way| way.shut)) {
+            (_, true) => Turn::Over,
+            (true, false) => Turn::Busy,
+            (false, false) => Turn::Waiting,
+        })
+    }
+
+    /// Ends both sides as a reset does.
+    pub(super) fn abort(self) {
+        for end in &self.ends {
+            reset_on_close(end);
+        }
+    }
+}
+
+impl Way {
+    /// Gives whether it stopped only because it had its share.
+    fn advance(&mut self, from: &OwnedFd, to: &OwnedFd, scratch: &mut [u8; SCRATCH]) -> io::Result<bool> {
+        for _ in 0..SHARE {
+            while self.written < self.pending.len() {
+                match send(to, &self.pending[self.written..])? {
+                    Some(count) => self.written += count,
+                    None => return Ok(false),
+                }
+            }
+            self.pending.clear();
+            self.written = 0;
+            if self.ended {
+                if !self.shut {
+                    // An end that is gone already needs no farewell.
+                    let _ = shutdown(to, Shutdown::Write);
+                    self.shut = true;
+                }
+                return Ok(false);
+            }
+            match rustix::io::read(from, &mut scratch[..]) {
+                Ok(0) => self.ended = true,
+                Ok(count) => {
+                    let sent = send(to, &scratch[..count])?.unwrap_or(0);
+                    self.pending.extend_from_slice(&scratch[sent..count]);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Lets a socket's close be a reset.
+pub(super) fn reset_on_close(socket: &OwnedFd) {
+    let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+}
+
+/// Writes what fits; `None` when nothing does.
+fn send(to: &OwnedFd, bytes: &[u8]) -> io::Result<Option<usize>> {
+    match rustix::io::retry_on_intr(|| rustix::net::send(to, bytes, SendFlags::NOSIGNAL)) {
+        Ok(count) => Ok(Some(count)),
+        Err(Errno::AGAIN) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Bytes that one direction reads ahead at most.
+pub(super) const SCRATCH: usize = 64 << 10;
+/// Reads of one direction before others have their turn.
+const SHARE: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// A relay with the far ends of its two connections.
+    fn between() -> (Relay, TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let pair = || {
+            let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let near = listener.accept().unwrap().0;
+            near.set_nonblocking(true).unwrap();
+            (OwnedFd::from(near), far)
+        };
+        let ((client, far_client), (server, far_server)) = (pair(), pair());
+        (Relay::new(client, server), far_client, far_server)
+    }
+
+    fn turn_until(relay: &mut Relay, wanted: impl Fn(&io::Result<Turn>) -> bool) {
+        let mut scratch = Box::new([0; SCRATCH]);
+        for _ in 0..2000 {
+            let turn = relay.turn(&mut scratch);
+            if wanted(&turn) {
+                return;
+            }
+            turn.unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        panic!("the relay did not get there");
+    }
+
+    #[test]
+    fn each_direction_ends_by_itself() {
+        let (mut relay, mut client, mut server) = between();
+        client.write_all(b"question").unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let far = std::thread::spawn(move || {
+            let mut heard = String::new();
+            server.read_to_string(&mut heard).unwrap();
+            server.write_all(b"answer").unwrap();
+            heard
+        });
+        turn_until(&mut relay, |turn| matches!(turn, Ok(Turn::Over)));
+        assert_eq!(far.join().unwrap(), "question");
+        let mut heard = String::new();
+        client.read_to_string(&mut heard).unwrap();
+        assert_eq!(heard, "answer");
+    }
+
+    #[test]
+    fn a_side_that_does_not_read_stops_the_other_and_a_reset_goes_through() {
+        let (mut relay, mut client, server) = between();
+        client.set_nonblocking(true).unwrap();
+        let mut scratch = Box::new([0; SCRATCH]);
+        let mut taken = 0usize;
+        let mut idle = 0;
+        while idle < 50 {
+            idle += 1;
+            while let Ok(count) = client.write(&[7; 4096]) {
+                taken += count;
+                idle = 0;
+            }
+            relay.turn(&mut scratch).unwrap();
+            assert!(taken < 64 << 20, "nothing held the writer back");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(relay.ways[0].pending.len() <= SCRATCH);
+        // Unread bytes make this close a reset.
+        drop(server);
+        turn_until(&mut relay, Result::is_err);
+        relay.abort();
+        client.set_nonblocking(false).unwrap();
+        assert_eq!(client.read(&mut [0; 1]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    }
+}

@@ -1,0 +1,130 @@
+//! The machine's side of an ordinary user's link: a namespace whose kernel is the router, with our proxy for TCP and pasta behind
+//! it for the rest.
+//!
+//! pasta ends TCP connections itself and has no congestion control, so that a slow link behind it sees a sender that no TCP is.
+//! Here the kernel ends them instead. Its address on the link answers pings, as the machine's does in root's sessions; UDP to that
+//! address goes to the machine's loopback through pasta, and everything else is forwarded to pasta with translated addresses.
+
+use std::io;
+use std::net::{IpAddr, TcpListener};
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use super::SetupError;
+use super::address::Range;
+use super::place::{best_effort, quiet_netns};
+use crate::helper::{FIRST_PACKETS, NOTHING, Proxy, ProxySockets};
+use crate::nat::{NatError, load};
+use crate::netlink::Netlink;
+use crate::netns::NetNs;
+use crate::sys::packet;
+use crate::sys::redirect::attach_filter;
+
+/// Why there is no router.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RouterError {
+    #[error("no router in its place: {0}")]
+    Rules(#[from] NatError),
+    #[error("no router in its place: {0}")]
+    System(#[from] io::Error),
+}
+
+/// A namespace that forwards, before it has any interface.
+pub(super) fn router_netns() -> Result<NetNs, SetupError> {
+    let netns = quiet_netns()?;
+    netns.enter(|| {
+        // First packets come back in through loopback: a check of where they come from would refuse them.
+        for name in ["all", "default", "lo"] {
+            best_effort(&format!("ipv4/conf/{name}/rp_filter"), "0");
+        }
+        best_effort("ipv6/conf/all/forwarding", "1");
+        best_effort("ipv4/ip_forward", "1");
+        Ok::<_, SetupError>(())
+    })?;
+    Ok(netns)
+}
+
+/// Lets the namespace carry the connections that come over `interface`, which has the addresses of side 1 of `range`.
+pub(super) fn start_router(netns: &NetNs, interface: &str, range: Range, ipv6: bool) -> Result<Proxy, RouterError> {
+    let host: Vec<IpAddr> = range.addresses(1, ipv6).into_iter().map(|(address, _)| address).collect();
+    let (listeners, ports, watch, inject) = netns.enter(|| {
+        let (mut listeners, mut ports) = (Vec::new(), Vec::new());
+        for &address in &host {
+            let listener = TcpListener::bind((address, 0))?;
+            listener.set_nonblocking(true)?;
+            ports.push(listener.local_addr()?.port());
+            // The library's queue is too short for hundreds of connections at once.
+            rustix::net::listen(&listener, BACKLOG)?;
+            listeners.push(OwnedFd::from(listener));
+        }
+        let mut netlink = Netlink::open().map_err(|error| error.source)?;
+        let mut open = |name: &str, filter: &[_]| {
+            let socket = packet::open()?;
+            attach_filter(socket.as_fd(), filter)?;
+            packet::set_option(&socket, libc::PACKET_IGNORE_OUTGOING, 1)?;
+            packet::bind(socket.as_fd(), netlink.link(name).map_err(|error| error.source)?.index)?;
+            Ok::<_, io::Error>(socket)
+        };
+        Ok::<_, io::Error>((listeners, ports, open(interface, &FIRST_PACKETS)?, open("lo", &NOTHING)?))
+    })?;
+    load(netns, &rules(interface, range, &host, &ports))?;
+    Ok(Proxy::start(&ProxySockets { listeners, watch, inject, host })?)
+}
+
+/// Gives the namespace's way to pasta its addresses and routes.
+pub(super) fn lead_out(ipv6: bool) -> Result<(), SetupError> {
+    let range = Range::uplink();
+    let mut netlink = Netlink::open()?;
+    let index = netlink.link(UPLINK)?.index;
+    for (address, prefix) in range.addresses(0, ipv6) {
+        netlink.add_address(index, address, prefix)?;
+    }
+    for (gateway, _) in range.addresses(1, ipv6) {
+        netlink.add_default_route(index, gateway)?;
+    }
+    Ok(())
+}
+
+/// The namespace's rules. First packets are dropped before the kernel tracks them: the proxy lets them in, through loopback.
+fn rules(interface: &str, range: Range, host: &[IpAddr], ports: &[u16]) -> String {
+    let uplink = Range::uplink();
+    let mut arrive = String::new();
+    for (address, port) in host.iter().zip(ports) {
+        let (family, program, pasta) = match address {
+            IpAddr::V4(_) => ("ip", IpAddr::from(range.ipv4(0).0), IpAddr::from(uplink.ipv4(1).0)),
+            IpAddr::V6(_) => ("ip6", range.ipv6(0).0.into(), uplink.ipv6(1).0.into()),
+        };
+        let to = std::net::SocketAddr::new(*address, *port);
+        arrive.push_str(&format!(
+            "iifname \"lo\" {family} saddr {program} meta l4proto tcp dnat {family} to {to}\n\
+             iifname \"{interface}\" {family} daddr {address} meta l4proto udp dnat {family} to {pasta}\n"
+        ));
+    }
+    format!(
+        "table inet weir {{
+            chain screen {{ type filter hook prerouting priority raw; iifname \"{interface}\" tcp flags & (syn|ack) == syn drop; }}
+            chain arrive {{ type nat hook prerouting priority dstnat; {arrive} }}
+            chain through {{ type filter hook forward priority filter; iifname \"{interface}\" meta l4proto tcp reject with tcp reset; }}
+            chain leave {{ type nat hook postrouting priority srcnat; oifname \"{UPLINK}\" masquerade; }}
+        }}\n"
+    )
+}
+
+/// pasta's interface.
+pub(super) const UPLINK: &str = "pasta0";
+/// Connections that may arrive before the proxy looks.
+const BACKLOG: i32 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_translate_each_family_to_its_own_port() {
+        let range = Range::private();
+        let host: Vec<IpAddr> = range.addresses(1, true).into_iter().map(|(address, _)| address).collect();
+        let text = rules("host0", range, &host, &[4001, 4002]);
+        assert!(text.contains("ip saddr 198.18.0.2 meta l4proto tcp dnat ip to 198.18.0.1:4001\n"), "{text}");
+        assert!(text.contains("dnat ip6 to [fd77:6569:7248::1]:4002\n"), "{text}");
+        assert!(text.contains("ip daddr 198.18.0.1 meta l4proto udp dnat ip to 198.18.0.5\n"), "{text}");
+    }
+}
