@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use netlink_packet_route::neighbour_table::{NeighbourTableAttribute, NeighbourTableMessage, NeighbourTableParameter};
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -145,11 +146,19 @@ impl Netlink {
             .collect())
     }
 
-    /// Makes a veth pair: `near` in this namespace, `far` in that of the descriptor. `mac` is the far end's address.
+    /// Makes a veth pair: `near` in this namespace with the number `index`, `far` in that of the descriptor. `mac` is the far end's
+    /// address. An end whose number differs from its peer's is ready at once, another one after up to a second.
     ///
     /// # Errors
     /// `AlreadyExists` when a name is taken; `PermissionDenied` without `CAP_NET_ADMIN` in both.
-    pub fn create_veth(&mut self, near: &str, far: &str, far_namespace: BorrowedFd<'_>, mac: Mac, mtu: u32) -> Result<(), NetlinkError> {
+    pub fn create_veth(
+        &mut self,
+        (near, index): (&str, u32),
+        far: &str,
+        far_namespace: BorrowedFd<'_>,
+        mac: Mac,
+        mtu: u32,
+    ) -> Result<(), NetlinkError> {
         let mut peer = LinkMessage::default();
         peer.attributes = vec![
             LinkAttribute::IfName(far.into()),
@@ -158,6 +167,7 @@ impl Netlink {
             LinkAttribute::NetNsFd(far_namespace.as_raw_fd()),
         ];
         let mut message = LinkMessage::default();
+        message.header.index = index;
         message.attributes = vec![
             LinkAttribute::IfName(near.into()),
             LinkAttribute::Mtu(mtu),
@@ -228,6 +238,23 @@ impl Netlink {
         message.header.kind = RouteType::Unicast;
         message.attributes = vec![RouteAttribute::Gateway(RouteAddress::from(gateway)), RouteAttribute::Oif(index)];
         self.create(RouteNetlinkMessage::NewRoute(message), || format!("route everything through {gateway}"))
+    }
+
+    /// Lets what an interface has learnt of its neighbours hold for a day without asking them again. They are still asked first.
+    ///
+    /// # Errors
+    /// What the kernel answers; `NotFound` for IPv6 where the interface has none.
+    pub fn trust_neighbours(&mut self, index: u32, ipv6: bool) -> Result<(), NetlinkError> {
+        let mut message = NeighbourTableMessage::default();
+        message.header.family = if ipv6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
+        let parameters = vec![
+            NeighbourTableParameter::Ifindex(index),
+            NeighbourTableParameter::BaseReachableTime(A_DAY_MS),
+            NeighbourTableParameter::DelayProbeTime(A_DAY_MS),
+        ];
+        let table = if ipv6 { "ndisc_cache" } else { "arp_cache" };
+        message.attributes = vec![NeighbourTableAttribute::Name(table.into()), NeighbourTableAttribute::Parms(parameters)];
+        self.change(RouteNetlinkMessage::SetNeighbourTable(message), || format!("set the neighbour times of interface {index}"))
     }
 
     fn create(&mut self, message: RouteNetlinkMessage, what: impl Fn() -> String) -> Result<(), NetlinkError> {
@@ -327,6 +354,8 @@ fn route(message: &RouteMessage) -> Route {
     route
 }
 
+/// Longer than an emulation lasts, in milliseconds.
+const A_DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Length of a netlink message header in bytes.
 const HEADER: usize = 16;
 /// A machine whose tables change faster than they can be read four times has other problems.

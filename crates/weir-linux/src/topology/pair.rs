@@ -2,7 +2,7 @@
 
 use super::address::{Range, mac};
 use super::names;
-use super::place::{Attachment, Place, attach, check_mtu, has_ipv6, quiet_netns, switch_for};
+use super::place::{Attachment, Place, attach, check_mtu, has_ipv6, quiet_netns, settle, switch_for};
 use super::run::become_privileged;
 use super::{End, PairSetup, Session, SetupError};
 use crate::process::Stopper;
@@ -34,9 +34,11 @@ pub fn pair(setup: &PairSetup) -> Result<Session, SetupError> {
     };
     let (left, left_port) = place(0)?;
     let (right, right_port) = place(1)?;
+    let mut ports = [left_port, right_port];
+    settle(&mut ports);
     Ok(Session {
         programs: Vec::new(),
-        ports: Some([left_port, right_port]),
+        ports: Some(ports),
         places: [Some(left), Some(right)],
         ends,
         notes: Vec::new(),

@@ -2,8 +2,11 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::{Backend, MAX_MTU, MIN_MTU, SetupError};
+use crate::arena::BufferPool;
 use crate::netlink::{Mac, Netlink};
 use crate::netns::{NetNs, write_setting};
 use crate::port::{AnyPort, PacketPort, TapPort};
@@ -32,9 +35,7 @@ pub(super) struct Attachment<'a> {
 pub(super) fn quiet_netns() -> Result<NetNs, SetupError> {
     let netns = new_netns()?;
     netns.enter(|| {
-        for name in ["accept_dad", "accept_ra", "router_solicitations"] {
-            best_effort(&format!("ipv6/conf/default/{name}"), "0");
-        }
+        hush("default");
         // Inside a user namespace only the groups that it maps can be named.
         let gid = rustix::process::getgid().as_raw();
         if write_setting("ipv4/ping_group_range", "0 2147483647").is_err() {
@@ -76,7 +77,7 @@ pub(super) fn attach(target: &NetNs, switch: Option<&NetNs>, near: &str, to_be: 
         })?,
         Some(switch) => switch.enter(|| {
             let mut netlink = Netlink::open()?;
-            netlink.create_veth(near, to_be.name, target.descriptor(), to_be.mac, to_be.mtu)?;
+            netlink.create_veth((near, NEAR_INDEX + u32::from(to_be.mac[5])), to_be.name, target.descriptor(), to_be.mac, to_be.mtu)?;
             let link = netlink.link(near)?;
             netlink.set_up(link.index)?;
             Ok::<_, SetupError>(AnyPort::Packet(PacketPort::open(near)?))
@@ -88,11 +89,13 @@ pub(super) fn attach(target: &NetNs, switch: Option<&NetNs>, near: &str, to_be: 
 
 /// Gives the interface its addresses and routes and switches it on.
 fn configure(to_be: &Attachment<'_>) -> Result<(), SetupError> {
-    for name in ["accept_dad", "accept_ra", "router_solicitations"] {
-        best_effort(&format!("ipv6/conf/{}/{name}", to_be.name), "0");
-    }
+    hush(to_be.name);
     let mut netlink = Netlink::open()?;
     let link = netlink.link(to_be.name)?;
+    for ipv6 in [false, true] {
+        // A namespace without IPv6 has no such table.
+        let _ = netlink.trust_neighbours(link.index, ipv6);
+    }
     netlink.set_up(link.index)?;
     for &(address, prefix) in to_be.addresses {
         netlink.add_address(link.index, address, prefix)?;
@@ -101,6 +104,39 @@ fn configure(to_be: &Attachment<'_>) -> Result<(), SetupError> {
         netlink.add_default_route(link.index, gateway)?;
     }
     Ok(())
+}
+
+/// Keeps the kernel from sending on an interface (or on all to come, `default`) what no program asked for: such packets take random
+/// draws of the link, and the same seed would lose other packets in every run.
+fn hush(interface: &str) {
+    for name in ["accept_dad", "accept_ra", "autoconf", "router_solicitations"] {
+        best_effort(&format!("ipv6/conf/{interface}/{name}"), "0");
+    }
+    // Reports of multicast groups cannot be switched off. They come at once instead, before the link is handed over.
+    for setting in ["ipv6/conf/IF/mldv1_", "ipv6/conf/IF/mldv2_", "ipv4/conf/IF/igmpv2_", "ipv4/conf/IF/igmpv3_"] {
+        best_effort(&format!("{}unsolicited_report_interval", setting.replace("IF", interface)), SOON_MS);
+    }
+}
+
+/// Waits until the two ends have said what kernels say when an interface comes up, and discards it.
+pub(super) fn settle(ports: &mut [AnyPort; 2]) {
+    let mut pool = BufferPool::default();
+    let mut frames = Vec::new();
+    let deadline = Instant::now() + SETTLE;
+    let mut quiet_since = Instant::now();
+    while quiet_since.elapsed() < SILENCE && Instant::now() < deadline {
+        for port in &mut *ports {
+            // A port that fails here fails again in the loop, which tells.
+            let _ = port.receive(&mut pool, &mut frames);
+        }
+        if !frames.is_empty() {
+            quiet_since = Instant::now();
+        }
+        for frame in frames.drain(..) {
+            pool.give(frame.buffer);
+        }
+        thread::sleep(POLL);
+    }
 }
 
 /// The namespace for the far ends of veth pairs, when the backend needs one.
@@ -126,5 +162,14 @@ pub(super) fn best_effort(setting: &str, value: &str) {
     let _ = write_setting(setting, value);
 }
 
+/// Far from the numbers that interfaces get in order; see [`Netlink::create_veth`]. The last byte of the address tells the ends apart.
+const NEAR_INDEX: u32 = 1 << 30;
+/// Milliseconds; the kernel repeats a report after a random part of this.
+const SOON_MS: &str = "1";
+/// The kernel's timers have steps of up to ten milliseconds, and it repeats a report once.
+const SILENCE: Duration = Duration::from_millis(25);
+/// Bound on waiting for that.
+const SETTLE: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(1);
 /// RFC 8200, section 5.
 const IPV6_MIN_MTU: u32 = 1280;

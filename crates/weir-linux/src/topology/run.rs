@@ -8,7 +8,7 @@ use rustix::thread::{CapabilitySet, UnshareFlags};
 
 use super::address::{RANGES, Range, mac};
 use super::outside::{Outside, PastaError, start_pasta};
-use super::place::{Attachment, Place, attach, best_effort, check_mtu, has_ipv6, quiet_netns, switch_for, switch_netns};
+use super::place::{Attachment, Place, attach, best_effort, check_mtu, has_ipv6, quiet_netns, settle, switch_for, switch_netns};
 use super::router::{RouterError, UPLINK, lead_out, router_netns, start_router};
 use super::{DEFAULT_MTU, End, Note, RunSetup, Session, SetupError, names};
 use crate::helper::{Janitor, State, clean_up, list_states, state_directory, with_lock};
@@ -92,9 +92,11 @@ fn inside(setup: &RunSetup, range: Range, ipv6: bool, ipv6_out: bool, outer_name
 
 impl Inside {
     fn into_session(self, outer: AnyPort, outside: Outside, notes: Vec<Note>) -> Result<Session, SetupError> {
+        let mut ports = [self.port, outer];
+        settle(&mut ports);
         Ok(Session {
             programs: Vec::new(),
-            ports: Some([self.port, outer]),
+            ports: Some(ports),
             places: [Some(self.place), None],
             ends: self.ends,
             notes,
