@@ -1,0 +1,179 @@
+//! A machine for each test: a network namespace with a default route to nowhere, and a `/run` of its own. Needs root.
+
+mod bridge;
+mod rootless;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// A namespace that plays the machine, held by a sleeping process.
+pub(crate) struct Machine {
+    holder: Child,
+    mark: String,
+}
+
+impl Machine {
+    /// `None`, with the reason on standard error, where it cannot be made.
+    pub(crate) fn new(name: &str) -> Option<Machine> {
+        if !rustix::process::geteuid().is_root() {
+            skip(name, "needs root to make namespaces");
+            return None;
+        }
+        for tool in ["unshare", "nsenter", "ip", "nft", "setpriv", "ping"] {
+            if !Command::new("sh").args(["-c", &format!("command -v {tool}")]).output().is_ok_and(|o| o.status.success()) {
+                skip(name, &format!("{tool} is not installed"));
+                return None;
+            }
+        }
+        let script = "set -e; mount -t tmpfs tmpfs /run; ip link set lo up
+            echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad; echo 0 >/proc/sys/net/ipv4/ip_forward; ip link add up0 type veth peer name up1; ip link set up1 up; ip link set up0 up
+            ip address add 192.0.2.2/24 dev up0; ip route add default via 192.0.2.1; echo ready; exec sleep 600";
+        let mut holder = Command::new("unshare")
+            .args(["--net", "--mount", "sh", "-c", script])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("unshare was found above");
+        let mut ready = [0; 6];
+        let read = std::io::Read::read_exact(holder.stdout.as_mut().expect("piped"), &mut ready);
+        if read.is_err() {
+            let _ = holder.wait();
+            skip(name, "the kernel gives no namespaces or no veth interfaces");
+            return None;
+        }
+        Some(Machine { mark: format!("{name}-{}", std::process::id()), holder })
+    }
+
+    /// A command on this machine; everything that it starts carries the mark in its environment.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--net", "--mount", "--target", &self.holder.id().to_string(), "--"]).args(words);
+        command.env(MARK, &self.mark).stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn output(&self, words: &[&str]) -> Output {
+        self.command(words).output().expect("nsenter was found")
+    }
+
+    /// Runs `work` on a thread in the machine's network namespace; sockets made there stay there.
+    pub(crate) fn inside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let namespace = File::open(format!("/proc/{}/ns/net", self.holder.id())).expect("the holder lives");
+        let work = move || {
+            move_into_link_name_space(std::os::fd::AsFd::as_fd(&namespace), Some(LinkNameSpaceType::Network)).expect("root may");
+            work()
+        };
+        thread::spawn(work).join().expect("the work does not panic")
+    }
+
+    /// `surround` with these words, to its end.
+    pub(crate) fn surround(&self, words: &[&str]) -> Output {
+        self.output(&with_surround(words))
+    }
+
+    /// Everything that a session might leave. Neighbours, counters and the like are not compared.
+    pub(crate) fn snapshot(&self) -> Vec<String> {
+        let text = |words: &[&str]| String::from_utf8_lossy(&self.output(words).stdout).into_owned();
+        let settings = "cd /proc/sys/net; grep -H . ipv4/ip_forward ipv4/conf/*/forwarding ipv6/conf/*/forwarding \
+            ipv6/conf/*/force_forwarding 2>/dev/null";
+        vec![
+            text(&["ip", "-o", "-brief", "link"]),
+            text(&["ip", "address"]).replace("valid_lft forever", ""),
+            text(&["ip", "netns"]),
+            text(&["ip", "rule"]),
+            text(&["ip", "route", "show", "table", "all"]),
+            text(&["nft", "list", "ruleset"]),
+            text(&["sh", "-c", settings]),
+            text(&["sh", "-c", "cut -d ' ' -f 4- /proc/self/mountinfo | grep -v /run/netns"]),
+            text(&["find", "/run"]),
+        ]
+    }
+
+    /// Processes of this machine's sessions, by their mark.
+    pub(crate) fn processes(&self) -> BTreeSet<String> {
+        let wanted = format!("{MARK}={}", self.mark);
+        let marked = |dir: &Path| {
+            let environment = fs::read(dir.join("environ")).unwrap_or_default();
+            environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes())
+        };
+        let entries = fs::read_dir("/proc").expect("proc is mounted").filter_map(Result::ok).map(|entry| entry.path());
+        entries
+            .filter(|dir| marked(dir))
+            .map(|dir| format!("{} {}", dir.display(), fs::read_to_string(dir.join("cmdline")).unwrap_or_default().replace('\0', " ")))
+            .collect()
+    }
+
+    /// Waits for the machine to be as it was: what the kernel does after a SIGKILL takes a moment.
+    pub(crate) fn assert_as_before(&self, before: &[String], what: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (now, left) = (self.snapshot(), self.processes());
+            if left.is_empty() && now == before {
+                return;
+            }
+            if Instant::now() > deadline {
+                assert!(left.is_empty(), "{what}: processes are left: {left:#?}");
+                let differences: Vec<_> = before.iter().zip(&now).filter(|(before, now)| before != now).collect();
+                assert!(differences.is_empty(), "{what} (before, now): {differences:#?}");
+            }
+            sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// The words of a command that starts the example program.
+pub(crate) fn with_surround<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    static EXAMPLE: OnceLock<PathBuf> = OnceLock::new();
+    let path = EXAMPLE.get_or_init(build_surround).to_str().expect("target directories are UTF-8 here");
+    [&[path][..], words].concat()
+}
+
+/// The path of `examples/surround`, built when `cargo test` was told to build this file alone; where every user may run it.
+pub(crate) fn build_surround() -> PathBuf {
+    let cargo = option_env!("CARGO").unwrap_or("cargo");
+    let built = Command::new(cargo).args(["build", "--quiet", "-p", "weir-linux", "--example", "surround"]).status();
+    assert!(built.is_ok_and(|status| status.success()), "the example does not build");
+    let exe = std::env::current_exe().expect("proc is mounted");
+    let profile = exe.ancestors().nth(2).expect("tests are in target/PROFILE/deps");
+    profile.join("examples/surround")
+}
+
+pub(crate) fn as_nobody<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    [&["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"][..], words].concat()
+}
+
+pub(crate) fn kill(pid: u32, signal: &str) {
+    let status = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
+    assert!(status.is_ok_and(|status| status.success()), "kill -{signal} {pid}");
+}
+
+/// Says that and why a test was not run, where `make test` looks for it.
+pub(crate) fn skip(test: &str, why: &str) {
+    eprintln!("SKIPPED: topology {test}: {why}");
+    if let Some(path) = std::env::var_os("WEIR_SKIP_LOG")
+        && let Ok(mut log) = fs::File::options().append(true).create(true).open(path)
+    {
+        let _ = writeln!(log, "SKIPPED: topology {test}: {why}");
+    }
+}
+
+/// Environment variable by which a test finds the processes of its sessions.
+pub(crate) const MARK: &str = "WEIR_TEST_MARK";
+/// Bound on waiting for what comes soon or never.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const POLL: Duration = Duration::from_millis(20);

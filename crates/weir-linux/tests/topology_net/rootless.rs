@@ -1,0 +1,194 @@
+//! What an ordinary user's program reaches through its link, and that the link is what slows it down.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::Stdio;
+use std::thread::{self, sleep};
+use std::time::Duration;
+
+use super::{Machine, as_nobody, kill, skip, with_surround};
+
+/// A machine with all that an ordinary user needs, and says why not otherwise.
+fn machine(name: &str) -> Option<Machine> {
+    let machine = Machine::new(name)?;
+    for tool in ["python3", "pasta"] {
+        if !machine.output(&["sh", "-c", &format!("command -v {tool}")]).status.success() {
+            skip(name, &format!("{tool} is not installed"));
+            return None;
+        }
+    }
+    if !machine.output(&as_nobody(&["unshare", "--user", "--net", "true"])).status.success() {
+        skip(name, "the kernel gives ordinary users no user namespace");
+        return None;
+    }
+    Some(machine)
+}
+
+/// Serves every connection to the machine's loopback with `serve`, for as long as the test process lives; returns the port.
+fn serve(machine: &Machine, address: &'static str, serve: impl Fn(TcpStream) + Send + Sync + Copy + 'static) -> u16 {
+    let listener = machine.inside(move || TcpListener::bind(address).expect("loopback is there"));
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || serve(client));
+        }
+    });
+    port
+}
+
+fn echo(mut client: TcpStream) {
+    let mut buffer = [0; 16 << 10];
+    while let Ok(count @ 1..) = client.read(&mut buffer) {
+        if client.write_all(&buffer[..count]).is_err() {
+            return;
+        }
+    }
+}
+
+/// Runs a Python program as nobody behind a link; its output and the link's words.
+fn python(machine: &Machine, options: &[&str], program: &str) -> (String, String) {
+    let words = [&["run"], options, &["--", "python3", "-c", program]].concat();
+    let output = machine.output(&as_nobody(&with_surround(&words)));
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned());
+    assert!(output.status.success(), "{program}: {stdout} {stderr}");
+    (stdout, stderr)
+}
+
+#[test]
+fn download_over_a_slow_link_keeps_to_its_rate() {
+    let Some(machine) = machine("rootless_download") else { return };
+    let port = serve(&machine, "127.0.0.1:0", |mut client| {
+        // The client may leave early; then the test fails by what it got.
+        let _ = client.write_all(&vec![7; DOWNLOAD]);
+    });
+    let program = format!(
+        "import socket, time; start = time.monotonic(); c = socket.create_connection(('host', {port}), 30); n = 0
+while b := c.recv(65536): n += len(b)
+print(n, int(n * 8 / (time.monotonic() - start)))"
+    );
+    let (stdout, stderr) = python(&machine, &["slow", "count"], &program);
+    let figures: Vec<usize> = stdout.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    assert_eq!(figures[0], DOWNLOAD);
+    assert!(figures[1] >= 4_000_000 / 100 * 85, "{} bit/s of 4,000,000", figures[1]);
+    let line = stderr.lines().find_map(|line| line.strip_prefix("end down ")).expect("counters were asked for");
+    let counters: Vec<usize> = line.split(' ').map(|word| word.parse().unwrap()).collect();
+    let (packets, dropped) = (counters[0], counters[2]);
+    assert!(packets > DOWNLOAD / 1500 && dropped * 5 < packets, "the sender overruns the queue: {line}");
+}
+
+#[test]
+fn many_connections_at_once_each_get_their_own_answer() {
+    let Some(machine) = machine("rootless_many") else { return };
+    for (address, family) in [("127.0.0.1:0", "AF_INET"), ("[::1]:0", "AF_INET6")] {
+        let port = serve(&machine, address, echo);
+        let program = format!(
+            "import socket, threading
+target = socket.getaddrinfo('host', {port}, socket.{family}, socket.SOCK_STREAM)[0][4]
+right = []
+def one(i):
+    c = socket.socket(socket.{family}); c.settimeout(30); c.connect(target); text = (b'%06d' % i) * 5000; got = b''
+    threading.Thread(target=lambda: (c.sendall(text), c.shutdown(socket.SHUT_WR))).start()
+    while b := c.recv(65536): got += b
+    right.append(got == text)
+threads = [threading.Thread(target=one, args=(i,)) for i in range(50)]
+for t in threads: t.start()
+for t in threads: t.join()
+print(right.count(True))"
+        );
+        for backend in ["tap", "packet"] {
+            assert_eq!(python(&machine, &[backend], &program).0.trim(), "50", "{family} {backend}");
+        }
+    }
+}
+
+#[test]
+fn refusals_resets_and_half_closed_connections_are_what_they_are() {
+    let Some(machine) = machine("rootless_ends") else { return };
+    let counting = serve(&machine, "127.0.0.1:0", |mut client| {
+        let mut heard = Vec::new();
+        if client.read_to_end(&mut heard).is_ok() {
+            let _ = client.write_all(heard.len().to_string().as_bytes());
+        }
+    });
+    let resetting = serve(&machine, "127.0.0.1:0", |mut client| {
+        let _ = client.read(&mut [0; 1]);
+        // What is left unread makes the close a reset.
+    });
+    let closed = machine.inside(|| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
+    let program = format!(
+        "import socket
+for family, target in ((socket.AF_INET, 'host'), (socket.AF_INET6, 'host'), (socket.AF_INET, '192.0.2.2')):
+    c = socket.socket(family); c.settimeout(10)
+    try: c.connect(socket.getaddrinfo(target, {closed}, family)[0][4]); print('connected')
+    except ConnectionRefusedError: print('refused')
+c = socket.create_connection(('host', {counting}), 10); c.sendall(bytes(100000)); c.shutdown(socket.SHUT_WR); print(c.recv(99).decode())
+c = socket.create_connection(('host', {resetting}), 10); c.sendall(bytes(1000))
+try: print(c.recv(1))
+except ConnectionResetError: print('reset')"
+    );
+    let (stdout, _) = python(&machine, &[], &program);
+    assert_eq!(stdout.split_whitespace().collect::<Vec<_>>(), ["refused", "refused", "refused", "100000", "reset"]);
+}
+
+#[test]
+fn pings_and_datagrams_reach_the_machine() {
+    let Some(machine) = machine("rootless_datagrams") else { return };
+    for family in ["-4", "-6"] {
+        let ping = machine.output(&as_nobody(&with_surround(&["run", "--", "ping", family, "-c1", "-W5", "host"])));
+        assert!(ping.status.success(), "{family}: {ping:?}");
+    }
+    let socket = machine.inside(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let port = socket.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        while let Ok((count, from)) = socket.recv_from(&mut buffer) {
+            let _ = socket.send_to(&buffer[..count], from);
+        }
+    });
+    let program = format!(
+        "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(10)
+s.sendto(b'question', (socket.gethostbyname('host'), {port})); print(s.recvfrom(99)[0].decode())"
+    );
+    assert_eq!(python(&machine, &[], &program).0.trim(), "question");
+}
+
+#[test]
+fn session_killed_while_its_connections_are_busy_leaves_nothing() {
+    let Some(machine) = machine("rootless_killed") else { return };
+    let port = serve(&machine, "127.0.0.1:0", |mut client| while client.write_all(&[7; 4096]).is_ok() {});
+    let program = format!(
+        "import socket; cs = [socket.create_connection(('host', {port}), 30) for _ in range(5)]
+while True: [c.recv(65536) for c in cs]"
+    );
+    let before = machine.snapshot();
+    for delay in [30, 90, 200, 600, 900] {
+        let words = with_surround(&["run", "slow", "--", "python3", "-c", &program]);
+        let mut child = machine.command(&as_nobody(&words)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        sleep(Duration::from_millis(delay));
+        kill(child.id(), "KILL");
+        child.wait().unwrap();
+        machine.assert_as_before(&before, &format!("killed after {delay} ms"));
+    }
+}
+
+#[test]
+fn upload_arrives_whole() {
+    let Some(machine) = machine("rootless_upload") else { return };
+    let (sender, receiver) = std::sync::mpsc::channel::<usize>();
+    let listener = machine.inside(|| TcpListener::bind("127.0.0.1:0").unwrap());
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let mut heard = Vec::new();
+        let read = listener.accept().and_then(|(mut client, _)| client.read_to_end(&mut heard));
+        let _ = sender.send(read.map_or(0, |_| heard.len()));
+    });
+    let program = format!(
+        "import socket; c = socket.create_connection(('host', {port}), 10); c.sendall(bytes(2000000)); c.shutdown(socket.SHUT_WR)
+c.settimeout(20); c.recv(1)"
+    );
+    python(&machine, &[], &program);
+    assert_eq!(receiver.recv_timeout(super::PATIENCE), Ok(2_000_000));
+}
+
+/// Four seconds at 4 Mbit/s.
+const DOWNLOAD: usize = 2_000_000;
