@@ -22,9 +22,9 @@ use crate::sys::redirect::attach_filter;
 /// Why there is no router.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RouterError {
-    #[error("no router in its place: {0}")]
+    #[error("there is no router behind the link: {0}")]
     Rules(#[from] NatError),
-    #[error("no router in its place: {0}")]
+    #[error("there is no router behind the link: {0}")]
     System(#[from] io::Error),
 }
 

@@ -204,82 +204,61 @@ fn change_settings(own: &State, directory: &Path, janitor: &Janitor) -> Result<V
 }
 
 /// For an ordinary user the other side is a router in a namespace of its own; where that cannot be, it is pasta itself; and
-/// without pasta either, a namespace where nobody lives.
+/// without pasta either, a namespace that answers pings, and that is all.
 fn run_for_user(setup: &RunSetup, ipv6: bool, ping_note: Option<Note>) -> Result<Session, SetupError> {
     let range = Range::private();
     let routes: Vec<Route> = Netlink::open()?.routes()?;
     let leads_out = |ipv6: bool| routes.iter().any(|route| route.ipv6 == ipv6 && route.to.is_none() && route.unicast);
     let ipv6_out = ipv6 && setup.outside && leads_out(true);
     let mut inside = inside(setup, range, ipv6, ipv6_out, OUTER)?;
-    if !setup.outside {
-        return beside_nobody(setup, inside, range, ipv6, Vec::new());
-    }
-    let mut notes = Vec::from_iter(ping_note);
     let netns = router_netns()?;
-    let outer = attach_outer(&netns, setup, &inside, range, ipv6)?;
-    match start_router(&netns, OUTER, range, ipv6) {
-        Ok(proxy) => {
-            let mut outside = Outside { proxy: Some(proxy), ..Outside::default() };
-            let mtu = setup.mtu.max(DEFAULT_MTU);
-            let forward_dns = set_resolver(&mut inside, range, &mut notes);
-            match start_pasta(&netns, UPLINK, Range::uplink(), mtu, ipv6_out, forward_dns) {
-                Ok(pasta) => {
-                    outside.pasta = Some(pasta);
-                    netns.enter(|| lead_out(ipv6_out))?;
-                }
-                Err(error) => {
-                    inside.place.resolv = Some(names::over_tcp(inside.place.resolv.take()));
-                    notes.push(without_pasta("of what lies beyond the link only TCP services are reached", &error));
-                }
-            }
-            inside.far = Some(netns);
-            inside.into_session(outer, outside, notes)
-        }
-        Err(error) => {
-            drop((outer, netns));
-            beside_pasta(setup, inside, range, [ipv6, ipv6_out], notes, &error)
-        }
-    }
-}
-
-/// The link's other end is pasta's own interface.
-fn beside_pasta(
-    setup: &RunSetup,
-    mut inside: Inside,
-    range: Range,
-    [ipv6, ipv6_out]: [bool; 2],
-    mut notes: Vec<Note>,
-    why: &RouterError,
-) -> Result<Session, SetupError> {
-    let far = switch_netns()?;
-    let forward_dns = set_resolver(&mut inside, range, &mut notes);
-    match start_pasta(&far, OUTER, range, setup.mtu, ipv6_out, forward_dns) {
-        Ok(pasta) => {
-            notes.push(without_router(why));
-            let outer = far.enter(|| Ok::<_, SetupError>(AnyPort::Packet(PacketPort::open(OUTER)?)))?;
-            inside.far = Some(far);
-            inside.into_session(outer, Outside { pasta: Some(pasta), ..Outside::default() }, notes)
-        }
-        Err(error) => {
-            let note = without_pasta("the program reaches neither this machine nor anything beyond", &error);
-            beside_nobody(setup, inside, range, ipv6, vec![note])
-        }
-    }
-}
-
-/// The link's other end answers pings, and that is all.
-fn beside_nobody(setup: &RunSetup, mut inside: Inside, range: Range, ipv6: bool, notes: Vec<Note>) -> Result<Session, SetupError> {
-    inside.place.resolv = Some(names::no_resolver());
-    let lonely = quiet_netns()?;
-    let outer = attach_outer(&lonely, setup, &inside, range, ipv6)?;
-    inside.far = Some(lonely);
-    inside.into_session(outer, Outside::default(), notes)
-}
-
-fn attach_outer(netns: &NetNs, setup: &RunSetup, inside: &Inside, range: Range, ipv6: bool) -> Result<AnyPort, SetupError> {
     let addresses = range.addresses(1, ipv6);
     let to_be = Attachment { name: OUTER, mac: mac(1), mtu: setup.mtu, addresses: &addresses, gateways: &[] };
-    attach(netns, inside.switch.as_ref(), "outside", &to_be)
+    let outer = attach(&netns, inside.switch.as_ref(), "outside", &to_be)?;
+    if !setup.outside {
+        return beside_nobody(inside, netns, outer, Vec::new());
+    }
+    let mut notes = Vec::new();
+    let forward_dns = set_resolver(&mut inside, range, &mut notes);
+    let proxy = match start_router(&netns, OUTER, range, ipv6) {
+        Ok(proxy) => proxy,
+        Err(why) => {
+            let far = switch_netns()?;
+            return match start_pasta(&far, OUTER, range, setup.mtu, ipv6_out, forward_dns) {
+                Ok(pasta) => {
+                    notes.extend(ping_note);
+                    notes.push(without_router(&why));
+                    let outer = far.enter(|| Ok::<_, SetupError>(AnyPort::Packet(PacketPort::open(OUTER)?)))?;
+                    inside.far = Some(far);
+                    inside.into_session(outer, Outside { pasta: Some(pasta), ..Outside::default() }, notes)
+                }
+                Err(error) => {
+                    let note = without_pasta("the program reaches neither this machine nor anything beyond", &error);
+                    beside_nobody(inside, netns, outer, vec![note, without_router(&why)])
+                }
+            };
+        }
+    };
+    let mut outside = Outside { proxy: Some(proxy), ..Outside::default() };
+    match start_pasta(&netns, UPLINK, Range::uplink(), setup.mtu.max(DEFAULT_MTU), ipv6_out, forward_dns) {
+        Ok(pasta) => {
+            outside.pasta = Some(pasta);
+            notes.extend(ping_note);
+            netns.enter(|| lead_out(ipv6_out))?;
+        }
+        Err(error) => {
+            inside.place.resolv = Some(names::over_tcp(inside.place.resolv.take()));
+            notes.push(without_pasta("only TCP services are reached", &error));
+        }
+    }
+    inside.far = Some(netns);
+    inside.into_session(outer, outside, notes)
+}
+
+fn beside_nobody(mut inside: Inside, netns: NetNs, outer: AnyPort, notes: Vec<Note>) -> Result<Session, SetupError> {
+    inside.place.resolv = Some(names::no_resolver());
+    inside.far = Some(netns);
+    inside.into_session(outer, Outside::default(), notes)
 }
 
 /// Gives the program its resolver file; `true` when queries to the link's other end are to be passed on to the machine's resolver.
@@ -315,7 +294,7 @@ fn without_pasta(what: &str, error: &PastaError) -> Note {
 }
 
 fn without_router(error: &RouterError) -> Note {
-    let what = format!("TCP downloads may be slower than the link, whose queue they overrun, for pasta ends the connections: {error}");
+    let what = format!("{error}; TCP downloads over a slow link are slower than it, for their sender, pasta, has no congestion control");
     match error {
         RouterError::Rules(NatError::NoNft) => Note::with_remedy(what, "apt-get install nftables"),
         _ => Note::new(what),

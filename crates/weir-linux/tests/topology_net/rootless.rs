@@ -190,5 +190,30 @@ c.settimeout(20); c.recv(1)"
     assert_eq!(receiver.recv_timeout(super::PATIENCE), Ok(2_000_000));
 }
 
+#[test]
+fn without_its_tools_a_session_says_so_and_does_what_it_can() {
+    let Some(machine) = machine("rootless_tools") else { return };
+    let port = serve(&machine, "127.0.0.1:0", echo);
+    let program =
+        format!("import socket; c = socket.create_connection(('host', {port}), 10); c.sendall(b'question'); print(c.recv(99).decode())");
+    let hidden = |tools: &[&str], options: &[&str], command: &[&str]| {
+        let mounts: String = tools.iter().map(|tool| format!("mount --bind /dev/null $(command -v {tool}); ")).collect();
+        let words = with_surround(&[&["run"], options, &["--"], command].concat());
+        let script = format!("set -e; PATH=$PATH:/usr/sbin:/sbin; {mounts} exec \"$@\"");
+        let output = machine.output(&[&["unshare", "--mount", "sh", "-c", &script, "sh"], &as_nobody(&words)[..]].concat());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout), text(&output.stderr))
+    };
+    for backend in ["tap", "packet"] {
+        let python = ["python3", "-c", &program];
+        let (_, out, words) = hidden(&["nft"], &[backend], &python);
+        assert!(out.trim() == "question" && words.contains("apt-get install nftables"), "{backend}: {out} {words}");
+        let (_, out, words) = hidden(&["pasta"], &[backend], &python);
+        assert!(out.trim() == "question" && words.contains("apt-get install passt"), "{backend}: {out} {words}");
+        let (answered, _, words) = hidden(&["nft", "pasta"], &[backend], &["ping", "-c1", "-W5", "host"]);
+        assert!(answered && words.contains("apt-get install passt"), "{backend}: {words}");
+    }
+}
+
 /// Four seconds at 4 Mbit/s.
 const DOWNLOAD: usize = 2_000_000;
