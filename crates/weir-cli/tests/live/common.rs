@@ -172,25 +172,40 @@ impl Lab {
         self.start(arguments).finish()
     }
 
-    /// Runs `weir pair` with a result file, checks its books, and returns them.
+    /// Runs `weir pair` with a result file, checks its books, and returns them. The left program starts a moment after the
+    /// right one, and the run is over when the right one is.
     pub(crate) fn pair(&self, spec: &str, seed: u64, left: &str, right: &str) -> Value {
+        self.pair_with(&[], spec, seed, left, right)
+    }
+
+    /// The same with more options.
+    pub(crate) fn pair_with(&self, options: &[&str], spec: &str, seed: u64, left: &str, right: &str) -> Value {
         let json = self.path("weir.json").display().to_string();
         let seed = seed.to_string();
-        let right = format!("sleep 0.3; {right}");
-        let done = self.weir(["pair", "--link", spec, "--seed", &seed, "--json", &json, "--left", left, "--right", &right]);
+        let left = format!("sleep 0.3; {left}");
+        let fixed = ["pair", "--link", spec, "--seed", &seed, "--json", &json, "--left", &left, "--right", right];
+        let done = self.weir(fixed.iter().chain(options));
         assert!(self.path("weir.json").exists(), "weir pair wrote no result: {done:?}");
         let result = self.json("weir.json");
         check_books(&result);
         result
     }
 
-    /// Sends numbered packets from right to left through a link. Returns what came, and the link's books.
+    /// Sends numbered packets from left to right through a link. Returns what came, and the link's books.
     pub(crate) fn stream(&self, spec: &str, seed: u64, send: &Stream) -> (Reception, Value) {
+        self.stream_with(&[], spec, seed, send)
+    }
+
+    /// The same with more options for `weir pair`.
+    pub(crate) fn stream_with(&self, options: &[&str], spec: &str, seed: u64, send: &Stream) -> (Reception, Value) {
         let (load, dir) = (load(), self.dir.display());
-        let Stream { count, pps, size, settle, .. } = send;
+        let Stream { count, size, settle, .. } = send;
+        let pace = if send.pps == 0 { "--flood".to_owned() } else { format!("--pps {}", send.pps) };
         let recv = format!("{load} recv --bind 0.0.0.0:9000 --sent {count} --idle 1 {} --json --out {dir}/recv.json", send.extra);
-        let send = format!("{load} send --to left:9000 -4 --count {count} --pps {pps} --size {size} --json --out {dir}/send.json");
-        let result = self.pair(spec, seed, &recv, &format!("sleep {settle}; {send}; sleep 20"));
+        let train = send.train;
+        let way =
+            format!("{load} send --to right:9000 -4 --count {count} {pace} --size {size} --train {train} --json --out {dir}/send.json");
+        let result = self.pair_with(options, spec, seed, &format!("sleep {settle}; {way}"), &recv);
         assert_eq!(self.json("send.json")["packets"].as_u64(), Some(*count), "the sender could not send everything");
         let reception = self.reception("recv.json");
         assert_eq!(reception.socket_drops, 0, "the receiver was too slow, so its figures mean nothing");
@@ -210,8 +225,11 @@ impl Drop for Lab {
 /// A stream of numbered packets.
 pub(crate) struct Stream {
     pub(crate) count: u64,
+    /// Packets per second; 0 sends them all at once.
     pub(crate) pps: u64,
     pub(crate) size: u64,
+    /// Packets in one offload train.
+    pub(crate) train: u64,
     /// Seconds to wait before sending, for the namespaces' own packets (multicast reports) to be over.
     pub(crate) settle: u32,
     /// More arguments for the receiver.
@@ -220,7 +238,7 @@ pub(crate) struct Stream {
 
 impl Default for Stream {
     fn default() -> Self {
-        Self { count: 20_000, pps: 15_000, size: 200, settle: 0, extra: "" }
+        Self { count: 20_000, pps: 15_000, size: 200, train: 1, settle: 0, extra: "" }
     }
 }
 

@@ -29,7 +29,7 @@ fn loss(lab: &Lab) {
     let (first, books) = lab.stream("loss 5%", 7, &stream);
     check_count("lost", first.lost, stream.count, 0.05);
     assert_eq!((first.duplicated, first.reordered), (0, 0));
-    let link = link_from(&books, "right");
+    let link = link_from(&books, "left");
     // Address resolution goes through the link too and may lose a packet of its own.
     assert!(drops(link, "loss_on_link") >= first.lost, "{link}");
     let (again, _) = lab.stream("loss 5%", 7, &stream);
@@ -59,30 +59,29 @@ fn duplication(lab: &Lab) {
     let (r, books) = lab.stream("dup 3%", 7, &stream);
     check_count("copies", r.duplicated, stream.count, 0.03);
     assert_eq!(r.lost, 0);
-    assert!(number(link_from(&books, "right"), "duplicated") >= r.duplicated);
+    assert!(number(link_from(&books, "left"), "duplicated") >= r.duplicated);
 }
 
 fn corruption(lab: &Lab) {
     let (load, dir, count) = (load(), lab.path("").display().to_string(), 10_000);
     let interface = "$(ip -o link | sed -n 's/^[0-9]*: \\([^:@]*\\).*/\\1/p' | grep -v '^lo$' | head -1)";
     let watch = format!("{load} capture {interface} --size 300 --idle 1 --json --out {dir}/capture.json");
-    let send =
-        format!("sleep 1; {load} send --to left:9000 -4 --count {count} --pps 8000 --size 300 --json --out {dir}/send.json; sleep 20");
-    let books = lab.pair("corrupt 5%", 7, &watch, &send);
+    let send = format!("sleep 1; {load} send --to right:9000 -4 --count {count} --pps 8000 --size 300 --json --out {dir}/send.json");
+    let books = lab.pair("corrupt 5%", 7, &send, &watch);
     let seen = lab.json("capture.json");
     assert_eq!(number(&seen, "packets"), count, "a damaged packet still arrives: {seen}");
     check_count("damaged", number(&seen, "damaged"), count, 0.05);
     assert_eq!(number(&seen, "several_bits"), 0, "one bit, not more: {seen}");
     // The pattern has 272 of the 300 bytes that a bit is chosen from.
     check_count("bits in the payload", number(&seen, "single_bit"), number(&seen, "damaged"), 272.0 / 300.0);
-    assert!(number(link_from(&books, "right"), "corrupted") >= number(&seen, "damaged"));
+    assert!(number(link_from(&books, "left"), "corrupted") >= number(&seen, "damaged"));
 }
 
 fn reordering(lab: &Lab) {
     let stream = Stream { count: 4_000, pps: 2_000, ..Stream::default() };
     let (r, books) = lab.stream("delay 20ms reorder 5%", 7, &stream);
     assert_eq!((r.lost, r.duplicated), (0, 0), "what is overtaken is late, not lost");
-    check_count("overtaking", number(link_from(&books, "right"), "reordered"), stream.count, 0.05);
+    check_count("overtaking", number(link_from(&books, "left"), "reordered"), stream.count, 0.05);
     // Each overtaking packet passes those of the last 20 ms, 40 of them at this rate unless they were sent in bursts.
     assert!(r.reordered > stream.count / 4, "5 % of packets pass 40 each, so most are overtaken: {}", r.reordered);
     assert!(r.reorder_depth > 1, "depth {}", r.reorder_depth);
@@ -105,7 +104,7 @@ fn jitter(lab: &Lab) {
 fn rate(lab: &Lab) {
     let stream = Stream { count: 1_500, pps: 1_000, size: 1_000, ..Stream::default() };
     let (r, books) = lab.stream("bw 4Mbit/s queue 50", 7, &stream);
-    let link = link_from(&books, "right");
+    let link = link_from(&books, "left");
     assert_eq!(number(link, "rate_bps"), 4_000_000);
     // Sent at 8 Mbit/s. A late first packet makes the rest look faster: allow for 2 %.
     assert!(r.bits_per_second < 4_000_000.0 * 1.02, "{} bit/s through 4 Mbit/s", r.bits_per_second);
@@ -119,7 +118,7 @@ fn both_directions(lab: &Lab) {
     let (load, dir) = (load(), lab.path("").display().to_string());
     let echo = format!("{load} echo --bind [::]:9000");
     let ask = |to: &str, family: &str| format!("{load} ping --to {to}:9000 {family} --count 30 --json --out {dir}/ping{family}.json");
-    let both = format!("{}; {}", ask("left", "-4"), ask("left", "-6"));
+    let both = format!("sleep 0.8; {}; {}", ask("left", "-4"), ask("left", "-6"));
     let books = lab.pair("bw 10Mbit/s delay 10ms", 7, &echo, &both);
     for family in ["-4", "-6"] {
         let answers = lab.json(&format!("ping{family}.json"));
@@ -132,8 +131,8 @@ fn both_directions(lab: &Lab) {
         assert!(number(link, "packets_out") >= 60, "{link}");
     }
     // The other way round: the echo on the right.
-    let right = format!("{load} echo --bind [::]:9000");
-    let left = format!("sleep 0.5; {}", ask("right", "-6"));
+    let right = format!("{load} echo --bind [::]:9000 --seconds 3");
+    let left = ask("right", "-6");
     lab.pair("bw 10Mbit/s delay 10ms", 7, &left, &right);
     assert_eq!(number(&lab.json("ping-6.json"), "lost"), 0);
 }
@@ -148,7 +147,7 @@ fn mahimahi(lab: &Lab) {
     // A packet of 1500 bytes fills an opportunity to its last four bytes, so that n packets need n − 1 intervals, and a packet
     // now and then spans two opportunities.
     assert!(r.span_ns >= (stream.count - 2) * 10_000_000, "{} packets in {} ns", r.received, r.span_ns);
-    let link = link_from(&books, "right");
+    let link = link_from(&books, "left");
     assert!(number(link, "packets_out") >= stream.count, "{link}");
     // A second opportunity list with two at once halves the time.
     let trace = lab.file("pairs.trace", &text.lines().map(|l| format!("{l}\n{l}\n")).collect::<String>());
@@ -163,7 +162,7 @@ fn profile(lab: &Lab) {
     let profile = lab.file("air.profile", "name air\nsamples 100\nloss-level 0.8\nprob delay\n0.0 4\n1.0 8\n");
     let stream = Stream { count: 500, pps: 1_000, size: 200, ..Stream::default() };
     let (r, books) = lab.stream(&format!("bw 100Mbit/s profile {profile} queue 1000"), 7, &stream);
-    let link: &Value = link_from(&books, "right");
+    let link: &Value = link_from(&books, "left");
     check_count("lost above the loss level", r.lost, stream.count, 0.2);
     assert!(drops(link, "profile") >= r.lost, "{link}");
     assert_eq!(r.reordered, 0, "air-time never reorders");

@@ -183,7 +183,7 @@ fn interrupt(lab: &Lab) {
 fn report_and_capture(lab: &Lab) {
     let (load, dir) = (load(), lab.path("").display().to_string());
     let recv = format!("{load} recv --bind 0.0.0.0:9000 --idle 1 --json --out {dir}/recv.json");
-    let send = format!("sleep 0.3; {load} send --to left:9000 -4 --count 500 --pps 1000 --size 300; sleep 20");
+    let send = format!("sleep 0.3; {load} send --to right:9000 -4 --count 500 --pps 1000 --size 300");
     let [json, pcap, html] = ["weir.json", "weir.pcapng", "report.html"].map(|f| format!("{dir}/{f}"));
     let done = lab.weir([
         "pair",
@@ -196,9 +196,9 @@ fn report_and_capture(lab: &Lab) {
         "--report",
         &html,
         "--left",
-        &recv,
-        "--right",
         &send,
+        "--right",
+        &recv,
     ]);
     let result = lab.json("weir.json");
     check_books(&result);
