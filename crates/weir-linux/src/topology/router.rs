@@ -99,9 +99,16 @@ fn rules(interface: &str, range: Range, host: &[IpAddr], ports: &[u16]) -> Strin
              iifname \"{interface}\" {family} daddr {address} meta l4proto udp dnat {family} to {pasta}\n"
         ));
     }
+    // What the machine's IPv6 loopback answers, pasta of 2023 sends between link-local addresses instead of those of the question.
+    let answers = if host.iter().any(IpAddr::is_ipv6) {
+        let (asked, asker) = (uplink.ipv6(1).0, uplink.ipv6(0).0);
+        format!("iifname \"{UPLINK}\" ip6 saddr fe80::/10 meta l4proto udp ip6 saddr set {asked} ip6 daddr set {asker}\n")
+    } else {
+        String::new()
+    };
     format!(
         "table inet weir {{
-            chain screen {{ type filter hook prerouting priority raw; iifname \"{interface}\" tcp flags & (syn|ack) == syn drop; }}
+            chain screen {{ type filter hook prerouting priority raw; iifname \"{interface}\" tcp flags & (syn|ack) == syn drop; {answers} }}
             chain arrive {{ type nat hook prerouting priority dstnat; {arrive} }}
             chain through {{ type filter hook forward priority filter; iifname \"{interface}\" meta l4proto tcp reject with tcp reset; }}
             chain leave {{ type nat hook postrouting priority srcnat; oifname \"{UPLINK}\" masquerade; }}

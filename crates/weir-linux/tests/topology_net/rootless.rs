@@ -137,19 +137,24 @@ fn pings_and_datagrams_reach_the_machine() {
         let ping = machine.output(&as_nobody(&with_surround(&["run", "--", "ping", family, "-c1", "-W5", "host"])));
         assert!(ping.status.success(), "{family}: {ping:?}");
     }
-    let socket = machine.inside(|| UdpSocket::bind("127.0.0.1:0").unwrap());
-    let port = socket.local_addr().unwrap().port();
-    thread::spawn(move || {
-        let mut buffer = [0; 2048];
-        while let Ok((count, from)) = socket.recv_from(&mut buffer) {
-            let _ = socket.send_to(&buffer[..count], from);
-        }
-    });
-    let program = format!(
-        "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(10)
-s.sendto(b'question', (socket.gethostbyname('host'), {port})); print(s.recvfrom(99)[0].decode())"
-    );
-    assert_eq!(python(&machine, &[], &program).0.trim(), "question");
+    // pasta speaks IPv6 where the machine has a way out by it.
+    let way = "ip -6 address add 2001:db8::2/64 dev up0 nodad && ip -6 route add default via 2001:db8::1";
+    assert!(machine.output(&["sh", "-c", way]).status.success());
+    for (address, family) in [("127.0.0.1:0", "AF_INET"), ("[::1]:0", "AF_INET6")] {
+        let socket = machine.inside(move || UdpSocket::bind(address).unwrap());
+        let port = socket.local_addr().unwrap().port();
+        thread::spawn(move || {
+            let mut buffer = [0; 2048];
+            while let Ok((count, from)) = socket.recv_from(&mut buffer) {
+                let _ = socket.send_to(&buffer[..count], from);
+            }
+        });
+        let program = format!(
+            "import socket; s = socket.socket(socket.{family}, socket.SOCK_DGRAM); s.settimeout(10)
+s.sendto(b'question', socket.getaddrinfo('host', {port}, socket.{family}, socket.SOCK_DGRAM)[0][4]); print(s.recvfrom(99)[0].decode())"
+        );
+        assert_eq!(python(&machine, &[], &program).0.trim(), "question", "{family}");
+    }
 }
 
 #[test]
