@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use weir_core::config::{LinkConfig, PipeConfig};
+use weir_core::config::PipeConfig;
 use weir_core::{Departure, Emulator, Nanos};
 
 use super::commands::{Command, Inbox, LiveHandle};
@@ -30,8 +30,7 @@ pub struct Live {
     pacer: Pacer,
     realtime: Realtime,
     has_realtime: bool,
-    /// Some pipe has a rate or a delay.
-    keeps_time: bool,
+
     cpu: Option<usize>,
     stop_when_port_vanishes: bool,
     sample_period: Nanos,
@@ -77,7 +76,6 @@ impl Live {
             pacer: Pacer::new(config.spin),
             realtime: config.realtime,
             has_realtime: false,
-            keeps_time: false,
             cpu: config.cpu,
             stop_when_port_vanishes: config.stop_when_port_vanishes,
             sample_period: config.sample_period,
@@ -103,7 +101,6 @@ impl Live {
     pub fn engine_mut(&mut self) -> (&mut Emulator, Nanos) {
         // Whatever is configured here may have a mask.
         self.engine.needs_key = true;
-        self.keeps_time = true;
         (&mut self.engine.emulator, clock::now())
     }
 
@@ -235,12 +232,13 @@ impl Live {
                 descriptors.push(PollFd::new(&outlet.port, PollFlags::IN));
             }
         }
-        match poll(&mut descriptors, Some(&timeout)) {
-            Ok(0) => {
-                let woke = clock::now();
-                self.pacer.overslept(until, woke);
-                self.pacer.rested(woke);
-            }
+        let outcome = poll(&mut descriptors, Some(&timeout));
+        let woke = clock::now();
+        if woke.since(now) >= REST {
+            self.pacer.rested(woke);
+        }
+        match outcome {
+            Ok(0) => self.pacer.overslept(until, woke),
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(LiveError::System { what: "waiting for frames", errno }),
         }
@@ -272,7 +270,6 @@ impl Live {
     }
 
     fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
-        self.keeps_time |= config.link != LinkConfig::default();
         self.engine.needs_key |= !config.queue.mask.is_empty();
         self.engine.emulator.set_pipe(now, id, config);
     }
@@ -365,8 +362,7 @@ impl Live {
         if let Some(cpu) = self.cpu {
             let _ = thread::pin(cpu);
         }
-        // A link that only passes frames on has no time to keep, and would take the processor from those it serves.
-        if self.realtime == Realtime::Off || !self.keeps_time {
+        if self.realtime == Realtime::Off {
             return None;
         }
         let before = Policy::current().ok()?;
