@@ -68,18 +68,8 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 #[command(after_help = PAIR_EXAMPLES)]
 pub(crate) struct PairArgs {
-    /// Both directions, as a SPEC.
-    #[arg(long, value_name = "SPEC", help_heading = "Network")]
-    pub(crate) link: Option<String>,
-    /// The direction from left to right, as a SPEC, in place of --link.
-    #[arg(long, value_name = "SPEC", help_heading = "Network")]
-    pub(crate) to_right: Option<String>,
-    /// The direction from right to left, as a SPEC, in place of --link.
-    #[arg(long, value_name = "SPEC", help_heading = "Network")]
-    pub(crate) to_left: Option<String>,
-    /// A well-known network with its user on the right (see `weir presets`).
-    #[arg(long, value_name = "NAME", conflicts_with = "link", value_parser = preset_names(), hide_possible_values = true, help_heading = "Network")]
-    pub(crate) preset: Option<String>,
+    #[command(flatten)]
+    pub(crate) link: TwoWayArgs,
     /// The left program, as a shell command; usually the server. It reaches the other side as `right`.
     #[arg(long, value_name = "CMD", help_heading = "Programs")]
     pub(crate) left: OsString,
@@ -102,20 +92,34 @@ pub(crate) struct BridgeArgs {
     /// The right interface.
     #[arg(value_name = "IF2")]
     pub(crate) right: String,
-    /// Both directions, as a SPEC.
-    #[arg(long, value_name = "SPEC", help_heading = "Network")]
-    pub(crate) link: Option<String>,
-    /// The direction from IF1 to IF2, as a SPEC, in place of --link.
-    #[arg(long, value_name = "SPEC", help_heading = "Network")]
-    pub(crate) to_right: Option<String>,
-    /// The direction from IF2 to IF1, as a SPEC, in place of --link.
-    #[arg(long, value_name = "SPEC", help_heading = "Network")]
-    pub(crate) to_left: Option<String>,
-    /// A well-known network with its user behind IF2 (see `weir presets`).
-    #[arg(long, value_name = "NAME", conflicts_with = "link", value_parser = preset_names(), hide_possible_values = true, help_heading = "Network")]
-    pub(crate) preset: Option<String>,
+    #[command(flatten)]
+    pub(crate) link: TwoWayArgs,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
+}
+
+/// The link between two equal sides.
+#[derive(Debug, Args)]
+pub(crate) struct TwoWayArgs {
+    /// Both directions, as a SPEC: `4M/20ms`, or words such as `bw 4Mbit/s delay 20ms queue 50 loss 1%`.
+    #[arg(long, value_name = "SPEC", help_heading = "Network")]
+    pub(crate) link: Option<String>,
+    /// The direction from left to right, as a SPEC, in place of --link.
+    #[arg(long, value_name = "SPEC", help_heading = "Network")]
+    pub(crate) to_right: Option<String>,
+    /// The direction from right to left, as a SPEC, in place of --link.
+    #[arg(long, value_name = "SPEC", help_heading = "Network")]
+    pub(crate) to_left: Option<String>,
+    /// A well-known network with its user on the right (see `weir presets`).
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "link",
+        value_parser = preset_names(),
+        hide_possible_values = true,
+        help_heading = "Network"
+    )]
+    pub(crate) preset: Option<String>,
 }
 
 /// Options of the commands that make namespaces.

@@ -1,14 +1,11 @@
 //! `weir run`, `weir pair`, `weir bridge`: surroundings, link, programs, results.
 
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use indicatif::{ProgressBar, ProgressStyle};
-use weir_core::Nanos;
 use weir_core::config::{Capacity, Loss};
 use weir_linux::clock;
 use weir_linux::live::{Gso, LaneConfig, LaneReport, Live, LiveConfig, LiveHandle, LiveReport, Realtime, StopReason};
@@ -18,9 +15,10 @@ use weir_report::pcap::{Interface, LinkType};
 use weir_report::{CaptureSink, LinkResult, RunInfo, RunResult, Series, spawn_writer};
 use weir_rules::{LinkSpec, canonical};
 
-use crate::args::{BackendArg, BridgeArgs, CommonArgs, PairArgs, RunArgs};
+use crate::args::{BackendArg, BridgeArgs, CommonArgs, PairArgs, RunArgs, TwoWayArgs};
 use crate::observe::{Recording, Watcher};
 use crate::output::{Failure, OWN, check_destinations, write_results};
+use crate::progress::{Progress, progress};
 use crate::spec::{Directions, Wanted, directions};
 
 /// `weir run`.
@@ -41,14 +39,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 
 /// `weir pair`.
 pub(crate) fn pair(args: PairArgs) -> Result<ExitCode, Failure> {
-    let wanted = Wanted {
-        link: args.link.as_deref(),
-        forth: ("--to-right", args.to_right.as_deref()),
-        back: ("--to-left", args.to_left.as_deref()),
-        preset: args.preset.as_deref(),
-        user_is_left: false,
-    };
-    let directions = directions(&wanted)?;
+    let directions = two_way(&args.link)?;
     check_destinations(&args.common)?;
     let setup = PairSetup { mtu: args.place.mtu, backend: backend(args.place.backend) };
     let session = topology::pair(&setup).map_err(Failure::own)?;
@@ -58,18 +49,21 @@ pub(crate) fn pair(args: PairArgs) -> Result<ExitCode, Failure> {
 
 /// `weir bridge`.
 pub(crate) fn bridge(args: BridgeArgs) -> Result<ExitCode, Failure> {
-    let wanted = Wanted {
+    let directions = two_way(&args.link)?;
+    check_destinations(&args.common)?;
+    let setup = BridgeSetup { left: args.left, right: args.right };
+    let session = topology::bridge(&setup).map_err(Failure::own)?;
+    drive(session, ["to-right", "to-left"], directions, &[], &args.common)
+}
+
+fn two_way(args: &TwoWayArgs) -> Result<Directions, Failure> {
+    directions(&Wanted {
         link: args.link.as_deref(),
         forth: ("--to-right", args.to_right.as_deref()),
         back: ("--to-left", args.to_left.as_deref()),
         preset: args.preset.as_deref(),
         user_is_left: false,
-    };
-    let directions = directions(&wanted)?;
-    check_destinations(&args.common)?;
-    let setup = BridgeSetup { left: args.left, right: args.right };
-    let session = topology::bridge(&setup).map_err(Failure::own)?;
-    drive(session, ["to-right", "to-left"], directions, &[], &args.common)
+    })
 }
 
 /// Puts the link into its surroundings, starts the programs, waits, and writes what happened.
@@ -339,75 +333,4 @@ fn backend(arg: BackendArg) -> Backend {
         BackendArg::Tap => Backend::Tap,
         BackendArg::Packet => Backend::Packet,
     }
-}
-
-/// A progress line, where it does not disturb: on a terminal that the program does not write to, or when asked for.
-fn progress(no_program: bool, args: &CommonArgs) -> Option<ProgressBar> {
-    let terminal = std::io::stderr().is_terminal() && !args.quiet;
-    let wanted = args.progress || no_program || !std::io::stdout().is_terminal();
-    if !(terminal && wanted) {
-        return None;
-    }
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{elapsed:>6}  {wide_msg}") {
-        bar.set_style(style);
-    }
-    Some(bar)
-}
-
-/// The thread that keeps the progress line up to date, until it is dropped.
-struct Progress {
-    over: Arc<AtomicBool>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Progress {
-    fn start(bar: ProgressBar, handle: LiveHandle, timeout: Option<Duration>) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let thread = std::thread::spawn({
-            let over = Arc::clone(&over);
-            move || {
-                let mut before: Option<LiveReport> = None;
-                while !over.load(Ordering::Relaxed) {
-                    let Ok(report) = handle.report() else { break };
-                    bar.set_message(progress_text(&report, before.as_ref(), timeout));
-                    before = Some(report);
-                    for _ in 0..5 {
-                        std::thread::sleep(Duration::from_millis(100));
-                        if over.load(Ordering::Relaxed) {
-                            break;
-                        }
-                    }
-                }
-                bar.finish_and_clear();
-            }
-        });
-        Self { over, thread: Some(thread) }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // Its only work is a line on the terminal.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn progress_text(report: &LiveReport, before: Option<&LiveReport>, timeout: Option<Duration>) -> String {
-    use weir_report::format::{count, rate};
-    let mut parts = Vec::new();
-    for (index, lane) in report.lanes.iter().enumerate() {
-        let (bytes, since) = before.map_or((0, report.started), |b| (b.lanes[index].counters.bytes_out, b.at));
-        let span = report.at.since(since).max(Nanos(1)).0 as f64 / 1e9;
-        let bps = lane.counters.bytes_out.saturating_sub(bytes) as f64 * 8.0 / span;
-        parts.push(format!("{} {}, {} dropped", lane.name, rate(bps), count(lane.counters.total_drops())));
-    }
-    if let Some(timeout) = timeout {
-        let left = timeout.saturating_sub(Duration::from_nanos(report.at.since(report.started).0));
-        parts.push(format!("{} s left", left.as_secs()));
-    }
-    parts.join("  |  ")
 }

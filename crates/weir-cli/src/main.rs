@@ -9,6 +9,7 @@ mod live;
 mod observe;
 mod output;
 mod presets;
+mod progress;
 mod shell;
 mod spec;
 

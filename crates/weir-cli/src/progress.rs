@@ -1,0 +1,83 @@
+//! The progress line of a live link, where it disturbs nobody.
+
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use weir_core::Nanos;
+use weir_linux::live::{LiveHandle, LiveReport};
+use weir_report::format::{count, rate};
+
+use crate::args::CommonArgs;
+
+/// A progress line, where it does not disturb: on a terminal that the program does not write to, or when asked for.
+pub(crate) fn progress(no_program: bool, args: &CommonArgs) -> Option<ProgressBar> {
+    let terminal = std::io::stderr().is_terminal() && !args.quiet;
+    let wanted = args.progress || no_program || !std::io::stdout().is_terminal();
+    if !(terminal && wanted) {
+        return None;
+    }
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{elapsed:>6}  {wide_msg}") {
+        bar.set_style(style);
+    }
+    Some(bar)
+}
+
+/// The thread that keeps the progress line up to date, until it is dropped.
+pub(crate) struct Progress {
+    over: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Progress {
+    pub(crate) fn start(bar: ProgressBar, handle: LiveHandle, timeout: Option<Duration>) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::spawn({
+            let over = Arc::clone(&over);
+            move || {
+                let mut before: Option<LiveReport> = None;
+                while !over.load(Ordering::Relaxed) {
+                    let Ok(report) = handle.report() else { break };
+                    bar.set_message(progress_text(&report, before.as_ref(), timeout));
+                    before = Some(report);
+                    for _ in 0..5 {
+                        std::thread::sleep(Duration::from_millis(100));
+                        if over.load(Ordering::Relaxed) {
+                            break;
+                        }
+                    }
+                }
+                bar.finish_and_clear();
+            }
+        });
+        Self { over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // Its only work is a line on the terminal.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn progress_text(report: &LiveReport, before: Option<&LiveReport>, timeout: Option<Duration>) -> String {
+    let mut parts = Vec::new();
+    for (index, lane) in report.lanes.iter().enumerate() {
+        let (bytes, since) = before.map_or((0, report.started), |b| (b.lanes[index].counters.bytes_out, b.at));
+        let span = report.at.since(since).max(Nanos(1)).0 as f64 / 1e9;
+        let bps = lane.counters.bytes_out.saturating_sub(bytes) as f64 * 8.0 / span;
+        parts.push(format!("{} {}, {} dropped", lane.name, rate(bps), count(lane.counters.total_drops())));
+    }
+    if let Some(timeout) = timeout {
+        let left = timeout.saturating_sub(Duration::from_nanos(report.at.since(report.started).0));
+        parts.push(format!("{} s left", left.as_secs()));
+    }
+    parts.join("  |  ")
+}
