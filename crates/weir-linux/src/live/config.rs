@@ -133,7 +133,7 @@ pub enum Spin {
 /// Whether the loop's thread asks for real-time priority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Realtime {
-    /// Takes it where the system allows, and goes on without where not.
+    /// Takes it where the system allows and some pipe has a time to keep, and goes on without where not.
     #[default]
     WhenAllowed,
     /// Stays an ordinary thread.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use weir_core::config::PipeConfig;
+use weir_core::config::{LinkConfig, PipeConfig};
 use weir_core::{Departure, Emulator, Nanos};
 
 use super::commands::{Command, Inbox, LiveHandle};
@@ -30,6 +30,8 @@ pub struct Live {
     pacer: Pacer,
     realtime: Realtime,
     has_realtime: bool,
+    /// Some pipe has a rate or a delay.
+    keeps_time: bool,
 
     cpu: Option<usize>,
     stop_when_port_vanishes: bool,
@@ -76,6 +78,7 @@ impl Live {
             pacer: Pacer::new(config.spin),
             realtime: config.realtime,
             has_realtime: false,
+            keeps_time: false,
             cpu: config.cpu,
             stop_when_port_vanishes: config.stop_when_port_vanishes,
             sample_period: config.sample_period,
@@ -101,6 +104,7 @@ impl Live {
     pub fn engine_mut(&mut self) -> (&mut Emulator, Nanos) {
         // Whatever is configured here may have a mask.
         self.engine.needs_key = true;
+        self.keeps_time = true;
         (&mut self.engine.emulator, clock::now())
     }
 
@@ -270,6 +274,7 @@ impl Live {
     }
 
     fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
+        self.keeps_time |= config.link != LinkConfig::default();
         self.engine.needs_key |= !config.queue.mask.is_empty();
         self.engine.emulator.set_pipe(now, id, config);
     }
@@ -362,7 +367,9 @@ impl Live {
         if let Some(cpu) = self.cpu {
             let _ = thread::pin(cpu);
         }
-        if self.realtime == Realtime::Off {
+        // A link that only passes frames on has no time to keep. With priority it would run where it is woken and push aside the
+        // very programs it serves: a round trip without delay is longer by 60 us and more.
+        if self.realtime == Realtime::Off || !self.keeps_time {
             return None;
         }
         let before = Policy::current().ok()?;
