@@ -71,6 +71,9 @@ pub struct Frame {
     pub lane: u16,
     /// Wire packets that each reference stands for: 1, or those of a train kept whole.
     pub weight: u16,
+    /// Network-layer bytes of a frame without a plan to cut it: of all its wire packets, each with headers of its own, when it
+    /// is a train kept whole.
+    pub wire_len: u32,
 }
 
 impl Frame {
@@ -192,7 +195,7 @@ mod tests {
 
     fn frame(arena: &mut Arena, bytes: usize) -> Frame {
         let buffer = arena.pool.take(bytes);
-        Frame { buffer, start: 0, len: bytes, vnet: VnetHeader::default(), parsed: None, train: None, lane: 0, weight: 1 }
+        Frame { buffer, start: 0, len: bytes, vnet: VnetHeader::default(), parsed: None, train: None, lane: 0, weight: 1, wire_len: 0 }
     }
 
     #[test]

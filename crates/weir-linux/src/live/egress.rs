@@ -102,7 +102,11 @@ impl Engine {
             return None;
         };
         let (lane, packets) = (frame.lane, frame.weight);
-        let bytes = frame.train.as_ref().map_or_else(|| network_bytes(frame), |train| train.segment_len(first));
+        // A train kept whole is one frame to the kernel, and as many bytes as its packets are on the wire.
+        let (own, bytes) = match &frame.train {
+            Some(train) => (train.segment_len(first), train.segment_len(first)),
+            None => (network_bytes(frame), frame.wire_len),
+        };
         let books = &mut self.lanes[usize::from(lane)];
         books.released(departure);
         if duplicate {
@@ -117,7 +121,7 @@ impl Engine {
             };
             (slot, first) = (changed, if changed == slot { first } else { 0 });
         }
-        let corrupted = corrupt.map(|bit| bit % (bytes * 8).max(1));
+        let corrupted = corrupt.map(|bit| bit % (own * 8).max(1));
         Some(Item { slot, first, count: 1, lane, packets, bytes, due, arrived, dequeued, ready: now, mark, corrupted, duplicate })
     }
 
@@ -132,6 +136,7 @@ impl Engine {
         }
         let frame = self.arena.get(slot)?;
         let (vnet, train_header) = (frame.vnet, frame.parsed);
+        let wire_len = frame.train.as_ref().map_or(frame.wire_len, |train| train.segment_len(segment));
         let (lane, weight, split) = (frame.lane, frame.weight, frame.train.is_some());
         let mut bytes = std::mem::take(&mut self.sketch);
         if split {
@@ -146,7 +151,7 @@ impl Engine {
         self.sketch = bytes;
         let parsed = if split { weir_wire::parse(&buffer.bytes()[..len]).ok() } else { train_header };
         let vnet = if split { VnetHeader::default() } else { vnet };
-        let mut copy = Frame { buffer, start: 0, len, vnet, parsed, train: None, lane, weight };
+        let mut copy = Frame { buffer, start: 0, len, vnet, parsed, train: None, lane, weight, wire_len };
         alter(&mut copy, mark, corrupt);
         let copy = self.arena.store(copy, 1).ok()?;
         self.arena.release(slot, 1);

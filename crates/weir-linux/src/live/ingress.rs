@@ -86,11 +86,18 @@ fn describe(lane: u16, gso: Gso, ingress: Ingress) -> Result<(Frame, u16, u32), 
     }
     let whole = parsed.map_or((ingress.len - ETHERNET_HEADER) as u32, |p| p.network_len);
     let (train, packets_each, len) = match (gso, train) {
-        (Gso::Split, Some(train)) => (Some(train), 1, (0..segments).map(|i| train.segment_len(i)).sum()),
-        _ => (None, segments, whole),
+        (Gso::Split, Some(train)) => (Some(train), 1, bytes_on_wire(&train)),
+        // One unit to the engine, but its packets take what they take on a wire.
+        (Gso::Whole, Some(train)) => (None, segments, bytes_on_wire(&train)),
+        (_, None) => (None, 1, whole),
     };
     let Ingress { buffer, start, len: frame_len, .. } = ingress;
-    Ok((Frame { buffer, start, len: frame_len, vnet, parsed, train, lane, weight: packets_each }, segments, len))
+    Ok((Frame { buffer, start, len: frame_len, vnet, parsed, train, lane, weight: packets_each, wire_len: len }, segments, len))
+}
+
+/// Network-layer bytes of a train's packets, each with headers of its own.
+fn bytes_on_wire(train: &Train) -> u32 {
+    (0..train.segments()).map(|i| train.segment_len(i)).sum()
 }
 
 /// The plan to cut a train; `None` for ordinary frames, and for trains of a kind that is not cut, which pass whole.
