@@ -114,12 +114,16 @@ fn drive(
     };
     explain(&mut info, &outcome, &finished, args);
     info.warnings.extend(closed.notes.into_iter().map(|n| n.what));
-    let Finished { report, series, .. } = finished;
+    let Finished { report, series, capture, .. } = finished;
     let specs = [specs.forth, specs.back];
     let lanes = report.lanes.into_iter().zip(series).zip(&specs);
     let links = lanes.map(|((lane, series), spec)| link_result(&ends, lane, series, spec)).collect();
     write_results(args, &RunResult::new(info, links))?;
-    Ok(ExitCode::from(code))
+    // As with the other results: what could not be written is a failure, however the program ended.
+    match capture.and_then(|capture| capture.error) {
+        Some(error) => Err(Failure::own(error)),
+        None => Ok(ExitCode::from(code)),
+    }
 }
 
 /// What a user should know about how the run went, besides the figures.
