@@ -1,24 +1,23 @@
-//! What goes wrong: wrong words, full disks, vanished interfaces, killed processes. Nothing may be left behind.
+//! What goes wrong: wrong words, full disks, missing programs and permissions. Each is said plainly.
 
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 use libtest_mimic::Trial;
-use nix::sys::signal::{Signal, kill};
 
-use crate::common::{Lab, Need, check_books, find, must, output_of, trial, until};
+use crate::common::{Copies, Done, Lab, NOBODY, Need, find, must, output_of, trial};
+use crate::outputs::serve;
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("a_wrong_specification_is_misuse_and_the_message_has_the_word", &[], wrong_words),
         trial("a_daemon_ends_with_its_namespace", &[], daemon),
-        trial("kill_9_leaves_nothing", &[Need::Root], killed),
         trial("a_killed_program_ends_the_run", &[], child_killed),
         trial("a_full_disk_is_named_and_leaves_no_half_file", &[Need::Root], full_disk),
         trial("a_missing_directory_is_named", &[], missing_directory),
-        trial("a_vanished_interface_ends_the_bridge_with_its_books_in_order", &[Need::Root], vanished),
+        trial("without_nft_or_pasta_a_note_says_so_and_host_still_answers", &[Need::Root, Need::Program("setpriv")], missing_tools),
+        trial("without_user_namespaces_the_message_says_how_to_allow_them", &[Need::Root, Need::Program("setpriv")], no_user_namespaces),
     ]
 }
 
@@ -43,40 +42,6 @@ fn wrong_words(lab: &Lab) {
     let done = lab.weir(["run", "--lnk", "4M", "--", "true"]);
     assert!(done.code == 2 && done.stderr.contains("--lnk"), "{done:?}");
     assert_eq!(lab.weir(["run", "--link", "4M"]).code, 2, "a command is missing");
-}
-
-/// What of the machine a run may touch, as text.
-fn machine() -> String {
-    [
-        "ip -o link | sed 's/qlen.*//'",
-        "ip -o address | sed 's/ *valid_lft.*//'",
-        "ip route; ip -6 route; ip rule",
-        "nft list ruleset 2>/dev/null",
-        "ls -A /run/netns /run/weir 2>/dev/null",
-        "sysctl -a 2>/dev/null | grep -E 'forwarding|ip_forward|rp_filter|ping_group' | sort",
-        "mount | sort",
-    ]
-    .iter()
-    .map(|line| format!("{line}:\n{}\n", output_of(line)))
-    .collect()
-}
-
-fn killed(lab: &Lab) {
-    // What a first run leaves for good, such as a loaded kernel module's sysctls, is there before the comparison.
-    assert_eq!(lab.weir(["run", "--link", "1G/1ms", "--", "true"]).code, 0);
-    let before = machine();
-    for round in 0u64..20 {
-        let marker = format!("4711.{:03}", round + u64::from(std::process::id() % 100));
-        let inside = format!("setsid sleep {marker} & ping -q -i 0.01 host >/dev/null & exec sleep {marker}");
-        let mut running = lab.start(["run", "--link", "10M/5ms", "--", "sh", "-c", &inside]);
-        // From the first moments of the set-up to well into the traffic.
-        std::thread::sleep(Duration::from_millis(round * 25));
-        assert!(running.alive(), "it ended by itself: {}", running.stderr());
-        kill(running.pid(), Signal::SIGKILL).expect("it is alive");
-        assert_eq!(running.finish().code, 128 + 9);
-        until("every process is gone", || output_of(&format!("pgrep -xf 'sleep {marker}|ping -q -i 0.01 host'")).is_empty());
-        until("the machine is as before", || machine() == before);
-    }
 }
 
 fn daemon(lab: &Lab) {
@@ -117,17 +82,25 @@ impl Drop for Small {
 fn full_disk(lab: &Lab) {
     let small = Small::mount(lab);
     must(&format!("head -c 1M /dev/zero > {}/filler || true", small.0));
-    for (option, name) in [("--json", "r.json"), ("--report", "r.html"), ("--pcap", "r.pcapng")] {
-        let path = format!("{}/{name}", small.0);
+    let path = |name: &str| format!("{}/{name}", small.0);
+    let [json, html, pcap] = ["r.json", "r.html", "r.pcapng"].map(path);
+    let (json, html, pcap) = (["--json", json.as_str()], ["--report", html.as_str()], ["--pcap", pcap.as_str()]);
+    let all: Vec<&str> = [json, html, pcap].concat();
+    for (options, names) in
+        [(json.as_slice(), &["r.json"][..]), (&html, &["r.html"]), (&pcap, &["r.pcapng"]), (&all, &["r.json", "r.html", "r.pcapng"])]
+    {
         // Enough traffic for a capture to need more room than there is.
-        let inside = "ping -c 200 -i 0.002 -s 1000 -q host >/dev/null; exit 5";
-        let done = lab.weir(["run", "--link", "1G/1ms", option, &path, "--", "sh", "-c", inside]);
-        assert_ne!(done.code, 101, "{option}: a full disk is no reason to panic: {done:?}");
-        assert_ne!(done.code, 0, "{option}: {done:?}");
-        assert!(done.stderr.contains(name) && done.stderr.contains("No space left"), "{option}: name the file and the cause: {done:?}");
-        let left: Vec<_> = fs::read_dir(&small.0).expect("a directory").flatten().map(|e| e.file_name()).collect();
-        let half = left.iter().any(|n| n != "filler" && n.to_string_lossy() != "r.pcapng");
-        assert!(!half, "{option}: no half file may stay: {left:?}");
+        let inside = ["--", "sh", "-c", "ping -c 200 -i 0.002 -s 1000 -q host >/dev/null; exit 5"];
+        let done = lab.weir(["run", "--link", "1G/1ms"].iter().chain(options).chain(&inside));
+        assert_eq!(done.code, 125, "{names:?}: results that could not be written are a failure: {done:?}");
+        for name in names {
+            let said = done.stderr.lines().any(|line| line.contains(name) && line.contains("No space left"));
+            assert!(said, "name the file and the cause: {name} {done:?}");
+        }
+        // A capture keeps its whole packets, of which there are none here.
+        let left = fs::read_dir(&small.0).expect("a directory").flatten();
+        let half: Vec<_> = left.filter(|e| e.file_name() != "filler" && e.metadata().is_ok_and(|m| m.len() > 0)).collect();
+        assert!(half.is_empty(), "{names:?}: nothing half-written may stay: {half:?}");
     }
 }
 
@@ -138,41 +111,48 @@ fn missing_directory(lab: &Lab) {
     assert!(done.stderr.contains("nowhere"), "{done:?}");
 }
 
-/// Two veth pairs with an address on each outer end; deleted when dropped.
-struct Pairs;
-
-impl Pairs {
-    fn make() -> Self {
-        let pairs = Self;
-        must("ip netns list >/dev/null; ip link add wla type veth peer name wlb && ip link add wra type veth peer name wrb");
-        must("for i in wla wlb wra wrb; do ip link set $i up; done");
-        pairs
-    }
+/// Runs a command in a mount namespace in which these programs cannot be executed.
+fn without(lab: &Lab, programs: &[&str], user: &[&str], arguments: &[&str]) -> Done {
+    let files = programs.iter().filter_map(|p| find(p)).map(|p| p.display().to_string());
+    let hide: String = files.map(|f| format!("mount --bind /dev/null {f}; ")).collect();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &format!("{hide} exec \"$@\""), "sh"]).args(user).args(arguments);
+    lab.launch(&mut command).finish()
 }
 
-impl Drop for Pairs {
-    fn drop(&mut self) {
-        // One of them is gone already.
-        let _ = output_of("ip link del wla; ip link del wra");
+fn missing_tools(lab: &Lab) {
+    let Copies { weir, home, .. } = &Copies::make(lab);
+    let port = serve("x".repeat(100_000));
+    let get = format!("exec 3<>/dev/tcp/host/{port}; printf 'GET / HTTP/1.1\\r\\n\\r\\n' >&3; cat <&3 | tail -c 100000 | tr -d x | wc -c");
+    for (user, missing) in [(&[][..], "nft"), (&NOBODY, "pasta"), (&NOBODY, "nft")] {
+        let json = format!("{home}/weir.json");
+        let arguments = [weir, "run", "--link", "/5ms", "--json", &json, "--", "bash", "-c", &get];
+        let done = without(lab, &[missing], user, &arguments);
+        assert_eq!((done.code, done.stdout.trim()), (0, "0"), "without {missing} {user:?} `host` answers: {done:?}");
+        let note = done.stderr.lines().find(|line| line.contains("note") && line.contains(missing));
+        assert!(note.is_some_and(|n| n.contains("install")), "without {missing} {user:?}: a note with a remedy: {done:?}");
+        fs::remove_file(&json).expect("the result is there");
     }
+    // Two programs need neither.
+    let pair = [weir, "pair", "--link", "/5ms", "--left", "true", "--right", "true"];
+    let done = without(lab, &["nft", "pasta"], &[], &pair);
+    assert!(done.code == 0 && !done.stderr.contains("note: nft"), "{done:?}");
 }
 
-fn vanished(lab: &Lab) {
-    assert!(find("ip").is_some());
-    let _pairs = Pairs::make();
-    let json = lab.path("weir.json").display().to_string();
-    let mut running = lab.start(["bridge", "wlb", "wrb", "--link", "10M/5ms", "--json", &json]);
-    // Traffic that needs no addresses: broadcasts out of one outer end.
-    let mut flood = Command::new("sh");
-    flood.args(["-c", "ip addr add 10.77.0.1/24 dev wla; exec ping -q -b -i 0.005 10.77.0.255"]);
-    let _flood = lab.launch(&mut flood);
-    let received = || output_of("cat /proc/net/dev | awk '$1 == \"wra:\" {print $3}'").trim().parse::<u64>().unwrap_or(0);
-    let at_start = received();
-    until("frames cross the bridge", || received() > at_start + 20);
-    assert!(running.alive(), "{}", running.stderr());
-    must("ip link del wrb");
-    let done = running.finish();
-    assert_ne!(done.code, 0, "a bridge that lost an end has failed: {done:?}");
-    assert!(done.stderr.contains("wrb"), "the message must name the interface: {done:?}");
-    check_books(&lab.json("weir.json"));
+fn no_user_namespaces(lab: &Lab) {
+    let Copies { weir, .. } = &Copies::make(lab);
+    let (go, user) = (lab.path("go").display().to_string(), NOBODY.join(" "));
+    // A user namespace with many users in which no further one can be made, and in it an ordinary user.
+    let inner = format!("echo 0 > /proc/sys/user/max_user_namespaces && exec {user} {weir} pair --link 1M --left true --right true");
+    // Only a program started after the mapping has the rights of root there.
+    let inner = format!("read x < {go}; exec sh -c \"{inner}\"");
+    let outer = format!(
+        "mkfifo {go}; unshare --user sh -c '{inner}' & \
+         while [ \"$(readlink /proc/$!/ns/user)\" = \"$(readlink /proc/$$/ns/user)\" ]; do sleep 0.01; done; \
+         echo 0 0 65536 > /proc/$!/uid_map; echo 0 0 65536 > /proc/$!/gid_map; echo > {go}; wait $!"
+    );
+    let done = lab.launch(Command::new("sh").args(["-c", &outer])).finish();
+    assert_eq!(done.code, 125, "{done:?}");
+    assert!(done.stderr.contains("user namespace") && done.stderr.contains("max_user_namespaces"), "the cause and the remedy: {done:?}");
+    assert!(done.stderr.trim().lines().count() < 6 && !done.stderr.contains("panicked"), "{done:?}");
 }

@@ -1,17 +1,21 @@
 //! Live acceptance tests: the real command, real programs and real packets, in network namespaces.
 //!
-//! They run one after another, since they measure. As root they first move into a network namespace of their own, so that
-//! whatever goes wrong stays there; an ordinary user's run relies on user namespaces, as `weir` itself does. What cannot run
-//! here is reported as ignored, with `SKIPPED: why` on stderr and in the file that `WEIR_SKIP_LOG` names.
+//! They run one after another, since they measure. As root they first move into a network and a mount namespace of their own,
+//! so that whatever goes wrong stays there; an ordinary user's run relies on user namespaces, as `weir` itself does. What cannot
+//! run here is reported as ignored, with `SKIPPED: why` on stderr and in the file that `WEIR_SKIP_LOG` names.
 //!
 //! This program is also the traffic tool inside the namespaces: `live load …` is `weir-load …`.
 
 mod common;
 mod failures;
+mod frames;
+mod killed;
 mod links;
+mod outputs;
 mod programs;
+mod shaping;
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -25,14 +29,20 @@ fn main() -> ExitCode {
     if common::is_root() && !options.list {
         withdraw();
     }
-    let tests: Vec<Trial> = [links::tests(), programs::tests(), failures::tests()].into_iter().flatten().collect();
+    let tests: Vec<Trial> =
+        [links::tests(), shaping::tests(), frames::tests(), outputs::tests(), programs::tests(), failures::tests(), killed::tests()]
+            .into_iter()
+            .flatten()
+            .collect();
     libtest_mimic::run(&options, tests).exit_code()
 }
 
-/// Moves into a network namespace of its own, with loopback.
+/// Moves into a network namespace of its own, with loopback, and a mount namespace where nobody else's mounts, named namespaces
+/// and sessions appear: some tests compare the machine before with the machine after.
 fn withdraw() {
-    if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_ok() {
-        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
-        assert!(up.is_ok_and(|s| s.success()), "`ip link set lo up` failed in a fresh network namespace: is iproute2 installed?");
+    use nix::sched::CloneFlags;
+    if nix::sched::unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).is_ok() {
+        common::must("ip link set lo up && mount --make-rprivate /");
+        common::must("for d in /run/netns /run/weir; do mkdir -p $d && mount -t tmpfs weir-live $d; done");
     }
 }

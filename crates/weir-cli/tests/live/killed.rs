@@ -1,0 +1,92 @@
+//! `kill -9` at any moment: the machine must be as before, whoever ran which command.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use nix::sys::signal::{Signal, kill};
+
+use crate::common::{Copies, Lab, NOBODY, Need, output_of, trial, until};
+
+/// The tests of this file.
+pub(crate) fn tests() -> Vec<Trial> {
+    let nobody = &[Need::Root, Need::Program("setpriv")];
+    vec![
+        trial("kill_9_of_run_leaves_nothing", &[Need::Root], |lab| killed(lab, &[], &RUN)),
+        trial("kill_9_of_pair_leaves_nothing", &[Need::Root], |lab| killed(lab, &[], &PAIR)),
+        trial("kill_9_of_run_without_root_leaves_nothing", nobody, |lab| killed(lab, &NOBODY, &RUN)),
+        trial("kill_9_of_pair_without_root_leaves_nothing", nobody, |lab| killed(lab, &NOBODY, &PAIR)),
+    ]
+}
+
+/// Traffic for as long as it lasts, and a daemon that has left its session.
+const RUN: [&str; 6] = ["run", "--link", "10M/5ms", "--", "sh", "-c"];
+/// The same between two programs.
+const PAIR: [&str; 6] = ["pair", "--link", "10M/5ms", "--left", "exec sleep 100", "--right"];
+
+fn killed(lab: &Lab, user: &[&str], arguments: &[&str]) {
+    let copies = Copies::make(lab);
+    let peer = if arguments[0] == "run" { "host" } else { "left" };
+    let inside = format!("setsid sleep 100 & exec ping -q -i 0.01 {peer} >/dev/null");
+    let words: Vec<&str> = user.iter().copied().chain([copies.weir.as_str()]).collect();
+    // What a first run leaves for good, such as a loaded kernel module's sysctls, is there before the comparison.
+    let mut first = Command::new(words[0]);
+    first.args(&words[1..]).args(arguments).arg("true");
+    let done = lab.launch(&mut first).finish();
+    assert_eq!(done.code, 0, "{done:?}");
+    let before = machine();
+    for round in 0..ROUNDS {
+        // Every process that the run starts inherits this, and can be found by it.
+        let mark = format!("WEIR_LIVE_ROUND={}-{round}", lab.path("").display());
+        let (name, value) = mark.split_once('=').expect("a variable");
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(arguments).arg(&inside).env(name, value).current_dir(&copies.home);
+        let mut running = lab.launch(&mut command);
+        // From the first moments of the set-up to well into the traffic, in no regular steps.
+        std::thread::sleep(Duration::from_millis(round * 7 + round * round % 11 * 25));
+        assert!(running.alive(), "it ended by itself: {}", running.stderr());
+        kill(running.pid(), Signal::SIGKILL).expect("it is alive");
+        assert_eq!(running.finish().code, 128 + 9);
+        until("every process is gone", || processes_with(&mark).is_empty());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while let Some(difference) = difference(&before, &machine()) {
+            assert!(Instant::now() < deadline, "round {round}: ten seconds later the machine is not as before: {difference}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let left: Vec<_> = fs::read_dir(&copies.home).expect("a directory").flatten().map(|e| e.file_name()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// What of the machine a run may touch, as text.
+fn machine() -> String {
+    [
+        "ip -o link | sed 's/qlen.*//'",
+        "ip -o address | sed 's/ *valid_lft.*//'",
+        "ip route; ip -6 route; ip rule",
+        "nft list ruleset 2>/dev/null",
+        "ls -A /run/netns /run/weir 2>/dev/null",
+        "sysctl -a 2>/dev/null | grep -E 'forwarding|ip_forward|rp_filter|ping_group' | sort",
+        "mount | sort",
+    ]
+    .iter()
+    .map(|line| format!("{line}:\n{}\n", output_of(line)))
+    .collect()
+}
+
+/// The lines that are only in one of two texts; `None` when there are none.
+fn difference(before: &str, now: &str) -> Option<String> {
+    let only = |a: &str, b: &str| a.lines().filter(|line| !b.lines().any(|other| other == *line)).map(str::to_owned).collect::<Vec<_>>();
+    (before != now).then(|| format!("gone {:?}, new {:?}", only(before, now), only(now, before)))
+}
+
+/// The command lines of the processes that have this in their environment. One that ends meanwhile has none.
+fn processes_with(mark: &str) -> Vec<String> {
+    let all = fs::read_dir("/proc").expect("/proc").flatten().map(|e| e.path());
+    let marked = all.filter(|p| fs::read(p.join("environ")).is_ok_and(|e| e.split(|b| *b == 0).any(|v| v == mark.as_bytes())));
+    marked.map(|p| fs::read_to_string(p.join("cmdline")).unwrap_or_default().replace('\0', " ")).collect()
+}
+
+/// How often each command is killed.
+const ROUNDS: u64 = 20;

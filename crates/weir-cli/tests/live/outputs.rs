@@ -1,0 +1,133 @@
+//! What is written about a run, read back by other programs: captures by tshark, reports and pages by a browser.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+
+use libtest_mimic::Trial;
+
+use crate::common::{Done, Lab, Need, Stream, check_books, drops, find, link, number, output_of, trial, until};
+
+/// The tests of this file.
+pub(crate) fn tests() -> Vec<Trial> {
+    let chromium = &[Need::Program("chromium")];
+    vec![
+        trial("a_capture_read_by_tshark_says_what_became_of_each_packet", &[Need::Program("tshark")], capture),
+        trial("a_report_opens_in_a_browser_without_errors", chromium, report),
+        trial("a_browser_loads_a_page_over_a_preset", &[Need::Program("chromium"), Need::Root], page),
+    ]
+}
+
+fn capture(lab: &Lab) {
+    let pcap = lab.path("weir.pcapng").display().to_string();
+    let stream = Stream { count: 500, pps: 1_000, size: 300, ..Stream::default() };
+    let spec = "bw 1Mbit/s delay 5ms queue 20 plr 5% loss 5% dup 5% corrupt 5%";
+    let (r, result) = lab.stream_with(&["--pcap", &pcap], spec, 7, &stream);
+    let field = |filter: &str, field: &str| {
+        let text = output_of(&format!(
+            "tshark -r {pcap} -Y 'frame.interface_name == \"to-right\" && ({filter})' -T fields -e {field} 2>/dev/null"
+        ));
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let to_right = link(&result, "to-right");
+    let comments = field("frame.comment", "frame.comment");
+    let with = |what: &str| comments.iter().filter(|c| c.contains(what)).count() as u64;
+    for reason in ["queue_full", "loss_before_queue", "loss_on_link"] {
+        assert!(drops(to_right, reason) > 5, "{reason} is to be seen in this test: {to_right}");
+        assert_eq!(with(&format!("dropped: {reason}")), drops(to_right, reason), "{reason}");
+    }
+    assert_eq!(with("queue "), number(to_right, "packets_out"), "every packet that left has its times");
+    assert_eq!(with("corrupted bit"), number(to_right, "corrupted"));
+    assert_eq!(with(", duplicate"), number(to_right, "duplicated"));
+    // Each packet stands there when it came, and when it left or was lost.
+    let came = field("!frame.comment", "frame.number").len() as u64;
+    assert_eq!(came, number(to_right, "packets_in"));
+    assert!(number(to_right, "packets_out") >= r.received);
+}
+
+/// Opens a page in a browser with a profile of its own; what it wrote to stderr has the console's messages.
+fn browse(lab: &Lab, around: &[&str], url: &str) -> Done {
+    let chromium = find("chromium").expect("checked before");
+    let profile = format!("--user-data-dir={}", lab.path("profile").display());
+    let mut command = match around {
+        [] => Command::new(&chromium),
+        [first, rest @ ..] => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(&chromium);
+            command
+        }
+    };
+    command.args(FLAGS).args(["--enable-logging=stderr", "--dump-dom", &profile, url]);
+    lab.launch(&mut command).finish()
+}
+
+fn report(lab: &Lab) {
+    let html = lab.path("report.html").display().to_string();
+    let stream = Stream { count: 1_500, pps: 1_000, size: 600, ..Stream::default() };
+    let (r, _) = lab.stream_with(&["--report", &html], "bw 2Mbit/s delay 10ms jitter 2ms reorder loss 1%", 7, &stream);
+    assert!(r.received > 0);
+    // A page with an error shows that errors would be seen.
+    let broken = lab.file("broken.html", "<!doctype html><title>b</title><script>console.error('seen ' + 6 * 7)</script>");
+    assert!(browse(lab, &[], &format!("file://{broken}")).stderr.contains("seen 42"), "the browser does not tell of errors");
+    let done = browse(lab, &[], &format!("file://{html}"));
+    assert!(done.stdout.contains("<svg") && done.stdout.contains("to-right"), "{done:?}");
+    let console: Vec<_> = done.stderr.lines().filter(|line| line.contains("CONSOLE")).collect();
+    assert!(console.is_empty(), "{console:?}");
+}
+
+/// Serves one page over HTTP until the test program ends; returns the port.
+pub(crate) fn serve(page: String) -> u16 {
+    let listener = TcpListener::bind("[::]:0").expect("listen");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let page = page.clone();
+            std::thread::spawn(move || answer(stream, &page));
+        }
+    });
+    port
+}
+
+/// One request, one answer. A client that goes away is none of our business.
+fn answer(mut stream: TcpStream, page: &str) {
+    let mut request = Vec::new();
+    let mut buffer = [0; 4096];
+    while !request.windows(4).any(|w| w == b"\r\n\r\n") {
+        match stream.read(&mut buffer) {
+            Ok(n) if n > 0 => request.extend_from_slice(&buffer[..n]),
+            _ => return,
+        }
+    }
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", page.len());
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(page.as_bytes()));
+}
+
+fn page(lab: &Lab) {
+    // The page says itself how long it took: two round trips of 300 ms until its first byte.
+    let script = "const t = performance.timing; document.write('first byte after ' + (t.responseStart - t.fetchStart) + ' ms')";
+    let port = serve(format!("<!doctype html><title>t</title><script>{script}</script><!-- {} -->", "x".repeat(50_000)));
+    let json = lab.path("weir.json").display().to_string();
+    let url = format!("http://host:{port}/");
+    let done = browse(lab, &[crate::common::weir(), "run", "--preset", "3g", "--json", &json, "--"], &url);
+    assert_eq!(done.code, 0, "{done:?}");
+    let took = done.stdout.split("first byte after ").nth(2).and_then(|rest| rest.split(' ').next()).and_then(|ms| ms.parse::<u64>().ok());
+    let took = took.unwrap_or_else(|| panic!("the page did not run: {done:?}"));
+    // Four crossings of 150 ms, each with a deviation of 15 ms: 600 less six standard deviations.
+    assert!(took >= 420, "{took} ms for two round trips of 300 ms");
+    let result = lab.json("weir.json");
+    check_books(&result);
+    assert!(number(link(&result, "down"), "bytes_out") > 50_000, "{result}");
+    until("the browser is gone", || output_of(&format!("pgrep -f '[u]ser-data-dir={}'", lab.path("profile").display())).is_empty());
+}
+
+/// A browser that does what it is told and nothing else.
+const FLAGS: [&str; 8] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+];
