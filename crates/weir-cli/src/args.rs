@@ -137,10 +137,10 @@ pub(crate) struct PlaceArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {
     /// Seed of all random draws: the same seed loses the same packets. `random` picks one and says which.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, help_heading = "Network")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true, help_heading = "Network")]
     pub(crate) seed: u64,
     /// End after this long, for example `30s`.
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_negative_numbers = true)]
     pub(crate) timeout: Option<std::time::Duration>,
     /// Write the results as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE", help_heading = "Results")]

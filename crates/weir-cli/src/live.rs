@@ -17,7 +17,7 @@ use weir_rules::{LinkSpec, canonical};
 
 use crate::args::{BackendArg, BridgeArgs, CommonArgs, PairArgs, RunArgs, TwoWayArgs};
 use crate::observe::{Recording, Watcher};
-use crate::output::{Failure, OWN, check_destinations, write_results};
+use crate::output::{Failure, OWN, check_destinations, say, write_results};
 use crate::progress::{Progress, progress};
 use crate::spec::{Directions, Wanted, directions};
 
@@ -75,7 +75,8 @@ fn drive(
     args: &CommonArgs,
 ) -> Result<ExitCode, Failure> {
     for note in session.notes() {
-        eprintln!("weir: note: {}{}", note.what, note.remedy.as_ref().map(|r| format!(" ({r})")).unwrap_or_default());
+        let remedy = note.remedy.as_ref().map(|r| format!(" ({r})")).unwrap_or_default();
+        say(format_args!("weir: note: {}{remedy}\n", note.what));
     }
     let noted = session.notes().len();
     let signals = Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
@@ -88,7 +89,7 @@ fn drive(
         }
     }
     for note in session.notes().iter().skip(noted) {
-        eprintln!("weir: note: {}", note.what);
+        say(format_args!("weir: note: {}\n", note.what));
     }
     let progress = progress(programs.is_empty(), args).map(|bar| Progress::start(bar, link.handle.clone(), args.timeout));
     let began = Instant::now();

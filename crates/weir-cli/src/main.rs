@@ -23,11 +23,23 @@ fn main() -> ExitCode {
     if let Some(code) = weir_linux::helper::main_if_helper() {
         return code;
     }
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| with_hint(error).exit());
     match dispatch(cli) {
         Ok(code) => code,
         Err(failure) => failure.report(),
     }
+}
+
+/// Says where the program belongs to who left out the `--` before it.
+fn with_hint(mut error: clap::Error) -> clap::Error {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let is_word = |value: Option<&ContextValue>| matches!(value, Some(ContextValue::String(word)) if !word.starts_with('-'));
+    let is_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+    if is_run && error.kind() == ErrorKind::UnknownArgument && is_word(error.get(ContextKind::InvalidArg)) {
+        let hint = "the program stands after `--`, as in `weir run --link 4M/20ms -- curl …`";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
+    error
 }
 
 fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {

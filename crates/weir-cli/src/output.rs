@@ -1,6 +1,7 @@
 //! How the command ends: failures with their exit codes, and results to their files.
 
 use std::fmt;
+use std::fs::OpenOptions;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
@@ -34,9 +35,9 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         // Diagnostics come rendered, with their own heads and line ends.
         if self.message.ends_with('\n') {
-            eprint!("{}", self.message);
+            say(&self.message);
         } else {
-            eprintln!("weir: {}", self.message);
+            say(format_args!("weir: {}\n", self.message));
         }
         ExitCode::from(self.code)
     }
@@ -52,6 +53,11 @@ pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Words for people. Nobody may be listening any more (`2>&1 | head`): that costs neither the results nor the exit code.
+pub(crate) fn say(text: impl fmt::Display) {
+    let _ = write!(std::io::stderr(), "{text}");
+}
+
 /// Whether words on stderr may have colours.
 pub(crate) fn colour() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
@@ -59,26 +65,44 @@ pub(crate) fn colour() -> bool {
 
 /// Finds out before the run whether the results can be written after it.
 pub(crate) fn check_destinations(args: &CommonArgs) -> Result<(), Failure> {
-    for path in [&args.json, &args.report, &args.pcap].into_iter().flatten() {
-        if path.as_os_str() == "-" && args.json.as_ref() == Some(path) {
-            continue;
+    for (option, path) in [("--json", &args.json), ("--report", &args.report), ("--pcap", &args.pcap)] {
+        let Some(path) = path else { continue };
+        if path.as_os_str() == "-" {
+            if option == "--json" {
+                continue;
+            }
+            let message = format!("{option} needs a file's name: only --json writes to standard output (./- is a file of that name)");
+            return Err(Failure::new(USAGE, message));
         }
         if path.is_dir() {
             return Err(Failure::new(USAGE, format!("{} is a directory; name a file", path.display())));
+        }
+        if path.exists() && !path.is_file() {
+            // A device or a pipe: written to where it is.
+            continue;
         }
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !parent.is_dir() {
             let message = format!("{}: there is no directory {}; make it first", path.display(), parent.display());
             return Err(Failure::new(USAGE, message));
         }
+        try_to_create_in(parent)
+            .map_err(|error| Failure::own(format!("{}: nothing can be written in {}: {error}", path.display(), parent.display())))?;
     }
     Ok(())
+}
+
+/// Whether files can be made in a directory: by making one, since permissions alone do not tell (read-only file systems).
+fn try_to_create_in(directory: &Path) -> std::io::Result<()> {
+    let probe = directory.join(format!(".weir-{}.tmp", std::process::id()));
+    OpenOptions::new().write(true).create_new(true).open(&probe)?;
+    std::fs::remove_file(&probe)
 }
 
 /// Writes what was asked for. One destination that fails does not keep the others from being written.
 pub(crate) fn write_results(args: &CommonArgs, result: &RunResult) -> Result<(), Failure> {
     if !args.quiet {
-        eprint!("\n{}", summary(result, colour()));
+        say(format_args!("\n{}", summary(result, colour())));
     }
     let mut failures = Vec::new();
     if let Some(path) = &args.json {
@@ -92,7 +116,7 @@ pub(crate) fn write_results(args: &CommonArgs, result: &RunResult) -> Result<(),
     }
     if let Some(path) = &args.report {
         match write_atomic(path, to_html(result).as_bytes()) {
-            Ok(()) if !args.quiet => eprintln!("report: {}", path.display()),
+            Ok(()) if !args.quiet => say(format_args!("report: {}\n", path.display())),
             Ok(()) => {}
             Err(error) => failures.push(error.to_string()),
         }

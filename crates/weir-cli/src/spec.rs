@@ -6,7 +6,7 @@ use weir_rules::presets::preset;
 use weir_rules::{Checked, Diagnostics, Files, LinkSpec, canonical, check_spec};
 
 use crate::args::CheckArgs;
-use crate::output::{Failure, USAGE, colour, print};
+use crate::output::{Failure, USAGE, colour, print, say};
 
 /// Files on disk.
 struct Disk;
@@ -68,8 +68,7 @@ fn read(option: &str, text: &str) -> Result<LinkSpec, Failure> {
         return Err(refused(option, &diagnostics));
     };
     if !diagnostics.is_empty() {
-        eprintln!("weir: about {option}:");
-        eprint!("{}", diagnostics.render(colour()));
+        say(format_args!("weir: about {option}:\n{}\n", diagnostics.render(colour()).trim_end()));
     }
     Ok(spec)
 }
