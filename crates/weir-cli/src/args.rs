@@ -139,7 +139,7 @@ pub(crate) struct CommonArgs {
     /// Seed of all random draws: the same seed loses the same packets. `random` picks one and says which.
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true, help_heading = "Network")]
     pub(crate) seed: u64,
-    /// End after this long, for example `30s`.
+    /// End after this long, for example `30s`: a program that still runs gets SIGTERM, three seconds later SIGKILL.
     #[arg(long, value_name = "TIME", value_parser = parse_time, allow_negative_numbers = true)]
     pub(crate) timeout: Option<std::time::Duration>,
     /// Write the results as JSON (`-` for standard output).

@@ -1,6 +1,7 @@
 //! `weir run`, `weir pair`, `weir bridge`: surroundings, link, programs, results.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,7 +18,7 @@ use weir_rules::{LinkSpec, canonical};
 
 use crate::args::{BackendArg, BridgeArgs, CommonArgs, PairArgs, RunArgs, TwoWayArgs};
 use crate::observe::{Recording, Watcher};
-use crate::output::{Failure, OWN, check_destinations, say, write_results};
+use crate::output::{Failure, OWN, USAGE, check_destinations, say, write_results};
 use crate::progress::{Progress, progress};
 use crate::spec::{Directions, Wanted, directions};
 
@@ -190,6 +191,7 @@ struct Finished {
 
 impl Link {
     fn start(session: &mut Session, names: [&str; 2], ends: &[String; 2], specs: &Directions, args: &CommonArgs) -> Result<Self, Failure> {
+        check_processor(args.cpu)?;
         let ports = session.take_ports().ok_or_else(|| Failure::own("the ports are already taken"))?;
         let lane = |index: usize, spec: &LinkSpec| LaneConfig {
             name: names[index].to_owned(),
@@ -255,6 +257,19 @@ impl Link {
         let report = self.thread.join().map_err(|_| Failure::own("the link's thread panicked; please report this as a bug"))?;
         let capture = self.capture.and_then(Arc::into_inner).and_then(|sink| sink.into_inner().ok()).map(CaptureSink::finish);
         Ok(Finished { report: report.map_err(Failure::own)?, series: self.recording.series(), capture, started: self.started })
+    }
+}
+
+/// A thread cannot stay on a processor that is not there, and would silently run anywhere.
+fn check_processor(wanted: Option<usize>) -> Result<(), Failure> {
+    let Some(number) = wanted else { return Ok(()) };
+    let all = Path::new("/sys/devices/system/cpu");
+    let online = std::fs::read_to_string(all.join("online"));
+    match online {
+        Ok(online) if !all.join(format!("cpu{number}")).exists() => {
+            Err(Failure::new(USAGE, format!("--cpu {number}: there is no such processor; there are {}", online.trim())))
+        }
+        _ => Ok(()),
     }
 }
 
