@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use weir_core::config::{Capacity, Loss};
+use weir_core::Nanos;
+use weir_core::config::{Capacity, LinkConfig, Loss};
 use weir_linux::clock;
 use weir_linux::live::{Gso, LaneConfig, LaneReport, Live, LiveConfig, LiveHandle, LiveReport, Realtime, StopReason};
 use weir_linux::process::Signals;
@@ -75,7 +76,7 @@ fn drive(
     programs: &[(Side, Vec<OsString>)],
     args: &CommonArgs,
 ) -> Result<ExitCode, Failure> {
-    for note in session.notes() {
+    for note in session.notes().iter().filter(|_| !args.quiet) {
         let remedy = note.remedy.as_ref().map(|r| format!(" ({r})")).unwrap_or_default();
         say(format_args!("weir: note: {}{remedy}\n", note.what));
     }
@@ -89,16 +90,19 @@ fn drive(
             return Err(Failure::new(error.exit_code(), error));
         }
     }
-    for note in session.notes().iter().skip(noted) {
+    for note in session.notes().iter().skip(noted).filter(|_| !args.quiet) {
         say(format_args!("weir: note: {}\n", note.what));
     }
     let progress = progress(programs.is_empty(), args).map(|bar| Progress::start(bar, link.handle.clone(), args.timeout));
     let began = Instant::now();
-    let outcome = session.wait(&signals, args.timeout).map_err(|error| Failure::own(format!("cannot wait for the program: {error}")));
-    let duration = began.elapsed();
-    if matches!(&outcome, Ok(Outcome { ended_by: EndedBy::Program(_), .. })) {
+    let mut duration = None;
+    let settle = || {
+        duration = Some(began.elapsed());
         link.run_dry();
-    }
+    };
+    let outcome = session.wait_and_settle(&signals, args.timeout, settle);
+    let outcome = outcome.map_err(|error| Failure::own(format!("cannot wait for the program: {error}")));
+    let duration = duration.unwrap_or_else(|| began.elapsed());
     drop(progress);
     let finished = link.stop();
     let closed = session.close();
@@ -137,6 +141,10 @@ fn explain(info: &mut RunInfo, outcome: &Outcome, finished: &Finished, args: &Co
             (&*format!("{} background processes", end.background), "were")
         };
         info.notes.push(format!("{count} of the program {verb} ended with its namespace"));
+    }
+    if let (EndedBy::Program(Side::Left), [first, _, ..]) = (outcome.ended_by, &*outcome.programs) {
+        info.warnings
+            .push(format!("the left program failed (exit code {}) and the right one went on for five seconds in vain", first.code));
     }
     match (outcome.ended_by, finished.report.stopped) {
         (_, Some(StopReason::PortVanished(_))) => {
@@ -295,20 +303,44 @@ fn wall_time(time: SystemTime) -> String {
 fn link_result(ends: &[String; 2], lane: LaneReport, series: Series, spec: &LinkSpec) -> LinkResult {
     let (from, to) = if lane.pipe == 1 { (&ends[0], &ends[1]) } else { (&ends[1], &ends[0]) };
     let link = &spec.pipe.link;
+    let (rate_bps, delay) = configured(link);
     let stats = weir_core::stats::LinkStats { counters: lane.counters, queue_ns: lane.queue_ns, total_ns: lane.total_ns };
     LinkResult {
         spec: canonical(spec),
-        rate_bps: match &link.capacity {
-            Capacity::Unlimited => None,
-            Capacity::Constant(rate) => Some(rate.bps()),
-            Capacity::Trace(trace) => Some(trace.mean_bps()),
-        },
-        delay_ns: link.delay.0,
+        rate_bps,
+        delay_ns: delay.0,
         loss: mean_loss(link.loss),
         lateness_ns: lane.lateness,
         series,
         ..LinkResult::from_stats(&lane.name, from, to, &stats)
     }
+}
+
+/// Rate and delay as they are configured; of a table that changes them over time the means of its steps, weighted by how long each
+/// lasts (the last one of a table that does not repeat counts as long as the one before it).
+fn configured(link: &LinkConfig) -> (Option<u64>, Nanos) {
+    let bps = |capacity: &Capacity| match capacity {
+        Capacity::Unlimited => None,
+        Capacity::Constant(rate) => Some(rate.bps()),
+        Capacity::Trace(trace) => Some(trace.mean_bps()),
+    };
+    let (mut rate, mut delay) = (bps(&link.capacity), link.delay);
+    let Some(schedule) = &link.schedule else { return (rate, delay) };
+    let steps = schedule.steps();
+    let (mut bits, mut delays, mut span) = (Some(0u128), 0u128, 0u128);
+    for (i, (at, step)) in steps.iter().enumerate() {
+        rate = step.capacity.as_ref().map_or(rate, bps);
+        delay = step.delay.unwrap_or(delay);
+        let until = steps.get(i + 1).map(|next| next.0).or(schedule.period());
+        let lasts = u128::from(
+            until.map_or_else(|| steps.get(i.wrapping_sub(1)).map_or(1, |before| at.since(before.0).0), |until| until.since(*at).0),
+        );
+        bits = bits.zip(rate).map(|(sum, rate)| sum + u128::from(rate) * lasts);
+        delays += u128::from(delay.0) * lasts;
+        span += lasts;
+    }
+    let mean = |sum: u128| u64::try_from(sum / span.max(1)).unwrap_or(u64::MAX);
+    (bits.map(mean), Nanos(mean(delays)))
 }
 
 /// Long-run share of packets that a loss model loses.

@@ -152,7 +152,10 @@ impl Parser<'_> {
             None if presets::preset(&word.text).is_ok() => {
                 error.label("a preset").help("a preset describes both directions; it stands alone, not inside a specification")
             }
-            None => error.label("no keyword begins here"),
+            None => match FOREIGN.iter().find(|(theirs, _)| *theirs == word.text) {
+                Some((_, ours)) => error.label(format!("netem's word; here it is `{ours}`")),
+                None => error.label("no keyword begins here"),
+            },
         };
         let offered = TABLE.iter().filter(|row| row.group != Group::Later).map(|row| row.name);
         let help = format!("keywords are {}", offered.collect::<Vec<_>>().join(", "));
@@ -223,6 +226,9 @@ impl Parser<'_> {
         let mut diagnostic = self.error(code, span, message).label(label);
         if code != Code::OutOfRange && !row.range.is_empty() {
             diagnostic = diagnostic.help(format!("allowed: {}", row.range));
+        }
+        if code == Code::BadUnit && row.argument.starts_with("TIME") {
+            diagnostic = diagnostic.help("units of time are s, ms, us and ns; a number without one is in ms");
         }
         let percent = format!("{text}%");
         if code == Code::OutOfRange && PROBABILITIES.contains(&row.id) && quantity::probability(&percent).is_ok() {
@@ -468,3 +474,7 @@ const MAX_OVERHEAD: u32 = 1000;
 const MAX_MPU: u32 = 65_535;
 /// Letters of a wrong word that a message repeats.
 const LONGEST_SHOWN: usize = 40;
+
+/// Words of `tc netem` that mean a keyword of ours.
+const FOREIGN: &[(&str, &str)] =
+    &[("rate", "bw"), ("limit", "queue"), ("duplicate", "dup"), ("distribution", "jitter T normal"), ("gemodel", "loss K,p,H,r")];

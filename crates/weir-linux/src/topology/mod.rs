@@ -24,7 +24,7 @@ pub use bridge::bridge;
 pub use error::SetupError;
 pub use pair::pair;
 pub use run::run;
-pub use session::{CloseReport, EndedBy, GRACE, Outcome, ProgramEnd, Session, SpawnError};
+pub use session::{CloseReport, EndedBy, FAREWELL, GRACE, Outcome, ProgramEnd, Session, SpawnError};
 
 /// How frames are taken from and given to the interfaces of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

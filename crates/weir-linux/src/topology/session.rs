@@ -195,6 +195,15 @@ impl Session {
     /// # Errors
     /// When waiting itself fails.
     pub fn wait(&mut self, signals: &Signals, timeout: Option<Duration>) -> io::Result<Outcome> {
+        self.wait_and_settle(signals, timeout, || ())
+    }
+
+    /// The same as [`Session::wait`], with `settle` called when a program has ended by itself, before the other one is ended: to let
+    /// what is still in the link arrive, so that a server learns that its client is done. It then has [`FAREWELL`] to end by itself.
+    ///
+    /// # Errors
+    /// When waiting itself fails.
+    pub fn wait_and_settle(&mut self, signals: &Signals, timeout: Option<Duration>, settle: impl FnOnce()) -> io::Result<Outcome> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut ends = Vec::new();
         let mut signalled = None;
@@ -242,6 +251,10 @@ impl Session {
                 },
             }
         };
+        if matches!(ended_by, EndedBy::Program(_)) {
+            settle();
+            self.farewell(&mut ends)?;
+        }
         self.end_programs(&mut ends)?;
         if let Some(terminal) = self.terminal.take() {
             terminal.take_back();
@@ -273,6 +286,20 @@ impl Session {
         Some(end)
     }
 
+    /// Gives the programs that are left a moment to end by themselves.
+    fn farewell(&mut self, ends: &mut Vec<ProgramEnd>) -> io::Result<()> {
+        let deadline = Instant::now() + FAREWELL;
+        while !self.programs.is_empty() {
+            let programs: Vec<&Program> = self.programs.iter().map(|(_, program)| program).collect();
+            match wait_any(&programs, None, None, Some(deadline))? {
+                Wake::Program(index) => ends.extend(self.reap(index, false)),
+                Wake::Timeout => break,
+                Wake::Signal(_) | Wake::Stopped => {}
+            }
+        }
+        Ok(())
+    }
+
     fn end_programs(&mut self, ends: &mut Vec<ProgramEnd>) -> io::Result<()> {
         for (_, program) in &self.programs {
             program.signal(libc::SIGTERM);
@@ -297,6 +324,8 @@ impl Session {
 
 /// How long a program has between SIGTERM and SIGKILL: enough to write its results, short enough to wait for.
 pub const GRACE: Duration = Duration::from_secs(3);
+/// How long a program may take to end by itself when the other one has, before it is told to.
+pub const FAREWELL: Duration = Duration::from_millis(100);
 /// How long the right program may go on when the left one has failed: enough for it to notice and say so.
 const ABANDONED: Duration = Duration::from_secs(5);
 /// A program may take SIGINT as a wish (to print statistics, to ask); this bounds one that is stuck with nobody watching.
