@@ -4,7 +4,7 @@
 //! 0      2       4          8                    16
 //! | check | magic | sequence | time of sending, ns | pattern …
 //! ```
-//! `check` makes the exclusive-or of all eight 16-bit words of the stamp equal [`CHECK`]. All numbers are big-endian.
+//! `check` makes the exclusive-or of all eight 16-bit words of the stamp equal a constant. All numbers are big-endian.
 
 /// Bytes of a stamp, and so the least payload.
 pub const STAMP: usize = 16;
