@@ -32,6 +32,10 @@ pub struct Live {
     has_realtime: bool,
     /// Some pipe has a rate or a delay.
     keeps_time: bool,
+    /// The thread's policy without real-time priority, where it may have that.
+    usual: Option<Policy>,
+    /// Since when there has always been a frame to take, if there has.
+    busy_since: Option<Nanos>,
 
     cpu: Option<usize>,
     stop_when_port_vanishes: bool,
@@ -79,6 +83,8 @@ impl Live {
             realtime: config.realtime,
             has_realtime: false,
             keeps_time: false,
+            usual: None,
+            busy_since: None,
             cpu: config.cpu,
             stop_when_port_vanishes: config.stop_when_port_vanishes,
             sample_period: config.sample_period,
@@ -115,14 +121,11 @@ impl Live {
     /// # Errors
     /// Waiting failed, which does not happen on a working system.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<LiveReport, LiveError> {
-        let thread = self.prepare_thread();
+        self.prepare_thread();
         self.started = clock::now();
         self.next_sample = self.started;
         let result = self.turn_until(stop);
-        if let Some(policy) = thread {
-            // Giving privilege up is always allowed.
-            let _ = policy.apply();
-        }
+        self.set_realtime(false);
         let reason = result?;
         let now = clock::now();
         self.read_losses();
@@ -151,6 +154,7 @@ impl Live {
                 self.housekeeping(now);
                 now = clock::now();
             }
+            self.note_load(now, busy);
             if self.has_realtime && self.pacer.must_rest(now, self.engine.emulator.next_event().unwrap_or(Nanos::MAX)) {
                 clock::sleep(REST);
                 self.pacer.rested(clock::now());
@@ -241,6 +245,7 @@ impl Live {
         if woke.since(now) >= REST {
             self.pacer.rested(woke);
         }
+        self.note_sleep(woke.since(now));
         match outcome {
             Ok(0) => self.pacer.overslept(until, woke),
             Ok(_) | Err(Errno::INTR) => {}
@@ -361,20 +366,50 @@ impl Live {
         }
     }
 
-    /// Asks for exact timers, priority and a processor; gives the policy to go back to. None of it is vital.
-    fn prepare_thread(&mut self) -> Option<Policy> {
+    /// Makes this thread fit for its work as far as it is allowed.
+    fn prepare_thread(&mut self) {
         let _ = thread::exact_timers();
         if let Some(cpu) = self.cpu {
             let _ = thread::pin(cpu);
         }
-        // A link that only passes frames on has no time to keep. With priority it would run where it is woken and push aside the
-        // very programs it serves: a round trip without delay is longer by 60 us and more.
-        if self.realtime == Realtime::Off || !self.keeps_time {
-            return None;
+        if self.realtime == Realtime::Off {
+            return;
         }
-        let before = Policy::current().ok()?;
-        self.has_realtime = Policy::realtime(PRIORITY).apply().is_ok();
-        self.has_realtime.then_some(before)
+        self.usual = Policy::current().ok().filter(|_| Policy::realtime(PRIORITY).apply().is_ok());
+        self.has_realtime = self.usual.is_some();
+        self.set_realtime(self.keeps_time);
+    }
+
+    /// Takes real-time priority, or gives it up.
+    fn set_realtime(&mut self, on: bool) {
+        let Some(usual) = self.usual.filter(|_| on != self.has_realtime) else { return };
+        let policy = if on { Policy::realtime(PRIORITY) } else { usual };
+        if policy.apply().is_ok() {
+            self.has_realtime = on;
+        }
+    }
+
+    /// Takes note at `now` of whether there were frames. A link that only passes frames on has no time to keep; with priority it
+    /// would run where it is woken and push aside the very programs it serves, and a round trip would be longer by 60 us and more.
+    /// But when frames come faster than it takes them, it must not lose its processor to those who send them.
+    fn note_load(&mut self, now: Nanos, busy: bool) {
+        if !busy {
+            return;
+        }
+        let since = *self.busy_since.get_or_insert(now);
+        if now.since(since) >= OVERLOADED {
+            self.set_realtime(true);
+        }
+    }
+
+    /// Takes note of a sleep: a short one is a pause, a long one the end of the load.
+    fn note_sleep(&mut self, slept: Nanos) {
+        if slept >= PAUSE {
+            self.busy_since = None;
+        }
+        if slept >= UNLOADED && !self.keeps_time {
+            self.set_realtime(false);
+        }
     }
 }
 
@@ -391,6 +426,12 @@ fn arrival_time(now: Nanos, arrived: Option<Nanos>) -> Nanos {
     arrived.filter(|&at| at <= now && now.since(at) <= LONGEST_UNREAD).unwrap_or(now)
 }
 
+/// A loop that has had frames to take for so long without a pause does not keep up.
+const OVERLOADED: Nanos = Nanos::from_micros(300);
+/// A sleep as long as this is one: falling asleep and waking take less.
+const PAUSE: Nanos = Nanos::from_micros(10);
+/// After a sleep of this length the load is over.
+const UNLOADED: Nanos = Nanos::from_millis(1);
 /// A frame does not wait longer than this to be read, unless the machine stood still.
 const LONGEST_UNREAD: Nanos = Nanos::from_millis(100);
 
