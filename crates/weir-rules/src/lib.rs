@@ -7,6 +7,8 @@
 //! The crate reads no file and no clock: what a specification names is read through [`Files`].
 
 mod check;
+pub mod classify;
+pub mod command;
 pub mod decimal;
 mod diagnostic;
 pub mod dist;
@@ -20,7 +22,10 @@ mod print;
 pub mod profile;
 pub mod quantity;
 mod raw;
+pub mod rule;
+pub mod ruleset;
 mod suggest;
+pub mod table;
 pub mod trace;
 
 pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};

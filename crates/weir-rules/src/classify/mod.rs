@@ -1,0 +1,75 @@
+//! The classifier: which way through the engine a packet takes.
+//!
+//! Whoever has the packet asks, acts on the [`Verdict`], and, where packets come back after a pipe (`one_pass` off), asks again from
+//! where the verdict says.
+
+use weir_core::key::FlowKey;
+use weir_core::units::Nanos;
+use weir_wire::Parsed;
+
+/// A packet as rules see it.
+#[derive(Debug)]
+pub struct Packet<'a> {
+    /// The frame from its link-layer header on.
+    pub frame: &'a [u8],
+    /// Where its headers are; `None` for a frame whose headers make no sense, of which only link-layer tests hold.
+    pub parsed: Option<&'a Parsed>,
+    /// Its flow key; empty without `parsed`.
+    pub key: &'a FlowKey,
+    /// Network-layer bytes of the wire packet; of an offload train, those of one of its segments.
+    pub len: u32,
+    /// Where it is.
+    pub pass: Pass,
+    /// Its tags.
+    pub tags: &'a mut Tags,
+    /// When.
+    pub now: Nanos,
+}
+
+/// Where on its way a packet is looked at. Interfaces are numbered by whoever asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pass {
+    /// Going out; else coming in.
+    pub out: bool,
+    /// It goes over a bridge.
+    pub bridged: bool,
+    /// The interface it came in by.
+    pub recv: Option<u16>,
+    /// The interface it goes out by.
+    pub xmit: Option<u16>,
+}
+
+/// Tags of a packet, in the order in which they were given. Few packets have any.
+pub type Tags = Vec<u16>;
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What to do with it.
+    pub fate: Fate,
+    /// DSCP to write into it first.
+    pub dscp: Option<u8>,
+}
+
+/// What to do with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It passes.
+    Allow,
+    /// It is dropped, and counted.
+    Deny,
+    /// Through pipe N; then the rules from `resume` on, if any.
+    Pipe(u16, Option<Resume>),
+    /// Into queue N; then the rules from `resume` on, if any.
+    Queue(u16, Option<Resume>),
+}
+
+/// A place in the rules at which the search goes on: behind the rule with this identity, or, where that was deleted, at the first
+/// rule behind its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Resume {
+    /// The rule's number.
+    pub number: u16,
+    /// The rule's identity, which is never given to another.
+    pub id: u32,
+}
