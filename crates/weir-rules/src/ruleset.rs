@@ -1,6 +1,7 @@
 //! A configuration as a whole: pipes, queues, schedulers, rules, sets and tables.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::LinkSpec;
 use crate::command::{NetConfig, QueueSpec, SchedSpec};
@@ -8,24 +9,26 @@ use crate::rule::{Name, Rule};
 use crate::table::Table;
 
 /// Everything that commands configure. Two equal ones treat packets alike.
+///
+/// A copy shares what it does not change, so that commands are tried on a copy at no great cost however much is configured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ruleset {
     /// Pipes, by number.
-    pub pipes: BTreeMap<u16, LinkSpec>,
+    pub pipes: Arc<BTreeMap<u16, Arc<LinkSpec>>>,
     /// Schedulers, by number. A number is a pipe or a scheduler, not both.
-    pub scheds: BTreeMap<u16, SchedSpec>,
+    pub scheds: Arc<BTreeMap<u16, Arc<SchedSpec>>>,
     /// Queues, by number.
-    pub queues: BTreeMap<u16, QueueSpec>,
+    pub queues: Arc<BTreeMap<u16, Arc<QueueSpec>>>,
     /// Rules in the order in which they are looked at: by number, then by age. The default rule is not among them.
-    pub rules: Vec<Entry>,
+    pub rules: Arc<Vec<Entry>>,
     /// Sets that are on; bit n is set n.
     pub enabled_sets: u32,
     /// Tables, by name.
-    pub tables: BTreeMap<Name, Table>,
+    pub tables: Arc<BTreeMap<Name, Arc<Table>>>,
     /// A packet that comes out of a pipe passes; else it goes on behind the rule that sent it there.
     pub one_pass: bool,
     /// Links made by `netconfig`, in the order in which they were made.
-    pub netconfigs: Vec<NetConfig>,
+    pub netconfigs: Vec<NetLink>,
     /// The identity that the next rule gets.
     pub next_id: u32,
 }
@@ -36,18 +39,29 @@ pub struct Entry {
     /// Never given to another rule of the same ruleset.
     pub id: u32,
     /// The rule.
-    pub rule: Rule,
+    pub rule: Arc<Rule>,
+}
+
+/// A link made by `netconfig`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetLink {
+    /// What was asked for.
+    pub config: Arc<NetConfig>,
+    /// Its place: it has two pipes and a rule number of its own.
+    pub slot: u16,
+    /// When it deletes itself, in seconds; `None` while it never does, or nobody has said yet what time it is.
+    pub deadline_s: Option<u64>,
 }
 
 impl Default for Ruleset {
     fn default() -> Self {
         Self {
-            pipes: BTreeMap::new(),
-            scheds: BTreeMap::new(),
-            queues: BTreeMap::new(),
-            rules: Vec::new(),
+            pipes: Arc::default(),
+            scheds: Arc::default(),
+            queues: Arc::default(),
+            rules: Arc::default(),
             enabled_sets: u32::MAX,
-            tables: BTreeMap::new(),
+            tables: Arc::default(),
             one_pass: true,
             netconfigs: Vec::new(),
             next_id: 1,
