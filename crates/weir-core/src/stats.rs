@@ -30,11 +30,17 @@ pub enum DropReason {
     SendFailed,
     /// The frame was malformed, or larger than the destination takes.
     BadFrame,
+    /// A rule denied it.
+    Denied,
+    /// Rules sent it round and round.
+    RuleLoop,
+    /// The worker that owns its queue took nothing more.
+    HandOver,
 }
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::QueueFull,
         Self::LossBeforeQueue,
         Self::LossOnLink,
@@ -44,6 +50,9 @@ impl DropReason {
         Self::NoSuchPipe,
         Self::SendFailed,
         Self::BadFrame,
+        Self::Denied,
+        Self::RuleLoop,
+        Self::HandOver,
     ];
 
     /// The reason's name in results.
@@ -58,6 +67,9 @@ impl DropReason {
             Self::NoSuchPipe => "no_such_pipe",
             Self::SendFailed => "send_failed",
             Self::BadFrame => "bad_frame",
+            Self::Denied => "denied",
+            Self::RuleLoop => "rule_loop",
+            Self::HandOver => "hand_over",
         }
     }
 }
@@ -135,7 +147,27 @@ impl LinkCounters {
 
     /// Whether every packet is accounted for (see the module's identities).
     pub fn balanced(&self) -> bool {
-        self.packets_in + self.duplicated == self.packets_out + self.total_drops() + self.backlog_packets
+        self.packets_in + self.duplicated == (self.packets_out + self.total_drops()).wrapping_add(self.backlog_packets)
+    }
+
+    /// Adds the counters of another part of the same link. Two peaks need not have been at one time: their sum is a bound. The
+    /// backlog wraps, so that a part which sends what another took in may count down from zero.
+    pub fn merge(&mut self, other: &Self) {
+        self.packets_in += other.packets_in;
+        self.bytes_in += other.bytes_in;
+        self.packets_out += other.packets_out;
+        self.bytes_out += other.bytes_out;
+        self.duplicated += other.duplicated;
+        self.corrupted += other.corrupted;
+        self.reordered += other.reordered;
+        self.backlog_packets = self.backlog_packets.wrapping_add(other.backlog_packets);
+        self.peak_queue_packets += other.peak_queue_packets;
+        for (mine, theirs) in self.drops.iter_mut().zip(other.drops) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.marks.iter_mut().zip(other.marks) {
+            *mine += theirs;
+        }
     }
 
     /// The reasons that occurred, with their counts.
@@ -153,4 +185,13 @@ pub struct LinkStats {
     pub queue_ns: Histogram,
     /// Time from submission to intended release, for every packet that left, ns.
     pub total_ns: Histogram,
+}
+
+impl LinkStats {
+    /// Adds those of another part of the same link, as [`LinkCounters::merge`] does.
+    pub fn merge(&mut self, other: &Self) {
+        self.counters.merge(&other.counters);
+        self.queue_ns.merge(&other.queue_ns);
+        self.total_ns.merge(&other.total_ns);
+    }
 }

@@ -14,6 +14,8 @@ use weir_core::{Action, Arrival, Bytes, Departure, Emulator, Limits, Nanos, Prob
 /// Three pipes, and scheduler 4 with queues 1 and 2.
 const PIPES: u16 = 3;
 const SCHEDULER: u16 = 4;
+/// Engines that share the instances.
+const ENGINES: u64 = 3;
 
 #[derive(Clone, Debug)]
 struct Setup {
@@ -111,6 +113,32 @@ proptest! {
                 outcomes.into_iter().partition(|o| matches!(o, Outcome::Refused(..)))
             };
             prop_assert_eq!(sorted(setup.play(Some(link.0), &own).0), sorted(expected), "{:?}", link);
+        }
+    }
+
+    #[test]
+    fn engines_that_share_the_instances_do_what_one_does(setup in setups(), traffic in traffic()) {
+        let (alone, counters) = setup.play(None, &traffic);
+        let reference = setup.emulator(None);
+        let mut together = Vec::new();
+        let mut merged = vec![LinkCounters::default(); counters.len()];
+        for engine in 0..ENGINES {
+            let is_mine = |sent: &&Sent| reference.instance_hash(&sent.key, sent.action).unwrap() % ENGINES == engine;
+            let own: Vec<Sent> = traffic.iter().filter(is_mine).copied().collect();
+            let (outcomes, parts) = setup.play(None, &own);
+            together.extend(outcomes);
+            merged.iter_mut().zip(&parts).for_each(|(sum, part)| sum.merge(part));
+        }
+        let in_order = |outcomes: Vec<Outcome>| {
+            let mut texts: Vec<String> = outcomes.iter().map(|o| format!("{o:?}")).collect();
+            texts.sort_unstable();
+            texts
+        };
+        prop_assert_eq!(in_order(together), in_order(alone));
+        for (mut sum, one) in merged.into_iter().zip(counters) {
+            prop_assert!(sum.balanced() && sum.peak_queue_packets >= one.peak_queue_packets);
+            sum.peak_queue_packets = one.peak_queue_packets;
+            prop_assert_eq!(sum, one);
         }
     }
 }

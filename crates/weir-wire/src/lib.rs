@@ -14,6 +14,7 @@ extern crate alloc;
 pub mod builder;
 pub mod checksum;
 mod corrupt;
+mod dscp;
 mod ecn;
 mod header;
 mod key;
@@ -22,6 +23,7 @@ mod view;
 mod vnet;
 
 pub use corrupt::invert_bit;
+pub use dscp::set_dscp;
 pub use ecn::{ecn, set_ce};
 pub use header::{Fragment, IpVersion, ParseError, Parsed, ethertype, parse, parse_ip, protocol};
 pub use key::flow_key;

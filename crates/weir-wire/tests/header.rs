@@ -6,7 +6,9 @@ use etherparse::{LaxNetSlice, SlicedPacket};
 use proptest::prelude::*;
 use weir_core::packet::Ecn;
 use weir_wire::builder::{PacketBuilder, Transport, payload_number};
-use weir_wire::{Fragment, IpVersion, ParseError, checksum, ecn, ethertype, flow_key, invert_bit, parse, parse_ip, protocol, set_ce};
+use weir_wire::{
+    Fragment, IpVersion, ParseError, checksum, ecn, ethertype, flow_key, invert_bit, parse, parse_ip, protocol, set_ce, set_dscp,
+};
 
 #[test]
 fn a_udp_frame_has_its_fields() {
@@ -125,6 +127,24 @@ fn a_mark_changes_nothing_but_the_field_and_keeps_the_checksum() {
             assert_eq!(ecn(&frame, &parsed), if capable { Ecn::Ce } else { Ecn::NotEct });
         }
     }
+}
+
+#[test]
+fn a_code_point_changes_nothing_but_the_field_and_keeps_the_checksum() {
+    for (src, dst) in [(IpAddr::V4(A4), IpAddr::V4(B4)), (IpAddr::V6(A6), IpAddr::V6(B6))] {
+        for (old, new) in [(0, 46), (46, 0), (63, 63), (10, 21)] {
+            let packet = PacketBuilder::new(src, dst, Transport::Udp { src_port: 1, dst_port: 2 }).ecn(Ecn::Ect1).dscp(old).vlan(3);
+            let mut frame = packet.frame();
+            let mut parsed = parse(&frame).unwrap();
+            assert!(set_dscp(&mut frame, &mut parsed, new));
+            assert_eq!(frame, packet.dscp(new).frame(), "{old} to {new} over {src}");
+            assert_eq!(parsed, parse(&frame).unwrap());
+        }
+    }
+    let mut arp = vec![0; 60];
+    arp[12..14].copy_from_slice(&ethertype::ARP.to_be_bytes());
+    let mut parsed = parse(&arp).unwrap();
+    assert!(!set_dscp(&mut arp, &mut parsed, 46) && arp[14..].iter().all(|&b| b == 0));
 }
 
 #[test]

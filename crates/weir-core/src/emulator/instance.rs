@@ -69,6 +69,19 @@ impl Emulator {
         }
     }
 
+    /// A number that all packets of one instance have in common, the same in every engine with the same configuration, so that
+    /// several can share the instances. `None` when nothing is configured by that number.
+    #[inline]
+    pub fn instance_hash(&self, key: &FlowKey, action: Action) -> Option<u64> {
+        let id = match action {
+            Action::Pipe(id) => id,
+            Action::Queue(id) => self.queues.get(usize::from(id))?.as_ref()?.scheduler,
+        };
+        let template = self.templates.get(usize::from(id))?.as_ref()?;
+        let masked = if template.single.is_some() || template.mask.is_empty() { FlowKey::default() } else { template.mask.apply(key) };
+        Some(path(id, &masked))
+    }
+
     /// The link and the flow for a packet; made when they are not there. `None` when nothing is configured by that number.
     #[inline]
     pub(super) fn locate(&mut self, now: Nanos, key: &FlowKey, action: Action, len: u32) -> Result<Option<(u32, u32)>, Rejected> {

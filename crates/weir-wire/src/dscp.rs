@@ -1,0 +1,32 @@
+//! The DSCP field of a frame, rewritten.
+
+use crate::checksum;
+use crate::header::{IpVersion, Parsed};
+use crate::view::{put, u16_at};
+
+/// Writes `dscp` (6 bits) into the IP header of `frame` and into `parsed`, and keeps an IPv4 header's checksum true. ECN stays as
+/// it is. Says whether the frame has the code point now; what is not IP has none.
+#[inline]
+pub fn set_dscp(frame: &mut [u8], parsed: &mut Parsed, dscp: u8) -> bool {
+    let at = parsed.network();
+    let Some(old) = u16_at(frame, at) else { return false };
+    let dscp = dscp & 0x3f;
+    let written = match parsed.ip {
+        IpVersion::V4 => {
+            let Some(check) = u16_at(frame, at + IPV4_CHECKSUM) else { return false };
+            let new = (old & 0xff03) | u16::from(dscp) << 2;
+            let check = checksum::update(check, old, new);
+            put(frame, at, new.to_be_bytes()).and_then(|()| put(frame, at + IPV4_CHECKSUM, check.to_be_bytes()))
+        }
+        // Version, then the traffic class across the two bytes: DSCP is its upper six bits.
+        IpVersion::V6 => put(frame, at, ((old & 0xf03f) | u16::from(dscp) << 6).to_be_bytes()),
+        IpVersion::None => None,
+    };
+    if written.is_some() {
+        parsed.dscp = dscp;
+    }
+    written.is_some()
+}
+
+/// Where an IPv4 header has its checksum.
+const IPV4_CHECKSUM: usize = 10;
