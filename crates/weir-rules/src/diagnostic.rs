@@ -50,6 +50,8 @@ pub enum Code {
     Overridden,
     /// A queue that holds no full-size packet.
     SmallQueue,
+    /// A number without a unit that makes a rate hardly anybody wants.
+    SmallRate,
     /// A keyword that is accepted and does nothing.
     Ignored,
     /// Two rates for one link, of which one wins.
@@ -75,6 +77,7 @@ impl Code {
         Self::NoEffect,
         Self::Overridden,
         Self::SmallQueue,
+        Self::SmallRate,
         Self::Ignored,
         Self::ProfileRate,
         Self::Outage,
@@ -97,6 +100,7 @@ impl Code {
             Self::NoEffect => "no-effect",
             Self::Overridden => "overridden",
             Self::SmallQueue => "small-queue",
+            Self::SmallRate => "small-rate",
             Self::Ignored => "ignored",
             Self::ProfileRate => "profile-rate",
             Self::Outage => "outage",
@@ -106,7 +110,7 @@ impl Code {
     /// How bad it is.
     pub const fn severity(self) -> Severity {
         match self {
-            Self::NoEffect | Self::Overridden | Self::SmallQueue => Severity::Warning,
+            Self::NoEffect | Self::Overridden | Self::SmallQueue | Self::SmallRate => Severity::Warning,
             Self::Ignored | Self::ProfileRate | Self::Outage => Severity::Note,
             _ => Severity::Error,
         }

@@ -70,10 +70,23 @@ impl Parser<'_> {
             let text = &word.text[part];
             self.seen[id as usize] = Some(span.clone());
             match id {
-                Id::Bw => self.raw.rate = self.accept(id, &span, text, quantity::rate(text)),
+                Id::Bw => {
+                    self.raw.rate = self.accept(id, &span, text, quantity::rate(text));
+                    self.doubt_bare_rate(&span, text);
+                }
                 Id::Delay => self.raw.delay = self.accept(id, &span, text, quantity::time(text, MAX_DELAY)),
                 _ => self.raw.loss = self.accept(id, &span, text, quantity::loss(text)),
             }
+        }
+    }
+
+    /// Says so when the short form's rate has no unit and is below a kilobit per second: `4/20` is meant as megabits.
+    fn doubt_bare_rate(&mut self, span: &Span, text: &str) {
+        let Some(At { value: Some(rate), .. }) = self.raw.rate else { return };
+        let bare = Decimal::prefix(text).is_ok_and(|(_, unit)| unit.is_empty());
+        if bare && rate.bps() < SLOW_BPS {
+            let warning = self.error(Code::SmallRate, span, format!("`{text}` means {} bit/s", rate.bps()));
+            self.diagnostics.push(warning.label(format!("`{text}M` is {text} Mbit/s")).help("a rate without a unit is in bit/s"));
         }
     }
 
@@ -472,6 +485,8 @@ const SLOTS: [&str; 4] = ["slots", "slot", "packets", "packet"];
 const MAX_OVERHEAD: u32 = 1000;
 /// Largest least size.
 const MAX_MPU: u32 = 65_535;
+/// A link slower than this was hardly meant, in bit/s: a full packet takes more than twelve seconds.
+const SLOW_BPS: u64 = 1000;
 /// Letters of a wrong word that a message repeats.
 const LONGEST_SHOWN: usize = 40;
 
