@@ -1,4 +1,22 @@
-//! A configuration as a whole: pipes, queues, schedulers, rules, sets and tables.
+//! A configuration as a whole: pipes, queues, schedulers, rules, sets and tables, and what each command does to it.
+//!
+//! [`Ruleset::apply`] carries out one command, all of it or nothing; [`Ruleset::apply_all`] does so with a whole script.
+//! [`Changes`] is the way from one configuration to the next with the fewest calls to the engine, so that what did not change
+//! keeps its queued packets and its counters.
+
+mod apply;
+mod changes;
+mod error;
+mod netconfig;
+mod objects;
+mod rules;
+mod tables;
+
+pub use apply::{Effect, Outcome, Query, wanted};
+pub use changes::{Changes, EngineChange};
+pub use error::{ApplyError, ScriptError, Warning};
+pub use netconfig::{FIRST_NETCONFIG_PIPE, MAX_NETCONFIGS, NETCONFIG_RULE};
+pub use rules::DEFAULT_RULE_ID;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,3 +86,6 @@ impl Default for Ruleset {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! The way from one configuration to the next: the fewest calls to the engine, so that what stays the same is not touched.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use weir_core::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
+use weir_core::key::FlowMask;
+use weir_core::{Emulator, Nanos};
+
+use super::Ruleset;
+use crate::Gso;
+use crate::rule::Name;
+
+/// What differs between two configurations.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// Calls to the engine, in the order in which they are to be made.
+    pub engine: Vec<EngineChange>,
+    /// Rules, sets or `one_pass` differ: the classifier is to be compiled again.
+    pub rules: bool,
+    /// Tables that differ, were made or are gone.
+    pub tables: Vec<Name>,
+}
+
+/// A call to the engine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EngineChange {
+    /// Pipe or scheduler `id` is made or changed; what is queued stays.
+    SetLink {
+        /// Its number.
+        id: u16,
+        /// What shares its link; a pipe's mask is here too.
+        scheduler: SchedulerConfig,
+        /// The link.
+        link: LinkConfig,
+        /// What its own queue is like, for packets that are sent to it and not to a queue in front of it.
+        queue: FlowsetConfig,
+        /// What happens to offload trains.
+        gso: Gso,
+    },
+    /// Queue `id` is made or changed.
+    SetQueue {
+        /// Its number.
+        id: u16,
+        /// The pipe or scheduler that it feeds.
+        scheduler: u16,
+        /// What it is like.
+        queue: FlowsetConfig,
+    },
+    /// Pipe or scheduler `id` goes, and what is inside with it.
+    DeleteLink(u16),
+    /// Queue `id` goes.
+    DeleteQueue(u16),
+}
+
+impl Changes {
+    /// What differs from `old` to `new`.
+    pub fn between(old: &Ruleset, new: &Ruleset) -> Self {
+        let same_rules = Arc::ptr_eq(&old.rules, &new.rules) || old.rules.len() == new.rules.len() && old.rules.iter().eq(new.rules.iter());
+        Self {
+            engine: engine(old, new),
+            rules: !same_rules || old.enabled_sets != new.enabled_sets || old.one_pass != new.one_pass,
+            tables: differing(&old.tables, &new.tables).cloned().collect(),
+        }
+    }
+
+    /// Whether nothing differs.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn engine(old: &Ruleset, new: &Ruleset) -> Vec<EngineChange> {
+    let mut changes = Vec::new();
+    let queues: Vec<u16> = differing(&old.queues, &new.queues).copied().collect();
+    changes.extend(queues.iter().filter(|id| !new.queues.contains_key(id)).map(|&id| EngineChange::DeleteQueue(id)));
+    let mut links: BTreeSet<u16> = differing(&old.pipes, &new.pipes).chain(differing(&old.scheds, &new.scheds)).copied().collect();
+    // A pipe is a FIFO as long as no queue feeds it.
+    let (fed_before, fed_now) = (fed(old), fed(new));
+    links.extend(fed_before.symmetric_difference(&fed_now));
+    for &id in &links {
+        let before = set_link(old, id, fed_before.contains(&id));
+        match set_link(new, id, fed_now.contains(&id)) {
+            Some(change) if before.as_ref() != Some(&change) => changes.push(change),
+            None if before.is_some() => changes.push(EngineChange::DeleteLink(id)),
+            _ => {}
+        }
+    }
+    let set = queues.iter().filter_map(|id| {
+        let spec = new.queues.get(id)?;
+        Some(EngineChange::SetQueue { id: *id, scheduler: spec.scheduler, queue: spec.flowset.clone() })
+    });
+    changes.extend(set);
+    changes
+}
+
+/// The call that makes pipe or scheduler `id`.
+fn set_link(ruleset: &Ruleset, id: u16, is_fed: bool) -> Option<EngineChange> {
+    let (spec, scheduler) = match (ruleset.scheds.get(&id), ruleset.pipes.get(&id)) {
+        (Some(sched), _) => (&sched.link, sched.scheduler.clone()),
+        (None, Some(pipe)) => {
+            let kind = if is_fed { weir_core::sched::Kind::default() } else { weir_core::sched::Kind::Fifo };
+            (&**pipe, SchedulerConfig { kind, mask: pipe.pipe.queue.mask })
+        }
+        (None, None) => return None,
+    };
+    let PipeConfig { link, queue } = spec.pipe.clone();
+    // The mask of a pipe's queue makes instances, in each of which there is one queue.
+    let mask = if ruleset.scheds.contains_key(&id) { queue.mask } else { FlowMask::default() };
+    Some(EngineChange::SetLink { id, scheduler, link, queue: FlowsetConfig { mask, ..queue }, gso: spec.gso })
+}
+
+/// Pipes and schedulers that queues feed.
+fn fed(ruleset: &Ruleset) -> BTreeSet<u16> {
+    ruleset.queues.values().map(|queue| queue.scheduler).collect()
+}
+
+/// Keys under which two maps differ, in order.
+fn differing<'a, K: Ord, V: PartialEq>(
+    old: &'a Arc<BTreeMap<K, Arc<V>>>,
+    new: &'a Arc<BTreeMap<K, Arc<V>>>,
+) -> impl Iterator<Item = &'a K> {
+    let shared = Arc::ptr_eq(old, new);
+    let gone = old.keys().filter(|key| !new.contains_key(key));
+    let set = new.iter().filter(|(key, value)| old.get(key).is_none_or(|before| !Arc::ptr_eq(before, value) && before != *value));
+    gone.chain(set.map(|(key, _)| key)).filter(move |_| !shared)
+}
+
+impl EngineChange {
+    /// Makes the call. `now` is when it takes effect.
+    pub fn apply(&self, now: Nanos, emulator: &mut Emulator) {
+        match self {
+            Self::SetLink { id, scheduler, link, queue, .. } => {
+                let pipe = PipeConfig { link: link.clone(), queue: FlowsetConfig { mask: scheduler.mask, ..queue.clone() } };
+                emulator.set_pipe(now, *id, &pipe);
+                emulator.set_scheduler(now, *id, scheduler, link);
+            }
+            Self::SetQueue { id, scheduler, queue } => emulator.set_queue(*id, *scheduler, queue),
+            Self::DeleteLink(id) => {
+                emulator.delete(now, *id);
+            }
+            Self::DeleteQueue(_) => {}
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! `netconfig`: two pipes and the rules that lead to them, in one line.
+//!
+//! Each has a place, 0 to 499, with two pipes (64001 + 2·place inwards, the next one outwards) and two rules with the number 1 in
+//! set 31, so that they are looked at before others and `flush` leaves them alone. Given again with the same mode, ports and peers,
+//! only its pipes change: what is queued stays, and so do the rules' counters.
+
+use std::sync::Arc;
+
+use super::{ApplyError, NetLink, Outcome, Ruleset};
+use crate::command::{NetConfig, NetConfigCommand, NetConfigMode};
+use crate::rule::{Clause, KEPT_SET, Rule, RuleAction, Target, Term, Test};
+
+impl Ruleset {
+    pub(super) fn netconfig(&mut self, command: &NetConfigCommand) -> Result<Outcome, ApplyError> {
+        match command {
+            NetConfigCommand::Config(config) => self.set_netconfig(config),
+            NetConfigCommand::Delete(mode, ports) => {
+                let meant = |link: &NetLink| link.config.mode == *mode && link.config.ports == *ports;
+                self.netconfigs.iter().find(|link| meant(link)).ok_or(ApplyError::NoNetConfig)?;
+                Ok(Outcome::changed(self.drop_netconfigs(meant) > 0))
+            }
+            NetConfigCommand::Flush => Ok(Outcome::changed(self.drop_netconfigs(|_| true) > 0)),
+            NetConfigCommand::List => Ok(super::Query::NetConfigs.into()),
+        }
+    }
+
+    fn set_netconfig(&mut self, config: &NetConfig) -> Result<Outcome, ApplyError> {
+        let same =
+            |link: &NetLink| link.config.mode == config.mode && link.config.ports == config.ports && link.config.peers == config.peers;
+        let slot = match self.netconfigs.iter_mut().find(|link| same(link)) {
+            Some(link) => {
+                // Asked for again, its time starts anew.
+                link.deadline_s = None;
+                if *link.config == *config {
+                    return Ok(Outcome::changed(config.expires_s.is_some()));
+                }
+                link.config = Arc::new(config.clone());
+                link.slot
+            }
+            None => {
+                let free = (0..MAX_NETCONFIGS).find(|&slot| self.netconfigs.iter().all(|link| link.slot != slot));
+                let slot = free.ok_or(ApplyError::TooManyNetConfigs)?;
+                self.netconfigs.push(NetLink { config: Arc::new(config.clone()), slot, deadline_s: None });
+                for rule in rules(config, slot) {
+                    self.insert_rule(rule);
+                }
+                slot
+            }
+        };
+        let [inwards, outwards] = pipes_of(slot);
+        let pipes = Arc::make_mut(&mut self.pipes);
+        pipes.insert(inwards, Arc::new(config.inbound.clone()));
+        pipes.insert(outwards, Arc::new(config.outbound.clone()));
+        Ok(Outcome::changed(true))
+    }
+
+    /// Lets time pass: links whose time is over are deleted. Returns how many.
+    ///
+    /// A link's time starts at the first call after it was configured. `now_s` is in seconds, of any clock that goes forwards only.
+    pub fn expire(&mut self, now_s: u64) -> usize {
+        for link in &mut self.netconfigs {
+            if let (None, Some(seconds)) = (link.deadline_s, link.config.expires_s) {
+                link.deadline_s = Some(now_s.saturating_add(seconds.into()));
+            }
+        }
+        self.drop_netconfigs(|link| link.deadline_s.is_some_and(|deadline| deadline <= now_s))
+    }
+
+    /// When the next link's time is over, in seconds of the clock of [`Self::expire`].
+    pub fn next_expiry_s(&self) -> Option<u64> {
+        self.netconfigs.iter().filter_map(|link| link.deadline_s).min()
+    }
+
+    fn drop_netconfigs(&mut self, meant: impl Fn(&NetLink) -> bool) -> usize {
+        let gone: Vec<u16> = self.netconfigs.iter().filter(|link| meant(link)).flat_map(|link| pipes_of(link.slot)).collect();
+        if gone.is_empty() {
+            return 0;
+        }
+        self.netconfigs.retain(|link| !meant(link));
+        Arc::make_mut(&mut self.pipes).retain(|number, _| !gone.contains(number));
+        Arc::make_mut(&mut self.rules).retain(|entry| match entry.rule.action {
+            RuleAction::Pipe(Target::Number(pipe)) => !(is_netconfig_rule(&entry.rule) && gone.contains(&pipe)),
+            _ => true,
+        });
+        gone.len() / 2
+    }
+}
+
+/// The rules that lead to a link's pipes.
+fn rules(config: &NetConfig, slot: u16) -> [Rule; 2] {
+    let [inwards, outwards] = pipes_of(slot);
+    let port = |src: bool| if src { Test::SrcPort(config.ports.clone()) } else { Test::DstPort(config.ports.clone()) };
+    let peers = |src: bool| {
+        let list = config.peers.clone();
+        (!list.is_empty()).then(|| if src { Test::SrcAddress(list) } else { Test::DstAddress(list) })
+    };
+    let direction = |out: bool| {
+        // A service's packets carry its port as destination on the way to it and as source on the way back.
+        let ports = match config.mode {
+            NetConfigMode::Client => vec![port(!out)],
+            NetConfigMode::Server => vec![port(out)],
+            NetConfigMode::Service => vec![port(true), port(false)],
+        };
+        let tests = [Some(vec![if out { Test::Out } else { Test::In }]), Some(ports), peers(!out).map(|test| vec![test])];
+        let clause = |tests: Vec<Test>| Clause(tests.into_iter().map(|test| Term { not: false, test }).collect());
+        Rule {
+            number: NETCONFIG_RULE,
+            set: KEPT_SET,
+            probability: None,
+            action: RuleAction::Pipe(Target::Number(if out { outwards } else { inwards })),
+            tag: None,
+            untag: None,
+            log: false,
+            body: tests.into_iter().flatten().map(clause).collect(),
+            comment: None,
+        }
+    };
+    [direction(false), direction(true)]
+}
+
+/// The pipes of a place: inwards and outwards.
+pub(crate) fn pipes_of(slot: u16) -> [u16; 2] {
+    [FIRST_NETCONFIG_PIPE + 2 * slot, FIRST_NETCONFIG_PIPE + 2 * slot + 1]
+}
+
+/// Whether a pipe's number is one of those that `netconfig` gives out.
+pub(crate) fn is_netconfig_pipe(number: u16) -> bool {
+    (FIRST_NETCONFIG_PIPE..FIRST_NETCONFIG_PIPE + 2 * MAX_NETCONFIGS).contains(&number)
+}
+
+/// Whether a rule is one of those that `netconfig` makes.
+pub(crate) fn is_netconfig_rule(rule: &Rule) -> bool {
+    let its_pipe = matches!(rule.action, RuleAction::Pipe(Target::Number(pipe)) if is_netconfig_pipe(pipe));
+    its_pipe && rule.number == NETCONFIG_RULE && rule.set == KEPT_SET
+}
+
+/// The number of the rules that `netconfig` makes, in set 31.
+pub const NETCONFIG_RULE: u16 = 1;
+/// The first of the pipes that `netconfig` makes.
+pub const FIRST_NETCONFIG_PIPE: u16 = 64_001;
+/// Most links made by `netconfig` at once.
+pub const MAX_NETCONFIGS: u16 = 500;

@@ -1,0 +1,157 @@
+//! Pipes, schedulers and queues.
+//!
+//! As in dummynet, pipe N and scheduler N are one link: configuring the one when the other is there changes what the new words
+//! speak of and keeps the rest.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use weir_core::key::FlowMask;
+
+use super::apply::put;
+use super::netconfig::is_netconfig_pipe;
+use super::{ApplyError, Outcome, Ruleset, Warning};
+use crate::LinkSpec;
+use crate::command::{Numbers, ObjectKind, QueueSpec, SchedSpec};
+use crate::rule::{RuleAction, Target};
+
+impl Ruleset {
+    pub(super) fn config_pipe(&mut self, number: u16, spec: &LinkSpec) -> Result<Outcome, ApplyError> {
+        if is_netconfig_pipe(number) {
+            return Err(ApplyError::Reserved { number });
+        }
+        let Some(sched) = self.scheds.get(&number) else {
+            return Ok(Outcome::changed(put(&mut self.pipes, number, spec.clone())));
+        };
+        let mut sched = SchedSpec::clone(sched);
+        if !spec.pipe.queue.mask.is_empty() {
+            sched.scheduler.mask = spec.pipe.queue.mask;
+        }
+        sched.link = spec.clone();
+        sched.link.pipe.queue.mask = FlowMask::default();
+        Ok(Outcome::changed(put(&mut self.scheds, number, sched)))
+    }
+
+    pub(super) fn config_sched(&mut self, number: u16, spec: &SchedSpec) -> Result<Outcome, ApplyError> {
+        if is_netconfig_pipe(number) {
+            return Err(ApplyError::Reserved { number });
+        }
+        let mut sched = spec.clone();
+        let before = self.scheds.get(&number).map(|s| &s.link).or_else(|| self.pipes.get(&number).map(|p| &**p));
+        if let Some(link) = before.filter(|_| sched.link == LinkSpec::default()) {
+            sched.link = link.clone();
+            // A pipe's mask makes its instances; a scheduler has a mask of its own for that.
+            let mask = std::mem::take(&mut sched.link.pipe.queue.mask);
+            if sched.scheduler.mask.is_empty() {
+                sched.scheduler.mask = mask;
+            }
+        }
+        if self.pipes.contains_key(&number) {
+            Arc::make_mut(&mut self.pipes).remove(&number);
+        }
+        let outcome = Outcome::changed(put(&mut self.scheds, number, sched));
+        let warnings: Vec<_> = self.queues_of(number).flat_map(|queue| self.unused_settings(queue)).collect();
+        Ok(outcome.warn(warnings))
+    }
+
+    pub(super) fn config_queue(&mut self, number: u16, spec: &QueueSpec) -> Outcome {
+        let outcome = Outcome::changed(put(&mut self.queues, number, spec.clone()));
+        let scheduler = spec.scheduler;
+        let missing = !self.has_link(scheduler);
+        let unused = self.unused_settings(number);
+        outcome.warn(missing.then_some(Warning::NoScheduler { queue: number, scheduler })).warn(unused)
+    }
+
+    pub(super) fn delete_objects(&mut self, kind: ObjectKind, which: &[Numbers]) -> Result<Outcome, ApplyError> {
+        let found: BTreeSet<u16> = match kind {
+            ObjectKind::Queue => self.queues.keys().copied().filter(|&n| super::wanted(which, n)).collect(),
+            _ => self.link_numbers().filter(|&n| super::wanted(which, n)).collect(),
+        };
+        if let Some(&number) = found.iter().find(|&&n| kind != ObjectKind::Queue && is_netconfig_pipe(n)) {
+            return Err(ApplyError::Reserved { number });
+        }
+        if let Some(none) = which.iter().find(|w| !found.iter().any(|&n| w.contains(n))) {
+            return Err(ApplyError::NoObject { kind, number: none.first });
+        }
+        if kind == ObjectKind::Queue {
+            Arc::make_mut(&mut self.queues).retain(|n, _| !found.contains(n));
+        } else {
+            Arc::make_mut(&mut self.pipes).retain(|n, _| !found.contains(n));
+            Arc::make_mut(&mut self.scheds).retain(|n, _| !found.contains(n));
+        }
+        let warnings = self.loose_ends().into_iter().filter(|warning| match warning {
+            Warning::NoScheduler { scheduler, .. } => kind != ObjectKind::Queue && found.contains(scheduler),
+            Warning::NoTarget { kind: target, number, .. } => {
+                (kind == ObjectKind::Queue) == (*target == ObjectKind::Queue) && found.contains(number)
+            }
+            _ => false,
+        });
+        Ok(Outcome::changed(!found.is_empty()).warn(warnings.collect::<Vec<_>>()))
+    }
+
+    /// As in dummynet, whichever of the three is named, all three go; only links made by `netconfig` stay.
+    pub(super) fn flush_objects(&mut self) -> Outcome {
+        let before = self.pipes.len() + self.scheds.len() + self.queues.len();
+        let pipes = Arc::make_mut(&mut self.pipes);
+        pipes.retain(|&n, _| is_netconfig_pipe(n));
+        let kept = pipes.len();
+        self.scheds = Arc::default();
+        self.queues = Arc::default();
+        Outcome::changed(before > kept)
+    }
+
+    /// What rules and queues name and is not there. Tables that only `add` makes are among them.
+    pub fn loose_ends(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        for (&queue, spec) in self.queues.iter().filter(|(_, spec)| !self.has_link(spec.scheduler)) {
+            warnings.push(Warning::NoScheduler { queue, scheduler: spec.scheduler });
+        }
+        for entry in self.rules.iter() {
+            let rule = entry.rule.number;
+            match entry.rule.action {
+                RuleAction::Pipe(Target::Number(number)) if !self.has_link(number) => {
+                    warnings.push(Warning::NoTarget { rule, kind: ObjectKind::Pipe, number });
+                }
+                RuleAction::Queue(Target::Number(number)) if !self.queues.contains_key(&number) => {
+                    warnings.push(Warning::NoTarget { rule, kind: ObjectKind::Queue, number });
+                }
+                _ => {}
+            }
+            let missing = super::tables::tables_of(&entry.rule).filter(|name| !self.tables.contains_key(*name));
+            warnings.extend(missing.map(|name| Warning::NoTable { rule, name: name.clone() }));
+        }
+        warnings
+    }
+
+    /// Whether there is a pipe or scheduler with this number.
+    fn has_link(&self, number: u16) -> bool {
+        self.pipes.contains_key(&number) || self.scheds.contains_key(&number)
+    }
+
+    /// Numbers of pipes and schedulers.
+    fn link_numbers(&self) -> impl Iterator<Item = u16> {
+        self.pipes.keys().chain(self.scheds.keys()).copied()
+    }
+
+    /// Queues that feed a pipe or scheduler.
+    pub fn queues_of(&self, number: u16) -> impl Iterator<Item = u16> {
+        self.queues.iter().filter(move |(_, spec)| spec.scheduler == number).map(|(&queue, _)| queue)
+    }
+
+    /// Settings of a queue that differ from the default and that its scheduler does not look at.
+    fn unused_settings(&self, queue: u16) -> Vec<Warning> {
+        let Some(spec) = self.queues.get(&queue) else { return Vec::new() };
+        let Some(sched) = self.scheds.get(&spec.scheduler) else { return Vec::new() };
+        let row = sched.scheduler.kind.row();
+        let default = weir_core::config::FlowsetConfig::default();
+        let set = [("weight", spec.flowset.weight != default.weight), ("pri", spec.flowset.priority != default.priority)];
+        let looks_at = |setting: &str| row.parameters.iter().any(|p| p.name == setting);
+        let unused = set.into_iter().filter(|&(setting, given)| given && !looks_at(setting));
+        unused
+            .map(|(setting, _)| {
+                let instead = ["weight", "pri"].into_iter().find(|other| *other != setting && looks_at(other));
+                Warning::Unused { queue, setting, scheduler: row.name, instead }
+            })
+            .collect()
+    }
+}

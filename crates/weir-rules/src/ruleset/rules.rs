@@ -1,0 +1,131 @@
+//! Rules and sets: numbering, age, deletion.
+
+use std::sync::Arc;
+
+use super::netconfig::is_netconfig_rule;
+use super::{ApplyError, Effect, Entry, Outcome, Ruleset};
+use crate::command::{Numbers, RuleSelection, SetCommand};
+use crate::rule::{DEFAULT_RULE, KEPT_SET, Rule, RuleAction, SETS, Target};
+
+impl Ruleset {
+    pub(super) fn add_rule(&mut self, rule: &Rule) -> Result<Outcome, ApplyError> {
+        if rule.number == DEFAULT_RULE {
+            return Err(ApplyError::DefaultRule);
+        }
+        if let (true, RuleAction::Pipe(Target::Number(number))) = (is_netconfig_rule(rule), rule.action.clone()) {
+            return Err(ApplyError::Reserved { number });
+        }
+        let number = if rule.number == 0 { self.next_number() } else { rule.number };
+        let id = self.insert_rule(Rule { number, ..rule.clone() });
+        Ok(Outcome { effect: Effect::Rule { number, id }, warnings: Vec::new() })
+    }
+
+    /// Puts a rule behind those with the same number; gives its identity.
+    pub(super) fn insert_rule(&mut self, rule: Rule) -> u32 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let place = self.rules.partition_point(|entry| entry.rule.number <= rule.number);
+        Arc::make_mut(&mut self.rules).insert(place, Entry { id, rule: Arc::new(rule) });
+        id
+    }
+
+    /// The last number and a step of 100, or, where that is too far, the last number again.
+    fn next_number(&self) -> u16 {
+        let last = self.rules.last().map_or(0, |entry| entry.rule.number);
+        if last < DEFAULT_RULE - STEP { last + STEP } else { last }
+    }
+
+    pub(super) fn delete_rules(&mut self, selection: &RuleSelection) -> Result<Outcome, ApplyError> {
+        match selection {
+            RuleSelection::Set(set) => Ok(self.retain(|rule| rule.set != *set)),
+            RuleSelection::Numbers(which, set) => {
+                let meant = |rule: &Rule| set.is_none_or(|set| rule.set == set);
+                for numbers in which {
+                    if *numbers == (Numbers { first: DEFAULT_RULE, last: DEFAULT_RULE }) {
+                        return Err(ApplyError::DefaultRule);
+                    }
+                    let mut found = self.users_rules().filter(|rule| meant(rule) && numbers.contains(rule.number));
+                    found.next().ok_or(ApplyError::NoRule { number: numbers.first })?;
+                }
+                Ok(self.retain(|rule| !(meant(rule) && which.iter().any(|n| n.contains(rule.number)))))
+            }
+        }
+    }
+
+    pub(super) fn flush_rules(&mut self) -> Outcome {
+        self.retain(|rule| rule.set == KEPT_SET)
+    }
+
+    /// The counters of these rules; the default rule has the identity 0.
+    pub(super) fn zero(&self, which: &[Numbers]) -> Result<Outcome, ApplyError> {
+        let found = |numbers: &Numbers| self.rules.iter().any(|e| numbers.contains(e.rule.number)) || numbers.contains(DEFAULT_RULE);
+        if let Some(none) = which.iter().find(|numbers| !found(numbers)) {
+            return Err(ApplyError::NoRule { number: none.first });
+        }
+        let mut ids: Vec<u32> = self.rules.iter().filter(|e| super::wanted(which, e.rule.number)).map(|e| e.id).collect();
+        if super::wanted(which, DEFAULT_RULE) {
+            ids.push(DEFAULT_RULE_ID);
+        }
+        Ok(Outcome { effect: Effect::Zero(ids), warnings: Vec::new() })
+    }
+
+    pub(super) fn set(&mut self, command: &SetCommand) -> Result<Outcome, ApplyError> {
+        match *command {
+            SetCommand::Switch { enable, disable } => {
+                if disable & 1 << KEPT_SET != 0 {
+                    return Err(ApplyError::KeptSet);
+                }
+                let sets = (self.enabled_sets & !disable) | enable;
+                Ok(Outcome::changed(std::mem::replace(&mut self.enabled_sets, sets) != sets))
+            }
+            SetCommand::MoveRule { rule: number, to } => {
+                self.users_rules().find(|rule| rule.number == number).ok_or(ApplyError::NoRule { number })?;
+                Ok(self.move_rules(|rule| if rule.number == number { to } else { rule.set }))
+            }
+            SetCommand::MoveSet { from, to } => Ok(self.move_rules(|rule| if rule.set == from { to } else { rule.set })),
+            SetCommand::Swap(a, b) => Ok(self.move_rules(|rule| match rule.set {
+                set if set == a => b,
+                set if set == b => a,
+                set => set,
+            })),
+            SetCommand::Show => Ok(super::Query::Sets.into()),
+        }
+    }
+
+    /// Whether a set is on.
+    pub fn is_enabled(&self, set: u8) -> bool {
+        set < SETS && self.enabled_sets & 1 << set != 0
+    }
+
+    /// Keeps these rules, and those of `netconfig`.
+    fn retain(&mut self, keep: impl Fn(&Rule) -> bool) -> Outcome {
+        let keep = |entry: &Entry| is_netconfig_rule(&entry.rule) || keep(&entry.rule);
+        let all = self.rules.iter().all(keep);
+        if !all {
+            Arc::make_mut(&mut self.rules).retain(keep);
+        }
+        Outcome::changed(!all)
+    }
+
+    /// Gives every rule its set; those of `netconfig` keep theirs.
+    fn move_rules(&mut self, set_of: impl Fn(&Rule) -> u8) -> Outcome {
+        let moves = |rule: &Rule| !is_netconfig_rule(rule) && set_of(rule) != rule.set;
+        if !self.rules.iter().any(|entry| moves(&entry.rule)) {
+            return Outcome::changed(false);
+        }
+        for entry in Arc::make_mut(&mut self.rules).iter_mut().filter(|entry| moves(&entry.rule)) {
+            let set = set_of(&entry.rule);
+            Arc::make_mut(&mut entry.rule).set = set;
+        }
+        Outcome::changed(true)
+    }
+
+    fn users_rules(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().map(|entry| &*entry.rule).filter(|rule| !is_netconfig_rule(rule))
+    }
+}
+
+/// Distance between numbers that are given out.
+const STEP: u16 = 100;
+/// The identity under which the default rule is counted.
+pub const DEFAULT_RULE_ID: u32 = 0;

@@ -1,0 +1,260 @@
+//! What commands do to a configuration, and what they are refused for.
+
+use std::sync::Arc;
+
+use weir_core::units::Nanos;
+
+use super::*;
+use crate::command::{Command, NetConfigCommand, NetConfigMode, Numbers, ObjectKind, RuleSelection, SetCommand, TableCommand};
+use crate::rule::{Address, Clause, RuleAction, Span16, Target, Term, Test};
+use crate::table::{TableKey, TableKind};
+use crate::{NoFiles, parse_spec};
+
+fn link(text: &str) -> LinkSpec {
+    parse_spec(text, &NoFiles).unwrap()
+}
+
+fn pipe(number: u16, text: &str) -> Command {
+    Command::ConfigPipe(number, Box::new(link(text)))
+}
+
+fn queue(number: u16, scheduler: u16, weight: u32) -> Command {
+    let flowset = weir_core::config::FlowsetConfig { weight, ..Default::default() };
+    Command::ConfigQueue(number, Box::new(QueueSpec { scheduler, flowset }))
+}
+
+fn rule(number: u16, set: u8, action: RuleAction) -> Command {
+    let rule = Rule { number, set, probability: None, action, tag: None, untag: None, log: false, body: Vec::new(), comment: None };
+    Command::Add(Box::new(rule))
+}
+
+fn one(number: u16) -> Vec<Numbers> {
+    vec![Numbers { first: number, last: number }]
+}
+
+fn numbers(ruleset: &Ruleset) -> Vec<(u16, u8)> {
+    ruleset.rules.iter().map(|e| (e.rule.number, e.rule.set)).collect()
+}
+
+fn done(ruleset: &mut Ruleset, commands: &[Command]) {
+    for command in commands {
+        ruleset.apply(command).unwrap();
+    }
+}
+
+fn table(command: TableCommand) -> Command {
+    Command::Table("1".into(), command)
+}
+
+fn prefix(address: u32, len: u8) -> TableKey {
+    TableKey::V4 { address, len }
+}
+
+fn netconfig(spec_in: &str, expires_s: Option<u32>) -> Command {
+    let ports = vec![Span16 { first: 80, last: 80 }];
+    let (inbound, outbound) = (link(spec_in), link("1M"));
+    let config = NetConfig { mode: NetConfigMode::Client, ports, peers: vec![], inbound, outbound, expires_s };
+    Command::NetConfig(NetConfigCommand::Config(Box::new(config)))
+}
+
+#[test]
+fn numbers_are_given_out_in_steps_behind_the_last_rule() {
+    let mut r = Ruleset::default();
+    done(&mut r, &[rule(0, 0, RuleAction::Allow), rule(0, 3, RuleAction::Deny), rule(65_400, 0, RuleAction::Count)]);
+    done(&mut r, &[rule(0, 0, RuleAction::Allow), rule(0, 0, RuleAction::Deny), rule(150, 0, RuleAction::Count)]);
+    let expected = [(100, 0), (150, 0), (200, 3), (65_400, 0), (65_500, 0), (65_500, 0)];
+    assert_eq!(numbers(&r), expected);
+    assert_eq!(r.rules[5].rule.action, RuleAction::Deny, "rules with the same number stand in the order of age");
+    assert_eq!(r.apply(&rule(65_535, 0, RuleAction::Allow)), Err(ApplyError::DefaultRule));
+}
+
+#[test]
+fn rules_go_by_number_range_and_set_and_flush_keeps_set_31() {
+    let mut r = Ruleset::default();
+    let adds: Vec<Command> = [(100, 0), (100, 1), (200, 1), (300, 31)].iter().map(|&(n, s)| rule(n, s, RuleAction::Allow)).collect();
+    done(&mut r, &adds);
+    let delete = |which, set| Command::DeleteRules(RuleSelection::Numbers(which, set));
+    assert_eq!(r.apply(&delete(one(150), None)), Err(ApplyError::NoRule { number: 150 }));
+    assert_eq!(r.apply(&delete(one(100), Some(2))), Err(ApplyError::NoRule { number: 100 }));
+    done(&mut r, &[delete(one(100), Some(1))]);
+    assert_eq!(numbers(&r), [(100, 0), (200, 1), (300, 31)]);
+    done(&mut r, &[Command::FlushRules]);
+    assert_eq!(numbers(&r), [(300, 31)]);
+    assert_eq!(r.apply(&Command::FlushRules).unwrap().effect, Effect::Nothing);
+    done(&mut r, &[Command::DeleteRules(RuleSelection::Set(31))]);
+    assert!(r.rules.is_empty());
+}
+
+#[test]
+fn sets_move_swap_and_switch_but_31_stays_on() {
+    let mut r = Ruleset::default();
+    done(&mut r, &[rule(100, 1, RuleAction::Allow), rule(200, 2, RuleAction::Allow)]);
+    done(&mut r, &[Command::Set(SetCommand::Swap(1, 2)), Command::Set(SetCommand::MoveRule { rule: 200, to: 7 })]);
+    assert_eq!(numbers(&r), [(100, 2), (200, 7)]);
+    done(&mut r, &[Command::Set(SetCommand::Switch { enable: 0, disable: 0b1010_0000 })]);
+    assert!(!r.is_enabled(7) && !r.is_enabled(5) && r.is_enabled(2));
+    let off = Command::Set(SetCommand::Switch { enable: 0, disable: 1 << 31 });
+    assert_eq!(r.apply(&off), Err(ApplyError::KeptSet));
+}
+
+#[test]
+fn a_pipe_and_a_scheduler_with_one_number_are_one_link() {
+    let mut r = Ruleset::default();
+    let sched = |text: &str| Command::ConfigSched(1, Box::new(SchedSpec { link: link(text), ..SchedSpec::default() }));
+    done(&mut r, &[pipe(1, "bw 1M delay 5ms mask src-ip 0xff"), sched("")]);
+    assert!(r.pipes.is_empty());
+    assert_eq!(r.scheds[&1].link, link("bw 1M delay 5ms"));
+    assert_eq!(r.scheds[&1].scheduler.mask.src_ip, 0xff);
+    done(&mut r, &[pipe(1, "bw 2M")]);
+    assert_eq!((r.pipes.len(), &r.scheds[&1].link), (0, &link("bw 2M")));
+    assert_eq!(r.scheds[&1].scheduler.mask.src_ip, 0xff);
+}
+
+#[test]
+fn deleting_what_is_used_says_who_uses_it() {
+    let mut r = Ruleset::default();
+    done(&mut r, &[pipe(1, "1M"), queue(3, 1, 5), rule(100, 0, RuleAction::Pipe(Target::Number(1)))]);
+    let outcome = r.apply(&Command::DeleteObjects(ObjectKind::Pipe, one(1))).unwrap();
+    let expected = [Warning::NoScheduler { queue: 3, scheduler: 1 }, Warning::NoTarget { rule: 100, kind: ObjectKind::Pipe, number: 1 }];
+    assert_eq!(outcome.warnings, expected);
+    let missing = r.apply(&Command::DeleteObjects(ObjectKind::Pipe, one(1)));
+    assert_eq!(missing, Err(ApplyError::NoObject { kind: ObjectKind::Pipe, number: 1 }));
+}
+
+#[test]
+fn a_script_is_carried_out_as_a_whole_or_not_at_all() {
+    let mut r = Ruleset::default();
+    done(&mut r, &[pipe(1, "1M")]);
+    let before = r.clone();
+    let commands = [pipe(2, "2M"), rule(100, 0, RuleAction::Allow), Command::DeleteObjects(ObjectKind::Queue, one(9))];
+    let spanned: Vec<_> = (1..).zip(commands).map(|(line, command)| crate::command::Spanned { command, span: 0..0, line }).collect();
+    let error = r.apply_all(&spanned).unwrap_err();
+    assert_eq!((error.index, error.line), (2, 3));
+    assert_eq!(r, before);
+    assert_eq!(r.apply_all(&spanned[..2]).unwrap().len(), 2);
+    assert_eq!((r.pipes.len(), r.rules.len()), (2, 1));
+}
+
+#[test]
+fn numbered_tables_are_made_by_their_first_entry_and_named_ones_are_not() {
+    let mut r = Ruleset::default();
+    let add = TableCommand::Add { entries: vec![(prefix(0x0a00_0000, 8), 7)], atomic: false, update: false };
+    let outcome = r.apply(&table(add.clone())).unwrap();
+    assert_eq!(outcome.warnings, [Warning::TableMade { name: "1".into() }]);
+    assert_eq!(r.apply(&Command::Table("x".into(), add)), Err(ApplyError::NoTable { name: "x".into() }));
+    assert_eq!(r.tables["1"].lookup(&prefix(0x0a01_0203, 32)), Some((prefix(0x0a00_0000, 8), 7)));
+    assert_eq!(r.tables["1"].lookup(&prefix(0x0b01_0203, 32)), None);
+}
+
+#[test]
+fn atomic_additions_are_all_or_nothing_and_limits_hold() {
+    let mut r = Ruleset::default();
+    let add = |entries: &[(u32, u32)], atomic, update| {
+        table(TableCommand::Add { entries: entries.iter().map(|&(a, v)| (prefix(a, 32), v)).collect(), atomic, update })
+    };
+    done(&mut r, &[table(TableCommand::Create { kind: TableKind::Address, limit: Some(3), missing_only: false })]);
+    done(&mut r, &[add(&[(1, 1), (2, 2)], true, false)]);
+    let exists = ApplyError::EntryExists { name: "1".into(), key: "0.0.0.2/32".into() };
+    assert_eq!(r.apply(&add(&[(3, 3), (2, 9)], true, false)), Err(exists.clone()));
+    assert_eq!(r.apply(&add(&[(2, 9)], false, false)), Err(exists));
+    assert_eq!(r.tables["1"].entries.len(), 2);
+    done(&mut r, &[add(&[(2, 9)], false, true)]);
+    assert_eq!(r.tables["1"].entries[&prefix(2, 32)], 9);
+    let kept = r.apply(&add(&[(3, 3), (2, 2)], false, false)).unwrap();
+    assert_eq!(kept.warnings, [Warning::EntriesKept { name: "1".into(), count: 1 }]);
+    let full = r.apply(&add(&[(4, 4)], false, false));
+    assert_eq!(full, Err(ApplyError::TableFull { name: "1".into(), limit: 3, wanted: 4 }));
+}
+
+#[test]
+fn locked_tables_do_not_change_and_used_ones_are_not_destroyed() {
+    let mut r = Ruleset::default();
+    done(&mut r, &[table(TableCommand::Create { kind: TableKind::Address, limit: None, missing_only: false })]);
+    done(&mut r, &[table(TableCommand::Lock(true))]);
+    assert_eq!(r.apply(&table(TableCommand::Flush)), Err(ApplyError::TableLocked { name: "1".into() }));
+    done(&mut r, &[table(TableCommand::Lock(false)), rule(100, 0, RuleAction::Allow)]);
+    let user = crate::rule::TableMatch { table: "1".into(), value: None };
+    let test = Test::SrcAddress(vec![Address::Table(user)]);
+    let mut using = Rule::clone(&r.rules[0].rule);
+    using.body = vec![Clause(vec![Term { not: false, test }])];
+    done(&mut r, &[Command::Add(Box::new(Rule { number: 200, ..using }))]);
+    assert_eq!(r.apply(&table(TableCommand::Destroy)), Err(ApplyError::TableInUse { name: "1".into(), rule: 200 }));
+    let all = r.apply(&Command::AllTables(crate::command::AllTablesCommand::Destroy)).unwrap();
+    assert_eq!(all.effect, Effect::Nothing);
+    assert_eq!(all.warnings.len(), 1);
+}
+
+#[test]
+fn netconfig_changes_only_its_pipes_when_given_again() {
+    let mut r = Ruleset::default();
+    done(&mut r, &[rule(0, 0, RuleAction::Allow), netconfig("4M/20ms", None)]);
+    assert_eq!(numbers(&r), [(1, 31), (1, 31), (100, 0)]);
+    let before = r.clone();
+    done(&mut r, &[netconfig("2M/20ms", None)]);
+    let changes = Changes::between(&before, &r);
+    assert!(!changes.rules);
+    assert!(matches!(&changes.engine[..], [EngineChange::SetLink { id: FIRST_NETCONFIG_PIPE, .. }]));
+    done(&mut r, &[rule(0, 0, RuleAction::Deny), Command::FlushRules, Command::FlushObjects(ObjectKind::Pipe)]);
+    assert_eq!((numbers(&r), r.pipes.len()), (vec![(1, 31), (1, 31)], 2));
+    assert_eq!(r.apply(&pipe(FIRST_NETCONFIG_PIPE, "1M")), Err(ApplyError::Reserved { number: FIRST_NETCONFIG_PIPE }));
+    done(&mut r, &[Command::DeleteRules(RuleSelection::Set(31))]);
+    assert_eq!(r.rules.len(), 2, "only netconfig takes its rules away");
+    done(&mut r, &[Command::NetConfig(NetConfigCommand::Delete(NetConfigMode::Client, vec![Span16 { first: 80, last: 80 }]))]);
+    assert_eq!((r.rules.len(), r.pipes.len(), r.netconfigs.len()), (0, 0, 0));
+}
+
+#[test]
+fn netconfig_links_end_when_their_time_is_over() {
+    let mut r = Ruleset::default();
+    done(&mut r, &[netconfig("4M", Some(60))]);
+    assert_eq!((r.expire(1000), r.next_expiry_s()), (0, Some(1060)));
+    assert_eq!(r.expire(1059), 0);
+    done(&mut r, &[netconfig("2M", Some(60))]);
+    assert_eq!((r.expire(1059), r.expire(1118)), (0, 0), "asked for again, its time starts anew");
+    assert_eq!(r.expire(1119), 1);
+    assert!(r.pipes.is_empty() && r.rules.is_empty());
+}
+
+#[test]
+fn changes_touch_only_what_differs() {
+    let mut r = Ruleset::default();
+    done(&mut r, &[pipe(1, "1M"), pipe(2, "2M"), rule(100, 0, RuleAction::Pipe(Target::Number(1)))]);
+    let before = r.clone();
+    done(&mut r, &[pipe(1, "1M")]);
+    assert!(Changes::between(&before, &r).is_empty());
+    done(&mut r, &[pipe(2, "3M")]);
+    let changes = Changes::between(&before, &r);
+    assert!(matches!(&changes.engine[..], [EngineChange::SetLink { id: 2, .. }]), "{changes:?}");
+    assert!(!changes.rules && changes.tables.is_empty());
+    done(&mut r, &[Command::DeleteObjects(ObjectKind::Pipe, one(1)), Command::OnePass(false)]);
+    let changes = Changes::between(&before, &r);
+    assert_eq!(changes.engine[0], EngineChange::DeleteLink(1));
+    assert!(changes.rules);
+}
+
+#[test]
+fn changes_bring_an_engine_from_one_configuration_to_the_next() {
+    let mut r = Ruleset::default();
+    let empty = r.clone();
+    done(&mut r, &[pipe(1, "1M"), queue(1, 1, 10)]);
+    let mut emulator = weir_core::Emulator::new(1, weir_core::Limits::default());
+    let apply = |emulator: &mut weir_core::Emulator, old: &Ruleset, new: &Ruleset| {
+        for change in &Changes::between(old, new).engine {
+            change.apply(Nanos::ZERO, emulator);
+        }
+    };
+    apply(&mut emulator, &empty, &r);
+    assert!(emulator.stats(1).is_some());
+    apply(&mut emulator, &r, &empty);
+    assert!(emulator.stats(1).is_none());
+}
+
+#[test]
+fn copies_share_what_they_do_not_change() {
+    let mut r = Ruleset::default();
+    done(&mut r, &[pipe(1, "1M"), pipe(2, "2M")]);
+    let before = r.clone();
+    done(&mut r, &[pipe(1, "5M")]);
+    assert!(Arc::ptr_eq(&before.pipes[&2], &r.pipes[&2]));
+    assert!(Arc::ptr_eq(&before.rules, &r.rules));
+}
