@@ -121,21 +121,25 @@ pub struct FlowsetConfig {
     pub limit: Option<QueueLimit>,
     /// Loss before the queue: lost packets use neither queue nor link.
     pub loss: Loss,
+    /// Most flows made by the mask at once (for a pipe: most pipes); `None` leaves it to [`crate::Limits::instances`].
+    pub max_flows: Option<u32>,
 }
 
 impl Default for FlowsetConfig {
     fn default() -> Self {
-        Self { mask: FlowMask::default(), weight: 1, max_packet: 1500, priority: 0, limit: None, loss: Loss::None }
+        Self { mask: FlowMask::default(), weight: 1, max_packet: 1500, priority: 0, limit: None, loss: Loss::None, max_flows: None }
     }
 }
 
 /// A scheduler template: which algorithm shares a link, and how traffic is split into instances.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedulerConfig {
-    /// The algorithm, an index into [`crate::sched::TABLE`].
+    /// The algorithm; WF2Q+ unless said otherwise, as in dummynet.
     pub kind: crate::sched::Kind,
     /// Which header bits tell instances apart: each has a scheduler and a link of its own.
     pub mask: FlowMask,
+    /// Most instances made by the mask at once; `None` leaves it to [`crate::Limits::instances`].
+    pub max_instances: Option<u32>,
 }
 
 /// A pipe: a queue, a FIFO and a link in one.

@@ -17,9 +17,10 @@ pub mod link;
 pub mod packet;
 pub mod rng;
 pub mod sched;
+mod slab;
 pub mod stats;
 pub mod units;
 mod wheel;
 
-pub use emulator::{Action, Arrival, Departure, Emulator, Fate, Limits, Rejected};
+pub use emulator::{Action, Arrival, Departure, Emulator, Fate, FlowView, InstanceView, Limits, Rejected, Totals};
 pub use units::{Bytes, Nanos, Probability, Rate};

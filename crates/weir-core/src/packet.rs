@@ -110,7 +110,7 @@ impl Pool {
     #[inline]
     pub(crate) fn allocate(&mut self) -> Option<PacketId> {
         let id = self.free;
-        let Some(slot) = self.slots.get(id as usize) else { return self.grow() };
+        let Some(slot) = self.slots.get(id as usize).filter(|_| self.live < self.capacity) else { return self.grow() };
         self.free = slot.next;
         self.live += 1;
         Some(PacketId(id))
@@ -120,7 +120,7 @@ impl Pool {
     #[inline(never)]
     fn grow(&mut self) -> Option<PacketId> {
         let id = self.slots.len() as u32;
-        if id >= self.capacity {
+        if self.live >= self.capacity {
             return None;
         }
         self.slots.push(Slot { packet: Packet::default(), due: Nanos::ZERO, corrupt: INTACT, next: NONE, duplicate: false });
@@ -148,6 +148,11 @@ impl Pool {
     #[inline]
     pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {
         &mut self.slots[id.0 as usize].packet
+    }
+
+    /// Changes how many packets it may hold. Those above stay; until enough have left, no other comes in.
+    pub fn set_capacity(&mut self, capacity: u32) {
+        self.capacity = capacity.min(NONE - 1);
     }
 
     /// How many packets are inside.
@@ -216,6 +221,27 @@ impl PacketList {
             pool.slots[self.tail as usize].next = id.0;
         }
         self.tail = id.0;
+    }
+
+    /// Takes the packets of flow `flow` out, in order; the others keep theirs. Looks at every packet.
+    pub fn take_flow(&mut self, pool: &mut Pool, flow: u32) -> Self {
+        let (mut taken, mut rest) = (Self::default(), Self::default());
+        while let Some(id) = self.pop_front(pool) {
+            let list = if pool.get(id).flow == flow { &mut taken } else { &mut rest };
+            list.push_back(pool, id);
+        }
+        *self = rest;
+        taken
+    }
+
+    /// How many packets, and the sum of their lengths in bytes. Looks at every packet.
+    pub fn measure(&self, pool: &Pool) -> (usize, u64) {
+        let (mut rest, mut packets, mut bytes) = (*self, 0, 0);
+        while let Some(id) = rest.pop_front(pool) {
+            packets += 1;
+            bytes += u64::from(pool.get(id).len);
+        }
+        (packets, bytes)
     }
 
     /// Takes the first packet.

@@ -2,7 +2,7 @@
 //!
 //! # Identities
 //! For each link, and so for their sum:
-//! `packets_in + duplicated = packets_out + Σ drops + backlog`.
+//! `carried + packets_in + duplicated = packets_out + Σ drops + backlog`.
 
 use alloc::vec::Vec;
 
@@ -115,6 +115,8 @@ pub struct LinkCounters {
     pub backlog_packets: u64,
     /// Most packets ever waiting in queues at once.
     pub peak_queue_packets: u64,
+    /// Packets that were inside when counting began anew; 0 unless it was set to zero.
+    pub carried: u64,
     drops: [u64; DropReason::ALL.len()],
     marks: [u64; MarkReason::ALL.len()],
 }
@@ -147,7 +149,8 @@ impl LinkCounters {
 
     /// Whether every packet is accounted for (see the module's identities).
     pub fn balanced(&self) -> bool {
-        self.packets_in + self.duplicated == (self.packets_out + self.total_drops()).wrapping_add(self.backlog_packets)
+        let came = self.carried.wrapping_add(self.packets_in + self.duplicated);
+        came == (self.packets_out + self.total_drops()).wrapping_add(self.backlog_packets)
     }
 
     /// Adds the counters of another part of the same link. Two peaks need not have been at one time: their sum is a bound. The
@@ -161,6 +164,7 @@ impl LinkCounters {
         self.corrupted += other.corrupted;
         self.reordered += other.reordered;
         self.backlog_packets = self.backlog_packets.wrapping_add(other.backlog_packets);
+        self.carried = self.carried.wrapping_add(other.carried);
         self.peak_queue_packets += other.peak_queue_packets;
         for (mine, theirs) in self.drops.iter_mut().zip(other.drops) {
             *mine += theirs;
@@ -193,5 +197,12 @@ impl LinkStats {
         self.counters.merge(&other.counters);
         self.queue_ns.merge(&other.queue_ns);
         self.total_ns.merge(&other.total_ns);
+    }
+
+    /// Begins to count anew, with `queued` packets in queues. What is inside is carried over.
+    pub(crate) fn zero(&mut self, queued: u64) {
+        let backlog_packets = self.counters.backlog_packets;
+        let counters = LinkCounters { backlog_packets, carried: backlog_packets, peak_queue_packets: queued, ..LinkCounters::default() };
+        *self = Self { counters, ..Self::default() };
     }
 }

@@ -239,7 +239,7 @@ fn queues_of_two_flowsets_share_one_link_and_have_limits_of_their_own() {
     let link = LinkConfig { capacity: rate(8_000), ..LinkConfig::default() };
     emulator.set_scheduler(Nanos::ZERO, 5, &SchedulerConfig::default(), &link);
     for (id, limit) in [(1, 2), (2, 4)] {
-        emulator.set_queue(id, 5, &FlowsetConfig { limit: Some(QueueLimit::Packets(limit)), ..FlowsetConfig::default() });
+        emulator.set_queue(Nanos::ZERO, id, 5, &FlowsetConfig { limit: Some(QueueLimit::Packets(limit)), ..FlowsetConfig::default() });
     }
     let mut accepted = [0; 2];
     for n in 0..20 {
@@ -259,7 +259,12 @@ fn a_link_that_expires_takes_its_flows_along() {
     let mask = FlowMask { dst_ip: u32::MAX, ..FlowMask::default() };
     let scheduler = SchedulerConfig { mask, ..SchedulerConfig::default() };
     emulator.set_scheduler(Nanos::ZERO, 5, &scheduler, &LinkConfig { capacity: rate(8_000_000), ..LinkConfig::default() });
-    emulator.set_queue(1, 5, &FlowsetConfig { mask: FlowMask { src_port: 1, ..FlowMask::default() }, ..FlowsetConfig::default() });
+    emulator.set_queue(
+        Nanos::ZERO,
+        1,
+        5,
+        &FlowsetConfig { mask: FlowMask { src_port: 1, ..FlowMask::default() }, ..FlowsetConfig::default() },
+    );
     let mut out = Vec::new();
     for round in 0..4u32 {
         let now = Nanos::from_secs(u64::from(round) * 10);

@@ -44,7 +44,7 @@ fn idle_link(link: LinkConfig, action: Action) -> Option<u64> {
         Action::Pipe(id) => emulator.set_pipe(Nanos::ZERO, id, &PipeConfig { link, queue }),
         Action::Queue(id) => {
             emulator.set_scheduler(Nanos::ZERO, 1, &SchedulerConfig { mask, ..SchedulerConfig::default() }, &link);
-            emulator.set_queue(id, 1, &queue);
+            emulator.set_queue(Nanos::ZERO, id, 1, &queue);
         }
     }
     let before = resident()?;

@@ -53,8 +53,8 @@ impl Setup {
         }
         let scheduler = SchedulerConfig { mask: self.scheduler_mask, ..SchedulerConfig::default() };
         emulator.set_scheduler(Nanos::ZERO, SCHEDULER, &scheduler, &self.links[0]);
-        emulator.set_queue(1, SCHEDULER, &self.queues[0]);
-        emulator.set_queue(2, SCHEDULER, &self.queues[4]);
+        emulator.set_queue(Nanos::ZERO, 1, SCHEDULER, &self.queues[0]);
+        emulator.set_queue(Nanos::ZERO, 2, SCHEDULER, &self.queues[4]);
         emulator
     }
 

@@ -1,51 +1,98 @@
-//! Flows: one queue of a flowset in one scheduler instance, with its limit and its loss before the queue.
+//! Flows: one queue of a flowset in one scheduler instance, with its limit, its counters and its loss before the queue.
 
 use alloc::boxed::Box;
 
 use super::tables::Flowset;
-use crate::config::QueueLimit;
+use crate::config::{FlowsetConfig, QueueLimit};
 use crate::key::{FlowKey, stable_hash};
 use crate::link::LossProcess;
 use crate::rng::{Purpose, Stream};
+use crate::sched::{FlowSlot, FlowSpec};
 use crate::stats::DropReason;
 
-/// One queue of a flowset in one scheduler instance.
+/// One queue of a flowset in one scheduler instance: what every packet touches. The rest stands in [`Cold`].
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
-    limit: QueueLimit,
-    bytes: u64,
-    packets: u32,
+    /// Packets that came, and their bytes, those dropped among them.
+    pub(super) packets_seen: u64,
+    pub(super) bytes_seen: u64,
+    /// Waiting now.
+    pub(super) bytes: u64,
+    pub(super) packets: u32,
+    max_packets: u32,
+    max_bytes: u64,
     pub(super) link: u32,
-    /// The flow that was made before it on the same link, or [`NO_FLOW`].
-    pub(super) sibling: u32,
+    /// Its place in the link's scheduler.
+    pub(super) slot: FlowSlot,
     loss: Option<Box<LossProcess>>,
-    pub(super) drops: u64,
-    /// The queue (flowset) it was made from and the masked key it was made for; `None` for a pipe's own.
-    pub(super) queue: Option<Box<(u16, FlowKey)>>,
+    pub(super) cold: Box<Cold>,
 }
 
 const _: () = assert!(size_of::<Option<Flow>>() == 64, "a flow fills one cache line");
 
+/// What only drops, changes and views of a flow need.
+#[derive(Debug)]
+pub(super) struct Cold {
+    pub(super) spec: FlowSpec,
+    /// The queue (flowset) it was made from; `None` for a pipe's own.
+    pub(super) queue: Option<u16>,
+    /// The masked key it was made for.
+    pub(super) key: FlowKey,
+    pub(super) drops: u64,
+    /// The flows made before and after it on the same link, or [`NO_FLOW`].
+    pub(super) older: u32,
+    pub(super) newer: u32,
+    /// Tells it from others that had its number.
+    pub(super) serial: u64,
+    /// No longer found by new packets: its queue's mask or scheduler has changed. Freed when empty.
+    pub(super) orphan: bool,
+}
+
 /// No flow.
 pub(super) const NO_FLOW: u32 = u32::MAX;
 
+/// Where a flow stands: its number, its link, and what it was made for.
+#[derive(Clone, Copy)]
+pub(super) struct Identity {
+    pub(super) number: u32,
+    pub(super) serial: u64,
+    pub(super) link: u32,
+    pub(super) queue: Option<u16>,
+    pub(super) key: FlowKey,
+}
+
 impl Flow {
-    pub(super) fn new(seed: u64, link: u32, queue: Option<(u16, FlowKey)>, flowset: &Flowset, path: u64) -> Self {
+    pub(super) fn new(seed: u64, identity: Identity, flowset: &Flowset, path: u64) -> Self {
+        let Identity { number, serial, link, queue, key } = identity;
         let loss = LossProcess::configure(None, flowset.config.loss, || Stream::new(seed, path, Purpose::LossBeforeQueue));
-        Self { limit: flowset.limit, bytes: 0, packets: 0, link, sibling: NO_FLOW, loss, drops: 0, queue: queue.map(Box::new) }
+        let spec = spec(number, &flowset.config);
+        let cold = Cold { spec, queue, key, drops: 0, older: NO_FLOW, newer: NO_FLOW, serial, orphan: false };
+        let (max_packets, max_bytes) = bounds(flowset.limit);
+        Self {
+            packets_seen: 0,
+            bytes_seen: 0,
+            bytes: 0,
+            packets: 0,
+            max_packets,
+            max_bytes,
+            link,
+            slot: FlowSlot::default(),
+            loss,
+            cold: Box::new(cold),
+        }
     }
 
-    /// Whether a packet of `len` bytes may enter: loss before the queue, then the queue's limit. An empty queue takes any packet.
+    /// Counts a packet of `len` bytes that came, and says whether it may enter: loss before the queue, then the queue's limit.
+    /// An empty queue takes any packet.
     #[inline]
     pub(super) fn admit(&mut self, len: u32) -> Result<(), DropReason> {
+        self.packets_seen += 1;
+        self.bytes_seen += u64::from(len);
         if self.loss.as_mut().is_some_and(|l| l.next_is_lost()) {
             return Err(DropReason::LossBeforeQueue);
         }
-        let full = match self.limit {
-            QueueLimit::Packets(limit) => self.packets >= limit,
-            QueueLimit::Bytes(limit) => self.packets > 0 && self.bytes + u64::from(len) > limit,
-        };
+        let full = self.packets >= self.max_packets || self.packets > 0 && self.bytes + u64::from(len) > self.max_bytes;
         if full { Err(DropReason::QueueFull) } else { Ok(()) }
     }
 
@@ -62,14 +109,33 @@ impl Flow {
     }
 
     pub(super) fn configure(&mut self, seed: u64, path: u64, flowset: &Flowset) {
-        self.limit = flowset.limit;
+        (self.max_packets, self.max_bytes) = bounds(flowset.limit);
+        self.cold.spec = spec(self.cold.spec.flow, &flowset.config);
         let stream = || Stream::new(seed, path, Purpose::LossBeforeQueue);
         self.loss = LossProcess::configure(self.loss.take(), flowset.config.loss, stream);
     }
 
+    /// Counts from nothing again; what waits stays.
+    pub(super) fn zero(&mut self) {
+        (self.packets_seen, self.bytes_seen, self.cold.drops) = (0, 0, 0);
+    }
+
     #[inline]
     pub(super) fn is_of(&self, link: u32, masked: &FlowKey) -> bool {
-        self.link == link && self.queue.as_ref().is_some_and(|q| q.1 == *masked)
+        self.link == link && self.cold.key == *masked
+    }
+}
+
+/// What a scheduler is told of flow `number` of a flowset.
+fn spec(number: u32, config: &FlowsetConfig) -> FlowSpec {
+    FlowSpec { flow: number, weight: config.weight, max_packet: config.max_packet, priority: config.priority }
+}
+
+/// A limit as the most packets and the most bytes.
+fn bounds(limit: QueueLimit) -> (u32, u64) {
+    match limit {
+        QueueLimit::Packets(packets) => (packets, u64::MAX),
+        QueueLimit::Bytes(bytes) => (u32::MAX, bytes),
     }
 }
 

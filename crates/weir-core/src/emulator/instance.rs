@@ -1,16 +1,27 @@
-//! Instances: which link and flow a packet goes to, how they are made, changed and freed, and the run of events over them.
+//! Instances: which link and flow a packet goes to, how they are made and freed, and the run of events over them.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::flow::{Flow, NO_FLOW, flow_hash, flow_path, path};
+use super::flow::{Flow, Identity, NO_FLOW, flow_hash, flow_path, path};
 use super::link::{Link, Surroundings};
-use super::tables::Template;
-use super::{Action, Departure, Emulator, Rejected};
-use crate::config::{LinkConfig, SchedulerConfig};
+use super::{Action, Departure, Emulator, Rejected, slot};
 use crate::key::{FlowKey, stable_hash};
-use crate::link::Impairments;
-use crate::stats::DropReason;
+use crate::packet::PacketList;
+use crate::sched::Scheduler;
+use crate::stats::{DropReason, LinkCounters};
 use crate::units::Nanos;
+
+/// When to see whether a link or flow made on demand is idle.
+#[derive(Debug)]
+pub(super) struct IdleCheck {
+    pub(super) time: Nanos,
+    pub(super) number: u32,
+    /// Tells it from others that had its number since.
+    pub(super) serial: u64,
+    /// Packets that a flow had seen when the check was set.
+    pub(super) seen: u64,
+}
 
 impl Emulator {
     /// A link and what it works with.
@@ -54,8 +65,11 @@ impl Emulator {
             link.announced = next;
             events.set(number, next);
         }
-        if self.idle_check.front().is_some_and(|&(time, _)| time <= now) {
-            self.expire(now);
+        if self.idle_links.front().is_some_and(|check| check.time <= now) {
+            self.expire_links(now);
+        }
+        if self.idle_flows.front().is_some_and(|check| check.time <= now) {
+            self.expire_flows(now);
         }
     }
 
@@ -87,12 +101,12 @@ impl Emulator {
     pub(super) fn locate(&mut self, now: Nanos, key: &FlowKey, action: Action, len: u32) -> Result<Option<(u32, u32)>, Rejected> {
         let (template_id, queue) = match action {
             Action::Pipe(id) => (id, None),
-            Action::Queue(id) => match super::slot(&mut self.queues, id) {
+            Action::Queue(id) => match slot(&mut self.queues, id) {
                 Some(queue) => (queue.scheduler, Some(id)),
                 None => return Ok(None),
             },
         };
-        let Some(template) = super::slot(&mut self.templates, template_id) else { return Ok(None) };
+        let Some(template) = slot(&mut self.templates, template_id) else { return Ok(None) };
         let found = match template.single {
             Some(single) => Some(single),
             None if template.instances.is_empty() => None,
@@ -109,7 +123,7 @@ impl Emulator {
         };
         let flow = match queue {
             None => Some(self.links.at_mut(link).flow).filter(|&flow| flow != NO_FLOW),
-            Some(id) => super::slot(&mut self.queues, id).and_then(|queue| {
+            Some(id) => slot(&mut self.queues, id).and_then(|queue| {
                 let masked = queue.config.mask.apply(key);
                 let flows = &self.flows;
                 let is_it = |&flow: &u32| flows.get(flow).is_some_and(|f| f.is_of(link, &masked));
@@ -118,7 +132,7 @@ impl Emulator {
         };
         match flow {
             Some(flow) => Ok(Some((link, flow))),
-            None => self.make_flow(link, template_id, queue, key, len).map(|flow| flow.map(|flow| (link, flow))),
+            None => self.make_flow(now, link, template_id, queue, key, len).map(|flow| flow.map(|flow| (link, flow))),
         }
     }
 
@@ -127,68 +141,107 @@ impl Emulator {
     #[inline(never)]
     fn make_link(&mut self, now: Nanos, template_id: u16, key: &FlowKey, len: u32) -> Result<u32, Rejected> {
         let full = self.links.len() >= self.limits.instances as usize;
-        let Some(template) = super::slot(&mut self.templates, template_id) else {
+        let Some(template) = slot(&mut self.templates, template_id) else {
             return Err(Rejected { reason: DropReason::NoSuchPipe });
         };
+        let full = full || template.instances.len() >= template.max_instances as usize;
         if full && !template.mask.is_empty() {
-            return Err(refuse(template, DropReason::TooManyFlows, len));
+            return Err(refuse(&mut template.stats.counters, DropReason::TooManyFlows, len));
         }
         let masked = template.mask.apply(key);
-        let link = self.links.insert(Link::new(self.seed, now, template, masked));
+        self.serial += 1;
+        let link = self.links.insert(Link::new(self.seed, now, template, masked, self.serial));
         if template.mask.is_empty() {
             template.single = Some(link);
         } else {
             let links = &self.links;
             let hash_of = |&link: &u32| links.get(link).map_or(0, |l| stable_hash(&l.key));
             template.instances.insert_unique(stable_hash(&masked), link, hash_of);
-            self.idle_check.push_back((now.saturating_add(self.limits.idle), link));
+            let time = now.saturating_add(self.limits.idle);
+            self.idle_links.push_back(IdleCheck { time, number: link, serial: self.serial, seen: 0 });
         }
         Ok(link)
     }
 
     #[cold]
     #[inline(never)]
-    fn make_flow(&mut self, link: u32, template_id: u16, queue: Option<u16>, key: &FlowKey, len: u32) -> Result<Option<u32>, Rejected> {
+    fn make_flow(
+        &mut self,
+        now: Nanos,
+        link: u32,
+        template_id: u16,
+        queue: Option<u16>,
+        key: &FlowKey,
+        len: u32,
+    ) -> Result<Option<u32>, Rejected> {
         let full = self.flows.len() >= self.limits.instances as usize * 2;
-        let Some(template) = super::slot(&mut self.templates, template_id) else { return Ok(None) };
+        let Some(template) = slot(&mut self.templates, template_id) else { return Ok(None) };
         let state = self.links.at_mut(link);
-        let Some(id) = queue else {
-            let path = path(template_id, &state.key);
-            let flow = self.flows.insert(Flow::new(self.seed, link, None, &template.flowset, path));
-            state.flow = flow;
-            self.flows.at_mut(flow).sibling = core::mem::replace(&mut state.flows, flow);
-            return Ok(Some(flow));
+        let flowset = match queue {
+            None => &mut template.flowset,
+            Some(id) => match slot(&mut self.queues, id) {
+                Some(flowset) => flowset,
+                None => return Ok(None),
+            },
         };
-        let Some(flowset) = super::slot(&mut self.queues, id) else { return Ok(None) };
-        if full && !flowset.config.mask.is_empty() {
-            return Err(refuse(template, DropReason::TooManyFlows, len));
+        let masks = queue.is_some() && !flowset.config.mask.is_empty();
+        let most = flowset.config.max_flows.unwrap_or(u32::MAX) as usize;
+        if masks && (full || flowset.flows.len() >= most) {
+            return Err(refuse(&mut template.stats.counters, DropReason::TooManyFlows, len));
         }
+        self.serial += 1;
+        let number = self.flows.next_number();
         let masked = flowset.config.mask.apply(key);
-        let path = flow_path(template_id, &state.key, id, &masked);
-        let flow = self.flows.insert(Flow::new(self.seed, link, Some((id, masked)), flowset, path));
+        let path = queue.map_or_else(|| path(template_id, &state.key), |id| flow_path(template_id, &state.key, id, &masked));
+        let identity = Identity { number, serial: self.serial, link, queue, key: masked };
+        let mut flow = Flow::new(self.seed, identity, flowset, path);
+        flow.slot = state.scheduler.add_flow(now, &flow.cold.spec);
+        flow.cold.older = core::mem::replace(&mut state.flows, number);
+        if let Some(older) = self.flows.get_mut(flow.cold.older) {
+            older.cold.newer = number;
+        }
+        self.flows.insert(flow);
+        if queue.is_none() {
+            state.flow = number;
+            return Ok(Some(number));
+        }
         let flows = &self.flows;
-        let hash_of = |&flow: &u32| flows.get(flow).map_or(0, |f| f.queue.as_ref().map_or(0, |q| flow_hash(f.link, &q.1)));
-        flowset.flows.insert_unique(flow_hash(link, &masked), flow, hash_of);
-        self.flows.at_mut(flow).sibling = core::mem::replace(&mut state.flows, flow);
-        Ok(Some(flow))
+        let hash_of = |&flow: &u32| flows.get(flow).map_or(0, |f| flow_hash(f.link, &f.cold.key));
+        flowset.flows.insert_unique(flow_hash(link, &masked), number, hash_of);
+        if masks {
+            let time = now.saturating_add(self.limits.idle);
+            self.idle_flows.push_back(IdleCheck { time, number, serial: self.serial, seen: 0 });
+        }
+        Ok(Some(number))
     }
 
     /// Frees links made on demand that have been idle.
     #[cold]
     #[inline(never)]
-    fn expire(&mut self, now: Nanos) {
-        while let Some(&(time, link)) = self.idle_check.front() {
-            if time > now {
-                return;
-            }
-            self.idle_check.pop_front();
-            let Some(state) = self.links.get(link) else { continue };
+    fn expire_links(&mut self, now: Nanos) {
+        while let Some(check) = due(&mut self.idle_links, now) {
+            let Some(state) = self.links.get(check.number).filter(|l| l.serial == check.serial) else { continue };
             let idle_at = state.last_used.saturating_add(self.limits.idle);
             if state.is_empty() && (idle_at <= now || state.orphan) {
-                self.free_link(link);
+                self.free_link(check.number);
             } else {
-                // Also a link whose number was used again comes by here: it is only looked at once more.
-                self.idle_check.push_back((idle_at.max(now + Nanos(1)), link));
+                self.idle_links.push_back(IdleCheck { time: idle_at.max(now + Nanos(1)), ..check });
+            }
+        }
+    }
+
+    /// Frees flows of masked queues that have seen no packet between two looks at them.
+    #[cold]
+    #[inline(never)]
+    fn expire_flows(&mut self, now: Nanos) {
+        while let Some(check) = due(&mut self.idle_flows, now) {
+            let Some(state) = self.flows.get(check.number).filter(|f| f.cold.serial == check.serial) else { continue };
+            let seen = state.packets_seen;
+            if state.packets == 0 && (seen == check.seen || state.cold.orphan) {
+                self.free_flow(now, check.number);
+            } else {
+                let time = now.saturating_add(self.limits.idle).max(now + Nanos(1));
+                self.idle_flows.push_back(IdleCheck { time, seen, ..check });
             }
         }
     }
@@ -197,8 +250,12 @@ impl Emulator {
     pub(super) fn free_link(&mut self, link: u32) {
         self.events.set(link, Nanos::MAX);
         let Some(state) = self.links.remove(link) else { return };
-        self.free_flows(link, state.flows);
-        if let Some(template) = super::slot(&mut self.templates, state.template)
+        let mut number = state.flows;
+        while let Some(flow) = self.flows.remove(number) {
+            number = flow.cold.older;
+            self.forget_flow(&flow);
+        }
+        if let Some(template) = slot(&mut self.templates, state.template)
             && !state.orphan
         {
             if let Ok(entry) = template.instances.find_entry(stable_hash(&state.key), |&l| l == link) {
@@ -208,79 +265,41 @@ impl Emulator {
         }
     }
 
-    /// Frees the flows of a link that is gone, `first` and its siblings.
-    fn free_flows(&mut self, link: u32, first: u32) {
-        let mut id = first;
-        while let Some(flow) = self.flows.remove(id) {
-            if let Some((queue, masked)) = flow.queue.map(|q| *q)
-                && let Some(flowset) = super::slot(&mut self.queues, queue)
-                && let Ok(entry) = flowset.flows.find_entry(flow_hash(link, &masked), |&f| f == id)
-            {
-                entry.remove();
-            }
-            id = flow.sibling;
+    /// Frees a flow whose link stays, and gives what it still had in the scheduler.
+    pub(super) fn free_flow(&mut self, now: Nanos, number: u32) -> PacketList {
+        let Some(flow) = self.flows.remove(number) else { return PacketList::default() };
+        self.forget_flow(&flow);
+        let (older, newer) = (flow.cold.older, flow.cold.newer);
+        if let Some(older) = self.flows.get_mut(older) {
+            older.cold.newer = newer;
         }
+        let state = self.links.at_mut(flow.link);
+        match self.flows.get_mut(newer) {
+            Some(newer) => newer.cold.older = older,
+            None => state.flows = older,
+        }
+        state.gone.add(&flow);
+        state.scheduler.remove_flow(now, &mut self.pool, flow.slot, number)
     }
 
-    /// Changes a scheduler that exists.
-    pub(super) fn change_scheduler(&mut self, now: Nanos, id: u16, config: &SchedulerConfig, link: &LinkConfig) {
-        let Some(template) = super::slot(&mut self.templates, id) else { return };
-        let regroup = template.mask != config.mask || template.kind != config.kind;
-        (template.kind, template.mask) = (config.kind, config.mask);
-        let old = core::mem::replace(&mut template.link, link.clone());
-        template.flowset.resolve_limit(link);
-        if template.normal.is_none() && Impairments::is_correlated(link) {
-            template.normal = Some(alloc::sync::Arc::default());
-        }
-        if regroup {
-            template.instances.clear();
-            template.single = None;
-        }
-        for number in 0..self.links.bound() {
-            let Some(state) = self.links.get_mut(number).filter(|l| l.template == id) else { continue };
-            state.configure(now, self.seed, &mut self.pool, link, &old);
-            if regroup {
-                state.orphan = true;
-                self.idle_check.push_front((now, number));
-            }
-            self.reschedule(number);
-        }
-    }
-
-    /// Passes a changed flowset on to the flows that exist: of queue `queue`, or of pipe `template` itself.
-    pub(super) fn refresh_flows(&mut self, template: u16, queue: Option<u16>) {
-        for id in 0..self.flows.bound() {
-            let Some(flow) = self.flows.get_mut(id) else { continue };
-            let Some(state) = self.links.get(flow.link) else { continue };
-            let (flowset, path) = match (&flow.queue, queue) {
-                (Some(own), Some(changed)) if own.0 == changed => {
-                    let flowset = self.queues.get(usize::from(changed)).and_then(Option::as_ref);
-                    (flowset, flow_path(state.template, &state.key, changed, &own.1))
-                }
-                (None, None) if state.template == template => {
-                    let template = self.templates.get(usize::from(template)).and_then(Option::as_ref);
-                    (template.map(|t| &t.flowset), path(state.template, &state.key))
-                }
-                _ => continue,
-            };
-            if let Some(flowset) = flowset {
-                flow.configure(self.seed, path, flowset);
-            }
-        }
-    }
-
-    /// Sizes a queue that was not given a limit from the link it feeds.
-    pub(super) fn resolve_queue_limit(&mut self, id: u16) {
-        let Some(queue) = self.queues.get_mut(usize::from(id)).and_then(Option::as_mut) else { return };
-        if let Some(template) = self.templates.get(usize::from(queue.scheduler)).and_then(Option::as_ref) {
-            queue.resolve_limit(&template.link);
+    /// Takes a flow that is gone out of its queue's table.
+    fn forget_flow(&mut self, flow: &Flow) {
+        if let Some(queue) = flow.cold.queue
+            && let Some(flowset) = slot(&mut self.queues, queue)
+            && let Ok(entry) = flowset.flows.find_entry(flow_hash(flow.link, &flow.cold.key), |&f| f == flow.cold.spec.flow)
+        {
+            entry.remove();
         }
     }
 }
 
+/// The next check that is due.
+fn due(checks: &mut VecDeque<IdleCheck>, now: Nanos) -> Option<IdleCheck> {
+    if checks.front()?.time > now { None } else { checks.pop_front() }
+}
+
 /// Counts a packet that never came to a queue.
-fn refuse(template: &mut Template, reason: DropReason, len: u32) -> Rejected {
-    let counters = &mut template.stats.counters;
+fn refuse(counters: &mut LinkCounters, reason: DropReason, len: u32) -> Rejected {
     counters.packets_in += 1;
     counters.bytes_in += u64::from(len);
     counters.count_drop(reason);

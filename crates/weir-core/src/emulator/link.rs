@@ -10,14 +10,16 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::flow::{Flow, NO_FLOW, path};
-use super::tables::{Slab, Template};
+use super::tables::Template;
+use super::view::Totals;
 use super::{Departure, Fate};
 use crate::config::{Capacity, LinkConfig};
 use crate::key::FlowKey;
 use crate::link::{DelayLine, Impairments, LossProcess, Serializer};
-use crate::packet::{Crossed, INTACT, Packet, PacketId, Pool};
+use crate::packet::{Crossed, INTACT, Packet, PacketId, PacketList, Pool};
 use crate::rng::{Purpose, Stream};
-use crate::sched::{AnyScheduler, Scheduler};
+use crate::sched::{AnyScheduler, FlowSlot, Kind, Scheduler};
+use crate::slab::Slab;
 use crate::stats::DropReason;
 use crate::units::Nanos;
 
@@ -54,7 +56,7 @@ pub(super) struct Link {
     /// A pipe's only flow, or [`NO_FLOW`].
     pub(super) flow: u32,
     line: DelayLine,
-    scheduler: AnyScheduler,
+    pub(super) scheduler: AnyScheduler,
     serializer: Serializer,
     /// The flow made last, the first of the list of all flows, or [`NO_FLOW`].
     pub(super) flows: u32,
@@ -64,9 +66,11 @@ pub(super) struct Link {
     /// When the schedule began, and its next step.
     schedule_origin: Nanos,
     schedule_step: u64,
+    /// Tells it from others that had its number.
+    pub(super) serial: u64,
+    /// What flows that are gone have counted.
+    pub(super) gone: Totals,
 }
-
-const _: () = assert!(core::mem::offset_of!(Link, line) == 128 && core::mem::offset_of!(Link, serializer) == 192);
 
 /// The packet that is being serialised.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +84,7 @@ struct OnWire {
 }
 
 impl Link {
-    pub(super) fn new(seed: u64, now: Nanos, template: &Template, key: FlowKey) -> Self {
+    pub(super) fn new(seed: u64, now: Nanos, template: &Template, key: FlowKey, serial: u64) -> Self {
         let config = &template.link;
         let path = path(template.id, &key);
         let stream = |purpose| Stream::new(seed, path, purpose);
@@ -97,7 +101,7 @@ impl Link {
             plain: false,
             flow: NO_FLOW,
             line: DelayLine::default(),
-            scheduler: template.kind.build(),
+            scheduler: AnyScheduler::new(template.kind),
             serializer: Serializer::new(now, config.capacity.clone(), config.burst),
             flows: NO_FLOW,
             loss: LossProcess::configure(None, config.loss, || stream(Purpose::Loss)),
@@ -105,6 +109,8 @@ impl Link {
             profile_stream: stream(Purpose::Profile),
             schedule_origin: now,
             schedule_step: 0,
+            serial,
+            gone: Totals::default(),
         };
         link.next_step(config);
         link.plain = link.is_plain(config);
@@ -196,6 +202,29 @@ impl Link {
     }
 }
 
+// Changes of the scheduler.
+impl Link {
+    /// Replaces the scheduler by one of another kind. What waits goes over in the order in which it would have left, so that
+    /// every flow keeps its own.
+    pub(super) fn change_kind(&mut self, now: Nanos, kind: Kind, around: &mut Surroundings<'_>) {
+        let Surroundings { flows, pool, .. } = around;
+        let mut old = core::mem::replace(&mut self.scheduler, AnyScheduler::new(kind));
+        let mut waiting = PacketList::default();
+        while let Some(packet) = old.dequeue(Nanos::MAX, pool) {
+            waiting.push_back(pool, packet);
+        }
+        let mut number = self.flows;
+        while let Some(flow) = flows.get_mut(number) {
+            flow.slot = self.scheduler.add_flow(now, &flow.cold.spec);
+            number = flow.cold.older;
+        }
+        while let Some(packet) = waiting.pop_front(pool) {
+            let slot = flows.at(pool.get(packet).flow).slot;
+            self.scheduler.enqueue(now, pool, slot, packet);
+        }
+    }
+}
+
 // How packets go through.
 impl Link {
     /// Whether a packet that comes now starts on the wire at once and meets nothing but the delay line behind it.
@@ -217,10 +246,10 @@ impl Link {
         self.release_due(now, around);
     }
 
-    /// Takes an admitted packet.
-    pub(super) fn enqueue(&mut self, now: Nanos, packet: PacketId, around: &mut Surroundings<'_>) {
+    /// Takes an admitted packet of the flow that has place `slot` in the scheduler.
+    pub(super) fn enqueue(&mut self, now: Nanos, packet: PacketId, slot: FlowSlot, around: &mut Surroundings<'_>) {
         self.last_used = now;
-        self.scheduler.enqueue(now, around.pool, packet);
+        self.scheduler.enqueue(now, around.pool, slot, packet);
         self.serve(now, around);
         self.release_due(now, around);
     }
@@ -388,6 +417,16 @@ impl Link {
         while let Some(packet) = self.scheduler.dequeue(Nanos::MAX, around.pool) {
             around.template.dequeued(around.pool.get(packet).len);
             drop_inside(now, packet, DropReason::NoSuchPipe, around);
+        }
+    }
+}
+
+impl Surroundings<'_> {
+    /// Drops packets that waited in a scheduler.
+    pub(super) fn drop_waiting(&mut self, now: Nanos, mut packets: PacketList, reason: DropReason) {
+        while let Some(packet) = packets.pop_front(self.pool) {
+            self.template.dequeued(self.pool.get(packet).len);
+            drop_inside(now, packet, reason, self);
         }
     }
 }

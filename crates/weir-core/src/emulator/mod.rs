@@ -9,23 +9,28 @@
 //! **Order.** Events happen at their ideal times, whenever the driver calls: a late `poll` does not move a later release. Events
 //! at the same time happen in the order of link numbers, on one link in the order schedule, wire, delay line.
 
+mod change;
 mod flow;
 mod instance;
 mod link;
 mod tables;
+mod view;
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
 use crate::key::FlowKey;
 use crate::packet::{Ecn, Packet, Pool};
+use crate::slab::Slab;
 use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
 use crate::wheel::EventQueue;
 
 use flow::Flow;
+use instance::IdleCheck;
 use link::{Link, Surroundings};
-use tables::{Flowset, Slab, Template};
+use tables::{Flowset, Template};
+pub use view::{FlowView, InstanceView, Totals};
 
 /// What the classifier decided for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,9 +101,10 @@ pub enum Fate {
 pub struct Limits {
     /// Packets inside at once.
     pub packets: u32,
-    /// Queues made on demand, and links made on demand.
+    /// Links made on demand, and half the flows made on demand, over all pipes, schedulers and queues. Beyond it a packet that
+    /// would need another is refused with [`DropReason::TooManyFlows`]; those that exist are served as ever.
     pub instances: u32,
-    /// How long a queue or link made on demand is kept without traffic.
+    /// How long a link made on demand is kept without traffic. A flow made on demand is kept for once to twice as long.
     pub idle: Nanos,
 }
 
@@ -123,8 +129,11 @@ pub struct Emulator {
     events: EventQueue,
     /// Departures since the last poll.
     ready: Vec<Departure>,
-    /// Links in the order in which they may become idle.
-    idle_check: alloc::collections::VecDeque<(Nanos, u32)>,
+    /// Links and flows made on demand, in the order in which they may become idle.
+    idle_links: VecDeque<IdleCheck>,
+    idle_flows: VecDeque<IdleCheck>,
+    /// Links and flows ever made.
+    serial: u64,
     unrouted: u64,
 }
 
@@ -141,65 +150,11 @@ impl Emulator {
             flows: Slab::default(),
             events: EventQueue::default(),
             ready: Vec::new(),
-            idle_check: alloc::collections::VecDeque::new(),
+            idle_links: VecDeque::new(),
+            idle_flows: VecDeque::new(),
+            serial: 0,
             unrouted: 0,
         }
-    }
-
-    /// Makes pipe `id`, or changes it; packets inside stay, in order.
-    pub fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
-        let scheduler = SchedulerConfig { mask: config.queue.mask, ..SchedulerConfig::default() };
-        self.set_scheduler(now, id, &scheduler, &config.link);
-        // One queue in each instance: the mask has already made the instances.
-        let queue = FlowsetConfig { mask: crate::key::FlowMask::default(), ..config.queue.clone() };
-        if let Some(template) = slot(&mut self.templates, id) {
-            template.flowset.configure(&queue, id);
-            template.flowset.resolve_limit(&template.link);
-        }
-        self.refresh_flows(id, None);
-    }
-
-    /// Makes scheduler `id` with its link, or changes it; packets inside stay, in order.
-    pub fn set_scheduler(&mut self, now: Nanos, id: u16, config: &SchedulerConfig, link: &LinkConfig) {
-        let fresh = slot(&mut self.templates, id).is_none();
-        if fresh {
-            put(&mut self.templates, id, Template::new(id, config.kind, config.mask, link.clone()));
-        } else {
-            self.run(now);
-            self.change_scheduler(now, id, config, link);
-        }
-        for queue in 0..self.queues.len() {
-            if self.queues[queue].as_ref().is_some_and(|q| q.scheduler == id) {
-                self.resolve_queue_limit(queue as u16);
-            }
-        }
-    }
-
-    /// Makes queue `id` in front of scheduler `scheduler`, or changes it; packets inside stay.
-    pub fn set_queue(&mut self, id: u16, scheduler: u16, config: &FlowsetConfig) {
-        match slot(&mut self.queues, id) {
-            Some(queue) => queue.configure(config, scheduler),
-            None => put(&mut self.queues, id, Flowset::new(config, scheduler)),
-        }
-        self.resolve_queue_limit(id);
-        self.refresh_flows(scheduler, Some(id));
-    }
-
-    /// Deletes pipe or scheduler `id`. What is inside is dropped, with the reason [`DropReason::NoSuchPipe`].
-    ///
-    /// Returns its final counters, or `None` when there is no such pipe.
-    pub fn delete(&mut self, now: Nanos, id: u16) -> Option<LinkStats> {
-        slot(&mut self.templates, id)?;
-        self.run(now);
-        for link in 0..self.links.bound() {
-            if self.links.get(link).is_some_and(|l| l.template == id) {
-                if let Some((state, mut around)) = self.at(link) {
-                    state.drain(now, &mut around);
-                }
-                self.free_link(link);
-            }
-        }
-        self.templates[usize::from(id)].take().map(|t| t.stats)
     }
 
     /// Takes a packet, or refuses it; a refusal is counted as a drop of its pipe.
@@ -227,7 +182,7 @@ impl Emulator {
         let id = match admitted {
             Ok(id) => id,
             Err(reason) => {
-                flow_state.drops += 1;
+                flow_state.cold.drops += 1;
                 counters.count_drop(reason);
                 return Err(Rejected { reason });
             }
@@ -238,8 +193,9 @@ impl Emulator {
             state.pass(now, id, len, segments, &mut around);
         } else {
             flow_state.enqueued(len);
+            let slot = flow_state.slot;
             around.template.enqueued(len);
-            state.enqueue(now, id, &mut around);
+            state.enqueue(now, id, slot, &mut around);
         }
         let next = state.next_event();
         if next != state.announced {

@@ -1,11 +1,10 @@
-//! What the emulator keeps of each configured object, and the slab that holds the instances made from it.
+//! What the emulator keeps of each configured object, and what its instances are made from.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use hashbrown::HashTable;
 
-use crate::config::{FlowsetConfig, LinkConfig, QueueLimit, default_limit};
+use crate::config::{FlowsetConfig, LinkConfig, QueueLimit, SchedulerConfig, default_limit};
 use crate::dist::NormalTables;
 use crate::key::FlowMask;
 use crate::link::Impairments;
@@ -18,6 +17,9 @@ pub(super) struct Template {
     pub(super) id: u16,
     pub(super) kind: Kind,
     pub(super) mask: FlowMask,
+    pub(super) max_instances: u32,
+    /// It was last configured as a pipe.
+    pub(super) pipe: bool,
     pub(super) link: LinkConfig,
     /// The flowset of a pipe.
     pub(super) flowset: Flowset,
@@ -33,14 +35,16 @@ pub(super) struct Template {
 }
 
 impl Template {
-    pub(super) fn new(id: u16, kind: Kind, mask: FlowMask, link: LinkConfig) -> Self {
+    pub(super) fn new(id: u16, config: &SchedulerConfig, link: LinkConfig) -> Self {
         let mut flowset = Flowset::new(&FlowsetConfig::default(), id);
         flowset.resolve_limit(&link);
         let normal = Impairments::is_correlated(&link).then(Arc::default);
         Self {
             id,
-            kind,
-            mask,
+            kind: config.kind,
+            mask: config.mask,
+            max_instances: config.max_instances.unwrap_or(u32::MAX),
+            pipe: false,
             link,
             flowset,
             instances: HashTable::new(),
@@ -90,76 +94,18 @@ impl Flowset {
         Self { config: config.clone(), scheduler, limit, flows: HashTable::new() }
     }
 
-    /// Takes over a configuration. Queues of the old mask or scheduler empty out and are no longer found.
-    pub(super) fn configure(&mut self, config: &FlowsetConfig, scheduler: u16) {
-        if config.mask != self.config.mask || scheduler != self.scheduler {
+    /// Takes over a configuration. Says whether the flows there are belong to it no longer: they are not found any more.
+    pub(super) fn configure(&mut self, config: &FlowsetConfig, scheduler: u16) -> bool {
+        let regroup = config.mask != self.config.mask || scheduler != self.scheduler;
+        if regroup {
             self.flows.clear();
         }
         self.config = config.clone();
         self.scheduler = scheduler;
+        regroup
     }
 
     pub(super) fn resolve_limit(&mut self, link: &LinkConfig) {
         self.limit = self.config.limit.unwrap_or_else(|| default_limit(link));
-    }
-}
-
-/// Objects addressed by small numbers that are used again.
-#[derive(Debug)]
-pub(super) struct Slab<T> {
-    slots: Vec<Option<T>>,
-    free: Vec<u32>,
-}
-
-impl<T> Default for Slab<T> {
-    fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
-    }
-}
-
-impl<T> Slab<T> {
-    pub(super) fn insert(&mut self, object: T) -> u32 {
-        if let Some(id) = self.free.pop() {
-            self.slots[id as usize] = Some(object);
-            return id;
-        }
-        self.slots.push(Some(object));
-        (self.slots.len() - 1) as u32
-    }
-
-    pub(super) fn remove(&mut self, id: u32) -> Option<T> {
-        let object = self.slots.get_mut(id as usize)?.take();
-        if object.is_some() {
-            self.free.push(id);
-        }
-        object
-    }
-
-    #[inline]
-    pub(super) fn get(&self, id: u32) -> Option<&T> {
-        self.slots.get(id as usize)?.as_ref()
-    }
-
-    #[inline]
-    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
-        self.slots.get_mut(id as usize)?.as_mut()
-    }
-
-    /// The object `id`, which the caller knows to be there.
-    #[inline]
-    pub(super) fn at_mut(&mut self, id: u32) -> &mut T {
-        match self.get_mut(id) {
-            Some(object) => object,
-            None => unreachable!("an instance number outlived its instance"),
-        }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
-    /// One more than the largest number in use.
-    pub(super) fn bound(&self) -> u32 {
-        self.slots.len() as u32
     }
 }

@@ -21,7 +21,7 @@
 //! # Validation
 //! Order and conservation, against a plain deque, in the tests of the emulator.
 
-use super::{Row, Scheduler};
+use super::{FlowSlot, FlowSpec, Row, Scheduler};
 use crate::packet::{PacketId, PacketList, Pool};
 use crate::units::Nanos;
 
@@ -34,8 +34,25 @@ pub struct Fifo {
 }
 
 impl Scheduler for Fifo {
+    fn add_flow(&mut self, _now: Nanos, _spec: &FlowSpec) -> FlowSlot {
+        FlowSlot::default()
+    }
+
+    fn change_flow(&mut self, _now: Nanos, _pool: &mut Pool, _slot: FlowSlot, _spec: &FlowSpec) {}
+
+    fn remove_flow(&mut self, _now: Nanos, pool: &mut Pool, _slot: FlowSlot, flow: u32) -> PacketList {
+        if self.len == 0 {
+            return PacketList::default();
+        }
+        let removed = self.list.take_flow(pool, flow);
+        let (packets, bytes) = removed.measure(pool);
+        self.len -= packets;
+        self.backlog -= bytes;
+        removed
+    }
+
     #[inline]
-    fn enqueue(&mut self, _now: Nanos, pool: &mut Pool, packet: PacketId) {
+    fn enqueue(&mut self, _now: Nanos, pool: &mut Pool, _slot: FlowSlot, packet: PacketId) {
         self.len += 1;
         self.backlog += u64::from(pool.get(packet).len);
         self.list.push_back(pool, packet);
@@ -66,6 +83,7 @@ impl Scheduler for Fifo {
 
 pub(super) const ROW: Row = Row {
     name: "fifo",
+    aliases: &[],
     summary: "first in, first out: one queue for all flows",
     source: "the baseline",
     complexity: "O(1)",

@@ -100,7 +100,7 @@ fn set_link(ruleset: &Ruleset, id: u16, is_fed: bool) -> Option<EngineChange> {
         (Some(sched), _) => (&sched.link, sched.scheduler.clone()),
         (None, Some(pipe)) => {
             let kind = if is_fed { weir_core::sched::Kind::default() } else { weir_core::sched::Kind::Fifo };
-            (&**pipe, SchedulerConfig { kind, mask: pipe.pipe.queue.mask })
+            (&**pipe, SchedulerConfig { kind, mask: pipe.pipe.queue.mask, max_instances: pipe.pipe.queue.max_flows })
         }
         (None, None) => return None,
     };
@@ -131,15 +131,15 @@ impl EngineChange {
     pub fn apply(&self, now: Nanos, emulator: &mut Emulator) {
         match self {
             Self::SetLink { id, scheduler, link, queue, .. } => {
-                let pipe = PipeConfig { link: link.clone(), queue: FlowsetConfig { mask: scheduler.mask, ..queue.clone() } };
-                emulator.set_pipe(now, *id, &pipe);
-                emulator.set_scheduler(now, *id, scheduler, link);
+                emulator.set_link(now, *id, scheduler, link, queue);
             }
-            Self::SetQueue { id, scheduler, queue } => emulator.set_queue(*id, *scheduler, queue),
+            Self::SetQueue { id, scheduler, queue } => emulator.set_queue(now, *id, *scheduler, queue),
             Self::DeleteLink(id) => {
                 emulator.delete(now, *id);
             }
-            Self::DeleteQueue(_) => {}
+            Self::DeleteQueue(id) => {
+                emulator.delete_queue(now, *id);
+            }
         }
     }
 }

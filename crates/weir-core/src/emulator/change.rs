@@ -1,0 +1,239 @@
+//! Changes while traffic runs: what is configured, changed, deleted, limited and set to zero.
+//!
+//! **Invariant:** a change loses no packet but those of an object that is deleted, and these depart with a reason.
+//!
+//! What holds for the order within a flow of packets:
+//! - Rates, delays, limits, weights, priorities, and another scheduling algorithm: the order holds.
+//! - Another mask of a queue: what waits in the same scheduler leaves first, in the order in which it would have; then the new
+//!   flows begin. The order holds.
+//! - Another mask of a pipe or scheduler, or another scheduler for a queue: what waits keeps its link and leaves at its rate.
+//!   Later packets go to a link that does not know of it and may overtake it.
+
+use super::instance::IdleCheck;
+use super::tables::{Flowset, Template};
+use super::{Emulator, Limits, put, slot};
+use crate::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
+use crate::key::FlowMask;
+use crate::link::Impairments;
+use crate::sched::{Kind, Scheduler};
+use crate::stats::{DropReason, LinkStats};
+use crate::units::Nanos;
+
+use super::flow::{flow_path, path};
+
+impl Emulator {
+    /// Makes pipe `id`, or changes it; packets inside stay, in order (another mask: see [`Self::set_link`]).
+    pub fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
+        // One queue in each instance: the mask has already made the instances.
+        let scheduler = SchedulerConfig { kind: Kind::Fifo, mask: config.queue.mask, max_instances: config.queue.max_flows };
+        self.set_link(now, id, &scheduler, &config.link, &config.queue);
+        if let Some(template) = slot(&mut self.templates, id) {
+            template.pipe = true;
+        }
+    }
+
+    /// Makes scheduler `id` with its link, or changes it; packets inside stay (see [`Self::set_link`]). A packet that is sent
+    /// to it without a queue goes through one of the default kind.
+    pub fn set_scheduler(&mut self, now: Nanos, id: u16, config: &SchedulerConfig, link: &LinkConfig) {
+        self.set_link(now, id, config, link, &FlowsetConfig::default());
+    }
+
+    /// Makes scheduler `id` with its link, or changes it: the general form. `own` is the queue of each instance for packets that
+    /// are sent to it as to a pipe; its mask does not count. Packets inside stay, and each flow's keep their order.
+    ///
+    /// With another algorithm what waits changes over to it. With another mask it keeps its link until that is empty, and a flow's
+    /// later packets, which go to another link, may overtake it.
+    pub fn set_link(&mut self, now: Nanos, id: u16, config: &SchedulerConfig, link: &LinkConfig, own: &FlowsetConfig) {
+        if slot(&mut self.templates, id).is_none() {
+            put(&mut self.templates, id, Template::new(id, config, link.clone()));
+        } else {
+            self.run(now);
+            self.change_scheduler(now, id, config, link);
+        }
+        let own = FlowsetConfig { mask: FlowMask::default(), ..own.clone() };
+        if let Some(template) = slot(&mut self.templates, id) {
+            template.flowset.configure(&own, id);
+            template.flowset.resolve_limit(&template.link);
+        }
+        self.refresh_flows(now, id, None);
+        for queue in 0..self.queues.len() {
+            if self.queues[queue].as_ref().is_some_and(|q| q.scheduler == id) {
+                self.resolve_queue_limit(queue as u16);
+                self.refresh_flows(now, id, Some(queue as u16));
+            }
+        }
+    }
+
+    /// Makes queue `id` in front of scheduler `scheduler`, or changes it; packets inside stay.
+    ///
+    /// With another mask, what waits leaves before what comes, so that the order within each flow holds. With another scheduler,
+    /// what waits stays with the old one.
+    pub fn set_queue(&mut self, now: Nanos, id: u16, scheduler: u16, config: &FlowsetConfig) {
+        self.run(now);
+        match slot(&mut self.queues, id) {
+            None => put(&mut self.queues, id, Flowset::new(config, scheduler)),
+            Some(queue) => {
+                if queue.configure(config, scheduler) {
+                    self.retire_flows(now, id);
+                }
+            }
+        }
+        self.resolve_queue_limit(id);
+        self.refresh_flows(now, scheduler, Some(id));
+    }
+
+    /// Deletes pipe or scheduler `id`. What is inside is dropped, with the reason [`DropReason::NoSuchPipe`].
+    ///
+    /// Returns its final counters, or `None` when there is no such pipe.
+    pub fn delete(&mut self, now: Nanos, id: u16) -> Option<LinkStats> {
+        slot(&mut self.templates, id)?;
+        self.run(now);
+        for link in 0..self.links.bound() {
+            if self.links.get(link).is_some_and(|l| l.template == id) {
+                if let Some((state, mut around)) = self.at(link) {
+                    state.drain(now, &mut around);
+                }
+                self.free_link(link);
+            }
+        }
+        self.templates[usize::from(id)].take().map(|t| t.stats)
+    }
+
+    /// Deletes queue `id`. What waits in its flows is dropped, with the reason [`DropReason::NoSuchPipe`]; what has left them goes
+    /// its way. Says whether there was such a queue.
+    pub fn delete_queue(&mut self, now: Nanos, id: u16) -> bool {
+        if slot(&mut self.queues, id).is_none() {
+            return false;
+        }
+        self.run(now);
+        for number in 0..self.flows.bound() {
+            let Some(flow) = self.flows.get(number).filter(|f| f.cold.queue == Some(id)) else { continue };
+            let link = flow.link;
+            let packets = self.free_flow(now, number);
+            if let Some((_, mut around)) = self.at(link) {
+                around.drop_waiting(now, packets, DropReason::NoSuchPipe);
+            }
+            self.reschedule(link);
+        }
+        self.queues[usize::from(id)] = None;
+        true
+    }
+
+    /// Begins to count anew for pipe or scheduler `id` and for all flows that feed it: everything that was counted, and the
+    /// latencies. Packets inside stay and are carried over in [`crate::stats::LinkCounters::carried`]. Says whether there is such
+    /// an object.
+    pub fn zero(&mut self, id: u16) -> bool {
+        let Some(template) = slot(&mut self.templates, id) else { return false };
+        template.stats.zero(template.queue_packets);
+        for number in 0..self.links.bound() {
+            if let Some(link) = self.links.get_mut(number).filter(|l| l.template == id) {
+                link.gone = super::view::Totals::default();
+            }
+        }
+        let links = &self.links;
+        self.flows.for_each(|flow| {
+            if links.get(flow.link).is_some_and(|l| l.template == id) {
+                flow.zero();
+            }
+        });
+        true
+    }
+
+    /// Begins to count anew for the flows of queue `id`. Says whether there is such a queue.
+    pub fn zero_queue(&mut self, id: u16) -> bool {
+        self.flows.for_each(|flow| {
+            if flow.cold.queue == Some(id) {
+                flow.zero();
+            }
+        });
+        slot(&mut self.queues, id).is_some()
+    }
+
+    /// Changes the bounds on what the engine holds. What is above them stays until it leaves by itself.
+    pub fn set_limits(&mut self, now: Nanos, limits: Limits) {
+        self.limits = limits;
+        self.pool.set_capacity(limits.packets);
+        let latest = now.saturating_add(limits.idle);
+        for check in self.idle_links.iter_mut().chain(&mut self.idle_flows) {
+            check.time = check.time.min(latest);
+        }
+    }
+
+    /// The bounds on what the engine holds.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Changes a scheduler that exists.
+    fn change_scheduler(&mut self, now: Nanos, id: u16, config: &SchedulerConfig, link: &LinkConfig) {
+        let Some(template) = slot(&mut self.templates, id) else { return };
+        let regroup = template.mask != config.mask;
+        let another_kind = template.kind != config.kind;
+        (template.kind, template.mask, template.pipe) = (config.kind, config.mask, false);
+        template.max_instances = config.max_instances.unwrap_or(u32::MAX);
+        let old = core::mem::replace(&mut template.link, link.clone());
+        if template.normal.is_none() && Impairments::is_correlated(link) {
+            template.normal = Some(alloc::sync::Arc::default());
+        }
+        if regroup {
+            template.instances.clear();
+            template.single = None;
+        }
+        for number in 0..self.links.bound() {
+            let Some(state) = self.links.get_mut(number).filter(|l| l.template == id) else { continue };
+            state.configure(now, self.seed, &mut self.pool, link, &old);
+            if regroup {
+                state.orphan = true;
+                self.idle_links.push_front(IdleCheck { time: now, number, serial: state.serial, seen: 0 });
+            }
+            if another_kind && let Some((state, mut around)) = self.at(number) {
+                state.change_kind(now, config.kind, &mut around);
+            }
+            self.reschedule(number);
+        }
+    }
+
+    /// Makes the flows of a queue leave: they are no longer found, and what waits where they wait goes before what comes.
+    fn retire_flows(&mut self, now: Nanos, queue: u16) {
+        for number in 0..self.flows.bound() {
+            let Some(flow) = self.flows.get_mut(number).filter(|f| f.cold.queue == Some(queue)) else { continue };
+            flow.cold.orphan = true;
+            let (link, serial, waits) = (flow.link, flow.cold.serial, flow.packets > 0);
+            self.idle_flows.push_front(IdleCheck { time: now, number, serial, seen: 0 });
+            if waits {
+                self.links.at_mut(link).scheduler.settle(&mut self.pool);
+                self.reschedule(link);
+            }
+        }
+    }
+
+    /// Passes a changed flowset on to the flows that exist: of queue `queue`, or of pipe `template` itself.
+    fn refresh_flows(&mut self, now: Nanos, template: u16, queue: Option<u16>) {
+        let Self { seed, templates, queues, links, flows, pool, .. } = self;
+        let flowset = match queue {
+            Some(id) => queues.get(usize::from(id)).and_then(Option::as_ref),
+            None => templates.get(usize::from(template)).and_then(Option::as_ref).map(|t| &t.flowset),
+        };
+        let Some(flowset) = flowset else { return };
+        flows.for_each(|flow| {
+            let Some(state) = links.get_mut(flow.link).filter(|l| queue.is_some() || l.template == template) else { return };
+            if flow.cold.queue != queue {
+                return;
+            }
+            let path = match queue {
+                Some(id) => flow_path(state.template, &state.key, id, &flow.cold.key),
+                None => path(state.template, &state.key),
+            };
+            flow.configure(*seed, path, flowset);
+            state.scheduler.change_flow(now, pool, flow.slot, &flow.cold.spec);
+        });
+    }
+
+    /// Sizes a queue that was not given a limit from the link it feeds.
+    fn resolve_queue_limit(&mut self, id: u16) {
+        let Some(queue) = self.queues.get_mut(usize::from(id)).and_then(Option::as_mut) else { return };
+        if let Some(template) = self.templates.get(usize::from(queue.scheduler)).and_then(Option::as_ref) {
+            queue.resolve_limit(&template.link);
+        }
+    }
+}

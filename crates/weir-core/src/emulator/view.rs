@@ -1,0 +1,170 @@
+//! Views: what is configured, which instances there are, and what each of their flows has seen.
+//!
+//! Nothing is gathered for them while packets pass but two sums for each flow. A view looks when it is asked; with tens of
+//! thousands of instances a caller asks for a page at a time.
+
+use super::Emulator;
+use super::flow::Flow;
+use crate::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
+use crate::key::{FlowKey, stable_hash};
+
+/// Sums over flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Packets that came, those dropped among them.
+    pub packets: u64,
+    /// Their network-layer bytes.
+    pub bytes: u64,
+    /// Packets refused: lost before the queue, or the queue or the engine was full.
+    pub drops: u64,
+    /// Packets that wait now.
+    pub queued_packets: u64,
+    /// Their network-layer bytes.
+    pub queued_bytes: u64,
+}
+
+impl Totals {
+    /// Adds what a flow has counted.
+    pub(super) fn add(&mut self, flow: &Flow) {
+        self.packets += flow.packets_seen;
+        self.bytes += flow.bytes_seen;
+        self.drops += flow.cold.drops;
+        self.queued_packets += u64::from(flow.packets);
+        self.queued_bytes += flow.bytes;
+    }
+}
+
+/// One instance of a pipe or scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstanceView {
+    /// Its number, by which pages are asked for. It is used again when the instance is gone.
+    pub number: u32,
+    /// The key that it was made for, masked.
+    pub key: FlowKey,
+    /// Hash of the key, the same on every machine; modulo a number of buckets it is dummynet's first column.
+    pub hash: u64,
+    /// Flows that feed it now.
+    pub flows: u32,
+    /// Sums over all flows that ever fed it.
+    pub totals: Totals,
+    /// The mask has changed since: it takes no more packets and goes when it is empty.
+    pub leaving: bool,
+}
+
+/// One flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowView {
+    /// Its number, by which pages are asked for. It is used again when the flow is gone.
+    pub number: u32,
+    /// The queue that it is of; `None` for a pipe's own.
+    pub queue: Option<u16>,
+    /// The key that it was made for, masked.
+    pub key: FlowKey,
+    /// Hash of the key, the same on every machine.
+    pub hash: u64,
+    /// Number of the instance that it feeds.
+    pub instance: u32,
+    /// The key of that instance.
+    pub instance_key: FlowKey,
+    /// What it has counted.
+    pub totals: Totals,
+    /// Its queue's mask or scheduler has changed since: it takes no more packets and goes when it is empty.
+    pub leaving: bool,
+}
+
+impl Emulator {
+    /// Numbers of all pipes and schedulers.
+    pub fn schedulers(&self) -> impl Iterator<Item = u16> {
+        self.templates.iter().flatten().map(|t| t.id)
+    }
+
+    /// Numbers of all queues.
+    pub fn queues(&self) -> impl Iterator<Item = u16> {
+        self.queues.iter().enumerate().filter_map(|(id, queue)| queue.as_ref().map(|_| id as u16))
+    }
+
+    /// Configuration of pipe `id`; `None` when there is none, or when it was last set as a scheduler.
+    pub fn pipe_config(&self, id: u16) -> Option<PipeConfig> {
+        let template = self.templates.get(usize::from(id))?.as_ref().filter(|t| t.pipe)?;
+        let queue = FlowsetConfig { mask: template.mask, ..template.flowset.config.clone() };
+        Some(PipeConfig { link: template.link.clone(), queue })
+    }
+
+    /// Configuration of pipe or scheduler `id` as a scheduler, and its link.
+    pub fn scheduler_config(&self, id: u16) -> Option<(SchedulerConfig, &LinkConfig)> {
+        let template = self.templates.get(usize::from(id))?.as_ref()?;
+        let max_instances = Some(template.max_instances).filter(|&max| max != u32::MAX);
+        Some((SchedulerConfig { kind: template.kind, mask: template.mask, max_instances }, &template.link))
+    }
+
+    /// Configuration of queue `id`, and the scheduler that it feeds.
+    pub fn queue_config(&self, id: u16) -> Option<(u16, &FlowsetConfig)> {
+        let queue = self.queues.get(usize::from(id))?.as_ref()?;
+        Some((queue.scheduler, &queue.config))
+    }
+
+    /// How many instances pipe or scheduler `id` has, those not counted that its former mask made.
+    pub fn instance_count(&self, id: u16) -> usize {
+        let template = self.templates.get(usize::from(id)).and_then(Option::as_ref);
+        template.map_or(0, |t| t.instances.len() + usize::from(t.single.is_some()))
+    }
+
+    /// How many flows queue `id` has, those not counted that its former mask made.
+    pub fn flow_count(&self, id: u16) -> usize {
+        self.queues.get(usize::from(id)).and_then(Option::as_ref).map_or(0, |q| q.flows.len())
+    }
+
+    /// Up to `max` instances of pipe or scheduler `id`, by number, from the first or after number `after`.
+    ///
+    /// The next page begins after the number of the last. An instance that is made or goes between two pages is or is not in
+    /// them; every other is there once.
+    pub fn instances_of(&self, id: u16, after: Option<u32>, max: usize) -> impl Iterator<Item = InstanceView> {
+        let from = after.map_or(0, |after| after.saturating_add(1));
+        (from..self.links.bound()).filter_map(move |number| self.instance(id, number)).take(max)
+    }
+
+    /// Up to `max` flows of queue `id`, by number, from the first or after number `after`; pages as in [`Self::instances_of`].
+    pub fn flows_of(&self, id: u16, after: Option<u32>, max: usize) -> impl Iterator<Item = FlowView> {
+        let from = after.map_or(0, |after| after.saturating_add(1));
+        let is_it = move |flow: &&Flow| flow.cold.queue == Some(id);
+        (from..self.flows.bound()).filter_map(move |number| self.flows.get(number).filter(is_it).and_then(|f| self.flow_view(f))).take(max)
+    }
+
+    /// Up to `max` flows that feed instance `instance`, the one made last first.
+    pub fn flows_in(&self, instance: u32, max: usize) -> impl Iterator<Item = FlowView> {
+        self.siblings(instance).filter_map(|flow| self.flow_view(flow)).take(max)
+    }
+
+    fn instance(&self, id: u16, number: u32) -> Option<InstanceView> {
+        let link = self.links.get(number).filter(|l| l.template == id)?;
+        let (mut totals, mut flows) = (link.gone, 0);
+        for flow in self.siblings(number) {
+            totals.add(flow);
+            flows += 1;
+        }
+        Some(InstanceView { number, key: link.key, hash: stable_hash(&link.key), flows, totals, leaving: link.orphan })
+    }
+
+    /// The flows of a link.
+    fn siblings(&self, link: u32) -> impl Iterator<Item = &Flow> {
+        let first = self.links.get(link).and_then(|l| self.flows.get(l.flows));
+        core::iter::successors(first, |flow| self.flows.get(flow.cold.older))
+    }
+
+    fn flow_view(&self, flow: &Flow) -> Option<FlowView> {
+        let link = self.links.get(flow.link)?;
+        let mut totals = Totals::default();
+        totals.add(flow);
+        let cold = &flow.cold;
+        Some(FlowView {
+            number: cold.spec.flow,
+            queue: cold.queue,
+            key: cold.key,
+            hash: stable_hash(&cold.key),
+            instance: flow.link,
+            instance_key: link.key,
+            totals,
+            leaving: cold.orphan,
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! Objects addressed by small numbers that are used again.
+
+use alloc::vec::Vec;
+
+/// A vector with gaps: a number stays its object's until that is taken out, and is then given to the next.
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    slots: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Slab<T> {
+    /// The number that the next object gets.
+    pub(crate) fn next_number(&self) -> u32 {
+        self.free.last().copied().unwrap_or(self.slots.len() as u32)
+    }
+
+    pub(crate) fn insert(&mut self, object: T) -> u32 {
+        if let Some(id) = self.free.pop() {
+            self.slots[id as usize] = Some(object);
+            return id;
+        }
+        self.slots.push(Some(object));
+        (self.slots.len() - 1) as u32
+    }
+
+    pub(crate) fn remove(&mut self, id: u32) -> Option<T> {
+        let object = self.slots.get_mut(id as usize)?.take();
+        if object.is_some() {
+            self.free.push(id);
+        }
+        object
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> Option<&T> {
+        self.slots.get(id as usize)?.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
+        self.slots.get_mut(id as usize)?.as_mut()
+    }
+
+    /// The object `id`, which the caller knows to be there.
+    #[inline]
+    pub(crate) fn at(&self, id: u32) -> &T {
+        match self.get(id) {
+            Some(object) => object,
+            None => gone(),
+        }
+    }
+
+    /// The object `id`, which the caller knows to be there, to change.
+    #[inline]
+    pub(crate) fn at_mut(&mut self, id: u32) -> &mut T {
+        match self.get_mut(id) {
+            Some(object) => object,
+            None => gone(),
+        }
+    }
+
+    /// Calls `f` with every object.
+    pub(crate) fn for_each(&mut self, f: impl FnMut(&mut T)) {
+        self.slots.iter_mut().flatten().for_each(f);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// One more than the largest number in use.
+    pub(crate) fn bound(&self) -> u32 {
+        self.slots.len() as u32
+    }
+}
+
+#[cold]
+fn gone() -> ! {
+    unreachable!("a number outlived its object")
+}

@@ -1,0 +1,272 @@
+//! Every scheduler of the table: what holds for all, and the shares of those that promise some, against exact arithmetic.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use proptest::prelude::*;
+use weir_core::Nanos;
+use weir_core::packet::{Packet, PacketId, Pool};
+use weir_core::sched::{FlowSlot, FlowSpec, Kind, Scheduler};
+
+/// A flow as the tests see it: its number, its place, and the packets that are inside.
+#[derive(Clone, Debug)]
+struct Flow {
+    spec: FlowSpec,
+    slot: FlowSlot,
+    inside: VecDeque<u32>,
+}
+
+/// A scheduler with its pool, and a plain account of what is inside it.
+struct Rig<S> {
+    scheduler: S,
+    pool: Pool,
+    flows: BTreeMap<u32, Flow>,
+    frames: u32,
+    next_flow: u32,
+}
+
+impl<S: Scheduler> Rig<S> {
+    fn new(scheduler: S) -> Self {
+        Self { scheduler, pool: Pool::new(100_000), flows: BTreeMap::new(), frames: 0, next_flow: 0 }
+    }
+
+    fn add(&mut self, weight: u32, max_packet: u32, priority: u32) -> u32 {
+        let spec = FlowSpec { flow: self.next_flow, weight, max_packet, priority };
+        let slot = self.scheduler.add_flow(Nanos::ZERO, &spec);
+        self.flows.insert(spec.flow, Flow { spec, slot, inside: VecDeque::new() });
+        self.next_flow += 1;
+        spec.flow
+    }
+
+    fn send(&mut self, flow: u32, len: u32) {
+        let packet = Packet { frame: self.frames, len, flow, segments: 1, ..Packet::default() };
+        let id = self.pool.insert(packet).unwrap();
+        let state = self.flows.get_mut(&flow).unwrap();
+        state.inside.push_back(self.frames);
+        self.scheduler.enqueue(Nanos::ZERO, &mut self.pool, state.slot, id);
+        self.frames += 1;
+    }
+
+    /// The flow of the packet that goes next, and its length. It must be the flow's oldest.
+    fn take(&mut self) -> Option<(u32, u32)> {
+        let id: PacketId = self.scheduler.dequeue(Nanos::ZERO, &mut self.pool)?;
+        let packet = self.pool.remove(id);
+        assert_eq!(self.flows.get_mut(&packet.flow).unwrap().inside.pop_front(), Some(packet.frame), "order within a flow");
+        Some((packet.flow, packet.len))
+    }
+
+    fn change(&mut self, flow: u32, weight: u32, priority: u32) {
+        let state = self.flows.get_mut(&flow).unwrap();
+        state.spec = FlowSpec { weight, priority, ..state.spec };
+        self.scheduler.change_flow(Nanos::ZERO, &mut self.pool, state.slot, &state.spec);
+    }
+
+    /// Removes a flow; it must give back all that it has, in order.
+    fn remove(&mut self, flow: u32) {
+        let state = self.flows.remove(&flow).unwrap();
+        let mut list = self.scheduler.remove_flow(Nanos::ZERO, &mut self.pool, state.slot, flow);
+        let mut given = Vec::new();
+        while let Some(id) = list.pop_front(&self.pool) {
+            given.push(self.pool.remove(id).frame);
+        }
+        assert_eq!(given, Vec::from(state.inside));
+    }
+
+    fn inside(&self) -> usize {
+        self.flows.values().map(|f| f.inside.len()).sum()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Add(u32, u32, u32),
+    Send(usize, u32),
+    Take,
+    Change(usize, u32, u32),
+    Remove(usize),
+}
+
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let weight = || prop_oneof![1u32..4, 1u32..=65_536];
+    let operation = prop_oneof![
+        2 => (weight(), 64u32..3000, 0u32..70).prop_map(|(w, l, p)| Operation::Add(w, l, p)),
+        12 => (0usize..20, prop_oneof![40u32..1501, Just(65_000)]).prop_map(|(f, len)| Operation::Send(f, len)),
+        9 => Just(Operation::Take),
+        1 => (0usize..20, weight(), 0u32..70).prop_map(|(f, w, p)| Operation::Change(f, w, p)),
+        1 => (0usize..20).prop_map(Operation::Remove),
+    ];
+    proptest::collection::vec(operation, 1..400)
+}
+
+/// Plays operations and gives the order in which flows were served.
+fn play(kind: Kind, operations: &[Operation]) -> Vec<(u32, u32)> {
+    let mut rig = Rig::new(kind.build());
+    let mut served = Vec::new();
+    rig.add(1, 1500, 0);
+    for &operation in operations {
+        let nth = |rig: &Rig<_>, n: usize| rig.flows.keys().copied().nth(n % rig.flows.len().max(1));
+        match operation {
+            Operation::Add(weight, max_packet, priority) => {
+                rig.add(weight, max_packet, priority);
+            }
+            Operation::Send(n, len) => {
+                if let Some(flow) = nth(&rig, n) {
+                    rig.send(flow, len);
+                }
+            }
+            Operation::Take => {
+                let expected = rig.inside() > 0;
+                let taken = rig.take();
+                assert_eq!(taken.is_some(), expected, "{kind:?} must give a packet while it has one");
+                served.extend(taken);
+            }
+            Operation::Change(n, weight, priority) => {
+                if let Some(flow) = nth(&rig, n) {
+                    rig.change(flow, weight, priority);
+                }
+            }
+            Operation::Remove(n) => {
+                if let Some(flow) = nth(&rig, n) {
+                    rig.remove(flow);
+                }
+            }
+        }
+        assert_eq!(rig.scheduler.len(), rig.inside(), "{kind:?}");
+        assert_eq!(rig.scheduler.is_empty(), rig.inside() == 0);
+        assert_eq!(rig.pool.len() as usize, rig.inside());
+    }
+    while let Some(taken) = rig.take() {
+        served.push(taken);
+    }
+    assert_eq!((rig.inside(), rig.scheduler.len(), rig.scheduler.backlog()), (0, 0, 0), "{kind:?}");
+    served
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    /// Conservation, order within a flow, work conservation and determinism, whatever comes, goes and changes meanwhile.
+    #[test]
+    fn every_scheduler_gives_back_what_it_takes_in_order(operations in operations()) {
+        for kind in Kind::ALL {
+            prop_assert_eq!(play(kind, &operations), play(kind, &operations));
+        }
+    }
+
+    /// Flows that always have packets get bytes by weight, whatever the sizes of their packets.
+    #[test]
+    fn shares_are_bytes_by_weight_within_the_bounds(
+        flows in proptest::collection::vec((1u32..=8, 64u32..1501), 2..12), scale in prop_oneof![Just(1u32), Just(100), Just(8192)], seed in any::<u64>(),
+    ) {
+        // A flow's packets have sizes within half of its largest.
+        let mut random = seed | 1;
+        let mut size = move |most: u32| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            most - (random >> 33) as u32 % (most / 2)
+        };
+        for kind in [Kind::RoundRobin, Kind::Wf2qPlus] {
+            let mut rig = Rig::new(kind.build());
+            for &(weight, largest) in &flows {
+                let flow = rig.add(weight * scale, largest, 0);
+                rig.send(flow, size(largest));
+                rig.send(flow, size(largest));
+            }
+            let weights: i128 = flows.iter().map(|f| i128::from(f.0)).sum();
+            let largest = i128::from(flows.iter().map(|f| f.1).max().unwrap());
+            let mut bytes = vec![0i128; flows.len()];
+            let least = i128::from(flows.iter().map(|f| f.0).min().unwrap());
+            for _ in 0..2000 {
+                let (flow, len) = rig.take().unwrap();
+                bytes[flow as usize] += i128::from(len);
+                rig.send(flow, size(flows[flow as usize].1));
+                let all: i128 = bytes.iter().sum();
+                for (k, &(weight, own)) in flows.iter().enumerate() {
+                    let (weight, own) = (i128::from(weight), i128::from(own));
+                    // What the fluid would have given less what it got, times the sum of weights.
+                    let behind = weight * all - weights * bytes[k];
+                    let (most, least_behind) = if kind == Kind::Wf2qPlus {
+                        (weights * own + weight * (largest - own), -(weights - weight) * own)
+                    } else {
+                        // Every other flow may be two quanta and a packet ahead or behind, each times its weight over the least.
+                        let apart = (2 * largest * weights / least + largest * flows.len() as i128) * weights;
+                        (apart, -apart)
+                    };
+                    // One byte for the rounding of virtual times.
+                    prop_assert!((least_behind - weights..=most + weights).contains(&behind),
+                        "{:?}: flow {} of {:?} is {} behind at {} bytes", kind, k, flows, behind as f64 / weights as f64, all);
+                }
+            }
+        }
+    }
+
+    /// A flow that always has packets gets its share of the sum of all weights while others come and go.
+    #[test]
+    fn wf2qp_keeps_its_promise_while_others_come_and_go(
+        others in proptest::collection::vec((1u32..=100, 64u32..1501), 1..10), weight in 1u32..=100,
+        events in proptest::collection::vec((0usize..10, 0u32..4), 200..1500),
+    ) {
+        let mut rig = Rig::new(Kind::Wf2qPlus.build());
+        let own = 700;
+        let steady = rig.add(weight, own, 0);
+        rig.send(steady, own);
+        rig.send(steady, own);
+        for &(weight, largest) in &others {
+            rig.add(weight, largest, 0);
+        }
+        let weights = i128::from(weight) + others.iter().map(|o| i128::from(o.0)).sum::<i128>();
+        let largest = i128::from(others.iter().map(|o| o.1).max().unwrap().max(own));
+        let (mut all, mut got) = (0, 0);
+        for (n, burst) in events {
+            let other = n % others.len();
+            for _ in 0..burst {
+                rig.send(other as u32 + 1, others[other].1);
+            }
+            let (flow, len) = rig.take().unwrap();
+            all += i128::from(len);
+            if flow == steady {
+                got += i128::from(len);
+                rig.send(steady, own);
+            }
+            let behind = i128::from(weight) * all - weights * got;
+            let bound = weights * i128::from(own) + i128::from(weight) * largest;
+            // One byte for the rounding of virtual times.
+            prop_assert!(behind <= bound + weights, "{} bytes behind", behind as f64 / weights as f64);
+        }
+    }
+
+    /// Priority against a list in which the first of the least number is looked for.
+    #[test]
+    fn prio_gives_the_first_of_the_least_number(operations in proptest::collection::vec((any::<bool>(), 0u32..8, 40u32..1501), 1..300)) {
+        let mut rig = Rig::new(Kind::Prio.build());
+        for priority in 0..8 {
+            rig.add(100 - priority, 1500, priority * 9);
+        }
+        let mut model: Vec<(u32, u32)> = Vec::new();
+        for (send, flow, len) in operations {
+            if send {
+                rig.send(flow, len);
+                model.push((flow, len));
+            } else {
+                let first = (0..model.len()).min_by_key(|&i| (model[i].0, i));
+                prop_assert_eq!(rig.take(), first.map(|i| model.remove(i)));
+            }
+        }
+    }
+}
+
+/// Virtual time is set back together in a busy period that outlasts its range, and nobody notices.
+#[test]
+fn wf2qp_shares_hold_over_a_busy_period_longer_than_its_range_of_times() {
+    let mut rig = Rig::new(Kind::Wf2qPlus.build());
+    let flows: Vec<u32> = [1, 2, 5].map(|weight| rig.add(weight, 65_535, 0)).into();
+    for &flow in flows.iter().cycle().take(6) {
+        rig.send(flow, 65_535);
+    }
+    let mut packets = [0u32; 3];
+    for _ in 0..80_000 {
+        let (flow, len) = rig.take().unwrap();
+        packets[flow as usize] += 1;
+        rig.send(flow, len);
+    }
+    // 5 GB over a sum of weights of 8; the range is 2 MB for each unit of weight.
+    assert!(packets.iter().zip([10_000, 20_000, 50_000]).all(|(&got, share)| got.abs_diff(share) <= 1), "{packets:?}");
+}
