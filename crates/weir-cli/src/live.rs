@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weir_core::Nanos;
 use weir_core::config::{Capacity, LinkConfig, Loss};
+use weir_core::link::Step;
 use weir_linux::clock;
 use weir_linux::live::{Gso, LaneConfig, LaneReport, Live, LiveConfig, LiveHandle, LiveReport, Realtime, StopReason};
 use weir_linux::process::Signals;
@@ -317,29 +318,34 @@ fn link_result(ends: &[String; 2], lane: LaneReport, series: Series, spec: &Link
 }
 
 /// Rate and delay as they are configured; of a table that changes them over time the means of its steps, weighted by how long each
-/// lasts (the last one of a table that does not repeat counts as long as the one before it).
+/// lasts: over one period where it repeats, else from the start on (and the last step counts as long as the one before it).
 fn configured(link: &LinkConfig) -> (Option<u64>, Nanos) {
     let bps = |capacity: &Capacity| match capacity {
         Capacity::Unlimited => None,
         Capacity::Constant(rate) => Some(rate.bps()),
         Capacity::Trace(trace) => Some(trace.mean_bps()),
     };
-    let (mut rate, mut delay) = (bps(&link.capacity), link.delay);
-    let Some(schedule) = &link.schedule else { return (rate, delay) };
+    let at_first = (bps(&link.capacity), link.delay);
+    let Some(schedule) = &link.schedule else { return at_first };
+    let after = |(rate, delay), step: &Step| (step.capacity.as_ref().map_or(rate, bps), step.delay.unwrap_or(delay));
     let steps = schedule.steps();
-    let (mut bits, mut delays, mut span) = (Some(0u128), 0u128, 0u128);
-    for (i, (at, step)) in steps.iter().enumerate() {
-        rate = step.capacity.as_ref().map_or(rate, bps);
-        delay = step.delay.unwrap_or(delay);
-        let until = steps.get(i + 1).map(|next| next.0).or(schedule.period());
-        let lasts = u128::from(
-            until.map_or_else(|| steps.get(i.wrapping_sub(1)).map_or(1, |before| at.since(before.0).0), |until| until.since(*at).0),
-        );
-        bits = bits.zip(rate).map(|(sum, rate)| sum + u128::from(rate) * lasts);
-        delays += u128::from(delay.0) * lasts;
-        span += lasts;
+    // What a round begins with is what the one before has left.
+    let mut now = if schedule.period().is_some() { steps.iter().fold(at_first, |now, (_, step)| after(now, step)) } else { at_first };
+    let mut held = vec![(Nanos::ZERO, now)];
+    for (at, step) in steps {
+        now = after(now, step);
+        held.push((*at, now));
     }
-    let mean = |sum: u128| u64::try_from(sum / span.max(1)).unwrap_or(u64::MAX);
+    let begins = |i: usize| u128::from(held[i].0.0);
+    let lasts = |i: usize| match schedule.period() {
+        _ if i + 1 < held.len() => begins(i + 1) - begins(i),
+        Some(period) => u128::from(period.0) - begins(i),
+        None => (begins(i) - begins(i - 1)).max(1),
+    };
+    let parts = || (0..held.len()).map(|i| (held[i].1, lasts(i))).filter(|(_, lasts)| *lasts > 0);
+    let mean = |sum: u128| u64::try_from(sum / parts().map(|(_, lasts)| lasts).sum::<u128>()).unwrap_or(u64::MAX);
+    let bits: Option<u128> = parts().map(|((rate, _), lasts)| Some(u128::from(rate?) * lasts)).sum();
+    let delays: u128 = parts().map(|((_, delay), lasts)| u128::from(delay.0) * lasts).sum();
     (bits.map(mean), Nanos(mean(delays)))
 }
 
@@ -384,5 +390,37 @@ fn backend(arg: BackendArg) -> Backend {
         BackendArg::Auto => Backend::Auto,
         BackendArg::Tap => Backend::Tap,
         BackendArg::Packet => Backend::Packet,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// What is said to be configured for a table: bit/s and milliseconds.
+    fn means(spec: &str, table: &str) -> (Option<u64>, u64) {
+        let files = BTreeMap::from([("t.csv".to_owned(), table.to_owned())]);
+        let checked = weir_rules::check_spec(spec, &files);
+        let spec = checked.spec.unwrap_or_else(|| panic!("{}", checked.diagnostics));
+        let (rate, delay) = configured(&spec.pipe.link);
+        (rate, delay.0 / 1_000_000)
+    }
+
+    #[test]
+    fn a_tables_means_count_each_value_for_as_long_as_it_holds() {
+        assert_eq!(means("trace t.csv", "time,rate,delay\n0,1M,10\n1,4M,40\n4,,\n"), (Some(3_250_000), 32));
+        assert_eq!(means("schedule t.csv", "time,rate\n0,1M\n1,4M\n4,2M\n"), (Some(2_714_285), 0));
+        assert_eq!(means("bw 7M delay 5ms schedule t.csv", "time,rate,delay\n0,3M,\n"), (Some(3_000_000), 5));
+    }
+
+    #[test]
+    fn what_holds_before_a_tables_first_row_counts_too() {
+        assert_eq!(means("bw 1M schedule t.csv", "time,rate\n2,4M\n"), (Some(2_500_000), 0));
+        assert_eq!(means("schedule t.csv", "time,rate\n2,4M\n"), (None, 0), "no limit at first: there is no mean");
+        // In all rounds but the first it is what the last row has left.
+        assert_eq!(means("bw 9M schedule t.csv loop", "time,rate\n1,2M\n3,6M\n4,\n"), (Some(4_000_000), 0));
+        assert_eq!(means("trace t.csv", "time,rate,delay\n0,2M,\n1,,10\n2,,\n"), (Some(2_000_000), 10));
     }
 }
