@@ -14,6 +14,9 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("a_capture_read_by_tshark_says_what_became_of_each_packet", &[Need::Program("tshark")], capture),
         trial("a_report_opens_in_a_browser_without_errors", chromium, report),
+        trial("a_reader_that_goes_away_costs_neither_the_exit_code_nor_the_results", &[], closed_pipes),
+        trial("destinations_that_cannot_be_written_are_refused_before_the_run", &[], destinations),
+        trial("a_tables_mean_rate_stands_in_the_result", &[], mean_rate),
         trial("a_browser_loads_a_page_over_a_preset", &[Need::Program("chromium"), Need::Root], page),
     ]
 }
@@ -43,6 +46,70 @@ fn capture(lab: &Lab) {
     let came = field("!frame.comment", "frame.number").len() as u64;
     assert_eq!(came, number(to_right, "packets_in"));
     assert!(number(to_right, "packets_out") >= r.received);
+}
+
+/// Runs a shell line around the command, in which `$weir` stands for it and `$1` for the result's file; gives what it wrote.
+fn around(lab: &Lab, line: &str) -> Done {
+    let json = lab.path("weir.json").display().to_string();
+    let mut command = Command::new("bash");
+    command.args(["-c", line, "bash", &json]).env("weir", crate::common::weir());
+    lab.launch(&mut command).finish()
+}
+
+fn closed_pipes(lab: &Lab) {
+    let noisy = "sh -c 'trap \"\" PIPE; for i in 1 2 3; do echo data; echo words >&2; done; exit 7'";
+    for (streams, what) in [
+        ("2>&1 | head -1", "both to a reader of one line"),
+        ("2>&1 >/dev/null | true", "words to nobody"),
+        ("| true", "data to nobody"),
+        (">&- 2>&-", "no streams at all"),
+    ] {
+        // The program's own complaints about a closed pipe are hidden, and are not what ends it.
+        let line = format!("$weir run --link 4M/1ms --json $1 --report $1.html -- {noisy} {streams}; echo ended ${{PIPESTATUS[0]}}");
+        let done = around(lab, &line);
+        assert!(done.stdout.ends_with("ended 7\n"), "{what}: {done:?}");
+        assert!(!done.stderr.contains("panicked"), "{what}: {done:?}");
+        check_books(&lab.json("weir.json"));
+        std::fs::remove_file(lab.path("weir.json")).expect("the result was written");
+    }
+    let done = around(lab, "$weir run --link 4M/1ms --json - -- sh -c 'exit 7' | true; echo ended ${PIPESTATUS[0]}");
+    assert!(done.stdout == "ended 7\n" && !done.stderr.contains("panicked"), "{done:?}");
+    for words in ["presets", "algorithms", "doctor", "man", "completions bash", "check 4M/20ms", "--help"] {
+        // The command starts to write when nobody can read any more.
+        let done = around(lab, &format!("{{ sleep 0.1; $weir {words}; echo ended $? >&2; }} | true"));
+        assert!(done.stderr.contains("ended 0") && !done.stderr.contains("panicked"), "{words}: {done:?}");
+    }
+}
+
+fn destinations(lab: &Lab) {
+    let (directory, nowhere) = (lab.path("").display().to_string(), lab.path("nowhere/file").display().to_string());
+    let marker = lab.path("ran").display().to_string();
+    for option in ["--json", "--report", "--pcap"] {
+        for (path, said) in [("-", "only --json writes to standard output"), (&directory, "is a directory"), (&nowhere, "nowhere")] {
+            if (option, path) == ("--json", "-") {
+                continue;
+            }
+            let done = lab.weir(["run", "--link", "4M", option, path, "--", "touch", &marker]);
+            assert_eq!((done.code, done.stdout.as_str()), (2, ""), "{option} {path}: {done:?}");
+            assert!(done.stderr.contains(said), "{option} {path}: {done:?}");
+            assert!(!lab.path("ran").exists(), "{option} {path}: the program must not run for nothing");
+        }
+    }
+    let done = lab.weir(["run", "--link", "4M", "--json", "-", "--", "true"]);
+    let result = serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"));
+    check_books(&result);
+    // A file of that name has a directory in front.
+    let done = around(lab, "cd ${1%/*} && $weir run --link 4M --pcap ./- --report ./-.html -- true && ls -- - -.html");
+    assert_eq!((done.code, done.stdout.as_str()), (0, "-\n-.html\n"), "{done:?}");
+}
+
+fn mean_rate(lab: &Lab) {
+    let csv = lab.file("rates.csv", "time,rate,delay\n0,1Mbit/s,10ms\n1,4Mbit/s,40ms\n4,,\n");
+    let result = lab.pair(&format!("trace {csv}"), 7, "true", "true");
+    for name in ["to-left", "to-right"] {
+        let link = link(&result, name);
+        assert_eq!((number(link, "rate_bps"), number(link, "delay_ns")), (3_250_000, 32_500_000), "{link}");
+    }
 }
 
 /// Opens a page in a browser with a profile of its own; what it wrote to stderr has the console's messages.
