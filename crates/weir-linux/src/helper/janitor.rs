@@ -16,10 +16,9 @@ use std::process::{Child, ExitCode, Stdio};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::Role;
+use super::{Role, ignore_signals};
 use crate::netns::{read_setting, write_setting};
 use crate::process::{receive, send};
-use crate::sys::process::ignore_signal;
 
 /// A setting under `/proc/sys/net` that a session changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,9 +126,7 @@ impl Drop for Janitor {
 
 /// Runs as the janitor: waits until the main process is gone, then undoes what its state file lists.
 pub(super) fn run(socket: OwnedFd) -> ExitCode {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE, libc::SIGUSR1, libc::SIGUSR2] {
-        ignore_signal(signal);
-    }
+    ignore_signals();
     // Both only make it harder to hit the janitor by accident, and easier to see it.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"weir-janitor");

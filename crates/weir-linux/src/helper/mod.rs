@@ -12,7 +12,7 @@ use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use crate::sys::process::{inherited_descriptor, keep_capabilities, keep_open, unblock_signals};
+use crate::sys::process::{ignore_signal, inherited_descriptor, keep_capabilities, keep_open, unblock_signals};
 
 pub(crate) use janitor::{Janitor, State, clean_up, list_states, state_directory, with_lock};
 pub(crate) use proxy::{FIRST_PACKETS, NOTHING, Proxy, ProxySockets};
@@ -69,6 +69,13 @@ pub(crate) fn command(role: Role, socket: RawFd) -> Command {
         keep_capabilities(&mut command);
     }
     command
+}
+
+/// Makes a helper deaf to what ends the main process or is sent to both: it goes when its socket says that the other is gone.
+fn ignore_signals() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE, libc::SIGUSR1, libc::SIGUSR2] {
+        ignore_signal(signal);
+    }
 }
 
 const INIT: &str = "__weir-init";

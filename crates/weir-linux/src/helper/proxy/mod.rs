@@ -28,9 +28,9 @@ use serde::{Deserialize, Serialize};
 use self::relay::{Relay, SCRATCH, Turn, reset_on_close};
 use self::syn::Flow;
 pub(crate) use self::syn::{FIRST_PACKETS, NOTHING};
-use super::Role;
+use super::{Role, ignore_signals};
 use crate::process::{receive, send, timespec};
-use crate::sys::process::{drop_own_capabilities, ignore_signal, inherited_descriptor, keep_open};
+use crate::sys::process::{drop_own_capabilities, inherited_descriptor, keep_open};
 use crate::sys::redirect::original_destination;
 
 /// What the proxy works with: sockets in the router's namespace.
@@ -97,9 +97,7 @@ impl Drop for Proxy {
 
 /// Runs as the proxy until the main process is gone.
 pub(super) fn run(socket: OwnedFd) -> ExitCode {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE, libc::SIGUSR1, libc::SIGUSR2] {
-        ignore_signal(signal);
-    }
+    ignore_signals();
     let _ = rustix::thread::set_name(c"weir-proxy");
     let leash = UnixStream::from(socket);
     let work = || {
