@@ -6,6 +6,7 @@ mod rootless;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -171,6 +172,15 @@ pub(crate) fn build_surround() -> PathBuf {
 
 pub(crate) fn as_nobody<'a>(words: &[&'a str]) -> Vec<&'a str> {
     [&["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"][..], words].concat()
+}
+
+/// Whether an ordinary user may make TUN and TAP devices here; says so when not. pasta needs it too.
+pub(crate) fn users_may_open_tun(test: &str) -> bool {
+    let open = fs::metadata("/dev/net/tun").is_ok_and(|device| device.permissions().mode() & 0o006 == 0o006);
+    if !open {
+        skip(test, "an ordinary user's TAP device and pasta need /dev/net/tun, which only root may open (chmod 0666 /dev/net/tun)");
+    }
+    open
 }
 
 pub(crate) fn kill(pid: u32, signal: &str) {
