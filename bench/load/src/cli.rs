@@ -142,6 +142,9 @@ struct PingArgs {
     /// Seconds to wait for the last answer.
     #[arg(long, value_parser = span, default_value = "1")]
     timeout: u64,
+    /// Ask the kernel by ICMP; the port of the target is not used.
+    #[arg(long)]
+    icmp: bool,
 }
 
 #[derive(Debug, Args)]
@@ -200,7 +203,8 @@ fn run(cli: &Cli) -> Result<(), LoadError> {
         Command::Recv(a) => print(&cli.output, &recv(&a.listen())?),
         Command::Ping(a) => {
             let to = a.target.resolve()?;
-            print(&cli.output, &ping(&Ask { to, size: a.size, count: a.count, interval_ns: a.interval, timeout_ns: a.timeout })?)
+            let PingArgs { size, count, interval: interval_ns, timeout: timeout_ns, icmp, .. } = *a;
+            print(&cli.output, &ping(&Ask { to, size, count, interval_ns, timeout_ns, icmp })?)
         }
         Command::Echo(a) => print(&cli.output, &echo(a.bind, a.count.unwrap_or(u64::MAX), a.seconds.unwrap_or(u64::MAX))?),
         Command::Capture(a) => print(&cli.output, &capture(&a.watch())?),

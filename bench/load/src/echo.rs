@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{SECOND, now, precise_sleeps, spin_until};
+use crate::icmp;
 use crate::payload::{Stamp, fill, read, stamp};
 use crate::send::{connect, payload_size};
 use crate::stats::Spread;
@@ -25,6 +26,8 @@ pub struct Ask {
     pub interval_ns: u64,
     /// How long to wait for the last answer, ns.
     pub timeout_ns: u64,
+    /// ICMP echo requests, which the kernel answers, in place of UDP packets to an echo program. IPv4, and needs CAP_NET_RAW.
+    pub icmp: bool,
 }
 
 /// What came back.
@@ -46,14 +49,15 @@ pub struct Answers {
 /// A size that holds no stamp or that UDP does not take; a socket that fails.
 pub fn ping(ask: &Ask) -> Result<Answers, LoadError> {
     let size = payload_size(ask.to, ask.size)?;
-    let socket = connect(ask.to)?;
+    let socket = if ask.icmp { icmp::connect(ask.to)? } else { connect(ask.to)? };
     let sender = socket.try_clone().when("share the socket")?;
     let plan = *ask;
+    let content: fn(&[u8]) -> Option<&[u8]> = if ask.icmp { icmp::answer } else { |packet| Some(packet) };
     let end = now() + u64::from(ask.count) * ask.interval_ns + ask.timeout_ns;
     let sending = std::thread::spawn(move || send_all(&sender, &plan, size));
     let mut first = vec![None; ask.count as usize];
     let mut received = 0;
-    let mut buffer = vec![0; size.max(2048)];
+    let mut buffer = vec![0; size.max(2048) + icmp::MOST_HEADERS];
     let mut missing = ask.count;
     while missing > 0 && now() < end {
         let left = Duration::from_nanos(end.saturating_sub(now()).clamp(1000, SECOND / 5));
@@ -65,7 +69,7 @@ pub fn ping(ask: &Ask) -> Result<Answers, LoadError> {
             Err(e) => return Err(e).when("receive"),
         };
         let arrived = now();
-        let Some(s) = read(&buffer[..len]) else {
+        let Some(s) = content(&buffer[..len]).and_then(read) else {
             continue;
         };
         received += 1;
@@ -104,14 +108,18 @@ pub fn echo(bind: SocketAddr, count: u64, span_ns: u64) -> Result<u64, LoadError
 
 fn send_all(socket: &UdpSocket, ask: &Ask, size: usize) -> u64 {
     precise_sleeps();
-    let mut payload = vec![0; size];
-    fill(&mut payload);
+    let header = if ask.icmp { icmp::HEADER } else { 0 };
+    let mut packet = vec![0; header + size];
+    fill(&mut packet[header..]);
     let start = now();
     for sequence in 0..ask.count {
         spin_until(start + u64::from(sequence) * ask.interval_ns);
-        stamp(&mut payload, Stamp { sequence, sent_ns: now() });
+        stamp(&mut packet[header..], Stamp { sequence, sent_ns: now() });
+        if ask.icmp {
+            icmp::request(&mut packet, sequence);
+        }
         // What cannot be sent gets no answer and is counted as lost.
-        let _ = socket.send(&payload);
+        let _ = socket.send(&packet);
     }
     u64::from(ask.count)
 }
@@ -127,7 +135,7 @@ mod tests {
         // The echo may start late: send until it has had its twenty.
         let mut answers = Answers::default();
         for _ in 0..50 {
-            answers = ping(&Ask { to: port, size: 100, count: 20, interval_ns: 1_000_000, timeout_ns: SECOND / 5 }).unwrap();
+            answers = ping(&Ask { to: port, size: 100, count: 20, interval_ns: 1_000_000, timeout_ns: SECOND / 5, icmp: false }).unwrap();
             if answers.received > 0 {
                 break;
             }
@@ -140,7 +148,7 @@ mod tests {
     #[test]
     fn unanswered_pings_are_lost() {
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let ask = Ask { to: silent.local_addr().unwrap(), size: 100, count: 3, interval_ns: 1000, timeout_ns: SECOND / 20 };
+        let ask = Ask { to: silent.local_addr().unwrap(), size: 100, count: 3, interval_ns: 1000, timeout_ns: SECOND / 20, icmp: false };
         let answers = ping(&ask).unwrap();
         assert_eq!((answers.sent, answers.received, answers.lost), (3, 0, 3));
     }

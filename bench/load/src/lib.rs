@@ -9,6 +9,7 @@ pub mod capture;
 pub mod cli;
 pub mod clock;
 pub mod echo;
+mod icmp;
 pub mod payload;
 pub mod recv;
 pub mod send;

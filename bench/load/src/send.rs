@@ -70,11 +70,14 @@ pub fn send(plan: &Plan) -> Result<Sent, LoadError> {
     let mut tried = 0;
     while tried < plan.count && now() < start.saturating_add(plan.span_ns) {
         let left = plan.count - tried;
-        let due = match interval(plan.pace, plan.size, tried) {
+        let whole = (train as u64).min(left);
+        // A train leaves when its last packet is due.
+        let due = match interval(plan.pace, plan.size, tried + whole - 1) {
             None => left,
             Some(at) => {
                 spin_until(start + at);
-                due_until(plan.pace, plan.size, now() - start).saturating_sub(tried).clamp(1, left)
+                let due = due_until(plan.pace, plan.size, now() - start).saturating_sub(tried).clamp(whole, left);
+                if due == left { due } else { due - due % whole }
             }
         };
         let n = batch.send(&socket, tried, due, &mut sent)?;

@@ -163,7 +163,7 @@ pub(crate) struct CommonArgs {
     /// How long to spin before a release: `adaptive`, `off`, or a time such as `60us`.
     #[arg(long, value_name = "TIME", default_value = "adaptive", value_parser = parse_spin, help_heading = "Tuning")]
     pub(crate) spin: weir_linux::live::Spin,
-    /// Do not ask for real-time priority.
+    /// Do not ask for real-time priority, nor that processors stay awake under light traffic.
     #[arg(long, help_heading = "Tuning")]
     pub(crate) no_realtime: bool,
     /// Processor that the link's thread stays on.

@@ -52,6 +52,7 @@ pub fn probe() -> Vec<Check> {
         tool("nft", "nftables", "the way out of 'weir run'"),
         tool("pasta", "passt", "the way out of 'weir run' without root, for all but TCP"),
         realtime(held),
+        awake(),
         timers(),
         processors(),
         clock_source(),
@@ -156,6 +157,14 @@ fn realtime(held: CapabilitySet) -> Check {
     }
     let detail = "not allowed: beside other work packets may leave milliseconds late";
     Check::new(name, Status::Limited, detail).remedy("echo '* - rtprio 10' > /etc/security/limits.d/weir.conf (and log in again)")
+}
+
+fn awake() -> Check {
+    let name = "processors kept awake";
+    match File::options().write(true).open("/dev/cpu_dma_latency") {
+        Ok(_) => Check::new(name, Status::Ok, "allowed: under light traffic no packet waits for a processor to wake"),
+        Err(_) => Check::new(name, Status::Limited, "not allowed: a packet may wait tens of microseconds for a sleeping processor"),
+    }
 }
 
 /// Sleeps a hundred times for a millisecond, and looks how much longer it took.

@@ -130,7 +130,7 @@ pub enum Spin {
     Off,
 }
 
-/// Whether the loop's thread asks for real-time priority.
+/// Whether the loop's thread asks for real-time priority, and that processors stay awake under light traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Realtime {
     /// Takes it where the system allows and some pipe has a time to keep, and goes on without where not.

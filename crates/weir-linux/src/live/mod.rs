@@ -10,6 +10,7 @@
 //! **Invariant:** for each lane `packets_in + duplicated = packets_out + Σ drops + backlog`, where a packet is *out* when the
 //! kernel has taken it. The loop counts this itself, in wire packets, so that a frame the kernel refused is a drop.
 
+mod awake;
 mod commands;
 mod config;
 mod egress;

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use weir_core::config::{LinkConfig, PipeConfig};
 use weir_core::{Departure, Emulator, Nanos};
 
+use super::awake::Awake;
 use super::commands::{Command, Inbox, LiveHandle};
 use super::config::{LiveConfig, LiveError, Realtime};
 use super::egress::{Engine, Outlet};
@@ -28,6 +29,7 @@ pub struct Live {
     inbox: Inbox,
     handle: LiveHandle,
     pacer: Pacer,
+    awake: Awake,
     realtime: Realtime,
     has_realtime: bool,
     /// Some pipe has a rate or a delay.
@@ -80,6 +82,7 @@ impl Live {
             inbox,
             handle,
             pacer: Pacer::new(config.spin),
+            awake: Awake::off(),
             realtime: config.realtime,
             has_realtime: false,
             keeps_time: false,
@@ -188,6 +191,7 @@ impl Live {
     /// Submits a batch. What is due meanwhile leaves meanwhile: a batch of trains may be thousands of packets.
     fn accept(&mut self, port: usize, received: &mut Vec<Ingress>) {
         let mut now = clock::now();
+        self.awake.packets(now);
         let mut packets = 0u32;
         for frame in received.drain(..) {
             let Some(lane) = self.lane_of[port] else {
@@ -245,6 +249,7 @@ impl Live {
         if woke.since(now) >= REST {
             self.pacer.rested(woke);
         }
+        self.awake.slept(woke, woke.since(now));
         self.note_sleep(woke.since(now));
         match outcome {
             Ok(0) => self.pacer.overslept(until, woke),
@@ -375,6 +380,7 @@ impl Live {
         if self.realtime == Realtime::Off {
             return;
         }
+        self.awake = Awake::when_allowed();
         self.usual = Policy::current().ok().filter(|_| Policy::realtime(PRIORITY).apply().is_ok());
         self.has_realtime = self.usual.is_some();
         self.set_realtime(self.keeps_time);
