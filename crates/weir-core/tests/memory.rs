@@ -119,3 +119,41 @@ fn a_packet_inside_takes_one_cache_line() {
         std::mem::forget(emulator);
     }
 }
+
+/// A flood of a million spoofed sources against pipes on demand: memory stays within the limit, the customers who were there lose
+/// nothing, and when the flood has expired others can come.
+#[test]
+fn a_flood_of_spoofed_sources_neither_grows_the_engine_nor_harms_who_was_there() {
+    let _alone = alone();
+    let limits = Limits { idle: Nanos::from_secs(2), instances: 10_000, ..Limits::default() };
+    let mut emulator = Emulator::new(1, limits);
+    let link = LinkConfig { capacity: Capacity::Constant(Rate::new(1_000_000_000).unwrap()), ..LinkConfig::default() };
+    let mask = FlowMask { dst_ip: u32::MAX, ..FlowMask::default() };
+    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue: FlowsetConfig { mask, ..FlowsetConfig::default() } });
+    let before = resident();
+    let (mut out, mut now, mut refused) = (Vec::new(), Nanos::ZERO, 0u64);
+    for source in 0..1_000_000u32 {
+        now += Nanos(1_000);
+        // One of the hundred customers between every two packets of the flood.
+        submit(&mut emulator, now, source % 100, Action::Pipe(1));
+        let key = FlowKey { dst: (1_000 + source).into(), src_port: 80, ..FlowKey::default() };
+        let arrival = Arrival { frame: source, len: 40, link_header: 14, segments: 1, ecn: Ecn::NotEct };
+        refused += u64::from(emulator.submit(now, arrival, &key, Action::Pipe(1)).is_err());
+        emulator.poll(now, &mut out);
+        out.clear();
+        assert!(emulator.instances() <= 10_000);
+    }
+    let counters = &emulator.stats(1).unwrap().counters;
+    // The flood had the places that the customers left.
+    assert_eq!((refused, counters.total_drops()), (1_000_000 - 9_900, 1_000_000 - 9_900));
+    assert!(
+        emulator.instances_of(1, None, usize::MAX).filter(|i| i.key.dst < 100).all(|i| i.totals.packets == 10_000 && i.totals.drops == 0)
+    );
+    if let (Some(before), Some(after)) = (before, resident()) {
+        assert!(after.saturating_sub(before) < 10_000 * 2048, "{} bytes", after - before);
+    }
+    now += Nanos::from_secs(5);
+    emulator.poll(now, &mut out);
+    assert_eq!(emulator.instances(), 0);
+    submit(&mut emulator, now, 77_777, Action::Pipe(1));
+}

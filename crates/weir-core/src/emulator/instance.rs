@@ -210,7 +210,7 @@ impl Emulator {
         flowset.flows.insert_unique(flow_hash(link, &masked), number, hash_of);
         if masks {
             let time = now.saturating_add(self.limits.idle);
-            self.idle_flows.push_back(IdleCheck { time, number, serial: self.serial, seen: 0 });
+            self.idle_flows.push_back(IdleCheck { time, number, serial: self.serial, seen: 1 });
         }
         Ok(Some(number))
     }

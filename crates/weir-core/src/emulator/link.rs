@@ -205,18 +205,24 @@ impl Link {
 // Changes of the scheduler.
 impl Link {
     /// Replaces the scheduler by one of another kind. What waits goes over in the order in which it would have left, so that
-    /// every flow keeps its own.
+    /// every flow keeps its own. While something waits in flows that are leaving, whose traffic has others already, all that
+    /// waits goes before what comes.
     pub(super) fn change_kind(&mut self, now: Nanos, kind: Kind, around: &mut Surroundings<'_>) {
         let Surroundings { flows, pool, .. } = around;
         let mut old = core::mem::replace(&mut self.scheduler, AnyScheduler::new(kind));
-        let mut waiting = PacketList::default();
-        while let Some(packet) = old.dequeue(Nanos::MAX, pool) {
-            waiting.push_back(pool, packet);
-        }
+        let mut leaving = false;
         let mut number = self.flows;
         while let Some(flow) = flows.get_mut(number) {
             flow.slot = self.scheduler.add_flow(now, &flow.cold.spec);
+            leaving |= flow.cold.orphan && flow.packets > 0;
             number = flow.cold.older;
+        }
+        if leaving {
+            return self.scheduler.put_behind(&mut old, pool);
+        }
+        let mut waiting = PacketList::default();
+        while let Some(packet) = old.dequeue(Nanos::MAX, pool) {
+            waiting.push_back(pool, packet);
         }
         while let Some(packet) = waiting.pop_front(pool) {
             let slot = flows.at(pool.get(packet).flow).slot;

@@ -45,9 +45,18 @@ impl AnyScheduler {
             return;
         }
         let mut first = Fifo::default();
-        while let Some(packet) = self.dequeue(Nanos::MAX, pool) {
-            first.enqueue(Nanos::MAX, pool, FlowSlot::default(), packet);
-        }
+        first.take_all(self, pool);
+        self.go_behind(first);
+    }
+
+    /// Goes behind what waits in `old`, which leaves in the order in which it would have.
+    pub(crate) fn put_behind(&mut self, old: &mut Self, pool: &mut Pool) {
+        let mut first = Fifo::default();
+        first.take_all(old, pool);
+        self.go_behind(first);
+    }
+
+    fn go_behind(&mut self, first: Fifo) {
         let then = core::mem::replace(self, Self::Fifo(Fifo::default()));
         *self = Self::Behind(Box::new(Behind { first, then }));
     }

@@ -33,6 +33,15 @@ pub struct Fifo {
     backlog: u64,
 }
 
+impl Fifo {
+    /// Takes over what waits in another scheduler, in the order in which it would have left.
+    pub(super) fn take_all(&mut self, from: &mut impl Scheduler, pool: &mut Pool) {
+        while let Some(packet) = from.dequeue(Nanos::MAX, pool) {
+            self.enqueue(Nanos::MAX, pool, FlowSlot::default(), packet);
+        }
+    }
+}
+
 impl Scheduler for Fifo {
     fn add_flow(&mut self, _now: Nanos, _spec: &FlowSpec) -> FlowSlot {
         FlowSlot::default()

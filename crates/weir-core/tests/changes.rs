@@ -1,0 +1,302 @@
+//! Changes under traffic, and views of what there is: nothing is lost, flows keep their order, and sums agree.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig};
+use weir_core::key::{FlowKey, FlowMask};
+use weir_core::packet::Ecn;
+use weir_core::sched::Kind;
+use weir_core::stats::DropReason;
+use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos, Rate, Rejected};
+
+const SCHEDULER: u16 = 7;
+
+fn rate(bps: u64) -> LinkConfig {
+    LinkConfig { capacity: Capacity::Constant(Rate::new(bps).unwrap()), ..LinkConfig::default() }
+}
+
+fn key(customer: u32, port: u16) -> FlowKey {
+    FlowKey { dst: customer.into(), src_port: port, ..FlowKey::default() }
+}
+
+fn submit(emulator: &mut Emulator, now: Nanos, frame: u32, key: &FlowKey, action: Action) -> Result<(), Rejected> {
+    emulator.submit(now, Arrival { frame, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct }, key, action)
+}
+
+fn finish(emulator: &mut Emulator, out: &mut Vec<Departure>) {
+    while let Some(next) = emulator.next_event() {
+        emulator.poll(next, out);
+    }
+}
+
+fn queue(mask: FlowMask, weight: u32) -> FlowsetConfig {
+    FlowsetConfig { mask, weight, limit: Some(QueueLimit::Packets(1000)), ..FlowsetConfig::default() }
+}
+
+fn by_port(bits: u16) -> FlowMask {
+    FlowMask { src_port: bits, ..FlowMask::default() }
+}
+
+fn by_customer() -> FlowMask {
+    FlowMask { dst_ip: u32::MAX, ..FlowMask::default() }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Submit { queue: u16, port: u16 },
+    Wait(u64),
+    Kind(usize),
+    Rate(u64),
+    Mask { queue: u16, bits: u16 },
+    Weight { queue: u16, weight: u32, priority: u32 },
+}
+
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let queue = || 1u16..4;
+    let operation = prop_oneof![
+        20 => (queue(), 0u16..6).prop_map(|(queue, port)| Operation::Submit { queue, port }),
+        6 => (0u64..3_000_000).prop_map(Operation::Wait),
+        1 => (0usize..Kind::ALL.len()).prop_map(Operation::Kind),
+        1 => (1_000_000u64..50_000_000).prop_map(Operation::Rate),
+        1 => (queue(), 0u16..8).prop_map(|(queue, bits)| Operation::Mask { queue, bits }),
+        1 => (queue(), 1u32..100, 0u32..64).prop_map(|(queue, weight, priority)| Operation::Weight { queue, weight, priority }),
+    ];
+    proptest::collection::vec(operation, 1..300)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    /// Another algorithm, rate, weight, priority or queue mask in the middle of traffic.
+    #[test]
+    fn a_change_loses_no_packet_and_keeps_the_order_of_each_flow(operations in operations()) {
+        let mut emulator = Emulator::new(1, Limits { idle: Nanos::from_millis(5), ..Limits::default() });
+        let (mut kind, mut link) = (Kind::default(), rate(8_000_000));
+        let mut queues: BTreeMap<u16, FlowsetConfig> = (1..4).map(|id| (id, queue(by_port(0xffff), u32::from(id)))).collect();
+        emulator.set_scheduler(Nanos::ZERO, SCHEDULER, &SchedulerConfig::default(), &link);
+        for (&id, config) in &queues {
+            emulator.set_queue(Nanos::ZERO, id, SCHEDULER, config);
+        }
+        let (mut now, mut out, mut sent) = (Nanos::ZERO, Vec::new(), Vec::new());
+        for operation in operations {
+            match operation {
+                Operation::Submit { queue, port } => {
+                    submit(&mut emulator, now, sent.len() as u32, &key(1, port), Action::Queue(queue)).unwrap();
+                    sent.push((queue, port));
+                }
+                Operation::Wait(ns) => {
+                    now += Nanos(ns);
+                    emulator.poll(now, &mut out);
+                }
+                Operation::Kind(n) => kind = Kind::ALL[n],
+                Operation::Rate(bps) => link = rate(bps),
+                Operation::Mask { queue, bits } => queues.get_mut(&queue).unwrap().mask = by_port(bits),
+                Operation::Weight { queue, weight, priority } => {
+                    let config = queues.get_mut(&queue).unwrap();
+                    (config.weight, config.priority) = (weight, priority);
+                }
+            }
+            match operation {
+                Operation::Kind(_) | Operation::Rate(_) => {
+                    emulator.set_scheduler(now, SCHEDULER, &SchedulerConfig { kind, ..SchedulerConfig::default() }, &link);
+                }
+                Operation::Mask { queue, .. } | Operation::Weight { queue, .. } => emulator.set_queue(now, queue, SCHEDULER, &queues[&queue]),
+                _ => {}
+            }
+            let waiting: u64 = emulator.instances_of(SCHEDULER, None, 9).map(|i| i.totals.queued_packets).sum();
+            prop_assert_eq!(waiting, emulator.queue_length(SCHEDULER).0);
+        }
+        finish(&mut emulator, &mut out);
+        prop_assert_eq!(out.len(), sent.len());
+        let mut last = BTreeMap::new();
+        for departure in &out {
+            let flow = sent[departure.frame as usize];
+            let before = last.insert(flow, departure.frame);
+            prop_assert!(before.is_none_or(|before| before < departure.frame), "{:?}: {:?} before {}", flow, before, departure.frame);
+        }
+        let counters = &emulator.stats(SCHEDULER).unwrap().counters;
+        prop_assert!(counters.balanced() && counters.backlog_packets == 0);
+        let seen: u64 = emulator.instances_of(SCHEDULER, None, 9).map(|i| i.totals.packets).sum();
+        prop_assert_eq!(seen, sent.len() as u64, "what flows that are gone have seen counts");
+    }
+
+    /// A deleted queue gives its packets back and leaves those of others in their order.
+    #[test]
+    fn a_deleted_queue_gives_back_what_waits_in_it(kind in 0usize..Kind::ALL.len(), traffic in proptest::collection::vec((1u16..4, 0u16..3), 1..100), waited in 0u64..20_000_000) {
+        let mut emulator = Emulator::new(1, Limits::default());
+        let scheduler = SchedulerConfig { kind: Kind::ALL[kind], ..SchedulerConfig::default() };
+        emulator.set_scheduler(Nanos::ZERO, SCHEDULER, &scheduler, &rate(8_000_000));
+        for id in 1..4 {
+            emulator.set_queue(Nanos::ZERO, id, SCHEDULER, &queue(by_port(1), u32::from(id)));
+        }
+        for (frame, &(queue, port)) in traffic.iter().enumerate() {
+            submit(&mut emulator, Nanos::ZERO, frame as u32, &key(1, port), Action::Queue(queue)).unwrap();
+        }
+        let now = Nanos(waited);
+        let mut out = Vec::new();
+        emulator.poll(now, &mut out);
+        let waiting: u64 = emulator.flows_of(2, None, 99).map(|f| f.totals.queued_packets).sum();
+        prop_assert!(emulator.delete_queue(now, 2) && !emulator.delete_queue(now, 2));
+        prop_assert_eq!(submit(&mut emulator, now, 999, &key(1, 0), Action::Queue(2)).unwrap_err().reason, DropReason::NoSuchPipe);
+        finish(&mut emulator, &mut out);
+        let lost: Vec<_> = out.iter().filter(|d| d.fate == Fate::Drop(DropReason::NoSuchPipe)).map(|d| d.frame).collect();
+        prop_assert_eq!(lost.len() as u64, waiting);
+        prop_assert!(lost.iter().all(|&frame| traffic[frame as usize].0 == 2));
+        let mut frames: Vec<u32> = out.iter().map(|d| d.frame).collect();
+        frames.sort_unstable();
+        prop_assert_eq!(frames, (0..traffic.len() as u32).collect::<Vec<_>>());
+        let counters = &emulator.stats(SCHEDULER).unwrap().counters;
+        prop_assert!(counters.balanced() && counters.backlog_packets == 0);
+        prop_assert_eq!(emulator.queue_length(SCHEDULER), (0, 0));
+    }
+}
+
+#[test]
+fn queues_with_weights_share_a_link_by_them_and_a_new_weight_holds_at_once() {
+    for kind in [Kind::RoundRobin, Kind::Wf2qPlus] {
+        let mut emulator = Emulator::new(1, Limits::default());
+        emulator.set_scheduler(Nanos::ZERO, SCHEDULER, &SchedulerConfig { kind, ..SchedulerConfig::default() }, &rate(8_000_000));
+        for (id, weight) in [(1, 1), (2, 3)] {
+            emulator.set_queue(Nanos::ZERO, id, SCHEDULER, &queue(FlowMask::default(), weight));
+        }
+        for n in 0..1600u32 {
+            let id = (n % 2 + 1) as u16;
+            submit(&mut emulator, Nanos::ZERO, n, &FlowKey::default(), Action::Queue(id)).unwrap();
+        }
+        // One packet takes a millisecond.
+        let served = |emulator: &mut Emulator, ms| {
+            let mut out = Vec::new();
+            emulator.poll(Nanos::from_millis(ms), &mut out);
+            out.iter().filter(|d| d.frame % 2 == 1).count().abs_diff(out.len() * 3 / 4)
+        };
+        assert!(served(&mut emulator, 400) <= 3, "{kind:?}");
+        emulator.set_queue(Nanos::from_millis(400), 1, SCHEDULER, &queue(FlowMask::default(), 9));
+        let mut out = Vec::new();
+        emulator.poll(Nanos::from_millis(800), &mut out);
+        assert!(out.iter().filter(|d| d.frame % 2 == 1).count().abs_diff(100) <= 9, "{kind:?}");
+    }
+}
+
+#[test]
+fn pages_show_every_instance_once_and_their_sums_are_the_counters() {
+    let mut emulator = Emulator::new(1, Limits::default());
+    let config = PipeConfig {
+        link: rate(80_000),
+        queue: FlowsetConfig { mask: by_customer(), limit: Some(QueueLimit::Packets(2)), ..FlowsetConfig::default() },
+    };
+    emulator.set_pipe(Nanos::ZERO, 1, &config);
+    emulator.set_pipe(Nanos::ZERO, 2, &config);
+    for n in 0..1000u32 {
+        let _ = submit(&mut emulator, Nanos::ZERO, n, &key(n % 100, 1), Action::Pipe(1 + (n % 100 == 50) as u16));
+    }
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page: Vec<_> = emulator.instances_of(1, after, 7).collect();
+        let Some(last) = page.last() else { break };
+        after = Some(last.number);
+        seen.extend(page);
+    }
+    let mut customers: Vec<u32> = seen.iter().map(|i| i.key.dst as u32).collect();
+    customers.sort_unstable();
+    assert_eq!(customers, (0..100).filter(|&c| c != 50).collect::<Vec<_>>());
+    assert_eq!((emulator.instance_count(1), emulator.instance_count(2)), (99, 1));
+    let counters = &emulator.stats(1).unwrap().counters;
+    assert_eq!(seen.iter().map(|i| i.totals.packets).sum::<u64>(), counters.packets_in);
+    assert_eq!(seen.iter().map(|i| i.totals.bytes).sum::<u64>(), counters.bytes_in);
+    assert_eq!(seen.iter().map(|i| i.totals.drops).sum::<u64>(), counters.drops(DropReason::QueueFull));
+    // One of ten is on the wire, two wait, seven find the queue full.
+    assert!(seen.iter().all(|i| (i.totals.packets, i.totals.queued_packets, i.totals.queued_bytes, i.totals.drops) == (10, 2, 2000, 7)));
+    assert_eq!(emulator.pipe_config(1).as_ref(), Some(&config));
+    assert_eq!(emulator.schedulers().collect::<Vec<_>>(), [1, 2]);
+}
+
+#[test]
+fn flows_of_a_queue_are_seen_with_their_instance() {
+    let mut emulator = Emulator::new(1, Limits::default());
+    emulator.set_scheduler(Nanos::ZERO, SCHEDULER, &SchedulerConfig { mask: by_customer(), ..SchedulerConfig::default() }, &rate(80_000));
+    let config = queue(by_port(0xff), 5);
+    emulator.set_queue(Nanos::ZERO, 3, SCHEDULER, &config);
+    for n in 0..60u32 {
+        submit(&mut emulator, Nanos::ZERO, n, &key(n % 4, (n % 3) as u16), Action::Queue(3)).unwrap();
+    }
+    let flows: Vec<_> = emulator.flows_of(3, None, 100).collect();
+    assert_eq!((flows.len(), emulator.flow_count(3)), (12, 12));
+    assert!(flows.iter().all(|f| f.totals.packets == 5 && f.queue == Some(3) && f.key.dst == 0));
+    for instance in emulator.instances_of(SCHEDULER, None, 100) {
+        let own: Vec<_> = emulator.flows_in(instance.number, 100).collect();
+        assert_eq!((own.len(), instance.flows, instance.totals.packets), (3, 3, 15));
+        assert!(own.iter().all(|f| f.instance_key == instance.key));
+    }
+    assert_eq!(emulator.queue_config(3), Some((SCHEDULER, &config)));
+    assert_eq!(emulator.queues().collect::<Vec<_>>(), [3]);
+}
+
+#[test]
+fn counting_anew_carries_over_what_is_inside() {
+    let mut emulator = Emulator::new(1, Limits::default());
+    let queue = FlowsetConfig { limit: Some(QueueLimit::Packets(50)), ..FlowsetConfig::default() };
+    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link: rate(8_000_000), queue });
+    for n in 0..80 {
+        let _ = submit(&mut emulator, Nanos::ZERO, n, &FlowKey::default(), Action::Pipe(1));
+    }
+    let mut out = Vec::new();
+    emulator.poll(Nanos::from_millis(10), &mut out);
+    assert!(emulator.zero(1) && !emulator.zero(2));
+    let counters = emulator.stats(1).unwrap().counters.clone();
+    // 51 of 80 found room, 10 have left, one is on the wire.
+    assert_eq!((counters.carried, counters.backlog_packets, counters.peak_queue_packets), (41, 41, 40));
+    assert_eq!((counters.packets_in, counters.packets_out, counters.total_drops()), (0, 0, 0));
+    let totals = emulator.instances_of(1, None, 1).next().unwrap().totals;
+    assert_eq!((totals.packets, totals.drops, totals.queued_packets), (0, 0, 40));
+    finish(&mut emulator, &mut out);
+    let counters = &emulator.stats(1).unwrap().counters;
+    assert!(counters.balanced() && counters.backlog_packets == 0 && counters.packets_out == 41);
+}
+
+#[test]
+fn a_full_pipe_refuses_new_customers_serves_the_old_and_leaves_other_pipes_alone() {
+    let mut emulator = Emulator::new(1, Limits { idle: Nanos::from_secs(1), ..Limits::default() });
+    for (id, most) in [(1, Some(10)), (2, None)] {
+        let queue = FlowsetConfig { mask: by_customer(), max_flows: most, ..FlowsetConfig::default() };
+        emulator.set_pipe(Nanos::ZERO, id, &PipeConfig { link: rate(8_000_000), queue });
+    }
+    let mut refused = 0;
+    for customer in 0..30 {
+        refused += usize::from(submit(&mut emulator, Nanos::ZERO, customer, &key(customer, 1), Action::Pipe(1)).is_err());
+        submit(&mut emulator, Nanos::ZERO, customer, &key(customer, 1), Action::Pipe(2)).unwrap();
+    }
+    assert_eq!((refused, emulator.stats(1).unwrap().counters.drops(DropReason::TooManyFlows)), (20, 20));
+    submit(&mut emulator, Nanos::ZERO, 0, &key(3, 1), Action::Pipe(1)).unwrap();
+    let mut out = Vec::new();
+    emulator.poll(Nanos::from_secs(3), &mut out);
+    submit(&mut emulator, Nanos::from_secs(3), 0, &key(29, 1), Action::Pipe(1)).unwrap();
+    // Limits of the engine can be changed as it runs.
+    emulator.set_limits(Nanos::from_secs(3), Limits { instances: 1, packets: 1, idle: Nanos::from_secs(1) });
+    assert_eq!(submit(&mut emulator, Nanos::from_secs(3), 0, &key(28, 1), Action::Pipe(1)).unwrap_err().reason, DropReason::TooManyFlows);
+    assert_eq!(submit(&mut emulator, Nanos::from_secs(3), 0, &key(29, 1), Action::Pipe(1)).unwrap_err().reason, DropReason::NoMemory);
+    emulator.set_limits(Nanos::from_secs(3), Limits::default());
+    submit(&mut emulator, Nanos::from_secs(3), 0, &key(28, 1), Action::Pipe(1)).unwrap();
+}
+
+#[test]
+fn idle_flows_of_a_scheduler_that_stays_make_room_for_others() {
+    let limits = Limits { idle: Nanos::from_secs(1), instances: 50, ..Limits::default() };
+    for kind in Kind::ALL {
+        let mut emulator = Emulator::new(1, limits);
+        emulator.set_scheduler(Nanos::ZERO, SCHEDULER, &SchedulerConfig { kind, ..SchedulerConfig::default() }, &rate(800_000_000));
+        emulator.set_queue(Nanos::ZERO, 1, SCHEDULER, &queue(by_port(0xffff), 1));
+        let mut out = Vec::new();
+        for round in 0..5u16 {
+            let now = Nanos::from_secs(u64::from(round) * 10);
+            emulator.poll(now, &mut out);
+            assert_eq!(emulator.flow_count(1), 0, "{kind:?}");
+            for n in 0..100 {
+                submit(&mut emulator, now, 0, &key(1, round * 100 + n), Action::Queue(1)).unwrap();
+            }
+            assert_eq!(submit(&mut emulator, now, 0, &key(1, 9999), Action::Queue(1)).unwrap_err().reason, DropReason::TooManyFlows);
+        }
+        finish(&mut emulator, &mut out);
+        assert_eq!(emulator.instances_of(SCHEDULER, None, 1).next().unwrap().totals.packets, 500);
+    }
+}
