@@ -52,6 +52,10 @@ impl Builder<'_> {
     }
 
     fn read(&mut self, name: &str, span: &Span) -> Option<String> {
+        if name.contains(char::is_control) {
+            self.say(Code::BadValue, span, "a file's name has no line breaks and no tabs", "this name", "rename the file");
+            return None;
+        }
         match self.files.read(name) {
             Ok(text) => Some(text),
             Err(error) => {

@@ -58,6 +58,16 @@ pub enum Code {
     ProfileRate,
     /// A rate of zero in a rate trace, taken as an outage.
     Outage,
+    /// A word too many.
+    Unexpected,
+    /// Something that only an operating system's own firewall can do.
+    KernelOnly,
+    /// What only a shell can carry out.
+    Shell,
+    /// A variable that has no value.
+    UnknownVariable,
+    /// More errors than are worth reading, or a line longer than is read.
+    TooMuch,
 }
 
 impl Code {
@@ -81,6 +91,11 @@ impl Code {
         Self::Ignored,
         Self::ProfileRate,
         Self::Outage,
+        Self::Unexpected,
+        Self::KernelOnly,
+        Self::Shell,
+        Self::UnknownVariable,
+        Self::TooMuch,
     ];
 
     /// The stable name.
@@ -104,6 +119,11 @@ impl Code {
             Self::Ignored => "ignored",
             Self::ProfileRate => "profile-rate",
             Self::Outage => "outage",
+            Self::Unexpected => "unexpected",
+            Self::KernelOnly => "kernel-only",
+            Self::Shell => "shell",
+            Self::UnknownVariable => "unknown-variable",
+            Self::TooMuch => "too-much",
         }
     }
 
@@ -147,6 +167,9 @@ impl Diagnostic {
         let first = text[..start].rfind('\n').map_or(0, |i| i + 1);
         let last = text[first..].find('\n').map_or(text.len(), |i| first + i);
         let line = text[..first].matches('\n').count() + 1;
+        // Of a line that no screen holds, what surrounds the place.
+        let first = if start - first > LONGEST_LINE { floor_boundary(text, start - LONGEST_LINE / 2) } else { first };
+        let last = if last - first > 2 * LONGEST_LINE { floor_boundary(text, first + 2 * LONGEST_LINE) } else { last };
         let span = start - first..end.clamp(start, last.max(start)) - first;
         let text = text[first..last].to_owned();
         Self { code, message: message.into(), file: None, line, text, span, label: String::new(), other: None, help: Vec::new() }
@@ -204,16 +227,48 @@ impl Diagnostic {
     }
 }
 
-/// Everything there is to say about a text.
+/// Everything there is to say about a text: up to 100 of each severity, and how many more there were.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     items: Vec<Diagnostic>,
+    /// How many there were of each severity.
+    count: [usize; 3],
 }
 
 impl Diagnostics {
-    /// Adds one.
+    /// Adds one; beyond 100 of its severity it is only counted.
     pub fn push(&mut self, diagnostic: Diagnostic) {
-        self.items.push(diagnostic);
+        let count = &mut self.count[diagnostic.code.severity() as usize];
+        *count += 1;
+        if *count <= MAX_KEPT {
+            self.items.push(diagnostic);
+        }
+    }
+
+    /// The same, without the file's name where it is `name`.
+    #[must_use]
+    pub fn without_file(mut self, name: &str) -> Self {
+        for diagnostic in self.items.iter_mut().filter(|d| d.file.as_deref() == Some(name)) {
+            diagnostic.file = None;
+        }
+        self
+    }
+
+    /// How many there were of one severity, those that are not kept too.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.count[severity as usize]
+    }
+
+    /// Takes all of another text's, each after `change`.
+    pub fn append(&mut self, other: Self, mut change: impl FnMut(&mut Diagnostic)) {
+        let beyond = other.count.map(|n| n.saturating_sub(MAX_KEPT));
+        for mut diagnostic in other.items {
+            change(&mut diagnostic);
+            self.push(diagnostic);
+        }
+        for (count, beyond) in self.count.iter_mut().zip(beyond) {
+            *count += beyond;
+        }
     }
 
     /// All, in the order in which they were found.
@@ -228,7 +283,7 @@ impl Diagnostics {
 
     /// Whether the text is refused.
     pub fn has_errors(&self) -> bool {
-        self.of(Severity::Error).next().is_some()
+        self.count(Severity::Error) > 0
     }
 
     /// Whether there is nothing to say.
@@ -239,7 +294,13 @@ impl Diagnostics {
     /// The diagnostics as text for a terminal, in colour or not, each with its line and the place underlined.
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() }.decor_style(DecorStyle::Ascii);
-        let parts: Vec<String> = self.items.iter().map(|d| d.render(&renderer)).collect();
+        let mut parts: Vec<String> = self.items.iter().map(|d| d.render(&renderer)).collect();
+        let more = [(Severity::Error, "errors"), (Severity::Warning, "warnings"), (Severity::Note, "notes")];
+        let more = more.map(|(severity, name)| (self.count(severity) - self.of(severity).count(), name));
+        let more: Vec<String> = more.iter().filter(|(n, _)| *n > 0).map(|(n, name)| format!("{n} more {name}")).collect();
+        if !more.is_empty() {
+            parts.push(format!("… and {}", more.join(", ")));
+        }
         parts.join("\n\n")
     }
 }
@@ -264,6 +325,11 @@ fn floor_boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }
 
+/// Diagnostics of one severity that are kept.
+const MAX_KEPT: usize = 100;
+/// Bytes of a line before and after which it is cut.
+const LONGEST_LINE: usize = 500;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,6 +339,27 @@ mod tests {
         let names: std::collections::BTreeSet<_> = Code::ALL.iter().map(|c| c.name()).collect();
         assert_eq!(names.len(), Code::ALL.len());
         assert_eq!(Code::ALL.last().map(|&c| c as usize), Some(Code::ALL.len() - 1));
+    }
+
+    #[test]
+    fn of_many_diagnostics_some_are_kept_and_all_are_counted() {
+        let mut all = Diagnostics::default();
+        for _ in 0..3 {
+            let mut some = Diagnostics::default();
+            (0..150).for_each(|_| some.push(Diagnostic::new(Code::BadValue, "x", 0..1, "wrong")));
+            all.append(some, |d| d.line = 7);
+        }
+        assert_eq!((all.iter().count(), all.count(Severity::Error)), (MAX_KEPT, 450));
+        assert!(all.iter().all(|d| d.line == 7));
+        assert!(all.render(false).ends_with("… and 350 more errors"));
+    }
+
+    #[test]
+    fn of_a_long_line_what_surrounds_the_place_is_shown() {
+        let text = "é".repeat(100_000);
+        let diagnostic = Diagnostic::new(Code::BadValue, &text, 150_000..150_002, "wrong");
+        assert!(diagnostic.text.len() <= 2 * LONGEST_LINE);
+        assert_eq!(&diagnostic.text[diagnostic.span.clone()], "é");
     }
 
     #[test]

@@ -42,10 +42,16 @@ pub(crate) fn lex(text: &str, diagnostics: &mut Diagnostics) -> Vec<Word> {
     words
 }
 
-/// The word as the lexer reads it back: quoted when it must be. `is_keyword` tells words that mean something by themselves.
+/// The word as the lexers of specifications and scripts read it back: quoted when it must be. `is_keyword` tells words that mean
+/// something by themselves.
 pub(crate) fn quote(word: &str, is_keyword: impl Fn(&str) -> bool) -> String {
-    let plain = !word.is_empty() && !word.starts_with(['"', '#']) && !word.contains(char::is_whitespace) && !is_keyword(word);
-    if plain { word.to_owned() } else { format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")) }
+    let special = |c: char| c.is_whitespace() || "\"'\\$`;&|<>(){}=,".contains(c);
+    let plain = !word.is_empty() && !word.starts_with('#') && !word.starts_with("//") && !word.contains(special) && !is_keyword(word);
+    if plain {
+        return word.to_owned();
+    }
+    let escaped = word.chars().flat_map(|c| "\\\"$`".contains(c).then_some('\\').into_iter().chain([c]));
+    format!("\"{}\"", escaped.collect::<String>())
 }
 
 /// Content of a quoted word and its length in the text with the closing quote; `None` when that is missing.
@@ -79,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_quoted_word_reads_back() {
-        for word in ["plain", "", "two words", "#x", r#"q"u\o"#, "\"", "bw"] {
+        for word in ["plain", "", "two words", "#x", r#"q"u\o"#, "\"", "bw", "$HOME`x`", "//", "a=b"] {
             let text = quote(word, |w| w == "bw");
             let read = lex(&text, &mut Diagnostics::default());
             assert_eq!(read.len(), 1, "{text}");

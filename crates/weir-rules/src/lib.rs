@@ -24,6 +24,7 @@ pub mod quantity;
 mod raw;
 pub mod rule;
 pub mod ruleset;
+pub mod script;
 mod suggest;
 pub mod table;
 pub mod trace;

@@ -84,7 +84,7 @@ fn decimal(text: &str) -> Option<u128> {
 }
 
 /// Six bytes in hexadecimal with colons.
-fn mac(text: &str) -> Option<u128> {
+pub(crate) fn mac(text: &str) -> Option<u128> {
     let mut bits = 0;
     let mut count = 0;
     for byte in text.split(':') {

@@ -6,7 +6,7 @@ use weir_core::units::Probability;
 
 use crate::Gso;
 use crate::decimal::Decimal;
-use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
 use crate::keyword::{self, Group, Id, Keyword, TABLE};
 use crate::lex::{Word, lex};
 use crate::mask;
@@ -18,20 +18,32 @@ use crate::suggest::closest;
 /// Reads a specification; what cannot be understood is left out and said.
 pub(crate) fn parse(text: &str, diagnostics: &mut Diagnostics) -> Raw {
     let words = lex(text, diagnostics);
+    parse_words(text, words, diagnostics).0
+}
+
+/// Reads a specification that stands as `words` in `text`, and says where each keyword was given.
+pub(crate) fn parse_words(text: &str, words: Vec<Word>, diagnostics: &mut Diagnostics) -> (Raw, Seen) {
     let mut parser = Parser { text, words, at: 0, seen: [const { None }; TABLE.len()], raw: Raw::default(), diagnostics };
     parser.short_form();
     while let Some(word) = parser.next() {
+        // A text that is wrong so often is no specification.
+        if parser.diagnostics.count(Severity::Error) >= MOST_ERRORS {
+            break;
+        }
         parser.keyword(&word);
     }
-    parser.raw
+    (parser.raw, parser.seen)
 }
+
+/// Where each keyword was given, by its place in the table.
+pub(crate) type Seen = [Option<Span>; TABLE.len()];
 
 struct Parser<'a> {
     text: &'a str,
     words: Vec<Word>,
     at: usize,
     /// Where each keyword was given.
-    seen: [Option<Span>; TABLE.len()],
+    seen: Seen,
     raw: Raw,
     diagnostics: &'a mut Diagnostics,
 }
@@ -96,7 +108,7 @@ impl Parser<'_> {
             self.unknown(word);
             return self.skip_to_keyword();
         };
-        let before = self.diagnostics.iter().count();
+        let before = self.diagnostics.count(Severity::Error);
         if row.group == Group::Later {
             let error = self.error(Code::NotYet, &word.span, format!("`{}` is not in this version yet", word.text));
             let help = "a queue drops what arrives when it is full; its size is set with `queue`";
@@ -114,7 +126,7 @@ impl Parser<'_> {
         }
         self.setting(row, word);
         // What follows a value that is wrong is likely a part of it: one mistake, one message.
-        if self.diagnostics.iter().skip(before).any(|d| d.code.severity() == crate::Severity::Error) {
+        if self.diagnostics.count(Severity::Error) > before {
             self.skip_to_keyword();
         }
     }
@@ -461,7 +473,7 @@ fn example(row: &Keyword) -> String {
 }
 
 /// A word short enough for a message.
-fn shorten(text: &str) -> String {
+pub(crate) fn shorten(text: &str) -> String {
     match text.char_indices().nth(LONGEST_SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
@@ -487,6 +499,8 @@ const MAX_OVERHEAD: u32 = 1000;
 const MAX_MPU: u32 = 65_535;
 /// A link slower than this was hardly meant, in bit/s: a full packet takes more than twelve seconds.
 const SLOW_BPS: u64 = 1000;
+/// Errors after which the rest of a specification is not read.
+const MOST_ERRORS: usize = 20;
 /// Letters of a wrong word that a message repeats.
 const LONGEST_SHOWN: usize = 40;
 

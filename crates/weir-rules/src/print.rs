@@ -95,7 +95,8 @@ fn correlation(p: Probability) -> String {
     if p.is_zero() { String::new() } else { format!(" correlation {}", write_probability(p)) }
 }
 
-fn queue(queue: &FlowsetConfig, words: &mut Vec<String>) {
+/// The words of a queue's settings.
+pub(crate) fn queue(queue: &FlowsetConfig, words: &mut Vec<String>) {
     let default = FlowsetConfig::default();
     match queue.limit {
         None => {}
@@ -120,5 +121,7 @@ fn queue(queue: &FlowsetConfig, words: &mut Vec<String>) {
 }
 
 fn file(name: &str) -> String {
-    lex::quote(name, |word| lookup(word).is_some())
+    // `IN`, `OUT` and `expire` end a specification inside `netconfig`.
+    let ends = |word: &str| ["in", "out", "expire", "type", "pipe", "sched"].iter().any(|end| word.eq_ignore_ascii_case(end));
+    lex::quote(name, |word| lookup(word).is_some() || ends(word))
 }

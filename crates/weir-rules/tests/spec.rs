@@ -1,5 +1,6 @@
-//! Runs the Markdown files in `spec/`: each fenced block `spec` holds a specification, a line `---`, and what becomes of it: the
-//! canonical form after `= `, then the diagnostics. Blocks `file NAME` are the files that specifications may name.
+//! Runs the Markdown files in `spec/`: each fenced block `spec` holds a specification, each block `script` a script, then a line
+//! `---` and what becomes of it: the canonical form, each line after `= `, then the diagnostics. Blocks `file NAME` are the files
+//! that both may name.
 //!
 //! `WEIR_UPDATE_SPEC=1` writes the outcomes anew; read the difference before it is committed.
 
@@ -7,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use weir_rules::{Code, canonical, check_spec, keyword};
+use weir_rules::{Code, canonical, check_spec, keyword, script};
 
 /// A fenced block or the text between two.
 enum Part {
@@ -28,14 +29,15 @@ fn specifications_become_what_their_files_say() {
         for part in &parts {
             match part {
                 Part::Text(text) => anew.push_str(text),
-                Part::Block { info, body } if info == "spec" => {
+                Part::Block { info, body } if info == "spec" || info == "script" => {
                     let (input, expected) = body.split_once("---\n").unwrap_or((body, ""));
-                    let outcome = outcome(input.trim_end_matches('\n'), &files);
+                    let outcome =
+                        if info == "spec" { outcome(input.trim_end_matches('\n'), &files) } else { script_outcome(input, &files) };
                     cases += 1;
                     if outcome != expected {
                         write!(failures, "{}:\n{input}--- expected\n{expected}--- found\n{outcome}\n", path.display()).unwrap();
                     }
-                    write!(anew, "```spec\n{input}---\n{outcome}```\n").unwrap();
+                    write!(anew, "```{info}\n{input}---\n{outcome}```\n").unwrap();
                 }
                 Part::Block { info, body } => write!(anew, "```{info}\n{body}```\n").unwrap(),
             }
@@ -58,7 +60,7 @@ fn every_keyword_and_every_diagnostic_has_a_case() {
     for path in documents() {
         for part in split(&std::fs::read_to_string(path).unwrap()) {
             if let Part::Block { info, body } = part
-                && info == "spec"
+                && (info == "spec" || info == "script")
             {
                 let (input, outcome) = body.split_once("---\n").unwrap();
                 inputs.extend(input.split_whitespace().map(str::to_owned));
@@ -66,7 +68,9 @@ fn every_keyword_and_every_diagnostic_has_a_case() {
             }
         }
     }
-    let missing: Vec<_> = keyword::words().filter(|word| !inputs.contains(*word)).collect();
+    let script = script::commands().chain(script::actions()).chain(script::options()).flat_map(|entry| entry.words().collect::<Vec<_>>());
+    let words = keyword::words().chain(script).chain(script::REFUSED.iter().map(|row| row.name));
+    let missing: Vec<_> = words.filter(|word| !inputs.contains(*word)).collect();
     assert!(missing.is_empty(), "keywords without a case: {missing:?}");
     let missing: Vec<_> = Code::ALL.iter().map(|c| c.name()).filter(|name| !outcomes.contains(&format!("[{name}]"))).collect();
     assert!(missing.is_empty(), "diagnostics without a case: {missing:?}");
@@ -91,6 +95,24 @@ fn outcome(input: &str, files: &BTreeMap<String, String>) -> String {
         assert_eq!(check_spec(&text, files).spec.as_ref(), Some(spec), "the canonical form reads back: {text}");
     }
     for line in checked.diagnostics.to_string().lines() {
+        writeln!(out, "{}", line.trim_end()).unwrap();
+    }
+    out
+}
+
+fn script_outcome(text: &str, files: &BTreeMap<String, String>) -> String {
+    let parsed = script::parse(text, "rules", files);
+    let mut out = String::new();
+    for command in &parsed.commands {
+        writeln!(out, "= {}", script::print(&command.command)).unwrap();
+    }
+    let printed: Vec<String> = parsed.commands.iter().map(|c| script::print(&c.command)).collect();
+    let again = script::parse(&printed.join("\n"), "again", files);
+    assert!(
+        again.commands.iter().map(|c| &c.command).eq(parsed.commands.iter().map(|c| &c.command)),
+        "the canonical form reads back:\n{out}"
+    );
+    for line in parsed.diagnostics.to_string().lines() {
         writeln!(out, "{}", line.trim_end()).unwrap();
     }
     out

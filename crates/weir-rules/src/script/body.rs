@@ -1,0 +1,273 @@
+//! A rule's body: `PROTO from A PORTS to B PORTS OPTIONS`, or options alone.
+//!
+//! A body with `from … to …` is about IP packets. One without sees every frame, ARP too, as far as its options hold; so does
+//! `ip from any to any` together with an option about the link layer.
+
+use crate::diagnostic::Code;
+use crate::lex::Word;
+use crate::parse::shorten;
+use crate::rule::{Address, Clause, Term, Test};
+
+use super::cursor::{Cursor, Read};
+use super::names;
+use super::options::{OPTIONS, is_number};
+use super::refused::refusal;
+use super::{Row, part_of};
+
+/// Reads a body until the end of the line.
+pub(crate) fn body(cursor: &mut Cursor<'_>) -> Read<Vec<Clause>> {
+    prepare(cursor);
+    let mut clauses = Vec::new();
+    protocols(cursor, &mut clauses)?;
+    let from = cursor.peek().map(|w| w.span.clone());
+    if cursor.take("from") {
+        let any_protocol = clauses.is_empty();
+        endpoint(cursor, &mut clauses, Side::Source)?;
+        if !cursor.take("to") {
+            return Err(match cursor.peek() {
+                None => cursor.missing("`to`", EXAMPLE),
+                Some(word) => {
+                    let error =
+                        cursor.error(Code::UnknownKeyword, &word.span, format!("`{}` stands where `to` belongs", shorten(&word.text)));
+                    Box::new(error.label("expected `to`").help(format!("for example `{EXAMPLE}`")))
+                }
+            });
+        }
+        endpoint(cursor, &mut clauses, Side::Destination)?;
+        let ends = clauses.len();
+        options(cursor, &mut clauses)?;
+        let all = any_protocol && ends == 2 && clauses[..2].iter().all(is_any);
+        if all && clauses[2..].iter().any(about_frames) {
+            clauses.drain(..2);
+        }
+        return Ok(clauses);
+    }
+    if let (Some(at), Some(word)) = (from, cursor.peek().filter(|w| w.text == "to" && !w.quoted)) {
+        let error = cursor.error(Code::UnknownKeyword, &word.span, "`to` without a `from`").label("no `from` before it");
+        let _ = at;
+        return Err(Box::new(error.help(format!("for example `{EXAMPLE}`"))));
+    }
+    options(cursor, &mut clauses)?;
+    Ok(clauses)
+}
+
+/// Whether a clause holds for every IP packet by its address.
+pub(crate) fn is_any(clause: &Clause) -> bool {
+    match clause.0.as_slice() {
+        [Term { not: false, test: Test::SrcAddress(all) | Test::DstAddress(all) }] => all == &[Address::Any],
+        _ => false,
+    }
+}
+
+/// Whether a clause is about the link layer.
+pub(crate) fn about_frames(clause: &Clause) -> bool {
+    clause.0.iter().any(|term| matches!(term.test, Test::Layer2 | Test::Mac { .. } | Test::MacType(_) | Test::Vlan(_)))
+}
+
+/// Joins lists whose commas have spaces beside them, and makes brackets words of their own.
+fn prepare(cursor: &mut Cursor<'_>) {
+    let mut words: Vec<Word> = Vec::new();
+    for word in cursor.take_rest() {
+        match words.last_mut() {
+            Some(last) if !last.quoted && !word.quoted && (last.text.ends_with(',') || word.text.starts_with(',')) => {
+                last.text += &word.text;
+                last.span.end = word.span.end;
+            }
+            _ => words.push(word),
+        }
+    }
+    let start = cursor.at;
+    for word in words {
+        brackets(word, &mut cursor.words);
+    }
+    cursor.at = start;
+}
+
+fn brackets(word: Word, out: &mut Vec<Word>) {
+    if word.quoted || word.text.len() < 2 {
+        return out.push(word);
+    }
+    let mut inner = word.clone();
+    if word.text.starts_with(['{', '(']) {
+        out.push(Word { text: word.text[..1].to_owned(), span: part_of(&word, 0, 1), quoted: false });
+        inner = Word { text: word.text[1..].to_owned(), span: part_of(&word, 1, word.text.len() - 1), quoted: false };
+    }
+    let count = |signs: [char; 2]| inner.text.matches(signs).count();
+    if inner.text.len() > 1 && inner.text.ends_with(['}', ')']) && count(['}', ')']) > count(['{', '(']) {
+        let len = inner.text.len() - 1;
+        out.push(Word { text: inner.text[..len].to_owned(), span: part_of(&inner, 0, len), quoted: false });
+        out.push(Word { text: inner.text[len..].to_owned(), span: part_of(&inner, len, 1), quoted: false });
+    } else {
+        out.push(inner);
+    }
+}
+
+/// A word as a protocol: `None` when it is none, `Some(None)` when it is any.
+pub(crate) fn protocol(text: &str) -> Option<Option<Test>> {
+    Some(match text {
+        "ip" | "all" => None,
+        "ip4" | "ipv4" => Some(Test::Ip4),
+        "ip6" | "ipv6" => Some(Test::Ip6),
+        text => {
+            let number = super::values::integer(text).and_then(|n| u8::try_from(n).ok());
+            Some(Test::Protocol(names::protocol(text).or(number)?))
+        }
+    })
+}
+
+/// The protocols at the beginning, if any.
+fn protocols(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>) -> Read<()> {
+    let mut ahead =
+        cursor.words[cursor.at..].iter().filter(|w| !w.quoted).map(|w| w.text.as_str()).filter(|w| !["{", "(", "not"].contains(w));
+    let Some(first) = ahead.next() else { return Ok(()) };
+    let is_option = OPTIONS.iter().any(|row| row.is(first));
+    // `ip4` and `ip6` are options too; as protocols they stand before `from`.
+    let followed = ahead.next().is_some_and(|w| ["from", "or"].contains(&w));
+    if protocol(first).is_none() || is_option && !followed {
+        return unknown_protocol(cursor, first);
+    }
+    let opened = open(cursor);
+    let mut terms = Vec::new();
+    loop {
+        let not = cursor.take("not");
+        let word = cursor.expect("a protocol", EXAMPLE)?;
+        let Some(test) = protocol(&word.text) else {
+            return Err(cursor.unknown(&word, "protocol", PROTOCOL_WORDS.iter().copied().chain(names::PROTOCOLS.iter().map(|(n, _)| *n))));
+        };
+        match test {
+            Some(test) => terms.push(Term { not, test }),
+            None if not || opened.is_some() => {
+                let error = cursor.error(Code::Contradiction, &word.span, format!("`{}` is every protocol", word.text));
+                return Err(Box::new(error.label("neither a choice nor to be negated").help("leave it out, or name protocols")));
+            }
+            None => return Ok(()),
+        }
+        if !next_choice(cursor, opened.as_ref())? {
+            break;
+        }
+    }
+    clauses.push(Clause(terms));
+    Ok(())
+}
+
+/// A body that has `from` must begin with a protocol.
+fn unknown_protocol(cursor: &Cursor<'_>, first: &str) -> Read<()> {
+    let from = cursor.words.get(cursor.at + 1).is_some_and(|w| w.text == "from" && !w.quoted);
+    let word = cursor.peek().filter(|w| from && w.text == first);
+    match word {
+        Some(word) if !["not", "from"].contains(&first) => {
+            Err(cursor.unknown(word, "protocol", PROTOCOL_WORDS.iter().copied().chain(names::PROTOCOLS.iter().map(|(n, _)| *n))))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Takes a bracket that opens a choice.
+fn open(cursor: &mut Cursor<'_>) -> Option<Word> {
+    let word = cursor.peek().filter(|w| !w.quoted && (w.text == "{" || w.text == "(")).cloned()?;
+    cursor.at += 1;
+    Some(word)
+}
+
+/// Behind a term: whether another one follows. Without a bracket none does.
+fn next_choice(cursor: &mut Cursor<'_>, opened: Option<&Word>) -> Read<bool> {
+    let Some(opened) = opened else {
+        let Some(word) = cursor.peek().filter(|w| !w.quoted && w.text == "or") else { return Ok(false) };
+        let error = cursor.error(Code::Unexpected, &word.span, "`or` outside brackets").label("what it joins is not clear");
+        return Err(Box::new(error.help("write choices as `{ a or b }`")));
+    };
+    if cursor.take("or") {
+        return Ok(true);
+    }
+    if cursor.take_any(&["}", ")"]) {
+        return Ok(false);
+    }
+    let close = if opened.text == "{" { "}" } else { ")" };
+    let error = cursor.error(Code::MissingValue, &opened.span, "the bracket is not closed").label("opened here");
+    let found = cursor.peek().map_or_else(|| "the end".to_owned(), |w| format!("`{}`", shorten(&w.text)));
+    Err(Box::new(error.help(format!("expected `or` or `{close}`, found {found}"))))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Source,
+    Destination,
+}
+
+impl Side {
+    fn addresses(self, all: Vec<Address>) -> Test {
+        if self == Self::Source { Test::SrcAddress(all) } else { Test::DstAddress(all) }
+    }
+}
+
+/// Addresses, and ports if any.
+fn endpoint(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>, side: Side) -> Read<()> {
+    let opened = open(cursor);
+    let mut terms = Vec::new();
+    loop {
+        let not = cursor.take("not");
+        let word = cursor.expect("an address", EXAMPLE)?;
+        terms.push(Term { not, test: side.addresses(cursor.addresses_in(&word)?) });
+        if !next_choice(cursor, opened.as_ref())? {
+            break;
+        }
+    }
+    clauses.push(Clause(terms));
+    let negated = cursor.plain() == Some("not");
+    let Some(word) = cursor.words.get(cursor.at + usize::from(negated)).filter(|w| is_ports(w, side)).cloned() else { return Ok(()) };
+    cursor.at += 1 + usize::from(negated);
+    if word.text == "any" {
+        return Ok(());
+    }
+    let ports = cursor.spans_in(&word, "port", u16::MAX, names::service)?;
+    let test = if side == Side::Source { Test::SrcPort(ports) } else { Test::DstPort(ports) };
+    clauses.push(Clause(vec![Term { not: negated, test }]));
+    Ok(())
+}
+
+/// Whether a word behind an address is meant as ports.
+fn is_ports(word: &Word, side: Side) -> bool {
+    if word.quoted || OPTIONS.iter().any(|row| row.is(&word.text)) {
+        return false;
+    }
+    let first = word.text.split([',', '-']).next().unwrap_or_default();
+    let known = is_number(first) || names::service(first).is_some() || names::service(&word.text).is_some() || word.text == "any";
+    // What stands before `to` can be nothing else.
+    known || side == Side::Source && !["to", "{", "(", "not", "or"].contains(&word.text.as_str())
+}
+
+fn options(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>) -> Read<()> {
+    while !cursor.at_end() {
+        let opened = open(cursor);
+        let mut terms = Vec::new();
+        loop {
+            let not = cursor.take("not");
+            let word = cursor.expect("an option", "add pipe 1 ip from any to any out")?;
+            let test = option(cursor, &word)?;
+            if (not || opened.is_some()) && matches!(test, Test::KeepState(_) | Test::RecordState(_) | Test::Limit { .. }) {
+                let error = cursor.error(Code::Contradiction, &word.span, format!("`{}` is no condition", word.text));
+                return Err(Box::new(error.label("neither a choice nor to be negated").help("write it at the end of the rule")));
+            }
+            terms.push(Term { not, test });
+            if !next_choice(cursor, opened.as_ref())? {
+                break;
+            }
+        }
+        clauses.push(Clause(terms));
+    }
+    Ok(())
+}
+
+fn option(cursor: &mut Cursor<'_>, word: &Word) -> Read<Test> {
+    if let Some(row) = OPTIONS.iter().find(|row| row.is(&word.text) && !word.quoted) {
+        return (row.take)(cursor);
+    }
+    if let Some(error) = refusal(cursor, word) {
+        return Err(error);
+    }
+    Err(cursor.unknown(word, "option", OPTIONS.iter().flat_map(Row::words)))
+}
+
+const EXAMPLE: &str = "add pipe 1 tcp from 10.0.0.0/8 to any 80";
+/// Protocols that are none.
+const PROTOCOL_WORDS: [&str; 4] = ["ip", "all", "ip4", "ip6"];

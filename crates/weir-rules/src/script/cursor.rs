@@ -1,0 +1,165 @@
+//! The place in a line up to which it is read, and what is said when it goes wrong there.
+
+use crate::Files;
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span};
+use crate::lex::Word;
+use crate::parse::shorten;
+use crate::suggest::closest;
+
+use super::{Context, Lexed};
+
+/// The result of reading a part of a line: the first error ends it.
+pub(crate) type Read<T> = Result<T, Box<Diagnostic>>;
+
+/// A line and the place in it.
+#[derive(Debug)]
+pub(crate) struct Cursor<'a> {
+    /// The line.
+    pub(crate) text: &'a str,
+    /// Its words.
+    pub(crate) words: Vec<Word>,
+    /// The next word.
+    pub(crate) at: usize,
+    /// What stands after `//`.
+    pub(crate) comment: Option<String>,
+    /// Files that specifications name.
+    pub(crate) files: FilesRef<'a>,
+    /// What earlier lines say.
+    pub(crate) context: &'a mut Context,
+    /// Flags before the command.
+    pub(crate) flags: Flags,
+    /// What there is to say beside the error that ends the line.
+    pub(crate) said: Diagnostics,
+}
+
+/// Files, for `Debug`.
+#[derive(Clone, Copy)]
+pub(crate) struct FilesRef<'a>(pub(crate) &'a dyn Files);
+
+impl core::fmt::Debug for FilesRef<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Files")
+    }
+}
+
+/// Flags before a command that change what it means.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flags {
+    /// `-q`.
+    pub(crate) quiet: bool,
+    /// `-a`.
+    pub(crate) counters: bool,
+    /// `-n`.
+    pub(crate) dry: bool,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(lexed: Lexed<'a>, files: &'a dyn Files, context: &'a mut Context) -> Self {
+        let Lexed { text, words, comment } = lexed;
+        let (flags, said) = (Flags::default(), Diagnostics::default());
+        Self { text, words, at: 0, comment, files: FilesRef(files), context, flags, said }
+    }
+
+    pub(crate) fn peek(&self) -> Option<&Word> {
+        self.words.get(self.at)
+    }
+
+    pub(crate) fn next(&mut self) -> Option<Word> {
+        let word = self.words.get(self.at).cloned()?;
+        self.at += 1;
+        Some(word)
+    }
+
+    /// The text of the next word, unless it is quoted.
+    pub(crate) fn plain(&self) -> Option<&str> {
+        self.peek().filter(|w| !w.quoted).map(|w| w.text.as_str())
+    }
+
+    /// Takes the next word when it is this one.
+    pub(crate) fn take(&mut self, word: &str) -> bool {
+        let found = self.plain() == Some(word);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Takes the next word when it is one of these.
+    pub(crate) fn take_any(&mut self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.take(word))
+    }
+
+    /// The rest of the words; there are none left after it.
+    pub(crate) fn take_rest(&mut self) -> Vec<Word> {
+        let rest = self.words.split_off(self.at.min(self.words.len()));
+        self.at = self.words.len();
+        rest
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn at_end(&self) -> bool {
+        self.at >= self.words.len()
+    }
+
+    /// The word that must follow: `what` is expected, as in `example`.
+    pub(crate) fn expect(&mut self, what: &str, example: &str) -> Read<Word> {
+        match self.next() {
+            Some(word) => Ok(word),
+            None => Err(self.missing(what, example)),
+        }
+    }
+
+    /// Nothing may follow.
+    pub(crate) fn end(&self) -> Read<()> {
+        match self.peek() {
+            None => Ok(()),
+            Some(word) => Err(self.unexpected(word)),
+        }
+    }
+
+    /// A word too many.
+    pub(crate) fn unexpected(&self, word: &Word) -> Box<Diagnostic> {
+        let message = format!("`{}` is one word too many", shorten(&word.text));
+        Box::new(self.error(Code::Unexpected, &word.span, message).label("the command ends before it").help("remove it"))
+    }
+
+    /// An error about a place in the line.
+    pub(crate) fn error(&self, code: Code, span: &Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(code, self.text, span.clone(), message)
+    }
+
+    /// Something is missing before the next word, or at the end.
+    pub(crate) fn missing(&self, what: &str, example: &str) -> Box<Diagnostic> {
+        let before = self.at.checked_sub(1).and_then(|at| self.words.get(at));
+        let span = before.or(self.peek()).map_or(0..0, |w| w.span.clone());
+        let after = before.map_or_else(|| "the command".to_owned(), |w| format!("`{}`", shorten(&w.text)));
+        let error = self.error(Code::MissingValue, &span, format!("{after} needs {what} after it"));
+        Box::new(error.label(format!("expected {what}")).help(format!("for example `{example}`")))
+    }
+
+    /// A word that is none of those allowed here.
+    pub(crate) fn unknown<'w>(&self, word: &Word, what: &str, allowed: impl Iterator<Item = &'w str>) -> Box<Diagnostic> {
+        let allowed: Vec<&str> = allowed.collect();
+        let error = self.error(Code::UnknownKeyword, &word.span, format!("`{}` is no {what}", shorten(&word.text)));
+        let error = match closest(&word.text, allowed.iter().copied()) {
+            Some(meant) => error.label(format!("did you mean `{meant}`?")),
+            None => error.label(format!("expected a {what}")),
+        };
+        Box::new(error.help(format!("allowed: {}", allowed.join(", "))))
+    }
+
+    /// A value that does not fit.
+    pub(crate) fn bad(&self, span: &Span, message: String, allowed: &str) -> Box<Diagnostic> {
+        Box::new(self.error(Code::BadValue, span, message).label(format!("expected {allowed}")))
+    }
+
+    /// A number outside its range.
+    pub(crate) fn outside(&self, span: &Span, text: &str, what: &str, range: &str) -> Box<Diagnostic> {
+        let message = format!("`{}` is out of range for {what}", shorten(text));
+        Box::new(self.error(Code::OutOfRange, span, message).label(format!("allowed: {range}")))
+    }
+
+    /// Says that something is accepted and changes nothing.
+    pub(crate) fn ignore(&mut self, span: &Span, what: &str, why: &str) {
+        let note = self.error(Code::Ignored, span, format!("{what} is accepted and ignored"));
+        self.said.push(note.label(why));
+    }
+}

@@ -1,0 +1,312 @@
+//! Lines of a script, and the words in them: quotes, variables, comments, continued lines.
+//!
+//! Words are as in a shell: white space separates them, `"…"` and `'…'` hold it, `\` makes the next sign ordinary, `$name` and
+//! `${name}` are values of variables. `#` at the beginning of a word starts a comment, `//` a rule's comment; both end with the line.
+
+use std::collections::HashMap;
+
+use crate::diagnostic::{Code, Diagnostic, Span};
+use crate::lex::Word;
+
+use super::Lexed;
+
+type Problem = Box<Diagnostic>;
+
+/// A line: one line of the text, or several of which all but the last end with `\`.
+#[derive(Debug)]
+pub(crate) struct Line<'a> {
+    /// The line without its end.
+    pub(crate) text: &'a str,
+    /// Its number, from 1.
+    pub(crate) number: usize,
+    /// Where it begins in the script.
+    pub(crate) start: usize,
+}
+
+impl Line<'_> {
+    /// Where it stands in the script.
+    pub(crate) fn span(&self) -> Span {
+        self.start..self.start + self.text.len()
+    }
+}
+
+/// The lines of a script.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+    let (mut start, mut number) = (0, 1);
+    std::iter::from_fn(move || {
+        if start >= text.len() {
+            return None;
+        }
+        let (first, mut end, mut count) = (start, start, 0);
+        loop {
+            let len = text[end..].find('\n').map_or(text.len() - end, |i| i + 1);
+            let line = text[end..end + len].trim_end_matches(['\n', '\r']);
+            end += len;
+            count += 1;
+            let is_comment = count == 1 && line.trim_start().starts_with('#');
+            let continues = (line.len() - line.trim_end_matches('\\').len()) % 2 == 1 && !is_comment;
+            if !continues || end >= text.len() {
+                let line = Line { text: text[first..end].trim_end_matches(['\n', '\r']), number, start: first };
+                start = end;
+                number += count;
+                return Some(line);
+            }
+        }
+    })
+}
+
+/// The words of a line, with the values of variables in their places.
+pub(crate) fn words<'a>(text: &'a str, variables: &HashMap<String, String>) -> Result<Lexed<'a>, Problem> {
+    let mut lexer = Lexer { text, at: 0, variables, words: Vec::new() };
+    loop {
+        lexer.skip_space();
+        let rest = lexer.rest();
+        if rest.is_empty() || rest.starts_with('#') {
+            return Ok(Lexed { text, words: lexer.words, comment: None });
+        }
+        if let Some(comment) = rest.strip_prefix("//") {
+            let comment = tidy_comment(comment);
+            return Ok(Lexed { text, words: lexer.words, comment });
+        }
+        lexer.word()?;
+    }
+}
+
+/// Cuts the rule's comment off words that a shell made.
+pub(crate) fn take_comment(words: &mut Vec<Word>) -> Option<String> {
+    let at = words.iter().position(|word| word.text.starts_with("//"))?;
+    let comment: Vec<String> = words.split_off(at).into_iter().map(|word| word.text).collect();
+    tidy_comment(&comment.join(" ")[2..])
+}
+
+/// A comment on one line: words with one space between them, and no `\` that would continue it.
+pub(crate) fn tidy_comment(text: &str) -> Option<String> {
+    let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty() && *w != "\\").collect();
+    let joined = words.join(" ");
+    let tidy = joined.trim_end_matches(['\\', ' ']);
+    (!tidy.is_empty()).then(|| tidy.to_owned())
+}
+
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    variables: &'a HashMap<String, String>,
+    words: Vec<Word>,
+}
+
+impl<'a> Lexer<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn skip_space(&mut self) {
+        loop {
+            let rest = self.rest().trim_start();
+            self.at = self.text.len() - rest.len();
+            let continued = ["\\\n", "\\\r\n"].iter().find(|end| rest.starts_with(**end));
+            match continued {
+                Some(end) => self.at += end.len(),
+                None if rest == "\\" => self.at += 1,
+                None => return,
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.rest().chars().next()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    fn word(&mut self) -> Result<(), Problem> {
+        let start = self.at;
+        let quoted = self.rest().starts_with(['"', '\'']);
+        let first = self.words.len();
+        let (mut text, mut any) = (String::new(), quoted);
+        while let Some(c) = self.rest().chars().next().filter(|c| !c.is_whitespace()) {
+            self.at += c.len_utf8();
+            match c {
+                '"' => {
+                    any = true;
+                    self.double_quoted(&mut text)?;
+                }
+                '\'' => {
+                    any = true;
+                    self.single_quoted(&mut text)?;
+                }
+                '\\' => any |= self.escaped(&mut text),
+                '$' => {
+                    let value = self.variable()?;
+                    if is_assignment(&text) {
+                        text += &value;
+                    } else {
+                        // The value of a variable outside quotes may be several words.
+                        self.split(&mut text, &value, start);
+                    }
+                    any |= !text.is_empty();
+                }
+                '`' => return Err(self.substitution(start)),
+                c => {
+                    any = true;
+                    text.push(c);
+                }
+            }
+            if text.len() > LONGEST_WORD {
+                let message = format!("a word longer than {LONGEST_WORD} bytes");
+                return Err(Box::new(Diagnostic::new(Code::TooMuch, self.text, start..self.at, message).label("ends nowhere near")));
+            }
+        }
+        let span = start..self.at;
+        self.words[first..].iter_mut().for_each(|word| word.span = span.clone());
+        if any && !(text.is_empty() && !quoted) {
+            self.words.push(Word { text, span, quoted });
+        }
+        Ok(())
+    }
+
+    /// Appends a variable's value: what stands before its white space ends a word, what follows begins one.
+    fn split(&mut self, text: &mut String, value: &str, start: usize) {
+        for (i, piece) in value.split(char::is_whitespace).enumerate() {
+            if i > 0 && !text.is_empty() {
+                self.words.push(Word { text: std::mem::take(text), span: start..start, quoted: false });
+            }
+            text.push_str(piece);
+        }
+    }
+
+    fn double_quoted(&mut self, text: &mut String) -> Result<(), Problem> {
+        let start = self.at - 1;
+        while let Some(c) = self.next() {
+            match c {
+                '"' => return Ok(()),
+                '\\' => match self.next() {
+                    Some('\n') | None => {}
+                    Some(c) => text.push(c),
+                },
+                '$' => {
+                    let value = self.variable()?;
+                    text.push_str(&value);
+                }
+                '`' => return Err(self.substitution(start)),
+                c => text.push(c),
+            }
+        }
+        Err(self.unclosed(start))
+    }
+
+    fn single_quoted(&mut self, text: &mut String) -> Result<(), Problem> {
+        let start = self.at - 1;
+        let Some(end) = self.rest().find('\'') else { return Err(self.unclosed(start)) };
+        text.push_str(&self.rest()[..end]);
+        self.at += end + 1;
+        Ok(())
+    }
+
+    /// The sign behind a `\`; before a letter or a digit the `\` is ordinary. Says whether there was one.
+    fn escaped(&mut self, text: &mut String) -> bool {
+        match self.rest().chars().next() {
+            None => return false,
+            Some('\n') => {
+                self.at += 1;
+                return false;
+            }
+            Some(c) if c.is_alphanumeric() || c.is_whitespace() => text.push('\\'),
+            Some(c) => {
+                self.at += c.len_utf8();
+                text.push(c);
+            }
+        }
+        true
+    }
+
+    /// The value of the variable whose `$` was read.
+    fn variable(&mut self) -> Result<String, Problem> {
+        let start = self.at - 1;
+        let rest = self.rest();
+        let (braced, inside) = rest.strip_prefix('{').map_or((false, rest), |inside| (true, inside));
+        let name = &inside[..name_len(inside)];
+        let closed = !braced || inside[name.len()..].starts_with('}');
+        if name.is_empty() || !closed {
+            return Err(self.substitution(start));
+        }
+        self.at += name.len() + if braced { 2 } else { 0 };
+        self.variables.get(name).cloned().ok_or_else(|| {
+            let error = Diagnostic::new(Code::UnknownVariable, self.text, start..self.at, format!("`{name}` has no value"));
+            let known = crate::suggest::closest(name, self.variables.keys().map(String::as_str));
+            let error = error.label(known.map_or_else(|| "never assigned".to_owned(), |meant| format!("did you mean `${meant}`?")));
+            Box::new(error.help(format!("assign it in a line before this one: `{name}=\"…\"`")))
+        })
+    }
+
+    fn substitution(&self, start: usize) -> Problem {
+        let end = (self.at + 1).min(self.text.len());
+        let error = Diagnostic::new(Code::Shell, self.text, start..end, "only a shell can carry this out");
+        let help = "of a shell's language there are `name=\"value\"`, `$name` and `${name}`; write the result here, or `\\$` for the sign";
+        Box::new(error.label("a substitution").help(help))
+    }
+
+    fn unclosed(&self, start: usize) -> Problem {
+        let error = Diagnostic::new(Code::UnclosedQuote, self.text, start..self.text.len(), "the quoted word has no closing quote");
+        Box::new(error.label("opened here"))
+    }
+}
+
+/// Whether a word begins as an assignment, and with which name.
+pub(crate) fn is_assignment(word: &str) -> bool {
+    let len = name_len(word);
+    len > 0 && word[len..].starts_with('=')
+}
+
+/// Letters of the variable's name at the beginning of a text.
+fn name_len(text: &str) -> usize {
+    let len = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    if text.starts_with(|c: char| c.is_ascii_digit()) { 0 } else { len }
+}
+
+/// Bytes of the longest word: a variable that holds itself several times must not eat the memory.
+const LONGEST_WORD: usize = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(line: &str) -> Vec<String> {
+        let variables = [("a".to_owned(), "one two".to_owned()), ("e".to_owned(), String::new())].into();
+        words(line, &variables).unwrap().words.into_iter().map(|w| w.text).collect()
+    }
+
+    #[test]
+    fn words_are_cut_as_in_a_shell() {
+        assert_eq!(texts(r#"add "pipe 1" it\'s \{ a\b 'x $a'"#), ["add", "pipe 1", "it's", "{", r"a\b", "x $a"]);
+        assert_eq!(texts("x${a}y \"$a\" $e \"$e\""), ["xone", "twoy", "one two", ""]);
+        assert_eq!(texts("n=$a m"), ["n=one two", "m"]);
+        assert_eq!(texts("a \\\n  b # c"), ["a", "b"]);
+    }
+
+    #[test]
+    fn lines_go_on_after_a_backslash() {
+        let all: Vec<_> = lines("a \\\nb\r\n# c \\\nd\n\ne").map(|l| (l.number, l.text)).collect();
+        assert_eq!(all, [(1, "a \\\nb"), (3, "# c \\"), (4, "d"), (5, ""), (6, "e")]);
+    }
+
+    #[test]
+    fn a_comment_is_kept_for_the_rule() {
+        let lexed = words("add allow //  it's #1 \\", &HashMap::new()).unwrap();
+        assert_eq!(lexed.comment.as_deref(), Some("it's #1"));
+        assert_eq!(lexed.words.len(), 2);
+    }
+
+    #[test]
+    fn what_only_a_shell_can_do_is_refused() {
+        for (line, code) in [
+            ("a $(b)", Code::Shell),
+            ("a `b`", Code::Shell),
+            ("a ${b:-c}", Code::Shell),
+            ("a $1", Code::Shell),
+            ("$b", Code::UnknownVariable),
+            ("a 'b", Code::UnclosedQuote),
+        ] {
+            assert_eq!(words(line, &HashMap::new()).unwrap_err().code, code, "{line}");
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Scripts: the command language of `ipfw` and `dnctl`, line by line.
+//!
+//! A script is what one would type: `pipe 1 config bw 1Mbit/s`, `add pipe 1 ip from any to any out`. Each line is read by itself, so a
+//! wrong one hides none behind it. Of a shell's language there are assignments (`net="10.0.0.0/8"`), `$net` and `${net}`, quotes,
+//! comments and continued lines; the rest is refused by name. What becomes of a line is a [`Command`]; [`print`] writes it again in
+//! its one canonical form, and [`check`] says what a whole script refers to and never configures.
+//!
+//! The tables of commands, actions and options ([`commands`], [`actions`], [`options`], [`REFUSED`]) drive the parser, the diagnostics,
+//! the reference in `docs/rules.md` and the tests.
+
+mod actions;
+mod address;
+mod body;
+mod commands;
+mod cursor;
+mod lex;
+mod names;
+mod netconfig;
+mod objects;
+mod options;
+mod print;
+mod refused;
+mod rule;
+mod shell;
+mod tables;
+mod values;
+
+pub use print::print;
+pub use refused::{REFUSED, Refused};
+
+use std::collections::HashMap;
+
+use crate::command::{Command, Spanned};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
+use crate::lex::Word;
+use crate::rule::Name;
+use crate::table::FlowFields;
+use crate::{Files, lex as words};
+
+use cursor::Cursor;
+
+/// A word of the language and what it means: what the tables say to readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The word.
+    pub name: &'static str,
+    /// Other words for the same.
+    pub aliases: &'static [&'static str],
+    /// What follows it.
+    pub argument: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// A line that uses it.
+    pub example: &'static str,
+}
+
+/// All commands.
+pub fn commands() -> impl Iterator<Item = Entry> {
+    commands::COMMANDS.iter().map(|row| row.entry)
+}
+
+/// All actions of rules.
+pub fn actions() -> impl Iterator<Item = Entry> {
+    actions::ACTIONS.iter().map(|row| row.entry)
+}
+
+/// All options of rules.
+pub fn options() -> impl Iterator<Item = Entry> {
+    options::OPTIONS.iter().map(|row| row.entry)
+}
+
+impl Entry {
+    /// All words of the entry.
+    pub fn words(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+}
+
+/// A row of the tables: an entry, and how what follows its word is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<T: 'static> {
+    pub(crate) entry: Entry,
+    pub(crate) take: T,
+}
+
+/// A row.
+pub(crate) const fn row<T: Copy>(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    argument: &'static str,
+    meaning: &'static str,
+    example: &'static str,
+    take: T,
+) -> Row<T> {
+    Row { entry: Entry { name, aliases, argument, meaning, example }, take }
+}
+
+impl<T> Row<T> {
+    /// Whether `word` is this row's.
+    pub(crate) fn is(&self, word: &str) -> bool {
+        self.entry.name == word || self.entry.aliases.contains(&word)
+    }
+
+    /// All words of the row.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &'static str> {
+        self.entry.words()
+    }
+}
+
+/// What a script says.
+#[derive(Clone, Debug, Default)]
+pub struct Parsed {
+    /// The commands of the lines that could be read, in their order.
+    pub commands: Vec<Spanned>,
+    /// Errors, warnings and notes.
+    pub diagnostics: Diagnostics,
+}
+
+/// What earlier lines say about later ones.
+#[derive(Debug, Default)]
+pub(crate) struct Context {
+    /// The shell's variables.
+    pub(crate) variables: HashMap<String, String>,
+    /// Fields of the flow tables that were created.
+    pub(crate) flow_tables: HashMap<Name, FlowFields>,
+}
+
+/// Reads a script; `name` stands in its diagnostics, `files` has the files that specifications name.
+///
+/// Reading ends after [`MOST_ERRORS`] wrong lines.
+pub fn parse(text: &str, name: &str, files: &dyn Files) -> Parsed {
+    let mut parsed = Parsed::default();
+    let mut context = Context::default();
+    for line in lex::lines(text) {
+        let mut said = Diagnostics::default();
+        let commands = read_line(&line, files, &mut context, &mut said);
+        let place = |command| Spanned { command, span: line.span(), line: line.number };
+        parsed.commands.extend(commands.into_iter().map(place));
+        parsed.diagnostics.append(said, |diagnostic| {
+            if diagnostic.file.is_none() {
+                diagnostic.line += line.number - 1;
+                diagnostic.file = Some(name.to_owned());
+            }
+        });
+        if parsed.diagnostics.count(Severity::Error) >= MOST_ERRORS {
+            let mut end = Diagnostic::new(Code::TooMuch, line.text, 0..line.text.len(), "too many errors: reading ends here")
+                .label("the lines behind this one are not read")
+                .help("correct the first errors; the others may follow from them")
+                .in_file(name);
+            end.line = line.number;
+            parsed.diagnostics.push(end);
+            break;
+        }
+    }
+    parsed
+}
+
+/// Reads one command that a shell has cut into words already; a word may hold spaces. A single word is read as a line.
+pub fn parse_command(argv: &[String], files: &dyn Files) -> Parsed {
+    if let [line] = argv {
+        let mut parsed = parse(line, "", files);
+        parsed.diagnostics = std::mem::take(&mut parsed.diagnostics).without_file("");
+        return parsed;
+    }
+    let mut text = String::new();
+    let mut list = Vec::new();
+    for word in argv {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        let start = text.len();
+        // Words are quoted for the display only, so that parentheses and commas stay as they were typed.
+        let quoted = word.is_empty() || word.contains(char::is_whitespace);
+        text += &if quoted { words::quote(word, |_| true) } else { word.clone() };
+        list.push(Word { text: word.clone(), span: start..text.len(), quoted });
+    }
+    let comment = lex::take_comment(&mut list);
+    let mut diagnostics = Diagnostics::default();
+    let mut context = Context::default();
+    let commands = read_words(Lexed { text: &text, words: list, comment }, files, &mut context, &mut diagnostics);
+    let place = |command| Spanned { command, span: 0..text.len(), line: 1 };
+    Parsed { commands: commands.into_iter().map(place).collect(), diagnostics }
+}
+
+/// A line as words.
+#[derive(Debug)]
+pub(crate) struct Lexed<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) words: Vec<Word>,
+    pub(crate) comment: Option<String>,
+}
+
+fn read_line(line: &lex::Line<'_>, files: &dyn Files, context: &mut Context, said: &mut Diagnostics) -> Vec<Command> {
+    if line.text.len() > LONGEST_LINE {
+        let message = format!("a line of {} bytes is longer than is read", line.text.len());
+        said.push(Diagnostic::new(Code::TooMuch, line.text, 0..1, message).label("begins here").help("a line has up to 1000000 bytes"));
+        return Vec::new();
+    }
+    match lex::words(line.text, &context.variables) {
+        Ok(lexed) => read_words(lexed, files, context, said),
+        Err(error) => {
+            said.push(*error);
+            Vec::new()
+        }
+    }
+}
+
+fn read_words(lexed: Lexed<'_>, files: &dyn Files, context: &mut Context, said: &mut Diagnostics) -> Vec<Command> {
+    let mut cursor = Cursor::new(lexed, files, context);
+    let read = shell::read(&mut cursor);
+    let Cursor { said: also, .. } = cursor;
+    let spoiled = also.has_errors();
+    said.append(also, |_| {});
+    match read {
+        Ok(commands) if !spoiled => commands,
+        Ok(_) => Vec::new(),
+        Err(error) => {
+            said.push(*error);
+            Vec::new()
+        }
+    }
+}
+
+/// Errors after which the rest of a script is not read.
+pub const MOST_ERRORS: usize = 100;
+/// Bytes of the longest line that is read.
+const LONGEST_LINE: usize = 1_000_000;
+
+/// The place of a word's part that begins at `offset`; the whole word where it was quoted or is the value of a variable.
+pub(crate) fn part_of(word: &Word, offset: usize, len: usize) -> Span {
+    let exact = word.span.len() == word.text.len();
+    if exact { word.span.start + offset..word.span.start + offset + len } else { word.span.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NoFiles;
+
+    /// The canonical form of a script that has no errors.
+    fn canonical(text: &str) -> String {
+        let parsed = parse(text, "t", &NoFiles);
+        assert!(!parsed.diagnostics.has_errors(), "{text}\n{}", parsed.diagnostics);
+        let lines: Vec<String> = parsed.commands.iter().map(|c| print(&c.command)).collect();
+        let again = parse(&lines.join("\n"), "t", &NoFiles);
+        let commands = |p: &Parsed| p.commands.iter().map(|c| c.command.clone()).collect::<Vec<_>>();
+        assert_eq!(commands(&again), commands(&parsed), "{}\n{}", lines.join("\n"), again.diagnostics);
+        lines.join("\n")
+    }
+
+    #[test]
+    fn every_example_of_the_tables_reads_back() {
+        for entry in commands().chain(actions()).chain(options()) {
+            let text = canonical(entry.example);
+            assert!(!text.is_empty(), "{}", entry.example);
+        }
+    }
+
+    #[test]
+    fn a_wrong_line_hides_none_behind_it() {
+        let parsed = parse("add allow ip from any\nadd deny out\nfoo\npipe 1 config bw x\nflush\n", "f", &NoFiles);
+        assert_eq!(parsed.commands.iter().map(|c| c.line).collect::<Vec<_>>(), [2, 5]);
+        assert_eq!(
+            parsed.diagnostics.iter().map(|d| (d.line, d.file.as_deref())).collect::<Vec<_>>(),
+            [(1, Some("f")), (3, Some("f")), (4, Some("f"))]
+        );
+    }
+
+    #[test]
+    fn reading_ends_after_many_errors() {
+        let text = "nonsense\n".repeat(1_000_000);
+        let parsed = parse(&text, "f", &NoFiles);
+        assert_eq!(parsed.diagnostics.count(Severity::Error), MOST_ERRORS + 1);
+    }
+
+    #[test]
+    fn words_of_a_shell_are_one_command() {
+        let argv = ["add", "100", "pipe", "1", "{", "tcp", "or", "udp", "}", "from", "any", "to", "table(1)", "//", "it's", "#1"];
+        let argv: Vec<String> = argv.into_iter().map(str::to_owned).collect();
+        let parsed = parse_command(&argv, &NoFiles);
+        assert_eq!(
+            parsed.commands.iter().map(|c| print(&c.command)).collect::<Vec<_>>(),
+            ["add 100 pipe 1 { tcp or udp } from any to table(1) // it's #1"]
+        );
+        assert_eq!(canonical("pipe 1 config bw 1M"), "pipe 1 config bw 1Mbit/s");
+        let one = parse_command(&["pipe 1 config bw 2M".to_owned()], &NoFiles);
+        assert_eq!(one.commands.len(), 1);
+    }
+
+    #[test]
+    fn a_script_for_a_shell_can_be_read() {
+        let text = "#!/bin/sh\nfwcmd=\"/sbin/ipfw -q\"\nnet='10.0.0.0/8'\n${fwcmd} add pipe 1 ip from $net to any \\\n  out # up\nsudo ipfw -f flush\n";
+        assert_eq!(canonical(text), "add pipe 1 ip from 10.0.0.0/8 to any out\nflush");
+    }
+}

@@ -1,0 +1,168 @@
+//! `pipe`, `queue`, `sched`: configured, listed, deleted.
+
+use weir_core::config::{FlowsetConfig, SchedulerConfig};
+use weir_core::sched::{self, Kind};
+
+use crate::LinkSpec;
+use crate::check;
+use crate::command::{Command, Numbers, ObjectKind, QueueSpec, SchedSpec};
+use crate::diagnostic::{Code, Span};
+use crate::keyword::{Group, Id, TABLE};
+use crate::lex::Word;
+use crate::parse::{Seen, parse_words, shorten};
+use crate::suggest::closest;
+
+use super::cursor::{Cursor, Read};
+
+/// What is read where.
+fn example(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Pipe => "pipe 1 config bw 1Mbit/s delay 20ms",
+        ObjectKind::Queue => "queue 1 config sched 1 weight 10",
+        ObjectKind::Sched => "sched 1 config type wf2q+ bw 10Mbit/s",
+    }
+}
+
+/// The word of a kind of object.
+pub(crate) fn kind_name(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Pipe => "pipe",
+        ObjectKind::Queue => "queue",
+        ObjectKind::Sched => "sched",
+    }
+}
+
+/// Reads what follows `pipe`, `queue` or `sched`.
+pub(crate) fn object(cursor: &mut Cursor<'_>, kind: ObjectKind) -> Read<Vec<Command>> {
+    let name = kind_name(kind);
+    let what = format!("{name}'s number");
+    let number = cursor.peek().filter(|w| !w.quoted && w.text.starts_with(|c: char| c.is_ascii_digit())).cloned();
+    cursor.at += usize::from(number.is_some());
+    let verb = cursor.expect(if number.is_some() { "`config`" } else { "a number or a verb" }, example(kind))?;
+    match verb.text.as_str() {
+        "config" => {
+            let word = match number {
+                Some(word) => word,
+                None => cursor.expect("a number", example(kind))?,
+            };
+            let number = cursor.number_in(&word, &what, 1, u16::MAX.into())? as u16;
+            config(cursor, kind, number)
+        }
+        "delete" => {
+            let numbers = selection(cursor, number, &what)?;
+            if numbers.is_empty() {
+                return Err(cursor.missing("a number", &format!("{name} delete 1")));
+            }
+            Ok(vec![Command::DeleteObjects(kind, numbers)])
+        }
+        "list" | "show" | "print" => Ok(vec![Command::ShowObjects(kind, selection(cursor, number, &what)?)]),
+        "flush" if number.is_none() => Ok(vec![Command::FlushObjects(kind)]),
+        _ => Err(cursor.unknown(&verb, &format!("verb of `{name}`"), ["config", "delete", "list", "show", "flush"].into_iter())),
+    }
+}
+
+fn selection(cursor: &mut Cursor<'_>, first: Option<Word>, what: &str) -> Read<Vec<Numbers>> {
+    if let Some(word) = first {
+        cursor.at -= 1;
+        cursor.words[cursor.at] = word;
+    }
+    cursor.numbers(what, 1, u16::MAX)
+}
+
+fn config(cursor: &mut Cursor<'_>, kind: ObjectKind, number: u16) -> Read<Vec<Command>> {
+    let mut words = cursor.take_rest();
+    Ok(vec![match kind {
+        ObjectKind::Pipe => Command::ConfigPipe(number, Box::new(link(cursor, words).0)),
+        ObjectKind::Sched => {
+            let algorithm = match take_pair(cursor, &mut words, &["type"], "sched 1 config type wf2q+ bw 10Mbit/s")? {
+                Some((_, name)) => scheduler(cursor, &name)?,
+                None => default_scheduler(),
+            };
+            let (mut link, _) = link(cursor, words);
+            let mask = std::mem::take(&mut link.pipe.queue.mask);
+            Command::ConfigSched(number, Box::new(SchedSpec { scheduler: SchedulerConfig { kind: algorithm, mask }, link }))
+        }
+        ObjectKind::Queue => {
+            let attached = take_pair(cursor, &mut words, &["sched", "pipe"], example(kind))?;
+            let Some((_, to)) = attached else {
+                cursor.at = cursor.words.len();
+                return Err(cursor.missing("`sched N` or `pipe N`", example(kind)));
+            };
+            let scheduler = cursor.number_in(&to, "scheduler's number", 1, u16::MAX.into())? as u16;
+            let flowset = flowset(cursor, words)?;
+            Command::ConfigQueue(number, Box::new(QueueSpec { scheduler, flowset }))
+        }
+    }])
+}
+
+/// Reads a specification of a link.
+pub(crate) fn link(cursor: &mut Cursor<'_>, words: Vec<Word>) -> (LinkSpec, Seen) {
+    let (raw, seen) = parse_words(cursor.text, words, &mut cursor.said);
+    if cursor.said.has_errors() {
+        return (LinkSpec::default(), seen);
+    }
+    (check::build(raw, cursor.text, cursor.files.0, &mut cursor.said), seen)
+}
+
+/// Reads a queue's settings; those of a link belong elsewhere.
+fn flowset(cursor: &mut Cursor<'_>, words: Vec<Word>) -> Read<FlowsetConfig> {
+    let (link, seen) = link(cursor, words);
+    for (row, span) in TABLE.iter().zip(seen) {
+        let of_queue = row.group == Group::Queue || row.id == Id::Plr || row.group == Group::Later;
+        if let (false, Some(span)) = (of_queue, span) {
+            let error = cursor.error(Code::Contradiction, &span, format!("a queue has no `{}` of its own", row.name));
+            return Err(Box::new(error.label("belongs to the link").help("give it to the pipe or scheduler that the queue feeds")));
+        }
+    }
+    Ok(link.pipe.queue)
+}
+
+/// Takes a word and the one behind it out of the words, wherever they stand; twice is an error.
+fn take_pair(cursor: &Cursor<'_>, words: &mut Vec<Word>, names: &[&str], example: &str) -> Read<Option<(Word, Word)>> {
+    let is = |word: &Word| !word.quoted && names.contains(&word.text.as_str());
+    let Some(at) = words.iter().position(is) else { return Ok(None) };
+    if at + 1 >= words.len() {
+        let span: &Span = &words[at].span;
+        let error = cursor.error(Code::MissingValue, span, format!("`{}` needs a value", words[at].text));
+        return Err(Box::new(error.label("nothing follows").help(format!("for example `{example}`"))));
+    }
+    let value = words.remove(at + 1);
+    let name = words.remove(at);
+    match words.iter().find(|word| is(word)) {
+        None => Ok(Some((name, value))),
+        Some(second) => {
+            let error = cursor.error(Code::Repeated, &second.span, format!("`{}` is given twice", second.text));
+            Err(Box::new(error.label("the second time").help("remove one of the two")))
+        }
+    }
+}
+
+/// The scheduler that a word names.
+fn scheduler(cursor: &Cursor<'_>, word: &Word) -> Read<Kind> {
+    let name = word.text.to_ascii_lowercase();
+    if let Some(kind) = kind_named(&name) {
+        return Ok(kind);
+    }
+    let offered = sched::TABLE.iter().map(|row| row.name).collect::<Vec<_>>();
+    if KNOWN.contains(&name.as_str()) {
+        let error = cursor.error(Code::NotYet, &word.span, format!("the scheduler `{}` is not in this version yet", word.text));
+        return Err(Box::new(error.label("known, and not offered").help(format!("allowed: {}", offered.join(", ")))));
+    }
+    let error = cursor.error(Code::BadValue, &word.span, format!("`{}` is no scheduler", shorten(&word.text)));
+    let error = match closest(&name, offered.iter().copied()) {
+        Some(meant) => error.label(format!("did you mean `{meant}`?")),
+        None => error.label("expected a scheduler"),
+    };
+    Err(Box::new(error.help(format!("allowed: {}", offered.join(", ")))))
+}
+
+fn kind_named(name: &str) -> Option<Kind> {
+    (name == "fifo").then_some(Kind::Fifo)
+}
+
+fn default_scheduler() -> Kind {
+    kind_named("wf2q+").unwrap_or_default()
+}
+
+/// Schedulers of dummynet that may be missing here.
+const KNOWN: [&str; 8] = ["wf2q+", "rr", "drr", "prio", "qfq", "fq_codel", "fq_pie", "kps"];
