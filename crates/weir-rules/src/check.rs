@@ -31,6 +31,7 @@ pub(crate) fn build(raw: Raw, text: &str, files: &dyn Files, diagnostics: &mut D
     pipe.queue.limit = raw.queue.map(|at| at.value);
     pipe.queue.loss = raw.plr.unwrap_or_default();
     pipe.queue.mask = raw.mask;
+    pipe.queue.max_flows = raw.max_flows;
     pipe.queue.weight = raw.weight.unwrap_or(pipe.queue.weight);
     pipe.queue.max_packet = raw.max_packet.unwrap_or(pipe.queue.max_packet);
     pipe.queue.priority = raw.priority.unwrap_or(pipe.queue.priority);

@@ -39,6 +39,8 @@ pub enum Id {
     Droptail,
     /// Flows.
     Mask,
+    /// Bound on what the mask makes.
+    MaxFlows,
     /// Share.
     Weight,
     /// Largest packet.

@@ -151,6 +151,7 @@ impl Parser<'_> {
             Id::Queue => self.raw.queue = self.queue(row, word),
             Id::Droptail => {}
             Id::Mask => self.mask(row, word),
+            Id::MaxFlows => self.raw.max_flows = self.number(row, word, 1, MAX_FLOWS),
             Id::Weight => self.raw.weight = self.number(row, word, 1, 65_536),
             Id::Lmax => self.raw.max_packet = self.number(row, word, 64, 65_536),
             Id::Pri => self.raw.priority = self.number(row, word, 0, 63),
@@ -499,6 +500,8 @@ const MAX_OVERHEAD: u32 = 1000;
 const MAX_MPU: u32 = 65_535;
 /// A link slower than this was hardly meant, in bit/s: a full packet takes more than twelve seconds.
 const SLOW_BPS: u64 = 1000;
+/// Largest bound on flows.
+const MAX_FLOWS: u32 = 10_000_000;
 /// Errors after which the rest of a specification is not read.
 const MOST_ERRORS: usize = 20;
 /// Letters of a wrong word that a message repeats.

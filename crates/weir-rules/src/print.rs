@@ -109,6 +109,7 @@ pub(crate) fn queue(queue: &FlowsetConfig, words: &mut Vec<String>) {
     if !queue.mask.is_empty() {
         words.push(format!("mask {}", mask::write(&queue.mask)));
     }
+    words.extend(queue.max_flows.map(|most| format!("max_flows {most}")));
     for (name, value, default) in [
         ("weight", queue.weight, default.weight),
         ("lmax", queue.max_packet, default.max_packet),

@@ -35,6 +35,7 @@ pub(crate) struct Raw {
     pub(crate) corrupt: Probability,
     pub(crate) queue: Option<At<QueueLimit>>,
     pub(crate) mask: FlowMask,
+    pub(crate) max_flows: Option<u32>,
     pub(crate) weight: Option<u32>,
     pub(crate) max_packet: Option<u32>,
     pub(crate) priority: Option<u32>,

@@ -99,17 +99,17 @@ fn mask() -> impl Strategy<Value = FlowMask> {
 fn spec() -> impl Strategy<Value = LinkSpec> {
     let limit = prop_oneof![(1..=10_000_000u32).prop_map(QueueLimit::Packets), (1..=1_000_000_000_000u64).prop_map(QueueLimit::Bytes)];
     let masks = prop_oneof![Just(FlowMask::default()), mask()];
-    let queue = (masks, 1..=65_536u32, 64..=65_536u32, 0..=63u32, proptest::option::of(limit), loss()).prop_map(
-        |(mask, weight, max_packet, priority, limit, loss)| FlowsetConfig {
-            mask,
-            weight,
-            max_packet,
-            priority,
-            limit,
-            loss,
-            max_flows: None,
-        },
-    );
+    let queue =
+        (masks, 1..=65_536u32, 64..=65_536u32, 0..=63u32, proptest::option::of(limit), loss(), proptest::option::of(1..=10_000_000u32))
+            .prop_map(|(mask, weight, max_packet, priority, limit, loss, max_flows)| FlowsetConfig {
+                mask,
+                weight,
+                max_packet,
+                priority,
+                limit,
+                loss,
+                max_flows,
+            });
     let gso = prop_oneof![Just(Gso::Split), Just(Gso::Whole)];
     (link(), queue, gso).prop_map(|(link, queue, gso)| LinkSpec { pipe: PipeConfig { link, queue }, gso, ..LinkSpec::default() })
 }

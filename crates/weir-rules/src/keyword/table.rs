@@ -262,6 +262,19 @@ pub const TABLE: &[Keyword] = &[
         dummynet: "No VLAN, DSCP and MAC; outside IPv6 addresses `/N` sets the last N bits there, here the first N. Here `queue` ends the mask.",
     },
     Keyword {
+        id: Id::MaxFlows,
+        name: "max_flows",
+        aliases: &["max-flows"],
+        group: Group::Queue,
+        argument: "N",
+        range: "1 to 10000000",
+        default: "as many as memory allows",
+        meaning: "Most flows that the mask makes at once; packets of further ones are dropped and counted until idle flows have expired.",
+        example: "bw 1Mbit/s mask src-ip 0xffffffff max_flows 10000",
+        dummynet: "Does not exist.",
+        ..EMPTY
+    },
+    Keyword {
         id: Id::Weight,
         name: "weight",
         group: Group::Queue,

@@ -19,7 +19,6 @@ pub(crate) fn body(cursor: &mut Cursor<'_>) -> Read<Vec<Clause>> {
     prepare(cursor);
     let mut clauses = Vec::new();
     protocols(cursor, &mut clauses)?;
-    let from = cursor.peek().map(|w| w.span.clone());
     if cursor.take("from") {
         let any_protocol = clauses.is_empty();
         endpoint(cursor, &mut clauses, Side::Source)?;
@@ -42,9 +41,8 @@ pub(crate) fn body(cursor: &mut Cursor<'_>) -> Read<Vec<Clause>> {
         }
         return Ok(clauses);
     }
-    if let (Some(at), Some(word)) = (from, cursor.peek().filter(|w| w.text == "to" && !w.quoted)) {
+    if let Some(word) = cursor.peek().filter(|w| w.text == "to" && !w.quoted) {
         let error = cursor.error(Code::UnknownKeyword, &word.span, "`to` without a `from`").label("no `from` before it");
-        let _ = at;
         return Err(Box::new(error.help(format!("for example `{EXAMPLE}`"))));
     }
     options(cursor, &mut clauses)?;
@@ -219,6 +217,10 @@ fn endpoint(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>, side: Side) -> R
     if word.text == "any" {
         return Ok(());
     }
+    let is_word = word.text.starts_with(|c: char| c.is_ascii_alphabetic());
+    if is_word && !word.text.contains(',') && !ports_begin(&word.text) {
+        return Err(cursor.unknown(&word, "port", names::SERVICES.iter().map(|(name, _)| *name).chain(["to"])));
+    }
     let ports = cursor.spans_in(&word, "port", u16::MAX, names::service)?;
     let test = if side == Side::Source { Test::SrcPort(ports) } else { Test::DstPort(ports) };
     clauses.push(Clause(vec![Term { not: negated, test }]));
@@ -230,10 +232,15 @@ fn is_ports(word: &Word, side: Side) -> bool {
     if word.quoted || OPTIONS.iter().any(|row| row.is(&word.text)) {
         return false;
     }
-    let first = word.text.split([',', '-']).next().unwrap_or_default();
-    let known = is_number(first) || names::service(first).is_some() || names::service(&word.text).is_some() || word.text == "any";
+    let known = ports_begin(&word.text) || word.text == "any";
     // What stands before `to` can be nothing else.
     known || side == Side::Source && !["to", "{", "(", "not", "or"].contains(&word.text.as_str())
+}
+
+/// Whether a text begins with a port, by number or name.
+fn ports_begin(text: &str) -> bool {
+    let first = text.split([',', '-']).next().unwrap_or_default();
+    is_number(first) || names::service(first).is_some() || names::service(text).is_some()
 }
 
 fn options(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>) -> Read<()> {

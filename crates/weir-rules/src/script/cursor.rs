@@ -141,7 +141,7 @@ impl<'a> Cursor<'a> {
         let error = self.error(Code::UnknownKeyword, &word.span, format!("`{}` is no {what}", shorten(&word.text)));
         let error = match closest(&word.text, allowed.iter().copied()) {
             Some(meant) => error.label(format!("did you mean `{meant}`?")),
-            None => error.label(format!("expected a {what}")),
+            None => error.label(format!("expected {}", with_article(what))),
         };
         Box::new(error.help(format!("allowed: {}", allowed.join(", "))))
     }
@@ -153,7 +153,7 @@ impl<'a> Cursor<'a> {
 
     /// A number outside its range.
     pub(crate) fn outside(&self, span: &Span, text: &str, what: &str, range: &str) -> Box<Diagnostic> {
-        let message = format!("`{}` is out of range for {what}", shorten(text));
+        let message = format!("`{}` is out of range for {}", shorten(text), with_article(what));
         Box::new(self.error(Code::OutOfRange, span, message).label(format!("allowed: {range}")))
     }
 
@@ -162,4 +162,13 @@ impl<'a> Cursor<'a> {
         let note = self.error(Code::Ignored, span, format!("{what} is accepted and ignored"));
         self.said.push(note.label(why));
     }
+}
+
+/// The words with their article.
+fn with_article(what: &str) -> String {
+    if what.starts_with("a ") || what.starts_with("an ") {
+        return what.to_owned();
+    }
+    let vowel = what.starts_with(['a', 'e', 'i', 'o', 'A', 'E', 'I', 'O']);
+    format!("{} {what}", if vowel { "an" } else { "a" })
 }

@@ -58,7 +58,7 @@ pub(crate) const PROTOCOLS: &[(&str, u8)] = &[
     ("udplite", 136),
 ];
 /// Ports.
-const SERVICES: &[(&str, u16)] = &[
+pub(crate) const SERVICES: &[(&str, u16)] = &[
     ("ftp-data", 20),
     ("ftp", 21),
     ("ssh", 22),

@@ -76,11 +76,13 @@ fn config(cursor: &mut Cursor<'_>, kind: ObjectKind, number: u16) -> Read<Vec<Co
         ObjectKind::Sched => {
             let algorithm = match take_pair(cursor, &mut words, &["type"], "sched 1 config type wf2q+ bw 10Mbit/s")? {
                 Some((_, name)) => scheduler(cursor, &name)?,
-                None => default_scheduler(),
+                None => Kind::default(),
             };
             let (mut link, _) = link(cursor, words);
+            // A mask and its bound are the scheduler's here, not those of the queue in it.
             let mask = std::mem::take(&mut link.pipe.queue.mask);
-            Command::ConfigSched(number, Box::new(SchedSpec { scheduler: SchedulerConfig { kind: algorithm, mask }, link }))
+            let max_instances = link.pipe.queue.max_flows.take();
+            Command::ConfigSched(number, Box::new(SchedSpec { scheduler: SchedulerConfig { kind: algorithm, mask, max_instances }, link }))
         }
         ObjectKind::Queue => {
             let attached = take_pair(cursor, &mut words, &["sched", "pipe"], example(kind))?;
@@ -140,7 +142,7 @@ fn take_pair(cursor: &Cursor<'_>, words: &mut Vec<Word>, names: &[&str], example
 /// The scheduler that a word names.
 fn scheduler(cursor: &Cursor<'_>, word: &Word) -> Read<Kind> {
     let name = word.text.to_ascii_lowercase();
-    if let Some(kind) = kind_named(&name) {
+    if let Some(kind) = Kind::from_name(&name) {
         return Ok(kind);
     }
     let offered = sched::TABLE.iter().map(|row| row.name).collect::<Vec<_>>();
@@ -156,13 +158,5 @@ fn scheduler(cursor: &Cursor<'_>, word: &Word) -> Read<Kind> {
     Err(Box::new(error.help(format!("allowed: {}", offered.join(", ")))))
 }
 
-fn kind_named(name: &str) -> Option<Kind> {
-    (name == "fifo").then_some(Kind::Fifo)
-}
-
-fn default_scheduler() -> Kind {
-    kind_named("wf2q+").unwrap_or_default()
-}
-
 /// Schedulers of dummynet that may be missing here.
-const KNOWN: [&str; 8] = ["wf2q+", "rr", "drr", "prio", "qfq", "fq_codel", "fq_pie", "kps"];
+const KNOWN: [&str; 4] = ["qfq", "fq_codel", "fq_pie", "kps"];

@@ -91,7 +91,12 @@ fn flow_id(cursor: &mut Cursor<'_>) -> Read<Test> {
 }
 
 fn ip_version(cursor: &mut Cursor<'_>) -> Read<Test> {
-    Ok(if cursor.number("IP version", 4, 6, "add count ipversion 6")? == 4 { Test::Ip4 } else { Test::Ip6 })
+    let word = cursor.expect("an IP version", "add count ipversion 6")?;
+    match word.text.as_str() {
+        "4" => Ok(Test::Ip4),
+        "6" => Ok(Test::Ip6),
+        text => Err(cursor.bad(&word.span, format!("`{}` is no IP version", shorten(text)), "4 or 6")),
+    }
 }
 
 fn proto(cursor: &mut Cursor<'_>) -> Read<Test> {

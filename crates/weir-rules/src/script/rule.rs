@@ -49,7 +49,7 @@ fn number(cursor: &mut Cursor<'_>) -> Read<u16> {
         let error = cursor.outside(&span, "65535", "a rule's number", &format!("1 to {last}"));
         return Err(Box::new(error.help("65535 is the default rule, which lets everything pass and cannot be changed")));
     }
-    Ok(cursor.number("rule's number", 0, last, "add 100 allow ip from any to any")? as u16)
+    Ok(cursor.number("rule's number", 1, last, "add 100 allow ip from any to any")? as u16)
 }
 
 /// The number of a set that must follow.
