@@ -17,7 +17,7 @@ pub struct Rule {
     pub number: u16,
     /// Set, 0 to 31.
     pub set: u8,
-    /// Draws before anything else is looked at; `None` always matches.
+    /// How often a packet that fits matches; `None` is always.
     pub probability: Option<Probability>,
     /// What becomes of a packet that matches.
     pub action: RuleAction,
@@ -195,7 +195,7 @@ pub enum Test {
     Flow(TableMatch),
     /// Dynamic rules are looked at; when nothing is found and the rule matches, one is made for the packet's flow, both directions.
     KeepState(Option<Name>),
-    /// The same, and the rule matches only for so many flows at once with these fields in common.
+    /// The same, but only for so many flows at once with these fields in common: a flow too many is denied.
     Limit {
         /// Fields in common.
         mask: LimitMask,

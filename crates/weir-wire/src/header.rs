@@ -267,22 +267,28 @@ fn walk_extensions(frame: &[u8], end: usize, mut at: usize, parsed: &mut Parsed)
         if at + 8 > end {
             return;
         }
-        let size = match parsed.protocol {
-            protocol::FRAGMENT => {
-                let offset = u16::from_be_bytes([high, low]) & FRAGMENT_OFFSET_V6;
-                parsed.fragment = if offset == 0 { Fragment::First } else { Fragment::Later };
-                8
-            }
-            // RFC 4302: in words of four bytes, minus two.
-            protocol::AUTHENTICATION => (usize::from(length) + 2) * 4,
-            // RFC 8200: in words of eight bytes, minus the first.
-            _ => (usize::from(length) + 1) * 8,
-        };
+        if parsed.protocol == protocol::FRAGMENT {
+            let offset = u16::from_be_bytes([high, low]) & FRAGMENT_OFFSET_V6;
+            parsed.fragment = if offset == 0 { Fragment::First } else { Fragment::Later };
+        }
+        let size = extension_size(parsed.protocol, length);
         parsed.protocol = next;
         at += size;
         if at > end || parsed.fragment == Fragment::Later {
             return;
         }
+    }
+}
+
+/// Bytes of the IPv6 extension header of this kind with this length field.
+#[inline(always)]
+pub(crate) fn extension_size(kind: u8, length: u8) -> usize {
+    match kind {
+        protocol::FRAGMENT => 8,
+        // RFC 4302: in words of four bytes, minus two.
+        protocol::AUTHENTICATION => (usize::from(length) + 2) * 4,
+        // RFC 8200: in words of eight bytes, minus the first.
+        _ => (usize::from(length) + 1) * 8,
     }
 }
 
@@ -340,7 +346,7 @@ fn is_tag(ethertype: u16) -> bool {
 }
 
 #[inline(always)]
-fn is_extension(next: u8) -> bool {
+pub(crate) fn is_extension(next: u8) -> bool {
     matches!(
         next,
         protocol::HOP_BY_HOP
@@ -389,6 +395,8 @@ pub mod protocol {
     pub const ROUTING: u8 = 43;
     /// IPv6 fragment header.
     pub const FRAGMENT: u8 = 44;
+    /// Encrypted payload: what follows cannot be read.
+    pub const ESP: u8 = 50;
     /// Authentication header.
     pub const AUTHENTICATION: u8 = 51;
     /// ICMP for IPv6.
@@ -428,9 +436,9 @@ const MORE_FRAGMENTS_V4: u16 = 0x2000;
 /// IPv4's fragment offset in the fragment field.
 const FRAGMENT_OFFSET_V4: u16 = 0x1fff;
 /// The offset in the third and fourth byte of an IPv6 fragment header.
-const FRAGMENT_OFFSET_V6: u16 = 0xfff8;
+pub(crate) const FRAGMENT_OFFSET_V6: u16 = 0xfff8;
 /// Most extension headers followed; RFC 8200 expects each kind once, and a hostile chain costs time.
-const MAX_EXTENSIONS: usize = 9;
+pub(crate) const MAX_EXTENSIONS: usize = 9;
 /// Bytes of a TCP header without options.
 pub(crate) const TCP_HEADER: usize = 20;
 /// Where TCP's header length is, in the upper half of the byte.

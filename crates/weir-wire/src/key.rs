@@ -52,6 +52,6 @@ pub fn flow_key(frame: &[u8], parsed: &Parsed) -> FlowKey {
 }
 
 #[inline(always)]
-fn has_ports(number: u8) -> bool {
+pub(crate) fn has_ports(number: u8) -> bool {
     matches!(number, protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP | protocol::DCCP)
 }

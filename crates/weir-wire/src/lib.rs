@@ -16,6 +16,7 @@ pub mod checksum;
 mod corrupt;
 mod dscp;
 mod ecn;
+pub mod fields;
 mod header;
 mod key;
 mod segment;

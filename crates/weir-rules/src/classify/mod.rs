@@ -2,6 +2,37 @@
 //!
 //! Whoever has the packet asks, acts on the [`Verdict`], and, where packets come back after a pipe (`one_pass` off), asks again from
 //! where the verdict says.
+//!
+//! # Model
+//! [`Classifier::compile`] turns a [`Ruleset`](crate::ruleset::Ruleset) into programs, one for each [`Pass`] that packets make through
+//! the [`Place`] where the rules apply. A classifier never changes and is shared by all workers; what it remembers is each worker's
+//! [`State`].
+//!
+//! A rule matches IP packets only, unless it is about the link layer (`layer2`, `MAC`, `mac-type`, `vlan`) and asks for nothing of IP.
+//! A packet over a bridge is judged coming in; going out, only by rules that say `out` or `xmit`.
+//!
+//! # Differences from ipfw
+//! `prob` is drawn when all else holds, from a stream of the rule's own, so that a rule's luck does not depend on other rules; in
+//! front of `keep-state` and `limit` it is drawn first, as there. A rule whose `tablearg` has no value, or one that cannot be what it
+//! is for, does not match. After [`JUMPS`] jumps a packet is dropped, and counted.
+
+mod classifier;
+mod compile;
+mod dynamic;
+mod lookup;
+mod place;
+mod prefixes;
+mod program;
+mod run;
+mod state;
+mod tables;
+mod view;
+
+pub use classifier::Classifier;
+pub use dynamic::{Dynamic, DynamicEntry, MOST as MOST_DYNAMIC};
+pub use place::{Place, PlaceInterface};
+pub use run::JUMPS;
+pub use state::{RuleCounters, State};
 
 use weir_core::key::FlowKey;
 use weir_core::units::Nanos;
@@ -73,3 +104,6 @@ pub struct Resume {
     /// The rule's identity, which is never given to another.
     pub id: u32,
 }
+
+/// The identity of the default rule.
+pub const DEFAULT_ID: u32 = 0;

@@ -1,0 +1,281 @@
+//! Compiled rules: heads, which say what a rule does, and programs, which say when.
+//!
+//! There is one head for each rule, and the default rule's behind them. There is one program for each [`Pass`](super::Pass) that was
+//! announced: its steps are the rules that can match there, with every test of direction and interface already decided, and one for
+//! any other pass, in which such tests are done for each packet.
+
+use weir_core::units::Probability;
+use weir_wire::IpVersion;
+
+use super::lookup::Lookup;
+use super::place::Place;
+use super::prefixes::Prefixes;
+use super::tables::Tables;
+use super::view::{Side, View, holds, via, within};
+use crate::rule::{Interface, LimitMask, LookupField, Name, RuleAction, Span16, Target, Test};
+
+/// What a rule does.
+#[derive(Clone, Debug)]
+pub(super) struct Head {
+    pub(super) number: u16,
+    pub(super) id: u32,
+    /// Its set is on.
+    pub(super) enabled: bool,
+    pub(super) probability: Option<Probability>,
+    /// Its place among the rules with a probability.
+    pub(super) stream: Option<u32>,
+    pub(super) action: RuleAction,
+    pub(super) tag: Option<Target>,
+    pub(super) untag: Option<Target>,
+    pub(super) keep: Option<Keep>,
+}
+
+/// The dynamic rule that a rule makes when it matches.
+#[derive(Clone, Debug)]
+pub(super) struct Keep {
+    pub(super) name: Option<Name>,
+    pub(super) limit: Option<(LimitMask, Target)>,
+    /// Dynamic rules are looked at first.
+    pub(super) probes: bool,
+}
+
+/// The rules that can match in a pass, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Program {
+    pub(super) steps: Vec<Step>,
+    /// The numbers of the steps, for jumps.
+    pub(super) numbers: Vec<u16>,
+    pub(super) ops: Vec<Op>,
+    pub(super) pool: Pool,
+}
+
+/// One rule of a program.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    /// Its head.
+    pub(super) rule: u32,
+    /// Its tests in [`Program::ops`].
+    pub(super) first: u32,
+    pub(super) count: u32,
+    /// It matches IP packets only.
+    pub(super) ip: bool,
+    /// Dynamic rules are looked at before its tests.
+    pub(super) probes: bool,
+    /// It is not looked at when a frame leaves a bridge.
+    pub(super) inwards: bool,
+}
+
+/// A term of a clause.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Op {
+    pub(super) check: Check,
+    pub(super) not: bool,
+    /// The clause ends here.
+    pub(super) last: bool,
+}
+
+/// A test in the form in which packets meet it. The frequent ones are here as they are, the others in the [`Pool`].
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Check {
+    Always,
+    Never,
+    Ip4,
+    Ip6,
+    Protocol(u8),
+    V4(Side, u32, u32),
+    /// Index of [`Pool::v6`].
+    V6(Side, u32),
+    /// Index of [`Pool::sets`].
+    Set(Side, u32),
+    /// Index of [`Pool::prefixes`].
+    Prefixes(Side, u32),
+    /// Index of [`Pool::groups`]: any of those.
+    Group(u32),
+    Port(Side, Span16),
+    /// Index of [`Pool::spans`].
+    Ports(Side, u32),
+    Address(Side, TableRef),
+    Lookup(LookupField, TableRef),
+    Flow(TableRef),
+    InterfaceTable(Which, TableRef),
+    /// Index of [`Pool::interfaces`].
+    Interface(Which, u32),
+    /// Index of [`Pool::spans`].
+    Tagged(u32),
+    /// Index of [`Pool::rare`].
+    Rare(u32),
+}
+
+/// A table, and the value wanted of it, as an index of [`Pool::values`] or [`ANY_VALUE`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TableRef {
+    pub(super) table: u32,
+    pub(super) value: u32,
+}
+
+/// Any value will do.
+pub(super) const ANY_VALUE: u32 = u32::MAX;
+
+/// Which interface of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    Via,
+    Recv,
+    Xmit,
+}
+
+impl Which {
+    pub(super) fn of(self, pass: &super::Pass) -> Option<u16> {
+        match self {
+            Self::Via => via(pass),
+            Self::Recv => pass.recv,
+            Self::Xmit => pass.xmit.filter(|_| pass.out),
+        }
+    }
+}
+
+/// What does not fit into a [`Check`].
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    pub(super) v6: Vec<(u128, u128)>,
+    pub(super) sets: Vec<(u32, [u64; 4])>,
+    pub(super) prefixes: Vec<(Prefixes<u32>, Prefixes<u128>)>,
+    pub(super) groups: Vec<Vec<Check>>,
+    pub(super) spans: Vec<Vec<Span16>>,
+    pub(super) values: Vec<u32>,
+    pub(super) interfaces: Vec<Interface>,
+    pub(super) rare: Vec<Test>,
+}
+
+/// What tests read besides the packet.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    pub(super) tables: &'a Tables,
+    pub(super) place: &'a Place,
+    pub(super) tags: &'a [u16],
+}
+
+impl Program {
+    /// The first step with this number or a larger one.
+    pub(super) fn position(&self, number: u16) -> usize {
+        self.numbers.partition_point(|&n| n < number)
+    }
+
+    /// The first step behind a rule.
+    pub(super) fn behind(&self, rule: u32) -> usize {
+        self.steps.partition_point(|step| step.rule <= rule)
+    }
+
+    /// Whether all clauses of a step hold. `argument` is set to what the last successful look-up found.
+    #[inline]
+    pub(super) fn matches(&self, step: &Step, view: &View<'_>, around: Around<'_>, argument: &mut Option<u32>) -> bool {
+        let first = step.first as usize;
+        let mut ops = self.ops[first..first + step.count as usize].iter();
+        while let Some(op) = ops.next() {
+            if self.check(op.check, view, around, argument) != op.not {
+                // One term suffices; the others of the clause are passed over.
+                let mut last = op.last;
+                while !last {
+                    last = ops.next().is_none_or(|op| op.last);
+                }
+            } else if op.last {
+                return false;
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn check(&self, check: Check, view: &View<'_>, around: Around<'_>, argument: &mut Option<u32>) -> bool {
+        match check {
+            Check::Always => true,
+            Check::Never => false,
+            Check::Ip4 => view.ip == IpVersion::V4,
+            Check::Ip6 => view.ip == IpVersion::V6,
+            Check::Protocol(number) => view.key.proto == number && view.ip != IpVersion::None,
+            Check::V4(side, bits, mask) => view.v4(side).is_some_and(|address| address & mask == bits),
+            Check::Port(side, span) => view.port(side).is_some_and(|port| span.contains(port)),
+            Check::Address(side, table) => {
+                let table_of = &around.tables[table.table];
+                let value = match view.ip {
+                    IpVersion::V4 => view.v4(side).and_then(|address| table_of.v4(address)),
+                    _ => view.v6(side).and_then(|address| table_of.v6(address)),
+                };
+                self.found(value, table, argument)
+            }
+            other => self.check_rest(other, view, around, argument),
+        }
+    }
+
+    #[inline(never)]
+    fn check_rest(&self, check: Check, view: &View<'_>, around: Around<'_>, argument: &mut Option<u32>) -> bool {
+        let pool = &self.pool;
+        match check {
+            Check::V6(side, at) => {
+                let (bits, mask) = pool.v6[at as usize];
+                view.v6(side).is_some_and(|address| address & mask == bits)
+            }
+            Check::Set(side, at) => {
+                let (base, members) = pool.sets[at as usize];
+                view.v4(side).is_some_and(|address| in_set(address, base, &members))
+            }
+            Check::Prefixes(side, at) => {
+                let (v4, v6) = &pool.prefixes[at as usize];
+                view.v4(side).is_some_and(|a| v4.get(a).is_some()) || view.v6(side).is_some_and(|a| v6.get(a).is_some())
+            }
+            Check::Group(at) => pool.groups[at as usize].iter().any(|check| self.check(*check, view, around, argument)),
+            Check::Ports(side, at) => view.port(side).is_some_and(|port| within(&pool.spans[at as usize], port)),
+            Check::Lookup(field, table) => self.found(looked_up(field, &around.tables[table.table], view), table, argument),
+            Check::Flow(table) => {
+                let value = if view.ip == IpVersion::None { None } else { around.tables[table.table].flow(view.key) };
+                self.found(value, table, argument)
+            }
+            Check::InterfaceTable(which, table) => {
+                let value = which.of(&view.pass).and_then(|number| around.tables[table.table].interface(number));
+                self.found(value, table, argument)
+            }
+            Check::Interface(which, at) => {
+                which.of(&view.pass).is_some_and(|number| around.place.is(number, &pool.interfaces[at as usize]))
+            }
+            Check::Tagged(at) => {
+                let spans = &pool.spans[at as usize];
+                around.tags.iter().any(|&tag| spans.is_empty() || within(spans, tag))
+            }
+            Check::Rare(at) => holds(&pool.rare[at as usize], view),
+            _ => self.check(check, view, around, argument),
+        }
+    }
+
+    /// Whether a look-up found what was wanted; if so, the rule's argument is what it found.
+    #[inline]
+    fn found(&self, value: Option<u32>, wanted: TableRef, argument: &mut Option<u32>) -> bool {
+        let Some(value) = value else { return false };
+        if wanted.value != ANY_VALUE && self.pool.values[wanted.value as usize] != value {
+            return false;
+        }
+        *argument = Some(value);
+        true
+    }
+}
+
+/// Whether an address is a member of a set of up to 256.
+fn in_set(address: u32, base: u32, members: &[u64; 4]) -> bool {
+    match address.checked_sub(base) {
+        Some(n @ 0..256) => members[n as usize / 64] >> (n % 64) & 1 == 1,
+        _ => false,
+    }
+}
+
+fn looked_up(field: LookupField, table: &Lookup, view: &View<'_>) -> Option<u32> {
+    let address = |side| match view.ip {
+        IpVersion::V4 => view.v4(side).and_then(|address| table.v4(address)),
+        _ => view.v6(side).and_then(|address| table.v6(address)),
+    };
+    match field {
+        LookupField::SrcIp => address(Side::Src),
+        LookupField::DstIp => address(Side::Dst),
+        LookupField::SrcPort => table.number(view.port(Side::Src)?.into()),
+        LookupField::DstPort => table.number(view.port(Side::Dst)?.into()),
+        LookupField::Dscp => table.number(view.dscp.into()).filter(|_| view.ip != IpVersion::None),
+    }
+}

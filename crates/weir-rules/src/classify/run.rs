@@ -1,0 +1,263 @@
+//! A packet on its way through a program.
+
+use weir_core::units::Nanos;
+use weir_wire::{IpVersion, fields};
+
+use super::classifier::Classifier;
+use super::compile::argument;
+use super::dynamic::{Parent, Seen};
+use super::program::{Around, Head, Keep, Program, Step};
+use super::state::State;
+use super::view::View;
+use super::{Fate, Packet, Resume, Tags, Verdict};
+use crate::rule::{Name, RuleAction, Target};
+
+/// Jumps after which a packet goes in circles: far more than any script means, and soon over.
+pub const JUMPS: u32 = 1000;
+
+/// What a rule did to the search.
+enum Outcome {
+    /// It does not match after all.
+    Unmatched,
+    /// The next rule.
+    Next,
+    /// The step at this position.
+    Jump(usize),
+    /// No further rule.
+    Done(Fate),
+}
+
+/// One search.
+struct Run<'a> {
+    classifier: &'a Classifier,
+    program: &'a Program,
+    state: &'a mut State,
+    view: View<'a>,
+    tags: &'a mut Tags,
+    now: Nanos,
+    /// Wire packets and bytes that the verdict is for.
+    weight: (u64, u64),
+    dscp: Option<u8>,
+    /// Dynamic rules have been found for this packet, or it cannot have any.
+    settled: bool,
+    jumps: u32,
+}
+
+/// Takes a packet through the rules.
+pub(super) fn run(
+    classifier: &Classifier,
+    state: &mut State,
+    packet: &mut Packet<'_>,
+    from: Option<Resume>,
+    weight: (u64, u64),
+) -> Verdict {
+    let program = classifier.program(&packet.pass);
+    let view = View::new(packet);
+    let start = from.map_or(0, |resume| match classifier.find(resume.number, resume.id) {
+        Ok(at) => program.behind(at),
+        // The first rule behind its number, if that is in the program.
+        Err(at) => program.steps.partition_point(|step| step.rule < at),
+    });
+    state.calls.clear();
+    let settled = view.ip == IpVersion::None;
+    let (now, tags) = (packet.now, &mut *packet.tags);
+    let mut run = Run { classifier, program, state, view, tags, now, weight, dscp: None, settled, jumps: 0 };
+    let fate = run.search(start);
+    Verdict { fate, dscp: run.dscp }
+}
+
+impl Run<'_> {
+    fn search(&mut self, start: usize) -> Fate {
+        let program = self.program;
+        let bridged_out = self.view.pass.bridged && self.view.pass.out;
+        let mut at = start;
+        while let Some(step) = program.steps.get(at) {
+            let out_of_scope = step.ip && self.view.ip == IpVersion::None || step.inwards && bridged_out;
+            let outcome = if out_of_scope { Outcome::Unmatched } else { self.step(step) };
+            match outcome {
+                Outcome::Unmatched | Outcome::Next => at += 1,
+                Outcome::Jump(to) => {
+                    self.jumps += 1;
+                    if self.jumps > JUMPS {
+                        self.state.count_loop();
+                        return Fate::Deny;
+                    }
+                    at = to;
+                }
+                Outcome::Done(fate) => return fate,
+            }
+        }
+        let default = self.classifier.heads().len() - 1;
+        self.state.count(default as u32, self.weight.0, self.weight.1, self.now);
+        Fate::Allow
+    }
+
+    #[inline]
+    fn step(&mut self, step: &Step) -> Outcome {
+        let mut found = None;
+        if step.probes {
+            return self.step_with_state(step);
+        }
+        let around = Around { tables: self.classifier.tables(), place: self.classifier.place(), tags: self.tags };
+        if !self.program.matches(step, &self.view, around, &mut found) {
+            return Outcome::Unmatched;
+        }
+        let head = &self.classifier.heads()[step.rule as usize];
+        if !self.targets_known(head, found) || !self.lucky(head) {
+            return Outcome::Unmatched;
+        }
+        self.matched(step.rule, head, found)
+    }
+
+    /// A rule that looks at the dynamic rules before its own tests.
+    fn step_with_state(&mut self, step: &Step) -> Outcome {
+        let head = &self.classifier.heads()[step.rule as usize];
+        let Some(keep) = &head.keep else { return Outcome::Unmatched };
+        if !self.lucky(head) {
+            return Outcome::Unmatched;
+        }
+        if let Some(outcome) = self.probe(keep.name.as_ref()) {
+            return outcome;
+        }
+        let mut found = None;
+        let around = Around { tables: self.classifier.tables(), place: self.classifier.place(), tags: self.tags };
+        if !self.program.matches(step, &self.view, around, &mut found) || !self.targets_known(head, found) {
+            return Outcome::Unmatched;
+        }
+        self.matched(step.rule, head, found)
+    }
+
+    /// Whether a rule's `prob` lets it match.
+    #[inline]
+    fn lucky(&mut self, head: &Head) -> bool {
+        match (head.probability, head.stream) {
+            (Some(probability), Some(stream)) => self.state.stream(stream).is_some_and(|stream| stream.happens(probability)),
+            _ => true,
+        }
+    }
+
+    /// Whether every `tablearg` of a rule has a value that can be what it is for.
+    #[inline]
+    fn targets_known(&self, head: &Head, found: Option<u32>) -> bool {
+        let number = |target: Target| argument(target, found).is_some_and(|value| (1..=u32::from(u16::MAX)).contains(&value));
+        let any = |target: Target| argument(target, found).is_some();
+        let action = match head.action {
+            RuleAction::Pipe(target) | RuleAction::Queue(target) => number(target),
+            RuleAction::SkipTo(target) | RuleAction::Call(target) | RuleAction::SetDscp(target) => any(target),
+            _ => true,
+        };
+        let limit = head.keep.as_ref().and_then(|keep| keep.limit).is_none_or(|(_, most)| any(most));
+        action && limit && head.tag.is_none_or(number) && head.untag.is_none_or(number)
+    }
+
+    /// The outcome for a packet that belongs to a dynamic rule.
+    fn probe(&mut self, name: Option<&Name>) -> Option<Outcome> {
+        if self.settled {
+            return None;
+        }
+        let seen = seen(&self.view, self.weight, self.now);
+        let parent = self.state.dynamic().find(name, seen)?;
+        let rule = self.classifier.find(parent.number, parent.id).ok()?;
+        let head = &self.classifier.heads()[rule as usize];
+        if !head.enabled {
+            return None;
+        }
+        self.settled = true;
+        match self.act(rule, head, parent.argument) {
+            Outcome::Next => Some(Outcome::Jump(self.program.behind(rule))),
+            other => Some(other),
+        }
+    }
+
+    /// A rule matches: its dynamic rule is made, then it acts.
+    fn matched(&mut self, rule: u32, head: &Head, found: Option<u32>) -> Outcome {
+        if let Some(keep) = &head.keep
+            && !self.install(head, keep, found)
+        {
+            self.state.count(rule, self.weight.0, self.weight.1, self.now);
+            return Outcome::Done(Fate::Deny);
+        }
+        self.act(rule, head, found)
+    }
+
+    /// Remembers the packet's flow. Says whether it is, or was, remembered.
+    fn install(&mut self, head: &Head, keep: &Keep, found: Option<u32>) -> bool {
+        if self.view.ip == IpVersion::None {
+            return true;
+        }
+        let parent = Parent { number: head.number, id: head.id, argument: found };
+        let limit = keep.limit.and_then(|(mask, most)| Some((mask, argument(most, found)?)));
+        let seen = seen(&self.view, self.weight, self.now);
+        self.state.dynamic().install(parent, keep.name.as_ref(), limit, seen)
+    }
+
+    /// Counts a match, changes tags, and does what the rule says.
+    #[inline]
+    fn act(&mut self, rule: u32, head: &Head, found: Option<u32>) -> Outcome {
+        if let RuleAction::CheckState(name) = &head.action {
+            // Counted at the rule that made the dynamic one.
+            return self.probe(name.as_ref()).unwrap_or(Outcome::Unmatched);
+        }
+        self.state.count(rule, self.weight.0, self.weight.1, self.now);
+        if head.tag.is_some() || head.untag.is_some() {
+            self.retag(head, found);
+        }
+        let resume = (!self.classifier.one_pass()).then_some(Resume { number: head.number, id: head.id });
+        let value = |target| argument(target, found).unwrap_or(0);
+        match head.action {
+            RuleAction::Allow => Outcome::Done(Fate::Allow),
+            RuleAction::Deny => Outcome::Done(Fate::Deny),
+            RuleAction::Count | RuleAction::CheckState(_) => Outcome::Next,
+            RuleAction::Pipe(target) => Outcome::Done(Fate::Pipe(value(target) as u16, resume)),
+            RuleAction::Queue(target) => Outcome::Done(Fate::Queue(value(target) as u16, resume)),
+            // Only forwards, whatever a table says.
+            RuleAction::SkipTo(target) => Outcome::Jump(self.position(value(target).max(u32::from(head.number) + 1))),
+            RuleAction::Call(target) => {
+                if self.state.calls.len() >= CALLS {
+                    return Outcome::Next;
+                }
+                self.state.calls.push(rule);
+                Outcome::Jump(self.position(value(target)))
+            }
+            RuleAction::Return => match self.state.calls.pop() {
+                Some(caller) => Outcome::Jump(self.program.behind(caller)),
+                None => Outcome::Next,
+            },
+            RuleAction::SetDscp(target) => {
+                let dscp = value(target) as u8 & 0x3f;
+                if self.view.ip != IpVersion::None {
+                    self.dscp = Some(dscp);
+                    self.view.dscp = dscp;
+                }
+                Outcome::Next
+            }
+        }
+    }
+
+    /// The first step with this number or a larger one; the default rule's numbers are the end.
+    fn position(&self, number: u32) -> usize {
+        u16::try_from(number).map_or(self.program.steps.len(), |number| self.program.position(number))
+    }
+
+    #[cold]
+    fn retag(&mut self, head: &Head, found: Option<u32>) {
+        let value = |target: Option<Target>| argument(target?, found).map(|value| value as u16);
+        if let Some(tag) = value(head.untag) {
+            self.tags.retain(|&given| given != tag);
+        }
+        if let Some(tag) = value(head.tag)
+            && !self.tags.contains(&tag)
+        {
+            self.tags.push(tag);
+        }
+    }
+}
+
+/// A packet as dynamic rules see it.
+fn seen<'a>(view: &View<'a>, weight: (u64, u64), now: Nanos) -> Seen<'a> {
+    let flags = view.parsed.and_then(|parsed| fields::tcp(view.frame, parsed)).map_or(0, |tcp| tcp.flags);
+    Seen { key: view.key, flags, packets: weight.0, bytes: weight.1, now }
+}
+
+/// Most calls at once.
+const CALLS: usize = 16;

@@ -1,0 +1,130 @@
+//! What a classifier remembers between packets: counters, the random numbers of `prob`, and the dynamic rules.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_core::rng::{Purpose, Stream};
+use weir_core::units::Nanos;
+
+use super::dynamic::Dynamic;
+use super::program::Head;
+use super::{Classifier, DEFAULT_ID};
+
+/// A worker's memory. One worker has one; several count apart, and share only dynamic rules.
+#[derive(Debug)]
+pub struct State {
+    seed: u64,
+    worker: u64,
+    /// The rules that the counters stand for; the last one is the default rule.
+    heads: Arc<[Head]>,
+    counters: Vec<RuleCounters>,
+    /// Streams of the rules with `prob`, in the order of [`Head::stream`].
+    streams: Vec<Stream>,
+    /// Rules behind which `return` goes on.
+    pub(super) calls: Vec<u32>,
+    dynamic: Arc<Mutex<Dynamic>>,
+    loops: u64,
+}
+
+/// What a rule has matched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleCounters {
+    /// Packets.
+    pub packets: u64,
+    /// Their network-layer bytes.
+    pub bytes: u64,
+    /// When the last one came; `None` while there was none.
+    pub last: Option<Nanos>,
+}
+
+impl State {
+    /// The memory of the only worker. The same seed, rules and packets give the same verdicts.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            worker: 0,
+            heads: Arc::new([]),
+            counters: Vec::new(),
+            streams: Vec::new(),
+            calls: Vec::new(),
+            dynamic: Arc::default(),
+            loops: 0,
+        }
+    }
+
+    /// The memory of another worker, 1 and up, beside this one: it has random numbers and counters of its own, and the same dynamic
+    /// rules.
+    pub fn sibling(&self, worker: u32) -> Self {
+        Self { worker: worker.into(), dynamic: Arc::clone(&self.dynamic), ..Self::new(self.seed) }
+    }
+
+    /// Takes over another classifier: rules that it still has keep their counters and their place in their random numbers.
+    ///
+    /// [`Classifier::classify`] does this by itself; calling it before keeps the work off the packet's path.
+    pub fn carry_over(&mut self, classifier: &Classifier) {
+        if Arc::ptr_eq(&self.heads, classifier.heads()) {
+            return;
+        }
+        let old = std::mem::replace(&mut self.heads, Arc::clone(classifier.heads()));
+        let mut counters = std::mem::take(&mut self.counters);
+        let mut streams = std::mem::take(&mut self.streams);
+        let same = old.iter().zip(self.heads.iter()).take_while(|(old, new)| (old.id, old.stream) == (new.id, new.stream)).count();
+        let kept: HashMap<u32, usize> = old.iter().enumerate().skip(same).map(|(at, head)| (head.id, at)).collect();
+        let tail: Vec<_> = self.heads[same..].iter().map(|head| kept.get(&head.id).copied()).collect();
+        let old_tail = counters.split_off(same.min(counters.len()));
+        counters.extend(tail.iter().map(|at| at.map_or_else(RuleCounters::default, |at| old_tail[at - same])));
+        let first = old[..same].iter().filter(|head| head.stream.is_some()).count();
+        let old_streams = streams.split_off(first);
+        for (head, at) in self.heads[same..].iter().zip(&tail).filter(|(head, _)| head.stream.is_some()) {
+            let before = at.and_then(|at| old[at].stream).map(|stream| old_streams[stream as usize - first].clone());
+            let path = u64::from(head.id) | self.worker << 32;
+            streams.push(before.unwrap_or_else(|| Stream::new(self.seed, path, Purpose::Classifier)));
+        }
+        (self.counters, self.streams) = (counters, streams);
+        self.dynamic().keep_rules(|number, id| classifier.has_rule(number, id));
+    }
+
+    /// The counters of the rules in their order, with the rules' identities. The last is the default rule's, [`DEFAULT_ID`].
+    pub fn counters(&self) -> impl Iterator<Item = (u32, RuleCounters)> {
+        self.heads.iter().map(|head| head.id).zip(self.counters.iter().copied())
+    }
+
+    /// Sets the counters of these rules to zero; `None` is all.
+    pub fn zero(&mut self, ids: Option<&[u32]>) {
+        for (head, counters) in self.heads.iter().zip(&mut self.counters) {
+            if ids.is_none_or(|ids| ids.contains(&head.id)) {
+                *counters = RuleCounters::default();
+            }
+        }
+    }
+
+    /// Packets dropped because rules sent them in circles.
+    pub fn loops(&self) -> u64 {
+        self.loops
+    }
+
+    /// The dynamic rules: for listing them and their counters.
+    pub fn dynamic(&self) -> MutexGuard<'_, Dynamic> {
+        // A worker that panicked left at most an entry that is there and not counted.
+        self.dynamic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    pub(super) fn count(&mut self, rule: u32, packets: u64, bytes: u64, now: Nanos) {
+        if let Some(counters) = self.counters.get_mut(rule as usize) {
+            counters.packets += packets;
+            counters.bytes += bytes;
+            counters.last = Some(now);
+        }
+    }
+
+    pub(super) fn count_loop(&mut self) {
+        self.loops += 1;
+    }
+
+    pub(super) fn stream(&mut self, at: u32) -> Option<&mut Stream> {
+        self.streams.get_mut(at as usize)
+    }
+}
+
+const _: () = assert!(DEFAULT_ID == 0, "identities of rules start at 1");

@@ -1,0 +1,93 @@
+//! The tables of a classifier, by the numbers that compiled rules have for them.
+
+use std::collections::BTreeMap;
+use std::ops::Index;
+use std::sync::Arc;
+
+use super::lookup::Lookup;
+use super::place::Place;
+use crate::rule::Name;
+use crate::ruleset::Ruleset;
+use crate::table::{Table, TableKey};
+
+/// Compiled tables. Names keep their numbers as long as the rules stay; a table that is destroyed leaves its number with nothing in it.
+#[derive(Clone, Debug)]
+pub(super) struct Tables {
+    numbers: Arc<BTreeMap<Name, u32>>,
+    slots: Vec<Slot>,
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    /// What it was compiled from.
+    table: Option<Arc<Table>>,
+    lookup: Arc<Lookup>,
+}
+
+impl Slot {
+    fn new(table: Option<&Arc<Table>>, place: &Place) -> Self {
+        let lookup = table.map_or(Lookup::Missing, |table| Lookup::new(table, place));
+        Self { table: table.cloned(), lookup: Arc::new(lookup) }
+    }
+
+    fn is_of(&self, table: Option<&Arc<Table>>) -> bool {
+        match (&self.table, table) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+}
+
+impl Tables {
+    /// The tables of these names; tables that no rule names are not compiled. Those that `before` had and that have not changed are
+    /// taken from there.
+    pub(super) fn new<'a>(names: impl Iterator<Item = &'a Name>, ruleset: &Ruleset, place: &Place, before: Option<&Self>) -> Self {
+        let mut numbers = BTreeMap::new();
+        let mut slots = Vec::new();
+        for name in names {
+            if numbers.contains_key(name) {
+                continue;
+            }
+            numbers.insert(name.clone(), slots.len() as u32);
+            let table = ruleset.tables.get(name);
+            let old = before.and_then(|before| before.slots.get(*before.numbers.get(name)? as usize)).filter(|slot| slot.is_of(table));
+            slots.push(old.cloned().unwrap_or_else(|| Slot::new(table, place)));
+        }
+        Self { numbers: Arc::new(numbers), slots }
+    }
+
+    /// The number of a table.
+    pub(super) fn number(&self, name: &Name) -> Option<u32> {
+        self.numbers.get(name).copied()
+    }
+
+    /// The same names with the tables as they are now; whole tables are compiled where they have changed.
+    pub(super) fn refresh(&mut self, ruleset: &Ruleset, place: &Place) {
+        for (name, &number) in self.numbers.iter() {
+            let (slot, table) = (&mut self.slots[number as usize], ruleset.tables.get(name));
+            if !slot.is_of(table) {
+                *slot = Slot::new(table, place);
+            }
+        }
+    }
+
+    /// Takes over entries of one table that were added, removed or given other values.
+    pub(super) fn update(&mut self, name: &Name, keys: &[TableKey], ruleset: &Ruleset, place: &Place) {
+        let Some(number) = self.number(name) else { return };
+        let slot = &mut self.slots[number as usize];
+        *slot = match ruleset.tables.get(name) {
+            Some(table) => Slot { table: Some(Arc::clone(table)), lookup: Arc::new(slot.lookup.update(table, keys, place)) },
+            None => Slot::new(None, place),
+        };
+    }
+}
+
+impl Index<u32> for Tables {
+    type Output = Lookup;
+
+    #[inline]
+    fn index(&self, number: u32) -> &Lookup {
+        &self.slots[number as usize].lookup
+    }
+}

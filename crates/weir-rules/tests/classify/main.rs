@@ -1,0 +1,4 @@
+//! The classifier: what rules do, one kind at a time, and all of them against a naive reading of the same rules.
+
+mod behaviour;
+mod common;
