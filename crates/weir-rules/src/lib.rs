@@ -25,6 +25,7 @@ mod raw;
 pub mod rule;
 pub mod ruleset;
 pub mod script;
+pub mod show;
 mod suggest;
 pub mod table;
 pub mod trace;

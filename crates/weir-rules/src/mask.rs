@@ -69,6 +69,20 @@ pub(crate) fn write(mask: &FlowMask) -> String {
     parts.join(" ")
 }
 
+/// The mask that [`write`] wrote; `None` for other texts.
+pub(crate) fn read(text: &str) -> Option<FlowMask> {
+    if text == "all" {
+        return Some(all());
+    }
+    let mut mask = FlowMask::default();
+    let mut words = text.split(' ').filter(|word| !word.is_empty());
+    while let Some(name) = words.next() {
+        let field = Field::named(name)?;
+        field.set(&mut mask, field.parse(words.next()?)?);
+    }
+    Some(mask)
+}
+
 /// The mask with every bit.
 pub(crate) fn all() -> FlowMask {
     let mut mask = FlowMask::default();
@@ -144,6 +158,15 @@ mod tests {
         {
             assert_eq!(bits(field, text), None, "{field} {text}");
         }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mask = FlowMask { src_ip: 0xff, dst_ip6: 0xffff << 112, vlan: 4095, ..FlowMask::default() };
+        for mask in [mask, all(), FlowMask::default()] {
+            assert_eq!(read(&write(&mask)), Some(mask));
+        }
+        assert_eq!(read("src-ip"), None);
     }
 
     #[test]

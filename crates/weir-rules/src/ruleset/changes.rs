@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weir_core::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
 use weir_core::key::FlowMask;
+use weir_core::sched::Kind;
 use weir_core::{Emulator, Nanos};
 
 use super::Ruleset;
@@ -32,7 +33,7 @@ pub enum EngineChange {
         /// What shares its link; a pipe's mask is here too.
         scheduler: SchedulerConfig,
         /// The link.
-        link: LinkConfig,
+        link: Box<LinkConfig>,
         /// What its own queue is like, for packets that are sent to it and not to a queue in front of it.
         queue: FlowsetConfig,
         /// What happens to offload trains.
@@ -99,15 +100,15 @@ fn set_link(ruleset: &Ruleset, id: u16, is_fed: bool) -> Option<EngineChange> {
     let (spec, scheduler) = match (ruleset.scheds.get(&id), ruleset.pipes.get(&id)) {
         (Some(sched), _) => (&sched.link, sched.scheduler.clone()),
         (None, Some(pipe)) => {
-            let kind = if is_fed { weir_core::sched::Kind::default() } else { weir_core::sched::Kind::Fifo };
-            (&**pipe, SchedulerConfig { kind, mask: pipe.pipe.queue.mask, max_instances: pipe.pipe.queue.max_flows })
+            let (kind, queue) = (if is_fed { SHARED_PIPE } else { Kind::Fifo }, &pipe.pipe.queue);
+            (&**pipe, SchedulerConfig { kind, mask: queue.mask, max_instances: queue.max_flows })
         }
         (None, None) => return None,
     };
     let PipeConfig { link, queue } = spec.pipe.clone();
     // The mask of a pipe's queue makes instances, in each of which there is one queue.
     let mask = if ruleset.scheds.contains_key(&id) { queue.mask } else { FlowMask::default() };
-    Some(EngineChange::SetLink { id, scheduler, link, queue: FlowsetConfig { mask, ..queue }, gso: spec.gso })
+    Some(EngineChange::SetLink { id, scheduler, link: Box::new(link), queue: FlowsetConfig { mask, ..queue }, gso: spec.gso })
 }
 
 /// Pipes and schedulers that queues feed.
@@ -130,9 +131,7 @@ impl EngineChange {
     /// Makes the call. `now` is when it takes effect.
     pub fn apply(&self, now: Nanos, emulator: &mut Emulator) {
         match self {
-            Self::SetLink { id, scheduler, link, queue, .. } => {
-                emulator.set_link(now, *id, scheduler, link, queue);
-            }
+            Self::SetLink { id, scheduler, link, queue, .. } => emulator.set_link(now, *id, scheduler, link, queue),
             Self::SetQueue { id, scheduler, queue } => emulator.set_queue(now, *id, *scheduler, queue),
             Self::DeleteLink(id) => {
                 emulator.delete(now, *id);
@@ -143,3 +142,6 @@ impl EngineChange {
         }
     }
 }
+
+/// What shares the link of a pipe that queues feed: dummynet's default.
+pub(crate) const SHARED_PIPE: Kind = Kind::Wf2qPlus;

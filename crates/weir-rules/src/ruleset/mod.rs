@@ -10,9 +10,11 @@ mod error;
 mod netconfig;
 mod objects;
 mod rules;
+mod script;
 mod tables;
 
 pub use apply::{Effect, Outcome, Query, wanted};
+pub(crate) use changes::SHARED_PIPE;
 pub use changes::{Changes, EngineChange};
 pub use error::{ApplyError, ScriptError, Warning};
 pub use netconfig::{FIRST_NETCONFIG_PIPE, MAX_NETCONFIGS, NETCONFIG_RULE};

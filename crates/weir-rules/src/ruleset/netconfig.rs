@@ -92,7 +92,13 @@ fn rules(config: &NetConfig, slot: u16) -> [Rule; 2] {
     let port = |src: bool| if src { Test::SrcPort(config.ports.clone()) } else { Test::DstPort(config.ports.clone()) };
     let peers = |src: bool| {
         let list = config.peers.clone();
-        (!list.is_empty()).then(|| if src { Test::SrcAddress(list) } else { Test::DstAddress(list) })
+        if list.is_empty() {
+            None
+        } else if src {
+            Some(Test::SrcAddress(list))
+        } else {
+            Some(Test::DstAddress(list))
+        }
     };
     let direction = |out: bool| {
         // A service's packets carry its port as destination on the way to it and as source on the way back.

@@ -171,8 +171,13 @@ impl Ruleset {
 
     fn may_destroy(&self, name: &Name) -> Result<(), ApplyError> {
         self.unlocked(name)?;
-        let user = self.rules.iter().find(|entry| tables_of(&entry.rule).any(|used| used == name));
-        user.map_or(Ok(()), |entry| Err(ApplyError::TableInUse { name: name.clone(), rule: entry.rule.number }))
+        let user = self.users_of(name).next();
+        user.map_or(Ok(()), |rule| Err(ApplyError::TableInUse { name: name.clone(), rule: rule.number }))
+    }
+
+    /// Rules that look something up in a table.
+    pub fn users_of(&self, name: &str) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().map(|entry| &*entry.rule).filter(move |rule| tables_of(rule).any(|used| **used == *name))
     }
 
     fn find_table(&self, name: &Name) -> Result<&Table, ApplyError> {

@@ -14,7 +14,7 @@ mod body;
 mod commands;
 mod cursor;
 mod lex;
-mod names;
+pub(crate) mod names;
 mod netconfig;
 mod objects;
 mod options;
@@ -219,6 +219,11 @@ fn read_words(lexed: Lexed<'_>, files: &dyn Files, context: &mut Context, said: 
             Vec::new()
         }
     }
+}
+
+/// Whether a word begins a command of the language.
+pub fn is_command(word: &str) -> bool {
+    commands::COMMANDS.iter().any(|row| row.is(word))
 }
 
 /// Errors after which the rest of a script is not read.

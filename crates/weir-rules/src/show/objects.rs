@@ -1,0 +1,277 @@
+//! Views of pipes, schedulers and queues.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, Loss, QueueLimit, default_limit};
+use weir_core::key::{FlowMask, stable_hash};
+use weir_core::sched::Kind;
+use weir_core::units::{Bytes, Nanos};
+
+use super::{FlowCount, Source};
+use crate::command::{Numbers, ObjectKind};
+use crate::quantity::write_loss;
+use crate::ruleset::{Ruleset, SHARED_PIPE, wanted};
+use crate::{FileNames, LinkSpec, canonical, mask};
+
+/// A pipe, a scheduler or a queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum ObjectView {
+    /// A pipe.
+    Pipe(LinkView),
+    /// A scheduler.
+    Sched(LinkView),
+    /// A queue.
+    Queue(QueueView),
+}
+
+/// A pipe or a scheduler: a link with what shares it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkView {
+    /// Its number.
+    pub number: u16,
+    /// All its words, as they configure it.
+    pub spec: String,
+    /// Rate in bit/s, of a trace the mean; none when it is not limited.
+    pub rate_bps: Option<u64>,
+    /// Delay, ns.
+    pub delay_ns: u64,
+    /// Bytes that may leave at once after a pause.
+    pub burst_bytes: u64,
+    /// Its air-time profile.
+    pub profile: Option<ProfileView>,
+    /// Words for what dummynet does not have.
+    pub extras: String,
+    /// Its own queue.
+    pub queue: QueueView,
+    /// What shares the link.
+    pub scheduler: SchedulerView,
+    /// Its instances, the first ones when there are many.
+    pub instances: Vec<FlowView>,
+}
+
+/// An air-time profile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProfileView {
+    /// Its name.
+    pub name: String,
+    /// The quantile above which packets are lost.
+    pub loss_level: f64,
+    /// Samples.
+    pub samples: u64,
+}
+
+/// What shares a link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SchedulerView {
+    /// Its type.
+    pub algorithm: String,
+    /// Which header bits make instances; empty when none do.
+    pub mask: String,
+    /// How many instances there are now.
+    pub active: u64,
+    /// Queues that feed it.
+    pub queues: Vec<u16>,
+}
+
+/// A queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueView {
+    /// Its number; of a pipe's own queue the pipe's.
+    pub number: u16,
+    /// The pipe or scheduler that it feeds.
+    pub scheduler: u16,
+    /// Most packets, if packets are what is limited.
+    pub limit_packets: Option<u32>,
+    /// Most bytes, if bytes are.
+    pub limit_bytes: Option<u64>,
+    /// Loss before the queue, as `plr` takes it; empty for none.
+    pub plr: String,
+    /// Weight.
+    pub weight: u32,
+    /// Largest packet, bytes.
+    pub max_packet: u32,
+    /// Priority.
+    pub priority: u32,
+    /// Which header bits make flows; empty when none do.
+    pub mask: String,
+    /// How many flows there are now.
+    pub active: u64,
+    /// Its flows, the first ones when there are many.
+    pub flows: Vec<FlowView>,
+}
+
+/// A flow of a queue, or an instance of a pipe or scheduler.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowView {
+    /// A hash of its key, 0 to 63.
+    pub bucket: u8,
+    /// Protocol; 0 is any.
+    pub proto: u8,
+    /// Source address.
+    pub src: IpAddr,
+    /// Source port.
+    pub src_port: u16,
+    /// Destination address.
+    pub dst: IpAddr,
+    /// Destination port.
+    pub dst_port: u16,
+    /// IPv6 flow label.
+    pub flow_id: u32,
+    /// Fields of the key that dummynet does not have, as words.
+    pub extras: String,
+    /// Packets that came.
+    pub packets: u64,
+    /// Their network-layer bytes.
+    pub bytes: u64,
+    /// Packets that wait.
+    pub queue_packets: u64,
+    /// Their network-layer bytes.
+    pub queue_bytes: u64,
+    /// Packets that were dropped.
+    pub drops: u64,
+}
+
+/// Views of the objects that were asked for, by number.
+pub(super) fn views(ruleset: &Ruleset, kind: ObjectKind, which: &[Numbers], source: &dyn Source) -> Vec<ObjectView> {
+    let asked = |number: &u16| wanted(which, *number);
+    match kind {
+        ObjectKind::Pipe => {
+            let pipes = ruleset.pipes.iter().filter(|(number, _)| asked(number));
+            pipes.map(|(&number, spec)| ObjectView::Pipe(pipe(ruleset, number, spec, source))).collect()
+        }
+        ObjectKind::Sched => {
+            let scheds = ruleset.scheds.iter().filter(|(number, _)| asked(number));
+            let view = |(&number, sched): (&u16, &std::sync::Arc<crate::command::SchedSpec>)| {
+                let scheduler = &sched.scheduler;
+                ObjectView::Sched(link(ruleset, (ObjectKind::Sched, number), &sched.link, (scheduler.kind, scheduler.mask), source))
+            };
+            scheds.map(view).collect()
+        }
+        ObjectKind::Queue => {
+            let queues = ruleset.queues.iter().filter(|(number, _)| asked(number));
+            let view = |(&number, spec): (&u16, &std::sync::Arc<crate::command::QueueSpec>)| {
+                let (flows, active) = source.flows(ObjectKind::Queue, number);
+                let limit = limit_of(ruleset, spec.scheduler, &spec.flowset);
+                let view = queue((number, spec.scheduler), &spec.flowset, limit);
+                ObjectView::Queue(QueueView { active, flows: flows.iter().map(flow).collect(), ..view })
+            };
+            queues.map(view).collect()
+        }
+    }
+}
+
+fn pipe(ruleset: &Ruleset, number: u16, spec: &LinkSpec, source: &dyn Source) -> LinkView {
+    let kind = if ruleset.queues_of(number).next().is_some() { SHARED_PIPE } else { Kind::Fifo };
+    let mask = spec.pipe.queue.mask;
+    let mut own = spec.clone();
+    own.pipe.queue.mask = FlowMask::default();
+    let view = link(ruleset, (ObjectKind::Pipe, number), &own, (kind, mask), source);
+    LinkView { spec: canonical(spec), ..view }
+}
+
+fn link(
+    ruleset: &Ruleset,
+    (object, number): (ObjectKind, u16),
+    spec: &LinkSpec,
+    (kind, mask): (Kind, FlowMask),
+    source: &dyn Source,
+) -> LinkView {
+    let config = &spec.pipe.link;
+    let (instances, active) = source.flows(object, number);
+    LinkView {
+        number,
+        spec: canonical(spec),
+        rate_bps: match &config.capacity {
+            Capacity::Unlimited => None,
+            Capacity::Constant(rate) => Some(rate.bps()),
+            Capacity::Trace(trace) => Some(trace.mean_bps()),
+        },
+        delay_ns: config.delay.0,
+        burst_bytes: config.burst.0,
+        profile: config.profile.as_ref().map(|p| ProfileView {
+            name: p.name().to_owned(),
+            loss_level: p.loss_level().as_f64(),
+            samples: p.samples().len() as u64,
+        }),
+        extras: extras(spec),
+        queue: queue((number, number), &spec.pipe.queue, spec.pipe.queue.limit.unwrap_or_else(|| default_limit(config))),
+        scheduler: SchedulerView {
+            algorithm: kind.row().name.to_owned(),
+            mask: mask::write(&mask),
+            active,
+            queues: ruleset.queues_of(number).collect(),
+        },
+        instances: instances.iter().map(flow).collect(),
+    }
+}
+
+/// The words that dummynet's lines have no place for.
+fn extras(spec: &LinkSpec) -> String {
+    let mut rest = spec.clone();
+    let link = &mut rest.pipe.link;
+    if matches!(link.capacity, Capacity::Constant(_)) {
+        link.capacity = Capacity::Unlimited;
+    }
+    *link = LinkConfig { burst: Bytes(0), delay: Nanos::ZERO, profile: None, ..link.clone() };
+    rest.files = FileNames { profile: None, ..rest.files };
+    rest.pipe.queue = FlowsetConfig::default();
+    canonical(&rest)
+}
+
+fn limit_of(ruleset: &Ruleset, scheduler: u16, flowset: &FlowsetConfig) -> QueueLimit {
+    let pipe = ruleset.pipes.get(&scheduler).map(|pipe| &pipe.pipe.link);
+    let link = pipe.or_else(|| ruleset.scheds.get(&scheduler).map(|sched| &sched.link.pipe.link));
+    flowset.limit.unwrap_or_else(|| link.map_or(default_limit(&LinkConfig::default()), default_limit))
+}
+
+fn queue((number, scheduler): (u16, u16), flowset: &FlowsetConfig, limit: QueueLimit) -> QueueView {
+    let (limit_packets, limit_bytes) = match limit {
+        QueueLimit::Packets(packets) => (Some(packets), None),
+        QueueLimit::Bytes(bytes) => (None, Some(bytes)),
+    };
+    QueueView {
+        number,
+        scheduler,
+        limit_packets,
+        limit_bytes,
+        plr: if flowset.loss == Loss::None { String::new() } else { write_loss(flowset.loss) },
+        weight: flowset.weight,
+        max_packet: flowset.max_packet,
+        priority: flowset.priority,
+        mask: mask::write(&flowset.mask),
+        active: 0,
+        flows: Vec::new(),
+    }
+}
+
+fn flow(count: &FlowCount) -> FlowView {
+    let key = &count.key;
+    let address = |bits: u128| if key.ipv6 { IpAddr::V6(Ipv6Addr::from(bits)) } else { IpAddr::V4(Ipv4Addr::from(bits as u32)) };
+    let mac = |bits: u64| bits.to_be_bytes()[2..].iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":");
+    let extras = [
+        (key.vlan != 0).then(|| format!("vlan {}", key.vlan)),
+        (key.dscp != 0).then(|| format!("dscp {}", key.dscp)),
+        (key.src_mac != 0).then(|| format!("src-mac {}", mac(key.src_mac))),
+        (key.dst_mac != 0).then(|| format!("dst-mac {}", mac(key.dst_mac))),
+    ];
+    FlowView {
+        bucket: (stable_hash(key) % BUCKETS) as u8,
+        proto: key.proto,
+        src: address(key.src),
+        src_port: key.src_port,
+        dst: address(key.dst),
+        dst_port: key.dst_port,
+        flow_id: key.flow_id,
+        extras: extras.into_iter().flatten().collect::<Vec<_>>().join(" "),
+        packets: count.packets,
+        bytes: count.bytes,
+        queue_packets: count.queue_packets,
+        queue_bytes: count.queue_bytes,
+        drops: count.drops,
+    }
+}
+
+/// Hash buckets that are shown where there is a mask: dummynet's default. Weir's tables grow by themselves.
+pub(super) const BUCKETS: u64 = 64;

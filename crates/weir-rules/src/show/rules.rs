@@ -1,0 +1,91 @@
+//! Views of rules, static and dynamic.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::Source;
+use crate::command::{Command, Numbers};
+use crate::rule::{DEFAULT_RULE, KEPT_SET, Rule};
+use crate::ruleset::{DEFAULT_RULE_ID, Ruleset, wanted};
+use crate::script;
+
+/// A rule with its counters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RuleView {
+    /// Its identity.
+    pub id: u32,
+    /// Its number.
+    pub number: u16,
+    /// Its set.
+    pub set: u8,
+    /// Whether its set is on.
+    pub enabled: bool,
+    /// The rule, from its action on.
+    pub rule: String,
+    /// Packets that it matched.
+    pub packets: u64,
+    /// Their network-layer bytes.
+    pub bytes: u64,
+    /// When it matched last, in seconds since 1970.
+    pub last_s: Option<u64>,
+}
+
+/// A dynamic rule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DynamicView {
+    /// Number of the rule that made it.
+    pub rule: u16,
+    /// What it is.
+    pub kind: DynamicKind,
+    /// Protocol.
+    pub proto: u8,
+    /// One end.
+    pub src: IpAddr,
+    /// Its port.
+    pub src_port: u16,
+    /// The other end.
+    pub dst: IpAddr,
+    /// Its port.
+    pub dst_port: u16,
+    /// Packets.
+    pub packets: u64,
+    /// Network-layer bytes.
+    pub bytes: u64,
+    /// Seconds that it still lives without traffic.
+    pub expires_s: u64,
+    /// Name of the states it belongs to; `default` unless one was given.
+    pub name: String,
+}
+
+/// What a dynamic rule is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DynamicKind {
+    /// Made by `keep-state` or `record-state`.
+    State,
+    /// Made by `limit`.
+    Limit,
+}
+
+/// Views of the rules that were asked for; the default rule is the last.
+pub(super) fn views(ruleset: &Ruleset, which: &[Numbers], source: &dyn Source) -> Vec<RuleView> {
+    let view = |(id, number, set, rule): (u32, u16, u8, String)| {
+        let count = source.rule(id);
+        let enabled = ruleset.is_enabled(set);
+        RuleView { id, number, set, enabled, rule, packets: count.packets, bytes: count.bytes, last_s: count.last_s }
+    };
+    let default = (DEFAULT_RULE_ID, DEFAULT_RULE, KEPT_SET, DEFAULT_WORDS.to_owned());
+    let rules = ruleset.rules.iter().filter(|e| wanted(which, e.rule.number)).map(|e| (e.id, e.rule.number, e.rule.set, words(&e.rule)));
+    rules.chain(wanted(which, DEFAULT_RULE).then_some(default)).map(view).collect()
+}
+
+/// The rule in the language, from its action (or probability) on.
+fn words(rule: &Rule) -> String {
+    let plain = Rule { number: 0, set: 0, ..rule.clone() };
+    let line = script::print(&Command::Add(Box::new(plain)));
+    line.strip_prefix("add ").unwrap_or(&line).to_owned()
+}
+
+/// The rule that is always there.
+const DEFAULT_WORDS: &str = "allow ip from any to any";

@@ -1,0 +1,315 @@
+//! Views as text, in the formats of `ipfw` and `dnctl`.
+//!
+//! Columns and words are theirs; a number that needs more digits than theirs had gets them (delays below a millisecond, rates finer
+//! than a thousandth of the unit). What they have no words for stands in a line of its own, in the words that configure it.
+
+use core::fmt;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use super::objects::BUCKETS;
+use super::{Answer, DynamicKind, DynamicView, FlowView, LinkView, LookupView, ObjectView, QueueView, RuleView, TableView};
+use crate::mask;
+use crate::script::names::write_protocol;
+
+/// How to print.
+#[derive(Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// `-a`: counters of rules. `show` prints them anyway.
+    pub counters: bool,
+    /// `-t`: when a rule matched last. It is handed seconds since 1970 and gives them 24 columns.
+    pub time: Option<&'a dyn Fn(u64) -> String>,
+    /// `-T`: the same as seconds since 1970.
+    pub seconds: bool,
+    /// `-d`: dynamic rules too.
+    pub dynamic: bool,
+    /// `-D`: dynamic rules only.
+    pub dynamic_only: bool,
+    /// `-S`: the sets of rules, and rules of sets that are off.
+    pub sets: bool,
+}
+
+impl fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("counters", &self.counters).field("sets", &self.sets).finish_non_exhaustive()
+    }
+}
+
+/// The answer as text; every line ends with a line end.
+pub fn text(answer: &Answer, options: &Options<'_>) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = match answer {
+        Answer::Objects(views) => views.iter().try_for_each(|view| match view {
+            ObjectView::Pipe(link) => pipe(&mut out, link),
+            ObjectView::Sched(link) => sched(&mut out, link),
+            ObjectView::Queue(view) => queue(&mut out, view),
+        }),
+        Answer::Rules { rules: list, dynamic, counters } => {
+            let options = Options { counters: options.counters || *counters, ..*options };
+            rules(&mut out, list, &options).and_then(|()| dynamics(&mut out, dynamic, &options))
+        }
+        Answer::Sets { disabled, enabled } => sets(&mut out, disabled, enabled),
+        Answer::Tables(tables) => tables.iter().try_for_each(|view| table(&mut out, view)),
+        Answer::TableInfo(tables) => tables.iter().try_for_each(|view| table_info(&mut out, view)),
+        Answer::Lookup(view) => lookup(&mut out, view),
+        Answer::NetConfigs(lines) => lines.iter().try_for_each(|line| writeln!(out, "{line}")),
+    };
+    out
+}
+
+/// Rate, delay and burst: the line that a pipe or scheduler begins with.
+fn head(out: &mut String, link: &LinkView) -> fmt::Result {
+    writeln!(out, "{:05}: {} {:>4} ms burst {}", link.number, rate(link.rate_bps), milliseconds(link.delay_ns), link.burst_bytes)?;
+    if let Some(profile) = &link.profile {
+        writeln!(out, "\t profile: name \"{}\" loss {:.6} samples {}", profile.name, profile.loss_level, profile.samples)?;
+    }
+    if !link.extras.is_empty() {
+        writeln!(out, "\t {}", link.extras)?;
+    }
+    Ok(())
+}
+
+/// As dummynet shows them: the pipe's own FIFO is scheduler N + 65536, its queue N + 131072.
+fn pipe(out: &mut String, link: &LinkView) -> fmt::Result {
+    head(out, link)?;
+    let number = u32::from(link.number);
+    let (fifo, own) = (number + HIDDEN, number + 2 * HIDDEN);
+    write!(out, "q{own:05} ")?;
+    flowset(out, &link.queue)?;
+    writeln!(out, "0 flows (1 buckets) sched {fifo} weight 0 lmax 0 pri 0 droptail")?;
+    let shown = if link.scheduler.queues.is_empty() { fifo } else { number };
+    scheduler(out, link, shown)
+}
+
+fn sched(out: &mut String, link: &LinkView) -> fmt::Result {
+    head(out, link)?;
+    scheduler(out, link, link.number.into())
+}
+
+fn scheduler(out: &mut String, link: &LinkView, number: u32) -> fmt::Result {
+    let scheduler = &link.scheduler;
+    let masked = !scheduler.mask.is_empty();
+    let (flags, buckets) = if masked { (1, BUCKETS) } else { (0, 0) };
+    let name = scheduler.algorithm.to_uppercase();
+    writeln!(out, " sched {number} type {name} flags 0x{flags:x} {buckets} buckets {} active", scheduler.active)?;
+    if masked {
+        mask_line(out, &scheduler.mask)?;
+    }
+    flows(out, &link.instances, scheduler.active)?;
+    if !scheduler.queues.is_empty() {
+        out.push_str("   Children flowsets: ");
+        scheduler.queues.iter().try_for_each(|queue| write!(out, "{queue} "))?;
+        out.push('\n');
+    }
+    Ok(())
+}
+
+fn queue(out: &mut String, queue: &QueueView) -> fmt::Result {
+    let masked = !queue.mask.is_empty();
+    let buckets = if masked { BUCKETS } else { 1 };
+    write!(out, "q{:05} ", queue.number)?;
+    flowset(out, queue)?;
+    let QueueView { active, scheduler, weight, max_packet, priority, .. } = queue;
+    writeln!(out, "{active} flows ({buckets} buckets) sched {scheduler} weight {weight} lmax {max_packet} pri {priority} droptail")?;
+    if masked {
+        mask_line(out, &queue.mask)?;
+    }
+    flows(out, &queue.flows, *active)
+}
+
+/// Size and loss of a queue.
+fn flowset(out: &mut String, queue: &QueueView) -> fmt::Result {
+    match (queue.limit_packets, queue.limit_bytes) {
+        (Some(packets), _) => write!(out, "{packets:3} sl.")?,
+        (None, Some(bytes)) if bytes >= 8192 && bytes % 1024 == 0 => write!(out, "{} KB", bytes / 1024)?,
+        (None, bytes) => write!(out, "{} B", bytes.unwrap_or(0))?,
+    }
+    if !queue.plr.is_empty() {
+        out.push_str("plr ");
+        for (n, part) in queue.plr.split(',').enumerate() {
+            let comma = if n > 0 { "," } else { "" };
+            match crate::quantity::probability(part) {
+                Ok(p) => write!(out, "{comma}{:.6}", p.as_f64())?,
+                Err(_) => write!(out, "{comma}{part}")?,
+            }
+        }
+    }
+    out.push(' ');
+    Ok(())
+}
+
+/// `mask:  proto src-ip/port -> dst-ip/port`, with IPv6 in a line of its own and other fields in words behind.
+fn mask_line(out: &mut String, words: &str) -> fmt::Result {
+    let Some(mask) = mask::read(words) else { return writeln!(out, "    mask: {words}") };
+    let v6 = mask.src_ip6 | mask.dst_ip6 != 0 || mask.flow_id != 0;
+    let v4 = mask.src_ip | mask.dst_ip != 0 || !v6;
+    if v4 {
+        let (src, dst) = (mask.src_ip, mask.dst_ip);
+        write!(out, "    mask:  0x{:02x} 0x{src:08x}/0x{:04x} -> 0x{dst:08x}/0x{:04x}", mask.proto, mask.src_port, mask.dst_port)?;
+    }
+    if v6 {
+        let (src, dst) = (std::net::Ipv6Addr::from(mask.src_ip6), std::net::Ipv6Addr::from(mask.dst_ip6));
+        let lead = if v4 { "\n" } else { "" };
+        write!(out, "{lead}        mask: proto: 0x{:02x}, flow_id: 0x{:08x},  ", mask.proto, mask.flow_id)?;
+        write!(out, "{src}/0x{:04x} -> {dst}/0x{:04x}", mask.src_port, mask.dst_port)?;
+    }
+    for (name, bits) in
+        [("vlan", u64::from(mask.vlan)), ("dscp", u64::from(mask.dscp)), ("src-mac", mask.src_mac), ("dst-mac", mask.dst_mac)]
+    {
+        if bits != 0 {
+            write!(out, " {name} 0x{bits:x}")?;
+        }
+    }
+    out.push('\n');
+    Ok(())
+}
+
+/// The table of instances or flows, IPv4 first.
+fn flows(out: &mut String, list: &[FlowView], active: u64) -> fmt::Result {
+    for (v6, header) in [(false, HEADER_V4), (true, HEADER_V6)] {
+        let mut of_version = list.iter().filter(|flow| flow.src.is_ipv6() == v6).peekable();
+        if of_version.peek().is_some() {
+            writeln!(out, "{header}")?;
+        }
+        of_version.try_for_each(|view| flow(out, view))?;
+    }
+    match active.saturating_sub(list.len() as u64) {
+        0 => Ok(()),
+        more => writeln!(out, "    and {more} more"),
+    }
+}
+
+fn flow(out: &mut String, flow: &FlowView) -> fmt::Result {
+    let proto = if flow.proto == 0 { "ip".to_owned() } else { write_protocol(flow.proto) };
+    let FlowView { bucket, src_port, dst_port, flow_id, packets, bytes, queue_packets, queue_bytes, drops, .. } = flow;
+    write!(out, "{bucket:3} ")?;
+    match (flow.src, flow.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            // An address type of its own does not pad.
+            let (src, dst) = (src.to_string(), dst.to_string());
+            write!(out, "{proto:<4} {src:>15}/{src_port:<5} {dst:>15}/{dst_port:<5} ")?;
+        }
+        (src, dst) => {
+            let (src, dst) = (src.to_string(), dst.to_string());
+            write!(out, "{proto:>9} {flow_id:7}  {src:>39}/{src_port:<5}  {dst:>39}/{dst_port:<5} ")?;
+        }
+    }
+    write!(out, "{packets:4} {bytes:8} {queue_packets:2} {queue_bytes:4} {drops:3}")?;
+    if !flow.extras.is_empty() {
+        write!(out, " {}", flow.extras)?;
+    }
+    out.push('\n');
+    Ok(())
+}
+
+fn rules(out: &mut String, list: &[RuleView], options: &Options<'_>) -> fmt::Result {
+    if options.dynamic_only {
+        return Ok(());
+    }
+    let shown = list.iter().filter(|rule| rule.enabled || options.sets);
+    let width = |number: fn(&RuleView) -> u64| list.iter().map(|rule| digits(number(rule))).max().unwrap_or(1);
+    let (packets, bytes) = (width(|rule| rule.packets), width(|rule| rule.bytes));
+    for rule in shown {
+        if !rule.enabled {
+            out.push_str("# DISABLED ");
+        }
+        write!(out, "{:05} ", rule.number)?;
+        if options.counters {
+            write!(out, "{:packets$} {:bytes$} ", rule.packets, rule.bytes)?;
+        }
+        match (options.seconds, options.time, rule.last_s) {
+            (true, _, last) => write!(out, "{:10} ", last.unwrap_or(0))?,
+            (false, Some(time), Some(last)) => write!(out, "{:<24} ", time(last))?,
+            (false, Some(_), None) => write!(out, "{:25}", "")?,
+            (false, None, _) => {}
+        }
+        if options.sets {
+            write!(out, "set {} ", rule.set)?;
+        }
+        writeln!(out, "{}", rule.rule)?;
+    }
+    Ok(())
+}
+
+fn dynamics(out: &mut String, list: &[DynamicView], options: &Options<'_>) -> fmt::Result {
+    if list.is_empty() || !(options.dynamic || options.dynamic_only) {
+        return Ok(());
+    }
+    let width = |number: fn(&DynamicView) -> u64| list.iter().map(|rule| digits(number(rule))).max().unwrap_or(1);
+    let (packets, bytes) = (width(|rule| rule.packets), width(|rule| rule.bytes));
+    writeln!(out, "## Dynamic rules ({}):", list.len())?;
+    for rule in list {
+        let kind = match rule.kind {
+            DynamicKind::State => "STATE",
+            DynamicKind::Limit => "LIMIT",
+        };
+        write!(out, "{:05} {:packets$} {:bytes$} ({}s) {kind} ", rule.rule, rule.packets, rule.bytes, rule.expires_s)?;
+        let proto = write_protocol(rule.proto);
+        writeln!(out, "{proto} {} {} <-> {} {} :{}", rule.src, rule.src_port, rule.dst, rule.dst_port, rule.name)?;
+    }
+    Ok(())
+}
+
+fn sets(out: &mut String, disabled: &[u8], enabled: &[u8]) -> fmt::Result {
+    let mut words = Vec::new();
+    for (word, sets) in [("disable", disabled), ("enable", enabled)] {
+        if !sets.is_empty() {
+            words.push(word.to_owned());
+            words.extend(sets.iter().map(u8::to_string));
+        }
+    }
+    writeln!(out, "{}", words.join(" "))
+}
+
+fn table(out: &mut String, table: &TableView) -> fmt::Result {
+    writeln!(out, "--- table({}), set(0) ---", table.name)?;
+    table.entries.iter().try_for_each(|entry| writeln!(out, "{} {}", entry.key, entry.value))
+}
+
+fn table_info(out: &mut String, table: &TableView) -> fmt::Result {
+    writeln!(out, "--- table({}), set(0) ---", table.name)?;
+    writeln!(out, " type: {}{}", table.kind, if table.locked { ", locked" } else { "" })?;
+    writeln!(out, " references: {}, valtype: number", table.references)?;
+    write!(out, " items: {}", table.items)?;
+    table.limit.map_or(Ok(()), |limit| write!(out, ", limit: {limit}"))?;
+    out.push('\n');
+    Ok(())
+}
+
+fn lookup(out: &mut String, lookup: &LookupView) -> fmt::Result {
+    match &lookup.found {
+        Some(entry) => writeln!(out, "{} {}", entry.key, entry.value),
+        None => writeln!(out, "{} is not in table {}", lookup.key, lookup.table),
+    }
+}
+
+/// Eight columns and a unit; more digits where three behind the point would not be exact.
+fn rate(bps: Option<u64>) -> String {
+    let Some(bps) = bps else { return "unlimited     ".to_owned() };
+    let (unit, digits, name) = match bps {
+        1_000_000_000.. => (1_000_000_000, 9, "Gbit/s"),
+        1_000_000.. => (1_000_000, 6, "Mbit/s"),
+        1_000.. => (1_000, 3, "Kbit/s"),
+        _ => (1, 0, "bit/s "),
+    };
+    let (whole, part) = (bps / unit, bps % unit);
+    let fraction = if digits == 0 { "000".to_owned() } else { format!("{part:0digits$}") };
+    let least = fraction.trim_end_matches('0').len().max(3);
+    format!("{:>7} {name}", format!("{whole}.{}", &fraction[..least]))
+}
+
+/// Milliseconds, with as many digits behind the point as are needed.
+fn milliseconds(ns: u64) -> String {
+    crate::decimal::write(ns, 1_000_000)
+}
+
+fn digits(number: u64) -> usize {
+    number.to_string().len()
+}
+
+/// What dummynet adds to a pipe's number for its hidden scheduler, and twice for its hidden queue.
+const HIDDEN: u32 = 65_536;
+const HEADER_V4: &str = "BKT Prot ___Source IP/port____ ____Dest. IP/port____ Tot_pkt/bytes Pkt/Byte Drp";
+const HEADER_V6: &str = "BKT ___Prot___ _flow-id_ ______________Source IPv6/port_______________ \
+    _______________Dest. IPv6/port_______________ Tot_pkt/bytes Pkt/Byte Drp";
