@@ -52,6 +52,10 @@ pub(crate) struct RunArgs {
     /// A well-known network (see `weir presets`); --up and --down replace its directions.
     #[arg(long, value_name = "NAME", conflicts_with = "link", value_parser = preset_names(), hide_possible_values = true, help_heading = "Network")]
     pub(crate) preset: Option<String>,
+    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC; `in` and `out` are the program's,
+    /// and `eth0` is its interface.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["up", "down", "link", "preset"], help_heading = "Network")]
+    pub(crate) rules: Option<PathBuf>,
     /// Leave out the connection to what lies behind this machine: only the machine itself is reached, as `host`.
     #[arg(long, help_heading = "Network")]
     pub(crate) no_outside: bool,
@@ -70,6 +74,10 @@ pub(crate) struct RunArgs {
 pub(crate) struct PairArgs {
     #[command(flatten)]
     pub(crate) link: TwoWayArgs,
+    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC; `in` and `out` are the left
+    /// program's, and `eth0` is its interface.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["link", "to_right", "to_left", "preset"], help_heading = "Network")]
+    pub(crate) rules: Option<PathBuf>,
     /// The left program, as a shell command; usually the server. It reaches the other side as `right`.
     #[arg(long, value_name = "CMD", help_heading = "Programs")]
     pub(crate) left: OsString,
@@ -94,6 +102,10 @@ pub(crate) struct BridgeArgs {
     pub(crate) right: String,
     #[command(flatten)]
     pub(crate) link: TwoWayArgs,
+    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC; a frame is looked at where it comes
+    /// in, and by rules that say `out` or `xmit` where it goes out.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["link", "to_right", "to_left", "preset"], help_heading = "Network")]
+    pub(crate) rules: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
@@ -169,6 +181,9 @@ pub(crate) struct CommonArgs {
     /// Processor that the link's thread stays on.
     #[arg(long, value_name = "N", help_heading = "Tuning")]
     pub(crate) cpu: Option<usize>,
+    /// Threads that share the work: worth it for many pipes made by a mask. Each spins on a processor of its own.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64), help_heading = "Tuning")]
+    pub(crate) workers: u8,
     /// Most memory for frames inside the link, for example `512MB`.
     #[arg(long, value_name = "SIZE", default_value = "512MB", value_parser = parse_size, help_heading = "Tuning")]
     pub(crate) memory: usize,
@@ -268,6 +283,7 @@ const RUN_EXAMPLES: &str = "Examples:
   weir run --up 256k/20ms --down 4M/20ms -- curl -o /dev/null http://host:8000/
   weir run --link 'bw 20Mbit/s delay 15ms jitter 3ms loss 0.5% queue 100KB' --json out.json -- ./game
   weir run --preset satellite -- bash
+  weir run --rules site.rules -- ./client
 
 The program has a network of its own. This machine is `host` there; what lies behind it is reached through it.
 The exit code is the program's; 125 when weir itself failed, 126 and 127 as in a shell, 2 for a bad command line.

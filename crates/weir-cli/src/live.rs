@@ -12,20 +12,24 @@ use weir_core::config::{Capacity, LinkConfig, Loss};
 use weir_core::link::Step;
 use weir_linux::clock;
 use weir_linux::live::{Gso, LaneConfig, LaneReport, Live, LiveConfig, LiveHandle, LiveReport, Realtime, StopReason};
+use weir_linux::port::AnyPort;
 use weir_linux::process::Signals;
 use weir_linux::topology::{self, Backend, BridgeSetup, EndedBy, Outcome, PairSetup, RunSetup, Session, Side};
 use weir_report::pcap::{Interface, LinkType};
 use weir_report::{CaptureSink, LinkResult, RunInfo, RunResult, Series, spawn_writer};
+use weir_rules::ruleset::Ruleset;
 use weir_rules::{LinkSpec, canonical};
 
 use crate::args::{BackendArg, BridgeArgs, CommonArgs, PairArgs, RunArgs, TwoWayArgs};
 use crate::observe::{Recording, Watcher};
 use crate::output::{Failure, OWN, USAGE, check_destinations, say, write_results};
 use crate::progress::{Progress, progress};
+use crate::rules::{self, Where};
 use crate::spec::{Directions, Wanted, directions};
 
 /// `weir run`.
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
+    let rules = ruled(args.rules.as_deref(), Where::Machine)?;
     let wanted = Wanted {
         link: args.link.as_deref(),
         forth: ("--up", args.up.as_deref()),
@@ -33,30 +37,44 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         preset: args.preset.as_deref(),
         user_is_left: true,
     };
-    let directions = directions(&wanted)?;
+    let emulation = Emulation { specs: directions(&wanted)?, rules };
     check_destinations(&args.common)?;
     let setup = RunSetup { mtu: args.place.mtu, backend: backend(args.place.backend), outside: !args.no_outside };
     let session = topology::run(&setup).map_err(Failure::own)?;
-    drive(session, ["up", "down"], directions, &[(Side::Left, args.command)], &args.common)
+    drive(session, ["up", "down"], emulation, &[(Side::Left, args.command)], &args.common)
 }
 
 /// `weir pair`.
 pub(crate) fn pair(args: PairArgs) -> Result<ExitCode, Failure> {
-    let directions = two_way(&args.link)?;
+    let rules = ruled(args.rules.as_deref(), Where::Machine)?;
+    let emulation = Emulation { specs: two_way(&args.link)?, rules };
     check_destinations(&args.common)?;
     let setup = PairSetup { mtu: args.place.mtu, backend: backend(args.place.backend) };
     let session = topology::pair(&setup).map_err(Failure::own)?;
     let programs = [(Side::Left, shell(args.left)), (Side::Right, shell(args.right))];
-    drive(session, ["to-right", "to-left"], directions, &programs, &args.common)
+    drive(session, ["to-right", "to-left"], emulation, &programs, &args.common)
 }
 
 /// `weir bridge`.
 pub(crate) fn bridge(args: BridgeArgs) -> Result<ExitCode, Failure> {
-    let directions = two_way(&args.link)?;
+    let rules = ruled(args.rules.as_deref(), Where::Bridge)?;
+    let emulation = Emulation { specs: two_way(&args.link)?, rules };
     check_destinations(&args.common)?;
     let setup = BridgeSetup { left: args.left, right: args.right };
     let session = topology::bridge(&setup).map_err(Failure::own)?;
-    drive(session, ["to-right", "to-left"], directions, &[], &args.common)
+    drive(session, ["to-right", "to-left"], emulation, &[], &args.common)
+}
+
+/// What packets meet between the two ends.
+struct Emulation {
+    /// A link in each direction; perfect ones where there are rules.
+    specs: Directions,
+    /// Rules in place of them.
+    rules: Option<(Ruleset, Where)>,
+}
+
+fn ruled(path: Option<&Path>, place: Where) -> Result<Option<(Ruleset, Where)>, Failure> {
+    path.map(|path| Ok((rules::read(path)?, place))).transpose()
 }
 
 fn two_way(args: &TwoWayArgs) -> Result<Directions, Failure> {
@@ -73,7 +91,7 @@ fn two_way(args: &TwoWayArgs) -> Result<Directions, Failure> {
 fn drive(
     mut session: Session,
     names: [&str; 2],
-    specs: Directions,
+    emulation: Emulation,
     programs: &[(Side, Vec<OsString>)],
     args: &CommonArgs,
 ) -> Result<ExitCode, Failure> {
@@ -84,7 +102,7 @@ fn drive(
     let noted = session.notes().len();
     let signals = Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
     let ends = [session.ends()[0].name.clone(), session.ends()[1].name.clone()];
-    let link = Link::start(&mut session, names, &ends, &specs, args)?;
+    let link = Link::start(&mut session, names, &ends, &emulation, args)?;
     for (side, command) in programs {
         if let Err(error) = session.spawn(*side, command) {
             let _ = link.stop();
@@ -122,10 +140,11 @@ fn drive(
     explain(&mut info, &outcome, &finished, args);
     info.warnings.extend(closed.notes.into_iter().map(|n| n.what));
     let Finished { report, series, capture, .. } = finished;
-    let specs = [specs.forth, specs.back];
+    let counts = emulation.rules.map(|(ruleset, _)| rules::results(&ruleset, &report)).unwrap_or_default();
+    let specs = [emulation.specs.forth, emulation.specs.back];
     let lanes = report.lanes.into_iter().zip(series).zip(&specs);
     let links = lanes.map(|((lane, series), spec)| link_result(&ends, lane, series, spec)).collect();
-    write_results(args, &RunResult::new(info, links))?;
+    write_results(args, &RunResult::new(info, links).with_rules(counts.0, counts.1))?;
     // As with the other results: what could not be written is a failure, however the program ended.
     match capture.and_then(|capture| capture.error) {
         Some(error) => Err(Failure::own(error)),
@@ -199,25 +218,44 @@ struct Finished {
 }
 
 impl Link {
-    fn start(session: &mut Session, names: [&str; 2], ends: &[String; 2], specs: &Directions, args: &CommonArgs) -> Result<Self, Failure> {
+    fn start(
+        session: &mut Session,
+        names: [&str; 2],
+        ends: &[String; 2],
+        emulation: &Emulation,
+        args: &CommonArgs,
+    ) -> Result<Self, Failure> {
         check_processor(args.cpu)?;
-        let ports = session.take_ports().ok_or_else(|| Failure::own("the ports are already taken"))?;
+        let plan = emulation.rules.as_ref().map(|(ruleset, place)| rules::plan(ruleset, *place, session.ends()));
+        let specs = &emulation.specs;
+        let mut ports = session.take_ports().ok_or_else(|| Failure::own("the ports are already taken"))?;
         let lane = |index: usize, spec: &LinkSpec| LaneConfig {
             name: names[index].to_owned(),
             from: index,
             to: 1 - index,
             pipe: index as u16 + 1,
-            gso: match spec.gso {
-                weir_rules::Gso::Split => Gso::Split,
-                weir_rules::Gso::Whole => Gso::Whole,
+            passes: plan.as_ref().map(|plan| plan.passes[index].clone()).unwrap_or_default(),
+            gso: match (&plan, spec.gso) {
+                (Some(plan), _) => plan.gso,
+                (None, weir_rules::Gso::Split) => Gso::Split,
+                (None, weir_rules::Gso::Whole) => Gso::Whole,
             },
         };
         let capture = capture(names, ends, specs, args)?.map(|sink| Arc::new(Mutex::new(sink)));
         let (now, started) = (clock::now(), SystemTime::now());
         let wall = started.duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
         let recording = Recording::new(2, now);
+        let mut more_workers = Vec::new();
+        for _ in 1..args.workers {
+            let shared = ports.iter_mut().map(AnyPort::share).collect::<Result<Vec<_>, _>>();
+            more_workers.push(shared.map_err(|error| Failure::own(format!("--workers {}: {error}", args.workers)))?);
+        }
         let mut config = LiveConfig::new(ports.into(), vec![lane(0, &specs.forth), lane(1, &specs.back)]);
-        config.pipes = vec![(1, specs.forth.pipe.clone()), (2, specs.back.pipe.clone())];
+        config.more_workers = more_workers;
+        match &plan {
+            Some(plan) => config.rules = Some(Arc::clone(&plan.classifier)),
+            None => config.pipes = vec![(1, specs.forth.pipe.clone()), (2, specs.back.pipe.clone())],
+        }
         config.seed = args.seed;
         config.memory = args.memory;
         config.spin = args.spin;
@@ -225,6 +263,9 @@ impl Link {
         config.cpu = args.cpu;
         config.observer = Some(Box::new(Watcher::new(recording.clone(), capture.clone(), wall.saturating_sub(now.0))));
         let mut live = Live::new(config).map_err(Failure::own)?;
+        if let Some(plan) = &plan {
+            live.configure(|engine, now| plan.changes.engine.iter().for_each(|change| change.apply(now, engine)));
+        }
         let (handle, stop, stopper) = (live.handle(), Arc::new(AtomicBool::new(false)), session.stopper());
         let thread = std::thread::Builder::new()
             .name("weir-link".to_owned())

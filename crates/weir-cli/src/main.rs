@@ -10,6 +10,7 @@ mod observe;
 mod output;
 mod presets;
 mod progress;
+mod rules;
 mod shell;
 mod spec;
 

@@ -9,7 +9,7 @@ use crate::args::CheckArgs;
 use crate::output::{Failure, USAGE, colour, print, say};
 
 /// Files on disk.
-struct Disk;
+pub(crate) struct Disk;
 
 impl Files for Disk {
     fn read(&self, path: &str) -> std::io::Result<String> {

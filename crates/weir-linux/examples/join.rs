@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let ports = vec![open(first, netns.as_deref())?, open(second, netns.as_deref())?];
-    let lane = |name: &str, from, to, pipe| LaneConfig { name: name.into(), from, to, pipe, gso };
+    let lane = |name: &str, from, to, pipe| LaneConfig { name: name.into(), from, to, pipe, passes: Vec::new(), gso };
     let mut config = LiveConfig::new(ports, vec![lane("there", 0, 1, 1), lane("back", 1, 0, 2)]);
     let queue = FlowsetConfig { limit: Some(QueueLimit::Packets(20_000)), ..FlowsetConfig::default() };
     config.pipes = [1, 2].map(|id| (id, PipeConfig { link: link.clone(), queue: queue.clone() })).into();

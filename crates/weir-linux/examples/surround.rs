@@ -84,7 +84,7 @@ struct LinkOptions {
 /// Joins the ports and runs the programs until they are over.
 fn drive(session: &mut Session, signals: &Signals, commands: &[&[OsString]], options: &LinkOptions) -> Result<Outcome, Box<dyn Error>> {
     let ports = session.take_ports().ok_or("the ports are taken once")?;
-    let lane = |name: &str, from, to, pipe| LaneConfig { name: name.into(), from, to, pipe, gso: Gso::Split };
+    let lane = |name: &str, from, to, pipe| LaneConfig { name: name.into(), from, to, pipe, passes: Vec::new(), gso: Gso::Split };
     let mut config = LiveConfig::new(ports.into(), vec![lane("up", 0, 1, 1), lane("down", 1, 0, 2)]);
     let mut link = LinkConfig { delay: Nanos::from_millis(1), ..LinkConfig::default() };
     if options.slow {

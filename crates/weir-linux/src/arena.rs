@@ -8,6 +8,8 @@
 
 use weir_wire::{Parsed, Train, VnetHeader};
 
+use crate::journey::Journey;
+
 /// Bytes left free in front of a received frame, for a VLAN tag that the kernel took out.
 pub const HEADROOM: usize = 16;
 /// Bytes of a small buffer; a frame of up to `SMALL - HEADROOM` fits.
@@ -44,6 +46,12 @@ impl BufferPool {
         self.free[class].pop().unwrap_or_else(|| Buffer(vec![0; SIZES[class]].into_boxed_slice()))
     }
 
+    /// A buffer of at least `bytes` bytes that is there already; its content is arbitrary.
+    pub fn take_used(&mut self, bytes: usize) -> Option<Buffer> {
+        let class = SIZES.iter().position(|&size| size >= bytes)?;
+        self.free[class].pop()
+    }
+
     /// Takes a buffer back.
     pub fn give(&mut self, buffer: Buffer) {
         if let Some(class) = SIZES.iter().position(|&size| size == buffer.0.len()) {
@@ -74,12 +82,19 @@ pub struct Frame {
     /// Network-layer bytes of a frame without a plan to cut it: of all its wire packets, each with headers of its own, when it
     /// is a train kept whole.
     pub wire_len: u32,
+    /// How far its packets have come, by segment; empty while none of them is to be judged again.
+    pub journeys: Vec<Journey>,
 }
 
 impl Frame {
     /// The frame's bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer.0[self.start..self.start + self.len]
+    }
+
+    /// Network-layer bytes of the packet that a reference to segment `segment` stands for.
+    pub fn packet_bytes(&self, segment: u16) -> u32 {
+        self.train.as_ref().map_or(self.wire_len, |train| train.segment_len(segment))
     }
 
     /// The frame's bytes, to change.
@@ -136,6 +151,26 @@ impl Arena {
     /// The frame in a slot; `None` when it is gone.
     pub fn get(&self, slot: u32) -> Option<&Frame> {
         self.slots.get(slot as usize)?.frame.as_ref()
+    }
+
+    /// The frame in a slot, to change what all that share it have in common; `None` when it is gone.
+    pub fn get_mut(&mut self, slot: u32) -> Option<&mut Frame> {
+        self.slots.get_mut(slot as usize)?.frame.as_mut()
+    }
+
+    /// How many references a slot has.
+    pub fn references(&self, slot: u32) -> u32 {
+        self.slots.get(slot as usize).map_or(0, |slot| slot.references)
+    }
+
+    /// Takes a frame out with all its references; `None` when it is gone.
+    pub fn take(&mut self, slot: u32) -> Option<Frame> {
+        let entry = self.slots.get_mut(slot as usize)?;
+        let frame = entry.frame.take()?;
+        entry.references = 0;
+        self.held -= frame.buffer.0.len();
+        self.free.push(slot);
+        Some(frame)
     }
 
     /// The frame in a slot, to change; `None` when it is gone or shared.
@@ -195,7 +230,18 @@ mod tests {
 
     fn frame(arena: &mut Arena, bytes: usize) -> Frame {
         let buffer = arena.pool.take(bytes);
-        Frame { buffer, start: 0, len: bytes, vnet: VnetHeader::default(), parsed: None, train: None, lane: 0, weight: 1, wire_len: 0 }
+        Frame {
+            buffer,
+            start: 0,
+            len: bytes,
+            vnet: VnetHeader::default(),
+            parsed: None,
+            train: None,
+            lane: 0,
+            weight: 1,
+            wire_len: 0,
+            journeys: Vec::new(),
+        }
     }
 
     #[test]
@@ -224,6 +270,18 @@ mod tests {
         assert!(arena.get_exclusive(slot).is_none());
         arena.release(slot, 1);
         assert!(arena.get_exclusive(slot).is_some());
+    }
+
+    #[test]
+    fn a_frame_that_is_taken_out_leaves_room_and_another_can_come() {
+        let mut arena = Arena::new(SMALL);
+        let first = frame(&mut arena, 100);
+        let slot = arena.store(first, 3).unwrap();
+        assert_eq!(arena.references(slot), 3);
+        let taken = arena.take(slot).unwrap();
+        assert_eq!((arena.held(), arena.references(slot), arena.get(slot).is_some()), (0, 0, false));
+        assert!(arena.take(slot).is_none());
+        assert_eq!(arena.store(taken, 1), Ok(slot));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 pub mod arena;
 pub mod clock;
+mod journey;
 pub mod live;
 pub mod port;
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
@@ -33,6 +33,12 @@ impl NetNs {
     /// When `/proc` is not mounted.
     pub fn current() -> io::Result<NetNs> {
         Ok(NetNs { file: File::open("/proc/thread-self/ns/net")? })
+    }
+
+    /// The namespace that a descriptor stands for.
+    #[must_use]
+    pub fn of(descriptor: OwnedFd) -> NetNs {
+        NetNs { file: descriptor.into() }
     }
 
     /// Runs `work` on a thread of its own inside the namespace and returns what it returns. Sockets made there stay there.

@@ -258,7 +258,7 @@ fn an_inverted_bit_is_seen_by_the_receiver() {
         net.within("a", || client("0.0.0.0:0").send_to(&[1; 10], "10.77.0.2:9").unwrap());
         assert_eq!(receive(&sink), Some(10));
         let corrupt = LinkConfig { corrupt: Probability::ONE, ..LinkConfig::default() };
-        running.handle.set_pipe(1, pipe(corrupt)).unwrap();
+        running.handle.set_pipe(1, &pipe(corrupt)).unwrap();
         net.within("a", || {
             let socket = client("0.0.0.0:0");
             // Few enough to wait in the socket's buffer: a checksum is looked at when the datagram is read.
@@ -267,7 +267,7 @@ fn an_inverted_bit_is_seen_by_the_receiver() {
             }
         });
         settle(&running, 50);
-        running.handle.set_pipe(1, pipe(LinkConfig::default())).unwrap();
+        running.handle.set_pipe(1, &pipe(LinkConfig::default())).unwrap();
         assert!(running.handle.report().unwrap().lanes[0].counters.corrupted >= 50);
         net.within("a", || client("0.0.0.0:0").send_to(&[1; 20], "10.77.0.2:9").unwrap());
         let next = receive(&sink);
@@ -343,7 +343,7 @@ fn a_handle_stops_the_loop_and_then_says_that_it_is_gone() {
 }
 
 /// Hands every delivered frame to the test.
-struct Watcher(Sender<Vec<u8>>);
+pub(crate) struct Watcher(pub(crate) Sender<Vec<u8>>);
 
 impl Observer for Watcher {
     fn wants_frames(&self) -> bool {
@@ -367,14 +367,14 @@ fn pipe(link: LinkConfig) -> PipeConfig {
 }
 
 /// A UDP socket that waits at most five seconds.
-fn client(any: &str) -> UdpSocket {
+pub(crate) fn client(any: &str) -> UdpSocket {
     let socket = UdpSocket::bind(any).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     socket
 }
 
 /// The length of the next datagram; `None` when none comes within five seconds.
-fn receive(socket: &UdpSocket) -> Option<usize> {
+pub(crate) fn receive(socket: &UdpSocket) -> Option<usize> {
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     loop {
         match socket.recv(&mut [0; 10_000]) {
@@ -387,7 +387,7 @@ fn receive(socket: &UdpSocket) -> Option<usize> {
 }
 
 /// Sends `len` bytes over TCP from A to B and compares them.
-fn transfer(net: &Net, address: &'static str, len: usize) {
+pub(crate) fn transfer(net: &Net, address: &'static str, len: usize) {
     let byte = |i: usize| (i.wrapping_mul(2_654_435_761) >> 13) as u8;
     let listener = net.within("b", move || TcpListener::bind(address).unwrap());
     let reader = std::thread::spawn(move || {
@@ -407,7 +407,7 @@ fn transfer(net: &Net, address: &'static str, len: usize) {
 }
 
 /// Waits until the running loop's report satisfies `what`, at most ten seconds.
-fn wait_for(running: &Running, mut what: impl FnMut(&LiveReport) -> bool) {
+pub(crate) fn wait_for(running: &Running, mut what: impl FnMut(&LiveReport) -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     while !what(&running.handle.report().unwrap()) {
         assert!(Instant::now() < end, "it did not happen: {:?}", running.handle.report());
@@ -416,7 +416,7 @@ fn wait_for(running: &Running, mut what: impl FnMut(&LiveReport) -> bool) {
 }
 
 /// Waits until at least `packets` have come in on the way up and nothing more happens.
-fn settle(running: &Running, packets: u64) {
+pub(crate) fn settle(running: &Running, packets: u64) {
     let mut before = 0;
     wait_for(running, |report| {
         let now = &report.lanes[0].counters;
@@ -426,7 +426,7 @@ fn settle(running: &Running, packets: u64) {
 }
 
 /// Whether a frame's IPv4 header and transport checksums are right (what has none counts as right).
-fn verified(frame: &[u8]) -> bool {
+pub(crate) fn verified(frame: &[u8]) -> bool {
     let parsed = weir_wire::parse(frame).unwrap();
     weir_wire::checksum::verify_ipv4_header(frame, &parsed) != Some(false)
         && weir_wire::checksum::verify_transport(frame, &parsed) != Some(false)

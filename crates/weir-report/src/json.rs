@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use weir_core::histogram::Histogram;
 
-use crate::model::{LinkResult, RunResult};
+use crate::model::{LinkResult, PipeResult, RuleResult, RunResult};
 
 /// The result as pretty-printed JSON with a final newline.
 pub fn to_json(run: &RunResult) -> String {
@@ -28,6 +28,33 @@ struct Run<'a> {
     started: &'a str,
     warnings: &'a [String],
     notes: &'a [String],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rules: Vec<Rule<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pipes: Vec<Pipe>,
+}
+
+#[derive(Serialize)]
+struct Rule<'a> {
+    number: u16,
+    packets: u64,
+    bytes: u64,
+    text: &'a str,
+}
+
+#[derive(Serialize)]
+struct Pipe {
+    number: u16,
+    packets_in: u64,
+    packets_out: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+    backlog_packets: u64,
+    duplicated: u64,
+    drops: BTreeMap<&'static str, u64>,
+    queue_ns: Latency,
+    total_ns: Latency,
+    balanced: bool,
 }
 
 #[derive(Serialize)]
@@ -88,6 +115,33 @@ impl<'a> Run<'a> {
             started: &info.started,
             warnings: &info.warnings,
             notes: &info.notes,
+            rules: run.rules().iter().map(Rule::of).collect(),
+            pipes: run.pipes().iter().map(Pipe::of).collect(),
+        }
+    }
+}
+
+impl<'a> Rule<'a> {
+    fn of(rule: &'a RuleResult) -> Self {
+        Self { number: rule.number, packets: rule.packets, bytes: rule.bytes, text: &rule.text }
+    }
+}
+
+impl Pipe {
+    fn of(pipe: &PipeResult) -> Self {
+        let c = &pipe.stats.counters;
+        Self {
+            number: pipe.number,
+            packets_in: c.packets_in,
+            packets_out: c.packets_out,
+            bytes_in: c.bytes_in,
+            bytes_out: c.bytes_out,
+            backlog_packets: c.backlog_packets,
+            duplicated: c.duplicated,
+            drops: c.drop_list().into_iter().map(|(reason, n)| (reason.name(), n)).collect(),
+            queue_ns: Latency::of(&pipe.stats.queue_ns),
+            total_ns: Latency::of(&pipe.stats.total_ns),
+            balanced: c.balanced(),
         }
     }
 }

@@ -18,7 +18,7 @@ mod summary;
 pub use file::{WriteError, write_atomic};
 pub use html::to_html;
 pub use json::to_json;
-pub use model::{LATE_NS, LATE_WARNING, LinkResult, RunInfo, RunResult};
+pub use model::{LATE_NS, LATE_WARNING, LinkResult, PipeResult, RuleResult, RunInfo, RunResult};
 pub use pcap::{CaptureError, CaptureReport, CaptureSink, CaptureWriter, spawn_writer};
 pub use series::{Range, Sample, Series, SeriesRecorder};
 pub use summary::summary;

@@ -154,11 +154,35 @@ impl LinkResult {
     }
 }
 
+/// What a rule matched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleResult {
+    /// Its number.
+    pub number: u16,
+    /// Its text in the command language.
+    pub text: String,
+    /// Packets that matched.
+    pub packets: u64,
+    /// Their network-layer bytes.
+    pub bytes: u64,
+}
+
+/// What a pipe or scheduler did, over all its instances.
+#[derive(Clone, Debug, Default)]
+pub struct PipeResult {
+    /// Its number.
+    pub number: u16,
+    /// Counters and latencies. A packet that goes through twice is counted twice.
+    pub stats: LinkStats,
+}
+
 /// A run's results, with the books checked.
 #[derive(Clone, Debug)]
 pub struct RunResult {
     info: RunInfo,
     links: Vec<LinkResult>,
+    rules: Vec<RuleResult>,
+    pipes: Vec<PipeResult>,
 }
 
 impl RunResult {
@@ -181,7 +205,23 @@ impl RunResult {
                 ));
             }
         }
-        Self { info, links }
+        Self { info, links, rules: Vec::new(), pipes: Vec::new() }
+    }
+
+    /// Adds what rules, and the pipes and schedulers that they send packets to, have counted.
+    #[must_use]
+    pub fn with_rules(self, rules: Vec<RuleResult>, pipes: Vec<PipeResult>) -> Self {
+        Self { rules, pipes, ..self }
+    }
+
+    /// The rules in their order; empty where there were none.
+    pub fn rules(&self) -> &[RuleResult] {
+        &self.rules
+    }
+
+    /// The rules' pipes and schedulers in the order of their numbers; empty where there were no rules.
+    pub fn pipes(&self) -> &[PipeResult] {
+        &self.pipes
     }
 
     /// What is known besides the links, with the warnings that the check added.

@@ -14,6 +14,7 @@ pub fn summary(run: &RunResult, colour: bool) -> String {
     for link in run.links() {
         link_block(&mut out, link, run.info().duration_ns, paint);
     }
+    rules_block(&mut out, run, paint);
     if !run.info().warnings.is_empty() || !run.info().notes.is_empty() {
         out.push('\n');
     }
@@ -90,6 +91,31 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
     lateness_row(out, l, paint);
 }
 
+/// What rules matched, and what their pipes did, one line each; of many, the first.
+fn rules_block(out: &mut String, run: &RunResult, paint: Paint) {
+    if run.rules().is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{}", paint.bold("rules"));
+    for rule in run.rules().iter().take(MOST_LINES) {
+        let line = format!("{:05} {:>10} {:>13} {}", rule.number, rule.packets, rule.bytes, rule.text);
+        let _ = writeln!(out, "  {}", clipped(&line, WIDTH - 2));
+    }
+    let more = run.rules().len().saturating_sub(MOST_LINES);
+    if more > 0 {
+        let _ = writeln!(out, "  {}", paint.dim(&format!("and {more} more; --json has all")));
+    }
+    for pipe in run.pipes().iter().take(MOST_LINES) {
+        let c = &pipe.stats.counters;
+        let delay = duration(pipe.stats.total_ns.quantile(0.5) as f64);
+        let mut line = format!("pipe {}: {} in, {} out, {delay} p50", pipe.number, count(c.packets_in), count(c.packets_out));
+        for (why, n) in c.drop_list() {
+            let _ = write!(line, ", {} {}", count(n), reason(why.name()));
+        }
+        let _ = writeln!(out, "  {}", clipped(&line, WIDTH - 2));
+    }
+}
+
 fn drop_rows(l: &LinkResult, row: &mut impl FnMut(&str, &str, &[String])) {
     let mut drops: Vec<_> = l.drops.iter().filter(|&(_, &n)| n > 0).collect();
     drops.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
@@ -116,6 +142,9 @@ fn lateness_row(out: &mut String, l: &LinkResult, paint: Paint) {
         padded(&format!("{p99} p99"), CELL)
     );
 }
+
+/// Most rules, and most pipes, in a summary.
+const MOST_LINES: usize = 20;
 
 /// Words as a shell would need them, so that a line can be copied.
 pub(crate) fn shell_words(words: &[String]) -> String {

@@ -8,15 +8,23 @@ use rustix::event::{EventfdFlags, eventfd};
 use weir_core::config::PipeConfig;
 use weir_core::stats::LinkStats;
 use weir_core::{Emulator, Nanos};
+use weir_rules::classify::{Classifier, DynamicEntry};
 
 use super::config::LiveError;
-use super::report::LiveReport;
+use super::report::{Arrivals, LiveReport, RuleCount, merge_rules};
 
 /// A handle on a running loop; clones and threads are free to use it.
 #[derive(Clone, Debug)]
 pub struct LiveHandle {
+    /// One for each worker.
+    doors: Arc<[Door]>,
+}
+
+/// The way to one worker.
+#[derive(Clone, Debug)]
+pub(super) struct Door {
     commands: Sender<Command>,
-    wake: Arc<OwnedFd>,
+    pub(super) wake: Arc<OwnedFd>,
 }
 
 /// The loop has ended.
@@ -24,19 +32,64 @@ pub struct LiveHandle {
 #[error("the link has ended")]
 pub struct Gone;
 
+/// What is done with an engine; done again with the engine of each further worker.
+pub type Change = Arc<dyn Fn(&mut Emulator, Nanos) + Send + Sync>;
+
 impl LiveHandle {
-    /// Makes pipe `id`, or changes it; packets inside stay. It is in force when this returns, so the loop must be running.
-    pub fn set_pipe(&self, id: u16, config: PipeConfig) -> Result<(), Gone> {
-        let (answer, done) = sync_channel(1);
-        self.send(Command::SetPipe(id, Box::new(config), answer))?;
-        done.recv().map_err(|_| Gone)
+    pub(super) fn new(doors: Vec<Door>) -> Self {
+        Self { doors: doors.into() }
     }
 
-    /// Does `work` with the engine between two packets, and gives its result. The closure must be quick: packets wait.
+    /// Makes pipe `id`, or changes it; packets inside stay. It is in force when this returns, so the loop must be running.
+    pub fn set_pipe(&self, id: u16, config: &PipeConfig) -> Result<(), Gone> {
+        self.ask_all(|answer| Command::SetPipe(id, Box::new(config.clone()), answer)).map(|_| ())
+    }
+
+    /// Puts other rules in force, after `change` was done with the engine: for each worker both happen between two packets. The
+    /// counters of rules that stay go on; packets inside go on where their rule was.
+    pub fn set_rules(&self, rules: &Arc<Classifier>, change: &Change) -> Result<(), Gone> {
+        // What comes back are the old rules: to free them takes time that the loop has not.
+        self.ask_all(|answer| Command::Rules(Arc::clone(rules), Arc::clone(change), answer)).map(|_| ())
+    }
+
+    /// What each rule has counted, with all workers together, in the order of identities; empty without rules.
+    pub fn rule_counts(&self) -> Result<Vec<RuleCount>, Gone> {
+        Ok(merge_rules(self.ask_all(Command::RuleCounts)?))
+    }
+
+    /// Sets the counters of rules with these identities back to 0; `None` is all.
+    pub fn zero_rules(&self, ids: Option<&[u32]>) -> Result<(), Gone> {
+        self.ask_all(|answer| Command::ZeroRules(ids.map(<[_]>::to_vec), answer)).map(|_| ())
+    }
+
+    /// The dynamic rules that there are now.
+    pub fn dynamic_rules(&self) -> Result<Vec<DynamicEntry>, Gone> {
+        let (answer, result) = sync_channel(1);
+        self.doors[0].send(Command::Dynamic(answer))?;
+        result.recv().map_err(|_| Gone)
+    }
+
+    /// Does `work` with the engine of each worker between two packets, and gives the results. It must be quick: packets wait.
+    pub fn with_engines<T: Send + 'static>(
+        &self,
+        work: impl Fn(&mut Emulator, Nanos) -> T + Send + Sync + 'static,
+    ) -> Result<Vec<T>, Gone> {
+        let work = Arc::new(work);
+        self.ask_all(|answer| {
+            let work = Arc::clone(&work);
+            Command::Engine(Box::new(move |engine, now| {
+                // Who asked may have gone; then nobody wants the result.
+                let _ = answer.send(work(engine, now));
+            }))
+        })
+    }
+
+    /// Does `work` with the engine of the only worker, or of the first one, and gives its result. The closure must be quick:
+    /// packets wait.
     pub fn with_engine<T: Send + 'static>(&self, work: impl FnOnce(&mut Emulator, Nanos) -> T + Send + 'static) -> Result<T, Gone> {
         let (answer, result) = sync_channel(1);
-        self.send(Command::Engine(Box::new(move |engine, now| {
-            // Who asked may have gone; then nobody wants the result.
+        self.doors[0].send(Command::Engine(Box::new(move |engine, now| {
+            // As above.
             let _ = answer.send(work(engine, now));
         })))?;
         result.recv().map_err(|_| Gone)
@@ -44,40 +97,72 @@ impl LiveHandle {
 
     /// The results up to now.
     pub fn report(&self) -> Result<LiveReport, Gone> {
-        let (answer, result) = sync_channel(1);
-        self.send(Command::Report(answer))?;
-        result.recv().map_err(|_| Gone)
+        let mut parts = self.ask_all(Command::Report)?;
+        // What came in is asked for again where it is in several hands: a packet that one worker had sent when it reported may
+        // have come in at another that had reported before.
+        let arrivals = if parts.len() > 1 { self.ask_all(Command::Arrivals)? } else { Vec::new() };
+        let others = parts.split_off(1.min(parts.len()));
+        let first = parts.pop().ok_or(Gone)?;
+        Ok(LiveReport::merge(first, others, &arrivals))
     }
 
     /// Counters and latencies of a pipe or scheduler as the engine counts them; `None` when it is not configured.
     pub fn engine_stats(&self, id: u16) -> Result<Option<LinkStats>, Gone> {
-        self.with_engine(move |engine, _| engine.stats(id).cloned())
+        let parts = self.with_engines(move |engine, _| engine.stats(id).cloned())?;
+        Ok(parts.into_iter().flatten().reduce(|mut sum, part| {
+            sum.merge(&part);
+            sum
+        }))
     }
 
     /// Ends the loop. Packets inside stay inside and count as backlog.
     pub fn stop(&self) -> Result<(), Gone> {
-        self.send(Command::Stop)
+        let outcomes: Vec<_> = self.doors.iter().map(|door| door.send(Command::Stop)).collect();
+        outcomes.into_iter().collect()
     }
 
-    fn send(&self, command: Command) -> Result<(), Gone> {
-        self.commands.send(command).map_err(|_| Gone)?;
-        // A full counter means that the loop is already woken.
-        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
-        Ok(())
+    /// Asks every worker at once, and waits for all answers.
+    fn ask_all<T>(&self, command: impl Fn(SyncSender<T>) -> Command) -> Result<Vec<T>, Gone> {
+        let mut answers = Vec::with_capacity(self.doors.len());
+        for door in &*self.doors {
+            let (answer, result) = sync_channel(1);
+            door.send(command(answer))?;
+            answers.push(result);
+        }
+        answers.into_iter().map(|result| result.recv().map_err(|_| Gone)).collect()
     }
 }
 
-/// What a handle asks of the loop.
+impl Door {
+    fn send(&self, command: Command) -> Result<(), Gone> {
+        self.commands.send(command).map_err(|_| Gone)?;
+        self.knock();
+        Ok(())
+    }
+
+    /// Wakes the worker.
+    pub(super) fn knock(&self) {
+        // A full counter means that it is already woken.
+        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+/// What a handle asks of a worker.
 pub(super) enum Command {
     SetPipe(u16, Box<PipeConfig>, SyncSender<()>),
+    Rules(Arc<Classifier>, Change, SyncSender<Option<Arc<Classifier>>>),
+    RuleCounts(SyncSender<Vec<RuleCount>>),
+    ZeroRules(Option<Vec<u32>>, SyncSender<()>),
+    Dynamic(SyncSender<Vec<DynamicEntry>>),
     Engine(Work),
     Report(SyncSender<LiveReport>),
+    Arrivals(SyncSender<Vec<Arrivals>>),
     Stop,
 }
 
 type Work = Box<dyn FnOnce(&mut Emulator, Nanos) + Send>;
 
-/// The loop's end of the control.
+/// A worker's end of the control.
 #[derive(Debug)]
 pub(super) struct Inbox {
     pub(super) commands: Receiver<Command>,
@@ -85,12 +170,12 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn new() -> Result<(Self, LiveHandle), LiveError> {
+    pub(super) fn new() -> Result<(Self, Door), LiveError> {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map_err(|errno| LiveError::System { what: "making an event descriptor", errno })?;
         let wake = Arc::new(wake);
-        let (sender, commands) = channel();
-        Ok((Self { commands, wake: Arc::clone(&wake) }, LiveHandle { commands: sender, wake }))
+        let (commands, inbox) = channel();
+        Ok((Self { commands: inbox, wake: Arc::clone(&wake) }, Door { commands, wake }))
     }
 
     /// Takes note of having been woken.

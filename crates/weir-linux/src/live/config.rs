@@ -1,9 +1,10 @@
 //! What the loop is told before it starts.
 
+use std::sync::Arc;
+
 use weir_core::config::PipeConfig;
-use weir_core::key::FlowKey;
-use weir_core::{Action, Limits, Nanos};
-use weir_wire::Parsed;
+use weir_core::{Limits, Nanos};
+use weir_rules::classify::{Classifier, Pass};
 
 use super::observe::Observer;
 use crate::port::AnyPort;
@@ -32,8 +33,11 @@ pub struct LiveConfig {
     pub sample_period: Nanos,
     /// Is told of arrivals, departures and samples.
     pub observer: Option<Box<dyn Observer>>,
-    /// Decides each packet's way through the engine in place of the lane's pipe.
-    pub classifier: Option<Box<dyn Classify>>,
+    /// Decide each packet's way through the engine in place of its lane's pipe.
+    pub rules: Option<Arc<Classifier>>,
+    /// Ports of further workers: each has as many as `ports`, on the same interfaces in the same order, which share what comes in.
+    /// A worker is a thread; each instance of a pipe or scheduler lives on one of them.
+    pub more_workers: Vec<Vec<AnyPort>>,
     /// Whether the loop ends when a port's interface disappears; true by default.
     pub stop_when_port_vanishes: bool,
 }
@@ -53,7 +57,8 @@ impl LiveConfig {
             cpu: None,
             sample_period: Nanos::from_millis(10),
             observer: None,
-            classifier: None,
+            rules: None,
+            more_workers: Vec::new(),
             stop_when_port_vanishes: true,
         }
     }
@@ -75,6 +80,12 @@ impl LiveConfig {
         }
         if self.lanes.len() > usize::from(u16::MAX) {
             return Err(ConfigError::TooManyLanes);
+        }
+        if let Some(worker) = self.more_workers.iter().position(|worker| worker.len() != ports) {
+            return Err(ConfigError::WorkerPorts { worker: worker + 1, ports });
+        }
+        if self.lanes.iter().any(|lane| lane.passes.len() > MOST_PASSES) {
+            return Err(ConfigError::TooManyPasses);
         }
         if self.sample_period < MIN_SAMPLE_PERIOD {
             return Err(ConfigError::SamplePeriod);
@@ -102,8 +113,10 @@ pub struct LaneConfig {
     pub from: usize,
     /// Index of the port where they go out.
     pub to: usize,
-    /// The pipe they go through.
+    /// The pipe they go through, where there are no rules.
     pub pipe: u16,
+    /// Where rules look at them, in this order; nowhere lets them pass.
+    pub passes: Vec<Pass>,
     /// What happens to offload trains.
     pub gso: Gso,
 }
@@ -140,17 +153,6 @@ pub enum Realtime {
     Off,
 }
 
-/// Decides which way through the engine a packet takes.
-pub trait Classify: Send {
-    /// Whether [`Classify::classify`] reads the flow key; without, it is not computed.
-    fn needs_key(&self) -> bool {
-        true
-    }
-
-    /// The action for a packet of lane `lane`. `parsed` is `None` for a frame whose headers make no sense; then `key` is empty.
-    fn classify(&mut self, lane: u16, frame: &[u8], parsed: Option<&Parsed>, key: &FlowKey) -> Action;
-}
-
 /// Why a configuration cannot work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
@@ -176,6 +178,17 @@ pub enum ConfigError {
     /// More lanes than can be named.
     #[error("there are more than 65,535 lanes")]
     TooManyLanes,
+    /// A worker lacks ports, or has too many.
+    #[error("worker {worker} needs {ports} ports, one for each of the first worker's")]
+    WorkerPorts {
+        /// The worker, counted from 0.
+        worker: usize,
+        /// How many ports the first has.
+        ports: usize,
+    },
+    /// More passes than a packet can count.
+    #[error("a lane has more than {MOST_PASSES} passes")]
+    TooManyPasses,
     /// Samples too close together.
     #[error("the sample period is below 100 us; take 100 us or more")]
     SamplePeriod,
@@ -187,6 +200,9 @@ pub enum LiveError {
     /// The configuration cannot work.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A worker's thread could not be started.
+    #[error("a thread for a further worker could not be started ({0})")]
+    Thread(std::io::Error),
     /// A system call that always works did not.
     #[error("{what} failed ({errno})")]
     System {
@@ -197,5 +213,7 @@ pub enum LiveError {
     },
 }
 
+/// Most passes of a lane.
+const MOST_PASSES: usize = 100;
 const DEFAULT_MEMORY: usize = 512 << 20;
 const MIN_SAMPLE_PERIOD: Nanos = Nanos::from_micros(100);

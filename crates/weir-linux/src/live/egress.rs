@@ -6,11 +6,12 @@ use weir_core::stats::DropReason;
 use weir_core::{Departure, Emulator, Fate, Nanos};
 use weir_wire::{ChecksumMode, MAX_HEADER_LEN, VnetHeader, invert_bit, set_ce};
 
-use super::config::Classify;
+use super::exchange::Exchange;
 use super::ingress::ETHERNET_HEADER;
 use super::lane::Lane;
 use super::observe::{DepartureEvent, Observer, Outcome};
-use crate::arena::{Arena, Frame, unpack};
+use super::rules::Rules;
+use crate::arena::{Arena, Frame, handle, unpack};
 use crate::clock;
 use crate::port::{AnyPort, BATCH, Fault, Message, SendError};
 
@@ -20,10 +21,15 @@ pub(super) struct Engine {
     pub(super) arena: Arena,
     pub(super) lanes: Vec<Lane>,
     pub(super) observer: Option<Box<dyn Observer>>,
-    pub(super) classifier: Option<Box<dyn Classify>>,
+    /// Decide each packet's way in place of its lane's pipe.
+    pub(super) rules: Option<Rules>,
+    /// The ways to the other workers, when there are any.
+    pub(super) exchange: Option<Exchange>,
+    /// Packets that are to be sent and did not come out of the engine just now.
+    pub(super) way_out: Vec<Item>,
     /// The observer wants frames.
     pub(super) watching: bool,
-    /// A mask or the classifier reads flow keys.
+    /// A mask or a rule reads flow keys.
     pub(super) needs_key: bool,
     /// Where frames are put together for the observer.
     pub(super) sketch: Vec<u8>,
@@ -42,23 +48,23 @@ pub(super) struct Outlet {
 
 /// Packets to send as one frame: one packet, or consecutive segments of a train.
 #[derive(Clone, Copy, Debug)]
-struct Item {
-    slot: u32,
-    first: u16,
-    count: u16,
-    lane: u16,
+pub(super) struct Item {
+    pub(super) slot: u32,
+    pub(super) first: u16,
+    pub(super) count: u16,
+    pub(super) lane: u16,
     /// Wire packets, and their network-layer bytes.
-    packets: u16,
-    bytes: u32,
-    due: Nanos,
-    arrived: Nanos,
-    dequeued: Nanos,
+    pub(super) packets: u16,
+    pub(super) bytes: u32,
+    pub(super) due: Nanos,
+    pub(super) arrived: Nanos,
+    pub(super) dequeued: Nanos,
     /// When it was handed to the port.
-    ready: Nanos,
-    mark: bool,
+    pub(super) ready: Nanos,
+    pub(super) mark: bool,
     /// The bit that was inverted.
-    corrupted: Option<u32>,
-    duplicate: bool,
+    pub(super) corrupted: Option<u32>,
+    pub(super) duplicate: bool,
 }
 
 /// A packet's end other than delivery.
@@ -72,19 +78,22 @@ pub(super) struct Lost {
 }
 
 impl Engine {
-    /// Hands departures to their ports. A port whose queue fills a batch sends it at once.
-    pub(super) fn dispatch(&mut self, now: Nanos, departures: &[Departure], outlets: &mut [Outlet]) {
-        // A copy departs together with its original, in either order: its reference must be there before the first goes.
-        for departure in departures {
-            if let Fate::Deliver { duplicate: true, .. } = departure.fate {
-                self.arena.retain(unpack(departure.frame).0, 1);
-            }
-        }
-        for departure in departures {
+    /// Hands departures to their ports, or on to further rules; says whether some of them went into the engine again. A port whose
+    /// queue fills a batch sends it at once.
+    pub(super) fn dispatch(&mut self, now: Nanos, departures: &mut Vec<Departure>, outlets: &mut [Outlet]) -> bool {
+        // A copy departs together with its original, in either order: what it needs must be there before the first goes.
+        departures.retain_mut(|departure| self.admit_copy(departure));
+        let mut again = false;
+        for departure in &*departures {
             let Departure { arrived, dequeued, due, .. } = *departure;
             let (slot, segment) = unpack(departure.frame);
             match departure.fate {
                 Fate::Drop(reason) => self.lost(slot, segment, Lost { reason, at: now, due, arrived, dequeued }),
+                Fate::Deliver { mark, corrupt, .. } if self.rules.is_some() && self.goes_on(departure) => {
+                    again = true;
+                    self.go_on(now, departure, mark, corrupt);
+                    self.send_way_out(outlets);
+                }
                 Fate::Deliver { mark, corrupt, duplicate } => {
                     let Some(item) = self.prepare(now, departure, mark, corrupt, duplicate) else { continue };
                     let outlet = &mut outlets[self.lanes[usize::from(item.lane)].config.to];
@@ -92,6 +101,32 @@ impl Engine {
                 }
             }
         }
+        departures.clear();
+        again
+    }
+
+    /// Gives an additional copy a reference of its own, or a frame where it goes on by itself; `false` when there is no memory for
+    /// that, and so no copy. Nothing is to be done for any other departure.
+    #[inline]
+    fn admit_copy(&mut self, departure: &mut Departure) -> bool {
+        let Fate::Deliver { duplicate: true, .. } = departure.fate else { return true };
+        if self.rules.is_none() || !self.goes_on(departure) {
+            self.arena.retain(unpack(departure.frame).0, 1);
+            return true;
+        }
+        let copy = self.part_from_original(departure);
+        departure.frame = copy.map_or(departure.frame, |slot| handle(slot, 0));
+        copy.is_some()
+    }
+
+    /// Hands what is to be sent to its ports.
+    pub(super) fn send_way_out(&mut self, outlets: &mut [Outlet]) {
+        let mut items = std::mem::take(&mut self.way_out);
+        for item in items.drain(..) {
+            let outlet = &mut outlets[self.lanes[usize::from(item.lane)].config.to];
+            self.enqueue(item, outlet);
+        }
+        self.way_out = items;
     }
 
     /// Makes a departure ready to be sent; `None` when it was lost for want of memory.
@@ -103,16 +138,14 @@ impl Engine {
         };
         let (lane, packets) = (frame.lane, frame.weight);
         // A train kept whole is one frame to the kernel, and as many bytes as its packets are on the wire.
-        let (own, bytes) = match &frame.train {
-            Some(train) => (train.segment_len(first), train.segment_len(first)),
-            None => (network_bytes(frame), frame.wire_len),
-        };
-        let books = &mut self.lanes[usize::from(lane)];
-        books.released(departure);
-        if duplicate {
-            books.duplicated(packets);
-        }
+        let bytes = frame.packet_bytes(first);
+        let own = if frame.train.is_some() { bytes } else { network_bytes(frame) };
         let Departure { arrived, dequeued, due, .. } = *departure;
+        let books = &mut self.lanes[usize::from(lane)];
+        books.released(dequeued.since(arrived), due.since(arrived), 1);
+        if duplicate {
+            books.duplicated(packets, bytes);
+        }
         let single = self.arena.get(slot).is_some_and(|f| f.train.is_none());
         if corrupt.is_some() || (mark && single) {
             let Some(changed) = self.change(slot, first, mark, corrupt) else {
@@ -127,20 +160,29 @@ impl Engine {
 
     /// Marks or corrupts a packet: in place when it is nobody else's, else in a copy that takes over the reference. Gives the
     /// slot of the changed packet.
-    fn change(&mut self, slot: u32, segment: u16, mark: bool, corrupt: Option<u32>) -> Option<u32> {
-        if let Some(frame) = self.arena.get_exclusive(slot)
-            && frame.train.is_none()
-        {
-            alter(frame, mark, corrupt);
-            return Some(slot);
-        }
+    pub(super) fn change(&mut self, slot: u32, segment: u16, mark: bool, corrupt: Option<u32>) -> Option<u32> {
+        let own = self.arena.get_exclusive(slot).is_some_and(|frame| frame.train.is_none());
+        let slot = if own { slot } else { self.move_out(slot, segment)? };
+        alter(self.arena.get_mut(slot)?, mark, corrupt);
+        Some(slot)
+    }
+
+    /// Moves a packet into a frame of its own, which takes over its reference; gives its slot.
+    pub(super) fn move_out(&mut self, slot: u32, segment: u16) -> Option<u32> {
+        let copy = self.copy_out(slot, segment)?;
+        self.arena.release(slot, 1);
+        Some(copy)
+    }
+
+    /// Copies a packet into a frame of its own; gives its slot.
+    pub(super) fn copy_out(&mut self, slot: u32, segment: u16) -> Option<u32> {
         let frame = self.arena.get(slot)?;
         let (vnet, train_header) = (frame.vnet, frame.parsed);
         let wire_len = frame.train.as_ref().map_or(frame.wire_len, |train| train.segment_len(segment));
         let (lane, weight, split) = (frame.lane, frame.weight, frame.train.is_some());
         let mut bytes = std::mem::take(&mut self.sketch);
         if split {
-            materialise(frame, segment, &mut bytes)?;
+            materialise(frame, segment, ChecksumMode::Complete, &mut bytes)?;
         } else {
             bytes.clear();
             bytes.extend_from_slice(frame.bytes());
@@ -151,11 +193,8 @@ impl Engine {
         self.sketch = bytes;
         let parsed = if split { weir_wire::parse(&buffer.bytes()[..len]).ok() } else { train_header };
         let vnet = if split { VnetHeader::default() } else { vnet };
-        let mut copy = Frame { buffer, start: 0, len, vnet, parsed, train: None, lane, weight, wire_len };
-        alter(&mut copy, mark, corrupt);
-        let copy = self.arena.store(copy, 1).ok()?;
-        self.arena.release(slot, 1);
-        Some(copy)
+        let copy = Frame { buffer, start: 0, len, vnet, parsed, train: None, lane, weight, wire_len, journeys: Vec::new() };
+        self.arena.store(copy, 1).ok()
     }
 
     /// Appends to a port's queue, to the last item where it continues the same train.
@@ -171,7 +210,7 @@ impl Engine {
             && !item.duplicate
             && !last.duplicate
         {
-            last.count += 1;
+            last.count += item.count;
             last.packets += item.packets;
             last.bytes += item.bytes;
             return;
@@ -248,7 +287,7 @@ impl Engine {
 
     /// Books an item that was not sent.
     fn unsent(&mut self, item: Item, reason: DropReason, now: Nanos) {
-        self.lanes[usize::from(item.lane)].dropped(reason, item.packets);
+        self.lanes[usize::from(item.lane)].dropped(reason, item.packets, item.bytes);
         if self.watching {
             self.tell(&item, now, Outcome::Dropped(reason));
         }
@@ -262,14 +301,14 @@ impl Engine {
             return;
         };
         let Lost { reason, at, due, arrived, dequeued } = lost;
-        let (lane, packets) = (frame.lane, frame.weight);
+        let (lane, packets, bytes) = (frame.lane, frame.weight, frame.packet_bytes(segment));
         let item = Item {
             slot,
             first: segment,
             count: 1,
             lane,
             packets,
-            bytes: 0,
+            bytes,
             due,
             arrived,
             dequeued,
@@ -285,7 +324,7 @@ impl Engine {
     fn tell(&mut self, item: &Item, at: Nanos, outcome: Outcome) {
         let (Some(observer), Some(frame)) = (&mut self.observer, self.arena.get(item.slot)) else { return };
         for segment in item.first..item.first + item.count {
-            if materialise(frame, segment, &mut self.sketch).is_none() {
+            if materialise(frame, segment, ChecksumMode::Complete, &mut self.sketch).is_none() {
                 continue;
             }
             if item.mark
@@ -348,8 +387,9 @@ fn compose<'a>(frame: &'a Frame, item: &Item, room: &'a mut [u8; MAX_HEADER_LEN]
     }
 }
 
-/// Puts one wire packet together as it would be on the wire, checksums complete; a train kept whole stays one frame.
-fn materialise(frame: &Frame, segment: u16, out: &mut Vec<u8>) -> Option<()> {
+/// Puts one wire packet together as it would be on the wire; a train kept whole stays one frame. The checksum is complete, or
+/// left as the sender's stack left it, for who does not look at it.
+pub(super) fn materialise(frame: &Frame, segment: u16, mode: ChecksumMode, out: &mut Vec<u8>) -> Option<()> {
     out.clear();
     let Some(train) = &frame.train else {
         out.extend_from_slice(frame.bytes());
@@ -359,7 +399,7 @@ fn materialise(frame: &Frame, segment: u16, out: &mut Vec<u8>) -> Option<()> {
         return Some(());
     };
     let mut headers = [0; MAX_HEADER_LEN];
-    let run = train.headers(segment..segment + 1, frame.bytes(), ChecksumMode::Complete, &mut headers).ok()?;
+    let run = train.headers(segment..segment + 1, frame.bytes(), mode, &mut headers).ok()?;
     out.extend_from_slice(&headers[..run.header_len]);
     out.extend_from_slice(frame.bytes().get(run.payload)?);
     Some(())

@@ -1,15 +1,14 @@
 //! From a received frame to the engine: parse, cut a train, classify, store, submit.
 
 use weir_core::key::FlowKey;
-use weir_core::packet::Ecn;
 use weir_core::stats::DropReason;
-use weir_core::{Action, Arrival, Nanos};
+use weir_core::{Action, Nanos};
 use weir_wire::{Parsed, Train, VnetHeader, flow_key, parse};
 
 use super::config::Gso;
-use super::egress::{Engine, Lost};
+use super::egress::Engine;
 use super::observe::ArrivalEvent;
-use crate::arena::{Frame, MAX_SEGMENTS, handle};
+use crate::arena::{Frame, MAX_SEGMENTS};
 use crate::port::Ingress;
 
 impl Engine {
@@ -20,7 +19,7 @@ impl Engine {
             Err(ingress) => {
                 let books = &mut self.lanes[usize::from(lane)];
                 books.arrived(1, ingress.len as u32);
-                books.dropped(DropReason::BadFrame, 1);
+                books.dropped(DropReason::BadFrame, 1, ingress.len as u32);
                 self.arena.pool.give(ingress.buffer);
                 return 1;
             }
@@ -31,32 +30,18 @@ impl Engine {
         {
             observer.on_arrival(&ArrivalEvent { lane, at: now, frame: frame.bytes(), segments: packets });
         }
-        let parsed = frame.parsed;
-        let key = self.key(&frame);
-        let action = match &mut self.classifier {
-            Some(classifier) => classifier.classify(lane, frame.bytes(), parsed.as_ref(), &key),
-            None => Action::Pipe(self.lanes[usize::from(lane)].config.pipe),
-        };
-        let train = frame.train;
-        let references = if train.is_some() { packets } else { 1 };
-        let arrival = Arrival {
-            frame: 0,
-            len: bytes,
-            link_header: parsed.map_or(ETHERNET_HEADER as u8, |p| p.link_header),
-            segments: frame.weight,
-            ecn: parsed.map_or(Ecn::NotEct, |p| p.ecn),
-        };
+        let key = if self.rules.is_none() { self.key(&frame) } else { FlowKey::default() };
+        let action = Action::Pipe(self.lanes[usize::from(lane)].config.pipe);
+        let references = if frame.train.is_some() { packets } else { 1 };
         frame.lane = lane;
         let Ok(slot) = self.arena.store(frame, u32::from(references)) else {
-            self.lanes[usize::from(lane)].dropped(DropReason::NoMemory, packets);
+            self.lanes[usize::from(lane)].dropped(DropReason::NoMemory, packets, bytes);
             return packets;
         };
-        for segment in 0..references {
-            let len = train.as_ref().map_or(bytes, |t| t.segment_len(segment));
-            let arrival = Arrival { frame: handle(slot, segment), len, ..arrival };
-            if let Err(rejected) = self.emulator.submit(now, arrival, &key, action) {
-                self.lost(slot, segment, Lost { reason: rejected.reason, at: now, due: now, arrived: now, dequeued: now });
-            }
+        if self.rules.is_some() {
+            self.judge_arrival(slot, references, now);
+        } else {
+            self.enter(slot, 0..references, false, &key, action, now);
         }
         packets
     }
@@ -92,7 +77,11 @@ fn describe(lane: u16, gso: Gso, ingress: Ingress) -> Result<(Frame, u16, u32), 
         (_, None) => (None, 1, whole),
     };
     let Ingress { buffer, start, len: frame_len, .. } = ingress;
-    Ok((Frame { buffer, start, len: frame_len, vnet, parsed, train, lane, weight: packets_each, wire_len: len }, segments, len))
+    Ok((
+        Frame { buffer, start, len: frame_len, vnet, parsed, train, lane, weight: packets_each, wire_len: len, journeys: Vec::new() },
+        segments,
+        len,
+    ))
 }
 
 /// Network-layer bytes of a train's packets, each with headers of its own.

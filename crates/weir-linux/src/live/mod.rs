@@ -2,7 +2,10 @@
 //!
 //! One thread does everything for its ports. It receives a bounded batch from each port, submits it, releases what is due, and
 //! sleeps until shortly before the next event; the rest it spins, since no timer of the machine is as exact as a packet needs.
-//! A *lane* leads from one port to another through the engine.
+//! A *lane* leads from one port to another through the engine: through one pipe, or where rules say.
+//!
+//! Several threads may share the work: the kernel deals out the flows among their sockets, and each instance of a pipe or scheduler
+//! lives on one of them, to which the others hand its packets. They share nothing else.
 //!
 //! Every frame on a lane is a packet like all others, as on a real link: ARP, neighbour discovery and multicast wait in the
 //! queue, take their time on the link and may be lost. A frame that no header parser understands passes as opaque bytes.
@@ -14,15 +17,18 @@ mod awake;
 mod commands;
 mod config;
 mod egress;
+mod exchange;
 mod ingress;
 mod lane;
 mod observe;
 mod pace;
 mod report;
+mod rules;
 mod run;
+mod team;
 
-pub use commands::{Gone, LiveHandle};
-pub use config::{Classify, ConfigError, Gso, LaneConfig, LiveConfig, LiveError, Realtime, Spin};
+pub use commands::{Change, Gone, LiveHandle};
+pub use config::{ConfigError, Gso, LaneConfig, LiveConfig, LiveError, Realtime, Spin};
 pub use observe::{ArrivalEvent, DepartureEvent, Observer, Outcome, Sample};
-pub use report::{LaneReport, LiveEvent, LiveReport, StopReason};
-pub use run::Live;
+pub use report::{LaneReport, LiveEvent, LiveReport, RuleCount, StopReason};
+pub use team::Live;

@@ -94,8 +94,8 @@ pub struct Sample<'a> {
     pub at: Nanos,
     /// Counters since the start.
     pub counters: &'a LinkCounters,
-    /// Packets in the queue of the lane's pipe now.
+    /// Packets in the queue of the lane's pipe now; where there are rules, which may know many pipes, those inside.
     pub queue_packets: u64,
-    /// Bytes in the queue of the lane's pipe now.
+    /// Their network-layer bytes.
     pub queue_bytes: u64,
 }

@@ -2,7 +2,8 @@
 
 use weir_core::Nanos;
 use weir_core::histogram::Histogram;
-use weir_core::stats::LinkCounters;
+use weir_core::stats::{LinkCounters, LinkStats};
+use weir_rules::classify::RuleCounters;
 
 use crate::port::Fault;
 
@@ -23,6 +24,117 @@ pub struct LiveReport {
     pub spin_margin: Nanos,
     /// Why the loop ended; `None` while it runs.
     pub stopped: Option<StopReason>,
+    /// How many threads shared the work.
+    pub workers: usize,
+    /// What each rule has counted, in the order of identities; empty without rules.
+    pub rules: Vec<RuleCount>,
+    /// What each pipe and scheduler has counted, over all its instances, by number.
+    pub pipes: Vec<(u16, LinkStats)>,
+    /// Packets that rules sent to a pipe or queue that does not exist.
+    pub unrouted: u64,
+}
+
+/// What a rule has counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleCount {
+    /// The rule's identity in its ruleset; that of the default rule is [`weir_rules::classify::DEFAULT_ID`].
+    pub id: u32,
+    /// What it has matched; times are on the monotonic clock.
+    pub counters: RuleCounters,
+}
+
+/// What has come in on a lane up to a moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrivals {
+    packets: u64,
+    bytes: u64,
+    duplicated: u64,
+}
+
+impl Arrivals {
+    pub(super) fn of(counters: &LinkCounters) -> Self {
+        Self { packets: counters.packets_in, bytes: counters.bytes_in, duplicated: counters.duplicated }
+    }
+}
+
+impl LiveReport {
+    /// The workers' reports as one. `arrivals`, where there are any, are each worker's of a later moment, by lane; packets that came
+    /// in meanwhile count as inside.
+    pub(super) fn merge(first: Self, others: Vec<Self>, arrivals: &[Vec<Arrivals>]) -> Self {
+        let mut whole = first;
+        for part in others {
+            whole.add(part);
+        }
+        for (index, lane) in whole.lanes.iter_mut().enumerate().filter(|_| !arrivals.is_empty()) {
+            let sum = |what: fn(&Arrivals) -> u64| arrivals.iter().filter_map(|worker| worker.get(index)).map(what).sum();
+            let counters = &mut lane.counters;
+            (counters.packets_in, counters.bytes_in) = (sum(|a| a.packets), sum(|a| a.bytes));
+            counters.duplicated = sum(|a| a.duplicated);
+            let gone = counters.packets_out + counters.total_drops();
+            counters.backlog_packets = (counters.packets_in + counters.duplicated).wrapping_sub(gone);
+        }
+        whole
+    }
+
+    fn add(&mut self, part: Self) {
+        for (lane, other) in self.lanes.iter_mut().zip(&part.lanes) {
+            lane.add(other);
+        }
+        self.started = self.started.min(part.started);
+        self.at = self.at.max(part.at);
+        self.realtime &= part.realtime;
+        self.spin_margin = self.spin_margin.max(part.spin_margin);
+        self.workers += part.workers;
+        self.unrouted += part.unrouted;
+        // What ended the first worker ends the others, who were then asked to.
+        self.stopped = match (self.stopped, part.stopped) {
+            (Some(StopReason::Asked), other) => other.or(Some(StopReason::Asked)),
+            (own, other) => own.or(other),
+        };
+        for event in part.events {
+            // Each worker sees what happens to an interface.
+            if !self.events.iter().any(|known| known.port == event.port && known.fault == event.fault) {
+                self.events.push(event);
+            }
+        }
+        self.rules = merge_rules(vec![std::mem::take(&mut self.rules), part.rules]);
+        for (id, stats) in part.pipes {
+            match self.pipes.binary_search_by_key(&id, |pipe| pipe.0) {
+                Ok(known) => self.pipes[known].1.merge(&stats),
+                Err(place) => self.pipes.insert(place, (id, stats)),
+            }
+        }
+    }
+}
+
+impl LaneReport {
+    fn add(&mut self, other: &Self) {
+        self.counters.merge(&other.counters);
+        self.queue_ns.merge(&other.queue_ns);
+        self.total_ns.merge(&other.total_ns);
+        self.lateness.merge(&other.lateness);
+        self.late_1ms += other.late_1ms;
+        self.rx_kernel_drops += other.rx_kernel_drops;
+        self.rx_unreadable += other.rx_unreadable;
+        self.marked += other.marked;
+        self.passed += other.passed;
+    }
+}
+
+/// The workers' counts of the same rules as one.
+pub(super) fn merge_rules(parts: Vec<Vec<RuleCount>>) -> Vec<RuleCount> {
+    let mut all: Vec<RuleCount> = parts.into_iter().flatten().collect();
+    all.sort_by_key(|count| count.id);
+    all.dedup_by(|other, kept| {
+        let same = other.id == kept.id;
+        if same {
+            kept.counters.packets += other.counters.packets;
+            kept.counters.bytes += other.counters.bytes;
+            kept.counters.last = kept.counters.last.max(other.counters.last);
+        }
+        same
+    });
+    all
 }
 
 /// One lane's results.
@@ -34,7 +146,7 @@ pub struct LaneReport {
     pub from: String,
     /// Interface where they went out.
     pub to: String,
-    /// The lane's pipe.
+    /// The lane's pipe, where there are no rules.
     pub pipe: u16,
     /// Counters in wire packets; they balance at any time.
     pub counters: LinkCounters,
@@ -52,6 +164,8 @@ pub struct LaneReport {
     pub rx_unreadable: u64,
     /// Packets that left with a congestion mark set by the engine.
     pub marked: u64,
+    /// Packets that no rule sent into a pipe or queue; part of `counters`.
+    pub passed: u64,
 }
 
 /// Something that happened to a port.
@@ -74,4 +188,20 @@ pub enum StopReason {
     Asked,
     /// The interface of this port disappeared.
     PortVanished(usize),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_counted_by_several_workers_are_counted_once() {
+        let count = |id, packets, last: Option<u64>| RuleCount {
+            id,
+            counters: RuleCounters { packets, bytes: packets * 100, last: last.map(Nanos) },
+        };
+        let parts =
+            vec![vec![count(3, 1, Some(5)), count(7, 0, None)], vec![count(3, 2, Some(4)), count(7, 4, Some(1)), count(9, 1, Some(2))]];
+        assert_eq!(merge_rules(parts), [count(3, 3, Some(5)), count(7, 4, Some(1)), count(9, 1, Some(2))]);
+    }
 }

@@ -1,33 +1,40 @@
-//! The loop itself.
+//! A worker: the loop itself, on one thread.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use weir_core::config::{LinkConfig, PipeConfig};
 use weir_core::{Departure, Emulator, Nanos};
+use weir_rules::classify::Classifier;
 
 use super::awake::Awake;
-use super::commands::{Command, Inbox, LiveHandle};
+use super::commands::{Change, Command, Inbox};
 use super::config::{LiveConfig, LiveError, Realtime};
 use super::egress::{Engine, Outlet};
+use super::exchange::Exchange;
 use super::lane::Lane;
 use super::observe::Sample;
 use super::pace::{Pacer, REST, Wait};
-use super::report::{LaneReport, LiveEvent, LiveReport, StopReason};
+use super::report::{Arrivals, LaneReport, LiveEvent, LiveReport, RuleCount, StopReason, merge_rules};
+use super::rules::Rules;
+use super::team::Shared;
 use crate::arena::Arena;
 use crate::clock;
 use crate::port::{Fault, Ingress, Losses};
 use crate::sys::thread::{self, Policy};
 
-/// The loop: made on any thread, run on the one that calls [`Live::run`].
-pub struct Live {
-    engine: Engine,
+/// A worker: made on any thread, run on the one that calls [`Worker::run`].
+pub(super) struct Worker {
+    /// Its number, from 0.
+    number: usize,
+    shared: Arc<Shared>,
+    pub(super) engine: Engine,
     outlets: Vec<Outlet>,
     /// The lane that each port feeds.
     lane_of: Vec<Option<u16>>,
     inbox: Inbox,
-    handle: LiveHandle,
     pacer: Pacer,
     awake: Awake,
     realtime: Realtime,
@@ -51,14 +58,9 @@ pub struct Live {
     received: Vec<Ingress>,
 }
 
-impl Live {
-    /// Makes the loop with its pipes; nothing moves before [`Live::run`].
-    ///
-    /// # Errors
-    /// The configuration cannot work, or there are no descriptors left.
-    pub fn new(config: LiveConfig) -> Result<Self, LiveError> {
-        config.check()?;
-        let (inbox, handle) = Inbox::new()?;
+impl Worker {
+    /// Makes worker `number` with its pipes from a configuration that has been checked; nothing moves before [`Worker::run`].
+    pub(super) fn new(config: LiveConfig, number: usize, shared: Arc<Shared>, inbox: Inbox, exchange: Option<Exchange>) -> Self {
         let mut lane_of = vec![None; config.ports.len()];
         for (index, lane) in config.lanes.iter().enumerate() {
             lane_of[lane.from] = Some(index as u16);
@@ -68,19 +70,22 @@ impl Live {
             emulator: Emulator::new(config.seed, config.limits),
             arena: Arena::new(config.memory),
             lanes: config.lanes.into_iter().map(Lane::new).collect(),
+            exchange,
+            way_out: Vec::new(),
             watching: config.observer.as_ref().is_some_and(|observer| observer.wants_frames()),
             observer: config.observer,
-            needs_key: config.classifier.as_ref().is_some_and(|classifier| classifier.needs_key()),
-            classifier: config.classifier,
+            needs_key: config.rules.as_ref().is_some_and(|rules| rules.needs_key()),
+            rules: config.rules.map(|rules| Rules::new(rules, shared.state(number))),
             sketch: Vec::new(),
         };
-        let mut live = Self {
+        let mut worker = Self {
+            number,
+            shared,
             engine,
             losses: vec![Losses::default(); config.ports.len()],
             outlets: config.ports.into_iter().map(Outlet::new).collect(),
             lane_of,
             inbox,
-            handle,
             pacer: Pacer::new(config.spin),
             awake: Awake::off(),
             realtime: config.realtime,
@@ -99,31 +104,25 @@ impl Live {
             received: Vec::new(),
         };
         for (id, pipe) in &config.pipes {
-            live.set_pipe(now, *id, pipe);
+            worker.set_pipe(now, *id, pipe);
         }
-        Ok(live)
+        worker
     }
 
-    /// A handle to change and look at the loop from other threads.
-    pub fn handle(&self) -> LiveHandle {
-        self.handle.clone()
-    }
-
-    /// The engine, to make schedulers and queues before the loop starts. `now` is for its calls.
-    pub fn engine_mut(&mut self) -> (&mut Emulator, Nanos) {
-        // Whatever is configured here may have a mask.
+    /// The engine, to configure it.
+    pub(super) fn engine_mut(&mut self) -> &mut Emulator {
+        // Whatever is configured here may have a mask, and a rate.
         self.engine.needs_key = true;
         self.keeps_time = true;
-        (&mut self.engine.emulator, clock::now())
+        &mut self.engine.emulator
     }
 
-    /// Forwards until `stop` is set, a handle asks to stop, or a port's interface disappears (where that is to end it).
-    ///
-    /// `stop` is looked at ten times a second while nothing happens; [`LiveHandle::stop`] acts at once.
+    /// Forwards until `stop` is set, a handle asks to stop, another worker ends, or a port's interface disappears (where that is to
+    /// end it).
     ///
     /// # Errors
     /// Waiting failed, which does not happen on a working system.
-    pub fn run(&mut self, stop: &AtomicBool) -> Result<LiveReport, LiveError> {
+    pub(super) fn run(&mut self, stop: &AtomicBool) -> Result<LiveReport, LiveError> {
         self.prepare_thread();
         self.started = clock::now();
         self.next_sample = self.started;
@@ -138,13 +137,14 @@ impl Live {
 
     fn turn_until(&mut self, stop: &AtomicBool) -> Result<StopReason, LiveError> {
         loop {
-            if stop.load(Ordering::Relaxed) {
+            if stop.load(Ordering::Relaxed) || self.shared.ended() {
                 return Ok(StopReason::Asked);
             }
             let mut busy = false;
             for port in 0..self.outlets.len() {
                 busy |= self.receive(port);
             }
+            busy |= self.engine.collect();
             let mut now = clock::now();
             self.release(now);
             if let Some(reason) = self.note_faults(now) {
@@ -210,9 +210,17 @@ impl Live {
 
     /// Sends what is due at `now`.
     fn release(&mut self, now: Nanos) {
-        self.engine.emulator.poll(now, &mut self.departures);
-        self.engine.dispatch(now, &self.departures, &mut self.outlets);
-        self.departures.clear();
+        self.engine.send_way_out(&mut self.outlets);
+        loop {
+            self.engine.emulator.poll(now, &mut self.departures);
+            // What goes on through another pipe may be due there too.
+            if !self.engine.dispatch(now, &mut self.departures, &mut self.outlets) {
+                break;
+            }
+        }
+        if let Some(exchange) = &mut self.engine.exchange {
+            exchange.wake_peers();
+        }
         for outlet in &mut self.outlets {
             if outlet.has_waiting() {
                 self.engine.flush(outlet);
@@ -244,8 +252,19 @@ impl Live {
                 descriptors.push(PollFd::new(&outlet.port, PollFlags::IN));
             }
         }
+        if self.engine.exchange.as_ref().is_some_and(|exchange| !exchange.fall_asleep()) {
+            return Ok(());
+        }
         let outcome = poll(&mut descriptors, Some(&timeout));
         let woke = clock::now();
+        let called = !descriptors[0].revents().is_empty();
+        if let Some(exchange) = &self.engine.exchange {
+            exchange.awake();
+            if called {
+                // By another worker, or for a command: those are looked for in any case.
+                self.inbox.acknowledge();
+            }
+        }
         if woke.since(now) >= REST {
             self.pacer.rested(woke);
         }
@@ -268,9 +287,28 @@ impl Live {
                     self.set_pipe(now, id, &config);
                     let _ = answer.send(());
                 }
+                Command::Rules(rules, change, answer) => {
+                    let old = self.set_rules(now, rules, &change);
+                    let _ = answer.send(old);
+                }
+                Command::RuleCounts(answer) => {
+                    let _ = answer.send(self.rule_counts());
+                }
+                Command::ZeroRules(ids, answer) => {
+                    if let Some(rules) = &mut self.engine.rules {
+                        rules.state.zero(ids.as_deref());
+                    }
+                    let _ = answer.send(());
+                }
+                Command::Dynamic(answer) => {
+                    let _ = answer.send(self.shared.dynamic_rules(now));
+                }
                 Command::Engine(work) => {
                     self.engine.needs_key = true;
                     work(&mut self.engine.emulator, now);
+                }
+                Command::Arrivals(answer) => {
+                    let _ = answer.send(self.engine.lanes.iter().map(|lane| Arrivals::of(&lane.counters)).collect());
                 }
                 Command::Report(answer) => {
                     self.read_losses();
@@ -287,6 +325,23 @@ impl Live {
         self.keeps_time |= config.link != LinkConfig::default();
         self.engine.needs_key |= !config.queue.mask.is_empty();
         self.engine.emulator.set_pipe(now, id, config);
+    }
+
+    /// Changes engine and rules between two packets; gives the rules that were in force.
+    fn set_rules(&mut self, now: Nanos, classifier: Arc<Classifier>, change: &Change) -> Option<Arc<Classifier>> {
+        change(&mut self.engine.emulator, now);
+        self.engine.needs_key = true;
+        self.keeps_time = true;
+        if let Some(rules) = &mut self.engine.rules {
+            return Some(rules.replace(classifier));
+        }
+        self.engine.rules = Some(Rules::new(classifier, self.shared.state(self.number)));
+        None
+    }
+
+    fn rule_counts(&self) -> Vec<RuleCount> {
+        let Some(rules) = &self.engine.rules else { return Vec::new() };
+        merge_rules(vec![rules.state.counters().map(|(id, counters)| RuleCount { id, counters }).collect()])
     }
 
     /// Writes down what newly ails the ports; gives the reason to stop, if that is one.
@@ -320,12 +375,13 @@ impl Live {
     }
 
     fn sample(&mut self, at: Nanos) {
-        let Engine { observer, lanes, emulator, .. } = &mut self.engine;
+        let Engine { observer, lanes, emulator, rules, .. } = &mut self.engine;
         let Some(observer) = observer else { return };
-        for (index, lane) in lanes.iter().enumerate() {
-            let (queue_packets, queue_bytes) = emulator.queue_length(lane.config.pipe);
-            observer.on_sample(&Sample { lane: index as u16, at, counters: &lane.counters, queue_packets, queue_bytes });
-        }
+        let queue_of = |lane: &Lane| if rules.is_none() { emulator.queue_length(lane.config.pipe) } else { lane.inside() };
+        self.shared.sample(self.number, lanes.iter().map(|lane| (lane.counters.clone(), queue_of(lane))), |index, (counters, queue)| {
+            let (queue_packets, queue_bytes) = *queue;
+            observer.on_sample(&Sample { lane: index, at, counters, queue_packets, queue_bytes });
+        });
     }
 
     fn read_losses(&mut self) {
@@ -344,6 +400,10 @@ impl Live {
             realtime: self.has_realtime,
             spin_margin: self.pacer.margin(),
             stopped,
+            workers: 1,
+            rules: self.rule_counts(),
+            pipes: (1..=u16::MAX).filter_map(|id| Some((id, self.engine.emulator.stats(id)?.clone()))).collect(),
+            unrouted: self.engine.emulator.unrouted(),
         }
     }
 
@@ -368,6 +428,7 @@ impl Live {
             rx_kernel_drops: losses.kernel_drops,
             rx_unreadable: losses.unreadable,
             marked: lane.marked,
+            passed: lane.passed,
         }
     }
 
@@ -416,12 +477,6 @@ impl Live {
         if slept >= UNLOADED && !self.keeps_time {
             self.set_realtime(false);
         }
-    }
-}
-
-impl std::fmt::Debug for Live {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Live").field("ports", &self.outlets.len()).field("lanes", &self.engine.lanes).finish_non_exhaustive()
     }
 }
 

@@ -36,6 +36,17 @@ impl AnyPort {
         }
     }
 
+    /// Opens another port on the same interface, which receives a part of the frames from now on; see [`PacketPort::share`].
+    ///
+    /// # Errors
+    /// The kernel refuses, or the port is not a packet socket.
+    pub fn share(&mut self) -> Result<Self, OpenError> {
+        match self {
+            Self::Packet(port) => port.share().map(Self::Packet),
+            Self::Tap(port) => Err(OpenError::NotShared { name: port.name().to_owned() }),
+        }
+    }
+
     /// Receives up to [`BATCH`] frames without waiting and appends them to `out`; gives how many, 0 when there is none now.
     ///
     /// # Errors
@@ -175,6 +186,12 @@ pub enum OpenError {
     /// The interface is not an Ethernet one.
     #[error("{name} does not carry Ethernet frames; Weir needs an interface that does")]
     NotEthernet {
+        /// The interface.
+        name: String,
+    },
+    /// It cannot be shared among several workers.
+    #[error("{name} is a TAP device, which one thread serves; take packet sockets for several workers (--backend packet)")]
+    NotShared {
         /// The interface.
         name: String,
     },

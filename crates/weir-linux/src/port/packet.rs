@@ -13,6 +13,7 @@ use super::slots::Slots;
 use super::{BATCH, Fault, Ingress, Losses, OpenError, SendError};
 use crate::arena::BufferPool;
 use crate::clock;
+use crate::netns::NetNs;
 use crate::sys::mmsg::{Message, Received, receive, send};
 use crate::sys::packet::{self, Buffer};
 
@@ -29,6 +30,9 @@ pub struct PacketPort {
     losses: Losses,
     /// Wall time less monotonic time.
     wall_offset: Nanos,
+    promiscuous: bool,
+    /// The sockets among which the kernel deals out the interface's frames.
+    group: Option<u16>,
 }
 
 impl PacketPort {
@@ -67,7 +71,54 @@ impl PacketPort {
             ask: MIN_ASK,
             losses: Losses::default(),
             wall_offset: clock::wall_offset(),
+            promiscuous: false,
+            group: None,
         })
+    }
+
+    /// Opens another port on the same interface. From now on each of them receives a part of the frames: those of a flow, in both
+    /// directions, always the same port. The later fragments of a datagram are a flow of their own.
+    ///
+    /// # Errors
+    /// The kernel refuses, or the interface is gone.
+    pub fn share(&mut self) -> Result<Self, OpenError> {
+        let name = self.name.clone();
+        let failed = |what| {
+            let name = name.clone();
+            move |errno| OpenError::System { what, name, errno }
+        };
+        let group = match self.group {
+            Some(group) => group,
+            None => packet::make_group(self.socket.as_fd()).map_err(failed("sharing a packet socket's frames"))?,
+        };
+        self.group = Some(group);
+        let open = || Self::open(&name);
+        let mut port = match packet::namespace(self.socket.as_fd()) {
+            Ok(place) => NetNs::of(place)
+                .enter(|| Ok::<_, std::io::Error>(open()))
+                .map_err(|error| failed("entering the namespace of")(Errno::from_io_error(&error).unwrap_or(Errno::IO)))??,
+            // Without that privilege no namespace was made: the interface is one of the caller's.
+            Err(_) => open()?,
+        };
+        packet::join_group(port.socket.as_fd(), group).map_err(failed("sharing a packet socket's frames"))?;
+        port.group = Some(group);
+        port.discard();
+        if self.promiscuous {
+            port.set_promiscuous()?;
+        }
+        Ok(port)
+    }
+
+    /// Throws away what was received before the socket shared with others: they have it too.
+    fn discard(&mut self) {
+        let mut pool = BufferPool::default();
+        let mut frames = Vec::new();
+        while matches!(self.receive(&mut pool, &mut frames), Ok(1..)) {
+            for frame in frames.drain(..) {
+                pool.give(frame.buffer);
+            }
+        }
+        self.losses = Losses::default();
     }
 
     /// Receives frames for any station, not only for the interface's own address, for as long as the port lives: what a bridge
@@ -75,7 +126,8 @@ impl PacketPort {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn set_promiscuous(&self) -> Result<(), OpenError> {
+    pub fn set_promiscuous(&mut self) -> Result<(), OpenError> {
+        self.promiscuous = true;
         packet::set_promiscuous(self.socket.as_fd(), self.interface).map_err(|errno| OpenError::System {
             what: "turning on promiscuous mode",
             name: self.name.clone(),

@@ -46,6 +46,47 @@ pub fn set_option(socket: impl AsFd, option: libc::c_int, value: libc::c_int) ->
     set(socket.as_fd(), libc::SOL_PACKET, option, &value)
 }
 
+/// Makes a group of the socket, among whose members the kernel deals out the frames of its interface: frames of a flow, in both
+/// directions, always to the same member. Gives the group's number. The socket must be bound.
+pub fn make_group(socket: BorrowedFd<'_>) -> Result<u16, Errno> {
+    join(socket, 0, libc::PACKET_FANOUT_FLAG_UNIQUEID)?;
+    let mut value: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into the integer, which is valid and ours for the call.
+    let result =
+        unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_FANOUT, (&raw mut value).cast(), &raw mut length) };
+    check(result)?;
+    // Number in the lower half, kind in the upper.
+    Ok(value as u16)
+}
+
+/// Makes the socket a member of a group on the same interface. It must be bound.
+pub fn join_group(socket: BorrowedFd<'_>, group: u16) -> Result<(), Errno> {
+    join(socket, group, 0)
+}
+
+fn join(socket: BorrowedFd<'_>, group: u16, flags: libc::c_uint) -> Result<(), Errno> {
+    // A group does not heed what its members say of outgoing frames.
+    let kind = libc::PACKET_FANOUT_HASH | flags | FANOUT_IGNORE_OUTGOING;
+    set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &(u32::from(group) | kind << 16))
+}
+
+/// The network namespace of a socket.
+///
+/// # Errors
+/// `EPERM` without CAP_NET_ADMIN in it.
+pub fn namespace(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    // SAFETY: SIOCGSKNS takes no argument and gives a new descriptor.
+    let fd = check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSKNS) })?;
+    // SAFETY: the descriptor was just made and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// PACKET_FANOUT_FLAG_IGNORE_OUTGOING.
+const FANOUT_IGNORE_OUTGOING: libc::c_uint = 0x4000;
+/// `linux/sockios.h`.
+const SIOCGSKNS: libc::Ioctl = 0x894c;
+
 /// Asks for the time at which the kernel took each frame.
 pub fn ask_for_times(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)

@@ -41,7 +41,7 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
         ));
     }
     let open = |name: &str| {
-        let port = PacketPort::open(name)?;
+        let mut port = PacketPort::open(name)?;
         port.set_promiscuous()?;
         Ok::<_, SetupError>(AnyPort::Packet(port))
     };

@@ -1,5 +1,8 @@
 //! Namespaces for the tests of ports and loop: A, the emulator's E, and B, made and removed by the test that uses them.
 
+mod rules;
+mod workers;
+
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::process::Command;
@@ -11,6 +14,8 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use weir_core::config::PipeConfig;
 use weir_linux::live::{Gso, LaneConfig, Live, LiveConfig, LiveHandle, LiveReport, Realtime};
 use weir_linux::port::{AnyPort, PacketPort, TapPort};
+use weir_rules::classify::{Classifier, Pass, Place, PlaceInterface};
+use weir_rules::ruleset::{Changes, Ruleset};
 
 /// How the two ends are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub(crate) struct Net {
     tag: String,
     /// For the loop: index 0 towards A, 1 towards B.
     ports: Vec<AnyPort>,
+    /// For further workers.
+    more: Vec<Vec<AnyPort>>,
 }
 
 impl Net {
@@ -37,7 +44,7 @@ impl Net {
             return None;
         }
         let tag = format!("weirtest{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let mut net = Self { tag, ports: Vec::new() };
+        let mut net = Self { tag, ports: Vec::new(), more: Vec::new() };
         for side in ["a", "e", "b"] {
             if !run(&["netns", "add", &net.name(side)]) {
                 eprintln!("SKIPPED: `ip netns add` does not work here");
@@ -69,6 +76,11 @@ impl Net {
         Some(net)
     }
 
+    /// Lets another worker share the ports.
+    fn add_worker(&mut self) {
+        self.more.push(self.ports.iter_mut().map(|port| port.share().expect("packet sockets can be shared")).collect());
+    }
+
     /// The namespace's name.
     pub(crate) fn name(&self, side: &str) -> String {
         format!("{}{side}", self.tag)
@@ -96,17 +108,30 @@ impl Net {
 
     /// Starts the loop with a pipe for each direction.
     pub(crate) fn start(&mut self, pipe: &PipeConfig, change: impl FnOnce(&mut LiveConfig)) -> Running {
-        let lane = |name: &str, from, to, pipe| LaneConfig { name: name.into(), from, to, pipe, gso: Gso::Split };
+        let lane = |name: &str, from, to, pipe| LaneConfig { name: name.into(), from, to, pipe, passes: Vec::new(), gso: Gso::Split };
         let mut config = LiveConfig::new(std::mem::take(&mut self.ports), vec![lane("up", 0, 1, 1), lane("down", 1, 0, 2)]);
         config.pipes = vec![(1, pipe.clone()), (2, pipe.clone())];
         config.realtime = Realtime::Off;
+        config.more_workers = std::mem::take(&mut self.more);
+        change(&mut config);
+        launch(Live::new(config).expect("the configuration is right"))
+    }
+
+    /// Starts the loop with rules that stand for A.
+    pub(crate) fn start_ruled(&mut self, script: &str, change: impl FnOnce(&mut LiveConfig)) -> Running {
+        let passes = [A_SENDS, A_RECEIVES];
+        let lane = |name: &str, from, to, pass| LaneConfig { name: name.into(), from, to, pipe: 0, passes: vec![pass], gso: Gso::Split };
+        let lanes = vec![lane("up", 0, 1, passes[0]), lane("down", 1, 0, passes[1])];
+        let mut config = LiveConfig::new(std::mem::take(&mut self.ports), lanes);
+        config.realtime = Realtime::Off;
+        config.more_workers = std::mem::take(&mut self.more);
+        let ruleset = read(script);
+        config.rules = Some(compiled(&ruleset));
         change(&mut config);
         let mut live = Live::new(config).expect("the configuration is right");
-        let stop = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&stop);
-        let handle = live.handle();
-        let thread = std::thread::spawn(move || live.run(&flag).expect("waiting works"));
-        Running { handle, stop, thread: Some(thread) }
+        let changes = Changes::between(&Ruleset::default(), &ruleset);
+        live.configure(|engine, now| changes.engine.iter().for_each(|change| change.apply(now, engine)));
+        launch(live)
     }
 }
 
@@ -119,6 +144,32 @@ impl Drop for Net {
             }
         }
     }
+}
+
+/// What a script configures.
+pub(crate) fn read(script: &str) -> Ruleset {
+    let parsed = weir_rules::script::parse(script, "test", &weir_rules::NoFiles);
+    assert!(!parsed.diagnostics.has_errors(), "{}", parsed.diagnostics.render(false));
+    let mut ruleset = Ruleset::default();
+    ruleset.apply_all(&parsed.commands).expect("the commands fit together");
+    ruleset
+}
+
+/// Rules compiled for A, whose interface is `x0`.
+pub(crate) fn compiled(ruleset: &Ruleset) -> Arc<Classifier> {
+    let interface = PlaceInterface { number: 0, name: "x0".into(), v4: vec![0x0a4d_0001], v6: Vec::new() };
+    Arc::new(Classifier::compile(ruleset, &Place { interfaces: vec![interface], passes: vec![A_SENDS, A_RECEIVES], ..Place::default() }))
+}
+
+const A_SENDS: Pass = Pass { out: true, bridged: false, recv: None, xmit: Some(0) };
+const A_RECEIVES: Pass = Pass { out: false, bridged: false, recv: Some(0), xmit: None };
+
+fn launch(mut live: Live) -> Running {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let handle = live.handle();
+    let thread = std::thread::spawn(move || live.run(&flag).expect("waiting works"));
+    Running { handle, stop, thread: Some(thread) }
 }
 
 /// A loop at work, ended with the value.

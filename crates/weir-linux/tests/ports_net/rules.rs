@@ -1,0 +1,244 @@
+//! The loop with rules: which way packets take, what becomes of them there, and what is counted.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use weir_core::Nanos;
+use weir_core::stats::DropReason;
+use weir_linux::live::{Change, DepartureEvent, LiveReport, Observer};
+use weir_rules::classify::DEFAULT_ID;
+use weir_rules::ruleset::{Changes, Ruleset};
+use weir_wire::IpVersion;
+
+use super::{Kind, Net, Running, compiled, read};
+use crate::{Watcher, client, receive, settle, transfer, verified, wait_for};
+
+#[test]
+fn what_no_rule_sends_anywhere_passes_at_once_and_what_is_denied_is_counted() {
+    let Some(mut net) = Net::new(Kind::Packet) else { return };
+    let script = "add 100 deny udp from any to any dst-port 4000 out\nadd 200 count udp from any to any dst-port 4001 out";
+    let running = net.start_ruled(script, |_| {});
+    let sink = net.within("b", || client("10.77.0.2:4001"));
+    net.within("a", || {
+        let socket = client("0.0.0.0:0");
+        for port in [4000, 4001].into_iter().cycle().take(40) {
+            socket.send_to(&[port as u8; 100], ("10.77.0.2", port)).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    for _ in 0..20 {
+        receive(&sink).unwrap();
+    }
+    let report = running.stop();
+    let up = &report.lanes[0];
+    assert_eq!((up.counters.drops(DropReason::Denied), up.counters.total_drops()), (20, 20));
+    assert_eq!(up.passed, up.counters.packets_out, "no packet went through a pipe");
+    assert!(up.total_ns.max() == 0 && report.pipes.is_empty());
+    assert_eq!([matched(&report, 1), matched(&report, 2)], [(20, 20 * 128), (20, 20 * 128)]);
+    assert!(matched(&report, DEFAULT_ID).0 >= 20, "what was counted goes on to the default rule");
+}
+
+#[test]
+fn without_one_pass_pipes_follow_each_other_exactly_and_with_it_the_first_is_all() {
+    let pipes = "pipe 1 config delay 10ms\npipe 2 config bw 8Mbit/s delay 20ms";
+    for (one_pass, least) in [("disable", Nanos::from_millis(30)), ("enable", Nanos::from_millis(10))] {
+        let Some(mut net) = Net::new(Kind::Packet) else { return };
+        let script =
+            format!("{one_pass} one_pass\n{pipes}\nadd 100 pipe 1 udp from any to any out\nadd 200 pipe 2 udp from any to any out");
+        let (sender, spans) = channel();
+        let running = net.start_ruled(&script, |config| config.observer = Some(Box::new(Spans(sender))));
+        net.within("a", || {
+            let socket = client("0.0.0.0:0");
+            for size in 0..20 {
+                socket.send_to(&[1; 200][size..], "10.77.0.2:4000").unwrap();
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        settle(&running, 20);
+        let report = running.stop();
+        let mut count = 0;
+        for (len, span) in spans.try_iter() {
+            // 8 Mbit/s take a microsecond for a byte. That the loop is late in between makes no difference.
+            let link = if one_pass == "disable" { Nanos::from_micros(len) } else { Nanos::ZERO };
+            assert_eq!(span, least + link);
+            count += 1;
+        }
+        let of = |id: u16| report.pipes.iter().find(|pipe| pipe.0 == id).unwrap().1.counters.clone();
+        assert!(report.pipes.iter().all(|(_, stats)| stats.counters.balanced()) && count == 20);
+        assert_eq!((of(1).packets_in, of(2).packets_in), (20, if one_pass == "disable" { 20 } else { 0 }));
+        let up = &report.lanes[0];
+        // ARP and the kernel's own packets take no pipe.
+        assert_eq!(20 + up.passed, up.counters.packets_in);
+    }
+}
+
+/// Gives network-layer bytes, and the time until they were to leave without that in queues, of each IPv4 packet on the way up.
+struct Spans(Sender<(u64, Nanos)>);
+
+impl Observer for Spans {
+    fn wants_frames(&self) -> bool {
+        true
+    }
+
+    fn on_departure(&mut self, event: &DepartureEvent<'_>) {
+        if let Ok(parsed) = weir_wire::parse(event.frame)
+            && parsed.ip == IpVersion::V4
+            && event.lane == 0
+        {
+            // The test may have stopped listening.
+            let _ = self.0.send((parsed.network_len.into(), event.due.since(event.dequeued)));
+        }
+    }
+}
+
+#[test]
+fn segments_of_trains_go_their_own_ways_where_rules_draw() {
+    let Some(mut net) = Net::new(Kind::Packet) else { return };
+    let script = "pipe 1 config delay 2ms\npipe 2 config delay 4ms\nadd 100 prob 0.5 pipe 1 tcp from any to any out\n\
+                  add 200 setdscp ef tcp from any to any out\nadd 300 pipe 2 tcp from any to any out";
+    let (sender, frames) = channel();
+    let running = net.start_ruled(script, |config| config.observer = Some(Box::new(Watcher(sender))));
+    transfer(&net, "10.77.0.2:5000", 2_000_000);
+    settle(&running, 1000);
+    let report = running.stop();
+    let of = |id: u16| report.pipes.iter().find(|pipe| pipe.0 == id).unwrap().1.counters.packets_in;
+    let share = of(1) as f64 / (of(1) + of(2)) as f64;
+    assert!(of(1) + of(2) > 1000 && (0.4..0.6).contains(&share), "{} and {}", of(1), of(2));
+    let mut marked = 0;
+    for frame in frames.try_iter() {
+        assert!(verified(&frame), "checksums are right whatever was rewritten");
+        marked += u64::from(weir_wire::parse(&frame).unwrap().dscp == 46);
+    }
+    // Only pipe 2's packets were rewritten.
+    assert_eq!(marked, of(2));
+}
+
+#[test]
+fn a_train_judged_as_one_is_counted_and_rewritten_in_all_its_packets() {
+    for (address, version) in [("10.77.0.2:5000", "ip4"), ("[fd77::2]:5000", "ip6")] {
+        let Some(mut net) = Net::new(Kind::Packet) else { return };
+        let script = format!("add 100 setdscp af41 {version} from any to any out");
+        let (sender, frames) = channel();
+        let running = net.start_ruled(&script, |config| config.observer = Some(Box::new(Watcher(sender))));
+        transfer(&net, address, 1_000_000);
+        settle(&running, 600);
+        let report = running.stop();
+        let mut marked = 0;
+        for frame in frames.try_iter() {
+            assert!(verified(&frame), "{version}");
+            marked += u64::from(weir_wire::parse(&frame).unwrap().dscp == 34);
+        }
+        assert!(marked > 600, "a megabyte is some 700 packets: {marked}");
+        assert_eq!(matched(&report, 1).0, marked, "counted in packets, not in trains");
+    }
+}
+
+#[test]
+fn copies_go_on_by_themselves() {
+    let Some(mut net) = Net::new(Kind::Packet) else { return };
+    let script = "disable one_pass\npipe 1 config dup 100% delay 1ms\npipe 2 config delay 1ms loss 10%\n\
+                  add 100 pipe 1 udp from any to any out\nadd 200 pipe 2 udp from any to any out";
+    let running = net.start_ruled(script, |_| {});
+    let sink = net.within("b", || client("10.77.0.2:4000"));
+    let count = 100;
+    net.within("a", move || {
+        let socket = client("0.0.0.0:0");
+        for number in 0..count {
+            socket.send_to(&[number as u8; 100], "10.77.0.2:4000").unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    settle(&running, count);
+    let report = running.stop();
+    let up = &report.lanes[0].counters;
+    let lost = up.drops(DropReason::LossOnLink);
+    assert!(up.duplicated >= count && (5..40).contains(&lost), "{up:?}");
+    let mut arrived = 0;
+    sink.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    while sink.recv(&mut [0; 200]).is_ok() {
+        arrived += 1;
+    }
+    assert_eq!(arrived, 2 * count - lost);
+}
+
+#[test]
+fn rules_that_send_a_packet_round_and_round_lose_it_and_say_so() {
+    let Some(mut net) = Net::new(Kind::Packet) else { return };
+    // More pipes in a row than a packet may take.
+    let mut script = "disable one_pass\npipe 1 config delay 0\n".to_owned();
+    for number in 1..100 {
+        script += &format!("add {number} pipe 1 udp from any to any dst-port 4000 out\n");
+    }
+    let running = net.start_ruled(&script, |_| {});
+    net.within("a", || {
+        let socket = client("0.0.0.0:0");
+        for _ in 0..10 {
+            socket.send_to(&[1; 100], "10.77.0.2:4000").unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    wait_for(&running, |report| report.lanes[0].counters.drops(DropReason::RuleLoop) == 10);
+    let report = running.stop();
+    assert_eq!(report.pipes[0].1.counters.packets_in, 640);
+}
+
+#[test]
+fn other_rules_come_into_force_with_packets_inside_and_counters_kept() {
+    for workers in [1, 2] {
+        let Some(mut net) = Net::new(Kind::Packet) else { return };
+        (1..workers).for_each(|_| net.add_worker());
+        let before = read(
+            "disable one_pass\npipe 1 config delay 300ms\nadd 100 count udp from any to any out\nadd 200 pipe 1 udp from any to any out",
+        );
+        let running = net.start_ruled("", |_| {});
+        change(&running, &Ruleset::default(), &before);
+        let sink = net.within("b", || client("10.77.0.2:4000"));
+        let send = || {
+            net.within("a", || {
+                let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+                for _ in 0..20 {
+                    socket.send_to(&[1; 100], "10.77.0.2:4000").unwrap();
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+        };
+        send();
+        wait_for(&running, |report| report.lanes[0].counters.packets_in >= 20);
+        // Rule 200 goes, and what it sent into the pipe goes on at the first rule behind it.
+        let mut after = before.clone();
+        let script = weir_rules::script::parse(
+            "delete 200\nadd 150 deny udp from any to any\nadd 300 count udp from any to any",
+            "",
+            &weir_rules::NoFiles,
+        );
+        after.apply_all(&script.commands).unwrap();
+        change(&running, &before, &after);
+        for _ in 0..20 {
+            receive(&sink).unwrap();
+        }
+        send();
+        wait_for(&running, |report| report.lanes[0].counters.drops(DropReason::Denied) == 20);
+        let counts = running.handle.rule_counts().unwrap();
+        let of = |id| counts.iter().find(|count| count.id == id).map(|count| count.counters.packets);
+        assert_eq!((of(1), of(2), of(3), of(4)), (Some(40), None, Some(20), Some(20)), "{counts:?}");
+        running.handle.zero_rules(Some(&[1])).unwrap();
+        let counts = running.handle.rule_counts().unwrap();
+        assert!(counts.iter().any(|count| count.id == 1 && count.counters.packets == 0), "{counts:?}");
+        running.stop();
+    }
+}
+
+/// Puts another configuration in force.
+fn change(running: &Running, old: &Ruleset, new: &Ruleset) {
+    let changes = Changes::between(old, new);
+    let work: Change = Arc::new(move |engine, now| changes.engine.iter().for_each(|change| change.apply(now, engine)));
+    running.handle.set_rules(&compiled(new), &work).unwrap();
+}
+
+/// Packets and bytes that the rule with this identity has matched.
+fn matched(report: &LiveReport, id: u32) -> (u64, u64) {
+    let count = report.rules.iter().find(|count| count.id == id).expect("there is such a rule");
+    (count.counters.packets, count.counters.bytes)
+}
