@@ -96,9 +96,14 @@ pub(crate) fn results(ruleset: &Ruleset, report: &LiveReport) -> (Vec<RuleResult
         let counters = counted(id);
         RuleResult { number, text, packets: counters.packets, bytes: counters.bytes }
     };
-    let text = |rule: &weir_rules::rule::Rule| script::print(&Command::Add(Box::new(rule.clone())));
+    // As `list` shows them: the number stands apart.
+    let text = |rule: &weir_rules::rule::Rule| {
+        let command = script::print(&Command::Add(Box::new(rule.clone())));
+        let body = command.strip_prefix(&format!("add {} ", rule.number)).map(str::to_owned);
+        body.unwrap_or(command)
+    };
     let own = ruleset.rules.iter().map(|entry| result(entry.rule.number, text(&entry.rule), entry.id));
-    let rules = own.chain([result(DEFAULT_RULE, "add 65535 allow ip from any to any".to_owned(), DEFAULT_ID)]).collect();
+    let rules = own.chain([result(DEFAULT_RULE, "allow ip from any to any".to_owned(), DEFAULT_ID)]).collect();
     let pipe = |(number, stats): &(u16, LinkStats)| PipeResult { number: *number, stats: stats.clone() };
     (rules, report.pipes.iter().map(pipe).collect())
 }

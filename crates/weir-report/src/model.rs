@@ -159,7 +159,7 @@ impl LinkResult {
 pub struct RuleResult {
     /// Its number.
     pub number: u16,
-    /// Its text in the command language.
+    /// Its text in the command language, without the number.
     pub text: String,
     /// Packets that matched.
     pub packets: u64,

@@ -198,6 +198,15 @@ impl Lab {
 
     /// The same with more options for `weir pair`.
     pub(crate) fn stream_with(&self, options: &[&str], spec: &str, seed: u64, send: &Stream) -> (Reception, Value) {
+        let (reception, result) = self.stream_through(&[options, &["--to-right", spec]].concat(), seed, send);
+        // A socket counts packets with a wrong checksum as dropped too.
+        let damaged = spec.contains("corrupt");
+        assert!(damaged || reception.socket_drops == 0, "the receiver was too slow, so its figures mean nothing: {reception:?}");
+        (reception, result)
+    }
+
+    /// The same through what the options say.
+    pub(crate) fn stream_through(&self, options: &[&str], seed: u64, send: &Stream) -> (Reception, Value) {
         let (load, dir) = (load(), self.dir.display());
         let Stream { count, size, settle, idle, .. } = send;
         let pace = if send.pps == 0 { "--flood".to_owned() } else { format!("--pps {}", send.pps) };
@@ -208,13 +217,9 @@ impl Lab {
         // Until the neighbour's address is known the kernel keeps only some packets: have it known before the stream.
         let first = format!("{load} send --to right:9 -4 --count 1 --size 64 --after 0 >/dev/null; sleep 0.3");
         let left = format!("sleep {settle}; {first}; {way}");
-        let result = self.pair_with(&[options, &["--to-right", spec]].concat(), seed, &left, &recv);
+        let result = self.pair_with(options, seed, &left, &recv);
         assert_eq!(self.json("send.json")["packets"].as_u64(), Some(*count), "the sender could not send everything");
-        let reception = self.reception("recv.json");
-        // A socket counts packets with a wrong checksum as dropped too.
-        let damaged = spec.contains("corrupt");
-        assert!(damaged || reception.socket_drops == 0, "the receiver was too slow, so its figures mean nothing: {reception:?}");
-        (reception, result)
+        (self.reception("recv.json"), result)
     }
 }
 

@@ -13,6 +13,7 @@ mod killed;
 mod links;
 mod outputs;
 mod programs;
+mod rules;
 mod shaping;
 
 use std::process::ExitCode;
@@ -29,11 +30,19 @@ fn main() -> ExitCode {
     if common::is_root() && !options.list {
         withdraw();
     }
-    let tests: Vec<Trial> =
-        [links::tests(), shaping::tests(), frames::tests(), outputs::tests(), programs::tests(), failures::tests(), killed::tests()]
-            .into_iter()
-            .flatten()
-            .collect();
+    let tests: Vec<Trial> = [
+        links::tests(),
+        shaping::tests(),
+        frames::tests(),
+        outputs::tests(),
+        programs::tests(),
+        rules::tests(),
+        failures::tests(),
+        killed::tests(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     libtest_mimic::run(&options, tests).exit_code()
 }
 
