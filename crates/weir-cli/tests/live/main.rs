@@ -15,6 +15,7 @@ mod outputs;
 mod programs;
 mod rules;
 mod shaping;
+mod talk;
 
 use std::process::ExitCode;
 
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         rules::tests(),
         failures::tests(),
         killed::tests(),
+        talk::tests(),
     ]
     .into_iter()
     .flatten()
