@@ -1,0 +1,197 @@
+//! A request, read: its commands, what is wrong with its text, and the files it brings along.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use weir_core::dist::Distribution;
+use weir_rules::command::{Command, NetConfigCommand, Spanned};
+use weir_rules::ruleset::{Effect, Outcome, Query, Ruleset};
+use weir_rules::{Files, LinkSpec, script};
+
+use crate::api::{CommandOutcome, CommandReply, CommandRequest, DiagnosticView, OutcomeKind, SeverityView};
+use crate::store::Store;
+
+/// A request whose text was read.
+#[derive(Debug)]
+pub struct Prepared {
+    commands: Vec<Spanned>,
+    diagnostics: Vec<DiagnosticView>,
+    refused: bool,
+    check_only: bool,
+    lines: Arc<str>,
+    name: Option<String>,
+    files: BTreeMap<PathBuf, String>,
+}
+
+/// What carrying a request out did besides its answer.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    pub(super) changed: bool,
+    /// Rules whose counters are to be zero.
+    pub(super) zero: Vec<u32>,
+    /// What is asked for, by the command's place.
+    pub(super) queries: Vec<(usize, Query)>,
+}
+
+/// The files of a request, and for what it does not bring the kept ones.
+struct Sources<'a> {
+    sent: &'a BTreeMap<String, String>,
+    store: &'a Store,
+}
+
+impl Files for Sources<'_> {
+    fn read(&self, path: &str) -> std::io::Result<String> {
+        self.sent.get(path).map_or_else(|| self.store.read(path), |content| Ok(content.clone()))
+    }
+}
+
+impl Prepared {
+    pub(super) fn new(request: &CommandRequest, store: &Store) -> Self {
+        let name = request.name.as_deref().unwrap_or("script");
+        let parsed = script::parse(&request.script, name, &Sources { sent: &request.files, store });
+        let mut places = BTreeMap::new();
+        let mut files = BTreeMap::new();
+        for (name, content) in &request.files {
+            let place = store.place_of(name, content);
+            places.insert(name.as_str(), place.to_string_lossy().into_owned());
+            files.insert(place, content.clone());
+        }
+        let mut commands = parsed.commands;
+        if !places.is_empty() {
+            for spanned in &mut commands {
+                rename(&mut spanned.command, &places);
+            }
+        }
+        Self {
+            commands,
+            refused: parsed.diagnostics.has_errors(),
+            diagnostics: parsed.diagnostics.iter().take(MOST_DIAGNOSTICS).map(DiagnosticView::from).collect(),
+            check_only: request.check_only,
+            lines: request.script.as_str().into(),
+            name: request.name.clone(),
+            files,
+        }
+    }
+
+    /// The files it brings, with their places in the store.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&PathBuf, &String)> {
+        self.files.iter()
+    }
+
+    /// Carries the commands out on a configuration, all or none.
+    pub(super) fn carry_out(&self, ruleset: &mut Ruleset) -> (CommandReply, Done) {
+        let mut reply = CommandReply { diagnostics: self.diagnostics.clone(), ..CommandReply::default() };
+        let mut done = Done::default();
+        if self.refused {
+            return (reply, done);
+        }
+        let mut trial = ruleset.clone();
+        for spanned in &self.commands {
+            match trial.apply(&spanned.command) {
+                Ok(outcome) => {
+                    note(&outcome.effect, reply.outcomes.len(), &mut done);
+                    reply.outcomes.push(describe(spanned, &outcome));
+                }
+                Err(error) => {
+                    reply.diagnostics.push(self.refusal(spanned, error.to_string()));
+                    return (reply, Done::default());
+                }
+            }
+        }
+        if self.check_only {
+            return (reply, Done::default());
+        }
+        *ruleset = trial;
+        reply.applied = true;
+        (reply, done)
+    }
+
+    /// The diagnostic of a command that does not fit the configuration.
+    fn refusal(&self, spanned: &Spanned, message: String) -> DiagnosticView {
+        let (start, end) = (spanned.span.start.min(self.lines.len()), spanned.span.end.min(self.lines.len()));
+        let first = self.lines.get(..start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+        let text = self.lines.get(first..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        DiagnosticView {
+            severity: SeverityView::Error,
+            code: "refused".to_owned(),
+            message,
+            file: self.name.clone(),
+            line: spanned.line,
+            text: text.to_owned(),
+            start: start - first,
+            end: (end - first).min(text.len()),
+            label: String::new(),
+            help: Vec::new(),
+        }
+    }
+}
+
+fn note(effect: &Effect, place: usize, done: &mut Done) {
+    match effect {
+        Effect::Changed | Effect::Rule { .. } => done.changed = true,
+        Effect::Zero(ids) => done.zero.extend(ids),
+        Effect::Query(query) => done.queries.push((place, query.clone())),
+        Effect::Nothing => {}
+    }
+}
+
+fn describe(spanned: &Spanned, outcome: &Outcome) -> CommandOutcome {
+    let mut rule = None;
+    let result = match &outcome.effect {
+        Effect::Nothing => OutcomeKind::Nothing,
+        Effect::Changed => OutcomeKind::Changed,
+        Effect::Zero(_) => OutcomeKind::Zeroed,
+        Effect::Rule { number, .. } => {
+            rule = Some(*number);
+            OutcomeKind::Changed
+        }
+        Effect::Query(_) => OutcomeKind::Query,
+    };
+    let warnings = outcome.warnings.iter().map(ToString::to_string).collect();
+    CommandOutcome { line: spanned.line, command: script::print(&spanned.command), result, rule, answer: None, warnings }
+}
+
+/// Lets a command name the kept copies of its files.
+fn rename(command: &mut Command, places: &BTreeMap<&str, String>) {
+    let rename_link = |link: &mut LinkSpec| {
+        let names = &mut link.files;
+        for name in [&mut names.profile, &mut names.trace, &mut names.schedule].into_iter().flatten() {
+            if let Some(place) = places.get(name.as_str()) {
+                name.clone_from(place);
+            }
+        }
+        let Some(jitter) = &mut link.pipe.link.jitter else { return };
+        if let Some(place) = places.get(jitter.distribution.name())
+            && let Ok(renamed) = Distribution::from_table(place.clone(), jitter.distribution.table().to_vec())
+        {
+            jitter.distribution = Arc::new(renamed);
+        }
+    };
+    match command {
+        Command::ConfigPipe(_, link) => rename_link(link),
+        Command::ConfigSched(_, sched) => rename_link(&mut sched.link),
+        Command::NetConfig(NetConfigCommand::Config(config)) => {
+            rename_link(&mut config.inbound);
+            rename_link(&mut config.outbound);
+        }
+        _ => {}
+    }
+}
+
+/// The files that a configuration names.
+pub(super) fn files_of(ruleset: &Ruleset) -> BTreeSet<PathBuf> {
+    let pipes = ruleset.pipes.values().map(|spec| &**spec);
+    let scheds = ruleset.scheds.values().map(|spec| &spec.link);
+    let netconfigs = ruleset.netconfigs.iter().flat_map(|link| [&link.config.inbound, &link.config.outbound]);
+    let mut named = BTreeSet::new();
+    for link in pipes.chain(scheds).chain(netconfigs) {
+        let names = &link.files;
+        named.extend([&names.profile, &names.trace, &names.schedule].into_iter().flatten().map(PathBuf::from));
+        named.extend(link.pipe.link.jitter.as_ref().map(|jitter| PathBuf::from(jitter.distribution.name())));
+    }
+    named
+}
+
+/// Diagnostics that a reply has at most.
+const MOST_DIAGNOSTICS: usize = 100;

@@ -1,0 +1,170 @@
+//! Who may control the daemon: on the Unix socket those whom the kernel vouches for, on TCP those who know a token.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use tokio::net::UnixStream;
+
+use super::routes::Reject;
+
+/// Who may use the Unix socket: root, the user that the daemon runs as, and the members of a group.
+///
+/// The socket's mode says the same; this holds also when somebody changes the mode.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// The daemon's user.
+    pub uid: u32,
+    /// The group.
+    pub gid: Option<u32>,
+    /// The supplementary groups of a socket's other end, where the system can tell.
+    pub groups_of: fn(BorrowedFd<'_>) -> io::Result<Vec<u32>>,
+}
+
+impl Access {
+    /// Whether the other end of a connection is one of them; else why not.
+    pub(super) fn admit(&self, stream: &UnixStream) -> Result<(), String> {
+        let peer = stream.peer_cred().map_err(|error| format!("the system does not tell who you are: {error}"))?;
+        if peer.uid() == 0 || peer.uid() == self.uid {
+            return Ok(());
+        }
+        let member = |gid| peer.gid() == gid || (self.groups_of)(stream.as_fd()).is_ok_and(|groups| groups.contains(&gid));
+        if self.gid.is_some_and(member) {
+            return Ok(());
+        }
+        let others = self.gid.map(|gid| format!(", and members of group {gid}")).unwrap_or_default();
+        Err(format!("user {} may not control this daemon; root and user {} may{others}", peer.uid(), self.uid))
+    }
+}
+
+/// A router that answers everything with the same refusal.
+pub(super) fn refusing(why: &str) -> Router {
+    let why: Arc<str> = why.into();
+    Router::new().fallback(move || {
+        let why = Arc::clone(&why);
+        async move { Reject::new(StatusCode::FORBIDDEN, &*why) }
+    })
+}
+
+/// What TCP clients must know.
+#[derive(Clone)]
+pub struct Token(Arc<[u8]>);
+
+/// Why a file has no token to use.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It cannot be read.
+    #[error("the token file {} cannot be read: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Others can read it.
+    #[error("the token file {} can be read by others; 'chmod 600' it", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is no token.
+    #[error("the token in {} must be one line of {MIN_TOKEN} to {MAX_TOKEN} printable characters without spaces; 'openssl rand -hex 32' makes one", path.display())]
+    Form {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl Token {
+    /// The token in a file: its first and only line.
+    ///
+    /// # Errors
+    /// The file cannot be read, is open to others, or holds no token.
+    pub fn read(path: &Path) -> Result<Self, TokenError> {
+        let read = |source| TokenError::Read { path: path.to_owned(), source };
+        let open_to_others = |meta: &Metadata| meta.is_file() && meta.mode() & 0o077 != 0;
+        if fs::metadata(path).map(|meta| open_to_others(&meta)).map_err(read)? {
+            return Err(TokenError::Open { path: path.to_owned() });
+        }
+        let text = fs::read_to_string(path).map_err(read)?;
+        let token = text.trim_end_matches(['\n', '\r']);
+        let plain = token.bytes().all(|byte| byte.is_ascii_graphic());
+        if !plain || !(MIN_TOKEN..=MAX_TOKEN).contains(&token.len()) {
+            return Err(TokenError::Form { path: path.to_owned() });
+        }
+        Ok(Self(token.as_bytes().into()))
+    }
+
+    /// Whether it is this one, in a time that does not tell how much of it is right.
+    fn matches(&self, given: &[u8]) -> bool {
+        let same = self.0.iter().zip(given).fold(0, |differ, (a, b)| differ | (a ^ b));
+        std::hint::black_box(same) == 0 && self.0.len() == given.len()
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// The same router for those who show the token.
+pub(super) fn with_token(router: Router, token: Token) -> Router {
+    router.layer(from_fn_with_state(token, check_token))
+}
+
+async fn check_token(State(token): State<Token>, request: Request, next: Next) -> Response {
+    let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+    if given.is_some_and(|given| token.matches(given)) {
+        return next.run(request).await;
+    }
+    let mut response = Reject::new(StatusCode::UNAUTHORIZED, "send the daemon's token: 'Authorization: Bearer TOKEN'").into_response();
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
+}
+
+/// Shorter ones can be guessed.
+const MIN_TOKEN: usize = 16;
+/// Longer ones are no tokens.
+const MAX_TOKEN: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Scratch;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_token_is_compared_whole() {
+        let token = Token(b"0123456789abcdef".as_slice().into());
+        assert!(token.matches(b"0123456789abcdef"));
+        for other in [b"".as_slice(), b"0123456789abcde", b"0123456789abcdeg", b"0123456789abcdef0"] {
+            assert!(!token.matches(other));
+        }
+        assert_eq!(format!("{token:?}"), "Token(…)");
+    }
+
+    #[test]
+    fn a_token_file_must_be_private_and_hold_a_token() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("token");
+        assert!(matches!(Token::read(&path), Err(TokenError::Read { .. })));
+        fs::write(&path, "0123456789abcdef\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(Token::read(&path), Err(TokenError::Open { .. })));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(Token::read(&path).unwrap().matches(b"0123456789abcdef"));
+        for text in ["short", "two words are no token", "0123456789abcdef\nand more\n"] {
+            fs::write(&path, text).unwrap();
+            assert!(matches!(Token::read(&path), Err(TokenError::Form { .. })), "{text}");
+        }
+    }
+}

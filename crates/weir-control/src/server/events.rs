@@ -1,0 +1,84 @@
+//! The stream of counters: server-sent events, each a sample.
+//!
+//! Between the sampler and the connection there is room for one sample. A reader that is slower than the period therefore misses samples
+//! and is told how many; the memory that it costs is bounded by that one sample and the connection's buffer.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use http_body_util::channel::{Channel, Sender};
+use tokio::time::Instant;
+
+use super::State;
+use super::routes::Reject;
+use crate::api::{EventQuery, EventSample};
+
+pub(super) fn stream(state: Arc<State>, query: EventQuery) -> Result<Response, Reject> {
+    let period = query.period.unwrap_or(DEFAULT_PERIOD);
+    if !(MIN_PERIOD..=MAX_PERIOD).contains(&period) {
+        return Err(Reject::new(StatusCode::BAD_REQUEST, format!("`period` must be {MIN_PERIOD} to {MAX_PERIOD} milliseconds")));
+    }
+    if query.count == Some(0) {
+        return Err(Reject::new(StatusCode::BAD_REQUEST, "`count` must be 1 or more"));
+    }
+    let (sender, body) = Channel::<Bytes>::new(1);
+    tokio::spawn(feed(state, Duration::from_millis(period.into()), query.count, sender));
+    let mut response = Response::new(Body::new(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+async fn feed(state: Arc<State>, period: Duration, count: Option<u32>, mut sender: Sender<Bytes>) {
+    let mut stopped = state.stopped.clone();
+    let mut next = Instant::now();
+    let mut sent = 0u32;
+    let mut skipped = 0u64;
+    while count.is_none_or(|count| sent < count) {
+        tokio::select! {
+            () = tokio::time::sleep_until(next) => {}
+            _ = stopped.changed() => return,
+        }
+        let sample = state.blocking(move |state| sample(state, skipped));
+        let Some(bytes) = sample.await else { return };
+        let delivered = tokio::select! {
+            delivered = sender.send_data(bytes) => delivered,
+            _ = stopped.changed() => return,
+        };
+        if delivered.is_err() {
+            // The client has gone.
+            return;
+        }
+        sent = sent.saturating_add(1);
+        next += period;
+        let late = Instant::now().saturating_duration_since(next);
+        skipped = u64::try_from(late.as_nanos() / period.as_nanos().max(1)).unwrap_or(u64::MAX);
+        state.tally.skipped.fetch_add(skipped, Ordering::Relaxed);
+        next += period.saturating_mul(u32::try_from(skipped).unwrap_or(u32::MAX));
+    }
+}
+
+fn sample(state: &State, skipped: u64) -> Bytes {
+    let snapshot = state.sample();
+    let event = EventSample {
+        at_ns: u64::try_from(state.uptime().as_nanos()).unwrap_or(u64::MAX),
+        revision: state.owner.current().revision,
+        skipped,
+        links: snapshot.links.clone(),
+        queues: snapshot.queues.clone(),
+        rules: snapshot.rules.clone(),
+        lanes: snapshot.lanes.clone(),
+    };
+    // Numbers and strings under string keys: it cannot fail.
+    let json = serde_json::to_string(&event).unwrap_or_default();
+    format!("event: sample\ndata: {json}\n\n").into()
+}
+
+const DEFAULT_PERIOD: u32 = 1000;
+const MIN_PERIOD: u32 = 50;
+const MAX_PERIOD: u32 = 60_000;

@@ -1,0 +1,104 @@
+//! A connection whose other end must take what it is sent.
+//!
+//! Everything the server writes waits in bounded buffers. A client that does not read fills them, and then holds a connection and what
+//! is in it for as long as it likes; here that is for a limited time.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::Tally;
+
+/// A stream that fails when a write waits too long.
+pub(super) struct Guarded<S> {
+    stream: S,
+    longest: Duration,
+    /// Set while a write waits.
+    deadline: Option<Pin<Box<Sleep>>>,
+    tally: Arc<Tally>,
+}
+
+impl<S> Guarded<S> {
+    pub(super) fn new(stream: S, longest: Duration, tally: Arc<Tally>) -> Self {
+        Self { stream, longest, deadline: None, tally }
+    }
+
+    /// Passes on what a write came to, and counts the time while it waits.
+    fn watch<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.deadline = None;
+            return written;
+        }
+        let longest = self.longest;
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(longest)));
+        ready!(deadline.as_mut().poll(context));
+        // Asked again, it fails again; one client is counted once.
+        deadline.as_mut().reset(Instant::now() + longest);
+        self.tally.stalled.fetch_add(1, Ordering::Relaxed);
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no data")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watch(context, written)
+    }
+
+    fn poll_write_vectored(mut self: Pin<&mut Self>, context: &mut Context<'_>, parts: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        self.watch(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt as _;
+
+    #[test]
+    fn a_client_that_takes_nothing_is_given_up_and_one_that_does_is_not() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let tally = Arc::new(Tally::default());
+            let (near, mut far) = tokio::io::duplex(64);
+            let mut guarded = Guarded::new(near, Duration::from_millis(30), Arc::clone(&tally));
+            guarded.write_all(&[0; 64]).await.unwrap();
+            let reader = tokio::spawn(async move {
+                let mut bytes = [0; 64];
+                tokio::io::AsyncReadExt::read_exact(&mut far, &mut bytes).await.unwrap();
+                far
+            });
+            guarded.write_all(&[0; 64]).await.unwrap();
+            let far = reader.await.unwrap();
+            assert_eq!(tally.stalled.load(Ordering::Relaxed), 0);
+            assert_eq!(guarded.write_all(&[0; 1]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            assert_eq!(tally.stalled.load(Ordering::Relaxed), 1);
+            drop(far);
+        });
+    }
+}

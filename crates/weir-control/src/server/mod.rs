@@ -1,0 +1,279 @@
+//! The daemon's side of the API: HTTP/1.1 on a Unix socket, and on TCP for those who know a token.
+//!
+//! One thread serves all connections; what reads counters or long scripts happens on others. A client can cost the daemon a bounded
+//! amount of memory and no packet: connections, requests and their sizes are limited, a client that takes no data is dropped after
+//! [`STALLED`], and counters are not gathered more often than every [`SAMPLE_AGE`] however many ask for them.
+
+mod access;
+mod events;
+mod guard;
+mod metrics;
+mod routes;
+mod socket;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdTcpListener};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+pub use access::{Access, Token, TokenError};
+pub use routes::openapi;
+pub use socket::{ControlSocket, SocketError};
+
+use crate::owner::Owner;
+use crate::plane::{Plane, Snapshot};
+
+/// Where the API is offered. Both are bound before privileges are dropped.
+#[derive(Debug)]
+pub struct Endpoints {
+    /// The Unix socket, and who may use it.
+    pub socket: (ControlSocket, Access),
+    /// A TCP address, and what its clients must know.
+    pub http: Option<(StdTcpListener, Token)>,
+}
+
+/// A server at work; it ends when this is dropped, or [`Server::stop`]ped.
+#[derive(Debug)]
+pub struct Server {
+    stop: watch::Sender<bool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    /// Where TCP clients connect.
+    address: Option<SocketAddr>,
+}
+
+impl Server {
+    /// Starts serving.
+    ///
+    /// # Errors
+    /// The system has no thread or descriptor left.
+    pub fn start(endpoints: Endpoints, owner: Owner, plane: Arc<dyn Plane>) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(BLOCKING_THREADS)
+            .thread_name("weir-control")
+            .build()?;
+        let (stop, stopped) = watch::channel(false);
+        let state = Arc::new(State::new(owner, plane, stopped.clone()));
+        let address = endpoints.http.as_ref().map(|(listener, _)| listener.local_addr()).transpose()?;
+        let serving = {
+            let _inside = runtime.enter();
+            Serving::new(endpoints, state, stopped)?
+        };
+        let thread = std::thread::Builder::new().name("weir-control".to_owned()).spawn(move || {
+            runtime.block_on(serving.run());
+            // What still gathers counters is not waited for.
+            runtime.shutdown_timeout(Duration::from_millis(100));
+        })?;
+        Ok(Self { stop, thread: Some(thread), address })
+    }
+
+    /// The TCP address that is served, if any.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Ends: no new connection is taken, requests under way have [`GRACE`] to be answered, and the socket is removed.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        // The thread may have ended by itself.
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What every handler has at hand.
+pub(crate) struct State {
+    pub(crate) owner: Owner,
+    pub(crate) plane: Arc<dyn Plane>,
+    started: Instant,
+    sample: Mutex<Option<(Instant, Arc<Snapshot>)>>,
+    /// Scripts that are read at once.
+    readers: Semaphore,
+    pub(crate) stopped: watch::Receiver<bool>,
+    pub(crate) tally: Arc<Tally>,
+}
+
+/// What the server counts about itself.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Requests answered, by whether the client, the server or nobody was at fault.
+    pub(crate) served: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    /// Samples that slow readers of the event stream did not get.
+    pub(crate) skipped: AtomicU64,
+    /// Clients dropped because they took no data.
+    pub(crate) stalled: AtomicU64,
+    /// Connections of those who may not control the daemon.
+    pub(crate) strangers: AtomicU64,
+}
+
+impl State {
+    fn new(owner: Owner, plane: Arc<dyn Plane>, stopped: watch::Receiver<bool>) -> Self {
+        let readers = Semaphore::new(READERS);
+        Self { owner, plane, started: Instant::now(), sample: Mutex::new(None), readers, stopped, tally: Arc::default() }
+    }
+
+    pub(crate) fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// The counters, not older than [`SAMPLE_AGE`].
+    pub(crate) fn sample(&self) -> Arc<Snapshot> {
+        let mut sample = self.sample.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*sample {
+            Some((at, snapshot)) if at.elapsed() < SAMPLE_AGE => Arc::clone(snapshot),
+            _ => {
+                let snapshot = Arc::new(self.plane.snapshot());
+                *sample = Some((Instant::now(), Arc::clone(&snapshot)));
+                snapshot
+            }
+        }
+    }
+
+    /// Does on another thread what may take a moment.
+    pub(crate) async fn blocking<T: Send + 'static>(self: &Arc<Self>, work: impl FnOnce(&Self) -> T + Send + 'static) -> Option<T> {
+        let state = Arc::clone(self);
+        // It fails only while the server ends, or by a panic, which has been reported on stderr.
+        tokio::task::spawn_blocking(move || work(&state)).await.ok()
+    }
+
+    /// The same for work that takes memory in proportion to what a client sent.
+    pub(crate) async fn reading<T: Send + 'static>(self: &Arc<Self>, work: impl FnOnce(&Self) -> T + Send + 'static) -> Option<T> {
+        let _permit = self.readers.acquire().await.ok()?;
+        self.blocking(work).await
+    }
+}
+
+/// The server inside its thread.
+struct Serving {
+    socket: ControlSocket,
+    unix: UnixListener,
+    access: Access,
+    tcp: Option<TcpListener>,
+    local: Router,
+    /// The same for those who must show a token.
+    remote: Router,
+    connections: Arc<Semaphore>,
+    stopped: watch::Receiver<bool>,
+    tally: Arc<Tally>,
+}
+
+impl Serving {
+    fn new(endpoints: Endpoints, state: Arc<State>, stopped: watch::Receiver<bool>) -> io::Result<Self> {
+        let (mut socket, access) = endpoints.socket;
+        let unix = UnixListener::from_std(socket.take_listener()?)?;
+        let tally = Arc::clone(&state.tally);
+        let local = routes::router(state);
+        let (tcp, remote) = match endpoints.http {
+            Some((listener, token)) => {
+                listener.set_nonblocking(true)?;
+                (Some(TcpListener::from_std(listener)?), access::with_token(local.clone(), token))
+            }
+            None => (None, Router::new()),
+        };
+        let connections = Arc::new(Semaphore::new(CONNECTIONS));
+        Ok(Self { socket, unix, access, tcp, local, remote, connections, stopped, tally })
+    }
+
+    async fn run(mut self) {
+        loop {
+            let Ok(permit) = Arc::clone(&self.connections).acquire_owned().await else { break };
+            tokio::select! {
+                _ = self.stopped.changed() => break,
+                accepted = self.unix.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        let router = match self.access.admit(&stream) {
+                            Ok(()) => self.local.clone(),
+                            Err(why) => {
+                                self.tally.strangers.fetch_add(1, Ordering::Relaxed);
+                                access::refusing(&why)
+                            }
+                        };
+                        self.serve(stream, router, permit);
+                    }
+                    Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+                },
+                accepted = accept(self.tcp.as_ref()) => match accepted {
+                    Ok((stream, _)) => self.serve(stream, self.remote.clone(), permit),
+                    Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+                },
+            }
+        }
+        self.socket.remove();
+        let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
+        // Whoever is not answered by then has a request that takes longer than an end may.
+        let _ = tokio::time::timeout(GRACE, self.connections.acquire_many(all)).await;
+    }
+
+    /// Serves a connection until it ends.
+    fn serve<S>(&self, stream: S, router: Router, permit: OwnedSemaphorePermit)
+    where
+        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    {
+        let io = TokioIo::new(guard::Guarded::new(stream, STALLED, Arc::clone(&self.tally)));
+        let mut stopped = self.stopped.clone();
+        tokio::spawn(async move {
+            let mut builder = http1::Builder::new();
+            builder.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(HEADER_BYTES);
+            let connection = builder.serve_connection(io, TowerToHyperService::new(router));
+            let mut connection = std::pin::pin!(connection);
+            tokio::select! {
+                // How a client's connection ended is the client's affair.
+                _ = connection.as_mut() => {}
+                _ = stopped.changed() => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = connection.await;
+                }
+            }
+            drop(permit);
+        });
+    }
+}
+
+async fn accept(listener: Option<&TcpListener>) -> io::Result<(tokio::net::TcpStream, SocketAddr)> {
+    match listener {
+        Some(listener) => listener.accept().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How long a client may take no data before it is dropped.
+pub const STALLED: Duration = Duration::from_secs(10);
+/// How long requests have to be answered when the daemon ends.
+pub const GRACE: Duration = Duration::from_secs(2);
+/// Counters younger than this are good for whoever asks next.
+pub const SAMPLE_AGE: Duration = Duration::from_millis(20);
+/// Connections at once.
+const CONNECTIONS: usize = 256;
+/// Threads for what would hold up other connections.
+const BLOCKING_THREADS: usize = 16;
+/// Scripts that are read at once; each may take as much memory as it is long, several times over.
+const READERS: usize = 2;
+/// How long the head of a request may take, and a connection rest between two requests.
+const HEADERS: Duration = Duration::from_secs(30);
+/// Longest head of a request.
+const HEADER_BYTES: usize = 64 * 1024;
+/// Pause after a connection could not be taken: no descriptors are left, and some must be given back first.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);

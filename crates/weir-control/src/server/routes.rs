@@ -1,0 +1,399 @@
+//! The resources of the API, and its OpenAPI document, which is generated from what stands here.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, Request, State as Shared};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use utoipa::OpenApi;
+use weir_rules::command::ObjectKind;
+
+use super::{State, events, metrics};
+use crate::api::{
+    self, CommandReply, CommandRequest, ConfigurationView, Cursor, EventSample, Health, HealthStatus, InstancePage, NetConfigView, Page,
+    PipeView, Problem, QueueView, RuleView, SchedView, SeverityView, TablePage, TableView,
+};
+use crate::owner::{Onto, OwnerError};
+
+type Server = Shared<Arc<State>>;
+type Answer<T> = Result<Json<T>, Reject>;
+
+/// The API description.
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Weir", description = "Control of a running Weir. On TCP every request needs `Authorization: Bearer TOKEN`."),
+    paths(
+        health,
+        openapi_json,
+        configuration,
+        commands,
+        pipes,
+        pipe_instances,
+        queues,
+        queue_instances,
+        scheds,
+        sched_instances,
+        rules,
+        tables,
+        table,
+        netconfigs,
+        events_stream,
+        metrics_text
+    ),
+    components(schemas(EventSample, Problem))
+)]
+struct Document;
+
+/// The OpenAPI document.
+#[must_use]
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    Document::openapi()
+}
+
+/// Every resource.
+pub(super) fn router(state: Arc<State>) -> Router {
+    Router::new()
+        .route("/v1/health", get(health))
+        .route("/v1/openapi.json", get(openapi_json))
+        .route("/v1/configuration", get(configuration))
+        .route("/v1/commands", post(commands))
+        .route("/v1/pipes", get(pipes))
+        .route("/v1/pipes/{number}/instances", get(pipe_instances))
+        .route("/v1/queues", get(queues))
+        .route("/v1/queues/{number}/instances", get(queue_instances))
+        .route("/v1/scheds", get(scheds))
+        .route("/v1/scheds/{number}/instances", get(sched_instances))
+        .route("/v1/rules", get(rules))
+        .route("/v1/tables", get(tables))
+        .route("/v1/tables/{name}", get(table))
+        .route("/v1/netconfigs", get(netconfigs))
+        .route("/v1/events", get(events_stream))
+        .route("/metrics", get(metrics_text))
+        .fallback(|| async { Reject::new(StatusCode::NOT_FOUND, "there is no such resource; /v1/openapi.json lists them") })
+        .method_not_allowed_fallback(|| async {
+            Reject::new(StatusCode::METHOD_NOT_ALLOWED, "this resource does not do that; /v1/openapi.json tells what it does")
+        })
+        .layer(from_fn_with_state(Arc::clone(&state), tally))
+        .with_state(state)
+}
+
+/// Counts requests by how they ended.
+async fn tally(Shared(state): Server, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let counter = match response.status().as_u16() {
+        400..=499 => &state.tally.refused,
+        500.. => &state.tally.failed,
+        _ => &state.tally.served,
+    };
+    counter.fetch_add(1, Ordering::Relaxed);
+    response
+}
+
+/// How the daemon is.
+#[utoipa::path(get, path = "/v1/health", responses((status = 200, body = Health)))]
+async fn health(Shared(state): Server) -> Answer<Health> {
+    let view = state.blocking(|state| {
+        let bridges = state.plane.bridges();
+        let missing = bridges.iter().any(|bridge| bridge.attached.contains(&false));
+        Health {
+            status: if missing { HealthStatus::Degraded } else { HealthStatus::Ok },
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            revision: state.owner.current().revision,
+            uptime_ns: u64::try_from(state.uptime().as_nanos()).unwrap_or(u64::MAX),
+            bridges,
+        }
+    });
+    view.await.map(Json).ok_or_else(Reject::ending)
+}
+
+/// This document.
+#[utoipa::path(get, path = "/v1/openapi.json", responses((status = 200, description = "The API's description", body = serde_json::Value)))]
+async fn openapi_json() -> Json<utoipa::openapi::OpenApi> {
+    Json(openapi())
+}
+
+/// The configuration as a whole.
+#[utoipa::path(get, path = "/v1/configuration", responses((status = 200, body = ConfigurationView)))]
+async fn configuration(Shared(state): Server) -> Answer<ConfigurationView> {
+    let view = state.blocking(|state| {
+        let current = state.owner.current();
+        api::configuration(current.revision, &current.ruleset)
+    });
+    view.await.map(Json).ok_or_else(Reject::ending)
+}
+
+/// Carries commands out: all of them, or none. What is answered with `applied` is on disk and in force.
+#[utoipa::path(
+    post,
+    path = "/v1/commands",
+    request_body = CommandRequest,
+    responses(
+        (status = 200, description = "Carried out, or checked", body = CommandReply),
+        (status = 400, description = "Not a request", body = Problem),
+        (status = 408, description = "The request took too long to arrive", body = Problem),
+        (status = 413, description = "Too long", body = Problem),
+        (status = 415, description = "Not JSON", body = Problem),
+        (status = 422, description = "Refused: the diagnostics say why, and nothing was changed", body = CommandReply),
+        (status = 503, description = "Too much waits already, or the daemon is ending", body = Problem),
+        (status = 507, description = "The disk is full; nothing was changed", body = Problem)
+    )
+)]
+async fn commands(Shared(state): Server, request: Request) -> Result<(StatusCode, Json<CommandReply>), Reject> {
+    let request: CommandRequest = body(request).await?;
+    let prepared = state.reading(move |state| state.owner.prepare(&request)).await.ok_or_else(Reject::ending)?;
+    let reply = state.owner.submit(prepared, Onto::Current)?.get().await?;
+    let refused = reply.diagnostics.iter().any(|diagnostic| diagnostic.severity == SeverityView::Error);
+    Ok((if refused { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }, Json(reply)))
+}
+
+/// The pipes.
+#[utoipa::path(get, path = "/v1/pipes", responses((status = 200, body = Vec<PipeView>)))]
+async fn pipes(Shared(state): Server) -> Answer<Vec<PipeView>> {
+    state.blocking(|state| api::pipes(&state.owner.current().ruleset, &state.sample())).await.map(Json).ok_or_else(Reject::ending)
+}
+
+/// A pipe's instances: what its mask has set apart.
+#[utoipa::path(
+    get,
+    path = "/v1/pipes/{number}/instances",
+    params(("number" = u16, Path, description = "The pipe"), Cursor),
+    responses(
+        (status = 200, body = InstancePage),
+        (status = 400, description = "Not a number, or not a page", body = Problem),
+        (status = 404, description = "There is no such pipe", body = Problem)
+    )
+)]
+async fn pipe_instances(
+    Shared(state): Server,
+    number: Result<Path<u16>, PathRejection>,
+    page: Result<Query<Cursor>, QueryRejection>,
+) -> Answer<InstancePage> {
+    instances(&state, ObjectKind::Pipe, number, page).await
+}
+
+/// The queues.
+#[utoipa::path(get, path = "/v1/queues", responses((status = 200, body = Vec<QueueView>)))]
+async fn queues(Shared(state): Server) -> Answer<Vec<QueueView>> {
+    state.blocking(|state| api::queues(&state.owner.current().ruleset, &state.sample())).await.map(Json).ok_or_else(Reject::ending)
+}
+
+/// A queue's instances: what its mask has set apart.
+#[utoipa::path(
+    get,
+    path = "/v1/queues/{number}/instances",
+    params(("number" = u16, Path, description = "The queue"), Cursor),
+    responses(
+        (status = 200, body = InstancePage),
+        (status = 400, description = "Not a number, or not a page", body = Problem),
+        (status = 404, description = "There is no such queue", body = Problem)
+    )
+)]
+async fn queue_instances(
+    Shared(state): Server,
+    number: Result<Path<u16>, PathRejection>,
+    page: Result<Query<Cursor>, QueryRejection>,
+) -> Answer<InstancePage> {
+    instances(&state, ObjectKind::Queue, number, page).await
+}
+
+/// The schedulers.
+#[utoipa::path(get, path = "/v1/scheds", responses((status = 200, body = Vec<SchedView>)))]
+async fn scheds(Shared(state): Server) -> Answer<Vec<SchedView>> {
+    state.blocking(|state| api::scheds(&state.owner.current().ruleset, &state.sample())).await.map(Json).ok_or_else(Reject::ending)
+}
+
+/// A scheduler's instances: what its mask has set apart.
+#[utoipa::path(
+    get,
+    path = "/v1/scheds/{number}/instances",
+    params(("number" = u16, Path, description = "The scheduler"), Cursor),
+    responses(
+        (status = 200, body = InstancePage),
+        (status = 400, description = "Not a number, or not a page", body = Problem),
+        (status = 404, description = "There is no such scheduler", body = Problem)
+    )
+)]
+async fn sched_instances(
+    Shared(state): Server,
+    number: Result<Path<u16>, PathRejection>,
+    page: Result<Query<Cursor>, QueryRejection>,
+) -> Answer<InstancePage> {
+    instances(&state, ObjectKind::Sched, number, page).await
+}
+
+/// The rules in the order in which they are looked at, the default rule last.
+#[utoipa::path(get, path = "/v1/rules", responses((status = 200, body = Vec<RuleView>)))]
+async fn rules(Shared(state): Server) -> Answer<Vec<RuleView>> {
+    state.blocking(|state| api::rules(&state.owner.current().ruleset, &state.sample())).await.map(Json).ok_or_else(Reject::ending)
+}
+
+/// The tables.
+#[utoipa::path(get, path = "/v1/tables", responses((status = 200, body = Vec<TableView>)))]
+async fn tables(Shared(state): Server) -> Answer<Vec<TableView>> {
+    state.blocking(|state| api::tables(&state.owner.current().ruleset)).await.map(Json).ok_or_else(Reject::ending)
+}
+
+/// A table with its entries.
+#[utoipa::path(
+    get,
+    path = "/v1/tables/{name}",
+    params(("name" = String, Path, description = "The table"), Page),
+    responses(
+        (status = 200, body = TablePage),
+        (status = 400, description = "Not a name, or not a page", body = Problem),
+        (status = 404, description = "There is no such table", body = Problem)
+    )
+)]
+async fn table(
+    Shared(state): Server,
+    name: Result<Path<String>, PathRejection>,
+    page: Result<Query<Page>, QueryRejection>,
+) -> Answer<TablePage> {
+    let Path(name) = name?;
+    let (offset, limit) = span(page)?;
+    let missing = format!("there is no table {name}; /v1/tables lists those there are");
+    let view = state.blocking(move |state| api::table_page(&state.owner.current().ruleset, &name, offset, limit));
+    view.await.ok_or_else(Reject::ending)?.map(Json).ok_or_else(|| Reject::new(StatusCode::NOT_FOUND, missing))
+}
+
+/// The links made by `netconfig`.
+#[utoipa::path(get, path = "/v1/netconfigs", responses((status = 200, body = Vec<NetConfigView>)))]
+async fn netconfigs(Shared(state): Server) -> Answer<Vec<NetConfigView>> {
+    state.blocking(|state| api::netconfigs(&state.owner.current().ruleset)).await.map(Json).ok_or_else(Reject::ending)
+}
+
+/// Counters as a stream of server-sent events, each an `EventSample` in JSON. A slow reader gets fewer of them, and one that reads
+/// nothing is dropped.
+#[utoipa::path(
+    get,
+    path = "/v1/events",
+    params(api::EventQuery),
+    responses(
+        (status = 200, description = "A stream of `EventSample`s", body = String, content_type = "text/event-stream"),
+        (status = 400, description = "Not a period", body = Problem)
+    )
+)]
+async fn events_stream(Shared(state): Server, query: Result<Query<api::EventQuery>, QueryRejection>) -> Result<Response, Reject> {
+    let Query(query) = query?;
+    events::stream(state, query)
+}
+
+/// Counters for Prometheus and its relatives, in the OpenMetrics text format.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    responses((status = 200, description = "OpenMetrics", body = String, content_type = "application/openmetrics-text"))
+)]
+async fn metrics_text(Shared(state): Server) -> Result<Response, Reject> {
+    let text = state.blocking(metrics::render).await.ok_or_else(Reject::ending)?;
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+}
+
+async fn instances(
+    state: &Arc<State>,
+    kind: ObjectKind,
+    number: Result<Path<u16>, PathRejection>,
+    page: Result<Query<Cursor>, QueryRejection>,
+) -> Answer<InstancePage> {
+    let Path(number) = number?;
+    let Query(cursor) = page?;
+    let (after, limit) = cursor.span().ok_or_else(bad_limit)?;
+    let view = state.blocking(move |state| {
+        let ruleset = state.owner.current().ruleset;
+        let there = match kind {
+            ObjectKind::Pipe => ruleset.pipes.contains_key(&number),
+            ObjectKind::Queue => ruleset.queues.contains_key(&number),
+            ObjectKind::Sched => ruleset.scheds.contains_key(&number),
+        };
+        there.then(|| state.plane.instances(kind, number, after, limit))
+    });
+    let missing = || Reject::new(StatusCode::NOT_FOUND, format!("there is no {} {number}", kind.word()));
+    view.await.ok_or_else(Reject::ending)?.map(Json).ok_or_else(missing)
+}
+
+fn span(page: Result<Query<Page>, QueryRejection>) -> Result<(usize, usize), Reject> {
+    let Query(page) = page?;
+    page.span().ok_or_else(bad_limit)
+}
+
+fn bad_limit() -> Reject {
+    Reject::new(StatusCode::BAD_REQUEST, "`limit` must be 1 to 10000")
+}
+
+/// A request's body as JSON.
+async fn body<T: serde::de::DeserializeOwned>(request: Request) -> Result<T, Reject> {
+    if !is_json(request.headers()) {
+        return Err(Reject::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send JSON, with 'Content-Type: application/json'"));
+    }
+    let too_long = || Reject::new(StatusCode::PAYLOAD_TOO_LARGE, format!("a request is at most {} MiB", MOST_BODY >> 20));
+    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if length.is_some_and(|length| length > MOST_BODY) {
+        return Err(too_long());
+    }
+    let reading = axum::body::to_bytes(request.into_body(), MOST_BODY);
+    let late = |_| Reject::new(StatusCode::REQUEST_TIMEOUT, format!("the request did not arrive within {} s", UPLOAD.as_secs()));
+    let bytes = tokio::time::timeout(UPLOAD, reading).await.map_err(late)?.map_err(|_| too_long())?;
+    serde_json::from_slice(&bytes).map_err(|error| Reject::new(StatusCode::BAD_REQUEST, format!("the body is not a request: {error}")))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}
+
+/// A request that is not served, and why.
+#[derive(Debug)]
+pub(super) struct Reject {
+    status: StatusCode,
+    error: String,
+}
+
+impl Reject {
+    pub(super) fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self { status, error: error.into() }
+    }
+
+    fn ending() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the daemon is ending")
+    }
+}
+
+impl IntoResponse for Reject {
+    fn into_response(self) -> Response {
+        (self.status, Json(Problem { error: self.error })).into_response()
+    }
+}
+
+impl From<QueryRejection> for Reject {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, rejection.body_text())
+    }
+}
+
+impl From<PathRejection> for Reject {
+    fn from(rejection: PathRejection) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, rejection.body_text())
+    }
+}
+
+impl From<OwnerError> for Reject {
+    fn from(error: OwnerError) -> Self {
+        let status = match &error {
+            OwnerError::Busy | OwnerError::Ended => StatusCode::SERVICE_UNAVAILABLE,
+            OwnerError::NotSaved { full: true, .. } => StatusCode::INSUFFICIENT_STORAGE,
+            OwnerError::NotSaved { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+/// Longest request: a script of some hundred thousand lines.
+const MOST_BODY: usize = 32 << 20;
+/// How long a request's body may take to arrive.
+const UPLOAD: Duration = Duration::from_secs(60);

@@ -1,0 +1,144 @@
+//! The Unix socket: who may connect is settled before anybody can.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// Why the socket cannot be offered.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// A daemon answers there.
+    #[error("another daemon listens on {}; stop it, or name another socket with --socket", path.display())]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something else has the name.
+    #[error("{} exists and is no socket; remove it, or name another socket with --socket", path.display())]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A system call failed.
+    #[error("cannot listen on {}: {source}; name another socket with --socket", path.display())]
+    System {
+        /// The socket.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// A socket that is bound, under its name; the name goes when this is dropped.
+#[derive(Debug)]
+pub struct ControlSocket {
+    path: PathBuf,
+    listener: Option<UnixListener>,
+    /// Device and inode: a name that another daemon has taken over is not removed.
+    identity: (u64, u64),
+}
+
+impl ControlSocket {
+    /// Binds a socket that its owner and, if one is given, the group `group` may connect to. A socket that a daemon has left
+    /// behind is replaced. The name appears with its final owner and mode, in one step.
+    ///
+    /// # Errors
+    /// A daemon listens there already, or the system refuses.
+    pub fn bind(path: &Path, group: Option<u32>) -> Result<Self, SocketError> {
+        let system = |source| SocketError::System { path: path.to_owned(), source };
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(system)?;
+        // Two daemons that start at once look at the old socket one after another.
+        let directory = File::open(parent).map_err(system)?;
+        flock(&directory, FlockOperation::LockExclusive).map_err(|errno| system(errno.into()))?;
+        match fs::symlink_metadata(path) {
+            Ok(there) if !there.file_type().is_socket() => return Err(SocketError::NotASocket { path: path.to_owned() }),
+            Ok(_) if UnixStream::connect(path).is_ok() => return Err(SocketError::InUse { path: path.to_owned() }),
+            _ => {}
+        }
+        let temporary = parent.join(format!(".weir-{}.sock", std::process::id()));
+        // Left over from a process that had this number.
+        let _ = fs::remove_file(&temporary);
+        let bound = bind_at(&temporary, path, group);
+        if bound.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        let (listener, identity) = bound.map_err(system)?;
+        Ok(Self { path: path.to_owned(), listener: Some(listener), identity })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn take_listener(&mut self) -> io::Result<UnixListener> {
+        self.listener.take().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// Takes the name away.
+    pub(super) fn remove(&self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|there| (there.dev(), there.ino()) == self.identity) {
+            // Where the directory may not be written any more the name stays, and the next daemon replaces it.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+fn bind_at(temporary: &Path, path: &Path, group: Option<u32>) -> io::Result<(UnixListener, (u64, u64))> {
+    let listener = UnixListener::bind(temporary)?;
+    // Nobody knows the name yet; still it is closed before it is opened to the group.
+    fs::set_permissions(temporary, Permissions::from_mode(0o600))?;
+    if group.is_some() {
+        chown(temporary, None, group)?;
+    }
+    fs::set_permissions(temporary, Permissions::from_mode(0o660))?;
+    listener.set_nonblocking(true)?;
+    let there = fs::symlink_metadata(temporary)?;
+    fs::rename(temporary, path)?;
+    Ok((listener, (there.dev(), there.ino())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Scratch;
+
+    #[test]
+    fn a_socket_left_behind_is_replaced_and_one_in_use_is_not() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("dir/weir.sock");
+        let first = ControlSocket::bind(&path, None).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+        assert!(matches!(ControlSocket::bind(&path, None), Err(SocketError::InUse { .. })));
+        // As after kill -9: the name is there and nobody listens.
+        let mut first = first;
+        drop(first.take_listener());
+        let second = ControlSocket::bind(&path, None).unwrap();
+        drop(first);
+        assert!(path.exists(), "the first one's end must not take the second one's name");
+        drop(second);
+        assert!(!path.exists());
+        assert_eq!(fs::read_dir(scratch.path().join("dir")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_is_no_socket_is_left_alone() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("precious");
+        fs::write(&path, "text").unwrap();
+        assert!(matches!(ControlSocket::bind(&path, None), Err(SocketError::NotASocket { .. })));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "text");
+    }
+}

@@ -1,0 +1,469 @@
+//! The API over a real socket: a server with the real configuration behind it, and a plane that only remembers.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::ops::ControlFlow;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use weir_control::api::{
+    BridgeView, CommandReply, CommandRequest, EventQuery, HealthStatus, InstancePage, LinkSample, OutcomeKind, SeverityView,
+};
+use weir_control::client::{Client, ClientError};
+use weir_control::owner::{Onto, Owner, Resumed};
+use weir_control::plane::{Plane, Snapshot};
+use weir_control::server::{Access, ControlSocket, Endpoints, Server, Token};
+use weir_control::store::Store;
+use weir_rules::command::ObjectKind;
+use weir_rules::ruleset::Ruleset;
+use weir_rules::show::{Answer, DynamicView, FlowCount};
+
+#[test]
+fn commands_are_carried_out_saved_and_seen() {
+    let lab = Lab::new();
+    let client = lab.client();
+    let reply = send(&client, "pipe 1 config bw 4Mbit/s delay 20ms\nadd 100 pipe 1 ip from any to any\n");
+    assert!(reply.applied, "{reply:?}");
+    assert_eq!((reply.outcomes.len(), reply.outcomes[1].rule), (2, Some(100)));
+    assert_eq!(reply.outcomes[0].result, OutcomeKind::Changed);
+    let pipes = client.pipes().unwrap();
+    assert_eq!((pipes[0].number, pipes[0].rate_bps, pipes[0].delay_ns), (1, Some(4_000_000), 20_000_000));
+    assert_eq!(pipes[0].state.counters.packets_in, 17, "the plane's counters stand beside the configuration");
+    let rules = client.rules().unwrap();
+    assert_eq!(rules.iter().map(|rule| rule.number).collect::<Vec<_>>(), [100, 65_535]);
+    let view = client.configuration().unwrap();
+    assert_eq!((view.revision, view.pipes.as_slice()), (reply.revision, &[1][..]));
+    let saved = std::fs::read_to_string(lab.state().join("config.weir")).unwrap();
+    assert!(saved.ends_with(&view.script), "{saved}");
+    assert_eq!(lab.plane.applied.lock().unwrap().last().unwrap().pipes.len(), 1);
+}
+
+#[test]
+fn a_script_is_all_or_nothing() {
+    let lab = Lab::new();
+    let client = lab.client();
+    send(&client, "pipe 1 config bw 4Mbit/s");
+    let before = client.configuration().unwrap();
+    for script in ["pipe 2 config bw 1Mbit/s\npipe 7 delete\n", "pipe 2 config bw 1Mbit/s\npipe 3 config bw fast\n"] {
+        let reply = send(&client, script);
+        assert!(!reply.applied);
+        let error = reply.diagnostics.iter().find(|d| d.severity == SeverityView::Error).expect("an error");
+        assert_eq!(error.line, 2, "{error:?}");
+        assert!(error.text.starts_with("pipe"), "{error:?}");
+        assert_eq!(client.configuration().unwrap(), before);
+    }
+    let check = CommandRequest { script: "pipe 9 config bw 1Mbit/s".into(), check_only: true, ..CommandRequest::default() };
+    let reply = client.commands(&check).unwrap();
+    assert!(!reply.applied && reply.diagnostics.is_empty() && reply.outcomes.len() == 1, "{reply:?}");
+    assert_eq!(client.configuration().unwrap(), before);
+}
+
+#[test]
+fn a_killed_daemon_comes_back_with_what_was_acknowledged() {
+    let mut lab = Lab::new();
+    let reply = send(&lab.client(), "pipe 1 config bw 4Mbit/s\npipe 2 config bw 8Mbit/s");
+    let before = lab.client().configuration().unwrap();
+    lab.restart();
+    let after = lab.client().configuration().unwrap();
+    assert_eq!(after, before);
+    assert_eq!(after.revision, reply.revision);
+    assert_eq!(lab.plane.applied.lock().unwrap().len(), 1, "the plane is given what was saved, once");
+}
+
+#[test]
+fn a_damaged_configuration_is_not_taken_for_none() {
+    let scratch = Scratch::new();
+    drop(Store::open(&scratch.0).unwrap());
+    std::fs::write(scratch.0.join("config.weir"), "pipe 1 config bw 4Mbit/s\nnonsense here\n").unwrap();
+    let error = Resumed::new(Store::open(&scratch.0).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("config.weir") && error.contains("line 2"), "{error}");
+}
+
+#[test]
+fn files_that_commands_name_are_kept_and_forgotten() {
+    let mut lab = Lab::new();
+    let trace = |mbit: u32| CommandRequest {
+        script: "pipe 1 config trace up.csv".into(),
+        files: [("up.csv".to_owned(), format!("time,rate\n0,{mbit}M\n1,1M\n"))].into(),
+        ..CommandRequest::default()
+    };
+    let reply = lab.client().commands(&trace(3)).unwrap();
+    assert!(reply.applied, "{reply:?}");
+    let kept = |lab: &Lab| std::fs::read_dir(lab.state().join("files")).unwrap().count();
+    assert_eq!(kept(&lab), 1);
+    let before = lab.client().configuration().unwrap();
+    assert!(before.script.contains("/files/") && before.script.contains("-up.csv"), "{}", before.script);
+    lab.restart();
+    assert_eq!(lab.client().configuration().unwrap(), before);
+    // What a client reads it can send back.
+    let again = CommandRequest { script: before.script.clone(), ..CommandRequest::default() };
+    assert!(lab.client().commands(&again).unwrap().applied);
+    assert!(lab.client().commands(&trace(5)).unwrap().applied);
+    assert_eq!(kept(&lab), 1, "the first content is named by nobody");
+    let missing = CommandRequest { script: "pipe 1 config trace /etc/hostname".into(), ..CommandRequest::default() };
+    assert!(!lab.client().commands(&missing).unwrap().applied, "the daemon reads no files of its own");
+}
+
+#[test]
+fn waiting_commands_share_a_save_and_each_is_answered() {
+    let lab = Lab::new();
+    let client = lab.client();
+    let threads: Vec<_> = (1..=40u16)
+        .map(|n| {
+            let client = client.clone();
+            std::thread::spawn(move || send(&client, &format!("pipe {n} config bw {n}Mbit/s")))
+        })
+        .collect();
+    let mut revisions: Vec<u64> = threads.into_iter().map(|thread| thread.join().unwrap().revision).collect();
+    revisions.sort_unstable();
+    assert_eq!(revisions, (1..=40).collect::<Vec<u64>>(), "each change has a number of its own");
+    assert_eq!(client.configuration().unwrap().pipes, (1..=40).collect::<Vec<u16>>());
+    assert!(lab.plane.applied.lock().unwrap().len() <= 41);
+}
+
+#[test]
+fn replacing_starts_from_nothing() {
+    let lab = Lab::new();
+    send(&lab.client(), "pipe 1 config bw 4Mbit/s");
+    let request = CommandRequest { script: "pipe 2 config bw 1Mbit/s".into(), ..CommandRequest::default() };
+    let reply = lab.owner.submit(lab.owner.prepare(&request), Onto::Empty).unwrap().wait().unwrap();
+    assert!(reply.applied);
+    assert_eq!(lab.client().configuration().unwrap().pipes, [2]);
+}
+
+#[test]
+fn zero_reaches_the_plane_and_changes_no_number() {
+    let lab = Lab::new();
+    let first = send(&lab.client(), "pipe 1 config bw 4Mbit/s\nadd 100 pipe 1 ip from any to any");
+    let reply = send(&lab.client(), "zero");
+    assert_eq!((reply.outcomes[0].result, reply.revision), (OutcomeKind::Zeroed, first.revision));
+    assert_eq!(lab.plane.zeroed.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn what_a_command_asks_for_is_in_its_answer() {
+    let lab = Lab::new();
+    let reply = send(&lab.client(), "pipe 1 config bw 4Mbit/s\npipe show\nadd 100 pipe 1 ip from any to any\nshow");
+    let answers: Vec<_> = reply.outcomes.iter().map(|outcome| outcome.answer.as_ref()).collect();
+    let [None, Some(Answer::Objects(objects)), None, Some(Answer::Rules { rules, .. })] = answers.as_slice() else { panic!("{reply:?}") };
+    assert_eq!((objects.len(), rules.len()), (1, 2));
+    assert_eq!(lab.client().configuration().unwrap().revision, reply.revision);
+}
+
+#[test]
+fn what_is_no_request_is_refused_with_words() {
+    let lab = Lab::new();
+    let post = |kind: &str, body: &str| {
+        let head = format!("POST /v1/commands HTTP/1.1\r\nHost: weir\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n", body.len());
+        lab.raw(&format!("{head}Connection: close\r\n\r\n{body}"))
+    };
+    let get = |path: &str| lab.raw(&format!("GET {path} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n"));
+    for (answer, status, word) in [
+        (post("text/plain", "{}"), "415", "application/json"),
+        (post("application/json", "{"), "400", "error"),
+        (post("application/json", r#"{"script": "", "scirpt": ""}"#), "400", "scirpt"),
+        (post("application/json", "[]"), "400", "error"),
+        (get("/v2/pipes"), "404", "openapi.json"),
+        (get("/v1/pipes/1/instances"), "404", "no pipe 1"),
+        (get("/v1/pipes/70000/instances"), "400", "error"),
+        (get("/v1/tables/t?limit=0"), "400", "limit"),
+        (get("/v1/tables/t?limt=4"), "400", "limt"),
+        (get("/v1/events?period=1"), "400", "period"),
+        (get("/v1/commands"), "405", "error"),
+        ("POST /v1/commands HTTP/1.1\r\n".to_owned(), "POST", "HTTP"),
+    ] {
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) || status == "POST", "{answer}");
+        assert!(answer.contains(word), "{answer}");
+    }
+    let huge = "POST /v1/commands HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n";
+    assert!(lab.raw_head(huge).starts_with("HTTP/1.1 413"));
+    assert_eq!(lab.client().health().unwrap().status, HealthStatus::Ok);
+}
+
+#[test]
+fn events_come_by_their_period_and_end_when_asked() {
+    let lab = Lab::new();
+    send(&lab.client(), "pipe 1 config bw 4Mbit/s");
+    let mut samples = Vec::new();
+    let query = EventQuery { period: Some(50), count: Some(4) };
+    lab.client()
+        .events(query, |sample| {
+            samples.push(sample);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(samples.len(), 4);
+    assert!(samples.windows(2).all(|pair| pair[1].at_ns > pair[0].at_ns));
+    assert_eq!((samples[3].revision, samples[3].links[&1].counters.packets_in), (1, 17));
+    let mut seen = 0;
+    lab.client()
+        .events(EventQuery { period: Some(50), count: None }, |_| {
+            seen += 1;
+            if seen == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .unwrap();
+    assert_eq!(seen, 2);
+}
+
+#[test]
+fn a_reader_that_never_reads_costs_samples_and_nothing_else() {
+    let lab = Lab::new();
+    lab.plane.links.store(2_000, Ordering::Relaxed);
+    let mut silent = UnixStream::connect(lab.socket()).unwrap();
+    silent.write_all(b"GET /v1/events?period=50 HTTP/1.1\r\nHost: weir\r\n\r\n").unwrap();
+    // A sample is larger than the socket's buffer, so the second one already waits.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let stalled = loop {
+        let metrics = lab.client().metrics().unwrap();
+        let line = metrics.lines().find(|line| line.starts_with("weir_clients_stalled_total")).expect("it is counted").to_owned();
+        if !line.ends_with(" 0") || Instant::now() > deadline {
+            break line;
+        }
+        assert!(send(&lab.client(), "pipe 1 config bw 1Mbit/s").applied, "others are served meanwhile");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    assert!(stalled.ends_with(" 1"), "{stalled}");
+    let mut rest = Vec::new();
+    // The connection is closed: reading what was on its way comes to an end.
+    silent.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let end = silent.read_to_end(&mut rest);
+    assert!(end.is_ok() || end.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionReset));
+}
+
+#[test]
+fn metrics_are_openmetrics_and_balance() {
+    let lab = Lab::new();
+    send(&lab.client(), "pipe 1 config bw 4Mbit/s\nadd 100 pipe 1 ip from any to any");
+    let text = lab.client().metrics().unwrap();
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    let value = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} is missing in {text}"));
+        line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()
+    };
+    assert_eq!(value("weir_link_packets_total{link=\"1\",direction=\"in\"}"), 17.0);
+    assert_eq!(value("weir_link_drops_total{link=\"1\",reason=\"queue_full\"}"), 2.0);
+    assert_eq!(value("weir_configuration_revision"), 1.0);
+    assert!(text.contains("weir_rule_packets_total{rule=\"100\""));
+}
+
+#[test]
+fn every_resource_is_described_and_every_description_is_a_resource() {
+    let lab = Lab::new();
+    let document: serde_json::Value = lab.client().get("/v1/openapi.json").unwrap();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3."));
+    let paths = document["paths"].as_object().unwrap();
+    assert!(paths.len() >= 16, "{:?}", paths.keys());
+    for (path, methods) in paths {
+        let path = path.replace("{number}", "1").replace("{name}", "t");
+        for method in methods.as_object().unwrap().keys().filter(|method| *method == "get") {
+            let request = format!(
+                "{} {path}{} HTTP/1.1\r\nHost: weir\r\n\r\n",
+                method.to_uppercase(),
+                if path.ends_with("events") { "?count=1" } else { "" }
+            );
+            let head = lab.raw_head(&request);
+            let known = head.starts_with("HTTP/1.1 200") || head.contains("there is no pipe") || head.contains("there is no queue");
+            assert!(known || head.contains("there is no sched") || head.contains("there is no table"), "{path}: {head}");
+        }
+    }
+    // References lead somewhere.
+    let text = document.to_string();
+    for reference in text.split("\"#/components/schemas/").skip(1) {
+        let name = reference.split('"').next().unwrap();
+        assert!(document["components"]["schemas"][name].is_object(), "{name} is not described");
+    }
+}
+
+#[test]
+fn on_tcp_the_token_decides() {
+    let scratch = Scratch::new();
+    let file = scratch.0.join("token");
+    std::fs::write(&file, "correct-horse-battery\n").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let lab = Lab::with_token(Some(Token::read(&file).unwrap()));
+    let address = lab.server.as_ref().unwrap().address().unwrap();
+    let get = |header: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET /v1/health HTTP/1.1\r\nHost: weir\r\n{header}Connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(get("Authorization: Bearer correct-horse-battery\r\n").starts_with("HTTP/1.1 200"));
+    for header in ["", "Authorization: Bearer wrong-horse-battery\r\n", "Authorization: Basic correct-horse-battery\r\n"] {
+        let answer = get(header);
+        assert!(answer.starts_with("HTTP/1.1 401") && answer.to_lowercase().contains("www-authenticate: bearer"), "{answer}");
+    }
+}
+
+#[test]
+fn the_name_of_the_socket_goes_with_the_server() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    assert_eq!(client.health().unwrap().revision, 0);
+    lab.server.take().unwrap().stop();
+    assert!(!lab.socket().exists());
+    assert!(matches!(client.health(), Err(ClientError::NoDaemon { .. })));
+}
+
+fn send(client: &Client, script: &str) -> CommandReply {
+    client.commands(&CommandRequest { script: script.to_owned(), ..CommandRequest::default() }).unwrap()
+}
+
+/// A plane that remembers what it was given and counts the same for every pipe.
+#[derive(Default)]
+struct Memory {
+    applied: Mutex<Vec<Arc<Ruleset>>>,
+    zeroed: AtomicUsize,
+    /// Pipes that it makes up in its counters.
+    links: AtomicUsize,
+}
+
+impl Plane for Memory {
+    fn apply(&self, _old: &Ruleset, new: &Arc<Ruleset>) -> Vec<String> {
+        self.applied.lock().unwrap().push(Arc::clone(new));
+        Vec::new()
+    }
+
+    fn zero(&self, _rules: Option<&[u32]>) {
+        self.zeroed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut sample = LinkSample::default();
+        (sample.counters.packets_in, sample.counters.packets_out) = (17, 15);
+        sample.counters.drops.insert("queue_full".into(), 2);
+        let applied = self.applied.lock().unwrap();
+        let real = applied.last().map(|ruleset| ruleset.pipes.keys().copied().collect::<Vec<_>>()).unwrap_or_default();
+        let made_up = 1000..1000 + self.links.load(Ordering::Relaxed) as u16;
+        Snapshot { links: real.into_iter().chain(made_up).map(|number| (number, sample.clone())).collect(), ..Snapshot::default() }
+    }
+
+    fn instances(&self, _kind: ObjectKind, _number: u16, _after: Option<u64>, _limit: usize) -> InstancePage {
+        InstancePage::default()
+    }
+
+    fn flows(&self, _kind: ObjectKind, number: u16, _most: usize) -> (Vec<FlowCount>, u64) {
+        (vec![FlowCount { packets: u64::from(number), ..FlowCount::default() }], 1)
+    }
+
+    fn dynamic(&self) -> Vec<DynamicView> {
+        Vec::new()
+    }
+
+    fn bridges(&self) -> Vec<BridgeView> {
+        Vec::new()
+    }
+}
+
+/// A server with its state directory.
+struct Lab {
+    scratch: Scratch,
+    plane: Arc<Memory>,
+    owner: Owner,
+    server: Option<Server>,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self::with_token(None)
+    }
+
+    fn with_token(token: Option<Token>) -> Self {
+        let scratch = Scratch::new();
+        let (plane, owner, server) = start(&scratch.0, token);
+        Self { scratch, plane, owner, server: Some(server) }
+    }
+
+    /// Ends everything and starts anew from what is on disk.
+    fn restart(&mut self) {
+        drop(self.server.take());
+        let spare = Scratch::new();
+        // The old owner's thread ends with its last handle, and its lock with it.
+        self.owner = start(&spare.0, None).1;
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while Store::open(&self.state()).is_err() {
+            assert!(Instant::now() < deadline, "the state directory is still in use");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (plane, owner, server) = start(&self.scratch.0, None);
+        (self.plane, self.owner, self.server) = (plane, owner, Some(server));
+    }
+
+    fn state(&self) -> PathBuf {
+        self.scratch.0.join("state")
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.scratch.0.join("weir.sock")
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.socket())
+    }
+
+    /// Sends bytes and reads until the server closes.
+    fn raw(&self, request: &str) -> String {
+        let mut stream = UnixStream::connect(self.socket()).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        if !request.contains("\r\n\r\n") {
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+        }
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        if answer.is_empty() { "HTTP/1.1 closed".to_owned() } else { answer }
+    }
+
+    /// Sends bytes and reads what comes first.
+    fn raw_head(&self, request: &str) -> String {
+        let mut stream = UnixStream::connect(self.socket()).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut bytes = [0; 4096];
+        let n = stream.read(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..n]).into_owned()
+    }
+}
+
+fn start(directory: &Path, token: Option<Token>) -> (Arc<Memory>, Owner, Server) {
+    let plane = Arc::new(Memory::default());
+    let store = Store::open(&directory.join("state")).unwrap();
+    let owner = Resumed::new(store).unwrap().start(Arc::clone(&plane) as Arc<dyn Plane>).unwrap();
+    let access = Access { uid: rustix::process::geteuid().as_raw(), gid: None, groups_of: no_groups };
+    let endpoints = Endpoints {
+        socket: (ControlSocket::bind(&directory.join("weir.sock"), None).unwrap(), access),
+        http: token.map(|token| (TcpListener::bind("127.0.0.1:0").unwrap(), token)),
+    };
+    let server = Server::start(endpoints, owner.clone(), Arc::clone(&plane) as Arc<dyn Plane>).unwrap();
+    (plane, owner, server)
+}
+
+fn no_groups(_socket: BorrowedFd<'_>) -> std::io::Result<Vec<u32>> {
+    Ok(Vec::new())
+}
+
+/// A directory of a test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let n = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("weir-api-{}-{n}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path.canonicalize().unwrap())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A directory left in /tmp is no failure of what is tested.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
