@@ -17,4 +17,5 @@ pub mod netlink;
 pub mod netns;
 pub mod probe;
 pub mod process;
+pub mod resident;
 pub mod topology;

@@ -12,6 +12,7 @@ use weir_rules::classify::{Classifier, DynamicEntry};
 
 use super::config::LiveError;
 use super::report::{Arrivals, LiveReport, RuleCount, merge_rules};
+use crate::port::AnyPort;
 
 /// A handle on a running loop; clones and threads are free to use it.
 #[derive(Clone, Debug)]
@@ -67,6 +68,18 @@ impl LiveHandle {
         let (answer, result) = sync_channel(1);
         self.doors[0].send(Command::Dynamic(answer))?;
         result.recv().map_err(|_| Gone)
+    }
+
+    /// Takes other ports in place of those of index `port`, one for each worker: an interface that vanished is back. What waited to be
+    /// sent goes to the new ones.
+    pub fn replace_port(&self, port: usize, with: Vec<AnyPort>) -> Result<(), Gone> {
+        let mut answers = Vec::with_capacity(self.doors.len());
+        for (door, new) in self.doors.iter().zip(with) {
+            let (answer, result) = sync_channel(1);
+            door.send(Command::Port(port, Box::new(new), answer))?;
+            answers.push(result);
+        }
+        answers.into_iter().try_for_each(|result| result.recv().map_err(|_| Gone))
     }
 
     /// Does `work` with the engine of each worker between two packets, and gives the results. It must be quick: packets wait.
@@ -154,6 +167,7 @@ pub(super) enum Command {
     RuleCounts(SyncSender<Vec<RuleCount>>),
     ZeroRules(Option<Vec<u32>>, SyncSender<()>),
     Dynamic(SyncSender<Vec<DynamicEntry>>),
+    Port(usize, Box<AnyPort>, SyncSender<()>),
     Engine(Work),
     Report(SyncSender<LiveReport>),
     Arrivals(SyncSender<Vec<Arrivals>>),

@@ -13,7 +13,7 @@ use super::observe::{DepartureEvent, Observer, Outcome};
 use super::rules::Rules;
 use crate::arena::{Arena, Frame, handle, unpack};
 use crate::clock;
-use crate::port::{AnyPort, BATCH, Fault, Message, SendError};
+use crate::port::{AnyPort, BATCH, Fault, Losses, Message, SendError};
 
 /// The engine with everything that is not a port.
 pub(super) struct Engine {
@@ -43,6 +43,10 @@ pub(super) struct Outlet {
     pub(super) blocked: bool,
     /// What ails the port, if anything.
     pub(super) fault: Option<Fault>,
+    /// What of that was told last.
+    pub(super) noted: Option<Fault>,
+    /// What was lost at ports that this one has replaced.
+    before: Losses,
     scratch: Box<[[u8; MAX_HEADER_LEN]; BATCH]>,
 }
 
@@ -341,7 +345,21 @@ impl Engine {
 
 impl Outlet {
     pub(super) fn new(port: AnyPort) -> Self {
-        Self { port, queue: VecDeque::new(), blocked: false, fault: None, scratch: Box::new([[0; MAX_HEADER_LEN]; BATCH]) }
+        let scratch = Box::new([[0; MAX_HEADER_LEN]; BATCH]);
+        Self { port, queue: VecDeque::new(), blocked: false, fault: None, noted: None, before: Losses::default(), scratch }
+    }
+
+    /// Takes another port, which sends what waits.
+    pub(super) fn replace(&mut self, port: AnyPort) {
+        self.before = self.losses();
+        self.port = port;
+        (self.blocked, self.fault, self.noted) = (false, None, None);
+    }
+
+    /// What was lost on the way in, at this port and those before it.
+    pub(super) fn losses(&mut self) -> Losses {
+        let Losses { kernel_drops, unreadable } = self.port.losses();
+        Losses { kernel_drops: self.before.kernel_drops + kernel_drops, unreadable: self.before.unreadable + unreadable }
     }
 
     /// Whether something waits to be sent.

@@ -303,6 +303,10 @@ impl Worker {
                 Command::Dynamic(answer) => {
                     let _ = answer.send(self.shared.dynamic_rules(now));
                 }
+                Command::Port(port, new, answer) => {
+                    self.outlets[port].replace(*new);
+                    let _ = answer.send(());
+                }
                 Command::Engine(work) => {
                     self.engine.needs_key = true;
                     work(&mut self.engine.emulator, now);
@@ -347,12 +351,15 @@ impl Worker {
     /// Writes down what newly ails the ports; gives the reason to stop, if that is one.
     fn note_faults(&mut self, now: Nanos) -> Option<StopReason> {
         let mut reason = None;
-        for (port, outlet) in self.outlets.iter().enumerate() {
-            let known = self.events.iter().rev().find(|event| event.port == port).map(|event| event.fault);
-            let Some(fault) = outlet.fault.filter(|&fault| Some(fault) != known) else { continue };
+        for (port, outlet) in self.outlets.iter_mut().enumerate() {
+            let Some(fault) = outlet.fault.filter(|&fault| Some(fault) != outlet.noted) else { continue };
+            outlet.noted = Some(fault);
             let event = LiveEvent { at: now, port, interface: outlet.port.name().to_owned(), fault };
             if let Some(observer) = &mut self.engine.observer {
                 observer.on_event(&event);
+            }
+            if self.events.len() == MOST_EVENTS {
+                self.events.remove(0);
             }
             self.events.push(event);
             if fault == Fault::Vanished && self.stop_when_port_vanishes {
@@ -386,7 +393,7 @@ impl Worker {
 
     fn read_losses(&mut self) {
         for (losses, outlet) in self.losses.iter_mut().zip(&mut self.outlets) {
-            *losses = outlet.port.losses();
+            *losses = outlet.losses();
         }
     }
 
@@ -489,6 +496,8 @@ fn arrival_time(now: Nanos, arrived: Option<Nanos>) -> Nanos {
 
 /// A loop that has had frames to take for so long without a pause does not keep up.
 const OVERLOADED: Nanos = Nanos::from_micros(300);
+/// Events that a report has at most: an interface may come and go for years.
+const MOST_EVENTS: usize = 100;
 /// A sleep as long as this is one: falling asleep and waking take less.
 const PAUSE: Nanos = Nanos::from_micros(10);
 /// After a sleep of this length the load is over.

@@ -3,6 +3,7 @@
 //! A port receives and sends whole batches, with offload state (partial checksums, trains) in a virtio-net header beside each
 //! frame. Constructors act in the calling thread's network namespace; after that the port works from any thread and namespace.
 
+mod absent;
 mod packet;
 mod slots;
 mod tap;
@@ -12,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use weir_core::Nanos;
 
+pub use absent::AbsentPort;
 pub use packet::PacketPort;
 pub use tap::TapPort;
 
@@ -25,6 +27,8 @@ pub enum AnyPort {
     Packet(PacketPort),
     /// A TAP device of our own.
     Tap(TapPort),
+    /// An interface that is not there.
+    Absent(AbsentPort),
 }
 
 impl AnyPort {
@@ -33,6 +37,7 @@ impl AnyPort {
         match self {
             Self::Packet(port) => port.name(),
             Self::Tap(port) => port.name(),
+            Self::Absent(port) => port.name(),
         }
     }
 
@@ -44,6 +49,7 @@ impl AnyPort {
         match self {
             Self::Packet(port) => port.share().map(Self::Packet),
             Self::Tap(port) => Err(OpenError::NotShared { name: port.name().to_owned() }),
+            Self::Absent(port) => Err(OpenError::NoInterface { name: port.name().to_owned() }),
         }
     }
 
@@ -55,6 +61,7 @@ impl AnyPort {
         match self {
             Self::Packet(port) => port.receive(pool, out),
             Self::Tap(port) => port.receive(pool, out),
+            Self::Absent(_) => Err(Fault::Vanished),
         }
     }
 
@@ -63,6 +70,7 @@ impl AnyPort {
         match self {
             Self::Packet(port) => port.send(messages),
             Self::Tap(port) => port.send(messages),
+            Self::Absent(_) => (0, Some(SendError::Fault(Fault::Vanished))),
         }
     }
 
@@ -71,6 +79,7 @@ impl AnyPort {
         match self {
             Self::Packet(port) => port.refresh(),
             Self::Tap(port) => port.refresh(),
+            Self::Absent(_) => {}
         }
     }
 
@@ -79,6 +88,7 @@ impl AnyPort {
         match self {
             Self::Packet(port) => port.losses(),
             Self::Tap(port) => port.losses(),
+            Self::Absent(_) => Losses::default(),
         }
     }
 }
@@ -88,6 +98,7 @@ impl AsFd for AnyPort {
         match self {
             Self::Packet(port) => port.as_fd(),
             Self::Tap(port) => port.as_fd(),
+            Self::Absent(port) => port.as_fd(),
         }
     }
 }

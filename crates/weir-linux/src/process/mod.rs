@@ -4,6 +4,7 @@
 //! [`crate::helper`]). When the init ends, the kernel kills everything in its namespace, daemons included; and the init ends when
 //! the socket to this process closes, which no signal can prevent.
 
+mod confine;
 mod protocol;
 mod signals;
 mod terminal;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::UnshareFlags;
 
+pub use confine::{CapabilitySet as Capabilities, ConfineError, filter_system_calls, keep_only};
 pub(crate) use protocol::{Event, NETNS_FILE, Order, Request, receive, send};
 pub use signals::{Signal, Signals, Stopper};
 pub(crate) use terminal::Terminal;

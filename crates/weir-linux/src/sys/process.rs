@@ -170,6 +170,23 @@ pub fn signal_process(pid: i32, signal: i32) {
     }
 }
 
+/// The supplementary groups of the process at the other end of a Unix socket, as they were when it connected.
+///
+/// # Errors
+/// What the kernel answers; `ERANGE` for more than a thousand groups.
+pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    let mut groups = vec![0 as libc::gid_t; 1024];
+    let mut length = libc::socklen_t::try_from(size_of_val(groups.as_slice())).unwrap_or(0);
+    // SAFETY: the kernel writes at most `length` bytes into the vector's elements, which are valid and ours for the call.
+    let result =
+        unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERGROUPS, groups.as_mut_ptr().cast(), &raw mut length) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    groups.truncate(length as usize / size_of::<libc::gid_t>());
+    Ok(groups)
+}
+
 /// Takes ownership of a descriptor that this process inherited under a known number, and makes it close on exec.
 ///
 /// # Errors

@@ -1,0 +1,266 @@
+//! Giving up what a daemon needs only at its start: capabilities, new privileges, and most system calls.
+//!
+//! Capabilities belong to threads: each thread gives up its own, and those it starts later have no more. The filter of system calls is
+//! for all threads at once. It names what is allowed; everything else fails with `EPERM`. Nothing in it lets a program be started, a
+//! namespace entered or made, a file system mounted, another process looked into, or a program be loaded into the kernel.
+
+use std::collections::BTreeMap;
+use std::io;
+
+pub use rustix::thread::CapabilitySet;
+use rustix::thread::CapabilitySets;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition as Condition, SeccompFilter, SeccompRule,
+};
+
+/// Why the process could not be confined.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfineError {
+    /// The kernel refused to take capabilities back.
+    #[error("cannot give up capabilities: {0}")]
+    Capabilities(io::Error),
+    /// The filter could not be made.
+    #[error("the filter of system calls cannot be made: {0}")]
+    Filter(#[from] seccompiler::BackendError),
+    /// The kernel refused the filter.
+    #[error("the kernel does not take the filter of system calls: {0}; it needs CONFIG_SECCOMP_FILTER, or --no-seccomp goes without")]
+    Install(#[from] seccompiler::Error),
+}
+
+/// Reduces the calling thread to the capabilities in `keep` that it has, for good: no program that it might start could regain any.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn keep_only(keep: CapabilitySet) -> Result<(), ConfineError> {
+    let reduce = || {
+        let held = rustix::thread::capabilities(None)?;
+        if held.effective.contains(CapabilitySet::SETPCAP) {
+            for capability in CapabilitySet::all().iter().filter(|capability| !keep.contains(*capability)) {
+                // One that this kernel does not know cannot be regained either.
+                let _ = rustix::thread::remove_capability_from_bounding_set(capability);
+            }
+        }
+        // Kernels without ambient capabilities have none to clear.
+        let _ = rustix::thread::clear_ambient_capability_set();
+        let kept = held.permitted & keep;
+        rustix::thread::set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() })?;
+        rustix::thread::set_no_new_privs(true)
+    };
+    reduce().map_err(|errno: rustix::io::Errno| ConfineError::Capabilities(errno.into()))
+}
+
+/// Lets all threads of this process, now and later, make only the system calls that a running daemon needs.
+///
+/// # Errors
+/// The kernel has no such filters, or a thread has one of its own already.
+pub fn filter_system_calls() -> Result<(), ConfineError> {
+    let arch = std::env::consts::ARCH.try_into()?;
+    let allowed: BpfProgram =
+        SeccompFilter::new(rules()?, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow, arch)?.try_into()?;
+    // The flags of clone3 lie in memory, where a filter cannot look. With ENOSYS the C library uses clone.
+    let no_clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    let refused: BpfProgram =
+        SeccompFilter::new(no_clone3, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32), arch)?.try_into()?;
+    seccompiler::apply_filter_all_threads(&refused)?;
+    Ok(seccompiler::apply_filter_all_threads(&allowed)?)
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn rules() -> Result<Rules, seccompiler::BackendError> {
+    let plain = ALLOWED.iter().chain(LEGACY).copied().chain([libc::SYS_clone3]);
+    let mut rules: Rules = plain.map(|call| (call, Vec::new())).collect();
+    // Threads, and no namespaces.
+    let namespaces = (libc::CLONE_NEWUSER
+        | libc::CLONE_NEWNS
+        | libc::CLONE_NEWNET
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWCGROUP) as u64;
+    let thread = [
+        Condition::new(0, Len::Qword, Op::MaskedEq(namespaces), 0)?,
+        Condition::new(0, Len::Qword, Op::MaskedEq(libc::CLONE_THREAD as u64), libc::CLONE_THREAD as u64)?,
+    ];
+    rules.insert(libc::SYS_clone, vec![SeccompRule::new(thread.into())?]);
+    let family = |family: libc::c_int| SeccompRule::new(vec![Condition::new(0, Len::Dword, Op::Eq, family as u64)?]);
+    let families = [libc::AF_UNIX, libc::AF_NETLINK, libc::AF_PACKET, libc::AF_INET, libc::AF_INET6].map(family);
+    rules.insert(libc::SYS_socket, families.into_iter().collect::<Result<_, _>>()?);
+    Ok(rules)
+}
+
+/// What the daemon calls, and what the C library and the runtime call for it.
+const ALLOWED: &[i64] = &[
+    // Descriptors and files: the state directory, the rules to reload, the token.
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_pread64,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_pwrite64,
+    libc::SYS_lseek,
+    libc::SYS_close,
+    libc::SYS_openat,
+    libc::SYS_newfstatat,
+    libc::SYS_fstat,
+    libc::SYS_statx,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_readlinkat,
+    libc::SYS_getdents64,
+    libc::SYS_getcwd,
+    libc::SYS_fcntl,
+    libc::SYS_flock,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_ftruncate,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_unlinkat,
+    libc::SYS_mkdirat,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_pipe2,
+    libc::SYS_ioctl,
+    // Sockets; of which families is said above.
+    libc::SYS_socketpair,
+    libc::SYS_bind,
+    libc::SYS_connect,
+    libc::SYS_listen,
+    libc::SYS_accept4,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_shutdown,
+    // Waiting.
+    libc::SYS_ppoll,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_eventfd2,
+    libc::SYS_signalfd4,
+    libc::SYS_timerfd_create,
+    libc::SYS_timerfd_settime,
+    libc::SYS_timerfd_gettime,
+    libc::SYS_futex,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+    libc::SYS_gettimeofday,
+    libc::SYS_restart_syscall,
+    // Memory.
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_mprotect,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_mlock,
+    libc::SYS_mlockall,
+    libc::SYS_membarrier,
+    // Threads and signals.
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_prctl,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    libc::SYS_getppid,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_capget,
+    libc::SYS_capset,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_sigaltstack,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_getscheduler,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_getparam,
+    libc::SYS_sched_get_priority_max,
+    libc::SYS_sched_get_priority_min,
+    libc::SYS_getcpu,
+    // What the process may use, and where it runs.
+    libc::SYS_prlimit64,
+    libc::SYS_getrusage,
+    libc::SYS_sysinfo,
+    libc::SYS_uname,
+    libc::SYS_getrandom,
+    libc::SYS_umask,
+];
+
+/// Calls that newer architectures leave out and C libraries still make on this one.
+#[cfg(target_arch = "x86_64")]
+const LEGACY: &[i64] = &[
+    libc::SYS_open,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_access,
+    libc::SYS_readlink,
+    libc::SYS_rename,
+    libc::SYS_unlink,
+    libc::SYS_mkdir,
+    libc::SYS_poll,
+    libc::SYS_epoll_wait,
+    libc::SYS_dup2,
+    libc::SYS_pipe,
+    libc::SYS_accept,
+    libc::SYS_time,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const LEGACY: &[i64] = &[libc::SYS_accept];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The filter is for a whole process and for good, so this test runs itself again as a process of its own.
+    #[test]
+    fn a_confined_process_works_and_can_start_no_program() {
+        let own_name = "process::confine::tests::a_confined_process_works_and_can_start_no_program";
+        if std::env::var_os("WEIR_TEST_CONFINED").is_none() {
+            let program = std::env::current_exe().unwrap();
+            let run =
+                std::process::Command::new(program).args([own_name, "--exact", "--nocapture"]).env("WEIR_TEST_CONFINED", "1").output();
+            let run = run.unwrap();
+            assert!(run.status.success(), "{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+            return;
+        }
+        keep_only(CapabilitySet::empty()).unwrap();
+        assert!(rustix::thread::capabilities(None).unwrap().permitted.is_empty());
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let early = std::thread::spawn(move || {
+            wait.recv().unwrap();
+            std::process::Command::new("true").status().map_err(|error| error.kind())
+        });
+        filter_system_calls().unwrap();
+        go.send(()).unwrap();
+        let refused = Err(io::ErrorKind::PermissionDenied);
+        assert_eq!(early.join().unwrap().map(|_| ()), refused, "a thread from before the filter");
+        assert_eq!(std::process::Command::new("true").status().map(|_| ()).map_err(|e| e.kind()), refused);
+        // What is left: threads, files, sockets, time.
+        let file = std::thread::spawn(|| std::fs::read_to_string("/proc/self/status")).join().unwrap().unwrap();
+        assert!(file.contains("Seccomp:\t2") && file.contains("NoNewPrivs:\t1"), "{file}");
+        let (left, _right) = std::os::unix::net::UnixStream::pair().unwrap();
+        left.shutdown(std::net::Shutdown::Both).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(crate::sys::process::unshare(rustix::thread::UnshareFlags::NEWUSER).is_err());
+    }
+}

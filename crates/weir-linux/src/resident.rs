@@ -1,0 +1,75 @@
+//! A thread that stays in a network namespace and does there what it is given, after its process may no longer enter any.
+
+use std::fs::File;
+use std::io;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+use crate::netns::NetNs;
+
+/// A thread in a network namespace; clones are handles on the same one. It ends with its last handle.
+#[derive(Clone, Debug)]
+pub struct Resident {
+    work: Sender<Box<dyn FnOnce() + Send>>,
+}
+
+impl Resident {
+    /// Starts a thread in the namespace that `ip netns add NAME` made, or in the caller's own.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none of this name, `InvalidInput` when it cannot be one; what the kernel answers.
+    pub fn start(name: Option<&str>) -> io::Result<Resident> {
+        let netns = name.map(named).transpose()?;
+        let (work, inbox) = channel::<Box<dyn FnOnce() + Send>>();
+        let (entered, answer) = channel();
+        thread::Builder::new().name("weir-netns".into()).spawn(move || {
+            let joined = netns.map_or(Ok(()), |netns| netns.join());
+            let failed = joined.is_err();
+            // Who started this waits for the answer.
+            let _ = entered.send(joined);
+            if !failed {
+                inbox.iter().for_each(|work| work());
+            }
+        })?;
+        answer.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
+        Ok(Resident { work })
+    }
+
+    /// Runs `work` there and returns what it returns; `None` when the thread has ended by a panic.
+    pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let (done, result) = channel();
+        let work = Box::new(move || {
+            // Who asked waits for the answer.
+            let _ = done.send(work());
+        });
+        self.work.send(work).ok()?;
+        result.recv().ok()
+    }
+}
+
+fn named(name: &str) -> io::Result<NetNs> {
+    if name.is_empty() || name.starts_with('.') || name.contains('/') {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    Ok(NetNs::of(File::open(format!("/run/netns/{name}"))?.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_it_is_given_is_done_on_its_thread() {
+        let resident = Resident::start(None).unwrap();
+        let there = resident.run(|| thread::current().id()).unwrap();
+        assert_ne!(there, thread::current().id());
+        assert_eq!(resident.run(|| thread::current().id()), Some(there));
+    }
+
+    #[test]
+    fn a_namespace_that_cannot_be_is_refused() {
+        for name in ["", "..", "a/b", "weir-there-is-none"] {
+            assert!(Resident::start(Some(name)).is_err(), "{name}");
+        }
+    }
+}
