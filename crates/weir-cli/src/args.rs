@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Pair(PairArgs),
     /// Emulate a link between two interfaces, as a transparent bridge.
     Bridge(BridgeArgs),
+    /// Run as a daemon: bridges shaped by rules, changed while they run, with a configuration that survives.
+    Serve(ServeArgs),
     /// Check a link specification and print its canonical form; needs no privileges.
     Check(CheckArgs),
     /// Say what of this machine Weir can use, what is missing, and how to get it.
@@ -109,6 +111,64 @@ pub(crate) struct BridgeArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
+
+/// `weir serve`.
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_EXAMPLES)]
+pub(crate) struct ServeArgs {
+    /// Two interfaces to forward between; may be given several times.
+    #[arg(long = "bridge", value_name = "IF1,IF2", value_parser = parse_bridge, help_heading = "Network")]
+    pub(crate) bridges: Vec<BridgeNames>,
+    /// The network namespace (of `ip netns`) that the interfaces are in.
+    #[arg(long, value_name = "NAME", help_heading = "Network")]
+    pub(crate) netns: Option<String>,
+    /// Commands to start with when no configuration is saved, and to replace it by on SIGHUP.
+    #[arg(long, value_name = "FILE", help_heading = "Network")]
+    pub(crate) rules: Option<PathBuf>,
+    /// Seed of all random draws.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, help_heading = "Network")]
+    pub(crate) seed: u64,
+    /// Directory in which the configuration is kept [default: /var/lib/weir; of ordinary users ~/.local/state/weir]
+    #[arg(long, value_name = "DIR", help_heading = "Control")]
+    pub(crate) state: Option<PathBuf>,
+    /// Unix socket of the API [default: /run/weir/weir.sock; of ordinary users $XDG_RUNTIME_DIR/weir.sock]
+    #[arg(long, value_name = "PATH", help_heading = "Control")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Group whose members may use the socket, besides root and the daemon's user.
+    #[arg(long, value_name = "GROUP", help_heading = "Control")]
+    pub(crate) group: Option<String>,
+    /// TCP address on which the API is offered too, to those who know the token. It is not encrypted: leave that to a proxy.
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "token_file", help_heading = "Control")]
+    pub(crate) http: Option<std::net::SocketAddr>,
+    /// File with the token for --http, one line that nobody else can read.
+    #[arg(long, value_name = "FILE", requires = "http", help_heading = "Control")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Do not say what the daemon does.
+    #[arg(short, long, help_heading = "Control")]
+    pub(crate) quiet: bool,
+    /// Threads that share the work; each needs a processor.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_workers, help_heading = "Tuning")]
+    pub(crate) workers: usize,
+    /// How long to spin before a release: `adaptive`, `off`, or a time such as `60us`.
+    #[arg(long, value_name = "TIME", default_value = "adaptive", value_parser = parse_spin, help_heading = "Tuning")]
+    pub(crate) spin: weir_linux::live::Spin,
+    /// Do not ask for real-time priority.
+    #[arg(long, help_heading = "Tuning")]
+    pub(crate) no_realtime: bool,
+    /// Most memory for frames inside, for example `512MB`.
+    #[arg(long, value_name = "SIZE", default_value = "512MB", value_parser = parse_size, help_heading = "Tuning")]
+    pub(crate) memory: usize,
+    /// Do not filter system calls, for debugging and for kernels without that.
+    #[arg(long, help_heading = "Tuning")]
+    pub(crate) no_seccomp: bool,
+    /// Do not give up capabilities, for debugging.
+    #[arg(long, help_heading = "Tuning")]
+    pub(crate) keep_privileges: bool,
+}
+
+/// The two interfaces of a bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BridgeNames(pub(crate) [String; 2]);
 
 /// The link between two equal sides.
 #[derive(Debug, Args)]
@@ -246,6 +306,22 @@ fn parse_seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "a seed is a whole number from 0 to 18446744073709551615, or `random`".to_owned())
 }
 
+fn parse_bridge(text: &str) -> Result<BridgeNames, String> {
+    match text.split_once(',').map(|(left, right)| (left.trim(), right.trim())) {
+        Some((left, right)) if !left.is_empty() && !right.is_empty() && !right.contains(',') => {
+            Ok(BridgeNames([left.to_owned(), right.to_owned()]))
+        }
+        _ => Err("a bridge is two interfaces with a comma between them, such as eth1,eth2".to_owned()),
+    }
+}
+
+fn parse_workers(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number @ 1..=64) => Ok(number),
+        _ => Err("workers are a number from 1 to 64".to_owned()),
+    }
+}
+
 fn parse_time(text: &str) -> Result<std::time::Duration, String> {
     let most = weir_core::Nanos::from_secs(1_000_000);
     let time = weir_rules::quantity::time(text, most).map_err(|error| format!("{error}; for example 30s or 500ms"))?;
@@ -295,6 +371,14 @@ const PAIR_EXAMPLES: &str = "Examples:
 The run ends when the right program ends; the left one is then ended too. A left program that is done before is
 no hindrance; when it fails, the right one has five seconds left. The exit code is the right one's, or the left
 one's if that failed first.";
+const SERVE_EXAMPLES: &str = "Examples:
+  weir serve --bridge eth1,eth2 --rules /etc/weir/rules
+  weir serve --bridge eth1,eth2 --bridge eth3,eth4 --group weir
+  weir serve --http 127.0.0.1:8420 --token-file /etc/weir/token
+
+Change it with the verbs (`weir pipe 1 config …`, `weir add …`) or over its API; see docs/daemon.md. What a command was
+acknowledged for is on disk: a daemon that starts again, even after kill -9, goes on with it. SIGHUP reads --rules again,
+SIGTERM ends. Needs CAP_NET_RAW and CAP_NET_ADMIN for bridges.";
 const BRIDGE_EXAMPLES: &str = "Examples:
   weir bridge eth1 eth2 --link 50M/10ms
   weir bridge eth1 eth2 --to-right 100M/5ms --to-left '20M/5ms queue 100KB' --timeout 60s

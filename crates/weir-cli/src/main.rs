@@ -11,6 +11,7 @@ mod output;
 mod presets;
 mod progress;
 mod rules;
+mod serve;
 mod shell;
 mod spec;
 
@@ -48,6 +49,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Run(args) => live::run(args),
         Command::Pair(args) => live::pair(args),
         Command::Bridge(args) => live::bridge(args),
+        Command::Serve(args) => serve::serve(&args),
         Command::Check(args) => spec::check(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Algorithms(args) => algorithms::list(&args),

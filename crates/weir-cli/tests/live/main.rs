@@ -14,8 +14,8 @@ mod links;
 mod outputs;
 mod programs;
 mod rules;
+mod serve;
 mod shaping;
-mod talk;
 
 use std::process::ExitCode;
 
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         rules::tests(),
         failures::tests(),
         killed::tests(),
-        talk::tests(),
+        serve::tests(),
     ]
     .into_iter()
     .flatten()

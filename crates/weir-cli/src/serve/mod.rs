@@ -1,0 +1,221 @@
+//! `weir serve`: the daemon. Bridges that are shaped by rules, a configuration that survives, and the API to both.
+//!
+//! The order of the start is the order of what may fail and of what is needed for it: state, sockets and interfaces first, while there
+//! are privileges; then the configuration, before the first frame; then privileges go, each thread keeping what it works with; last of
+//! all the daemon says that it is ready.
+
+mod field;
+mod plane;
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use weir_control::api::{CommandReply, CommandRequest, SeverityView};
+use weir_control::client::{default_socket, default_state};
+use weir_control::owner::{Onto, Owner, Resumed};
+use weir_control::plane::Plane;
+use weir_control::server::{Access, ControlSocket, Endpoints, Server, Token};
+use weir_control::store::Store;
+use weir_linux::live::LiveEvent;
+use weir_linux::process::{Capabilities, Signals, filter_system_calls, keep_only};
+use weir_linux::resident::Resident;
+
+use self::field::Field;
+use self::plane::LivePlane;
+use crate::args::ServeArgs;
+use crate::output::{Failure, USAGE, say};
+
+/// `weir serve`.
+pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
+    // Before any thread: they inherit what is blocked.
+    let signals = Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
+    let start = Start::new(args)?;
+    let (vanished, events) = channel();
+    let plane = Arc::new(LivePlane::new(start.field, vanished));
+    // Threads have the capabilities of the one that starts them: the loop's may take real-time priority, all others may nothing.
+    let starter = Resident::start(None).map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
+    if !args.keep_privileges {
+        starter.run(|| keep_only(Capabilities::SYS_NICE)).unwrap_or(Ok(())).map_err(Failure::own)?;
+        keep_only(Capabilities::empty()).map_err(Failure::own)?;
+    }
+    let owner = start.resumed.start(Arc::clone(&plane) as Arc<dyn Plane>).map_err(Failure::own)?;
+    if let Some(first) = start.first {
+        configure(&owner, &first, Onto::Current)?;
+    }
+    plane.run(args, &starter)?;
+    drop(starter);
+    let server = Server::start(start.endpoints, owner.clone(), Arc::clone(&plane) as Arc<dyn Plane>)
+        .map_err(|error| Failure::own(format!("cannot start the API: {error}")))?;
+    if !args.no_seccomp {
+        filter_system_calls().map_err(Failure::own)?;
+    }
+    // Where nobody supervises, nobody is told.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    announce(args, &start.socket, &server, &plane);
+    let outcome = attend(args, &signals, &events, &owner, &plane);
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    server.stop();
+    plane.stop();
+    outcome
+}
+
+/// What a daemon starts with.
+struct Start {
+    resumed: Resumed,
+    /// The rules of a daemon that has none saved.
+    first: Option<CommandRequest>,
+    socket: PathBuf,
+    endpoints: Endpoints,
+    field: Field,
+}
+
+impl Start {
+    fn new(args: &ServeArgs) -> Result<Self, Failure> {
+        let http = match (&args.http, &args.token_file) {
+            (Some(address), Some(file)) => {
+                let token = Token::read(file).map_err(|error| Failure::new(USAGE, error))?;
+                let listener = TcpListener::bind(address).map_err(|error| Failure::own(format!("cannot listen on {address}: {error}")))?;
+                Some((listener, token))
+            }
+            _ => None,
+        };
+        let gid = args.group.as_deref().map(group).transpose()?;
+        let state = args.state.clone().unwrap_or_else(default_state);
+        let resumed = Resumed::new(Store::open(&state).map_err(Failure::own)?).map_err(Failure::own)?;
+        let first = match &args.rules {
+            Some(file) if !resumed.was_saved() => Some(request(file)?),
+            Some(file) => {
+                let what = state.display();
+                say(format_args!("weir: note: resuming the configuration saved in {what}; SIGHUP replaces it by {}\n", file.display()));
+                None
+            }
+            None => None,
+        };
+        let field = Field::open(args)?;
+        let socket = args.socket.clone().unwrap_or_else(default_socket);
+        let access = Access { uid: rustix::process::geteuid().as_raw(), gid, groups_of: weir_linux::sys::process::peer_groups };
+        let endpoints = Endpoints { socket: (ControlSocket::bind(&socket, gid).map_err(Failure::own)?, access), http };
+        Ok(Self { resumed, first, socket, endpoints, field })
+    }
+}
+
+/// Waits for signals and vanished interfaces until it is time to end.
+fn attend(
+    args: &ServeArgs,
+    signals: &Signals,
+    events: &Receiver<LiveEvent>,
+    owner: &Owner,
+    plane: &LivePlane,
+) -> Result<ExitCode, Failure> {
+    loop {
+        let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_AGAIN.subsec_nanos().into() };
+        let mut ready = [PollFd::new(signals, PollFlags::IN)];
+        // Interrupted or not, what is there to do is looked for.
+        let _ = poll(&mut ready, Some(&timeout));
+        for event in events.try_iter() {
+            plane.lost(&event);
+        }
+        plane.attach();
+        if plane.has_ended() {
+            return Err(Failure::own("the loop that forwards packets has ended by itself"));
+        }
+        while let Some(signal) = signals.next().map_err(|error| Failure::own(format!("cannot read signals: {error}")))? {
+            match signal.number {
+                HANGUP => reload(args, owner),
+                USER_1 | USER_2 => {}
+                _ => return Ok(ExitCode::SUCCESS),
+            }
+        }
+    }
+}
+
+/// Replaces the configuration by the rules file, as far as that can be read; what it says else is said to whoever reads the log.
+fn reload(args: &ServeArgs, owner: &Owner) {
+    let Some(file) = &args.rules else {
+        return say("weir: SIGHUP: there is no --rules file to read again\n");
+    };
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Reloading]);
+    match request(file).and_then(|request| configure(owner, &request, Onto::Empty)) {
+        Ok(()) => say(format_args!("weir: {} read again\n", file.display())),
+        Err(failure) => {
+            failure.report();
+        }
+    }
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+}
+
+/// Has commands carried out.
+fn configure(owner: &Owner, request: &CommandRequest, onto: Onto) -> Result<(), Failure> {
+    let answer = owner.submit(owner.prepare(request), onto).and_then(weir_control::owner::Answer::wait);
+    let reply = answer.map_err(Failure::own)?;
+    for diagnostic in reply.diagnostics.iter().filter(|diagnostic| diagnostic.severity != SeverityView::Error) {
+        say(format_args!("weir: {}:{}: {}\n", name_of(request), diagnostic.line, diagnostic.message));
+    }
+    if reply.applied { Ok(()) } else { Err(Failure::new(USAGE, refusal(request, &reply))) }
+}
+
+fn refusal(request: &CommandRequest, reply: &CommandReply) -> String {
+    let errors = reply.diagnostics.iter().filter(|diagnostic| diagnostic.severity == SeverityView::Error);
+    let lines: Vec<String> = errors.map(|d| format!("{}:{}: {} ({})", name_of(request), d.line, d.message, d.text.trim())).collect();
+    format!("the rules are refused, and nothing was changed:\n  {}", lines.join("\n  "))
+}
+
+fn name_of(request: &CommandRequest) -> &str {
+    request.name.as_deref().unwrap_or("rules")
+}
+
+/// A rules file as a request, with the files that it names.
+fn request(file: &Path) -> Result<CommandRequest, Failure> {
+    let name = file.display().to_string();
+    let script = std::fs::read_to_string(file).map_err(|error| Failure::new(USAGE, format!("cannot read {name}: {error}")))?;
+    let collected = Collected { directory: file.parent().unwrap_or(Path::new(".")).to_owned(), files: Default::default() };
+    // Read once for the names; what is wrong with it is told when it is carried out.
+    let _ = weir_rules::script::parse(&script, &name, &collected);
+    Ok(CommandRequest { script, name: Some(name), files: collected.files.into_inner(), check_only: false })
+}
+
+/// Reads the files that a script names, beside it, and remembers them.
+struct Collected {
+    directory: PathBuf,
+    files: std::cell::RefCell<std::collections::BTreeMap<String, String>>,
+}
+
+impl weir_rules::Files for Collected {
+    fn read(&self, path: &str) -> std::io::Result<String> {
+        let text = std::fs::read_to_string(self.directory.join(path))?;
+        self.files.borrow_mut().insert(path.to_owned(), text.clone());
+        Ok(text)
+    }
+}
+
+fn group(name: &str) -> Result<u32, Failure> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    match nix::unistd::Group::from_name(name) {
+        Ok(Some(group)) => Ok(group.gid.as_raw()),
+        _ => Err(Failure::new(USAGE, format!("--group {name}: there is no such group; 'groupadd --system {name}' makes it"))),
+    }
+}
+
+fn announce(args: &ServeArgs, socket: &Path, server: &Server, plane: &LivePlane) {
+    if args.quiet {
+        return;
+    }
+    for notice in plane.notices() {
+        say(format_args!("weir: note: {notice}\n"));
+    }
+    let tcp = server.address().map(|address| format!(" and http://{address}")).unwrap_or_default();
+    say(format_args!("weir: listening on {}{tcp}\n", socket.display()));
+}
+
+const HANGUP: i32 = 1;
+const USER_1: i32 = 10;
+const USER_2: i32 = 12;
+/// How soon an interface that came back is seen.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);

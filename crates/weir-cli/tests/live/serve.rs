@@ -1,0 +1,428 @@
+//! The daemon on a bridge between two namespaces: what is configured happens to packets, at once and without loss, and survives.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use nix::sys::signal::{Signal, kill};
+use weir_control::api::{CommandReply, CommandRequest, Health, HealthStatus, LaneView};
+use weir_control::client::{Client, ClientError};
+
+use crate::common::{Lab, Need, Running, load, must, output_of, trial};
+
+/// The tests of this file.
+pub(crate) fn tests() -> Vec<Trial> {
+    let needs: &[Need] = &[Need::Root, Need::Program("ip")];
+    vec![
+        trial("a_daemon_shapes_what_crosses_its_bridge", needs, shapes),
+        trial("a_daemon_is_reconfigured_under_traffic_without_losing_a_packet", needs, reconfigured),
+        trial("what_is_queued_stays_when_a_pipe_changes", needs, queued),
+        trial("kill_9_of_a_daemon_loses_no_acknowledged_configuration", needs, killed),
+        trial("an_interface_that_vanishes_is_taken_again", needs, vanishes),
+        trial("a_daemon_serves_a_named_namespace", needs, named_namespace),
+        trial("a_full_disk_refuses_a_change_and_keeps_what_is_in_force", needs, full_disk),
+        trial("two_daemons_do_not_share_a_socket_or_a_state", needs, in_use),
+        trial("sighup_reads_the_rules_again_and_sigterm_ends", needs, signals),
+        trial("a_running_daemon_has_few_privileges", needs, privileges),
+    ]
+}
+
+fn shapes(lab: &Lab) {
+    let wire = Wire::new();
+    let daemon = Daemon::start(lab, &[]);
+    daemon.send("pipe 1 config bw 2Mbit/s queue 100\nadd 100 pipe 1 udp from any to any 9000");
+    // Twice what fits, for two seconds.
+    let received = wire.stream(lab, 1_000, 500, 1_000);
+    let off = received.bits_per_second / 2.0e6 - 1.0;
+    assert!(off.abs() < 0.02, "{} bit/s instead of 2 Mbit/s", received.bits_per_second);
+    let pipes = daemon.client.pipes().expect("pipes");
+    assert_eq!(pipes[0].state.counters.packets_in, 1_000, "{:?}", pipes[0]);
+    let rules = daemon.client.rules().expect("rules");
+    assert_eq!(rules[0].counters.packets, 1_000);
+    daemon.books();
+}
+
+fn reconfigured(lab: &Lab) {
+    let wire = Wire::new();
+    let daemon = Daemon::start(lab, &[]);
+    daemon.send("pipe 1 config bw 8Mbit/s queue 1000\nadd 100 pipe 1 udp from any to any 9000\ntable t create");
+    let (client, stop) = (daemon.client.clone(), Arc::new(AtomicBool::new(false)));
+    let changing = std::thread::spawn({
+        let stop = Arc::clone(&stop);
+        move || {
+            let mut changes = 0u64;
+            while !stop.load(Ordering::Relaxed) {
+                let (mbit, delay) = (8 + changes % 5, changes % 7);
+                send(
+                    &client,
+                    &format!(
+                        "pipe 1 config bw {mbit}Mbit/s delay {delay}ms queue 1000\ntable t add 10.0.{}.{} {changes}\n",
+                        changes / 250 % 250,
+                        changes % 250
+                    ),
+                );
+                changes += 1;
+            }
+            changes
+        }
+    });
+    let received = wire.stream(lab, 6_000, 1_500, 500);
+    stop.store(true, Ordering::Relaxed);
+    let changes = changing.join().expect("every change is acknowledged");
+    assert_eq!(received.lost, 0, "{changes} changes, {received:?}");
+    assert!(changes >= 20, "only {changes} changes in four seconds");
+    daemon.books();
+}
+
+fn queued(lab: &Lab) {
+    let wire = Wire::new();
+    let daemon = Daemon::start(lab, &[]);
+    daemon.send("pipe 1 config bw 200kbit/s queue 1000\nadd 100 pipe 1 udp from any to any 9000");
+    let client = daemon.client.clone();
+    let faster = std::thread::spawn(move || {
+        let waiting = || client.pipes().expect("pipes")[0].state.queue_packets;
+        until("packets wait in the queue", || waiting() > 200);
+        let before = waiting();
+        send(&client, "pipe 1 config bw 50Mbit/s queue 1000");
+        before
+    });
+    // Ten seconds' worth at the first rate.
+    let received = wire.stream(lab, 300, 3_000, 800);
+    assert!(faster.join().expect("the pipe is changed") > 200);
+    assert_eq!((received.lost, received.received), (0, 300), "{received:?}");
+    daemon.books();
+}
+
+fn killed(lab: &Lab) {
+    let wire = Wire::new();
+    let mut traffic = wire.flood(lab);
+    // (the last that was acknowledged, the last that was sent)
+    let (acknowledged, sent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let rate = |daemon: &Daemon| daemon.client.pipes().expect("pipes").first().and_then(|pipe| pipe.rate_bps).unwrap_or(0) / 1000;
+    for round in 0..KILLS {
+        let daemon = Daemon::start(lab, &[]);
+        if round == 0 {
+            daemon.send("add 100 pipe 1 udp from any to any");
+        } else {
+            let (found, last, most) = (rate(&daemon), acknowledged.load(Ordering::Relaxed), sent.load(Ordering::Relaxed));
+            assert!((last..=most).contains(&found), "round {round}: {found} kbit/s, acknowledged {last}, sent {most}");
+            assert!(!lab.path("state/.writing").exists(), "round {round}: a half-written file is left");
+        }
+        daemon.books();
+        let (client, acknowledged, sent) = (daemon.client.clone(), Arc::clone(&acknowledged), Arc::clone(&sent));
+        let changing = std::thread::spawn(move || {
+            loop {
+                let next = sent.load(Ordering::Relaxed).max(10_000) + 1;
+                sent.store(next, Ordering::Relaxed);
+                let request = CommandRequest { script: format!("pipe 1 config bw {next}kbit/s"), ..CommandRequest::default() };
+                match client.commands(&request) {
+                    Ok(reply) if reply.applied => acknowledged.store(next, Ordering::Relaxed),
+                    Ok(reply) => panic!("{reply:?}"),
+                    Err(_) => return,
+                }
+            }
+        });
+        // From the first change to well into the traffic, in no regular steps.
+        std::thread::sleep(Duration::from_millis(5 + round * 7 % 60 + round * round % 13 * 9));
+        daemon.kill();
+        changing.join().expect("changes are accepted until the end");
+    }
+    assert!(acknowledged.load(Ordering::Relaxed) > 10_000 + KILLS, "changes were made in every round");
+    let daemon = Daemon::start(lab, &[]);
+    assert!(traffic.alive(), "the traffic has ended: {}", traffic.stderr());
+    let before = daemon.lanes()[0].counters.packets_out;
+    until("packets pass after the last restart", || daemon.lanes()[0].counters.packets_out > before);
+    daemon.books();
+    drop(daemon);
+    let left: Vec<_> = fs::read_dir(lab.path("state")).expect("a state").flatten().map(|e| e.file_name()).collect();
+    assert_eq!(left.len(), 3, "the configuration, its files and the lock: {left:?}");
+}
+
+fn vanishes(lab: &Lab) {
+    let wire = Wire::new();
+    let daemon = Daemon::start(lab, &[]);
+    daemon.send("pipe 1 config delay 5ms\nadd 100 pipe 1 icmp from any to any");
+    wire.ping(true);
+    must("ip link del sl");
+    until("the loss is seen", || daemon.health().status == HealthStatus::Degraded);
+    let reply = daemon.send("pipe 1 config delay 6ms");
+    assert!(reply.notices.iter().any(|notice| notice.contains("sl")), "{reply:?}");
+    wire.ping(false);
+    Wire::left_side();
+    until("it is taken again", || daemon.health().status == HealthStatus::Ok);
+    wire.ping(true);
+    let health = daemon.health();
+    assert_eq!((health.bridges[0].vanished, health.bridges[0].attached), (1, [true, true]));
+    daemon.books();
+    // A daemon whose interface is missing at its start waits for it.
+    daemon.kill();
+    must("ip link del sr");
+    let daemon = Daemon::start(lab, &[]);
+    assert_eq!(daemon.health().status, HealthStatus::Degraded);
+    Wire::right_side();
+    until("it is taken when it comes", || daemon.health().status == HealthStatus::Ok);
+    wire.ping(true);
+}
+
+fn named_namespace(lab: &Lab) {
+    let wire = Wire::new();
+    must("ip netns add wm && ip link set sl netns wm && ip link set sr netns wm");
+    must("ip -n wm link set sl up && ip -n wm link set sr up");
+    {
+        let daemon = Daemon::start(lab, &["--netns", "wm"]);
+        wire.ping(true);
+        assert_eq!(daemon.health().bridges[0].netns.as_deref(), Some("wm"));
+        must("ip -n wm link del sl");
+        until("the loss is seen", || daemon.health().status == HealthStatus::Degraded);
+        Wire::left_side();
+        must("ip link set sl netns wm && ip -n wm link set sl up");
+        until("it is taken again", || daemon.health().status == HealthStatus::Ok);
+        wire.ping(true);
+    }
+    must("ip netns del wm");
+    let done = lab.weir(serve_words(lab, &["--netns", "there-is-none"]));
+    assert!(done.code == 125 && done.stderr.contains("there-is-none"), "{done:?}");
+}
+
+fn full_disk(lab: &Lab) {
+    let _wire = Wire::new();
+    let state = lab.path("state").display().to_string();
+    fs::create_dir_all(&state).expect("a directory");
+    must(&format!("mount -t tmpfs -o size=64k weir-test {state}"));
+    {
+        let daemon = Daemon::start(lab, &[]);
+        daemon.send("pipe 1 config bw 4Mbit/s");
+        let before = daemon.client.configuration().expect("a configuration");
+        must(&format!("head -c 1M /dev/zero > {state}/filler 2>/dev/null || true"));
+        let request = CommandRequest { script: "pipe 2 config bw 8Mbit/s".into(), ..CommandRequest::default() };
+        match daemon.client.commands(&request) {
+            Err(ClientError::Refused { status: 507, message }) => {
+                assert!(message.contains(&state) && message.contains("nothing was changed"), "{message}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(daemon.client.configuration().expect("a configuration"), before);
+        fs::remove_file(format!("{state}/filler")).expect("the filler");
+        daemon.send("pipe 2 config bw 8Mbit/s");
+        daemon.kill();
+        let daemon = Daemon::start(lab, &[]);
+        assert_eq!(daemon.client.configuration().expect("a configuration").pipes, [1, 2]);
+    }
+    must(&format!("umount -l {state}"));
+}
+
+fn in_use(lab: &Lab) {
+    let _wire = Wire::new();
+    let daemon = Daemon::start(lab, &[]);
+    let socket = lab.path("weir.sock").display().to_string();
+    let other_state = lab.path("other").display().to_string();
+    let done = lab.weir(["serve", "--socket", &socket, "--state", &other_state]);
+    assert!(done.code == 125 && done.stderr.contains("another daemon listens on"), "{done:?}");
+    let other_socket = lab.path("other.sock").display().to_string();
+    let done = lab.weir(["serve", "--socket", &other_socket, "--state", &lab.path("state").display().to_string()]);
+    assert!(done.code == 125 && done.stderr.contains("another daemon uses the state directory"), "{done:?}");
+    assert_eq!(daemon.health().status, HealthStatus::Ok, "the first one is not disturbed");
+    let done = lab.weir(["serve", "--bridge", "sl", "--state", &other_state]);
+    assert!(done.code == 2 && done.stderr.contains("eth1,eth2"), "{done:?}");
+}
+
+fn signals(lab: &Lab) {
+    let _wire = Wire::new();
+    let rules = lab.file("rules", "pipe 1 config bw 1Mbit/s\nadd 100 pipe 1 ip from any to any\n");
+    let daemon = Daemon::start(lab, &["--rules", &rules]);
+    let spec = || daemon.client.pipes().expect("pipes").first().map(|pipe| pipe.spec.clone());
+    assert_eq!(spec().as_deref(), Some("bw 1Mbit/s"));
+    lab.file("rules", "pipe 1 config bw 2Mbit/s\n");
+    kill(daemon.running.pid(), Signal::SIGHUP).expect("a signal");
+    until("the rules are read again", || spec().as_deref() == Some("bw 2Mbit/s"));
+    assert_eq!(daemon.client.rules().expect("rules").len(), 1, "what the file does not say is gone");
+    lab.file("rules", "pipe 1 config bw fast\n");
+    kill(daemon.running.pid(), Signal::SIGHUP).expect("a signal");
+    until("what is wrong is said", || daemon.running.stderr().contains("fast"));
+    assert_eq!(spec().as_deref(), Some("bw 2Mbit/s"), "and changes nothing");
+    kill(daemon.running.pid(), Signal::SIGTERM).expect("a signal");
+    let done = daemon.running.finish();
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(!lab.path("weir.sock").exists());
+}
+
+fn privileges(lab: &Lab) {
+    let wire = Wire::new();
+    let daemon = Daemon::start(lab, &["--workers", "2"]);
+    daemon.send("pipe 1 config delay 1ms\nadd 100 pipe 1 ip from any to any");
+    wire.ping(true);
+    let tasks = fs::read_dir(format!("/proc/{}/task", daemon.running.pid())).expect("threads");
+    let mut seen = Vec::new();
+    for task in tasks.flatten() {
+        let status = fs::read_to_string(task.path().join("status")).expect("a status");
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            line.trim_start_matches(':').trim().to_owned()
+        };
+        assert_eq!((field("NoNewPrivs"), field("Seccomp")), ("1".into(), "2".into()), "{status}");
+        let capabilities = u64::from_str_radix(&field("CapPrm"), 16).expect("a number");
+        let allowed: u64 = match field("Name").as_str() {
+            "weir-netns" => CAP_NET_ADMIN | CAP_NET_RAW,
+            name if name.starts_with("weir-link") => CAP_SYS_NICE,
+            _ => 0,
+        };
+        assert_eq!(capabilities & !allowed, 0, "{status}");
+        seen.push(field("Name"));
+    }
+    for name in ["weir-link", "weir-config", "weir-control", "weir-netns"] {
+        assert!(seen.iter().any(|thread| thread.starts_with(name)), "no thread {name}: {seen:?}");
+    }
+    assert_eq!(
+        fs::metadata(lab.path("state")).map(|m| std::os::unix::fs::PermissionsExt::mode(&m.permissions()) & 0o777).ok(),
+        Some(0o700)
+    );
+}
+
+/// Two namespaces with a cable each that ends here: `sl` leads to 10.77.0.1 in `wl`, `sr` to 10.77.0.2 in `wr`.
+struct Wire;
+
+impl Wire {
+    fn new() -> Self {
+        must("ip netns add wl && ip netns add wr");
+        let wire = Self;
+        Self::left_side();
+        Self::right_side();
+        wire
+    }
+
+    fn left_side() {
+        Self::side("l", 1);
+    }
+
+    fn right_side() {
+        Self::side("r", 2);
+    }
+
+    fn side(side: &str, number: u8) {
+        must(&format!("ip link add s{side} type veth peer name e netns w{side}"));
+        must(&format!("ip link set s{side} up && ip -n w{side} addr add 10.77.0.{number}/24 dev e && ip -n w{side} link set e up"));
+    }
+
+    /// Whether an answer comes from the other side, or that none does.
+    fn ping(&self, answered: bool) {
+        let ping = "ip netns exec wl ping -c 1 -W 1 10.77.0.2 | grep -c 'bytes from'";
+        let deadline = Instant::now() + LIMIT;
+        // The first may be lost while addresses are being found out.
+        while output_of(ping).trim() != if answered { "1" } else { "0" } {
+            assert!(Instant::now() < deadline, "answered within {LIMIT:?}: not {answered}");
+        }
+    }
+
+    /// Sends numbered packets from left to right and says what came.
+    fn stream(&self, lab: &Lab, count: u64, pps: u64, size: u64) -> weir_load::stats::Reception {
+        self.ping(true);
+        let (load, out) = (load(), lab.path("recv.json").display().to_string());
+        let recv = format!("exec ip netns exec wr {load} recv --bind 0.0.0.0:9000 --sent {count} --idle 2 --json --out {out}");
+        let receiver = lab.launch(Command::new("sh").args(["-c", &recv]));
+        std::thread::sleep(Duration::from_millis(300));
+        let send = format!("exec ip netns exec wl {load} send --to 10.77.0.2:9000 --count {count} --pps {pps} --size {size} --json");
+        let sent = lab.launch(Command::new("sh").args(["-c", &send])).finish();
+        assert_eq!(sent.code, 0, "{sent:?}");
+        let done = receiver.finish();
+        assert_eq!(done.code, 0, "{done:?}");
+        lab.reception("recv.json")
+    }
+
+    /// Packets from left to right for as long as it is not dropped.
+    fn flood(&self, lab: &Lab) -> Running {
+        let send = format!("exec ip netns exec wl {} send --to 10.77.0.2:9000 --pps 2000 --size 500 --seconds 600", load());
+        // Without an answer to its question for an address the kernel keeps only some packets.
+        must("ip -n wl neigh replace 10.77.0.2 lladdr 02:00:00:00:00:02 dev e");
+        lab.launch(Command::new("sh").args(["-c", &send]))
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        // Their interfaces, and the other ends of the cables, go with them.
+        for name in ["wl", "wr", "wm"] {
+            let _ = output_of(&format!("ip netns del {name}"));
+        }
+        let _ = output_of("ip link del sl; ip link del sr");
+        until("the cables are gone", || !Path::new("/sys/class/net/sl").exists() && !output_of("ip -o link").contains(" sl@"));
+    }
+}
+
+/// A running daemon.
+struct Daemon {
+    running: Running,
+    client: Client,
+}
+
+impl Daemon {
+    fn start(lab: &Lab, options: &[&str]) -> Self {
+        let mut running = lab.start(serve_words(lab, options));
+        let client = Client::new(lab.path("weir.sock"));
+        let deadline = Instant::now() + LIMIT;
+        while client.health().is_err() {
+            assert!(running.alive(), "the daemon ended: {}", running.stderr());
+            assert!(Instant::now() < deadline, "the daemon does not answer: {}", running.stderr());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Self { running, client }
+    }
+
+    fn send(&self, script: &str) -> CommandReply {
+        send(&self.client, script)
+    }
+
+    fn health(&self) -> Health {
+        self.client.health().expect("the daemon answers")
+    }
+
+    fn lanes(&self) -> Vec<LaneView> {
+        self.health().bridges.into_iter().flat_map(|bridge| bridge.lanes).collect()
+    }
+
+    /// Every packet of every lane and pipe is accounted for.
+    fn books(&self) {
+        let pipes = self.client.pipes().expect("pipes");
+        let lanes = self.lanes();
+        for counters in lanes.iter().map(|lane| &lane.counters).chain(pipes.iter().map(|pipe| &pipe.state.counters)) {
+            let gone = counters.packets_out + counters.drops.values().sum::<u64>() + counters.backlog_packets;
+            assert_eq!(counters.packets_in + counters.duplicated, gone, "{counters:?}");
+        }
+    }
+
+    fn kill(self) {
+        kill(self.running.pid(), Signal::SIGKILL).expect("it is alive");
+        assert_eq!(self.running.finish().code, 128 + 9);
+    }
+}
+
+fn serve_words(lab: &Lab, options: &[&str]) -> Vec<String> {
+    let path = |name: &str| lab.path(name).display().to_string();
+    let (socket, state) = (path("weir.sock"), path("state"));
+    let fixed = ["serve", "--bridge", "sl,sr", "--socket", &socket, "--state", &state, "--no-realtime"];
+    fixed.iter().chain(options).map(|word| (*word).to_owned()).collect()
+}
+
+fn send(client: &Client, script: &str) -> CommandReply {
+    let reply = client.commands(&CommandRequest { script: script.to_owned(), ..CommandRequest::default() }).expect("the daemon answers");
+    assert!(reply.applied, "{script}: {reply:?}");
+    reply
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within {LIMIT:?}: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+const LIMIT: Duration = Duration::from_secs(20);
+/// How often the daemon is killed.
+const KILLS: u64 = 50;
+const CAP_NET_ADMIN: u64 = 1 << 12;
+const CAP_NET_RAW: u64 = 1 << 13;
+const CAP_SYS_NICE: u64 = 1 << 23;
