@@ -16,6 +16,7 @@ mod programs;
 mod rules;
 mod serve;
 mod shaping;
+mod talk;
 
 use std::process::ExitCode;
 
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         rules::tests(),
         failures::tests(),
         killed::tests(),
+        talk::tests(),
         serve::tests(),
     ]
     .into_iter()
