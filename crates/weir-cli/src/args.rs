@@ -24,8 +24,10 @@ pub(crate) enum Command {
     Bridge(BridgeArgs),
     /// Run as a daemon: bridges shaped by rules, changed while they run, with a configuration that survives.
     Serve(ServeArgs),
-    /// Check a link specification and print its canonical form; needs no privileges.
+    /// Check a link specification, or a script of commands, and print its canonical form; needs no privileges.
     Check(CheckArgs),
+    /// Lay out a script of commands: each in canonical form, comments kept.
+    Fmt(FmtArgs),
     /// Say what of this machine Weir can use, what is missing, and how to get it.
     Doctor(JsonFlag),
     /// List the algorithms with their parameters.
@@ -251,10 +253,28 @@ pub(crate) struct CommonArgs {
 
 /// `weir check`.
 #[derive(Debug, Args)]
+#[command(after_help = CHECK_EXAMPLES)]
 pub(crate) struct CheckArgs {
-    /// The specification, one word or several.
-    #[arg(value_name = "SPEC", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    /// Print what a script says, and what there is to say about it, as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// A specification, one word or several; or the file of a script, `-` for standard input.
+    #[arg(value_name = "SPEC|FILE", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) spec: Vec<String>,
+}
+
+/// `weir fmt`.
+#[derive(Debug, Args)]
+pub(crate) struct FmtArgs {
+    /// The script, `-` for standard input.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    /// Write the result into the file instead of printing it.
+    #[arg(long, conflicts_with = "check")]
+    pub(crate) write: bool,
+    /// Only say whether the file is laid out; the exit code is 1 when it is not.
+    #[arg(long)]
+    pub(crate) check: bool,
 }
 
 /// A listing's only option.
@@ -379,6 +399,13 @@ const SERVE_EXAMPLES: &str = "Examples:
 Change it with the verbs (`weir pipe 1 config …`, `weir add …`) or over its API; see docs/daemon.md. What a command was
 acknowledged for is on disk: a daemon that starts again, even after kill -9, goes on with it. SIGHUP reads --rules again,
 SIGTERM ends. Needs CAP_NET_RAW and CAP_NET_ADMIN for bridges.";
+const CHECK_EXAMPLES: &str = "Examples:
+  weir check 4M/20ms queue 64KB         a specification
+  weir check rules.ipfw                 a script: errors with their places, then each command in canonical form
+  weir check --json - < rules.ipfw      the same for programs
+
+What a script refers to and does not configure is a warning: it may have been configured before.
+The exit code is 2 when there are errors. The language stands in docs/rules.md.";
 const BRIDGE_EXAMPLES: &str = "Examples:
   weir bridge eth1 eth2 --link 50M/10ms
   weir bridge eth1 eth2 --to-right 100M/5ms --to-left '20M/5ms queue 100KB' --timeout 60s

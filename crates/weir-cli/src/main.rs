@@ -11,6 +11,7 @@ mod output;
 mod presets;
 mod progress;
 mod rules;
+mod script;
 mod serve;
 mod shell;
 mod spec;
@@ -51,6 +52,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Bridge(args) => live::bridge(args),
         Command::Serve(args) => serve::serve(&args),
         Command::Check(args) => spec::check(&args),
+        Command::Fmt(args) => script::fmt(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Algorithms(args) => algorithms::list(&args),
         Command::Presets(args) => presets::list(&args),

@@ -27,6 +27,12 @@ impl Failure {
         Self { message: message.to_string(), code }
     }
 
+    /// With more to say.
+    pub(crate) fn and(mut self, more: &str) -> Self {
+        self.message += more;
+        self
+    }
+
     pub(crate) fn own(message: impl fmt::Display) -> Self {
         Self::new(OWN, message)
     }

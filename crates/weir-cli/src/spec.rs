@@ -7,6 +7,7 @@ use weir_rules::{Checked, Diagnostics, Files, LinkSpec, canonical, check_spec};
 
 use crate::args::CheckArgs;
 use crate::output::{Failure, USAGE, colour, print, say};
+use crate::script;
 
 /// Files on disk.
 pub(crate) struct Disk;
@@ -92,7 +93,22 @@ fn refused(option: &str, diagnostics: &Diagnostics) -> Failure {
 
 /// `weir check`.
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let spec = read("the specification", &args.spec.join(" "))?;
+    // `--json` may stand behind the words, too, where it can be nothing else.
+    let (words, json) = match args.spec.as_slice() {
+        [words @ .., last] if last == "--json" => (words, true),
+        words => (words, args.json),
+    };
+    if let Some(name) = script::named(words) {
+        return script::check(name, json);
+    }
+    if json {
+        let message = format!("--json is for scripts, and there is no file `{}`", words.join(" "));
+        return Err(Failure::new(USAGE, message));
+    }
+    let spec = read("the specification", &words.join(" ")).map_err(|failure| match words {
+        [word] if word.contains(['/', '.']) => failure.and(&format!("weir: nor is there a file `{word}`\n")),
+        _ => failure,
+    })?;
     let text = canonical(&spec);
     print(&format!("{}\n", if text.is_empty() { "(a perfect link: no rate limit, no delay)" } else { &text }))
 }

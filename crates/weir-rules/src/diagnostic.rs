@@ -68,6 +68,14 @@ pub enum Code {
     UnknownVariable,
     /// More errors than are worth reading, or a line longer than is read.
     TooMuch,
+    /// A pipe, queue, scheduler, table or rule that is referred to and not configured.
+    NotConfigured,
+    /// A jump to a rule that is not behind the one that jumps.
+    Backwards,
+    /// Calls that lead back to where they were made.
+    CallLoop,
+    /// A command that fails unless something was configured before the script.
+    NotApplied,
 }
 
 impl Code {
@@ -96,6 +104,10 @@ impl Code {
         Self::Shell,
         Self::UnknownVariable,
         Self::TooMuch,
+        Self::NotConfigured,
+        Self::Backwards,
+        Self::CallLoop,
+        Self::NotApplied,
     ];
 
     /// The stable name.
@@ -124,6 +136,10 @@ impl Code {
             Self::Shell => "shell",
             Self::UnknownVariable => "unknown-variable",
             Self::TooMuch => "too-much",
+            Self::NotConfigured => "not-configured",
+            Self::Backwards => "backwards",
+            Self::CallLoop => "call-loop",
+            Self::NotApplied => "not-applied",
         }
     }
 
@@ -131,6 +147,7 @@ impl Code {
     pub const fn severity(self) -> Severity {
         match self {
             Self::NoEffect | Self::Overridden | Self::SmallQueue | Self::SmallRate => Severity::Warning,
+            Self::NotConfigured | Self::Backwards | Self::CallLoop | Self::NotApplied => Severity::Warning,
             Self::Ignored | Self::ProfileRate | Self::Outage => Severity::Note,
             _ => Severity::Error,
         }

@@ -1,6 +1,6 @@
 //! Runs the Markdown files in `spec/`: each fenced block `spec` holds a specification, each block `script` a script, then a line
 //! `---` and what becomes of it: the canonical form, each line after `= `, then the diagnostics. Blocks `file NAME` are the files
-//! that both may name.
+//! that both may name. A script whose first line is `# checked` is looked at as a whole too.
 //!
 //! `WEIR_UPDATE_SPEC=1` writes the outcomes anew; read the difference before it is committed.
 
@@ -112,7 +112,12 @@ fn script_outcome(text: &str, files: &BTreeMap<String, String>) -> String {
         again.commands.iter().map(|c| &c.command).eq(parsed.commands.iter().map(|c| &c.command)),
         "the canonical form reads back:\n{out}"
     );
-    for line in parsed.diagnostics.to_string().lines() {
+    let mut said = parsed.diagnostics;
+    // What a whole script says counts once each line can be read.
+    if !said.has_errors() && text.starts_with("# checked") {
+        said.append(script::check(&parsed.commands, text, "rules"), |_| {});
+    }
+    for line in said.to_string().lines() {
         writeln!(out, "{}", line.trim_end()).unwrap();
     }
     out

@@ -20,6 +20,8 @@ pub(crate) struct Cursor<'a> {
     pub(crate) words: Vec<Word>,
     /// The next word.
     pub(crate) at: usize,
+    /// Where the command begins in the line, behind the program's name and flags.
+    pub(crate) start: usize,
     /// What stands after `//`.
     pub(crate) comment: Option<String>,
     /// Files that specifications name.
@@ -55,9 +57,9 @@ pub(crate) struct Flags {
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(lexed: Lexed<'a>, files: &'a dyn Files, context: &'a mut Context) -> Self {
-        let Lexed { text, words, comment } = lexed;
+        let Lexed { text, words, comment, .. } = lexed;
         let (flags, said) = (Flags::default(), Diagnostics::default());
-        Self { text, words, at: 0, comment, files: FilesRef(files), context, flags, said }
+        Self { text, words, at: 0, start: 0, comment, files: FilesRef(files), context, flags, said }
     }
 
     pub(crate) fn peek(&self) -> Option<&Word> {

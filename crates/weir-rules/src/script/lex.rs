@@ -43,9 +43,7 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
             let line = text[end..end + len].trim_end_matches(['\n', '\r']);
             end += len;
             count += 1;
-            let is_comment = count == 1 && line.trim_start().starts_with('#');
-            let continues = (line.len() - line.trim_end_matches('\\').len()) % 2 == 1 && !is_comment;
-            if !continues || end >= text.len() {
+            if !continues(line) || end >= text.len() {
                 let line = Line { text: text[first..end].trim_end_matches(['\n', '\r']), number, start: first };
                 start = end;
                 number += count;
@@ -55,6 +53,31 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
+/// Whether a line ends with `\` and so goes on; a comment never does.
+fn continues(line: &str) -> bool {
+    (line.len() - line.trim_end_matches('\\').len()) % 2 == 1 && !has_comment(line)
+}
+
+fn has_comment(line: &str) -> bool {
+    if !line.contains('#') && !line.contains("//") {
+        return false;
+    }
+    let (mut quote, mut before) = (None, ' ');
+    let mut signs = line.char_indices();
+    while let Some((at, c)) = signs.next() {
+        match (quote, c) {
+            (Some('\''), '\'') | (Some('"'), '"') => quote = None,
+            (None, '"' | '\'') => quote = Some(c),
+            (None | Some('"'), '\\') => _ = signs.next(),
+            (None, '#') if before.is_whitespace() => return true,
+            (None, '/') if before.is_whitespace() && line[at..].starts_with("//") => return true,
+            _ => {}
+        }
+        before = c;
+    }
+    false
+}
+
 /// The words of a line, with the values of variables in their places.
 pub(crate) fn words<'a>(text: &'a str, variables: &HashMap<String, String>) -> Result<Lexed<'a>, Problem> {
     let mut lexer = Lexer { text, at: 0, variables, words: Vec::new() };
@@ -62,11 +85,12 @@ pub(crate) fn words<'a>(text: &'a str, variables: &HashMap<String, String>) -> R
         lexer.skip_space();
         let rest = lexer.rest();
         if rest.is_empty() || rest.starts_with('#') {
-            return Ok(Lexed { text, words: lexer.words, comment: None });
+            let hash = (!rest.is_empty()).then_some(lexer.at);
+            return Ok(Lexed { text, words: lexer.words, comment: None, hash });
         }
         if let Some(comment) = rest.strip_prefix("//") {
             let comment = tidy_comment(comment);
-            return Ok(Lexed { text, words: lexer.words, comment });
+            return Ok(Lexed { text, words: lexer.words, comment, hash: None });
         }
         lexer.word()?;
     }
@@ -122,19 +146,13 @@ impl<'a> Lexer<'a> {
         let start = self.at;
         let quoted = self.rest().starts_with(['"', '\'']);
         let first = self.words.len();
-        let (mut text, mut any) = (String::new(), quoted);
+        let mut text = String::new();
         while let Some(c) = self.rest().chars().next().filter(|c| !c.is_whitespace()) {
             self.at += c.len_utf8();
             match c {
-                '"' => {
-                    any = true;
-                    self.double_quoted(&mut text)?;
-                }
-                '\'' => {
-                    any = true;
-                    self.single_quoted(&mut text)?;
-                }
-                '\\' => any |= self.escaped(&mut text),
+                '"' => self.double_quoted(&mut text)?,
+                '\'' => self.single_quoted(&mut text)?,
+                '\\' => self.escaped(&mut text),
                 '$' => {
                     let value = self.variable()?;
                     if is_assignment(&text) {
@@ -143,13 +161,9 @@ impl<'a> Lexer<'a> {
                         // The value of a variable outside quotes may be several words.
                         self.split(&mut text, &value, start);
                     }
-                    any |= !text.is_empty();
                 }
                 '`' => return Err(self.substitution(start)),
-                c => {
-                    any = true;
-                    text.push(c);
-                }
+                c => text.push(c),
             }
             if text.len() > LONGEST_WORD {
                 let message = format!("a word longer than {LONGEST_WORD} bytes");
@@ -158,7 +172,7 @@ impl<'a> Lexer<'a> {
         }
         let span = start..self.at;
         self.words[first..].iter_mut().for_each(|word| word.span = span.clone());
-        if any && !(text.is_empty() && !quoted) {
+        if quoted || !text.is_empty() {
             self.words.push(Word { text, span, quoted });
         }
         Ok(())
@@ -202,21 +216,19 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// The sign behind a `\`; before a letter or a digit the `\` is ordinary. Says whether there was one.
-    fn escaped(&mut self, text: &mut String) -> bool {
-        match self.rest().chars().next() {
-            None => return false,
-            Some('\n') => {
-                self.at += 1;
-                return false;
-            }
+    /// The sign behind a `\`; before a letter or a digit the `\` is ordinary, before the end of a line it is nothing.
+    fn escaped(&mut self, text: &mut String) {
+        let rest = self.rest();
+        match rest.chars().next() {
+            None => {}
+            Some('\n') => self.at += 1,
+            Some('\r') if rest.starts_with("\r\n") => self.at += 2,
             Some(c) if c.is_alphanumeric() || c.is_whitespace() => text.push('\\'),
             Some(c) => {
                 self.at += c.len_utf8();
                 text.push(c);
             }
         }
-        true
     }
 
     /// The value of the variable whose `$` was read.
@@ -285,8 +297,8 @@ mod tests {
 
     #[test]
     fn lines_go_on_after_a_backslash() {
-        let all: Vec<_> = lines("a \\\nb\r\n# c \\\nd\n\ne").map(|l| (l.number, l.text)).collect();
-        assert_eq!(all, [(1, "a \\\nb"), (3, "# c \\"), (4, "d"), (5, ""), (6, "e")]);
+        let all: Vec<_> = lines("a \\\nb\r\n# c \\\nd # c \\\n\ne '#' \\\nf").map(|l| (l.number, l.text)).collect();
+        assert_eq!(all, [(1, "a \\\nb"), (3, "# c \\"), (4, "d # c \\"), (5, ""), (6, "e '#' \\\nf")]);
     }
 
     #[test]

@@ -11,8 +11,11 @@
 mod actions;
 mod address;
 mod body;
+mod check;
 mod commands;
 mod cursor;
+pub mod docs;
+mod format;
 mod lex;
 pub(crate) mod names;
 mod netconfig;
@@ -25,6 +28,8 @@ mod shell;
 mod tables;
 mod values;
 
+pub use check::check;
+pub use format::format;
 pub use print::print;
 pub use refused::{REFUSED, Refused};
 
@@ -133,7 +138,7 @@ pub fn parse(text: &str, name: &str, files: &dyn Files) -> Parsed {
     let mut context = Context::default();
     for line in lex::lines(text) {
         let mut said = Diagnostics::default();
-        let commands = read_line(&line, files, &mut context, &mut said);
+        let commands = read_line(&line, files, &mut context, &mut said).commands;
         let place = |command| Spanned { command, span: line.span(), line: line.number };
         parsed.commands.extend(commands.into_iter().map(place));
         parsed.diagnostics.append(said, |diagnostic| {
@@ -177,7 +182,8 @@ pub fn parse_command(argv: &[String], files: &dyn Files) -> Parsed {
     let comment = lex::take_comment(&mut list);
     let mut diagnostics = Diagnostics::default();
     let mut context = Context::default();
-    let commands = read_words(Lexed { text: &text, words: list, comment }, files, &mut context, &mut diagnostics);
+    let lexed = Lexed { text: &text, words: list, comment, hash: None };
+    let commands = read_words(lexed, files, &mut context, &mut diagnostics).commands;
     let place = |command| Spanned { command, span: 0..text.len(), line: 1 };
     Parsed { commands: commands.into_iter().map(place).collect(), diagnostics }
 }
@@ -188,37 +194,49 @@ pub(crate) struct Lexed<'a> {
     pub(crate) text: &'a str,
     pub(crate) words: Vec<Word>,
     pub(crate) comment: Option<String>,
+    /// Where a comment after `#` begins.
+    pub(crate) hash: Option<usize>,
 }
 
-fn read_line(line: &lex::Line<'_>, files: &dyn Files, context: &mut Context, said: &mut Diagnostics) -> Vec<Command> {
+/// What was read of a line.
+#[derive(Debug, Default)]
+struct LineRead {
+    commands: Vec<Command>,
+    /// Where the command begins behind the program's name and flags.
+    start: usize,
+    /// A comment after `//` that belongs to no rule.
+    comment: Option<String>,
+    /// Where a comment after `#` begins.
+    hash: Option<usize>,
+}
+
+fn read_line(line: &lex::Line<'_>, files: &dyn Files, context: &mut Context, said: &mut Diagnostics) -> LineRead {
     if line.text.len() > LONGEST_LINE {
         let message = format!("a line of {} bytes is longer than is read", line.text.len());
         said.push(Diagnostic::new(Code::TooMuch, line.text, 0..1, message).label("begins here").help("a line has up to 1000000 bytes"));
-        return Vec::new();
+        return LineRead::default();
     }
     match lex::words(line.text, &context.variables) {
         Ok(lexed) => read_words(lexed, files, context, said),
         Err(error) => {
             said.push(*error);
-            Vec::new()
+            LineRead::default()
         }
     }
 }
 
-fn read_words(lexed: Lexed<'_>, files: &dyn Files, context: &mut Context, said: &mut Diagnostics) -> Vec<Command> {
+fn read_words(lexed: Lexed<'_>, files: &dyn Files, context: &mut Context, said: &mut Diagnostics) -> LineRead {
+    let hash = lexed.hash;
     let mut cursor = Cursor::new(lexed, files, context);
     let read = shell::read(&mut cursor);
-    let Cursor { said: also, .. } = cursor;
+    let Cursor { said: also, start, comment, .. } = cursor;
     let spoiled = also.has_errors();
     said.append(also, |_| {});
-    match read {
-        Ok(commands) if !spoiled => commands,
-        Ok(_) => Vec::new(),
-        Err(error) => {
-            said.push(*error);
-            Vec::new()
-        }
-    }
+    let commands = read.unwrap_or_else(|error| {
+        said.push(*error);
+        Vec::new()
+    });
+    LineRead { commands: if spoiled { Vec::new() } else { commands }, start, comment, hash }
 }
 
 /// Whether a word begins a command of the language.

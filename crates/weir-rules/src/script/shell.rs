@@ -21,6 +21,7 @@ pub(crate) fn read(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     program(cursor);
     flags(cursor)?;
     let Some(word) = cursor.next() else { return Ok(Vec::new()) };
+    cursor.start = word.span.start;
     let dry = cursor.flags.dry;
     let Some(row) = COMMANDS.iter().find(|row| row.is(&word.text) && !word.quoted) else {
         return Err(unknown(cursor, &word));

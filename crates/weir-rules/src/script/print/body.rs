@@ -22,10 +22,12 @@ pub(super) fn write(body: &[Clause]) -> String {
     out.join(" ")
 }
 
+type Fits = fn(&Test) -> bool;
+
 /// The part of a body that `PROTO from A PORTS to B PORTS` says, and how many clauses that is.
 fn long_form(body: &[Clause]) -> Option<(String, usize)> {
-    let all = |clause: &Clause, fits: fn(&Test) -> bool| !clause.0.is_empty() && clause.0.iter().all(|term| fits(&term.test));
-    let one = |at: usize, fits: fn(&Test) -> bool| body.get(at).is_some_and(|clause| clause.0.len() == 1 && all(clause, fits));
+    let all = |clause: &Clause, fits: Fits| !clause.0.is_empty() && clause.0.iter().all(|term| fits(&term.test));
+    let one = |at: usize, fits: Fits| body.get(at).is_some_and(|clause| clause.0.len() == 1 && all(clause, fits));
     let mut at = 0;
     let mut text = "ip".to_owned();
     if all(body.first()?, |t| matches!(t, Test::Ip4 | Test::Ip6 | Test::Protocol(_))) {
@@ -33,7 +35,7 @@ fn long_form(body: &[Clause]) -> Option<(String, usize)> {
         at = 1;
     }
     let start = at;
-    let ends: [(fn(&Test) -> bool, fn(&Test) -> bool, &str); 2] = [
+    let ends: [(Fits, Fits, &str); 2] = [
         (|t| matches!(t, Test::SrcAddress(_)), |t| matches!(t, Test::SrcPort(_)), "from"),
         (|t| matches!(t, Test::DstAddress(_)), |t| matches!(t, Test::DstPort(_)), "to"),
     ];

@@ -1,0 +1,115 @@
+//! Scripts on the command line: `weir check FILE` and `weir fmt FILE`.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::json;
+use weir_report::write_atomic;
+use weir_rules::script::{check as check_whole, format, parse, print as print_command};
+use weir_rules::{Diagnostic, Diagnostics, Severity};
+
+use crate::args::FmtArgs;
+use crate::output::{Failure, USAGE, colour, print, say};
+use crate::spec::Disk;
+
+/// The script that a word of `weir check` names, if it names one: a file, or `-` for standard input.
+pub(crate) fn named(words: &[String]) -> Option<&str> {
+    match words {
+        [word] if word == "-" || Path::new(word).is_file() => Some(word),
+        _ => None,
+    }
+}
+
+/// `weir check FILE`.
+pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
+    let (name, text) = read(name)?;
+    let parsed = parse(&text, &name, &Disk);
+    let mut said = parsed.diagnostics;
+    if !said.has_errors() {
+        said.append(check_whole(&parsed.commands, &text, &name), |_| {});
+    }
+    let lines: Vec<String> = parsed.commands.iter().map(|c| print_command(&c.command)).collect();
+    if json {
+        let diagnostics: Vec<_> = said.iter().map(to_json).collect();
+        let counts = |severity| said.count(severity);
+        let value = json!({
+            "file": name, "commands": lines, "errors": counts(Severity::Error), "warnings": counts(Severity::Warning),
+            "notes": counts(Severity::Note), "diagnostics": diagnostics,
+        });
+        print(&format!("{value:#}\n"))?;
+        return Ok(if said.has_errors() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS });
+    }
+    if said.has_errors() {
+        return Err(refused(&said));
+    }
+    if !said.is_empty() {
+        say(format_args!("{}\n", said.render(colour()).trim_end()));
+    }
+    print(&lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>())
+}
+
+/// `weir fmt`.
+pub(crate) fn fmt(args: &FmtArgs) -> Result<ExitCode, Failure> {
+    let (name, text) = read(&args.file)?;
+    let formatted = format(&text, &name, &Disk).map_err(|said| refused(&said))?;
+    if args.check {
+        if formatted == text {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let line = text.lines().zip(formatted.lines()).take_while(|(a, b)| a == b).count() + 1;
+        return Err(Failure::new(1, format!("{name} is not laid out, from line {line} on; `weir fmt --write {name}` does it")));
+    }
+    if !args.write {
+        return print(&formatted);
+    }
+    if args.file == "-" {
+        return Err(Failure::new(USAGE, "standard input cannot be written to; leave --write out"));
+    }
+    if formatted != text {
+        write_atomic(Path::new(&args.file), formatted.as_bytes()).map_err(Failure::own)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The name for diagnostics, and the text.
+fn read(name: &str) -> Result<(String, String), Failure> {
+    let shown = if name == "-" { "standard input" } else { name };
+    let mut bytes = Vec::new();
+    let read = if name == "-" {
+        std::io::stdin().lock().take(LARGEST_SCRIPT + 1).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(name).and_then(|file| file.take(LARGEST_SCRIPT + 1).read_to_end(&mut bytes))
+    };
+    let fail = |why: String| Failure::new(USAGE, format!("cannot read {shown}: {why}"));
+    read.map_err(|error| fail(error.to_string()))?;
+    if bytes.len() as u64 > LARGEST_SCRIPT {
+        return Err(fail("it is larger than 256 MB, which no script is".to_owned()));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
+        fail(format!("line {line} is not UTF-8"))
+    })?;
+    Ok((shown.to_owned(), text))
+}
+
+fn refused(said: &Diagnostics) -> Failure {
+    Failure::new(USAGE, format!("{}\n", said.render(colour()).trim_end()))
+}
+
+fn to_json(diagnostic: &Diagnostic) -> serde_json::Value {
+    let severity = match diagnostic.code.severity() {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    };
+    let column = |at: usize| diagnostic.text.get(..at).map_or(at, |text| text.chars().count()) + 1;
+    json!({
+        "severity": severity, "code": diagnostic.code.name(), "message": diagnostic.message, "file": diagnostic.file,
+        "line": diagnostic.line, "column": column(diagnostic.span.start), "end_column": column(diagnostic.span.end),
+        "text": diagnostic.text, "label": diagnostic.label, "help": diagnostic.help,
+    })
+}
+
+/// Largest script: a device or a wrong name must not eat the memory.
+const LARGEST_SCRIPT: u64 = 256_000_000;

@@ -1,0 +1,215 @@
+//! What a whole script says: objects that are referred to and never configured, jumps that lead nowhere, calls that never end.
+
+use std::collections::BTreeSet;
+
+use crate::command::{Command, Spanned, TableCommand};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span};
+use crate::rule::{Address, Clause, Interface, Name, Rule, RuleAction, Target, Test};
+use crate::ruleset::Ruleset;
+
+use super::body::is_any;
+
+/// Looks at the commands of a script together; `text` and `name` are those it was read from.
+///
+/// A script may count on what was configured before it, so that everything said here is a warning.
+pub fn check(commands: &[Spanned], text: &str, name: &str) -> Diagnostics {
+    let mut checker = Checker { text, name, known: Known::default(), rules: Vec::new(), last: 0, said: Diagnostics::default() };
+    for command in commands {
+        checker.collect(command);
+    }
+    let mut configuration = Ruleset::default();
+    for command in commands {
+        checker.references(command);
+        if let Err(error) = configuration.apply(&command.command) {
+            let place = checker.place(command, &[]);
+            let message = format!("this fails when nothing was configured before: {error}");
+            checker.say(
+                Code::NotApplied,
+                command,
+                place,
+                &message,
+                "refused then",
+                "leave it out, or see to it that what it needs is there",
+            );
+        }
+    }
+    checker.jumps();
+    checker.said
+}
+
+/// What a script configures.
+#[derive(Debug, Default)]
+struct Known {
+    pipes: BTreeSet<u16>,
+    scheds: BTreeSet<u16>,
+    queues: BTreeSet<u16>,
+    tables: BTreeSet<Name>,
+}
+
+struct Checker<'a> {
+    text: &'a str,
+    name: &'a str,
+    known: Known,
+    /// Rules with their numbers, in the order of the script.
+    rules: Vec<(u16, &'a Rule, &'a Spanned)>,
+    /// The largest of these numbers.
+    last: u16,
+    said: Diagnostics,
+}
+
+impl<'a> Checker<'a> {
+    fn collect(&mut self, spanned: &'a Spanned) {
+        match &spanned.command {
+            Command::ConfigPipe(n, _) => _ = self.known.pipes.insert(*n),
+            Command::ConfigSched(n, _) => _ = self.known.scheds.insert(*n),
+            Command::ConfigQueue(n, _) => _ = self.known.queues.insert(*n),
+            Command::Table(name, TableCommand::Create { .. } | TableCommand::Add { .. }) => _ = self.known.tables.insert(name.clone()),
+            Command::Table(name, TableCommand::Swap(other)) => self.known.tables.extend([name.clone(), other.clone()]),
+            Command::FlushRules => {
+                self.rules.clear();
+                self.last = 0;
+            }
+            Command::Add(rule) => {
+                let number = if rule.number == 0 { self.last.saturating_add(STEP).min(LAST) } else { rule.number };
+                self.last = self.last.max(number);
+                self.rules.push((number, rule, spanned));
+            }
+            _ => {}
+        }
+    }
+
+    fn references(&mut self, spanned: &Spanned) {
+        match &spanned.command {
+            Command::ConfigQueue(_, spec) => {
+                let n = spec.scheduler;
+                if !self.known.pipes.contains(&n) && !self.known.scheds.contains(&n) {
+                    let place = self.place(spanned, &[&["sched", &n.to_string()], &["pipe", &n.to_string()]]);
+                    self.missing(spanned, place, &format!("scheduler {n}"), &format!("sched {n} config type wf2q+ bw 10Mbit/s"));
+                }
+            }
+            Command::Add(rule) => self.rule(spanned, rule),
+            _ => {}
+        }
+    }
+
+    fn rule(&mut self, spanned: &Spanned, rule: &Rule) {
+        let object = match rule.action {
+            RuleAction::Pipe(Target::Number(n)) if !self.known.pipes.contains(&n) => Some(("pipe", n, "bw 1Mbit/s")),
+            RuleAction::Queue(Target::Number(n)) if !self.known.queues.contains(&n) => Some(("queue", n, "sched 1")),
+            _ => None,
+        };
+        if let Some((kind, n, example)) = object {
+            let place = self.place(spanned, &[&[kind, &n.to_string()]]);
+            self.missing(spanned, place, &format!("{kind} {n}"), &format!("{kind} {n} config {example}"));
+        }
+        let tests = || rule.body.iter().flat_map(|clause: &Clause| clause.0.iter().map(|term| &term.test));
+        for table in tests().flat_map(tables) {
+            if !self.known.tables.contains(table) {
+                let place = self.place(spanned, &[&[&format!("table({table})")], &[table]]);
+                self.missing(spanned, place, &format!("table {table}"), &format!("table {table} create"));
+            }
+        }
+        let by_table = matches!(
+            rule.action,
+            RuleAction::Pipe(Target::TableArg)
+                | RuleAction::Queue(Target::TableArg)
+                | RuleAction::SkipTo(Target::TableArg)
+                | RuleAction::Call(Target::TableArg)
+                | RuleAction::SetDscp(Target::TableArg)
+        );
+        if by_table && tests().flat_map(tables).next().is_none() {
+            let place = self.place(spanned, &[&["tablearg"]]);
+            let message = "`tablearg` is the value that the rule's table finds, and this rule looks nothing up";
+            self.say(Code::NoEffect, spanned, place, message, "never matches", "add `lookup dst-ip NAME`, or an address `table(NAME)`");
+        }
+    }
+
+    fn jumps(&mut self) {
+        let mut order = std::mem::take(&mut self.rules);
+        order.sort_by_key(|(number, ..)| *number);
+        let last = order.last().map_or(0, |(number, ..)| *number);
+        for (at, (number, rule, spanned)) in order.iter().enumerate() {
+            let (to, word) = match rule.action {
+                RuleAction::SkipTo(Target::Number(to)) => (to, "skipto"),
+                RuleAction::Call(Target::Number(to)) => (to, "call"),
+                _ => continue,
+            };
+            let place = self.place(spanned, &[&[word, &to.to_string()]]);
+            if to > last && to <= LAST {
+                let message = format!("there is no rule {to} and none behind it");
+                self.say(Code::NotConfigured, spanned, place, &message, "leads to the default rule", "add the rule, or use `allow`");
+            } else if word == "skipto" && to <= *number {
+                let message = format!("`skipto` only goes forward, and this is rule {number}");
+                self.say(Code::Backwards, spanned, place, &message, "goes on with the next rule", "use `call`, which goes backwards too");
+            } else if word == "call" && to <= *number {
+                let first = order.partition_point(|(number, ..)| *number < to);
+                if !order[first..at].iter().any(|(_, rule, _)| ends(rule)) {
+                    let message = format!("rule {number} is called by itself");
+                    let help = "let a `return` end what is called; a packet that goes round too often is dropped";
+                    self.say(Code::CallLoop, spanned, place, &message, "leads back to this rule", help);
+                }
+            }
+        }
+    }
+
+    fn missing(&mut self, spanned: &Spanned, place: Span, what: &str, example: &str) {
+        let message = format!("{what} is not configured in this script");
+        self.say(Code::NotConfigured, spanned, place, &message, "referred to here", &format!("for example `{example}`"));
+    }
+
+    fn say(&mut self, code: Code, spanned: &Spanned, place: Span, message: &str, label: &str, help: &str) {
+        let line = &self.text[spanned.span.clone()];
+        let mut diagnostic = Diagnostic::new(code, line, place, message).label(label).help(help).in_file(self.name);
+        diagnostic.line += spanned.line - 1;
+        self.said.push(diagnostic);
+    }
+
+    /// Where in a command the first of these sequences of words stands; the command where none does.
+    fn place(&self, spanned: &Spanned, sequences: &[&[&str]]) -> Span {
+        let line = &self.text[spanned.span.clone()];
+        let words: Vec<Span> = line.split_whitespace().map(|word| crate::diagnostic::span_of(line, word)).collect();
+        let is = |span: &Span, wanted: &str| line[span.clone()].trim_end_matches(',') == wanted;
+        for wanted in sequences {
+            let found = words.windows(wanted.len()).find(|some| some.iter().zip(*wanted).all(|(span, word)| is(span, word)));
+            if let Some([first, .., last] | [first @ last]) = found {
+                return first.start..last.end;
+            }
+        }
+        words.first().map_or(0..0, |first| first.start..line.trim_end().len())
+    }
+}
+
+/// The tables that a test looks into.
+fn tables(test: &Test) -> impl Iterator<Item = &Name> {
+    let addresses: &[Address] = match test {
+        Test::SrcAddress(all) | Test::DstAddress(all) => all,
+        _ => &[],
+    };
+    let single = match test {
+        Test::Lookup { table, .. } | Test::Flow(table) => Some(&table.table),
+        Test::Via(Interface::Table(table)) | Test::Recv(Interface::Table(table)) | Test::Xmit(Interface::Table(table)) => {
+            Some(&table.table)
+        }
+        _ => None,
+    };
+    let listed = addresses.iter().filter_map(|address| match address {
+        Address::Table(table) => Some(&table.table),
+        _ => None,
+    });
+    listed.chain(single)
+}
+
+/// Whether no packet goes on behind a rule, or each goes back to where it was called from.
+fn ends(rule: &Rule) -> bool {
+    let everything = rule.probability.is_none() && rule.body.iter().all(is_any);
+    match rule.action {
+        RuleAction::Return => true,
+        RuleAction::Allow | RuleAction::Deny => everything,
+        _ => false,
+    }
+}
+
+/// Distance of a rule without a number from the one before it.
+const STEP: u16 = 100;
+/// Number of the last rule that can be added.
+const LAST: u16 = crate::rule::DEFAULT_RULE - 1;

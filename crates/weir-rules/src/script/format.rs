@@ -1,0 +1,118 @@
+//! A script laid out: each command in canonical form, comments and empty lines kept.
+//!
+//! A line that a shell would read otherwise than Weir prints it stays as it stands: one with variables, and one that calls a
+//! program and holds signs that a shell takes for its own.
+
+use crate::Files;
+use crate::command::Command;
+use crate::diagnostic::Diagnostics;
+
+use super::{Context, lex, print, read_line};
+
+/// The script with each command in canonical form. It means the same, and formatting it again changes nothing.
+///
+/// # Errors
+/// Everything that is wrong with the script or the files it names.
+pub fn format(text: &str, name: &str, files: &dyn Files) -> Result<String, Diagnostics> {
+    let mut out = String::with_capacity(text.len());
+    let (mut said, mut context) = (Diagnostics::default(), Context::default());
+    let mut gap = false;
+    for line in lex::lines(text) {
+        let mut here = Diagnostics::default();
+        let formatted = one(&line, files, &mut context, &mut here);
+        said.append(here, |diagnostic| {
+            if diagnostic.file.is_none() {
+                diagnostic.line += line.number - 1;
+                diagnostic.file = Some(name.to_owned());
+            }
+        });
+        // Several empty lines become one; there is none at the beginning and at the end.
+        if formatted.is_empty() {
+            gap = !out.is_empty();
+            continue;
+        }
+        if gap {
+            out.push('\n');
+        }
+        gap = false;
+        out += &formatted;
+        out.push('\n');
+        if said.count(crate::Severity::Error) >= super::MOST_ERRORS {
+            break;
+        }
+    }
+    if said.has_errors() { Err(said) } else { Ok(out) }
+}
+
+fn one(line: &lex::Line<'_>, files: &dyn Files, context: &mut Context, said: &mut Diagnostics) -> String {
+    let read = read_line(line, files, context, said);
+    // Without the space behind it, a `\` would continue the line.
+    let as_it_stands = || Some(line.text.trim()).filter(|text| !text.ends_with('\\')).unwrap_or(line.text).to_owned();
+    let [command] = read.commands.as_slice() else { return as_it_stands() };
+    let system = line.text[read.start..].starts_with("sysctl");
+    if *command == Command::Nothing || system || line.text.contains('$') {
+        return as_it_stands();
+    }
+    let prefix: Vec<&str> = line.text[..read.start].split_whitespace().filter(|word| *word != "\\").collect();
+    let mut printed = print(command);
+    if !prefix.is_empty() {
+        // What stands before the command says `-q` already.
+        printed = printed.strip_prefix("-q ").map_or(printed.clone(), str::to_owned);
+        let program = prefix.iter().any(|word| !word.starts_with('-'));
+        if program && printed.contains(OF_A_SHELL) {
+            return as_it_stands();
+        }
+        printed = format!("{} {printed}", prefix.join(" "));
+    }
+    if let Some(comment) = read.comment {
+        printed = format!("{printed} // {comment}");
+    }
+    if let Some(hash) = read.hash {
+        printed = format!("{printed} {}", line.text[hash..].trim_end());
+    }
+    printed
+}
+
+/// Signs that mean something to a shell.
+const OF_A_SHELL: [char; 15] = ['(', ')', '{', '}', '&', ';', '|', '<', '>', '!', '*', '?', '`', '\'', '#'];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NoFiles;
+
+    fn formatted(text: &str) -> String {
+        let once = format(text, "f", &NoFiles).unwrap();
+        assert_eq!(format(&once, "f", &NoFiles).unwrap(), once);
+        let commands = |text: &str| super::super::parse(text, "f", &NoFiles).commands.into_iter().map(|c| c.command).collect::<Vec<_>>();
+        assert_eq!(commands(&once), commands(text));
+        once
+    }
+
+    #[test]
+    fn commands_become_canonical_and_comments_stay() {
+        let text = "\n\n# links\n  pipe 1  config bw 4M # up\n\n\nadd accept all from any to any // all\n-a list // counters\n\n";
+        assert_eq!(formatted(text), "# links\npipe 1 config bw 4Mbit/s # up\n\nadd allow ip from any to any // all\n-a show // counters\n");
+    }
+
+    #[test]
+    fn what_a_shell_reads_stays_as_it_stands() {
+        for line in [
+            "r=1M",
+            "$(",
+            "ipfw add pipe 1 \\{ in or out \\}",
+            "sysctl a=1 b=2",
+            "sysctl net.inet.ip.fw.one_pass=0",
+            "ipfw add count recv eth\\*",
+        ] {
+            if line == "$(" {
+                assert!(format(line, "f", &NoFiles).is_err());
+            } else {
+                assert_eq!(formatted(line), format!("{line}\n"));
+            }
+        }
+        assert_eq!(formatted("r=1M\npipe 1 config bw  $r\n"), "r=1M\npipe 1 config bw  $r\n");
+        assert_eq!(formatted("ipfw  -q   add pass in"), "ipfw -q add allow in\n");
+        assert_eq!(formatted("ipfw -q table 1 add 10.0.0.0/8"), "ipfw -q table 1 add 10.0.0.0/8 0\n");
+    }
+}
