@@ -1,6 +1,7 @@
 //! Rules to programs.
 
 use super::Pass;
+use super::index::Index;
 use super::place::Place;
 use super::prefixes::{Prefix, Prefixes};
 use super::program::{ANY_VALUE, Check, Head, Keep, Op, Program, Step, TableRef, Which};
@@ -118,6 +119,7 @@ impl<'a> Compiler<'a> {
                 compiler.rule(at as u32, &entry.rule);
             }
         }
+        compiler.program.index = Index::new(&compiler.program);
         compiler.program
     }
 

@@ -18,7 +18,9 @@
 
 mod classifier;
 mod compile;
+mod demand;
 mod dynamic;
+mod index;
 mod lookup;
 mod place;
 mod prefixes;

@@ -7,6 +7,7 @@
 use weir_core::units::Probability;
 use weir_wire::IpVersion;
 
+use super::index::Index;
 use super::lookup::Lookup;
 use super::place::Place;
 use super::prefixes::Prefixes;
@@ -47,6 +48,8 @@ pub(super) struct Program {
     pub(super) numbers: Vec<u16>,
     pub(super) ops: Vec<Op>,
     pub(super) pool: Pool,
+    /// Which steps a packet can match; none for a short program.
+    pub(super) index: Option<Index>,
 }
 
 /// One rule of a program.

@@ -69,23 +69,43 @@ pub(super) fn run(
 impl Run<'_> {
     fn search(&mut self, start: usize) -> Fate {
         let program = self.program;
+        let Some(index) = &program.index else { return self.follow(start, |at, _| at) };
+        // Out of the state while the search borrows it.
+        let mut cursors = std::mem::take(&mut self.state.cursors);
+        index.gather(&self.view, &mut cursors);
+        index.seek(&mut cursors, start);
+        let fate = self.follow(start, |at, jumped| {
+            if jumped {
+                index.seek(&mut cursors, at);
+            }
+            index.next(&mut cursors, at).unwrap_or(program.steps.len())
+        });
+        self.state.cursors = cursors;
+        fate
+    }
+
+    /// Tries steps from `start` on. `next` says which is the first to try at or behind a position, to which the search may have
+    /// jumped.
+    #[inline]
+    fn follow(&mut self, start: usize, mut next: impl FnMut(usize, bool) -> usize) -> Fate {
+        let program = self.program;
         let bridged_out = self.view.pass.bridged && self.view.pass.out;
-        let mut at = start;
+        let mut at = next(start, false);
         while let Some(step) = program.steps.get(at) {
             let out_of_scope = step.ip && self.view.ip == IpVersion::None || step.inwards && bridged_out;
             let outcome = if out_of_scope { Outcome::Unmatched } else { self.step(step) };
-            match outcome {
-                Outcome::Unmatched | Outcome::Next => at += 1,
+            at = match outcome {
+                Outcome::Unmatched | Outcome::Next => next(at + 1, false),
                 Outcome::Jump(to) => {
                     self.jumps += 1;
                     if self.jumps > JUMPS {
                         self.state.count_loop();
                         return Fate::Deny;
                     }
-                    at = to;
+                    next(to, true)
                 }
                 Outcome::Done(fate) => return fate,
-            }
+            };
         }
         let default = self.classifier.heads().len() - 1;
         self.state.count(default as u32, self.weight.0, self.weight.1, self.now);

@@ -7,6 +7,7 @@ use weir_core::rng::{Purpose, Stream};
 use weir_core::units::Nanos;
 
 use super::dynamic::Dynamic;
+use super::index::Cursors;
 use super::program::Head;
 use super::{Classifier, DEFAULT_ID};
 
@@ -22,6 +23,8 @@ pub struct State {
     streams: Vec<Stream>,
     /// Rules behind which `return` goes on.
     pub(super) calls: Vec<u32>,
+    /// Room for the search's lists.
+    pub(super) cursors: Cursors,
     dynamic: Arc<Mutex<Dynamic>>,
     loops: u64,
 }
@@ -47,6 +50,7 @@ impl State {
             counters: Vec::new(),
             streams: Vec::new(),
             calls: Vec::new(),
+            cursors: Cursors::default(),
             dynamic: Arc::default(),
             loops: 0,
         }

@@ -7,7 +7,7 @@ use super::{Packet, Pass};
 use crate::rule::{FragmentMatch, Span16, Test};
 
 /// One side of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Side {
     Src,
     Dst,

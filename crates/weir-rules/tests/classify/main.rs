@@ -2,3 +2,5 @@
 
 mod behaviour;
 mod common;
+mod oracle;
+mod random;

@@ -1,0 +1,364 @@
+//! Which steps of a long program a packet can match at all.
+//!
+//! # Model
+//! Each step is filed once, under the field that tells it apart best: an address prefix, a port or a protocol that it demands. A
+//! packet's own fields lead to the few lists it has to do with; their steps are tried in order of position, together with those that
+//! could not be filed. A list that is still long is filed again by the fields that are left.
+//!
+//! A step that a packet can match is always in one of its lists. The lists may hold others, so every step is still tested in full, and
+//! a program with an index decides exactly as one without.
+//!
+//! # Complexity
+//! Building: O(n log n) for n steps. A packet: one look-up for each field in use, then the candidates. n rules that demand different
+//! hosts, networks or ports cost what one does; nested prefixes cost one list for each that holds the address.
+
+use std::collections::HashMap;
+
+use weir_wire::IpVersion;
+
+use super::demand::{Demand, Field, demands};
+use super::prefixes::{Prefix, Prefixes};
+use super::program::Program;
+use super::view::{Side, View};
+
+/// The lists of a program.
+#[derive(Debug)]
+pub(super) struct Index {
+    nodes: Vec<Node>,
+    /// Positions of steps, ascending within each list.
+    lists: Vec<u32>,
+}
+
+/// A list, and the lists it was split into.
+#[derive(Debug, Default)]
+struct Node {
+    first: u32,
+    end: u32,
+    branches: Vec<Branch>,
+}
+
+/// What one field leads to.
+#[derive(Debug)]
+enum Branch {
+    Address {
+        side: Side,
+        v4: Prefixes<u32>,
+        v6: Prefixes<u128>,
+        groups: Vec<Group>,
+    },
+    /// The starts of spans, and the node for each.
+    Port {
+        side: Side,
+        starts: Vec<(u16, Option<u32>)>,
+    },
+    Protocol(Box<[Option<u32>; 256]>),
+}
+
+/// The steps that demand one prefix.
+#[derive(Debug)]
+struct Group {
+    node: u32,
+    /// The group of the next shorter prefix that holds this one.
+    parent: Option<u32>,
+}
+
+/// The lists that a packet has to do with.
+#[derive(Debug, Default)]
+pub(super) struct Cursors(Vec<Cursor>);
+
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    first: u32,
+    end: u32,
+    /// The next one.
+    at: u32,
+}
+
+impl Index {
+    /// The index of a program; `None` for one so short that trying every step costs less.
+    pub(super) fn new(program: &Program) -> Option<Self> {
+        if program.steps.len() <= SHORT {
+            return None;
+        }
+        let demands: Vec<Vec<Demand>> = program.steps.iter().map(|step| demands(program, step)).collect();
+        let mut index = Self { nodes: Vec::new(), lists: Vec::new() };
+        let all: Vec<u32> = (0..program.steps.len() as u32).collect();
+        index.node(&demands, &all, &Field::ALL);
+        // A program of nothing but rules that cannot be told apart is as well off without.
+        (!index.nodes[0].branches.is_empty()).then_some(index)
+    }
+
+    /// Adds the node for some steps, to be told apart by some fields.
+    fn node(&mut self, demands: &[Vec<Demand>], steps: &[u32], fields: &[Field]) -> u32 {
+        let number = self.nodes.len() as u32;
+        self.nodes.push(Node::default());
+        let mut rest = Vec::new();
+        let mut filed: Vec<Vec<u32>> = vec![Vec::new(); fields.len()];
+        if steps.len() <= LEAF || fields.is_empty() {
+            rest = steps.to_vec();
+        } else {
+            let sizes = Sizes::new(demands, steps, fields);
+            for &step in steps {
+                match sizes.best(&demands[step as usize], steps.len()) {
+                    Some(at) => filed[at].push(step),
+                    None => rest.push(step),
+                }
+            }
+            // A handful is not worth a look-up.
+            for steps in filed.iter_mut().filter(|steps| steps.len() < LEAF / 2) {
+                rest.append(steps);
+            }
+            rest.sort_unstable();
+        }
+        let first = self.lists.len() as u32;
+        self.lists.extend_from_slice(&rest);
+        let end = self.lists.len() as u32;
+        let mut branches = Vec::new();
+        for (at, steps) in filed.iter().enumerate().filter(|(_, steps)| !steps.is_empty()) {
+            let others: Vec<Field> = fields.iter().copied().filter(|field| *field != fields[at]).collect();
+            branches.push(self.branch(demands, steps, fields[at], &others));
+        }
+        self.nodes[number as usize] = Node { first, end, branches };
+        number
+    }
+
+    fn branch(&mut self, demands: &[Vec<Demand>], steps: &[u32], field: Field, others: &[Field]) -> Branch {
+        match field {
+            Field::Address(side) => self.address_branch(demands, steps, side, others),
+            Field::Port(side) => {
+                let starts = elementary(demands, steps, field);
+                let mut lists = vec![Vec::new(); starts.len()];
+                for &step in steps {
+                    for (first, last) in spans(&demands[step as usize], field) {
+                        let range = starts.partition_point(|s| *s < first)..starts.partition_point(|s| *s <= last);
+                        lists[range].iter_mut().for_each(|list: &mut Vec<u32>| list.push(step));
+                    }
+                }
+                let starts = starts.into_iter().zip(lists).map(|(start, mut list)| {
+                    list.dedup();
+                    (start, (!list.is_empty()).then(|| self.node(demands, &list, others)))
+                });
+                Branch::Port { side, starts: starts.collect() }
+            }
+            Field::Protocol => {
+                let mut lists: Vec<Vec<u32>> = vec![Vec::new(); 256];
+                for &step in steps {
+                    if let Some(Demand::Protocol(numbers)) = of_field(&demands[step as usize], field) {
+                        numbers.iter().for_each(|&number| lists[usize::from(number)].push(step));
+                    }
+                }
+                let mut nodes = Box::new([None; 256]);
+                for (node, mut list) in nodes.iter_mut().zip(lists) {
+                    list.dedup();
+                    *node = (!list.is_empty()).then(|| self.node(demands, &list, others));
+                }
+                Branch::Protocol(nodes)
+            }
+        }
+    }
+
+    fn address_branch(&mut self, demands: &[Vec<Demand>], steps: &[u32], side: Side, others: &[Field]) -> Branch {
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        for &step in steps {
+            if let Some(Demand::Address(_, four, six)) = of_field(&demands[step as usize], Field::Address(side)) {
+                v4.extend(four.iter().map(|&(address, len)| (address, len, step)));
+                v6.extend(six.iter().map(|&(address, len)| (address, len, step)));
+            }
+        }
+        let mut groups = Vec::new();
+        let v4 = self.file(demands, v4, &mut groups, others);
+        let v6 = self.file(demands, v6, &mut groups, others);
+        Branch::Address { side, v4, v6, groups }
+    }
+
+    /// Makes a group for each prefix.
+    fn file<A: super::prefixes::Address>(
+        &mut self,
+        demands: &[Vec<Demand>],
+        mut entries: Vec<(A, u8, u32)>,
+        groups: &mut Vec<Group>,
+        others: &[Field],
+    ) -> Prefixes<A> {
+        entries.sort_unstable();
+        entries.dedup();
+        let mut prefixes = Vec::new();
+        // Prefixes that hold the one at hand: their last addresses and their groups.
+        let mut open: Vec<(A, u32)> = Vec::new();
+        for same in entries.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            let (address, len, _) = same[0];
+            while open.pop_if(|(last, _)| *last < address).is_some() {}
+            let steps: Vec<u32> = same.iter().map(|(_, _, step)| *step).collect();
+            let node = self.node(demands, &steps, others);
+            let group = groups.len() as u32;
+            groups.push(Group { node, parent: open.last().map(|(_, group)| *group) });
+            prefixes.push(Prefix { address, len, value: group });
+            open.push((address.last(len), group));
+        }
+        Prefixes::new(&prefixes)
+    }
+
+    /// Finds the lists of a packet.
+    pub(super) fn gather(&self, view: &View<'_>, cursors: &mut Cursors) {
+        cursors.0.clear();
+        self.visit(0, view, cursors);
+    }
+
+    fn visit(&self, node: u32, view: &View<'_>, cursors: &mut Cursors) {
+        let node = &self.nodes[node as usize];
+        if node.first < node.end {
+            cursors.0.push(Cursor { first: node.first, end: node.end, at: node.first });
+        }
+        for branch in &node.branches {
+            match branch {
+                Branch::Address { side, v4, v6, groups } => {
+                    let found = match view.ip {
+                        IpVersion::V4 => view.v4(*side).and_then(|address| v4.get(address)),
+                        _ => view.v6(*side).and_then(|address| v6.get(address)),
+                    };
+                    let mut next = found;
+                    while let Some(group) = next {
+                        let group = &groups[group as usize];
+                        self.visit(group.node, view, cursors);
+                        next = group.parent;
+                    }
+                }
+                Branch::Port { side, starts } => {
+                    let Some(port) = view.port(*side) else { continue };
+                    let at = starts.partition_point(|(start, _)| *start <= port);
+                    if let Some((_, Some(node))) = starts.get(at.wrapping_sub(1)) {
+                        self.visit(*node, view, cursors);
+                    }
+                }
+                Branch::Protocol(nodes) => {
+                    if view.ip != IpVersion::None
+                        && let Some(node) = nodes[usize::from(view.key.proto)]
+                    {
+                        self.visit(node, view, cursors);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The first candidate at or behind a position.
+    #[inline]
+    pub(super) fn next(&self, cursors: &mut Cursors, from: usize) -> Option<usize> {
+        let mut best = u32::MAX;
+        for cursor in &mut cursors.0 {
+            while cursor.at < cursor.end && (self.lists[cursor.at as usize] as usize) < from {
+                cursor.at += 1;
+            }
+            if cursor.at < cursor.end {
+                best = best.min(self.lists[cursor.at as usize]);
+            }
+        }
+        (best != u32::MAX).then_some(best as usize)
+    }
+
+    /// Puts the lists where a jump leads, which may be backwards.
+    pub(super) fn seek(&self, cursors: &mut Cursors, to: usize) {
+        for cursor in &mut cursors.0 {
+            let list = &self.lists[cursor.first as usize..cursor.end as usize];
+            cursor.at = cursor.first + list.partition_point(|&step| (step as usize) < to) as u32;
+        }
+    }
+}
+
+/// How many steps share what they demand of a field.
+struct Sizes<'a> {
+    fields: &'a [Field],
+    v4: HashMap<(Side, u32, u8), usize>,
+    v6: HashMap<(Side, u128, u8), usize>,
+    protocols: [usize; 256],
+    /// The elementary spans of each port field, and how many steps each has.
+    ports: Vec<(Field, Vec<u16>, Vec<usize>)>,
+}
+
+impl<'a> Sizes<'a> {
+    fn new(demands: &[Vec<Demand>], steps: &[u32], fields: &'a [Field]) -> Self {
+        let mut sizes = Self { fields, v4: HashMap::new(), v6: HashMap::new(), protocols: [0; 256], ports: Vec::new() };
+        for field in fields.iter().copied().filter(|field| matches!(field, Field::Port(_))) {
+            let starts = elementary(demands, steps, field);
+            // How many begin and end at each start; their running sum is how many there are.
+            let mut changes = vec![0isize; starts.len() + 1];
+            for (first, last) in steps.iter().flat_map(|&step| spans(&demands[step as usize], field)) {
+                changes[starts.partition_point(|s| *s < first)] += 1;
+                changes[starts.partition_point(|s| *s <= last)] -= 1;
+            }
+            let mut running = 0;
+            let counts = changes.iter().map(|change| {
+                running += change;
+                running as usize
+            });
+            let counts = counts.collect();
+            sizes.ports.push((field, starts, counts));
+        }
+        for demand in steps.iter().flat_map(|&step| &demands[step as usize]) {
+            match demand {
+                Demand::Address(side, v4, v6) => {
+                    v4.iter().for_each(|&(address, len)| *sizes.v4.entry((*side, address, len)).or_default() += 1);
+                    v6.iter().for_each(|&(address, len)| *sizes.v6.entry((*side, address, len)).or_default() += 1);
+                }
+                Demand::Protocol(numbers) => numbers.iter().for_each(|&number| sizes.protocols[usize::from(number)] += 1),
+                Demand::Port(..) => {}
+            }
+        }
+        sizes
+    }
+
+    /// The place of the field under which a step has the least company; `None` where every field has half of all or more.
+    fn best(&self, demands: &[Demand], all: usize) -> Option<usize> {
+        let sized = self.fields.iter().enumerate().filter_map(|(at, field)| Some((self.size(of_field(demands, *field)?)?, at)));
+        sized.min().filter(|(size, _)| size * 2 < all).map(|(_, at)| at)
+    }
+
+    /// The largest list that a step would be in.
+    fn size(&self, demand: &Demand) -> Option<usize> {
+        match demand {
+            Demand::Address(side, v4, v6) => {
+                let four = v4.iter().map(|&(address, len)| self.v4.get(&(*side, address, len)).copied().unwrap_or(0));
+                let six = v6.iter().map(|&(address, len)| self.v6.get(&(*side, address, len)).copied().unwrap_or(0));
+                four.chain(six).max()
+            }
+            Demand::Protocol(numbers) => numbers.iter().map(|&number| self.protocols[usize::from(number)]).max(),
+            Demand::Port(side, list) => {
+                let (_, starts, counts) = self.ports.iter().find(|(field, ..)| *field == Field::Port(*side))?;
+                let ranges =
+                    list.iter().map(|&(first, last)| starts.partition_point(|s| *s < first)..starts.partition_point(|s| *s <= last));
+                // A step in so many lists takes more room than it saves.
+                (ranges.clone().map(|range| range.len()).sum::<usize>() <= MOST_SPANS)
+                    .then(|| ranges.filter_map(|range| counts[range].iter().max()).max().copied())
+                    .flatten()
+            }
+        }
+    }
+}
+
+fn of_field(demands: &[Demand], field: Field) -> Option<&Demand> {
+    demands.iter().find(|demand| demand.field() == field)
+}
+
+fn spans(demands: &[Demand], field: Field) -> impl Iterator<Item = (u16, u16)> {
+    let list = match of_field(demands, field) {
+        Some(Demand::Port(_, list)) => list.as_slice(),
+        _ => &[],
+    };
+    list.iter().copied()
+}
+
+/// The starts of the spans into which the ports that steps demand cut all ports.
+fn elementary(demands: &[Vec<Demand>], steps: &[u32], field: Field) -> Vec<u16> {
+    let edges = steps.iter().flat_map(|&step| spans(&demands[step as usize], field));
+    let mut starts: Vec<u16> = edges.flat_map(|(first, last)| [Some(first), last.checked_add(1)]).flatten().collect();
+    starts.push(0);
+    starts.sort_unstable();
+    starts.dedup();
+    starts
+}
+
+/// Steps up to which all are tried.
+const SHORT: usize = 12;
+/// Steps up to which a list is not split.
+const LEAF: usize = 8;
+/// Most elementary spans of ports that a step is filed under.
+const MOST_SPANS: usize = 64;
