@@ -227,4 +227,35 @@ def engine(quick: bool) -> Iterator[Row]:
         yield Row("engine", "weir-core", name, f"{nanos:.1f}", "ns", "", " ".join(command))
 
 
-FIGURES = {"delay": delay, "rate": rates, "ceiling": ceiling, "chance": chance, "engine": engine}
+# -- (f) rules ---------------------------------------------------------------------------------------------------------
+
+
+def rules(quick: bool) -> Iterator[Row]:
+    """Rules and workers: 64-byte packets to 1,000 addresses over a bridge, where one rule makes a pipe for each of them."""
+    seconds = 2 if quick else 5
+
+    def flood(arm: Arm, label: str, pace: str) -> Iterator[Row]:
+        before = arm.cpu_seconds()
+        count = f"sleep {seconds + 1.5}; cat /sys/class/net/l0/statistics/rx_packets > {{out}}/received.json"
+        spray = f"{{load}} spray r0 --customers 1000 --size 64 --seconds {seconds} {pace} --json --out {{out}}/spray.json; sleep 2"
+        got = arm.run(count, spray)
+        busy = arm.cpu_seconds() - before
+        sent, received = got["spray"], got["received"]
+        span = sent["span_ns"] / 1e9
+        loss = max(0.0, 100 * (1 - received / sent["packets"]))
+        value = f"{received / span / 1000:.0f} k/s, {loss:.1f} %; {busy / span * 100:.0f} %, {busy / max(1, received) * 1e6:.2f} us"
+        yield Row("rules", arm.name, f"{label}: received, lost; processor, per packet", value, "", "", arm.command)
+
+    masked = "pipe 1 config bw 100Mbit/s delay 1ms mask dst-ip 0xffffffff\nadd 100 pipe 1 ip from any to any in\n"
+    arms = (
+        ("no rules, one pipe", lambda: WeirBridge("bw 10Gbit/s delay 1ms")),
+        ("one rule, no pipe", lambda: WeirBridge(rules="add 100 count ip from any to any in\n")),
+        ("a pipe for each of 1,000", lambda: WeirBridge(rules=masked)),
+        ("a pipe for each of 1,000, 2 workers", lambda: WeirBridge(rules=masked, workers=2)),
+    )
+    for pace, offered in (("--pps 200000", "200 k/s offered"), ("", "flood")):
+        for label, arm in arms:
+            yield from measured(arm(), lambda arm, label=label, pace=pace, offered=offered: flood(arm, f"{offered}, {label}", pace))
+
+
+FIGURES = {"delay": delay, "rate": rates, "ceiling": ceiling, "chance": chance, "engine": engine, "rules": rules}

@@ -159,19 +159,30 @@ class WeirBridge(Bridge):
 
     name = "weir bridge"
 
-    def __init__(self, spec: str = "") -> None:
+    def __init__(self, spec: str = "", rules: str = "", workers: int = 1) -> None:
         super().__init__()
-        self.spec = spec
+        self.options = ["--link", spec]
         self.command = f"weir bridge l1 r1 --link '{spec}'"
+        if rules:
+            path = self.tmp / "rules"
+            path.write_text(rules)
+            self.options = ["--rules", str(path), "--workers", str(workers)]
+            self.command = f"weir bridge l1 r1 --rules FILE --workers {workers}, FILE: {rules.strip()!r}"
 
     def build(self) -> None:
         self.middle()
-        self.background.append(self.start(["ip", "netns", "exec", self.mid, str(WEIR), "bridge", "l1", "r1", "--link", self.spec]))
+        self.background.append(self.start(["ip", "netns", "exec", self.mid, str(WEIR), "bridge", "l1", "r1", *self.options]))
         self.address()
         deadline = time.monotonic() + 10
         while subprocess.run(["ip", "netns", "exec", self.right, "ping", "-c1", "-W1", "10.201.0.1"], capture_output=True, check=False).returncode:
             if time.monotonic() > deadline or self.background[-1].poll() is not None:
                 raise Unavailable(f"weir bridge did not start: {(self.tmp / 'words').read_text()[-300:]}")
+
+
+    def cpu_seconds(self) -> float:
+        """Processor time of the bridge's threads so far."""
+        fields = Path(f"/proc/{self.background[-1].pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class WeirPair(Arm):

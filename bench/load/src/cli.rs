@@ -15,6 +15,7 @@ use crate::clock::SECOND;
 use crate::echo::{Ask, echo, ping};
 use crate::recv::{Listen, recv};
 use crate::send::{Pace, Plan, send};
+use crate::spray::{Spray, spray};
 use crate::stats::Known;
 
 /// Traffic for measuring and testing emulated links. Sizes and rates include the IP and UDP headers.
@@ -49,6 +50,8 @@ enum Command {
     Echo(EchoArgs),
     /// Look for inverted bits in raw frames.
     Capture(CaptureArgs),
+    /// Send raw frames to many addresses in turn.
+    Spray(SprayArgs),
 }
 
 /// A receiver.
@@ -178,6 +181,24 @@ struct CaptureArgs {
     wait: u64,
 }
 
+#[derive(Debug, Args)]
+struct SprayArgs {
+    /// Interface to send out of.
+    interface: String,
+    /// Addresses, from 10.2.0.0 on.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    customers: u32,
+    /// Bytes of a packet.
+    #[arg(long, default_value_t = 64)]
+    size: usize,
+    /// Packets per second; without, as fast as possible.
+    #[arg(long, value_parser = scaled)]
+    pps: Option<u64>,
+    /// Seconds.
+    #[arg(long, value_parser = span, default_value = "5")]
+    seconds: u64,
+}
+
 /// Runs the command with its arguments, the program's name first, and returns the exit code: 0, 1 on failure, 2 on misuse.
 pub fn main(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
@@ -208,6 +229,12 @@ fn run(cli: &Cli) -> Result<(), LoadError> {
         }
         Command::Echo(a) => print(&cli.output, &echo(a.bind, a.count.unwrap_or(u64::MAX), a.seconds.unwrap_or(u64::MAX))?),
         Command::Capture(a) => print(&cli.output, &capture(&a.watch())?),
+        Command::Spray(a) => {
+            let SprayArgs { interface, customers, size, pps, seconds } = a;
+            let pace = pps.map_or(Pace::Flood, Pace::Packets);
+            let plan = Spray { interface: interface.clone(), customers: *customers, size: *size, pace, span_ns: *seconds };
+            print(&cli.output, &spray(&plan)?)
+        }
     }
 }
 

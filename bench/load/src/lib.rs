@@ -13,6 +13,7 @@ mod icmp;
 pub mod payload;
 pub mod recv;
 pub mod send;
+pub mod spray;
 pub mod stats;
 
 use std::io;

@@ -129,7 +129,7 @@ fn interval(pace: Pace, size: usize, n: u64) -> Option<u64> {
 }
 
 /// How many packets are due `elapsed` ns after the start.
-fn due_until(pace: Pace, size: usize, elapsed: u64) -> u64 {
+pub(crate) fn due_until(pace: Pace, size: usize, elapsed: u64) -> u64 {
     let (rate, unit) = match pace {
         Pace::Bits(rate) => (rate, size as u128 * 8),
         Pace::Packets(rate) => (rate, 1),

@@ -1,0 +1,121 @@
+//! Many customers at once: raw frames out of an interface, each to the next of many addresses, as a router would send them on.
+
+use std::io::IoSlice;
+use std::os::fd::AsRawFd;
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, LinkAddr, MsgFlags, MultiHeaders, SockFlag, SockProtocol, SockType, bind, sendmmsg, setsockopt, socket, sockopt,
+};
+use weir_wire::checksum::checksum;
+
+use crate::clock::{now, precise_sleeps, spin_until};
+use crate::send::{Pace, Sent, due_until};
+use crate::{Context, LoadError};
+
+/// What to send.
+#[derive(Clone, Debug)]
+pub struct Spray {
+    /// Out of which interface.
+    pub interface: String,
+    /// To how many addresses, from 10.2.0.0 on, in turn.
+    pub customers: u32,
+    /// Network-layer bytes of each packet.
+    pub size: usize,
+    /// How fast.
+    pub pace: Pace,
+    /// For how long, ns.
+    pub span_ns: u64,
+}
+
+/// Sends UDP packets in frames to a station that nobody is.
+///
+/// # Errors
+/// The interface is missing, or the privilege to send raw frames.
+pub fn spray(plan: &Spray) -> Result<Sent, LoadError> {
+    let least = FRAME - ETHERNET;
+    if !(least..=MOST).contains(&plan.size) {
+        return Err(LoadError::Size { given: plan.size, least, most: MOST });
+    }
+    let out = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None::<SockProtocol>).when("make a raw socket")?;
+    // As for UDP senders: the bound applies without the privilege.
+    let _ = setsockopt(&out, sockopt::SndBufForce, &(4 << 20));
+    let address = nix::ifaddrs::getifaddrs()
+        .when("list the interfaces")?
+        .filter(|i| i.interface_name == plan.interface)
+        .find_map(|i| i.address?.as_link_addr().copied());
+    let address: LinkAddr = address.ok_or(Errno::ENODEV).when("find the interface")?;
+    bind(out.as_raw_fd(), &address).when("bind to the interface")?;
+    precise_sleeps();
+    let mut frames = vec![frame(plan.size); MESSAGES];
+    let mut headers = MultiHeaders::<LinkAddr>::preallocate(MESSAGES, None);
+    let (start, mut sent, mut next) = (now(), Sent::default(), 0u32);
+    while now() < start + plan.span_ns {
+        let due = due_until(plan.pace, plan.size, now() - start).saturating_sub(sent.packets).min(MESSAGES as u64) as usize;
+        if due == 0 {
+            spin_until(now() + PAUSE);
+            continue;
+        }
+        for frame in &mut frames[..due] {
+            address_to(frame, next);
+            next = (next + 1) % plan.customers.max(1);
+        }
+        let slices: Vec<[IoSlice<'_>; 1]> = frames[..due].iter().map(|frame| [IoSlice::new(frame)]).collect();
+        let nowhere = vec![None; due];
+        match sendmmsg(out.as_raw_fd(), &mut headers, &slices, nowhere.as_slice(), [], MsgFlags::empty()) {
+            Ok(results) => sent.packets += results.count() as u64,
+            Err(Errno::ENOBUFS | Errno::EAGAIN) => sent.refused += 1,
+            Err(e) => return Err(e).when("send"),
+        }
+    }
+    sent.bytes = sent.packets * plan.size as u64;
+    sent.span_ns = now() - start;
+    Ok(sent)
+}
+
+/// A frame with everything but the destination's address and the header's checksum.
+fn frame(size: usize) -> Vec<u8> {
+    let mut frame = vec![0; ETHERNET + size];
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
+    let ip = &mut frame[ETHERNET..];
+    ip[..12].copy_from_slice(&[0x45, 0, (size >> 8) as u8, size as u8, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+    ip[12..16].copy_from_slice(&[10, 1, 1, 1]);
+    let datagram = (size - 20) as u16;
+    ip[20..24].copy_from_slice(&[0x03, 0xe8, 0x07, 0xd0]);
+    ip[24..26].copy_from_slice(&datagram.to_be_bytes());
+    frame
+}
+
+fn address_to(frame: &mut [u8], customer: u32) {
+    let ip = &mut frame[ETHERNET..];
+    ip[16..20].copy_from_slice(&(FIRST + customer).to_be_bytes());
+    ip[10..12].fill(0);
+    let check = checksum(&ip[..20]);
+    ip[10..12].copy_from_slice(&check.to_be_bytes());
+}
+
+const ETHERNET: usize = 14;
+/// The least frame, without its check sequence.
+const FRAME: usize = 60;
+const MOST: usize = 1500;
+/// 10.2.0.0.
+const FIRST: u32 = 0x0a02_0000;
+/// Frames in one system call.
+const MESSAGES: usize = 32;
+/// Wait while nothing is due, ns.
+const PAUSE: u64 = 5_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_what_a_stack_accepts() {
+        let mut frame = frame(64);
+        address_to(&mut frame, 258);
+        let parsed = weir_wire::parse(&frame).unwrap();
+        assert_eq!(weir_wire::checksum::verify_ipv4_header(&frame, &parsed), Some(true));
+        let key = weir_wire::flow_key(&frame, &parsed);
+        assert_eq!((key.dst, key.src_port, key.dst_port, parsed.network_len), (0x0a02_0102, 1000, 2000, 64));
+    }
+}
