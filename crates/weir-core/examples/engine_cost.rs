@@ -1,8 +1,10 @@
 //! Passes packets through one or many links, for instruction counts: `valgrind --tool=callgrind engine_cost LINKS PACKETS`.
 //!
-//! The difference between two numbers of packets, divided by it, is the cost of one. A third argument `impaired` gives each
-//! link loss and jitter. Prints the packets that left, and the nanoseconds a packet took on average and in the fastest of
-//! [`PARTS`] parts of the run, which is the cost without what else the machine did.
+//! The difference between two numbers of packets, divided by it, is the cost of one. Prints the packets that left, the nanoseconds
+//! that a packet took on average and in the fastest of [`PARTS`] parts of the run, which is the cost without what else the
+//! machine did, and how many links a second were made in a second engine.
+//!
+//! Options: `impaired` gives each link loss and jitter. `batch=N` submits N packets at one time, as a driver does that finds so many.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,44 +14,108 @@ use weir_core::config::{Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeC
 use weir_core::dist::Distribution;
 use weir_core::key::{FlowKey, FlowMask};
 use weir_core::packet::Ecn;
-use weir_core::{Action, Arrival, Emulator, Limits, Nanos, Probability, Rate};
+use weir_core::{Action, Arrival, Departure, Emulator, Limits, Nanos, Probability, Rate};
 
 /// Parts of a run that are timed each for itself.
 const PARTS: u32 = 20;
+/// Time between two packets, ns: 1000 bytes of each make 800 Mbit/s.
+const GAP: u64 = 10_000;
+
+struct Options {
+    links: u32,
+    packets: u32,
+    impaired: bool,
+    batch: u32,
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |i: usize| arguments.get(i).and_then(|a| a.parse::<u32>().ok()).filter(|&n| n > 0);
-    let impaired = arguments.get(2).map(String::as_str);
-    let (Some(links), Some(packets), None | Some("impaired")) = (number(0), number(1), impaired) else {
-        eprintln!("usage: engine_cost LINKS PACKETS [impaired]");
+    let Some(options) = options() else {
+        eprintln!("usage: engine_cost LINKS PACKETS [impaired] [batch=N]");
         return ExitCode::from(2);
     };
-    let mask = if links == 1 { FlowMask::default() } else { FlowMask { dst_ip: u32::MAX, ..FlowMask::default() } };
-    let queue = FlowsetConfig { mask, limit: Some(QueueLimit::Packets(100)), ..FlowsetConfig::default() };
-    let mut emulator = Emulator::new(1, Limits::default());
-    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link: link(links, impaired.is_some()), queue });
-    let (mut out, mut now, mut left, mut fastest) = (Vec::new(), 0, 0, f64::INFINITY);
+    let mut driver = Driver::new(&options);
+    let (mut first, mut fastest) = (0, f64::INFINITY);
     let start = Instant::now();
-    for part in 0..PARTS {
-        let (from, to) = (share(packets, part), share(packets, part + 1));
+    for part in 1..=PARTS {
         let start = Instant::now();
-        for n in from..to {
-            now += 10_000;
-            // A permutation, so that neighbours in time are not neighbours in memory.
-            let customer = n.wrapping_mul(2_654_435_761) % links;
-            let key = FlowKey { dst: customer.into(), ..FlowKey::default() };
-            let arrival = Arrival { frame: n, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct };
-            emulator.poll(Nanos(now), &mut out);
-            let _ = emulator.submit(Nanos(now), arrival, &key, Action::Pipe(1));
-            left += out.len();
-            out.clear();
-        }
-        fastest = fastest.min(start.elapsed().as_nanos() as f64 / f64::from(to - from));
+        let to = (u64::from(options.packets) * u64::from(part) / u64::from(PARTS)) as u32;
+        driver.pass(first, to);
+        fastest = fastest.min(start.elapsed().as_nanos() as f64 / f64::from(to - first));
+        first = to;
     }
-    let mean = start.elapsed().as_nanos() as f64 / f64::from(packets);
-    println!("{left} packets left, {mean:.1} ns each, {fastest:.1} ns in the fastest part");
+    let mean = start.elapsed().as_nanos() as f64 / f64::from(options.packets);
+    println!(
+        "{} packets left, {mean:.1} ns each, {fastest:.1} ns in the fastest part, {:.0} links made a second",
+        driver.left,
+        made(&options)
+    );
     ExitCode::SUCCESS
+}
+
+/// What the command line says, or `None` when it does not make sense.
+fn options() -> Option<Options> {
+    let mut words = std::env::args().skip(1);
+    let mut number = || words.next().and_then(|word| word.parse::<u32>().ok()).filter(|&n| n > 0);
+    let mut options = Options { links: number()?, packets: number()?, impaired: false, batch: 1 };
+    for word in words {
+        match word.split_once('=') {
+            None if word == "impaired" => options.impaired = true,
+            Some(("batch", n)) => options.batch = n.parse().ok().filter(|&n| n > 0)?,
+            _ => return None,
+        }
+    }
+    Some(options)
+}
+
+/// An engine and who drives it.
+struct Driver {
+    emulator: Emulator,
+    links: u32,
+    batch: u32,
+    now: u64,
+    left: usize,
+    out: Vec<Departure>,
+}
+
+impl Driver {
+    fn new(options: &Options) -> Self {
+        let mask = if options.links == 1 { FlowMask::default() } else { FlowMask { dst_ip: u32::MAX, ..FlowMask::default() } };
+        let queue = FlowsetConfig { mask, limit: Some(QueueLimit::Packets(100)), ..FlowsetConfig::default() };
+        let limits = Limits { instances: u32::MAX / 2, ..Limits::default() };
+        let mut emulator = Emulator::new(1, limits);
+        emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link: link(options.links, options.impaired), queue });
+        Self { emulator, links: options.links, batch: options.batch, now: 0, left: 0, out: Vec::new() }
+    }
+
+    /// Passes packets `from..to` through the engine.
+    fn pass(&mut self, from: u32, to: u32) {
+        let mut next = from;
+        while next < to {
+            let until = next.saturating_add(self.batch).min(to);
+            self.now += GAP * u64::from(until - next);
+            let now = Nanos(self.now);
+            self.emulator.poll(now, &mut self.out);
+            for n in next..until {
+                // A permutation, so that neighbours in time are not neighbours in memory.
+                let customer = n.wrapping_mul(2_654_435_761) % self.links;
+                let key = FlowKey { dst: customer.into(), ..FlowKey::default() };
+                let arrival = Arrival { frame: n, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct };
+                let _ = self.emulator.submit(now, arrival, &key, Action::Pipe(1));
+            }
+            self.left += self.out.len();
+            self.out.clear();
+            next = until;
+        }
+    }
+}
+
+/// Links that an engine makes in a second, from the first packets of so many customers.
+fn made(options: &Options) -> f64 {
+    let mut driver = Driver::new(options);
+    driver.links = u32::MAX;
+    let start = Instant::now();
+    driver.pass(0, options.links.max(10_000));
+    f64::from(options.links.max(10_000)) / start.elapsed().as_secs_f64()
 }
 
 /// One of `links` links that share 1 Gbit/s, with 10 ms of delay.
@@ -62,9 +128,4 @@ fn link(links: u32, impaired: bool) -> LinkConfig {
     let distribution = Arc::new(Distribution::normal());
     let jitter = Jitter { amount: Nanos::from_millis(1), distribution, correlation: Probability::ZERO, may_reorder: false };
     LinkConfig { jitter: Some(jitter), loss: Probability::new(0.01).map_or(Loss::None, Loss::Bernoulli), ..plain }
-}
-
-/// Where part `part` of `packets` begins.
-fn share(packets: u32, part: u32) -> u32 {
-    (u64::from(packets) * u64::from(part) / u64::from(PARTS)) as u32
 }

@@ -5,7 +5,7 @@
 //! is put, moved and taken in constant time. Links without an event are nowhere, so idle links cost nothing.
 //!
 //! ```text
-//! tick of an event   … | 6 bits, level 2 | 6 bits, level 1 | 6 bits, level 0 |  2^12 ns below: order within the heap
+//! tick of an event   … | 8 bits, level 2 | 8 bits, level 1 | 8 bits, level 0 |  2^12 ns below: order within the heap
 //! ```
 //! The level of an event is the highest digit in which its tick differs from the wheel's position; its slot is that digit. So
 //! all events of a level come before those of the levels above, and the lowest slot of the lowest level holds the earliest.
@@ -35,7 +35,7 @@ pub(crate) struct EventQueue {
     /// Levels that hold something.
     levels: u32,
     /// Slots that hold something, for each level.
-    slots: [u64; LEVELS],
+    slots: [Flags; LEVELS],
     /// First link of each slot's list.
     heads: [u32; LEVELS * SLOTS],
 }
@@ -57,7 +57,7 @@ impl Default for EventQueue {
             earliest: NEVER,
             position: 0,
             levels: 0,
-            slots: [0; LEVELS],
+            slots: [[0; WORDS]; LEVELS],
             heads: [NONE; LEVELS * SLOTS],
         }
     }
@@ -111,7 +111,7 @@ impl EventQueue {
     fn refill(&mut self) {
         while self.earliest != NEVER && self.heap.first().is_none_or(|(first, _)| tick(first) >= self.earliest) {
             let level = self.levels.trailing_zeros() as usize;
-            let slot = level * SLOTS + self.slots[level].trailing_zeros() as usize;
+            let slot = level * SLOTS + first_of(&self.slots[level]);
             self.position = self.earliest;
             let mut link = core::mem::replace(&mut self.heads[slot], NONE);
             self.empty(slot);
@@ -142,7 +142,7 @@ impl EventQueue {
         if let Some(next) = self.nodes.get_mut(next as usize) {
             next.previous = link;
         }
-        self.slots[level] |= 1 << digit;
+        self.slots[level][digit / WORD] |= 1 << (digit % WORD);
         self.levels |= 1 << level;
         self.earliest = self.earliest.min(tick >> shift << shift);
     }
@@ -167,8 +167,8 @@ impl EventQueue {
     /// Notes that a slot holds nothing any more.
     fn empty(&mut self, slot: usize) {
         let (level, digit) = (slot / SLOTS, slot % SLOTS);
-        self.slots[level] &= !(1 << digit);
-        if self.slots[level] == 0 {
+        self.slots[level][digit / WORD] &= !(1 << (digit % WORD));
+        if self.slots[level] == [0; WORDS] {
             self.levels &= !(1 << level);
         }
         if self.levels == 0 {
@@ -176,10 +176,20 @@ impl EventQueue {
             return;
         }
         let level = self.levels.trailing_zeros();
-        let digit = u64::from(self.slots[level as usize].trailing_zeros());
+        let digit = first_of(&self.slots[level as usize]) as u64;
         let (shift, above) = (level * DIGIT_BITS, (level + 1) * DIGIT_BITS);
         self.earliest = self.position >> above << above | digit << shift;
     }
+}
+
+/// Which slots of a level hold something, one bit each.
+type Flags = [u64; WORDS];
+
+/// The lowest slot that holds something; there must be one.
+#[inline]
+fn first_of(flags: &Flags) -> usize {
+    let word = flags.iter().position(|&word| word != 0).unwrap_or(WORDS - 1);
+    word * WORD + flags[word].trailing_zeros() as usize
 }
 
 fn tick(time: Nanos) -> u64 {
@@ -188,10 +198,14 @@ fn tick(time: Nanos) -> u64 {
 
 /// Nanoseconds of a tick as a power of two: 4 us, so that a busy engine has a handful of events in one.
 const TICK_BITS: u32 = 12;
-/// Bits of a tick that choose the slot of a level; the slots of a level have one word of flags.
-const DIGIT_BITS: u32 = 6;
+/// Bits of a tick that choose the slot of a level. More levels would move an event down more often before its time, and each
+/// move waits for memory; larger ones would have more flags to look through.
+const DIGIT_BITS: u32 = 8;
 /// Slots of a level.
 const SLOTS: usize = 1 << DIGIT_BITS;
+/// Bits of a word of flags, and words of a level.
+const WORD: usize = u64::BITS as usize;
+const WORDS: usize = SLOTS / WORD;
 /// Levels: enough for every bit of a tick.
 const LEVELS: usize = (u64::BITS - TICK_BITS).div_ceil(DIGIT_BITS) as usize;
 /// As many events are in the heap before the wheel is used: it sorts so few faster.

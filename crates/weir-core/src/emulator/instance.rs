@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::flow::{Flow, Identity, NO_FLOW, flow_hash, flow_path, path};
 use super::link::{Link, Surroundings};
 use super::{Action, Departure, Emulator, Rejected, slot};
-use crate::key::{FlowKey, stable_hash};
+use crate::key::{CompactKey, FlowKey};
 use crate::packet::PacketList;
 use crate::sched::Scheduler;
 use crate::stats::{DropReason, LinkCounters};
@@ -112,9 +112,10 @@ impl Emulator {
             None if template.instances.is_empty() => None,
             None => {
                 let masked = template.mask.apply(key);
+                let compact = CompactKey::new(&masked);
                 let links = &self.links;
-                let is_it = |&link: &u32| links.get(link).is_some_and(|l| l.key == masked);
-                template.instances.find(stable_hash(&masked), is_it).copied()
+                let is_it = |&link: &u32| links.get(link).is_some_and(|l| l.is_for(compact, &masked));
+                template.instances.find(compact.hash(), is_it).copied()
             }
         };
         let link = match found {
@@ -155,8 +156,8 @@ impl Emulator {
             template.single = Some(link);
         } else {
             let links = &self.links;
-            let hash_of = |&link: &u32| links.get(link).map_or(0, |l| stable_hash(&l.key));
-            template.instances.insert_unique(stable_hash(&masked), link, hash_of);
+            let hash_of = |&link: &u32| links.get(link).map_or(0, Link::table_hash);
+            template.instances.insert_unique(CompactKey::new(&masked).hash(), link, hash_of);
             let time = now.saturating_add(self.limits.idle);
             self.idle_links.push_back(IdleCheck { time, number: link, serial: self.serial, seen: 0 });
         }
@@ -258,7 +259,7 @@ impl Emulator {
         if let Some(template) = slot(&mut self.templates, state.template)
             && !state.orphan
         {
-            if let Ok(entry) = template.instances.find_entry(stable_hash(&state.key), |&l| l == link) {
+            if let Ok(entry) = template.instances.find_entry(state.table_hash(), |&l| l == link) {
                 entry.remove();
             }
             template.single = template.single.filter(|&single| single != link);

@@ -14,7 +14,7 @@ use super::tables::Template;
 use super::view::Totals;
 use super::{Departure, Fate};
 use crate::config::{Capacity, LinkConfig};
-use crate::key::FlowKey;
+use crate::key::{CompactKey, FlowKey};
 use crate::link::{DelayLine, Impairments, LossProcess, Serializer};
 use crate::packet::{Crossed, INTACT, Packet, PacketId, PacketList, Pool};
 use crate::rng::{Purpose, Stream};
@@ -32,32 +32,34 @@ pub(super) struct Surroundings<'a> {
     pub(super) ready: &'a mut Vec<Departure>,
 }
 
-/// A scheduler instance with its link. What every packet touches stands in the first four cache lines: the key, the link's own
-/// state, queue and delay line, and the serialiser's clock.
+/// A scheduler instance with its link. What every packet touches stands in the first three cache lines: the link's own state,
+/// queue and delay line, and the serialiser's clock.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Link {
-    /// Masked key that it was made for.
-    pub(super) key: FlowKey,
+    /// Masked key that it was made for, in short.
+    compact: CompactKey,
     wire: Option<OnWire>,
-    /// When the next step of the schedule is due.
-    schedule_due: Nanos,
     pub(super) last_used: Nanos,
     /// What the event queue knows of [`Self::next_event`].
     pub(super) announced: Nanos,
-    delay: Nanos,
     /// Latest due time in the delay line of a packet that keeps its place.
     last_due: Nanos,
     pub(super) template: u16,
     /// No longer found by new packets: its mask is gone. Freed when empty.
     pub(super) orphan: bool,
-    /// Nothing can happen to a packet after it has started: it may go into the delay line at once.
-    plain: bool,
+    course: Course,
     /// A pipe's only flow, or [`NO_FLOW`].
     pub(super) flow: u32,
     line: DelayLine,
     pub(super) scheduler: AnyScheduler,
     serializer: Serializer,
+    /// Masked key that it was made for.
+    pub(super) key: FlowKey,
+    /// The delay now. A plain link has its template's, where a packet finds it without another cache line.
+    delay: Nanos,
+    /// When the next step of the schedule is due.
+    next_step_due: Nanos,
     /// The flow made last, the first of the list of all flows, or [`NO_FLOW`].
     pub(super) flows: u32,
     loss: Option<Box<LossProcess>>,
@@ -70,6 +72,19 @@ pub(super) struct Link {
     pub(super) serial: u64,
     /// What flows that are gone have counted.
     pub(super) gone: Totals,
+}
+
+const _: () = assert!(core::mem::offset_of!(Link, line) == 64 && core::mem::offset_of!(Link, serializer) == 128);
+
+/// What can happen to a packet after it has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    /// Nothing: it may go into the delay line at once.
+    Plain,
+    /// Loss, impairments or a profile.
+    Fixed,
+    /// The same, and steps of a schedule that are to come.
+    Scheduled,
 }
 
 /// The packet that is being serialised.
@@ -89,20 +104,21 @@ impl Link {
         let path = path(template.id, &key);
         let stream = |purpose| Stream::new(seed, path, purpose);
         let mut link = Self {
-            key,
+            compact: CompactKey::new(&key),
             wire: None,
-            schedule_due: Nanos::MAX,
             last_used: now,
             announced: Nanos::MAX,
-            delay: config.delay,
             last_due: Nanos::ZERO,
             template: template.id,
             orphan: false,
-            plain: false,
+            course: Course::Fixed,
             flow: NO_FLOW,
             line: DelayLine::default(),
             scheduler: AnyScheduler::new(template.kind),
             serializer: Serializer::new(now, config.capacity.clone(), config.burst),
+            key,
+            delay: config.delay,
+            next_step_due: Nanos::MAX,
             flows: NO_FLOW,
             loss: LossProcess::configure(None, config.loss, || stream(Purpose::Loss)),
             impairments: Impairments::new(config, seed, path),
@@ -113,7 +129,7 @@ impl Link {
             gone: Totals::default(),
         };
         link.next_step(config);
-        link.plain = link.is_plain(config);
+        link.set_course(config);
         link
     }
 
@@ -127,8 +143,26 @@ impl Link {
             None => self.scheduler.next_event().unwrap_or(Nanos::MAX),
         };
         // Steps of a schedule do not wake an idle link: they are caught up with when the next packet comes.
-        let schedule = if self.schedule_due == Nanos::MAX || self.is_empty() { Nanos::MAX } else { self.schedule_due };
+        let schedule = if self.course == Course::Scheduled && !self.is_empty() { self.next_step_due } else { Nanos::MAX };
         wire.min(self.line.next_due()).min(schedule)
+    }
+
+    /// When the next step of the schedule is due.
+    #[inline]
+    fn schedule_due(&self) -> Nanos {
+        if self.course == Course::Scheduled { self.next_step_due } else { Nanos::MAX }
+    }
+
+    /// Whether it was made for the key `masked`, whose short form is `compact`.
+    #[inline]
+    pub(super) fn is_for(&self, compact: CompactKey, masked: &FlowKey) -> bool {
+        self.compact == compact && (!compact.is_wide() || self.key == *masked)
+    }
+
+    /// The hash by which its template finds it.
+    #[inline]
+    pub(super) fn table_hash(&self) -> u64 {
+        self.compact.hash()
     }
 
     #[inline]
@@ -136,8 +170,13 @@ impl Link {
         self.wire.is_none_or(|w| w.in_line) && self.line.is_empty() && self.scheduler.is_empty()
     }
 
-    fn is_plain(&self, config: &LinkConfig) -> bool {
-        self.loss.is_none() && self.impairments.is_none() && config.profile.is_none() && config.schedule.is_none()
+    fn set_course(&mut self, config: &LinkConfig) {
+        let plain = self.loss.is_none() && self.impairments.is_none() && config.profile.is_none() && config.schedule.is_none();
+        self.course = match (plain, self.next_step_due) {
+            (true, _) => Course::Plain,
+            (false, Nanos::MAX) => Course::Fixed,
+            (false, _) => Course::Scheduled,
+        };
     }
 
     fn set_capacity(&mut self, now: Nanos, capacity: &Capacity, pool: &mut Pool) {
@@ -165,8 +204,8 @@ impl Link {
             let behind = now.since(self.schedule_origin);
             self.schedule_step = self.schedule_step.max(schedule.step_to_resume_at(behind));
         }
-        while self.schedule_due <= now {
-            let due = self.schedule_due;
+        while self.schedule_due() <= now {
+            let due = self.next_step_due;
             let Some((_, step)) = config.schedule.as_ref().and_then(|s| s.step(self.schedule_step)) else { return };
             if let Some(capacity) = &step.capacity {
                 self.set_capacity(due, capacity, pool);
@@ -179,11 +218,12 @@ impl Link {
             self.schedule_step += 1;
             self.next_step(config);
         }
+        self.set_course(config);
     }
 
     fn next_step(&mut self, config: &LinkConfig) {
         let step = config.schedule.as_ref().and_then(|s| s.step(self.schedule_step));
-        self.schedule_due = step.map_or(Nanos::MAX, |(at, _)| self.schedule_origin.saturating_add(at));
+        self.next_step_due = step.map_or(Nanos::MAX, |(at, _)| self.schedule_origin.saturating_add(at));
     }
 
     /// Takes over another configuration at `now`, without losing a packet or its place.
@@ -198,7 +238,7 @@ impl Link {
         self.delay = config.delay;
         self.loss = LossProcess::configure(self.loss.take(), config.loss, || Stream::new(seed, path, Purpose::Loss));
         self.impairments = Impairments::reconfigure(self.impairments.take(), config, seed, path);
-        self.plain = self.is_plain(config);
+        self.set_course(config);
     }
 }
 
@@ -236,7 +276,7 @@ impl Link {
     /// Whether a packet that comes now starts on the wire at once and meets nothing but the delay line behind it.
     #[inline]
     pub(super) fn passes_at_once(&self) -> bool {
-        self.plain && self.wire.is_none() && self.scheduler.may_bypass()
+        self.course == Course::Plain && self.wire.is_none() && self.scheduler.may_bypass()
     }
 
     /// Takes an admitted packet where [`Self::passes_at_once`] holds; the same as [`Self::enqueue`], without the queue.
@@ -263,7 +303,7 @@ impl Link {
     /// Handles the events at one time.
     #[inline]
     pub(super) fn step(&mut self, at: Nanos, around: &mut Surroundings<'_>) {
-        if self.schedule_due <= at {
+        if self.schedule_due() <= at {
             self.run_schedule(at, around);
         }
         self.advance_wire(at, around);
@@ -274,11 +314,11 @@ impl Link {
     #[inline]
     pub(super) fn run_wire(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
         loop {
-            let at = self.wire.map_or(Nanos::MAX, |w| w.done).min(self.schedule_due);
+            let at = self.wire.map_or(Nanos::MAX, |w| w.done).min(self.schedule_due());
             if at > now {
                 return;
             }
-            if self.schedule_due <= at {
+            if self.schedule_due() <= at {
                 self.run_schedule(at, around);
             }
             self.advance_wire(at, around);
@@ -326,7 +366,7 @@ impl Link {
         if let Some(flow) = around.flows.get_mut(flow) {
             flow.dequeued(len);
         }
-        if self.plain {
+        if self.course == Course::Plain {
             let done = self.start_plain(now, id, len, segments, around);
             return OnWire { packet: id, done, lost: false, in_line: true };
         }
@@ -343,7 +383,7 @@ impl Link {
     fn start_plain(&mut self, now: Nanos, id: PacketId, len: u32, segments: u16, around: &mut Surroundings<'_>) -> Nanos {
         let bytes = around.template.link.overhead.wire_bytes(len, segments);
         let done = self.serializer.start(now, bytes, Nanos::ZERO);
-        self.last_due = done.saturating_add(self.delay).max(self.last_due);
+        self.last_due = done.saturating_add(around.template.link.delay).max(self.last_due);
         self.line.push(around.pool, id, Crossed { due: self.last_due, corrupt: INTACT, duplicate: false });
         done
     }

@@ -17,17 +17,15 @@ pub(crate) struct DelayLine {
     /// When the next packet arrives, of the list or of those that overtake.
     next_due: Nanos,
     list: PacketList,
-    /// Due time of the last in the list, and of the one that was pushed before it.
+    /// Due time of the last in the list.
     last_due: Nanos,
-    ahead_due: Nanos,
     /// Made at the first packet that overtakes.
     early: Option<Box<Overtaking>>,
 }
 
 impl Default for DelayLine {
     fn default() -> Self {
-        let (last_due, ahead_due) = (Nanos::ZERO, Nanos::ZERO);
-        Self { next_due: Nanos::MAX, list: PacketList::default(), last_due, ahead_due, early: None }
+        Self { next_due: Nanos::MAX, list: PacketList::default(), last_due: Nanos::ZERO, early: None }
     }
 }
 
@@ -46,12 +44,9 @@ impl DelayLine {
         pool.set_crossed(packet, crossed);
         let due = crossed.due;
         if self.list.is_empty() {
-            self.ahead_due = Nanos::ZERO;
             self.next_due = self.next_due.min(due);
         } else if due < self.last_due {
             return self.push_early(packet, due);
-        } else {
-            self.ahead_due = self.last_due;
         }
         self.last_due = due;
         self.list.push_back(pool, packet);
@@ -99,11 +94,16 @@ impl DelayLine {
         self.list.is_empty() && self.early.as_ref().is_none_or(|early| early.heap.is_empty())
     }
 
-    /// Moves the packet that was pushed last, if it is still last in the list, to `due`, but not before those ahead of it.
+    /// Moves the packet that was pushed last, if it is still last in the list, to `due`, but not before those ahead of it. Looks
+    /// at every packet of the list.
     pub(crate) fn retime_last(&mut self, pool: &mut Pool, due: Nanos) -> Option<Nanos> {
         let last = self.list.back()?;
         // Those ahead that have left by now were due before now, and `due` is not.
-        let due = due.max(self.ahead_due);
+        let (mut rest, mut ahead) = (self.list, Nanos::ZERO);
+        while let Some(packet) = rest.pop_front(pool).filter(|&packet| packet != last) {
+            ahead = pool.crossed(packet).due;
+        }
+        let due = due.max(ahead);
         pool.set_crossed(last, Crossed { due, ..pool.crossed(last) });
         self.last_due = due;
         self.next_due = self.list_due(pool).min(self.early_due());

@@ -85,6 +85,7 @@ macro_rules! each {
     };
 }
 
+// A FIFO is asked first, and in place: it is what most links have, and a packet meets it several times.
 impl Scheduler for AnyScheduler {
     fn add_flow(&mut self, now: Nanos, spec: &FlowSpec) -> FlowSlot {
         each!(self, s => s.add_flow(now, spec))
@@ -100,11 +101,58 @@ impl Scheduler for AnyScheduler {
 
     #[inline]
     fn enqueue(&mut self, now: Nanos, pool: &mut Pool, slot: FlowSlot, packet: PacketId) {
-        each!(self, s => s.enqueue(now, pool, slot, packet));
+        match self {
+            Self::Fifo(s) => s.enqueue(now, pool, slot, packet),
+            other => other.enqueue_other(now, pool, slot, packet),
+        }
     }
 
     #[inline]
     fn dequeue(&mut self, now: Nanos, pool: &mut Pool) -> Option<PacketId> {
+        match self {
+            Self::Fifo(s) => s.dequeue(now, pool),
+            other => other.dequeue_other(now, pool),
+        }
+    }
+
+    #[inline]
+    fn next_event(&self) -> Option<Nanos> {
+        match self {
+            Self::Fifo(_) => None,
+            other => other.next_event_of_other(),
+        }
+    }
+
+    #[inline]
+    fn may_bypass(&self) -> bool {
+        match self {
+            Self::Fifo(s) => s.may_bypass(),
+            other => other.other_may_bypass(),
+        }
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            Self::Fifo(s) => s.len(),
+            other => other.len_of_other(),
+        }
+    }
+
+    fn backlog(&self) -> u64 {
+        each!(self, s => s.backlog())
+    }
+}
+
+// The others, out of the way of the FIFO.
+impl AnyScheduler {
+    #[inline(never)]
+    fn enqueue_other(&mut self, now: Nanos, pool: &mut Pool, slot: FlowSlot, packet: PacketId) {
+        each!(self, s => s.enqueue(now, pool, slot, packet));
+    }
+
+    #[inline(never)]
+    fn dequeue_other(&mut self, now: Nanos, pool: &mut Pool) -> Option<PacketId> {
         if let Self::Behind(b) = self
             && b.first.is_empty()
         {
@@ -113,23 +161,19 @@ impl Scheduler for AnyScheduler {
         each!(self, s => s.dequeue(now, pool))
     }
 
-    #[inline]
-    fn next_event(&self) -> Option<Nanos> {
+    #[inline(never)]
+    fn next_event_of_other(&self) -> Option<Nanos> {
         each!(self, s => s.next_event())
     }
 
-    #[inline]
-    fn may_bypass(&self) -> bool {
+    #[inline(never)]
+    fn other_may_bypass(&self) -> bool {
         each!(self, s => s.may_bypass())
     }
 
-    #[inline]
-    fn len(&self) -> usize {
+    #[inline(never)]
+    fn len_of_other(&self) -> usize {
         each!(self, s => s.len())
-    }
-
-    fn backlog(&self) -> u64 {
-        each!(self, s => s.backlog())
     }
 }
 
