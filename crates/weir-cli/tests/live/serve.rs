@@ -305,6 +305,8 @@ impl Wire {
     fn side(side: &str, number: u8) {
         must(&format!("ip link add s{side} type veth peer name e netns w{side}"));
         must(&format!("ip link set s{side} up && ip -n w{side} addr add 10.77.0.{number}/24 dev e && ip -n w{side} link set e up"));
+        // A cable that is made again has other addresses than the other side remembers.
+        let _ = output_of("ip -n wl neigh flush dev e; ip -n wr neigh flush dev e");
     }
 
     /// Whether an answer comes from the other side, or that none does.

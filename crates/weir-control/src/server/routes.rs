@@ -162,7 +162,7 @@ async fn pipes(Shared(state): Server) -> Answer<Vec<PipeView>> {
 #[utoipa::path(
     get,
     path = "/v1/pipes/{number}/instances",
-    params(("number" = u16, Path, description = "The pipe"), Cursor),
+    params(("number" = u16, Path, description = "The pipe", minimum = 0, maximum = 65_535), Cursor),
     responses(
         (status = 200, body = InstancePage),
         (status = 400, description = "Not a number, or not a page", body = Problem),
@@ -187,7 +187,7 @@ async fn queues(Shared(state): Server) -> Answer<Vec<QueueView>> {
 #[utoipa::path(
     get,
     path = "/v1/queues/{number}/instances",
-    params(("number" = u16, Path, description = "The queue"), Cursor),
+    params(("number" = u16, Path, description = "The queue", minimum = 0, maximum = 65_535), Cursor),
     responses(
         (status = 200, body = InstancePage),
         (status = 400, description = "Not a number, or not a page", body = Problem),
@@ -212,7 +212,7 @@ async fn scheds(Shared(state): Server) -> Answer<Vec<SchedView>> {
 #[utoipa::path(
     get,
     path = "/v1/scheds/{number}/instances",
-    params(("number" = u16, Path, description = "The scheduler"), Cursor),
+    params(("number" = u16, Path, description = "The scheduler", minimum = 0, maximum = 65_535), Cursor),
     responses(
         (status = 200, body = InstancePage),
         (status = 400, description = "Not a number, or not a page", body = Problem),
