@@ -143,8 +143,14 @@ fn killed(lab: &Lab) {
 }
 
 fn vanishes(lab: &Lab) {
+    for workers in ["1", "2"] {
+        vanishes_with(lab, &["--workers", workers]);
+    }
+}
+
+fn vanishes_with(lab: &Lab, options: &[&str]) {
     let wire = Wire::new();
-    let daemon = Daemon::start(lab, &[]);
+    let daemon = Daemon::start(lab, options);
     daemon.send("pipe 1 config delay 5ms\nadd 100 pipe 1 icmp from any to any");
     wire.ping(true);
     must("ip link del sl");
@@ -161,7 +167,7 @@ fn vanishes(lab: &Lab) {
     // A daemon whose interface is missing at its start waits for it.
     daemon.kill();
     must("ip link del sr");
-    let daemon = Daemon::start(lab, &[]);
+    let daemon = Daemon::start(lab, options);
     assert_eq!(daemon.health().status, HealthStatus::Degraded);
     Wire::right_side();
     until("it is taken when it comes", || daemon.health().status == HealthStatus::Ok);

@@ -94,9 +94,12 @@ impl PacketPort {
         self.group = Some(group);
         let open = || Self::open(&name);
         let mut port = match packet::namespace(self.socket.as_fd()) {
-            Ok(place) => NetNs::of(place)
-                .enter(|| Ok::<_, std::io::Error>(open()))
-                .map_err(|error| failed("entering the namespace of")(Errno::from_io_error(&error).unwrap_or(Errno::IO)))??,
+            Ok(place) => match NetNs::of(place).enter(|| Ok::<_, std::io::Error>(open())) {
+                Ok(opened) => opened?,
+                // A thread that has given that privilege up stays where it opens ports.
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => open()?,
+                Err(error) => return Err(failed("entering the namespace of")(Errno::from_io_error(&error).unwrap_or(Errno::IO))),
+            },
             // Without that privilege no namespace was made: the interface is one of the caller's.
             Err(_) => open()?,
         };
