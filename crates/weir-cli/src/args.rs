@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page, of weir or of one of its commands.
     Man(ManArgs),
+    #[command(flatten)]
+    Verb(crate::verbs::Verb),
 }
 
 /// `weir run`.

@@ -15,6 +15,7 @@ mod script;
 mod serve;
 mod shell;
 mod spec;
+mod verbs;
 
 use std::process::ExitCode;
 
@@ -26,7 +27,17 @@ fn main() -> ExitCode {
     if let Some(code) = weir_linux::helper::main_if_helper() {
         return code;
     }
-    let cli = Cli::try_parse().unwrap_or_else(|error| with_hint(error).exit());
+    let argv = verbs::normalise(std::env::args_os().collect());
+    let is_verb = verbs::is_verb(&argv);
+    let cli = match Cli::try_parse_from(argv) {
+        Ok(cli) => cli,
+        Err(error) if is_verb && error.use_stderr() => {
+            // Nobody may be listening any more.
+            let _ = error.print();
+            return ExitCode::from(verbs::EX_USAGE);
+        }
+        Err(error) => with_hint(error).exit(),
+    };
     match dispatch(cli) {
         Ok(code) => code,
         Err(failure) => failure.report(),
@@ -58,5 +69,6 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Presets(args) => presets::list(&args),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
+        Command::Verb(verb) => verbs::run(verb),
     }
 }

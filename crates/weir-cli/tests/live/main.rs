@@ -17,6 +17,7 @@ mod rules;
 mod serve;
 mod shaping;
 mod talk;
+mod verbs;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         killed::tests(),
         talk::tests(),
         serve::tests(),
+        verbs::tests(),
     ]
     .into_iter()
     .flatten()

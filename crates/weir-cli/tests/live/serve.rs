@@ -289,10 +289,10 @@ fn privileges(lab: &Lab) {
 }
 
 /// Two namespaces with a cable each that ends here: `sl` leads to 10.77.0.1 in `wl`, `sr` to 10.77.0.2 in `wr`.
-struct Wire;
+pub(crate) struct Wire;
 
 impl Wire {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         must("ip netns add wl && ip netns add wr");
         let wire = Self;
         Self::left_side();
@@ -326,7 +326,7 @@ impl Wire {
     }
 
     /// Sends numbered packets from left to right and says what came.
-    fn stream(&self, lab: &Lab, count: u64, pps: u64, size: u64) -> weir_load::stats::Reception {
+    pub(crate) fn stream(&self, lab: &Lab, count: u64, pps: u64, size: u64) -> weir_load::stats::Reception {
         self.ping(true);
         let (load, out) = (load(), lab.path("recv.json").display().to_string());
         let recv = format!("exec ip netns exec wr {load} recv --bind 0.0.0.0:9000 --sent {count} --idle 2 --json --out {out}");
@@ -361,13 +361,13 @@ impl Drop for Wire {
 }
 
 /// A running daemon.
-struct Daemon {
+pub(crate) struct Daemon {
     running: Running,
     client: Client,
 }
 
 impl Daemon {
-    fn start(lab: &Lab, options: &[&str]) -> Self {
+    pub(crate) fn start(lab: &Lab, options: &[&str]) -> Self {
         let mut running = lab.start(serve_words(lab, options));
         let client = Client::new(lab.path("weir.sock"));
         let deadline = Instant::now() + LIMIT;

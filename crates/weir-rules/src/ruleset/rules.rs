@@ -29,9 +29,9 @@ impl Ruleset {
         id
     }
 
-    /// The last number and a step of 100, or, where that is too far, the last number again.
+    /// The last number and a step of 100, or, where that is too far, the last number again. `netconfig`'s rules do not count.
     fn next_number(&self) -> u16 {
-        let last = self.rules.last().map_or(0, |entry| entry.rule.number);
+        let last = self.rules.iter().rev().find(|entry| !is_netconfig_rule(&entry.rule)).map_or(0, |entry| entry.rule.number);
         if last < DEFAULT_RULE - STEP { last + STEP } else { last }
     }
 

@@ -216,6 +216,13 @@ fn netconfig_links_end_when_their_time_is_over() {
 }
 
 #[test]
+fn netconfigs_rules_do_not_count_when_numbers_are_given_out() {
+    let mut r = Ruleset::default();
+    done(&mut r, &[netconfig("4M", None), rule(0, 0, RuleAction::Allow)]);
+    assert_eq!(numbers(&r), [(1, 31), (1, 31), (100, 0)]);
+}
+
+#[test]
 fn changes_touch_only_what_differs() {
     let mut r = Ruleset::default();
     done(&mut r, &[pipe(1, "1M"), pipe(2, "2M"), rule(100, 0, RuleAction::Pipe(Target::Number(1)))]);

@@ -1,0 +1,209 @@
+//! What the ipfw verbs take on the command line: flags, then words in ipfw's language.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// The verbs of `ipfw` and `dnctl`, as commands of `weir`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Configure, delete and show pipes: links with rate, delay and a queue.
+    #[command(after_help = "Examples:
+  weir pipe 1 config bw 4Mbit/s delay 20ms queue 50
+  weir pipe 1 config bw 1Mbit/s mask dst-ip 0xffffffff      one link for each customer
+  weir pipe show            weir pipe delete 1              weir pipe flush")]
+    Pipe(VerbArgs),
+    /// Configure, delete and show queues: flows that share a pipe or scheduler by weight.
+    #[command(after_help = "Examples:
+  weir queue 1 config sched 5 weight 10
+  weir queue 2 config sched 5 weight 1 mask dst-ip 0x000000ff")]
+    Queue(VerbArgs),
+    /// Configure, delete and show schedulers: what shares a link among queues.
+    #[command(after_help = "Examples:
+  weir sched 5 config type wf2q+ bw 10Mbit/s
+  weir sched 6 config type rr mask src-ip 0xffffffff bw 2Mbit/s")]
+    Sched(VerbArgs),
+    /// Add a rule: which packets go where.
+    #[command(after_help = "Examples:
+  weir add 100 pipe 1 ip from any to any out
+  weir add prob 0.3 pipe 1 udp from 10.0.0.0/8 to any")]
+    Add(VerbArgs),
+    /// Delete rules, by number, range or set.
+    Delete(VerbArgs),
+    /// List rules.
+    List(VerbArgs),
+    /// Show rules with their counters.
+    Show(VerbArgs),
+    /// Set the counters of rules to zero.
+    Zero(VerbArgs),
+    /// The same as zero: Weir keeps no count of logged packets apart.
+    Resetlog(VerbArgs),
+    /// Delete all rules but those of set 31.
+    Flush(VerbArgs),
+    /// Turn sets of rules on and off, move and swap them.
+    Set(VerbArgs),
+    /// Make tables, change and show their entries.
+    Table(VerbArgs),
+    /// Turn a feature on: `enable one_pass`.
+    Enable(VerbArgs),
+    /// Turn a feature off: `disable one_pass`, so that packets meet further rules after a pipe.
+    Disable(VerbArgs),
+    /// Emulate a link for one service, both directions in one line.
+    #[command(after_help = "Examples:
+  weir netconfig config client 80 IN delay 100ms OUT bw 1Mbit/s
+  weir netconfig config server 8000-8080 IN bw 2Mbit/s OUT bw 2Mbit/s delay 40ms expire 1h
+  weir netconfig list       weir netconfig delete client 80")]
+    Netconfig(VerbArgs),
+    /// Carry out a script of commands, all of it or nothing.
+    Apply(VerbArgs),
+    /// Any command of ipfw or dnctl, with their flags; `weir` called as `ipfw` or `dnctl` is this.
+    #[command(visible_alias = "dnctl")]
+    Ipfw(VerbArgs),
+}
+
+/// Flags and words of a verb.
+#[derive(Debug, Args)]
+pub(crate) struct VerbArgs {
+    /// Say nothing when all goes well, ask nothing; entries that a table has or lacks already are no error.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Ask nothing before a flush.
+    #[arg(short, long)]
+    pub(crate) force: bool,
+    /// Only check the commands; needs no daemon.
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+    /// Show the counters of rules.
+    #[arg(short = 'a')]
+    pub(crate) counters: bool,
+    /// Show when rules matched last.
+    #[arg(short = 't')]
+    pub(crate) time: bool,
+    /// The same, as seconds since 1970.
+    #[arg(short = 'T')]
+    pub(crate) seconds: bool,
+    /// Show dynamic rules too.
+    #[arg(short = 'd')]
+    pub(crate) dynamic: bool,
+    /// Show dynamic rules only.
+    #[arg(short = 'D')]
+    pub(crate) dynamic_only: bool,
+    /// Show the sets of rules, and rules of sets that are off.
+    #[arg(short = 'S')]
+    pub(crate) sets: bool,
+    /// Flags of ipfw that change nothing here.
+    #[arg(short = 'c', short_aliases = ['e', 'v', 'N', 'i', 'b'], hide = true, action = clap::ArgAction::Count)]
+    pub(crate) without_effect: u8,
+    /// ipfw's preprocessor; refused.
+    #[arg(short = 'p', value_name = "PROGRAM", hide = true)]
+    pub(crate) preprocessor: Option<String>,
+    /// ipfw's order of the list of pipes; refused.
+    #[arg(short = 's', value_name = "FIELD", hide = true)]
+    pub(crate) sort: Option<String>,
+    /// The daemon's socket.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// What to do, in the language of ipfw (docs/rules.md).
+    #[arg(value_name = "WORD", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<String>,
+}
+
+impl Verb {
+    /// The arguments, with the verb as first word where it is one of the language.
+    pub(crate) fn into_args(self) -> VerbArgs {
+        let (verb, mut args) = match self {
+            Self::Pipe(args) => ("pipe", args),
+            Self::Queue(args) => ("queue", args),
+            Self::Sched(args) => ("sched", args),
+            Self::Add(args) => ("add", args),
+            Self::Delete(args) => ("delete", args),
+            Self::List(args) => ("list", args),
+            Self::Show(args) => ("show", args),
+            Self::Zero(args) => ("zero", args),
+            Self::Resetlog(args) => ("resetlog", args),
+            Self::Flush(args) => ("flush", args),
+            Self::Set(args) => ("set", args),
+            Self::Table(args) => ("table", args),
+            Self::Enable(args) => ("enable", args),
+            Self::Disable(args) => ("disable", args),
+            Self::Netconfig(args) => ("netconfig", args),
+            Self::Apply(args) => ("", args),
+            Self::Ipfw(args) => ("", args),
+        };
+        if !verb.is_empty() {
+            args.words.insert(0, verb.to_owned());
+        }
+        args.take_options_behind();
+        args
+    }
+}
+
+impl VerbArgs {
+    /// `--json` and `--socket` may stand behind the words too: no word of the language begins with two dashes.
+    fn take_options_behind(&mut self) {
+        let mut words = std::mem::take(&mut self.words).into_iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--json" => self.json = true,
+                "--socket" => self.socket = words.next().map(PathBuf::from).or(self.socket.take()),
+                _ => match word.strip_prefix("--socket=") {
+                    Some(path) => self.socket = Some(path.into()),
+                    None => self.words.push(word),
+                },
+            }
+        }
+    }
+}
+
+/// The command line as clap reads it: called as `ipfw` or `dnctl`, or with ipfw's flags in front (`weir -q flush`), it is
+/// `weir ipfw …`.
+pub(crate) fn normalise(mut argv: Vec<OsString>) -> Vec<OsString> {
+    let called = argv.first().and_then(|name| std::path::Path::new(name).file_stem()).unwrap_or_default();
+    let flags =
+        |word: &OsString| word.to_str().is_some_and(|w| w.len() > 1 && w.starts_with('-') && w[1..].chars().all(|c| FLAGS.contains(c)));
+    if called == "ipfw" || called == "dnctl" || argv.get(1).is_some_and(flags) {
+        argv.insert(1, "ipfw".into());
+        argv[0] = "weir".into();
+    }
+    argv
+}
+
+/// Whether a command line is one of a verb, whose errors have ipfw's exit codes.
+pub(crate) fn is_verb(argv: &[OsString]) -> bool {
+    let verb = <Verb as Subcommand>::augment_subcommands(clap::Command::new("weir"));
+    argv.get(1).and_then(|word| word.to_str()).is_some_and(|word| verb.find_subcommand(word).is_some())
+}
+
+/// Flags of ipfw that can stand before the verb.
+const FLAGS: &str = "qfnatTdDScevNibps";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn normalised(line: &str) -> String {
+        let argv = normalise(line.split(' ').map(OsString::from).collect());
+        argv.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn other_names_and_leading_flags_are_the_command_ipfw() {
+        assert_eq!(normalised("/sbin/ipfw -q add 1 allow"), "weir ipfw -q add 1 allow");
+        assert_eq!(normalised("dnctl pipe 1 config"), "weir ipfw pipe 1 config");
+        assert_eq!(normalised("weir -qf flush"), "weir ipfw -qf flush");
+        assert_eq!(normalised("weir -n add allow"), "weir ipfw -n add allow");
+        for own in ["weir --version", "weir -V", "weir -h", "weir pipe -q 1 config", "weir run -q -- ls"] {
+            assert_eq!(normalised(own), own);
+        }
+    }
+
+    #[test]
+    fn verbs_are_told_from_other_commands() {
+        let is = |line: &str| is_verb(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert!(is("weir pipe 1") && is("weir dnctl") && !is("weir run") && !is("weir"));
+    }
+}

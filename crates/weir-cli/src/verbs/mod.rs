@@ -1,0 +1,150 @@
+//! The verbs of `ipfw` and `dnctl`, for a running daemon: read here, so that mistakes are shown at once and files that commands
+//! name are found where the user is; then sent.
+
+mod args;
+mod send;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, IsTerminal as _, Read as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use weir_rules::Files;
+use weir_rules::command::{Command, Spanned, TableCommand};
+use weir_rules::script::{self, Parsed};
+
+use crate::output::{Failure, colour, say};
+use crate::spec::Disk;
+pub(crate) use args::{Verb, VerbArgs, is_verb, normalise};
+
+/// Runs a verb.
+pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
+    let is_apply = matches!(verb, Verb::Apply(_));
+    let args = verb.into_args();
+    if let Some(program) = &args.preprocessor {
+        let message = format!("-p is not taken: run the preprocessor yourself, as in `{program} FILE | weir apply -`");
+        return Err(Failure::new(EX_USAGE, message));
+    }
+    if args.sort.is_some() {
+        return Err(Failure::new(EX_USAGE, "-s is not taken: the list is in the order of numbers; use --json and sort that"));
+    }
+    match &args.words[..] {
+        [] => Err(Failure::new(EX_USAGE, "nothing to do: give a command such as `pipe show`, or a file of commands; see `weir help ipfw`")),
+        [file] if is_apply || is_file(file) => script(&args, file),
+        [_, extra, ..] if is_apply => Err(Failure::new(EX_USAGE, format!("`weir apply` takes one file; `{extra}` is one too many"))),
+        words => command(&args, words),
+    }
+}
+
+/// One command from the command line.
+fn command(args: &VerbArgs, words: &[String]) -> Result<ExitCode, Failure> {
+    let files = Recorded::default();
+    let mut parsed = script::parse_command(words, &files);
+    accept(&parsed, args.quiet, "weir: the command cannot be used")?;
+    for Spanned { command, .. } in &mut parsed.commands {
+        // The flag stands before the command, where the language does not see it.
+        if let Command::Table(_, TableCommand::Add { update, .. }) = command {
+            *update |= args.quiet;
+        }
+    }
+    let commands: Vec<Command> = parsed.commands.into_iter().map(|spanned| spanned.command).collect();
+    if args.dry_run || commands.is_empty() || !may_flush(args, &commands) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let text = commands.iter().map(|command| script::print(command) + "\n").collect();
+    send::send(args, &commands, send::Script { text, name: None, files: files.into_contents() })
+}
+
+/// A file of commands, or standard input for `-`.
+fn script(args: &VerbArgs, name: &str) -> Result<ExitCode, Failure> {
+    let text = read_script(name).map_err(|error| Failure::new(EX_NOINPUT, format!("cannot read {name}: {error}")))?;
+    let files = Recorded::default();
+    let parsed = script::parse(&text, name, &files);
+    accept(&parsed, args.quiet, &format!("weir: {name} cannot be used: nothing of it has been carried out"))?;
+    let commands: Vec<Command> = parsed.commands.into_iter().map(|spanned| spanned.command).collect();
+    if args.dry_run || commands.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    send::send(args, &commands, send::Script { text, name: Some(name.to_owned()), files: files.into_contents() })
+}
+
+fn read_script(name: &str) -> std::io::Result<String> {
+    if name != "-" {
+        return Disk.read(name);
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Shows what there is to say about the text; errors end the command.
+fn accept(parsed: &Parsed, quiet: bool, head: &str) -> Result<(), Failure> {
+    let said = &parsed.diagnostics;
+    if said.has_errors() {
+        return Err(Failure::new(EX_DATAERR, format!("{head}\n{}\n", said.render(colour()).trim_end())));
+    }
+    if !said.is_empty() && !quiet {
+        say(format_args!("{}\n", said.render(colour()).trim_end()));
+    }
+    Ok(())
+}
+
+/// Whether what would be lost may be: asks on a terminal, unless told not to.
+fn may_flush(args: &VerbArgs, commands: &[Command]) -> bool {
+    let flushes = commands.iter().any(|c| matches!(c, Command::FlushRules | Command::FlushObjects(_)));
+    if !flushes || args.quiet || args.force || !std::io::stdin().is_terminal() {
+        return true;
+    }
+    loop {
+        say("Are you sure? [yn] ");
+        let mut line = String::new();
+        if std::io::stdin().lock().read_line(&mut line).is_err() || line.is_empty() {
+            return false;
+        }
+        match line.trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => return true,
+            "n" | "no" => return false,
+            _ => {}
+        }
+    }
+}
+
+/// Whether a lone word names a script: as with ipfw, an absolute path does, and so does any other file that is no command.
+fn is_file(word: &str) -> bool {
+    word == "-" || word.contains('/') || (!script::is_command(word) && Path::new(word).is_file())
+}
+
+/// Files on disk, of which everything that is read is kept, to be sent along.
+#[derive(Debug, Default)]
+struct Recorded {
+    contents: RefCell<BTreeMap<String, String>>,
+}
+
+impl Recorded {
+    fn into_contents(self) -> BTreeMap<String, String> {
+        self.contents.into_inner()
+    }
+}
+
+impl Files for Recorded {
+    fn read(&self, path: &str) -> std::io::Result<String> {
+        if let Some(content) = self.contents.borrow().get(path) {
+            return Ok(content.clone());
+        }
+        let content = Disk.read(path)?;
+        self.contents.borrow_mut().insert(path.to_owned(), content.clone());
+        Ok(content)
+    }
+}
+
+/// The command line is wrong.
+pub(crate) const EX_USAGE: u8 = 64;
+/// What it says is.
+const EX_DATAERR: u8 = 65;
+/// A script cannot be read.
+const EX_NOINPUT: u8 = 66;
+/// There is no daemon, or it refuses.
+const EX_UNAVAILABLE: u8 = 69;
+/// The user may not.
+const EX_NOPERM: u8 = 77;
