@@ -12,6 +12,8 @@ pub fn reference() -> String {
     section(&mut out, "Rules", RULES, std::iter::empty());
     section(&mut out, "Actions", ACTIONS, actions());
     section(&mut out, "Options", OPTIONS, options());
+    section(&mut out, "Tables", TABLES, std::iter::empty());
+    section(&mut out, "Links for a service", NETCONFIG, std::iter::empty());
     section(&mut out, "Names", "", std::iter::empty());
     let names = |all: Vec<String>| all.join(", ");
     let protocols = names(PROTOCOLS.iter().map(|(name, number)| format!("`{name}` {number}")).collect());
@@ -31,7 +33,6 @@ fn section(out: &mut String, title: &str, text: &str, entries: impl Iterator<Ite
         line(out, &format!("{}\n", text.trim_end()));
     }
     for entry in entries {
-        // In a table's cell a bar ends the cell.
         let form = format!("{} {}", entry.name, entry.argument);
         let aliases = if entry.aliases.is_empty() { String::new() } else { format!(" Also: `{}`.", entry.aliases.join("`, `")) };
         line(out, &format!("- `{}`: {}{aliases}\n  Example: `{}`", form.trim_end(), entry.meaning, entry.example));
@@ -91,6 +92,22 @@ const ACTIONS: &str = "Where N may be `tablearg`, it is the value that the rule'
 ";
 const OPTIONS: &str =
     "All options of a rule must hold. A packet that lacks what is tested, such as the ports of a later fragment, does not pass the test.
+";
+const TABLES: &str = "```
+table NAME create [type addr|iface|number|flow[:FIELDS]] [limit N] [missing]
+table NAME [atomic] add KEY [VALUE]        table NAME [atomic] add KEY VALUE KEY VALUE …
+table NAME delete KEY…        table NAME lookup KEY        table NAME swap OTHER
+```
+
+- A key is a prefix (`addr`; the longest one that holds an address wins), the name of an interface (`iface`), a number (`number`) or a flow (`flow`).
+- A flow is `SRC,PROTO,SRC-PORT,DST,DST-PORT`, with `*` for what the table does not use; or, behind a `create` in the same script, only the FIELDS of the
+  table: `src-ip`, `proto`, `src-port`, `dst-ip`, `dst-port`, in this order.
+- A value is a number or an address of four bytes; without one it is 0. What it means depends on the rule that finds it (`tablearg`).
+- `missing` is content with a table that is there; `atomic` adds all entries or none; the flag `-q` gives an entry that is there the new value.
+";
+const NETCONFIG: &str = "`netconfig` makes a link for one service with the rules that it needs. `client` is for clients on this side of a service elsewhere, `server` for a
+service on this side, `service` for both; PEERS are the addresses on the other side. `IN` is the direction towards this side, `OUT` the one away from it. With `expire`
+the link deletes itself after so many seconds, or after a time such as `30m` or `2h`. The same command with other words changes the link.
 ";
 const REFUSALS: &str = "Words of `ipfw` that only make sense inside an operating system are refused by name.
 ";

@@ -53,7 +53,10 @@ fn one(line: &lex::Line<'_>, files: &dyn Files, context: &mut Context, said: &mu
     if *command == Command::Nothing || system || line.text.contains('$') {
         return as_it_stands();
     }
-    let prefix: Vec<&str> = line.text[..read.start].split_whitespace().filter(|word| *word != "\\").collect();
+    if line.text[..read.start].contains('\\') {
+        return as_it_stands();
+    }
+    let prefix: Vec<&str> = line.text[..read.start].split_whitespace().collect();
     let mut printed = print(command);
     if !prefix.is_empty() {
         // What stands before the command says `-q` already.
@@ -112,6 +115,7 @@ mod tests {
             }
         }
         assert_eq!(formatted("r=1M\npipe 1 config bw  $r\n"), "r=1M\npipe 1 config bw  $r\n");
+        assert_eq!(formatted("ipfw\\\n add pass in\n"), "ipfw\\\n add pass in\n");
         assert_eq!(formatted("ipfw  -q   add pass in"), "ipfw -q add allow in\n");
         assert_eq!(formatted("ipfw -q table 1 add 10.0.0.0/8"), "ipfw -q table 1 add 10.0.0.0/8 0\n");
     }

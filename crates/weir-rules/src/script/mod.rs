@@ -244,8 +244,8 @@ pub fn is_command(word: &str) -> bool {
     commands::COMMANDS.iter().any(|row| row.is(word))
 }
 
-/// Errors after which the rest of a script is not read.
-pub const MOST_ERRORS: usize = 100;
+/// Errors after which the rest of a script is not read; with those of one more line they are fewer than are kept.
+pub const MOST_ERRORS: usize = 50;
 /// Bytes of the longest line that is read.
 const LONGEST_LINE: usize = 1_000_000;
 
@@ -294,6 +294,7 @@ mod tests {
         let text = "nonsense\n".repeat(1_000_000);
         let parsed = parse(&text, "f", &NoFiles);
         assert_eq!(parsed.diagnostics.count(Severity::Error), MOST_ERRORS + 1);
+        assert_eq!(parsed.diagnostics.iter().last().map(|d| (d.code, d.line)), Some((Code::TooMuch, MOST_ERRORS)));
     }
 
     #[test]

@@ -27,6 +27,7 @@ impl Cursor<'_> {
     pub(crate) fn number_in(&self, word: &Word, what: &str, least: u64, most: u64) -> Read<u64> {
         let range = format!("{least} to {most}");
         let Some(number) = integer(&word.text) else {
+            let what = what.strip_prefix("a ").unwrap_or(what);
             return Err(self.bad(&word.span, format!("`{}` is no {what}", shorten(&word.text)), &format!("a number, {range}")));
         };
         if (least..=most).contains(&number) { Ok(number) } else { Err(self.outside(&word.span, &word.text, what, &range)) }
@@ -122,7 +123,7 @@ impl Cursor<'_> {
             return Ok(text.into());
         }
         let message = format!("`{}` is no name for a {what}", shorten(text));
-        Err(self.bad(&word.span, message, "up to 63 letters, digits, `_`, `-` and `.`, and neither `all` nor `tablearg`"))
+        Err(self.bad(&word.span, message, "up to 63 letters, digits, `_`, `-` and `.`, but not `all`, `any` or `tablearg`"))
     }
 
     /// The name of a table; numbers are written without leading zeros.
