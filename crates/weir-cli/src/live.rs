@@ -288,7 +288,7 @@ impl Link {
         let deadline = Instant::now() + LONGEST_RUN_DRY;
         let mut empty_since = None;
         while Instant::now() < deadline {
-            let Ok(report) = self.handle.report() else { return };
+            let Ok(report) = self.handle.brief_report() else { return };
             let empty = report.lanes.iter().all(|lane| lane.counters.backlog_packets == 0);
             let since = *empty_since.get_or_insert_with(Instant::now);
             if !empty {

@@ -40,7 +40,7 @@ impl Progress {
             move || {
                 let mut before: Option<LiveReport> = None;
                 while !over.load(Ordering::Relaxed) {
-                    let Ok(report) = handle.report() else { break };
+                    let Ok(report) = handle.brief_report() else { break };
                     bar.set_message(progress_text(&report, before.as_ref(), timeout));
                     before = Some(report);
                     for _ in 0..5 {

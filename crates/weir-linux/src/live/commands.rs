@@ -1,5 +1,6 @@
 //! The loop's remote control: change it and look at it while it runs.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -110,6 +111,33 @@ impl LiveHandle {
 
     /// The results up to now.
     pub fn report(&self) -> Result<LiveReport, Gone> {
+        Ok(LiveReport { pipes: self.pipe_stats()?, rules: self.rule_counts()?, ..self.brief_report()? })
+    }
+
+    /// What each pipe and scheduler has counted, over all its instances and workers, by number. Of many, each is as it is at a moment
+    /// of its own: they are asked for in portions, since packets wait.
+    pub fn pipe_stats(&self) -> Result<Vec<(u16, LinkStats)>, Gone> {
+        let ids = self.with_engines(|engine, _| engine.schedulers().collect::<BTreeSet<_>>())?;
+        let ids: Vec<u16> = ids.into_iter().flatten().collect::<BTreeSet<_>>().into_iter().collect();
+        let mut all = Vec::with_capacity(ids.len());
+        for portion in ids.chunks(PORTION) {
+            let wanted = portion.to_vec();
+            let parts = self.with_engines(move |engine, _| wanted.iter().map(|&id| engine.stats(id).cloned()).collect::<Vec<_>>())?;
+            for (index, &id) in portion.iter().enumerate() {
+                let found = parts.iter().filter_map(|part| part[index].as_ref());
+                let sum = found.fold(None, |sum: Option<LinkStats>, part| {
+                    let mut sum = sum.unwrap_or_default();
+                    sum.merge(part);
+                    Some(sum)
+                });
+                all.extend(sum.map(|stats| (id, stats)));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The results up to now but for those of rules and pipes: quick, however many there are.
+    pub fn brief_report(&self) -> Result<LiveReport, Gone> {
         let mut parts = self.ask_all(Command::Report)?;
         // What came in is asked for again where it is in several hands: a packet that one worker had sent when it reported may
         // have come in at another that had reported before.
@@ -159,6 +187,9 @@ impl Door {
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
     }
 }
+
+/// Pipes whose statistics are copied between two packets: of each up to 30 KB.
+const PORTION: usize = 8;
 
 /// What a handle asks of a worker.
 pub(super) enum Command {

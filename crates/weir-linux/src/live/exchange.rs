@@ -207,3 +207,113 @@ fn packets_of(frame: &Frame) -> u16 {
 const PARCELS: usize = 2048;
 /// Frames taken from one worker before others, and what is due, have their turn.
 const BATCH: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use weir_core::config::{FlowsetConfig, LinkConfig, PipeConfig};
+    use weir_core::key::FlowMask;
+    use weir_core::stats::LinkCounters;
+    use weir_core::{Emulator, Limits};
+    use weir_wire::builder::PacketBuilder;
+
+    use super::*;
+    use crate::arena::{Arena, HEADROOM};
+    use crate::live::lane::Lane;
+    use crate::live::{Gso, LaneConfig};
+    use crate::port::Ingress;
+
+    fn engine(exchange: Exchange) -> Engine {
+        let mut emulator = Emulator::new(1, Limits::default());
+        let mask = FlowMask { dst_ip: u32::MAX, ..FlowMask::default() };
+        let link = LinkConfig { delay: Nanos::from_millis(1), ..LinkConfig::default() };
+        emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue: FlowsetConfig { mask, ..FlowsetConfig::default() } });
+        let lane = LaneConfig { name: "up".into(), from: 0, to: 0, pipe: 1, passes: Vec::new(), gso: Gso::Split };
+        Engine {
+            emulator,
+            arena: Arena::new(64 << 20),
+            lanes: vec![Lane::new(lane)],
+            observer: None,
+            rules: None,
+            exchange: Some(exchange),
+            way_out: Vec::new(),
+            watching: false,
+            needs_key: true,
+            sketch: Vec::new(),
+        }
+    }
+
+    fn pair() -> [Engine; 2] {
+        let wakes: Vec<_> = (0..2).map(|_| Arc::new(rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).unwrap())).collect();
+        let mut ends = connect(&wakes).into_iter();
+        std::array::from_fn(|_| engine(ends.next().unwrap()))
+    }
+
+    /// A packet to customer `n` comes in at an engine.
+    fn arrive(engine: &mut Engine, n: u32) {
+        let bytes = PacketBuilder::udp([10, 0, 0, 1], std::net::Ipv4Addr::from(0x0a01_0000 + n), 1, 2).frame();
+        let mut buffer = engine.arena.pool.take(HEADROOM + bytes.len());
+        buffer.bytes_mut()[HEADROOM..HEADROOM + bytes.len()].copy_from_slice(&bytes);
+        let ingress = Ingress { buffer, start: HEADROOM, len: bytes.len(), vnet: [0; 10], truncated: false, arrived: None };
+        engine.accept(Nanos::ZERO, 0, ingress);
+    }
+
+    fn books(engines: &[Engine; 2]) -> LinkCounters {
+        let mut sum = engines[0].lanes[0].counters.clone();
+        sum.merge(&engines[1].lanes[0].counters);
+        sum
+    }
+
+    #[test]
+    fn each_instance_is_made_once_wherever_its_packets_come_in() {
+        let mut engines = pair();
+        for n in 0..1000 {
+            arrive(&mut engines[0], n % 100);
+            arrive(&mut engines[1], n % 100);
+            engines.iter_mut().for_each(|engine| {
+                engine.collect();
+            });
+        }
+        let made = engines.each_ref().map(|engine| engine.emulator.instances());
+        assert!(made.iter().sum::<usize>() == 100 && made.iter().all(|&n| (30..=70).contains(&n)), "{made:?}");
+        assert_eq!((books(&engines).backlog_packets, books(&engines).balanced()), (2000, true));
+    }
+
+    #[test]
+    fn what_a_full_ring_does_not_take_is_a_counted_drop_and_buffers_come_back() {
+        let mut engines = pair();
+        let theirs = (0..).find(|&n| {
+            arrive(&mut engines[0], n);
+            engines[1].collect()
+        });
+        let came = u64::from(theirs.unwrap()) + 1;
+        (0..3000).for_each(|_| arrive(&mut engines[0], theirs.unwrap()));
+        let full = books(&engines);
+        assert_eq!((full.drops(DropReason::HandOver), full.total_drops()), (3000 - PARCELS as u64, 3000 - PARCELS as u64));
+        assert!(full.balanced() && full.packets_in == came + 3000, "{full:?}");
+        let held = engines[0].arena.held();
+        while engines[1].collect() {}
+        assert!(engines[0].arena.held() == held && books(&engines).balanced());
+        // Half of the other's free buffers have come for those that went.
+        let mut out = Vec::new();
+        engines[1].emulator.poll(Nanos::from_secs(1), &mut out);
+        out.iter().for_each(|departure| engines[1].arena.release(crate::arena::unpack(departure.frame).0, 1));
+        (0..100).for_each(|_| arrive(&mut engines[0], theirs.unwrap()));
+        engines[1].collect();
+        engines[1].collect();
+        engines[0].collect();
+        assert!(engines[0].arena.pool.take_used(64).is_some());
+    }
+
+    #[test]
+    fn nobody_falls_asleep_over_something_that_has_come() {
+        let mut engines = pair();
+        assert!(engines[1].exchange.as_ref().unwrap().fall_asleep());
+        (0..20).for_each(|n| arrive(&mut engines[0], n));
+        let exchange = engines[0].exchange.as_mut().unwrap();
+        exchange.wake_peers();
+        let peer = exchange.peers[1].as_ref().unwrap();
+        assert!(!peer.asleep.load(Ordering::SeqCst), "it was told");
+        assert_eq!(rustix::io::read(&*peer.wake, &mut [0; 8]), Ok(8));
+        assert!(!engines[1].exchange.as_ref().unwrap().fall_asleep(), "there is something to do");
+    }
+}

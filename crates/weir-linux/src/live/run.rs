@@ -132,7 +132,9 @@ impl Worker {
         let now = clock::now();
         self.read_losses();
         self.sample(now);
-        Ok(self.report(now, Some(reason)))
+        let engine = &self.engine.emulator;
+        let pipes = engine.schedulers().filter_map(|id| Some((id, engine.stats(id)?.clone()))).collect();
+        Ok(LiveReport { pipes, rules: self.rule_counts(), ..self.report(now, Some(reason)) })
     }
 
     fn turn_until(&mut self, stop: &AtomicBool) -> Result<StopReason, LiveError> {
@@ -397,6 +399,7 @@ impl Worker {
         }
     }
 
+    /// The results but for those of rules and pipes.
     fn report(&self, at: Nanos, stopped: Option<StopReason>) -> LiveReport {
         let lanes = self.engine.lanes.iter().map(|lane| self.lane_report(lane)).collect();
         LiveReport {
@@ -408,8 +411,8 @@ impl Worker {
             spin_margin: self.pacer.margin(),
             stopped,
             workers: 1,
-            rules: self.rule_counts(),
-            pipes: (1..=u16::MAX).filter_map(|id| Some((id, self.engine.emulator.stats(id)?.clone()))).collect(),
+            rules: Vec::new(),
+            pipes: Vec::new(),
             unrouted: self.engine.emulator.unrouted(),
         }
     }
