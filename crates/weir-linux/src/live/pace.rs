@@ -6,8 +6,9 @@
 //! about one sleep in sixty or fewer is later than the margin.
 //!
 //! With real-time priority a loop that never sleeps is punished: the kernel takes its processor away for 50 ms of every second,
-//! so that others live (`sched_rt_runtime_us`, or the fair server). The loop therefore rests by itself, 50 us in somewhat less
-//! than a millisecond: some packets leave that much late, instead of a second's worth of 50 ms.
+//! so that others live (`sched_rt_runtime_us`, or the fair server, which makes up for what others did not get of their 50 ms). The loop
+//! therefore rests by itself, 70 us in somewhat less than a millisecond: some packets leave that much late, instead of a second's
+//! worth of 50 ms.
 
 use weir_core::Nanos;
 
@@ -78,10 +79,11 @@ impl Pacer {
 }
 
 /// How long a rest is.
-pub(super) const REST: Nanos = Nanos::from_micros(50);
+pub(super) const REST: Nanos = Nanos::from_micros(70);
 /// After this long awake the loop rests when nothing is due for [`ROOM_TO_REST`].
 const LONG_AWAKE: Nanos = Nanos::from_micros(500);
-/// After this long awake it rests in any case: with [`REST`] more than a twentieth of the time, which is what the kernel wants.
+/// After this long awake it rests in any case: with [`REST`], and what switching takes of it, well over a twentieth of the time, which is
+/// what the kernel wants.
 const LONGEST_AWAKE: Nanos = Nanos::from_micros(850);
 const ROOM_TO_REST: Nanos = Nanos::from_micros(120);
 /// Margin before anything was learnt.
