@@ -5,6 +5,7 @@
 //! all the daemon says that it is ready.
 
 mod field;
+mod gather;
 mod plane;
 
 use std::net::TcpListener;

@@ -6,9 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weir_control::api::{
-    BridgeView, CounterSet, InstancePage, InstanceView, LaneView, LatencyView, LinkSample, QueueCounters, RuleCounters,
-};
+use weir_control::api::{BridgeView, CounterSet, InstancePage, InstanceView, LaneView, LatencyView, RuleCounters};
 use weir_control::plane::{Plane, Snapshot};
 use weir_core::{Emulator, Nanos, Totals};
 use weir_linux::clock;
@@ -21,6 +19,7 @@ use weir_rules::ruleset::{Changes, Ruleset};
 use weir_rules::show::{DynamicKind, DynamicView, FlowCount};
 
 use super::field::Field;
+use super::gather::Gathered;
 use crate::args::ServeArgs;
 use crate::output::{Failure, say};
 
@@ -213,38 +212,15 @@ impl Plane for LivePlane {
 
     fn snapshot(&self) -> Snapshot {
         let Some(handle) = self.handle() else { return Snapshot::default() };
-        let Ok(report) = handle.report() else { return Snapshot::default() };
+        let Ok(report) = handle.brief_report() else { return Snapshot::default() };
         let mut snapshot = Snapshot { lanes: report.lanes.iter().map(lane_view).collect(), ..Snapshot::default() };
-        for count in &report.rules {
+        for count in handle.rule_counts().unwrap_or_default() {
             let weir_rules::classify::RuleCounters { packets, bytes, last, .. } = count.counters;
             snapshot.rules.insert(count.id, RuleCounters { packets, bytes, last_match_s: last.map(wall_seconds) });
         }
-        for (number, stats) in &report.pipes {
-            let sample = LinkSample {
-                counters: CounterSet::from(&stats.counters),
-                queue_time: LatencyView::from(&stats.queue_ns),
-                total_time: LatencyView::from(&stats.total_ns),
-                ..LinkSample::default()
-            };
-            snapshot.links.insert(*number, sample);
-        }
-        let gathered = handle.with_engines(|engine, _| lengths(engine));
-        for (links, queues) in gathered.unwrap_or_default() {
-            for (number, packets, bytes, instances) in links {
-                let link = snapshot.links.entry(number).or_default();
-                link.queue_packets += packets;
-                link.queue_bytes += bytes;
-                link.instances += instances;
-            }
-            for (number, part) in queues {
-                let queue = snapshot.queues.entry(number).or_default();
-                queue.packets_in += part.packets_in;
-                queue.bytes_in += part.bytes_in;
-                queue.drops += part.drops;
-                queue.queue_packets += part.queue_packets;
-                queue.queue_bytes += part.queue_bytes;
-                queue.instances += part.instances;
-            }
+        let parts = handle.with_engines(|engine, _| Gathered::of(engine)).unwrap_or_default();
+        if let Some(all) = parts.into_iter().reduce(Gathered::merge) {
+            (snapshot.links, snapshot.queues) = all.views();
         }
         snapshot
     }
@@ -314,7 +290,7 @@ impl Plane for LivePlane {
 
 impl LivePlane {
     fn snapshot_lanes(&self) -> Vec<LaneView> {
-        let report = self.handle().and_then(|handle| handle.report().ok());
+        let report = self.handle().and_then(|handle| handle.brief_report().ok());
         report.map(|report| report.lanes.iter().map(lane_view).collect()).unwrap_or_default()
     }
 }
@@ -364,30 +340,6 @@ fn lane_view(lane: &LaneReport) -> LaneView {
         rx_kernel_drops: lane.rx_kernel_drops,
         rx_unreadable: lane.rx_unreadable,
     }
-}
-
-/// Queue lengths and instances of links, and what queues have counted, as one engine has them.
-type Lengths = (Vec<(u16, u64, u64, u64)>, Vec<(u16, QueueCounters)>);
-
-fn lengths(engine: &Emulator) -> Lengths {
-    let link = |id| {
-        let (packets, bytes) = engine.queue_length(id);
-        (id, packets, bytes, engine.instance_count(id) as u64)
-    };
-    let links = engine.schedulers().map(link).collect();
-    let mut queues = Vec::new();
-    for id in engine.queues() {
-        let mut sum = QueueCounters { instances: engine.flow_count(id) as u64, ..QueueCounters::default() };
-        for flow in engine.flows_of(id, None, MOST_FLOWS) {
-            sum.packets_in += flow.totals.packets;
-            sum.bytes_in += flow.totals.bytes;
-            sum.drops += flow.totals.drops;
-            sum.queue_packets += flow.totals.queued_packets;
-            sum.queue_bytes += flow.totals.queued_bytes;
-        }
-        queues.push((id, sum));
-    }
-    (links, queues)
 }
 
 /// Instances of an object in one engine, with their numbers.
@@ -450,5 +402,3 @@ fn wall_seconds(at: Nanos) -> u64 {
 
 /// A table with more changed entries than these is compiled whole.
 const FEW_KEYS: usize = 256;
-/// Flows of a queue that are added up between two packets.
-const MOST_FLOWS: usize = 4096;

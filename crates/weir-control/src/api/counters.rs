@@ -91,7 +91,7 @@ pub struct LinkSample {
     pub queue_bytes: u64,
     /// Instances that exist now.
     pub instances: u64,
-    /// Time in the queue.
+    /// Time in the queue. With more than 64 pipes and schedulers, times are not gathered, and their `count` is 0.
     pub queue_time: LatencyView,
     /// Time from arrival to release.
     pub total_time: LatencyView,

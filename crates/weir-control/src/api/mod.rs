@@ -190,7 +190,7 @@ pub enum HealthStatus {
 pub struct Page {
     /// How many to leave out at the beginning.
     #[serde(default)]
-    #[param(maximum = 4_294_967_295_u64)]
+    #[param(maximum = 2_147_483_647)]
     pub offset: u32,
     /// Most to return, 1 to 10,000; 100 unless given.
     #[serde(default)]
@@ -205,7 +205,7 @@ pub struct Page {
 pub struct Cursor {
     /// What the part before said is next; without it, the list begins.
     #[serde(default)]
-    #[param(minimum = 0)]
+    #[param(minimum = 0, maximum = 9_223_372_036_854_775_807_u64)]
     pub after: Option<u64>,
     /// Most to return, 1 to 10,000; 100 unless given.
     #[serde(default)]
@@ -214,18 +214,19 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// The same in numbers; `None` when that many are not given.
+    /// The same in numbers; `None` when there are none such.
     pub(crate) fn span(self) -> Option<(Option<u64>, usize)> {
         let limit = self.limit.unwrap_or(DEFAULT_PAGE);
-        (1..=MAX_PAGE).contains(&limit).then_some((self.after, limit as usize))
+        let known = self.after.is_none_or(|after| i64::try_from(after).is_ok());
+        (known && (1..=MAX_PAGE).contains(&limit)).then_some((self.after, limit as usize))
     }
 }
 
 impl Page {
-    /// The first one wanted, and how many; `None` when that many are not given.
+    /// The first one wanted, and how many; `None` when there are none such.
     pub(crate) fn span(self) -> Option<(usize, usize)> {
         let limit = self.limit.unwrap_or(DEFAULT_PAGE);
-        (1..=MAX_PAGE).contains(&limit).then_some((self.offset as usize, limit as usize))
+        (i32::try_from(self.offset).is_ok() && (1..=MAX_PAGE).contains(&limit)).then_some((self.offset as usize, limit as usize))
     }
 }
 
@@ -240,7 +241,7 @@ pub struct EventQuery {
     pub period: Option<u32>,
     /// End after this many samples, 1 or more; without it the stream lasts.
     #[serde(default)]
-    #[param(minimum = 1, maximum = 4_294_967_295_u64)]
+    #[param(minimum = 1, maximum = 2_147_483_647)]
     pub count: Option<u32>,
 }
 

@@ -22,8 +22,8 @@ pub(super) fn stream(state: Arc<State>, query: EventQuery) -> Result<Response, R
     if !(MIN_PERIOD..=MAX_PERIOD).contains(&period) {
         return Err(Reject::new(StatusCode::BAD_REQUEST, format!("`period` must be {MIN_PERIOD} to {MAX_PERIOD} milliseconds")));
     }
-    if query.count == Some(0) {
-        return Err(Reject::new(StatusCode::BAD_REQUEST, "`count` must be 1 or more"));
+    if query.count.is_some_and(|count| count == 0 || i32::try_from(count).is_err()) {
+        return Err(Reject::new(StatusCode::BAD_REQUEST, "`count` must be 1 to 2147483647"));
     }
     let (sender, body) = Channel::<Bytes>::new(1);
     tokio::spawn(feed(state, Duration::from_millis(period.into()), query.count, sender));

@@ -323,7 +323,7 @@ fn span(page: Result<Query<Page>, QueryRejection>) -> Result<(usize, usize), Rej
 }
 
 fn bad_limit() -> Reject {
-    Reject::new(StatusCode::BAD_REQUEST, "`limit` must be 1 to 10000")
+    Reject::new(StatusCode::BAD_REQUEST, "`limit` must be 1 to 10000, and where a page begins a number that a page before has told")
 }
 
 /// A request's body as JSON.

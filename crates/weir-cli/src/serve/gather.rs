@@ -1,0 +1,105 @@
+//! What engines have counted, gathered between two packets and added up outside of the loop.
+
+use std::collections::BTreeMap;
+
+use weir_control::api::{CounterSet, LatencyView, LinkSample, QueueCounters};
+use weir_core::Emulator;
+use weir_core::histogram::Histogram;
+use weir_core::stats::LinkCounters;
+
+/// What one engine has counted, or several.
+#[derive(Default)]
+pub(super) struct Gathered {
+    links: BTreeMap<u16, Link>,
+    queues: BTreeMap<u16, QueueCounters>,
+}
+
+/// What a pipe or scheduler has counted.
+struct Link {
+    counters: LinkCounters,
+    /// Packets in its queues, and their bytes.
+    queue: (u64, u64),
+    instances: u64,
+    /// How long packets took in the queue and in all; left out where there are many links, since packets wait while these are copied.
+    times: Option<Box<(Histogram, Histogram)>>,
+}
+
+impl Gathered {
+    pub(super) fn of(engine: &Emulator) -> Self {
+        let few = engine.schedulers().take(FEW_LINKS + 1).count() <= FEW_LINKS;
+        let link = |id| {
+            let stats = engine.stats(id)?;
+            let times = few.then(|| Box::new((stats.queue_ns.clone(), stats.total_ns.clone())));
+            let (queue, instances) = (engine.queue_length(id), engine.instance_count(id) as u64);
+            Some((id, Link { counters: stats.counters.clone(), queue, instances, times }))
+        };
+        let queue = |id| {
+            let mut sum = QueueCounters { instances: engine.flow_count(id) as u64, ..QueueCounters::default() };
+            for flow in engine.flows_of(id, None, MOST_FLOWS) {
+                sum.packets_in += flow.totals.packets;
+                sum.bytes_in += flow.totals.bytes;
+                sum.drops += flow.totals.drops;
+                sum.queue_packets += flow.totals.queued_packets;
+                sum.queue_bytes += flow.totals.queued_bytes;
+            }
+            (id, sum)
+        };
+        Self { links: engine.schedulers().filter_map(link).collect(), queues: engine.queues().map(queue).collect() }
+    }
+
+    /// Both together.
+    pub(super) fn merge(mut self, other: Self) -> Self {
+        for (number, part) in other.links {
+            match self.links.get_mut(&number) {
+                Some(link) => link.add(&part),
+                None => drop(self.links.insert(number, part)),
+            }
+        }
+        for (number, part) in other.queues {
+            let queue = self.queues.entry(number).or_default();
+            queue.packets_in += part.packets_in;
+            queue.bytes_in += part.bytes_in;
+            queue.drops += part.drops;
+            queue.queue_packets += part.queue_packets;
+            queue.queue_bytes += part.queue_bytes;
+            queue.instances += part.instances;
+        }
+        self
+    }
+
+    /// As the API has it: links and queues.
+    pub(super) fn views(self) -> (BTreeMap<u16, LinkSample>, BTreeMap<u16, QueueCounters>) {
+        (self.links.into_iter().map(|(number, link)| (number, link.view())).collect(), self.queues)
+    }
+}
+
+impl Link {
+    fn add(&mut self, other: &Self) {
+        self.counters.merge(&other.counters);
+        self.queue = (self.queue.0 + other.queue.0, self.queue.1 + other.queue.1);
+        self.instances += other.instances;
+        if let (Some(own), Some(others)) = (&mut self.times, &other.times) {
+            own.0.merge(&others.0);
+            own.1.merge(&others.1);
+        }
+    }
+
+    fn view(self) -> LinkSample {
+        let time = |which: fn(&(Histogram, Histogram)) -> &Histogram| {
+            self.times.as_deref().map(|times| LatencyView::from(which(times))).unwrap_or_default()
+        };
+        LinkSample {
+            counters: CounterSet::from(&self.counters),
+            queue_packets: self.queue.0,
+            queue_bytes: self.queue.1,
+            instances: self.instances,
+            queue_time: time(|times| &times.0),
+            total_time: time(|times| &times.1),
+        }
+    }
+}
+
+/// With more links than these, latencies are not gathered: two histograms of each are some 30 KB.
+const FEW_LINKS: usize = 64;
+/// Flows of a queue that are added up between two packets.
+const MOST_FLOWS: usize = 4096;
