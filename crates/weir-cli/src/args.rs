@@ -245,7 +245,8 @@ pub(crate) struct CommonArgs {
     /// Processor that the link's thread stays on.
     #[arg(long, value_name = "N", help_heading = "Tuning")]
     pub(crate) cpu: Option<usize>,
-    /// Threads that share the work: worth it for many pipes made by a mask. Each spins on a processor of its own.
+    /// Threads that share the work: worth it for many pipes made by a mask, with a processor
+    /// for each and one to spare.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64), help_heading = "Tuning")]
     pub(crate) workers: u8,
     /// Most memory for frames inside the link, for example `512MB`.

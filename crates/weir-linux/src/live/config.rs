@@ -36,7 +36,8 @@ pub struct LiveConfig {
     /// Decide each packet's way through the engine in place of its lane's pipe.
     pub rules: Option<Arc<Classifier>>,
     /// Ports of further workers: each has as many as `ports`, on the same interfaces in the same order, which share what comes in.
-    /// A worker is a thread; each instance of a pipe or scheduler lives on one of them.
+    /// A worker is a thread; it has real-time priority only while there are fewer of them than processors. Each instance of a pipe or
+    /// scheduler lives on one of them.
     pub more_workers: Vec<Vec<AnyPort>>,
     /// Whether the loop ends when a port's interface disappears; true by default.
     pub stop_when_port_vanishes: bool,

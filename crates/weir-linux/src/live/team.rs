@@ -12,7 +12,7 @@ use weir_core::{Emulator, Nanos};
 use weir_rules::classify::{DynamicEntry, State};
 
 use super::commands::{Door, Inbox, LiveHandle};
-use super::config::{ConfigError, LiveConfig, LiveError};
+use super::config::{ConfigError, LiveConfig, LiveError, Realtime};
 use super::exchange::connect;
 use super::observe::{ArrivalEvent, DepartureEvent, Observer, Sample};
 use super::report::{LiveEvent, LiveReport};
@@ -126,7 +126,7 @@ fn part_of(whole: &LiveConfig, number: usize, count: usize, ports: Vec<AnyPort>,
         limits: whole.limits,
         memory: whole.memory / count,
         spin: whole.spin,
-        realtime: whole.realtime,
+        realtime: if count == 1 || count < processors() { whole.realtime } else { Realtime::Off },
         cpu: whole.cpu.map(|first| first + number),
         sample_period: whole.sample_period,
         observer,
@@ -134,6 +134,13 @@ fn part_of(whole: &LiveConfig, number: usize, count: usize, ports: Vec<AnyPort>,
         more_workers: Vec::new(),
         stop_when_port_vanishes: whole.stop_when_port_vanishes,
     }
+}
+
+/// Processors that this process may use. Where workers take them all, none may have real-time priority: they would push aside the
+/// programs that they serve, and each other's wakers.
+fn processors() -> usize {
+    // Who cannot be told has asked for workers with some number in mind.
+    std::thread::available_parallelism().map_or(usize::MAX, std::num::NonZeroUsize::get)
 }
 
 /// An observer for each of `count` workers.
