@@ -56,7 +56,8 @@ ANSWERS = {"icmp": "ICMP", "program": "echo program"}
 
 def round_trips(arm: Arm, count: int) -> dict[str, dict]:
     found = arm.run(ECHO, PING.replace("COUNT", str(count)))
-    return {kind: found[kind] for kind in ANSWERS}
+    # Inside Mahimahi's shells nobody may open the socket that ICMP takes.
+    return {kind: found[kind] for kind in ANSWERS if kind in found}
 
 
 def delay(quick: bool) -> Iterator[Row]:
@@ -231,13 +232,13 @@ def engine(quick: bool) -> Iterator[Row]:
 
 
 def rules(quick: bool) -> Iterator[Row]:
-    """Rules and workers: 64-byte packets to 1,000 addresses over a bridge, where one rule makes a pipe for each of them."""
+    """Rules and workers: 64-byte packets to 10,000 addresses over a bridge, where one rule makes a pipe for each of them."""
     seconds = 2 if quick else 5
 
     def flood(arm: Arm, label: str, pace: str) -> Iterator[Row]:
         before = arm.cpu_seconds()
         count = f"sleep {seconds + 1.5}; cat /sys/class/net/l0/statistics/rx_packets > {{out}}/received.json"
-        spray = f"{{load}} spray r0 --customers 1000 --size 64 --seconds {seconds} {pace} --json --out {{out}}/spray.json; sleep 2"
+        spray = f"{{load}} spray r0 --customers 10000 --size 64 --seconds {seconds} {pace} --json --out {{out}}/spray.json; sleep 2"
         got = arm.run(count, spray)
         busy = arm.cpu_seconds() - before
         sent, received = got["spray"], got["received"]
@@ -250,8 +251,8 @@ def rules(quick: bool) -> Iterator[Row]:
     arms = (
         ("no rules, one pipe", lambda: WeirBridge("bw 10Gbit/s delay 1ms")),
         ("one rule, no pipe", lambda: WeirBridge(rules="add 100 count ip from any to any in\n")),
-        ("a pipe for each of 1,000", lambda: WeirBridge(rules=masked)),
-        ("a pipe for each of 1,000, 2 workers", lambda: WeirBridge(rules=masked, workers=2)),
+        ("a pipe for each of 10,000", lambda: WeirBridge(rules=masked)),
+        ("a pipe for each of 10,000, 2 workers", lambda: WeirBridge(rules=masked, workers=2)),
     )
     for pace, offered in (("--pps 200000", "200 k/s offered"), ("", "flood")):
         for label, arm in arms:
