@@ -48,6 +48,16 @@ pub(crate) fn ruleset(rules: impl IntoIterator<Item = Rule>) -> Ruleset {
     Ruleset { next_id: rules.len() as u32 + 1, rules: rules.into(), ..Ruleset::default() }
 }
 
+/// The configuration that a script makes.
+#[track_caller]
+pub(crate) fn script(text: &str) -> Ruleset {
+    let parsed = weir_rules::script::parse(text, "script", &weir_rules::NoFiles);
+    assert!(!parsed.diagnostics.has_errors(), "{}", parsed.diagnostics);
+    let mut ruleset = Ruleset::default();
+    ruleset.apply_all(&parsed.commands).expect("the script is carried out");
+    ruleset
+}
+
 /// Changes a rule.
 pub(crate) fn edit_rule(ruleset: &mut Ruleset, at: usize, change: impl FnOnce(&mut Rule)) {
     change(Arc::make_mut(&mut Arc::make_mut(&mut ruleset.rules)[at].rule));

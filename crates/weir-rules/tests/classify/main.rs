@@ -2,5 +2,6 @@
 
 mod behaviour;
 mod common;
+mod options;
 mod oracle;
 mod random;
