@@ -171,8 +171,8 @@ fn code(pass: &super::Pass) -> u64 {
 fn differs_in_train(test: &Test) -> bool {
     match test {
         Test::IpLength(_) | Test::IpId(_) | Test::TcpSeq(_) | Test::TcpDataLength(_) => true,
-        // Only the last one ends the stream or pushes it.
-        Test::TcpFlags { set, clear } => (set | clear) & (1 | 8) != 0,
+        // Only the last one ends the stream or pushes it; only the first says that the window was reduced.
+        Test::TcpFlags { set, clear } => (set | clear) & (1 | 8 | 0x80) != 0,
         _ => false,
     }
 }

@@ -62,6 +62,10 @@ fn call(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
 }
 
 fn check_state(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
+    // States of every name; no state itself is called so.
+    if cursor.take(":any") {
+        return Ok(RuleAction::CheckState(Some("any".into())));
+    }
     cursor.state_name().map(RuleAction::CheckState)
 }
 

@@ -86,9 +86,10 @@ fn create(cursor: &mut Cursor<'_>, name: &Name) -> Read<TableCommand> {
             }
         }
     }
-    if let TableKind::Flow(fields) = kind {
-        cursor.context.flow_tables.insert(name.clone(), fields);
-    }
+    match kind {
+        TableKind::Flow(fields) => cursor.context.flow_tables.insert(name.clone(), fields),
+        _ => cursor.context.flow_tables.remove(name),
+    };
     Ok(TableCommand::Create { kind, limit, missing_only })
 }
 
@@ -156,7 +157,9 @@ fn keys(cursor: &mut Cursor<'_>, name: &Name) -> Read<Vec<TableKey>> {
 fn key(cursor: &Cursor<'_>, word: &Word, table: &Name) -> Read<TableKey> {
     let text = word.text.as_str();
     let bad = |expected| cursor.bad(&word.span, format!("`{}` is no key of a table", shorten(text)), expected);
-    if text.contains(',') {
+    // The key of a flow table with a single field has no comma.
+    let single = |f: &FlowFields| [f.src_ip, f.proto, f.src_port, f.dst_ip, f.dst_port].iter().filter(|used| **used).count() == 1;
+    if text.contains(',') || cursor.context.flow_tables.get(table).is_some_and(single) {
         return flow(cursor, word, table);
     }
     if let Some(number) = integer(text) {
