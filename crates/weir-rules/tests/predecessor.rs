@@ -1,0 +1,224 @@
+//! What dummynet gets wrong, and this must not: a script, an engine set up by it, and what becomes of packets.
+//!
+//! Named for what holds here. Locks (workers share none) and the air-time profile with many points have their tests elsewhere:
+//! in the live loop and in `profile`.
+
+use std::collections::BTreeMap;
+
+use weir_core::key::FlowKey;
+use weir_core::packet::Ecn;
+use weir_core::stats::DropReason;
+use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos};
+use weir_rules::ruleset::{Changes, Ruleset};
+use weir_rules::{NoFiles, script};
+
+/// An engine under the commands given so far.
+struct Bench {
+    ruleset: Ruleset,
+    emulator: Emulator,
+    next: u32,
+}
+
+impl Bench {
+    fn new(text: &str) -> Self {
+        let mut bench = Self { ruleset: Ruleset::default(), emulator: Emulator::new(1, Limits::default()), next: 0 };
+        bench.command(Nanos::ZERO, text);
+        bench
+    }
+
+    /// Carries out commands at `now`, as a daemon would.
+    fn command(&mut self, now: Nanos, text: &str) {
+        let parsed = script::parse(text, "script", &NoFiles);
+        assert!(!parsed.diagnostics.has_errors(), "{}", parsed.diagnostics);
+        let old = self.ruleset.clone();
+        self.ruleset.apply_all(&parsed.commands).unwrap();
+        for change in Changes::between(&old, &self.ruleset).engine {
+            change.apply(now, &mut self.emulator);
+        }
+    }
+
+    /// Gives a packet of `len` bytes; its number is the frame.
+    fn packet(&mut self, now: Nanos, action: Action, len: u32, key: FlowKey) -> Result<(), DropReason> {
+        let arrival = Arrival { frame: self.next, len, link_header: 14, segments: 1, ecn: Ecn::NotEct };
+        self.next += 1;
+        self.emulator.submit(now, arrival, &key, action).map_err(|rejected| rejected.reason)
+    }
+
+    fn departures(&mut self, until: Nanos) -> Vec<Departure> {
+        let mut out = Vec::new();
+        self.emulator.poll(until, &mut out);
+        out
+    }
+}
+
+fn refused(text: &str) -> String {
+    let parsed = script::parse(text, "script", &NoFiles);
+    assert!(parsed.diagnostics.has_errors() && parsed.commands.is_empty(), "{text} is accepted");
+    parsed.diagnostics.to_string()
+}
+
+fn customer(n: u128) -> FlowKey {
+    FlowKey { dst: n, proto: 17, ..FlowKey::default() }
+}
+
+#[test]
+fn rates_beyond_32_bits_are_exact_and_absurd_ones_are_refused() {
+    let mut bench = Bench::new("pipe 1 config bw 400Gbit/s queue 100");
+    for _ in 0..3 {
+        bench.packet(Nanos(0), Action::Pipe(1), 1250, FlowKey::default()).unwrap();
+    }
+    let due: Vec<u64> = bench.departures(Nanos(1_000)).iter().map(|d| d.due.0).collect();
+    assert_eq!(due, [25, 50, 75]);
+    for rate in ["4294967297Gbit/s", "18446744073709551617bit/s", "-1Mbit/s"] {
+        assert!(refused(&format!("pipe 1 config bw {rate}")).contains("bw"), "{rate}");
+    }
+}
+
+#[test]
+fn time_is_not_cut_to_ticks() {
+    let mut bench = Bench::new("pipe 1 config delay 0.25ms\npipe 2 config delay 1us");
+    bench.packet(Nanos(100), Action::Pipe(1), 100, FlowKey::default()).unwrap();
+    bench.packet(Nanos(100), Action::Pipe(2), 100, FlowKey::default()).unwrap();
+    let due: Vec<u64> = bench.departures(Nanos::from_millis(1)).iter().map(|d| d.due.0).collect();
+    assert_eq!(due, [1_100, 250_100]);
+}
+
+#[test]
+fn one_pipe_has_jitter_reordering_duplicates_and_bit_errors() {
+    let mut bench = Bench::new("pipe 1 config delay 10ms jitter 5ms reorder 20% dup 10% corrupt 10%");
+    for n in 0..1_000u64 {
+        bench.packet(Nanos::from_micros(100 * n), Action::Pipe(1), 1000, FlowKey::default()).unwrap();
+    }
+    let all = bench.departures(Nanos::from_secs(1));
+    let kinds = |wanted: fn(Fate) -> bool| all.iter().filter(|d| wanted(d.fate)).count();
+    assert!(kinds(|fate| matches!(fate, Fate::Deliver { duplicate: true, .. })) > 50);
+    assert!(kinds(|fate| matches!(fate, Fate::Deliver { corrupt: Some(_), .. })) > 50);
+    assert!(all.windows(2).filter(|pair| pair[0].frame > pair[1].frame).count() > 50, "some are overtaken");
+    let delays: std::collections::BTreeSet<u64> = all.iter().map(|d| d.due.0 - d.arrived.0).collect();
+    assert!(delays.len() > 100, "delays differ");
+}
+
+#[test]
+fn loss_may_be_before_the_queue_or_on_the_link_and_each_is_counted_as_itself() {
+    let mut bench = Bench::new("pipe 1 config bw 1Mbit/s plr 1\npipe 2 config bw 1Mbit/s loss 100%");
+    assert_eq!(bench.packet(Nanos(0), Action::Pipe(1), 1250, FlowKey::default()), Err(DropReason::LossBeforeQueue));
+    for _ in 0..2 {
+        bench.packet(Nanos(0), Action::Pipe(2), 1250, FlowKey::default()).unwrap();
+    }
+    let lost = bench.departures(Nanos::from_secs(1));
+    assert!(lost.iter().all(|d| d.fate == Fate::Drop(DropReason::LossOnLink)));
+    assert_eq!(lost.iter().map(|d| d.due.0).collect::<Vec<_>>(), [10_000_000, 20_000_000], "what is lost on the link has used it");
+}
+
+#[test]
+fn queues_are_as_large_as_asked_for() {
+    let mut bench = Bench::new("pipe 1 config bw 1Mbit/s queue 9000\npipe 2 config bw 1Mbit/s queue 50MB");
+    // One is on the link.
+    for _ in 0..=9000 {
+        bench.packet(Nanos(0), Action::Pipe(1), 100, FlowKey::default()).unwrap();
+    }
+    assert_eq!(bench.packet(Nanos(0), Action::Pipe(1), 100, FlowKey::default()), Err(DropReason::QueueFull));
+    for _ in 0..33_000 {
+        bench.packet(Nanos(0), Action::Pipe(2), 1500, FlowKey::default()).unwrap();
+    }
+}
+
+#[test]
+fn reconfiguration_keeps_what_is_queued_in_order() {
+    let mut bench = Bench::new("sched 5 config type wf2q+ bw 1Mbit/s\nqueue 1 config sched 5 weight 10 mask dst-ip 0xff");
+    for _ in 0..40 {
+        bench.packet(Nanos(0), Action::Queue(1), 1250, customer(1)).unwrap();
+    }
+    let mut seen: Vec<u32> = Vec::new();
+    for (ms, change) in [
+        (15, "sched 5 config type wf2q+ bw 2Mbit/s"),
+        (35, "queue 1 config sched 5 weight 3 mask dst-ip 0xff"),
+        (55, "sched 5 config type rr bw 2Mbit/s"),
+        (75, "queue 1 config sched 5 weight 3 queue 10 mask dst-ip 0xff"),
+        (95, "queue 1 config sched 5 weight 3 queue 10 mask dst-ip 0xffff"),
+    ] {
+        seen.extend(bench.departures(Nanos::from_millis(ms)).iter().map(|d| d.frame));
+        bench.command(Nanos::from_millis(ms), change);
+    }
+    seen.extend(bench.departures(Nanos::from_secs(10)).iter().map(|d| d.frame));
+    assert_eq!(seen, (0..40).collect::<Vec<_>>());
+}
+
+#[test]
+fn shares_follow_the_weights_of_those_who_are_there() {
+    let mut bench = Bench::new(
+        "sched 5 config type wf2q+ bw 8Mbit/s\nqueue 1 config sched 5 weight 100\nqueue 2 config sched 5 weight 1 queue 1000\n\
+         queue 3 config sched 5 weight 3 queue 1000",
+    );
+    // The heavy one comes and goes; then the two others are alone, and have a quarter and three.
+    bench.packet(Nanos(0), Action::Queue(1), 1000, customer(1)).unwrap();
+    for _ in 0..800 {
+        bench.packet(Nanos(0), Action::Queue(2), 1000, customer(2)).unwrap();
+        bench.packet(Nanos(0), Action::Queue(3), 1000, customer(3)).unwrap();
+    }
+    let order: Vec<u32> = bench.departures(Nanos::from_millis(400)).iter().map(|d| d.frame).filter(|&frame| frame > 0).collect();
+    // Queue 2 has the odd numbers.
+    let light = order.iter().filter(|&&frame| frame % 2 == 1).count();
+    assert!((order.len() / 4).abs_diff(light) <= 2, "{light} of {}", order.len());
+    // Not in blocks: of any eight in a row it has two, give or take one.
+    for eight in order.windows(8) {
+        let light = eight.iter().filter(|&&frame| frame % 2 == 1).count();
+        assert!((1..=3).contains(&light), "{eight:?}");
+    }
+}
+
+#[test]
+fn priorities_are_given_by_their_own_word() {
+    let mut bench = Bench::new("sched 5 config type prio bw 8Mbit/s\nqueue 1 config sched 5 pri 3\nqueue 2 config sched 5 pri 0");
+    bench.packet(Nanos(0), Action::Queue(1), 1000, customer(1)).unwrap();
+    for queue in [1, 1, 2, 2] {
+        bench.packet(Nanos(0), Action::Queue(queue), 1000, customer(1)).unwrap();
+    }
+    assert_eq!(bench.departures(Nanos::from_secs(1)).iter().map(|d| d.frame).collect::<Vec<_>>(), [0, 3, 4, 1, 2]);
+}
+
+#[test]
+fn round_robin_shares_bytes_whatever_the_packets_are() {
+    let mut bench = Bench::new(
+        "sched 5 config type rr bw 8Mbit/s\nqueue 1 config sched 5 lmax 100 queue 100000\nqueue 2 config sched 5 lmax 1500 queue 10000",
+    );
+    for n in 0..15_000 {
+        bench.packet(Nanos(0), Action::Queue(1), 100, customer(1)).unwrap();
+        if n % 15 == 0 {
+            bench.packet(Nanos(0), Action::Queue(2), 1500, customer(2)).unwrap();
+        }
+    }
+    let mut bytes = BTreeMap::new();
+    let sizes: BTreeMap<u32, u32> = (0..16_000u32).map(|frame| (frame, if frame % 16 == 1 { 1500 } else { 100 })).collect();
+    for departure in bench.departures(Nanos::from_secs(1)) {
+        *bytes.entry(sizes[&departure.frame]).or_insert(0u32) += sizes[&departure.frame];
+    }
+    assert!(bytes[&100].abs_diff(bytes[&1500]) <= 6_000, "{bytes:?}");
+}
+
+#[test]
+fn masks_know_ipv6_and_the_link_layer() {
+    let mut bench =
+        Bench::new("pipe 1 config bw 8Mbit/s mask dst-ip6 /128\npipe 2 config bw 8Mbit/s mask vlan 0xfff dscp 0x3f src-mac 0xffffffffffff");
+    let link_local = FlowKey { dst: 0xfe80 << 112 | 1, ipv6: true, ..FlowKey::default() };
+    for key in [link_local, FlowKey { dst: link_local.dst + 1, ..link_local }] {
+        bench.packet(Nanos(0), Action::Pipe(1), 1000, key).unwrap();
+    }
+    for key in [
+        FlowKey { vlan: 7, ..FlowKey::default() },
+        FlowKey { dscp: 46, ..FlowKey::default() },
+        FlowKey { src_mac: 5, ..FlowKey::default() },
+    ] {
+        bench.packet(Nanos(0), Action::Pipe(2), 1000, key).unwrap();
+    }
+    // Each had a link of its own: all leave at once.
+    assert!(bench.departures(Nanos::from_secs(1)).iter().all(|d| d.due == Nanos::from_millis(1)));
+}
+
+#[test]
+fn what_was_documented_and_rejected_says_why() {
+    assert!(refused("pipe 1 config bw tun0").contains("tun0"));
+    for spelling in ["drand", "derand"] {
+        assert!(refused(&format!("pipe 1 config pie target 15ms {spelling}")).contains("pie"));
+    }
+}
