@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from math import sqrt
 from pathlib import Path
 
-from lab import ROOT, TARGET, Arm, Bridge, Mahimahi, Tbf, Unavailable, WeirBridge, WeirPair
+from lab import ROOT, TARGET, Arm, Bridge, Mahimahi, Tbf, Unavailable, WeirBridge, WeirPair, WeirServe
 
 UDP_OVERHEAD = 28  # IPv4 and UDP header
 ETHERNET = 14
@@ -259,4 +261,39 @@ def rules(quick: bool) -> Iterator[Row]:
             yield from measured(arm(), lambda arm, label=label, pace=pace, offered=offered: flood(arm, f"{offered}, {label}", pace))
 
 
-FIGURES = {"delay": delay, "rate": rates, "ceiling": ceiling, "chance": chance, "engine": engine, "rules": rules}
+def changes(quick: bool) -> Iterator[Row]:
+    """How many changes a second a daemon acknowledges, each on disk and in force, and what the traffic loses by them."""
+    seconds = 2 if quick else 5
+
+    def under(clients: int) -> Callable[[Arm], Iterator[Row]]:
+        def work(arm: WeirServe) -> Iterator[Row]:
+            first = arm.connect()
+            arm.post(first, "pipe 1 config bw 1Gbit/s delay 5ms queue 1000\nadd 100 pipe 1 ip from any to any in")
+            end, done, refused = time.monotonic() + seconds + 2, [0] * clients, [0] * clients
+
+            def change(client: int) -> None:
+                connection = arm.connect()
+                while time.monotonic() < end:
+                    rate = 1000 + (done[client] + client) % 10
+                    status = arm.post(connection, f"pipe 1 config bw {rate}Mbit/s delay 5ms queue 1000")
+                    (done if status == 200 else refused)[client] += 1
+
+            threads = [threading.Thread(target=change, args=(client,)) for client in range(clients)]
+            for thread in threads:
+                thread.start()
+            began = end - seconds - 2
+            got = stream(arm, "--rate 50000000", 1000, seconds)
+            for thread in threads:
+                thread.join()
+            span = time.monotonic() - began
+            lost = got["send"]["packets"] - got["recv"]["received"] - got["recv"]["socket_drops"]
+            value = f"{sum(done) / span:.0f}/s, {sum(refused)} refused; {lost} of {got['send']['packets']} packets"
+            yield Row("changes", arm.name, f"{clients} clients change a pipe's rate: acknowledged; traffic lost", value, "", "", arm.command)
+
+        return work
+
+    for clients in (1, 16, 64):
+        yield from measured(WeirServe(), under(clients))
+
+
+FIGURES = {"delay": delay, "rate": rates, "ceiling": ceiling, "chance": chance, "engine": engine, "rules": rules, "changes": changes}

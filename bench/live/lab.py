@@ -7,10 +7,12 @@ namespaces named after this process, and is removed with them.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -161,28 +163,53 @@ class WeirBridge(Bridge):
 
     def __init__(self, spec: str = "", rules: str = "", workers: int = 1) -> None:
         super().__init__()
-        self.options = ["--link", spec]
+        self.arguments = ["bridge", "l1", "r1", "--link", spec]
         self.command = f"weir bridge l1 r1 --link '{spec}'"
         if rules:
             path = self.tmp / "rules"
             path.write_text(rules)
-            self.options = ["--rules", str(path), "--workers", str(workers)]
+            self.arguments = ["bridge", "l1", "r1", "--rules", str(path), "--workers", str(workers)]
             self.command = f"weir bridge l1 r1 --rules FILE --workers {workers}, FILE: {rules.strip()!r}"
 
     def build(self) -> None:
         self.middle()
-        self.background.append(self.start(["ip", "netns", "exec", self.mid, str(WEIR), "bridge", "l1", "r1", *self.options]))
+        self.background.append(self.start(["ip", "netns", "exec", self.mid, str(WEIR), *self.arguments]))
         self.address()
         deadline = time.monotonic() + 10
         while subprocess.run(["ip", "netns", "exec", self.right, "ping", "-c1", "-W1", "10.201.0.1"], capture_output=True, check=False).returncode:
             if time.monotonic() > deadline or self.background[-1].poll() is not None:
-                raise Unavailable(f"weir bridge did not start: {(self.tmp / 'words').read_text()[-300:]}")
+                raise Unavailable(f"{self.name} did not start: {(self.tmp / 'words').read_text()[-300:]}")
 
 
     def cpu_seconds(self) -> float:
         """Processor time of the bridge's threads so far."""
         fields = Path(f"/proc/{self.background[-1].pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class WeirServe(WeirBridge):
+    """`weir serve` on the same bridge: it is changed over its socket."""
+
+    name = "weir serve"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.socket = self.tmp / "socket"
+        self.arguments = ["serve", "--bridge", "l1,r1", "--socket", str(self.socket), "--state", str(self.tmp / "state")]
+        self.command = "weir serve --bridge l1,r1"
+
+    def post(self, connection: http.client.HTTPConnection, script: str) -> int:
+        """Sends commands over a connection of `connect`; gives the status of the answer."""
+        connection.request("POST", "/v1/commands", json.dumps({"script": script}), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+    def connect(self) -> http.client.HTTPConnection:
+        connection = http.client.HTTPConnection("weir")
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(str(self.socket))
+        return connection
 
 
 class WeirPair(Arm):
