@@ -77,7 +77,7 @@ const RULES: &str = "```
 add [N] [set S] [prob P] ACTION [log] [tag N] [untag N] [PROTO from A [PORTS] to B [PORTS]] [OPTIONS] [// COMMENT]
 ```
 
-- `prob` draws before anything else is looked at: with probability P the rule is considered at all.
+- `prob` makes the rule match with probability P when everything else about it fits, drawn for each packet by itself.
 - PROTO is a name or a number, `ip` or `all` for every protocol, `ip4`, `ip6`, or a choice: `{ tcp or udp }`.
 - A and B are lists of addresses with commas: `any`, `me`, `me6`, `10.0.0.1`, `10.0.0.0/24`, `10.0.0.0:255.0.255.0`, `10.0.0.0/24{1,3-5}` (these last bytes),
   `2001:db8::/32`, `table(NAME)`, `table(NAME,VALUE)`. Names of hosts are not looked up.
