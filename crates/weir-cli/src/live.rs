@@ -140,10 +140,11 @@ fn drive(
     explain(&mut info, &outcome, &finished, args);
     info.warnings.extend(closed.notes.into_iter().map(|n| n.what));
     let Finished { report, series, capture, .. } = finished;
+    let by_rules = emulation.rules.is_some();
     let counts = emulation.rules.map(|(ruleset, _)| rules::results(&ruleset, &report)).unwrap_or_default();
     let specs = [emulation.specs.forth, emulation.specs.back];
     let lanes = report.lanes.into_iter().zip(series).zip(&specs);
-    let links = lanes.map(|((lane, series), spec)| link_result(&ends, lane, series, spec)).collect();
+    let links = lanes.map(|((lane, series), spec)| LinkResult { by_rules, ..link_result(&ends, lane, series, spec) }).collect();
     write_results(args, &RunResult::new(info, links).with_rules(counts.0, counts.1))?;
     // As with the other results: what could not be written is a failure, however the program ended.
     match capture.and_then(|capture| capture.error) {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use weir_core::histogram::Histogram;
 use weir_core::stats::{DropReason, LinkStats, MarkReason};
 
+use crate::format;
 use crate::series::Series;
 
 /// What is known about a run besides its links.
@@ -43,6 +44,8 @@ pub struct LinkResult {
     pub to: String,
     /// The configuration as canonical text of the command language.
     pub spec: String,
+    /// Rules decide what a packet goes through: the direction itself has neither rate nor delay, and that is not what was configured.
+    pub by_rules: bool,
     /// Configured rate, bit/s; `None` when unlimited. For a trace, its mean.
     pub rate_bps: Option<u64>,
     /// Configured propagation delay, ns.
@@ -82,6 +85,17 @@ pub struct LinkResult {
 }
 
 impl LinkResult {
+    /// The configured rate, in words.
+    pub fn configured_rate(&self) -> String {
+        let by_rate = || self.rate_bps.map_or("unlimited".to_owned(), format::exact_rate);
+        if self.by_rules { BY_RULES.to_owned() } else { by_rate() }
+    }
+
+    /// The configured delay, in words.
+    pub fn configured_delay(&self) -> String {
+        if self.by_rules { BY_RULES.to_owned() } else { format::exact_duration(self.delay_ns) }
+    }
+
     /// A link's results from the engine's statistics. `name` says which, `from` and `to` where its packets come from and go to;
     /// the configuration, the lateness and the series are the caller's to add.
     pub fn from_stats(name: &str, from: &str, to: &str, stats: &LinkStats) -> Self {
@@ -239,6 +253,8 @@ impl RunResult {
 pub const LATE_NS: u64 = 1_000_000;
 /// Fraction of late packets from which a run's timing is not to be trusted: the 99th percentile is then late.
 pub const LATE_WARNING: f64 = 0.01;
+/// What is configured where rules decide.
+const BY_RULES: &str = "by rules";
 /// The reasons that mean configured random loss.
 const RANDOM_LOSS: [DropReason; 3] = [DropReason::LossBeforeQueue, DropReason::LossOnLink, DropReason::Profile];
 

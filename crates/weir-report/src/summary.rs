@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::format::{count, duration, elapsed, exact_duration, exact_rate, percent, rate, reason};
+use crate::format::{count, duration, elapsed, percent, rate, reason};
 use crate::model::{LATE_WARNING, LinkResult, RunResult};
 
 /// The summary as text, ending with a newline. `colour` adds ANSI colours; the caller knows whether a terminal reads it and
@@ -54,7 +54,7 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
         cells.iter().for_each(|cell| line.push_str(&padded(cell, CELL)));
         let _ = writeln!(out, "{}", line.trim_end());
     };
-    let configured = l.rate_bps.map_or("unlimited".to_owned(), exact_rate);
+    let configured = l.configured_rate();
     let mut cells = vec![format!("{} mean", rate(l.mean_out_bps(duration_ns)))];
     cells.extend(l.peak_out_bps().map(|p| format!("{} peak (1 s)", rate(p as f64))));
     row("throughput", &configured, &cells);
@@ -64,9 +64,9 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
     if l.total_ns.count() > 0 {
         // The least shows the path itself; what is above it is queueing, serialisation and jitter.
         let [p50, p99] = quantiles(&l.total_ns);
-        row("total delay", &exact_duration(l.delay_ns), &[format!("{} min", duration(l.total_ns.min() as f64)), p50, p99]);
+        row("total delay", &l.configured_delay(), &[format!("{} min", duration(l.total_ns.min() as f64)), p50, p99]);
     } else {
-        row("total delay", &exact_duration(l.delay_ns), &[]);
+        row("total delay", &l.configured_delay(), &[]);
     }
     if l.queue_ns.count() > 0 {
         let [p50, p99] = quantiles(&l.queue_ns);

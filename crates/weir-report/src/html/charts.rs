@@ -82,7 +82,7 @@ fn throughput(l: &LinkResult, points: usize) -> Chart {
         "Rate over time into and out of link {}, means over {}. Configured: {}.",
         l.name,
         format::duration(s.period_ns as f64),
-        l.rate_bps.map_or("unlimited".to_owned(), format::exact_rate)
+        l.configured_rate()
     );
     let remark = format!("Means over {}.", micro(&format::duration(s.period_ns as f64)));
     let plot = over_time("Throughput", description, Axis::linear("rate", Unit::BitsPerSecond), &s, curves);

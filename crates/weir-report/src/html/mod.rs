@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 use weir_core::histogram::Histogram;
 
-use crate::format::{count, duration, elapsed, exact_duration, exact_rate, percent, rate, reason};
+use crate::format::{count, duration, elapsed, percent, rate, reason};
 use crate::model::{LATE_WARNING, LinkResult, RunResult};
 use crate::plot::{STYLE, Size, escape};
 use crate::summary::shell_words;
@@ -98,9 +98,9 @@ fn overview(out: &mut String, run: &RunResult) {
             out,
             "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             escape(&l.name),
-            l.rate_bps.map_or("unlimited".to_owned(), exact_rate),
+            l.configured_rate(),
             rate(l.mean_out_bps(run.info().duration_ns)),
-            micro(&exact_duration(l.delay_ns)),
+            micro(&l.configured_delay()),
             at(&l.total_ns, 0.5),
             at(&l.total_ns, 0.99),
             at(&l.queue_ns, 0.99),
@@ -165,14 +165,14 @@ fn tiles(out: &mut String, l: &LinkResult, duration_ns: u64) {
     let mut tile = |name: &str, value: &str, detail: &str| {
         let _ = write!(out, "<div><dt>{name}</dt><dd>{value}<small>{detail}</small></dd></div>");
     };
-    let configured = l.rate_bps.map_or("unlimited".to_owned(), exact_rate);
+    let configured = l.configured_rate();
     let peak = l.peak_out_bps().map_or(String::new(), |p| format!("peak {} over 1 s, ", rate(p as f64)));
     tile("Throughput", &rate(l.mean_out_bps(duration_ns)), &format!("{peak}configured {configured}"));
     let p99 = at(&l.total_ns, 0.99);
     tile(
         "Delay, median",
         &at(&l.total_ns, 0.5),
-        &format!("least {}, p99 {p99}, configured {}", at(&l.total_ns, 0.0), micro(&exact_duration(l.delay_ns))),
+        &format!("least {}, p99 {p99}, configured {}", at(&l.total_ns, 0.0), micro(&l.configured_delay())),
     );
     let (q99, qmax) = (at(&l.queue_ns, 0.99), at(&l.queue_ns, 1.0));
     let most = match l.peak_queue_packets {
