@@ -46,6 +46,10 @@ pub fn format(text: &str, name: &str, files: &dyn Files) -> Result<String, Diagn
 
 fn one(line: &lex::Line<'_>, files: &dyn Files, context: &mut Context, said: &mut Diagnostics) -> String {
     let read = read_line(line, files, context, said);
+    // An empty line that is continued is an empty line.
+    if read.commands.is_empty() && line.text.chars().all(|c| c.is_whitespace() || c == '\\') {
+        return String::new();
+    }
     // Without the space behind it, a `\` would continue the line.
     let as_it_stands = || Some(line.text.trim()).filter(|text| !text.ends_with('\\')).unwrap_or(line.text).to_owned();
     let [command] = read.commands.as_slice() else { return as_it_stands() };
@@ -116,6 +120,7 @@ mod tests {
         }
         assert_eq!(formatted("r=1M\npipe 1 config bw  $r\n"), "r=1M\npipe 1 config bw  $r\n");
         assert_eq!(formatted("ipfw\\\n add pass in\n"), "ipfw\\\n add pass in\n");
+        assert_eq!(formatted("\n\\\n\n\u{b}\n\\\n\u{b}"), "", "nothing, however it is continued");
         assert_eq!(formatted("ipfw  -q   add pass in"), "ipfw -q add allow in\n");
         assert_eq!(formatted("ipfw -q table 1 add 10.0.0.0/8"), "ipfw -q table 1 add 10.0.0.0/8 0\n");
     }
