@@ -33,6 +33,7 @@ fn give(lab: &Lab, line: &str) -> Done {
     lab.weir(line.split(' ').chain(["--socket", &socket]))
 }
 
+// The rules name protocols that nothing here speaks: the kernel sends packets of its own as soon as an interface is up.
 fn round(lab: &Lab) {
     let _wire = Wire::new();
     let _daemon = Daemon::start(lab, &[]);
@@ -42,18 +43,18 @@ fn round(lab: &Lab) {
 $ pipe 1 config bw 4Mbit/s delay 20ms
 $ sched 5 config type rr bw 2Mbit/s
 $ queue 3 config sched 5 weight 4
-$ add pipe 1 ip from any to any out
-00100 pipe 1 ip from any to any out
+$ add pipe 1 udp from any to any out
+00100 pipe 1 udp from any to any out
 $ -q add set 4 deny udp from any to any
 $ add 150 queue 3 tcp from any to any
 00150 queue 3 tcp from any to any
 $ list
-00100 pipe 1 ip from any to any out
+00100 pipe 1 udp from any to any out
 00150 queue 3 tcp from any to any
 00200 deny udp from any to any
 65535 allow ip from any to any
 $ show 100-150
-00100 0 0 pipe 1 ip from any to any out
+00100 0 0 pipe 1 udp from any to any out
 00150 0 0 queue 3 tcp from any to any
 $ set disable 4
 $ -S list 200
