@@ -21,14 +21,17 @@ pub(crate) fn list(args: &JsonFlag) -> Result<ExitCode, Failure> {
         let _ = writeln!(text, "\n  {:<12}{}", row.name, row.summary);
         let _ = writeln!(text, "  {:<12}{}; {}", "", row.complexity, row.source);
         for p in row.parameters {
-            let _ = writeln!(text, "    {:<10}{} (default {}): {}", p.name, p.range, p.default, p.summary);
+            let _ = writeln!(text, "    {:<10}{} (default {}): {}", p.name, p.domain, p.domain.write(p.default), p.summary);
         }
     }
     print(&text)
 }
 
 fn to_json(row: &Row) -> serde_json::Value {
-    let parameters: Vec<_> =
-        row.parameters.iter().map(|p| json!({ "name": p.name, "range": p.range, "default": p.default, "summary": p.summary })).collect();
+    let parameters: Vec<_> = row
+        .parameters
+        .iter()
+        .map(|p| json!({ "name": p.name, "range": p.domain.to_string(), "default": p.domain.write(p.default), "summary": p.summary }))
+        .collect();
     json!({ "name": row.name, "summary": row.summary, "source": row.source, "complexity": row.complexity, "parameters": parameters })
 }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use weir_core::config::{Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit};
 use weir_core::dist::Distribution;
 use weir_core::key::{FlowKey, FlowMask};
-use weir_core::packet::{Ecn, Packet, PacketId, Pool};
-use weir_core::sched::{FlowSlot, FlowSpec, Kind, Scheduler};
+use weir_core::packet::Ecn;
 use weir_core::{Action, Arrival, Departure, Emulator, Limits, Nanos, Probability, Rate};
 
 /// Packets of one measurement.
@@ -39,7 +38,7 @@ fn run(emulator: &mut Emulator, out: &mut Vec<Departure>, start: u64, gap: u64, 
         // A permutation, so that neighbours in time are not neighbours in memory.
         let customer = (n.wrapping_mul(2_654_435_761)) % links;
         let key = FlowKey { dst: customer.into(), ..FlowKey::default() };
-        let arrival = Arrival { frame: n, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct };
+        let arrival = Arrival { frame: n, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
         emulator.poll(Nanos(now), out);
         let _ = black_box(emulator.submit(Nanos(now), arrival, &key, Action::Pipe(1)));
         out.clear();
@@ -79,43 +78,5 @@ fn engine(c: &mut Criterion) {
     group.finish();
 }
 
-/// Packets through each scheduler alone: a thousand flows with ten packets each, and each packet that leaves makes room for one of
-/// a flow chosen at random.
-fn schedulers(c: &mut Criterion) {
-    let mut group = c.benchmark_group("scheduler");
-    group.throughput(Throughput::Elements(PACKETS.into())).sample_size(20);
-    for kind in Kind::ALL {
-        group.bench_function(BenchmarkId::new(kind.row().name, FLOWS), |b| {
-            let (mut scheduler, mut pool) = (kind.build(), Pool::new(u32::MAX));
-            let spec = |flow| FlowSpec { flow, weight: 1 << (flow % 3), max_packet: 1500, priority: flow % 64 };
-            let slots: Vec<FlowSlot> = (0..FLOWS).map(|flow| scheduler.add_flow(Nanos::ZERO, &spec(flow))).collect();
-            let mut random = 1u32;
-            let mut put = |scheduler: &mut dyn FnMut(&mut Pool, FlowSlot, PacketId), pool: &mut Pool| {
-                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                let flow = (random >> 8) % FLOWS;
-                let packet = Packet { len: 1000, flow, segments: 1, ..Packet::default() };
-                if let Ok(id) = pool.insert(packet) {
-                    scheduler(pool, slots[flow as usize], id);
-                }
-            };
-            for _ in 0..10 * FLOWS {
-                put(&mut |pool, slot, id| scheduler.enqueue(Nanos::ZERO, pool, slot, id), &mut pool);
-            }
-            b.iter(|| {
-                for _ in 0..PACKETS {
-                    if let Some(id) = black_box(scheduler.dequeue(Nanos::ZERO, &mut pool)) {
-                        pool.remove(id);
-                    }
-                    put(&mut |pool, slot, id| scheduler.enqueue(Nanos::ZERO, pool, slot, id), &mut pool);
-                }
-            });
-        });
-    }
-    group.finish();
-}
-
-/// Flows of one scheduler.
-const FLOWS: u32 = 1000;
-
-criterion_group!(benches, engine, schedulers);
+criterion_group!(benches, engine);
 criterion_main!(benches);

@@ -99,7 +99,7 @@ impl Driver {
                 // A permutation, so that neighbours in time are not neighbours in memory.
                 let customer = n.wrapping_mul(2_654_435_761) % self.links;
                 let key = FlowKey { dst: customer.into(), ..FlowKey::default() };
-                let arrival = Arrival { frame: n, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct };
+                let arrival = Arrival { frame: n, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
                 let _ = self.emulator.submit(now, arrival, &key, Action::Pipe(1));
             }
             self.left += self.out.len();

@@ -134,8 +134,8 @@ impl Default for FlowsetConfig {
 /// A scheduler template: which algorithm shares a link, and how traffic is split into instances.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedulerConfig {
-    /// The algorithm; WF2Q+ unless said otherwise, as in dummynet.
-    pub kind: crate::sched::Kind,
+    /// The algorithm with its settings; WF2Q+ unless said otherwise, as in dummynet.
+    pub discipline: crate::sched::Discipline,
     /// Which header bits tell instances apart: each has a scheduler and a link of its own.
     pub mask: FlowMask,
     /// Most instances made by the mask at once; `None` leaves it to [`crate::Limits::instances`].

@@ -8,6 +8,7 @@
 extern crate alloc;
 
 pub mod config;
+pub mod descriptor;
 pub mod dist;
 mod emulator;
 mod heap;
@@ -15,6 +16,7 @@ pub mod histogram;
 pub mod key;
 pub mod link;
 pub mod packet;
+mod prefetch;
 pub mod rng;
 pub mod sched;
 mod slab;

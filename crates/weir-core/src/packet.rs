@@ -1,6 +1,6 @@
 //! Packet descriptors, the pool that holds them, and lists of them.
 //!
-//! A descriptor is 32 bytes and is addressed by a `u32`. Frame bytes never enter the engine: `frame` is the driver's own handle.
+//! A descriptor is 40 bytes and is addressed by a `u32`. Frame bytes never enter the engine: `frame` is the driver's own handle.
 //!
 //! # Memory
 //! A packet inside takes one slot of 64 bytes, one cache line, wherever it is: the list of its queue and the delay line are
@@ -10,11 +10,12 @@
 
 use alloc::vec::Vec;
 
+use crate::prefetch;
 use crate::units::Nanos;
 
 /// Index of a packet in its [`Pool`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PacketId(u32);
+pub struct PacketId(pub(crate) u32);
 
 /// ECN field of a packet's IP header (RFC 3168).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,9 +51,12 @@ pub struct Packet {
     pub arrived: Nanos,
     /// When the packet left its queue.
     pub dequeued: Nanos,
+    /// What its source, or a hop before this one, says of it to schedulers that rank packets: a slack or a deadline in ns, or the
+    /// bytes that its flow has still to send. 0 for nothing.
+    pub label: u64,
 }
 
-const _: () = assert!(size_of::<Packet>() == 32);
+const _: () = assert!(size_of::<Packet>() == 40);
 
 /// A packet's place in the pool, with what its list and the delay line keep of it.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +69,8 @@ struct Slot {
     corrupt: u32,
     /// Successor in the list it is in; for a free slot, the next free one.
     next: u32,
+    /// The successor's length.
+    next_len: u32,
     duplicate: bool,
 }
 
@@ -123,7 +129,7 @@ impl Pool {
         if self.live >= self.capacity {
             return None;
         }
-        self.slots.push(Slot { packet: Packet::default(), due: Nanos::ZERO, corrupt: INTACT, next: NONE, duplicate: false });
+        self.slots.push(Slot { packet: Packet::default(), due: Nanos::ZERO, corrupt: INTACT, next: NONE, next_len: 0, duplicate: false });
         self.live += 1;
         Some(PacketId(id))
     }
@@ -180,81 +186,195 @@ impl Pool {
     }
 }
 
-/// A first-in first-out list of packets, threaded through the pool.
-#[derive(Clone, Copy, Debug)]
-pub struct PacketList {
-    head: u32,
-    tail: u32,
+/// Where packets are, as lists and schedulers see it: the [`Pool`] of an engine, or [`Descriptors`] alone.
+pub trait Store {
+    /// Length in bytes from the network-layer header on.
+    fn len(&self, id: PacketId) -> u32;
+
+    /// Number of the flow it belongs to.
+    fn flow(&self, id: PacketId) -> u32;
+
+    /// What a source or an earlier hop says of it (see [`Packet::label`]).
+    fn label(&self, id: PacketId) -> u64;
+
+    /// The successor in its list, `u32::MAX` for none, and the successor's length.
+    fn next(&self, id: PacketId) -> (u32, u32);
+
+    /// Sets what [`Self::next`] gives.
+    fn set_next(&mut self, id: PacketId, next: u32, len: u32);
+
+    /// Says that the packet will be asked for soon.
+    fn prefetch(&self, id: PacketId);
 }
 
-impl Default for PacketList {
-    fn default() -> Self {
-        Self { head: NONE, tail: NONE }
+impl Store for Pool {
+    #[inline]
+    fn len(&self, id: PacketId) -> u32 {
+        self.get(id).len
     }
+
+    #[inline]
+    fn flow(&self, id: PacketId) -> u32 {
+        self.get(id).flow
+    }
+
+    #[inline]
+    fn label(&self, id: PacketId) -> u64 {
+        self.get(id).label
+    }
+
+    #[inline]
+    fn next(&self, id: PacketId) -> (u32, u32) {
+        let slot = &self.slots[id.0 as usize];
+        (slot.next, slot.next_len)
+    }
+
+    #[inline]
+    fn set_next(&mut self, id: PacketId, next: u32, len: u32) {
+        let slot = &mut self.slots[id.0 as usize];
+        (slot.next, slot.next_len) = (next, len);
+    }
+
+    #[inline]
+    fn prefetch(&self, id: PacketId) {
+        prefetch::read(&self.slots, id.0);
+    }
+}
+
+/// A first-in first-out list of packets, threaded through their store.
+///
+/// It knows the length of its first packet, and each packet the length of the next: whoever takes a packet learns how long the
+/// one behind it is without a look at that.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PacketList {
+    chain: Chain,
+    front_len: u32,
 }
 
 impl PacketList {
     /// Whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.head == NONE
+        self.chain.is_empty()
     }
 
     /// The first packet.
     #[inline]
     pub fn front(&self) -> Option<PacketId> {
-        (self.head != NONE).then_some(PacketId(self.head))
+        self.chain.front()
+    }
+
+    /// Length of the first packet in bytes. Means nothing when there is none.
+    #[inline]
+    pub fn front_len(&self) -> u32 {
+        self.front_len
     }
 
     /// The last packet.
-    pub(crate) fn back(&self) -> Option<PacketId> {
-        (self.head != NONE).then_some(PacketId(self.tail))
+    #[inline]
+    pub fn back(&self) -> Option<PacketId> {
+        self.chain.back()
     }
 
     /// Appends a packet.
     #[inline]
-    pub fn push_back(&mut self, pool: &mut Pool, id: PacketId) {
-        pool.slots[id.0 as usize].next = NONE;
-        if self.head == NONE {
-            self.head = id.0;
-        } else {
-            pool.slots[self.tail as usize].next = id.0;
+    pub fn push_back<P: Store>(&mut self, store: &mut P, id: PacketId) {
+        let len = store.len(id);
+        self.push_back_of(store, id, len);
+    }
+
+    /// Appends a packet whose length the caller knows.
+    #[inline]
+    pub fn push_back_of<P: Store>(&mut self, store: &mut P, id: PacketId, len: u32) {
+        if self.is_empty() {
+            self.front_len = len;
         }
-        self.tail = id.0;
+        self.chain.push_back(store, id, len);
     }
 
     /// Takes the packets of flow `flow` out, in order; the others keep theirs. Looks at every packet.
-    pub fn take_flow(&mut self, pool: &mut Pool, flow: u32) -> Self {
+    pub fn take_flow<P: Store>(&mut self, store: &mut P, flow: u32) -> Self {
         let (mut taken, mut rest) = (Self::default(), Self::default());
-        while let Some(id) = self.pop_front(pool) {
-            let list = if pool.get(id).flow == flow { &mut taken } else { &mut rest };
-            list.push_back(pool, id);
+        while let Some(id) = self.pop_front(store) {
+            let list = if store.flow(id) == flow { &mut taken } else { &mut rest };
+            list.push_back(store, id);
         }
         *self = rest;
         taken
     }
 
     /// How many packets, and the sum of their lengths in bytes. Looks at every packet.
-    pub fn measure(&self, pool: &Pool) -> (usize, u64) {
+    pub fn measure<P: Store>(&self, store: &P) -> (usize, u64) {
         let (mut rest, mut packets, mut bytes) = (*self, 0, 0);
-        while let Some(id) = rest.pop_front(pool) {
+        while let Some(id) = rest.pop_front(store) {
             packets += 1;
-            bytes += u64::from(pool.get(id).len);
+            bytes += u64::from(store.len(id));
         }
         (packets, bytes)
     }
 
     /// Takes the first packet.
     #[inline]
-    pub fn pop_front(&mut self, pool: &Pool) -> Option<PacketId> {
-        let id = self.front()?;
-        self.head = pool.slots[id.0 as usize].next;
+    pub fn pop_front<P: Store>(&mut self, store: &P) -> Option<PacketId> {
+        let (id, next_len) = self.chain.pop_front(store)?;
+        self.front_len = next_len;
         Some(id)
     }
 }
 
+/// A first-in first-out list of packets that does not know their lengths.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chain {
+    head: u32,
+    tail: u32,
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Self { head: NONE, tail: NONE }
+    }
+}
+
+impl Chain {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    #[inline]
+    pub(crate) fn front(&self) -> Option<PacketId> {
+        (self.head != NONE).then_some(PacketId(self.head))
+    }
+
+    #[inline]
+    pub(crate) fn back(&self) -> Option<PacketId> {
+        (self.head != NONE).then_some(PacketId(self.tail))
+    }
+
+    /// Appends a packet; `len` is what the one before it will know of its length.
+    #[inline]
+    pub(crate) fn push_back<P: Store>(&mut self, store: &mut P, id: PacketId, len: u32) {
+        store.set_next(id, NONE, 0);
+        if self.head == NONE {
+            self.head = id.0;
+        } else {
+            store.set_next(PacketId(self.tail), id.0, len);
+        }
+        self.tail = id.0;
+    }
+
+    /// Takes the first packet, and gives what it knows of the next one's length.
+    #[inline]
+    pub(crate) fn pop_front<P: Store>(&mut self, store: &P) -> Option<(PacketId, u32)> {
+        let id = self.front()?;
+        let (next, next_len) = store.next(id);
+        self.head = next;
+        Some((id, next_len))
+    }
+}
+
 /// No packet.
-const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {

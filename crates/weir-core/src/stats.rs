@@ -36,11 +36,13 @@ pub enum DropReason {
     RuleLoop,
     /// The worker that owns its queue took nothing more.
     HandOver,
+    /// The scheduler has a bound of its own and had no place for it.
+    Scheduler,
 }
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::QueueFull,
         Self::LossBeforeQueue,
         Self::LossOnLink,
@@ -53,6 +55,7 @@ impl DropReason {
         Self::Denied,
         Self::RuleLoop,
         Self::HandOver,
+        Self::Scheduler,
     ];
 
     /// The reason's name in results.
@@ -70,6 +73,7 @@ impl DropReason {
             Self::Denied => "denied",
             Self::RuleLoop => "rule_loop",
             Self::HandOver => "hand_over",
+            Self::Scheduler => "scheduler",
         }
     }
 }

@@ -21,7 +21,7 @@ fn key(customer: u32, port: u16) -> FlowKey {
 }
 
 fn submit(emulator: &mut Emulator, now: Nanos, frame: u32, key: &FlowKey, action: Action) -> Result<(), Rejected> {
-    emulator.submit(now, Arrival { frame, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct }, key, action)
+    emulator.submit(now, Arrival { frame, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 }, key, action)
 }
 
 fn finish(emulator: &mut Emulator, out: &mut Vec<Departure>) {
@@ -99,7 +99,7 @@ proptest! {
             }
             match operation {
                 Operation::Kind(_) | Operation::Rate(_) => {
-                    emulator.set_scheduler(now, SCHEDULER, &SchedulerConfig { kind, ..SchedulerConfig::default() }, &link);
+                    emulator.set_scheduler(now, SCHEDULER, &SchedulerConfig { discipline: kind.into(), ..SchedulerConfig::default() }, &link);
                 }
                 Operation::Mask { queue, .. } | Operation::Weight { queue, .. } => emulator.set_queue(now, queue, SCHEDULER, &queues[&queue]),
                 _ => {}
@@ -125,7 +125,7 @@ proptest! {
     #[test]
     fn a_deleted_queue_gives_back_what_waits_in_it(kind in 0usize..Kind::ALL.len(), traffic in proptest::collection::vec((1u16..4, 0u16..3), 1..100), waited in 0u64..20_000_000) {
         let mut emulator = Emulator::new(1, Limits::default());
-        let scheduler = SchedulerConfig { kind: Kind::ALL[kind], ..SchedulerConfig::default() };
+        let scheduler = SchedulerConfig { discipline: Kind::ALL[kind].into(), ..SchedulerConfig::default() };
         emulator.set_scheduler(Nanos::ZERO, SCHEDULER, &scheduler, &rate(8_000_000));
         for id in 1..4 {
             emulator.set_queue(Nanos::ZERO, id, SCHEDULER, &queue(by_port(1), u32::from(id)));
@@ -156,7 +156,12 @@ proptest! {
 fn queues_with_weights_share_a_link_by_them_and_a_new_weight_holds_at_once() {
     for kind in [Kind::RoundRobin, Kind::Wf2qPlus] {
         let mut emulator = Emulator::new(1, Limits::default());
-        emulator.set_scheduler(Nanos::ZERO, SCHEDULER, &SchedulerConfig { kind, ..SchedulerConfig::default() }, &rate(8_000_000));
+        emulator.set_scheduler(
+            Nanos::ZERO,
+            SCHEDULER,
+            &SchedulerConfig { discipline: kind.into(), ..SchedulerConfig::default() },
+            &rate(8_000_000),
+        );
         for (id, weight) in [(1, 1), (2, 3)] {
             emulator.set_queue(Nanos::ZERO, id, SCHEDULER, &queue(FlowMask::default(), weight));
         }
@@ -284,7 +289,12 @@ fn idle_flows_of_a_scheduler_that_stays_make_room_for_others() {
     let limits = Limits { idle: Nanos::from_secs(1), instances: 50, ..Limits::default() };
     for kind in Kind::ALL {
         let mut emulator = Emulator::new(1, limits);
-        emulator.set_scheduler(Nanos::ZERO, SCHEDULER, &SchedulerConfig { kind, ..SchedulerConfig::default() }, &rate(800_000_000));
+        emulator.set_scheduler(
+            Nanos::ZERO,
+            SCHEDULER,
+            &SchedulerConfig { discipline: kind.into(), ..SchedulerConfig::default() },
+            &rate(800_000_000),
+        );
         emulator.set_queue(Nanos::ZERO, 1, SCHEDULER, &queue(by_port(0xffff), 1));
         let mut out = Vec::new();
         for round in 0..5u16 {

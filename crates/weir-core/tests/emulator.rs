@@ -10,7 +10,7 @@ use weir_core::stats::DropReason;
 use weir_core::{Action, Arrival, Bytes, Departure, Emulator, Fate, Limits, Nanos, Probability, Rate};
 
 fn arrival(frame: u32, len: u32) -> Arrival {
-    Arrival { frame, len, link_header: 14, segments: 1, ecn: Ecn::NotEct }
+    Arrival { frame, len, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 }
 }
 
 fn p(x: f64) -> Probability {

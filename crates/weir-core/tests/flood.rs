@@ -14,7 +14,7 @@ fn resident() -> Option<u64> {
 
 fn submit(emulator: &mut Emulator, now: Nanos, source: u32, len: u32) -> Result<(), Rejected> {
     let key = FlowKey { dst: source.into(), src_port: 80, ..FlowKey::default() };
-    emulator.submit(now, Arrival { frame: source, len, link_header: 14, segments: 1, ecn: Ecn::NotEct }, &key, Action::Pipe(1))
+    emulator.submit(now, Arrival { frame: source, len, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 }, &key, Action::Pipe(1))
 }
 
 /// Memory stays within the limit, the customers who were there lose nothing, and when the flood has expired others can come.

@@ -30,7 +30,7 @@ fn resident() -> Option<u64> {
 
 fn submit(emulator: &mut Emulator, now: Nanos, customer: u32, action: Action) {
     let key = FlowKey { dst: customer.into(), src_port: 80, ..FlowKey::default() };
-    let arrival = Arrival { frame: customer, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct };
+    let arrival = Arrival { frame: customer, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
     emulator.submit(now, arrival, &key, action).unwrap();
 }
 

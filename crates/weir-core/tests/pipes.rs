@@ -74,7 +74,7 @@ impl Setup {
         for sent in traffic {
             emulator.poll(sent.at, &mut out);
             outcomes.extend(out.drain(..).map(Outcome::Departed));
-            let arrival = Arrival { frame: sent.frame, len: sent.len, link_header: 14, segments: 1, ecn: Ecn::NotEct };
+            let arrival = Arrival { frame: sent.frame, len: sent.len, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
             if let Err(refused) = emulator.submit(sent.at, arrival, &sent.key, sent.action) {
                 outcomes.push(Outcome::Refused(sent.frame, refused.reason));
             }

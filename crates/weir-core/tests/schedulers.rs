@@ -1,80 +1,11 @@
 //! Every scheduler of the table: what holds for all, and the shares of those that promise some, against exact arithmetic.
 
-use std::collections::{BTreeMap, VecDeque};
+mod common;
 
 use proptest::prelude::*;
-use weir_core::Nanos;
-use weir_core::packet::{Packet, PacketId, Pool};
-use weir_core::sched::{FlowSlot, FlowSpec, Kind, Scheduler};
+use weir_core::sched::{Kind, Scheduler};
 
-/// A flow as the tests see it: its number, its place, and the packets that are inside.
-#[derive(Clone, Debug)]
-struct Flow {
-    spec: FlowSpec,
-    slot: FlowSlot,
-    inside: VecDeque<u32>,
-}
-
-/// A scheduler with its pool, and a plain account of what is inside it.
-struct Rig<S> {
-    scheduler: S,
-    pool: Pool,
-    flows: BTreeMap<u32, Flow>,
-    frames: u32,
-    next_flow: u32,
-}
-
-impl<S: Scheduler> Rig<S> {
-    fn new(scheduler: S) -> Self {
-        Self { scheduler, pool: Pool::new(100_000), flows: BTreeMap::new(), frames: 0, next_flow: 0 }
-    }
-
-    fn add(&mut self, weight: u32, max_packet: u32, priority: u32) -> u32 {
-        let spec = FlowSpec { flow: self.next_flow, weight, max_packet, priority };
-        let slot = self.scheduler.add_flow(Nanos::ZERO, &spec);
-        self.flows.insert(spec.flow, Flow { spec, slot, inside: VecDeque::new() });
-        self.next_flow += 1;
-        spec.flow
-    }
-
-    fn send(&mut self, flow: u32, len: u32) {
-        let packet = Packet { frame: self.frames, len, flow, segments: 1, ..Packet::default() };
-        let id = self.pool.insert(packet).unwrap();
-        let state = self.flows.get_mut(&flow).unwrap();
-        state.inside.push_back(self.frames);
-        self.scheduler.enqueue(Nanos::ZERO, &mut self.pool, state.slot, id);
-        self.frames += 1;
-    }
-
-    /// The flow of the packet that goes next, and its length. It must be the flow's oldest.
-    fn take(&mut self) -> Option<(u32, u32)> {
-        let id: PacketId = self.scheduler.dequeue(Nanos::ZERO, &mut self.pool)?;
-        let packet = self.pool.remove(id);
-        assert_eq!(self.flows.get_mut(&packet.flow).unwrap().inside.pop_front(), Some(packet.frame), "order within a flow");
-        Some((packet.flow, packet.len))
-    }
-
-    fn change(&mut self, flow: u32, weight: u32, priority: u32) {
-        let state = self.flows.get_mut(&flow).unwrap();
-        state.spec = FlowSpec { weight, priority, ..state.spec };
-        self.scheduler.change_flow(Nanos::ZERO, &mut self.pool, state.slot, &state.spec);
-    }
-
-    /// Removes a flow; it must give back all that it has, in order.
-    fn remove(&mut self, flow: u32) {
-        let state = self.flows.remove(&flow).unwrap();
-        let mut list = self.scheduler.remove_flow(Nanos::ZERO, &mut self.pool, state.slot, flow);
-        let mut given = Vec::new();
-        while let Some(id) = list.pop_front(&self.pool) {
-            given.push(self.pool.remove(id).frame);
-        }
-        assert_eq!(given, Vec::from(state.inside));
-    }
-
-    fn inside(&self) -> usize {
-        self.flows.values().map(|f| f.inside.len()).sum()
-    }
-}
+use common::Rig;
 
 #[derive(Clone, Copy, Debug)]
 enum Operation {

@@ -39,7 +39,7 @@ impl Bench {
 
     /// Gives a packet of `len` bytes; its number is the frame.
     fn packet(&mut self, now: Nanos, action: Action, len: u32, key: FlowKey) -> Result<(), DropReason> {
-        let arrival = Arrival { frame: self.next, len, link_header: 14, segments: 1, ecn: Ecn::NotEct };
+        let arrival = Arrival { frame: self.next, len, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
         self.next += 1;
         self.emulator.submit(now, arrival, &key, action).map_err(|rejected| rejected.reason)
     }

@@ -195,7 +195,7 @@ pub(crate) fn scheds(rules: &Ruleset, snapshot: &Snapshot) -> Vec<SchedView> {
         views.push(SchedView {
             number,
             command: script::print(&Command::ConfigSched(number, Box::new((**spec).clone()))),
-            algorithm: spec.scheduler.kind.row().name.to_owned(),
+            algorithm: spec.scheduler.discipline.row().name.to_owned(),
             rate_bps: rate(&spec.link),
             delay_ns: spec.link.pipe.link.delay.0,
             state: snapshot.links.get(&number).cloned().unwrap_or_default(),

@@ -25,7 +25,7 @@ impl Emulator {
     /// Makes pipe `id`, or changes it; packets inside stay, in order (another mask: see [`Self::set_link`]).
     pub fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
         // One queue in each instance: the mask has already made the instances.
-        let scheduler = SchedulerConfig { kind: Kind::Fifo, mask: config.queue.mask, max_instances: config.queue.max_flows };
+        let scheduler = SchedulerConfig { discipline: Kind::Fifo.into(), mask: config.queue.mask, max_instances: config.queue.max_flows };
         self.set_link(now, id, &scheduler, &config.link, &config.queue);
         if let Some(template) = slot(&mut self.templates, id) {
             template.pipe = true;
@@ -168,8 +168,8 @@ impl Emulator {
     fn change_scheduler(&mut self, now: Nanos, id: u16, config: &SchedulerConfig, link: &LinkConfig) {
         let Some(template) = slot(&mut self.templates, id) else { return };
         let regroup = template.mask != config.mask;
-        let another_kind = template.kind != config.kind;
-        (template.kind, template.mask, template.pipe) = (config.kind, config.mask, false);
+        let another = template.discipline != config.discipline;
+        (template.discipline, template.mask, template.pipe) = (config.discipline, config.mask, false);
         template.max_instances = config.max_instances.unwrap_or(u32::MAX);
         let old = core::mem::replace(&mut template.link, link.clone());
         if template.normal.is_none() && Impairments::is_correlated(link) {
@@ -186,8 +186,8 @@ impl Emulator {
                 state.orphan = true;
                 self.idle_links.push_front(IdleCheck { time: now, number, serial: state.serial, seen: 0 });
             }
-            if another_kind && let Some((state, mut around)) = self.at(number) {
-                state.change_kind(now, config.kind, &mut around);
+            if another && let Some((state, mut around)) = self.at(number) {
+                state.change_discipline(now, &config.discipline, &mut around);
             }
             self.reschedule(number);
         }

@@ -128,7 +128,7 @@ impl Flow {
 
 /// What a scheduler is told of flow `number` of a flowset.
 fn spec(number: u32, config: &FlowsetConfig) -> FlowSpec {
-    FlowSpec { flow: number, weight: config.weight, max_packet: config.max_packet, priority: config.priority }
+    FlowSpec { flow: number, weight: config.weight, max_packet: config.max_packet, priority: config.priority, ..FlowSpec::default() }
 }
 
 /// A limit as the most packets and the most bytes.

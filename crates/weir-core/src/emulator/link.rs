@@ -18,7 +18,7 @@ use crate::key::{CompactKey, FlowKey};
 use crate::link::{DelayLine, Impairments, LossProcess, Serializer};
 use crate::packet::{Crossed, INTACT, Packet, PacketId, PacketList, Pool};
 use crate::rng::{Purpose, Stream};
-use crate::sched::{AnyScheduler, FlowSlot, Kind, Scheduler};
+use crate::sched::{AnyScheduler, Discipline, FlowSlot, Scheduler};
 use crate::slab::Slab;
 use crate::stats::DropReason;
 use crate::units::Nanos;
@@ -114,7 +114,7 @@ impl Link {
             course: Course::Fixed,
             flow: NO_FLOW,
             line: DelayLine::default(),
-            scheduler: AnyScheduler::new(template.kind),
+            scheduler: AnyScheduler::new(&template.discipline),
             serializer: Serializer::new(now, config.capacity.clone(), config.burst),
             key,
             delay: config.delay,
@@ -244,12 +244,13 @@ impl Link {
 
 // Changes of the scheduler.
 impl Link {
-    /// Replaces the scheduler by one of another kind. What waits goes over in the order in which it would have left, so that
+    /// Replaces the scheduler by another. What waits goes over in the order in which it would have left, so that
     /// every flow keeps its own. While something waits in flows that are leaving, whose traffic has others already, all that
     /// waits goes before what comes.
-    pub(super) fn change_kind(&mut self, now: Nanos, kind: Kind, around: &mut Surroundings<'_>) {
+    pub(super) fn change_discipline(&mut self, now: Nanos, discipline: &Discipline, around: &mut Surroundings<'_>) {
         let Surroundings { flows, pool, .. } = around;
-        let mut old = core::mem::replace(&mut self.scheduler, AnyScheduler::new(kind));
+        let pool = &mut **pool;
+        let mut old = core::mem::replace(&mut self.scheduler, AnyScheduler::new(discipline));
         let mut leaving = false;
         let mut number = self.flows;
         while let Some(flow) = flows.get_mut(number) {
@@ -260,14 +261,17 @@ impl Link {
         if leaving {
             return self.scheduler.put_behind(&mut old, pool);
         }
-        let mut waiting = PacketList::default();
+        let (mut waiting, mut gone) = (PacketList::default(), PacketList::default());
         while let Some(packet) = old.dequeue(Nanos::MAX, pool) {
             waiting.push_back(pool, packet);
         }
         while let Some(packet) = waiting.pop_front(pool) {
             let slot = flows.at(pool.get(packet).flow).slot;
-            self.scheduler.enqueue(now, pool, slot, packet);
+            if let Some(refused) = self.scheduler.enqueue(now, pool, slot, packet) {
+                gone.push_back(pool, refused);
+            }
         }
+        around.refuse(now, gone);
     }
 }
 
@@ -295,7 +299,11 @@ impl Link {
     /// Takes an admitted packet of the flow that has place `slot` in the scheduler.
     pub(super) fn enqueue(&mut self, now: Nanos, packet: PacketId, slot: FlowSlot, around: &mut Surroundings<'_>) {
         self.last_used = now;
-        self.scheduler.enqueue(now, around.pool, slot, packet);
+        if let Some(refused) = self.scheduler.enqueue(now, around.pool, slot, packet) {
+            let mut list = PacketList::default();
+            list.push_back(around.pool, refused);
+            around.refuse(now, list);
+        }
         self.serve(now, around);
         self.release_due(now, around);
     }
@@ -468,6 +476,20 @@ impl Link {
 }
 
 impl Surroundings<'_> {
+    /// Drops packets that a scheduler has no place for.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, now: Nanos, mut packets: PacketList) {
+        while let Some(packet) = packets.pop_front(self.pool) {
+            let Packet { flow, len, .. } = *self.pool.get(packet);
+            let flow = self.flows.at_mut(flow);
+            flow.dequeued(len);
+            flow.cold.drops += 1;
+            self.template.dequeued(len);
+            drop_inside(now, packet, DropReason::Scheduler, self);
+        }
+    }
+
     /// Drops packets that waited in a scheduler.
     pub(super) fn drop_waiting(&mut self, now: Nanos, mut packets: PacketList, reason: DropReason) {
         while let Some(packet) = packets.pop_front(self.pool) {

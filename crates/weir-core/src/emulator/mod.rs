@@ -54,6 +54,8 @@ pub struct Arrival {
     pub segments: u16,
     /// ECN field.
     pub ecn: Ecn,
+    /// What schedulers that rank packets are told of it (see [`crate::packet::Packet::label`]); 0 for nothing.
+    pub label: u64,
 }
 
 /// A packet that was refused; the driver keeps the frame.
@@ -173,7 +175,7 @@ impl Emulator {
         };
         let mut around = Surroundings { seed: *seed, template, flows, pool, ready };
         state.run_wire(now, &mut around);
-        let Arrival { frame, len, link_header, segments, ecn } = arrival;
+        let Arrival { frame, len, link_header, segments, ecn, label } = arrival;
         let counters = &mut around.template.stats.counters;
         counters.packets_in += 1;
         counters.bytes_in += u64::from(len);
@@ -187,7 +189,7 @@ impl Emulator {
                 return Err(Rejected { reason });
             }
         };
-        *around.pool.get_mut(id) = Packet { frame, len, flow, segments, link_header, ecn, arrived: now, dequeued: now };
+        *around.pool.get_mut(id) = Packet { frame, len, flow, segments, link_header, ecn, arrived: now, dequeued: now, label };
         counters.backlog_packets += 1;
         if state.passes_at_once() {
             state.pass(now, id, len, segments, &mut around);

@@ -8,14 +8,14 @@ use crate::config::{FlowsetConfig, LinkConfig, QueueLimit, SchedulerConfig, defa
 use crate::dist::NormalTables;
 use crate::key::FlowMask;
 use crate::link::Impairments;
-use crate::sched::Kind;
+use crate::sched::Discipline;
 use crate::stats::LinkStats;
 
 /// A scheduler with its link: what each instance is made from, and the counters of all instances together.
 #[derive(Debug)]
 pub(super) struct Template {
     pub(super) id: u16,
-    pub(super) kind: Kind,
+    pub(super) discipline: Discipline,
     pub(super) mask: FlowMask,
     pub(super) max_instances: u32,
     /// It was last configured as a pipe.
@@ -41,7 +41,7 @@ impl Template {
         let normal = Impairments::is_correlated(&link).then(Arc::default);
         Self {
             id,
-            kind: config.kind,
+            discipline: config.discipline,
             mask: config.mask,
             max_instances: config.max_instances.unwrap_or(u32::MAX),
             pipe: false,

@@ -94,7 +94,7 @@ impl Emulator {
     pub fn scheduler_config(&self, id: u16) -> Option<(SchedulerConfig, &LinkConfig)> {
         let template = self.templates.get(usize::from(id))?.as_ref()?;
         let max_instances = Some(template.max_instances).filter(|&max| max != u32::MAX);
-        Some((SchedulerConfig { kind: template.kind, mask: template.mask, max_instances }, &template.link))
+        Some((SchedulerConfig { discipline: template.discipline, mask: template.mask, max_instances }, &template.link))
     }
 
     /// Configuration of queue `id`, and the scheduler that it feeds.

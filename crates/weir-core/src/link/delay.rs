@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 
-use crate::packet::{Crossed, PacketId, PacketList, Pool};
+use crate::packet::{Chain, Crossed, PacketId, Pool};
 use crate::units::Nanos;
 
 /// Packets under way on one link.
@@ -16,7 +16,7 @@ use crate::units::Nanos;
 pub(crate) struct DelayLine {
     /// When the next packet arrives, of the list or of those that overtake.
     next_due: Nanos,
-    list: PacketList,
+    list: Chain,
     /// Due time of the last in the list.
     last_due: Nanos,
     /// Made at the first packet that overtakes.
@@ -25,7 +25,7 @@ pub(crate) struct DelayLine {
 
 impl Default for DelayLine {
     fn default() -> Self {
-        Self { next_due: Nanos::MAX, list: PacketList::default(), last_due: Nanos::ZERO, early: None }
+        Self { next_due: Nanos::MAX, list: Chain::default(), last_due: Nanos::ZERO, early: None }
     }
 }
 
@@ -49,7 +49,7 @@ impl DelayLine {
             return self.push_early(packet, due);
         }
         self.last_due = due;
-        self.list.push_back(pool, packet);
+        self.list.push_back(pool, packet, 0);
     }
 
     /// When the next packet arrives; [`Nanos::MAX`] when there is none.
@@ -64,7 +64,7 @@ impl DelayLine {
         if self.early.is_some() {
             return self.pop_either(pool);
         }
-        let packet = self.list.pop_front(pool);
+        let packet = self.list.pop_front(pool).map(|(packet, _)| packet);
         self.next_due = self.list_due(pool);
         packet
     }
@@ -83,8 +83,11 @@ impl DelayLine {
     #[inline(never)]
     fn pop_either(&mut self, pool: &Pool) -> Option<PacketId> {
         let overtaken = self.early_due() < self.list_due(pool);
-        let packet =
-            if overtaken { self.early.as_mut()?.heap.pop().map(|Reverse((_, _, packet))| packet) } else { self.list.pop_front(pool) };
+        let packet = if overtaken {
+            self.early.as_mut()?.heap.pop().map(|Reverse((_, _, packet))| packet)
+        } else {
+            self.list.pop_front(pool).map(|(packet, _)| packet)
+        };
         self.next_due = self.list_due(pool).min(self.early_due());
         packet
     }
@@ -100,7 +103,7 @@ impl DelayLine {
         let last = self.list.back()?;
         // Those ahead that have left by now were due before now, and `due` is not.
         let (mut rest, mut ahead) = (self.list, Nanos::ZERO);
-        while let Some(packet) = rest.pop_front(pool).filter(|&packet| packet != last) {
+        while let Some((packet, _)) = rest.pop_front(pool).filter(|&(packet, _)| packet != last) {
             ahead = pool.crossed(packet).due;
         }
         let due = due.max(ahead);

@@ -1,20 +1,176 @@
 //! Any scheduler of the table, without a virtual call, and the change from one to another while packets wait.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
-use super::{Fifo, FlowSlot, FlowSpec, Kind, Prio, RoundRobin, Scheduler, Wf2qPlus};
-use crate::packet::{PacketId, PacketList, Pool};
+use super::{AnyScheduler, Fifo, FlowSlot, FlowSpec, Scheduler};
+use crate::packet::{PacketId, PacketList, Store};
 use crate::units::Nanos;
 
-/// Any scheduler of the table. The FIFO stands in place, since most links have nothing else; the others are behind a pointer.
-#[derive(Debug)]
-pub(crate) enum AnyScheduler {
-    Fifo(Fifo),
-    RoundRobin(Box<RoundRobin>),
-    Wf2qPlus(Box<Wf2qPlus>),
-    Prio(Box<Prio>),
-    Behind(Box<Behind>),
+/// Writes the type that is any scheduler of the table. The FIFO stands in place and is asked first: it is what most links have,
+/// and a packet meets it several times. The others are behind a pointer.
+macro_rules! any {
+    (Fifo: Fifo, $($kind:ident: $type:ident),+) => {
+        /// Any scheduler of the table.
+        #[derive(Debug)]
+        pub(crate) enum AnyScheduler {
+            Fifo(Fifo),
+            $($kind(alloc::boxed::Box<$type>),)+
+            Behind(alloc::boxed::Box<any::Behind>),
+        }
+
+        impl AnyScheduler {
+            pub(crate) fn new(discipline: &Discipline) -> Self {
+                match discipline.kind() {
+                    Kind::Fifo => Self::Fifo(Fifo::default()),
+                    $(Kind::$kind => Self::$kind(alloc::boxed::Box::new($type::new(discipline))),)+
+                }
+            }
+        }
+
+        impl Scheduler for AnyScheduler {
+            fn add_flow(&mut self, now: Nanos, spec: &FlowSpec) -> FlowSlot {
+                match self {
+                    Self::Fifo(s) => s.add_flow(now, spec),
+                    $(Self::$kind(s) => s.add_flow(now, spec),)+
+                    Self::Behind(s) => s.add_flow(now, spec),
+                }
+            }
+
+            fn change_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+                match self {
+                    Self::Fifo(s) => s.change_flow(now, store, slot, spec),
+                    $(Self::$kind(s) => s.change_flow(now, store, slot, spec),)+
+                    Self::Behind(s) => s.change_flow(now, store, slot, spec),
+                }
+            }
+
+            fn remove_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, flow: u32) -> PacketList {
+                match self {
+                    Self::Fifo(s) => s.remove_flow(now, store, slot, flow),
+                    $(Self::$kind(s) => s.remove_flow(now, store, slot, flow),)+
+                    Self::Behind(s) => s.remove_flow(now, store, slot, flow),
+                }
+            }
+
+            #[inline]
+            fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+                match self {
+                    Self::Fifo(s) => s.enqueue(now, store, slot, packet),
+                    other => other.enqueue_other(now, store, slot, packet),
+                }
+            }
+
+            #[inline]
+            fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId> {
+                match self {
+                    Self::Fifo(s) => s.dequeue(now, store),
+                    other => other.dequeue_other(now, store),
+                }
+            }
+
+            fn enqueue_batch<P: Store>(
+                &mut self, now: Nanos, store: &mut P, packets: &[(FlowSlot, PacketId)], refused: &mut Vec<PacketId>,
+            ) {
+                match self {
+                    Self::Fifo(s) => s.enqueue_batch(now, store, packets, refused),
+                    $(Self::$kind(s) => s.enqueue_batch(now, store, packets, refused),)+
+                    Self::Behind(s) => s.enqueue_batch(now, store, packets, refused),
+                }
+            }
+
+            #[inline]
+            fn next_event(&self) -> Option<Nanos> {
+                match self {
+                    Self::Fifo(_) => None,
+                    other => other.next_event_of_other(),
+                }
+            }
+
+            #[inline]
+            fn may_bypass(&self) -> bool {
+                match self {
+                    Self::Fifo(s) => s.may_bypass(),
+                    other => other.other_may_bypass(),
+                }
+            }
+
+            #[inline]
+            fn len(&self) -> usize {
+                match self {
+                    Self::Fifo(s) => s.len(),
+                    other => other.len_of_other(),
+                }
+            }
+
+            fn backlog(&self) -> u64 {
+                match self {
+                    Self::Fifo(s) => s.backlog(),
+                    $(Self::$kind(s) => s.backlog(),)+
+                    Self::Behind(s) => s.backlog(),
+                }
+            }
+
+            fn figures(&self) -> Vec<(&'static str, u64)> {
+                match self {
+                    Self::Fifo(s) => s.figures(),
+                    $(Self::$kind(s) => s.figures(),)+
+                    Self::Behind(s) => s.figures(),
+                }
+            }
+        }
+
+        // The others, out of the way of the FIFO.
+        impl AnyScheduler {
+            #[inline(never)]
+            fn enqueue_other<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+                match self {
+                    Self::Fifo(s) => s.enqueue(now, store, slot, packet),
+                    $(Self::$kind(s) => s.enqueue(now, store, slot, packet),)+
+                    Self::Behind(s) => s.enqueue(now, store, slot, packet),
+                }
+            }
+
+            #[inline(never)]
+            fn dequeue_other<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId> {
+                self.come_to_the_front();
+                match self {
+                    Self::Fifo(s) => s.dequeue(now, store),
+                    $(Self::$kind(s) => s.dequeue(now, store),)+
+                    Self::Behind(s) => s.dequeue(now, store),
+                }
+            }
+
+            #[inline(never)]
+            fn next_event_of_other(&self) -> Option<Nanos> {
+                match self {
+                    Self::Fifo(_) => None,
+                    $(Self::$kind(s) => s.next_event(),)+
+                    Self::Behind(s) => s.next_event(),
+                }
+            }
+
+            #[inline(never)]
+            fn other_may_bypass(&self) -> bool {
+                match self {
+                    Self::Fifo(s) => s.may_bypass(),
+                    $(Self::$kind(s) => s.may_bypass(),)+
+                    Self::Behind(s) => s.may_bypass(),
+                }
+            }
+
+            #[inline(never)]
+            fn len_of_other(&self) -> usize {
+                match self {
+                    Self::Fifo(s) => s.len(),
+                    $(Self::$kind(s) => s.len(),)+
+                    Self::Behind(s) => s.len(),
+                }
+            }
+        }
+    };
 }
+pub(super) use any;
 
 /// A scheduler behind packets that go before all of its own.
 #[derive(Debug)]
@@ -24,18 +180,9 @@ pub(crate) struct Behind {
 }
 
 impl AnyScheduler {
-    pub(crate) fn new(kind: Kind) -> Self {
-        match kind {
-            Kind::Fifo => Self::Fifo(Fifo::default()),
-            Kind::RoundRobin => Self::RoundRobin(Box::default()),
-            Kind::Wf2qPlus => Self::Wf2qPlus(Box::default()),
-            Kind::Prio => Self::Prio(Box::default()),
-        }
-    }
-
     /// Lets what waits now leave in the order in which it would have, before every packet that comes later. Where a flow is
     /// given another place, this keeps its order. A FIFO does so by itself.
-    pub(crate) fn settle(&mut self, pool: &mut Pool) {
+    pub(crate) fn settle<P: Store>(&mut self, store: &mut P) {
         let settled = match self {
             Self::Fifo(_) => true,
             Self::Behind(b) => b.then.is_empty(),
@@ -45,14 +192,14 @@ impl AnyScheduler {
             return;
         }
         let mut first = Fifo::default();
-        first.take_all(self, pool);
+        first.take_all(self, store);
         self.go_behind(first);
     }
 
     /// Goes behind what waits in `old`, which leaves in the order in which it would have.
-    pub(crate) fn put_behind(&mut self, old: &mut Self, pool: &mut Pool) {
+    pub(crate) fn put_behind<P: Store>(&mut self, old: &mut Self, store: &mut P) {
         let mut first = Fifo::default();
-        first.take_all(old, pool);
+        first.take_all(old, store);
         self.go_behind(first);
     }
 
@@ -62,118 +209,14 @@ impl AnyScheduler {
     }
 
     /// Takes the scheduler itself out of its place behind other packets, when these have left.
-    #[cold]
-    #[inline(never)]
-    fn come_to_the_front(&mut self) {
-        if let Self::Behind(b) = self {
-            let then = core::mem::replace(&mut b.then, Self::Fifo(Fifo::default()));
-            *self = then;
-        }
-    }
-}
-
-/// Calls the same method of whichever scheduler it is.
-macro_rules! each {
-    ($any:expr, $s:ident => $call:expr) => {
-        match $any {
-            Self::Fifo($s) => $call,
-            Self::RoundRobin($s) => $call,
-            Self::Wf2qPlus($s) => $call,
-            Self::Prio($s) => $call,
-            Self::Behind($s) => $call,
-        }
-    };
-}
-
-// A FIFO is asked first, and in place: it is what most links have, and a packet meets it several times.
-impl Scheduler for AnyScheduler {
-    fn add_flow(&mut self, now: Nanos, spec: &FlowSpec) -> FlowSlot {
-        each!(self, s => s.add_flow(now, spec))
-    }
-
-    fn change_flow(&mut self, now: Nanos, pool: &mut Pool, slot: FlowSlot, spec: &FlowSpec) {
-        each!(self, s => s.change_flow(now, pool, slot, spec));
-    }
-
-    fn remove_flow(&mut self, now: Nanos, pool: &mut Pool, slot: FlowSlot, flow: u32) -> PacketList {
-        each!(self, s => s.remove_flow(now, pool, slot, flow))
-    }
-
     #[inline]
-    fn enqueue(&mut self, now: Nanos, pool: &mut Pool, slot: FlowSlot, packet: PacketId) {
-        match self {
-            Self::Fifo(s) => s.enqueue(now, pool, slot, packet),
-            other => other.enqueue_other(now, pool, slot, packet),
-        }
-    }
-
-    #[inline]
-    fn dequeue(&mut self, now: Nanos, pool: &mut Pool) -> Option<PacketId> {
-        match self {
-            Self::Fifo(s) => s.dequeue(now, pool),
-            other => other.dequeue_other(now, pool),
-        }
-    }
-
-    #[inline]
-    fn next_event(&self) -> Option<Nanos> {
-        match self {
-            Self::Fifo(_) => None,
-            other => other.next_event_of_other(),
-        }
-    }
-
-    #[inline]
-    fn may_bypass(&self) -> bool {
-        match self {
-            Self::Fifo(s) => s.may_bypass(),
-            other => other.other_may_bypass(),
-        }
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        match self {
-            Self::Fifo(s) => s.len(),
-            other => other.len_of_other(),
-        }
-    }
-
-    fn backlog(&self) -> u64 {
-        each!(self, s => s.backlog())
-    }
-}
-
-// The others, out of the way of the FIFO.
-impl AnyScheduler {
-    #[inline(never)]
-    fn enqueue_other(&mut self, now: Nanos, pool: &mut Pool, slot: FlowSlot, packet: PacketId) {
-        each!(self, s => s.enqueue(now, pool, slot, packet));
-    }
-
-    #[inline(never)]
-    fn dequeue_other(&mut self, now: Nanos, pool: &mut Pool) -> Option<PacketId> {
+    pub(super) fn come_to_the_front(&mut self) {
         if let Self::Behind(b) = self
             && b.first.is_empty()
         {
-            self.come_to_the_front();
+            let then = core::mem::replace(&mut b.then, Self::Fifo(Fifo::default()));
+            *self = then;
         }
-        each!(self, s => s.dequeue(now, pool))
-    }
-
-    #[inline(never)]
-    fn next_event_of_other(&self) -> Option<Nanos> {
-        each!(self, s => s.next_event())
-    }
-
-    #[inline(never)]
-    fn other_may_bypass(&self) -> bool {
-        each!(self, s => s.may_bypass())
-    }
-
-    #[inline(never)]
-    fn len_of_other(&self) -> usize {
-        each!(self, s => s.len())
     }
 }
 
@@ -182,25 +225,25 @@ impl Scheduler for Behind {
         self.then.add_flow(now, spec)
     }
 
-    fn change_flow(&mut self, now: Nanos, pool: &mut Pool, slot: FlowSlot, spec: &FlowSpec) {
-        self.then.change_flow(now, pool, slot, spec);
+    fn change_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+        self.then.change_flow(now, store, slot, spec);
     }
 
-    fn remove_flow(&mut self, now: Nanos, pool: &mut Pool, slot: FlowSlot, flow: u32) -> PacketList {
-        let mut removed = self.first.remove_flow(now, pool, slot, flow);
-        let mut later = self.then.remove_flow(now, pool, slot, flow);
-        while let Some(packet) = later.pop_front(pool) {
-            removed.push_back(pool, packet);
+    fn remove_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, flow: u32) -> PacketList {
+        let mut removed = self.first.remove_flow(now, store, slot, flow);
+        let mut later = self.then.remove_flow(now, store, slot, flow);
+        while let Some(packet) = later.pop_front(store) {
+            removed.push_back(store, packet);
         }
         removed
     }
 
-    fn enqueue(&mut self, now: Nanos, pool: &mut Pool, slot: FlowSlot, packet: PacketId) {
-        self.then.enqueue(now, pool, slot, packet);
+    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+        self.then.enqueue(now, store, slot, packet)
     }
 
-    fn dequeue(&mut self, now: Nanos, pool: &mut Pool) -> Option<PacketId> {
-        self.first.dequeue(now, pool).or_else(|| self.then.dequeue(now, pool))
+    fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId> {
+        self.first.dequeue(now, store).or_else(|| self.then.dequeue(now, store))
     }
 
     fn next_event(&self) -> Option<Nanos> {
@@ -213,5 +256,9 @@ impl Scheduler for Behind {
 
     fn backlog(&self) -> u64 {
         self.first.backlog() + self.then.backlog()
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        self.then.figures()
     }
 }

@@ -21,23 +21,29 @@
 //! # Validation
 //! Order and conservation, against a plain deque, in the tests of the emulator.
 
-use super::{FlowSlot, FlowSpec, Row, Scheduler};
-use crate::packet::{PacketId, PacketList, Pool};
+use super::{Discipline, FlowSlot, FlowSpec, Row, Scheduler};
+use crate::packet::{PacketId, PacketList, Store};
 use crate::units::Nanos;
 
 /// A FIFO.
 #[derive(Debug, Default)]
 pub struct Fifo {
     list: PacketList,
-    len: usize,
+    len: u32,
     backlog: u64,
 }
 
 impl Fifo {
+    /// An empty one.
+    pub fn new(_discipline: &Discipline) -> Self {
+        Self::default()
+    }
+
     /// Takes over what waits in another scheduler, in the order in which it would have left.
-    pub(super) fn take_all(&mut self, from: &mut impl Scheduler, pool: &mut Pool) {
+    pub(super) fn take_all<P: Store>(&mut self, from: &mut impl Scheduler, pool: &mut P) {
         while let Some(packet) = from.dequeue(Nanos::MAX, pool) {
-            self.enqueue(Nanos::MAX, pool, FlowSlot::default(), packet);
+            let refused = self.enqueue(Nanos::MAX, pool, FlowSlot::default(), packet);
+            debug_assert!(refused.is_none(), "a FIFO takes everything");
         }
     }
 }
@@ -47,31 +53,34 @@ impl Scheduler for Fifo {
         FlowSlot::default()
     }
 
-    fn change_flow(&mut self, _now: Nanos, _pool: &mut Pool, _slot: FlowSlot, _spec: &FlowSpec) {}
+    fn change_flow<P: Store>(&mut self, _now: Nanos, _pool: &mut P, _slot: FlowSlot, _spec: &FlowSpec) {}
 
-    fn remove_flow(&mut self, _now: Nanos, pool: &mut Pool, _slot: FlowSlot, flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(&mut self, _now: Nanos, pool: &mut P, _slot: FlowSlot, flow: u32) -> PacketList {
         if self.len == 0 {
             return PacketList::default();
         }
         let removed = self.list.take_flow(pool, flow);
         let (packets, bytes) = removed.measure(pool);
-        self.len -= packets;
+        self.len -= packets as u32;
         self.backlog -= bytes;
         removed
     }
 
     #[inline]
-    fn enqueue(&mut self, _now: Nanos, pool: &mut Pool, _slot: FlowSlot, packet: PacketId) {
+    fn enqueue<P: Store>(&mut self, _now: Nanos, pool: &mut P, _slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+        let len = pool.len(packet);
         self.len += 1;
-        self.backlog += u64::from(pool.get(packet).len);
-        self.list.push_back(pool, packet);
+        self.backlog += u64::from(len);
+        self.list.push_back_of(pool, packet, len);
+        None
     }
 
     #[inline]
-    fn dequeue(&mut self, _now: Nanos, pool: &mut Pool) -> Option<PacketId> {
+    fn dequeue<P: Store>(&mut self, _now: Nanos, pool: &mut P) -> Option<PacketId> {
+        let len = self.list.front_len();
         let packet = self.list.pop_front(pool)?;
         self.len -= 1;
-        self.backlog -= u64::from(pool.get(packet).len);
+        self.backlog -= u64::from(len);
         Some(packet)
     }
 
@@ -82,7 +91,7 @@ impl Scheduler for Fifo {
 
     #[inline]
     fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     fn backlog(&self) -> u64 {
@@ -96,5 +105,7 @@ pub(super) const ROW: Row = Row {
     summary: "first in, first out: one queue for all flows",
     source: "the baseline",
     complexity: "O(1)",
+    weighted: false,
+    work_conserving: true,
     parameters: &[],
 };

@@ -8,19 +8,19 @@
 //! caller keeps that [`FlowSlot`] and hands it in with each packet, so that a scheduler finds a flow's state without a search,
 //! and flows of any number of queues can feed one scheduler. Places are used again.
 
-mod any;
+use alloc::vec::Vec;
+
+mod discipline;
 mod fifo;
 mod prio;
+mod row;
 mod rr;
 mod wf2qp;
 
-pub(crate) use any::AnyScheduler;
-pub use fifo::Fifo;
-pub use prio::Prio;
-pub use rr::RoundRobin;
-pub use wf2qp::Wf2qPlus;
+pub use discipline::{Discipline, SettingError};
+pub use row::{Domain, Parameter, Row, Scope};
 
-use crate::packet::{PacketId, PacketList, Pool};
+use crate::packet::{PacketId, PacketList, Store};
 use crate::units::Nanos;
 
 /// What a scheduler is told of a flow. A value beyond a discipline's range counts as the nearest within it.
@@ -34,6 +34,20 @@ pub struct FlowSpec {
     pub max_packet: u32,
     /// Priority, 0 first.
     pub priority: u32,
+    /// Rate that it is promised, in bit/s; 0 for none.
+    pub rate: u64,
+    /// Rate that it may not exceed, in bit/s; 0 for no bound.
+    pub ceil: u64,
+    /// Bytes that it may send at once above its rates.
+    pub burst: u32,
+    /// How long its packets may wait: their deadline is this much after their arrival.
+    pub deadline: Nanos,
+}
+
+impl Default for FlowSpec {
+    fn default() -> Self {
+        Self { flow: 0, weight: 1, max_packet: 1500, priority: 0, rate: 0, ceil: 0, burst: 0, deadline: Nanos::ZERO }
+    }
 }
 
 /// A flow's place in a scheduler.
@@ -49,27 +63,31 @@ pub trait Scheduler {
     fn add_flow(&mut self, now: Nanos, spec: &FlowSpec) -> FlowSlot;
 
     /// Changes what is known of a flow. Its packets stay, in order.
-    fn change_flow(&mut self, now: Nanos, pool: &mut Pool, slot: FlowSlot, spec: &FlowSpec);
+    fn change_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec);
 
     /// Forgets a flow, named by its place and its number, and gives back in order what it still had.
-    fn remove_flow(&mut self, now: Nanos, pool: &mut Pool, slot: FlowSlot, flow: u32) -> PacketList;
+    fn remove_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, flow: u32) -> PacketList;
 
-    /// Takes a packet of the flow that has the place `slot`.
-    fn enqueue(&mut self, now: Nanos, pool: &mut Pool, slot: FlowSlot, packet: PacketId);
+    /// Takes a packet of the flow that has the place `slot`. Gives back the packet that must go for it, this one or another:
+    /// only schedulers that have bounds of their own do that.
+    #[must_use]
+    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId>;
 
     /// Gives the packet that goes next, or `None` when nothing may go now. At [`Nanos::MAX`] everything may go.
-    fn dequeue(&mut self, now: Nanos, pool: &mut Pool) -> Option<PacketId>;
+    fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId>;
 
-    /// Takes several packets; the same as one after the other.
-    fn enqueue_batch(&mut self, now: Nanos, pool: &mut Pool, packets: &[(FlowSlot, PacketId)]) {
+    /// Takes several packets; the same as one after the other. Appends those that must go to `refused`.
+    #[inline]
+    fn enqueue_batch<P: Store>(&mut self, now: Nanos, store: &mut P, packets: &[(FlowSlot, PacketId)], refused: &mut Vec<PacketId>) {
         for &(slot, packet) in packets {
-            self.enqueue(now, pool, slot, packet);
+            refused.extend(self.enqueue(now, store, slot, packet));
         }
     }
 
     /// Gives up to `max` packets; the same as one after the other.
-    fn dequeue_batch(&mut self, now: Nanos, pool: &mut Pool, max: usize, out: &mut alloc::vec::Vec<PacketId>) {
-        out.extend(core::iter::from_fn(|| self.dequeue(now, pool)).take(max));
+    #[inline]
+    fn dequeue_batch<P: Store>(&mut self, now: Nanos, store: &mut P, max: usize, out: &mut Vec<PacketId>) {
+        out.extend(core::iter::from_fn(|| self.dequeue(now, store)).take(max));
     }
 
     /// When a scheduler that holds packets but gives none will next give one; `None` for work-conserving ones.
@@ -93,56 +111,75 @@ pub trait Scheduler {
 
     /// Network-layer bytes inside.
     fn backlog(&self) -> u64;
+
+    /// What it counts of its own work, by name.
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
-/// A scheduler's row in [`TABLE`].
-#[derive(Clone, Copy, Debug)]
-pub struct Row {
-    /// Name in the command language.
-    pub name: &'static str,
-    /// Other names that are understood.
-    pub aliases: &'static [&'static str],
-    /// One line that says what it does.
-    pub summary: &'static str,
-    /// Where it is from.
-    pub source: &'static str,
-    /// Cost of a packet.
-    pub complexity: &'static str,
-    /// Parameters.
-    pub parameters: &'static [Parameter],
+/// Something to do with a scheduler of whichever type: code for each of them, without virtual calls.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<S: Scheduler + core::fmt::Debug>(self, scheduler: S) -> Self::Output;
 }
 
-/// A parameter of an algorithm.
-#[derive(Clone, Copy, Debug)]
-pub struct Parameter {
-    /// Keyword.
-    pub name: &'static str,
-    /// Range and unit.
-    pub range: &'static str,
-    /// Default.
-    pub default: &'static str,
-    /// What it does.
-    pub summary: &'static str,
+/// The table: from a line for each scheduler, its [`Kind`], its row, and the ways to make it.
+macro_rules! table {
+    ($($(#[$doc:meta])* $kind:ident: $module:ident::$type:ident),+ $(,)?) => {
+        $(pub use $module::$type;)+
+
+        /// A scheduler, by its place in [`TABLE`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Kind {
+            $($(#[$doc])* $kind,)+
+        }
+
+        impl Kind {
+            /// All kinds, in the order of [`TABLE`].
+            pub const ALL: [Self; TABLE.len()] = [$(Self::$kind),+];
+        }
+
+        /// All schedulers, in the order of [`Kind`].
+        pub const TABLE: &[Row] = &[$($module::ROW),+];
+
+        impl Discipline {
+            /// Makes a scheduler of this discipline and hands it to `visitor`, which so is compiled for each type.
+            pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
+                match self.kind() {
+                    $(Kind::$kind => visitor.visit($type::new(self)),)+
+                }
+            }
+        }
+
+        any::any! { $($kind: $type),+ }
+    };
 }
 
-/// A scheduler, by its place in [`TABLE`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Kind {
+mod any;
+
+table! {
     /// First in, first out.
-    Fifo,
+    Fifo: fifo::Fifo,
     /// Deficit round robin.
-    RoundRobin,
+    RoundRobin: rr::RoundRobin,
     /// Worst-case fair weighted fair queueing, dummynet's default.
-    #[default]
-    Wf2qPlus,
+    Wf2qPlus: wf2qp::Wf2qPlus,
     /// Strict priority.
-    Prio,
+    Prio: prio::Prio,
+}
+
+#[expect(clippy::derivable_impls, reason = "the macro writes the enum")]
+impl Default for Kind {
+    fn default() -> Self {
+        Self::Wf2qPlus
+    }
 }
 
 impl Kind {
-    /// All kinds, in the order of [`TABLE`].
-    pub const ALL: [Self; TABLE.len()] = [Self::Fifo, Self::RoundRobin, Self::Wf2qPlus, Self::Prio];
-
     /// The scheduler's row.
     pub fn row(self) -> &'static Row {
         &TABLE[self as usize]
@@ -154,31 +191,40 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| is_it(kind.row()))
     }
 
-    /// A new scheduler of this kind.
+    /// A new scheduler of this kind, with its default settings.
     pub fn build(self) -> impl Scheduler + core::fmt::Debug {
-        AnyScheduler::new(self)
+        AnyScheduler::new(&Discipline::new(self))
     }
 }
-
-/// All schedulers, in the order of [`Kind`].
-pub const TABLE: &[Row] = &[fifo::ROW, rr::ROW, wf2qp::ROW, prio::ROW];
 
 /// Largest weight of a flow; the least is 1.
 pub const MAX_WEIGHT: u32 = 65_536;
 /// Largest number of a priority; 0 is the first.
 pub const MAX_PRIORITY: u32 = 63;
+/// The largest packet that an offload train makes, in bytes; no `lmax` is larger.
+pub const MAX_PACKET: u32 = 65_536;
+/// The least `lmax` in bytes.
+pub const MIN_PACKET: u32 = 64;
 
 const WEIGHT: Parameter = Parameter {
     name: "weight",
-    range: "1..65536",
-    default: "1",
+    scope: Scope::Flow,
+    domain: Domain::Number { least: 1, most: MAX_WEIGHT as u64, unit: "" },
+    default: 1,
     summary: "share of the link, in bytes, relative to the other flows that have packets waiting",
+};
+
+const LMAX: Parameter = Parameter {
+    name: "lmax",
+    scope: Scope::Flow,
+    domain: Domain::Number { least: MIN_PACKET as u64, most: MAX_PACKET as u64, unit: "bytes" },
+    default: 1500,
+    summary: "the flow's largest packet",
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
 
     #[test]
     fn names_are_found_in_any_case_and_are_told_apart() {

@@ -27,8 +27,8 @@
 //! # Validation
 //! Against a sorted list in the property tests over the table; order within a flow under changes of its priority.
 
-use super::{FlowSlot, FlowSpec, MAX_PRIORITY, Parameter, Row, Scheduler};
-use crate::packet::{PacketId, PacketList, Pool};
+use super::{Discipline, Domain, FlowSlot, FlowSpec, MAX_PRIORITY, Parameter, Row, Scheduler, Scope};
+use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::Nanos;
 
@@ -51,8 +51,13 @@ impl Default for Prio {
 }
 
 impl Prio {
+    /// An empty one.
+    pub fn new(_discipline: &Discipline) -> Self {
+        Self::default()
+    }
+
     /// Takes the packets of a flow out of a priority, in order.
-    fn take(&mut self, pool: &mut Pool, level: u8, flow: u32) -> PacketList {
+    fn take<P: Store>(&mut self, pool: &mut P, level: u8, flow: u32) -> PacketList {
         let list = &mut self.lists[usize::from(level)];
         let taken = list.take_flow(pool, flow);
         if list.is_empty() {
@@ -67,7 +72,7 @@ impl Scheduler for Prio {
         FlowSlot(self.flows.insert(level(spec)))
     }
 
-    fn change_flow(&mut self, _now: Nanos, pool: &mut Pool, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(&mut self, _now: Nanos, pool: &mut P, slot: FlowSlot, spec: &FlowSpec) {
         let new = level(spec);
         let old = core::mem::replace(self.flows.at_mut(slot.0), new);
         if old == new {
@@ -80,7 +85,7 @@ impl Scheduler for Prio {
         }
     }
 
-    fn remove_flow(&mut self, _now: Nanos, pool: &mut Pool, slot: FlowSlot, flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(&mut self, _now: Nanos, pool: &mut P, slot: FlowSlot, flow: u32) -> PacketList {
         let Some(level) = self.flows.remove(slot.0) else { return PacketList::default() };
         if self.waiting & 1 << level == 0 {
             return PacketList::default();
@@ -93,16 +98,17 @@ impl Scheduler for Prio {
     }
 
     #[inline]
-    fn enqueue(&mut self, _now: Nanos, pool: &mut Pool, slot: FlowSlot, packet: PacketId) {
+    fn enqueue<P: Store>(&mut self, _now: Nanos, pool: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
         let level = *self.flows.at(slot.0);
         self.len += 1;
-        self.backlog += u64::from(pool.get(packet).len);
+        self.backlog += u64::from(pool.len(packet));
         self.waiting |= 1 << level;
         self.lists[usize::from(level)].push_back(pool, packet);
+        None
     }
 
     #[inline]
-    fn dequeue(&mut self, _now: Nanos, pool: &mut Pool) -> Option<PacketId> {
+    fn dequeue<P: Store>(&mut self, _now: Nanos, pool: &mut P) -> Option<PacketId> {
         let level = self.waiting.trailing_zeros();
         let list = self.lists.get_mut(level as usize)?;
         let packet = list.pop_front(pool)?;
@@ -110,7 +116,7 @@ impl Scheduler for Prio {
             self.waiting &= !(1 << level);
         }
         self.len -= 1;
-        self.backlog -= u64::from(pool.get(packet).len);
+        self.backlog -= u64::from(pool.len(packet));
         Some(packet)
     }
 
@@ -136,11 +142,21 @@ fn level(spec: &FlowSpec) -> u8 {
 /// As many priorities as a word has bits.
 const LEVELS: usize = MAX_PRIORITY as usize + 1;
 
+pub(super) const PRIORITY: Parameter = Parameter {
+    name: "pri",
+    scope: Scope::Flow,
+    domain: Domain::Number { least: 0, most: MAX_PRIORITY as u64, unit: "" },
+    default: 0,
+    summary: "priority of the flow, 0 first",
+};
+
 pub(super) const ROW: Row = Row {
     name: "prio",
     aliases: &["priority"],
     summary: "strict priority: a packet waits for every packet of a lower number",
     source: "routers' practice; dummynet, with its pri keyword honoured",
     complexity: "O(1)",
-    parameters: &[Parameter { name: "pri", range: "0..63", default: "0", summary: "priority of the flow, 0 first" }],
+    weighted: false,
+    work_conserving: true,
+    parameters: &[PRIORITY],
 };

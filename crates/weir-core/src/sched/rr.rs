@@ -31,8 +31,8 @@
 
 use alloc::collections::BTreeMap;
 
-use super::{FlowSlot, FlowSpec, MAX_WEIGHT, Parameter, Row, Scheduler, WEIGHT};
-use crate::packet::{PacketId, PacketList, Pool};
+use super::{Discipline, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MAX_WEIGHT, MIN_PACKET, Row, Scheduler, WEIGHT};
+use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::Nanos;
 
@@ -82,6 +82,11 @@ impl Default for RoundRobin {
 }
 
 impl RoundRobin {
+    /// An empty one.
+    pub fn new(_discipline: &Discipline) -> Self {
+        Self::default()
+    }
+
     /// Puts a flow at the end of the ring, which is before its front.
     fn link(&mut self, slot: u32) {
         let front = self.front;
@@ -139,7 +144,7 @@ impl Scheduler for RoundRobin {
         FlowSlot(self.flows.insert(Flow { list, credit: 0, weight, max_packet, next: NONE, previous: NONE }))
     }
 
-    fn change_flow(&mut self, _now: Nanos, _pool: &mut Pool, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(&mut self, _now: Nanos, _pool: &mut P, slot: FlowSlot, spec: &FlowSpec) {
         let (weight, max_packet) = limits(spec);
         let flow = self.flows.at_mut(slot.0);
         let old = (core::mem::replace(&mut flow.weight, weight), core::mem::replace(&mut flow.max_packet, max_packet));
@@ -153,7 +158,7 @@ impl Scheduler for RoundRobin {
         self.rescale();
     }
 
-    fn remove_flow(&mut self, _now: Nanos, pool: &mut Pool, slot: FlowSlot, _flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(&mut self, _now: Nanos, pool: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
         let Some(flow) = self.flows.get(slot.0) else { return PacketList::default() };
         let (list, weight, max_packet) = (flow.list, flow.weight, flow.max_packet);
         if !list.is_empty() {
@@ -170,23 +175,24 @@ impl Scheduler for RoundRobin {
     }
 
     #[inline]
-    fn enqueue(&mut self, _now: Nanos, pool: &mut Pool, slot: FlowSlot, packet: PacketId) {
+    fn enqueue<P: Store>(&mut self, _now: Nanos, pool: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
         self.len += 1;
-        self.backlog += u64::from(pool.get(packet).len);
+        self.backlog += u64::from(pool.len(packet));
         let flow = self.flows.at_mut(slot.0);
         let was_empty = flow.list.is_empty();
         flow.list.push_back(pool, packet);
         if was_empty {
             self.link(slot.0);
         }
+        None
     }
 
     #[inline]
-    fn dequeue(&mut self, _now: Nanos, pool: &mut Pool) -> Option<PacketId> {
+    fn dequeue<P: Store>(&mut self, _now: Nanos, pool: &mut P) -> Option<PacketId> {
         loop {
             let slot = self.front;
             let flow = self.flows.get_mut(slot)?;
-            let len = u64::from(pool.get(flow.list.front()?).len);
+            let len = u64::from(flow.list.front_len());
             if !self.turn_begun {
                 flow.credit += self.base * u64::from(flow.weight);
                 self.turn_begun = true;
@@ -224,7 +230,7 @@ impl Scheduler for RoundRobin {
 
 /// A flow's weight and largest packet, within their ranges.
 fn limits(spec: &FlowSpec) -> (u32, u32) {
-    (spec.weight.clamp(1, MAX_WEIGHT), spec.max_packet.clamp(LEAST_QUANTUM, LARGEST_QUANTUM))
+    (spec.weight.clamp(1, MAX_WEIGHT), spec.max_packet.clamp(MIN_PACKET, MAX_PACKET))
 }
 
 /// Counts one fewer of `key`.
@@ -239,10 +245,6 @@ fn forget(counts: &mut BTreeMap<u32, u32>, key: u32) {
 
 /// No flow.
 const NONE: u32 = u32::MAX;
-/// A smaller quantum would only cost rounds.
-const LEAST_QUANTUM: u32 = 64;
-/// The largest packet that an offload train makes.
-const LARGEST_QUANTUM: u32 = 65_536;
 
 pub(super) const ROW: Row = Row {
     name: "rr",
@@ -250,13 +252,7 @@ pub(super) const ROW: Row = Row {
     summary: "deficit round robin: flows take turns, each sends bytes by its weight",
     source: "Shreedhar and Varghese 1996",
     complexity: "O(1)",
-    parameters: &[
-        WEIGHT,
-        Parameter {
-            name: "lmax",
-            range: "64..65536 bytes",
-            default: "1500",
-            summary: "the largest of all flows' is what the flow of least weight may send in its turn",
-        },
-    ],
+    weighted: true,
+    work_conserving: true,
+    parameters: &[WEIGHT, LMAX],
 };

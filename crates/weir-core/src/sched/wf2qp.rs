@@ -43,9 +43,9 @@
 //! These bounds against exact integer arithmetic in the property tests over the table, with random weights, sizes and comings
 //! and goings of other flows.
 
-use super::{FlowSlot, FlowSpec, MAX_WEIGHT, Row, Scheduler, WEIGHT};
+use super::{Discipline, FlowSlot, FlowSpec, MAX_WEIGHT, Row, Scheduler, WEIGHT};
 use crate::heap::EventHeap;
-use crate::packet::{PacketId, PacketList, Pool};
+use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::Nanos;
 
@@ -83,13 +83,18 @@ struct Flow {
 impl Flow {
     /// Gives the head its finish.
     #[inline]
-    fn finish_head(&mut self, pool: &Pool) {
-        let len = self.list.front().map_or(0, |head| pool.get(head).len);
+    fn finish_head(&mut self) {
+        let len = self.list.front_len();
         self.finish = self.start + u64::from(len.min(LARGEST)) * self.inverse;
     }
 }
 
 impl Wf2qPlus {
+    /// An empty one.
+    pub fn new(_discipline: &Discipline) -> Self {
+        Self::default()
+    }
+
     /// Puts a flow with packets where its head belongs.
     #[inline]
     fn place(&mut self, slot: u32) {
@@ -175,7 +180,7 @@ impl Scheduler for Wf2qPlus {
         FlowSlot(self.flows.insert(Flow { list: PacketList::default(), start: 0, finish: 0, inverse, weight, active: false }))
     }
 
-    fn change_flow(&mut self, _now: Nanos, pool: &mut Pool, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(&mut self, _now: Nanos, _pool: &mut P, slot: FlowSlot, spec: &FlowSpec) {
         let weight = spec.weight.clamp(1, MAX_WEIGHT);
         let flow = self.flows.at_mut(slot.0);
         if flow.weight == weight {
@@ -187,13 +192,13 @@ impl Scheduler for Wf2qPlus {
             self.weight_sum = self.weight_sum + u64::from(weight) - u64::from(old);
         }
         if !flow.list.is_empty() {
-            flow.finish_head(pool);
+            flow.finish_head();
             self.displace(slot.0);
             self.place(slot.0);
         }
     }
 
-    fn remove_flow(&mut self, _now: Nanos, pool: &mut Pool, slot: FlowSlot, _flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(&mut self, _now: Nanos, pool: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
         self.displace(slot.0);
         let Some(flow) = self.flows.remove(slot.0) else { return PacketList::default() };
         if flow.active {
@@ -209,14 +214,14 @@ impl Scheduler for Wf2qPlus {
     }
 
     #[inline]
-    fn enqueue(&mut self, _now: Nanos, pool: &mut Pool, slot: FlowSlot, packet: PacketId) {
+    fn enqueue<P: Store>(&mut self, _now: Nanos, pool: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
         self.len += 1;
-        self.backlog += u64::from(pool.get(packet).len);
+        self.backlog += u64::from(pool.len(packet));
         let flow = self.flows.at_mut(slot.0);
         let was_empty = flow.list.is_empty();
         flow.list.push_back(pool, packet);
         if !was_empty {
-            return;
+            return None;
         }
         if flow.active {
             flow.start = flow.finish.max(self.virtual_time);
@@ -226,17 +231,18 @@ impl Scheduler for Wf2qPlus {
             flow.active = true;
             self.weight_sum += u64::from(flow.weight);
         }
-        flow.finish_head(pool);
+        flow.finish_head();
         self.place(slot.0);
+        None
     }
 
     #[inline]
-    fn dequeue(&mut self, _now: Nanos, pool: &mut Pool) -> Option<PacketId> {
+    fn dequeue<P: Store>(&mut self, _now: Nanos, pool: &mut P) -> Option<PacketId> {
         self.make_eligible();
         let (_, slot) = self.eligible.first()?;
         let flow = self.flows.at_mut(slot);
         let packet = flow.list.pop_front(pool)?;
-        let len = pool.get(packet).len;
+        let len = pool.len(packet);
         self.virtual_time += u64::from(len.min(LARGEST)) * ONE / self.weight_sum;
         self.len -= 1;
         self.backlog -= u64::from(len);
@@ -249,7 +255,7 @@ impl Scheduler for Wf2qPlus {
             }
         } else {
             flow.start = flow.finish;
-            flow.finish_head(pool);
+            flow.finish_head();
             if flow.start > self.virtual_time {
                 self.eligible.set(slot, Nanos::MAX);
             }
@@ -287,5 +293,7 @@ pub(super) const ROW: Row = Row {
     summary: "worst-case fair weighted fair queueing: each flow gets its share to within one packet",
     source: "Bennett and Zhang 1997",
     complexity: "O(log N)",
+    weighted: true,
+    work_conserving: true,
     parameters: &[WEIGHT],
 };

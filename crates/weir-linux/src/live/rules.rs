@@ -230,6 +230,7 @@ impl Engine {
             link_header: frame.parsed.map_or(ETHERNET_HEADER as u8, |p| p.link_header),
             segments: frame.weight,
             ecn: if marked { Ecn::Ce } else { frame.parsed.map_or(Ecn::NotEct, |p| p.ecn) },
+            label: 0,
         };
         for segment in run {
             let len = train.as_ref().map_or(whole, |t| t.segment_len(segment));

@@ -101,7 +101,7 @@ fn set_link(ruleset: &Ruleset, id: u16, is_fed: bool) -> Option<EngineChange> {
         (Some(sched), _) => (&sched.link, sched.scheduler.clone()),
         (None, Some(pipe)) => {
             let (kind, queue) = (if is_fed { SHARED_PIPE } else { Kind::Fifo }, &pipe.pipe.queue);
-            (&**pipe, SchedulerConfig { kind, mask: queue.mask, max_instances: queue.max_flows })
+            (&**pipe, SchedulerConfig { discipline: kind.into(), mask: queue.mask, max_instances: queue.max_flows })
         }
         (None, None) => return None,
     };

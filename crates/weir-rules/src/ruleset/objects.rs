@@ -142,7 +142,7 @@ impl Ruleset {
     fn unused_settings(&self, queue: u16) -> Vec<Warning> {
         let Some(spec) = self.queues.get(&queue) else { return Vec::new() };
         let Some(sched) = self.scheds.get(&spec.scheduler) else { return Vec::new() };
-        let row = sched.scheduler.kind.row();
+        let row = sched.scheduler.discipline.row();
         let default = weir_core::config::FlowsetConfig::default();
         let set = [("weight", spec.flowset.weight != default.weight), ("pri", spec.flowset.priority != default.priority)];
         let looks_at = |setting: &str| row.parameters.iter().any(|p| p.name == setting);

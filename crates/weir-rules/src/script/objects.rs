@@ -82,7 +82,10 @@ fn config(cursor: &mut Cursor<'_>, kind: ObjectKind, number: u16) -> Read<Vec<Co
             // A mask and its bound are the scheduler's here, not those of the queue in it.
             let mask = std::mem::take(&mut link.pipe.queue.mask);
             let max_instances = link.pipe.queue.max_flows.take();
-            Command::ConfigSched(number, Box::new(SchedSpec { scheduler: SchedulerConfig { kind: algorithm, mask, max_instances }, link }))
+            Command::ConfigSched(
+                number,
+                Box::new(SchedSpec { scheduler: SchedulerConfig { discipline: algorithm.into(), mask, max_instances }, link }),
+            )
         }
         ObjectKind::Queue => {
             let attached = take_pair(cursor, &mut words, &["sched", "pipe"], example(kind))?;

@@ -145,7 +145,13 @@ pub(super) fn views(ruleset: &Ruleset, kind: ObjectKind, which: &[Numbers], sour
             let scheds = ruleset.scheds.iter().filter(|(number, _)| asked(number));
             let view = |(&number, sched): (&u16, &std::sync::Arc<crate::command::SchedSpec>)| {
                 let scheduler = &sched.scheduler;
-                ObjectView::Sched(link(ruleset, (ObjectKind::Sched, number), &sched.link, (scheduler.kind, scheduler.mask), source))
+                ObjectView::Sched(link(
+                    ruleset,
+                    (ObjectKind::Sched, number),
+                    &sched.link,
+                    (scheduler.discipline.kind(), scheduler.mask),
+                    source,
+                ))
             };
             scheds.map(view).collect()
         }

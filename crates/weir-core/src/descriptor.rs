@@ -1,0 +1,94 @@
+//! Packets without an engine: descriptors of 16 bytes, for schedulers that are driven alone.
+
+use alloc::vec::Vec;
+
+use crate::packet::{NONE, PacketId, Store};
+use crate::prefetch;
+
+/// A packet: its length, its flow, and what its list keeps of it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(16))]
+struct Descriptor {
+    /// Successor in its list; for a free one, the next free one.
+    next: u32,
+    next_len: u32,
+    len: u32,
+    flow: u32,
+}
+
+const _: () = assert!(size_of::<Descriptor>() == 16, "four packets fill one cache line");
+
+/// Descriptors and the free ones among them. The one freed last is used next, since the processor still has it.
+#[derive(Debug)]
+pub struct Descriptors {
+    all: Vec<Descriptor>,
+    free: u32,
+}
+
+impl Descriptors {
+    /// An empty store with room for `expected` packets; it grows beyond.
+    pub fn new(expected: usize) -> Self {
+        Self { all: Vec::with_capacity(expected), free: NONE }
+    }
+
+    /// A packet of `len` bytes of flow `flow`.
+    #[inline]
+    pub fn allocate(&mut self, len: u32, flow: u32) -> PacketId {
+        let id = self.free;
+        if let Some(descriptor) = self.all.get_mut(id as usize) {
+            self.free = descriptor.next;
+            (descriptor.len, descriptor.flow) = (len, flow);
+            return PacketId(id);
+        }
+        self.grow(len, flow)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, len: u32, flow: u32) -> PacketId {
+        self.all.push(Descriptor { next: NONE, next_len: 0, len, flow });
+        PacketId((self.all.len() - 1) as u32)
+    }
+
+    /// Gives a packet's place back, with its length and its flow.
+    #[inline]
+    pub fn release(&mut self, id: PacketId) -> (u32, u32) {
+        let descriptor = &mut self.all[id.0 as usize];
+        descriptor.next = self.free;
+        self.free = id.0;
+        (descriptor.len, descriptor.flow)
+    }
+}
+
+impl Store for Descriptors {
+    #[inline]
+    fn len(&self, id: PacketId) -> u32 {
+        self.all[id.0 as usize].len
+    }
+
+    #[inline]
+    fn flow(&self, id: PacketId) -> u32 {
+        self.all[id.0 as usize].flow
+    }
+
+    fn label(&self, _id: PacketId) -> u64 {
+        0
+    }
+
+    #[inline]
+    fn next(&self, id: PacketId) -> (u32, u32) {
+        let descriptor = &self.all[id.0 as usize];
+        (descriptor.next, descriptor.next_len)
+    }
+
+    #[inline]
+    fn set_next(&mut self, id: PacketId, next: u32, len: u32) {
+        let descriptor = &mut self.all[id.0 as usize];
+        (descriptor.next, descriptor.next_len) = (next, len);
+    }
+
+    #[inline]
+    fn prefetch(&self, id: PacketId) {
+        prefetch::read(&self.all, id.0);
+    }
+}

@@ -1,0 +1,90 @@
+//! A scheduler with its pool, and a plain account of what is inside it: what the tests of schedulers share.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::collections::{BTreeMap, VecDeque};
+
+use weir_core::Nanos;
+use weir_core::packet::{Packet, PacketId, Pool};
+use weir_core::sched::{FlowSlot, FlowSpec, Scheduler};
+
+/// A flow as the tests see it: its number, its place, and the packets that are inside.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    pub(crate) spec: FlowSpec,
+    pub(crate) slot: FlowSlot,
+    /// Frames of the packets inside, the oldest first.
+    pub(crate) inside: VecDeque<u32>,
+}
+
+/// A scheduler with its pool, and a plain account of what is inside it.
+pub(crate) struct Rig<S> {
+    pub(crate) scheduler: S,
+    pub(crate) pool: Pool,
+    pub(crate) flows: BTreeMap<u32, Flow>,
+    pub(crate) now: Nanos,
+    frames: u32,
+    next_flow: u32,
+}
+
+impl<S: Scheduler> Rig<S> {
+    pub(crate) fn new(scheduler: S) -> Self {
+        Self { scheduler, pool: Pool::new(100_000), flows: BTreeMap::new(), now: Nanos::ZERO, frames: 0, next_flow: 0 }
+    }
+
+    pub(crate) fn add(&mut self, weight: u32, max_packet: u32, priority: u32) -> u32 {
+        self.add_spec(FlowSpec { weight, max_packet, priority, ..FlowSpec::default() })
+    }
+
+    /// Adds a flow; its number is given here.
+    pub(crate) fn add_spec(&mut self, spec: FlowSpec) -> u32 {
+        let spec = FlowSpec { flow: self.next_flow, ..spec };
+        let slot = self.scheduler.add_flow(self.now, &spec);
+        self.flows.insert(spec.flow, Flow { spec, slot, inside: VecDeque::new() });
+        self.next_flow += 1;
+        spec.flow
+    }
+
+    pub(crate) fn send(&mut self, flow: u32, len: u32) {
+        let packet = Packet { frame: self.frames, len, flow, segments: 1, ..Packet::default() };
+        let id = self.pool.insert(packet).unwrap();
+        let state = self.flows.get_mut(&flow).unwrap();
+        state.inside.push_back(self.frames);
+        self.frames += 1;
+        if let Some(refused) = self.scheduler.enqueue(self.now, &mut self.pool, state.slot, id) {
+            let packet = self.pool.remove(refused);
+            let inside = &mut self.flows.get_mut(&packet.flow).unwrap().inside;
+            let place = inside.iter().position(|&frame| frame == packet.frame).expect("a refused packet was inside, or just came");
+            inside.remove(place);
+        }
+    }
+
+    /// The flow of the packet that goes next, and its length. It must be the flow's oldest.
+    pub(crate) fn take(&mut self) -> Option<(u32, u32)> {
+        let id: PacketId = self.scheduler.dequeue(self.now, &mut self.pool)?;
+        let packet = self.pool.remove(id);
+        assert_eq!(self.flows.get_mut(&packet.flow).unwrap().inside.pop_front(), Some(packet.frame), "order within a flow");
+        Some((packet.flow, packet.len))
+    }
+
+    pub(crate) fn change(&mut self, flow: u32, weight: u32, priority: u32) {
+        let state = self.flows.get_mut(&flow).unwrap();
+        state.spec = FlowSpec { weight, priority, ..state.spec };
+        self.scheduler.change_flow(self.now, &mut self.pool, state.slot, &state.spec);
+    }
+
+    /// Removes a flow; it must give back all that it has, in order.
+    pub(crate) fn remove(&mut self, flow: u32) {
+        let state = self.flows.remove(&flow).unwrap();
+        let mut list = self.scheduler.remove_flow(self.now, &mut self.pool, state.slot, flow);
+        let mut given = Vec::new();
+        while let Some(id) = list.pop_front(&self.pool) {
+            given.push(self.pool.remove(id).frame);
+        }
+        assert_eq!(given, Vec::from(state.inside));
+    }
+
+    pub(crate) fn inside(&self) -> usize {
+        self.flows.values().map(|f| f.inside.len()).sum()
+    }
+}
