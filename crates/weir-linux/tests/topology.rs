@@ -9,7 +9,7 @@ use std::process::{Child, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use topology_net::{Machine, PATIENCE, POLL, as_nobody, kill, skip, users_may_open_tun, with_surround};
+use topology_net::{Machine, PATIENCE, POLL, as_nobody, kill, skip, with_surround};
 
 #[test]
 fn exit_codes_pass_through() {
@@ -46,7 +46,7 @@ fn both_ends_reach_each_other_by_name_on_every_backend() {
 #[test]
 fn idle_link_carries_nothing_that_no_program_sent() {
     let Some(machine) = Machine::new("quiet") else { return };
-    let users_have_tap = users_may_open_tun("quiet");
+    let users_have_tap = machine.users_may_open_tun("quiet");
     let nobody = |words: &[&str]| machine.output(&as_nobody(&with_surround(words)));
     let words_of = |output: Output| String::from_utf8_lossy(&output.stderr).into_owned();
     // All at once, for they only wait.
@@ -114,8 +114,13 @@ fn signals_reach_the_program_and_its_answer_comes_back() {
     let Some(machine) = Machine::new("signals") else { return };
     let before = machine.snapshot();
     for (signal, code) in [("TERM", 21), ("HUP", 22), ("INT", 23), ("USR1", 24)] {
+        // A shell cannot trap what was ignored when it began, as SIGHUP is under nohup.
         let script = format!("trap 'exit {code}' {signal}; echo ready; while :; do sleep 0.05; done");
-        let mut child = machine.command(&with_surround(&["run", "--", "sh", "-c", &script])).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = machine
+            .command(&with_surround(&["run", "--", "env", "--default-signal", "sh", "-c", &script]))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
         kill(child.id(), signal);
         assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");

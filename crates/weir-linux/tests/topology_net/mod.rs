@@ -6,7 +6,6 @@ mod rootless;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -34,7 +33,9 @@ impl Machine {
                 return None;
             }
         }
-        let script = "set -e; mount -t tmpfs tmpfs /run; ip link set lo up
+        // Its device for TUN and TAP is every user's, as on most machines; where none can be made, the machine's own stays.
+        let script = "mount -t tmpfs -o mode=755 tmpfs /dev/net && { mknod -m 666 /dev/net/tun c 10 200 || umount /dev/net; }
+            set -e; mount -t tmpfs tmpfs /run; ip link set lo up
             echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad; echo 0 >/proc/sys/net/ipv4/ip_forward; ip link add up0 type veth peer name up1; ip link set up1 up; ip link set up0 up
             ip address add 192.0.2.2/24 dev up0; ip route add default via 192.0.2.1; echo ready; exec sleep 600";
         let mut holder = Command::new("unshare")
@@ -94,6 +95,18 @@ impl Machine {
     /// `surround` with these words, to its end.
     pub(crate) fn surround(&self, words: &[&str]) -> Output {
         self.output(&with_surround(words))
+    }
+
+    /// Whether an ordinary user may make TUN and TAP devices here; says so when not. pasta needs it too.
+    pub(crate) fn users_may_open_tun(&self, test: &str) -> bool {
+        let open = self.output(&as_nobody(&["sh", "-c", "true <>/dev/net/tun"])).status.success();
+        if !open {
+            skip(
+                test,
+                "an ordinary user's TAP device and pasta need /dev/net/tun, which only root may open here (chmod 0666 /dev/net/tun)",
+            );
+        }
+        open
     }
 
     /// Everything that a session might leave. Neighbours, counters and the like are not compared.
@@ -172,15 +185,6 @@ pub(crate) fn build_surround() -> PathBuf {
 
 pub(crate) fn as_nobody<'a>(words: &[&'a str]) -> Vec<&'a str> {
     [&["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"][..], words].concat()
-}
-
-/// Whether an ordinary user may make TUN and TAP devices here; says so when not. pasta needs it too.
-pub(crate) fn users_may_open_tun(test: &str) -> bool {
-    let open = fs::metadata("/dev/net/tun").is_ok_and(|device| device.permissions().mode() & 0o006 == 0o006);
-    if !open {
-        skip(test, "an ordinary user's TAP device and pasta need /dev/net/tun, which only root may open (chmod 0666 /dev/net/tun)");
-    }
-    open
 }
 
 pub(crate) fn kill(pid: u32, signal: &str) {

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-use super::{Machine, as_nobody, kill, skip, users_may_open_tun, with_surround};
+use super::{Machine, as_nobody, kill, skip, with_surround};
 
 /// A machine with all that an ordinary user needs, and says why not otherwise.
 fn machine(name: &str) -> Option<Machine> {
@@ -79,7 +79,7 @@ print(n, int(n * 8 / (time.monotonic() - start)))"
 #[test]
 fn many_connections_at_once_each_get_their_own_answer() {
     let Some(machine) = machine("rootless_many") else { return };
-    let users_have_tap = users_may_open_tun("rootless_many");
+    let users_have_tap = machine.users_may_open_tun("rootless_many");
     for (address, family) in [("127.0.0.1:0", "AF_INET"), ("[::1]:0", "AF_INET6")] {
         let port = serve(&machine, address, echo);
         let program = format!(
@@ -138,7 +138,7 @@ fn pings_and_datagrams_reach_the_machine() {
         let ping = machine.output(&as_nobody(&with_surround(&["run", "--", "ping", family, "-c1", "-W5", "host"])));
         assert!(ping.status.success(), "{family}: {ping:?}");
     }
-    if !users_may_open_tun("rootless_datagrams") {
+    if !machine.users_may_open_tun("rootless_datagrams") {
         return;
     }
     // pasta speaks IPv6 where the machine has a way out by it.
@@ -202,7 +202,7 @@ c.settimeout(20); c.recv(1)"
 #[test]
 fn without_its_tools_a_session_says_so_and_does_what_it_can() {
     let Some(machine) = machine("rootless_tools") else { return };
-    if !users_may_open_tun("rootless_tools") {
+    if !machine.users_may_open_tun("rootless_tools") {
         return;
     }
     let port = serve(&machine, "127.0.0.1:0", echo);
