@@ -56,6 +56,7 @@ pub enum Purpose {
     Aqm,
     Scheduler,
     Classifier,
+    Generator,
 }
 
 /// SplitMix64's finaliser.
