@@ -169,7 +169,24 @@ pub(crate) fn normalise(mut argv: Vec<OsString>) -> Vec<OsString> {
         argv.insert(1, "ipfw".into());
         argv[0] = "weir".into();
     }
+    let leading = leading_options(&argv);
+    if leading > 0 && is_verb(&argv[leading..]) {
+        argv[1..].rotate_left(leading);
+    }
     argv
+}
+
+/// How many words in front of the command are options of the verbs that have two dashes.
+fn leading_options(argv: &[OsString]) -> usize {
+    let mut words = argv.iter().skip(1).enumerate();
+    loop {
+        match words.next() {
+            Some((_, word)) if word == "--socket" => drop(words.next()),
+            Some((_, word)) if word == "--json" || word.to_str().is_some_and(|w| w.starts_with("--socket=")) => {}
+            Some((place, _)) => return place,
+            None => return 0,
+        }
+    }
 }
 
 /// Whether a command line is one of a verb, whose errors have ipfw's exit codes.
@@ -196,7 +213,11 @@ mod tests {
         assert_eq!(normalised("dnctl pipe 1 config"), "weir ipfw pipe 1 config");
         assert_eq!(normalised("weir -qf flush"), "weir ipfw -qf flush");
         assert_eq!(normalised("weir -n add allow"), "weir ipfw -n add allow");
-        for own in ["weir --version", "weir -V", "weir -h", "weir pipe -q 1 config", "weir run -q -- ls"] {
+        assert_eq!(normalised("weir --socket s pipe show"), "weir pipe show --socket s");
+        assert_eq!(normalised("weir --json --socket=s list"), "weir list --json --socket=s");
+        for own in
+            ["weir --socket", "weir --json run", "weir --version", "weir -V", "weir -h", "weir pipe -q 1 config", "weir run -q -- ls"]
+        {
             assert_eq!(normalised(own), own);
         }
     }

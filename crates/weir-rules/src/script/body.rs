@@ -7,6 +7,7 @@ use crate::diagnostic::Code;
 use crate::lex::Word;
 use crate::parse::shorten;
 use crate::rule::{Address, Clause, Term, Test};
+use crate::suggest::closest;
 
 use super::cursor::{Cursor, Read};
 use super::names;
@@ -45,8 +46,18 @@ pub(crate) fn body(cursor: &mut Cursor<'_>) -> Read<Vec<Clause>> {
         let error = cursor.error(Code::UnknownKeyword, &word.span, "`to` without a `from`").label("no `from` before it");
         return Err(Box::new(error.help(format!("for example `{EXAMPLE}`"))));
     }
+    if let Some(word) = cursor.peek().filter(|w| !w.quoted && is_misspelt_from(&w.text)) {
+        let error = cursor.error(Code::UnknownKeyword, &word.span, format!("`{}` stands where `from` belongs", shorten(&word.text)));
+        return Err(Box::new(error.label("did you mean `from`?").help(format!("for example `{EXAMPLE}`"))));
+    }
     options(cursor, &mut clauses)?;
     Ok(clauses)
+}
+
+/// Whether a word is closer to `from` than to any option.
+fn is_misspelt_from(word: &str) -> bool {
+    let options = OPTIONS.iter().flat_map(Row::words);
+    !OPTIONS.iter().any(|row| row.is(word)) && closest(word, options.chain(["from"])) == Some("from")
 }
 
 /// Whether a clause holds for every IP packet by its address.

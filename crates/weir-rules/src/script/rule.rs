@@ -77,10 +77,9 @@ fn modifiers(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Read<()> {
         match word.text.as_str() {
             "log" => {
                 rule.log = true;
-                let amount = cursor.peek().map(|w| w.span.clone());
+                cursor.ignore(&word.span, "`log`", "nothing is written; counters and `--pcap` show what matches");
                 if cursor.take("logamount") {
                     cursor.number("number of lines", 0, u32::MAX.into(), "add deny log logamount 100 ip from any to any")?;
-                    cursor.ignore(&amount.unwrap_or(word.span), "`logamount`", "the log is bounded by itself");
                 }
             }
             "tag" => rule.tag = Some(cursor.target("a tag", 1, u16::MAX - 1, example)?),
