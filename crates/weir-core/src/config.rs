@@ -117,6 +117,14 @@ pub struct FlowsetConfig {
     pub max_packet: u32,
     /// Priority, 0 first; used by the priority scheduler.
     pub priority: u32,
+    /// Rate that each flow is promised; used by schedulers that promise one.
+    pub rate: Option<Rate>,
+    /// Rate that no flow exceeds; used by schedulers that shape.
+    pub ceil: Option<Rate>,
+    /// Bytes that a flow may send at once above its rates; what is beyond 32 bits counts as the most that they hold.
+    pub burst: Bytes,
+    /// How long a flow's packets may wait; used by schedulers that go by deadlines.
+    pub deadline: Nanos,
     /// Capacity of each queue; `None` sizes it from the link's rate and delay (see [`default_limit`]).
     pub limit: Option<QueueLimit>,
     /// Loss before the queue: lost packets use neither queue nor link.
@@ -127,7 +135,19 @@ pub struct FlowsetConfig {
 
 impl Default for FlowsetConfig {
     fn default() -> Self {
-        Self { mask: FlowMask::default(), weight: 1, max_packet: 1500, priority: 0, limit: None, loss: Loss::None, max_flows: None }
+        Self {
+            mask: FlowMask::default(),
+            weight: 1,
+            max_packet: 1500,
+            priority: 0,
+            rate: None,
+            ceil: None,
+            burst: Bytes(0),
+            deadline: Nanos::ZERO,
+            limit: None,
+            loss: Loss::None,
+            max_flows: None,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_core::config::{Capacity, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit};
 use weir_core::dist::Distribution;
 use weir_core::link::Step;
+use weir_core::units::Bytes;
 
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span};
 use crate::keyword::Id;
@@ -35,6 +36,10 @@ pub(crate) fn build(raw: Raw, text: &str, files: &dyn Files, diagnostics: &mut D
     pipe.queue.weight = raw.weight.unwrap_or(pipe.queue.weight);
     pipe.queue.max_packet = raw.max_packet.unwrap_or(pipe.queue.max_packet);
     pipe.queue.priority = raw.priority.unwrap_or(pipe.queue.priority);
+    pipe.queue.rate = raw.flow_rate;
+    pipe.queue.ceil = raw.flow_ceil;
+    pipe.queue.burst = Bytes(raw.flow_burst.unwrap_or_default());
+    pipe.queue.deadline = raw.deadline.unwrap_or_default();
     LinkSpec { pipe, gso: raw.gso, files: builder.names }
 }
 

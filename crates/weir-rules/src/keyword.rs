@@ -47,6 +47,12 @@ pub enum Id {
     Lmax,
     /// Priority.
     Pri,
+    /// Promised rate.
+    Rate,
+    /// Bound on the rate.
+    Ceil,
+    /// Longest wait.
+    Deadline,
     /// Hash size.
     Buckets,
     /// Silent drops.
@@ -76,6 +82,8 @@ pub enum Group {
     Impairment,
     /// Where they wait.
     Queue,
+    /// What schedulers are told of a flow.
+    Flow,
     /// How frames are taken.
     Frames,
     /// Known, not offered.
@@ -84,7 +92,7 @@ pub enum Group {
 
 impl Group {
     /// Every group, in the order of the reference.
-    pub const ALL: &'static [Self] = &[Self::Rate, Self::Delay, Self::Impairment, Self::Queue, Self::Frames, Self::Later];
+    pub const ALL: &'static [Self] = &[Self::Rate, Self::Delay, Self::Impairment, Self::Queue, Self::Flow, Self::Frames, Self::Later];
 
     /// Heading in the reference.
     pub const fn title(self) -> &'static str {
@@ -93,6 +101,7 @@ impl Group {
             Self::Delay => "Delay",
             Self::Impairment => "Loss and damage",
             Self::Queue => "Queue",
+            Self::Flow => "Flows of a scheduler",
             Self::Frames => "Frames",
             Self::Later => "Not in this version",
         }

@@ -18,12 +18,37 @@ use crate::suggest::closest;
 /// Reads a specification; what cannot be understood is left out and said.
 pub(crate) fn parse(text: &str, diagnostics: &mut Diagnostics) -> Raw {
     let words = lex(text, diagnostics);
-    parse_words(text, words, diagnostics).0
+    parse_words(text, words, Words::OfLink, diagnostics).0
+}
+
+/// Which words are understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Words {
+    /// Those of a link.
+    OfLink,
+    /// Those of a queue in front of a scheduler too; `burst` is the flow's there.
+    OfQueue,
+}
+
+impl Words {
+    /// The keyword that `word` is here.
+    fn lookup(self, word: &str) -> Option<&'static Keyword> {
+        keyword::lookup(word).filter(|row| self.has(row))
+    }
+
+    fn has(self, row: &Keyword) -> bool {
+        self == Self::OfQueue || row.group != Group::Flow
+    }
+
+    /// All words that are keywords here.
+    fn all(self) -> impl Iterator<Item = &'static str> {
+        keyword::words().filter(move |word| self.lookup(word).is_some())
+    }
 }
 
 /// Reads a specification that stands as `words` in `text`, and says where each keyword was given.
-pub(crate) fn parse_words(text: &str, words: Vec<Word>, diagnostics: &mut Diagnostics) -> (Raw, Seen) {
-    let mut parser = Parser { text, words, at: 0, seen: [const { None }; TABLE.len()], raw: Raw::default(), diagnostics };
+pub(crate) fn parse_words(text: &str, words: Vec<Word>, which: Words, diagnostics: &mut Diagnostics) -> (Raw, Seen) {
+    let mut parser = Parser { text, words, which, at: 0, seen: [const { None }; TABLE.len()], raw: Raw::default(), diagnostics };
     parser.short_form();
     while let Some(word) = parser.next() {
         // A text that is wrong so often is no specification.
@@ -41,6 +66,7 @@ pub(crate) type Seen = [Option<Span>; TABLE.len()];
 struct Parser<'a> {
     text: &'a str,
     words: Vec<Word>,
+    which: Words,
     at: usize,
     /// Where each keyword was given.
     seen: Seen,
@@ -104,7 +130,7 @@ impl Parser<'_> {
 
     /// One keyword with its value.
     fn keyword(&mut self, word: &Word) {
-        let Some(row) = keyword::lookup(&word.text).filter(|_| !word.quoted) else {
+        let Some(row) = self.which.lookup(&word.text).filter(|_| !word.quoted) else {
             self.unknown(word);
             return self.skip_to_keyword();
         };
@@ -138,6 +164,7 @@ impl Parser<'_> {
             Id::Schedule => {
                 self.raw.schedule = self.file(row, word).map(|file| At { value: (file.value, self.flag("loop")), span: file.span });
             }
+            Id::Burst if self.which == Words::OfQueue => self.raw.flow_burst = self.quantity(row, word, quantity::size).map(|at| at.value),
             Id::Burst => self.raw.burst = self.quantity(row, word, quantity::size),
             Id::Overhead => self.raw.overhead = self.overhead(row, word),
             Id::Profile => self.raw.profile = self.file(row, word),
@@ -155,6 +182,9 @@ impl Parser<'_> {
             Id::Weight => self.raw.weight = self.number(row, word, 1, 65_536),
             Id::Lmax => self.raw.max_packet = self.number(row, word, 64, 65_536),
             Id::Pri => self.raw.priority = self.number(row, word, 0, 63),
+            Id::Rate => self.raw.flow_rate = self.quantity(row, word, quantity::rate).and_then(|at| at.value),
+            Id::Ceil => self.raw.flow_ceil = self.quantity(row, word, quantity::rate).and_then(|at| at.value),
+            Id::Deadline => self.raw.deadline = self.quantity(row, word, |t| quantity::time(t, MAX_DELAY)).map(|at| at.value),
             Id::Buckets => {
                 if self.number(row, word, 1, 65_536).is_some() {
                     self.ignored(word, "tables grow by themselves");
@@ -173,23 +203,26 @@ impl Parser<'_> {
 
     fn unknown(&mut self, word: &Word) {
         let error = self.error(Code::UnknownKeyword, &word.span, format!("unknown keyword `{}`", word.text));
-        let error = match closest(&word.text, keyword::words()) {
+        let error = match closest(&word.text, self.which.all()) {
             Some(meant) => error.label(format!("did you mean `{meant}`?")),
             None if presets::preset(&word.text).is_ok() => {
                 error.label("a preset").help("a preset describes both directions; it stands alone, not inside a specification")
+            }
+            None if word.text != "rate" && keyword::lookup(&word.text).is_some() => {
+                error.label("a word of queues in front of a scheduler: `queue N config sched M …`")
             }
             None => match FOREIGN.iter().find(|(theirs, _)| *theirs == word.text) {
                 Some((_, ours)) => error.label(format!("netem's word; here it is `{ours}`")),
                 None => error.label("no keyword begins here"),
             },
         };
-        let offered = TABLE.iter().filter(|row| row.group != Group::Later).map(|row| row.name);
+        let offered = TABLE.iter().filter(|row| row.group != Group::Later && self.which.has(row)).map(|row| row.name);
         let help = format!("keywords are {}", offered.collect::<Vec<_>>().join(", "));
         self.diagnostics.push(error.help(help));
     }
 
     fn skip_to_keyword(&mut self) {
-        while self.peek().is_some_and(|w| w.quoted || keyword::lookup(&w.text).is_none()) {
+        while self.peek().is_some_and(|w| w.quoted || self.which.lookup(&w.text).is_none()) {
             self.at += 1;
         }
     }
@@ -197,7 +230,7 @@ impl Parser<'_> {
     /// The word that is a keyword's value; a keyword in its place means that the value is missing.
     fn value(&mut self, row: &Keyword, keyword: &Word) -> Option<Word> {
         match self.peek().cloned() {
-            Some(word) if word.quoted || keyword::lookup(&word.text).is_none() => {
+            Some(word) if word.quoted || self.which.lookup(&word.text).is_none() => {
                 self.at += 1;
                 Some(word)
             }
@@ -213,14 +246,14 @@ impl Parser<'_> {
     fn quantity<T>(&mut self, row: &Keyword, keyword: &Word, parse: impl Fn(&str) -> Result<T, QuantityError>) -> Option<At<T>> {
         let mut word = self.value(row, keyword)?;
         let bare = word.text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        let unit = self.peek().filter(|w| bare && !w.quoted && keyword::lookup(&w.text).is_none()).cloned();
+        let unit = self.peek().filter(|w| bare && !w.quoted && self.which.lookup(&w.text).is_none()).cloned();
         if let Some(unit) = unit {
             let joined = word.text.clone() + &unit.text;
             let is_unit = unit.text.starts_with(|c: char| c.is_alphabetic() || c == '%');
             // A word that is neither a unit here nor an option nor nearly a keyword was meant as a unit.
             let fits = !matches!(parse(&joined), Err(QuantityError::Unit | QuantityError::NotANumber));
             let option = row.choices.iter().any(|c| c.name == unit.text) || unit.text.contains('.');
-            let near = closest(&unit.text, keyword::words().chain(row.choices.iter().map(|c| c.name))).is_some();
+            let near = closest(&unit.text, self.which.all().chain(row.choices.iter().map(|c| c.name))).is_some();
             if is_unit && (fits || !option && !near) {
                 self.at += 1;
                 word = Word { text: joined, span: word.span.start..unit.span.end, quoted: false };
@@ -362,7 +395,7 @@ impl Parser<'_> {
         while let Some(word) = self.peek().cloned() {
             let next_is_number =
                 self.words.get(self.at + 1).is_some_and(|w| w.text.starts_with(|c: char| c.is_ascii_digit() || "-.".contains(c)));
-            let is_keyword = !word.quoted && keyword::lookup(&word.text).is_some();
+            let is_keyword = !word.quoted && self.which.lookup(&word.text).is_some();
             if is_keyword && (word.text != "reorder" || next_is_number) {
                 break;
             }
@@ -419,7 +452,7 @@ impl Parser<'_> {
         }
         let mut given = Vec::new();
         while let Some(word) = self.peek().cloned() {
-            if !word.quoted && keyword::lookup(&word.text).is_some() {
+            if !word.quoted && self.which.lookup(&word.text).is_some() {
                 break;
             }
             self.at += 1;

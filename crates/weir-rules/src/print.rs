@@ -4,7 +4,8 @@ use core::fmt;
 
 use weir_core::config::{Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, QueueLimit};
 use weir_core::link::Overhead;
-use weir_core::units::Probability;
+use weir_core::sched;
+use weir_core::units::{Nanos, Probability};
 
 use crate::keyword::lookup;
 use crate::parse::OVERHEADS;
@@ -119,10 +120,26 @@ pub(crate) fn queue(queue: &FlowsetConfig, words: &mut Vec<String>) {
             words.push(format!("{name} {value}"));
         }
     }
+    flow(queue, words);
+}
+
+/// The words that only a queue in front of a scheduler has.
+fn flow(queue: &FlowsetConfig, words: &mut Vec<String>) {
+    for (name, rate) in [("rate", queue.rate), ("ceil", queue.ceil)] {
+        words.extend(rate.map(|rate| format!("{name} {}", write_rate(rate))));
+    }
+    if queue.burst.0 > 0 {
+        words.push(format!("burst {}", write_size(queue.burst.0)));
+    }
+    if queue.deadline > Nanos::ZERO {
+        words.push(format!("deadline {}", write_time(queue.deadline)));
+    }
 }
 
 fn file(name: &str) -> String {
     // `IN`, `OUT` and `expire` end a specification inside `netconfig`.
-    let ends = |word: &str| ["in", "out", "expire", "type", "pipe", "sched"].iter().any(|end| word.eq_ignore_ascii_case(end));
-    lex::quote(name, |word| lookup(word).is_some() || ends(word))
+    let ends = |word: &str| ["in", "out", "expire", "type", "pipe", "sched", "parent"].iter().any(|end| word.eq_ignore_ascii_case(end));
+    // Behind a scheduler's type, its settings may stand anywhere.
+    let sets = |word: &str| sched::TABLE.iter().flat_map(|row| row.settings()).any(|setting| word.eq_ignore_ascii_case(setting.name));
+    lex::quote(name, |word| lookup(word).is_some() || ends(word) || sets(word))
 }

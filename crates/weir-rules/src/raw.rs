@@ -39,6 +39,10 @@ pub(crate) struct Raw {
     pub(crate) weight: Option<u32>,
     pub(crate) max_packet: Option<u32>,
     pub(crate) priority: Option<u32>,
+    pub(crate) flow_rate: Option<Rate>,
+    pub(crate) flow_ceil: Option<Rate>,
+    pub(crate) flow_burst: Option<u64>,
+    pub(crate) deadline: Option<Nanos>,
     pub(crate) gso: Gso,
 }
 

@@ -109,6 +109,7 @@ fn spec() -> impl Strategy<Value = LinkSpec> {
                 limit,
                 loss,
                 max_flows,
+                ..FlowsetConfig::default()
             });
     let gso = prop_oneof![Just(Gso::Split), Just(Gso::Whole)];
     (link(), queue, gso).prop_map(|(link, queue, gso)| LinkSpec { pipe: PipeConfig { link, queue }, gso, ..LinkSpec::default() })

@@ -1,5 +1,7 @@
 //! What is configured, as it goes over the wire: each object as the words that make it, with its counters beside them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_core::config::Capacity;
@@ -62,6 +64,9 @@ pub struct SchedView {
     pub command: String,
     /// The algorithm.
     pub algorithm: String,
+    /// The algorithm's own settings, all of them, as they are written.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
     /// Rate, bit/s; none when unlimited. Of a rate trace the mean.
     pub rate_bps: Option<u64>,
     /// Delay, ns.
@@ -196,6 +201,7 @@ pub(crate) fn scheds(rules: &Ruleset, snapshot: &Snapshot) -> Vec<SchedView> {
             number,
             command: script::print(&Command::ConfigSched(number, Box::new((**spec).clone()))),
             algorithm: spec.scheduler.discipline.row().name.to_owned(),
+            settings: spec.scheduler.discipline.settings().map(|(setting, value)| (setting.name.to_owned(), value)).collect(),
             rate_bps: rate(&spec.link),
             delay_ns: spec.link.pipe.link.delay.0,
             state: snapshot.links.get(&number).cloned().unwrap_or_default(),

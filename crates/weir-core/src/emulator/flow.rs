@@ -9,6 +9,7 @@ use crate::link::LossProcess;
 use crate::rng::{Purpose, Stream};
 use crate::sched::{FlowSlot, FlowSpec};
 use crate::stats::DropReason;
+use crate::units::Rate;
 
 /// One queue of a flowset in one scheduler instance: what every packet touches. The rest stands in [`Cold`].
 #[derive(Debug)]
@@ -128,7 +129,17 @@ impl Flow {
 
 /// What a scheduler is told of flow `number` of a flowset.
 fn spec(number: u32, config: &FlowsetConfig) -> FlowSpec {
-    FlowSpec { flow: number, weight: config.weight, max_packet: config.max_packet, priority: config.priority, ..FlowSpec::default() }
+    let bps = |rate: Option<Rate>| rate.map_or(0, Rate::bps);
+    FlowSpec {
+        flow: number,
+        weight: config.weight,
+        max_packet: config.max_packet,
+        priority: config.priority,
+        rate: bps(config.rate),
+        ceil: bps(config.ceil),
+        burst: u32::try_from(config.burst.0).unwrap_or(u32::MAX),
+        deadline: config.deadline,
+    }
 }
 
 /// A limit as the most packets and the most bytes.

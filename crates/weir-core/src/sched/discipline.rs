@@ -1,5 +1,7 @@
 //! A scheduler of the table with its settings: what a user configures, validated.
 
+use alloc::string::String;
+
 use super::{Kind, Parameter, Row};
 
 /// A kind of scheduler and the values of its own parameters, those of [`super::Scope::Scheduler`].
@@ -68,9 +70,13 @@ impl Discipline {
     }
 
     /// Settings that are not at their defaults, with their values as they are written.
-    pub fn changed(&self) -> impl Iterator<Item = (&'static Parameter, alloc::string::String)> {
-        let values = self.values;
-        let pairs = self.row().settings().zip(values).filter(|(parameter, value)| *value != parameter.default);
+    pub fn changed(&self) -> impl Iterator<Item = (&'static Parameter, String)> + use<> {
+        self.settings().filter(|(parameter, value)| *value != parameter.domain.write(parameter.default))
+    }
+
+    /// All settings, with their values as they are written.
+    pub fn settings(&self) -> impl Iterator<Item = (&'static Parameter, String)> + use<> {
+        let pairs = self.row().settings().zip(self.values);
         pairs.map(|(parameter, value)| (parameter, parameter.domain.write(value)))
     }
 

@@ -313,6 +313,43 @@ pub const TABLE: &[Keyword] = &[
         ..EMPTY
     },
     Keyword {
+        id: Id::Rate,
+        name: "rate",
+        group: Group::Flow,
+        argument: "RATE",
+        range: "1 bit/s to 400 Gbit/s; `0` for none",
+        default: "none",
+        meaning: "Rate that a flow is promised, for schedulers that promise one. Only of a `queue N`: a link's rate is `bw`.",
+        example: "rate 2Mbit/s ceil 10Mbit/s",
+        dummynet: "Does not exist.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Ceil,
+        name: "ceil",
+        group: Group::Flow,
+        argument: "RATE",
+        range: "1 bit/s to 400 Gbit/s; `0` for none",
+        default: "none: all of the link",
+        meaning: "Rate that a flow never exceeds, for schedulers that shape. Given to a queue, `burst SIZE` says how many \
+                  bytes of each flow may leave at once after a pause, up to 4 GB.",
+        example: "rate 2Mbit/s ceil 10Mbit/s burst 15KB",
+        dummynet: "Does not exist; a pipe for each flow is the nearest.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Deadline,
+        name: "deadline",
+        group: Group::Flow,
+        argument: "TIME",
+        range: "0 to 1 hour",
+        default: "0: none",
+        meaning: "How long a flow's packets may wait, for schedulers that go by deadlines: a packet's is this much after its arrival.",
+        example: "deadline 5ms",
+        dummynet: "Does not exist.",
+        ..EMPTY
+    },
+    Keyword {
         id: Id::Buckets,
         name: "buckets",
         group: Group::Queue,

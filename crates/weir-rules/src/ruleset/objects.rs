@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weir_core::key::FlowMask;
+use weir_core::sched::Scope;
 
 use super::apply::put;
 use super::netconfig::is_netconfig_pipe;
@@ -143,13 +144,21 @@ impl Ruleset {
         let Some(spec) = self.queues.get(&queue) else { return Vec::new() };
         let Some(sched) = self.scheds.get(&spec.scheduler) else { return Vec::new() };
         let row = sched.scheduler.discipline.row();
-        let default = weir_core::config::FlowsetConfig::default();
-        let set = [("weight", spec.flowset.weight != default.weight), ("pri", spec.flowset.priority != default.priority)];
-        let looks_at = |setting: &str| row.parameters.iter().any(|p| p.name == setting);
+        let (given, default) = (&spec.flowset, weir_core::config::FlowsetConfig::default());
+        let set = [
+            ("weight", given.weight != default.weight),
+            ("pri", given.priority != default.priority),
+            ("rate", given.rate.is_some()),
+            ("ceil", given.ceil.is_some()),
+            ("burst", given.burst != default.burst),
+            ("deadline", given.deadline != default.deadline),
+        ];
+        let looks_at = |setting: &str| row.parameters.iter().any(|p| p.scope == Scope::Flow && p.name == setting);
         let unused = set.into_iter().filter(|&(setting, given)| given && !looks_at(setting));
         unused
             .map(|(setting, _)| {
-                let instead = ["weight", "pri"].into_iter().find(|other| *other != setting && looks_at(other));
+                let others = if ["weight", "pri"].contains(&setting) { &["weight", "pri"][..] } else { &[] };
+                let instead = others.iter().copied().find(|other| *other != setting && looks_at(other));
                 Warning::Unused { queue, setting, scheduler: row.name, instead }
             })
             .collect()

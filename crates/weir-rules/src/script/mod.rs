@@ -24,6 +24,7 @@ mod options;
 mod print;
 mod refused;
 mod rule;
+mod scheduler;
 mod shell;
 mod tables;
 mod values;

@@ -73,7 +73,7 @@ fn one_link(cursor: &mut Cursor<'_>) -> LinkSpec {
     let end = cursor.words[cursor.at..].iter().position(|w| part(w).is_some()).map_or(cursor.words.len(), |i| cursor.at + i);
     let words = cursor.words[cursor.at..end].to_vec();
     cursor.at = end;
-    link(cursor, words).0
+    link(cursor, words)
 }
 
 fn seconds(cursor: &mut Cursor<'_>) -> Read<u32> {

@@ -1,7 +1,6 @@
 //! `pipe`, `queue`, `sched`: configured, listed, deleted.
 
 use weir_core::config::{FlowsetConfig, SchedulerConfig};
-use weir_core::sched::{self, Kind};
 
 use crate::LinkSpec;
 use crate::check;
@@ -9,10 +8,10 @@ use crate::command::{Command, Numbers, ObjectKind, QueueSpec, SchedSpec};
 use crate::diagnostic::{Code, Span};
 use crate::keyword::{Group, Id, TABLE};
 use crate::lex::Word;
-use crate::parse::{Seen, parse_words, shorten};
-use crate::suggest::closest;
+use crate::parse::{Seen, Words, parse_words};
 
 use super::cursor::{Cursor, Read};
+use super::scheduler;
 
 /// What is read where.
 fn example(kind: ObjectKind) -> &'static str {
@@ -72,20 +71,14 @@ fn selection(cursor: &mut Cursor<'_>, first: Option<Word>, what: &str) -> Read<V
 fn config(cursor: &mut Cursor<'_>, kind: ObjectKind, number: u16) -> Read<Vec<Command>> {
     let mut words = cursor.take_rest();
     Ok(vec![match kind {
-        ObjectKind::Pipe => Command::ConfigPipe(number, Box::new(link(cursor, words).0)),
+        ObjectKind::Pipe => Command::ConfigPipe(number, Box::new(link(cursor, words))),
         ObjectKind::Sched => {
-            let algorithm = match take_pair(cursor, &mut words, &["type"], "sched 1 config type wf2q+ bw 10Mbit/s")? {
-                Some((_, name)) => scheduler(cursor, &name)?,
-                None => Kind::default(),
-            };
-            let (mut link, _) = link(cursor, words);
+            let discipline = scheduler::discipline(cursor, &mut words)?;
+            let mut link = link(cursor, words);
             // A mask and its bound are the scheduler's here, not those of the queue in it.
             let mask = std::mem::take(&mut link.pipe.queue.mask);
             let max_instances = link.pipe.queue.max_flows.take();
-            Command::ConfigSched(
-                number,
-                Box::new(SchedSpec { scheduler: SchedulerConfig { discipline: algorithm.into(), mask, max_instances }, link }),
-            )
+            Command::ConfigSched(number, Box::new(SchedSpec { scheduler: SchedulerConfig { discipline, mask, max_instances }, link }))
         }
         ObjectKind::Queue => {
             let attached = take_pair(cursor, &mut words, &["sched", "pipe"], example(kind))?;
@@ -101,8 +94,12 @@ fn config(cursor: &mut Cursor<'_>, kind: ObjectKind, number: u16) -> Read<Vec<Co
 }
 
 /// Reads a specification of a link.
-pub(crate) fn link(cursor: &mut Cursor<'_>, words: Vec<Word>) -> (LinkSpec, Seen) {
-    let (raw, seen) = parse_words(cursor.text, words, &mut cursor.said);
+pub(crate) fn link(cursor: &mut Cursor<'_>, words: Vec<Word>) -> LinkSpec {
+    read(cursor, words, Words::OfLink).0
+}
+
+fn read(cursor: &mut Cursor<'_>, words: Vec<Word>, which: Words) -> (LinkSpec, Seen) {
+    let (raw, seen) = parse_words(cursor.text, words, which, &mut cursor.said);
     if cursor.said.has_errors() {
         return (LinkSpec::default(), seen);
     }
@@ -111,9 +108,9 @@ pub(crate) fn link(cursor: &mut Cursor<'_>, words: Vec<Word>) -> (LinkSpec, Seen
 
 /// Reads a queue's settings; those of a link belong elsewhere.
 fn flowset(cursor: &mut Cursor<'_>, words: Vec<Word>) -> Read<FlowsetConfig> {
-    let (link, seen) = link(cursor, words);
+    let (link, seen) = read(cursor, words, Words::OfQueue);
     for (row, span) in TABLE.iter().zip(seen) {
-        let of_queue = row.group == Group::Queue || row.id == Id::Plr || row.group == Group::Later;
+        let of_queue = matches!(row.group, Group::Queue | Group::Flow | Group::Later) || matches!(row.id, Id::Plr | Id::Burst);
         if let (false, Some(span)) = (of_queue, span) {
             let error = cursor.error(Code::Contradiction, &span, format!("a queue has no `{}` of its own", row.name));
             return Err(Box::new(error.label("belongs to the link").help("give it to the pipe or scheduler that the queue feeds")));
@@ -141,25 +138,3 @@ fn take_pair(cursor: &Cursor<'_>, words: &mut Vec<Word>, names: &[&str], example
         }
     }
 }
-
-/// The scheduler that a word names.
-fn scheduler(cursor: &Cursor<'_>, word: &Word) -> Read<Kind> {
-    let name = word.text.to_ascii_lowercase();
-    if let Some(kind) = Kind::from_name(&name) {
-        return Ok(kind);
-    }
-    let offered = sched::TABLE.iter().map(|row| row.name).collect::<Vec<_>>();
-    if KNOWN.contains(&name.as_str()) {
-        let error = cursor.error(Code::NotYet, &word.span, format!("the scheduler `{}` is not in this version yet", word.text));
-        return Err(Box::new(error.label("known, and not offered").help(format!("allowed: {}", offered.join(", ")))));
-    }
-    let error = cursor.error(Code::BadValue, &word.span, format!("`{}` is no scheduler", shorten(&word.text)));
-    let error = match closest(&name, offered.iter().copied()) {
-        Some(meant) => error.label(format!("did you mean `{meant}`?")),
-        None => error.label("expected a scheduler"),
-    };
-    Err(Box::new(error.help(format!("allowed: {}", offered.join(", ")))))
-}
-
-/// Schedulers of dummynet that may be missing here.
-const KNOWN: [&str; 4] = ["qfq", "fq_codel", "fq_pie", "kps"];

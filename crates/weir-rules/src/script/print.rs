@@ -17,6 +17,7 @@ use super::names::{write_dscp, write_protocol};
 use super::netconfig::MODES;
 use super::objects::kind_name;
 use super::options::write_target;
+use super::scheduler;
 use super::tables::FLOW_FIELDS;
 
 mod body;
@@ -70,7 +71,7 @@ fn sched(number: u16, spec: &SchedSpec) -> String {
     let mask = &spec.scheduler.mask;
     let mask = if mask.is_empty() { String::new() } else { format!("mask {}", crate::mask::write(mask)) };
     let most = spec.scheduler.max_instances.map_or_else(String::new, |most| format!("max_flows {most}"));
-    words(&[&format!("sched {number} config type {}", spec.scheduler.discipline.row().name), &mask, &most, &canonical(&spec.link)])
+    words(&[&format!("sched {number} config {}", scheduler::write(&spec.scheduler.discipline)), &mask, &most, &canonical(&spec.link)])
 }
 
 fn config_queue(number: u16, spec: &QueueSpec) -> String {

@@ -1,12 +1,13 @@
 //! Views of pipes, schedulers and queues.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, Loss, QueueLimit, default_limit};
 use weir_core::key::{FlowMask, stable_hash};
-use weir_core::sched::Kind;
-use weir_core::units::{Bytes, Nanos};
+use weir_core::sched::{Discipline, Kind};
+use weir_core::units::{Bytes, Nanos, Rate};
 
 use super::{FlowCount, Source};
 use crate::command::{Numbers, ObjectKind};
@@ -67,6 +68,9 @@ pub struct ProfileView {
 pub struct SchedulerView {
     /// Its type.
     pub algorithm: String,
+    /// The type's own settings, all of them, as they are written.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
     /// Which header bits make instances; empty when none do.
     pub mask: String,
     /// How many instances there are now.
@@ -94,6 +98,18 @@ pub struct QueueView {
     pub max_packet: u32,
     /// Priority.
     pub priority: u32,
+    /// Rate that a flow is promised, bit/s.
+    #[serde(default)]
+    pub rate_bps: Option<u64>,
+    /// Rate that a flow does not exceed, bit/s.
+    #[serde(default)]
+    pub ceil_bps: Option<u64>,
+    /// Bytes that a flow may send at once above its rates.
+    #[serde(default)]
+    pub burst_bytes: u64,
+    /// How long a flow's packets may wait, ns; 0 for no deadline.
+    #[serde(default)]
+    pub deadline_ns: u64,
     /// Which header bits make flows; empty when none do.
     pub mask: String,
     /// How many flows there are now.
@@ -145,13 +161,7 @@ pub(super) fn views(ruleset: &Ruleset, kind: ObjectKind, which: &[Numbers], sour
             let scheds = ruleset.scheds.iter().filter(|(number, _)| asked(number));
             let view = |(&number, sched): (&u16, &std::sync::Arc<crate::command::SchedSpec>)| {
                 let scheduler = &sched.scheduler;
-                ObjectView::Sched(link(
-                    ruleset,
-                    (ObjectKind::Sched, number),
-                    &sched.link,
-                    (scheduler.discipline.kind(), scheduler.mask),
-                    source,
-                ))
+                ObjectView::Sched(link(ruleset, (ObjectKind::Sched, number), &sched.link, (scheduler.discipline, scheduler.mask), source))
             };
             scheds.map(view).collect()
         }
@@ -173,7 +183,7 @@ fn pipe(ruleset: &Ruleset, number: u16, spec: &LinkSpec, source: &dyn Source) ->
     let mask = spec.pipe.queue.mask;
     let mut own = spec.clone();
     own.pipe.queue.mask = FlowMask::default();
-    let view = link(ruleset, (ObjectKind::Pipe, number), &own, (kind, mask), source);
+    let view = link(ruleset, (ObjectKind::Pipe, number), &own, (kind.into(), mask), source);
     LinkView { spec: canonical(spec), ..view }
 }
 
@@ -181,7 +191,7 @@ fn link(
     ruleset: &Ruleset,
     (object, number): (ObjectKind, u16),
     spec: &LinkSpec,
-    (kind, mask): (Kind, FlowMask),
+    (discipline, mask): (Discipline, FlowMask),
     source: &dyn Source,
 ) -> LinkView {
     let config = &spec.pipe.link;
@@ -204,7 +214,8 @@ fn link(
         extras: extras(spec),
         queue: queue((number, number), &spec.pipe.queue, spec.pipe.queue.limit.unwrap_or_else(|| default_limit(config))),
         scheduler: SchedulerView {
-            algorithm: kind.row().name.to_owned(),
+            algorithm: discipline.row().name.to_owned(),
+            settings: discipline.settings().map(|(setting, value)| (setting.name.to_owned(), value)).collect(),
             mask: mask::write(&mask),
             active,
             queues: ruleset.queues_of(number).collect(),
@@ -246,6 +257,10 @@ fn queue((number, scheduler): (u16, u16), flowset: &FlowsetConfig, limit: QueueL
         weight: flowset.weight,
         max_packet: flowset.max_packet,
         priority: flowset.priority,
+        rate_bps: flowset.rate.map(Rate::bps),
+        ceil_bps: flowset.ceil.map(Rate::bps),
+        burst_bytes: flowset.burst.0,
+        deadline_ns: flowset.deadline.0,
         mask: mask::write(&flowset.mask),
         active: 0,
         flows: Vec::new(),

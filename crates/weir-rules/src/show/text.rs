@@ -7,9 +7,13 @@ use core::fmt;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
+use weir_core::sched::Kind;
+use weir_core::units::{Nanos, Rate};
+
 use super::objects::BUCKETS;
 use super::{Answer, DynamicKind, DynamicView, FlowView, LinkView, LookupView, ObjectView, QueueView, RuleView, TableView};
 use crate::mask;
+use crate::quantity::{write_rate, write_size, write_time};
 use crate::script::names::write_protocol;
 
 /// How to print.
@@ -93,6 +97,13 @@ fn scheduler(out: &mut String, link: &LinkView, number: u32) -> fmt::Result {
     let (flags, buckets) = if masked { (1, BUCKETS) } else { (0, 0) };
     let name = scheduler.algorithm.to_uppercase();
     writeln!(out, " sched {number} type {name} flags 0x{flags:x} {buckets} buckets {} active", scheduler.active)?;
+    let row = Kind::from_name(&scheduler.algorithm).map(Kind::row);
+    let changed = |name: &str, value: &str| {
+        let setting = row.and_then(|row| row.settings().find(|setting| setting.name == name));
+        setting.is_none_or(|setting| setting.domain.write(setting.default) != value)
+    };
+    let settings = scheduler.settings.iter().map(|(name, value)| (name.as_str(), value.clone()));
+    settings_line(out, settings.filter(|(name, value)| changed(name, value)))?;
     if masked {
         mask_line(out, &scheduler.mask)?;
     }
@@ -112,10 +123,24 @@ fn queue(out: &mut String, queue: &QueueView) -> fmt::Result {
     flowset(out, queue)?;
     let QueueView { active, scheduler, weight, max_packet, priority, .. } = queue;
     writeln!(out, "{active} flows ({buckets} buckets) sched {scheduler} weight {weight} lmax {max_packet} pri {priority} droptail")?;
+    let rate = |bps: Option<u64>| bps.and_then(Rate::new).map(write_rate);
+    let settings = [
+        ("rate", rate(queue.rate_bps)),
+        ("ceil", rate(queue.ceil_bps)),
+        ("burst", (queue.burst_bytes > 0).then(|| write_size(queue.burst_bytes))),
+        ("deadline", (queue.deadline_ns > 0).then(|| write_time(Nanos(queue.deadline_ns)))),
+    ];
+    settings_line(out, settings.into_iter().filter_map(|(name, value)| Some((name, value?))))?;
     if masked {
         mask_line(out, &queue.mask)?;
     }
     flows(out, &queue.flows, *active)
+}
+
+/// What dummynet's lines have no place for.
+fn settings_line<'a>(out: &mut String, settings: impl Iterator<Item = (&'a str, String)>) -> fmt::Result {
+    let words: String = settings.map(|(name, value)| format!(" {name} {value}")).collect();
+    if words.is_empty() { Ok(()) } else { writeln!(out, "   Settings:{words}") }
 }
 
 /// Size and loss of a queue.
