@@ -6,6 +6,7 @@
 
 pub mod flows;
 mod lengths;
+pub mod service;
 pub mod trace;
 
 pub use lengths::Lengths;

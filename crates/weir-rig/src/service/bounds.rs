@@ -1,0 +1,247 @@
+//! Bounds of B-WFI: what theory allows, one line for each scheduler that promises something.
+//!
+//! All are bounds of the figure as [`super`] defines it: for any arrivals, over any interval that begins in a period of backlog of
+//! the flow, at any moment, and ends where a packet of the flow has left. `docs/guarantees.md` derives each of them, for the
+//! schedulers as they are here, and says where the literature has another form and why.
+//!
+//! ```text
+//! φ   w over the sum of the weights of all flows        L_k, ℓ_k   the flow's largest and shortest packet
+//! Q   w over the least weight, times L                  L, L_j     the largest packet of all, of another flow
+//! σ   least power of two with w σ ≥ L_k                 Σ          over all other flows
+//! ```
+//! Packets are at most `lmax` long. A bound holds for the flow set as it is: flows and weights do not change meanwhile.
+
+use std::fmt;
+
+use weir_core::sched::Discipline;
+
+use super::exact::Exact;
+use crate::flows::{FlowSet, Group};
+
+/// What theory says of a flow's B-WFI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The bound in bytes; `None` where there is none.
+    pub bytes: Option<Exact>,
+    /// How sure it is.
+    pub status: Status,
+    /// How it is calculated.
+    pub formula: &'static str,
+}
+
+/// How sure a bound is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It is derived, in `docs/guarantees.md`, for the scheduler as it is here.
+    Verified,
+    /// It is quoted, and was not derived.
+    Unverified,
+    /// The scheduler promises nothing, or nothing that is known.
+    None,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Verified => "verified",
+            Self::Unverified => "unverified",
+            Self::None => "none",
+        })
+    }
+}
+
+/// A line of the table.
+struct Line {
+    /// The scheduler's name.
+    name: &'static str,
+    formula: &'static str,
+    /// The bound in bytes.
+    bytes: fn(&Terms<'_>) -> Exact,
+}
+
+/// Schedulers that keep to a bound.
+const TABLE: &[Line] = &[
+    Line { name: "rr", formula: "(1 − φ) Q + φ Σ L_j", bytes: round_robin },
+    Line { name: "wf2q+", formula: "max(L_k + φ (L − L_k), 2 φ L)", bytes: worst_case_fair },
+    Line { name: "l-wf2q", formula: "max(L_k + φ (L − L_k), 2 φ L)", bytes: worst_case_fair },
+    Line { name: "qfq", formula: "3 w σ + max((1 − φ) L_k − ℓ_k + φ L, 2 φ L − ℓ_k)", bytes: quick },
+    Line {
+        name: "qfq+",
+        formula: "3 w σ + max((1 − φ) L_k + φ B, 2 φ B) + 2 (1 − 1/n) L_k, n classes an aggregate, B the largest budget",
+        bytes: quick_aggregates,
+    },
+    Line { name: "scfq", formula: "φ Σ L_j", bytes: self_clocked },
+    Line { name: "sfq", formula: "(1 − φ) (L_k − ℓ_k) + φ Σ L_j", bytes: start_time },
+    Line { name: "wfq", formula: "max(w x + φ L, 2 φ L), x with w x = Σ max(L_j − w_j x, 0)", bytes: weighted_fair },
+];
+
+/// What bounds are made of, for one group.
+struct Terms<'a> {
+    discipline: &'a Discipline,
+    flows: &'a FlowSet,
+    group: &'a Group,
+    shortest: u32,
+}
+
+impl Terms<'_> {
+    /// `w`.
+    fn weight(&self) -> Exact {
+        Exact::whole(self.group.weight)
+    }
+
+    /// `φ`.
+    fn share(&self) -> Exact {
+        Exact::new(self.group.weight.into(), self.flows.total_weight().into())
+    }
+
+    /// `1 − φ`.
+    fn rest(&self) -> Exact {
+        Exact::whole(1) - self.share()
+    }
+
+    /// `L_k`.
+    fn own(&self) -> Exact {
+        Exact::whole(self.group.lmax)
+    }
+
+    /// `ℓ_k`.
+    fn shortest(&self) -> Exact {
+        Exact::whole(self.shortest.min(self.group.lmax))
+    }
+
+    /// `L`.
+    fn largest(&self) -> Exact {
+        Exact::whole(self.flows.groups().iter().map(|group| group.lmax).max().unwrap_or(0))
+    }
+
+    /// The other flows: of each group how many, and the group.
+    fn others(&self) -> impl Iterator<Item = (i128, &Group)> {
+        self.flows.groups().iter().map(|group| (i128::from(group.count) - i128::from(std::ptr::eq(group, self.group)), group))
+    }
+
+    /// `Σ L_j`.
+    fn sum_of_others(&self) -> Exact {
+        Exact::whole(self.others().map(|(count, group)| count * i128::from(group.lmax)).sum::<i128>())
+    }
+
+    /// `w σ`: within once and twice `L_k`.
+    fn slot(&self) -> Exact {
+        let (weight, most) = (i128::from(self.group.weight), i128::from(self.group.lmax));
+        let up = (0..=16).map(|power| Exact::whole(weight << power)).find(|&slot| slot >= self.own());
+        let down = (0..=16).map(|power| Exact::new(weight, 1 << power)).take_while(|&slot| slot >= self.own()).last();
+        if weight < most { up.unwrap_or(self.own()) } else { down.unwrap_or(self.own()) }
+    }
+}
+
+/// The bounds of a scheduler for each group of a set, in the set's order, with packets as short as the set says.
+pub fn of(discipline: &Discipline, flows: &FlowSet) -> Vec<Bound> {
+    let shortest: Vec<u32> = flows.groups().iter().map(|group| group.lengths.shortest()).collect();
+    with_shortest(discipline, flows, &shortest)
+}
+
+/// The same where the shortest packets of each group are as long as `shortest` says, in bytes.
+pub fn with_shortest(discipline: &Discipline, flows: &FlowSet, shortest: &[u32]) -> Vec<Bound> {
+    let line = TABLE.iter().find(|line| line.name == discipline.row().name);
+    let bound = |(group, &shortest): (&Group, &u32)| match line {
+        Some(line) => Bound {
+            bytes: Some((line.bytes)(&Terms { discipline, flows, group, shortest })),
+            status: Status::Verified,
+            formula: line.formula,
+        },
+        None => Bound { bytes: None, status: Status::None, formula: "none" },
+    };
+    flows.groups().iter().zip(shortest).map(bound).collect()
+}
+
+fn round_robin(terms: &Terms<'_>) -> Exact {
+    let least = terms.flows.groups().iter().map(|group| group.weight).min().unwrap_or(1);
+    let quantum = terms.weight() / Exact::whole(least) * terms.largest();
+    terms.rest() * quantum + terms.share() * terms.sum_of_others()
+}
+
+fn worst_case_fair(terms: &Terms<'_>) -> Exact {
+    let steady = terms.own() + terms.share() * (terms.largest() - terms.own());
+    steady.max(Exact::whole(2) * terms.share() * terms.largest())
+}
+
+fn quick(terms: &Terms<'_>) -> Exact {
+    let share_of_largest = terms.share() * terms.largest();
+    let after_own = terms.rest() * terms.own() + share_of_largest;
+    let afresh = share_of_largest + share_of_largest;
+    Exact::whole(3) * terms.slot() + after_own.max(afresh) - terms.shortest()
+}
+
+fn quick_aggregates(terms: &Terms<'_>) -> Exact {
+    let most = u32::try_from(terms.discipline.get("m")).unwrap_or(u32::MAX).max(1);
+    let groups = terms.flows.groups();
+    // Classes in the largest aggregate that one like this can be in.
+    let classes = |like: &Group| {
+        let alike = groups.iter().filter(|group| (group.weight, group.lmax) == (like.weight, like.lmax));
+        alike.map(|group| group.count).sum::<u32>().min(most)
+    };
+    let budget = groups.iter().map(|group| i128::from(classes(group)) * i128::from(group.lmax)).max().unwrap_or(0);
+    let share_of_budget = terms.share() * Exact::whole(budget);
+    let after_own = terms.rest() * terms.own() + share_of_budget;
+    let within = Exact::whole(2) * (Exact::whole(1) - Exact::new(1, classes(terms.group).into())) * terms.own();
+    Exact::whole(3) * terms.slot() + after_own.max(share_of_budget + share_of_budget) + within
+}
+
+fn self_clocked(terms: &Terms<'_>) -> Exact {
+    terms.share() * terms.sum_of_others()
+}
+
+fn start_time(terms: &Terms<'_>) -> Exact {
+    terms.rest() * (terms.own() - terms.shortest()) + terms.share() * terms.sum_of_others()
+}
+
+fn weighted_fair(terms: &Terms<'_>) -> Exact {
+    // The largest quotient of a subset's packets over its weights and the flow's own: those with the longest packets in the
+    // fluid's time first.
+    let mut others: Vec<(i128, &Group)> = terms.others().collect();
+    others.sort_by_key(|(_, group)| std::cmp::Reverse(Exact::new(group.lmax.into(), group.weight.into())));
+    let (mut bytes, mut weights, mut ahead) = (0, i128::from(terms.group.weight), Exact::ZERO);
+    for (count, group) in others {
+        bytes += count * i128::from(group.lmax);
+        weights += count * i128::from(group.weight);
+        ahead = ahead.max(Exact::new(bytes, weights));
+    }
+    let share_of_largest = terms.share() * terms.largest();
+    (terms.weight() * ahead + share_of_largest).max(share_of_largest + share_of_largest)
+}
+
+/// Schedulers count in fractions of their own; that is worth at most this much.
+pub const ROUNDING: Exact = Exact::ONE;
+
+#[cfg(test)]
+mod tests {
+    use weir_core::sched::Kind;
+
+    use super::*;
+
+    fn packets(name: &str, flows: &str) -> Option<f64> {
+        let flows: FlowSet = flows.parse().unwrap();
+        let group = *flows.groups().last()?;
+        let bound = of(&Discipline::new(Kind::from_name(name)?), &flows).pop()?;
+        bound.bytes.map(|bytes| (bytes / Exact::whole(group.lmax)).to_f64())
+    }
+
+    #[test]
+    fn bounds_of_known_sets_are_what_the_formulas_give() {
+        // Four quanta of a packet less a 500th, and a packet of each other flow.
+        assert_eq!(packets("rr", "500:w1,250:w2,250:w4"), Some(4.0 * (1.0 - 0.002) + 0.002 * 999.0));
+        assert_eq!(packets("wf2q+", "1000:w1"), Some(1.0));
+        assert_eq!(packets("wf2q+", "1:w1,1:w9"), Some(1.8));
+        assert_eq!((packets("fifo", "3"), packets("prio", "3")), (None, None));
+    }
+
+    #[test]
+    fn slots_hold_a_packet_and_less_than_two() {
+        for (weight, lmax) in [(1, 1500), (4, 1500), (1500, 1500), (65_536, 64), (1, 65_536), (3, 64), (65_536, 65_536), (999, 64)] {
+            let flows: FlowSet = format!("1:w{weight}:l{lmax}").parse().unwrap();
+            let discipline = Discipline::default();
+            let terms = Terms { discipline: &discipline, flows: &flows, group: &flows.groups()[0], shortest: lmax };
+            let slot = terms.slot();
+            assert!(slot >= Exact::whole(lmax) && slot < Exact::whole(2 * lmax), "w{weight} l{lmax}: {slot:?}");
+        }
+    }
+}

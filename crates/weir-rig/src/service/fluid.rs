@@ -1,0 +1,286 @@
+//! The fluid: generalised processor sharing of the same arrivals, the reference for lag, lead and lateness.
+//!
+//! The fluid serves all flows that have something at once, each at a rate by its weight among those. In its own time, the virtual
+//! time `V`, a packet starts at `S = max(V at its arrival, F of the one before)` and finishes at `F = S + L / w`; `V` grows by
+//! `1 / Σ of the weights that are active` for each byte of the link.
+//!
+//! ```text
+//! V, S, F, times   127 ........................ 64 | 63 ........................ 0
+//!                  bytes (for a unit of weight)    | fraction
+//! ```
+//! The step from one finish to the next is exact. What is rounded, by less than 2^-64 bytes for a unit of weight at each arrival
+//! and each packet sent, is the growth of `V` up to an instant between two finishes, and `L / w`. For a million packets and the largest
+//! weights that is less than a thousandth of a byte; for flows that always have packets nothing is rounded, since `V` is `W / Σ`.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::exact::Exact;
+use super::link::Watch;
+use crate::flows::FlowSet;
+use crate::trace::Arrival;
+
+/// The fluid beside the link, and how far they came apart.
+#[derive(Debug)]
+pub(super) struct Fluid {
+    weights: Vec<u32>,
+    total: u64,
+    /// Bytes that the link has sent, all and for each flow.
+    all: u64,
+    sent: Vec<u64>,
+    /// The fluid of arrivals that come and go; `None` where every flow always has packets.
+    changing: Option<Gps>,
+    worst: Vec<Apart<i128>>,
+    fairness: f64,
+}
+
+/// How far a flow's service and the fluid's came apart at the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Apart<T> {
+    /// Bytes of the flow that the fluid had served and the link had not, when a packet of the flow was about to go.
+    pub(super) lag: T,
+    /// Bytes of the flow that the link had served and the fluid had not, when a packet of the flow had left.
+    pub(super) lead: T,
+    /// How much later than in the fluid a packet ended, in bytes of the link.
+    pub(super) late: T,
+}
+
+impl Fluid {
+    /// A fluid for these flows; `steady` when they always have packets.
+    pub(super) fn new(flows: &FlowSet, steady: bool) -> Self {
+        let weights: Vec<u32> = flows.flows().map(|flow| flow.weight).collect();
+        let changing = (!steady).then(|| Gps::new(&weights));
+        let (sent, worst) = (vec![0; weights.len()], vec![Apart::default(); weights.len()]);
+        Self { total: flows.total_weight(), weights, all: 0, sent, changing, worst, fairness: 1.0 }
+    }
+
+    /// The worst of each flow.
+    pub(super) fn worst(&self) -> impl Iterator<Item = Apart<Exact>> {
+        let unit = self.unit();
+        self.worst.iter().zip(&self.weights).map(move |(apart, &weight)| Apart {
+            lag: Exact::new(apart.lag, unit),
+            lead: Exact::new(apart.lead, unit),
+            late: Exact::new(apart.late, if self.changing.is_some() { unit } else { weight.into() }),
+        })
+    }
+
+    /// Jain's index of what flows got over what the fluid gave them, when the arrivals ended.
+    pub(super) fn fairness(&self) -> f64 {
+        self.fairness
+    }
+
+    /// One byte of service, as it is counted here.
+    fn unit(&self) -> i128 {
+        if self.changing.is_some() { ONE as i128 } else { self.total.into() }
+    }
+
+    /// What the fluid has given to a flow, less what the link has.
+    fn ahead(&self, flow: u32) -> i128 {
+        let given = match &self.changing {
+            None => i128::from(self.weights[flow as usize]) * i128::from(self.all),
+            Some(gps) => gps.given(flow) as i128,
+        };
+        given - i128::from(self.sent[flow as usize]) * self.unit()
+    }
+
+    /// How much later than in the fluid the packet ends that the flow has just sent: in bytes times the flow's weight, or with a
+    /// fraction where flows come and go.
+    fn late(&mut self, now: u64, flow: u32) -> i128 {
+        let (weight, sent) = (i128::from(self.weights[flow as usize]), i128::from(self.sent[flow as usize]));
+        match &mut self.changing {
+            None => i128::from(now) * weight - sent * i128::from(self.total),
+            Some(gps) => gps.finish_of_next(flow).map_or(0, |finish| (u128::from(now) << FRACTION) as i128 - finish as i128),
+        }
+    }
+}
+
+impl Watch for Fluid {
+    fn arrives(&mut self, &Arrival { time, flow, len }: &Arrival) {
+        if let Some(gps) = &mut self.changing {
+            gps.advance(time);
+            gps.arrives(flow, len);
+        }
+    }
+
+    /// The fluid has served a part of it perhaps; it keeps it.
+    fn refuses(&mut self, _flow: u32, _len: u32) {}
+
+    fn starts(&mut self, now: u64, flow: u32, len: u32) {
+        if let Some(gps) = &mut self.changing {
+            gps.advance(now);
+        }
+        let lag = self.ahead(flow);
+        let worst = &mut self.worst[flow as usize];
+        worst.lag = worst.lag.max(lag);
+        self.all += u64::from(len);
+        self.sent[flow as usize] += u64::from(len);
+    }
+
+    fn ends(&mut self, now: u64, flow: u32) {
+        if let Some(gps) = &mut self.changing {
+            gps.advance(now);
+        }
+        let lead = -self.ahead(flow);
+        let late = self.late(now, flow);
+        let worst = &mut self.worst[flow as usize];
+        worst.lead = worst.lead.max(lead);
+        worst.late = worst.late.max(late);
+    }
+
+    fn rests(&mut self, now: u64) {
+        if let Some(gps) = &mut self.changing {
+            gps.advance(now);
+        }
+        let unit = self.unit();
+        let shares = (0..).zip(&self.sent).filter_map(|(flow, &sent)| {
+            let sent = i128::from(sent) * unit;
+            let given = sent + self.ahead(flow);
+            (given > 0).then_some(sent as f64 / given as f64)
+        });
+        let (count, sum, squares) = shares.fold((0u32, 0.0, 0.0), |(n, sum, squares), x| (n + 1, sum + x, squares + x * x));
+        self.fairness = if squares > 0.0 { sum * sum / (f64::from(count) * squares) } else { 1.0 };
+    }
+}
+
+/// The fluid where flows come and go.
+#[derive(Debug)]
+struct Gps {
+    flows: Vec<GpsFlow>,
+    /// `V`.
+    virtual_time: u128,
+    /// The instant that `V` belongs to.
+    now: u128,
+    /// Sum of the weights of flows that have something.
+    active: u128,
+    /// The first finish of each of those.
+    finishes: BinaryHeap<Reverse<(u128, u32)>>,
+}
+
+/// A flow in the fluid.
+#[derive(Debug)]
+struct GpsFlow {
+    weight: u128,
+    /// Packets that the fluid has not finished: when it will, in `V`, and their lengths.
+    queue: VecDeque<(u128, u32)>,
+    last_finish: u128,
+    /// Bytes of packets that the fluid has finished.
+    done: u128,
+    /// When the fluid finished packets that the link has not sent yet.
+    ahead: VecDeque<u128>,
+    /// Packets that the link has sent before the fluid finished them.
+    behind: u64,
+}
+
+impl Gps {
+    fn new(weights: &[u32]) -> Self {
+        let flow = |&weight: &u32| GpsFlow {
+            weight: weight.into(),
+            queue: VecDeque::new(),
+            last_finish: 0,
+            done: 0,
+            ahead: VecDeque::new(),
+            behind: 0,
+        };
+        Self { flows: weights.iter().map(flow).collect(), virtual_time: 0, now: 0, active: 0, finishes: BinaryHeap::new() }
+    }
+
+    /// Lets time pass.
+    fn advance(&mut self, to: u64) {
+        let to = u128::from(to) << FRACTION;
+        while let Some(&Reverse((finish, flow))) = self.finishes.peek() {
+            let at = self.now + (finish - self.virtual_time) * self.active;
+            if at > to {
+                self.virtual_time += to.saturating_sub(self.now) / self.active;
+                break;
+            }
+            (self.now, self.virtual_time) = (at, finish);
+            self.finishes.pop();
+            self.finish(flow);
+        }
+        self.now = self.now.max(to);
+    }
+
+    /// The fluid is done with a flow's first packet.
+    fn finish(&mut self, number: u32) {
+        let flow = &mut self.flows[number as usize];
+        let Some((_, len)) = flow.queue.pop_front() else { return };
+        flow.done += u128::from(len);
+        if flow.behind > 0 {
+            flow.behind -= 1;
+        } else {
+            flow.ahead.push_back(self.now);
+        }
+        match flow.queue.front() {
+            Some(&(finish, _)) => self.finishes.push(Reverse((finish, number))),
+            None => self.active -= flow.weight,
+        }
+    }
+
+    fn arrives(&mut self, number: u32, len: u32) {
+        let flow = &mut self.flows[number as usize];
+        flow.last_finish = flow.last_finish.max(self.virtual_time) + (u128::from(len) << FRACTION) / flow.weight;
+        if flow.queue.is_empty() {
+            self.active += flow.weight;
+            self.finishes.push(Reverse((flow.last_finish, number)));
+        }
+        flow.queue.push_back((flow.last_finish, len));
+    }
+
+    /// Bytes that a flow has been given, with [`FRACTION`] bits of fraction.
+    fn given(&self, flow: u32) -> u128 {
+        let flow = &self.flows[flow as usize];
+        let part = flow.queue.front().map_or(0, |&(finish, len)| {
+            let rest = finish.saturating_sub(self.virtual_time) * flow.weight;
+            (u128::from(len) << FRACTION).saturating_sub(rest)
+        });
+        (flow.done << FRACTION) + part
+    }
+
+    /// When the fluid finished the packet that the link has just sent; `None` when it has not yet.
+    fn finish_of_next(&mut self, flow: u32) -> Option<u128> {
+        let flow = &mut self.flows[flow as usize];
+        let finish = flow.ahead.pop_front();
+        flow.behind += u64::from(finish.is_none());
+        finish
+    }
+}
+
+/// Bits of fraction of times.
+const FRACTION: u32 = 64;
+/// One byte.
+const ONE: u128 = 1 << FRACTION;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fluid_shares_by_weight_among_those_that_have_something() {
+        let mut gps = Gps::new(&[1, 3]);
+        gps.arrives(0, 300);
+        gps.arrives(1, 300);
+        gps.advance(200);
+        assert_eq!((gps.given(0) >> FRACTION, gps.given(1) >> FRACTION), (50, 150));
+        // Flow 1 has finished at 400; from then on flow 0 has all of the link, and is done at 600.
+        gps.advance(599);
+        assert_eq!((gps.given(0) >> FRACTION, gps.given(1) >> FRACTION), (299, 300));
+        assert_eq!(gps.finish_of_next(1), Some(400 << FRACTION));
+        assert_eq!(gps.finish_of_next(0), None);
+        gps.advance(10_000);
+        assert_eq!((gps.active, gps.flows[0].behind), (0, 0));
+    }
+
+    #[test]
+    fn a_flow_that_comes_back_owes_nothing_and_is_owed_nothing() {
+        let mut gps = Gps::new(&[1, 1]);
+        gps.arrives(0, 1000);
+        gps.advance(500);
+        gps.arrives(1, 100);
+        gps.advance(700);
+        assert_eq!((gps.given(0) >> FRACTION, gps.given(1) >> FRACTION), (600, 100));
+        gps.advance(5000);
+        gps.arrives(1, 100);
+        gps.advance(5100);
+        assert_eq!(gps.given(1) >> FRACTION, 200);
+    }
+}

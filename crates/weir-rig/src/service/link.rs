@@ -1,0 +1,118 @@
+//! The link: it takes packets from a scheduler one after the other, at one byte for each unit of time, and somebody watches.
+//!
+//! Time is counted in bytes of the link, as in a [`crate::trace::Trace`], and is whole. A packet that begins at `s` has left at `s` + its
+//! length; what arrives meanwhile reaches the scheduler meanwhile. At one instant the packet on the wire ends first, then
+//! come the arrivals, then the scheduler is asked. Schedulers that look at the clock see a nanosecond for each byte, which
+//! is a link of 8 Gbit/s.
+
+use weir_core::Nanos;
+use weir_core::descriptor::Descriptors;
+use weir_core::packet::Store;
+use weir_core::sched::{FlowSlot, Scheduler};
+
+use super::workload::Source;
+use crate::flows::FlowSet;
+use crate::trace::Arrival;
+
+/// Who watches the link.
+pub(super) trait Watch {
+    /// A packet comes.
+    fn arrives(&mut self, arrival: &Arrival);
+
+    /// The scheduler refuses a packet: this one, or one that waited.
+    fn refuses(&mut self, flow: u32, len: u32);
+
+    /// A packet goes on the wire.
+    fn starts(&mut self, now: u64, flow: u32, len: u32);
+
+    /// It has left.
+    fn ends(&mut self, now: u64, flow: u32);
+
+    /// Nothing arrives any more, or nothing more is looked at.
+    fn rests(&mut self, now: u64);
+}
+
+/// Two who watch.
+impl<A: Watch, B: Watch> Watch for (A, B) {
+    fn arrives(&mut self, arrival: &Arrival) {
+        self.0.arrives(arrival);
+        self.1.arrives(arrival);
+    }
+
+    fn refuses(&mut self, flow: u32, len: u32) {
+        self.0.refuses(flow, len);
+        self.1.refuses(flow, len);
+    }
+
+    fn starts(&mut self, now: u64, flow: u32, len: u32) {
+        self.0.starts(now, flow, len);
+        self.1.starts(now, flow, len);
+    }
+
+    fn ends(&mut self, now: u64, flow: u32) {
+        self.0.ends(now, flow);
+        self.1.ends(now, flow);
+    }
+
+    fn rests(&mut self, now: u64) {
+        self.0.rests(now);
+        self.1.rests(now);
+    }
+}
+
+/// Runs a new scheduler on what comes from `source` until the source says that it is over, or everything has left. Gives the time
+/// then, and the packets that the link has sent.
+pub(super) fn drive<S: Scheduler, W: Watch>(mut scheduler: S, flows: &FlowSet, source: &mut Source<'_>, watch: &mut W) -> (u64, u64) {
+    let mut store = Descriptors::new(2 * flows.len() as usize);
+    let slots: Vec<FlowSlot> = flows.flows().map(|flow| scheduler.add_flow(Nanos::ZERO, &flow.spec())).collect();
+    let (mut now, mut sent, mut rested) = (0, 0, false);
+    loop {
+        deliver(&mut scheduler, &mut store, &slots, source, watch, now);
+        if !rested && (source.has_ended() || source.is_over(sent)) {
+            watch.rests(now);
+            rested = true;
+        }
+        if source.is_over(sent) {
+            break;
+        }
+        if let Some(id) = scheduler.dequeue(Nanos(now), &mut store) {
+            let (len, flow) = store.release(id);
+            let end = now + u64::from(len);
+            watch.starts(now, flow, len);
+            source.departs(now, flow);
+            deliver(&mut scheduler, &mut store, &slots, source, watch, end - 1);
+            watch.ends(end, flow);
+            (now, sent) = (end, sent + 1);
+            continue;
+        }
+        // Nothing may go: time passes until something comes, or may go.
+        let event = scheduler.next_event().map(|Nanos(at)| at.max(now + 1));
+        match source.next().into_iter().chain(event).min() {
+            Some(next) => now = now.max(next),
+            None => break,
+        }
+    }
+    (now, sent)
+}
+
+/// Hands the scheduler what arrives up to `until`.
+fn deliver<S: Scheduler, W: Watch>(
+    scheduler: &mut S,
+    store: &mut Descriptors,
+    slots: &[FlowSlot],
+    source: &mut Source<'_>,
+    watch: &mut W,
+    until: u64,
+) {
+    while source.next().is_some_and(|time| time <= until) {
+        let Some(arrival) = source.take() else { return };
+        let Arrival { time, flow, len } = arrival;
+        let id = store.allocate(len, flow);
+        watch.arrives(&arrival);
+        if let Some(refused) = scheduler.enqueue(Nanos(time), store, slots[flow as usize], id) {
+            let (flow, len) = (store.flow(refused), store.len(refused));
+            store.release(refused);
+            watch.refuses(flow, len);
+        }
+    }
+}

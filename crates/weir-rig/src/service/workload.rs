@@ -1,0 +1,155 @@
+//! Workloads: what arrives at the link, and when.
+//!
+//! Loads that are not steady are made in advance and come whatever the scheduler does, so that two schedulers of one seed see
+//! the same packets at the same instants.
+
+use std::collections::VecDeque;
+
+use weir_core::rng::{Purpose, Stream};
+
+use crate::Lengths;
+use crate::flows::FlowSet;
+use crate::trace::{Arrival, Trace};
+
+/// What arrives.
+#[derive(Clone, Copy, Debug)]
+pub enum Workload<'a> {
+    /// Every flow always has packets: two at the beginning, and another one for each that leaves. Ends after `packets`.
+    Backlogged {
+        /// Packets that the link sends.
+        packets: u64,
+    },
+    /// Flows send bursts of 1 to 8 packets at random moments. What they offer changes between seven tenths and twelve tenths of
+    /// the link, so that backlogs come and go.
+    OnOff {
+        /// Packets that arrive.
+        packets: u64,
+    },
+    /// Flow after flow sends twenty packets, at twice the link's rate, until all have; then, when the link has caught up, again.
+    Ramp {
+        /// Packets that arrive.
+        packets: u64,
+    },
+    /// Arrivals that were written down.
+    Trace(&'a Trace),
+}
+
+/// Arrivals as the link takes them.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    arrivals: Arrivals<'a>,
+    /// After so many packets it is over; `None` when it is when everything has left.
+    most: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Arrivals<'a> {
+    /// In answer to departures.
+    Answers { pending: VecDeque<Arrival>, lengths: Vec<Lengths>, random: Stream },
+    /// Known in advance.
+    Made { all: Vec<Arrival>, place: usize },
+    /// Known in advance, and somebody else's.
+    Given { all: &'a [Arrival], place: usize },
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(workload: &Workload<'a>, flows: &FlowSet, seed: u64) -> Self {
+        let made = |all| Self { arrivals: Arrivals::Made { all, place: 0 }, most: None };
+        match *workload {
+            Workload::Backlogged { packets } => {
+                let mut random = Stream::new(seed, 0, Purpose::Generator);
+                let twice = flows.flows().chain(flows.flows());
+                let pending = twice.map(|f| Arrival { time: 0, flow: f.number, len: f.lengths.draw(&mut random) }).collect();
+                let lengths = flows.flows().map(|flow| flow.lengths).collect();
+                Self { arrivals: Arrivals::Answers { pending, lengths, random }, most: Some(packets) }
+            }
+            Workload::OnOff { packets } => made(on_off(flows, packets, seed)),
+            Workload::Ramp { packets } => made(ramp(flows, packets, seed)),
+            Workload::Trace(trace) => Self { arrivals: Arrivals::Given { all: trace.arrivals(), place: 0 }, most: None },
+        }
+    }
+
+    /// When the next packet arrives.
+    pub(super) fn next(&self) -> Option<u64> {
+        match &self.arrivals {
+            Arrivals::Answers { pending, .. } => pending.front().map(|arrival| arrival.time),
+            Arrivals::Made { all, place } => all.get(*place).map(|arrival| arrival.time),
+            Arrivals::Given { all, place } => all.get(*place).map(|arrival| arrival.time),
+        }
+    }
+
+    /// The next packet.
+    pub(super) fn take(&mut self) -> Option<Arrival> {
+        let (all, place) = match &mut self.arrivals {
+            Arrivals::Answers { pending, .. } => return pending.pop_front(),
+            Arrivals::Made { all, place } => (all.as_slice(), place),
+            Arrivals::Given { all, place } => (*all, place),
+        };
+        let arrival = all.get(*place).copied();
+        *place += 1;
+        arrival
+    }
+
+    /// A packet of `flow` goes on the wire.
+    pub(super) fn departs(&mut self, now: u64, flow: u32) {
+        if let Arrivals::Answers { pending, lengths, random } = &mut self.arrivals {
+            pending.push_back(Arrival { time: now, flow, len: lengths[flow as usize].draw(random) });
+        }
+    }
+
+    /// Whether observation ends when the link has sent `sent` packets.
+    pub(super) fn is_over(&self, sent: u64) -> bool {
+        self.most.is_some_and(|most| sent >= most)
+    }
+
+    /// Whether nothing will arrive any more, whatever leaves.
+    pub(super) fn has_ended(&self) -> bool {
+        !self.is_steady() && self.next().is_none()
+    }
+
+    /// Whether every flow always has packets.
+    pub(super) fn is_steady(&self) -> bool {
+        matches!(self.arrivals, Arrivals::Answers { .. })
+    }
+}
+
+fn on_off(flows: &FlowSet, packets: u64, seed: u64) -> Vec<Arrival> {
+    let lengths: Vec<Lengths> = flows.flows().map(|flow| flow.lengths).collect();
+    let mut random = Stream::new(seed, 1, Purpose::Generator);
+    let (mut all, mut time) = (Vec::new(), 0u64);
+    for burst in 0u64.. {
+        let flow = random.below(lengths.len() as u32);
+        let mut bytes = 0u64;
+        for _ in 0..=random.below(8) {
+            if all.len() as u64 >= packets {
+                return all;
+            }
+            let len = lengths[flow as usize].draw(&mut random);
+            all.push(Arrival { time, flow, len });
+            bytes += u64::from(len);
+        }
+        let tenths = if burst / 256 % 2 == 0 { 12 } else { 7 };
+        // On average the time that the link takes for the burst, over the load.
+        time += bytes * 20 * u64::from(random.below(1000)) / (1000 * tenths);
+    }
+    all
+}
+
+fn ramp(flows: &FlowSet, packets: u64, seed: u64) -> Vec<Arrival> {
+    let mut random = Stream::new(seed, 2, Purpose::Generator);
+    let (mut all, mut time) = (Vec::new(), 0u64);
+    loop {
+        let mut bytes = 0u64;
+        for flow in flows.flows() {
+            for _ in 0..20 {
+                if all.len() as u64 >= packets {
+                    return all;
+                }
+                let len = flow.lengths.draw(&mut random);
+                all.push(Arrival { time: time + bytes / 2, flow: flow.number, len });
+                bytes += u64::from(len);
+            }
+        }
+        time += bytes;
+    }
+}

@@ -1,0 +1,263 @@
+//! What flows get, measured: against plain sums over every instant, against the fluid in fractions, against known answers; and
+//! that every scheduler keeps to its bound.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+use weir_core::Nanos;
+use weir_core::packet::{Packet, Pool};
+use weir_core::sched::{Discipline, Kind, Scheduler, Visitor};
+use weir_rig::flows::FlowSet;
+use weir_rig::service::{Exact, Service, Status, Workload, bounds, measure};
+use weir_rig::trace::{Arrival, Trace};
+
+/// A packet that has left.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    arrived: u64,
+    start: u64,
+    end: u64,
+    flow: u32,
+}
+
+/// Plays a trace through a scheduler, byte for byte, and writes down what left. `None` when it refused a packet.
+struct Play<'a>(&'a Trace);
+
+impl Visitor for Play<'_> {
+    type Output = Option<Vec<Sent>>;
+
+    fn visit<S: Scheduler + std::fmt::Debug>(self, mut scheduler: S) -> Option<Vec<Sent>> {
+        let mut pool = Pool::new(10_000);
+        let slots: Vec<_> = self.0.flows().flows().map(|f| scheduler.add_flow(Nanos::ZERO, &f.spec())).collect();
+        let mut left: VecDeque<Arrival> = self.0.arrivals().iter().copied().collect();
+        let (mut now, mut busy_until, mut sent) = (0, 0, Vec::new());
+        while !left.is_empty() || !scheduler.is_empty() {
+            while left.front().is_some_and(|arrival| arrival.time == now) {
+                let Arrival { flow, len, .. } = left.pop_front()?;
+                let id = pool.insert(Packet { len, flow, segments: 1, arrived: Nanos(now), ..Packet::default() }).unwrap();
+                if scheduler.enqueue(Nanos(now), &mut pool, slots[flow as usize], id).is_some() {
+                    return None;
+                }
+            }
+            if now >= busy_until
+                && let Some(id) = scheduler.dequeue(Nanos(now), &mut pool)
+            {
+                let packet = pool.remove(id);
+                busy_until = now + u64::from(packet.len);
+                sent.push(Sent { arrived: packet.arrived.0, start: now, end: busy_until, flow: packet.flow });
+            }
+            now += 1;
+        }
+        Some(sent)
+    }
+}
+
+/// B-WFI of a flow in bytes times the sum of weights, by its definition: over every instant of every period of backlog.
+fn naive_bwfi(sent: &[Sent], flow: u32, weight: i128, total: i128) -> i128 {
+    let bytes = |until: u64, own: bool| -> i128 {
+        let counted = sent.iter().filter(|s| !own || s.flow == flow);
+        counted.map(|s| i128::from(until.clamp(s.start, s.end) - s.start)).sum()
+    };
+    let behind = |t: u64| weight * bytes(t, false) - total * bytes(t, true);
+    let own: Vec<&Sent> = sent.iter().filter(|s| s.flow == flow).collect();
+    let (mut worst, mut first) = (0, 0);
+    while first < own.len() {
+        // The period lasts as long as each packet comes before the one in front of it goes on the wire.
+        let last = (first..own.len() - 1).find(|&n| own[n + 1].arrived > own[n].start).unwrap_or(own.len() - 1);
+        let on_own_wire = own[..first].last().filter(|before| before.end > own[first].arrived);
+        let begin = on_own_wire.map_or(own[first].arrived, |before| before.end);
+        for end in own[first..=last].iter().map(|s| s.end) {
+            worst = worst.max(behind(end) - (begin..=end).map(behind).min().unwrap());
+        }
+        first = last + 1;
+    }
+    worst
+}
+
+/// Arrivals of a few short packets for up to three flows, some of them together.
+fn small_trace() -> impl Strategy<Value = Trace> {
+    let packets = proptest::collection::vec((0u64..25, 0u32..3, 1u32..30), 1..25);
+    (proptest::collection::vec(1u32..6, 1..4), packets).prop_map(|(weights, packets)| {
+        let flows: Vec<String> = weights.iter().map(|weight| format!("1:w{weight}:l1-64")).collect();
+        let mut time = 0;
+        let arrival = |(later, flow, len): (u64, u32, u32)| {
+            time += later.saturating_sub(8);
+            Arrival { time, flow: flow % weights.len() as u32, len }
+        };
+        Trace::new(flows.join(",").parse().unwrap(), packets.into_iter().map(arrival).collect()).unwrap()
+    })
+}
+
+/// When the fluid finishes each packet of a trace, and what it has given to each flow by `until`, in fractions.
+fn naive_fluid(trace: &Trace, until: u64) -> (Vec<Exact>, Vec<Exact>) {
+    let weights: Vec<i128> = trace.flows().flows().map(|flow| flow.weight.into()).collect();
+    let arrivals = trace.arrivals();
+    let mut rest: Vec<Exact> = arrivals.iter().map(|a| Exact::whole(a.len)).collect();
+    let mut finish = vec![Exact::ZERO; arrivals.len()];
+    let mut given = vec![Exact::ZERO; weights.len()];
+    let (mut now, end) = (Exact::ZERO, Exact::whole(until));
+    while now < end {
+        let here = |n: &usize| Exact::whole(arrivals[*n].time) <= now && rest[*n] > Exact::ZERO;
+        let head = |flow: u32| (0..rest.len()).filter(here).find(|&n| arrivals[n].flow == flow);
+        let heads: Vec<usize> = (0..weights.len() as u32).filter_map(head).collect();
+        let active: i128 = heads.iter().map(|&n| weights[arrivals[n].flow as usize]).sum();
+        let rate = |n: usize| Exact::new(weights[arrivals[n].flow as usize], active);
+        let later = arrivals.iter().map(|a| Exact::whole(a.time)).filter(|&time| time > now).min();
+        let step = heads.iter().map(|&n| rest[n] / rate(n)).chain(later.map(|time| time - now)).chain([end - now]).min().unwrap();
+        now = now + step;
+        for n in heads {
+            let flow = arrivals[n].flow as usize;
+            (rest[n], given[flow]) = (rest[n] - step * rate(n), given[flow] + step * rate(n));
+            if rest[n] == Exact::ZERO {
+                finish[n] = now;
+            }
+        }
+    }
+    (finish, given)
+}
+
+/// As near as the fluid's fractions of 64 bits are to exact ones.
+fn close(a: Exact, b: Exact) -> bool {
+    (a - b).max(b - a) < Exact::new(1, 1 << 40)
+}
+
+fn within_bounds(service: &Service, what: &str) -> Result<(), TestCaseError> {
+    let total: u64 = service.classes.iter().map(|c| u64::from(c.group.count) * u64::from(c.group.weight)).sum();
+    for class in &service.classes {
+        let (measured, bound) = (class.bwfi_packets(), class.bound_packets());
+        let place = format!("{what}: flow {} in {:?}", class.worst_flow, class.worst_interval);
+        prop_assert!(class.is_within_bound() != Some(false), "{}: {} packets behind, allowed are {:?}", place, measured, bound);
+        if let Some(bound) = class.delay_bound {
+            let rounding = bounds::ROUNDING * Exact::whole(total);
+            prop_assert!(Exact::whole(class.delay_max) <= bound + rounding, "{}: {:?}", what, class);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    /// B-WFI and delays of every scheduler that gives what it has, against sums over every instant.
+    #[test]
+    fn the_account_is_what_the_definitions_say(trace in small_trace()) {
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.row().work_conserving) {
+            let Some(sent) = Discipline::new(kind).visit(Play(&trace)) else { continue };
+            let service = measure(&kind.into(), trace.flows(), &Workload::Trace(&trace), 0);
+            let total = i128::from(trace.flows().total_weight());
+            for (flow, class) in (0..).zip(&service.classes) {
+                let naive = naive_bwfi(&sent, flow, class.group.weight.into(), total);
+                prop_assert_eq!(class.bwfi, Exact::new(naive, total), "{:?} flow {}: {:?}", kind, flow, sent);
+                let delay = sent.iter().filter(|s| s.flow == flow).map(|s| s.end - s.arrived).max().unwrap_or(0);
+                prop_assert_eq!(class.delay_max, delay);
+            }
+        }
+    }
+
+    /// Lag, lead and lateness against a fluid in fractions.
+    #[test]
+    fn the_fluid_is_what_fractions_say(trace in small_trace()) {
+        let discipline = Discipline::new(Kind::RoundRobin);
+        let sent = discipline.visit(Play(&trace)).unwrap();
+        let service = measure(&discipline, trace.flows(), &Workload::Trace(&trace), 0);
+        let (finish, _) = naive_fluid(&trace, sent.last().unwrap().end + 1000);
+        for (flow, class) in (0..).zip(&service.classes) {
+            let (mut own, mut lag, mut lead, mut late) = (Exact::ZERO, Exact::ZERO, Exact::ZERO, Exact::ZERO);
+            let finishes = trace.arrivals().iter().zip(&finish).filter(|(a, _)| a.flow == flow).map(|(_, &finish)| finish);
+            for (packet, finish) in sent.iter().filter(|s| s.flow == flow).zip(finishes) {
+                lag = lag.max(naive_fluid(&trace, packet.start).1[flow as usize] - own);
+                own = own + Exact::whole(packet.end - packet.start);
+                lead = lead.max(own - naive_fluid(&trace, packet.end).1[flow as usize]);
+                late = late.max(Exact::whole(packet.end) - finish);
+            }
+            prop_assert!(close(class.lag, lag) && close(class.lead, lead) && close(class.late, late), "{:?}", class);
+        }
+    }
+
+    /// No scheduler that has a bound goes beyond it, whatever the flows and their packets are.
+    #[test]
+    fn every_scheduler_keeps_to_its_bound(
+        groups in proptest::collection::vec((1u32..12, prop_oneof![1u32..10, 1u32..1000], 0usize..6), 1..5), which in 0usize..3,
+        seed in any::<u64>(),
+    ) {
+        let lengths = ["l1500", "l64", "l64-1500", "bimodal", "imix", "l1000:max1500"];
+        let groups: Vec<String> = groups.iter().map(|(count, weight, n)| format!("{count}:w{weight}:{}", lengths[*n])).collect();
+        let flows: FlowSet = groups.join(",").parse().unwrap();
+        let packets = 3000;
+        let workload = [Workload::Backlogged { packets }, Workload::OnOff { packets }, Workload::Ramp { packets }][which];
+        for kind in Kind::ALL {
+            within_bounds(&measure(&kind.into(), &flows, &workload, seed), &format!("{kind:?} {flows} {workload:?}"))?;
+        }
+    }
+
+    /// The same for arrivals that nobody would make on purpose, and few flows with large shares.
+    #[test]
+    fn bounds_hold_for_any_arrivals(
+        weights in proptest::collection::vec(prop_oneof![1u32..5, 1u32..200], 2..7),
+        packets in proptest::collection::vec((0u64..2200, 0u32..7, prop_oneof![Just(64u32), Just(1500), 64u32..1501], 1usize..6), 1..200),
+    ) {
+        let flows: Vec<String> = weights.iter().map(|weight| format!("1:w{weight}:l64-1500")).collect();
+        let (mut time, mut arrivals) = (0, Vec::new());
+        for (later, flow, len, burst) in packets {
+            time += later.saturating_sub(1000);
+            arrivals.extend(std::iter::repeat_n(Arrival { time, flow: flow % weights.len() as u32, len }, burst));
+        }
+        let trace = Trace::new(flows.join(",").parse().unwrap(), arrivals).unwrap();
+        for kind in Kind::ALL {
+            within_bounds(&measure(&kind.into(), trace.flows(), &Workload::Trace(&trace), 0), &format!("{kind:?}"))?;
+        }
+    }
+}
+
+fn packets(kind: Kind, flows: &str, packets: u64) -> Vec<f64> {
+    let service = measure(&kind.into(), &flows.parse().unwrap(), &Workload::Backlogged { packets }, 1);
+    service.classes.iter().map(|class| class.bwfi_packets()).collect()
+}
+
+#[test]
+fn round_robin_of_equal_packets_owes_nothing_and_of_unequal_weights_a_round() {
+    assert_eq!(packets(Kind::RoundRobin, "1000:w1", 20_000), [0.0]);
+    // The heaviest flows send four packets, and wait for the 1996 of the others.
+    let weighted = packets(Kind::RoundRobin, "500:w1,250:w2,250:w4", 20_000);
+    assert!((weighted[2] - (1996.0 / 500.0 - (1.0 - 1.0 / 500.0))).abs() < 1e-9, "{weighted:?}");
+}
+
+#[test]
+fn wf2qp_comes_near_its_packet_and_not_beyond() {
+    let weighted = packets(Kind::Wf2qPlus, "500:w1,250:w2,250:w4", 20_000);
+    assert!(weighted.iter().all(|&worst| worst <= 1.0) && weighted[2] > 0.1, "{weighted:?}");
+}
+
+#[test]
+fn who_is_never_served_counts_as_if_it_were_at_last() {
+    let service = measure(&Kind::Prio.into(), &"1:w1,1:w1:p1".parse().unwrap(), &Workload::Backlogged { packets: 1000 }, 1);
+    // Half of 1001 packets less its own.
+    assert_eq!(service.classes[1].bwfi_packets(), 499.5);
+    assert_eq!(service.classes[0].bwfi_packets(), 0.0);
+    assert_eq!(service.classes[1].bound.status, Status::None);
+    assert_eq!(service.jain, 0.5);
+}
+
+#[test]
+fn a_flow_that_comes_while_another_is_on_the_wire_waits_for_the_rest_of_it() {
+    let arrivals = vec![Arrival { time: 0, flow: 0, len: 1500 }, Arrival { time: 500, flow: 1, len: 100 }];
+    let trace = Trace::new("1:w1,1:w3:l64-1500".parse().unwrap(), arrivals).unwrap();
+    for kind in [Kind::Fifo, Kind::RoundRobin, Kind::Wf2qPlus] {
+        let class = measure(&kind.into(), trace.flows(), &Workload::Trace(&trace), 0).classes.remove(1);
+        // 1000 bytes of the other and its own 100, of which three quarters are its due.
+        assert_eq!((class.bwfi, class.worst_interval), (Exact::whole(1100 * 3 / 4 - 100), (500, 1600)), "{kind:?}");
+        assert_eq!(class.delay_max, 1100);
+        // The fluid would have served it at three quarters of the link.
+        assert!(close(class.late, Exact::whole(1600 - 500) - Exact::new(400, 3)));
+    }
+}
+
+#[test]
+fn equal_arguments_give_equal_figures() {
+    let flows: FlowSet = "20:w1,3:w7:imix".parse().unwrap();
+    for workload in [Workload::Backlogged { packets: 2000 }, Workload::OnOff { packets: 2000 }, Workload::Ramp { packets: 2000 }] {
+        let run = |seed| measure(&Kind::Wf2qPlus.into(), &flows, &workload, seed);
+        assert_eq!(run(5), run(5));
+        assert_ne!(run(5), run(6), "{workload:?}");
+    }
+}
