@@ -209,7 +209,7 @@ impl Emulator {
 
     /// Passes a changed flowset on to the flows that exist: of queue `queue`, or of pipe `template` itself.
     fn refresh_flows(&mut self, now: Nanos, template: u16, queue: Option<u16>) {
-        let Self { seed, templates, queues, links, flows, pool, .. } = self;
+        let Self { seed, templates, queues, links, flows, pool, events, .. } = self;
         let flowset = match queue {
             Some(id) => queues.get(usize::from(id)).and_then(Option::as_ref),
             None => templates.get(usize::from(template)).and_then(Option::as_ref).map(|t| &t.flowset),
@@ -226,6 +226,12 @@ impl Emulator {
             };
             flow.configure(*seed, path, flowset);
             state.scheduler.change_flow(now, pool, flow.slot, &flow.cold.spec);
+            // A scheduler that holds packets back may let them go earlier, or later.
+            let next = state.next_event();
+            if next != state.announced {
+                state.announced = next;
+                events.set(flow.link, next);
+            }
         });
     }
 

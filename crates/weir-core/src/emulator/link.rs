@@ -322,7 +322,13 @@ impl Link {
     #[inline]
     pub(super) fn run_wire(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
         loop {
-            let at = self.wire.map_or(Nanos::MAX, |w| w.done).min(self.schedule_due());
+            let wire = match self.wire {
+                Some(wire) => wire.done,
+                // Packets that wait before a free wire do so because their scheduler says when.
+                None if !self.scheduler.is_empty() => self.scheduler.next_event().unwrap_or(Nanos::MAX),
+                None => Nanos::MAX,
+            };
+            let at = wire.min(self.schedule_due());
             if at > now {
                 return;
             }

@@ -10,8 +10,10 @@
 
 use alloc::vec::Vec;
 
+mod bucket;
 mod discipline;
 mod fifo;
+mod htb;
 mod prio;
 mod row;
 mod rr;
@@ -170,6 +172,8 @@ table! {
     Wf2qPlus: wf2qp::Wf2qPlus,
     /// Strict priority.
     Prio: prio::Prio,
+    /// Hierarchical token buckets.
+    Htb: htb::Htb,
 }
 
 #[expect(clippy::derivable_impls, reason = "the macro writes the enum")]

@@ -1,0 +1,138 @@
+//! Token buckets with exact arithmetic: what schedulers that shape are made of.
+//!
+//! A bucket is filled at its rate and holds at most `depth` bytes. Tokens are whole bytes and a rest, in parts of which a byte
+//! has 8 · 10⁹: as many as a rate of 1 bit/s gives in as many nanoseconds. Filling adds `rate × time` of them, so that nothing is
+//! rounded and nothing drifts, however often or seldom the bucket is looked at.
+
+use crate::units::{NANOS_PER_SEC, Nanos};
+
+/// A bucket of tokens, each good for one byte.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bucket {
+    /// Bytes; below zero after a packet longer than the bucket is deep.
+    bytes: i64,
+    /// Parts of a byte, below [`PARTS`].
+    rest: u64,
+    /// When it was last filled.
+    filled: Nanos,
+    /// bit/s, at least 1.
+    rate: u64,
+    depth: i64,
+}
+
+impl Bucket {
+    /// A full one. `rate` is in bit/s and at least 1, `depth` in bytes.
+    pub(super) fn new(now: Nanos, rate: u64, depth: u64) -> Self {
+        let depth = depth.min(MOST_DEPTH) as i64;
+        Self { bytes: depth, rest: 0, filled: now, rate: rate.max(1), depth }
+    }
+
+    /// Another rate and depth from now on; what is in it stays, as far as there is room.
+    pub(super) fn configure(&mut self, now: Nanos, rate: u64, depth: u64) {
+        self.fill(now);
+        self.rate = rate.max(1);
+        self.depth = depth.min(MOST_DEPTH) as i64;
+        self.cap();
+    }
+
+    /// Adds what has come until `now`.
+    pub(super) fn fill(&mut self, now: Nanos) {
+        let span = now.since(self.filled).0;
+        if span == 0 {
+            return;
+        }
+        self.filled = now;
+        let parts = self.rate.checked_mul(span).and_then(|parts| parts.checked_add(self.rest));
+        let (bytes, rest) = match parts {
+            Some(parts) => ((parts / PARTS) as i64, parts % PARTS),
+            None => {
+                let parts = u128::from(self.rate) * u128::from(span) + u128::from(self.rest);
+                let bytes = i64::try_from(parts / u128::from(PARTS)).unwrap_or(i64::MAX);
+                (bytes, (parts % u128::from(PARTS)) as u64)
+            }
+        };
+        (self.bytes, self.rest) = (self.bytes.saturating_add(bytes), rest);
+        self.cap();
+    }
+
+    fn cap(&mut self) {
+        if self.bytes >= self.depth {
+            (self.bytes, self.rest) = (self.depth, 0);
+        }
+    }
+
+    /// Whether there is enough for a packet of `len` bytes: all of them, or a full bucket.
+    pub(super) fn allows(&self, len: u32) -> bool {
+        self.bytes >= self.needed(len)
+    }
+
+    /// Takes the tokens of a packet out.
+    pub(super) fn take(&mut self, len: u32) {
+        self.bytes -= i64::from(len);
+    }
+
+    /// When there will be enough for a packet of `len` bytes; at the latest at the end of time.
+    pub(super) fn allows_at(&self, len: u32) -> Nanos {
+        let missing = self.needed(len) - self.bytes;
+        if missing <= 0 {
+            return self.filled;
+        }
+        let parts = missing as u128 * u128::from(PARTS) - u128::from(self.rest);
+        let span = match u64::try_from(parts) {
+            Ok(parts) => parts.div_ceil(self.rate),
+            Err(_) => u64::try_from(parts.div_ceil(u128::from(self.rate))).unwrap_or(u64::MAX),
+        };
+        self.filled.saturating_add(Nanos(span))
+    }
+
+    fn needed(&self, len: u32) -> i64 {
+        i64::from(len).min(self.depth)
+    }
+}
+
+/// Parts of a byte.
+const PARTS: u64 = 8 * NANOS_PER_SEC;
+/// Deepest bucket, bytes.
+const MOST_DEPTH: u64 = 1 << 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Looked at often or never, a bucket has the same tokens, and gives a packet at the moment it says and not before.
+        #[test]
+        fn nothing_drifts_and_times_are_exact(
+            rate in prop_oneof![1u64..1000, 1u64..400_000_000_000], depth in 64u64..1_000_000, len in 40u32..70_000,
+            looks in proptest::collection::vec(1u64..5_000_000_000, 1..40),
+        ) {
+            let mut often = Bucket::new(Nanos::ZERO, rate, depth);
+            often.take(len.max(1500));
+            often.take(1500);
+            let mut once = often;
+            let at = once.allows_at(len);
+            let mut now = 0;
+            for look in looks {
+                now += look;
+                often.fill(Nanos(now));
+                prop_assert_eq!(often.allows(len), Nanos(now) >= at);
+            }
+            once.fill(Nanos(now));
+            prop_assert_eq!((once.bytes, once.rest), (often.bytes, often.rest));
+        }
+    }
+
+    #[test]
+    fn the_ends_of_the_range_hold() {
+        let mut bucket = Bucket::new(Nanos::ZERO, u64::MAX, u64::MAX);
+        bucket.take(u32::MAX);
+        bucket.fill(Nanos::MAX);
+        assert!(bucket.allows(u32::MAX));
+        let mut slow = Bucket::new(Nanos::ZERO, 1, 64);
+        for _ in 0..8 {
+            slow.take(u32::MAX);
+        }
+        assert_eq!(slow.allows_at(1), Nanos::MAX);
+    }
+}

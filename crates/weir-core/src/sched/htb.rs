@@ -1,0 +1,384 @@
+//! Hierarchical token buckets: a rate that is promised to each flow, and one that it never exceeds.
+//!
+//! # Model
+//! Each flow is a class with two token buckets. As long as its first one, filled at `rate`, has tokens for its next packet, the
+//! class sends in its own right. When they are used up it borrows: it takes part in what the others leave of the link. The second
+//! bucket, filled at `ceil`, bounds both together; a class that has used it up waits, even if the link is idle.
+//!
+//! Classes that send in their own right go before those that borrow. Within each of the two, a lower `pri` goes first. Among
+//! equals, own rights are served in proportion to the promised rates, should these together be more than the link, and what is
+//! borrowed is shared in proportion to `weight`: each class has a virtual start for its next packet, and the least goes first.
+//! What a class borrows does not use up its own tokens.
+//!
+//! # Reference
+//! Devera, "HTB Linux queuing discipline manual", 2002, for the two rates and what they mean. Goyal, Vin and Cheng, "Start-time fair
+//! queuing", IEEE/ACM Transactions on Networking 5(5), 1997, for the order among equals.
+//!
+//! # Parameters
+//! `rate` and `ceil` in bit/s, default none: without `rate` a class only borrows, without `ceil` it may take the whole link. A
+//! `rate` above `ceil` counts as `ceil`. `burst` in bytes is the depth of both buckets, at least one packet of `lmax`; default
+//! what the bucket's rate gives in 10 ms and two packets of `lmax`, so that a class does not lose tokens while it waits for another's packet.
+//! `weight` 1..65536, default 1. `pri` 0..63, default 0, the first. `lmax` in bytes, default 1500.
+//!
+//! # Complexity
+//! O(log N) for each packet, of the classes that have packets.
+//!
+//! # Guarantees
+//! In any time `t` a class sends at most `ceil · t` and the depth of its bucket; a packet longer than that leaves when the bucket is
+//! full, and its tokens are missing afterwards. A class that always has packets gets its `rate`, where the rates of all and a
+//! packet fit the link and the bucket is deep enough for the time it has to wait. No rounding: rates hold exactly over any time.
+//!
+//! # Differences from Linux/FreeBSD
+//! Linux lets a class send whose tokens are not yet below zero, so that its buckets owe up to a packet; here they must hold the
+//! packet. Linux shares by deficit round robin with quanta in bytes; here a virtual start shares more finely, and `weight` says how
+//! much. Classes within classes are schedulers that feed a scheduler. Time is exact, so that there is no least burst for a timer's
+//! sake. dummynet has nothing of the kind.
+//!
+//! # Validation
+//! Rates against exact arithmetic over hours of virtual time, the bound of a class in every window, shares of what is borrowed,
+//! priorities, and changes of rates while packets wait.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::bucket::Bucket;
+use super::prio::PRIORITY;
+use super::{
+    Discipline, Domain, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MAX_PRIORITY, MAX_WEIGHT, MIN_PACKET, Parameter, Row, Scheduler, Scope,
+    WEIGHT,
+};
+use crate::packet::{PacketId, PacketList, Store};
+use crate::slab::Slab;
+use crate::units::{Nanos, Rate};
+
+/// Hierarchical token buckets.
+#[derive(Debug)]
+pub struct Htb {
+    classes: Slab<Class>,
+    /// Classes that may send in their own right, and those that may borrow.
+    own: Order,
+    borrowed: Order,
+    /// When classes that wait may borrow, and those that borrow have tokens again.
+    wakes: BTreeSet<(Nanos, u32)>,
+    /// The latest time that it was told.
+    now: Nanos,
+    len: usize,
+    backlog: u64,
+    /// Packets sent in own right, packets sent on borrowed tokens, and how often a class had to wait for its bound.
+    counts: [u64; 3],
+}
+
+/// Classes in the order of their priorities and virtual starts.
+#[derive(Debug)]
+struct Order {
+    ready: BTreeSet<(u8, u128, u32)>,
+    /// Virtual time of each priority: the start of what was served last.
+    clock: Box<[u128; LEVELS]>,
+}
+
+#[derive(Debug)]
+struct Class {
+    list: PacketList,
+    own: Option<Bucket>,
+    ceil: Option<Bucket>,
+    /// Virtual time for each byte, and the start of the next packet, in [`Htb::own`] and in [`Htb::borrowed`].
+    own_pace: u128,
+    own_start: u128,
+    pace: u128,
+    start: u128,
+    priority: u8,
+    state: State,
+    /// When it is to be looked at again, as in [`Htb::wakes`]; [`Nanos::MAX`] for never.
+    wake: Nanos,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It has no packets.
+    Idle,
+    /// It has reached its bound.
+    Waits,
+    Borrows,
+    Sends,
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Self { ready: BTreeSet::new(), clock: Box::new([0; LEVELS]) }
+    }
+}
+
+impl Htb {
+    /// An empty one.
+    pub fn new(_discipline: &Discipline) -> Self {
+        Self {
+            classes: Slab::default(),
+            own: Order::default(),
+            borrowed: Order::default(),
+            wakes: BTreeSet::new(),
+            now: Nanos::ZERO,
+            len: 0,
+            backlog: 0,
+            counts: [0; 3],
+        }
+    }
+
+    /// Takes a class out of the order that it is in.
+    fn lift(&mut self, slot: u32) {
+        let class = self.classes.at_mut(slot);
+        match class.state {
+            State::Sends => self.own.ready.remove(&(class.priority, class.own_start, slot)),
+            State::Borrows => self.borrowed.ready.remove(&(class.priority, class.start, slot)),
+            State::Idle | State::Waits => false,
+        };
+        class.state = State::Idle;
+        let wake = core::mem::replace(&mut class.wake, Nanos::MAX);
+        if wake != Nanos::MAX {
+            self.wakes.remove(&(wake, slot));
+        }
+    }
+
+    /// Puts a class that is in no order where it belongs at `now`.
+    fn place(&mut self, now: Nanos, slot: u32) {
+        let class = self.classes.at_mut(slot);
+        if class.list.is_empty() {
+            return;
+        }
+        let len = class.list.front_len();
+        for bucket in [&mut class.own, &mut class.ceil].into_iter().flatten() {
+            bucket.fill(now);
+        }
+        if let Some(ceil) = class.ceil.filter(|bucket| !bucket.allows(len)) {
+            (class.state, class.wake) = (State::Waits, ceil.allows_at(len));
+            self.counts[2] += 1;
+        } else if class.own.is_some_and(|bucket| bucket.allows(len)) {
+            class.state = State::Sends;
+            self.own.ready.insert((class.priority, class.own_start, slot));
+        } else {
+            class.state = State::Borrows;
+            class.wake = class.own.map_or(Nanos::MAX, |bucket| bucket.allows_at(len));
+            self.borrowed.ready.insert((class.priority, class.start, slot));
+        }
+        if class.wake != Nanos::MAX {
+            self.wakes.insert((class.wake, slot));
+        }
+    }
+
+    /// Looks again at the classes that have waited until now.
+    fn wake(&mut self, now: Nanos) {
+        while let Some(&(time, slot)) = self.wakes.first() {
+            if time > now {
+                return;
+            }
+            self.lift(slot);
+            self.place(now, slot);
+        }
+    }
+
+    /// Takes the first packet of a class that stands in no order.
+    fn pop<P: Store>(&mut self, store: &mut P, slot: u32) -> Option<PacketId> {
+        let class = self.classes.at_mut(slot);
+        let len = class.list.front_len();
+        let packet = class.list.pop_front(store)?;
+        self.len -= 1;
+        self.backlog -= u64::from(len);
+        Some(packet)
+    }
+
+    /// Gives a packet whatever the buckets say, and leaves these alone.
+    fn drain<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
+        let first = self.own.ready.first().or(self.borrowed.ready.first()).map(|entry| entry.2);
+        // Without a wake it waits for longer than time lasts.
+        let waits = || self.wakes.first().map(|entry| entry.1);
+        let forgotten = || (0..self.classes.bound()).find(|&slot| self.classes.get(slot).is_some_and(|class| !class.list.is_empty()));
+        let slot = first.or_else(waits).or_else(forgotten)?;
+        self.lift(slot);
+        let packet = self.pop(store, slot);
+        self.place(self.now, slot);
+        packet
+    }
+}
+
+impl Order {
+    /// The next class, whose start is the virtual time from now on.
+    fn first(&mut self) -> Option<u32> {
+        let &(priority, start, slot) = self.ready.first()?;
+        let clock = &mut self.clock[usize::from(priority)];
+        *clock = start.max(*clock);
+        Some(slot)
+    }
+
+    /// Virtual time of a priority.
+    fn clock(&self, priority: u8) -> u128 {
+        self.clock[usize::from(priority)]
+    }
+}
+
+impl Scheduler for Htb {
+    fn add_flow(&mut self, now: Nanos, spec: &FlowSpec) -> FlowSlot {
+        self.now = self.now.max(now);
+        let class = Class {
+            list: PacketList::default(),
+            own: None,
+            ceil: None,
+            own_pace: 0,
+            own_start: 0,
+            pace: 0,
+            start: 0,
+            priority: 0,
+            state: State::Idle,
+            wake: Nanos::MAX,
+        };
+        let slot = self.classes.insert(class);
+        self.classes.at_mut(slot).configure(self.now, spec);
+        FlowSlot(slot)
+    }
+
+    fn change_flow<P: Store>(&mut self, now: Nanos, _store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+        self.now = self.now.max(now);
+        self.lift(slot.0);
+        let class = self.classes.at_mut(slot.0);
+        let old = class.priority;
+        class.configure(self.now, spec);
+        let new = class.priority;
+        // What it is ahead of its priority's virtual time it stays ahead.
+        class.own_start = class.own_start.saturating_sub(self.own.clock(old)) + self.own.clock(new);
+        class.start = class.start.saturating_sub(self.borrowed.clock(old)) + self.borrowed.clock(new);
+        self.place(self.now, slot.0);
+    }
+
+    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+        if self.classes.get(slot.0).is_none() {
+            return PacketList::default();
+        }
+        self.lift(slot.0);
+        let list = self.classes.remove(slot.0).map(|class| class.list).unwrap_or_default();
+        let (packets, bytes) = list.measure(store);
+        self.len -= packets;
+        self.backlog -= bytes;
+        list
+    }
+
+    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+        self.now = self.now.max(now);
+        let len = store.len(packet);
+        self.len += 1;
+        self.backlog += u64::from(len);
+        let class = self.classes.at_mut(slot.0);
+        let was_empty = class.list.is_empty();
+        class.list.push_back_of(store, packet, len);
+        if was_empty {
+            class.own_start = class.own_start.max(self.own.clock(class.priority));
+            class.start = class.start.max(self.borrowed.clock(class.priority));
+            self.place(self.now, slot.0);
+        }
+        None
+    }
+
+    fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId> {
+        if now == Nanos::MAX {
+            return self.drain(store);
+        }
+        self.now = self.now.max(now);
+        self.wake(self.now);
+        let in_own_right = self.own.first();
+        let slot = in_own_right.or_else(|| self.borrowed.first())?;
+        self.lift(slot);
+        let class = self.classes.at_mut(slot);
+        let len = class.list.front_len();
+        if let Some(ceil) = &mut class.ceil {
+            ceil.fill(self.now);
+            ceil.take(len);
+        }
+        match &mut class.own {
+            Some(own) if in_own_right.is_some() => {
+                own.fill(self.now);
+                own.take(len);
+                class.own_start += class.own_pace * u128::from(len);
+                self.counts[0] += 1;
+            }
+            _ => {
+                class.start += class.pace * u128::from(len);
+                self.counts[1] += 1;
+            }
+        }
+        let packet = self.pop(store, slot);
+        self.place(self.now, slot);
+        packet
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        if self.own.ready.is_empty() && self.borrowed.ready.is_empty() { self.wakes.first().map(|wake| wake.0) } else { Some(self.now) }
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        ["own", "borrowed", "waits"].into_iter().zip(self.counts).collect()
+    }
+}
+
+impl Class {
+    /// Takes over what a flow is like. Buckets that it has keep their tokens; new ones are full.
+    fn configure(&mut self, now: Nanos, spec: &FlowSpec) {
+        let lmax = spec.max_packet.clamp(MIN_PACKET, MAX_PACKET);
+        let depth = |rate: u64| match spec.burst {
+            0 => 2 * u64::from(lmax) + rate / 800,
+            burst => u64::from(burst.max(lmax)),
+        };
+        let (rate, ceil) = (spec.rate.min(MAX_RATE), spec.ceil.min(MAX_RATE));
+        let rate = if ceil == 0 { rate } else { rate.min(ceil) };
+        for (bucket, rate) in [(&mut self.own, rate), (&mut self.ceil, ceil)] {
+            match bucket {
+                _ if rate == 0 => *bucket = None,
+                Some(bucket) => bucket.configure(now, rate, depth(rate)),
+                None => *bucket = Some(Bucket::new(now, rate, depth(rate))),
+            }
+        }
+        self.own_pace = UNIT / u128::from(rate.max(1));
+        self.pace = UNIT / u128::from(spec.weight.clamp(1, MAX_WEIGHT));
+        self.priority = spec.priority.min(MAX_PRIORITY) as u8;
+    }
+}
+
+/// Virtual time that a byte takes at weight or rate 1. Nothing wraps: of 128 bits, a packet of 4 MiB takes 86.
+const UNIT: u128 = 1 << 64;
+const LEVELS: usize = MAX_PRIORITY as usize + 1;
+/// Largest rate, bit/s.
+const MAX_RATE: u64 = Rate::MAX.bps();
+
+const RATE: Parameter = Parameter {
+    name: "rate",
+    scope: Scope::Flow,
+    domain: Domain::Number { least: 0, most: MAX_RATE, unit: "bit/s" },
+    default: 0,
+    summary: "rate that the flow is promised; 0 for none",
+};
+
+pub(super) const CEIL: Parameter = Parameter { name: "ceil", summary: "rate that the flow never exceeds; 0 for no bound", ..RATE };
+
+pub(super) const BURST: Parameter = Parameter {
+    name: "burst",
+    scope: Scope::Flow,
+    domain: Domain::Number { least: 0, most: u32::MAX as u64, unit: "bytes" },
+    default: 0,
+    summary: "bytes that the flow may send at once after a pause; 0 for 10 ms at its rate and two packets",
+};
+
+pub(super) const ROW: Row = Row {
+    name: "htb",
+    aliases: &[],
+    summary: "token buckets: each flow has a promised rate and a bound, and borrows between them by priority and weight",
+    source: "Devera 2002",
+    complexity: "O(log N)",
+    weighted: true,
+    work_conserving: false,
+    parameters: &[RATE, CEIL, BURST, PRIORITY, WEIGHT, LMAX],
+};
