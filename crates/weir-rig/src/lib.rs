@@ -4,6 +4,7 @@
 //! costs and what service it gives are measured on the same code that shapes live traffic, without a link, a clock or a timer
 //! in the loop. A [`trace::Trace`] holds arrivals that one tool finds and another replays.
 
+pub mod adversary;
 pub mod flows;
 mod lengths;
 pub mod service;

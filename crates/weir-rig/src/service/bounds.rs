@@ -124,12 +124,11 @@ impl Terms<'_> {
         Exact::whole(self.others().map(|(count, group)| count * i128::from(group.lmax)).sum::<i128>())
     }
 
-    /// `w σ`: within once and twice `L_k`.
+    /// `w σ`: within once and twice `L_k`. The inverse of `w` is rounded up to 32 bits of fraction first, as QFQ does.
     fn slot(&self) -> Exact {
-        let (weight, most) = (i128::from(self.group.weight), i128::from(self.group.lmax));
-        let up = (0..=16).map(|power| Exact::whole(weight << power)).find(|&slot| slot >= self.own());
-        let down = (0..=16).map(|power| Exact::new(weight, 1 << power)).take_while(|&slot| slot >= self.own()).last();
-        if weight < most { up.unwrap_or(self.own()) } else { down.unwrap_or(self.own()) }
+        let inverse = (1u64 << 32).div_ceil(self.group.weight.into());
+        let slot = (u64::from(self.group.lmax) * inverse).next_power_of_two();
+        self.weight() * Exact::new(slot.into(), 1 << 32)
     }
 }
 
@@ -235,13 +234,13 @@ mod tests {
     }
 
     #[test]
-    fn slots_hold_a_packet_and_less_than_two() {
+    fn slots_hold_a_packet_and_no_more_than_two() {
         for (weight, lmax) in [(1, 1500), (4, 1500), (1500, 1500), (65_536, 64), (1, 65_536), (3, 64), (65_536, 65_536), (999, 64)] {
             let flows: FlowSet = format!("1:w{weight}:l{lmax}").parse().unwrap();
             let discipline = Discipline::default();
             let terms = Terms { discipline: &discipline, flows: &flows, group: &flows.groups()[0], shortest: lmax };
             let slot = terms.slot();
-            assert!(slot >= Exact::whole(lmax) && slot < Exact::whole(2 * lmax), "w{weight} l{lmax}: {slot:?}");
+            assert!(slot >= Exact::whole(lmax) && slot <= Exact::whole(2 * lmax), "w{weight} l{lmax}: {slot:?}");
         }
     }
 }

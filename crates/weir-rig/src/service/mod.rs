@@ -26,6 +26,7 @@ pub use workload::Workload;
 use weir_core::sched::{Discipline, Scheduler, Visitor};
 
 use crate::flows::{FlowSet, Group};
+use crate::trace::Trace;
 use account::{Account, FlowAccount};
 use fluid::{Apart, Fluid};
 use workload::Source;
@@ -127,6 +128,45 @@ fn shortest(flows: &FlowSet, workload: &Workload<'_>) -> Vec<u32> {
         *least = (*least).min(arrival.len);
     }
     shortest
+}
+
+/// What a group was owed at the worst, without the rest of a measurement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owed {
+    pub(crate) lmax: u32,
+    /// In bytes.
+    pub(crate) bwfi: Exact,
+    pub(crate) bound: Option<Exact>,
+    /// The interval of it.
+    pub(crate) interval: (u64, u64),
+    /// The most that a delay exceeds what the packet's own flow explains, in bytes of the link.
+    pub(crate) excess: Exact,
+}
+
+/// What each group was owed under the arrivals of a trace: the figures of [`measure`], faster.
+pub(crate) fn owed(discipline: &Discipline, trace: &Trace) -> Vec<Owed> {
+    let (flows, workload) = (trace.flows(), Workload::Trace(trace));
+    let (mut source, mut account) = (Source::new(&workload, flows, 0), Account::new(flows));
+    let (time, _) = discipline.visit(Drive { flows, source: &mut source, watch: &mut account });
+    account.close(time);
+    let bounds = bounds::with_shortest(discipline, flows, &shortest(flows, &workload));
+    let total = flows.total_weight();
+    let mut accounts = account.flows();
+    let mut owed = Vec::with_capacity(bounds.len());
+    for (group, bound) in flows.groups().iter().zip(bounds) {
+        let (own, rest) = accounts.split_at(group.count as usize);
+        accounts = rest;
+        let Some(worst) = own.iter().max_by_key(|flow| flow.bwfi) else { continue };
+        let excess = own.iter().map(|flow| flow.excess).max().unwrap_or_default();
+        owed.push(Owed {
+            lmax: group.lmax,
+            bwfi: Exact::new(worst.bwfi, total.into()),
+            bound: bound.bytes,
+            interval: worst.span,
+            excess: Exact::new(excess, group.weight.into()),
+        });
+    }
+    owed
 }
 
 /// The worst of the flows of a group, the first of which has the number `first`.

@@ -1,0 +1,241 @@
+//! The adversary: a search for arrivals under which a scheduler gives the worst service.
+//!
+//! A pattern is a few acts: some flows of a group send so many packets of one length from some moment on. The search begins with
+//! arrangements that are known to be unkind (all others are there and one flow comes; one gets ahead and then the crowd comes) and
+//! changes them a little at a time: moments, lengths, numbers, flows, weights where they may change. It measures each pattern
+//! with [`crate::service`], and accepts what is not much worse than the last, where "not much" shrinks to nothing over a cycle of
+//! some hundred tries; then it begins another cycle from the worst pattern found, or afresh.
+//!
+//! The random numbers of a try follow from the seed and the number of the try. So the same seed finds the same, and a search
+//! that is interrupted and resumed finds what it would have found in one go.
+
+mod moves;
+mod pattern;
+mod state;
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use weir_core::rng::{Purpose, Stream};
+use weir_core::sched::{Discipline, MAX_WEIGHT};
+
+use crate::flows::FlowSet;
+use crate::service::{self, Class, Exact, Service, Workload};
+use crate::trace::Trace;
+use pattern::{Pattern, Space};
+pub use state::StateError;
+use state::{Scored, State, VERSION};
+
+/// What is made as large as possible.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Objective {
+    /// B-WFI in packets, the largest of the flow.
+    #[default]
+    Packets,
+    /// B-WFI in parts of the scheduler's bound. Without a bound there is nothing to find.
+    OfBound,
+    /// What a packet's delay exceeds that which its own flow explains at its share of the link, in packets, the largest of all.
+    Delay,
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Packets => "B-WFI in packets",
+            Self::OfBound => "B-WFI in parts of the bound",
+            Self::Delay => "delay in packets",
+        })
+    }
+}
+
+/// What to search.
+#[derive(Clone, Debug)]
+pub struct Hunt {
+    /// The scheduler.
+    pub discipline: Discipline,
+    /// The flows; the lengths of packets stay within what it says.
+    pub flows: FlowSet,
+    /// What is made as large as possible.
+    pub objective: Objective,
+    /// Of the flows of which group, by its place; `None` for any.
+    pub class: Option<usize>,
+    /// The least and the largest weight that a group may get instead of its own; `None` to leave weights as they are.
+    pub weights: Option<(u32, u32)>,
+    /// Where random numbers begin.
+    pub seed: u64,
+    /// Patterns to try, those of an earlier part of the search among them.
+    pub evaluations: u64,
+}
+
+impl Hunt {
+    /// A search for the worst B-WFI in packets of any flow, with weights as they are.
+    pub fn new(discipline: Discipline, flows: FlowSet, seed: u64) -> Self {
+        Self { discipline, flows, objective: Objective::default(), class: None, weights: None, seed, evaluations: 20_000 }
+    }
+
+    /// What is searched, in words: all that the result follows from but for the number of tries.
+    fn words(&self) -> String {
+        let Self { discipline, flows, objective, class, weights, seed, .. } = self;
+        let mut words = format!("the worst {objective} of {}", discipline.row().name);
+        for (parameter, value) in discipline.changed() {
+            words += &format!(" {} {value}", parameter.name);
+        }
+        words += &format!(" on {flows}");
+        if let Some(class) = class {
+            words += &format!(", group {class}");
+        }
+        if let Some((least, most)) = weights {
+            words += &format!(", weights {least}..{most}");
+        }
+        words + &format!(", seed {seed}")
+    }
+}
+
+/// How far a search is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Patterns tried.
+    pub evaluations: u64,
+    /// The worst found, in millionths of the objective's unit.
+    pub score: i64,
+}
+
+/// What a search found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The arrivals, with the flows and their weights: measured again, they give the same.
+    pub trace: Trace,
+    /// The service under them.
+    pub service: Service,
+    /// The group that the worst flow is of, by its place.
+    pub class: usize,
+    /// Patterns tried.
+    pub evaluations: u64,
+}
+
+impl Found {
+    /// The worst class.
+    pub fn worst(&self) -> &Class {
+        &self.service.classes[self.class]
+    }
+}
+
+/// Searches. With `state`, goes on from what that file says, if it exists, and keeps it up to date; it is whole at any moment, so
+/// the search may be killed. `watch` is asked after every few tries and may end the search early.
+///
+/// # Errors
+/// [`StateError`] when the file cannot be read or written, or is of another search.
+pub fn search(hunt: &Hunt, state: Option<&Path>, mut watch: impl FnMut(&Progress) -> ControlFlow<()>) -> Result<Found, StateError> {
+    let groups = hunt.flows.groups().len();
+    let victims = match hunt.class {
+        Some(class) => vec![class.min(groups - 1) as u32],
+        None => (0..groups as u32).collect(),
+    };
+    let weights = hunt.weights.map(|(least, most)| {
+        let least = least.clamp(1, MAX_WEIGHT);
+        (least, most.clamp(least, MAX_WEIGHT))
+    });
+    let space = Space { flows: hunt.flows.clone(), weights, victims };
+    let search = Search { hunt, space };
+    let what = hunt.words();
+    let found = state.map(|path| State::load(path, &what)).transpose()?.flatten();
+    let nothing = || State { version: VERSION, what, evaluations: 0, here: Scored::default(), best: Scored::default() };
+    let mut at = found.unwrap_or_else(nothing);
+    while at.evaluations < hunt.evaluations {
+        search.step(&mut at);
+        if at.evaluations % STEPS == 0 || at.evaluations == hunt.evaluations {
+            if let Some(path) = state {
+                at.save(path)?;
+            }
+            if watch(&Progress { evaluations: at.evaluations, score: at.best.score }).is_break() {
+                break;
+            }
+        }
+    }
+    Ok(search.found(&at))
+}
+
+/// A search with what it chooses among.
+struct Search<'a> {
+    hunt: &'a Hunt,
+    space: Space,
+}
+
+impl Search<'_> {
+    /// Tries one pattern.
+    fn step(&self, at: &mut State) {
+        let mut random = Stream::new(self.hunt.seed, at.evaluations, Purpose::Generator);
+        let (cycle, step) = (at.evaluations / CYCLE, at.evaluations % CYCLE);
+        at.evaluations += 1;
+        // Every other cycle goes on from the worst.
+        let begins = cycle.is_multiple_of(2) && step < BEGINNINGS;
+        if step == 0 {
+            at.here = if begins { Scored::default() } else { at.best.clone() };
+        }
+        let pattern =
+            if begins { self.space.begin(&mut random) } else { self.space.neighbour(&at.here.pattern, at.here.worst, &mut random) };
+        let there = self.scored(pattern);
+        let less = if begins { 0 } else { at.here.score / ALLOWANCE * (CYCLE - step) as i64 / CYCLE as i64 };
+        if there.score + less >= at.here.score {
+            at.here = there;
+        }
+        if at.here.score > at.best.score {
+            at.best = at.here.clone();
+        }
+    }
+
+    /// Measures a pattern.
+    fn scored(&self, pattern: Pattern) -> Scored {
+        let Some(trace) = self.space.trace(&pattern, MOST_PACKETS) else { return Scored::default() };
+        let (_, score, worst) = self.worst(&trace);
+        Scored { pattern, score, worst }
+    }
+
+    /// The group of the worst flow under a trace, how bad it is, and over which interval.
+    fn worst(&self, trace: &Trace) -> (usize, i64, (u64, u64)) {
+        let owed = service::owed(&self.hunt.discipline, trace);
+        let groups = self.space.victims.iter().map(|&group| group as usize);
+        let scores = groups.map(|group| (group, self.score(trace, &owed[group]), owed[group].interval));
+        scores.max_by_key(|(_, score, _)| *score).unwrap_or_default()
+    }
+
+    fn score(&self, trace: &Trace, owed: &service::Owed) -> i64 {
+        let largest = trace.flows().groups().iter().map(|group| group.lmax).max().unwrap_or(1);
+        match self.hunt.objective {
+            Objective::Packets => (owed.bwfi / Exact::whole(owed.lmax)).millionths(),
+            Objective::OfBound => owed.bound.map_or(0, |bound| (owed.bwfi / bound).millionths()),
+            Objective::Delay => (owed.excess / Exact::whole(largest)).millionths(),
+        }
+    }
+
+    /// The worst pattern as a trace, without what comes after its worst moment.
+    fn found(&self, at: &State) -> Found {
+        let whole = self.space.trace(&at.best.pattern, MOST_PACKETS);
+        let whole = whole.or_else(|| Trace::new(self.hunt.flows.clone(), Vec::new()).ok());
+        let Some(whole) = whole else { unreachable!("a trace without arrivals is one") };
+        let until = |end: u64| whole.arrivals().iter().copied().filter(|arrival| arrival.time < end).collect();
+        let cut = Trace::new(whole.flows().clone(), until(at.best.worst.1)).ok();
+        let mut trace = cut.filter(|cut| self.worst(cut).1 == at.best.score).unwrap_or(whole);
+        let service = service::measure(&self.hunt.discipline, trace.flows(), &Workload::Trace(&trace), self.hunt.seed);
+        let (class, ..) = self.worst(&trace);
+        let worst = &service.classes[class];
+        trace.notes = vec![
+            format!("found in {} tries: {}", at.evaluations, self.hunt.words()),
+            format!("flow {}: B-WFI {:.4} packets of {} bytes", worst.worst_flow, worst.bwfi_packets(), worst.group.lmax),
+            format!("over the bytes {} to {} of the link", worst.worst_interval.0, worst.worst_interval.1),
+        ];
+        Found { trace, service, class, evaluations: at.evaluations }
+    }
+}
+
+/// Tries of a cycle.
+const CYCLE: u64 = 400;
+/// The first of a cycle that begins afresh are beginnings, of which the worst is changed.
+const BEGINNINGS: u64 = 40;
+/// At the beginning of a cycle, what is worse by less than this part of the score is accepted.
+const ALLOWANCE: i64 = 20;
+/// Tries between two looks at the world outside.
+const STEPS: u64 = 32;
+/// Most packets of a pattern.
+const MOST_PACKETS: usize = 40_000;
