@@ -10,16 +10,25 @@
 
 use alloc::vec::Vec;
 
+mod aifo;
 mod bucket;
 mod discipline;
 mod fifo;
 mod htb;
+mod inversions;
+mod levels;
+mod pifo;
 mod prio;
+mod rank;
 mod row;
 mod rr;
+mod sp_pifo;
+mod strict_n;
+mod turns;
 mod wf2qp;
 
 pub use discipline::{Discipline, SettingError};
+pub use rank::Ranking;
 pub use row::{Domain, Parameter, Row, Scope};
 
 use crate::packet::{PacketId, PacketList, Store};
@@ -174,6 +183,14 @@ table! {
     Prio: prio::Prio,
     /// Hierarchical token buckets.
     Htb: htb::Htb,
+    /// A queue sorted exactly by a rank.
+    Pifo: pifo::Pifo,
+    /// A PIFO approximated by strict-priority queues whose bounds adapt.
+    SpPifo: sp_pifo::SpPifo,
+    /// A PIFO approximated by one queue and by whom it admits.
+    Aifo: aifo::Aifo,
+    /// A PIFO approximated by strict-priority queues with fixed bounds.
+    StrictSlices: strict_n::StrictSlices,
 }
 
 #[expect(clippy::derivable_impls, reason = "the macro writes the enum")]

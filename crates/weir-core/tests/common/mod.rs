@@ -46,17 +46,22 @@ impl<S: Scheduler> Rig<S> {
     }
 
     pub(crate) fn send(&mut self, flow: u32, len: u32) {
-        let packet = Packet { frame: self.frames, len, flow, segments: 1, ..Packet::default() };
+        self.send_labelled(flow, len, 0);
+    }
+
+    /// Sends a packet with a label, and gives the flow of the one that must go for it.
+    pub(crate) fn send_labelled(&mut self, flow: u32, len: u32, label: u64) -> Option<u32> {
+        let packet = Packet { frame: self.frames, len, flow, segments: 1, label, ..Packet::default() };
         let id = self.pool.insert(packet).unwrap();
         let state = self.flows.get_mut(&flow).unwrap();
         state.inside.push_back(self.frames);
         self.frames += 1;
-        if let Some(refused) = self.scheduler.enqueue(self.now, &mut self.pool, state.slot, id) {
-            let packet = self.pool.remove(refused);
-            let inside = &mut self.flows.get_mut(&packet.flow).unwrap().inside;
-            let place = inside.iter().position(|&frame| frame == packet.frame).expect("a refused packet was inside, or just came");
-            inside.remove(place);
-        }
+        let refused = self.scheduler.enqueue(self.now, &mut self.pool, state.slot, id)?;
+        let packet = self.pool.remove(refused);
+        let inside = &mut self.flows.get_mut(&packet.flow).unwrap().inside;
+        let place = inside.iter().position(|&frame| frame == packet.frame).expect("a refused packet was inside, or just came");
+        inside.remove(place);
+        Some(packet.flow)
     }
 
     /// The flow of the packet that goes next, and its length. It must be the flow's oldest.

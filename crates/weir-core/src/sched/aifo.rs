@@ -1,0 +1,207 @@
+//! AIFO: a PIFO approximated by one queue and by whom it admits.
+//!
+//! # Model
+//! A PIFO that is full sends the packets of low ranks and loses those of high ones. AIFO does the second only: one first-in
+//! first-out queue, and a packet is let in when its rank is low among those that came lately. The fuller the queue, the lower it must be.
+//!
+//! With `C` the most packets in the queue, `c` those in it, `k` the headroom, and `q` the part of the last `window` packets that had a rank
+//! lower than this one's, a packet is let in when
+//!
+//! ```text
+//! c < C   and   q ≤ (C − c) / (C (1 − k))
+//! ```
+//!
+//! so that the part `k` of the queue takes everyone. The window has every packet that came, this one and refused ones among them.
+//!
+//! # Reference
+//! Yu et al., "Programmable packet scheduling with a single queue", SIGCOMM 2021.
+//!
+//! # Parameters
+//! `limit` 1..1048576 packets, default 64: `C`. `k` 0..99 %, default 10: the headroom, for bursts. `window` 1..65536 packets, default
+//! 20: how many ranks are remembered; few follow changes quickly, many tell ranks apart more finely. `rank`, default `stfq`, with `weight`,
+//! `pri` and `deadline` of flows as it needs them: see `pifo`.
+//!
+//! # Complexity
+//! The logarithm of the window and of the packets inside.
+//!
+//! # Guarantees
+//! Order over all flows. Which packets leave comes near to a PIFO's choice; when they leave does not: a packet waits for all before it.
+//!
+//! # Figures
+//! `refused`: packets that were not let in. `inversions`, `inverted` and `unpifoness` as of `sp-pifo`; `held` is 0, since there is one queue.
+//!
+//! # Differences from Linux/FreeBSD
+//! Neither has one. The published switch program samples packets into its window; here each counts.
+//!
+//! # Validation
+//! Admission in an example worked by hand, and against the formula in fractions.
+
+use alloc::collections::VecDeque;
+
+use super::inversions::Ranks;
+use super::levels::{Approximation, Mapping};
+use super::prio::PRIORITY;
+use super::rank::{self, DEADLINE, Ranker, Ranking};
+use super::{Discipline, Domain, Parameter, Row, Scope, WEIGHT};
+
+/// One queue that admits by rank.
+pub type Aifo = Approximation<Admission>;
+
+/// The ranks that came lately, and who is let in.
+#[derive(Debug)]
+pub struct Admission {
+    /// From the oldest to the newest, and sorted.
+    recent: VecDeque<u64>,
+    sorted: Ranks,
+    window: usize,
+    /// `C`.
+    limit: u64,
+    /// `k`, in hundredths.
+    headroom: u64,
+}
+
+impl Aifo {
+    /// An empty one.
+    pub fn new(discipline: &Discipline) -> Self {
+        let ranker = Ranker::new(Ranking::chosen(discipline, RANK.name), discipline.epoch());
+        Self::with(Admission::new(discipline), ranker, 1, 0)
+    }
+}
+
+impl Admission {
+    fn new(discipline: &Discipline) -> Self {
+        Self {
+            recent: VecDeque::new(),
+            sorted: Ranks::default(),
+            window: discipline.get(WINDOW.name) as usize,
+            limit: discipline.get(LIMIT.name),
+            headroom: discipline.get(HEADROOM.name),
+        }
+    }
+
+    fn remember(&mut self, rank: u64) {
+        if self.recent.len() == self.window
+            && let Some(oldest) = self.recent.pop_front()
+        {
+            self.sorted.remove(oldest);
+        }
+        self.recent.push_back(rank);
+        self.sorted.insert(rank);
+    }
+}
+
+impl Mapping for Admission {
+    fn choose(&mut self, rank: u64, len: usize) -> Option<usize> {
+        self.remember(rank);
+        let free = self.limit.saturating_sub(len as u64);
+        let (lower, _) = self.sorted.below(rank);
+        let fits = lower * self.limit * (100 - self.headroom) <= 100 * free * self.recent.len() as u64;
+        (free > 0 && fits).then_some(0)
+    }
+
+    fn set_back(&mut self, by: u64) {
+        self.sorted.set_back(by);
+        for rank in &mut self.recent {
+            *rank = rank.saturating_sub(by);
+        }
+    }
+}
+
+const RANK: Parameter = rank::setting("rank", Ranking::Stfq, "what packets are admitted by, the least first");
+
+const LIMIT: Parameter = Parameter {
+    name: "limit",
+    scope: Scope::Scheduler,
+    domain: Domain::Number { least: 1, most: 1 << 20, unit: "packets" },
+    default: 64,
+    summary: "most packets inside",
+};
+
+const HEADROOM: Parameter = Parameter {
+    name: "k",
+    scope: Scope::Scheduler,
+    domain: Domain::Number { least: 0, most: 99, unit: "%" },
+    default: 10,
+    summary: "headroom: the part of the queue that takes every packet",
+};
+
+const WINDOW: Parameter = Parameter {
+    name: "window",
+    scope: Scope::Scheduler,
+    domain: Domain::Number { least: 1, most: 65_536, unit: "packets" },
+    default: 20,
+    summary: "how many of the latest ranks a new one is compared with",
+};
+
+pub(super) const ROW: Row = Row {
+    name: "aifo",
+    aliases: &[],
+    summary: "a PIFO approximated by one queue, which admits packets by their rank",
+    source: "Yu et al. 2021",
+    complexity: "O(log window + log packets)",
+    weighted: false,
+    work_conserving: true,
+    parameters: &[WEIGHT, PRIORITY, DEADLINE, RANK, LIMIT, HEADROOM, WINDOW],
+};
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn admission(limit: u64, headroom: u64, window: usize) -> Admission {
+        Admission { recent: VecDeque::new(), sorted: Ranks::default(), window, limit, headroom }
+    }
+
+    #[test]
+    fn the_fuller_the_queue_the_lower_a_rank_must_be() {
+        let mut a = admission(10, 20, 4);
+        for rank in [10, 20, 30, 40] {
+            assert_eq!(a.choose(rank, 0), Some(0));
+        }
+        // Six of ten are free, over 0.8: three quarters of the window may be lower, and of 35 only 20 and 30 are, in 20 30 40 35.
+        assert_eq!(a.choose(35, 4), Some(0));
+        // 30 40 35 50: three of four are lower, and six of eight parts are free.
+        assert_eq!(a.choose(50, 4), Some(0));
+        // 40 35 50 60: the same with five of eight.
+        assert_eq!(a.choose(60, 5), None);
+        // 35 50 60 36: one of four is lower; one of eight is not enough, two of eight are.
+        assert_eq!(a.choose(36, 9), None);
+        assert_eq!(admission(10, 20, 4).choose(36, 9), Some(0));
+        // 50 60 36 36, nothing is lower; a full queue takes nobody.
+        assert_eq!(a.choose(36, 9), Some(0));
+        assert_eq!(a.choose(1, 10), None);
+    }
+
+    #[test]
+    fn the_headroom_takes_everyone() {
+        let mut a = admission(10, 20, 100);
+        for rank in 0..100 {
+            // Always the highest that ever came.
+            assert_eq!(a.choose(rank, 2), Some(0));
+        }
+        assert_eq!(a.choose(1000, 3), None);
+    }
+
+    proptest! {
+        #[test]
+        fn admission_is_the_formula(
+            limit in 1u64..40, headroom in 0u64..100, window in 1usize..12, packets in proptest::collection::vec((0u64..30, 0usize..45), 1..60),
+        ) {
+            let mut a = admission(limit, headroom, window);
+            for n in 0..packets.len() {
+                let (rank, len) = packets[n];
+                let recent = &packets[(n + 1).saturating_sub(window)..=n];
+                let lower = recent.iter().filter(|p| p.0 < rank).count() as f64 / recent.len() as f64;
+                let free = limit as f64 - len as f64;
+                let bound = free / limit as f64 / (1.0 - headroom as f64 / 100.0);
+                let answer = a.choose(rank, len).is_some();
+                // Where the fractions are equal, floats decide by chance.
+                if (lower - bound).abs() > 1e-9 {
+                    prop_assert_eq!(answer, free > 0.0 && lower < bound);
+                }
+            }
+        }
+    }
+}

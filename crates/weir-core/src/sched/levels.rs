@@ -1,0 +1,213 @@
+//! Approximations of a PIFO: a few first-in first-out queues, the first of them served first, and a rule that says which one a
+//! packet goes to, or that it is refused.
+//!
+//! One scheduler does the work for all of them; a rule is a [`Mapping`], one file each.
+//!
+//! # Order within a flow
+//! A rule looks at ranks alone, and could put a packet into a queue that is served before one in which an older packet of its flow waits.
+//! Then the packet goes to the end of that later queue instead. This is counted as `held`.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt::Debug;
+
+use super::inversions::Inversions;
+use super::rank::{Ranker, Standing};
+use super::{FlowSlot, FlowSpec, Scheduler};
+use crate::packet::{PacketId, PacketList, Store};
+use crate::slab::Slab;
+use crate::units::Nanos;
+
+/// Which queue a packet goes to.
+pub trait Mapping: Debug {
+    /// The queue for a packet of `rank`, when `len` packets are inside; `None` when it is refused. Called once for each packet
+    /// that comes.
+    fn choose(&mut self, rank: u64, len: usize) -> Option<usize>;
+
+    /// All ranks are set back: virtual time comes near the end of its range.
+    fn set_back(&mut self, by: u64);
+}
+
+/// Strict-priority queues and the rule that fills them.
+#[derive(Debug)]
+pub struct Approximation<M> {
+    mapping: M,
+    ranker: Ranker,
+    flows: Slab<Flow>,
+    queues: Vec<Queue>,
+    /// Queues that have something, one bit each.
+    waiting: u64,
+    /// Most packets in each queue.
+    depth: usize,
+    len: usize,
+    backlog: u64,
+    inversions: Inversions,
+    refused: u64,
+    held: u64,
+}
+
+/// A queue: its packets, and for each in the same order its rank and its flow's place.
+#[derive(Debug, Default)]
+struct Queue {
+    list: PacketList,
+    ranks: VecDeque<(u64, u32)>,
+}
+
+#[derive(Debug)]
+struct Flow {
+    standing: Standing,
+    /// Packets inside.
+    packets: u32,
+    /// The queue of the newest of them.
+    queue: usize,
+}
+
+impl<M: Mapping> Approximation<M> {
+    /// One of `queues` queues, 64 at most, of at most `depth` packets each; 0 for as many as come.
+    pub(super) fn with(mapping: M, ranker: Ranker, queues: usize, depth: u64) -> Self {
+        Self {
+            mapping,
+            ranker,
+            flows: Slab::default(),
+            queues: (0..queues.clamp(1, MOST_QUEUES)).map(|_| Queue::default()).collect(),
+            waiting: 0,
+            depth: if depth == 0 { usize::MAX } else { depth as usize },
+            len: 0,
+            backlog: 0,
+            inversions: Inversions::default(),
+            refused: 0,
+            held: 0,
+        }
+    }
+
+    /// Where a packet of `rank` goes: as the rule says, but not before older packets of its flow, and only where there is room.
+    fn queue_for(&mut self, slot: FlowSlot, rank: u64) -> Option<usize> {
+        let chosen = self.mapping.choose(rank, self.len)?.min(self.queues.len() - 1);
+        let flow = self.flows.at(slot.0);
+        let queue = if flow.packets > 0 { chosen.max(flow.queue) } else { chosen };
+        if self.queues[queue].ranks.len() >= self.depth {
+            return None;
+        }
+        self.held += u64::from(queue > chosen);
+        Some(queue)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn set_back(&mut self) {
+        let by = self.ranker.set_back();
+        self.mapping.set_back(by);
+        self.inversions.set_back(by);
+        self.flows.for_each(|flow| flow.standing.set_back(by));
+        for (rank, _) in self.queues.iter_mut().flat_map(|queue| &mut queue.ranks) {
+            *rank = rank.saturating_sub(by);
+        }
+    }
+
+    fn rest_if_empty(&mut self) {
+        if self.len == 0 {
+            self.ranker.rest();
+        }
+    }
+}
+
+impl<M: Mapping> Scheduler for Approximation<M> {
+    fn add_flow(&mut self, _now: Nanos, spec: &FlowSpec) -> FlowSlot {
+        FlowSlot(self.flows.insert(Flow { standing: Standing::new(spec), packets: 0, queue: 0 }))
+    }
+
+    fn change_flow<P: Store>(&mut self, _now: Nanos, _store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+        self.flows.at_mut(slot.0).standing.change(spec);
+    }
+
+    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+        let mut removed = PacketList::default();
+        let Some(flow) = self.flows.remove(slot.0).filter(|flow| flow.packets > 0) else { return removed };
+        // The newest is in the last queue that has any.
+        for (number, queue) in self.queues[..=flow.queue].iter_mut().enumerate() {
+            let mut old = core::mem::take(queue);
+            while let (Some(packet), Some((rank, owner))) = (old.list.pop_front(store), old.ranks.pop_front()) {
+                if owner == slot.0 {
+                    self.inversions.leave(rank);
+                    self.len -= 1;
+                    self.backlog -= u64::from(store.len(packet));
+                    removed.push_back(store, packet);
+                } else {
+                    queue.list.push_back(store, packet);
+                    queue.ranks.push_back((rank, owner));
+                }
+            }
+            if queue.ranks.is_empty() {
+                self.waiting &= !(1 << number);
+            }
+        }
+        self.rest_if_empty();
+        removed
+    }
+
+    #[inline]
+    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+        if self.ranker.is_late() {
+            self.set_back();
+        }
+        let standing = &self.flows.at(slot.0).standing;
+        let facts = standing.facts(now, store, packet);
+        let rank = self.ranker.rank(standing, &facts);
+        let Some(number) = self.queue_for(slot, rank) else {
+            self.refused += 1;
+            return Some(packet);
+        };
+        let flow = self.flows.at_mut(slot.0);
+        self.ranker.accept(&mut flow.standing, rank, facts.len);
+        flow.packets += 1;
+        flow.queue = number;
+        let queue = &mut self.queues[number];
+        queue.list.push_back_of(store, packet, facts.len);
+        queue.ranks.push_back((rank, slot.0));
+        self.inversions.enter(rank);
+        self.waiting |= 1 << number;
+        self.len += 1;
+        self.backlog += u64::from(facts.len);
+        None
+    }
+
+    #[inline]
+    fn dequeue<P: Store>(&mut self, _now: Nanos, store: &mut P) -> Option<PacketId> {
+        let number = self.waiting.trailing_zeros();
+        let queue = self.queues.get_mut(number as usize)?;
+        let len = queue.list.front_len();
+        let packet = queue.list.pop_front(store)?;
+        let (rank, slot) = queue.ranks.pop_front()?;
+        if queue.ranks.is_empty() {
+            self.waiting &= !(1 << number);
+        }
+        let flow = self.flows.at_mut(slot);
+        flow.packets -= 1;
+        self.ranker.serve(&mut flow.standing, rank, len);
+        self.inversions.serve(rank);
+        self.len -= 1;
+        self.backlog -= u64::from(len);
+        self.rest_if_empty();
+        Some(packet)
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    /// Those of inversions, and `refused`: packets without a place. `held`: packets that went to a later queue than their rank
+    /// says, behind older ones of their flow.
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let mut figures = Vec::from(self.inversions.figures());
+        figures.extend([("refused", self.refused), ("held", self.held)]);
+        figures
+    }
+}
+
+/// As many queues as a word has bits.
+pub(super) const MOST_QUEUES: usize = 64;

@@ -1,0 +1,455 @@
+//! Ranks: the number that says when a packet's turn is, the least first.
+//!
+//! A queue that is sorted by a number becomes a different scheduler with each way to compute that number. The ways are here, one
+//! function each, for all schedulers that rank: the exact one, its trees and its approximations.
+//!
+//! | rank | the number | what comes of it |
+//! |---|---|---|
+//! | `stfq` | virtual start: bytes over weight, not before the virtual time | shares by weight |
+//! | `lstf` | arrival + slack | least slack time first |
+//! | `edf` | deadline | earliest deadline first |
+//! | `srpt` | bytes that the flow has still to send | shortest remaining time first |
+//! | `sjf` | bytes of the flow's job | shortest job first |
+//! | `las` | bytes that the flow has brought | least attained service first |
+//! | `fifo+` | what is left of a deadline that was set at the source | FIFO+ over several hops |
+//! | `prio` | priority of the flow | strict priority |
+//! | `arrival` | arrival | first in, first out |
+//!
+//! # Labels
+//! `lstf`, `edf`, `srpt`, `sjf` and `fifo+` read the packet's label ([`crate::packet::Packet::label`]). 0 means that it has none, and
+//! then they use what is known here. A label is in the rank's own unit: nanoseconds of slack, an absolute deadline in
+//! nanoseconds, bytes.
+//!
+//! Slack and the deadline of `fifo+` are used up on the way. Whoever carries a packet from one hop to the next must take from its
+//! label the time that the packet waited at this one, down to 1, since 0 would say that it has no label; and a source must
+//! set it, since a packet without one gets the whole deadline of its flow again at each hop. `edf` needs nothing of the kind: its deadline is a
+//! point in time, the same everywhere.
+//!
+//! # Virtual time
+//! ```text
+//! virtual times   63 .......................... 20 | 19 .......................... 0
+//!                 bytes for each unit of weight    | fraction
+//! ```
+//! The remainder of each division by a weight is carried to the flow's next packet, so that shares do not drift. When virtual time has come to
+//! half of its range, which takes 8 TB for each unit of weight without a pause, whoever holds ranks sets them all back.
+
+use super::{Discipline, Domain, FlowSpec, MAX_PRIORITY, MAX_WEIGHT, Parameter, Scope};
+use crate::packet::{PacketId, Store};
+use crate::units::Nanos;
+
+/// A way to rank packets (see `weir algorithms`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ranking {
+    /// Start-time fair queueing (Goyal, Vin and Cheng 1996).
+    #[default]
+    Stfq,
+    /// Least slack time first (Leung 1989; Mittal et al. 2016).
+    Lstf,
+    /// Earliest deadline first (Liu and Layland 1973).
+    Edf,
+    /// Shortest remaining processing time first (Schrage 1968).
+    Srpt,
+    /// Shortest job first.
+    Sjf,
+    /// Least attained service first (Nuyens and Wierman 2008).
+    Las,
+    /// FIFO+ (Clark, Shenker and Zhang 1992), with deadlines.
+    FifoPlus,
+    /// Strict priority.
+    Prio,
+    /// First in, first out.
+    Arrival,
+}
+
+impl Ranking {
+    /// All, in the order of [`Self::NAMES`].
+    pub const ALL: [Self; 9] =
+        [Self::Stfq, Self::Lstf, Self::Edf, Self::Srpt, Self::Sjf, Self::Las, Self::FifoPlus, Self::Prio, Self::Arrival];
+
+    /// Their names.
+    pub const NAMES: [&'static str; 9] = ["stfq", "lstf", "edf", "srpt", "sjf", "las", "fifo+", "prio", "arrival"];
+
+    /// The one that a discipline's setting `name` chooses.
+    pub(super) fn chosen(discipline: &Discipline, name: &str) -> Self {
+        Self::ALL.get(discipline.get(name) as usize).copied().unwrap_or_default()
+    }
+}
+
+/// A setting that chooses a rank.
+pub(super) const fn setting(name: &'static str, default: Ranking, summary: &'static str) -> Parameter {
+    Parameter { name, scope: Scope::Scheduler, domain: Domain::Choice(&Ranking::NAMES), default: default as u64, summary }
+}
+
+pub(super) const DEADLINE: Parameter = Parameter {
+    name: "deadline",
+    scope: Scope::Flow,
+    domain: Domain::Number { least: 0, most: MAX_DEADLINE, unit: "ns" },
+    default: 0,
+    summary: "how long packets without a label of their own may wait, for the ranks lstf, edf and fifo+",
+};
+
+/// What ranks know of a flow, or of a class of flows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Standing {
+    /// Sums of weights of classes are larger than a weight; 0 counts as 1.
+    pub(super) weight: u64,
+    pub(super) priority: u32,
+    /// In nanoseconds.
+    pub(super) deadline: u64,
+    /// Virtual time at which its last packet ends, and what the division by the weight left over.
+    finish: u64,
+    remainder: u64,
+    /// Bytes inside.
+    backlog: u64,
+    /// Bytes that came since none were inside.
+    job: u64,
+    /// Bytes that came.
+    brought: u64,
+}
+
+impl Standing {
+    /// That of a new flow.
+    pub(super) fn new(spec: &FlowSpec) -> Self {
+        let mut standing = Self::default();
+        standing.change(spec);
+        standing
+    }
+
+    /// Takes over a flow's changed parameters.
+    pub(super) fn change(&mut self, spec: &FlowSpec) {
+        self.set_weight(u64::from(spec.weight.clamp(1, MAX_WEIGHT)));
+        self.priority = spec.priority.min(MAX_PRIORITY);
+        self.deadline = spec.deadline.0.min(MAX_DEADLINE);
+    }
+
+    /// Gives it another weight. What is left over of the division by the old one is less than a unit.
+    pub(super) fn set_weight(&mut self, weight: u64) {
+        if self.weight != weight {
+            (self.weight, self.remainder) = (weight, 0);
+        }
+    }
+
+    /// What ranks know of a packet of this flow.
+    pub(super) fn facts<P: Store>(&self, now: Nanos, store: &P, packet: PacketId) -> Facts {
+        Facts { now: now.0, len: store.len(packet), label: store.label(packet), deadline: self.deadline }
+    }
+
+    /// Follows [`Ranker::set_back`].
+    pub(super) fn set_back(&mut self, by: u64) {
+        self.finish = self.finish.saturating_sub(by);
+    }
+}
+
+/// What ranks know of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    /// When it came, in nanoseconds.
+    pub(super) now: u64,
+    pub(super) len: u32,
+    pub(super) label: u64,
+    /// The deadline of its flow.
+    pub(super) deadline: u64,
+}
+
+impl Facts {
+    /// The label, or what holds for a packet without one.
+    fn label_or(&self, other: u64) -> u64 {
+        if self.label == 0 { other } else { self.label }
+    }
+}
+
+/// Ranks packets in one way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ranker {
+    ranking: Ranking,
+    /// The latest virtual start that was served.
+    virtual_time: u64,
+    /// The latest virtual finish.
+    latest: u64,
+}
+
+impl Ranker {
+    /// One whose virtual time begins at `epoch`.
+    pub(super) fn new(ranking: Ranking, epoch: u64) -> Self {
+        let epoch = if ranking == Ranking::Stfq { epoch } else { 0 };
+        Self { ranking, virtual_time: epoch, latest: epoch }
+    }
+
+    /// No packet that comes from now on has a lower rank.
+    pub(super) fn least(&self) -> u64 {
+        self.virtual_time
+    }
+
+    /// The rank of a packet that comes now.
+    pub(super) fn rank(&self, standing: &Standing, facts: &Facts) -> u64 {
+        match self.ranking {
+            Ranking::Stfq => stfq(self.virtual_time, standing),
+            Ranking::Lstf => lstf(facts),
+            Ranking::Edf => edf(facts),
+            Ranking::Srpt => srpt(standing, facts),
+            Ranking::Sjf => sjf(standing, facts),
+            Ranking::Las => las(standing),
+            Ranking::FifoPlus => fifo_plus(facts),
+            Ranking::Prio => prio(standing),
+            Ranking::Arrival => arrival(facts),
+        }
+    }
+
+    /// Takes note of a packet that goes in with `rank`.
+    pub(super) fn accept(&mut self, standing: &mut Standing, rank: u64, len: u32) {
+        let bytes = u64::from(len);
+        if standing.backlog == 0 {
+            standing.job = 0;
+        }
+        standing.backlog += bytes;
+        standing.job += bytes;
+        standing.brought += bytes;
+        if self.ranking == Ranking::Stfq {
+            let weight = standing.weight.max(1);
+            let service = (bytes << FRACTION) + standing.remainder;
+            standing.finish = rank.saturating_add(service / weight);
+            standing.remainder = service % weight;
+            self.latest = self.latest.max(standing.finish);
+        }
+    }
+
+    /// Takes a flow's newest packet back, as if it had not come.
+    pub(super) fn withdraw(&self, standing: &mut Standing, rank: u64, len: u32) {
+        let bytes = u64::from(len);
+        standing.backlog = standing.backlog.saturating_sub(bytes);
+        standing.job = standing.job.saturating_sub(bytes);
+        standing.brought = standing.brought.saturating_sub(bytes);
+        if self.ranking == Ranking::Stfq {
+            (standing.finish, standing.remainder) = (rank, 0);
+        }
+    }
+
+    /// Takes note of a packet that leaves at `rank`.
+    pub(super) fn serve(&mut self, standing: &mut Standing, rank: u64, len: u32) {
+        standing.backlog = standing.backlog.saturating_sub(u64::from(len));
+        if self.ranking == Ranking::Stfq {
+            self.virtual_time = self.virtual_time.max(rank);
+        }
+    }
+
+    /// Nothing is left inside: whoever comes next owes nothing.
+    pub(super) fn rest(&mut self) {
+        self.virtual_time = self.virtual_time.max(self.latest);
+    }
+
+    /// Whether virtual time must be set back before another packet is ranked.
+    pub(super) fn is_late(&self) -> bool {
+        self.virtual_time >= HALF
+    }
+
+    /// Sets virtual time back, and says by how much. All ranks and [`Standing`]s must follow.
+    #[cold]
+    pub(super) fn set_back(&mut self) -> u64 {
+        let by = self.virtual_time - MARGIN;
+        self.virtual_time = MARGIN;
+        self.latest = self.latest.saturating_sub(by);
+        by
+    }
+}
+
+/// Start-time fair queueing: a packet starts when its flow's last one ends, and not before the virtual time. Packets of a flow
+/// of twice the weight end in half the time.
+fn stfq(virtual_time: u64, standing: &Standing) -> u64 {
+    standing.finish.max(virtual_time)
+}
+
+/// Least slack: the latest time at which a packet may leave here. Of packets that wait, the order by this time is the order
+/// by slack, since it shrinks alike for all. With equal slack at all sources this is FIFO+ as it was first described.
+fn lstf(facts: &Facts) -> u64 {
+    facts.now.saturating_add(facts.label_or(facts.deadline))
+}
+
+/// Earliest deadline: the label, or the flow's deadline after the arrival.
+fn edf(facts: &Facts) -> u64 {
+    facts.label_or(facts.now.saturating_add(facts.deadline))
+}
+
+/// Shortest remaining time: the label, or what the flow has inside with this packet. A queue does not rank again what is in it,
+/// so that the second is how much there was when the packet came.
+fn srpt(standing: &Standing, facts: &Facts) -> u64 {
+    facts.label_or(standing.backlog + u64::from(facts.len))
+}
+
+/// Shortest job: the label, or the bytes that the flow has brought since it had none inside, what has left meanwhile and this packet
+/// included.
+fn sjf(standing: &Standing, facts: &Facts) -> u64 {
+    let job = if standing.backlog == 0 { 0 } else { standing.job };
+    facts.label_or(job + u64::from(facts.len))
+}
+
+/// Least attained service: what the flow has brought before this packet, and so will have sent when the packet's turn comes.
+fn las(standing: &Standing) -> u64 {
+    standing.brought
+}
+
+/// FIFO+: what is left of the deadline. Unlike [`lstf`] it does not look at the arrival: who has waited more at hops before
+/// goes first however late it comes.
+fn fifo_plus(facts: &Facts) -> u64 {
+    facts.label_or(facts.deadline)
+}
+
+/// Strict priority.
+fn prio(standing: &Standing) -> u64 {
+    u64::from(standing.priority)
+}
+
+/// First in, first out.
+fn arrival(facts: &Facts) -> u64 {
+    facts.now
+}
+
+/// Bits of fraction in a virtual time.
+const FRACTION: u32 = 20;
+/// Virtual time is set back when it has come this far.
+const HALF: u64 = 1 << 63;
+/// It is set back to here, since ranks of packets that wait may be less.
+const MARGIN: u64 = 1 << 62;
+/// Eleven days.
+const MAX_DEADLINE: u64 = 1_000_000_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(weight: u32, priority: u32, deadline: u64) -> Standing {
+        Standing::new(&FlowSpec { weight, priority, deadline: Nanos(deadline), ..FlowSpec::default() })
+    }
+
+    fn packet(now: u64, len: u32, label: u64, of: &Standing) -> Facts {
+        Facts { now, len, label, deadline: of.deadline }
+    }
+
+    /// Ranks packets that come one after another and stay: for each its arrival, length and label.
+    fn ranks(ranking: Ranking, mut flow: Standing, packets: &[(u64, u32, u64)]) -> Vec<u64> {
+        let mut ranker = Ranker::new(ranking, 0);
+        let take = |&(now, len, label): &(u64, u32, u64)| {
+            let rank = ranker.rank(&flow, &packet(now, len, label, &flow));
+            ranker.accept(&mut flow, rank, len);
+            rank
+        };
+        packets.iter().map(take).collect()
+    }
+
+    use alloc::vec::Vec;
+
+    const ONE: u64 = 1 << FRACTION;
+
+    #[test]
+    fn names_stand_in_the_order_of_the_ranks() {
+        assert_eq!(Ranking::ALL.map(|r| r as usize), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(Ranking::NAMES[Ranking::FifoPlus as usize], "fifo+");
+    }
+
+    #[test]
+    fn stfq_starts_where_the_flow_ended_and_not_before_what_is_served() {
+        assert_eq!(ranks(Ranking::Stfq, flow(2, 0, 0), &[(0, 1000, 0), (0, 500, 0), (9, 1, 0)]), [0, 500 * ONE, 750 * ONE]);
+        let (mut ranker, mut busy, mut late) = (Ranker::new(Ranking::Stfq, 0), flow(1, 0, 0), flow(1, 0, 0));
+        ranker.accept(&mut busy, 0, 1500);
+        ranker.accept(&mut busy, 1500 * ONE, 100);
+        ranker.serve(&mut busy, 0, 1500);
+        ranker.serve(&mut busy, 1500 * ONE, 100);
+        // The last one served began at 1500: a flow that comes now begins there.
+        assert_eq!(ranker.rank(&late, &packet(0, 40, 0, &late)), 1500 * ONE);
+        // At rest, everyone begins where the last one ended.
+        ranker.rest();
+        assert_eq!(ranker.rank(&late, &packet(0, 40, 0, &late)), 1600 * ONE);
+        ranker.accept(&mut late, 1600 * ONE, 40);
+        assert_eq!(ranker.rank(&busy, &packet(0, 40, 0, &busy)), 1600 * ONE);
+    }
+
+    #[test]
+    fn stfq_carries_what_a_weight_does_not_divide() {
+        // Three packets of 100 bytes at weight 3 are 100 bytes for each unit, exactly.
+        let ends = ranks(Ranking::Stfq, flow(3, 0, 0), &[(0, 100, 0), (0, 100, 0), (0, 100, 0), (0, 1, 0)]);
+        assert_eq!(ends[3], 100 * ONE);
+        // And 65,535 packets of one byte at weight 65,535 are one byte.
+        let mut all: Vec<_> = core::iter::repeat_n((0, 1, 0), 65_535).collect();
+        all.push((0, 1, 0));
+        assert_eq!(ranks(Ranking::Stfq, flow(65_535, 0, 0), &all).last(), Some(&ONE));
+    }
+
+    #[test]
+    fn a_packet_that_is_taken_back_leaves_no_trace_in_shares() {
+        let (mut ranker, mut one) = (Ranker::new(Ranking::Stfq, 0), flow(1, 0, 0));
+        ranker.accept(&mut one, 0, 100);
+        let rank = ranker.rank(&one, &packet(0, 900, 0, &one));
+        ranker.accept(&mut one, rank, 900);
+        ranker.withdraw(&mut one, rank, 900);
+        assert_eq!((ranker.rank(&one, &packet(0, 1, 0, &one)), one.backlog, one.brought), (100 * ONE, 100, 100));
+    }
+
+    #[test]
+    fn lstf_is_the_latest_time_to_leave() {
+        // The flow allows 50 ns; the second packet says itself that 7 are left.
+        assert_eq!(ranks(Ranking::Lstf, flow(1, 0, 50), &[(10, 40, 0), (20, 40, 7), (30, 40, 0)]), [60, 27, 80]);
+        assert_eq!(ranks(Ranking::Lstf, flow(1, 0, 50), &[(u64::MAX, 40, 0)]), [u64::MAX]);
+    }
+
+    #[test]
+    fn edf_is_the_deadline_itself() {
+        assert_eq!(ranks(Ranking::Edf, flow(1, 0, 50), &[(10, 40, 0), (20, 40, 65), (30, 40, 0)]), [60, 65, 80]);
+    }
+
+    #[test]
+    fn srpt_is_the_label_or_what_is_inside() {
+        assert_eq!(ranks(Ranking::Srpt, flow(1, 0, 0), &[(0, 100, 0), (0, 200, 0), (0, 300, 12)]), [100, 300, 12]);
+        let (mut ranker, mut one) = (Ranker::new(Ranking::Srpt, 0), flow(1, 0, 0));
+        ranker.accept(&mut one, 100, 100);
+        ranker.accept(&mut one, 300, 200);
+        ranker.serve(&mut one, 100, 100);
+        assert_eq!(ranker.rank(&one, &packet(0, 50, 0, &one)), 250);
+    }
+
+    #[test]
+    fn sjf_counts_what_has_left_until_the_flow_has_nothing_inside() {
+        let (mut ranker, mut one) = (Ranker::new(Ranking::Sjf, 0), flow(1, 0, 0));
+        ranker.accept(&mut one, 100, 100);
+        ranker.accept(&mut one, 300, 200);
+        ranker.serve(&mut one, 100, 100);
+        assert_eq!(ranker.rank(&one, &packet(0, 50, 0, &one)), 350);
+        assert_eq!(ranker.rank(&one, &packet(0, 50, 9, &one)), 9);
+        ranker.serve(&mut one, 300, 200);
+        assert_eq!(ranker.rank(&one, &packet(0, 50, 0, &one)), 50);
+    }
+
+    #[test]
+    fn las_is_what_the_flow_has_brought_ever() {
+        let (mut ranker, mut one) = (Ranker::new(Ranking::Las, 0), flow(1, 0, 0));
+        assert_eq!(ranker.rank(&one, &packet(0, 100, 5, &one)), 0);
+        ranker.accept(&mut one, 0, 100);
+        ranker.serve(&mut one, 0, 100);
+        ranker.rest();
+        assert_eq!(ranker.rank(&one, &packet(9, 100, 5, &one)), 100);
+    }
+
+    #[test]
+    fn fifo_plus_is_what_is_left_whenever_it_comes() {
+        assert_eq!(ranks(Ranking::FifoPlus, flow(1, 0, 50), &[(10, 40, 0), (20, 40, 30), (30, 40, 0)]), [50, 30, 50]);
+    }
+
+    #[test]
+    fn prio_and_arrival_are_what_they_are_called() {
+        assert_eq!(ranks(Ranking::Prio, flow(1, 7, 0), &[(3, 40, 1), (4, 40, 2)]), [7, 7]);
+        assert_eq!(ranks(Ranking::Arrival, flow(1, 7, 0), &[(3, 40, 1), (4, 40, 2)]), [3, 4]);
+    }
+
+    #[test]
+    fn virtual_time_that_is_set_back_keeps_distances() {
+        let (mut ranker, mut one) = (Ranker::new(Ranking::Stfq, HALF - 10), flow(1, 0, 0));
+        let rank = ranker.rank(&one, &packet(0, 100, 0, &one));
+        ranker.accept(&mut one, rank, 100);
+        assert!(!ranker.is_late());
+        ranker.rest();
+        assert!(ranker.is_late());
+        let ahead = ranker.rank(&one, &packet(0, 1, 0, &one)) - rank;
+        let by = ranker.set_back();
+        one.set_back(by);
+        assert!(!ranker.is_late());
+        assert_eq!(ranker.rank(&one, &packet(0, 1, 0, &one)) - (rank - by), ahead);
+    }
+}

@@ -1,0 +1,94 @@
+//! Strict slices: a PIFO approximated by strict-priority queues with fixed bounds.
+//!
+//! # Model
+//! The ranks are cut into slices of one width. Each slice has a first-in first-out queue of a fixed depth, and the queue of the lowest
+//! ranks that has something is served. What is beyond the last slice goes to the last queue. A packet that comes for a full queue is lost,
+//! though others have room.
+//!
+//! # Reference
+//! What a switch with a P4 pipeline and eight priority queues offers without more: the rank is chosen where a packet comes
+//! in, and the queue with it.
+//!
+//! # Parameters
+//! `queues` 1..64, default 8. `depth` 0..1048576 packets in each, default 64; 0 for no bound. `width` of a slice in units of the rank, default 1.
+//! `rank`, default `prio`, so that priorities 0 to 6 have a queue each and all others the last; with `weight`, `pri` and `deadline` of flows
+//! as it needs them: see `pifo`. For `fifo+`, with ranks from 0 to a deadline, a width of the deadline over the number of queues uses all of
+//! them. Ranks that grow with time, as those of `stfq`, `edf`, `lstf` and `arrival`, end up in the last queue.
+//!
+//! # Complexity
+//! O(1), and the logarithm of the number of packets inside to count inversions.
+//!
+//! # Guarantees
+//! A packet waits for at most `depth − 1` packets of its own slice, and for those of lower slices. Order within a flow: a packet that would
+//! overtake an older one of its flow goes to the end of that one's queue.
+//!
+//! # Figures
+//! `inversions`, `inverted`, `unpifoness`, `refused` and `held`, as of `sp-pifo`.
+//!
+//! # Differences from Linux/FreeBSD
+//! Linux's `prio` has bands that filters choose; each has a queue of its own, without ranks.
+//!
+//! # Validation
+//! Slices, depth and order in an example worked by hand; inversions against counting them in a plain list.
+
+use super::levels::{Approximation, Mapping};
+use super::prio::PRIORITY;
+use super::rank::{self, DEADLINE, Ranker, Ranking};
+use super::sp_pifo::QUEUES;
+use super::{Discipline, Domain, Parameter, Row, Scope, WEIGHT};
+
+/// Strict-priority queues with fixed bounds.
+pub type StrictSlices = Approximation<Slices>;
+
+/// Slices of ranks, all of one width; the last queue has what is beyond.
+#[derive(Debug)]
+pub struct Slices {
+    width: u64,
+}
+
+impl StrictSlices {
+    /// An empty one.
+    pub fn new(discipline: &Discipline) -> Self {
+        let ranker = Ranker::new(Ranking::chosen(discipline, RANK.name), discipline.epoch());
+        let mapping = Slices { width: discipline.get(WIDTH.name).max(1) };
+        Self::with(mapping, ranker, discipline.get(QUEUES.name) as usize, discipline.get(DEPTH.name))
+    }
+}
+
+impl Mapping for Slices {
+    fn choose(&mut self, rank: u64, _len: usize) -> Option<usize> {
+        Some(usize::try_from(rank / self.width).unwrap_or(usize::MAX))
+    }
+
+    /// The bounds are fixed.
+    fn set_back(&mut self, _by: u64) {}
+}
+
+const RANK: Parameter = rank::setting("rank", Ranking::Prio, "what is cut into slices, the least first");
+
+const DEPTH: Parameter = Parameter {
+    name: "depth",
+    scope: Scope::Scheduler,
+    domain: Domain::Number { least: 0, most: 1 << 20, unit: "packets" },
+    default: 64,
+    summary: "most packets in each queue; 0 for no bound",
+};
+
+const WIDTH: Parameter = Parameter {
+    name: "width",
+    scope: Scope::Scheduler,
+    domain: Domain::Number { least: 1, most: 1 << 62, unit: "" },
+    default: 1,
+    summary: "width of a slice, in units of the rank",
+};
+
+pub(super) const ROW: Row = Row {
+    name: "strict-n",
+    aliases: &["strict"],
+    summary: "a PIFO approximated by strict-priority queues, each with a fixed slice of the ranks",
+    source: "practice of switches with P4 pipelines",
+    complexity: "O(log packets)",
+    weighted: false,
+    work_conserving: true,
+    parameters: &[WEIGHT, PRIORITY, DEADLINE, RANK, QUEUES, DEPTH, WIDTH],
+};

@@ -1,0 +1,509 @@
+//! Schedulers that rank packets: the exact queue against a sorted list, each rank in an example worked by hand, and the
+//! approximations with what they count.
+
+mod common;
+
+use proptest::prelude::*;
+use weir_core::Nanos;
+use weir_core::sched::{Aifo, Discipline, FlowSpec, Kind, Pifo, Ranking, Scheduler, SpPifo, StrictSlices};
+
+use common::Rig;
+
+fn discipline(kind: Kind, settings: &[(&str, &str)]) -> Discipline {
+    let mut discipline = Discipline::new(kind);
+    for (name, value) in settings {
+        discipline.set(name, value).unwrap();
+    }
+    discipline
+}
+
+fn pifo(settings: &[(&str, &str)]) -> Rig<Pifo> {
+    Rig::new(Pifo::new(&discipline(Kind::Pifo, settings)))
+}
+
+/// Flows of the packets that wait, in the order in which they leave.
+fn order<S: Scheduler>(rig: &mut Rig<S>) -> Vec<u32> {
+    std::iter::from_fn(|| rig.take()).map(|(flow, _)| flow).collect()
+}
+
+fn figure(scheduler: &impl Scheduler, name: &str) -> u64 {
+    scheduler.figures().into_iter().find(|f| f.0 == name).unwrap().1
+}
+
+/// A packet as the model has it.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    flow: u32,
+    len: u32,
+    /// Rank and number of arrival.
+    turn: (u64, usize),
+}
+
+/// What the model knows of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    spec: FlowSpec,
+    finish: u64,
+    rest: u64,
+    job: u64,
+    brought: u64,
+}
+
+/// A PIFO as a plain list in the order of arrival.
+#[derive(Debug)]
+struct Model {
+    ranking: Ranking,
+    limit: usize,
+    flows: Vec<Known>,
+    list: Vec<Waiting>,
+    arrivals: usize,
+    virtual_time: u64,
+    latest: u64,
+}
+
+impl Model {
+    fn rank(&self, flow: u32, now: u64, len: u32, label: u64) -> u64 {
+        let known = &self.flows[flow as usize];
+        let inside: u64 = self.list.iter().filter(|w| w.flow == flow).map(|w| u64::from(w.len)).sum();
+        let or = |other: u64| if label > 0 { label } else { other };
+        match self.ranking {
+            Ranking::Stfq => known.finish.max(self.virtual_time),
+            Ranking::Lstf => now + or(known.spec.deadline.0),
+            Ranking::Edf => or(now + known.spec.deadline.0),
+            Ranking::Srpt => or(inside + u64::from(len)),
+            Ranking::Sjf => or(if inside == 0 { 0 } else { known.job } + u64::from(len)),
+            Ranking::Las => known.brought,
+            Ranking::FifoPlus => or(known.spec.deadline.0),
+            Ranking::Prio => u64::from(known.spec.priority),
+            Ranking::Arrival => now,
+        }
+    }
+
+    /// Puts a packet in, and gives the flow of the one that must go.
+    fn send(&mut self, flow: u32, now: u64, len: u32, label: u64) -> Option<u32> {
+        let rank = self.rank(flow, now, len, label);
+        let mut gone = None;
+        if self.list.len() == self.limit {
+            let place = (0..self.list.len()).max_by_key(|&i| (self.list[i].turn, i)).unwrap();
+            if self.list[place].turn.0 <= rank {
+                return Some(flow);
+            }
+            let out = self.list.remove(place);
+            let known = &mut self.flows[out.flow as usize];
+            known.finish = out.turn.0;
+            known.rest = 0;
+            known.job -= u64::from(out.len);
+            known.brought -= u64::from(out.len);
+            gone = Some(out.flow);
+        }
+        let turn = (rank, self.arrivals);
+        self.arrivals += 1;
+        let first = self.list.iter().all(|w| w.flow != flow);
+        for older in self.list.iter_mut().filter(|w| w.flow == flow && w.turn.0 > rank) {
+            older.turn = turn;
+        }
+        self.list.push(Waiting { flow, len, turn });
+        let known = &mut self.flows[flow as usize];
+        let weight = u64::from(known.spec.weight);
+        let service = u64::from(len) * (1 << 20) + known.rest;
+        (known.finish, known.rest) = (rank + service / weight, service % weight);
+        self.latest = self.latest.max(known.finish);
+        known.job = if first { 0 } else { known.job } + u64::from(len);
+        known.brought += u64::from(len);
+        gone
+    }
+
+    fn take(&mut self) -> Option<(u32, u32)> {
+        let best = self.list.iter().min_by_key(|w| w.turn)?;
+        let (flow, turn) = (best.flow, best.turn);
+        let oldest = self.list.iter().position(|w| w.flow == flow).unwrap();
+        let out = self.list.remove(oldest);
+        self.virtual_time = self.virtual_time.max(turn.0);
+        if self.list.is_empty() {
+            self.virtual_time = self.virtual_time.max(self.latest);
+        }
+        Some((out.flow, out.len))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Send { flow: u32, len: u32, label: u64 },
+    Take,
+    Wait(u64),
+}
+
+fn steps(flows: u32) -> impl Strategy<Value = Vec<Step>> {
+    let label = prop_oneof![2 => Just(0u64), 3 => 1u64..200];
+    let step = prop_oneof![
+        6 => (0..flows, 40u32..1501, label).prop_map(|(flow, len, label)| Step::Send { flow, len, label }),
+        4 => Just(Step::Take),
+        1 => (0u64..100).prop_map(Step::Wait),
+    ];
+    proptest::collection::vec(step, 1..250)
+}
+
+fn specs() -> impl Strategy<Value = Vec<FlowSpec>> {
+    let spec = (prop_oneof![1u32..5, 1u32..65_537], 0u32..4, 0u64..150).prop_map(|(weight, priority, deadline)| FlowSpec {
+        weight,
+        priority,
+        deadline: Nanos(deadline),
+        ..FlowSpec::default()
+    });
+    proptest::collection::vec(spec, 5)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_pifo_is_a_sorted_list(
+        ranking in 0usize..Ranking::ALL.len(), limit in prop_oneof![Just(0usize), 1usize..12], specs in specs(), steps in steps(5),
+    ) {
+        let mut rig = pifo(&[("rank", Ranking::NAMES[ranking]), ("limit", &limit.to_string())]);
+        let mut model = Model {
+            ranking: Ranking::ALL[ranking],
+            limit: if limit == 0 { usize::MAX } else { limit },
+            flows: specs.iter().map(|&spec| Known { spec, ..Known::default() }).collect(),
+            list: Vec::new(), arrivals: 0, virtual_time: 0, latest: 0,
+        };
+        for spec in specs {
+            rig.add_spec(spec);
+        }
+        let mut gone = 0;
+        for step in steps {
+            match step {
+                Step::Send { flow, len, label } => {
+                    let loser = rig.send_labelled(flow, len, label);
+                    prop_assert_eq!(loser, model.send(flow, rig.now.0, len, label));
+                    prop_assert!(limit == 0 || rig.inside() <= limit);
+                    gone += u64::from(loser.is_some());
+                }
+                Step::Take => prop_assert_eq!(rig.take(), model.take()),
+                Step::Wait(ns) => rig.now += Nanos(ns),
+            }
+        }
+        prop_assert_eq!(figure(&rig.scheduler, "refused") + figure(&rig.scheduler, "pushed-out"), gone);
+        while let Some(taken) = model.take() {
+            prop_assert_eq!(rig.take(), Some(taken));
+        }
+        prop_assert_eq!(rig.take(), None);
+    }
+
+    /// No inversions: the flow that is served has the packet with the least rank inside.
+    #[test]
+    fn a_pifo_serves_the_flow_that_has_the_least_rank(steps in steps(6)) {
+        let mut rig = pifo(&[("rank", "srpt")]);
+        for _ in 0..6 {
+            rig.add(1, 1500, 0);
+        }
+        let mut labels = vec![std::collections::VecDeque::new(); 6];
+        for step in steps {
+            match step {
+                Step::Send { flow, len, label } => {
+                    rig.send_labelled(flow, len, label + 1);
+                    labels[flow as usize].push_back(label + 1);
+                }
+                Step::Take => {
+                    let least = labels.iter().flatten().min().copied();
+                    let Some((flow, _)) = rig.take() else { continue };
+                    prop_assert!(labels[flow as usize].iter().min() == least.as_ref());
+                    labels[flow as usize].pop_front();
+                }
+                Step::Wait(_) => {}
+            }
+        }
+    }
+
+    /// Start-time fair queueing: flows that always have packets are no further apart than a packet of each.
+    #[test]
+    fn stfq_shares_by_weight_within_a_packet_of_each_flow(
+        flows in proptest::collection::vec((prop_oneof![1u32..9, 1u32..=65_536], 64u32..1501), 2..10), seed in any::<u32>(),
+    ) {
+        let mut rig = pifo(&[]);
+        let mut random = seed;
+        let mut size = |most: u32| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            most - (random >> 8) % (most / 2)
+        };
+        for &(weight, largest) in &flows {
+            let flow = rig.add(weight, largest, 0);
+            rig.send(flow, size(largest));
+            rig.send(flow, size(largest));
+        }
+        let mut bytes = vec![0u128; flows.len()];
+        for _ in 0..1500 {
+            let (flow, len) = rig.take().unwrap();
+            bytes[flow as usize] += u128::from(len);
+            rig.send(flow, size(flows[flow as usize].1));
+            for i in 0..flows.len() {
+                for j in 0..i {
+                    let ((a, la), (b, lb)) = (flows[i], flows[j]);
+                    let (a, b, la, lb) = (u128::from(a), u128::from(b), u128::from(la), u128::from(lb));
+                    let apart = (bytes[i] * b).abs_diff(bytes[j] * a);
+                    // And a millionth of a byte for each unit of weight, for the rounding of virtual times.
+                    prop_assert!(apart <= la * b + lb * a + a * b / 500_000 + 1, "{:?} {:?}: {}", flows[i], flows[j], apart);
+                }
+            }
+        }
+    }
+
+    /// The approximations count inversions as a plain list does, and keep every flow's order (which the rig asserts).
+    #[test]
+    fn inversions_are_counted_exactly(kind in 0usize..3, queues in 1u32..6, depth in 0u32..6, specs in specs(), steps in steps(5)) {
+        let (queues, depth) = (queues.to_string(), depth.to_string());
+        let (kind, settings) = [
+            (Kind::SpPifo, vec![("rank", "lstf"), ("queues", &*queues), ("depth", &*depth)]),
+            (Kind::StrictSlices, vec![("rank", "fifo+"), ("queues", &*queues), ("depth", &*depth), ("width", "40")]),
+            (Kind::Aifo, vec![("rank", "lstf"), ("limit", "9"), ("window", "5")]),
+        ][kind].clone();
+        discipline(kind, &settings).visit(Counted { specs, steps, with_now: kind != Kind::StrictSlices });
+    }
+
+    /// Virtual time may begin anywhere, also where it is about to be set back.
+    #[test]
+    fn orders_do_not_depend_on_where_virtual_time_begins(kind in 0usize..3, before in 0u64..1 << 40, specs in specs(), steps in steps(5)) {
+        let kind = [Kind::Pifo, Kind::SpPifo, Kind::Aifo][kind];
+        let limited = discipline(kind, if kind == Kind::Pifo { &[("limit", "20")] } else { &[] });
+        let plain = limited.visit(Played { specs: specs.clone(), steps: steps.clone() });
+        for epoch in [1, (1 << 63) - before, u64::MAX - before] {
+            let other = limited.starting_at(epoch).visit(Played { specs: specs.clone(), steps: steps.clone() });
+            prop_assert_eq!(&other, &plain);
+        }
+    }
+}
+
+/// Plays steps and compares the counts with those of a list.
+struct Counted {
+    specs: Vec<FlowSpec>,
+    steps: Vec<Step>,
+    with_now: bool,
+}
+
+impl weir_core::sched::Visitor for Counted {
+    type Output = ();
+
+    fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) {
+        let mut rig = Rig::new(scheduler);
+        let mut inside: Vec<(u32, u64)> = Vec::new();
+        let (mut pairs, mut services, mut apart, mut refused) = (0, 0, 0, 0);
+        for &spec in &self.specs {
+            rig.add_spec(spec);
+        }
+        let takes = std::iter::repeat_n(Step::Take, self.steps.len());
+        for step in self.steps.iter().copied().chain(takes) {
+            match step {
+                Step::Send { flow, len, label } => {
+                    let slack = if label == 0 { self.specs[flow as usize].deadline.0 } else { label };
+                    let rank = slack + if self.with_now { rig.now.0 } else { 0 };
+                    match rig.send_labelled(flow, len, label) {
+                        None => inside.push((flow, rank)),
+                        Some(_) => refused += 1,
+                    }
+                }
+                Step::Take => {
+                    let Some((flow, _)) = rig.take() else { continue };
+                    let place = inside.iter().position(|p| p.0 == flow).unwrap();
+                    let (_, rank) = inside.remove(place);
+                    let lower: Vec<u64> = inside.iter().filter(|p| p.1 < rank).map(|p| rank - p.1).collect();
+                    pairs += lower.len() as u64;
+                    services += u64::from(!lower.is_empty());
+                    apart += lower.iter().sum::<u64>();
+                }
+                Step::Wait(ns) => rig.now += Nanos(ns),
+            }
+        }
+        let figures = ["inversions", "inverted", "unpifoness", "refused"].map(|name| figure(&rig.scheduler, name));
+        assert_eq!(figures, [pairs, services, apart, refused]);
+    }
+}
+
+/// Plays steps; gives the order of flows, and the figures.
+struct Played {
+    specs: Vec<FlowSpec>,
+    steps: Vec<Step>,
+}
+
+impl weir_core::sched::Visitor for Played {
+    type Output = (Vec<Option<u32>>, Vec<(&'static str, u64)>);
+
+    fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) -> Self::Output {
+        let mut rig = Rig::new(scheduler);
+        let mut seen = Vec::new();
+        for spec in self.specs {
+            rig.add_spec(spec);
+        }
+        for step in self.steps {
+            match step {
+                Step::Send { flow, len, .. } => seen.push(rig.send_labelled(flow, len, 0)),
+                Step::Take => seen.push(rig.take().map(|t| t.0)),
+                Step::Wait(_) => {}
+            }
+        }
+        (seen, rig.scheduler.figures())
+    }
+}
+
+#[test]
+fn each_rank_orders_as_it_is_worked_by_hand() {
+    // Three flows; who sends what, of how many bytes and with which label; and the order that comes out.
+    type Sent = (u32, u32, u64);
+    let cases: [(&str, &[Sent], &[u32]); 9] = [
+        // Weights 1, 2, 4 and 400 bytes each: starts 0 400 800, 0 200 400, 0 100 200, and where they are equal the arrival.
+        ("stfq", &[(0, 400, 0), (0, 400, 0), (1, 400, 0), (1, 400, 0), (2, 400, 0), (2, 400, 0), (2, 400, 0)], &[0, 1, 2, 2, 1, 2, 0]),
+        // Slack 300, 200 and 100 by flow, 50 and 250 by label: 300, 250, 200, 100, 50.
+        ("lstf", &[(0, 40, 0), (0, 40, 250), (1, 40, 0), (2, 40, 0), (2, 40, 50)], &[2, 2, 1, 0, 0]),
+        // Deadlines 300, 200, 100; then a label of 150, and one of 260 that lends its turn to the 300 before it.
+        ("edf", &[(0, 40, 0), (1, 40, 0), (2, 40, 0), (2, 40, 150), (0, 40, 260)], &[2, 2, 1, 0, 0]),
+        // Left to send: 900 and 500 of flow 0, 700 of flow 1, what is inside (600, then 1200) of flow 2.
+        ("srpt", &[(0, 400, 900), (1, 100, 700), (2, 600, 0), (2, 600, 0), (0, 400, 500)], &[0, 0, 2, 1, 2]),
+        ("sjf", &[(0, 400, 900), (1, 100, 700), (2, 600, 0), (2, 600, 0)], &[2, 1, 0, 2]),
+        // Brought before: 0 and 1000, 0 and 100 and 200, 0.
+        ("las", &[(0, 1000, 0), (0, 40, 0), (1, 100, 0), (1, 100, 0), (1, 100, 0), (2, 1500, 0)], &[0, 1, 2, 1, 1, 0]),
+        // Left of the deadline: 300, 200, 100 at the first hop, 30 for one that has waited for 70 before.
+        ("fifo+", &[(0, 40, 0), (1, 40, 0), (2, 40, 0), (1, 40, 30)], &[1, 1, 2, 0]),
+        ("prio", &[(0, 40, 0), (1, 40, 0), (2, 40, 0), (1, 40, 9), (0, 40, 1)], &[2, 1, 1, 0, 0]),
+        ("arrival", &[(1, 40, 9), (0, 40, 3), (2, 40, 1), (0, 40, 0)], &[1, 0, 2, 0]),
+    ];
+    for (rank, sent, expected) in cases {
+        let mut rig = pifo(&[("rank", rank)]);
+        for (weight, priority, deadline) in [(1, 2, 300), (2, 1, 200), (4, 0, 100)] {
+            rig.add_spec(FlowSpec { weight, priority, deadline: Nanos(deadline), ..FlowSpec::default() });
+        }
+        for &(flow, len, label) in sent {
+            rig.send_labelled(flow, len, label);
+        }
+        assert_eq!(order(&mut rig), expected, "{rank}");
+    }
+}
+
+#[test]
+fn a_full_pifo_gives_up_the_worst_rank_and_no_flow_its_order() {
+    let mut rig = pifo(&[("rank", "srpt"), ("limit", "3")]);
+    for _ in 0..3 {
+        rig.add(1, 1500, 0);
+    }
+    for (flow, label) in [(0, 50), (1, 30), (0, 70)] {
+        assert_eq!(rig.send_labelled(flow, 100, label), None);
+    }
+    // Nothing is worse than 70, and what is equal came before.
+    assert_eq!((rig.send_labelled(2, 100, 80), rig.send_labelled(2, 100, 70)), (Some(2), Some(2)));
+    assert_eq!(rig.send_labelled(2, 100, 60), Some(0));
+    assert_eq!(rig.send_labelled(1, 100, 10), Some(2));
+    assert_eq!((figure(&rig.scheduler, "refused"), figure(&rig.scheduler, "pushed-out")), (2, 2));
+    assert_eq!(order(&mut rig), [1, 1, 0]);
+}
+
+#[test]
+fn fifo_plus_prefers_longer_paths_and_slack_restores_the_order_of_sources() {
+    // Flow 0 has waited for 40 at a hop before, of a deadline of 100; flow 1 begins here, and came 20 earlier.
+    for (rank, expected) in [("fifo+", [0, 1]), ("lstf", [0, 1])] {
+        let mut rig = pifo(&[("rank", rank)]);
+        rig.add(1, 1500, 0);
+        rig.add(1, 1500, 0);
+        rig.send_labelled(1, 100, 100);
+        rig.now += Nanos(20);
+        rig.send_labelled(0, 100, 60);
+        assert_eq!(order(&mut rig), expected, "{rank}");
+    }
+    // When it comes 50 later, slack says that flow 1 has waited longer in all; what is left of the deadline does not.
+    for (rank, expected) in [("fifo+", [0, 1]), ("lstf", [1, 0])] {
+        let mut rig = pifo(&[("rank", rank)]);
+        rig.add(1, 1500, 0);
+        rig.add(1, 1500, 0);
+        rig.send_labelled(1, 100, 100);
+        rig.now += Nanos(50);
+        rig.send_labelled(0, 100, 60);
+        assert_eq!(order(&mut rig), expected, "{rank}");
+    }
+}
+
+#[test]
+fn sp_pifo_orders_nearly_by_rank_and_counts_where_it_fails() {
+    let mut rig = Rig::new(SpPifo::new(&discipline(Kind::SpPifo, &[("rank", "srpt"), ("queues", "2")])));
+    // Each packet is a flow of its own, so that nothing is held.
+    for rank in [3, 2, 5, 4, 1, 2] {
+        let flow = rig.add(1, 1500, 0);
+        rig.send_labelled(flow, 100, rank);
+    }
+    // The first queue takes 2 4 1, the second 3 5 2. Rank 4 leaves before 1 3 2, then 3 before 2, and 5 before 2.
+    assert_eq!(order(&mut rig), [1, 3, 4, 0, 2, 5]);
+    let figures = rig.scheduler.figures();
+    // 2 leaves before 1 as well.
+    assert_eq!(figures, [("inversions", 6), ("inverted", 4), ("unpifoness", 1 + 6 + 1 + 3), ("refused", 0), ("held", 0)]);
+}
+
+#[test]
+fn sp_pifo_holds_a_packet_behind_older_ones_of_its_flow() {
+    let mut rig = Rig::new(SpPifo::new(&discipline(Kind::SpPifo, &[("rank", "srpt"), ("queues", "2"), ("depth", "3")])));
+    rig.add(1, 1500, 0);
+    rig.add(1, 1500, 0);
+    // 9 goes to the last queue; 4 would go to the first, before it.
+    rig.send_labelled(0, 100, 9);
+    rig.send_labelled(0, 100, 4);
+    rig.send_labelled(1, 100, 5);
+    assert_eq!(figure(&rig.scheduler, "held"), 1);
+    rig.send_labelled(0, 100, 9);
+    // The last queue is full.
+    assert_eq!(rig.send_labelled(0, 100, 9), Some(0));
+    assert_eq!(order(&mut rig), [1, 0, 0, 0]);
+    // With nothing of its flow inside, a packet goes where its rank says.
+    rig.send_labelled(0, 100, 6);
+    assert_eq!(figure(&rig.scheduler, "held"), 1);
+}
+
+/// Flows of ever higher priority fill one slice after the other; the newest sees its own queue only.
+#[test]
+fn eight_slices_of_64_keep_512_packets_and_the_highest_flow_waits_for_its_own_only() {
+    let mut rig = Rig::new(StrictSlices::new(&Discipline::new(Kind::StrictSlices)));
+    for step in 0..8u32 {
+        let flow = rig.add(1, 1512, 7 - step);
+        let lost = (0..100).filter(|_| rig.send_labelled(flow, 1512, 0).is_some()).count();
+        assert_eq!((lost, rig.inside()), (36, 64 * (step as usize + 1)));
+        // At 5 Mbit/s a packet of 1512 bytes takes 2.42 ms: 64 of them are the 155 ms that the newest flow waits at most.
+        let (served, _) = rig.take().unwrap();
+        assert_eq!(served, flow);
+        assert_eq!(rig.send_labelled(flow, 1512, 0), None);
+        let ahead = rig.flows[&flow].inside.len() - 1;
+        assert_eq!(ahead, 63);
+    }
+    assert_eq!(figure(&rig.scheduler, "refused"), 36 * 8);
+    let expected: Vec<u32> = (0..8).rev().flat_map(|flow| std::iter::repeat_n(flow, 64)).collect();
+    assert_eq!(order(&mut rig), expected);
+    assert_eq!(figure(&rig.scheduler, "inversions"), 0);
+}
+
+#[test]
+fn slices_have_a_width_and_the_last_takes_what_is_beyond() {
+    let settings = [("rank", "fifo+"), ("queues", "3"), ("width", "100"), ("depth", "2")];
+    let mut rig = Rig::new(StrictSlices::new(&discipline(Kind::StrictSlices, &settings)));
+    for label in [250, 1000, 150, 199, 100, 99] {
+        let flow = rig.add(1, 1500, 0);
+        let full = rig.send_labelled(flow, 100, label);
+        assert_eq!(full, (label == 100).then_some(flow));
+    }
+    assert_eq!(order(&mut rig), [5, 2, 3, 0, 1]);
+}
+
+#[test]
+fn aifo_keeps_its_last_places_for_low_ranks() {
+    let settings = [("rank", "srpt"), ("limit", "4"), ("k", "0"), ("window", "4")];
+    let mut rig = Rig::new(Aifo::new(&discipline(Kind::Aifo, &settings)));
+    let mut send = |rank| {
+        let flow = rig.add(1, 1500, 0);
+        rig.send_labelled(flow, 100, rank).is_none()
+    };
+    // Free: all four. Window 8: none is lower.
+    assert!(send(8));
+    // Free: 3 of 4. Window 8 9: half is lower.
+    assert!(send(9));
+    // Free: 2 of 4. Window 8 9 9: one of three is lower; then 8 9 9 10: three of four.
+    assert!(send(9));
+    assert!(!send(10));
+    // Free: 1 of 4. Window 9 9 10 9: none is lower.
+    assert!(send(9));
+    // Full.
+    assert!(!send(1));
+    assert_eq!(order(&mut rig), [0, 1, 2, 4]);
+    assert_eq!(figure(&rig.scheduler, "refused"), 2);
+}
