@@ -4,10 +4,6 @@
 //! costs and what service it gives are measured on the same code that shapes live traffic, without a link, a clock or a timer
 //! in the loop. A [`trace::Trace`] holds arrivals that one tool finds and another replays.
 
-pub mod adversary;
-pub mod flows;
-mod lengths;
-pub mod service;
-pub mod trace;
-
-pub use lengths::Lengths;
+pub mod algorithm;
+mod controller;
+pub mod cost;
