@@ -147,18 +147,18 @@ mod tests {
 
     #[test]
     fn a_batch_leaves_the_order_of_a_ramp_as_it_is() {
-        for algorithm in Algorithm::all() {
+        for algorithm in Algorithm::all().filter(|a| a.discipline().is_none_or(|d| d.row().work_conserving)) {
             let hash = |batch| order_hash(&algorithm, &plan("8:w1,4:w2", Order::Ramp, batch, 960)).0;
             assert_eq!(hash(1), hash(16), "{algorithm}");
         }
     }
 
-    /// Notes the backlog after each packet that leaves.
-    struct Levels(Vec<u64>);
+    /// Counts what leaves.
+    struct Taken(u64);
 
-    impl Sink for Levels {
+    impl Sink for Taken {
         fn take(&mut self, _flow: u32, _len: u32) {
-            self.0.push(1);
+            self.0 += 1;
         }
     }
 
@@ -172,10 +172,10 @@ mod tests {
                 driver.warm_up(&self.0);
                 let mut seen = Vec::new();
                 for _ in 0..2 {
-                    let mut levels = Levels(Vec::new());
+                    let mut taken = Taken(0);
                     let before = driver.counts.enqueued - driver.counts.dequeued;
-                    driver.cycles(&self.0, 1, &mut levels);
-                    seen.push((before, levels.0.len() as u64));
+                    driver.cycles(&self.0, 1, &mut taken);
+                    seen.push((before, taken.0));
                 }
                 seen
             }

@@ -4,6 +4,22 @@
 //! costs and what service it gives are measured on the same code that shapes live traffic, without a link, a clock or a timer
 //! in the loop. A [`trace::Trace`] holds arrivals that one tool finds and another replays.
 
+pub mod adversary;
 pub mod algorithm;
 mod controller;
 pub mod cost;
+pub mod flows;
+mod generator;
+pub mod instructions;
+mod lengths;
+pub mod memory;
+pub mod plan;
+pub mod report;
+pub mod service;
+pub mod trace;
+
+pub use algorithm::Algorithm;
+pub use controller::Counts;
+pub use lengths::Lengths;
+pub use plan::{Order, Plan};
+pub use report::Report;
