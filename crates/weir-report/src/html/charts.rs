@@ -271,7 +271,7 @@ fn variant(name: &str, kind: &'static str, plot: Plot) -> Variant {
 fn values(curve: &Curve) -> Values {
     let rows = |points: &[[f64; 2]]| points.iter().map(|p| p.map(Number).to_vec()).collect();
     let (shape, points) = match &curve.shape {
-        Shape::Line(p) => ("line", rows(p)),
+        Shape::Line(p) | Shape::Dashes(p) | Shape::Dots(p) => ("line", rows(p)),
         Shape::Steps(p) => ("step", rows(p)),
         Shape::Band(p) => ("step", p.iter().map(|p| p.map(Number).to_vec()).collect()),
         Shape::Bars(p) => ("bar", p.iter().map(|b| [b[0], b[1], b[3] - b[2]].map(Number).to_vec()).collect()),

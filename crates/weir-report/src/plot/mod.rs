@@ -2,9 +2,10 @@
 //!
 //! Colours are CSS variables (`--c0` to `--c6`, chosen so that the common colour vision deficiencies keep them apart), so one
 //! picture fits light and dark pages. [`Plot::svg`] makes the picture for a page that includes [`STYLE`];
-//! [`Plot::standalone`] one that can be a file. Data is drawn inside `<g class="data">`, which a script may scale to zoom.
+//! [`Plot::standalone`] one that can be a file, [`Plot::png`] the same in pixels. Data is drawn inside `<g class="data">`, which a script may scale to zoom.
 
 mod axis;
+mod raster;
 
 use std::fmt::Write;
 
@@ -42,6 +43,10 @@ pub struct Curve {
 pub enum Shape {
     /// Points joined by straight lines: `[x, y]`.
     Line(Vec<[f64; 2]>),
+    /// The same, dashed.
+    Dashes(Vec<[f64; 2]>),
+    /// Points alone.
+    Dots(Vec<[f64; 2]>),
     /// A value that holds until the next one: `[x, y]`; the last one ends the curve.
     Steps(Vec<[f64; 2]>),
     /// A range that holds until the next one: `[x, low, high]`; the last one ends it.
@@ -137,7 +142,9 @@ impl Plot {
         };
         for curve in &self.curves {
             match &curve.shape {
-                Shape::Line(p) | Shape::Steps(p) => p.iter().for_each(|[x, y]| (take(0, *x), take(1, *y)).0),
+                Shape::Line(p) | Shape::Dashes(p) | Shape::Dots(p) | Shape::Steps(p) => {
+                    p.iter().for_each(|[x, y]| (take(0, *x), take(1, *y)).0)
+                }
                 Shape::Band(p) => p.iter().for_each(|[x, low, high]| (take(0, *x), take(1, *low), take(1, *high)).0),
                 Shape::Bars(p) => p.iter().for_each(|[x0, x1, low, high]| (take(0, *x0), take(0, *x1), take(1, *low), take(1, *high)).0),
                 Shape::Level(y) => take(1, *y),
@@ -151,7 +158,7 @@ impl Plot {
 impl Shape {
     fn is_empty(&self) -> bool {
         match self {
-            Self::Line(p) | Self::Steps(p) => p.is_empty(),
+            Self::Line(p) | Self::Dashes(p) | Self::Dots(p) | Self::Steps(p) => p.is_empty(),
             Self::Band(p) => p.is_empty(),
             Self::Bars(p) => p.is_empty(),
             Self::Level(_) | Self::Mark(_) => true,
@@ -169,6 +176,8 @@ impl Curve {
         let c = self.colour;
         let (class, path) = match &self.shape {
             Shape::Line(points) => ("line", joined(points, x, y)),
+            Shape::Dashes(points) => ("level", joined(points, x, y)),
+            Shape::Dots(points) => ("dots", points.iter().map(|p| format!("M{} {}h0", Px(x.place(p[0])), Px(y.place(p[1])))).collect()),
             Shape::Steps(points) => ("line", steps(points.iter().map(|p| (p[0], p[1])), x, y, true)),
             Shape::Band(points) => {
                 let mut path = steps(points.iter().map(|p| (p[0], p[2])), x, y, true);
@@ -316,7 +325,10 @@ impl<'a> Legend<'a> {
                     let class = if matches!(curve.shape, Shape::Band(_)) { "band" } else { "bars" };
                     format!("<path class=\"{class} c{c}\" d=\"M{} {}h18v9h-18Z\"/>", Px(x), Px(y - 1.0))
                 }
-                Shape::Level(_) | Shape::Mark(_) => format!("<path class=\"level c{c}\" d=\"M{} {}h18\"/>", Px(x), Px(y + 4.0)),
+                Shape::Dots(_) => format!("<path class=\"dots c{c}\" d=\"M{} {}h0\"/>", Px(x + 9.0), Px(y + 4.0)),
+                Shape::Level(_) | Shape::Mark(_) | Shape::Dashes(_) => {
+                    format!("<path class=\"level c{c}\" d=\"M{} {}h18\"/>", Px(x), Px(y + 4.0))
+                }
                 _ => format!("<path class=\"line c{c}\" d=\"M{} {}h18\"/>", Px(x), Px(y + 4.0)),
             };
             let _ = write!(out, "{key}<text x=\"{}\" y=\"{}\">{}</text>", Px(x + 24.0), Px(y + 8.0), escape(&curve.name));
