@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Lay out a script of commands: each in canonical form, comments kept.
     Fmt(FmtArgs),
+    /// Measure schedulers alone: what a packet costs, and what service flows get; needs no privileges.
+    Rig(crate::rig::RigArgs),
     /// Say what of this machine Weir can use, what is missing, and how to get it.
     Doctor(JsonFlag),
     /// List the algorithms with their parameters.

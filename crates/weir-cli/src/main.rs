@@ -10,6 +10,7 @@ mod observe;
 mod output;
 mod presets;
 mod progress;
+mod rig;
 mod rules;
 mod script;
 mod serve;
@@ -64,6 +65,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Serve(args) => serve::serve(&args),
         Command::Check(args) => spec::check(&args),
         Command::Fmt(args) => script::fmt(&args),
+        Command::Rig(args) => rig::rig(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Algorithms(args) => algorithms::list(&args),
         Command::Presets(args) => presets::list(&args),

@@ -51,6 +51,7 @@ pub fn probe() -> Vec<Check> {
         packet_sockets(privileged),
         tool("nft", "nftables", "the way out of 'weir run'"),
         tool("pasta", "passt", "the way out of 'weir run' without root, for all but TCP"),
+        tool("valgrind", "valgrind", "instructions and cache misses in 'weir rig'"),
         realtime(held),
         awake(),
         timers(),

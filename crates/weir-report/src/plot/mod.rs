@@ -143,7 +143,7 @@ impl Plot {
         for curve in &self.curves {
             match &curve.shape {
                 Shape::Line(p) | Shape::Dashes(p) | Shape::Dots(p) | Shape::Steps(p) => {
-                    p.iter().for_each(|[x, y]| (take(0, *x), take(1, *y)).0)
+                    p.iter().for_each(|[x, y]| (take(0, *x), take(1, *y)).0);
                 }
                 Shape::Band(p) => p.iter().for_each(|[x, low, high]| (take(0, *x), take(1, *low), take(1, *high)).0),
                 Shape::Bars(p) => p.iter().for_each(|[x0, x1, low, high]| (take(0, *x0), take(0, *x1), take(1, *low), take(1, *high)).0),

@@ -1,0 +1,93 @@
+//! What can be typed after `weir rig`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// `weir rig`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RigArgs {
+    /// Schedulers with commas between: names from `weir algorithms`, `none` for the rig alone, `all`; settings follow a colon, as in
+    /// `qfq+:m=1`.
+    #[arg(long, value_name = "LIST", default_value = "all", help_heading = "What is driven")]
+    pub(crate) alg: String,
+    /// A setting for those of the schedulers that have it, such as `m=8`; may be given several times.
+    #[arg(long = "set", value_name = "NAME=VALUE", help_heading = "What is driven")]
+    pub(crate) settings: Vec<String>,
+    /// The same as --set m=N: classes of an aggregate in QFQ+.
+    #[arg(long, value_name = "N", help_heading = "What is driven")]
+    pub(crate) m: Option<u64>,
+    /// Flows as COUNT:OPTIONS, groups with commas between, such as `500:w1,250:w2,250:w4:imix`; or a range such as `1..32k`, a set for
+    /// each power of two. May be given several times [default: 1k:w1]
+    #[arg(long, value_name = "SET", help_heading = "What is driven")]
+    pub(crate) flows: Vec<String>,
+    /// Order of arrivals: `ramp` (flow after flow), `random`, `zipf`, `bursty`, or `trace:FILE`.
+    #[arg(long = "gen", value_name = "ORDER", default_value = "ramp", help_heading = "What is driven")]
+    pub(crate) order: String,
+    /// Packets inside: the controller fills up to HIGH and empties down to LOW; `n` is per flow [default: 0:20n for a ramp, else 10n:10n]
+    #[arg(long, value_name = "LOW:HIGH", help_heading = "What is driven")]
+    pub(crate) backlog: Option<String>,
+    /// Packets that go in, and come out, at once.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What is driven")]
+    pub(crate) batch: usize,
+    /// Seed of all draws.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What is driven")]
+    pub(crate) seed: u64,
+    /// What is measured; several with commas between.
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_value = "time", help_heading = "What is measured")]
+    pub(crate) metric: Vec<Metric>,
+    /// Packets of a run [default: 2000000; with --quick 200000]
+    #[arg(long, value_name = "N", help_heading = "What is measured")]
+    pub(crate) pairs: Option<u64>,
+    /// Runs, of which the median counts [default: 5; with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "What is measured")]
+    pub(crate) runs: Option<u32>,
+    /// Size of the simulated second-level cache [default: this processor's]
+    #[arg(long, value_name = "SIZE", help_heading = "What is measured")]
+    pub(crate) l2: Option<String>,
+    /// Fewer packets and runs: rougher figures in a tenth of the time.
+    #[arg(long, help_heading = "What is measured")]
+    pub(crate) quick: bool,
+    /// Write the results as JSON (`-` for standard output, in place of the tables).
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) json: Option<PathBuf>,
+    /// Draw the first metric against the number of flows, into a .svg or .png file; may be given several times.
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) plot: Vec<PathBuf>,
+    /// Show no progress.
+    #[arg(short, long, help_heading = "Results")]
+    pub(crate) quiet: bool,
+    /// Do one thing and nothing else: what the rig starts itself with.
+    #[arg(long, value_enum, hide = true)]
+    pub(crate) only: Option<Only>,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Metric {
+    /// Processor time of an enqueue and a dequeue.
+    Time,
+    /// Instructions and cache misses, counted by valgrind.
+    Instr,
+    /// Memory for a flow, and for a packet.
+    Memory,
+}
+
+/// What the rig does when it has started itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Only {
+    /// Drives packets; something outside counts.
+    Drive,
+    /// Prints what memory flows and packets take.
+    Memory,
+}
+
+const EXAMPLES: &str = "Examples:
+  weir rig                                                        every scheduler with 1024 flows
+  weir rig --alg none,fifo,drr,wf2q+ --flows 1..32k --plot cost.png
+  weir rig --flows 500:w1,250:w2,250:w4 --gen random --batch 32 --runs 9
+  weir rig --alg wf2q+ --metric time,instr,memory --json -
+
+Times are processor time of one thread, the rig's own included; `net` is without it. Compare figures of one run of the
+command: what disturbs the machine meets all schedulers alike. Each metric is explained in docs/rig.md.";

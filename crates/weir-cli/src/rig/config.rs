@@ -1,0 +1,225 @@
+//! From what was typed to what is measured: everything that can be wrong is found here, before anything runs.
+
+use std::path::{Path, PathBuf};
+
+use weir_rig::flows::{self, FlowSet};
+use weir_rig::instructions::Cache;
+use weir_rig::plan::{Backlog, PlanError};
+use weir_rig::trace::Trace;
+use weir_rig::{Algorithm, Order, Plan};
+
+use super::args::{Metric, RigArgs};
+use crate::output::{Failure, USAGE};
+
+/// A measurement: algorithms, flow sets, and how they are driven.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) algorithms: Vec<Algorithm>,
+    pub(crate) sets: Vec<FlowSet>,
+    pub(crate) order: Order,
+    /// The order as it was typed, with a trace's file.
+    pub(crate) order_text: String,
+    pub(crate) backlog: Option<Backlog>,
+    pub(crate) batch: usize,
+    pub(crate) seed: u64,
+    pub(crate) metrics: Vec<Metric>,
+    pub(crate) pairs: u64,
+    pub(crate) runs: u32,
+    pub(crate) cache: Cache,
+}
+
+impl Config {
+    /// What was typed, or the first thing that is wrong with it.
+    pub(crate) fn new(args: &RigArgs) -> Result<Self, Failure> {
+        let order = order(&args.order)?;
+        let backlog = args.backlog.as_deref().map(str::parse).transpose().map_err(|error| usage("--backlog", error))?;
+        let sets = match &order {
+            Order::Trace(_) if !args.flows.is_empty() => {
+                return Err(Failure::new(USAGE, "--flows: a trace brings its own flows; leave --flows out"));
+            }
+            Order::Trace(trace) => vec![trace.flows().clone()],
+            _ => flow_sets(&args.flows)?,
+        };
+        let config = Self {
+            algorithms: algorithms(args)?,
+            sets,
+            order,
+            order_text: args.order.clone(),
+            backlog,
+            batch: args.batch,
+            seed: args.seed,
+            metrics: args.metric.clone(),
+            pairs: args.pairs.unwrap_or(if args.quick { QUICK_PAIRS } else { PAIRS }),
+            runs: args.runs.unwrap_or(if args.quick { QUICK_RUNS } else { RUNS }),
+            cache: cache(args.l2.as_deref())?,
+        };
+        for set in &config.sets {
+            config.plan(set).map_err(|error| Failure::new(USAGE, error))?;
+        }
+        for path in args.plot.iter().chain(&args.json) {
+            check_destination(path, args.plot.contains(path))?;
+        }
+        Ok(config)
+    }
+
+    /// The plan for one of the sets.
+    pub(crate) fn plan(&self, set: &FlowSet) -> Result<Plan, PlanError> {
+        Plan::new(set.clone(), self.order.clone(), self.backlog, self.batch, self.pairs, self.seed)
+    }
+
+    pub(crate) fn measures(&self, metric: Metric) -> bool {
+        self.metrics.contains(&metric)
+    }
+}
+
+fn usage(option: &str, error: impl std::fmt::Display) -> Failure {
+    Failure::new(USAGE, format!("{option}: {error}"))
+}
+
+fn order(text: &str) -> Result<Order, Failure> {
+    if let Some(path) = text.strip_prefix("trace:") {
+        let content = std::fs::read_to_string(path).map_err(|error| usage("--gen", format!("cannot read {path}: {error}")))?;
+        let trace = Trace::read(&content).map_err(|error| usage("--gen", format!("{path}, {error}")))?;
+        return Ok(Order::Trace(Box::new(trace)));
+    }
+    Order::from_name(text).ok_or_else(|| {
+        let names: Vec<&str> = Order::names().collect();
+        usage(
+            "--gen",
+            format!("`{text}` is no order of arrivals: allowed are {} and trace:FILE; for example --gen random", names.join(", ")),
+        )
+    })
+}
+
+fn flow_sets(words: &[String]) -> Result<Vec<FlowSet>, Failure> {
+    let default = [DEFAULT_FLOWS.to_owned()];
+    let words = if words.is_empty() { &default } else { words };
+    let mut sets = Vec::new();
+    for word in words {
+        sets.extend(flows::sweep(word).map_err(|error| usage("--flows", error))?);
+    }
+    Ok(sets)
+}
+
+/// The algorithms of --alg with the settings of --set, each given to those that have it.
+fn algorithms(args: &RigArgs) -> Result<Vec<Algorithm>, Failure> {
+    let mut algorithms = Vec::new();
+    for word in args.alg.split(',').map(str::trim) {
+        if word.eq_ignore_ascii_case("all") {
+            algorithms.extend(Algorithm::all());
+        } else {
+            algorithms.push(Algorithm::parse(word).map_err(|error| usage("--alg", error))?);
+        }
+    }
+    let settings = args.settings.iter().cloned().chain(args.m.map(|m| format!("m={m}")));
+    for setting in settings {
+        let Some((name, value)) = setting.split_once('=') else {
+            return Err(usage("--set", format!("`{setting}` is no setting: write NAME=VALUE; for example --set m=8")));
+        };
+        let mut takers = algorithms.iter_mut().filter(|algorithm| algorithm.has_setting(name)).peekable();
+        if takers.peek().is_none() {
+            return Err(usage("--set", format!("none of the schedulers has a setting `{name}`; `weir algorithms` lists them")));
+        }
+        takers.try_for_each(|algorithm| algorithm.set(name, value)).map_err(|error| usage("--set", error))?;
+    }
+    let mut seen = Vec::new();
+    algorithms.retain(|algorithm| !seen.contains(algorithm) && (seen.push(*algorithm), true).1);
+    Ok(algorithms)
+}
+
+fn cache(text: Option<&str>) -> Result<Cache, Failure> {
+    let Some(text) = text else { return Ok(Cache::second_level().unwrap_or_default()) };
+    let binary = |suffix, shift: u32| text.strip_suffix(suffix).and_then(|digits| digits.trim().parse::<u64>().ok()?.checked_shl(shift));
+    let size = match binary("KiB", 10).or_else(|| binary("MiB", 20)) {
+        Some(size) => size,
+        None => weir_rules::quantity::size(text).map_err(|error| usage("--l2", format!("{error}; for example 2MiB")))?,
+    };
+    Cache::of_size(size).map_err(|error| usage("--l2", error))
+}
+
+/// Finds out before a long measurement whether its results can be written.
+fn check_destination(path: &Path, is_plot: bool) -> Result<(), Failure> {
+    let shown = path.display();
+    if is_plot && picture(path).is_none() {
+        return Err(usage("--plot", format!("`{shown}` is neither a .svg nor a .png file; for example --plot cost.png")));
+    }
+    if path.is_dir() {
+        return Err(Failure::new(USAGE, format!("{shown} is a directory; name a file")));
+    }
+    let parent = path.parent().map(Path::to_path_buf).filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| PathBuf::from("."));
+    if !parent.is_dir() {
+        return Err(Failure::new(USAGE, format!("{shown}: there is no directory {}; make it first", parent.display())));
+    }
+    Ok(())
+}
+
+/// Kinds of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Picture {
+    Svg,
+    Png,
+}
+
+/// The kind that a file's name asks for.
+pub(crate) fn picture(path: &Path) -> Option<Picture> {
+    match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        "svg" => Some(Picture::Svg),
+        "png" => Some(Picture::Png),
+        _ => None,
+    }
+}
+
+const DEFAULT_FLOWS: &str = "1k:w1";
+const PAIRS: u64 = 2_000_000;
+const QUICK_PAIRS: u64 = 200_000;
+const RUNS: u32 = 5;
+const QUICK_RUNS: u32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn config(words: &str) -> Result<Config, String> {
+        let argv = ["weir", "rig"].into_iter().chain(words.split_whitespace());
+        let cli = Cli::try_parse_from(argv).map_err(|error| error.to_string())?;
+        let Command::Rig(args) = cli.command else { panic!("it is weir rig") };
+        Config::new(&args).map_err(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn every_odd_word_is_named_with_what_is_allowed() {
+        for (words, expected) in [
+            ("--alg fifo,nope", ["--alg", "`nope`", "wf2q+"]),
+            ("--flows 5:w0", ["--flows", "`w0`", "1..65536"]),
+            ("--flows 9..3", ["--flows", "`9..3`", "1..32k"]),
+            ("--gen sideways", ["--gen", "`sideways`", "zipf"]),
+            ("--gen trace:/nowhere", ["--gen", "/nowhere", "cannot read"]),
+            ("--backlog 5", ["--backlog", "`5`", "0:20n"]),
+            ("--backlog 9:5", ["9:5", "above", "0:20n"]),
+            ("--set colour=1", ["--set", "`colour`", "weir algorithms"]),
+            ("--set colour", ["--set", "`colour`", "NAME=VALUE"]),
+            ("--batch 0", ["batch", "0", "1..1024"]),
+            ("--pairs 0", ["0 pairs", "allowed", "2000000"]),
+            ("--runs 0", ["--runs", "0", "1..=1000"]),
+            ("--l2 3MiB", ["--l2", "3145728", "2MiB"]),
+            ("--l2 big", ["--l2", "big", "2MiB"]),
+            ("--plot cost.gif", ["--plot", "cost.gif", ".png"]),
+            ("--plot /nowhere/cost.png", ["/nowhere/cost.png", "no directory", "make it"]),
+            ("--metric speed", ["--metric", "speed", "instr"]),
+        ] {
+            let message = config(words).unwrap_err();
+            assert!(expected.iter().all(|word| message.contains(word)), "{words}: {message}");
+        }
+    }
+
+    #[test]
+    fn all_names_each_scheduler_once_and_ranges_become_sets() {
+        let config = config("--alg fifo,all --flows 1..4 --flows 3:w2 --quick").unwrap();
+        assert_eq!(config.algorithms.len(), Algorithm::all().count());
+        assert_eq!(config.sets.iter().map(FlowSet::len).collect::<Vec<_>>(), [1, 2, 4, 3]);
+        assert_eq!((config.pairs, config.runs), (QUICK_PAIRS, QUICK_RUNS));
+    }
+}

@@ -1,0 +1,186 @@
+//! Carries a measurement out: every flow set, every algorithm, every metric that was asked for.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use weir_rig::cost::{Spread, order_hash, time};
+use weir_rig::flows::FlowSet;
+use weir_rig::instructions::{Events, PerPair, arguments};
+use weir_rig::memory::Memory;
+use weir_rig::report::Run;
+use weir_rig::{Algorithm, Counts, Order, Plan};
+
+use super::args::Metric;
+use super::config::Config;
+use crate::output::Failure;
+
+/// What was measured of one algorithm with one flow set; `run` has what programs read of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    pub(crate) set: FlowSet,
+    pub(crate) run: Run,
+    pub(crate) spread: Option<Spread>,
+    pub(crate) counts: Option<Counts>,
+    pub(crate) events: Option<PerPair>,
+    pub(crate) memory: Option<Memory>,
+}
+
+/// Does all of it, set by set.
+pub(crate) fn measure(config: &Config, show_progress: bool) -> Result<Vec<Measured>, Failure> {
+    let bar = progress(config, show_progress);
+    let mut all = Vec::new();
+    for set in &config.sets {
+        let plan = config.plan(set).map_err(Failure::own)?;
+        let mut measured: Vec<Measured> = config.algorithms.iter().map(|algorithm| Measured::new(algorithm, &plan, config)).collect();
+        if config.measures(Metric::Time) {
+            times(config, &plan, &mut measured, &bar);
+        }
+        if config.measures(Metric::Instr) {
+            for (algorithm, row) in config.algorithms.iter().zip(&mut measured) {
+                bar.set_message(format!("{algorithm}, {set}: instructions"));
+                row.count(count_events(config, algorithm, &plan)?);
+                bar.inc(1);
+            }
+        }
+        if config.measures(Metric::Memory) {
+            for (algorithm, row) in config.algorithms.iter().zip(&mut measured) {
+                row.memory = memory(algorithm, set)?;
+                bar.inc(1);
+            }
+        }
+        all.extend(measured);
+    }
+    bar.finish_and_clear();
+    Ok(all)
+}
+
+impl Measured {
+    fn new(algorithm: &Algorithm, plan: &Plan, config: &Config) -> Self {
+        let order = config.order.to_string();
+        let run = Run::new(algorithm.to_string(), plan.flows(), order, plan.pairs());
+        Self { set: plan.flows().clone(), run, spread: None, counts: None, events: None, memory: None }
+    }
+
+    fn count(&mut self, events: PerPair) {
+        self.run.instructions_per_pair = Some(events.instructions);
+        self.run.l2_misses_per_pair = Some(events.second_misses);
+        self.events = Some(events);
+    }
+}
+
+/// Runs of all algorithms take turns, `none` among them whether asked for or not, since net figures are without it.
+fn times(config: &Config, plan: &Plan, measured: &mut [Measured], bar: &ProgressBar) {
+    let mut figures = vec![Vec::new(); config.algorithms.len()];
+    let mut of_none = Vec::new();
+    for _ in 0..config.runs {
+        of_none.push(time(&Algorithm::None, plan, &thread_time));
+        for (algorithm, figures) in config.algorithms.iter().zip(&mut figures) {
+            bar.set_message(format!("{algorithm}, {}: time", plan.flows()));
+            figures.push(match algorithm {
+                Algorithm::None => *of_none.last().unwrap_or(&0.0),
+                _ => time(algorithm, plan, &thread_time),
+            });
+            bar.inc(1);
+        }
+    }
+    let none = Spread::of(&of_none).map_or(0.0, |spread| spread.median);
+    for ((algorithm, figures), row) in config.algorithms.iter().zip(&figures).zip(measured) {
+        let (hash, counts) = order_hash(algorithm, plan);
+        row.run.order_hash = Some(format!("{hash:016x}"));
+        row.counts = Some(counts);
+        row.spread = Spread::of(figures);
+        row.run.ns_per_pair = row.spread.map(|spread| spread.median);
+        row.run.ns_net = row.run.ns_per_pair.map(|gross| gross - none);
+    }
+}
+
+/// Processor time of this thread in ns.
+fn thread_time() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Starts the rig twice under cachegrind and takes the difference.
+fn count_events(config: &Config, algorithm: &Algorithm, plan: &Plan) -> Result<PerPair, Failure> {
+    let (short, long) = (plan.with_pairs(1), plan.with_pairs(1 + config.pairs.min(COUNTED)));
+    let count = |plan: &Plan| {
+        let file = ScratchFile::new();
+        let mut arguments = arguments(&config.cache, &file.0);
+        arguments.push(own_path()?.into());
+        arguments.extend(itself("drive", algorithm));
+        let words = [("gen", config.order_text.clone()), ("seed", config.seed.to_string()), ("batch", config.batch.to_string())];
+        let mut words = Vec::from(words);
+        words.push(("pairs", plan.pairs().to_string()));
+        words.extend(config.backlog.map(|backlog| ("backlog", backlog.to_string())));
+        if !matches!(config.order, Order::Trace(_)) {
+            words.push(("flows", plan.flows().to_string()));
+        }
+        arguments.extend(words.iter().map(|(option, value)| OsString::from(format!("--{option}={value}"))));
+        let output = Command::new("valgrind").args(&arguments).stdin(Stdio::null()).output();
+        let output = output.map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Failure::own(NO_VALGRIND),
+            _ => Failure::own(format!("cannot start valgrind: {error}")),
+        })?;
+        if !output.status.success() {
+            let words = String::from_utf8_lossy(&output.stderr);
+            let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned();
+            return Err(Failure::own(format!("valgrind failed ({}): {last}", output.status)));
+        }
+        let text = std::fs::read_to_string(&file.0).map_err(|error| Failure::own(format!("valgrind left no file: {error}")))?;
+        Events::read(&text).map_err(Failure::own)
+    };
+    let (few, many) = (count(&short)?, count(&long)?);
+    Ok(many.per_pair(&few, long.pairs() - short.pairs()))
+}
+
+/// What a process of its own says of its memory.
+fn memory(algorithm: &Algorithm, set: &FlowSet) -> Result<Option<Memory>, Failure> {
+    let output = Command::new(own_path()?).args(itself("memory", algorithm)).arg(format!("--flows={set}")).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| Failure::own(format!("cannot start weir itself: {error}")))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut numbers = text.split_whitespace().map_while(|word| word.parse().ok());
+    Ok(numbers.next().zip(numbers.next()).map(|(flows, packets)| Memory { flows, packets }))
+}
+
+fn own_path() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| Failure::own(format!("weir does not find itself: {error}")))
+}
+
+/// What the rig starts itself with.
+fn itself(only: &str, algorithm: &Algorithm) -> [OsString; 3] {
+    ["rig".into(), format!("--only={only}").into(), format!("--alg={algorithm}").into()]
+}
+
+/// A file for another program to write, gone when this is.
+struct ScratchFile(PathBuf);
+
+impl ScratchFile {
+    fn new() -> Self {
+        Self(std::env::temp_dir().join(format!("weir-rig-{}.out", std::process::id())))
+    }
+}
+
+impl Drop for ScratchFile {
+    fn drop(&mut self) {
+        // It may never have been written.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn progress(config: &Config, shown: bool) -> ProgressBar {
+    if !shown {
+        return ProgressBar::hidden();
+    }
+    let each = config.metrics.iter().map(|metric| if *metric == Metric::Time { u64::from(config.runs) } else { 1 }).sum::<u64>();
+    let bar = ProgressBar::new(each * config.algorithms.len() as u64 * config.sets.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template("{elapsed:>6}  {bar:30} {percent:>3} %  {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+const NO_VALGRIND: &str = "--metric instr counts with valgrind, which is not installed: sudo apt install valgrind, or leave instr out";
+/// Pairs that are counted under valgrind, which is fifty times slower and needs no repetition.
+const COUNTED: u64 = 100_000;

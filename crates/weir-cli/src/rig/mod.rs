@@ -1,0 +1,74 @@
+//! `weir rig`: what schedulers cost and what service they give, driven alone.
+
+mod args;
+mod config;
+mod measure;
+mod plot;
+mod show;
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use weir_report::write_atomic;
+use weir_rig::{Report, memory};
+
+use args::Only;
+pub(crate) use args::RigArgs;
+use config::Config;
+use measure::{Measured, measure};
+
+use crate::output::{Failure, print, say};
+
+/// Measures, and writes what was asked for.
+pub(crate) fn rig(args: &RigArgs) -> Result<ExitCode, Failure> {
+    let config = Config::new(args)?;
+    if let Some(only) = args.only {
+        return one_thing(only, &config);
+    }
+    let measured = measure(&config, !args.quiet && std::io::stderr().is_terminal())?;
+    let json_to_stdout = args.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
+    if !json_to_stdout {
+        print(&show::tables(&config, &measured))?;
+    }
+    if let Some(path) = &args.json {
+        write_json(path, &measured)?;
+    }
+    for path in &args.plot {
+        plot::write(path, &plot::cost(&config, &measured))?;
+        if !args.quiet {
+            say(format_args!("plot: {}\n", path.display()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the rig does when it has started itself.
+fn one_thing(only: Only, config: &Config) -> Result<ExitCode, Failure> {
+    for set in &config.sets {
+        let plan = config.plan(set).map_err(Failure::own)?;
+        for algorithm in &config.algorithms {
+            match only {
+                Only::Drive => {
+                    weir_rig::cost::drive(algorithm, &plan);
+                }
+                Only::Memory => {
+                    let memory = memory::measure(algorithm, set, PACKETS, &memory::resident);
+                    if let Some(memory) = memory {
+                        print(&format!("{} {}\n", memory.flows, memory.packets))?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_json(path: &Path, measured: &[Measured]) -> Result<(), Failure> {
+    let report = Report { runs: measured.iter().map(|measured| measured.run.clone()).collect() };
+    let text = report.to_json().map_err(Failure::own)?;
+    if path.as_os_str() == "-" { print(&text).map(|_| ()) } else { write_atomic(path, text.as_bytes()).map_err(Failure::own) }
+}
+
+/// Packets of each flow when memory is measured.
+const PACKETS: u32 = 10;
