@@ -61,7 +61,7 @@ struct Line {
 
 /// Schedulers that keep to a bound.
 const TABLE: &[Line] = &[
-    Line { name: "rr", formula: "(1 − φ) Q + φ Σ L_j", bytes: round_robin },
+    Line { name: "rr", formula: "(1 − φ) Q + φ (Σ L_j + max L_j)", bytes: round_robin },
     Line { name: "wf2q+", formula: "max(L_k + φ (L − L_k), 2 φ L)", bytes: worst_case_fair },
     Line { name: "l-wf2q", formula: "max(L_k + φ (L − L_k), 2 φ L)", bytes: worst_case_fair },
     Line { name: "qfq", formula: "3 w σ + max((1 − φ) L_k − ℓ_k + φ L, 2 φ L − ℓ_k)", bytes: quick },
@@ -155,7 +155,8 @@ pub fn with_shortest(discipline: &Discipline, flows: &FlowSet, shortest: &[u32])
 fn round_robin(terms: &Terms<'_>) -> Exact {
     let least = terms.flows.groups().iter().map(|group| group.weight).min().unwrap_or(1);
     let quantum = terms.weight() / Exact::whole(least) * terms.largest();
-    terms.rest() * quantum + terms.share() * terms.sum_of_others()
+    let longest = terms.others().filter(|(count, _)| *count > 0).map(|(_, group)| group.lmax).max().unwrap_or(0);
+    terms.rest() * quantum + terms.share() * (terms.sum_of_others() + Exact::whole(longest))
 }
 
 fn worst_case_fair(terms: &Terms<'_>) -> Exact {
@@ -226,8 +227,8 @@ mod tests {
 
     #[test]
     fn bounds_of_known_sets_are_what_the_formulas_give() {
-        // Four quanta of a packet less a 500th, and a packet of each other flow.
-        assert_eq!(packets("rr", "500:w1,250:w2,250:w4"), Some(4.0 * (1.0 - 0.002) + 0.002 * 999.0));
+        // Four quanta of a packet less a 500th, and the 500th of a packet of each other flow and one more.
+        assert_eq!(packets("rr", "500:w1,250:w2,250:w4"), Some(4.0 * (1.0 - 0.002) + 0.002 * 1000.0));
         assert_eq!(packets("wf2q+", "1000:w1"), Some(1.0));
         assert_eq!(packets("wf2q+", "1:w1,1:w9"), Some(1.8));
         assert_eq!((packets("fifo", "3"), packets("prio", "3")), (None, None));
