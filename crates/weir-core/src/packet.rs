@@ -197,7 +197,7 @@ pub trait Store {
     /// What a source or an earlier hop says of it (see [`Packet::label`]).
     fn label(&self, id: PacketId) -> u64;
 
-    /// The successor in its list, `u32::MAX` for none, and the successor's length.
+    /// The successor in its list, and the successor's length. Means nothing for the last one.
     fn next(&self, id: PacketId) -> (u32, u32);
 
     /// Sets what [`Self::next`] gives.
@@ -322,7 +322,8 @@ impl PacketList {
     }
 }
 
-/// A first-in first-out list of packets that does not know their lengths.
+/// A first-in first-out list of packets that does not know their lengths. Its end is told by `tail` alone, so that appending
+/// writes to one packet only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain {
     head: u32,
@@ -354,7 +355,6 @@ impl Chain {
     /// Appends a packet; `len` is what the one before it will know of its length.
     #[inline]
     pub(crate) fn push_back<P: Store>(&mut self, store: &mut P, id: PacketId, len: u32) {
-        store.set_next(id, NONE, 0);
         if self.head == NONE {
             self.head = id.0;
         } else {
@@ -367,6 +367,10 @@ impl Chain {
     #[inline]
     pub(crate) fn pop_front<P: Store>(&mut self, store: &P) -> Option<(PacketId, u32)> {
         let id = self.front()?;
+        if id.0 == self.tail {
+            self.head = NONE;
+            return Some((id, 0));
+        }
         let (next, next_len) = store.next(id);
         self.head = next;
         Some((id, next_len))

@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use crate::prefetch;
+
 /// A vector with gaps: a number stays its object's until that is taken out, and is then given to the next.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
@@ -78,6 +80,68 @@ impl<T> Slab<T> {
     /// One more than the largest number in use.
     pub(crate) fn bound(&self) -> u32 {
         self.slots.len() as u32
+    }
+}
+
+/// The same for objects that fill whole cache lines and say themselves whether they are in use.
+#[derive(Debug)]
+pub(crate) struct Lines<T> {
+    all: Vec<T>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Lines<T> {
+    fn default() -> Self {
+        const { assert!(size_of::<T>().is_multiple_of(64) && align_of::<T>() == 64, "objects fill cache lines") }
+        Self { all: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Lines<T> {
+    /// Takes an object in and gives it a number.
+    pub(crate) fn insert(&mut self, object: T) -> u32 {
+        if let Some(id) = self.free.pop() {
+            self.all[id as usize] = object;
+            return id;
+        }
+        self.all.push(object);
+        (self.all.len() - 1) as u32
+    }
+
+    /// Lets the number `id` be used again.
+    pub(crate) fn release(&mut self, id: u32) {
+        self.free.push(id);
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> Option<&T> {
+        self.all.get(id as usize)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
+        self.all.get_mut(id as usize)
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, id: u32) -> &T {
+        &self.all[id as usize]
+    }
+
+    #[inline]
+    pub(crate) fn at_mut(&mut self, id: u32) -> &mut T {
+        &mut self.all[id as usize]
+    }
+
+    /// Says that the object `id` will be asked for soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: u32) {
+        prefetch::read(&self.all, id);
+    }
+
+    /// All objects, those out of use among them.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.all.iter_mut()
     }
 }
 

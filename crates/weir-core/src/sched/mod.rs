@@ -14,11 +14,14 @@ mod aifo;
 mod bucket;
 mod discipline;
 mod fifo;
+mod groups;
 mod htb;
 mod inversions;
 mod levels;
 mod pifo;
 mod prio;
+mod qfq;
+mod qfqp;
 mod rank;
 mod row;
 mod rr;
@@ -191,6 +194,10 @@ table! {
     Aifo: aifo::Aifo,
     /// A PIFO approximated by strict-priority queues with fixed bounds.
     StrictSlices: strict_n::StrictSlices,
+    /// Quick fair queueing.
+    Qfq: qfq::Qfq,
+    /// Quick fair queueing of aggregates.
+    QfqPlus: qfqp::QfqPlus,
 }
 
 #[expect(clippy::derivable_impls, reason = "the macro writes the enum")]

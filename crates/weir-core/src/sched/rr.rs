@@ -30,21 +30,21 @@
 //! Shares against exact proportions, and the bound above, in the property tests over the table.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
-use super::{Discipline, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MAX_WEIGHT, MIN_PACKET, Row, Scheduler, WEIGHT};
+use super::qfq::{BATCH, limits};
+use super::{Discipline, FlowSlot, FlowSpec, LMAX, Row, Scheduler, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};
-use crate::slab::Slab;
+use crate::slab::Lines;
 use crate::units::Nanos;
 
 /// Deficit round robin.
 #[derive(Debug)]
 pub struct RoundRobin {
-    flows: Slab<Flow>,
-    /// The flow whose turn it is, or [`NONE`].
+    flows: Lines<Flow>,
+    /// The flow whose turn it is, or [`NONE`]. It has had its quantum.
     front: u32,
-    /// The flow in front has had its quantum for this turn.
-    turn_begun: bool,
-    len: usize,
+    len: u32,
     backlog: u64,
     /// Least weight of all flows, and their largest `lmax`.
     least_weight: u64,
@@ -53,24 +53,25 @@ pub struct RoundRobin {
     sizes: BTreeMap<u32, u32>,
 }
 
-/// A flow: its packets, its credit and its neighbours in the ring.
+/// A flow: its packets, its credit and its neighbours in the ring. Not in use when the weight is 0.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Flow {
-    list: PacketList,
     /// Bytes times the least weight.
     credit: u64,
+    list: PacketList,
     weight: u32,
     max_packet: u32,
     next: u32,
     previous: u32,
 }
 
-impl Default for RoundRobin {
-    fn default() -> Self {
+impl RoundRobin {
+    /// An empty one.
+    pub fn new(_discipline: &Discipline) -> Self {
         Self {
-            flows: Slab::default(),
+            flows: Lines::default(),
             front: NONE,
-            turn_begun: false,
             len: 0,
             backlog: 0,
             least_weight: 1,
@@ -79,21 +80,15 @@ impl Default for RoundRobin {
             sizes: BTreeMap::new(),
         }
     }
-}
-
-impl RoundRobin {
-    /// An empty one.
-    pub fn new(_discipline: &Discipline) -> Self {
-        Self::default()
-    }
 
     /// Puts a flow at the end of the ring, which is before its front.
+    #[inline]
     fn link(&mut self, slot: u32) {
         let front = self.front;
         if front == NONE {
             let flow = self.flows.at_mut(slot);
             (flow.next, flow.previous) = (slot, slot);
-            (self.front, self.turn_begun) = (slot, false);
+            self.begin_turn(slot);
             return;
         }
         let last = core::mem::replace(&mut self.flows.at_mut(front).previous, slot);
@@ -108,14 +103,22 @@ impl RoundRobin {
         let (next, previous) = (flow.next, flow.previous);
         flow.credit = 0;
         if next == slot {
-            (self.front, self.turn_begun) = (NONE, false);
+            self.front = NONE;
             return;
         }
         self.flows.at_mut(previous).next = next;
         self.flows.at_mut(next).previous = previous;
         if self.front == slot {
-            (self.front, self.turn_begun) = (next, false);
+            self.begin_turn(next);
         }
+    }
+
+    /// Makes a flow the front and gives it its quantum.
+    #[inline]
+    fn begin_turn(&mut self, slot: u32) {
+        self.front = slot;
+        let flow = self.flows.at_mut(slot);
+        flow.credit += self.base * u64::from(flow.weight);
     }
 
     /// Takes over which weights and sizes there are. Credit is counted anew in the least weight.
@@ -126,10 +129,8 @@ impl RoundRobin {
             return;
         }
         let old = core::mem::replace(&mut self.least_weight, least);
-        for slot in 0..self.flows.bound() {
-            if let Some(flow) = self.flows.get_mut(slot) {
-                flow.credit = flow.credit * least / old;
-            }
+        for flow in self.flows.iter_mut() {
+            flow.credit = flow.credit * least / old;
         }
     }
 }
@@ -141,10 +142,10 @@ impl Scheduler for RoundRobin {
         *self.sizes.entry(max_packet).or_default() += 1;
         self.rescale();
         let list = PacketList::default();
-        FlowSlot(self.flows.insert(Flow { list, credit: 0, weight, max_packet, next: NONE, previous: NONE }))
+        FlowSlot(self.flows.insert(Flow { credit: 0, list, weight, max_packet, next: NONE, previous: NONE }))
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, _pool: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(&mut self, _now: Nanos, _store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
         let (weight, max_packet) = limits(spec);
         let flow = self.flows.at_mut(slot.0);
         let old = (core::mem::replace(&mut flow.weight, weight), core::mem::replace(&mut flow.max_packet, max_packet));
@@ -158,29 +159,31 @@ impl Scheduler for RoundRobin {
         self.rescale();
     }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, pool: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
-        let Some(flow) = self.flows.get(slot.0) else { return PacketList::default() };
+    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+        let Some(flow) = self.flows.get(slot.0).filter(|flow| flow.weight != 0) else { return PacketList::default() };
         let (list, weight, max_packet) = (flow.list, flow.weight, flow.max_packet);
         if !list.is_empty() {
             self.unlink(slot.0);
         }
-        self.flows.remove(slot.0);
+        self.flows.at_mut(slot.0).weight = 0;
+        self.flows.release(slot.0);
         forget(&mut self.weights, weight);
         forget(&mut self.sizes, max_packet);
         self.rescale();
-        let (packets, bytes) = list.measure(pool);
-        self.len -= packets;
+        let (packets, bytes) = list.measure(store);
+        self.len -= packets as u32;
         self.backlog -= bytes;
         list
     }
 
     #[inline]
-    fn enqueue<P: Store>(&mut self, _now: Nanos, pool: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+        let len = store.len(packet);
         self.len += 1;
-        self.backlog += u64::from(pool.len(packet));
+        self.backlog += u64::from(len);
         let flow = self.flows.at_mut(slot.0);
         let was_empty = flow.list.is_empty();
-        flow.list.push_back(pool, packet);
+        flow.list.push_back_of(store, packet, len);
         if was_empty {
             self.link(slot.0);
         }
@@ -188,28 +191,41 @@ impl Scheduler for RoundRobin {
     }
 
     #[inline]
-    fn dequeue<P: Store>(&mut self, _now: Nanos, pool: &mut P) -> Option<PacketId> {
-        loop {
-            let slot = self.front;
-            let flow = self.flows.get_mut(slot)?;
-            let len = u64::from(flow.list.front_len());
-            if !self.turn_begun {
-                flow.credit += self.base * u64::from(flow.weight);
-                self.turn_begun = true;
+    fn dequeue<P: Store>(&mut self, _now: Nanos, store: &mut P) -> Option<PacketId> {
+        let slot = self.front;
+        let flow = self.flows.get_mut(slot)?;
+        let len = flow.list.front_len();
+        let cost = u64::from(len) * self.least_weight;
+        if cost > flow.credit {
+            return self.dequeue_long(store);
+        }
+        flow.credit -= cost;
+        let packet = flow.list.pop_front(store);
+        self.len -= 1;
+        self.backlog -= u64::from(len);
+        if flow.list.is_empty() {
+            self.unlink(slot);
+        } else if u64::from(flow.list.front_len()) * self.least_weight > flow.credit {
+            let next = flow.next;
+            self.begin_turn(next);
+        }
+        packet
+    }
+
+    fn enqueue_batch<P: Store>(&mut self, now: Nanos, store: &mut P, packets: &[(FlowSlot, PacketId)], refused: &mut Vec<PacketId>) {
+        for some in packets.chunks(BATCH) {
+            for &(slot, packet) in some {
+                self.flows.prefetch(slot.0);
+                store.prefetch(packet);
             }
-            let cost = len * self.least_weight;
-            if cost > flow.credit {
-                (self.front, self.turn_begun) = (flow.next, false);
-                continue;
+            for &(slot, _) in some {
+                if let Some(last) = self.flows.at(slot.0).list.back() {
+                    store.prefetch(last);
+                }
             }
-            flow.credit -= cost;
-            let packet = flow.list.pop_front(pool);
-            if flow.list.is_empty() {
-                self.unlink(slot);
+            for &(slot, packet) in some {
+                refused.extend(self.enqueue(now, store, slot, packet));
             }
-            self.len -= 1;
-            self.backlog -= len;
-            return packet;
         }
     }
 
@@ -220,7 +236,7 @@ impl Scheduler for RoundRobin {
 
     #[inline]
     fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     fn backlog(&self) -> u64 {
@@ -228,9 +244,21 @@ impl Scheduler for RoundRobin {
     }
 }
 
-/// A flow's weight and largest packet, within their ranges.
-fn limits(spec: &FlowSpec) -> (u32, u32) {
-    (spec.weight.clamp(1, MAX_WEIGHT), spec.max_packet.clamp(MIN_PACKET, MAX_PACKET))
+impl RoundRobin {
+    /// Goes round until the flow in front has credit for its packet: one is longer than the largest `lmax`, or a quantum has
+    /// become less.
+    #[cold]
+    #[inline(never)]
+    fn dequeue_long<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
+        loop {
+            let flow = self.flows.get(self.front)?;
+            if u64::from(flow.list.front_len()) * self.least_weight <= flow.credit {
+                return self.dequeue(Nanos::ZERO, store);
+            }
+            let next = flow.next;
+            self.begin_turn(next);
+        }
+    }
 }
 
 /// Counts one fewer of `key`.

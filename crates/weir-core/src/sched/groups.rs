@@ -1,0 +1,638 @@
+//! What QFQ and QFQ+ share: virtual time, groups of members with similar timestamps, and the bitmaps that keep groups in order.
+//!
+//! A *member* is what is scheduled: a flow in QFQ, an aggregate of flows in QFQ+.
+//!
+//! # Symbols
+//! - `V` virtual time: bytes that the fluid has given to each unit of weight.
+//! - `S` where in virtual time a member's head starts; its finish is where the next one starts.
+//! - `i` a member's group: the least for which `σ_i = 2^(22+i)` is at least `lmax / w` in virtual time. There are 32.
+//! - `S_i` the group's start: the least start of its members, rounded down to a multiple of `σ_i`. `F_i = S_i + 2 σ_i`.
+//! - A group is *eligible* (E) when `S_i ≤ V`, else ineligible (I). It is *blocked* (B) when an eligible group of higher number
+//!   has a lower `F`, else *ready* (R). Each group with members is in one of the sets `ER`, `EB`, `IR`, `IB`, words of a bit each.
+//!
+//! The lowest group of `ER` has the least `F` of all eligible ones: among ready groups `F` rises with the number.
+//!
+//! # Virtual time
+//! ```text
+//! 63          54 53                         32 31                   0
+//! |  carries     |  bytes per unit of weight  |  fraction           |      wraps around; compared by the sign of a difference
+//! ```
+//! `1 / w` has 32 bits of fraction, rounded up, and `1 / W` 48, rounded down, so that `V` never runs ahead of the fluid for want of
+//! bits; where it stays behind, it jumps to the next start as soon as nothing is eligible.
+//!
+//! Three facts hold whatever the weights, lengths and changes are, and the rest follows from them:
+//! - A head is charged at most `σ_i`, and is served only when `S_i ≤ V`: so no start lies beyond the first multiple of `σ_i` above
+//!   `V`. All ineligible groups therefore start at that multiple, the lowest of them first, and which ones `V` passes is told by
+//!   the highest bit in which it changes.
+//! - A group that becomes eligible, or is no longer empty, has a higher `F` than all below it, so it blocks none.
+//! - A group's `F` otherwise rises. Then, and only then, groups below it can become ready; each blocked one is asked.
+//!
+//! # The sum of weights
+//! `W` counts the members that the fluid is not done with: those with packets, and each other one until `V` has come to its
+//! finish, rounded up to a multiple of `σ_i`. That is at most two multiples away, so a group needs two sums for what will leave;
+//! the one that is due goes when `V` passes the multiple. A division is made only when `W` has changed.
+
+use alloc::boxed::Box;
+
+use crate::slab::Lines;
+
+/// A member's timestamps and its neighbours in its slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stamps {
+    /// `S` of the head; while there is none, the finish of the last.
+    pub(super) start: u64,
+    /// `1 / w`.
+    pub(super) inverse: u64,
+    next: u32,
+    previous: u32,
+    pub(super) group: u8,
+}
+
+impl Stamps {
+    /// Charges a packet of `len` bytes that leaves; gives where it started, where the next one does, and the next member.
+    #[inline]
+    pub(super) fn charge(&mut self, len: u32) -> Charge {
+        let old = self.start;
+        self.start = old.wrapping_add(u64::from(charged(len)) * self.inverse);
+        Charge { old, new: self.start, next: self.next }
+    }
+
+    /// Of a member without packets.
+    pub(super) fn new(inverse: u64, group: u8) -> Self {
+        Self { inverse, group, ..Self::default() }
+    }
+}
+
+/// What the departure of a packet does to its member's stamps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Charge {
+    old: u64,
+    new: u64,
+    next: u32,
+}
+
+/// A member, and the group and the slot that it is in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) id: u32,
+    group: u32,
+    slot: usize,
+}
+
+/// Something with timestamps.
+pub(super) trait Stamped {
+    fn stamps(&self) -> &Stamps;
+    fn stamps_mut(&mut self) -> &mut Stamps;
+}
+
+/// Groups of members, and virtual time.
+#[derive(Debug)]
+pub(super) struct Groups {
+    virtual_time: u64,
+    /// `ER`, `IR`, `EB`, `IB`.
+    eligible_ready: u32,
+    ineligible_ready: u32,
+    eligible_blocked: u32,
+    ineligible_blocked: u32,
+    /// Groups with weights that will leave.
+    leaving: u32,
+    /// `W`.
+    weights: u64,
+    /// `1 / W`, or 0 when it must be worked out.
+    rate: u64,
+    /// Counts quarters of the range of virtual time, so that what is of a past one is known as that.
+    era: u64,
+    /// Until `V` comes to this, nothing becomes eligible and no weight leaves.
+    due: u64,
+    epoch: u64,
+    groups: Box<Tables>,
+}
+
+/// What is known of each group.
+#[derive(Debug)]
+struct Tables {
+    /// `S_i`.
+    start: [u64; GROUPS],
+    /// Slots with members, one bit each.
+    full: [u32; GROUPS],
+    /// Weights that leave when `V` comes to an even and an odd multiple of `σ_i`.
+    leaving: [[u64; 2]; GROUPS],
+    /// The slots of the first group, those of the second, and so on.
+    slots: [Slot; GROUPS * SLOTS],
+}
+
+/// Members with the same rounded start, the first come first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    head: u32,
+    tail: u32,
+}
+
+impl Groups {
+    pub(super) fn new(epoch: u64) -> Self {
+        let groups = Tables { start: [0; GROUPS], full: [0; GROUPS], leaving: [[0; 2]; GROUPS], slots: [Slot::default(); GROUPS * SLOTS] };
+        Self {
+            virtual_time: epoch,
+            eligible_ready: 0,
+            ineligible_ready: 0,
+            eligible_blocked: 0,
+            ineligible_blocked: 0,
+            leaving: 0,
+            weights: 0,
+            rate: 0,
+            era: FORGOTTEN + 2,
+            due: epoch,
+            epoch,
+            groups: Box::new(groups),
+        }
+    }
+
+    /// The member that goes next. Moves virtual time on when nothing is eligible.
+    #[inline]
+    pub(super) fn first(&mut self) -> Option<Place> {
+        if self.eligible_ready == 0 {
+            if self.ineligible_ready == 0 {
+                return None;
+            }
+            let next = self.ineligible_ready.trailing_zeros();
+            self.pass(self.groups.start[next as usize % GROUPS]);
+        }
+        let group = self.eligible_ready.trailing_zeros();
+        let slot = slot_of(self.groups.start[group as usize % GROUPS], group);
+        Some(Place { id: self.groups.slots[slot].head, group, slot })
+    }
+
+    /// A packet of [`Self::first`] leaves: moves virtual time on, and the member to its place. Without `more` it has no other
+    /// packet, and is taken out.
+    #[inline]
+    pub(super) fn serve<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place, len: u32, charge: Charge, more: bool) {
+        if self.rate == 0 {
+            self.rate = RATE_ONE / self.weights.max(1);
+        }
+        let by = (u128::from(charged(len)) * u128::from(self.rate)) >> (RATE_BITS - FRACTION);
+        let to = self.virtual_time.wrapping_add(by as u64);
+        if after(self.due, to) {
+            self.virtual_time = to;
+        } else {
+            self.pass(to);
+        }
+        if more && (charge.old ^ charge.new) >> (LEAST_SHIFT + place.group) == 0 {
+            return;
+        }
+        let slot = &mut self.groups.slots[place.slot];
+        let last = slot.head == slot.tail;
+        slot.head = charge.next;
+        if more {
+            self.append(members, place.id, charge.new, place.group);
+        }
+        if last {
+            self.groups.full[place.group as usize % GROUPS] &= !(1 << (place.slot % SLOTS));
+            self.move_on(place.group);
+        }
+    }
+
+    /// Sets virtual time to where groups become eligible, or weights leave.
+    #[inline(never)]
+    fn pass(&mut self, to: u64) {
+        let from = core::mem::replace(&mut self.virtual_time, to);
+        let changed = from ^ to;
+        // Groups whose multiples are passed: those up to the highest bit that changed.
+        let bits = (changed >> LEAST_SHIFT).checked_ilog2().map_or(0, |highest| highest + 1);
+        let passed = ((1u64 << bits) - 1) as u32;
+        self.eligible_ready |= self.ineligible_ready & passed;
+        self.ineligible_ready &= !passed;
+        self.eligible_blocked |= self.ineligible_blocked & passed;
+        self.ineligible_blocked &= !passed;
+        if passed & self.leaving != 0 || changed >> ERA_SHIFT != 0 {
+            self.let_go(from, passed);
+        }
+        // The lowest group that anything is waited for in has the next multiple; without one, the era may end.
+        let waiting = self.ineligible_ready | self.ineligible_blocked | self.leaving;
+        let shift = if waiting == 0 { ERA_SHIFT } else { LEAST_SHIFT + waiting.trailing_zeros() };
+        self.due = ((to >> shift) + 1) << shift;
+    }
+
+    /// Lets go of weights whose time has come, and counts eras.
+    #[cold]
+    #[inline(never)]
+    fn let_go(&mut self, from: u64, passed: u32) {
+        if (from ^ self.virtual_time) >> ERA_SHIFT != 0 {
+            self.era += 1;
+        }
+        for i in bits(passed & self.leaving) {
+            let shift = LEAST_SHIFT + i;
+            let to = self.virtual_time >> shift;
+            let leaving = &mut self.groups.leaving[i as usize % GROUPS];
+            let gone = if (from >> shift).wrapping_add(1) & (u64::MAX >> shift) == to {
+                core::mem::take(&mut leaving[to as usize % 2])
+            } else {
+                core::mem::take(leaving).iter().sum()
+            };
+            if *leaving == [0; 2] {
+                self.leaving &= !(1 << i);
+            }
+            self.weights -= gone;
+            self.rate = 0;
+        }
+    }
+
+    /// Counts the weight of a flow that has packets again, of a member of group `i`, which left in `era` with the finish
+    /// `finish`. Says where it starts.
+    #[inline]
+    pub(super) fn join(&mut self, era: u64, finish: u64, weight: u32, i: u8) -> u64 {
+        if self.era - era < 2 && after(floor(finish, i).wrapping_add(width(i)), self.virtual_time) {
+            self.groups.leaving[usize::from(i) % GROUPS][multiple_above(finish, i)] -= u64::from(weight);
+            return if after(finish, self.virtual_time) { finish } else { self.virtual_time };
+        }
+        self.weights += u64::from(weight);
+        self.rate = 0;
+        self.virtual_time
+    }
+
+    /// Where a member starts that has packets again after it left in `era` with the finish `finish`.
+    #[inline]
+    pub(super) fn resume(&self, era: u64, finish: u64) -> u64 {
+        if self.era - era < 2 && after(finish, self.virtual_time) { finish } else { self.virtual_time }
+    }
+
+    /// Stops counting the weight of a flow that has no more packets when the fluid is done with it: at `finish`. Gives the era,
+    /// for [`Self::join`].
+    #[inline]
+    pub(super) fn leave(&mut self, finish: u64, weight: u32, i: u8) -> u64 {
+        if after(finish, self.virtual_time) {
+            self.groups.leaving[usize::from(i) % GROUPS][multiple_above(finish, i)] += u64::from(weight);
+            self.leaving |= 1 << i;
+            self.expect(floor(self.virtual_time, i).wrapping_add(width(i)));
+            return self.era;
+        }
+        self.weights -= u64::from(weight);
+        self.rate = 0;
+        FORGOTTEN
+    }
+
+    /// Something happens at this virtual time.
+    #[inline]
+    fn expect(&mut self, time: u64) {
+        if after(self.due, time) {
+            self.due = time;
+        }
+    }
+
+    /// Counts a flow with another weight.
+    pub(super) fn reweigh(&mut self, old: u32, new: u32) {
+        self.weights = self.weights + u64::from(new) - u64::from(old);
+        self.rate = 0;
+    }
+
+    /// The end of a busy period: the fluid is done with everything, and virtual time begins anew.
+    #[inline]
+    pub(super) fn rest(&mut self) {
+        for i in bits(core::mem::take(&mut self.leaving)) {
+            self.groups.leaving[i as usize % GROUPS] = [0; 2];
+        }
+        (self.virtual_time, self.due, self.weights, self.rate) = (self.epoch, self.epoch, 0, 0);
+        self.era += 2;
+    }
+
+    /// Puts a member that has packets again in its place. Its start is not before virtual time.
+    #[inline]
+    pub(super) fn insert<T: Stamped>(&mut self, members: &mut Lines<T>, id: u32) {
+        let stamps = members.at_mut(id).stamps_mut();
+        let i = stamps.group;
+        let place = usize::from(i) % GROUPS;
+        let (start, first) = (floor(stamps.start, i), self.groups.start[place]);
+        if self.groups.full[place] == 0 || after(first, start) {
+            // A group that starts later than `V` is in neither set of eligible ones.
+            self.groups.start[place] = start;
+            self.ineligible_ready &= !(1 << i);
+            self.ineligible_blocked &= !(1 << i);
+            self.append(members, id, start, u32::from(i));
+            self.classify(u32::from(i));
+            return;
+        }
+        // Ahead of the group's first by more than it has slots: only where that waits for far longer packets.
+        let most = first.wrapping_add(width(i) * (SLOTS as u64 - 2));
+        if after(start, most) {
+            stamps.start = most;
+        }
+        let start = stamps.start;
+        self.append(members, id, start, u32::from(i));
+    }
+
+    /// Finds the group's new first slot when that before is empty.
+    #[inline]
+    fn move_on(&mut self, i: u32) {
+        let bit = 1u32 << i;
+        let old_finish = self.finish(i);
+        self.eligible_ready &= !bit;
+        if self.find_first(i) {
+            self.classify(i);
+        }
+        if (self.eligible_blocked | self.ineligible_blocked) & (bit - 1) != 0 {
+            self.unblock(i, old_finish);
+        }
+    }
+
+    /// Moves a group's start to its first slot with members; whether there is one.
+    #[inline]
+    fn find_first(&mut self, i: u32) -> bool {
+        let start = &mut self.groups.start[i as usize % GROUPS];
+        let full = self.groups.full[i as usize % GROUPS];
+        let ahead = full.rotate_right((*start >> (LEAST_SHIFT + i)) as u32).trailing_zeros();
+        *start = start.wrapping_add(u64::from(ahead % 32) << (LEAST_SHIFT + i));
+        full != 0
+    }
+
+    /// Puts a group that is in none in one of the four sets.
+    #[inline]
+    fn classify(&mut self, i: u32) {
+        let start = self.groups.start[i as usize % GROUPS];
+        let bit = 1u32 << i;
+        let blocked = if self.is_blocked(i) { bit } else { 0 };
+        if after(start, self.virtual_time) {
+            self.ineligible_ready |= bit & !blocked;
+            self.ineligible_blocked |= blocked;
+            self.expect(start);
+        } else {
+            self.eligible_ready |= bit & !blocked;
+            self.eligible_blocked |= blocked;
+        }
+    }
+
+    /// Whether a ready and eligible group of higher number has a lower `F`.
+    #[inline]
+    fn is_blocked(&self, i: u32) -> bool {
+        let above = self.eligible_ready & (u32::MAX - 1) << i;
+        above != 0 && after(self.finish(i), self.finish(above.trailing_zeros()))
+    }
+
+    /// Makes ready what is no longer blocked, when the group `i` had the finish `old` and has another.
+    #[inline(never)]
+    fn unblock(&mut self, i: u32, old: u64) {
+        let above = self.eligible_ready & (u32::MAX - 1) << i;
+        if above != 0 && !after(self.finish(above.trailing_zeros()), old) {
+            return;
+        }
+        // From the highest on, since one that becomes ready may block those below it.
+        for k in bits((self.eligible_blocked | self.ineligible_blocked) & ((1 << i) - 1)) {
+            if !self.is_blocked(k) {
+                self.eligible_ready |= self.eligible_blocked & 1 << k;
+                self.ineligible_ready |= self.ineligible_blocked & 1 << k;
+                self.eligible_blocked &= !(1 << k);
+                self.ineligible_blocked &= !(1 << k);
+            }
+        }
+    }
+
+    /// Puts a member last in the slot of its start.
+    #[inline]
+    fn append<T: Stamped>(&mut self, members: &mut Lines<T>, id: u32, start: u64, i: u32) {
+        let at = slot_of(start, i);
+        let full = &mut self.groups.full[i as usize % GROUPS];
+        let slot = &mut self.groups.slots[at];
+        let bit = 1 << (at % SLOTS);
+        if *full & bit == 0 {
+            *full |= bit;
+            *slot = Slot { head: id, tail: id };
+            return;
+        }
+        let before = core::mem::replace(&mut slot.tail, id);
+        members.at_mut(before).stamps_mut().next = id;
+        members.at_mut(id).stamps_mut().previous = before;
+    }
+
+    /// Takes out a member that is in a slot, whichever; what it leaves is put in order.
+    pub(super) fn take_out<T: Stamped>(&mut self, members: &mut Lines<T>, id: u32) {
+        let Stamps { start, next, previous, group, .. } = *members.at(id).stamps();
+        let i = u32::from(group);
+        let at = slot_of(start, i);
+        let slot = &mut self.groups.slots[at];
+        if slot.head == slot.tail {
+            self.groups.full[i as usize % GROUPS] &= !(1 << (at % SLOTS));
+            self.find_first(i);
+            self.classify_all();
+        } else if slot.head == id {
+            slot.head = next;
+        } else if slot.tail == id {
+            slot.tail = previous;
+        } else {
+            members.at_mut(previous).stamps_mut().next = next;
+            members.at_mut(next).stamps_mut().previous = previous;
+        }
+    }
+
+    /// Finds out the sets of all groups.
+    fn classify_all(&mut self) {
+        (self.eligible_ready, self.eligible_blocked, self.ineligible_ready, self.ineligible_blocked) = (0, 0, 0, 0);
+        for i in (0..GROUPS).rev() {
+            if self.groups.full[i] != 0 {
+                self.classify(i as u32);
+            }
+        }
+    }
+
+    /// `start`, or the nearest that a member of group `i` may have when it comes anew.
+    pub(super) fn within(&self, start: u64, i: u8) -> u64 {
+        let most = self.virtual_time.wrapping_add(width(i));
+        if after(start, most) {
+            most
+        } else if after(self.virtual_time, start) {
+            self.virtual_time
+        } else {
+            start
+        }
+    }
+
+    #[inline]
+    fn finish(&self, i: u32) -> u64 {
+        self.groups.start[i as usize % GROUPS].wrapping_add(2 << (LEAST_SHIFT + i))
+    }
+}
+
+/// `1 / w`, rounded up.
+pub(super) fn inverse(weight: u64) -> u64 {
+    (1u64 << FRACTION).div_ceil(weight)
+}
+
+/// The group of members whose largest packet is `lmax` at a weight of `1 / inverse`.
+pub(super) fn group_of(lmax: u32, inverse: u64) -> u8 {
+    let most = u64::from(charged(lmax)) * inverse;
+    (most.next_power_of_two().trailing_zeros().max(LEAST_SHIFT) - LEAST_SHIFT) as u8
+}
+
+/// Bytes that a packet is charged.
+#[inline]
+fn charged(len: u32) -> u32 {
+    len.min(LARGEST)
+}
+
+/// Whether `a` is later than `b`.
+#[inline]
+fn after(a: u64, b: u64) -> bool {
+    a.wrapping_sub(b) as i64 > 0
+}
+
+#[inline]
+fn shift(i: u8) -> u32 {
+    LEAST_SHIFT + u32::from(i)
+}
+
+/// `σ_i`.
+#[inline]
+fn width(i: u8) -> u64 {
+    1 << shift(i)
+}
+
+/// The multiple of `σ_i` at or before a time.
+#[inline]
+fn floor(time: u64, i: u8) -> u64 {
+    time & !(width(i) - 1)
+}
+
+/// Whether the multiple of `σ_i` after a time is odd.
+#[inline]
+fn multiple_above(time: u64, i: u8) -> usize {
+    ((time >> shift(i)).wrapping_add(1) % 2) as usize
+}
+
+/// The place of a start among the slots of all groups.
+#[inline]
+fn slot_of(start: u64, i: u32) -> usize {
+    i as usize % GROUPS * SLOTS + (start >> (LEAST_SHIFT + i)) as usize % SLOTS
+}
+
+/// Places of the bits that are set.
+fn bits(mut word: u32) -> impl Iterator<Item = u32> {
+    core::iter::from_fn(move || {
+        let bit = word.checked_ilog2()?;
+        word &= !(1 << bit);
+        Some(bit)
+    })
+}
+
+/// Bits of fraction of virtual time.
+const FRACTION: u32 = 32;
+/// Bits of fraction of `1 / W`: enough for a million flows of the largest weight.
+const RATE_BITS: u32 = 48;
+const RATE_ONE: u64 = 1 << RATE_BITS;
+/// `σ_0 = 2^22`: what the smallest `lmax` of the largest weight needs, 64 bytes / 65536.
+const LEAST_SHIFT: u32 = 22;
+/// Up to `σ_31 = 2^53`, which is a packet of [`LARGEST`] at a weight of 1.
+const GROUPS: usize = 32;
+/// Slots of a group. Three are enough where all flows have the same largest packet.
+const SLOTS: usize = 32;
+/// A longer packet is charged as this, so that there are 32 groups.
+pub(super) const LARGEST: u32 = 1 << 21;
+/// Two stamps of neighbouring quarters of the range of virtual time can be compared.
+const ERA_SHIFT: u32 = 62;
+/// An era long past: the fluid is done with the flow.
+pub(super) const FORGOTTEN: u64 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[derive(Debug)]
+    #[repr(align(64))]
+    struct Member(Stamps);
+
+    impl Stamped for Member {
+        fn stamps(&self) -> &Stamps {
+            &self.0
+        }
+
+        fn stamps_mut(&mut self) -> &mut Stamps {
+            &mut self.0
+        }
+    }
+
+    /// Every weight, and lengths around every power of two: the group is within range, its unit at least what the largest packet takes
+    /// and less than twice that, or the least there is; a weight's inverse is too high by less than its own part.
+    #[test]
+    fn units_fit_the_largest_packet_of_every_weight() {
+        let lengths: Vec<u32> = (6..23).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]).filter(|&len| len >= 64).collect();
+        for weight in 1..=65_536u64 {
+            let inverse = inverse(weight);
+            assert!((weight * inverse - (1 << FRACTION)) < weight);
+            for &len in &lengths {
+                let i = group_of(len, inverse);
+                let takes = u64::from(charged(len)) * inverse;
+                assert!(usize::from(i) < GROUPS && takes <= width(i) && (width(i) < 2 * takes || i == 0), "{weight} {len} {i}");
+            }
+        }
+    }
+
+    /// The bits of a change of time tell exactly which groups it takes past a multiple of their unit, around every wrap and carry.
+    #[test]
+    fn the_groups_that_time_passes_are_told_by_its_bits() {
+        for bit in LEAST_SHIFT..64 {
+            for offset in 0..6u64 {
+                for step in 1..6u64 {
+                    let unit = 1u64 << (bit - 2);
+                    let from = 0u64.wrapping_sub(3 * unit).wrapping_add(offset * unit).wrapping_sub(offset % 2);
+                    let to = from.wrapping_add(step * unit);
+                    let mut groups = Groups::new(from);
+                    groups.ineligible_ready = u32::MAX;
+                    groups.pass(to);
+                    for i in 0..GROUPS as u8 {
+                        assert_eq!(groups.eligible_ready >> i & 1 == 1, floor(from, i) != floor(to, i), "{from:x} {to:x} {i}");
+                    }
+                    let next =
+                        (0..GROUPS as u8).filter(|&i| groups.ineligible_ready >> i & 1 == 1).map(|i| floor(to, i).wrapping_add(width(i)));
+                    assert!(next.into_iter().all(|at| !after(groups.due, at)), "nothing becomes eligible before {:x}", groups.due);
+                }
+            }
+        }
+    }
+
+    /// A member comes back to every slot of its ring, and the group's start follows, through the wrap of time.
+    #[test]
+    fn a_groups_start_follows_its_first_member_round_its_slots() {
+        for i in [0u8, 5, 31] {
+            for members in 1..=3u64 {
+                let begin = 0u64.wrapping_sub(40 * width(i)) & !(width(i) - 1);
+                let mut groups = Groups::new(begin);
+                let mut all = Lines::default();
+                for n in 0..members {
+                    let stamps = Stamps { start: begin.wrapping_add(n * 10 * width(i)), ..Stamps::new(width(i) / 1500, i) };
+                    let id = all.insert(Member(stamps));
+                    groups.join(FORGOTTEN, 0, 1, i);
+                    groups.insert(&mut all, id);
+                }
+                for _ in 0..300 {
+                    let place = groups.first().expect("members have packets");
+                    let least = (0..members as u32).map(|id| floor(all.at(id).0.start, i).wrapping_sub(begin)).min();
+                    assert_eq!(Some(groups.groups.start[usize::from(i)].wrapping_sub(begin)), least);
+                    let charge = all.at_mut(place.id).0.charge(1500);
+                    groups.serve(&mut all, place, 1500, charge, true);
+                }
+            }
+        }
+    }
+
+    /// Weights leave when the fluid is done, once each, whatever `V` does in between; a flow that comes back is counted once.
+    #[test]
+    fn weights_leave_at_the_multiple_after_their_finish() {
+        for i in [0u8, 7, 31] {
+            for finish in 1..=8u64 {
+                for step in 1..=12u64 {
+                    let unit = width(i) / 4;
+                    let begin = 0u64.wrapping_sub(2 * width(i));
+                    let mut groups = Groups::new(begin);
+                    groups.join(FORGOTTEN, 0, 7, i);
+                    groups.join(FORGOTTEN, 0, 2, i);
+                    let finish = begin.wrapping_add(finish.min(7) * unit);
+                    let era = groups.leave(finish, 7, i);
+                    groups.pass(begin.wrapping_add(step * unit));
+                    let counts = after(floor(finish, i).wrapping_add(width(i)), groups.virtual_time);
+                    assert_eq!(groups.weights, if counts { 9 } else { 2 });
+                    let start = groups.join(era, finish, 7, i);
+                    assert_eq!(groups.weights, 9);
+                    assert_eq!(start, if after(finish, groups.virtual_time) { finish } else { groups.virtual_time });
+                    assert_eq!(groups.groups.leaving[usize::from(i)], [0; 2]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! QFQ: quick fair queueing.
+//!
+//! # Model
+//! A fluid server would give every flow with packets its share at any moment. Each packet has a start and a finish there. QFQ sends,
+//! of the packets that have started in the fluid, the one that finishes first, as WF2Q+ does, but compares rounded times: flows
+//! whose largest packet takes similarly long at their share form a group, and times within a group are rounded to multiples of
+//! about that. So few different times are left that bits of a word tell their order, and no search is needed.
+//!
+//! # Reference
+//! Checconi, Rizzo and Valente, "QFQ: Efficient Packet Scheduling With Tight Guarantees", IEEE/ACM Transactions on Networking 21(3),
+//! 2013. `groups.rs` in the source says how it is done here.
+//!
+//! # Parameters
+//! `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: the flow's largest packet. A packet that is longer raises it, up
+//! to 2 MiB; until then the flow's times are rounded more finely, which serves it sooner.
+//!
+//! # Complexity
+//! O(1) for each packet, whatever the number of flows: a handful of operations on words. Enqueueing behind other packets of the flow
+//! does not look at the schedule at all. Changing or removing a flow takes a look at up to 32 groups.
+//!
+//! # Guarantees
+//! Let `φ = w / W` be a flow's share, `L_k` its `lmax`, `L` the largest packet of all, and `φ σ` the least power of two times 64 bytes/2^16
+//! by which its times are rounded: `L_k ≤ φ σ < 2 L_k` in bytes of its own. While it has packets, the flow's bytes are never
+//! behind its share of all bytes by more than `3 φ σ + 2 φ L`: at most six packets of its own and twice its share of the largest one.
+//! Long packets of one flow delay another by their own length only.
+//!
+//! # Differences from Linux/FreeBSD
+//! `W` is the sum over flows that have packets or that the fluid is not done with. FreeBSD's is a constant; Linux's counts all classes that
+//! exist. There, what idle flows leave is shared in the order of starts alone, and a heavy flow among many light ones gets its part
+//! of it in bursts. Weights up to 65536 (Linux 1024, and 65536 in all), with twice the bits of fraction. Times of flows that lag are
+//! kept in order whatever the lengths of packets. Flows whose rounded starts are equal are served in turn, not the last first. When nothing waits,
+//! all times begin anew.
+//!
+//! # Validation
+//! The same order of packets as a model that looks at every flow with wide integers, over random operations, weights and
+//! lengths at their limits, and times about to wrap around.
+
+use alloc::vec::Vec;
+
+use super::groups::{self, Groups, Stamped, Stamps};
+use super::{Discipline, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MAX_WEIGHT, MIN_PACKET, Row, Scheduler, WEIGHT};
+use crate::packet::{PacketId, PacketList, Store};
+use crate::slab::Lines;
+use crate::units::Nanos;
+
+/// Quick fair queueing.
+#[derive(Debug)]
+pub struct Qfq {
+    flows: Lines<Flow>,
+    groups: Groups,
+    len: u32,
+    backlog: u64,
+}
+
+/// A flow: its packets and its timestamps. Not in use when the weight is 0.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Flow {
+    stamps: Stamps,
+    /// When it had its last packet taken; see [`Groups::join`].
+    era: u64,
+    list: PacketList,
+    weight: u32,
+    max_packet: u32,
+}
+
+impl Stamped for Flow {
+    #[inline]
+    fn stamps(&self) -> &Stamps {
+        &self.stamps
+    }
+
+    #[inline]
+    fn stamps_mut(&mut self) -> &mut Stamps {
+        &mut self.stamps
+    }
+}
+
+impl Qfq {
+    /// An empty one.
+    pub fn new(discipline: &Discipline) -> Self {
+        Self { flows: Lines::default(), groups: Groups::new(discipline.epoch()), len: 0, backlog: 0 }
+    }
+
+    /// Gives a flow another weight and largest packet, and the place that follows from them.
+    #[cold]
+    #[inline(never)]
+    fn set(&mut self, slot: u32, weight: u32, max_packet: u32) {
+        let inverse = groups::inverse(u64::from(weight));
+        let group = groups::group_of(max_packet, inverse);
+        let Flow { stamps, era, list, weight: old, .. } = self.flows.at(slot);
+        let (old, old_group, finish, era, busy) = (*old, stamps.group, stamps.start, *era, !list.is_empty());
+        let moves = group != old_group;
+        if busy && moves {
+            self.groups.take_out(&mut self.flows, slot);
+        }
+        let start = if busy { finish } else { self.groups.join(era, finish, old, old_group) };
+        self.groups.reweigh(old, weight);
+        let start = if moves { self.groups.within(start, group) } else { start };
+        let era = if busy { era } else { self.groups.leave(start, weight, group) };
+        let flow = self.flows.at_mut(slot);
+        (flow.weight, flow.max_packet, flow.era) = (weight, max_packet, era);
+        (flow.stamps.inverse, flow.stamps.group, flow.stamps.start) = (inverse, group, start);
+        if busy && moves {
+            self.groups.insert(&mut self.flows, slot);
+        }
+    }
+}
+
+impl Scheduler for Qfq {
+    fn add_flow(&mut self, _now: Nanos, spec: &FlowSpec) -> FlowSlot {
+        let (weight, max_packet) = limits(spec);
+        let inverse = groups::inverse(u64::from(weight));
+        let stamps = Stamps::new(inverse, groups::group_of(max_packet, inverse));
+        FlowSlot(self.flows.insert(Flow { stamps, era: groups::FORGOTTEN, list: PacketList::default(), weight, max_packet }))
+    }
+
+    fn change_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+        let (weight, max_packet) = limits(spec);
+        let flow = self.flows.at(slot.0);
+        let longest = longest(&flow.list, store).max(max_packet);
+        if (flow.weight, flow.max_packet) != (weight, longest) {
+            self.set(slot.0, weight, longest);
+        }
+    }
+
+    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+        let Some(flow) = self.flows.get_mut(slot.0).filter(|flow| flow.weight != 0) else { return PacketList::default() };
+        let list = core::mem::take(&mut flow.list);
+        let (weight, start, group) = (flow.weight, flow.stamps.start, flow.stamps.group);
+        flow.weight = 0;
+        if !list.is_empty() {
+            self.groups.take_out(&mut self.flows, slot.0);
+            self.groups.leave(start, weight, group);
+            let (packets, bytes) = list.measure(store);
+            self.len -= packets as u32;
+            self.backlog -= bytes;
+            if self.len == 0 {
+                self.groups.rest();
+            }
+        }
+        self.flows.release(slot.0);
+        list
+    }
+
+    #[inline]
+    fn enqueue<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+        let len = store.len(packet);
+        self.len += 1;
+        self.backlog += u64::from(len);
+        let flow = self.flows.at_mut(slot.0);
+        if len > flow.max_packet {
+            let weight = flow.weight;
+            self.set(slot.0, weight, len);
+        }
+        let flow = self.flows.at_mut(slot.0);
+        let was_empty = flow.list.is_empty();
+        flow.list.push_back_of(store, packet, len);
+        if was_empty {
+            flow.stamps.start = self.groups.join(flow.era, flow.stamps.start, flow.weight, flow.stamps.group);
+            self.groups.insert(&mut self.flows, slot.0);
+        }
+        None
+    }
+
+    #[inline]
+    fn dequeue<P: Store>(&mut self, _now: Nanos, store: &mut P) -> Option<PacketId> {
+        let place = self.groups.first()?;
+        let flow = self.flows.at_mut(place.id);
+        let len = flow.list.front_len();
+        let packet = flow.list.pop_front(store)?;
+        let more = !flow.list.is_empty();
+        let charge = flow.stamps.charge(len);
+        self.len -= 1;
+        self.backlog -= u64::from(len);
+        self.groups.serve(&mut self.flows, place, len, charge, more);
+        if !more {
+            let flow = self.flows.at_mut(place.id);
+            flow.era = self.groups.leave(flow.stamps.start, flow.weight, flow.stamps.group);
+            if self.len == 0 {
+                self.groups.rest();
+            }
+        }
+        Some(packet)
+    }
+
+    fn enqueue_batch<P: Store>(&mut self, now: Nanos, store: &mut P, packets: &[(FlowSlot, PacketId)], refused: &mut Vec<PacketId>) {
+        for some in packets.chunks(BATCH) {
+            for &(slot, packet) in some {
+                self.flows.prefetch(slot.0);
+                store.prefetch(packet);
+            }
+            for &(slot, _) in some {
+                if let Some(last) = self.flows.at(slot.0).list.back() {
+                    store.prefetch(last);
+                }
+            }
+            for &(slot, packet) in some {
+                refused.extend(self.enqueue(now, store, slot, packet));
+            }
+        }
+    }
+
+    #[inline]
+    fn may_bypass(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+}
+
+/// A flow's weight and largest packet, within their ranges.
+pub(super) fn limits(spec: &FlowSpec) -> (u32, u32) {
+    (spec.weight.clamp(1, MAX_WEIGHT), spec.max_packet.clamp(MIN_PACKET, MAX_PACKET))
+}
+
+/// The longest packet of a list in bytes.
+pub(super) fn longest<P: Store>(list: &PacketList, store: &P) -> u32 {
+    let (mut rest, mut longest) = (*list, 0);
+    while let Some(id) = rest.pop_front(store) {
+        longest = longest.max(store.len(id));
+    }
+    longest
+}
+
+/// Packets whose memory is asked for at once.
+pub(super) const BATCH: usize = 32;
+
+pub(super) const ROW: Row = Row {
+    name: "qfq",
+    aliases: &[],
+    summary: "quick fair queueing: shares within a few packets, at a cost that does not grow with the number of flows",
+    source: "Checconi, Rizzo and Valente 2013",
+    complexity: "O(1)",
+    weighted: true,
+    work_conserving: true,
+    parameters: &[WEIGHT, LMAX],
+};

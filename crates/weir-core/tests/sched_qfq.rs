@@ -1,0 +1,500 @@
+//! QFQ against a model that looks at every flow, and QFQ+ against QFQ.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use proptest::prelude::*;
+use weir_core::Nanos;
+use weir_core::descriptor::Descriptors;
+use weir_core::packet::PacketId;
+use weir_core::sched::{Discipline, FlowSlot, FlowSpec, Kind, Scheduler, Visitor};
+
+/// QFQ as its definition has it: no groups, no bitmaps, no slots, and times that never wrap around.
+struct Model {
+    epoch: u128,
+    virtual_time: u128,
+    flows: BTreeMap<u32, ModelFlow>,
+    /// Weights of removed flows, and until when they count.
+    removed: Vec<(u32, u128)>,
+    /// Numbers the moments in which flows came to the place where they are.
+    moments: u64,
+}
+
+#[derive(Default)]
+struct ModelFlow {
+    weight: u32,
+    lmax: u32,
+    /// Start of the first packet; without one, the finish of the last.
+    start: u128,
+    came: u64,
+    /// Until when a flow without packets counts.
+    counts_until: u128,
+    queue: VecDeque<u32>,
+}
+
+impl ModelFlow {
+    fn inverse(&self) -> u128 {
+        (1u128 << 32).div_ceil(u128::from(self.weight))
+    }
+
+    /// Its times are compared in multiples of this.
+    fn unit(&self) -> u128 {
+        (u128::from(self.lmax.min(1 << 21)) * self.inverse()).next_power_of_two().max(1 << 22)
+    }
+
+    fn rounded(&self) -> u128 {
+        self.start / self.unit() * self.unit()
+    }
+
+    fn busy(&self) -> bool {
+        !self.queue.is_empty()
+    }
+}
+
+impl Model {
+    fn new(epoch: u64) -> Self {
+        let epoch = u128::from(epoch);
+        Self { epoch, virtual_time: epoch, flows: BTreeMap::new(), removed: Vec::new(), moments: 0 }
+    }
+
+    fn weights(&self) -> u128 {
+        let counts = |f: &&ModelFlow| f.busy() || f.counts_until > self.virtual_time;
+        let flows: u128 = self.flows.values().filter(counts).map(|f| u128::from(f.weight)).sum();
+        flows + self.removed.iter().filter(|r| r.1 > self.virtual_time).map(|r| u128::from(r.0)).sum::<u128>()
+    }
+
+    fn add(&mut self, flow: u32, weight: u32, lmax: u32) {
+        let (weight, lmax) = (weight.clamp(1, 65_536), lmax.clamp(64, 65_536));
+        self.flows.insert(flow, ModelFlow { weight, lmax, ..ModelFlow::default() });
+    }
+
+    fn put(&mut self, flow: u32, len: u32) {
+        let f = &self.flows[&flow];
+        if len > f.lmax {
+            let weight = f.weight;
+            self.set(flow, weight, len);
+        }
+        let now = self.virtual_time;
+        let f = self.flows.get_mut(&flow).unwrap();
+        f.queue.push_back(len);
+        if f.queue.len() == 1 {
+            f.start = if f.counts_until > now { f.start.max(now) } else { now };
+            self.place(flow);
+        }
+    }
+
+    /// Gives a flow with packets its place behind others; at most 30 units ahead of the first with the same.
+    fn place(&mut self, flow: u32) {
+        let unit = self.flows[&flow].unit();
+        let others = self.flows.iter().filter(|(id, f)| **id != flow && f.busy() && f.unit() == unit);
+        let first = others.map(|(_, f)| f.rounded()).min();
+        self.moments += 1;
+        let f = self.flows.get_mut(&flow).unwrap();
+        f.came = self.moments;
+        if let Some(first) = first
+            && f.rounded() > first + 30 * unit
+        {
+            f.start = first + 30 * unit;
+        }
+    }
+
+    fn take(&mut self) -> Option<(u32, u32)> {
+        let starts = self.flows.values().filter(|f| f.busy()).map(ModelFlow::rounded);
+        self.virtual_time = self.virtual_time.max(starts.min()?);
+        let now = self.virtual_time;
+        let eligible = self.flows.iter().filter(|(_, f)| f.busy() && f.rounded() <= now);
+        let (&flow, _) = eligible.min_by_key(|(_, f)| (f.rounded() + 2 * f.unit(), f.unit(), f.came)).unwrap();
+        let weights = self.weights();
+        let f = self.flows.get_mut(&flow).unwrap();
+        let len = f.queue.pop_front().unwrap();
+        let charged = u128::from(len.min(1 << 21));
+        self.virtual_time += (charged * ((1 << 48) / weights)) >> 16;
+        let before = f.rounded();
+        f.start += charged * f.inverse();
+        if !f.busy() {
+            f.counts_until = until(f, self.virtual_time);
+        } else if f.rounded() != before {
+            self.moments += 1;
+            f.came = self.moments;
+        }
+        self.rest();
+        Some((flow, len))
+    }
+
+    fn rest(&mut self) {
+        if self.flows.values().all(|f| !f.busy()) {
+            self.flows.values_mut().for_each(|f| f.counts_until = 0);
+            self.removed.clear();
+            self.virtual_time = self.epoch;
+        }
+    }
+
+    fn change(&mut self, flow: u32, weight: u32, lmax: u32) {
+        let longest = self.flows[&flow].queue.iter().copied().max().unwrap_or(0);
+        let limits = (weight.clamp(1, 65_536), lmax.clamp(64, 65_536).max(longest));
+        if limits != (self.flows[&flow].weight, self.flows[&flow].lmax) {
+            self.set(flow, limits.0, limits.1);
+        }
+    }
+
+    fn set(&mut self, flow: u32, weight: u32, lmax: u32) {
+        let now = self.virtual_time;
+        let f = self.flows.get_mut(&flow).unwrap();
+        let old = f.unit();
+        (f.weight, f.lmax) = (weight, lmax);
+        let unit = f.unit();
+        if f.busy() {
+            if unit != old {
+                f.start = f.start.clamp(now, now + unit);
+                self.place(flow);
+            }
+        } else {
+            let start = if f.counts_until > now { f.start.max(now) } else { now };
+            f.start = if unit == old { start } else { start.min(now + unit) };
+            f.counts_until = until(f, now);
+        }
+    }
+
+    fn remove(&mut self, flow: u32) -> usize {
+        let f = self.flows.remove(&flow).unwrap();
+        self.removed.push((f.weight, if f.busy() { until(&f, self.virtual_time) } else { f.counts_until }));
+        if f.busy() {
+            self.rest();
+        }
+        f.queue.len()
+    }
+}
+
+/// Until when a flow counts that has no more packets.
+fn until(flow: &ModelFlow, now: u128) -> u128 {
+    if flow.start > now { flow.rounded() + flow.unit() } else { 0 }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Add(u32, u32),
+    Put(usize, u32),
+    Take,
+    Change(usize, u32, u32),
+    Remove(usize),
+}
+
+/// Plays operations on a scheduler: the packets that leave, in order.
+struct Player<S> {
+    scheduler: S,
+    store: Descriptors,
+    flows: BTreeMap<u32, FlowSlot>,
+    next: u32,
+}
+
+impl<S: Scheduler> Player<S> {
+    fn new(scheduler: S) -> Self {
+        Self { scheduler, store: Descriptors::new(16), flows: BTreeMap::new(), next: 0 }
+    }
+
+    fn play(&mut self, operation: Operation, served: &mut Vec<(u32, u32)>) {
+        let nth = |n: usize| self.flows.iter().nth(n % self.flows.len().max(1)).map(|(&flow, &slot)| (flow, slot));
+        match operation {
+            Operation::Add(weight, max_packet) => {
+                let spec = FlowSpec { flow: self.next, weight, max_packet, ..FlowSpec::default() };
+                self.flows.insert(self.next, self.scheduler.add_flow(Nanos::ZERO, &spec));
+                self.next += 1;
+            }
+            Operation::Put(n, len) => {
+                let Some((flow, _)) = nth(n) else { return };
+                self.put_of(flow, len);
+            }
+            Operation::Take => {
+                let packet = self.scheduler.dequeue(Nanos::ZERO, &mut self.store);
+                served.extend(packet.map(|packet| self.release(packet)));
+            }
+            Operation::Change(n, weight, max_packet) => {
+                let Some((flow, slot)) = nth(n) else { return };
+                let spec = FlowSpec { flow, weight, max_packet, ..FlowSpec::default() };
+                self.scheduler.change_flow(Nanos::ZERO, &mut self.store, slot, &spec);
+            }
+            Operation::Remove(n) => {
+                let Some((flow, slot)) = nth(n) else { return };
+                self.flows.remove(&flow);
+                let mut list = self.scheduler.remove_flow(Nanos::ZERO, &mut self.store, slot, flow);
+                while let Some(packet) = list.pop_front(&self.store) {
+                    self.store.release(packet);
+                }
+            }
+        }
+    }
+
+    /// A packet of flow `flow`.
+    fn put_of(&mut self, flow: u32, len: u32) {
+        let packet = self.store.allocate(len, flow);
+        assert_eq!(self.scheduler.enqueue(Nanos::ZERO, &mut self.store, self.flows[&flow], packet), None);
+    }
+
+    /// Several [`Operation::Put`] at once.
+    fn put(&mut self, batch: &[Operation]) {
+        let mut packets = Vec::new();
+        for operation in batch {
+            let &Operation::Put(n, len) = operation else { unreachable!("a batch is of one kind") };
+            if let Some((&flow, &slot)) = self.flows.iter().nth(n % self.flows.len().max(1)) {
+                packets.push((slot, self.store.allocate(len, flow)));
+            }
+        }
+        let mut refused = Vec::new();
+        self.scheduler.enqueue_batch(Nanos::ZERO, &mut self.store, &packets, &mut refused);
+        assert_eq!(refused, []);
+    }
+
+    /// Several [`Operation::Take`] at once.
+    fn take(&mut self, most: usize, served: &mut Vec<(u32, u32)>) {
+        let mut packets = Vec::new();
+        self.scheduler.dequeue_batch(Nanos::ZERO, &mut self.store, most, &mut packets);
+        served.extend(packets.into_iter().map(|packet| self.release(packet)));
+    }
+
+    fn release(&mut self, packet: PacketId) -> (u32, u32) {
+        let (len, flow) = self.store.release(packet);
+        (flow, len)
+    }
+}
+
+/// Plays operations on the model; it must serve the same packets.
+fn play_model(model: &mut Model, next: &mut u32, operation: Operation, served: &mut Vec<(u32, u32)>) {
+    let nth = |model: &Model, n: usize| model.flows.keys().copied().nth(n % model.flows.len().max(1));
+    match operation {
+        Operation::Add(weight, lmax) => {
+            model.add(*next, weight, lmax);
+            *next += 1;
+        }
+        Operation::Put(n, len) => nth(model, n).into_iter().for_each(|flow| model.put(flow, len)),
+        Operation::Take => served.extend(model.take()),
+        Operation::Change(n, weight, lmax) => nth(model, n).into_iter().for_each(|flow| model.change(flow, weight, lmax)),
+        Operation::Remove(n) => drop(nth(model, n).map(|flow| model.remove(flow))),
+    }
+}
+
+fn agree(epoch: u64, operations: &[Operation]) -> Result<(), TestCaseError> {
+    let discipline = Discipline::new(Kind::Qfq).starting_at(epoch);
+    discipline.visit(Compare { model: Model::new(epoch), operations })
+}
+
+struct Compare<'a> {
+    model: Model,
+    operations: &'a [Operation],
+}
+
+impl Visitor for Compare<'_> {
+    type Output = Result<(), TestCaseError>;
+
+    fn visit<S: Scheduler + core::fmt::Debug>(mut self, scheduler: S) -> Self::Output {
+        let mut player = Player::new(scheduler);
+        let (mut next, mut got, mut expected) = (0, Vec::new(), Vec::new());
+        let rest = std::iter::repeat_n(&Operation::Take, self.operations.len());
+        for (n, &operation) in self.operations.iter().chain(rest).enumerate() {
+            player.play(operation, &mut got);
+            play_model(&mut self.model, &mut next, operation, &mut expected);
+            prop_assert_eq!(got.last(), expected.last(), "after operation {}, {:?}", n, operation);
+            prop_assert_eq!(got.len(), expected.len());
+        }
+        prop_assert_eq!((player.scheduler.len(), player.scheduler.backlog()), (0, 0));
+        Ok(())
+    }
+}
+
+/// What a scheduler serves.
+struct Order<'a>(&'a [Operation]);
+
+impl Visitor for Order<'_> {
+    type Output = Vec<(u32, u32)>;
+
+    fn visit<S: Scheduler + core::fmt::Debug>(self, scheduler: S) -> Self::Output {
+        let (mut player, mut served) = (Player::new(scheduler), Vec::new());
+        let rest = std::iter::repeat_n(&Operation::Take, self.0.len());
+        self.0.iter().chain(rest).for_each(|&operation| player.play(operation, &mut served));
+        served
+    }
+}
+
+/// What it serves when it is handed as many packets at once as come one after the other, and asked for as many.
+struct InBatches<'a>(&'a [Operation]);
+
+impl Visitor for InBatches<'_> {
+    type Output = Vec<(u32, u32)>;
+
+    fn visit<S: Scheduler + core::fmt::Debug>(self, scheduler: S) -> Self::Output {
+        let (mut player, mut served) = (Player::new(scheduler), Vec::new());
+        let same = |a: &Operation, b: &Operation| std::mem::discriminant(a) == std::mem::discriminant(b);
+        for batch in self.0.chunk_by(same).chain([&vec![Operation::Take; self.0.len()][..]]) {
+            match batch[0] {
+                Operation::Put(..) => player.put(batch),
+                Operation::Take => player.take(batch.len(), &mut served),
+                _ => batch.iter().for_each(|&operation| player.play(operation, &mut served)),
+            }
+        }
+        served
+    }
+}
+
+fn weight() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 1u32..5, 2 => 1u32..200, 1 => 1u32..=65_536, 1 => Just(65_535), 1 => Just(65_536)]
+}
+
+fn lmax() -> impl Strategy<Value = u32> {
+    prop_oneof![3 => Just(1500), 1 => Just(64), 1 => 64u32..10_000, 1 => Just(65_536)]
+}
+
+fn length() -> impl Strategy<Value = u32> {
+    prop_oneof![6 => 1u32..1501, 3 => Just(1500), 3 => Just(64), 1 => Just(0), 1 => 1u32..70_000, 1 => Just(4 << 20)]
+}
+
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let operation = prop_oneof![
+        2 => (weight(), lmax()).prop_map(|(w, l)| Operation::Add(w, l)),
+        30 => (0usize..40, length()).prop_map(|(f, len)| Operation::Put(f, len)),
+        30 => Just(Operation::Take),
+        2 => (0usize..40, weight(), lmax()).prop_map(|(f, w, l)| Operation::Change(f, w, l)),
+        1 => (0usize..40).prop_map(Operation::Remove),
+    ];
+    proptest::collection::vec(operation, 1..600)
+}
+
+/// Starts of virtual time: the beginning, and shortly before a half, three quarters and the whole of its range.
+fn epoch() -> impl Strategy<Value = u64> {
+    let near = |end: u64| (20u32..56).prop_map(move |bits| end.wrapping_sub(1 << bits));
+    prop_oneof![Just(0u64), near(0), near(1 << 63), near(3 << 62), near(1 << 53)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn qfq_serves_in_the_order_of_the_model(epoch in epoch(), operations in operations()) {
+        agree(epoch, &operations)?;
+    }
+
+    /// Many flows of one or two kinds, as they are met: long queues, few changes.
+    #[test]
+    fn qfq_serves_in_the_order_of_the_model_when_flows_are_alike(
+        epoch in epoch(), weights in proptest::collection::vec(1u32..5, 2..60), sends in proptest::collection::vec((0usize..60, 40u32..1501), 1..400),
+    ) {
+        let mut operations: Vec<Operation> = weights.iter().map(|&weight| Operation::Add(weight, 1500)).collect();
+        for (n, &(flow, len)) in sends.iter().enumerate() {
+            operations.push(Operation::Put(flow, len));
+            if n % 3 != 0 {
+                operations.push(Operation::Take);
+            }
+        }
+        agree(epoch, &operations)?;
+    }
+
+    #[test]
+    fn qfqp_of_single_flows_serves_as_qfq_does(epoch in epoch(), operations in operations()) {
+        let mut single = Discipline::new(Kind::QfqPlus).starting_at(epoch);
+        single.set("m", "1").unwrap();
+        let qfq = Discipline::new(Kind::Qfq).starting_at(epoch);
+        prop_assert_eq!(single.visit(Order(&operations)), qfq.visit(Order(&operations)));
+    }
+
+    /// All of them, whatever their own parameters.
+    #[test]
+    fn batches_give_the_order_of_single_calls(operations in operations(), m in 1u32..=16) {
+        let mut some = vec![Discipline::new(Kind::RoundRobin), Discipline::new(Kind::Qfq), Discipline::new(Kind::QfqPlus)];
+        some[2].set("m", &m.to_string()).unwrap();
+        for discipline in some {
+            prop_assert_eq!(discipline.visit(InBatches(&operations)), discipline.visit(Order(&operations)), "{:?}", discipline);
+        }
+    }
+
+    /// Where virtual time begins and wraps around makes no difference, as long as it begins at a multiple of all units.
+    #[test]
+    fn orders_do_not_depend_on_where_virtual_time_begins(operations in operations(), multiple in 0u64..1024, m in 1u32..=16) {
+        let mut some = [Discipline::new(Kind::Qfq), Discipline::new(Kind::QfqPlus)];
+        some[1].set("m", &m.to_string()).unwrap();
+        for discipline in some {
+            prop_assert_eq!(discipline.starting_at(multiple << 54).visit(Order(&operations)), discipline.visit(Order(&operations)));
+        }
+    }
+}
+
+/// Flows that always have packets of their largest size, by weight; bytes that each got while `packets` left.
+struct Shares<'a> {
+    flows: &'a [(u32, u32)],
+    packets: usize,
+}
+
+impl Visitor for Shares<'_> {
+    type Output = Vec<u64>;
+
+    fn visit<S: Scheduler + core::fmt::Debug>(self, scheduler: S) -> Vec<u64> {
+        let mut player = Player::new(scheduler);
+        let mut served = Vec::new();
+        for (n, &(weight, len)) in self.flows.iter().enumerate() {
+            player.play(Operation::Add(weight, len), &mut served);
+            player.put_of(n as u32, len);
+            player.put_of(n as u32, len);
+        }
+        let mut bytes = vec![0; self.flows.len()];
+        for _ in 0..self.packets {
+            player.play(Operation::Take, &mut served);
+            let (flow, len) = served.pop().expect("all flows have packets");
+            bytes[flow as usize] += u64::from(len);
+            player.put_of(flow, len);
+        }
+        bytes
+    }
+}
+
+/// Shares of bytes by weight to within `units` of each flow's own bytes per unit of virtual time, from the lightest to the heaviest.
+fn assert_shares(flows: &[(u32, u32)], packets: usize) {
+    for kind in [Kind::Qfq, Kind::QfqPlus] {
+        let bytes = Discipline::new(kind).visit(Shares { flows, packets });
+        let all: u128 = bytes.iter().map(|&b| u128::from(b)).sum();
+        let weights: u128 = flows.iter().map(|f| u128::from(f.0)).sum();
+        let largest = flows.iter().map(|f| u128::from(f.1)).max().unwrap();
+        for (&(weight, len), &got) in flows.iter().zip(&bytes) {
+            let share = all * u128::from(weight) / weights;
+            // 3 φσ + 2 φL of QFQ with φσ < 2 L_k, and three packets more for QFQ+.
+            let bound = 9 * u128::from(len) + 2 * largest * u128::from(weight) / weights + 1;
+            assert!(share.abs_diff(u128::from(got)) <= bound, "{kind:?}: {weight} of {weights} got {got}, not {share} ± {bound}");
+        }
+    }
+}
+
+#[test]
+fn weights_and_lengths_at_their_limits_share_by_weight() {
+    assert_shares(&[(1, 64), (65_536, 65_536), (65_535, 64), (1, 65_536)], 400_000);
+    assert_shares(&[(65_536, 65_536); 40], 20_000);
+    assert_shares(&[(1, 65_536), (1, 64), (1, 1500)], 100_000);
+}
+
+#[test]
+fn heavy_and_light_flows_share_by_weight() {
+    let mut flows = vec![(1, 1500); 1000];
+    flows.push((100, 1500));
+    assert_shares(&flows, 50_000);
+}
+
+/// 400 GB in one busy period: virtual time comes round its range more than twenty times.
+#[test]
+fn shares_hold_over_a_busy_period_longer_than_the_range_of_times() {
+    assert_shares(&[(1, 2 << 20), (2, 2 << 20)], 200_000);
+}
+
+#[test]
+fn the_most_flows_of_a_machine_are_served_in_turn() {
+    for kind in [Kind::RoundRobin, Kind::Qfq, Kind::QfqPlus] {
+        let flows = vec![(1, 1500); 65_536];
+        let bytes = Discipline::new(kind).visit(Shares { flows: &flows, packets: 3 * 65_536 });
+        assert!(bytes.iter().all(|&bytes| (1500..=5 * 1500).contains(&bytes)), "{kind:?}");
+    }
+}
+
+/// Flows that have no packets, and had none lately, change nothing.
+#[test]
+fn idle_flows_do_not_count() {
+    let busy = [Operation::Add(100, 1500), Operation::Add(1, 1500), Operation::Add(3, 500)];
+    let puts = (0..3000).map(|n| Operation::Put(n % 3, 500)).collect::<Vec<_>>();
+    let without = [&busy[..], &puts].concat();
+    let with = [&busy[..], &[Operation::Add(1, 1500); 1000], &puts].concat();
+    for kind in [Kind::Qfq, Kind::QfqPlus] {
+        assert_eq!(Discipline::new(kind).visit(Order(&with)), Discipline::new(kind).visit(Order(&without)), "{kind:?}");
+    }
+}
