@@ -198,6 +198,6 @@ fn wf2qp_shares_hold_over_a_busy_period_longer_than_its_range_of_times() {
         packets[flow as usize] += 1;
         rig.send(flow, len);
     }
-    // 5 GB over a sum of weights of 8; the range is 2 MB for each unit of weight.
+    // 5 GB over a sum of weights of 8; the range is 8 MB for each unit of weight.
     assert!(packets.iter().zip([10_000, 20_000, 50_000]).all(|(&got, share)| got.abs_diff(share) <= 1), "{packets:?}");
 }

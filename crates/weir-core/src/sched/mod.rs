@@ -25,8 +25,13 @@ mod qfqp;
 mod rank;
 mod row;
 mod rr;
+mod scfq;
+mod self_clocked;
+mod sfq;
 mod sp_pifo;
+mod stamp;
 mod strict_n;
+mod tournament;
 mod turns;
 mod wf2qp;
 
@@ -198,6 +203,10 @@ table! {
     Qfq: qfq::Qfq,
     /// Quick fair queueing of aggregates.
     QfqPlus: qfqp::QfqPlus,
+    /// Start-time fair queueing.
+    StartTime: sfq::StartTime,
+    /// Self-clocked fair queueing.
+    SelfClocked: scfq::FinishTime,
 }
 
 #[expect(clippy::derivable_impls, reason = "the macro writes the enum")]

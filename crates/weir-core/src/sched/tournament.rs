@@ -1,0 +1,208 @@
+//! A tournament among flows: who has the least virtual time.
+//!
+//! Every flow has a leaf by its place; a node above holds the least of its four children; the least of all is on top. A change
+//! goes from a leaf upwards as far as it makes a difference. Which nodes that meets depends on the leaf alone and not on
+//! what is in the tree, so a processor fetches all of them at once and has no branch to guess in a node; in a heap each step down
+//! waits for the one before. No flow moves, so none needs to know where it stands.
+//!
+//! # Layout
+//! ```text
+//! an entry     63 ............................ 20 | 19 .............. 0      nobody: all ones
+//!              virtual time without its low bits  | place of the flow
+//!
+//! the array    … … … 3 | 4 5 6 7 | 8 … 11 | 12 … 15 | …                      four neighbours are half a cache line
+//!                    top  its children, whose children follow; the parent of i is i / 4 + 2
+//! ```
+//! So times that are equal but for their low bits tie, and of these the flow with the lower place wins. With more than 2^20 flows
+//! the place takes more bits.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Flows and their times.
+#[derive(Debug)]
+pub(super) struct Tournament {
+    groups: Vec<[u64; ARITY]>,
+    /// Index of the first leaf.
+    base: usize,
+    /// How many leaves there are, a power of two.
+    leaves: usize,
+    /// The low bits of an entry, which hold the place.
+    mask: u64,
+}
+
+impl Default for Tournament {
+    fn default() -> Self {
+        Self::with_leaves(ARITY)
+    }
+}
+
+impl Tournament {
+    fn with_leaves(leaves: usize) -> Self {
+        // The children of the last node above the leaves end where the leaves do, or after.
+        let base = (leaves + 2 * ARITY).div_ceil(ARITY - 1);
+        let groups = vec![[NOBODY; ARITY]; (base + leaves).div_ceil(ARITY)];
+        Self { groups, base, leaves, mask: (leaves as u64 - 1).max((1 << PLACE_BITS) - 1) }
+    }
+
+    /// Makes a leaf for the place `slot`.
+    pub(super) fn make_room(&mut self, slot: u32) {
+        if (slot as usize) < self.leaves {
+            return;
+        }
+        let mut larger = Self::with_leaves((slot as usize + 1).next_power_of_two());
+        for slot in 0..self.leaves {
+            let entry = self.entry(self.base + slot);
+            if entry != NOBODY {
+                larger.set(slot as u32, entry & !self.mask);
+            }
+        }
+        *self = larger;
+    }
+
+    /// The least time, without its low bits, and whose it is.
+    #[inline]
+    pub(super) fn first(&self) -> Option<(u64, u32)> {
+        let top = self.entry(TOP);
+        (top != NOBODY).then_some((top & !self.mask, (top & self.mask) as u32))
+    }
+
+    /// Whether nobody takes part.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.entry(TOP) == NOBODY
+    }
+
+    /// A time as it is compared here.
+    #[inline]
+    pub(super) fn rounded(&self, time: u64) -> u64 {
+        time & !self.mask
+    }
+
+    /// Gives the flow at `slot`, for which there is room, a time. Times are less than 2^64 − 2^32.
+    #[inline]
+    pub(super) fn set(&mut self, slot: u32, time: u64) {
+        self.put(slot, (time & !self.mask) | u64::from(slot));
+    }
+
+    /// Takes the flow at `slot` out.
+    #[inline]
+    pub(super) fn clear(&mut self, slot: u32) {
+        self.put(slot, NOBODY);
+    }
+
+    #[inline]
+    fn put(&mut self, slot: u32, entry: u64) {
+        let groups = &mut self.groups[..];
+        let mut index = self.base + slot as usize;
+        let mut group = &mut groups[index / ARITY];
+        group[index % ARITY] = entry;
+        while index > TOP {
+            let least = least_of(group);
+            index = index / ARITY + 2;
+            group = &mut groups[index / ARITY];
+            if group[index % ARITY] == least {
+                return;
+            }
+            group[index % ARITY] = least;
+        }
+    }
+
+    /// Takes `by` off all times, and calls `f` with each flow that has one. Costs nothing for the others.
+    pub(super) fn set_back(&mut self, by: u64, mut f: impl FnMut(u32)) {
+        let mut taking_part = Vec::new();
+        let mut nodes = vec![TOP];
+        while let Some(node) = nodes.pop() {
+            match self.entry(node) {
+                NOBODY => {}
+                entry if node >= self.base => taking_part.push(entry),
+                _ => nodes.extend((ARITY * (node - 2)..).take(ARITY)),
+            }
+        }
+        for entry in taking_part {
+            let slot = (entry & self.mask) as u32;
+            self.set(slot, (entry & !self.mask).saturating_sub(by));
+            f(slot);
+        }
+    }
+
+    #[inline]
+    fn entry(&self, index: usize) -> u64 {
+        self.groups[index / ARITY][index % ARITY]
+    }
+}
+
+/// The least of four, without a branch.
+#[inline(always)]
+fn least_of(&[a, b, c, d]: &[u64; ARITY]) -> u64 {
+    a.min(b).min(c.min(d))
+}
+
+/// Children of a node.
+const ARITY: usize = 4;
+/// Index of the node that all come to.
+const TOP: usize = ARITY - 1;
+/// Bits of an entry for the place. The rest tells times apart to 1/16 byte of the largest weight (see the disciplines).
+const PLACE_BITS: u32 = 20;
+/// The entry of a leaf whose flow does not take part.
+const NOBODY: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+    use proptest::prelude::*;
+
+    const TIME: u64 = 1 << PLACE_BITS;
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_sorted_map(operations in proptest::collection::vec((0u32..300, 0u64..60), 1..400)) {
+            let (mut tournament, mut model) = (Tournament::default(), BTreeMap::new());
+            for (slot, time) in operations {
+                tournament.make_room(slot);
+                if time < 20 {
+                    tournament.clear(slot);
+                    model.remove(&slot);
+                } else {
+                    tournament.set(slot, time * TIME + time);
+                    model.insert(slot, time * TIME);
+                }
+                if time == 59 {
+                    let mut met = Vec::new();
+                    tournament.set_back(3 * TIME, |slot| met.push(slot));
+                    met.sort_unstable();
+                    prop_assert!(met.iter().eq(model.keys()));
+                    model.values_mut().for_each(|time| *time = time.saturating_sub(3 * TIME));
+                }
+                prop_assert_eq!(tournament.first(), model.iter().map(|(&slot, &time)| (time, slot)).min());
+                prop_assert_eq!(tournament.is_empty(), model.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn every_leaf_is_below_the_top_whatever_their_number() {
+        for bits in 2..13 {
+            let leaves = 1u32 << bits;
+            let mut tournament = Tournament::default();
+            tournament.make_room(leaves - 1);
+            for slot in 0..leaves {
+                tournament.set(slot, u64::from(leaves - slot) * TIME);
+                assert_eq!(tournament.first(), Some((u64::from(leaves - slot) * TIME, slot)));
+            }
+        }
+    }
+
+    #[test]
+    fn more_flows_than_the_low_bits_tell_apart_take_more_of_them() {
+        let mut tournament = Tournament::default();
+        tournament.set(1, 5 * TIME);
+        let many = 1 << (PLACE_BITS + 1);
+        tournament.make_room(many);
+        tournament.set(many, 4 * TIME);
+        assert_eq!(tournament.first(), Some((4 * TIME, 1)), "times are coarser by two bits, so these tie");
+        tournament.clear(1);
+        assert_eq!(tournament.first(), Some((4 * TIME, many)));
+    }
+}

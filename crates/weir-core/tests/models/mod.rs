@@ -1,0 +1,194 @@
+//! Plain models of the disciplines that order packets by virtual times. They look at every flow each time and count in numbers
+//! that never run out, so that there is nothing in them to go wrong but the rules themselves.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a scheduler does, by the places of flows.
+pub(crate) trait Model {
+    fn add(&mut self, slot: u32, weight: u32);
+    fn change(&mut self, slot: u32, weight: u32);
+    fn remove(&mut self, slot: u32);
+    fn send(&mut self, slot: u32, len: u32);
+    /// The flow that is served.
+    fn take(&mut self) -> Option<u32>;
+}
+
+/// Virtual time: 40 bits of fraction, of which 20 are compared.
+pub(crate) type Time = i128;
+
+pub(crate) fn compared(time: Time) -> Time {
+    time >> 20
+}
+
+/// What a packet takes of its flow's virtual time.
+pub(crate) fn service(len: u32, weight: u32) -> Time {
+    Time::from(len.min(1 << 18)) * ((1 << 40) / Time::from(weight))
+}
+
+/// A flow: lengths of its packets, and the times of the first or else the last.
+#[derive(Debug, Default)]
+struct Flow {
+    weight: u32,
+    packets: VecDeque<u32>,
+    start: Time,
+    finish: Time,
+    /// The fluid of WF2Q+ has not finished with it.
+    active: bool,
+}
+
+impl Flow {
+    fn finish_head(&mut self) {
+        self.finish = self.start + service(self.packets[0], self.weight);
+    }
+}
+
+type Flows = BTreeMap<u32, Flow>;
+
+fn waiting(flows: &Flows) -> impl Iterator<Item = (&u32, &Flow)> {
+    flows.iter().filter(|(_, flow)| !flow.packets.is_empty())
+}
+
+/// Start-time fair queueing, and self-clocked fair queueing.
+pub(crate) struct SelfClocked {
+    pub(crate) by_finish: bool,
+    pub(crate) virtual_time: Time,
+    flows: Flows,
+    latest: Time,
+}
+
+impl SelfClocked {
+    pub(crate) fn new(by_finish: bool, epoch: u64) -> Self {
+        Self { by_finish, virtual_time: Time::from(epoch), flows: Flows::new(), latest: 0 }
+    }
+
+    fn rest_if_empty(&mut self) {
+        if waiting(&self.flows).count() == 0 {
+            self.virtual_time = self.virtual_time.max(self.latest);
+        }
+    }
+}
+
+impl Model for SelfClocked {
+    fn add(&mut self, slot: u32, weight: u32) {
+        self.flows.insert(slot, Flow { weight, ..Flow::default() });
+    }
+
+    fn change(&mut self, slot: u32, weight: u32) {
+        let flow = self.flows.get_mut(&slot).unwrap();
+        flow.weight = weight;
+        if !flow.packets.is_empty() {
+            flow.finish_head();
+        }
+    }
+
+    fn remove(&mut self, slot: u32) {
+        self.flows.remove(&slot);
+        self.rest_if_empty();
+    }
+
+    fn send(&mut self, slot: u32, len: u32) {
+        let flow = self.flows.get_mut(&slot).unwrap();
+        flow.packets.push_back(len);
+        if flow.packets.len() == 1 {
+            flow.start = flow.finish.max(self.virtual_time);
+            flow.finish_head();
+        }
+    }
+
+    fn take(&mut self) -> Option<u32> {
+        let stamp = |flow: &Flow| if self.by_finish { flow.finish } else { flow.start };
+        let (&slot, _) = waiting(&self.flows).min_by_key(|(slot, flow)| (compared(stamp(flow)), **slot))?;
+        self.virtual_time = self.virtual_time.max(stamp(&self.flows[&slot]));
+        let flow = self.flows.get_mut(&slot).unwrap();
+        self.latest = self.latest.max(flow.finish);
+        flow.packets.pop_front();
+        if !flow.packets.is_empty() {
+            flow.start = flow.finish;
+            flow.finish_head();
+        }
+        self.rest_if_empty();
+        Some(slot)
+    }
+}
+
+/// WF2Q+.
+pub(crate) struct Wf2qPlus {
+    virtual_time: Time,
+    flows: Flows,
+}
+
+impl Wf2qPlus {
+    pub(crate) fn new(epoch: u64) -> Self {
+        Self { virtual_time: Time::from(epoch), flows: Flows::new() }
+    }
+
+    fn rest_if_empty(&mut self) {
+        if waiting(&self.flows).count() == 0 {
+            self.flows.values_mut().for_each(|flow| flow.active = false);
+        }
+    }
+
+    /// Lets go of flows that the fluid has finished with.
+    fn retire(&mut self) {
+        let now = compared(self.virtual_time);
+        for flow in self.flows.values_mut().filter(|flow| flow.packets.is_empty() && compared(flow.finish) <= now) {
+            flow.active = false;
+        }
+    }
+}
+
+impl Model for Wf2qPlus {
+    fn add(&mut self, slot: u32, weight: u32) {
+        self.flows.insert(slot, Flow { weight, ..Flow::default() });
+    }
+
+    fn change(&mut self, slot: u32, weight: u32) {
+        let flow = self.flows.get_mut(&slot).unwrap();
+        flow.weight = weight;
+        if !flow.packets.is_empty() {
+            flow.finish_head();
+        }
+    }
+
+    fn remove(&mut self, slot: u32) {
+        self.flows.remove(&slot);
+        self.rest_if_empty();
+    }
+
+    fn send(&mut self, slot: u32, len: u32) {
+        let flow = self.flows.get_mut(&slot).unwrap();
+        flow.packets.push_back(len);
+        if flow.packets.len() == 1 {
+            flow.start = if flow.active { flow.finish } else { self.virtual_time };
+            flow.active = true;
+            flow.finish_head();
+        }
+    }
+
+    fn take(&mut self) -> Option<u32> {
+        let slot = loop {
+            let now = compared(self.virtual_time);
+            let eligible = waiting(&self.flows).filter(|(_, flow)| compared(flow.start) <= now);
+            if let Some((&slot, _)) = eligible.min_by_key(|(slot, flow)| (compared(flow.finish), **slot)) {
+                break slot;
+            }
+            // Nothing may go: on to the next start, or to where the fluid is finished with a flow.
+            let active = self.flows.values().filter(|flow| flow.active);
+            let next = active.map(|flow| if flow.packets.is_empty() { flow.finish } else { flow.start }).min()?;
+            self.virtual_time = self.virtual_time.max(compared(next) << 20);
+            self.retire();
+        };
+        let weights: u128 = self.flows.values().filter(|flow| flow.active).map(|flow| u128::from(flow.weight)).sum();
+        let flow = self.flows.get_mut(&slot).unwrap();
+        let len = flow.packets.pop_front().unwrap().min(1 << 18);
+        let inverse = u128::from(u64::MAX) / weights;
+        self.virtual_time += (((u128::from(len) << 40) * inverse) >> 64) as Time;
+        if !flow.packets.is_empty() {
+            flow.start = flow.finish;
+            flow.finish_head();
+        }
+        self.retire();
+        self.rest_if_empty();
+        Some(slot)
+    }
+}

@@ -1,0 +1,232 @@
+//! Disciplines that order packets by virtual times: the order in which they serve, against plain models of themselves that look at
+//! every flow each time, and what they promise, against exact arithmetic.
+
+mod common;
+mod models;
+
+use core::fmt;
+
+use proptest::prelude::*;
+use weir_core::sched::{Discipline, Kind, Scheduler, Visitor};
+
+use common::Rig;
+use models::Model;
+
+/// Makes a model whose virtual time begins where it is told.
+type MakeModel = fn(u64) -> Box<dyn Model>;
+
+/// The disciplines with their models.
+const ALL: &[(Kind, MakeModel)] = &[
+    (Kind::Wf2qPlus, |epoch| Box::new(models::Wf2qPlus::new(epoch))),
+    (Kind::StartTime, |epoch| Box::new(models::SelfClocked::new(false, epoch))),
+    (Kind::SelfClocked, |epoch| Box::new(models::SelfClocked::new(true, epoch))),
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Add(u32),
+    Send(usize, u32),
+    Burst(usize, u32),
+    Take(u32),
+    Change(usize, u32),
+    Remove(usize),
+}
+
+fn weights() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 1u32..5, 2 => 1u32..=65_536, 1 => Just(65_536), 1 => Just(1)]
+}
+
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let len = || prop_oneof![6 => 40u32..1501, 3 => Just(1500), 1 => Just(65_535), 1 => 0u32..=4 << 20];
+    let operation = prop_oneof![
+        3 => weights().prop_map(Operation::Add),
+        12 => (0usize..24, len()).prop_map(|(n, len)| Operation::Send(n, len)),
+        2 => (0usize..24, len()).prop_map(|(n, len)| Operation::Burst(n, len)),
+        10 => (1u32..5).prop_map(Operation::Take),
+        2 => (0usize..24, weights()).prop_map(|(n, w)| Operation::Change(n, w)),
+        1 => (0usize..24).prop_map(Operation::Remove),
+    ];
+    proptest::collection::vec(operation, 1..300)
+}
+
+/// Times begin at the start of their range, or so that they come to its end.
+fn epochs() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), (0u64..4 << 40).prop_map(|before| (1 << 63) - 1 - before), any::<u64>().prop_map(|e| e % (1 << 63))]
+}
+
+/// Plays operations to a scheduler and to its model, and says where they first differ.
+struct Against<'a> {
+    model: Box<dyn Model>,
+    operations: &'a [Operation],
+}
+
+impl Visitor for Against<'_> {
+    type Output = Result<(), String>;
+
+    fn visit<S: Scheduler + fmt::Debug>(mut self, scheduler: S) -> Self::Output {
+        let mut rig = Rig::new(scheduler);
+        let mut served = 0;
+        for &operation in self.operations {
+            let nth = |rig: &Rig<S>, n: usize| rig.flows.keys().copied().nth(n % rig.flows.len().max(1));
+            match operation {
+                Operation::Add(weight) => {
+                    let flow = rig.add(weight, 1500, 0);
+                    self.model.add(rig.flows[&flow].slot.0, weight);
+                }
+                Operation::Send(n, len) => {
+                    let Some(flow) = nth(&rig, n) else { continue };
+                    rig.send(flow, len);
+                    self.model.send(rig.flows[&flow].slot.0, len);
+                }
+                Operation::Burst(n, len) => {
+                    let Some(flow) = nth(&rig, n) else { continue };
+                    for _ in 0..20 {
+                        rig.send(flow, len);
+                        self.model.send(rig.flows[&flow].slot.0, len);
+                    }
+                }
+                Operation::Take(times) => {
+                    for _ in 0..times {
+                        self.take(&mut rig, &mut served)?;
+                    }
+                }
+                Operation::Change(n, weight) => {
+                    let Some(flow) = nth(&rig, n) else { continue };
+                    rig.change(flow, weight, 0);
+                    self.model.change(rig.flows[&flow].slot.0, weight);
+                }
+                Operation::Remove(n) => {
+                    let Some(flow) = nth(&rig, n) else { continue };
+                    self.model.remove(rig.flows[&flow].slot.0);
+                    rig.remove(flow);
+                }
+            }
+        }
+        while self.take(&mut rig, &mut served)? {}
+        Ok(())
+    }
+}
+
+impl Against<'_> {
+    /// Whether there was a packet.
+    fn take<S: Scheduler>(&mut self, rig: &mut Rig<S>, served: &mut u32) -> Result<bool, String> {
+        let expected = self.model.take();
+        let taken = rig.take().map(|(flow, _)| rig.flows[&flow].slot.0);
+        *served += 1;
+        if taken == expected { Ok(taken.is_some()) } else { Err(format!("service {served}: place {taken:?}, the model's {expected:?}")) }
+    }
+}
+
+fn against(kind: Kind, epoch: u64, model: Box<dyn Model>, operations: &[Operation]) -> Result<(), String> {
+    Discipline::new(kind).starting_at(epoch).visit(Against { model, operations })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    /// Whatever comes, goes and changes meanwhile, and wherever times begin.
+    #[test]
+    fn packets_leave_in_the_order_of_a_plain_model(operations in operations(), epoch in epochs()) {
+        for &(kind, model) in ALL {
+            if let Err(why) = against(kind, epoch, model(epoch), &operations) {
+                prop_assert!(false, "{kind:?} from {epoch}: {why}");
+            }
+        }
+    }
+}
+
+/// A busy period in which the times of the heaviest and the longest come round several times.
+#[test]
+fn order_is_kept_through_a_busy_period_longer_than_the_range_of_times() {
+    let mut operations = vec![Operation::Add(1), Operation::Add(1), Operation::Add(3), Operation::Add(65_536)];
+    let feed = [Operation::Burst(0, 1 << 18), Operation::Burst(1, 200_000), Operation::Burst(2, 65_535), Operation::Take(11)];
+    operations.extend(feed);
+    for round in 0..120 {
+        // The flow of weight 3 rests for longer than the range, the heaviest is there now and then.
+        let n = if round % 40 == 0 { 2 } else { round % 2 };
+        operations.extend([Operation::Burst(n, 250_000 + round as u32), Operation::Take(20)]);
+        if round % 7 == 0 {
+            operations.push(Operation::Send(3, 4 << 20));
+        }
+    }
+    for &(kind, model) in ALL {
+        for epoch in [0, 1 << 62, (1 << 63) - 1] {
+            assert_eq!(against(kind, epoch, model(epoch), &operations), Ok(()), "{kind:?} from {epoch}");
+        }
+    }
+}
+
+/// As many flows as there may be, in two classes of weight.
+#[test]
+fn sixty_five_thousand_flows_share_by_weight() {
+    struct Many;
+    impl Visitor for Many {
+        type Output = [u32; 2];
+
+        fn visit<S: Scheduler + fmt::Debug>(self, scheduler: S) -> [u32; 2] {
+            let mut rig = Rig::new(scheduler);
+            for n in 0..65_536 {
+                let flow = rig.add(1 + n % 2, 1500, 0);
+                rig.send(flow, 1500);
+            }
+            let mut packets = [0; 2];
+            for _ in 0..3 * 65_536 {
+                let (flow, len) = rig.take().unwrap();
+                packets[flow as usize % 2] += 1;
+                rig.send(flow, len);
+            }
+            packets
+        }
+    }
+    for &(kind, _) in ALL {
+        let [light, heavy] = Discipline::new(kind).visit(Many);
+        assert!(light.abs_diff(65_536) <= 32_768 && heavy.abs_diff(2 * 65_536) <= 32_768, "{kind:?}: {light} and {heavy}");
+    }
+}
+
+#[test]
+fn a_flow_alone_sends_whatever_its_weight() {
+    for &(kind, model) in ALL {
+        for weight in [1, 65_536] {
+            let mut operations = vec![Operation::Add(weight)];
+            operations.extend([Operation::Burst(0, 4 << 20), Operation::Take(30), Operation::Send(0, 0), Operation::Take(2)].repeat(40));
+            assert_eq!(against(kind, 0, model(0), &operations), Ok(()), "{kind:?}");
+        }
+    }
+}
+
+proptest! {
+    /// Over any time in which two flows always have packets, they get the same for their weights to within one packet of each.
+    #[test]
+    fn self_clocked_disciplines_hold_any_two_flows_together(
+        flows in proptest::collection::vec((weights(), 64u32..1501), 2..8), lens in proptest::collection::vec(1u32..=100, 200..600),
+    ) {
+        for kind in [Kind::StartTime, Kind::SelfClocked] {
+            let mut rig = Rig::new(kind.build());
+            // What a flow got, in bytes over its weight, times the product that makes it whole: least and most so far, for each pair.
+            for &(weight, largest) in &flows {
+                let flow = rig.add(weight, largest, 0);
+                rig.send(flow, largest);
+                rig.send(flow, largest);
+            }
+            let mut bytes = vec![0i128; flows.len()];
+            let mut extremes = vec![(0i128, 0i128); flows.len() * flows.len()];
+            for percent in &lens {
+                let (served, len) = rig.take().unwrap();
+                bytes[served as usize] += i128::from(len);
+                rig.send(served, (flows[served as usize].1 * percent / 100).max(1));
+                for (a, &(weight_a, largest_a)) in flows.iter().enumerate() {
+                    for (b, &(weight_b, largest_b)) in flows.iter().enumerate().take(a) {
+                        let (weight_a, weight_b) = (i128::from(weight_a), i128::from(weight_b));
+                        let apart = bytes[a] * weight_b - bytes[b] * weight_a;
+                        let (least, most) = &mut extremes[a * flows.len() + b];
+                        (*least, *most) = ((*least).min(apart), (*most).max(apart));
+                        // A byte of each for the rounding of times.
+                        let bound = i128::from(largest_a + 1) * weight_b + i128::from(largest_b + 1) * weight_a;
+                        prop_assert!(*most - *least <= bound, "{kind:?}: flows {a} and {b} of {flows:?} are {} of {bound} apart", *most - *least);
+                    }
+                }
+            }
+        }
+    }
+}
