@@ -6,8 +6,8 @@ use crate::rng::{Purpose, Stream};
 
 /// What schedulers count that serve packets nearly by rank.
 ///
-/// A packet that is served is inverted with each packet inside that has a lower rank. `unpifoness` is the sum of the differences
-/// of ranks over all such pairs: what SP-PIFO's authors call so, over a whole run.
+/// A packet that is served is inverted with each packet inside that has a lower rank. `unpifoness` is the sum of the
+/// differences of ranks over all such pairs: what SP-PIFO's authors call so, over a whole run.
 #[derive(Debug, Default)]
 pub(super) struct Inversions {
     inside: Ranks,
@@ -42,7 +42,8 @@ impl Inversions {
         self.inside.set_back(by);
     }
 
-    /// `inversions`: pairs. `inverted`: services at which a lower rank was inside. `unpifoness`: differences of ranks over all pairs.
+    /// `inversions`: pairs. `inverted`: services at which a lower rank was inside. `unpifoness`: differences of ranks over
+    /// all pairs.
     pub(super) fn figures(&self) -> [(&'static str, u64); 3] {
         [("inversions", self.pairs), ("inverted", self.services), ("unpifoness", self.unpifoness)]
     }

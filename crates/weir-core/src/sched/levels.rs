@@ -1,11 +1,11 @@
-//! Approximations of a PIFO: a few first-in first-out queues, the first of them served first, and a rule that says which one a
-//! packet goes to, or that it is refused.
+//! Approximations of a PIFO: a few first-in first-out queues, the first of them served first, and a rule that says which
+//! one a packet goes to, or that it is refused.
 //!
 //! One scheduler does the work for all of them; a rule is a [`Mapping`], one file each.
 //!
 //! # Order within a flow
-//! A rule looks at ranks alone, and could put a packet into a queue that is served before one in which an older packet of its flow waits.
-//! Then the packet goes to the end of that later queue instead. This is counted as `held`.
+//! A rule looks at ranks alone, and could put a packet into a queue that is served before one in which an older packet of
+//! its flow waits. Then the packet goes to the end of that later queue instead. This is counted as `held`.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -20,8 +20,8 @@ use crate::units::Nanos;
 
 /// Which queue a packet goes to.
 pub trait Mapping: Debug {
-    /// The queue for a packet of `rank`, when `len` packets are inside; `None` when it is refused. Called once for each packet
-    /// that comes.
+    /// The queue for a packet of `rank`, when `len` packets are inside; `None` when it is refused. Called once for each
+    /// packet that comes.
     fn choose(&mut self, rank: u64, len: usize) -> Option<usize>;
 
     /// All ranks are set back: virtual time comes near the end of its range.
@@ -80,7 +80,8 @@ impl<M: Mapping> Approximation<M> {
         }
     }
 
-    /// Where a packet of `rank` goes: as the rule says, but not before older packets of its flow, and only where there is room.
+    /// Where a packet of `rank` goes: as the rule says, but not before older packets of its flow, and only where there is
+    /// room.
     fn queue_for(&mut self, slot: FlowSlot, rank: u64) -> Option<usize> {
         let chosen = self.mapping.choose(rank, self.len)?.min(self.queues.len() - 1);
         let flow = self.flows.at(slot.0);
@@ -200,8 +201,8 @@ impl<M: Mapping> Scheduler for Approximation<M> {
         self.backlog
     }
 
-    /// Those of inversions, and `refused`: packets without a place. `held`: packets that went to a later queue than their rank
-    /// says, behind older ones of their flow.
+    /// Those of inversions, and `refused`: packets without a place. `held`: packets that went to a later queue than their
+    /// rank says, behind older ones of their flow.
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let mut figures = Vec::from(self.inversions.figures());
         figures.extend([("refused", self.refused), ("held", self.held)]);

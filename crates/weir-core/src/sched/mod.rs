@@ -19,6 +19,9 @@ mod htb;
 mod inversions;
 mod levels;
 mod pifo;
+mod pifo_node;
+mod pifo_spec;
+mod pifo_tree;
 mod prio;
 mod qfq;
 mod qfqp;
@@ -36,6 +39,7 @@ mod turns;
 mod wf2qp;
 
 pub use discipline::{Discipline, SettingError};
+pub use pifo_spec::{NodeId, NodeSpec, TreeSpec};
 pub use rank::Ranking;
 pub use row::{Domain, Parameter, Row, Scope};
 
@@ -193,6 +197,8 @@ table! {
     Htb: htb::Htb,
     /// A queue sorted exactly by a rank.
     Pifo: pifo::Pifo,
+    /// A tree of PIFOs.
+    PifoTree: pifo_tree::PifoTree,
     /// A PIFO approximated by strict-priority queues whose bounds adapt.
     SpPifo: sp_pifo::SpPifo,
     /// A PIFO approximated by one queue and by whom it admits.

@@ -1,17 +1,18 @@
 //! PIFO: a push-in first-out queue, sorted exactly by the rank of your choice.
 //!
 //! # Model
-//! Each packet gets a rank as it comes. It is pushed in where its rank belongs, behind those of equal rank, and the queue is
-//! served from the front. What the scheduler does is decided by how ranks are computed alone.
+//! Each packet gets a rank as it comes. It is pushed in where its rank belongs, behind those of equal rank, and the queue
+//! is served from the front. What the scheduler does is decided by how ranks are computed alone.
 //!
-//! Packets of one flow never overtake each other. The packet with the least rank says whose turn it is, and the oldest packet of its
-//! flow goes. In other words: a packet lends its turn to older packets of its flow that rank worse, since it cannot leave
-//! before them. Of the packets inside, no order that keeps flows in order makes the latest less late when ranks are deadlines.
+//! Packets of one flow never overtake each other. The packet with the least rank says whose turn it is, and the oldest
+//! packet of its flow goes. In other words: a packet lends its turn to older packets of its flow that rank worse, since it
+//! cannot leave before them. Of the packets inside, no order that keeps flows in order makes the latest less late when
+//! ranks are deadlines.
 //!
 //! # Reference
-//! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016. The order within a flow as in Alizadeh et al.,
-//! "pFabric: minimal near-optimal datacenter transport", SIGCOMM 2013. Why turns are lent: Lawler, "Optimal sequencing of a single
-//! machine subject to precedence constraints", Management Science 19(5), 1973.
+//! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016. The order within a flow as in Alizadeh et
+//! al., "pFabric: minimal near-optimal datacenter transport", SIGCOMM 2013. Why turns are lent: Lawler, "Optimal sequencing
+//! of a single machine subject to precedence constraints", Management Science 19(5), 1973.
 //!
 //! # Parameters
 //! `rank`, default `stfq`:
@@ -28,26 +29,26 @@
 //! | `prio` | priority | `pri` | |
 //! | `arrival` | arrival | | |
 //!
-//! `limit` 0..16777216 packets, default 0, no limit: when so many are inside, the one with the worst rank goes for a better one that
-//! comes. A flow's worst is always its newest, so that this too keeps its order.
+//! `limit` 0..16777216 packets, default 0, no limit: when so many are inside, the one with the worst rank goes for a better
+//! one that comes. A flow's worst is always its newest, so that this too keeps its order.
 //!
 //! `weight` 1..65536, default 1. `pri` 0..63, default 0. `deadline` up to eleven days, default 0.
 //!
 //! # Complexity
-//! O(log N) for each packet and N flows with packets: a heap of flows by their best turn, and with a limit another by their worst.
-//! Within a flow turns are sorted as they are.
+//! O(log N) for each packet and N flows with packets: a heap of flows by their best turn, and with a limit another by their
+//! worst. Within a flow turns are sorted as they are.
 //!
 //! # Guarantees
-//! At each service nobody inside has a better rank than the turn that is served: no inversions. With `stfq`, the bytes of two
-//! flows that always have packets, each divided by its weight, differ by at most one largest packet of each flow, divided by its weight.
-//! With the others nothing protects flows whose ranks are bad.
+//! At each service nobody inside has a better rank than the turn that is served: no inversions. With `stfq`, the bytes of
+//! two flows that always have packets, each divided by its weight, differ by at most one largest packet of each flow,
+//! divided by its weight. With the others nothing protects flows whose ranks are bad.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither has one. Linux's `etf` sorts by a time that the sender gives, and its `fq` by the time to leave.
 //!
 //! # Validation
-//! Against a sorted list, with every rank, with and without a limit; each rank against examples worked by hand; no inversions
-//! in random traffic.
+//! Against a sorted list, with every rank, with and without a limit; each rank against examples worked by hand; no
+//! inversions in random traffic.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -1,7 +1,7 @@
 //! Ranks: the number that says when a packet's turn is, the least first.
 //!
-//! A queue that is sorted by a number becomes a different scheduler with each way to compute that number. The ways are here, one
-//! function each, for all schedulers that rank: the exact one, its trees and its approximations.
+//! A queue that is sorted by a number becomes a different scheduler with each way to compute that number. The ways are
+//! here, one function each, for all schedulers that rank: the exact one, its trees and its approximations.
 //!
 //! | rank | the number | what comes of it |
 //! |---|---|---|
@@ -16,22 +16,23 @@
 //! | `arrival` | arrival | first in, first out |
 //!
 //! # Labels
-//! `lstf`, `edf`, `srpt`, `sjf` and `fifo+` read the packet's label ([`crate::packet::Packet::label`]). 0 means that it has none, and
-//! then they use what is known here. A label is in the rank's own unit: nanoseconds of slack, an absolute deadline in
-//! nanoseconds, bytes.
+//! `lstf`, `edf`, `srpt`, `sjf` and `fifo+` read the packet's label ([`crate::packet::Packet::label`]). 0 means that it has
+//! none, and then they use what is known here. A label is in the rank's own unit: nanoseconds of slack, an absolute
+//! deadline in nanoseconds, bytes.
 //!
-//! Slack and the deadline of `fifo+` are used up on the way. Whoever carries a packet from one hop to the next must take from its
-//! label the time that the packet waited at this one, down to 1, since 0 would say that it has no label; and a source must
-//! set it, since a packet without one gets the whole deadline of its flow again at each hop. `edf` needs nothing of the kind: its deadline is a
-//! point in time, the same everywhere.
+//! Slack and the deadline of `fifo+` are used up on the way. Whoever carries a packet from one hop to the next must take
+//! from its label the time that the packet waited at this one, down to 1, since 0 would say that it has no label; and a
+//! source must set it, since a packet without one gets the whole deadline of its flow again at each hop. `edf` needs
+//! nothing of the kind: its deadline is a point in time, the same everywhere.
 //!
 //! # Virtual time
 //! ```text
 //! virtual times   63 .......................... 20 | 19 .......................... 0
 //!                 bytes for each unit of weight    | fraction
 //! ```
-//! The remainder of each division by a weight is carried to the flow's next packet, so that shares do not drift. When virtual time has come to
-//! half of its range, which takes 8 TB for each unit of weight without a pause, whoever holds ranks sets them all back.
+//! The remainder of each division by a weight is carried to the flow's next packet, so that shares do not drift. When
+//! virtual time has come to half of its range, which takes 8 TB for each unit of weight without a pause, whoever holds
+//! ranks sets them all back.
 
 use super::{Discipline, Domain, FlowSpec, MAX_PRIORITY, MAX_WEIGHT, Parameter, Scope};
 use crate::packet::{PacketId, Store};
@@ -252,8 +253,8 @@ impl Ranker {
     }
 }
 
-/// Start-time fair queueing: a packet starts when its flow's last one ends, and not before the virtual time. Packets of a flow
-/// of twice the weight end in half the time.
+/// Start-time fair queueing: a packet starts when its flow's last one ends, and not before the virtual time. Packets of a
+/// flow of twice the weight end in half the time.
 fn stfq(virtual_time: u64, standing: &Standing) -> u64 {
     standing.finish.max(virtual_time)
 }
@@ -269,20 +270,21 @@ fn edf(facts: &Facts) -> u64 {
     facts.label_or(facts.now.saturating_add(facts.deadline))
 }
 
-/// Shortest remaining time: the label, or what the flow has inside with this packet. A queue does not rank again what is in it,
-/// so that the second is how much there was when the packet came.
+/// Shortest remaining time: the label, or what the flow has inside with this packet. A queue does not rank again what is in
+/// it, so that the second is how much there was when the packet came.
 fn srpt(standing: &Standing, facts: &Facts) -> u64 {
     facts.label_or(standing.backlog + u64::from(facts.len))
 }
 
-/// Shortest job: the label, or the bytes that the flow has brought since it had none inside, what has left meanwhile and this packet
-/// included.
+/// Shortest job: the label, or the bytes that the flow has brought since it had none inside, what has left meanwhile and
+/// this packet included.
 fn sjf(standing: &Standing, facts: &Facts) -> u64 {
     let job = if standing.backlog == 0 { 0 } else { standing.job };
     facts.label_or(job + u64::from(facts.len))
 }
 
-/// Least attained service: what the flow has brought before this packet, and so will have sent when the packet's turn comes.
+/// Least attained service: what the flow has brought before this packet, and so will have sent when the packet's turn
+/// comes.
 fn las(standing: &Standing) -> u64 {
     standing.brought
 }

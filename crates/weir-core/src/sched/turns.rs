@@ -1,7 +1,7 @@
 //! Turns: the ranks that flows or classes have waiting, and the heap that finds the least.
 //!
-//! A turn is a key of 128 bits: the rank in the upper half, and in the lower a number that grows with each packet that comes. One
-//! comparison orders by rank and, where ranks are equal, by arrival.
+//! A turn is a key of 128 bits: the rank in the upper half, and in the lower a number that grows with each packet that
+//! comes. One comparison orders by rank and, where ranks are equal, by arrival.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -23,8 +23,8 @@ pub(super) fn set_back(key: u128, by: u64) -> u128 {
 
 /// The turns of a flow's packets, the oldest first.
 ///
-/// A packet that comes with a better rank than older ones of its flow lends them its turn: they must leave before it. So ranks
-/// never fall from one packet to the next, and packets that share a turn stand side by side, as one run.
+/// A packet that comes with a better rank than older ones of its flow lends them its turn: they must leave before it. So
+/// ranks never fall from one packet to the next, and packets that share a turn stand side by side, as one run.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     runs: VecDeque<(u128, u32)>,
@@ -85,8 +85,8 @@ impl Turns {
 
 /// Who has which turn: a heap with four children for each node, in which an entry can be changed in place.
 ///
-/// Where each one stands in the heap is kept in a vector of the caller, which several heaps can share as long as nobody is in
-/// two of them.
+/// Where each one stands in the heap is kept in a vector of the caller, which several heaps can share as long as nobody is
+/// in two of them.
 #[derive(Debug, Default)]
 pub(super) struct TurnHeap {
     entries: Vec<(u128, u32)>,

@@ -1,0 +1,148 @@
+//! Nodes of a tree of PIFOs, and what shapes them.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeSet, VecDeque};
+
+use super::bucket::Bucket;
+use super::rank::{Facts, Ranker, Standing};
+use super::turns::{self, TurnHeap, Turns};
+use super::{FlowSpec, MAX_PACKET, MIN_PACKET, NodeSpec};
+use crate::packet::PacketList;
+use crate::units::{Nanos, Rate};
+
+/// A node: a flow, or a PIFO of nodes.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// The node above, or [`NONE`].
+    pub(super) parent: u32,
+    /// How it stands there.
+    pub(super) standing: Standing,
+    /// What holds its packets back from there.
+    pub(super) shaper: Option<Box<Shaper>>,
+    pub(super) content: Content,
+}
+
+#[derive(Debug)]
+pub(super) enum Content {
+    /// A flow: its packets, and their turns in the node above.
+    Flow { list: PacketList, turns: Turns },
+    /// A PIFO: its children by their first turns, and its own turns in the node above. One is as good as another there, so
+    /// that they are a set.
+    Inner {
+        ranker: Ranker,
+        children: TurnHeap,
+        turns: BTreeSet<u128>,
+        /// Its weight is the sum of those of its flows.
+        sums: bool,
+    },
+}
+
+/// A token bucket and the packets that wait for it, the oldest first.
+#[derive(Debug)]
+pub(super) struct Shaper {
+    pub(super) bucket: Bucket,
+    pub(super) queue: VecDeque<Facts>,
+}
+
+impl Node {
+    /// A flow without packets, below `parent`.
+    pub(super) fn flow(now: Nanos, parent: u32, spec: &FlowSpec) -> Self {
+        let content = Content::Flow { list: PacketList::default(), turns: Turns::default() };
+        let mut node = Self { parent, standing: Standing::new(spec), shaper: None, content };
+        if spec.ceil > 0 {
+            node.shape(now, spec.ceil, flow_depth(spec));
+        }
+        node
+    }
+
+    /// A PIFO without children.
+    pub(super) fn inner(now: Nanos, parent: u32, spec: &NodeSpec, epoch: u64) -> Self {
+        let content = Content::Inner {
+            ranker: Ranker::new(spec.rank, epoch),
+            children: TurnHeap::default(),
+            turns: BTreeSet::new(),
+            sums: spec.weight == 0,
+        };
+        let flow = FlowSpec { weight: spec.weight, priority: spec.priority, ..FlowSpec::default() };
+        let mut node = Self { parent, standing: Standing::new(&flow), shaper: None, content };
+        if spec.weight == 0 {
+            node.standing.set_weight(0);
+        }
+        if spec.ceil > 0 {
+            node.shape(now, spec.ceil, depth(spec.ceil, spec.burst, 1500));
+        }
+        node
+    }
+
+    /// Gives it a bound, or another. What is in the bucket stays; a new one is full.
+    pub(super) fn shape(&mut self, now: Nanos, rate: u64, depth: u64) {
+        let rate = rate.min(Rate::MAX.bps());
+        match &mut self.shaper {
+            Some(shaper) => shaper.bucket.configure(now, rate, depth),
+            None => self.shaper = Some(Box::new(Shaper { bucket: Bucket::new(now, rate, depth), queue: VecDeque::new() })),
+        }
+    }
+
+    /// Its first turn in the node above.
+    pub(super) fn first_turn(&self) -> Option<u128> {
+        match &self.content {
+            Content::Flow { turns, .. } => turns.first(),
+            Content::Inner { turns, .. } => turns.first().copied(),
+        }
+    }
+
+    pub(super) fn push_turn(&mut self, key: u128) {
+        match &mut self.content {
+            Content::Flow { turns, .. } => turns.push(key),
+            Content::Inner { turns, .. } => {
+                turns.insert(key);
+            }
+        }
+    }
+
+    pub(super) fn pop_first_turn(&mut self) -> Option<u128> {
+        match &mut self.content {
+            Content::Flow { turns, .. } => turns.pop_first(),
+            Content::Inner { turns, .. } => turns.pop_first(),
+        }
+    }
+
+    /// Takes the worst of its turns.
+    pub(super) fn pop_last_turn(&mut self) -> Option<u128> {
+        match &mut self.content {
+            Content::Flow { turns, .. } => turns.pop_last(),
+            Content::Inner { turns, .. } => turns.pop_last(),
+        }
+    }
+
+    /// Follows the node above, whose virtual time is set back.
+    pub(super) fn set_back(&mut self, by: u64) {
+        self.standing.set_back(by);
+        match &mut self.content {
+            Content::Flow { turns, .. } => turns.set_back(by),
+            Content::Inner { turns, .. } => *turns = turns.iter().map(|&key| turns::set_back(key, by)).collect(),
+        }
+    }
+
+    /// When the first packet that it holds back may go on.
+    pub(super) fn release(&self) -> Option<Nanos> {
+        let shaper = self.shaper.as_ref()?;
+        shaper.queue.front().map(|facts| shaper.bucket.allows_at(facts.len))
+    }
+}
+
+/// Depth of a flow's bucket, as of `htb`.
+pub(super) fn flow_depth(spec: &FlowSpec) -> u64 {
+    depth(spec.ceil.min(Rate::MAX.bps()), spec.burst, spec.max_packet.clamp(MIN_PACKET, MAX_PACKET))
+}
+
+/// Depth of a bucket in bytes: at least a packet, so that one can leave as it comes.
+fn depth(rate: u64, burst: u32, packet: u32) -> u64 {
+    match burst {
+        0 => 2 * u64::from(packet) + rate / 800,
+        burst => u64::from(burst.max(packet)),
+    }
+}
+
+/// No node.
+pub(super) const NONE: u32 = u32::MAX;
