@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{AnyScheduler, Fifo, FlowSlot, FlowSpec, Scheduler};
+use super::{AnyScheduler, Fifo, FlowSlot, FlowSpec, Scheduler, Tree};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::units::Nanos;
 
@@ -17,6 +17,7 @@ macro_rules! any {
             Fifo(Fifo),
             $($kind(alloc::boxed::Box<$type>),)+
             Behind(alloc::boxed::Box<any::Behind>),
+            Tree(alloc::boxed::Box<tree::Tree>),
         }
 
         impl AnyScheduler {
@@ -34,6 +35,7 @@ macro_rules! any {
                     Self::Fifo(s) => s.add_flow(now, spec),
                     $(Self::$kind(s) => s.add_flow(now, spec),)+
                     Self::Behind(s) => s.add_flow(now, spec),
+                    Self::Tree(s) => s.add_flow(now, spec),
                 }
             }
 
@@ -42,6 +44,7 @@ macro_rules! any {
                     Self::Fifo(s) => s.change_flow(now, store, slot, spec),
                     $(Self::$kind(s) => s.change_flow(now, store, slot, spec),)+
                     Self::Behind(s) => s.change_flow(now, store, slot, spec),
+                    Self::Tree(s) => s.change_flow(now, store, slot, spec),
                 }
             }
 
@@ -50,6 +53,7 @@ macro_rules! any {
                     Self::Fifo(s) => s.remove_flow(now, store, slot, flow),
                     $(Self::$kind(s) => s.remove_flow(now, store, slot, flow),)+
                     Self::Behind(s) => s.remove_flow(now, store, slot, flow),
+                    Self::Tree(s) => s.remove_flow(now, store, slot, flow),
                 }
             }
 
@@ -76,6 +80,7 @@ macro_rules! any {
                     Self::Fifo(s) => s.enqueue_batch(now, store, packets, refused),
                     $(Self::$kind(s) => s.enqueue_batch(now, store, packets, refused),)+
                     Self::Behind(s) => s.enqueue_batch(now, store, packets, refused),
+                    Self::Tree(s) => s.enqueue_batch(now, store, packets, refused),
                 }
             }
 
@@ -108,6 +113,7 @@ macro_rules! any {
                     Self::Fifo(s) => s.backlog(),
                     $(Self::$kind(s) => s.backlog(),)+
                     Self::Behind(s) => s.backlog(),
+                    Self::Tree(s) => s.backlog(),
                 }
             }
 
@@ -116,6 +122,7 @@ macro_rules! any {
                     Self::Fifo(s) => s.figures(),
                     $(Self::$kind(s) => s.figures(),)+
                     Self::Behind(s) => s.figures(),
+                    Self::Tree(s) => s.figures(),
                 }
             }
         }
@@ -128,6 +135,7 @@ macro_rules! any {
                     Self::Fifo(s) => s.enqueue(now, store, slot, packet),
                     $(Self::$kind(s) => s.enqueue(now, store, slot, packet),)+
                     Self::Behind(s) => s.enqueue(now, store, slot, packet),
+                    Self::Tree(s) => s.enqueue(now, store, slot, packet),
                 }
             }
 
@@ -138,6 +146,7 @@ macro_rules! any {
                     Self::Fifo(s) => s.dequeue(now, store),
                     $(Self::$kind(s) => s.dequeue(now, store),)+
                     Self::Behind(s) => s.dequeue(now, store),
+                    Self::Tree(s) => s.dequeue(now, store),
                 }
             }
 
@@ -147,6 +156,7 @@ macro_rules! any {
                     Self::Fifo(_) => None,
                     $(Self::$kind(s) => s.next_event(),)+
                     Self::Behind(s) => s.next_event(),
+                    Self::Tree(s) => s.next_event(),
                 }
             }
 
@@ -156,6 +166,7 @@ macro_rules! any {
                     Self::Fifo(s) => s.may_bypass(),
                     $(Self::$kind(s) => s.may_bypass(),)+
                     Self::Behind(s) => s.may_bypass(),
+                    Self::Tree(s) => s.may_bypass(),
                 }
             }
 
@@ -165,6 +176,7 @@ macro_rules! any {
                     Self::Fifo(s) => s.len(),
                     $(Self::$kind(s) => s.len(),)+
                     Self::Behind(s) => s.len(),
+                    Self::Tree(s) => s.len(),
                 }
             }
         }
@@ -201,6 +213,30 @@ impl AnyScheduler {
         let mut first = Fifo::default();
         first.take_all(old, store);
         self.go_behind(first);
+    }
+
+    /// The tree in it, if its flows are in one.
+    pub(crate) fn tree(&mut self) -> Option<&mut Tree> {
+        match self {
+            Self::Tree(tree) => Some(tree),
+            Self::Behind(b) => b.then.tree(),
+            _ => None,
+        }
+    }
+
+    /// Makes it the root of a tree; its flows are to be adopted then.
+    pub(crate) fn make_tree(&mut self) {
+        if let Self::Behind(b) = self {
+            return b.then.make_tree();
+        }
+        let root = core::mem::replace(self, Self::Fifo(Fifo::default()));
+        *self = Self::Tree(Box::new(Tree::around(root)));
+    }
+
+    /// Takes a packet that a scheduler of a tree had no place for when another one handed it up.
+    #[inline]
+    pub(crate) fn pop_refused<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
+        if matches!(self, Self::Tree(_) | Self::Behind(_)) { self.tree()?.pop_refused(store) } else { None }
     }
 
     fn go_behind(&mut self, first: Fifo) {

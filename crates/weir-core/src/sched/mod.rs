@@ -35,6 +35,7 @@ mod sp_pifo;
 mod stamp;
 mod strict_n;
 mod tournament;
+mod tree;
 mod turns;
 mod wf2qp;
 
@@ -42,6 +43,8 @@ pub use discipline::{Discipline, SettingError};
 pub use pifo_spec::{NodeId, NodeSpec, TreeSpec};
 pub use rank::Ranking;
 pub use row::{Domain, Parameter, Row, Scope};
+pub(crate) use tree::NodeName;
+pub use tree::{NodeId, Tree};
 
 use crate::packet::{PacketId, PacketList, Store};
 use crate::units::Nanos;

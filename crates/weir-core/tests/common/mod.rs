@@ -38,8 +38,14 @@ impl<S: Scheduler> Rig<S> {
 
     /// Adds a flow; its number is given here.
     pub(crate) fn add_spec(&mut self, spec: FlowSpec) -> u32 {
+        let now = self.now;
+        self.add_by(spec, |scheduler, spec| scheduler.add_flow(now, spec))
+    }
+
+    /// The same, with another way to make its place.
+    pub(crate) fn add_by(&mut self, spec: FlowSpec, add: impl FnOnce(&mut S, &FlowSpec) -> FlowSlot) -> u32 {
         let spec = FlowSpec { flow: self.next_flow, ..spec };
-        let slot = self.scheduler.add_flow(self.now, &spec);
+        let slot = add(&mut self.scheduler, &spec);
         self.flows.insert(spec.flow, Flow { spec, slot, inside: VecDeque::new() });
         self.next_flow += 1;
         spec.flow
@@ -57,11 +63,16 @@ impl<S: Scheduler> Rig<S> {
         state.inside.push_back(self.frames);
         self.frames += 1;
         let refused = self.scheduler.enqueue(self.now, &mut self.pool, state.slot, id)?;
+        Some(self.refuse(refused))
+    }
+
+    /// Takes a packet that the scheduler gave back out of the account. Gives its flow.
+    pub(crate) fn refuse(&mut self, refused: PacketId) -> u32 {
         let packet = self.pool.remove(refused);
         let inside = &mut self.flows.get_mut(&packet.flow).unwrap().inside;
         let place = inside.iter().position(|&frame| frame == packet.frame).expect("a refused packet was inside, or just came");
         inside.remove(place);
-        Some(packet.flow)
+        packet.flow
     }
 
     /// The flow of the packet that goes next, and its length. It must be the flow's oldest.

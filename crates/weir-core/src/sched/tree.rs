@@ -1,0 +1,540 @@
+//! Schedulers whose flows are schedulers: sharing within shares.
+//!
+//! # Model
+//! A tree of schedulers of any type. The root decides for the link; each of its flows is either a flow of packets or another
+//! scheduler, a *node*, which decides among flows of its own. A node with packets keeps its next two with its parent, in the place
+//! that it has there as a flow: the parent sees a flow that has packets as long as the node has, and weights, deficits and
+//! timestamps work as for any flow. When one of the two leaves, the node decides on another.
+//!
+//! # Reference
+//! Bennett and Zhang, "Hierarchical packet fair queueing algorithms", IEEE/ACM Transactions on Networking 5(5), 1997. There a node
+//! offers one packet; the second is what lets a scheduler be used that forgets flows as they run empty, such as round robin.
+//!
+//! # Complexity
+//! The sum of what the schedulers on the way cost, and a look-up for each level.
+//!
+//! # Guarantees
+//! Each node gives its flows what its type promises, of what the node gets. What a node has handed up is decided: a packet that
+//! comes later, of whatever priority, waits for up to two packets on each level. Packets of a flow keep their order. A node goes
+//! with its last flow.
+//!
+//! # Validation
+//! Shares on each level against exact proportions, and random sequences of everything that can come, go and change.
+
+use alloc::vec::Vec;
+
+use hashbrown::HashTable;
+
+use super::{AnyScheduler, Discipline, FlowSlot, FlowSpec, Scheduler};
+use crate::key::{FlowKey, stable_hash};
+use crate::packet::{PacketId, PacketList, Store};
+use crate::slab::Slab;
+use crate::units::Nanos;
+
+/// A tree of schedulers.
+#[derive(Debug)]
+pub struct Tree {
+    /// By the numbers of their nodes.
+    schedulers: Vec<AnyScheduler>,
+    places: Places,
+    leaves: Slab<Leaf>,
+    /// Nodes whose schedulers hold packets back.
+    shaped: Vec<u32>,
+    /// Packets that a parent had no place for.
+    refused: PacketList,
+    /// Nodes that lost packets in this way and may offer others.
+    robbed: Vec<u32>,
+    /// The latest time that it was told.
+    now: Nanos,
+    len: usize,
+    backlog: u64,
+}
+
+/// A scheduler in a [`Tree`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeId(u32);
+
+/// What a node stands for: the number of a scheduler, and the masked key of its instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NodeName {
+    pub(crate) id: u16,
+    pub(crate) key: FlowKey,
+}
+
+/// Who belongs where.
+#[derive(Debug)]
+struct Places {
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+    /// Leaves by the numbers of their flows.
+    owners: HashTable<Owner>,
+    /// Nodes that can be found, by their names.
+    named: HashTable<u32>,
+}
+
+#[derive(Debug)]
+struct Node {
+    parent: u32,
+    /// What the parent is told of it, and its place there.
+    spec: FlowSpec,
+    slot: FlowSlot,
+    /// Packets that are with the parent.
+    offered: u32,
+    /// Flows and nodes in it.
+    members: u32,
+    name: Option<NodeName>,
+}
+
+#[derive(Debug)]
+struct Owner {
+    flow: u32,
+    leaf: u32,
+    node: u32,
+}
+
+/// A flow of packets.
+#[derive(Debug)]
+struct Leaf {
+    node: u32,
+    /// Its place in the node's scheduler.
+    slot: FlowSlot,
+    spec: FlowSpec,
+    /// Packets of it that are with schedulers above its node.
+    above: u32,
+}
+
+impl Tree {
+    /// The scheduler of the link.
+    pub const ROOT: NodeId = NodeId(0);
+
+    /// A tree of one scheduler.
+    pub fn new(discipline: &Discipline) -> Self {
+        Self::around(AnyScheduler::new(discipline))
+    }
+
+    /// A tree around a scheduler that has flows and packets; [`Self::adopt`] tells of each flow.
+    pub(super) fn around(root: AnyScheduler) -> Self {
+        let (len, backlog) = (root.len(), root.backlog());
+        let node = Node { parent: NONE, spec: FlowSpec::default(), slot: FlowSlot(0), offered: 0, members: 0, name: None };
+        let places = Places { nodes: Vec::from([node]), free: Vec::new(), owners: HashTable::new(), named: HashTable::new() };
+        Self {
+            schedulers: Vec::from([root]),
+            places,
+            leaves: Slab::default(),
+            shaped: Vec::new(),
+            refused: PacketList::default(),
+            robbed: Vec::new(),
+            now: Nanos::ZERO,
+            len,
+            backlog,
+        }
+    }
+
+    /// Takes over a flow that its scheduler has already; gives its place here.
+    pub(crate) fn adopt(&mut self, slot: FlowSlot, spec: &FlowSpec) -> FlowSlot {
+        self.insert_leaf(Self::ROOT, slot, spec)
+    }
+
+    /// Makes a scheduler that is a flow of `parent`; `spec` says what it is like as such, but for the number.
+    pub fn add_node(&mut self, now: Nanos, parent: NodeId, spec: &FlowSpec, discipline: &Discipline) -> NodeId {
+        let number = self.places.free.pop().unwrap_or(self.places.nodes.len() as u32);
+        let spec = FlowSpec { flow: NODE | number, ..*spec };
+        let slot = self.schedulers[parent.0 as usize].add_flow(now, &spec);
+        self.places.nodes[parent.0 as usize].members += 1;
+        let node = Node { parent: parent.0, spec, slot, offered: 0, members: 0, name: None };
+        let scheduler = AnyScheduler::new(discipline);
+        match self.places.nodes.get_mut(number as usize) {
+            Some(free) => {
+                *free = node;
+                self.schedulers[number as usize] = scheduler;
+            }
+            None => {
+                self.places.nodes.push(node);
+                self.schedulers.push(scheduler);
+            }
+        }
+        if !discipline.row().work_conserving {
+            self.shaped.push(number);
+        }
+        NodeId(number)
+    }
+
+    /// The node of this name, if there is one.
+    pub(crate) fn node(&self, name: &NodeName) -> Option<NodeId> {
+        let nodes = &self.places.nodes;
+        let is_it = |&node: &u32| nodes[node as usize].name.as_ref() == Some(name);
+        self.places.named.find(name.hash(), is_it).map(|&node| NodeId(node))
+    }
+
+    /// Names a node, by which it is found from now on.
+    pub(crate) fn name(&mut self, node: NodeId, name: NodeName) {
+        self.places.nodes[node.0 as usize].name = Some(name);
+        let nodes = &self.places.nodes;
+        let hash_of = |&node: &u32| nodes[node as usize].name.as_ref().map_or(0, NodeName::hash);
+        self.places.named.insert_unique(name.hash(), node.0, hash_of);
+    }
+
+    /// Lets the nodes of scheduler `id` no longer be found. Their flows stay.
+    pub(crate) fn forget(&mut self, id: u16) {
+        let nodes = &self.places.nodes;
+        self.places.named.retain(|&mut node| nodes[node as usize].name.is_none_or(|name| name.id != id));
+    }
+
+    /// Changes what the parents of the nodes of scheduler `id` are told of them. Packets stay.
+    pub(crate) fn change_nodes(&mut self, now: Nanos, store: &mut dyn Store, id: u16, spec: &FlowSpec) {
+        for number in 1..self.places.nodes.len() {
+            if self.places.nodes[number].name.is_some_and(|name| name.id == id) {
+                self.change_node(now, store, NodeId(number as u32), spec);
+            }
+        }
+    }
+
+    /// Changes what a node's parent is told of it. Packets stay.
+    pub fn change_node(&mut self, now: Nanos, store: &mut dyn Store, node: NodeId, spec: &FlowSpec) {
+        let Some(state) = self.places.nodes.get_mut(node.0 as usize).filter(|state| state.parent != NONE) else { return };
+        state.spec = FlowSpec { flow: state.spec.flow, ..*spec };
+        let (at, slot, spec) = (state.parent, state.slot, state.spec);
+        self.schedulers[at as usize].change_flow(now, &mut Level { store, places: &self.places, at }, slot, &spec);
+    }
+
+    /// Makes a place for a flow of packets in a node.
+    pub fn add_flow_in(&mut self, now: Nanos, node: NodeId, spec: &FlowSpec) -> FlowSlot {
+        let slot = self.schedulers[node.0 as usize].add_flow(now, spec);
+        self.insert_leaf(node, slot, spec)
+    }
+
+    fn insert_leaf(&mut self, node: NodeId, slot: FlowSlot, spec: &FlowSpec) -> FlowSlot {
+        self.places.nodes[node.0 as usize].members += 1;
+        let leaf = self.leaves.insert(Leaf { node: node.0, slot, spec: *spec, above: 0 });
+        let owner = Owner { flow: spec.flow, leaf, node: node.0 };
+        self.places.owners.insert_unique(flow_hash(spec.flow), owner, |owner| flow_hash(owner.flow));
+        FlowSlot(leaf)
+    }
+
+    /// Puts another scheduler at the root. The tree must be empty.
+    pub(crate) fn replace_root(&mut self, now: Nanos, discipline: &Discipline) {
+        let mut root = AnyScheduler::new(discipline);
+        for leaf in 0..self.leaves.bound() {
+            if let Some(leaf) = self.leaves.get_mut(leaf).filter(|leaf| leaf.node == Self::ROOT.0) {
+                leaf.slot = root.add_flow(now, &leaf.spec);
+            }
+        }
+        for node in &mut self.places.nodes {
+            if node.parent == Self::ROOT.0 {
+                node.slot = root.add_flow(now, &node.spec);
+            }
+        }
+        self.schedulers[0] = root;
+    }
+
+    /// Takes a packet that a parent had no place for when one of its nodes offered it. [`Scheduler::enqueue`] gives back no more
+    /// than one; the others, and those of [`Scheduler::dequeue`], are here.
+    pub fn pop_refused(&mut self, store: &mut dyn Store) -> Option<PacketId> {
+        self.refused.pop_front(&Plain(store))
+    }
+
+    /// Takes the next packet out of the scheduler `at`, and lets the node that it is from offer another.
+    fn take(&mut self, at: u32, now: Nanos, store: &mut dyn Store) -> Option<PacketId> {
+        let packet = self.schedulers[at as usize].dequeue(now, &mut Level { store, places: &self.places, at })?;
+        let Some(&Owner { leaf, node, .. }) = self.places.owner(store.flow(packet)) else { return Some(packet) };
+        if node != at {
+            let child = self.places.below(at, node);
+            self.places.nodes[child as usize].offered -= 1;
+            self.refill(child, now, store);
+        }
+        match (at == Self::ROOT.0, node == at) {
+            (true, false) => self.leaves.at_mut(leaf).above -= 1,
+            (false, true) => self.leaves.at_mut(leaf).above += 1,
+            _ => {}
+        }
+        Some(packet)
+    }
+
+    /// Lets a node offer packets to its parent.
+    fn refill(&mut self, node: u32, now: Nanos, store: &mut dyn Store) {
+        while self.places.nodes[node as usize].offered < OFFERED {
+            let Some(packet) = self.take(node, now, store) else { return };
+            let Node { parent: at, slot, .. } = self.places.nodes[node as usize];
+            self.places.nodes[node as usize].offered += 1;
+            let mut level = Level { store, places: &self.places, at };
+            if let Some(refused) = self.schedulers[at as usize].enqueue(self.now, &mut level, slot, packet) {
+                self.refuse(at, refused, store);
+            }
+        }
+    }
+
+    /// Lets a node and those above it offer packets.
+    fn lift(&mut self, mut node: u32, now: Nanos, store: &mut dyn Store) {
+        while node != Self::ROOT.0 {
+            self.refill(node, now, store);
+            node = self.places.nodes[node as usize].parent;
+        }
+    }
+
+    /// Lets the nodes offer others whose packets were pushed out.
+    fn feed(&mut self, now: Nanos, store: &mut dyn Store) {
+        while let Some(robbed) = self.robbed.pop() {
+            self.lift(robbed, now, store);
+        }
+    }
+
+    /// Puts aside a packet that the scheduler `at` has pushed out.
+    fn refuse(&mut self, at: u32, packet: PacketId, store: &mut dyn Store) {
+        self.len -= 1;
+        self.backlog -= u64::from(store.len(packet));
+        if let Some(&Owner { leaf, node, .. }) = self.places.owner(store.flow(packet))
+            && node != at
+        {
+            let child = self.places.below(at, node);
+            self.places.nodes[child as usize].offered -= 1;
+            if let Some(leaf) = self.leaves.get_mut(leaf) {
+                leaf.above -= 1;
+            }
+            self.robbed.push(child);
+        }
+        self.refused.push_back(&mut Plain(store), packet);
+    }
+
+    /// Lets nodes that have held packets back offer what may go now.
+    fn wake(&mut self, now: Nanos, store: &mut dyn Store) {
+        for n in 0..self.shaped.len() {
+            let node = self.shaped[n];
+            if now == Nanos::MAX || self.next_of(node).is_some_and(|time| time <= now) {
+                self.lift(node, now, store);
+            }
+        }
+        self.feed(now, store);
+    }
+
+    /// When a node that holds packets back offers one.
+    fn next_of(&self, node: u32) -> Option<Nanos> {
+        let (state, scheduler) = (&self.places.nodes[node as usize], &self.schedulers[node as usize]);
+        if scheduler.is_empty() || state.offered >= OFFERED { None } else { scheduler.next_event() }
+    }
+
+    /// Takes what a flow has above its node out of the schedulers there, the oldest first.
+    fn withdraw(&mut self, now: Nanos, store: &mut dyn Store, node: u32, flow: u32) -> PacketList {
+        let way = core::iter::successors(Some(node), |&node| Some(self.places.nodes[node as usize].parent));
+        let way: Vec<u32> = way.take_while(|&node| node != Self::ROOT.0).collect();
+        let mut withdrawn = PacketList::default();
+        for &child in way.iter().rev() {
+            let Node { parent: at, slot, spec, .. } = self.places.nodes[child as usize];
+            let mut level = Level { store, places: &self.places, at };
+            let scheduler = &mut self.schedulers[at as usize];
+            let mut offered = scheduler.remove_flow(now, &mut level, slot, spec.flow);
+            let slot = scheduler.add_flow(now, &spec);
+            self.places.nodes[child as usize].slot = slot;
+            while let Some(packet) = offered.pop_front(&Plain(store)) {
+                if store.flow(packet) == flow {
+                    self.places.nodes[child as usize].offered -= 1;
+                    withdrawn.push_back(&mut Plain(store), packet);
+                    continue;
+                }
+                let mut level = Level { store, places: &self.places, at };
+                if let Some(refused) = self.schedulers[at as usize].enqueue(now, &mut level, slot, packet) {
+                    self.refuse(at, refused, store);
+                }
+            }
+        }
+        withdrawn
+    }
+
+    /// Takes away nodes that have nothing in them any more.
+    fn prune(&mut self, now: Nanos, store: &mut dyn Store, mut node: u32) {
+        while node != Self::ROOT.0 && self.places.nodes[node as usize].members == 0 {
+            let Node { parent: at, slot, spec, .. } = self.places.nodes[node as usize];
+            self.schedulers[at as usize].remove_flow(now, &mut Level { store, places: &self.places, at }, slot, spec.flow);
+            self.schedulers[node as usize] = AnyScheduler::Fifo(super::Fifo::default());
+            self.places.nodes[at as usize].members -= 1;
+            self.shaped.retain(|&shaped| shaped != node);
+            self.robbed.retain(|&robbed| robbed != node);
+            self.places.remove(node);
+            node = at;
+        }
+    }
+}
+
+impl Scheduler for Tree {
+    fn add_flow(&mut self, now: Nanos, spec: &FlowSpec) -> FlowSlot {
+        self.add_flow_in(now, Self::ROOT, spec)
+    }
+
+    fn change_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+        let Some(leaf) = self.leaves.get_mut(slot.0) else { return };
+        leaf.spec = *spec;
+        let (at, slot) = (leaf.node, leaf.slot);
+        self.schedulers[at as usize].change_flow(now, &mut Level { store, places: &self.places, at }, slot, spec);
+    }
+
+    fn remove_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, flow: u32) -> PacketList {
+        let Some(Leaf { node: at, slot, above, .. }) = self.leaves.remove(slot.0) else { return PacketList::default() };
+        let mut removed = if above > 0 { self.withdraw(now, store, at, flow) } else { PacketList::default() };
+        let mut own = self.schedulers[at as usize].remove_flow(now, &mut Level { store, places: &self.places, at }, slot, flow);
+        while let Some(packet) = own.pop_front(store) {
+            removed.push_back(store, packet);
+        }
+        if let Ok(owner) = self.places.owners.find_entry(flow_hash(flow), |owner| owner.flow == flow) {
+            owner.remove();
+        }
+        let (packets, bytes) = removed.measure(store);
+        self.len -= packets;
+        self.backlog -= bytes;
+        self.places.nodes[at as usize].members -= 1;
+        self.lift(at, now, store);
+        self.feed(now, store);
+        self.prune(now, store, at);
+        removed
+    }
+
+    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+        self.now = self.now.max(now);
+        self.len += 1;
+        self.backlog += u64::from(store.len(packet));
+        let &Leaf { node: at, slot, .. } = self.leaves.at(slot.0);
+        let mut level = Level { store, places: &self.places, at };
+        if let Some(refused) = self.schedulers[at as usize].enqueue(self.now, &mut level, slot, packet) {
+            self.refuse(at, refused, store);
+        }
+        self.lift(at, self.now, store);
+        self.feed(self.now, store);
+        self.pop_refused(store)
+    }
+
+    fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId> {
+        if now != Nanos::MAX {
+            self.now = self.now.max(now);
+        }
+        self.wake(now, store);
+        let first = self.take(Self::ROOT.0, now, store);
+        self.feed(now, store);
+        let packet = first.or_else(|| self.take(Self::ROOT.0, now, store))?;
+        self.len -= 1;
+        self.backlog -= u64::from(store.len(packet));
+        Some(packet)
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        let root = if self.schedulers[0].is_empty() { None } else { self.schedulers[0].next_event() };
+        self.shaped.iter().filter_map(|&node| self.next_of(node)).chain(root).min()
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        self.schedulers[0].figures()
+    }
+}
+
+impl Places {
+    fn owner(&self, flow: u32) -> Option<&Owner> {
+        self.owners.find(flow_hash(flow), |owner| owner.flow == flow)
+    }
+
+    /// The child of `at` that `node` is, or is in.
+    fn below(&self, at: u32, mut node: u32) -> u32 {
+        loop {
+            match self.nodes[node as usize].parent {
+                parent if parent == at || parent == NONE => return node,
+                parent => node = parent,
+            }
+        }
+    }
+
+    fn remove(&mut self, node: u32) {
+        if let Some(name) = self.nodes[node as usize].name.take()
+            && let Ok(entry) = self.named.find_entry(name.hash(), |&named| named == node)
+        {
+            entry.remove();
+        }
+        self.nodes[node as usize].parent = NONE;
+        self.free.push(node);
+    }
+}
+
+impl NodeName {
+    fn hash(&self) -> u64 {
+        stable_hash(&self.key) ^ u64::from(self.id).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+/// Packets as the scheduler of one node sees them: those that another node has offered are of the flow that this node is.
+struct Level<'a> {
+    store: &'a mut dyn Store,
+    places: &'a Places,
+    at: u32,
+}
+
+impl Store for Level<'_> {
+    fn len(&self, id: PacketId) -> u32 {
+        self.store.len(id)
+    }
+
+    fn flow(&self, id: PacketId) -> u32 {
+        let flow = self.store.flow(id);
+        match self.places.owner(flow) {
+            Some(owner) if owner.node != self.at => NODE | self.places.below(self.at, owner.node),
+            _ => flow,
+        }
+    }
+
+    fn label(&self, id: PacketId) -> u64 {
+        self.store.label(id)
+    }
+
+    fn next(&self, id: PacketId) -> (u32, u32) {
+        self.store.next(id)
+    }
+
+    fn set_next(&mut self, id: PacketId, next: u32, len: u32) {
+        self.store.set_next(id, next, len);
+    }
+
+    fn prefetch(&self, id: PacketId) {
+        self.store.prefetch(id);
+    }
+}
+
+/// A store behind a reference, for lists.
+struct Plain<'a>(&'a mut dyn Store);
+
+impl Store for Plain<'_> {
+    fn len(&self, id: PacketId) -> u32 {
+        self.0.len(id)
+    }
+
+    fn flow(&self, id: PacketId) -> u32 {
+        self.0.flow(id)
+    }
+
+    fn label(&self, id: PacketId) -> u64 {
+        self.0.label(id)
+    }
+
+    fn next(&self, id: PacketId) -> (u32, u32) {
+        self.0.next(id)
+    }
+
+    fn set_next(&mut self, id: PacketId, next: u32, len: u32) {
+        self.0.set_next(id, next, len);
+    }
+
+    fn prefetch(&self, id: PacketId) {
+        self.0.prefetch(id);
+    }
+}
+
+fn flow_hash(flow: u32) -> u64 {
+    u64::from(flow).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
+}
+
+/// Packets that a node keeps with its parent.
+const OFFERED: u32 = 2;
+/// Marks the number of a node among those of flows.
+const NODE: u32 = 1 << 31;
+const NONE: u32 = u32::MAX;
