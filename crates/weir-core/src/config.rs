@@ -160,6 +160,9 @@ pub struct SchedulerConfig {
     pub mask: FlowMask,
     /// Most instances made by the mask at once; `None` leaves it to [`crate::Limits::instances`].
     pub max_instances: Option<u32>,
+    /// The scheduler that this one is a flow of. It then has no link, takes packets from queues only, and its own queue's
+    /// settings say what it is like as a flow; each value under its mask is a flow of its own.
+    pub parent: Option<u16>,
 }
 
 /// A pipe: a queue, a FIFO and a link in one.

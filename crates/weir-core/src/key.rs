@@ -67,6 +67,25 @@ impl FlowMask {
         *self == Self::default()
     }
 
+    /// The bits of both.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        Self {
+            src_ip: self.src_ip | other.src_ip,
+            dst_ip: self.dst_ip | other.dst_ip,
+            src_ip6: self.src_ip6 | other.src_ip6,
+            dst_ip6: self.dst_ip6 | other.dst_ip6,
+            src_mac: self.src_mac | other.src_mac,
+            dst_mac: self.dst_mac | other.dst_mac,
+            flow_id: self.flow_id | other.flow_id,
+            src_port: self.src_port | other.src_port,
+            dst_port: self.dst_port | other.dst_port,
+            vlan: self.vlan | other.vlan,
+            proto: self.proto | other.proto,
+            dscp: self.dscp | other.dscp,
+        }
+    }
+
     /// The key with every bit cleared that the mask does not name.
     pub fn apply(&self, key: &FlowKey) -> FlowKey {
         let (src_mask, dst_mask) = if key.ipv6 { (self.src_ip6, self.dst_ip6) } else { (self.src_ip.into(), self.dst_ip.into()) };

@@ -67,11 +67,14 @@ pub struct SchedView {
     /// The algorithm's own settings, all of them, as they are written.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
+    /// The scheduler that it is a flow of; none when it has a link.
+    #[serde(default)]
+    pub parent: Option<u16>,
     /// Rate, bit/s; none when unlimited. Of a rate trace the mean.
     pub rate_bps: Option<u64>,
     /// Delay, ns.
     pub delay_ns: u64,
-    /// What it has counted.
+    /// What it has counted; nothing when it has a parent, whose link counts.
     pub state: LinkSample,
 }
 
@@ -202,6 +205,7 @@ pub(crate) fn scheds(rules: &Ruleset, snapshot: &Snapshot) -> Vec<SchedView> {
             command: script::print(&Command::ConfigSched(number, Box::new((**spec).clone()))),
             algorithm: spec.scheduler.discipline.row().name.to_owned(),
             settings: spec.scheduler.discipline.settings().map(|(setting, value)| (setting.name.to_owned(), value)).collect(),
+            parent: spec.scheduler.parent,
             rate_bps: rate(&spec.link),
             delay_ns: spec.link.pipe.link.delay.0,
             state: snapshot.links.get(&number).cloned().unwrap_or_default(),

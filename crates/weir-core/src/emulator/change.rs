@@ -9,6 +9,8 @@
 //! - Another mask of a pipe or scheduler, or another scheduler for a queue: what waits keeps its link and leaves at its rate.
 //!   Later packets go to a link that does not know of it and may overtake it.
 
+use alloc::vec::Vec;
+
 use super::instance::IdleCheck;
 use super::tables::{Flowset, Template};
 use super::{Emulator, Limits, put, slot};
@@ -19,13 +21,14 @@ use crate::sched::{Kind, Scheduler};
 use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
 
-use super::flow::{flow_path, path};
+use super::flow::{flow_path, path, spec};
 
 impl Emulator {
     /// Makes pipe `id`, or changes it; packets inside stay, in order (another mask: see [`Self::set_link`]).
     pub fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
         // One queue in each instance: the mask has already made the instances.
-        let scheduler = SchedulerConfig { discipline: Kind::Fifo.into(), mask: config.queue.mask, max_instances: config.queue.max_flows };
+        let scheduler =
+            SchedulerConfig { discipline: Kind::Fifo.into(), mask: config.queue.mask, max_instances: config.queue.max_flows, parent: None };
         self.set_link(now, id, &scheduler, &config.link, &config.queue);
         if let Some(template) = slot(&mut self.templates, id) {
             template.pipe = true;
@@ -44,20 +47,25 @@ impl Emulator {
     /// With another algorithm what waits changes over to it. With another mask it keeps its link until that is empty, and a flow's
     /// later packets, which go to another link, may overtake it.
     pub fn set_link(&mut self, now: Nanos, id: u16, config: &SchedulerConfig, link: &LinkConfig, own: &FlowsetConfig) {
-        if slot(&mut self.templates, id).is_none() {
-            put(&mut self.templates, id, Template::new(id, config, link.clone()));
-        } else {
+        let mut rebuilt = false;
+        if let Some(template) = slot(&mut self.templates, id) {
+            // As a flow of another it has no links in which that could be changed: its nodes are made anew.
+            rebuilt = config.parent.is_some() && (template.discipline != config.discipline || template.mask != config.mask);
             self.run(now);
             self.change_scheduler(now, id, config, link);
+        } else {
+            put(&mut self.templates, id, Template::new(id, config, link.clone()));
         }
         let own = FlowsetConfig { mask: FlowMask::default(), ..own.clone() };
         if let Some(template) = slot(&mut self.templates, id) {
             template.flowset.configure(&own, id);
             template.flowset.resolve_limit(&template.link);
         }
+        self.find_ways(now, rebuilt.then_some(id));
         self.refresh_flows(now, id, None);
+        self.refresh_nodes(now, id);
         for queue in 0..self.queues.len() {
-            if self.queues[queue].as_ref().is_some_and(|q| q.scheduler == id) {
+            if self.queues[queue].as_ref().is_some_and(|q| q.way.contains(&id)) {
                 self.resolve_queue_limit(queue as u16);
                 self.refresh_flows(now, id, Some(queue as u16));
             }
@@ -78,6 +86,7 @@ impl Emulator {
                 }
             }
         }
+        self.find_way(now, id, None);
         self.resolve_queue_limit(id);
         self.refresh_flows(now, scheduler, Some(id));
     }
@@ -96,7 +105,9 @@ impl Emulator {
                 self.free_link(link);
             }
         }
-        self.templates[usize::from(id)].take().map(|t| t.stats)
+        let template = self.templates[usize::from(id)].take();
+        self.find_ways(now, None);
+        template.map(|t| t.stats)
     }
 
     /// Deletes queue `id`. What waits in its flows is dropped, with the reason [`DropReason::NoSuchPipe`]; what has left them goes
@@ -109,7 +120,9 @@ impl Emulator {
         for number in 0..self.flows.bound() {
             let Some(flow) = self.flows.get(number).filter(|f| f.cold.queue == Some(id)) else { continue };
             let link = flow.link;
+            self.refuse_others(now, link);
             let packets = self.free_flow(now, number);
+            self.refuse_others(now, link);
             if let Some((_, mut around)) = self.at(link) {
                 around.drop_waiting(now, packets, DropReason::NoSuchPipe);
             }
@@ -167,9 +180,10 @@ impl Emulator {
     /// Changes a scheduler that exists.
     fn change_scheduler(&mut self, now: Nanos, id: u16, config: &SchedulerConfig, link: &LinkConfig) {
         let Some(template) = slot(&mut self.templates, id) else { return };
-        let regroup = template.mask != config.mask;
+        let regroup = template.mask != config.mask || template.parent != config.parent;
         let another = template.discipline != config.discipline;
         (template.discipline, template.mask, template.pipe) = (config.discipline, config.mask, false);
+        template.parent = config.parent;
         template.max_instances = config.max_instances.unwrap_or(u32::MAX);
         let old = core::mem::replace(&mut template.link, link.clone());
         if template.normal.is_none() && Impairments::is_correlated(link) {
@@ -202,6 +216,7 @@ impl Emulator {
             self.idle_flows.push_front(IdleCheck { time: now, number, serial, seen: 0 });
             if waits {
                 self.links.at_mut(link).scheduler.settle(&mut self.pool);
+                self.refuse_others(now, link);
                 self.reschedule(link);
             }
         }
@@ -238,8 +253,81 @@ impl Emulator {
     /// Sizes a queue that was not given a limit from the link it feeds.
     fn resolve_queue_limit(&mut self, id: u16) {
         let Some(queue) = self.queues.get_mut(usize::from(id)).and_then(Option::as_mut) else { return };
-        if let Some(template) = self.templates.get(usize::from(queue.scheduler)).and_then(Option::as_ref) {
+        let root = queue.root().unwrap_or(queue.scheduler);
+        if let Some(template) = self.templates.get(usize::from(root)).and_then(Option::as_ref) {
             queue.resolve_limit(&template.link);
         }
     }
+
+    /// Finds the way of each queue to a link anew. Where it is another, or leads over scheduler `rebuilt`, the queue's flows leave
+    /// and others are made.
+    fn find_ways(&mut self, now: Nanos, rebuilt: Option<u16>) {
+        for number in 0..self.queues.len() {
+            self.find_way(now, number as u16, rebuilt);
+        }
+    }
+
+    /// The same for queue `number`.
+    fn find_way(&mut self, now: Nanos, number: u16, rebuilt: Option<u16>) {
+        let Some(queue) = self.queues.get(usize::from(number)).and_then(Option::as_ref) else { return };
+        let template = self.templates.get(usize::from(queue.scheduler)).and_then(Option::as_ref);
+        if template.is_none_or(|t| t.parent.is_none()) && queue.way == [queue.scheduler] {
+            return;
+        }
+        let (way, mask) = self.way_of(queue);
+        let stays = way == queue.way && mask == queue.mask && rebuilt.is_none_or(|id| !way.contains(&id));
+        let Some(queue) = slot(&mut self.queues, number).filter(|_| !stays) else { return };
+        let old = core::mem::replace(&mut queue.way, way);
+        queue.mask = mask;
+        queue.flows.clear();
+        // Below the first scheduler that both ways have in common, what is there belongs to the old one.
+        let same = old.iter().rev().zip(queue.way.iter().rev()).take_while(|(old, new)| old == new && Some(**old) != rebuilt).count();
+        let gone = old[..old.len() - same].to_vec();
+        for link in 0..self.links.bound() {
+            if let Some(tree) = self.links.get_mut(link).and_then(|link| link.scheduler.tree()) {
+                gone.iter().for_each(|&id| tree.forget(id));
+            }
+        }
+        self.retire_flows(now, number);
+    }
+
+    /// The schedulers from a queue's own to the one with the link, and the bits that tell its flows apart on the way.
+    fn way_of(&self, queue: &Flowset) -> (Vec<u16>, FlowMask) {
+        let (mut way, mut mask) = (Vec::new(), queue.config.mask);
+        let mut id = queue.scheduler;
+        while way.len() < MOST_LEVELS {
+            way.push(id);
+            match self.templates.get(usize::from(id)).and_then(Option::as_ref) {
+                Some(Template { parent: Some(parent), mask: own, .. }) => {
+                    mask = mask.union(own);
+                    id = *parent;
+                }
+                // A queue may be there before its scheduler.
+                None if way.len() > 1 => return (Vec::new(), queue.config.mask),
+                _ => return (way, mask),
+            }
+        }
+        (Vec::new(), queue.config.mask)
+    }
+
+    /// Drops what a scheduler of a link's tree had no place for.
+    fn refuse_others(&mut self, now: Nanos, link: u32) {
+        if let Some((state, mut around)) = self.at(link) {
+            state.refuse_others(now, &mut around);
+        }
+    }
+
+    /// Passes on what scheduler `id`, as a flow of another, is like now.
+    fn refresh_nodes(&mut self, now: Nanos, id: u16) {
+        let Some(template) = self.templates.get(usize::from(id)).and_then(Option::as_ref).filter(|t| t.parent.is_some()) else { return };
+        let spec = spec(0, &template.flowset.config);
+        for number in 0..self.links.bound() {
+            let Some(tree) = self.links.get_mut(number).and_then(|link| link.scheduler.tree()) else { continue };
+            tree.change_nodes(now, &mut self.pool, id, &spec);
+            self.reschedule(number);
+        }
+    }
 }
+
+/// Most schedulers on the way of a packet to its link.
+pub(super) const MOST_LEVELS: usize = 8;

@@ -128,7 +128,7 @@ impl Flow {
 }
 
 /// What a scheduler is told of flow `number` of a flowset.
-fn spec(number: u32, config: &FlowsetConfig) -> FlowSpec {
+pub(super) fn spec(number: u32, config: &FlowsetConfig) -> FlowSpec {
     let bps = |rate: Option<Rate>| rate.map_or(0, Rate::bps);
     FlowSpec {
         flow: number,

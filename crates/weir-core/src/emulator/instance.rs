@@ -3,12 +3,14 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::flow::{Flow, Identity, NO_FLOW, flow_hash, flow_path, path};
+use super::flow::{Flow, Identity, NO_FLOW, flow_hash, flow_path, path, spec};
 use super::link::{Link, Surroundings};
+use super::tables::Template;
 use super::{Action, Departure, Emulator, Rejected, slot};
 use crate::key::{CompactKey, FlowKey};
 use crate::packet::PacketList;
-use crate::sched::Scheduler;
+use crate::sched::{FlowSlot, NodeId, NodeName, Scheduler, Tree};
+use crate::slab::Slab;
 use crate::stats::{DropReason, LinkCounters};
 use crate::units::Nanos;
 
@@ -89,7 +91,7 @@ impl Emulator {
     pub fn instance_hash(&self, key: &FlowKey, action: Action) -> Option<u64> {
         let id = match action {
             Action::Pipe(id) => id,
-            Action::Queue(id) => self.queues.get(usize::from(id))?.as_ref()?.scheduler,
+            Action::Queue(id) => self.queues.get(usize::from(id))?.as_ref()?.root()?,
         };
         let template = self.templates.get(usize::from(id))?.as_ref()?;
         let masked = if template.single.is_some() || template.mask.is_empty() { FlowKey::default() } else { template.mask.apply(key) };
@@ -102,11 +104,14 @@ impl Emulator {
         let (template_id, queue) = match action {
             Action::Pipe(id) => (id, None),
             Action::Queue(id) => match slot(&mut self.queues, id) {
-                Some(queue) => (queue.scheduler, Some(id)),
+                Some(queue) => match queue.root() {
+                    Some(root) => (root, Some(id)),
+                    None => return Ok(None),
+                },
                 None => return Ok(None),
             },
         };
-        let Some(template) = slot(&mut self.templates, template_id) else { return Ok(None) };
+        let Some(template) = slot(&mut self.templates, template_id).filter(|t| t.parent.is_none()) else { return Ok(None) };
         let found = match template.single {
             Some(single) => Some(single),
             None if template.instances.is_empty() => None,
@@ -125,7 +130,7 @@ impl Emulator {
         let flow = match queue {
             None => Some(self.links.at_mut(link).flow).filter(|&flow| flow != NO_FLOW),
             Some(id) => slot(&mut self.queues, id).and_then(|queue| {
-                let masked = queue.config.mask.apply(key);
+                let masked = queue.mask.apply(key);
                 let flows = &self.flows;
                 let is_it = |&flow: &u32| flows.get(flow).is_some_and(|f| f.is_of(link, &masked));
                 queue.flows.find(flow_hash(link, &masked), is_it).copied()
@@ -185,18 +190,32 @@ impl Emulator {
                 None => return Ok(None),
             },
         };
-        let masks = queue.is_some() && !flowset.config.mask.is_empty();
+        let masks = queue.is_some() && !flowset.mask.is_empty();
         let most = flowset.config.max_flows.unwrap_or(u32::MAX) as usize;
         if masks && (full || flowset.flows.len() >= most) {
             return Err(refuse(&mut template.stats.counters, DropReason::TooManyFlows, len));
         }
         self.serial += 1;
         let number = self.flows.next_number();
-        let masked = flowset.config.mask.apply(key);
+        let masked = flowset.mask.apply(key);
         let path = queue.map_or_else(|| path(template_id, &state.key), |id| flow_path(template_id, &state.key, id, &masked));
         let identity = Identity { number, serial: self.serial, link, queue, key: masked };
         let mut flow = Flow::new(self.seed, identity, flowset, path);
-        flow.slot = state.scheduler.add_flow(now, &flow.cold.spec);
+        let nodes = flowset.way.iter().rev().skip(1).copied().collect::<Vec<_>>();
+        flow.slot = match nodes[..] {
+            [] => state.scheduler.add_flow(now, &flow.cold.spec),
+            _ => {
+                let node = make_nodes(now, state, &mut self.flows, &self.templates, &nodes, key);
+                let tree = state.scheduler.tree();
+                tree.map_or_else(FlowSlot::default, |tree| tree.add_flow_in(now, node, &flow.cold.spec))
+            }
+        };
+        let Some(flowset) = (match queue {
+            None => slot(&mut self.templates, template_id).map(|t| &mut t.flowset),
+            Some(id) => slot(&mut self.queues, id),
+        }) else {
+            return Ok(None);
+        };
         flow.cold.older = core::mem::replace(&mut state.flows, number);
         if let Some(older) = self.flows.get_mut(flow.cold.older) {
             older.cold.newer = number;
@@ -292,6 +311,34 @@ impl Emulator {
             entry.remove();
         }
     }
+}
+
+/// The schedulers that lead from a link's own down to a flow, which are flows themselves; made where they are not there.
+fn make_nodes(now: Nanos, link: &mut Link, flows: &mut Slab<Flow>, templates: &[Option<Template>], way: &[u16], key: &FlowKey) -> NodeId {
+    if link.scheduler.tree().is_none() {
+        link.scheduler.make_tree();
+        let mut number = link.flows;
+        while let Some(flow) = flows.get_mut(number) {
+            if let Some(tree) = link.scheduler.tree() {
+                flow.slot = tree.adopt(flow.slot, &flow.cold.spec);
+            }
+            number = flow.cold.older;
+        }
+    }
+    let mut node = Tree::ROOT;
+    for &id in way {
+        let (Some(tree), Some(template)) = (link.scheduler.tree(), templates.get(usize::from(id)).and_then(Option::as_ref)) else { break };
+        let name = NodeName { id, key: template.mask.apply(key) };
+        node = match tree.node(&name) {
+            Some(node) => node,
+            None => {
+                let made = tree.add_node(now, node, &spec(0, &template.flowset.config), &template.discipline);
+                tree.name(made, name);
+                made
+            }
+        };
+    }
+    node
 }
 
 /// The next check that is due.

@@ -250,6 +250,14 @@ impl Link {
     pub(super) fn change_discipline(&mut self, now: Nanos, discipline: &Discipline, around: &mut Surroundings<'_>) {
         let Surroundings { flows, pool, .. } = around;
         let pool = &mut **pool;
+        if self.scheduler.tree().is_some() {
+            self.scheduler.settle(pool);
+            if let Some(tree) = self.scheduler.tree() {
+                tree.replace_root(now, discipline);
+            }
+            self.refuse_others(now, around);
+            return;
+        }
         let mut old = core::mem::replace(&mut self.scheduler, AnyScheduler::new(discipline));
         let mut leaving = false;
         let mut number = self.flows;
@@ -304,6 +312,7 @@ impl Link {
             list.push_back(around.pool, refused);
             around.refuse(now, list);
         }
+        self.refuse_others(now, around);
         self.serve(now, around);
         self.release_due(now, around);
     }
@@ -360,13 +369,25 @@ impl Link {
     /// Hands packets to a free wire. What needs no time on it goes straight on.
     fn serve(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
         while self.wire.is_none() && !self.scheduler.is_empty() {
-            let Some(packet) = self.scheduler.dequeue(now, around.pool) else { return };
+            let packet = self.scheduler.dequeue(now, around.pool);
+            self.refuse_others(now, around);
+            let Some(packet) = packet else { return };
             let wire = self.start(now, packet, around);
             if wire.done > now {
                 self.wire = Some(wire);
             } else if !wire.in_line {
                 self.cross(now, wire, around);
             }
+        }
+    }
+
+    /// Drops what a scheduler of a tree had no place for when another handed it up.
+    #[inline]
+    pub(super) fn refuse_others(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
+        while let Some(refused) = self.scheduler.pop_refused(around.pool) {
+            let mut list = PacketList::default();
+            list.push_back(around.pool, refused);
+            around.refuse(now, list);
         }
     }
 
@@ -478,6 +499,7 @@ impl Link {
             around.template.dequeued(around.pool.get(packet).len);
             drop_inside(now, packet, DropReason::NoSuchPipe, around);
         }
+        self.refuse_others(now, around);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the emulator keeps of each configured object, and what its instances are made from.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use hashbrown::HashTable;
 
@@ -18,6 +19,8 @@ pub(super) struct Template {
     pub(super) discipline: Discipline,
     pub(super) mask: FlowMask,
     pub(super) max_instances: u32,
+    /// The scheduler that it is a flow of: it has no links then.
+    pub(super) parent: Option<u16>,
     /// It was last configured as a pipe.
     pub(super) pipe: bool,
     pub(super) link: LinkConfig,
@@ -44,6 +47,7 @@ impl Template {
             discipline: config.discipline,
             mask: config.mask,
             max_instances: config.max_instances.unwrap_or(u32::MAX),
+            parent: config.parent,
             pipe: false,
             link,
             flowset,
@@ -83,6 +87,10 @@ impl Template {
 pub(super) struct Flowset {
     pub(super) config: FlowsetConfig,
     pub(super) scheduler: u16,
+    /// That scheduler, the one it is a flow of, and so on up to the one with the link. Empty when the link is missing.
+    pub(super) way: Vec<u16>,
+    /// Bits of the key that tell its flows apart: those of its own mask, and of the schedulers on the way that are flows.
+    pub(super) mask: FlowMask,
     pub(super) limit: QueueLimit,
     /// Queues by the hash of instance and masked key.
     pub(super) flows: HashTable<u32>,
@@ -91,7 +99,7 @@ pub(super) struct Flowset {
 impl Flowset {
     pub(super) fn new(config: &FlowsetConfig, scheduler: u16) -> Self {
         let limit = QueueLimit::Packets(crate::config::DEFAULT_QUEUE_PACKETS);
-        Self { config: config.clone(), scheduler, limit, flows: HashTable::new() }
+        Self { config: config.clone(), scheduler, way: Vec::from([scheduler]), mask: config.mask, limit, flows: HashTable::new() }
     }
 
     /// Takes over a configuration. Says whether the flows there are belong to it no longer: they are not found any more.
@@ -99,10 +107,17 @@ impl Flowset {
         let regroup = config.mask != self.config.mask || scheduler != self.scheduler;
         if regroup {
             self.flows.clear();
+            (self.way, self.mask) = (Vec::from([scheduler]), config.mask);
         }
         self.config = config.clone();
         self.scheduler = scheduler;
         regroup
+    }
+
+    /// The scheduler with the link.
+    #[inline]
+    pub(super) fn root(&self) -> Option<u16> {
+        self.way.last().copied()
     }
 
     pub(super) fn resolve_limit(&mut self, link: &LinkConfig) {

@@ -5,6 +5,7 @@
 
 use super::Emulator;
 use super::flow::Flow;
+use super::tables::Template;
 use crate::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
 use crate::key::{FlowKey, stable_hash};
 
@@ -94,7 +95,8 @@ impl Emulator {
     pub fn scheduler_config(&self, id: u16) -> Option<(SchedulerConfig, &LinkConfig)> {
         let template = self.templates.get(usize::from(id))?.as_ref()?;
         let max_instances = Some(template.max_instances).filter(|&max| max != u32::MAX);
-        Some((SchedulerConfig { discipline: template.discipline, mask: template.mask, max_instances }, &template.link))
+        let Template { discipline, mask, parent, ref link, .. } = *template;
+        Some((SchedulerConfig { discipline, mask, max_instances, parent }, link))
     }
 
     /// Configuration of queue `id`, and the scheduler that it feeds.

@@ -101,7 +101,7 @@ fn set_link(ruleset: &Ruleset, id: u16, is_fed: bool) -> Option<EngineChange> {
         (Some(sched), _) => (&sched.link, sched.scheduler.clone()),
         (None, Some(pipe)) => {
             let (kind, queue) = (if is_fed { SHARED_PIPE } else { Kind::Fifo }, &pipe.pipe.queue);
-            (&**pipe, SchedulerConfig { discipline: kind.into(), mask: queue.mask, max_instances: queue.max_flows })
+            (&**pipe, SchedulerConfig { discipline: kind.into(), mask: queue.mask, max_instances: queue.max_flows, parent: None })
         }
         (None, None) => return None,
     };
@@ -111,9 +111,10 @@ fn set_link(ruleset: &Ruleset, id: u16, is_fed: bool) -> Option<EngineChange> {
     Some(EngineChange::SetLink { id, scheduler, link: Box::new(link), queue: FlowsetConfig { mask, ..queue }, gso: spec.gso })
 }
 
-/// Pipes and schedulers that queues feed.
+/// Pipes and schedulers that queues or other schedulers feed.
 fn fed(ruleset: &Ruleset) -> BTreeSet<u16> {
-    ruleset.queues.values().map(|queue| queue.scheduler).collect()
+    let parents = ruleset.scheds.values().filter_map(|sched| sched.scheduler.parent);
+    ruleset.queues.values().map(|queue| queue.scheduler).chain(parents).collect()
 }
 
 /// Keys under which two maps differ, in order.

@@ -18,6 +18,28 @@ pub enum ApplyError {
         /// Its number.
         number: u16,
     },
+    /// A scheduler that others are flows of.
+    #[error("sched {child} is a flow of {number}; delete it too: `sched delete {number} {child}`")]
+    ParentInUse {
+        /// The scheduler to be deleted.
+        number: u16,
+        /// One that is a flow of it.
+        child: u16,
+    },
+    /// A scheduler would be a flow of itself.
+    #[error("sched {number} cannot be a flow of {parent}, which is a flow of {number} itself")]
+    Circle {
+        /// The scheduler.
+        number: u16,
+        /// Its parent to be.
+        parent: u16,
+    },
+    /// Too many schedulers within each other.
+    #[error("sched {number} would make more than {LEVELS} schedulers within each other; at most {LEVELS} are allowed", LEVELS = super::objects::MOST_LEVELS)]
+    TooDeep {
+        /// The scheduler.
+        number: u16,
+    },
     /// Pipes with these numbers belong to `netconfig`.
     #[error("pipe {number} is reserved for `netconfig`; other numbers are free")]
     Reserved {
@@ -144,10 +166,26 @@ pub enum Warning {
         /// The table.
         name: Name,
     },
-    /// A setting of a queue that its scheduler does not look at.
+    /// A scheduler is a flow of one that is not there: its packets are dropped until there is one.
+    NoParent {
+        /// The scheduler.
+        sched: u16,
+        /// Its parent.
+        parent: u16,
+    },
+    /// A rule sends packets to a scheduler that has no link of its own: they are dropped.
+    Inner {
+        /// The rule.
+        rule: u16,
+        /// The scheduler.
+        sched: u16,
+    },
+    /// A setting of a queue, or of a scheduler that is a flow of another, that its scheduler does not look at.
     Unused {
-        /// The queue.
-        queue: u16,
+        /// A queue or a scheduler.
+        kind: ObjectKind,
+        /// Its number.
+        number: u16,
         /// The setting.
         setting: &'static str,
         /// The scheduler's type.
@@ -194,8 +232,17 @@ impl fmt::Display for Warning {
                 write!(f, "rule {rule} sends packets to {kind} {number}, which is not configured: they are dropped (no_such_pipe)")
             }
             Self::NoTable { rule, name } => write!(f, "rule {rule} looks up table {name}, which is not there: it does not match"),
-            Self::Unused { queue, setting, scheduler, instead } => {
-                write!(f, "queue {queue}: `{setting}` has no effect under a scheduler of type {scheduler}")?;
+            Self::NoParent { sched, parent } => {
+                write!(f, "sched {sched} is a flow of pipe or sched {parent}, which is not configured: its packets are dropped")
+            }
+            Self::Inner { rule, sched } => {
+                write!(
+                    f,
+                    "rule {rule} sends packets to sched {sched}, which has a parent and takes them from queues only: they are dropped"
+                )
+            }
+            Self::Unused { kind, number, setting, scheduler, instead } => {
+                write!(f, "{} {number}: `{setting}` has no effect under a scheduler of type {scheduler}", kind.word())?;
                 instead.map_or(Ok(()), |instead| write!(f, "; it looks at `{instead}`"))
             }
             Self::EntriesKept { name, count } => write!(f, "table {name}: {count} of the entries were there already and keep their values"),

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use weir_core::config::FlowsetConfig;
 use weir_core::key::FlowMask;
 use weir_core::sched::Scope;
 
@@ -25,6 +26,7 @@ impl Ruleset {
             return Ok(Outcome::changed(put(&mut self.pipes, number, spec.clone())));
         };
         let mut sched = SchedSpec::clone(sched);
+        sched.scheduler.parent = None;
         if !spec.pipe.queue.mask.is_empty() {
             sched.scheduler.mask = spec.pipe.queue.mask;
         }
@@ -38,8 +40,11 @@ impl Ruleset {
             return Err(ApplyError::Reserved { number });
         }
         let mut sched = spec.clone();
+        if let Some(parent) = sched.scheduler.parent {
+            self.check_parent(number, parent)?;
+        }
         let before = self.scheds.get(&number).map(|s| &s.link).or_else(|| self.pipes.get(&number).map(|p| &**p));
-        if let Some(link) = before.filter(|_| sched.link == LinkSpec::default()) {
+        if let Some(link) = before.filter(|_| sched.link == LinkSpec::default() && sched.scheduler.parent.is_none()) {
             sched.link = link.clone();
             // A pipe's mask makes its instances; a scheduler has a mask of its own for that.
             let mask = std::mem::take(&mut sched.link.pipe.queue.mask);
@@ -51,8 +56,36 @@ impl Ruleset {
             Arc::make_mut(&mut self.pipes).remove(&number);
         }
         let outcome = Outcome::changed(put(&mut self.scheds, number, sched));
-        let warnings: Vec<_> = self.queues_of(number).flat_map(|queue| self.unused_settings(queue)).collect();
-        Ok(outcome.warn(warnings))
+        let mut warnings: Vec<_> = self.queues_of(number).flat_map(|queue| self.unused_settings(queue)).collect();
+        warnings.extend(self.children_of(number).chain([number]).flat_map(|child| self.unused_by_parent(child)));
+        let missing = spec.scheduler.parent.filter(|&parent| !self.has_link(parent));
+        let missing = missing.map(|parent| Warning::NoParent { sched: number, parent });
+        Ok(outcome.warn(missing).warn(warnings))
+    }
+
+    /// Whether `parent` can be what scheduler `number` is a flow of.
+    fn check_parent(&self, number: u16, parent: u16) -> Result<(), ApplyError> {
+        let above = |&id: &u16| self.scheds.get(&id).and_then(|sched| sched.scheduler.parent);
+        let way: Vec<u16> = core::iter::successors(Some(parent), above).take(MOST_LEVELS).collect();
+        if way.contains(&number) {
+            return Err(ApplyError::Circle { number, parent });
+        }
+        // What is below comes along.
+        let below = self.levels_below(number, MOST_LEVELS);
+        if way.len() + 1 + below > MOST_LEVELS { Err(ApplyError::TooDeep { number }) } else { Ok(()) }
+    }
+
+    /// Levels of schedulers below this one, counted up to `most`.
+    fn levels_below(&self, number: u16, most: usize) -> usize {
+        if most == 0 {
+            return 0;
+        }
+        self.children_of(number).map(|child| 1 + self.levels_below(child, most - 1)).max().unwrap_or(0)
+    }
+
+    /// Schedulers that are flows of this one.
+    pub fn children_of(&self, number: u16) -> impl Iterator<Item = u16> {
+        self.scheds.iter().filter(move |(_, sched)| sched.scheduler.parent == Some(number)).map(|(&child, _)| child)
     }
 
     pub(super) fn config_queue(&mut self, number: u16, spec: &QueueSpec) -> Outcome {
@@ -73,6 +106,11 @@ impl Ruleset {
         }
         if let Some(none) = which.iter().find(|w| !found.iter().any(|&n| w.contains(n))) {
             return Err(ApplyError::NoObject { kind, number: none.first });
+        }
+        let stays = |child: &u16| !found.contains(child);
+        let in_use = found.iter().filter(|_| kind != ObjectKind::Queue).find_map(|&n| Some((n, self.children_of(n).find(stays)?)));
+        if let Some((number, child)) = in_use {
+            return Err(ApplyError::ParentInUse { number, child });
         }
         if kind == ObjectKind::Queue {
             Arc::make_mut(&mut self.queues).retain(|n, _| !found.contains(n));
@@ -107,12 +145,17 @@ impl Ruleset {
         for (&queue, spec) in self.queues.iter().filter(|(_, spec)| !self.has_link(spec.scheduler)) {
             warnings.push(Warning::NoScheduler { queue, scheduler: spec.scheduler });
         }
+        for (&sched, spec) in self.scheds.iter() {
+            let missing = spec.scheduler.parent.filter(|&parent| !self.has_link(parent));
+            warnings.extend(missing.map(|parent| Warning::NoParent { sched, parent }));
+        }
         for entry in self.rules.iter() {
             let rule = entry.rule.number;
             match entry.rule.action {
                 RuleAction::Pipe(Target::Number(number)) if !self.has_link(number) => {
                     warnings.push(Warning::NoTarget { rule, kind: ObjectKind::Pipe, number });
                 }
+                RuleAction::Pipe(Target::Number(number)) if self.is_inner(number) => warnings.push(Warning::Inner { rule, sched: number }),
                 RuleAction::Queue(Target::Number(number)) if !self.queues.contains_key(&number) => {
                     warnings.push(Warning::NoTarget { rule, kind: ObjectKind::Queue, number });
                 }
@@ -129,6 +172,17 @@ impl Ruleset {
         self.pipes.contains_key(&number) || self.scheds.contains_key(&number)
     }
 
+    /// The pipe or scheduler whose link a queue's packets go through in the end: above `number` in the hierarchy, or itself.
+    pub fn root_of(&self, number: u16) -> u16 {
+        let above = |&id: &u16| self.scheds.get(&id).and_then(|sched| sched.scheduler.parent);
+        core::iter::successors(Some(number), above).take(MOST_LEVELS).last().unwrap_or(number)
+    }
+
+    /// Whether this is a scheduler that is a flow of another.
+    fn is_inner(&self, number: u16) -> bool {
+        self.scheds.get(&number).is_some_and(|sched| sched.scheduler.parent.is_some())
+    }
+
     /// Numbers of pipes and schedulers.
     fn link_numbers(&self) -> impl Iterator<Item = u16> {
         self.pipes.keys().chain(self.scheds.keys()).copied()
@@ -142,9 +196,20 @@ impl Ruleset {
     /// Settings of a queue that differ from the default and that its scheduler does not look at.
     fn unused_settings(&self, queue: u16) -> Vec<Warning> {
         let Some(spec) = self.queues.get(&queue) else { return Vec::new() };
-        let Some(sched) = self.scheds.get(&spec.scheduler) else { return Vec::new() };
+        self.unused((ObjectKind::Queue, queue), &spec.flowset, spec.scheduler)
+    }
+
+    /// The same of a scheduler that is a flow of another.
+    fn unused_by_parent(&self, number: u16) -> Vec<Warning> {
+        let Some(spec) = self.scheds.get(&number) else { return Vec::new() };
+        let Some(parent) = spec.scheduler.parent else { return Vec::new() };
+        self.unused((ObjectKind::Sched, number), &spec.link.pipe.queue, parent)
+    }
+
+    fn unused(&self, (kind, number): (ObjectKind, u16), given: &FlowsetConfig, scheduler: u16) -> Vec<Warning> {
+        let Some(sched) = self.scheds.get(&scheduler) else { return Vec::new() };
         let row = sched.scheduler.discipline.row();
-        let (given, default) = (&spec.flowset, weir_core::config::FlowsetConfig::default());
+        let default = FlowsetConfig::default();
         let set = [
             ("weight", given.weight != default.weight),
             ("pri", given.priority != default.priority),
@@ -159,8 +224,11 @@ impl Ruleset {
             .map(|(setting, _)| {
                 let others = if ["weight", "pri"].contains(&setting) { &["weight", "pri"][..] } else { &[] };
                 let instead = others.iter().copied().find(|other| *other != setting && looks_at(other));
-                Warning::Unused { queue, setting, scheduler: row.name, instead }
+                Warning::Unused { kind, number, setting, scheduler: row.name, instead }
             })
             .collect()
     }
 }
+
+/// Most schedulers between a packet and its link: the engine goes no further.
+pub(super) const MOST_LEVELS: usize = 8;

@@ -284,3 +284,34 @@ fn a_setting_that_the_scheduler_does_not_look_at_is_said() {
     ];
     assert_eq!(of_rr, expected);
 }
+
+#[test]
+fn schedulers_within_each_other_are_no_circle_not_too_deep_and_not_deleted_from_under_one_another() {
+    let mut ruleset = Ruleset::default();
+    let mut run = |line: &str| -> Result<Vec<String>, String> {
+        let parsed = crate::script::parse(line, "rules", &NoFiles);
+        let outcome = ruleset.apply(&parsed.commands[0].command).map_err(|error| error.to_string())?;
+        Ok(outcome.warnings.iter().map(ToString::to_string).collect())
+    };
+    assert_eq!(
+        run("sched 2 config parent 1 pri 3").unwrap(),
+        ["sched 2 is a flow of pipe or sched 1, which is not configured: its packets are dropped"]
+    );
+    assert_eq!(
+        run("sched 1 config bw 1M").unwrap(),
+        ["sched 2: `pri` has no effect under a scheduler of type wf2q+; it looks at `weight`"]
+    );
+    assert_eq!(run("sched 1 config parent 2").unwrap_err(), "sched 1 cannot be a flow of 2, which is a flow of 1 itself");
+    assert_eq!(run("sched 2 config parent 2").unwrap_err(), "sched 2 cannot be a flow of 2, which is a flow of 2 itself");
+    assert_eq!(run("sched delete 1").unwrap_err(), "sched 2 is a flow of 1; delete it too: `sched delete 1 2`");
+    for number in 3..=8 {
+        assert_eq!(run(&format!("sched {number} config parent {}", number - 1)), Ok(vec![]));
+    }
+    assert!(run("sched 9 config parent 8").unwrap_err().contains("at most 8"));
+    assert_eq!(
+        run("sched 9 config parent 10"),
+        Ok(vec!["sched 9 is a flow of pipe or sched 10, which is not configured: its packets are dropped".to_owned()])
+    );
+    assert!(run("sched 10 config parent 7").unwrap_err().contains("at most 8"));
+    assert_eq!(run("sched delete 1-8"), Ok(vec![]));
+}

@@ -90,6 +90,13 @@ impl<'a> Checker<'a> {
                     self.missing(spanned, place, &format!("scheduler {n}"), &format!("sched {n} config type wf2q+ bw 10Mbit/s"));
                 }
             }
+            Command::ConfigSched(_, spec) => {
+                let missing = |n: &u16| !self.known.pipes.contains(n) && !self.known.scheds.contains(n);
+                if let Some(n) = spec.scheduler.parent.filter(missing) {
+                    let place = self.place(spanned, &[&["parent", &n.to_string()]]);
+                    self.missing(spanned, place, &format!("scheduler {n}"), &format!("sched {n} config type wf2q+ bw 10Mbit/s"));
+                }
+            }
             Command::Add(rule) => self.rule(spanned, rule),
             _ => {}
         }

@@ -216,7 +216,7 @@ pub(crate) const COMMANDS: &[Row<Take>] = &[
     row(
         "sched",
         &[],
-        "N config [type NAME] SPEC | delete N… | show [N…] | flush",
+        "N config [type NAME [SETTING VALUE]…] [parent M] SPEC | delete N… | show [N…] | flush",
         "A scheduler and the link behind it; with a mask, one of both for each value under it.",
         "sched 5 config type fifo bw 10Mbit/s mask src-ip 0xffffffff",
         |c| object(c, ObjectKind::Sched),

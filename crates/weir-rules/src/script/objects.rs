@@ -73,12 +73,23 @@ fn config(cursor: &mut Cursor<'_>, kind: ObjectKind, number: u16) -> Read<Vec<Co
     Ok(vec![match kind {
         ObjectKind::Pipe => Command::ConfigPipe(number, Box::new(link(cursor, words))),
         ObjectKind::Sched => {
+            let parent = take_pair(cursor, &mut words, &["parent"], INNER)?;
             let discipline = scheduler::discipline(cursor, &mut words)?;
-            let mut link = link(cursor, words);
+            let mut link = match &parent {
+                Some((_, to)) => inner(cursor, words, &to.text)?,
+                None => link(cursor, words),
+            };
+            let parent = match parent {
+                Some((_, to)) => Some(cursor.number_in(&to, "scheduler's number", 1, u16::MAX.into())? as u16),
+                None => None,
+            };
             // A mask and its bound are the scheduler's here, not those of the queue in it.
             let mask = std::mem::take(&mut link.pipe.queue.mask);
             let max_instances = link.pipe.queue.max_flows.take();
-            Command::ConfigSched(number, Box::new(SchedSpec { scheduler: SchedulerConfig { discipline, mask, max_instances }, link }))
+            Command::ConfigSched(
+                number,
+                Box::new(SchedSpec { scheduler: SchedulerConfig { discipline, mask, max_instances, parent }, link }),
+            )
         }
         ObjectKind::Queue => {
             let attached = take_pair(cursor, &mut words, &["sched", "pipe"], example(kind))?;
@@ -119,6 +130,25 @@ fn flowset(cursor: &mut Cursor<'_>, words: Vec<Word>) -> Read<FlowsetConfig> {
     Ok(link.pipe.queue)
 }
 
+/// Reads what a scheduler is like that is a flow of another: the words of a flow, and none of a link.
+fn inner(cursor: &mut Cursor<'_>, words: Vec<Word>, parent: &str) -> Read<LinkSpec> {
+    let (link, seen) = read(cursor, words, Words::OfQueue);
+    for (row, span) in TABLE.iter().zip(seen) {
+        let of_flow = matches!(row.group, Group::Flow | Group::Later) || OF_INNER.contains(&row.id);
+        if let (false, Some(span)) = (of_flow, span) {
+            let message = format!("a scheduler with a parent has no `{}` of its own", row.name);
+            let error = cursor.error(Code::Contradiction, &span, message);
+            let own = if row.group == Group::Queue || row.id == Id::Plr {
+                error.label("belongs to queues").help("give it to the queues that feed the scheduler")
+            } else {
+                error.label("belongs to the link").help(format!("give it to scheduler {parent}, or to the one above that has the link"))
+            };
+            return Err(Box::new(own));
+        }
+    }
+    Ok(link)
+}
+
 /// Takes a word and the one behind it out of the words, wherever they stand; twice is an error.
 fn take_pair(cursor: &Cursor<'_>, words: &mut Vec<Word>, names: &[&str], example: &str) -> Read<Option<(Word, Word)>> {
     let is = |word: &Word| !word.quoted && names.contains(&word.text.as_str());
@@ -138,3 +168,7 @@ fn take_pair(cursor: &Cursor<'_>, words: &mut Vec<Word>, names: &[&str], example
         }
     }
 }
+
+const INNER: &str = "sched 2 config type rr parent 1 weight 3";
+/// Words of a link or a queue that a scheduler with a parent has too, as a flow of it.
+const OF_INNER: [Id; 7] = [Id::Mask, Id::Weight, Id::Lmax, Id::Pri, Id::Burst, Id::Buckets, Id::Noerror];

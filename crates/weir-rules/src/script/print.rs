@@ -71,7 +71,14 @@ fn sched(number: u16, spec: &SchedSpec) -> String {
     let mask = &spec.scheduler.mask;
     let mask = if mask.is_empty() { String::new() } else { format!("mask {}", crate::mask::write(mask)) };
     let most = spec.scheduler.max_instances.map_or_else(String::new, |most| format!("max_flows {most}"));
-    words(&[&format!("sched {number} config {}", scheduler::write(&spec.scheduler.discipline)), &mask, &most, &canonical(&spec.link)])
+    let parent = spec.scheduler.parent.map_or_else(String::new, |parent| format!("parent {parent}"));
+    words(&[
+        &format!("sched {number} config {}", scheduler::write(&spec.scheduler.discipline)),
+        &parent,
+        &mask,
+        &most,
+        &canonical(&spec.link),
+    ])
 }
 
 fn config_queue(number: u16, spec: &QueueSpec) -> String {

@@ -75,6 +75,12 @@ pub struct SchedulerView {
     pub mask: String,
     /// How many instances there are now.
     pub active: u64,
+    /// The scheduler that it is a flow of; none when it has a link.
+    #[serde(default)]
+    pub parent: Option<u16>,
+    /// Schedulers that are flows of it.
+    #[serde(default)]
+    pub children: Vec<u16>,
     /// Queues that feed it.
     pub queues: Vec<u16>,
 }
@@ -218,6 +224,8 @@ fn link(
             settings: discipline.settings().map(|(setting, value)| (setting.name.to_owned(), value)).collect(),
             mask: mask::write(&mask),
             active,
+            parent: ruleset.scheds.get(&number).and_then(|sched| sched.scheduler.parent),
+            children: ruleset.children_of(number).collect(),
             queues: ruleset.queues_of(number).collect(),
         },
         instances: instances.iter().map(flow).collect(),
@@ -238,6 +246,7 @@ fn extras(spec: &LinkSpec) -> String {
 }
 
 fn limit_of(ruleset: &Ruleset, scheduler: u16, flowset: &FlowsetConfig) -> QueueLimit {
+    let scheduler = ruleset.root_of(scheduler);
     let pipe = ruleset.pipes.get(&scheduler).map(|pipe| &pipe.pipe.link);
     let link = pipe.or_else(|| ruleset.scheds.get(&scheduler).map(|sched| &sched.link.pipe.link));
     flowset.limit.unwrap_or_else(|| link.map_or(default_limit(&LinkConfig::default()), default_limit))

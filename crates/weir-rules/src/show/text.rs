@@ -87,7 +87,13 @@ fn pipe(out: &mut String, link: &LinkView) -> fmt::Result {
 }
 
 fn sched(out: &mut String, link: &LinkView) -> fmt::Result {
-    head(out, link)?;
+    match link.scheduler.parent {
+        None => head(out, link)?,
+        Some(parent) => {
+            let settings = if link.spec.is_empty() { String::new() } else { format!(" {}", link.spec) };
+            writeln!(out, "{:05}: parent {parent}{settings}", link.number)?;
+        }
+    }
     scheduler(out, link, link.number.into())
 }
 
@@ -108,6 +114,11 @@ fn scheduler(out: &mut String, link: &LinkView, number: u32) -> fmt::Result {
         mask_line(out, &scheduler.mask)?;
     }
     flows(out, &link.instances, scheduler.active)?;
+    if !scheduler.children.is_empty() {
+        out.push_str("   Children schedulers: ");
+        scheduler.children.iter().try_for_each(|child| write!(out, "{child} "))?;
+        out.push('\n');
+    }
     if !scheduler.queues.is_empty() {
         out.push_str("   Children flowsets: ");
         scheduler.queues.iter().try_for_each(|queue| write!(out, "{queue} "))?;
