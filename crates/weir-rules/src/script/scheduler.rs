@@ -145,4 +145,4 @@ const EXAMPLE: &str = "sched 1 config type wf2q+ bw 10Mbit/s";
 /// Words of a scheduler that are not those of its link.
 const LINKS: [&str; 1] = ["parent"];
 /// Schedulers of dummynet that may be missing here.
-const KNOWN: [&str; 4] = ["qfq", "fq_codel", "fq_pie", "kps"];
+const KNOWN: [&str; 2] = ["fq_codel", "fq_pie"];
