@@ -71,9 +71,12 @@ const TABLE: &[Line] = &[
         bytes: quick_aggregates,
     },
     Line { name: "scfq", formula: "φ Σ L_j", bytes: self_clocked },
-    Line { name: "sfq", formula: "(1 − φ) (L_k − ℓ_k) + φ Σ L_j", bytes: start_time },
+    Line { name: "sfq", formula: START_TIME, bytes: start_time },
+    Line { name: "pifo", formula: START_TIME, bytes: start_time },
     Line { name: "wfq", formula: "max(w x + φ L, 2 φ L), x with w x = Σ max(L_j − w_j x, 0)", bytes: weighted_fair },
 ];
+
+const START_TIME: &str = "max((1 − φ) (L_k − ℓ_k) + φ Σ L_j, φ (Σ L_j + max L_j) − (1 − φ) ℓ_k)";
 
 /// What bounds are made of, for one group.
 struct Terms<'a> {
@@ -124,6 +127,11 @@ impl Terms<'_> {
         Exact::whole(self.others().map(|(count, group)| count * i128::from(group.lmax)).sum::<i128>())
     }
 
+    /// `max L_j`.
+    fn longest_of_others(&self) -> Exact {
+        Exact::whole(self.others().filter(|(count, _)| *count > 0).map(|(_, group)| group.lmax).max().unwrap_or(0))
+    }
+
     /// `w σ`: within once and twice `L_k`. The inverse of `w` is rounded up to 32 bits of fraction first, as QFQ does.
     fn slot(&self) -> Exact {
         let inverse = (1u64 << 32).div_ceil(self.group.weight.into());
@@ -140,7 +148,7 @@ pub fn of(discipline: &Discipline, flows: &FlowSet) -> Vec<Bound> {
 
 /// The same where the shortest packets of each group are as long as `shortest` says, in bytes.
 pub fn with_shortest(discipline: &Discipline, flows: &FlowSet, shortest: &[u32]) -> Vec<Bound> {
-    let line = TABLE.iter().find(|line| line.name == discipline.row().name);
+    let line = TABLE.iter().find(|line| line.name == discipline.row().name && promises(discipline));
     let bound = |(group, &shortest): (&Group, &u32)| match line {
         Some(line) => Bound {
             bytes: Some((line.bytes)(&Terms { discipline, flows, group, shortest })),
@@ -152,11 +160,17 @@ pub fn with_shortest(discipline: &Discipline, flows: &FlowSet, shortest: &[u32])
     flows.groups().iter().zip(shortest).map(bound).collect()
 }
 
+/// Whether a scheduler of the table keeps its promise with these settings: a PIFO does when it sorts by virtual start and never
+/// drops a packet for a better one.
+fn promises(discipline: &Discipline) -> bool {
+    let sorts = discipline.row().parameter("rank").is_none_or(|rank| rank.domain.write(discipline.get("rank")) == "stfq");
+    sorts && discipline.get("limit") == 0
+}
+
 fn round_robin(terms: &Terms<'_>) -> Exact {
     let least = terms.flows.groups().iter().map(|group| group.weight).min().unwrap_or(1);
     let quantum = terms.weight() / Exact::whole(least) * terms.largest();
-    let longest = terms.others().filter(|(count, _)| *count > 0).map(|(_, group)| group.lmax).max().unwrap_or(0);
-    terms.rest() * quantum + terms.share() * (terms.sum_of_others() + Exact::whole(longest))
+    terms.rest() * quantum + terms.share() * (terms.sum_of_others() + terms.longest_of_others())
 }
 
 fn worst_case_fair(terms: &Terms<'_>) -> Exact {
@@ -191,7 +205,10 @@ fn self_clocked(terms: &Terms<'_>) -> Exact {
 }
 
 fn start_time(terms: &Terms<'_>) -> Exact {
-    terms.rest() * (terms.own() - terms.shortest()) + terms.share() * terms.sum_of_others()
+    let others = terms.share() * terms.sum_of_others();
+    let after_own = terms.rest() * (terms.own() - terms.shortest()) + others;
+    let afresh = others + terms.share() * terms.longest_of_others() - terms.rest() * terms.shortest();
+    after_own.max(afresh)
 }
 
 fn weighted_fair(terms: &Terms<'_>) -> Exact {
