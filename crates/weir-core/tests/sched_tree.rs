@@ -5,7 +5,7 @@ mod common;
 use common::Rig;
 use proptest::prelude::*;
 use weir_core::Nanos;
-use weir_core::sched::{Discipline, FlowSpec, Kind, NodeId, Scheduler, Tree};
+use weir_core::sched::{Discipline, FlowSpec, Kind, Scheduler, Tree, TreeNode};
 
 fn weighing() -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(|kind| kind.row().weighted)
@@ -15,11 +15,11 @@ fn share(weight: u32) -> FlowSpec {
     FlowSpec { weight, ..FlowSpec::default() }
 }
 
-fn node(rig: &mut Rig<Tree>, parent: NodeId, kind: Kind, spec: &FlowSpec) -> NodeId {
+fn node(rig: &mut Rig<Tree>, parent: TreeNode, kind: Kind, spec: &FlowSpec) -> TreeNode {
     rig.scheduler.add_node(rig.now, parent, spec, &kind.into())
 }
 
-fn flow(rig: &mut Rig<Tree>, node: NodeId, spec: FlowSpec) -> u32 {
+fn flow(rig: &mut Rig<Tree>, node: TreeNode, spec: FlowSpec) -> u32 {
     let now = rig.now;
     rig.add_by(spec, |tree, spec| tree.add_flow_in(now, node, spec))
 }

@@ -9,7 +9,7 @@ use super::tables::Template;
 use super::{Action, Departure, Emulator, Rejected, slot};
 use crate::key::{CompactKey, FlowKey};
 use crate::packet::PacketList;
-use crate::sched::{FlowSlot, NodeId, NodeName, Scheduler, Tree};
+use crate::sched::{FlowSlot, NodeName, Scheduler, Tree, TreeNode};
 use crate::slab::Slab;
 use crate::stats::{DropReason, LinkCounters};
 use crate::units::Nanos;
@@ -314,7 +314,7 @@ impl Emulator {
 }
 
 /// The schedulers that lead from a link's own down to a flow, which are flows themselves; made where they are not there.
-fn make_nodes(now: Nanos, link: &mut Link, flows: &mut Slab<Flow>, templates: &[Option<Template>], way: &[u16], key: &FlowKey) -> NodeId {
+fn make_nodes(now: Nanos, link: &mut Link, flows: &mut Slab<Flow>, templates: &[Option<Template>], way: &[u16], key: &FlowKey) -> TreeNode {
     if link.scheduler.tree().is_none() {
         link.scheduler.make_tree();
         let mut number = link.flows;

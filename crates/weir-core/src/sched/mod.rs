@@ -44,7 +44,7 @@ pub use pifo_spec::{NodeId, NodeSpec, TreeSpec};
 pub use rank::Ranking;
 pub use row::{Domain, Parameter, Row, Scope};
 pub(crate) use tree::NodeName;
-pub use tree::{NodeId, Tree};
+pub use tree::{Tree, TreeNode};
 
 use crate::packet::{PacketId, PacketList, Store};
 use crate::units::Nanos;

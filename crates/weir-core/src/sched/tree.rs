@@ -52,7 +52,7 @@ pub struct Tree {
 
 /// A scheduler in a [`Tree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeId(u32);
+pub struct TreeNode(u32);
 
 /// What a node stands for: the number of a scheduler, and the masked key of its instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ struct Leaf {
 
 impl Tree {
     /// The scheduler of the link.
-    pub const ROOT: NodeId = NodeId(0);
+    pub const ROOT: TreeNode = TreeNode(0);
 
     /// A tree of one scheduler.
     pub fn new(discipline: &Discipline) -> Self {
@@ -136,7 +136,7 @@ impl Tree {
     }
 
     /// Makes a scheduler that is a flow of `parent`; `spec` says what it is like as such, but for the number.
-    pub fn add_node(&mut self, now: Nanos, parent: NodeId, spec: &FlowSpec, discipline: &Discipline) -> NodeId {
+    pub fn add_node(&mut self, now: Nanos, parent: TreeNode, spec: &FlowSpec, discipline: &Discipline) -> TreeNode {
         let number = self.places.free.pop().unwrap_or(self.places.nodes.len() as u32);
         let spec = FlowSpec { flow: NODE | number, ..*spec };
         let slot = self.schedulers[parent.0 as usize].add_flow(now, &spec);
@@ -156,18 +156,18 @@ impl Tree {
         if !discipline.row().work_conserving {
             self.shaped.push(number);
         }
-        NodeId(number)
+        TreeNode(number)
     }
 
     /// The node of this name, if there is one.
-    pub(crate) fn node(&self, name: &NodeName) -> Option<NodeId> {
+    pub(crate) fn node(&self, name: &NodeName) -> Option<TreeNode> {
         let nodes = &self.places.nodes;
         let is_it = |&node: &u32| nodes[node as usize].name.as_ref() == Some(name);
-        self.places.named.find(name.hash(), is_it).map(|&node| NodeId(node))
+        self.places.named.find(name.hash(), is_it).map(|&node| TreeNode(node))
     }
 
     /// Names a node, by which it is found from now on.
-    pub(crate) fn name(&mut self, node: NodeId, name: NodeName) {
+    pub(crate) fn name(&mut self, node: TreeNode, name: NodeName) {
         self.places.nodes[node.0 as usize].name = Some(name);
         let nodes = &self.places.nodes;
         let hash_of = |&node: &u32| nodes[node as usize].name.as_ref().map_or(0, NodeName::hash);
@@ -184,13 +184,13 @@ impl Tree {
     pub(crate) fn change_nodes(&mut self, now: Nanos, store: &mut dyn Store, id: u16, spec: &FlowSpec) {
         for number in 1..self.places.nodes.len() {
             if self.places.nodes[number].name.is_some_and(|name| name.id == id) {
-                self.change_node(now, store, NodeId(number as u32), spec);
+                self.change_node(now, store, TreeNode(number as u32), spec);
             }
         }
     }
 
     /// Changes what a node's parent is told of it. Packets stay.
-    pub fn change_node(&mut self, now: Nanos, store: &mut dyn Store, node: NodeId, spec: &FlowSpec) {
+    pub fn change_node(&mut self, now: Nanos, store: &mut dyn Store, node: TreeNode, spec: &FlowSpec) {
         let Some(state) = self.places.nodes.get_mut(node.0 as usize).filter(|state| state.parent != NONE) else { return };
         state.spec = FlowSpec { flow: state.spec.flow, ..*spec };
         let (at, slot, spec) = (state.parent, state.slot, state.spec);
@@ -198,12 +198,12 @@ impl Tree {
     }
 
     /// Makes a place for a flow of packets in a node.
-    pub fn add_flow_in(&mut self, now: Nanos, node: NodeId, spec: &FlowSpec) -> FlowSlot {
+    pub fn add_flow_in(&mut self, now: Nanos, node: TreeNode, spec: &FlowSpec) -> FlowSlot {
         let slot = self.schedulers[node.0 as usize].add_flow(now, spec);
         self.insert_leaf(node, slot, spec)
     }
 
-    fn insert_leaf(&mut self, node: NodeId, slot: FlowSlot, spec: &FlowSpec) -> FlowSlot {
+    fn insert_leaf(&mut self, node: TreeNode, slot: FlowSlot, spec: &FlowSpec) -> FlowSlot {
         self.places.nodes[node.0 as usize].members += 1;
         let leaf = self.leaves.insert(Leaf { node: node.0, slot, spec: *spec, above: 0 });
         let owner = Owner { flow: spec.flow, leaf, node: node.0 };
