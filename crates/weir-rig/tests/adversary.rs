@@ -9,7 +9,7 @@ use weir_rig::service::{Workload, measure};
 use weir_rig::trace::Trace;
 
 fn hunt(kind: Kind, flows: &str, evaluations: u64) -> Hunt {
-    Hunt { evaluations, ..Hunt::new(kind.into(), flows.parse().unwrap(), 7) }
+    Hunt { evaluations, weights: None, ..Hunt::new(kind.into(), flows.parse().unwrap(), 7) }
 }
 
 fn run(hunt: &Hunt) -> Found {

@@ -69,9 +69,9 @@ pub struct Hunt {
 }
 
 impl Hunt {
-    /// A search for the worst B-WFI in packets of any flow, with weights as they are.
+    /// A search for the worst B-WFI in packets of any flow. Groups may get any weight of 1 to 100.
     pub fn new(discipline: Discipline, flows: FlowSet, seed: u64) -> Self {
-        Self { discipline, flows, objective: Objective::default(), class: None, weights: None, seed, evaluations: 20_000 }
+        Self { discipline, flows, objective: Objective::default(), class: None, weights: Some(WEIGHTS), seed, evaluations: 20_000 }
     }
 
     /// What is searched, in words: all that the result follows from but for the number of tries.
@@ -229,6 +229,8 @@ impl Search<'_> {
     }
 }
 
+/// Weights that groups may get unless it is said otherwise: those that dummynet gives a flow.
+const WEIGHTS: (u32, u32) = (1, 100);
 /// Tries of a cycle.
 const CYCLE: u64 = 400;
 /// The first of a cycle that begins afresh are beginnings, of which the worst is changed.
