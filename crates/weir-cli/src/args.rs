@@ -33,7 +33,7 @@ pub(crate) enum Command {
     /// Say what of this machine Weir can use, what is missing, and how to get it.
     Doctor(JsonFlag),
     /// List the algorithms with their parameters.
-    Algorithms(JsonFlag),
+    Algorithms(AlgorithmsArgs),
     /// List the presets: well-known networks, with the sources of their figures.
     Presets(JsonFlag),
     /// Print a completion script for a shell.
@@ -288,6 +288,17 @@ pub(crate) struct JsonFlag {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `weir algorithms`.
+#[derive(Debug, Args)]
+pub(crate) struct AlgorithmsArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Hold one against a model of what it stands for; there is one of `dcf`, Bianchi's.
+    #[arg(long, value_name = "NAME", value_parser = ["dcf"])]
+    pub(crate) check: Option<String>,
 }
 
 /// `weir completions`.

@@ -46,8 +46,10 @@ fn play(kind: Kind, operations: &[Operation]) -> Vec<(u32, u32)> {
             }
             Operation::Take => {
                 let expected = rig.inside() > 0;
-                let taken = rig.take();
-                assert_eq!(taken.is_some(), expected, "{kind:?} must give a packet while it has one");
+                let taken = if kind.row().work_conserving { rig.take() } else { rig.take_in_time() };
+                // A medium may give the last one up.
+                let emptied = !kind.row().work_conserving && rig.inside() == 0;
+                assert!(taken.is_some() == expected || emptied, "{kind:?} must give a packet while it has one");
                 served.extend(taken);
             }
             Operation::Change(n, weight, priority) => {
@@ -65,6 +67,7 @@ fn play(kind: Kind, operations: &[Operation]) -> Vec<(u32, u32)> {
         assert_eq!(rig.scheduler.is_empty(), rig.inside() == 0);
         assert_eq!(rig.pool.len() as usize, rig.inside());
     }
+    rig.now = weir_core::Nanos::MAX;
     while let Some(taken) = rig.take() {
         served.push(taken);
     }

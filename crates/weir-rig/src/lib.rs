@@ -8,6 +8,7 @@ pub mod adversary;
 pub mod algorithm;
 mod controller;
 pub mod cost;
+pub mod dcf;
 pub mod flows;
 mod generator;
 pub mod instructions;

@@ -85,6 +85,16 @@ macro_rules! any {
             }
 
             #[inline]
+            fn pop_refused<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
+                match self {
+                    Self::Dcf(s) => s.pop_refused(store),
+                    Self::Behind(s) => s.pop_refused(store),
+                    Self::Tree(s) => s.pop_refused(store),
+                    _ => None,
+                }
+            }
+
+            #[inline]
             fn next_event(&self) -> Option<Nanos> {
                 match self {
                     Self::Fifo(_) => None,
@@ -233,12 +243,6 @@ impl AnyScheduler {
         *self = Self::Tree(Box::new(Tree::around(root)));
     }
 
-    /// Takes a packet that a scheduler of a tree had no place for when another one handed it up.
-    #[inline]
-    pub(crate) fn pop_refused<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
-        if matches!(self, Self::Tree(_) | Self::Behind(_)) { self.tree()?.pop_refused(store) } else { None }
-    }
-
     fn go_behind(&mut self, first: Fifo) {
         let then = core::mem::replace(self, Self::Fifo(Fifo::default()));
         *self = Self::Behind(Box::new(Behind { first, then }));
@@ -280,6 +284,10 @@ impl Scheduler for Behind {
 
     fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId> {
         self.first.dequeue(now, store).or_else(|| self.then.dequeue(now, store))
+    }
+
+    fn pop_refused<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
+        self.then.pop_refused(store)
     }
 
     fn next_event(&self) -> Option<Nanos> {

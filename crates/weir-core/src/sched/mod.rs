@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 
 mod aifo;
 mod bucket;
+mod dcf;
 mod discipline;
 mod fifo;
 mod groups;
@@ -116,6 +117,12 @@ pub trait Scheduler {
         out.extend(core::iter::from_fn(|| self.dequeue(now, store)).take(max));
     }
 
+    /// Takes a packet that it has given up since, other than those that [`Self::enqueue`] gave back: few schedulers do.
+    #[inline]
+    fn pop_refused<P: Store>(&mut self, _store: &mut P) -> Option<PacketId> {
+        None
+    }
+
     /// When a scheduler that holds packets but gives none will next give one; `None` for work-conserving ones.
     fn next_event(&self) -> Option<Nanos> {
         None
@@ -198,6 +205,8 @@ table! {
     Prio: prio::Prio,
     /// Hierarchical token buckets.
     Htb: htb::Htb,
+    /// The 802.11b medium.
+    Dcf: dcf::Dcf,
     /// A queue sorted exactly by a rank.
     Pifo: pifo::Pifo,
     /// A tree of PIFOs.

@@ -40,7 +40,7 @@ pub struct Tree {
     leaves: Slab<Leaf>,
     /// Nodes whose schedulers hold packets back.
     shaped: Vec<u32>,
-    /// Packets that a parent had no place for.
+    /// Packets that a parent had no place for, or that a node gave up.
     refused: PacketList,
     /// Nodes that lost packets in this way and may offer others.
     robbed: Vec<u32>,
@@ -227,15 +227,13 @@ impl Tree {
         self.schedulers[0] = root;
     }
 
-    /// Takes a packet that a parent had no place for when one of its nodes offered it. [`Scheduler::enqueue`] gives back no more
-    /// than one; the others, and those of [`Scheduler::dequeue`], are here.
-    pub fn pop_refused(&mut self, store: &mut dyn Store) -> Option<PacketId> {
-        self.refused.pop_front(&Plain(store))
-    }
-
     /// Takes the next packet out of the scheduler `at`, and lets the node that it is from offer another.
     fn take(&mut self, at: u32, now: Nanos, store: &mut dyn Store) -> Option<PacketId> {
-        let packet = self.schedulers[at as usize].dequeue(now, &mut Level { store, places: &self.places, at })?;
+        let packet = self.schedulers[at as usize].dequeue(now, &mut Level { store, places: &self.places, at });
+        while let Some(given_up) = self.schedulers[at as usize].pop_refused(&mut Level { store, places: &self.places, at }) {
+            self.refuse(at, given_up, store);
+        }
+        let packet = packet?;
         let Some(&Owner { leaf, node, .. }) = self.places.owner(store.flow(packet)) else { return Some(packet) };
         if node != at {
             let child = self.places.below(at, node);
@@ -397,7 +395,7 @@ impl Scheduler for Tree {
         }
         self.lift(at, self.now, store);
         self.feed(self.now, store);
-        self.pop_refused(store)
+        self.refused.pop_front(store)
     }
 
     fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId> {
@@ -411,6 +409,10 @@ impl Scheduler for Tree {
         self.len -= 1;
         self.backlog -= u64::from(store.len(packet));
         Some(packet)
+    }
+
+    fn pop_refused<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
+        self.refused.pop_front(store)
     }
 
     fn next_event(&self) -> Option<Nanos> {

@@ -83,6 +83,22 @@ impl<S: Scheduler> Rig<S> {
         Some((packet.flow, packet.len))
     }
 
+    /// The same of a scheduler that holds packets back: time goes on until it gives one. What it gives up is gone.
+    pub(crate) fn take_in_time(&mut self) -> Option<(u32, u32)> {
+        loop {
+            let taken = self.take();
+            while let Some(given_up) = self.scheduler.pop_refused(&mut self.pool) {
+                self.refuse(given_up);
+            }
+            if taken.is_some() {
+                return taken;
+            }
+            let time = self.scheduler.next_event()?;
+            assert!(time > self.now, "it gave nothing, and names no later time");
+            self.now = time;
+        }
+    }
+
     pub(crate) fn change(&mut self, flow: u32, weight: u32, priority: u32) {
         let state = self.flows.get_mut(&flow).unwrap();
         state.spec = FlowSpec { weight, priority, ..state.spec };

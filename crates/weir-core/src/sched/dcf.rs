@@ -1,0 +1,372 @@
+//! The medium of an 802.11b network: stations that contend for it take turns as the distributed coordination function has it.
+//!
+//! # Model
+//! Each flow is a station. A station with a packet waits until the medium has been idle for a DIFS and then for as many idle slots
+//! as it has drawn. Who is alone in a slot sends its packet and gets an acknowledgement. Where several stations begin in
+//! the same slot they collide: all their frames are lost, and each draws again from a window twice as large. A station gives a
+//! packet up after too many retries. After each packet a station draws anew, also when it has no other: a packet that comes later
+//! waits for the rest of that, or goes at once in the next slot when nothing is left of it and the medium is idle. A packet
+//! leaves the scheduler when its exchange is over, so that the medium needs no rate of the link: leave `bw` out.
+//!
+//! ```text
+//!  DIFS  slots   PLCP  header + packet + FCS   SIFS  PLCP  ACK
+//! |----|-|-|-|-|------|-----------------------|----|------|-----|
+//! ```
+//!
+//! # Reference
+//! IEEE Std 802.11-1999 and 802.11b-1999: DCF, the long and short PLCP, the times of the direct-sequence PHY. Bianchi, "Performance
+//! analysis of the IEEE 802.11 distributed coordination function", IEEE JSAC 18(3), 2000, for the throughput to expect.
+//!
+//! # Parameters
+//! `phy`, the data rate in Mbit/s: 1, 2, 5.5 or 11, default 11. `preamble`: long (192 us at 1 Mbit/s, default) or short (96 us).
+//! `retries` 0..255, default 7: how often a packet is sent again before it is given up. `cwmin` 1..1023, default 31, and `cwmax`
+//! 1..1023, default 1023: the first and the largest window. `seed`, default 1: what the draws follow from. The rest is the standard's: DIFS
+//! 50 us, SIFS 10 us, slots of 20 us; 36 bytes of header, LLC/SNAP and FCS with each packet; acknowledgements of 14 bytes at 2 Mbit/s, or at 1
+//! when that is the data rate; no RTS.
+//!
+//! # Complexity
+//! O(log N) of the stations that have packets, for each frame sent.
+//!
+//! # Guarantees
+//! Stations that always have packets get equal numbers of them in the long run, whatever their sizes: one slow or small sender takes
+//! as many turns as any other. Nothing is promised for a short time.
+//!
+//! # Differences from Linux/FreeBSD
+//! Neither has it; dummynet's profiles add random air-time, but know no stations. Against the standard: slots begin at the same
+//! moments for all, also for a packet that finds the medium idle; all hear each other and there is no loss but collisions; after a
+//! collision everyone waits as long as an acknowledgement would have taken (EIFS).
+//!
+//! # Validation
+//! Saturation throughput against Bianchi's model for 1 to 50 stations (`weir algorithms --check dcf`); exact times of a lone station; equal
+//! shares; every collision leads to a retry or a packet given up.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::{Discipline, Domain, FlowSlot, FlowSpec, Parameter, Row, Scheduler, Scope};
+use crate::packet::{PacketId, PacketList, Store};
+use crate::rng::{Purpose, Stream};
+use crate::slab::Slab;
+use crate::units::Nanos;
+
+/// The 802.11b medium.
+#[derive(Debug)]
+pub struct Dcf {
+    stations: Slab<Station>,
+    /// Stations that contend, by the idle slot in which they begin. Slots are counted only while the medium is idle.
+    contenders: BTreeSet<(u64, u32)>,
+    exchange: Option<Exchange>,
+    /// When the medium is, or was, free for contention, and the number of the slot that begins then.
+    idle_from: Nanos,
+    slot: u64,
+    air: Air,
+    draws: Stream,
+    given_up: PacketList,
+    len: usize,
+    backlog: u64,
+    figures: Figures,
+}
+
+#[derive(Debug)]
+struct Station {
+    list: PacketList,
+    window: u32,
+    retries: u32,
+    /// The slot in which it begins; without packets, that up to which it would have to wait.
+    begins: u64,
+}
+
+/// What is on the air.
+#[derive(Clone, Copy, Debug)]
+struct Exchange {
+    end: Nanos,
+    /// Who sends, when it is one alone; nobody when it has gone meanwhile.
+    winner: Option<u32>,
+}
+
+/// How long things take, in us, and the limits.
+#[derive(Clone, Copy, Debug)]
+struct Air {
+    preamble: u64,
+    /// Units of 500 kbit/s.
+    rate: u64,
+    first_window: u32,
+    last_window: u32,
+    most_retries: u32,
+}
+
+#[derive(Debug, Default)]
+struct Figures {
+    sent: u64,
+    collisions: u64,
+    retries: u64,
+    given_up: u64,
+}
+
+impl Dcf {
+    /// An idle medium.
+    pub fn new(discipline: &Discipline) -> Self {
+        let setting = |name| discipline.get(name);
+        let first = setting("cwmin") as u32;
+        let air = Air {
+            preamble: [192, 96][setting("preamble") as usize % 2],
+            rate: RATES[setting("phy") as usize % RATES.len()],
+            first_window: first,
+            last_window: (setting("cwmax") as u32).max(first),
+            most_retries: setting("retries") as u32,
+        };
+        Self {
+            stations: Slab::default(),
+            contenders: BTreeSet::new(),
+            exchange: None,
+            idle_from: Nanos::ZERO,
+            slot: 0,
+            air,
+            draws: Stream::new(setting("seed"), 0, Purpose::Scheduler),
+            given_up: PacketList::default(),
+            len: 0,
+            backlog: 0,
+            figures: Figures::default(),
+        }
+    }
+
+    /// Draws how many slots a station waits, from the next idle slot on.
+    fn draw(&mut self, slot: u32) {
+        let station = self.stations.at_mut(slot);
+        station.begins = self.slot + u64::from(self.draws.below(station.window + 1));
+    }
+
+    /// Lets a station that has packets contend.
+    fn contend(&mut self, slot: u32) {
+        let station = self.stations.at(slot);
+        if !station.list.is_empty() {
+            self.contenders.insert((station.begins, slot));
+        }
+    }
+
+    /// When the idle slot of this number begins.
+    fn time_of(&self, slot: u64) -> Nanos {
+        self.idle_from.saturating_add(Nanos(slot.saturating_sub(self.slot).saturating_mul(SLOT)))
+    }
+
+    /// Runs the medium until `now`, at most to the end of the next exchange that succeeds, and says whose that is.
+    fn run<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<u32> {
+        loop {
+            match self.exchange {
+                Some(exchange) if exchange.end > now => return None,
+                Some(exchange) => {
+                    self.exchange = None;
+                    if exchange.winner.is_some() {
+                        return exchange.winner;
+                    }
+                }
+                None => {
+                    let begins = self.contenders.first()?.0;
+                    let start = self.time_of(begins);
+                    if start > now {
+                        return None;
+                    }
+                    self.begin(start, begins, store);
+                }
+            }
+        }
+    }
+
+    /// Those whose turn it is begin to send.
+    fn begin<P: Store>(&mut self, start: Nanos, begins: u64, store: &mut P) {
+        let mut senders = Vec::new();
+        while let Some(&(at, slot)) = self.contenders.first().filter(|first| first.0 == begins) {
+            self.contenders.remove(&(at, slot));
+            senders.push(slot);
+        }
+        let longest = senders.iter().map(|&slot| self.stations.at(slot).list.front_len()).max().unwrap_or(0);
+        let end = start.saturating_add(Nanos(self.air.exchange(longest) * US));
+        self.idle_from = end.saturating_add(Nanos(DIFS * US));
+        self.slot = begins;
+        let winner = if let [alone] = senders[..] { Some(alone) } else { None };
+        self.exchange = Some(Exchange { end, winner });
+        if winner.is_none() {
+            self.figures.collisions += 1;
+            senders.into_iter().for_each(|slot| self.collided(slot, store));
+        }
+    }
+
+    /// A station's frame was lost in a collision.
+    fn collided<P: Store>(&mut self, slot: u32, store: &mut P) {
+        let station = self.stations.at_mut(slot);
+        if station.retries < self.air.most_retries {
+            station.retries += 1;
+            station.window = (2 * station.window + 1).min(self.air.last_window);
+            self.figures.retries += 1;
+        } else {
+            self.figures.given_up += 1;
+            if let Some(packet) = self.pop(slot, store) {
+                self.given_up.push_back(store, packet);
+            }
+        }
+        self.draw(slot);
+        self.contend(slot);
+    }
+
+    /// Takes a station's first packet; what it does next begins with the first window.
+    fn pop<P: Store>(&mut self, slot: u32, store: &mut P) -> Option<PacketId> {
+        let station = self.stations.at_mut(slot);
+        let len = station.list.front_len();
+        let packet = station.list.pop_front(store)?;
+        (station.window, station.retries) = (self.air.first_window, 0);
+        self.len -= 1;
+        self.backlog -= u64::from(len);
+        Some(packet)
+    }
+}
+
+impl Air {
+    /// How long a packet of `len` bytes and its acknowledgement keep the medium, us.
+    fn exchange(self, len: u32) -> u64 {
+        let data = self.preamble + time(u64::from(len) + OVERHEAD, self.rate);
+        data + SIFS + self.preamble + time(ACK, self.rate.min(BASIC_RATE))
+    }
+}
+
+/// How long bytes take at a rate in units of 500 kbit/s, in whole us.
+fn time(bytes: u64, rate: u64) -> u64 {
+    (bytes * 16).div_ceil(rate)
+}
+
+impl Scheduler for Dcf {
+    fn add_flow(&mut self, _now: Nanos, _spec: &FlowSpec) -> FlowSlot {
+        let window = self.air.first_window;
+        FlowSlot(self.stations.insert(Station { list: PacketList::default(), window, retries: 0, begins: 0 }))
+    }
+
+    fn change_flow<P: Store>(&mut self, _now: Nanos, _store: &mut P, _slot: FlowSlot, _spec: &FlowSpec) {}
+
+    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+        let Some(station) = self.stations.remove(slot.0) else { return PacketList::default() };
+        self.contenders.remove(&(station.begins, slot.0));
+        if let Some(exchange) = &mut self.exchange {
+            exchange.winner = exchange.winner.filter(|&winner| winner != slot.0);
+        }
+        let (packets, bytes) = station.list.measure(store);
+        self.len -= packets;
+        self.backlog -= bytes;
+        station.list
+    }
+
+    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+        let len = store.len(packet);
+        self.len += 1;
+        self.backlog += u64::from(len);
+        let station = self.stations.at_mut(slot.0);
+        let was_empty = station.list.is_empty();
+        station.list.push_back_of(store, packet, len);
+        if !was_empty {
+            return None;
+        }
+        let busy = self.exchange.is_some() || now < self.idle_from;
+        if station.begins > self.slot || !busy {
+            let this_slot = self.slot + now.since(self.idle_from).0.div_ceil(SLOT);
+            station.begins = station.begins.max(this_slot);
+        } else {
+            self.draw(slot.0);
+        }
+        self.contend(slot.0);
+        None
+    }
+
+    fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId> {
+        let slot = if now == Nanos::MAX {
+            // Whoever wants everything does not want to wait for the medium.
+            let sending = self.exchange.take().and_then(|exchange| exchange.winner);
+            sending.or_else(|| self.contenders.first().map(|first| first.1))?
+        } else {
+            self.run(now, store)?
+        };
+        self.contenders.remove(&(self.stations.at(slot).begins, slot));
+        let packet = self.pop(slot, store);
+        self.figures.sent += 1;
+        self.draw(slot);
+        self.contend(slot);
+        packet
+    }
+
+    fn pop_refused<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
+        self.given_up.pop_front(store)
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        match self.exchange {
+            Some(exchange) => Some(exchange.end),
+            None => self.contenders.first().map(|first| self.time_of(first.0)),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let Figures { sent, collisions, retries, given_up } = self.figures;
+        Vec::from([("sent", sent), ("collisions", collisions), ("retries", retries), ("given-up", given_up)])
+    }
+}
+
+const US: u64 = 1000;
+/// A slot, ns.
+const SLOT: u64 = 20 * US;
+/// Distances between frames, us.
+const SIFS: u64 = 10;
+const DIFS: u64 = 50;
+/// Bytes beside the packet: MAC header 24, LLC and SNAP 8, frame check sequence 4.
+const OVERHEAD: u64 = 36;
+/// Bytes of an acknowledgement.
+const ACK: u64 = 14;
+/// Data rates in units of 500 kbit/s, as `phy` names them.
+const RATES: [u64; 4] = [22, 11, 4, 2];
+/// The largest rate at which acknowledgements are sent.
+const BASIC_RATE: u64 = 4;
+
+const SETTING: Parameter = Parameter { name: "", scope: Scope::Scheduler, domain: Domain::Choice(&[]), default: 0, summary: "" };
+
+const fn window(name: &'static str, default: u64, summary: &'static str) -> Parameter {
+    Parameter { name, domain: Domain::Number { least: 1, most: 1023, unit: "slots" }, default, summary, ..SETTING }
+}
+
+pub(super) const ROW: Row = Row {
+    name: "dcf",
+    aliases: &["wifi"],
+    summary: "the 802.11b medium: stations contend, collide and take turns; leave the link's bw out",
+    source: "IEEE 802.11-1999, 802.11b-1999",
+    complexity: "O(log N)",
+    weighted: false,
+    work_conserving: false,
+    parameters: &[
+        Parameter { name: "phy", domain: Domain::Choice(&["11", "5.5", "2", "1"]), summary: "data rate in Mbit/s", ..SETTING },
+        Parameter {
+            name: "preamble",
+            domain: Domain::Choice(&["long", "short"]),
+            summary: "preamble and PLCP header: 192 or 96 us",
+            ..SETTING
+        },
+        Parameter {
+            name: "retries",
+            domain: Domain::Number { least: 0, most: 255, unit: "" },
+            default: 7,
+            summary: "how often a packet is sent again before it is given up",
+            ..SETTING
+        },
+        window("cwmin", 31, "first contention window"),
+        window("cwmax", 1023, "largest contention window"),
+        Parameter {
+            name: "seed",
+            domain: Domain::Number { least: 0, most: u32::MAX as u64, unit: "" },
+            default: 1,
+            summary: "what the stations' draws follow from",
+            ..SETTING
+        },
+    ],
+};
