@@ -92,19 +92,25 @@ fn simulate(discipline: &Discipline, stations: u32, len: u32, packets: u32) -> (
 /// Throughput and collision probability.
 fn model(discipline: &Discipline, stations: u32, len: u32) -> (f64, f64) {
     let window = discipline.get("cwmin") as f64 + 1.0;
-    let doublings = ((discipline.get("cwmax") as f64 + 1.0) / window).log2().max(0.0).round() as i32;
-    let sends = |p: f64| 2.0 / (1.0 + window + p * window * (0..doublings).map(|i| (2.0 * p).powi(i)).sum::<f64>());
-    let others = stations as i32 - 1;
+    let (first, last) = (discipline.get("cwmin") + 1, discipline.get("cwmax") + 1);
+    let doublings = (0..16).take_while(|i| first << i < last).count() as u32;
+    let sends = |p: f64| 2.0 / (1.0 + window + p * window * (0..doublings).map(|i| power(2.0 * p, i)).sum::<f64>());
+    let others = stations - 1;
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..100 {
         let p = f64::midpoint(low, high);
-        if 1.0 - (1.0 - sends(p)).powi(others) > p { low = p } else { high = p }
+        if 1.0 - power(1.0 - sends(p), others) > p { low = p } else { high = p }
     }
     let (p, tau, n) = (low, sends(low), f64::from(stations));
-    let idle = (1.0 - tau).powi(stations as i32);
-    let success = n * tau * (1.0 - tau).powi(others);
+    let idle = power(1.0 - tau, stations);
+    let success = n * tau * power(1.0 - tau, others);
     let slot = idle * SLOT + (1.0 - idle) * (exchange(discipline, len) + DIFS);
     (success * f64::from(len) * 8.0 / slot * 1e6, p)
+}
+
+/// `base` to the power of `exponent`, by multiplication: the same on every machine.
+fn power(base: f64, exponent: u32) -> f64 {
+    (0..exponent).fold(1.0, |product, _| product * base)
 }
 
 /// A packet and its acknowledgement, us. A collision keeps the medium for as long.
