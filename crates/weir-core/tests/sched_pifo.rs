@@ -507,3 +507,47 @@ fn aifo_keeps_its_last_places_for_low_ranks() {
     assert_eq!(order(&mut rig), [0, 1, 2, 4]);
     assert_eq!(figure(&rig.scheduler, "refused"), 2);
 }
+
+/// The ends of all ranges, with as many flows as there may be: nothing overflows, nothing is lost.
+#[test]
+fn the_ends_of_all_ranges_hold() {
+    for kind in [Kind::Pifo, Kind::PifoTree, Kind::SpPifo, Kind::Aifo, Kind::StrictSlices] {
+        for name in Ranking::NAMES {
+            let discipline = discipline(kind, &[("rank", name)]).starting_at(u64::MAX);
+            discipline.visit(Extremes { kind, flows: if name == "stfq" { 65_536 } else { 64 } });
+        }
+    }
+}
+
+struct Extremes {
+    kind: Kind,
+    flows: u32,
+}
+
+impl weir_core::sched::Visitor for Extremes {
+    type Output = ();
+
+    fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) {
+        let mut rig = Rig::new(scheduler);
+        for n in 0..self.flows {
+            let (weight, deadline) = if n % 2 == 0 { (1, Nanos::MAX) } else { (u32::MAX, Nanos::ZERO) };
+            rig.add_spec(FlowSpec { weight, deadline, priority: n * 3, max_packet: n, ..FlowSpec::default() });
+        }
+        let (lens, labels) = ([0, 1, 4 << 20, 65_535], [0, 1, u64::MAX]);
+        for n in 0..90_000 {
+            rig.send_labelled(n % self.flows, lens[n as usize % 4], labels[n as usize % 3]);
+            if n == 45_000 {
+                rig.now = Nanos(u64::MAX - 1);
+            }
+            if n % 3 == 0 {
+                assert!(rig.take().is_some(), "{:?}", self.kind);
+            }
+        }
+        for flow in 0..40 {
+            rig.change(flow, 1 << flow.min(31), flow);
+            rig.remove(flow);
+        }
+        while rig.take().is_some() {}
+        assert_eq!((rig.inside(), rig.scheduler.len(), rig.scheduler.backlog()), (0, 0, 0), "{:?}", self.kind);
+    }
+}

@@ -29,6 +29,10 @@
 //! | `prio` | priority | `pri` | |
 //! | `arrival` | arrival | | |
 //!
+//! A label is what the source of a packet, or a hop before this one, says of it; 0 says nothing. Slack and what is left of a
+//! deadline are used up on the way: whoever carries a packet from one hop to the next takes from its label the time that
+//! it waited at this one, down to 1. A packet without a label has the whole `deadline` of its flow at each hop.
+//!
 //! `limit` 0..16777216 packets, default 0, no limit: when so many are inside, the one with the worst rank goes for a better
 //! one that comes. A flow's worst is always its newest, so that this too keeps its order.
 //!
