@@ -209,11 +209,16 @@ impl Scheduler for Pifo {
         let flow = self.flows.at_mut(slot.0);
         self.ranker.accept(&mut flow.standing, rank, facts.len);
         flow.packets.push_back(packet);
+        let first = flow.turns.first();
         flow.turns.push(turns::key(rank, self.arrivals));
+        // Behind others of its flow a packet changes nothing but who is the worst.
+        let same = first == flow.turns.first() && self.limit == usize::MAX;
         self.arrivals += 1;
         self.len += 1;
         self.backlog += u64::from(facts.len);
-        self.place(slot.0);
+        if !same {
+            self.place(slot.0);
+        }
         out
     }
 

@@ -173,12 +173,16 @@ impl PifoTree {
         let child = self.nodes.at_mut(node);
         let rank = ranker.rank(&child.standing, facts);
         ranker.accept(&mut child.standing, rank, facts.len);
+        let first = child.first_turn();
         child.push_turn(turns::key(rank, self.arrivals));
+        let same = first == child.first_turn();
         self.arrivals += 1;
         if let Some((kept, _)) = self.pifo(parent) {
             *kept = ranker;
         }
-        self.place(node);
+        if !same {
+            self.place(node);
+        }
         parent
     }
 
