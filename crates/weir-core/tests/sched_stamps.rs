@@ -20,6 +20,8 @@ const ALL: &[(Kind, MakeModel)] = &[
     (Kind::Wf2qPlus, |epoch| Box::new(models::Wf2qPlus::new(epoch))),
     (Kind::StartTime, |epoch| Box::new(models::SelfClocked::new(false, epoch))),
     (Kind::SelfClocked, |epoch| Box::new(models::SelfClocked::new(true, epoch))),
+    (Kind::Wfq, |epoch| Box::new(models::FluidClocked::new(false, epoch))),
+    (Kind::LWf2q, |epoch| Box::new(models::FluidClocked::new(true, epoch))),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -161,9 +163,9 @@ fn order_is_kept_through_a_busy_period_longer_than_the_range_of_times() {
 fn sixty_five_thousand_flows_share_by_weight() {
     struct Many;
     impl Visitor for Many {
-        type Output = [u32; 2];
+        type Output = ([u32; 2], Vec<(&'static str, u64)>);
 
-        fn visit<S: Scheduler + fmt::Debug>(self, scheduler: S) -> [u32; 2] {
+        fn visit<S: Scheduler + fmt::Debug>(self, scheduler: S) -> Self::Output {
             let mut rig = Rig::new(scheduler);
             for n in 0..65_536 {
                 let flow = rig.add(1 + n % 2, 1500, 0);
@@ -175,11 +177,15 @@ fn sixty_five_thousand_flows_share_by_weight() {
                 packets[flow as usize % 2] += 1;
                 rig.send(flow, len);
             }
-            packets
+            (packets, rig.scheduler.figures())
         }
     }
     for &(kind, _) in ALL {
-        let [light, heavy] = Discipline::new(kind).visit(Many);
+        let ([light, heavy], figures) = Discipline::new(kind).visit(Many);
+        // What a packet meets: 1.44 log2 N nodes of a tree, or log4 N of a tournament.
+        for (name, depth) in figures.iter().filter(|(name, _)| name.starts_with("depth")) {
+            assert!((1..=24).contains(depth), "{kind:?}: {name} is {depth}");
+        }
         assert!(light.abs_diff(65_536) <= 32_768 && heavy.abs_diff(2 * 65_536) <= 32_768, "{kind:?}: {light} and {heavy}");
     }
 }
@@ -225,6 +231,68 @@ proptest! {
                         let bound = i128::from(largest_a + 1) * weight_b + i128::from(largest_b + 1) * weight_a;
                         prop_assert!(*most - *least <= bound, "{kind:?}: flows {a} and {b} of {flows:?} are {} of {bound} apart", *most - *least);
                     }
+                }
+            }
+        }
+    }
+}
+
+/// The example by which the inventors of WF2Q show what it is for.
+#[test]
+fn wfq_lets_a_heavy_flow_get_ahead_and_wf2q_does_not() {
+    let order = |kind: Kind| {
+        let mut rig = Rig::new(kind.build());
+        let heavy = rig.add(10, 1500, 0);
+        for _ in 0..11 {
+            rig.send(heavy, 1000);
+        }
+        for _ in 0..10 {
+            let light = rig.add(1, 1500, 0);
+            rig.send(light, 1000);
+        }
+        std::iter::from_fn(|| rig.take()).map(|(flow, _)| flow).collect::<Vec<_>>()
+    };
+    let ahead: Vec<u32> = [[0; 10], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]].concat().into_iter().chain([0]).collect();
+    let even: Vec<u32> = (1..=10).flat_map(|light| [0, light]).chain([0]).collect();
+    assert_eq!(order(Kind::Wfq), ahead);
+    assert_eq!(order(Kind::LWf2q), even);
+    assert_eq!(order(Kind::Wf2qPlus), even);
+}
+
+proptest! {
+    /// Flows that always have packets: none is behind its share by more than its own packet and its part of another, and by WF2Q
+    /// none is ahead by more than the others' part of its own. By WFQ none is behind by more than the largest packet.
+    #[test]
+    fn shares_are_kept_to_within_a_packet(
+        flows in proptest::collection::vec((1u32..=100, 64u32..1501), 1..10), lens in proptest::collection::vec(20u32..=100, 200..800),
+    ) {
+        for kind in [Kind::Wf2qPlus, Kind::LWf2q, Kind::Wfq] {
+            let mut rig = Rig::new(kind.build());
+            for &(weight, largest) in &flows {
+                // More than the longest packet of all at any time, so that the fluid does not come to the end of a flow either.
+                let flow = rig.add(weight, largest, 0);
+                for percent in lens.iter().cycle().take(4 * 5 * 1500 / largest as usize) {
+                    rig.send(flow, (largest * percent / 100).max(1));
+                }
+            }
+            let weights: i128 = flows.iter().map(|f| i128::from(f.0)).sum();
+            let largest = i128::from(flows.iter().map(|f| f.1).max().unwrap());
+            let mut bytes = vec![0i128; flows.len()];
+            for percent in &lens {
+                let (served, len) = rig.take().unwrap();
+                bytes[served as usize] += i128::from(len);
+                rig.send(served, (flows[served as usize].1 * percent / 100).max(1));
+                let all: i128 = bytes.iter().sum();
+                for (k, &(weight, own)) in flows.iter().enumerate() {
+                    let (weight, own) = (i128::from(weight), i128::from(own));
+                    // What the fluid gave less what it got, times the sum of weights; a byte for the rounding of times.
+                    let behind = weight * all - weights * bytes[k];
+                    let (most, least) = match kind {
+                        Kind::Wfq => (weights * largest, i128::MIN + weights),
+                        _ => (weights * own + weight * (largest - own), -(weights - weight) * own),
+                    };
+                    prop_assert!((least - weights..=most + weights).contains(&behind),
+                        "{kind:?}: flow {k} of {flows:?} is {} behind at {all} bytes", behind as f64 / weights as f64);
                 }
             }
         }

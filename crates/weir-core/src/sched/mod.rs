@@ -15,10 +15,13 @@ mod bucket;
 mod dcf;
 mod discipline;
 mod fifo;
+mod fluid_clocked;
+mod gps;
 mod groups;
 mod htb;
 mod inversions;
 mod levels;
+mod lwf2q;
 mod pifo;
 mod pifo_node;
 mod pifo_spec;
@@ -35,10 +38,12 @@ mod sfq;
 mod sp_pifo;
 mod stamp;
 mod strict_n;
+mod sums;
 mod tournament;
 mod tree;
 mod turns;
 mod wf2qp;
+mod wfq;
 
 pub use discipline::{Discipline, SettingError};
 pub use pifo_spec::{NodeId, NodeSpec, TreeSpec};
@@ -225,6 +230,10 @@ table! {
     StartTime: sfq::StartTime,
     /// Self-clocked fair queueing.
     SelfClocked: scfq::FinishTime,
+    /// Weighted fair queueing by the exact fluid.
+    Wfq: wfq::Wfq,
+    /// Worst-case fair weighted fair queueing by the exact fluid.
+    LWf2q: lwf2q::LWf2q,
 }
 
 #[expect(clippy::derivable_impls, reason = "the macro writes the enum")]

@@ -126,6 +126,12 @@ impl Tournament {
         }
     }
 
+    /// Nodes on the longest way up.
+    pub(super) fn depth(&self) -> u64 {
+        let ways = core::iter::successors(Some(self.base + self.leaves - 1), |&index| (index > TOP).then_some(index / ARITY + 2));
+        ways.count() as u64
+    }
+
     #[inline]
     fn entry(&self, index: usize) -> u64 {
         self.groups[index / ARITY][index % ARITY]

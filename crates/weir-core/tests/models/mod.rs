@@ -192,3 +192,109 @@ impl Model for Wf2qPlus {
         Some(slot)
     }
 }
+
+/// Weighted fair queueing and WF2Q: every packet keeps its stamps, and the fluid goes from one flow's end to the next.
+pub(crate) struct FluidClocked {
+    only_eligible: bool,
+    flows: BTreeMap<u32, Stamped>,
+    now: Time,
+    /// Bytes that the time has not moved for, with 40 bits of fraction.
+    left_over: Time,
+}
+
+/// A flow whose packets have stamps.
+#[derive(Debug)]
+struct Stamped {
+    weight: u32,
+    /// Length, start and finish.
+    packets: VecDeque<(u32, Time, Time)>,
+    /// When the fluid will be, or was, done with it.
+    end: Time,
+}
+
+impl FluidClocked {
+    pub(crate) fn new(only_eligible: bool, epoch: u64) -> Self {
+        Self { only_eligible, flows: BTreeMap::new(), now: Time::from(epoch), left_over: 0 }
+    }
+
+    fn serve(&mut self, len: u32) {
+        self.left_over += Time::from(len.min(1 << 18)) << 40;
+        loop {
+            let live = || self.flows.values().filter(|flow| flow.end > self.now);
+            let weights: Time = live().map(|flow| Time::from(flow.weight)).sum();
+            let Some(end) = live().map(|flow| flow.end).min() else {
+                self.left_over = 0;
+                return;
+            };
+            let bytes = (end - self.now) * weights;
+            if bytes > self.left_over {
+                self.now += self.left_over / weights;
+                self.left_over %= weights;
+                return;
+            }
+            self.left_over -= bytes;
+            self.now = end;
+        }
+    }
+
+    fn rest_if_empty(&mut self) {
+        if self.flows.values().all(|flow| flow.packets.is_empty()) {
+            let last = self.flows.values().map(|flow| flow.end).max().unwrap_or(0);
+            (self.now, self.left_over) = (self.now.max(last), 0);
+        }
+    }
+}
+
+impl Model for FluidClocked {
+    fn add(&mut self, slot: u32, weight: u32) {
+        self.flows.insert(slot, Stamped { weight, packets: VecDeque::new(), end: 0 });
+    }
+
+    fn change(&mut self, slot: u32, weight: u32) {
+        let flow = self.flows.get_mut(&slot).unwrap();
+        let old = std::mem::replace(&mut flow.weight, weight);
+        if flow.end > self.now {
+            flow.end = self.now + (flow.end - self.now) * Time::from(old) / Time::from(weight);
+        }
+        if old == weight {
+            return;
+        }
+        let most = 1 << 60;
+        let waiting: Time = flow.packets.iter().map(|&(len, ..)| service(len, weight)).sum();
+        flow.end = (flow.end - waiting).min(self.now + most);
+        if !flow.packets.is_empty() {
+            flow.end = flow.end.max(self.now - most);
+        }
+        for (len, start, finish) in &mut flow.packets {
+            (*start, *finish) = (flow.end, flow.end + service(*len, weight));
+            flow.end = *finish;
+        }
+    }
+
+    fn remove(&mut self, slot: u32) {
+        self.flows.remove(&slot);
+        self.rest_if_empty();
+    }
+
+    fn send(&mut self, slot: u32, len: u32) {
+        let flow = self.flows.get_mut(&slot).unwrap();
+        let start = flow.end.max(self.now);
+        flow.end = start + service(len, flow.weight);
+        flow.packets.push_back((len, start, flow.end));
+    }
+
+    fn take(&mut self) -> Option<u32> {
+        let heads = || self.flows.iter().filter_map(|(&slot, flow)| flow.packets.front().map(|&(_, start, finish)| (slot, start, finish)));
+        let first = heads().map(|(_, start, _)| compared(start)).min()?;
+        if self.only_eligible && first << 20 > self.now {
+            (self.now, self.left_over) = (first << 20, 0);
+        }
+        let may_go = |start| !self.only_eligible || compared(start) <= compared(self.now);
+        let next = heads().filter(|&(_, start, _)| may_go(start)).min_by_key(|&(slot, _, finish)| (compared(finish), slot));
+        let (slot, ..) = next?;
+        let (len, ..) = self.flows.get_mut(&slot).unwrap().packets.pop_front().unwrap();
+        self.serve(len);
+        self.rest_if_empty();
+        Some(slot)
+    }
+}

@@ -1,0 +1,276 @@
+//! What weighted fair queueing and WF2Q have in common: every packet is stamped with when the fluid begins and ends with it.
+//!
+//! A packet starts at the fluid's time when it arrives, or where the flow's packet before it finishes, whichever is later. Behind
+//! others that is the latter, but for one case: the fluid may be done with a flow that still has packets here, since
+//! packets can be a little late. A packet that comes then starts later than the one before it finishes; that it does is
+//! written down, as a *gap*, until it comes to the head of its queue. So only the head's start needs to be kept.
+
+use alloc::vec::Vec;
+use core::fmt::Debug;
+use core::num::NonZeroU32;
+
+use super::gps::Fluid;
+use super::stamp::{LIMIT, inverse, service, weight};
+use super::{Discipline, FlowSlot, FlowSpec, Scheduler};
+use crate::packet::{PacketId, PacketList, Store};
+use crate::slab::Slab;
+use crate::units::Nanos;
+
+/// The heads of flows, of which one is next.
+pub trait Heads: Debug + Default {
+    /// Makes room for a flow.
+    fn make_room(&mut self, slot: u32);
+
+    /// Says when the head of the flow at `slot` starts and finishes.
+    fn set(&mut self, slot: u32, start: u128, finish: u128);
+
+    /// Says that the flow has no head.
+    fn clear(&mut self, slot: u32);
+
+    /// The flow whose head goes next at the fluid's time `now`; when none may go, the time from which on one may; `None` when
+    /// there is none.
+    fn next(&self, now: u128) -> Option<Result<u32, u128>>;
+
+    /// Nodes that one meets on the longest way through.
+    fn depth(&self) -> u64;
+}
+
+/// Packets in the order of [`Heads`], by the clock of the [`Fluid`].
+#[derive(Debug)]
+pub struct FluidClocked<H> {
+    flows: Slab<Flow>,
+    heads: H,
+    fluid: Fluid,
+    gaps: Gaps,
+    len: usize,
+    backlog: u64,
+}
+
+/// A flow and its packets.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Flow {
+    /// Finish of the last packet, or of the last there was.
+    end: u128,
+    /// Start of the head: its lower half, which tells it since it is near the fluid's time.
+    start: u64,
+    /// `1 / w`.
+    inverse: u64,
+    list: PacketList,
+    weight: NonZeroU32,
+    /// The first and the last gap, or [`NONE`].
+    first_gap: u32,
+    last_gap: u32,
+    /// How many packets have come and gone, modulo 2^32.
+    come: u32,
+    gone: u32,
+}
+
+const _: () = assert!(size_of::<Option<Flow>>() == 64, "a flow fills one cache line");
+
+impl<H: Heads> FluidClocked<H> {
+    /// An empty one.
+    pub fn new(discipline: &Discipline) -> Self {
+        Self {
+            flows: Slab::default(),
+            heads: H::default(),
+            fluid: Fluid::starting_at(APART + u128::from(discipline.epoch() % LIMIT)),
+            gaps: Gaps::default(),
+            len: 0,
+            backlog: 0,
+        }
+    }
+
+    /// A head's start in full.
+    fn in_full(&self, start: u64) -> u128 {
+        let now = self.fluid.now();
+        now.saturating_add_signed(i128::from(start.wrapping_sub(now as u64) as i64))
+    }
+}
+
+impl<H: Heads> Scheduler for FluidClocked<H> {
+    fn add_flow(&mut self, _now: Nanos, spec: &FlowSpec) -> FlowSlot {
+        let weight = NonZeroU32::MIN.saturating_add(weight(spec) - 1);
+        let (inverse, list) = (inverse(weight.get()), PacketList::default());
+        let (first_gap, last_gap) = (NONE, NONE);
+        let slot = self.flows.insert(Flow { end: 0, start: 0, inverse, list, weight, first_gap, last_gap, come: 0, gone: 0 });
+        self.heads.make_room(slot);
+        self.fluid.make_room(slot);
+        FlowSlot(slot)
+    }
+
+    fn change_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+        let weight = NonZeroU32::MIN.saturating_add(weight(spec) - 1);
+        let now = self.fluid.now();
+        let flow = self.flows.at_mut(slot.0);
+        if flow.weight == weight {
+            return;
+        }
+        let old = core::mem::replace(&mut flow.weight, weight);
+        flow.inverse = inverse(weight.get());
+        // The fluid keeps the bytes that it has of the flow; what waits is stamped anew, as a run that ends with them.
+        if flow.end > now {
+            flow.end = now + (flow.end - now) * u128::from(old.get()) / u128::from(weight.get());
+        }
+        let (mut rest, mut waiting) = (flow.list, 0);
+        while let Some(packet) = rest.pop_front(store) {
+            waiting += u128::from(service(store.len(packet), flow.inverse));
+        }
+        let mut start = flow.end.saturating_sub(waiting).min(now + APART);
+        if !flow.list.is_empty() {
+            start = start.max(now - APART);
+            self.gaps.forget(flow);
+            flow.start = start as u64;
+            self.heads.set(slot.0, start, start + u128::from(service(flow.list.front_len(), flow.inverse)));
+        }
+        flow.end = start + waiting;
+        self.fluid.set(slot.0, weight.get(), flow.end);
+    }
+
+    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+        let Some(mut flow) = self.flows.remove(slot.0) else { return PacketList::default() };
+        self.gaps.forget(&mut flow);
+        self.heads.clear(slot.0);
+        self.fluid.remove(slot.0);
+        let (packets, bytes) = flow.list.measure(store);
+        self.len -= packets;
+        self.backlog -= bytes;
+        if self.len == 0 {
+            self.fluid.rest();
+        }
+        flow.list
+    }
+
+    fn enqueue<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+        let len = store.len(packet);
+        self.len += 1;
+        self.backlog += u64::from(len);
+        let now = self.fluid.now();
+        let flow = self.flows.at_mut(slot.0);
+        let was_empty = flow.list.is_empty();
+        flow.list.push_back_of(store, packet, len);
+        let start = flow.end.max(now);
+        if !was_empty && start > flow.end {
+            self.gaps.append(flow, start);
+        }
+        flow.come = flow.come.wrapping_add(1);
+        flow.end = start + u128::from(service(len, flow.inverse));
+        if was_empty {
+            flow.start = start as u64;
+            self.heads.set(slot.0, start, flow.end);
+        }
+        self.fluid.set(slot.0, flow.weight.get(), flow.end);
+        None
+    }
+
+    fn dequeue<P: Store>(&mut self, _now: Nanos, store: &mut P) -> Option<PacketId> {
+        let slot = loop {
+            match self.heads.next(self.fluid.now())? {
+                Ok(slot) => break slot,
+                Err(start) => self.fluid.skip_to(start),
+            }
+        };
+        let start = self.in_full(self.flows.at(slot).start);
+        let flow = self.flows.at_mut(slot);
+        let len = flow.list.front_len();
+        let packet = flow.list.pop_front(store)?;
+        flow.gone = flow.gone.wrapping_add(1);
+        self.len -= 1;
+        self.backlog -= u64::from(len);
+        if flow.list.is_empty() {
+            self.heads.clear(slot);
+        } else {
+            let after = start + u128::from(service(len, flow.inverse));
+            let start = self.gaps.pass(flow).unwrap_or(after);
+            flow.start = start as u64;
+            self.heads.set(slot, start, start + u128::from(service(flow.list.front_len(), flow.inverse)));
+        }
+        self.fluid.serve(len);
+        if self.len == 0 {
+            self.fluid.rest();
+        }
+        Some(packet)
+    }
+
+    #[inline]
+    fn may_bypass(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        [("depth of the fluid's tree", self.fluid.depth()), ("depth of the heads", self.heads.depth())].into()
+    }
+}
+
+/// Packets that start later than the ones before them finish.
+#[derive(Debug, Default)]
+struct Gaps {
+    all: Vec<Gap>,
+    free: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    /// When the packet starts.
+    start: u128,
+    /// How many packets of the flow came before it.
+    packet: u32,
+    next: u32,
+}
+
+impl Gaps {
+    /// Writes down that the packet which now comes to a flow starts at `start`.
+    #[cold]
+    fn append(&mut self, flow: &mut Flow, start: u128) {
+        let gap = Gap { start, packet: flow.come, next: NONE };
+        let id = self.free.pop().unwrap_or(self.all.len() as u32);
+        match self.all.get_mut(id as usize) {
+            Some(place) => *place = gap,
+            None => self.all.push(gap),
+        }
+        match self.all.get_mut(flow.last_gap as usize) {
+            Some(last) => last.next = id,
+            None => flow.first_gap = id,
+        }
+        flow.last_gap = id;
+    }
+
+    /// When the packet that is now a flow's head starts, if it is one that was written down.
+    #[inline]
+    fn pass(&mut self, flow: &mut Flow) -> Option<u128> {
+        let gap = *self.all.get(flow.first_gap as usize)?;
+        if gap.packet != flow.gone {
+            return None;
+        }
+        self.free.push(flow.first_gap);
+        flow.first_gap = gap.next;
+        if gap.next == NONE {
+            flow.last_gap = NONE;
+        }
+        Some(gap.start)
+    }
+
+    /// Forgets a flow's.
+    fn forget(&mut self, flow: &mut Flow) {
+        while let Some(gap) = self.all.get(flow.first_gap as usize) {
+            self.free.push(flow.first_gap);
+            flow.first_gap = gap.next;
+        }
+        flow.last_gap = NONE;
+    }
+}
+
+/// The most that a change of weight puts a flow before or behind the fluid: 1 MB for each unit of weight.
+/// Time begins later than this, so that it does not go below zero.
+const APART: u128 = 1 << 60;
+/// No gap.
+const NONE: u32 = u32::MAX;
