@@ -320,6 +320,21 @@ impl PacketList {
         self.front_len = next_len;
         Some(id)
     }
+
+    /// Takes the first packet of a list that the caller knows to have one, and says whether there are more.
+    ///
+    /// # Panics
+    /// May panic when there is none.
+    #[inline]
+    pub fn take_first<P: Store>(&mut self, store: &P) -> (PacketId, bool) {
+        let id = PacketId(self.chain.head);
+        if id.0 == self.chain.tail {
+            self.chain.head = NONE;
+            return (id, false);
+        }
+        (self.chain.head, self.front_len) = store.next(id);
+        (id, true)
+    }
 }
 
 /// A first-in first-out list of packets that does not know their lengths. Its end is told by `tail` alone, so that appending

@@ -139,6 +139,12 @@ impl<T> Lines<T> {
         prefetch::read(&self.all, id);
     }
 
+    /// One more than the largest number that was ever in use.
+    #[inline]
+    pub(crate) fn bound(&self) -> u32 {
+        self.all.len() as u32
+    }
+
     /// All objects, those out of use among them.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.all.iter_mut()

@@ -49,12 +49,12 @@ pub(super) struct Stamps {
 }
 
 impl Stamps {
-    /// Charges a packet of `len` bytes that leaves; gives where it started, where the next one does, and the next member.
+    /// Charges a packet of `len` bytes that leaves; gives the bits in which the start changes.
     #[inline]
-    pub(super) fn charge(&mut self, len: u32) -> Charge {
+    pub(super) fn charge(&mut self, len: u32) -> u64 {
         let old = self.start;
         self.start = old.wrapping_add(u64::from(charged(len)) * self.inverse);
-        Charge { old, new: self.start, next: self.next }
+        old ^ self.start
     }
 
     /// Of a member without packets.
@@ -63,20 +63,19 @@ impl Stamps {
     }
 }
 
-/// What the departure of a packet does to its member's stamps.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Charge {
-    old: u64,
-    new: u64,
-    next: u32,
-}
-
-/// A member, and the group and the slot that it is in.
+/// A member that is first in its group, and the group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) id: u32,
     group: u32,
-    slot: usize,
+}
+
+impl Place {
+    /// Whether a member leaves its slot when the bits `changed` of its start change.
+    #[inline]
+    pub(super) fn is_left(&self, changed: u64) -> bool {
+        changed >> (LEAST_SHIFT + self.group) != 0
+    }
 }
 
 /// Something with timestamps.
@@ -159,15 +158,14 @@ impl Groups {
         }
         let group = self.eligible_ready.trailing_zeros();
         let slot = slot_of(self.groups.start[group as usize % GROUPS], group);
-        Some(Place { id: self.groups.slots[slot].head, group, slot })
+        Some(Place { id: self.groups.slots[slot].head, group })
     }
 
-    /// A packet of [`Self::first`] leaves: moves virtual time on, and the member to its place. Without `more` it has no other
-    /// packet, and is taken out.
-    #[inline]
-    pub(super) fn serve<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place, len: u32, charge: Charge, more: bool) {
+    /// A packet of `len` bytes leaves: moves virtual time on.
+    #[inline(always)]
+    pub(super) fn transmit(&mut self, len: u32) {
         if self.rate == 0 {
-            self.rate = RATE_ONE / self.weights.max(1);
+            self.work_out_rate();
         }
         let by = (u128::from(charged(len)) * u128::from(self.rate)) >> (RATE_BITS - FRACTION);
         let to = self.virtual_time.wrapping_add(by as u64);
@@ -176,17 +174,28 @@ impl Groups {
         } else {
             self.pass(to);
         }
-        if more && (charge.old ^ charge.new) >> (LEAST_SHIFT + place.group) == 0 {
-            return;
-        }
-        let slot = &mut self.groups.slots[place.slot];
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn work_out_rate(&mut self) {
+        self.rate = RATE_ONE / self.weights.max(1);
+    }
+
+    /// Takes the first member of a group out of its slot when it has been charged more than that spans; with `more`, puts it into
+    /// that of its new start. Without, it has no other packet.
+    #[inline]
+    pub(super) fn relocate<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place, more: bool) {
+        let Stamps { start, next, .. } = *members.at(place.id).stamps();
+        let at = slot_of(self.groups.start[place.group as usize % GROUPS], place.group);
+        let slot = &mut self.groups.slots[at];
         let last = slot.head == slot.tail;
-        slot.head = charge.next;
+        slot.head = next;
         if more {
-            self.append(members, place.id, charge.new, place.group);
+            self.append(members, place.id, start, place.group);
         }
         if last {
-            self.groups.full[place.group as usize % GROUPS] &= !(1 << (place.slot % SLOTS));
+            self.groups.full[place.group as usize % GROUPS] &= !(1 << (at % SLOTS));
             self.move_on(place.group);
         }
     }
@@ -240,8 +249,10 @@ impl Groups {
     /// `finish`. Says where it starts.
     #[inline]
     pub(super) fn join(&mut self, era: u64, finish: u64, weight: u32, i: u8) -> u64 {
-        if self.era - era < 2 && after(floor(finish, i).wrapping_add(width(i)), self.virtual_time) {
-            self.groups.leaving[usize::from(i) % GROUPS][multiple_above(finish, i)] -= u64::from(weight);
+        // The multiple of `σ_i` after the finish.
+        let multiple = (finish >> shift(i)).wrapping_add(1);
+        if self.era - era < 2 && after(multiple << shift(i), self.virtual_time) {
+            self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] -= u64::from(weight);
             return if after(finish, self.virtual_time) { finish } else { self.virtual_time };
         }
         self.weights += u64::from(weight);
@@ -260,9 +271,10 @@ impl Groups {
     #[inline]
     pub(super) fn leave(&mut self, finish: u64, weight: u32, i: u8) -> u64 {
         if after(finish, self.virtual_time) {
-            self.groups.leaving[usize::from(i) % GROUPS][multiple_above(finish, i)] += u64::from(weight);
+            let multiple = (finish >> shift(i)).wrapping_add(1);
+            self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] += u64::from(weight);
             self.leaving |= 1 << i;
-            self.expect(floor(self.virtual_time, i).wrapping_add(width(i)));
+            self.expect(((self.virtual_time >> shift(i)) + 1) << shift(i));
             return self.era;
         }
         self.weights -= u64::from(weight);
@@ -301,11 +313,14 @@ impl Groups {
         let i = stamps.group;
         let place = usize::from(i) % GROUPS;
         let (start, first) = (floor(stamps.start, i), self.groups.start[place]);
-        if self.groups.full[place] == 0 || after(first, start) {
-            // A group that starts later than `V` is in neither set of eligible ones.
+        let empty = self.groups.full[place] == 0;
+        if empty || after(first, start) {
+            if !empty {
+                // A group that starts later than `V` is in neither set of eligible ones.
+                self.ineligible_ready &= !(1 << i);
+                self.ineligible_blocked &= !(1 << i);
+            }
             self.groups.start[place] = start;
-            self.ineligible_ready &= !(1 << i);
-            self.ineligible_blocked &= !(1 << i);
             self.append(members, id, start, u32::from(i));
             self.classify(u32::from(i));
             return;
@@ -319,8 +334,8 @@ impl Groups {
         self.append(members, id, start, u32::from(i));
     }
 
-    /// Finds the group's new first slot when that before is empty.
-    #[inline]
+    /// Finds a group's new first slot when that before is empty.
+    #[inline(never)]
     fn move_on(&mut self, i: u32) {
         let bit = 1u32 << i;
         let old_finish = self.finish(i);
@@ -489,12 +504,6 @@ fn floor(time: u64, i: u8) -> u64 {
     time & !(width(i) - 1)
 }
 
-/// Whether the multiple of `σ_i` after a time is odd.
-#[inline]
-fn multiple_above(time: u64, i: u8) -> usize {
-    ((time >> shift(i)).wrapping_add(1) % 2) as usize
-}
-
 /// The place of a start among the slots of all groups.
 #[inline]
 fn slot_of(start: u64, i: u32) -> usize {
@@ -604,8 +613,11 @@ mod tests {
                     let place = groups.first().expect("members have packets");
                     let least = (0..members as u32).map(|id| floor(all.at(id).0.start, i).wrapping_sub(begin)).min();
                     assert_eq!(Some(groups.groups.start[usize::from(i)].wrapping_sub(begin)), least);
-                    let charge = all.at_mut(place.id).0.charge(1500);
-                    groups.serve(&mut all, place, 1500, charge, true);
+                    let changed = all.at_mut(place.id).0.charge(1500);
+                    groups.transmit(1500);
+                    if place.is_left(changed) {
+                        groups.relocate(&mut all, place, true);
+                    }
                 }
             }
         }

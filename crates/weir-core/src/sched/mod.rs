@@ -11,6 +11,7 @@
 use alloc::vec::Vec;
 
 mod aifo;
+mod batch;
 mod bucket;
 mod dcf;
 mod discipline;

@@ -37,6 +37,7 @@
 
 use alloc::vec::Vec;
 
+use super::batch::{self, Batched, Foresight};
 use super::groups::{self, Groups, Stamped, Stamps};
 use super::{Discipline, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MAX_WEIGHT, MIN_PACKET, Row, Scheduler, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};
@@ -48,6 +49,7 @@ use crate::units::Nanos;
 pub struct Qfq {
     flows: Lines<Flow>,
     groups: Groups,
+    foresight: Foresight,
     len: u32,
     backlog: u64,
 }
@@ -55,13 +57,15 @@ pub struct Qfq {
 /// A flow: its packets and its timestamps. Not in use when the weight is 0.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Flow {
+pub(super) struct Flow {
     stamps: Stamps,
     /// When it had its last packet taken; see [`Groups::join`].
     era: u64,
     list: PacketList,
     weight: u32,
     max_packet: u32,
+    /// See [`batch`].
+    ahead: u32,
 }
 
 impl Stamped for Flow {
@@ -79,7 +83,34 @@ impl Stamped for Flow {
 impl Qfq {
     /// An empty one.
     pub fn new(discipline: &Discipline) -> Self {
-        Self { flows: Lines::default(), groups: Groups::new(discipline.epoch()), len: 0, backlog: 0 }
+        Self { flows: Lines::default(), groups: Groups::new(discipline.epoch()), foresight: Foresight::default(), len: 0, backlog: 0 }
+    }
+
+    /// A flow's first packet comes, or one that is longer than any before.
+    #[inline(never)]
+    fn enqueue_first<P: Store>(&mut self, store: &mut P, slot: u32, packet: PacketId, len: u32) {
+        let flow = self.flows.at_mut(slot);
+        if len > flow.max_packet {
+            let weight = flow.weight;
+            self.set(slot, weight, len);
+        }
+        let flow = self.flows.at_mut(slot);
+        let was_empty = flow.list.is_empty();
+        flow.list.push_back_of(store, packet, len);
+        if was_empty {
+            flow.stamps.start = self.groups.join(flow.era, flow.stamps.start, flow.weight, flow.stamps.group);
+            self.groups.insert(&mut self.flows, slot);
+        }
+    }
+
+    /// A flow's last packet has left.
+    #[inline(never)]
+    fn leave(&mut self, slot: u32) {
+        if self.len == 0 {
+            return self.groups.rest();
+        }
+        let flow = self.flows.at_mut(slot);
+        flow.era = self.groups.leave(flow.stamps.start, flow.weight, flow.stamps.group);
     }
 
     /// Gives a flow another weight and largest packet, and the place that follows from them.
@@ -112,7 +143,7 @@ impl Scheduler for Qfq {
         let (weight, max_packet) = limits(spec);
         let inverse = groups::inverse(u64::from(weight));
         let stamps = Stamps::new(inverse, groups::group_of(max_packet, inverse));
-        FlowSlot(self.flows.insert(Flow { stamps, era: groups::FORGOTTEN, list: PacketList::default(), weight, max_packet }))
+        FlowSlot(self.flows.insert(Flow { stamps, era: groups::FORGOTTEN, list: PacketList::default(), weight, max_packet, ahead: 0 }))
     }
 
     fn change_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
@@ -149,56 +180,25 @@ impl Scheduler for Qfq {
         self.len += 1;
         self.backlog += u64::from(len);
         let flow = self.flows.at_mut(slot.0);
-        if len > flow.max_packet {
-            let weight = flow.weight;
-            self.set(slot.0, weight, len);
-        }
-        let flow = self.flows.at_mut(slot.0);
-        let was_empty = flow.list.is_empty();
-        flow.list.push_back_of(store, packet, len);
-        if was_empty {
-            flow.stamps.start = self.groups.join(flow.era, flow.stamps.start, flow.weight, flow.stamps.group);
-            self.groups.insert(&mut self.flows, slot.0);
+        if flow.list.is_empty() || len > flow.max_packet {
+            self.enqueue_first(store, slot.0, packet, len);
+        } else {
+            flow.list.push_back_of(store, packet, len);
         }
         None
     }
 
     #[inline]
     fn dequeue<P: Store>(&mut self, _now: Nanos, store: &mut P) -> Option<PacketId> {
-        let place = self.groups.first()?;
-        let flow = self.flows.at_mut(place.id);
-        let len = flow.list.front_len();
-        let packet = flow.list.pop_front(store)?;
-        let more = !flow.list.is_empty();
-        let charge = flow.stamps.charge(len);
-        self.len -= 1;
-        self.backlog -= u64::from(len);
-        self.groups.serve(&mut self.flows, place, len, charge, more);
-        if !more {
-            let flow = self.flows.at_mut(place.id);
-            flow.era = self.groups.leave(flow.stamps.start, flow.weight, flow.stamps.group);
-            if self.len == 0 {
-                self.groups.rest();
-            }
-        }
-        Some(packet)
+        self.serve(store).map(|served| served.1)
     }
 
     fn enqueue_batch<P: Store>(&mut self, now: Nanos, store: &mut P, packets: &[(FlowSlot, PacketId)], refused: &mut Vec<PacketId>) {
-        for some in packets.chunks(BATCH) {
-            for &(slot, packet) in some {
-                self.flows.prefetch(slot.0);
-                store.prefetch(packet);
-            }
-            for &(slot, _) in some {
-                if let Some(last) = self.flows.at(slot.0).list.back() {
-                    store.prefetch(last);
-                }
-            }
-            for &(slot, packet) in some {
-                refused.extend(self.enqueue(now, store, slot, packet));
-            }
-        }
+        batch::enqueue(self, now, store, packets, refused);
+    }
+
+    fn dequeue_batch<P: Store>(&mut self, _now: Nanos, store: &mut P, max: usize, out: &mut Vec<PacketId>) {
+        batch::dequeue(self, store, max, out);
     }
 
     #[inline]
@@ -216,6 +216,46 @@ impl Scheduler for Qfq {
     }
 }
 
+impl batch::Flow for Flow {
+    #[inline]
+    fn list(&self) -> &PacketList {
+        &self.list
+    }
+
+    #[inline]
+    fn ahead(&mut self) -> &mut u32 {
+        &mut self.ahead
+    }
+}
+
+impl Batched for Qfq {
+    type Flow = Flow;
+
+    #[inline]
+    fn flows(&mut self) -> (&mut Lines<Flow>, &mut Foresight) {
+        (&mut self.flows, &mut self.foresight)
+    }
+
+    #[inline(always)]
+    fn serve<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {
+        let place = self.groups.first()?;
+        let flow = self.flows.at_mut(place.id);
+        let len = flow.list.front_len();
+        let (packet, more) = flow.list.take_first(store);
+        let changed = flow.stamps.charge(len);
+        self.len -= 1;
+        self.backlog -= u64::from(len);
+        self.groups.transmit(len);
+        if !more || place.is_left(changed) {
+            self.groups.relocate(&mut self.flows, place, more);
+        }
+        if !more {
+            self.leave(place.id);
+        }
+        Some((place.id, packet))
+    }
+}
+
 /// A flow's weight and largest packet, within their ranges.
 pub(super) fn limits(spec: &FlowSpec) -> (u32, u32) {
     (spec.weight.clamp(1, MAX_WEIGHT), spec.max_packet.clamp(MIN_PACKET, MAX_PACKET))
@@ -229,9 +269,6 @@ pub(super) fn longest<P: Store>(list: &PacketList, store: &P) -> u32 {
     }
     longest
 }
-
-/// Packets whose memory is asked for at once.
-pub(super) const BATCH: usize = 32;
 
 pub(super) const ROW: Row = Row {
     name: "qfq",

@@ -36,8 +36,9 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use super::batch::{self, Batched, Foresight};
 use super::groups::{self, Groups, Stamped, Stamps};
-use super::qfq::{BATCH, limits, longest};
+use super::qfq::{limits, longest};
 use super::{Discipline, Domain, FlowSlot, FlowSpec, LMAX, Parameter, Row, Scheduler, Scope, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Lines;
@@ -53,6 +54,7 @@ pub struct QfqPlus {
     open: BTreeSet<(u32, u32, u32)>,
     /// Flows of an aggregate at most.
     most: u32,
+    foresight: Foresight,
     len: u32,
     backlog: u64,
 }
@@ -60,7 +62,7 @@ pub struct QfqPlus {
 /// A flow: its packets, and its part in its aggregate. Not in use when the weight is 0.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Flow {
+pub(super) struct Flow {
     /// When it had its last packet taken, and where the fluid is done with it; see [`Groups::join`].
     era: u64,
     finish: u64,
@@ -70,6 +72,8 @@ struct Flow {
     weight: u32,
     max_packet: u32,
     aggregate: u32,
+    /// See [`batch`].
+    ahead: u32,
     /// Which of the aggregate's flows it is.
     place: u8,
 }
@@ -131,6 +135,7 @@ impl QfqPlus {
             groups: Groups::new(discipline.epoch()),
             open: BTreeSet::new(),
             most: (discipline.get(M.name) as u32).clamp(1, MOST as u32),
+            foresight: Foresight::default(),
             len: 0,
             backlog: 0,
         }
@@ -266,7 +271,7 @@ impl Scheduler for QfqPlus {
     fn add_flow(&mut self, _now: Nanos, spec: &FlowSpec) -> FlowSlot {
         let (weight, max_packet) = limits(spec);
         let (era, list) = (groups::FORGOTTEN, PacketList::default());
-        let slot = self.flows.insert(Flow { era, finish: 0, list, credit: 0, weight, max_packet, aggregate: 0, place: 0 });
+        let slot = self.flows.insert(Flow { era, finish: 0, list, credit: 0, weight, max_packet, aggregate: 0, ahead: 0, place: 0 });
         self.attach(slot, weight, max_packet);
         FlowSlot(slot)
     }
@@ -307,63 +312,25 @@ impl Scheduler for QfqPlus {
         self.len += 1;
         self.backlog += u64::from(len);
         let flow = self.flows.at_mut(slot.0);
-        if len > flow.max_packet {
-            let weight = flow.weight;
-            self.set(slot.0, weight, len);
-        }
-        let flow = self.flows.at_mut(slot.0);
-        let was_empty = flow.list.is_empty();
-        flow.list.push_back_of(store, packet, len);
-        if was_empty {
-            let Aggregate { era, stamps, .. } = self.aggregates.at(flow.aggregate);
-            let start = self.groups.resume(*era, stamps.start);
-            self.groups.join(flow.era, flow.finish, flow.weight, stamps.group);
-            self.activate(slot.0, start);
+        if flow.list.is_empty() || len > flow.max_packet {
+            self.enqueue_first(store, slot.0, packet, len);
+        } else {
+            flow.list.push_back_of(store, packet, len);
         }
         None
     }
 
     #[inline]
     fn dequeue<P: Store>(&mut self, _now: Nanos, store: &mut P) -> Option<PacketId> {
-        let place = self.groups.first()?;
-        let aggregate = self.aggregates.at_mut(place.id);
-        let slot = aggregate.current;
-        let flow = self.flows.at_mut(slot);
-        let len = flow.list.front_len();
-        let packet = flow.list.pop_front(store)?;
-        let charge = aggregate.stamps.charge(len);
-        flow.credit -= len;
-        self.len -= 1;
-        self.backlog -= u64::from(len);
-        if flow.list.is_empty() {
-            self.finish(place, len, charge, slot);
-            return Some(packet);
-        }
-        if flow.list.front_len() > flow.credit {
-            let next = aggregate.after(flow.place);
-            aggregate.current = next;
-            let flow = self.flows.at_mut(next);
-            flow.credit += flow.max_packet;
-        }
-        self.groups.serve(&mut self.aggregates, place, len, charge, true);
-        Some(packet)
+        self.serve(store).map(|served| served.1)
     }
 
     fn enqueue_batch<P: Store>(&mut self, now: Nanos, store: &mut P, packets: &[(FlowSlot, PacketId)], refused: &mut Vec<PacketId>) {
-        for some in packets.chunks(BATCH) {
-            for &(slot, packet) in some {
-                self.flows.prefetch(slot.0);
-                store.prefetch(packet);
-            }
-            for &(slot, _) in some {
-                if let Some(last) = self.flows.at(slot.0).list.back() {
-                    store.prefetch(last);
-                }
-            }
-            for &(slot, packet) in some {
-                refused.extend(self.enqueue(now, store, slot, packet));
-            }
-        }
+        batch::enqueue(self, now, store, packets, refused);
+    }
+
+    fn dequeue_batch<P: Store>(&mut self, _now: Nanos, store: &mut P, max: usize, out: &mut Vec<PacketId>) {
+        batch::dequeue(self, store, max, out);
     }
 
     #[inline]
@@ -381,10 +348,85 @@ impl Scheduler for QfqPlus {
     }
 }
 
-impl QfqPlus {
-    /// A flow's last packet leaves.
+impl batch::Flow for Flow {
     #[inline]
-    fn finish(&mut self, place: groups::Place, len: u32, charge: groups::Charge, slot: u32) {
+    fn list(&self) -> &PacketList {
+        &self.list
+    }
+
+    #[inline]
+    fn ahead(&mut self) -> &mut u32 {
+        &mut self.ahead
+    }
+}
+
+impl Batched for QfqPlus {
+    type Flow = Flow;
+
+    #[inline]
+    fn flows(&mut self) -> (&mut Lines<Flow>, &mut Foresight) {
+        (&mut self.flows, &mut self.foresight)
+    }
+
+    #[inline(always)]
+    fn serve<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {
+        let place = self.groups.first()?;
+        let aggregate = self.aggregates.at_mut(place.id);
+        let slot = aggregate.current;
+        let flow = self.flows.at_mut(slot);
+        let len = flow.list.front_len();
+        let (packet, more) = flow.list.take_first(store);
+        let changed = aggregate.stamps.charge(len);
+        flow.credit -= len;
+        self.len -= 1;
+        self.backlog -= u64::from(len);
+        if !more {
+            self.finish(place, len, changed, slot);
+            return Some((slot, packet));
+        }
+        if flow.list.front_len() > flow.credit {
+            let next = aggregate.after(flow.place);
+            aggregate.current = next;
+            let flow = self.flows.at_mut(next);
+            flow.credit += flow.max_packet;
+        }
+        self.groups.transmit(len);
+        if place.is_left(changed) {
+            self.relocate(place, true);
+        }
+        Some((slot, packet))
+    }
+}
+
+impl QfqPlus {
+    /// A flow's first packet comes, or one that is longer than any before.
+    #[inline(never)]
+    fn enqueue_first<P: Store>(&mut self, store: &mut P, slot: u32, packet: PacketId, len: u32) {
+        let flow = self.flows.at_mut(slot);
+        if len > flow.max_packet {
+            let weight = flow.weight;
+            self.set(slot, weight, len);
+        }
+        let flow = self.flows.at_mut(slot);
+        let was_empty = flow.list.is_empty();
+        flow.list.push_back_of(store, packet, len);
+        if was_empty {
+            let Aggregate { era, stamps, .. } = self.aggregates.at(flow.aggregate);
+            let start = self.groups.resume(*era, stamps.start);
+            self.groups.join(flow.era, flow.finish, flow.weight, stamps.group);
+            self.activate(slot, start);
+        }
+    }
+
+    /// Once for about `m` packets, so out of their way.
+    #[inline(never)]
+    fn relocate(&mut self, place: groups::Place, more: bool) {
+        self.groups.relocate(&mut self.aggregates, place, more);
+    }
+
+    /// A flow's last packet leaves.
+    #[inline(never)]
+    fn finish(&mut self, place: groups::Place, len: u32, changed: u64, slot: u32) {
         let aggregate = self.aggregates.at_mut(place.id);
         let flow = self.flows.at_mut(slot);
         flow.credit = 0;
@@ -394,15 +436,18 @@ impl QfqPlus {
             let next = aggregate.after(flow.place);
             self.begin_turn(place.id, next);
         }
-        self.groups.serve(&mut self.aggregates, place, len, charge, more);
+        self.groups.transmit(len);
+        if !more || place.is_left(changed) {
+            self.relocate(place, more);
+        }
+        if self.len == 0 {
+            return self.groups.rest();
+        }
         let aggregate = self.aggregates.at_mut(place.id);
         let flow = self.flows.at_mut(slot);
         flow.finish = aggregate.stamps.start;
         flow.era = self.groups.leave(flow.finish, flow.weight, aggregate.stamps.group);
         aggregate.era = flow.era;
-        if self.len == 0 {
-            self.groups.rest();
-        }
     }
 }
 

@@ -32,7 +32,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::qfq::{BATCH, limits};
+use super::batch::{self, Batched, Foresight};
+use super::qfq::limits;
 use super::{Discipline, FlowSlot, FlowSpec, LMAX, Row, Scheduler, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Lines;
@@ -44,6 +45,7 @@ pub struct RoundRobin {
     flows: Lines<Flow>,
     /// The flow whose turn it is, or [`NONE`]. It has had its quantum.
     front: u32,
+    foresight: Foresight,
     len: u32,
     backlog: u64,
     /// Least weight of all flows, and their largest `lmax`.
@@ -56,7 +58,7 @@ pub struct RoundRobin {
 /// A flow: its packets, its credit and its neighbours in the ring. Not in use when the weight is 0.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Flow {
+pub(super) struct Flow {
     /// Bytes times the least weight.
     credit: u64,
     list: PacketList,
@@ -64,6 +66,8 @@ struct Flow {
     max_packet: u32,
     next: u32,
     previous: u32,
+    /// See [`batch`].
+    ahead: u32,
 }
 
 impl RoundRobin {
@@ -72,6 +76,7 @@ impl RoundRobin {
         Self {
             flows: Lines::default(),
             front: NONE,
+            foresight: Foresight::default(),
             len: 0,
             backlog: 0,
             least_weight: 1,
@@ -82,7 +87,7 @@ impl RoundRobin {
     }
 
     /// Puts a flow at the end of the ring, which is before its front.
-    #[inline]
+    #[inline(never)]
     fn link(&mut self, slot: u32) {
         let front = self.front;
         if front == NONE {
@@ -98,6 +103,7 @@ impl RoundRobin {
     }
 
     /// Takes a flow out of the ring. It keeps no credit.
+    #[inline(never)]
     fn unlink(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
         let (next, previous) = (flow.next, flow.previous);
@@ -142,7 +148,7 @@ impl Scheduler for RoundRobin {
         *self.sizes.entry(max_packet).or_default() += 1;
         self.rescale();
         let list = PacketList::default();
-        FlowSlot(self.flows.insert(Flow { credit: 0, list, weight, max_packet, next: NONE, previous: NONE }))
+        FlowSlot(self.flows.insert(Flow { credit: 0, list, weight, max_packet, next: NONE, previous: NONE, ahead: NONE }))
     }
 
     fn change_flow<P: Store>(&mut self, _now: Nanos, _store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
@@ -182,51 +188,26 @@ impl Scheduler for RoundRobin {
         self.len += 1;
         self.backlog += u64::from(len);
         let flow = self.flows.at_mut(slot.0);
-        let was_empty = flow.list.is_empty();
-        flow.list.push_back_of(store, packet, len);
-        if was_empty {
+        if flow.list.is_empty() {
+            flow.list.push_back_of(store, packet, len);
             self.link(slot.0);
+        } else {
+            flow.list.push_back_of(store, packet, len);
         }
         None
     }
 
     #[inline]
     fn dequeue<P: Store>(&mut self, _now: Nanos, store: &mut P) -> Option<PacketId> {
-        let slot = self.front;
-        let flow = self.flows.get_mut(slot)?;
-        let len = flow.list.front_len();
-        let cost = u64::from(len) * self.least_weight;
-        if cost > flow.credit {
-            return self.dequeue_long(store);
-        }
-        flow.credit -= cost;
-        let packet = flow.list.pop_front(store);
-        self.len -= 1;
-        self.backlog -= u64::from(len);
-        if flow.list.is_empty() {
-            self.unlink(slot);
-        } else if u64::from(flow.list.front_len()) * self.least_weight > flow.credit {
-            let next = flow.next;
-            self.begin_turn(next);
-        }
-        packet
+        self.serve(store).map(|served| served.1)
     }
 
     fn enqueue_batch<P: Store>(&mut self, now: Nanos, store: &mut P, packets: &[(FlowSlot, PacketId)], refused: &mut Vec<PacketId>) {
-        for some in packets.chunks(BATCH) {
-            for &(slot, packet) in some {
-                self.flows.prefetch(slot.0);
-                store.prefetch(packet);
-            }
-            for &(slot, _) in some {
-                if let Some(last) = self.flows.at(slot.0).list.back() {
-                    store.prefetch(last);
-                }
-            }
-            for &(slot, packet) in some {
-                refused.extend(self.enqueue(now, store, slot, packet));
-            }
-        }
+        batch::enqueue(self, now, store, packets, refused);
+    }
+
+    fn dequeue_batch<P: Store>(&mut self, _now: Nanos, store: &mut P, max: usize, out: &mut Vec<PacketId>) {
+        batch::dequeue(self, store, max, out);
     }
 
     #[inline]
@@ -244,16 +225,59 @@ impl Scheduler for RoundRobin {
     }
 }
 
+impl batch::Flow for Flow {
+    #[inline]
+    fn list(&self) -> &PacketList {
+        &self.list
+    }
+
+    #[inline]
+    fn ahead(&mut self) -> &mut u32 {
+        &mut self.ahead
+    }
+}
+
+impl Batched for RoundRobin {
+    type Flow = Flow;
+
+    #[inline]
+    fn flows(&mut self) -> (&mut Lines<Flow>, &mut Foresight) {
+        (&mut self.flows, &mut self.foresight)
+    }
+
+    #[inline(always)]
+    fn serve<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {
+        let slot = self.front;
+        let flow = self.flows.get_mut(slot)?;
+        let len = flow.list.front_len();
+        let cost = u64::from(len) * self.least_weight;
+        if cost > flow.credit {
+            return self.serve_long(store);
+        }
+        flow.credit -= cost;
+        let (packet, more) = flow.list.take_first(store);
+        self.len -= 1;
+        self.backlog -= u64::from(len);
+        if !more {
+            self.unlink(slot);
+        } else if u64::from(flow.list.front_len()) * self.least_weight > flow.credit {
+            let next = flow.next;
+            self.begin_turn(next);
+        }
+        Some((slot, packet))
+    }
+}
+
 impl RoundRobin {
     /// Goes round until the flow in front has credit for its packet: one is longer than the largest `lmax`, or a quantum has
     /// become less.
     #[cold]
     #[inline(never)]
-    fn dequeue_long<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
+    fn serve_long<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {
         loop {
             let flow = self.flows.get(self.front)?;
             if u64::from(flow.list.front_len()) * self.least_weight <= flow.credit {
-                return self.dequeue(Nanos::ZERO, store);
+                return self.serve(store);
             }
             let next = flow.next;
             self.begin_turn(next);
