@@ -189,14 +189,47 @@ impl Groups {
         let Stamps { start, next, .. } = *members.at(place.id).stamps();
         let at = slot_of(self.groups.start[place.group as usize % GROUPS], place.group);
         let slot = &mut self.groups.slots[at];
-        let last = slot.head == slot.tail;
+        if slot.head == slot.tail {
+            return self.relocate_last(members, place, start, more);
+        }
         slot.head = next;
         if more {
             self.append(members, place.id, start, place.group);
         }
-        if last {
-            self.groups.full[place.group as usize % GROUPS] &= !(1 << (at % SLOTS));
-            self.move_on(place.group);
+    }
+
+    /// The same for the only member of the slot.
+    #[inline(never)]
+    fn relocate_last<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place, start: u64, more: bool) {
+        let i = place.group as usize % GROUPS;
+        let bit = 1 << (slot_of(self.groups.start[i], place.group) % SLOTS);
+        if more && self.groups.full[i] == bit && self.eligible_ready == 1 << place.group && self.has_no_others() {
+            return self.move_the_only_one(place, start);
+        }
+        self.groups.full[i] &= !bit;
+        if more {
+            self.append(members, place.id, start, place.group);
+        }
+        self.move_on(place.group);
+    }
+
+    /// Whether only `ER` has groups.
+    fn has_no_others(&self) -> bool {
+        self.eligible_blocked | self.ineligible_ready | self.ineligible_blocked == 0
+    }
+
+    /// Gives the only member of all groups the slot of its new start.
+    #[inline]
+    fn move_the_only_one(&mut self, place: Place, start: u64) {
+        let i = place.group as usize % GROUPS;
+        let at = slot_of(start, place.group);
+        self.groups.full[i] = 1 << (at % SLOTS);
+        self.groups.slots[at] = Slot { head: place.id, tail: place.id };
+        let start = floor(start, place.group as u8);
+        self.groups.start[i] = start;
+        if after(start, self.virtual_time) {
+            (self.eligible_ready, self.ineligible_ready) = (0, 1 << place.group);
+            self.expect(start);
         }
     }
 
@@ -335,7 +368,7 @@ impl Groups {
     }
 
     /// Finds a group's new first slot when that before is empty.
-    #[inline(never)]
+    #[inline]
     fn move_on(&mut self, i: u32) {
         let bit = 1u32 << i;
         let old_finish = self.finish(i);

@@ -87,12 +87,13 @@ struct Aggregate {
     era: u64,
     /// The flow whose turn it is. It has credit for its first packet.
     current: u32,
+    /// How many of its flows have packets.
+    busy: u16,
     /// Which of its places are taken, and which of those flows have packets.
     taken: u16,
     active: u16,
-    /// Weight and largest packet of each flow.
-    weight: u32,
-    max_packet: u32,
+    /// `1 / w` of each flow.
+    inverse: u64,
     flows: [u32; MOST],
 }
 
@@ -109,12 +110,27 @@ impl Stamped for Aggregate {
 }
 
 impl Aggregate {
-    /// Counts a flow as one with packets, or no more.
+    /// Counts a flow as one that has packets.
     #[inline]
-    fn set_active(&mut self, place: u8, active: bool) {
-        self.active = self.active & !(1 << place) | u16::from(active) << place;
-        let flows = u64::from(self.active.count_ones().max(1));
-        self.stamps.inverse = groups::inverse(u64::from(self.weight) * flows);
+    fn join(&mut self, place: u8) {
+        self.active |= 1 << place;
+        self.busy += 1;
+        self.share();
+    }
+
+    /// Counts a flow no more.
+    #[inline]
+    fn leave(&mut self, place: u8) {
+        self.active &= !(1 << place);
+        self.busy -= 1;
+        self.share();
+    }
+
+    /// Works out the aggregate's `1 / w`, rounded up.
+    #[inline]
+    fn share(&mut self) {
+        let part = PARTS[usize::from(self.busy) % PARTS.len()];
+        self.stamps.inverse = (self.inverse * part).div_ceil(1 << PART_BITS);
     }
 
     /// The next flow with packets after the one at `place`, in turn; itself if there is no other.
@@ -155,7 +171,7 @@ impl QfqPlus {
         let Flow { aggregate: number, place, .. } = *self.flows.at(slot);
         let aggregate = self.aggregates.at_mut(number);
         let alone = aggregate.active == 0;
-        aggregate.set_active(place, true);
+        aggregate.join(place);
         if alone {
             aggregate.stamps.start = start;
             self.begin_turn(number, slot);
@@ -169,7 +185,7 @@ impl QfqPlus {
         flow.credit = 0;
         let (number, place) = (flow.aggregate, flow.place);
         let aggregate = self.aggregates.at_mut(number);
-        aggregate.set_active(place, false);
+        aggregate.leave(place);
         if aggregate.active == 0 {
             self.groups.take_out(&mut self.aggregates, number);
         } else if aggregate.current == slot {
@@ -186,8 +202,7 @@ impl QfqPlus {
             let inverse = groups::inverse(u64::from(weight));
             let stamps = Stamps::new(inverse, groups::group_of(max_packet, inverse));
             let era = groups::FORGOTTEN;
-            let flows = [0; MOST];
-            self.aggregates.insert(Aggregate { stamps, era, current: 0, taken: 0, active: 0, weight, max_packet, flows })
+            self.aggregates.insert(Aggregate { stamps, era, current: 0, busy: 0, taken: 0, active: 0, inverse, flows: [0; MOST] })
         });
         let aggregate = self.aggregates.at_mut(number);
         let place = aggregate.taken.trailing_ones();
@@ -259,8 +274,8 @@ impl QfqPlus {
         flow.credit = max_packet;
         self.groups.reweigh(old.0, weight);
         let aggregate = self.aggregates.at_mut(number);
-        (aggregate.weight, aggregate.max_packet) = (weight, max_packet);
-        aggregate.stamps.inverse = groups::inverse(u64::from(weight));
+        aggregate.inverse = groups::inverse(u64::from(weight));
+        aggregate.share();
         if self.open.remove(&(old.0, old.1, number)) {
             self.open.insert((weight, max_packet, number));
         }
@@ -411,9 +426,12 @@ impl QfqPlus {
         let was_empty = flow.list.is_empty();
         flow.list.push_back_of(store, packet, len);
         if was_empty {
-            let Aggregate { era, stamps, .. } = self.aggregates.at(flow.aggregate);
-            let start = self.groups.resume(*era, stamps.start);
-            self.groups.join(flow.era, flow.finish, flow.weight, stamps.group);
+            let aggregate = self.aggregates.at_mut(flow.aggregate);
+            self.groups.join(flow.era, flow.finish, flow.weight, aggregate.stamps.group);
+            if aggregate.active != 0 {
+                return aggregate.join(flow.place);
+            }
+            let start = self.groups.resume(aggregate.era, aggregate.stamps.start);
             self.activate(slot, start);
         }
     }
@@ -430,7 +448,7 @@ impl QfqPlus {
         let aggregate = self.aggregates.at_mut(place.id);
         let flow = self.flows.at_mut(slot);
         flow.credit = 0;
-        aggregate.set_active(flow.place, false);
+        aggregate.leave(flow.place);
         let more = aggregate.active != 0;
         if more {
             let next = aggregate.after(flow.place);
@@ -453,6 +471,19 @@ impl QfqPlus {
 
 /// Most flows of an aggregate.
 const MOST: usize = 16;
+
+/// `1 / n` for up to [`MOST`] flows, rounded up: multiplied with, since dividing takes longer.
+const PARTS: [u64; 32] = {
+    let mut parts = [1 << PART_BITS; 32];
+    let mut n = 1;
+    while n <= MOST {
+        parts[n] = (1u64 << PART_BITS).div_ceil(n as u64);
+        n += 1;
+    }
+    parts
+};
+/// Bits of fraction of [`PARTS`].
+const PART_BITS: u32 = 31;
 
 const M: Parameter = Parameter {
     name: "m",
