@@ -8,7 +8,7 @@
 //!
 //! # Reference
 //! Checconi, Rizzo and Valente, "QFQ: Efficient Packet Scheduling With Tight Guarantees", IEEE/ACM Transactions on Networking 21(3),
-//! 2013. `groups.rs` in the source says how it is done here.
+//! 2013. `groups/mod.rs` in the source says how it is done here.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: the flow's largest packet. A packet that is longer raises it, up
@@ -19,10 +19,10 @@
 //! does not look at the schedule at all. Changing or removing a flow takes a look at up to 32 groups.
 //!
 //! # Guarantees
-//! Let `φ = w / W` be a flow's share, `L_k` its `lmax`, `L` the largest packet of all, and `φ σ` the least power of two times 64 bytes/2^16
-//! by which its times are rounded: `L_k ≤ φ σ < 2 L_k` in bytes of its own. While it has packets, the flow's bytes are never
-//! behind its share of all bytes by more than `3 φ σ + 2 φ L`: at most six packets of its own and twice its share of the largest one.
-//! Long packets of one flow delay another by their own length only.
+//! Let `φ = w / W` be a flow's share, with `W` the most that the sum of weights comes to, `L_k` its `lmax`, `L` the largest packet of
+//! all, and `σ` the unit of its times, for which `L_k ≤ w σ < 2 L_k` in bytes. While the flow has packets, its bytes are never
+//! behind its share of all bytes by more than `3 w σ + 2 φ L`: less than six packets of its own, and twice its share of the
+//! largest one.
 //!
 //! # Differences from Linux/FreeBSD
 //! `W` is the sum over flows that have packets or that the fluid is not done with. FreeBSD's is a constant; Linux's counts all classes that

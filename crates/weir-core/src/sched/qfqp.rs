@@ -15,8 +15,7 @@
 //! flows for little gain. `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: a longer packet raises it, up to 2 MiB.
 //!
 //! # Complexity
-//! O(1) for each packet. Changing or removing a flow takes a look at up to 32 groups and the logarithm of the number of aggregates
-//! that are not full.
+//! O(1) for each packet; for a change or removal of a flow, a look at 32 groups and the logarithm of the number of aggregates.
 //!
 //! # Guarantees
 //! An aggregate is served as QFQ serves a flow whose largest packet is the *budget*, `lmax` times its flows with packets. Within it, a
@@ -30,14 +29,13 @@
 //! of weights, their range, and flows that take turns where their starts are equal.
 //!
 //! # Validation
-//! With `m 1` the same order of packets as QFQ over random operations, changes of flows among them. Shares and their bounds in
-//! the property tests over the table.
+//! With `m 1` the same order of packets as QFQ over random operations, changes of flows among them. Shares at the limits of weights.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::batch::{self, Batched, Foresight};
-use super::groups::{self, Groups, Stamped, Stamps};
+use super::groups::{self, Groups, Place, Stamped, Stamps};
 use super::qfq::{limits, longest};
 use super::{Discipline, Domain, FlowSlot, FlowSpec, LMAX, Parameter, Row, Scheduler, Scope, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};
@@ -129,8 +127,7 @@ impl Aggregate {
     /// Works out the aggregate's `1 / w`, rounded up.
     #[inline]
     fn share(&mut self) {
-        let part = PARTS[usize::from(self.busy) % PARTS.len()];
-        self.stamps.inverse = (self.inverse * part).div_ceil(1 << PART_BITS);
+        self.stamps.inverse = (self.inverse * PARTS[usize::from(self.busy) % PARTS.len()]).div_ceil(1 << PART_BITS);
     }
 
     /// The next flow with packets after the one at `place`, in turn; itself if there is no other.
@@ -438,13 +435,13 @@ impl QfqPlus {
 
     /// Once for about `m` packets, so out of their way.
     #[inline(never)]
-    fn relocate(&mut self, place: groups::Place, more: bool) {
+    fn relocate(&mut self, place: Place, more: bool) {
         self.groups.relocate(&mut self.aggregates, place, more);
     }
 
     /// A flow's last packet leaves.
     #[inline(never)]
-    fn finish(&mut self, place: groups::Place, len: u32, changed: u64, slot: u32) {
+    fn finish(&mut self, place: Place, len: u32, changed: u64, slot: u32) {
         let aggregate = self.aggregates.at_mut(place.id);
         let flow = self.flows.at_mut(slot);
         flow.credit = 0;

@@ -32,7 +32,13 @@
 //! finish, rounded up to a multiple of `σ_i`. That is at most two multiples away, so a group needs two sums for what will leave;
 //! the one that is due goes when `V` passes the multiple. A division is made only when `W` has changed.
 
+mod fluid;
+mod units;
+
 use alloc::boxed::Box;
+
+use units::{GROUPS, LEAST_SHIFT, SLOTS, after, bits, charged, floor, slot_of, width};
+pub(super) use units::{group_of, inverse};
 
 use crate::slab::Lines;
 
@@ -161,27 +167,6 @@ impl Groups {
         Some(Place { id: self.groups.slots[slot].head, group })
     }
 
-    /// A packet of `len` bytes leaves: moves virtual time on.
-    #[inline(always)]
-    pub(super) fn transmit(&mut self, len: u32) {
-        if self.rate == 0 {
-            self.work_out_rate();
-        }
-        let by = (u128::from(charged(len)) * u128::from(self.rate)) >> (RATE_BITS - FRACTION);
-        let to = self.virtual_time.wrapping_add(by as u64);
-        if after(self.due, to) {
-            self.virtual_time = to;
-        } else {
-            self.pass(to);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn work_out_rate(&mut self) {
-        self.rate = RATE_ONE / self.weights.max(1);
-    }
-
     /// Takes the first member of a group out of its slot when it has been charged more than that spans; with `more`, puts it into
     /// that of its new start. Without, it has no other packet.
     #[inline]
@@ -231,112 +216,6 @@ impl Groups {
             (self.eligible_ready, self.ineligible_ready) = (0, 1 << place.group);
             self.expect(start);
         }
-    }
-
-    /// Sets virtual time to where groups become eligible, or weights leave.
-    #[inline(never)]
-    fn pass(&mut self, to: u64) {
-        let from = core::mem::replace(&mut self.virtual_time, to);
-        let changed = from ^ to;
-        // Groups whose multiples are passed: those up to the highest bit that changed.
-        let bits = (changed >> LEAST_SHIFT).checked_ilog2().map_or(0, |highest| highest + 1);
-        let passed = ((1u64 << bits) - 1) as u32;
-        self.eligible_ready |= self.ineligible_ready & passed;
-        self.ineligible_ready &= !passed;
-        self.eligible_blocked |= self.ineligible_blocked & passed;
-        self.ineligible_blocked &= !passed;
-        if passed & self.leaving != 0 || changed >> ERA_SHIFT != 0 {
-            self.let_go(from, passed);
-        }
-        // The lowest group that anything is waited for in has the next multiple; without one, the era may end.
-        let waiting = self.ineligible_ready | self.ineligible_blocked | self.leaving;
-        let shift = if waiting == 0 { ERA_SHIFT } else { LEAST_SHIFT + waiting.trailing_zeros() };
-        self.due = ((to >> shift) + 1) << shift;
-    }
-
-    /// Lets go of weights whose time has come, and counts eras.
-    #[cold]
-    #[inline(never)]
-    fn let_go(&mut self, from: u64, passed: u32) {
-        if (from ^ self.virtual_time) >> ERA_SHIFT != 0 {
-            self.era += 1;
-        }
-        for i in bits(passed & self.leaving) {
-            let shift = LEAST_SHIFT + i;
-            let to = self.virtual_time >> shift;
-            let leaving = &mut self.groups.leaving[i as usize % GROUPS];
-            let gone = if (from >> shift).wrapping_add(1) & (u64::MAX >> shift) == to {
-                core::mem::take(&mut leaving[to as usize % 2])
-            } else {
-                core::mem::take(leaving).iter().sum()
-            };
-            if *leaving == [0; 2] {
-                self.leaving &= !(1 << i);
-            }
-            self.weights -= gone;
-            self.rate = 0;
-        }
-    }
-
-    /// Counts the weight of a flow that has packets again, of a member of group `i`, which left in `era` with the finish
-    /// `finish`. Says where it starts.
-    #[inline]
-    pub(super) fn join(&mut self, era: u64, finish: u64, weight: u32, i: u8) -> u64 {
-        // The multiple of `σ_i` after the finish.
-        let multiple = (finish >> shift(i)).wrapping_add(1);
-        if self.era - era < 2 && after(multiple << shift(i), self.virtual_time) {
-            self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] -= u64::from(weight);
-            return if after(finish, self.virtual_time) { finish } else { self.virtual_time };
-        }
-        self.weights += u64::from(weight);
-        self.rate = 0;
-        self.virtual_time
-    }
-
-    /// Where a member starts that has packets again after it left in `era` with the finish `finish`.
-    #[inline]
-    pub(super) fn resume(&self, era: u64, finish: u64) -> u64 {
-        if self.era - era < 2 && after(finish, self.virtual_time) { finish } else { self.virtual_time }
-    }
-
-    /// Stops counting the weight of a flow that has no more packets when the fluid is done with it: at `finish`. Gives the era,
-    /// for [`Self::join`].
-    #[inline]
-    pub(super) fn leave(&mut self, finish: u64, weight: u32, i: u8) -> u64 {
-        if after(finish, self.virtual_time) {
-            let multiple = (finish >> shift(i)).wrapping_add(1);
-            self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] += u64::from(weight);
-            self.leaving |= 1 << i;
-            self.expect(((self.virtual_time >> shift(i)) + 1) << shift(i));
-            return self.era;
-        }
-        self.weights -= u64::from(weight);
-        self.rate = 0;
-        FORGOTTEN
-    }
-
-    /// Something happens at this virtual time.
-    #[inline]
-    fn expect(&mut self, time: u64) {
-        if after(self.due, time) {
-            self.due = time;
-        }
-    }
-
-    /// Counts a flow with another weight.
-    pub(super) fn reweigh(&mut self, old: u32, new: u32) {
-        self.weights = self.weights + u64::from(new) - u64::from(old);
-        self.rate = 0;
-    }
-
-    /// The end of a busy period: the fluid is done with everything, and virtual time begins anew.
-    #[inline]
-    pub(super) fn rest(&mut self) {
-        for i in bits(core::mem::take(&mut self.leaving)) {
-            self.groups.leaving[i as usize % GROUPS] = [0; 2];
-        }
-        (self.virtual_time, self.due, self.weights, self.rate) = (self.epoch, self.epoch, 0, 0);
-        self.era += 2;
     }
 
     /// Puts a member that has packets again in its place. Its start is not before virtual time.
@@ -479,101 +358,18 @@ impl Groups {
         }
     }
 
-    /// `start`, or the nearest that a member of group `i` may have when it comes anew.
-    pub(super) fn within(&self, start: u64, i: u8) -> u64 {
-        let most = self.virtual_time.wrapping_add(width(i));
-        if after(start, most) {
-            most
-        } else if after(self.virtual_time, start) {
-            self.virtual_time
-        } else {
-            start
-        }
-    }
-
     #[inline]
     fn finish(&self, i: u32) -> u64 {
         self.groups.start[i as usize % GROUPS].wrapping_add(2 << (LEAST_SHIFT + i))
     }
 }
 
-/// `1 / w`, rounded up.
-pub(super) fn inverse(weight: u64) -> u64 {
-    (1u64 << FRACTION).div_ceil(weight)
-}
-
-/// The group of members whose largest packet is `lmax` at a weight of `1 / inverse`.
-pub(super) fn group_of(lmax: u32, inverse: u64) -> u8 {
-    let most = u64::from(charged(lmax)) * inverse;
-    (most.next_power_of_two().trailing_zeros().max(LEAST_SHIFT) - LEAST_SHIFT) as u8
-}
-
-/// Bytes that a packet is charged.
-#[inline]
-fn charged(len: u32) -> u32 {
-    len.min(LARGEST)
-}
-
-/// Whether `a` is later than `b`.
-#[inline]
-fn after(a: u64, b: u64) -> bool {
-    a.wrapping_sub(b) as i64 > 0
-}
-
-#[inline]
-fn shift(i: u8) -> u32 {
-    LEAST_SHIFT + u32::from(i)
-}
-
-/// `σ_i`.
-#[inline]
-fn width(i: u8) -> u64 {
-    1 << shift(i)
-}
-
-/// The multiple of `σ_i` at or before a time.
-#[inline]
-fn floor(time: u64, i: u8) -> u64 {
-    time & !(width(i) - 1)
-}
-
-/// The place of a start among the slots of all groups.
-#[inline]
-fn slot_of(start: u64, i: u32) -> usize {
-    i as usize % GROUPS * SLOTS + (start >> (LEAST_SHIFT + i)) as usize % SLOTS
-}
-
-/// Places of the bits that are set.
-fn bits(mut word: u32) -> impl Iterator<Item = u32> {
-    core::iter::from_fn(move || {
-        let bit = word.checked_ilog2()?;
-        word &= !(1 << bit);
-        Some(bit)
-    })
-}
-
-/// Bits of fraction of virtual time.
-const FRACTION: u32 = 32;
-/// Bits of fraction of `1 / W`: enough for a million flows of the largest weight.
-const RATE_BITS: u32 = 48;
-const RATE_ONE: u64 = 1 << RATE_BITS;
-/// `σ_0 = 2^22`: what the smallest `lmax` of the largest weight needs, 64 bytes / 65536.
-const LEAST_SHIFT: u32 = 22;
-/// Up to `σ_31 = 2^53`, which is a packet of [`LARGEST`] at a weight of 1.
-const GROUPS: usize = 32;
-/// Slots of a group. Three are enough where all flows have the same largest packet.
-const SLOTS: usize = 32;
-/// A longer packet is charged as this, so that there are 32 groups.
-pub(super) const LARGEST: u32 = 1 << 21;
-/// Two stamps of neighbouring quarters of the range of virtual time can be compared.
-const ERA_SHIFT: u32 = 62;
 /// An era long past: the fluid is done with the flow.
 pub(super) const FORGOTTEN: u64 = 0;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
 
     #[derive(Debug)]
     #[repr(align(64))]
@@ -586,22 +382,6 @@ mod tests {
 
         fn stamps_mut(&mut self) -> &mut Stamps {
             &mut self.0
-        }
-    }
-
-    /// Every weight, and lengths around every power of two: the group is within range, its unit at least what the largest packet takes
-    /// and less than twice that, or the least there is; a weight's inverse is too high by less than its own part.
-    #[test]
-    fn units_fit_the_largest_packet_of_every_weight() {
-        let lengths: Vec<u32> = (6..23).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]).filter(|&len| len >= 64).collect();
-        for weight in 1..=65_536u64 {
-            let inverse = inverse(weight);
-            assert!((weight * inverse - (1 << FRACTION)) < weight);
-            for &len in &lengths {
-                let i = group_of(len, inverse);
-                let takes = u64::from(charged(len)) * inverse;
-                assert!(usize::from(i) < GROUPS && takes <= width(i) && (width(i) < 2 * takes || i == 0), "{weight} {len} {i}");
-            }
         }
     }
 

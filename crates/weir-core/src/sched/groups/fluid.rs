@@ -1,0 +1,145 @@
+//! Virtual time and the sum of weights: what the fluid has done.
+
+use super::units::{ERA_SHIFT, FRACTION, GROUPS, LEAST_SHIFT, RATE_BITS, RATE_ONE, after, bits, charged, shift, width};
+use super::{FORGOTTEN, Groups};
+
+impl Groups {
+    /// A packet of `len` bytes leaves: moves virtual time on.
+    #[inline(always)]
+    pub(in super::super) fn transmit(&mut self, len: u32) {
+        if self.rate == 0 {
+            self.work_out_rate();
+        }
+        let by = (u128::from(charged(len)) * u128::from(self.rate)) >> (RATE_BITS - FRACTION);
+        let to = self.virtual_time.wrapping_add(by as u64);
+        if after(self.due, to) {
+            self.virtual_time = to;
+        } else {
+            self.pass(to);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn work_out_rate(&mut self) {
+        self.rate = RATE_ONE / self.weights.max(1);
+    }
+
+    /// Sets virtual time to where groups become eligible, or weights leave.
+    #[inline(never)]
+    pub(super) fn pass(&mut self, to: u64) {
+        let from = core::mem::replace(&mut self.virtual_time, to);
+        let changed = from ^ to;
+        // Groups whose multiples are passed: those up to the highest bit that changed.
+        let bits = (changed >> LEAST_SHIFT).checked_ilog2().map_or(0, |highest| highest + 1);
+        let passed = ((1u64 << bits) - 1) as u32;
+        self.eligible_ready |= self.ineligible_ready & passed;
+        self.ineligible_ready &= !passed;
+        self.eligible_blocked |= self.ineligible_blocked & passed;
+        self.ineligible_blocked &= !passed;
+        if passed & self.leaving != 0 || changed >> ERA_SHIFT != 0 {
+            self.let_go(from, passed);
+        }
+        // The lowest group that anything is waited for in has the next multiple; without one, the era may end.
+        let waiting = self.ineligible_ready | self.ineligible_blocked | self.leaving;
+        let shift = if waiting == 0 { ERA_SHIFT } else { LEAST_SHIFT + waiting.trailing_zeros() };
+        self.due = ((to >> shift) + 1) << shift;
+    }
+
+    /// Lets go of weights whose time has come, and counts eras.
+    #[cold]
+    #[inline(never)]
+    fn let_go(&mut self, from: u64, passed: u32) {
+        if (from ^ self.virtual_time) >> ERA_SHIFT != 0 {
+            self.era += 1;
+        }
+        for i in bits(passed & self.leaving) {
+            let shift = LEAST_SHIFT + i;
+            let to = self.virtual_time >> shift;
+            let leaving = &mut self.groups.leaving[i as usize % GROUPS];
+            let gone = if (from >> shift).wrapping_add(1) & (u64::MAX >> shift) == to {
+                core::mem::take(&mut leaving[to as usize % 2])
+            } else {
+                core::mem::take(leaving).iter().sum()
+            };
+            if *leaving == [0; 2] {
+                self.leaving &= !(1 << i);
+            }
+            self.weights -= gone;
+            self.rate = 0;
+        }
+    }
+
+    /// Counts the weight of a flow that has packets again, of a member of group `i`, which left in `era` with the finish
+    /// `finish`. Says where it starts.
+    #[inline]
+    pub(in super::super) fn join(&mut self, era: u64, finish: u64, weight: u32, i: u8) -> u64 {
+        // The multiple of `σ_i` after the finish.
+        let multiple = (finish >> shift(i)).wrapping_add(1);
+        if self.era - era < 2 && after(multiple << shift(i), self.virtual_time) {
+            self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] -= u64::from(weight);
+            return if after(finish, self.virtual_time) { finish } else { self.virtual_time };
+        }
+        self.weights += u64::from(weight);
+        self.rate = 0;
+        self.virtual_time
+    }
+
+    /// Where a member starts that has packets again after it left in `era` with the finish `finish`.
+    #[inline]
+    pub(in super::super) fn resume(&self, era: u64, finish: u64) -> u64 {
+        if self.era - era < 2 && after(finish, self.virtual_time) { finish } else { self.virtual_time }
+    }
+
+    /// Stops counting the weight of a flow that has no more packets when the fluid is done with it: at `finish`. Gives the era,
+    /// for [`Self::join`].
+    #[inline]
+    pub(in super::super) fn leave(&mut self, finish: u64, weight: u32, i: u8) -> u64 {
+        if after(finish, self.virtual_time) {
+            let multiple = (finish >> shift(i)).wrapping_add(1);
+            self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] += u64::from(weight);
+            self.leaving |= 1 << i;
+            self.expect(((self.virtual_time >> shift(i)) + 1) << shift(i));
+            return self.era;
+        }
+        self.weights -= u64::from(weight);
+        self.rate = 0;
+        FORGOTTEN
+    }
+
+    /// Something happens at this virtual time.
+    #[inline]
+    pub(super) fn expect(&mut self, time: u64) {
+        if after(self.due, time) {
+            self.due = time;
+        }
+    }
+
+    /// Counts a flow with another weight.
+    pub(in super::super) fn reweigh(&mut self, old: u32, new: u32) {
+        self.weights = self.weights + u64::from(new) - u64::from(old);
+        self.rate = 0;
+    }
+
+    /// The end of a busy period: the fluid is done with everything, and virtual time begins anew.
+    #[inline]
+    pub(in super::super) fn rest(&mut self) {
+        for i in bits(core::mem::take(&mut self.leaving)) {
+            self.groups.leaving[i as usize % GROUPS] = [0; 2];
+        }
+        (self.virtual_time, self.due, self.weights, self.rate) = (self.epoch, self.epoch, 0, 0);
+        self.era += 2;
+    }
+
+    /// `start`, or the nearest that a member of group `i` may have when it comes anew.
+    pub(in super::super) fn within(&self, start: u64, i: u8) -> u64 {
+        let most = self.virtual_time.wrapping_add(width(i));
+        if after(start, most) {
+            most
+        } else if after(self.virtual_time, start) {
+            self.virtual_time
+        } else {
+            start
+        }
+    }
+}
