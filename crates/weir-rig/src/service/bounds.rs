@@ -186,9 +186,14 @@ fn quick_aggregates(terms: &Terms<'_>) -> Exact {
     if is_verified(terms.discipline) { quick(terms) } else { quick(terms) + Exact::whole(3) * terms.own() }
 }
 
-/// Whether the bound is derived for a scheduler with these settings.
+/// Whether the bound is derived for a scheduler with these settings. Where the clock is the fluid's own, what is published is
+/// about a flow that the fluid has packets of too.
 fn is_verified(discipline: &Discipline) -> bool {
-    discipline.row().name != "qfq+" || discipline.get("m") == 1
+    match discipline.row().name {
+        "qfq+" => discipline.get("m") == 1,
+        "wfq" | "l-wf2q" => false,
+        _ => true,
+    }
 }
 
 fn self_clocked(terms: &Terms<'_>) -> Exact {

@@ -79,7 +79,7 @@ pub(super) fn drive<S: Scheduler, W: Watch>(mut scheduler: S, flows: &FlowSet, s
             let (len, flow) = store.release(id);
             let end = now + u64::from(len);
             watch.starts(now, flow, len);
-            source.departs(now, flow);
+            source.departs(now, flow, len);
             deliver(&mut scheduler, &mut store, &slots, source, watch, end - 1);
             watch.ends(end, flow);
             (now, sent) = (end, sent + 1);

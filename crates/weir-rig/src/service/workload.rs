@@ -14,7 +14,8 @@ use crate::trace::{Arrival, Trace};
 /// What arrives.
 #[derive(Clone, Copy, Debug)]
 pub enum Workload<'a> {
-    /// Every flow always has packets: two at the beginning, and another one for each that leaves. Ends after `packets`.
+    /// Every flow always has packets: two at least, and at least twice the bytes of the set's longest packet, so that no ideal
+    /// link would be done with them. What leaves is replaced at once. Ends after `packets`.
     Backlogged {
         /// Packets that the link sends.
         packets: u64,
@@ -45,24 +46,64 @@ pub(super) struct Source<'a> {
 #[derive(Debug)]
 enum Arrivals<'a> {
     /// In answer to departures.
-    Answers { pending: VecDeque<Arrival>, lengths: Vec<Lengths>, random: Stream },
+    Answers(Answers),
     /// Known in advance.
     Made { all: Vec<Arrival>, place: usize },
     /// Known in advance, and somebody else's.
     Given { all: &'a [Arrival], place: usize },
 }
 
+/// Flows that are kept supplied.
+#[derive(Debug)]
+struct Answers {
+    pending: VecDeque<Arrival>,
+    flows: Vec<Supply>,
+    /// Bytes that each flow has at least.
+    least: u64,
+    random: Stream,
+}
+
+/// A flow's packets that have not gone on the wire.
+#[derive(Debug)]
+struct Supply {
+    lengths: Lengths,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Answers {
+    fn new(flows: &FlowSet, seed: u64) -> Self {
+        let supply = flows.flows().map(|flow| Supply { lengths: flow.lengths, packets: 0, bytes: 0 }).collect();
+        let random = Stream::new(seed, 0, Purpose::Generator);
+        let mut answers = Self { pending: VecDeque::new(), flows: supply, least: 2 * u64::from(flows.longest()), random };
+        (0..flows.len()).for_each(|flow| answers.supply(0, flow));
+        answers
+    }
+
+    /// Gives a flow what it lacks.
+    fn supply(&mut self, time: u64, flow: u32) {
+        let supply = &mut self.flows[flow as usize];
+        while supply.packets < 2 || supply.bytes < self.least {
+            let len = supply.lengths.draw(&mut self.random);
+            supply.packets += 1;
+            supply.bytes += u64::from(len);
+            self.pending.push_back(Arrival { time, flow, len });
+        }
+    }
+
+    fn departs(&mut self, now: u64, flow: u32, len: u32) {
+        let supply = &mut self.flows[flow as usize];
+        supply.packets = supply.packets.saturating_sub(1);
+        supply.bytes = supply.bytes.saturating_sub(len.into());
+        self.supply(now, flow);
+    }
+}
+
 impl<'a> Source<'a> {
     pub(super) fn new(workload: &Workload<'a>, flows: &FlowSet, seed: u64) -> Self {
         let made = |all| Self { arrivals: Arrivals::Made { all, place: 0 }, most: None };
         match *workload {
-            Workload::Backlogged { packets } => {
-                let mut random = Stream::new(seed, 0, Purpose::Generator);
-                let twice = flows.flows().chain(flows.flows());
-                let pending = twice.map(|f| Arrival { time: 0, flow: f.number, len: f.lengths.draw(&mut random) }).collect();
-                let lengths = flows.flows().map(|flow| flow.lengths).collect();
-                Self { arrivals: Arrivals::Answers { pending, lengths, random }, most: Some(packets) }
-            }
+            Workload::Backlogged { packets } => Self { arrivals: Arrivals::Answers(Answers::new(flows, seed)), most: Some(packets) },
             Workload::OnOff { packets } => made(on_off(flows, packets, seed)),
             Workload::Ramp { packets } => made(ramp(flows, packets, seed)),
             Workload::Trace(trace) => Self { arrivals: Arrivals::Given { all: trace.arrivals(), place: 0 }, most: None },
@@ -72,7 +113,7 @@ impl<'a> Source<'a> {
     /// When the next packet arrives.
     pub(super) fn next(&self) -> Option<u64> {
         match &self.arrivals {
-            Arrivals::Answers { pending, .. } => pending.front().map(|arrival| arrival.time),
+            Arrivals::Answers(answers) => answers.pending.front().map(|arrival| arrival.time),
             Arrivals::Made { all, place } => all.get(*place).map(|arrival| arrival.time),
             Arrivals::Given { all, place } => all.get(*place).map(|arrival| arrival.time),
         }
@@ -81,7 +122,7 @@ impl<'a> Source<'a> {
     /// The next packet.
     pub(super) fn take(&mut self) -> Option<Arrival> {
         let (all, place) = match &mut self.arrivals {
-            Arrivals::Answers { pending, .. } => return pending.pop_front(),
+            Arrivals::Answers(answers) => return answers.pending.pop_front(),
             Arrivals::Made { all, place } => (all.as_slice(), place),
             Arrivals::Given { all, place } => (*all, place),
         };
@@ -91,9 +132,9 @@ impl<'a> Source<'a> {
     }
 
     /// A packet of `flow` goes on the wire.
-    pub(super) fn departs(&mut self, now: u64, flow: u32) {
-        if let Arrivals::Answers { pending, lengths, random } = &mut self.arrivals {
-            pending.push_back(Arrival { time: now, flow, len: lengths[flow as usize].draw(random) });
+    pub(super) fn departs(&mut self, now: u64, flow: u32, len: u32) {
+        if let Arrivals::Answers(answers) = &mut self.arrivals {
+            answers.departs(now, flow, len);
         }
     }
 
@@ -109,7 +150,7 @@ impl<'a> Source<'a> {
 
     /// Whether every flow always has packets.
     pub(super) fn is_steady(&self) -> bool {
-        matches!(self.arrivals, Arrivals::Answers { .. })
+        matches!(self.arrivals, Arrivals::Answers(_))
     }
 }
 
