@@ -22,6 +22,7 @@ const ALL: &[(Kind, MakeModel)] = &[
     (Kind::SelfClocked, |epoch| Box::new(models::SelfClocked::new(true, epoch))),
     (Kind::Wfq, |epoch| Box::new(models::FluidClocked::new(false, epoch))),
     (Kind::LWf2q, |epoch| Box::new(models::FluidClocked::new(true, epoch))),
+    (Kind::Kps, |epoch| Box::new(models::Kps::new(epoch))),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -261,12 +262,13 @@ fn wfq_lets_a_heavy_flow_get_ahead_and_wf2q_does_not() {
 
 proptest! {
     /// Flows that always have packets: none is behind its share by more than its own packet and its part of another, and by WF2Q
-    /// none is ahead by more than the others' part of its own. By WFQ none is behind by more than the largest packet.
+    /// none is ahead by more than the others' part of its own. By WFQ none is behind by more than the largest packet, and by KPS
+    /// none is farther off than its slots are long.
     #[test]
     fn shares_are_kept_to_within_a_packet(
         flows in proptest::collection::vec((1u32..=100, 64u32..1501), 1..10), lens in proptest::collection::vec(20u32..=100, 200..800),
     ) {
-        for kind in [Kind::Wf2qPlus, Kind::LWf2q, Kind::Wfq] {
+        for kind in [Kind::Wf2qPlus, Kind::LWf2q, Kind::Wfq, Kind::Kps] {
             let mut rig = Rig::new(kind.build());
             for &(weight, largest) in &flows {
                 // More than the longest packet of all at any time, so that the fluid does not come to the end of a flow either.
@@ -289,6 +291,7 @@ proptest! {
                     let behind = weight * all - weights * bytes[k];
                     let (most, least) = match kind {
                         Kind::Wfq => (weights * largest, i128::MIN + weights),
+                        Kind::Kps => (weights * 4 * own + weight * largest, -weights * 3 * own),
                         _ => (weights * own + weight * (largest - own), -(weights - weight) * own),
                     };
                     prop_assert!((least - weights..=most + weights).contains(&behind),

@@ -21,6 +21,7 @@ mod gps;
 mod groups;
 mod htb;
 mod inversions;
+mod kps;
 mod levels;
 mod lwf2q;
 mod pifo;
@@ -45,6 +46,7 @@ mod tree;
 mod turns;
 mod wf2qp;
 mod wfq;
+mod wheel_slots;
 
 pub use discipline::{Discipline, SettingError};
 pub use pifo_spec::{NodeId, NodeSpec, TreeSpec};
@@ -235,6 +237,8 @@ table! {
     Wfq: wfq::Wfq,
     /// Worst-case fair weighted fair queueing by the exact fluid.
     LWf2q: lwf2q::LWf2q,
+    /// Interleaved stratified timer wheels.
+    Kps: kps::Kps,
 }
 
 #[expect(clippy::derivable_impls, reason = "the macro writes the enum")]

@@ -298,3 +298,152 @@ impl Model for FluidClocked {
         Some(slot)
     }
 }
+
+/// KPS: flows in slots by rounded times.
+pub(crate) struct Kps {
+    flows: BTreeMap<u32, InSlots>,
+    virtual_time: Time,
+    /// Counts who came to a slot, for their order in it.
+    came: u64,
+}
+
+/// A flow in a slot: when that begins, as it counts, and when the flow came there.
+#[derive(Debug, Default)]
+struct InSlots {
+    flow: Flow,
+    max_packet: u32,
+    eligible: bool,
+    begin: Time,
+    came: u64,
+}
+
+impl InSlots {
+    fn width(&self) -> u32 {
+        (1..).find(|width| 1 << width >= service(self.max_packet, self.flow.weight)).unwrap()
+    }
+
+    fn finish_head(&mut self) {
+        self.max_packet = self.max_packet.max(self.flow.packets[0].min(1 << 18));
+        self.flow.finish_head();
+    }
+}
+
+impl Kps {
+    pub(crate) fn new(epoch: u64) -> Self {
+        Self { flows: BTreeMap::new(), virtual_time: Time::from(epoch), came: 0 }
+    }
+
+    fn place(&mut self, slot: u32) {
+        let place = self.flows.get_mut(&slot).unwrap();
+        let width = place.width();
+        let (length, half) = (1 << width, 1 << (width - 1));
+        let mut begin = (place.flow.start + half).div_euclid(length) * length - half;
+        if place.flow.packets.is_empty() {
+            begin += length;
+        }
+        let eligible = begin <= self.virtual_time;
+        place.flow.active = !eligible || !place.flow.packets.is_empty();
+        if !place.flow.active {
+            return;
+        }
+        // A ring has 64 slots, and those that hold something keep theirs.
+        let others = self
+            .flows
+            .iter()
+            .filter(|(other, flow)| **other != slot && flow.flow.active && flow.eligible == eligible && flow.width() == width);
+        let others: Vec<Time> = others.map(|(_, flow)| flow.begin).collect();
+        if let (Some(first), Some(last)) = (others.iter().min(), others.iter().max()) {
+            begin = if begin < *first { begin.max(last - 63 * length) } else { begin.min(first + 63 * length) };
+        }
+        self.came += 1;
+        let place = self.flows.get_mut(&slot).unwrap();
+        (place.eligible, place.begin, place.came) = (eligible, begin, self.came);
+    }
+
+    fn in_wheels(&self, eligible: bool) -> impl Iterator<Item = (&u32, &InSlots)> {
+        self.flows.iter().filter(move |(_, flow)| flow.flow.active && flow.eligible == eligible)
+    }
+
+    fn admit(&mut self) {
+        loop {
+            let due = self.in_wheels(false).filter(|(_, flow)| flow.begin <= self.virtual_time);
+            let Some((&slot, _)) = due.min_by_key(|(_, flow)| (flow.begin, flow.came)) else { return };
+            self.flows.get_mut(&slot).unwrap().flow.active = false;
+            self.place(slot);
+        }
+    }
+
+    fn rest_if_empty(&mut self) {
+        if self.flows.values().all(|flow| flow.flow.packets.is_empty()) {
+            self.flows.values_mut().for_each(|flow| flow.flow.active = false);
+        }
+    }
+}
+
+impl Model for Kps {
+    fn add(&mut self, slot: u32, weight: u32) {
+        self.flows.insert(slot, InSlots { flow: Flow { weight, ..Flow::default() }, max_packet: 1500, ..InSlots::default() });
+    }
+
+    fn change(&mut self, slot: u32, weight: u32) {
+        let now = self.virtual_time;
+        let place = self.flows.get_mut(&slot).unwrap();
+        if (place.flow.weight, place.max_packet) == (weight, 1500) {
+            return;
+        }
+        let active = std::mem::replace(&mut place.flow.active, false);
+        (place.flow.weight, place.max_packet) = (weight, 1500);
+        if !place.flow.packets.is_empty() {
+            place.finish_head();
+        }
+        let most = 2 << place.width();
+        place.flow.start = place.flow.start.clamp(now - most, now + most);
+        place.flow.finish = place.flow.start;
+        if !place.flow.packets.is_empty() {
+            place.finish_head();
+        }
+        if active {
+            self.place(slot);
+        }
+    }
+
+    fn remove(&mut self, slot: u32) {
+        self.flows.remove(&slot);
+        self.rest_if_empty();
+    }
+
+    fn send(&mut self, slot: u32, len: u32) {
+        let place = self.flows.get_mut(&slot).unwrap();
+        place.flow.packets.push_back(len);
+        if place.flow.packets.len() > 1 {
+            return;
+        }
+        place.flow.start = if place.flow.active { place.flow.finish.max(self.virtual_time) } else { self.virtual_time };
+        place.flow.active = false;
+        place.finish_head();
+        self.place(slot);
+    }
+
+    fn take(&mut self) -> Option<u32> {
+        while self.in_wheels(true).count() == 0 {
+            let next = self.in_wheels(false).map(|(_, flow)| flow.begin).min()?;
+            self.virtual_time = self.virtual_time.max(next);
+            self.admit();
+        }
+        let due = |flow: &InSlots| flow.begin + (2 << flow.width());
+        let (&slot, _) = self.in_wheels(true).min_by_key(|(_, flow)| (due(flow), flow.came))?;
+        let weights: u128 = self.flows.values().filter(|flow| flow.flow.active).map(|flow| u128::from(flow.flow.weight)).sum();
+        let place = self.flows.get_mut(&slot).unwrap();
+        let len = place.flow.packets.pop_front().unwrap().min(1 << 18);
+        place.flow.active = false;
+        self.virtual_time += (((u128::from(len) << 40) * (u128::from(u64::MAX) / weights)) >> 64) as Time;
+        place.flow.start = place.flow.finish;
+        if !place.flow.packets.is_empty() {
+            place.finish_head();
+        }
+        self.place(slot);
+        self.admit();
+        self.rest_if_empty();
+        Some(slot)
+    }
+}

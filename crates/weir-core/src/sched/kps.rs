@@ -1,0 +1,431 @@
+//! KPS: a fluid approximated by interleaved stratified timer wheels.
+//!
+//! # Model
+//! As in WF2Q+, a packet has a start `S` and a finish `F` in a virtual time `V`; it may go when `V` has reached its start, and of the
+//! packets that may, the one with the earliest finish goes. But times are rounded, so that nothing needs to be sorted. Flows
+//! are in *strata* by the time that their largest packet takes them, `L / w`, up to the next power of two. Each stratum has two
+//! timer wheels whose slots are that long: in one, flows wait for their start; in the other, those that may go wait for their
+//! turn. The slots of the strata are *interleaved*: those of one begin in the middle of those of the one below it, so no two
+//! strata ever have a slot that begins at the same moment, and which one is due first is always clear.
+//!
+//! # Reference
+//! Karsten, "Approximation of generalized processor sharing with interleaved stratified timer wheels", IEEE/ACM Transactions on
+//! Networking 18(3), 2010; first as "SI-WF2Q: WF2Q approximation with small constant execution overhead", IEEE INFOCOM 2006.
+//! This is written after the idea that gave both their names; which way times are rounded, how ties are broken and how wheels
+//! are kept are our own, so it need not give the order that the author's programs do.
+//!
+//! # Symbols
+//! `w` weight of a flow, `W` sum of the weights of all active flows, `L` length of a packet in bytes, `σ` length of the slots of the
+//! flow's stratum: the least power of two with `lmax / w ≤ σ`. `S`, `F` and `V` as in WF2Q+, not rounded. A packet may go from the
+//! beginning of the slot in which `S` lies, and is due two slots after that, which is not before `F`. The flow due earliest goes;
+//! in one slot flows are in the order in which they came there. A flow without packets is active until the slot has ended in
+//! which its `F` lies. Times have 40 bits of fraction and come round after 2^64.
+//!
+//! # Parameters
+//! `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: the flow's largest packet. A longer one raises it, until it is
+//! configured anew. After a change of either, `S` is at most two of the new slots from `V`.
+//!
+//! # Complexity
+//! O(1) for each packet on the average, whatever the number of flows: each packet moves its flow from one slot to another at most
+//! twice. To find the slot that is due one looks at each stratum in use, of which there are at most 29, and one for flows of
+//! the same weight.
+//!
+//! # Guarantees
+//! With `φ = w / W` and `L` the largest packet of all: a flow that always has packets is behind its share by at most
+//! `2 w σ + φ L`, less than `4 lmax + φ L`, and ahead by at most `w σ + lmax`, less than `3 lmax`. While `V` passes more than 60 slots of
+//! a stratum in one packet, because others send packets that are so much longer, its slots lose their order among each other.
+//!
+//! # Differences from Linux/FreeBSD
+//! Neither has it. A version for dummynet was used to measure it beside QFQ, but was not part of FreeBSD.
+//!
+//! # Validation
+//! The order of packets against plain loops over all flows, and the bounds above against exact arithmetic, in property tests.
+
+use alloc::boxed::Box;
+use core::num::NonZeroU32;
+
+use super::stamp::{FRACTION, LARGEST, inverse, service, weight};
+use super::wheel_slots::{Ends, NONE, Ring, begin};
+use super::{Discipline, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MIN_PACKET, Row, Scheduler, WEIGHT};
+use crate::packet::{PacketId, PacketList, Store};
+use crate::slab::Slab;
+use crate::units::Nanos;
+
+/// KPS.
+#[derive(Debug)]
+pub struct Kps {
+    flows: Slab<Flow>,
+    /// Made when they are first used.
+    strata: [Option<Box<Stratum>>; STRATA],
+    /// Strata in which flows wait for their start, and for their turn, one bit each.
+    waiting: u32,
+    eligible: u32,
+    /// `V`.
+    virtual_time: u64,
+    /// `W`.
+    weight_sum: u64,
+    /// `1 / W`, as a fraction of 64 bits.
+    inverse_sum: u64,
+    len: usize,
+    backlog: u64,
+}
+
+/// The wheels of a stratum: flows that wait for their start, and flows that wait for their turn.
+#[derive(Debug)]
+struct Stratum {
+    waiting: Ring,
+    eligible: Ring,
+}
+
+impl Stratum {
+    fn ring(&mut self, list: List) -> &mut Ring {
+        if list == List::Eligible { &mut self.eligible } else { &mut self.waiting }
+    }
+}
+
+/// Where a flow is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum List {
+    /// Nowhere: it is not active.
+    None,
+    Waiting,
+    Eligible,
+}
+
+/// A flow: its packets, the times of the first or the last, and its place in a slot.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Flow {
+    start: u64,
+    finish: u64,
+    /// `1 / w`.
+    inverse: u64,
+    list: PacketList,
+    weight: NonZeroU32,
+    max_packet: u32,
+    next: u32,
+    previous: u32,
+    at: List,
+    stratum: u8,
+    place: u8,
+}
+
+const _: () = assert!(size_of::<Option<Flow>>() == 64, "a flow fills one cache line");
+
+impl Flow {
+    /// Gives the head its finish, and the flow the stratum for it.
+    #[inline]
+    fn finish_head(&mut self) {
+        let len = self.list.front_len();
+        self.max_packet = self.max_packet.max(len.min(LARGEST));
+        self.finish = self.start.wrapping_add(service(len, self.inverse));
+    }
+
+    /// The slot length of its stratum, as a power of two.
+    #[inline]
+    fn width(&self) -> u32 {
+        u64::BITS - (service(self.max_packet, self.inverse) - 1).leading_zeros()
+    }
+}
+
+impl Kps {
+    /// An empty one.
+    pub fn new(discipline: &Discipline) -> Self {
+        Self {
+            flows: Slab::default(),
+            strata: [const { None }; STRATA],
+            waiting: 0,
+            eligible: 0,
+            virtual_time: discipline.epoch(),
+            weight_sum: 0,
+            inverse_sum: 0,
+            len: 0,
+            backlog: 0,
+        }
+    }
+
+    #[inline]
+    fn set_weight_sum(&mut self, sum: u64) {
+        self.weight_sum = sum;
+        self.inverse_sum = u64::MAX / sum.max(1);
+    }
+
+    /// Puts a flow that is nowhere where its head belongs; one without packets waits until the slot of its finish has ended.
+    #[inline]
+    fn place(&mut self, slot: u32) {
+        let flow = self.flows.at_mut(slot);
+        let width = flow.width();
+        let stratum = (width - NARROWEST) as usize;
+        let idle = u64::from(flow.list.is_empty()) << width;
+        let from = begin(flow.start, width).wrapping_add(idle);
+        let has_come = is_not_after(from, self.virtual_time);
+        flow.stratum = stratum as u8;
+        if has_come && idle != 0 {
+            let weight = u64::from(flow.weight.get());
+            return self.set_weight_sum(self.weight_sum - weight);
+        }
+        flow.at = if has_come { List::Eligible } else { List::Waiting };
+        let bits = if has_come { &mut self.eligible } else { &mut self.waiting };
+        *bits |= 1 << stratum;
+        let rings = self.strata[stratum].get_or_insert_with(|| Box::new(Stratum { waiting: Ring::new(width), eligible: Ring::new(width) }));
+        let ring = rings.ring(flow.at);
+        flow.place = ring.fill(from);
+        let ends = &mut ring.ends[usize::from(flow.place)];
+        (flow.next, flow.previous) = (NONE, ends.last);
+        let previous = core::mem::replace(&mut ends.last, slot);
+        if let Some(previous) = self.flows.get_mut(previous) {
+            previous.next = slot;
+        } else {
+            ends.first = slot;
+        }
+    }
+
+    /// Takes a flow out of the slot it is in, if it is in one.
+    #[inline]
+    fn displace(&mut self, slot: u32) {
+        let flow = self.flows.at_mut(slot);
+        let (next, previous, place, list) = (flow.next, flow.previous, flow.place, flow.at);
+        let stratum = usize::from(flow.stratum);
+        flow.at = List::None;
+        let Some(rings) = self.strata[stratum].as_mut().filter(|_| list != List::None) else { return };
+        let ring = rings.ring(list);
+        let Ends { first, last } = &mut ring.ends[usize::from(place)];
+        match self.flows.get_mut(previous) {
+            Some(previous) => previous.next = next,
+            None => *first = next,
+        }
+        match self.flows.get_mut(next) {
+            Some(next) => next.previous = previous,
+            None => *last = previous,
+        }
+        if *first == NONE {
+            ring.empty(place);
+            if ring.front().is_none() {
+                let bits = if list == List::Eligible { &mut self.eligible } else { &mut self.waiting };
+                *bits &= !(1 << stratum);
+            }
+        }
+    }
+
+    /// The stratum whose earliest slot of this wheel is the first, of those in `bits`, and how far from `V` that is in time, when
+    /// `later` slots are added.
+    #[inline]
+    fn earliest(&self, list: List, mut bits: u32, later: u64) -> Option<(i64, usize)> {
+        let mut earliest: Option<(i64, usize)> = None;
+        while bits != 0 {
+            let stratum = bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            let Some(rings) = &self.strata[stratum] else { continue };
+            let ring = if list == List::Eligible { &rings.eligible } else { &rings.waiting };
+            let Some(front) = ring.front() else { continue };
+            let time = front.wrapping_add(later << (stratum as u32 + NARROWEST));
+            let away = time.wrapping_sub(self.virtual_time) as i64;
+            if earliest.is_none_or(|(least, _)| away < least) {
+                earliest = Some((away, stratum));
+            }
+        }
+        earliest
+    }
+
+    /// Lets in what `V` has reached, slot by slot: heads may go now, and flows that have none are no longer active.
+    #[inline]
+    fn admit(&mut self) {
+        while let Some((away, stratum)) = self.earliest(List::Waiting, self.waiting, 0)
+            && away <= 0
+        {
+            self.admit_slot(stratum);
+        }
+    }
+
+    fn admit_slot(&mut self, stratum: usize) {
+        let Some(rings) = &self.strata[stratum] else { return };
+        let place = rings.waiting.front_place();
+        let mut slot = rings.waiting.ends[usize::from(place)].first;
+        while let Some(flow) = self.flows.get(slot) {
+            let following = flow.next;
+            self.displace(slot);
+            self.place(slot);
+            slot = following;
+        }
+    }
+
+    /// Moves `V` on to where something may go.
+    #[cold]
+    fn jump(&mut self) {
+        while self.eligible == 0
+            && let Some((away, _)) = self.earliest(List::Waiting, self.waiting, 0)
+        {
+            self.virtual_time = self.virtual_time.wrapping_add(away.max(0) as u64);
+            self.admit();
+        }
+    }
+
+    /// The end of a busy period: no flow is active.
+    fn rest(&mut self) {
+        while let Some((_, stratum)) = self.earliest(List::Waiting, self.waiting, 0) {
+            let Some(rings) = &self.strata[stratum] else { break };
+            let slot = rings.waiting.ends[usize::from(rings.waiting.front_place())].first;
+            self.displace(slot);
+        }
+        self.weight_sum = 0;
+    }
+}
+
+impl Scheduler for Kps {
+    fn add_flow(&mut self, _now: Nanos, spec: &FlowSpec) -> FlowSlot {
+        let (weight, max_packet) = limits(spec);
+        FlowSlot(self.flows.insert(Flow {
+            start: 0,
+            finish: 0,
+            inverse: inverse(weight.get()),
+            list: PacketList::default(),
+            weight,
+            max_packet,
+            next: NONE,
+            previous: NONE,
+            at: List::None,
+            stratum: 0,
+            place: 0,
+        }))
+    }
+
+    fn change_flow<P: Store>(&mut self, _now: Nanos, _store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+        let (weight, max_packet) = limits(spec);
+        let flow = self.flows.at(slot.0);
+        let (old, active) = (flow.weight, flow.at != List::None);
+        if (old, flow.max_packet) == (weight, max_packet) {
+            return;
+        }
+        self.displace(slot.0);
+        let now = self.virtual_time;
+        let flow = self.flows.at_mut(slot.0);
+        (flow.weight, flow.inverse, flow.max_packet) = (weight, inverse(weight.get()), max_packet);
+        if !flow.list.is_empty() {
+            flow.finish_head();
+        }
+        let most = 2 << flow.width();
+        let away = (flow.start.wrapping_sub(now) as i64).clamp(-most, most);
+        flow.start = now.wrapping_add(away as u64);
+        if flow.list.is_empty() {
+            flow.finish = flow.start;
+        } else {
+            flow.finish_head();
+        }
+        if active {
+            self.set_weight_sum(self.weight_sum + u64::from(weight.get()) - u64::from(old.get()));
+            self.place(slot.0);
+        }
+    }
+
+    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+        let Some(flow) = self.flows.get(slot.0) else { return PacketList::default() };
+        if flow.at != List::None {
+            let weight = u64::from(flow.weight.get());
+            self.set_weight_sum(self.weight_sum - weight);
+        }
+        self.displace(slot.0);
+        let list = self.flows.remove(slot.0).map(|flow| flow.list).unwrap_or_default();
+        let (packets, bytes) = list.measure(store);
+        self.len -= packets;
+        self.backlog -= bytes;
+        if self.len == 0 {
+            self.rest();
+        }
+        list
+    }
+
+    #[inline]
+    fn enqueue<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+        let len = store.len(packet);
+        self.len += 1;
+        self.backlog += u64::from(len);
+        let flow = self.flows.at_mut(slot.0);
+        let was_empty = flow.list.is_empty();
+        flow.list.push_back_of(store, packet, len);
+        if !was_empty {
+            return None;
+        }
+        if flow.at == List::None {
+            flow.start = self.virtual_time;
+            let weight = u64::from(flow.weight.get());
+            self.set_weight_sum(self.weight_sum + weight);
+        } else {
+            let over = is_not_after(flow.finish, self.virtual_time);
+            flow.start = if over { self.virtual_time } else { flow.finish };
+            self.displace(slot.0);
+        }
+        self.flows.at_mut(slot.0).finish_head();
+        self.place(slot.0);
+        None
+    }
+
+    #[inline]
+    fn dequeue<P: Store>(&mut self, _now: Nanos, store: &mut P) -> Option<PacketId> {
+        if self.eligible == 0 {
+            self.jump();
+        }
+        let (_, stratum) = self.earliest(List::Eligible, self.eligible, 2)?;
+        let ring = &self.strata[stratum].as_ref()?.eligible;
+        let slot = ring.ends[usize::from(ring.front_place())].first;
+        self.displace(slot);
+        let flow = self.flows.at_mut(slot);
+        let len = flow.list.front_len();
+        let packet = flow.list.pop_front(store)?;
+        self.len -= 1;
+        self.backlog -= u64::from(len);
+        let served = u128::from(u64::from(len.min(LARGEST)) << FRACTION);
+        self.virtual_time = self.virtual_time.wrapping_add(((served * u128::from(self.inverse_sum)) >> 64) as u64);
+        flow.start = flow.finish;
+        if !flow.list.is_empty() {
+            flow.finish_head();
+        }
+        self.place(slot);
+        if self.len == 0 {
+            self.rest();
+        } else {
+            self.admit();
+        }
+        Some(packet)
+    }
+
+    #[inline]
+    fn may_bypass(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+}
+
+/// A flow's weight and largest packet, within their ranges.
+fn limits(spec: &FlowSpec) -> (NonZeroU32, u32) {
+    (NonZeroU32::MIN.saturating_add(weight(spec) - 1), spec.max_packet.clamp(MIN_PACKET, MAX_PACKET))
+}
+
+/// Whether a time is not after another that is near it.
+#[inline]
+fn is_not_after(time: u64, other: u64) -> bool {
+    time.wrapping_sub(other) as i64 <= 0
+}
+
+/// Slot length of the lowest stratum, as a power of two: the smallest `lmax` of the largest weight.
+const NARROWEST: u32 = FRACTION + MIN_PACKET.ilog2() - super::MAX_WEIGHT.ilog2();
+/// Strata, up to the longest packet of the least weight.
+const STRATA: usize = (FRACTION + LARGEST.ilog2() - NARROWEST + 1) as usize;
+
+pub(super) const ROW: Row = Row {
+    name: "kps",
+    aliases: &[],
+    summary: "interleaved stratified timer wheels: near-exact shares in constant time",
+    source: "Karsten 2010",
+    complexity: "O(1)",
+    weighted: true,
+    work_conserving: true,
+    parameters: &[WEIGHT, LMAX],
+};

@@ -1,0 +1,144 @@
+//! One ring of a timer wheel: flows in slots by rounded times, the earliest slot at hand.
+//!
+//! A bit for each slot says whether it holds something, so the next one that does is found by one instruction. Slots that are
+//! within 64 of each other keep their order; what is farther counts as if it were at the end. Times come round at 2^64 and are
+//! compared by their difference.
+
+/// The first and last flow of each slot, and which slots hold something.
+#[derive(Clone, Debug)]
+pub(super) struct Ring {
+    /// Bit `n % 64` for slot `n`.
+    full: u64,
+    /// When the earliest slot begins; means nothing when there is none.
+    front: u64,
+    /// Slots are `2^width` long.
+    width: u32,
+    pub(super) ends: [Ends; SLOTS as usize],
+}
+
+/// The first and the last flow of a slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    pub(super) first: u32,
+    pub(super) last: u32,
+}
+
+impl Ring {
+    /// An empty ring of slots of length `2^width`, for a width of 1 to 58.
+    pub(super) fn new(width: u32) -> Self {
+        Self { full: 0, front: 0, width, ends: [Ends { first: NONE, last: NONE }; SLOTS as usize] }
+    }
+
+    /// When the earliest slot that holds something begins.
+    #[inline]
+    pub(super) fn front(&self) -> Option<u64> {
+        (self.full != 0).then_some(self.front)
+    }
+
+    /// The place of the earliest slot. Means nothing when there is none.
+    #[inline]
+    pub(super) fn front_place(&self) -> u8 {
+        place(self.front, self.width)
+    }
+
+    /// Notes that the slot which begins at `begin` holds something, and gives its place. What is too far from the others is
+    /// given the place at the end.
+    #[inline]
+    pub(super) fn fill(&mut self, begin: u64) -> u8 {
+        if self.full == 0 {
+            self.front = begin;
+        }
+        let mut steps = (begin.wrapping_sub(self.front) as i64) >> self.width;
+        if steps < 0 {
+            let last = i64::from(u64::BITS - 1 - self.in_order().leading_zeros());
+            steps = steps.max(last + 1 - i64::from(SLOTS));
+            self.front = self.front.wrapping_add((steps << self.width) as u64);
+            steps = 0;
+        }
+        let steps = steps.min(i64::from(SLOTS) - 1) as u64;
+        let place = place(self.front.wrapping_add(steps << self.width), self.width);
+        self.full |= 1 << place;
+        place
+    }
+
+    /// Notes that the slot at `place` holds nothing any more.
+    #[inline]
+    pub(super) fn empty(&mut self, place: u8) {
+        self.full &= !(1 << place);
+        if self.full != 0 {
+            let steps = u64::from(self.in_order().trailing_zeros());
+            self.front = self.front.wrapping_add(steps << self.width);
+        }
+    }
+
+    /// The bits of the slots, that of the earliest first.
+    #[inline]
+    fn in_order(&self) -> u64 {
+        self.full.rotate_right(u32::from(self.front_place()))
+    }
+}
+
+/// When the slot begins in which `time` lies, for slots of length `2^width`. No two widths have a beginning in common.
+#[inline]
+pub(super) fn begin(time: u64, width: u32) -> u64 {
+    let half = 1 << (width - 1);
+    (time.wrapping_add(half) >> width << width).wrapping_sub(half)
+}
+
+#[inline]
+fn place(begin: u64, width: u32) -> u8 {
+    (begin.wrapping_add(1 << (width - 1)) >> width) as u8 % SLOTS
+}
+
+/// As many as a word has bits.
+const SLOTS: u8 = 64;
+/// No flow.
+pub(super) const NONE: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn gives_the_earliest_slot(
+            operations in proptest::collection::vec((any::<bool>(), 0i64..30), 1..200), width in 1u32..=58, start in any::<u64>(),
+        ) {
+            let (mut ring, mut model) = (Ring::new(width), BTreeSet::new());
+            let origin = begin(start, width);
+            let at = |steps: i64| origin.wrapping_add((steps << width) as u64);
+            for (fill, steps) in operations {
+                if fill {
+                    prop_assert_eq!(ring.fill(at(steps)), place(at(steps), width));
+                    model.insert(steps);
+                } else if let Some(first) = model.pop_first() {
+                    ring.empty(place(at(first), width));
+                }
+                prop_assert_eq!(ring.front(), model.first().map(|&steps| at(steps)));
+            }
+        }
+
+        #[test]
+        fn beginnings_of_two_widths_are_never_the_same(time in any::<u64>(), other in any::<u64>(), width in 1u32..58, wider in 1u32..58) {
+            let wider = (width + wider).min(58);
+            prop_assume!(wider > width);
+            prop_assert_ne!(begin(time, width), begin(other, wider));
+            prop_assert!(time.wrapping_sub(begin(time, width)) >> width == 0);
+        }
+    }
+
+    #[test]
+    fn what_is_too_far_counts_as_at_the_end() {
+        let mut ring = Ring::new(4);
+        let at = |steps: u64| begin(1 << 20, 4) + (steps << 4);
+        let first = ring.fill(at(100));
+        assert_eq!(ring.fill(at(300)), (first + 63) % SLOTS);
+        // There is no room before the first while the last is there.
+        assert_eq!(ring.fill(at(10)), first);
+        ring.empty((first + 63) % SLOTS);
+        ring.fill(at(90));
+        assert_eq!(ring.front(), Some(at(90)));
+    }
+}
