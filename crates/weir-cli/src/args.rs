@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Fmt(FmtArgs),
     /// Measure schedulers alone: what a packet costs, and what service flows get; needs no privileges.
     Rig(crate::rig::RigArgs),
+    /// Run published experiments again: their figures beside ours, and a verdict on the shape.
+    Reproduce(crate::reproduce::ReproduceArgs),
     /// Say what of this machine Weir can use, what is missing, and how to get it.
     Doctor(JsonFlag),
     /// List the algorithms with their parameters.

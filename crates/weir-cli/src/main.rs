@@ -10,6 +10,7 @@ mod observe;
 mod output;
 mod presets;
 mod progress;
+mod reproduce;
 mod rig;
 mod rules;
 mod script;
@@ -66,6 +67,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Check(args) => spec::check(&args),
         Command::Fmt(args) => script::fmt(&args),
         Command::Rig(args) => rig::rig(&args),
+        Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Algorithms(args) => algorithms::list(&args),
         Command::Presets(args) => presets::list(&args),

@@ -1,5 +1,6 @@
 //! What can be typed after `weir rig`.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -43,16 +44,34 @@ pub(crate) struct RigArgs {
     /// Runs, of which the median counts [default: 5; with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "What is measured")]
     pub(crate) runs: Option<u32>,
+    /// What arrives while service is measured.
+    #[arg(long, value_name = "LOAD", value_enum, default_value_t, help_heading = "What is measured")]
+    pub(crate) load: Load,
     /// Size of the simulated second-level cache [default: this processor's]
     #[arg(long, value_name = "SIZE", help_heading = "What is measured")]
     pub(crate) l2: Option<String>,
     /// Fewer packets and runs: rougher figures in a tenth of the time.
     #[arg(long, help_heading = "What is measured")]
     pub(crate) quick: bool,
+    /// Search the arrivals under which each scheduler serves worst, and write them into --out.
+    #[arg(long, help_heading = "Adversary")]
+    pub(crate) adversary: bool,
+    /// What the search makes as large as possible.
+    #[arg(long, value_name = "AIM", value_enum, default_value_t, help_heading = "Adversary")]
+    pub(crate) aim: Aim,
+    /// Arrivals to try for each scheduler [default: 5000; with --quick 500]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), help_heading = "Adversary")]
+    pub(crate) tries: Option<u64>,
+    /// Stop after so long for each scheduler; the same command goes on from there.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000), help_heading = "Adversary")]
+    pub(crate) seconds: Option<u64>,
+    /// Directory for the arrivals found, and for how far the search is.
+    #[arg(long, value_name = "DIR", default_value = "weir-adversary", help_heading = "Adversary")]
+    pub(crate) out: PathBuf,
     /// Write the results as JSON (`-` for standard output, in place of the tables).
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) json: Option<PathBuf>,
-    /// Draw the first metric against the number of flows, into a .svg or .png file; may be given several times.
+    /// Draw the first metric against the number of flows, B-WFI against weight, into a .svg or .png file; may be given several times.
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) plot: Vec<PathBuf>,
     /// Show no progress.
@@ -72,6 +91,44 @@ pub(crate) enum Metric {
     Instr,
     /// Memory for a flow, and for a packet.
     Memory,
+    /// Worst-case fairness beside its bound.
+    Wfi,
+    /// Delay, and lag and lead against the ideal link.
+    Delay,
+}
+
+/// What arrives while service is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Load {
+    /// Every flow always has packets.
+    #[default]
+    Backlogged,
+    /// Bursts at random moments; backlogs come and go.
+    OnOff,
+    /// Flow after flow sends twenty packets.
+    Ramp,
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Backlogged => "backlogged",
+            Self::OnOff => "on-off",
+            Self::Ramp => "ramp",
+        })
+    }
+}
+
+/// What the adversary makes as large as possible.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Aim {
+    /// B-WFI in packets.
+    #[default]
+    Packets,
+    /// B-WFI in parts of the bound.
+    Bound,
+    /// Delay beyond what the flow's own packets explain.
+    Delay,
 }
 
 /// What the rig does when it has started itself.
@@ -88,6 +145,8 @@ const EXAMPLES: &str = "Examples:
   weir rig --alg none,fifo,drr,wf2q+ --flows 1..32k --plot cost.png
   weir rig --flows 500:w1,250:w2,250:w4 --gen random --batch 32 --runs 9
   weir rig --alg wf2q+ --metric time,instr,memory --json -
+  weir rig --flows 500:w1,250:w2,250:w4 --metric wfi,delay        what each class gets, beside what theory allows
+  weir rig --adversary --alg drr,wf2q+ --flows 500:w1,250:w2,250:w4
 
 Times are processor time of one thread, the rig's own included; `net` is without it. Compare figures of one run of the
 command: what disturbs the machine meets all schedulers alike. Each metric is explained in docs/rig.md.";

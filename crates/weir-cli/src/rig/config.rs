@@ -8,7 +8,7 @@ use weir_rig::plan::{Backlog, PlanError};
 use weir_rig::trace::Trace;
 use weir_rig::{Algorithm, Order, Plan};
 
-use super::args::{Metric, RigArgs};
+use super::args::{Load, Metric, RigArgs};
 use crate::output::{Failure, USAGE};
 
 /// A measurement: algorithms, flow sets, and how they are driven.
@@ -26,6 +26,9 @@ pub(crate) struct Config {
     pub(crate) pairs: u64,
     pub(crate) runs: u32,
     pub(crate) cache: Cache,
+    pub(crate) load: Load,
+    /// Packets of a measurement of service, when they were given.
+    service_packets: Option<u64>,
 }
 
 impl Config {
@@ -52,6 +55,8 @@ impl Config {
             pairs: args.pairs.unwrap_or(if args.quick { QUICK_PAIRS } else { PAIRS }),
             runs: args.runs.unwrap_or(if args.quick { QUICK_RUNS } else { RUNS }),
             cache: cache(args.l2.as_deref())?,
+            load: args.load,
+            service_packets: args.pairs,
         };
         for set in &config.sets {
             config.plan(set).map_err(|error| Failure::new(USAGE, error))?;
@@ -62,9 +67,51 @@ impl Config {
         Ok(config)
     }
 
+    /// A measurement that is not typed: with everything that is not named here as it is by default.
+    pub(crate) fn preset(
+        algorithms: Vec<Algorithm>,
+        sets: &[&str],
+        order_name: &str,
+        metrics: &[Metric],
+        quick: bool,
+    ) -> Result<Self, Failure> {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        let pairs = if quick { QUICK_PAIRS } else { PAIRS };
+        Ok(Self {
+            algorithms,
+            sets: flow_sets(&sets)?,
+            order: order(order_name)?,
+            order_text: order_name.to_owned(),
+            backlog: None,
+            batch: 1,
+            seed: 1,
+            metrics: metrics.to_vec(),
+            pairs,
+            runs: if quick { QUICK_RUNS } else { RUNS },
+            cache: cache(None)?,
+            load: Load::default(),
+            service_packets: None,
+        })
+    }
+
     /// The plan for one of the sets.
     pub(crate) fn plan(&self, set: &FlowSet) -> Result<Plan, PlanError> {
         Plan::new(set.clone(), self.order.clone(), self.backlog, self.batch, self.pairs, self.seed)
+    }
+
+    /// Packets over which service is measured: enough that every flow gets its turn many times.
+    pub(crate) fn service_packets(&self, set: &FlowSet) -> u64 {
+        let enough = (u64::from(set.len()) * TURNS).max(SERVICE_PACKETS);
+        self.service_packets.unwrap_or(enough)
+    }
+
+    pub(crate) fn measures_service(&self) -> bool {
+        self.measures(Metric::Wfi) || self.measures(Metric::Delay)
+    }
+
+    /// Whether anything but service is measured.
+    pub(crate) fn measures_cost(&self) -> bool {
+        self.metrics.iter().any(|metric| !matches!(metric, Metric::Wfi | Metric::Delay))
     }
 
     pub(crate) fn measures(&self, metric: Metric) -> bool {
@@ -170,6 +217,9 @@ pub(crate) fn picture(path: &Path) -> Option<Picture> {
 }
 
 const DEFAULT_FLOWS: &str = "1k:w1";
+/// Packets over which service is measured, at least; and turns of an average flow.
+const SERVICE_PACKETS: u64 = 100_000;
+const TURNS: u64 = 20;
 const PAIRS: u64 = 2_000_000;
 const QUICK_PAIRS: u64 = 200_000;
 const RUNS: u32 = 5;

@@ -10,10 +10,12 @@ use weir_rig::flows::FlowSet;
 use weir_rig::instructions::{Events, PerPair, arguments};
 use weir_rig::memory::Memory;
 use weir_rig::report::Run;
+use weir_rig::service::Service;
 use weir_rig::{Algorithm, Counts, Order, Plan};
 
 use super::args::Metric;
 use super::config::Config;
+use super::service;
 use crate::output::Failure;
 
 /// What was measured of one algorithm with one flow set; `run` has what programs read of it.
@@ -25,6 +27,7 @@ pub(crate) struct Measured {
     pub(crate) counts: Option<Counts>,
     pub(crate) events: Option<PerPair>,
     pub(crate) memory: Option<Memory>,
+    pub(crate) service: Option<Service>,
 }
 
 /// Does all of it, set by set.
@@ -50,6 +53,14 @@ pub(crate) fn measure(config: &Config, show_progress: bool) -> Result<Vec<Measur
                 bar.inc(1);
             }
         }
+        if config.measures_service() {
+            for (algorithm, row) in config.algorithms.iter().zip(&mut measured) {
+                bar.set_message(format!("{algorithm}, {set}: service"));
+                row.service = service::service(config, algorithm, set);
+                row.run.wfi = row.service.as_ref().map(service::rows);
+                bar.inc(1);
+            }
+        }
         all.extend(measured);
     }
     bar.finish_and_clear();
@@ -58,9 +69,13 @@ pub(crate) fn measure(config: &Config, show_progress: bool) -> Result<Vec<Measur
 
 impl Measured {
     fn new(algorithm: &Algorithm, plan: &Plan, config: &Config) -> Self {
-        let order = config.order.to_string();
-        let run = Run::new(algorithm.to_string(), plan.flows(), order, plan.pairs());
-        Self { set: plan.flows().clone(), run, spread: None, counts: None, events: None, memory: None }
+        let (order, pairs) = if !config.measures_cost() && !matches!(config.order, Order::Trace(_)) {
+            (config.load.to_string(), config.service_packets(plan.flows()))
+        } else {
+            (config.order_text.clone(), plan.pairs())
+        };
+        let run = Run::new(algorithm.to_string(), plan.flows(), order, pairs);
+        Self { set: plan.flows().clone(), run, spread: None, counts: None, events: None, memory: None, service: None }
     }
 
     fn count(&mut self, events: PerPair) {
@@ -100,6 +115,12 @@ fn times(config: &Config, plan: &Plan, measured: &mut [Measured], bar: &Progress
 fn thread_time() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Whether instructions can be counted here.
+pub(crate) fn has_valgrind() -> bool {
+    let quiet = Command::new("valgrind").arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    quiet.is_ok_and(|status| status.success())
 }
 
 /// Starts the rig twice under cachegrind and takes the difference.

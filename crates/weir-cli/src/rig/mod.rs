@@ -1,9 +1,11 @@
 //! `weir rig`: what schedulers cost and what service they give, driven alone.
 
+mod adversary;
 mod args;
 mod config;
 mod measure;
 mod plot;
+mod service;
 mod show;
 
 use std::io::IsTerminal as _;
@@ -11,12 +13,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use weir_report::write_atomic;
+use weir_rig::report::Run;
 use weir_rig::{Report, memory};
 
 use args::Only;
-pub(crate) use args::RigArgs;
-use config::Config;
-use measure::{Measured, measure};
+pub(crate) use args::{Metric, RigArgs};
+pub(crate) use config::Config;
+pub(crate) use measure::{Measured, has_valgrind, measure};
+pub(crate) use plot::{picture_of, write as write_plot};
+pub(crate) use show::Table;
 
 use crate::output::{Failure, print, say};
 
@@ -26,16 +31,19 @@ pub(crate) fn rig(args: &RigArgs) -> Result<ExitCode, Failure> {
     if let Some(only) = args.only {
         return one_thing(only, &config);
     }
+    if args.adversary {
+        return adversary::adversary(args, &config);
+    }
     let measured = measure(&config, !args.quiet && std::io::stderr().is_terminal())?;
     let json_to_stdout = args.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
     if !json_to_stdout {
         print(&show::tables(&config, &measured))?;
     }
     if let Some(path) = &args.json {
-        write_json(path, &measured)?;
+        write_json(path, measured.iter().map(|measured| measured.run.clone()).collect())?;
     }
     for path in &args.plot {
-        plot::write(path, &plot::cost(&config, &measured))?;
+        write_plot(path, &picture_of(&config, &measured))?;
         if !args.quiet {
             say(format_args!("plot: {}\n", path.display()));
         }
@@ -64,9 +72,8 @@ fn one_thing(only: Only, config: &Config) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn write_json(path: &Path, measured: &[Measured]) -> Result<(), Failure> {
-    let report = Report { runs: measured.iter().map(|measured| measured.run.clone()).collect() };
-    let text = report.to_json().map_err(Failure::own)?;
+fn write_json(path: &Path, runs: Vec<Run>) -> Result<(), Failure> {
+    let text = Report { runs }.to_json().map_err(Failure::own)?;
     if path.as_os_str() == "-" { print(&text).map(|_| ()) } else { write_atomic(path, text.as_bytes()).map_err(Failure::own) }
 }
 

@@ -10,23 +10,58 @@ use super::config::{Config, Picture, picture};
 use super::measure::Measured;
 use crate::output::Failure;
 
+/// The picture of the first metric.
+pub(crate) fn picture_of(config: &Config, measured: &[Measured]) -> Plot {
+    match config.metrics.first() {
+        Some(Metric::Wfi | Metric::Delay) => fairness(config, measured),
+        _ => cost(config, measured),
+    }
+}
+
+/// B-WFI against weight.
+fn fairness(config: &Config, measured: &[Measured]) -> Plot {
+    let rows = |m: &Measured| m.run.wfi.iter().flatten().map(|row| [f64::from(row.weight), row.bwfi_packets]).collect::<Vec<_>>();
+    Plot {
+        title: "worst-case fairness against weight".to_owned(),
+        description: "B-WFI of each class of flows, in packets, against the class's weight".to_owned(),
+        x: Axis::log("weight", Unit::Count),
+        y: Axis::linear("B-WFI in packets", Unit::Count),
+        curves: curves(config, measured, rows),
+    }
+}
+
 /// The first metric against the number of flows.
-pub(crate) fn cost(config: &Config, measured: &[Measured]) -> Plot {
+fn cost(config: &Config, measured: &[Measured]) -> Plot {
     let metric = config.metrics.first().copied().unwrap_or(Metric::Time);
     let (label, unit): (&str, Unit) = match metric {
-        Metric::Time => ("enqueue + dequeue", Unit::Nanoseconds),
+        Metric::Time | Metric::Wfi | Metric::Delay => ("enqueue + dequeue", Unit::Nanoseconds),
         Metric::Instr => ("instructions of a pair", Unit::Count),
         Metric::Memory => ("memory of a flow", Unit::Bytes),
     };
     let value = |m: &Measured| match metric {
-        Metric::Time => m.run.ns_per_pair,
+        Metric::Time | Metric::Wfi | Metric::Delay => m.run.ns_per_pair,
         Metric::Instr => m.run.instructions_per_pair,
         Metric::Memory => m.memory.map(|memory| memory.flows as f64 / f64::from(m.set.len())),
     };
+    let rows = |m: &Measured| value(m).map(|value| [f64::from(m.set.len()), value]).into_iter().collect();
+    Plot {
+        title: format!("{label} against number of flows"),
+        description: format!("{label} of schedulers, {}, against the number of flows", config.order_text),
+        x: Axis::log("flows", Unit::Count),
+        y: Axis::linear(label, unit),
+        curves: curves(config, measured, rows),
+    }
+}
+
+/// A line and its points for each algorithm.
+fn curves(config: &Config, measured: &[Measured], rows: impl Fn(&Measured) -> Vec<[f64; 2]>) -> Vec<Curve> {
     let mut curves = Vec::new();
     for (place, algorithm) in config.algorithms.iter().enumerate() {
         let own = measured.iter().skip(place).step_by(config.algorithms.len());
-        let mut points: Vec<[f64; 2]> = own.filter_map(|m| Some([f64::from(m.set.len()), value(m)?])).collect();
+        let mut points: Vec<[f64; 2]> = own.flat_map(&rows).collect();
+        if points.is_empty() {
+            continue;
+        }
         points.sort_by(|a, b| a[0].total_cmp(&b[0]));
         // The palette has seven colours; the next seven are dashed.
         let colour = (place % 7) as u8;
@@ -34,13 +69,7 @@ pub(crate) fn cost(config: &Config, measured: &[Measured]) -> Plot {
         curves.push(Curve::new(&algorithm.to_string(), colour, line));
         curves.push(Curve::new("", colour, Shape::Dots(points)));
     }
-    Plot {
-        title: format!("{label} against number of flows"),
-        description: format!("{label} of schedulers, {}, against the number of flows", config.order_text),
-        x: Axis::log("flows", Unit::Count),
-        y: Axis::linear(label, unit),
-        curves,
-    }
+    curves
 }
 
 /// Writes a picture of the kind that the file's name asks for.

@@ -9,16 +9,23 @@ use super::PACKETS;
 use super::args::Metric;
 use super::config::Config;
 use super::measure::Measured;
+use super::service;
 
 /// Rows of words under heads, the first column to the left and the others to the right.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
+    left: bool,
 }
 
 impl Table {
     pub(crate) fn new<T: ToString>(head: impl IntoIterator<Item = T>) -> Self {
-        Self { rows: vec![head.into_iter().map(|word| word.to_string()).collect()] }
+        Self { rows: vec![head.into_iter().map(|word| word.to_string()).collect()], left: false }
+    }
+
+    /// All columns to the left.
+    pub(crate) fn left(self) -> Self {
+        Self { left: true, ..self }
     }
 
     pub(crate) fn row(&mut self, words: Vec<String>) {
@@ -35,7 +42,11 @@ impl Table {
             let mut line = String::from(" ");
             for (place, (word, width)) in row.iter().zip(&widths).enumerate() {
                 // Writing to a String cannot fail.
-                let _ = if place == 0 { write!(line, " {word:<width$}") } else { write!(line, "  {word:>width$}") };
+                let _ = match (place, self.left) {
+                    (0, _) => write!(line, " {word:<width$}"),
+                    (_, true) => write!(line, "  {word:<width$}"),
+                    (_, false) => write!(line, "  {word:>width$}"),
+                };
             }
             text += line.trim_end();
             text.push('\n');
@@ -46,7 +57,18 @@ impl Table {
 
 /// Everything that was measured: for one flow set a table of the algorithms, for several a table of each figure.
 pub(crate) fn tables(config: &Config, measured: &[Measured]) -> String {
-    if config.sets.len() == 1 { one_set(config, measured) } else { several_sets(config, measured) }
+    let mut text = match config.measures_cost() {
+        false => String::new(),
+        true if config.sets.len() == 1 => one_set(config, measured),
+        true => several_sets(config, measured),
+    };
+    if config.measures_service() {
+        for rows in measured.chunks(config.algorithms.len().max(1)) {
+            text += if text.is_empty() { "" } else { "\n" };
+            text += &service::tables(config, &rows.iter().collect::<Vec<_>>());
+        }
+    }
+    text
 }
 
 /// What was done, in a line.

@@ -1,0 +1,219 @@
+//! `weir reproduce`: published experiments run again, their figures beside ours, and a verdict.
+//!
+//! A time was measured on a machine of its day, so the verdict is on shape: which algorithm costs more than which, what grows and
+//! what stays, which ratio stands between two. Each claim of a publication is judged by itself.
+
+mod qfq_plus;
+mod qfq_talk;
+
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+use weir_core::sched::Kind;
+use weir_report::plot::Plot;
+use weir_report::write_atomic;
+use weir_rig::report::Run;
+use weir_rig::{Algorithm, Report};
+
+use crate::output::{Failure, USAGE, print, say};
+use crate::rig::{Measured, Table, write_plot};
+
+/// `weir reproduce`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ReproduceArgs {
+    /// Experiments by name, or `all`; none lists them.
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// List the experiments.
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Write plots and results as JSON into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Fewer packets and runs: a rougher picture in a tenth of the time.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Show no progress.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// A publication's experiment.
+struct Experiment {
+    name: &'static str,
+    summary: &'static str,
+    source: &'static str,
+    run: fn(&Settings) -> Result<Outcome, Failure>,
+}
+
+/// How an experiment is run.
+struct Settings {
+    quick: bool,
+    show_progress: bool,
+}
+
+/// What came of it.
+struct Outcome {
+    /// Tables, published beside measured.
+    text: String,
+    claims: Vec<Claim>,
+    runs: Vec<Run>,
+    plots: Vec<(&'static str, Plot)>,
+}
+
+/// Something that a publication says, judged.
+struct Claim {
+    words: String,
+    /// What was measured of it; `None` when it could not be tried.
+    seen: Option<(bool, String)>,
+}
+
+const EXPERIMENTS: &[Experiment] = &[qfq_talk::EXPERIMENT, qfq_plus::EXPERIMENT];
+
+/// Runs what was named.
+pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
+    if args.list || args.names.is_empty() {
+        return print(&list());
+    }
+    let mut chosen = Vec::new();
+    for name in &args.names {
+        let found = EXPERIMENTS.iter().filter(|e| name.eq_ignore_ascii_case("all") || e.name.eq_ignore_ascii_case(name));
+        let before = chosen.len();
+        chosen.extend(found);
+        if chosen.len() == before {
+            let known: Vec<&str> = EXPERIMENTS.iter().map(|e| e.name).collect();
+            return Err(Failure::new(USAGE, format!("there is no experiment `{name}`: allowed are {} and all", known.join(", "))));
+        }
+    }
+    if let Some(directory) = &args.out {
+        std::fs::create_dir_all(directory)
+            .map_err(|error| Failure::own(format!("cannot make the directory {}: {error}", directory.display())))?;
+    }
+    let settings = Settings { quick: args.quick, show_progress: !args.quiet && std::io::stderr().is_terminal() };
+    for experiment in chosen {
+        let outcome = (experiment.run)(&settings)?;
+        print(&outcome.to_text(experiment))?;
+        if let Some(directory) = &args.out {
+            for path in outcome.write(experiment, directory)? {
+                if !args.quiet {
+                    say(format_args!("written: {}\n", path.display()));
+                }
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list() -> String {
+    let mut table = Table::new(["experiment", "what it shows"]).left();
+    for experiment in EXPERIMENTS {
+        table.row(vec![experiment.name.to_owned(), format!("{} ({})", experiment.summary, experiment.source)]);
+    }
+    table.text()
+}
+
+impl Claim {
+    /// What follows when all figures are there.
+    fn new(words: impl Into<String>, seen: Option<(bool, String)>) -> Self {
+        Self { words: words.into(), seen }
+    }
+}
+
+impl Outcome {
+    fn to_text(&self, experiment: &Experiment) -> String {
+        let mut text = format!("{}: {}\nSource: {}\n\n{}\n", experiment.name, experiment.summary, experiment.source, self.text);
+        let mut table = Table::new(["claim", "", "measured"]).left();
+        for Claim { words, seen } in &self.claims {
+            let (mark, detail) = match seen {
+                Some((true, detail)) => ("holds", detail.as_str()),
+                Some((false, detail)) => ("DIFFERS", detail.as_str()),
+                None => ("not tried", ""),
+            };
+            table.row(vec![words.clone(), mark.to_owned(), detail.to_owned()]);
+        }
+        text += &table.text();
+        let count = |wanted: Option<bool>| self.claims.iter().filter(|claim| claim.seen.as_ref().map(|seen| seen.0) == wanted).count();
+        let (holds, differs, untried) = (count(Some(true)), count(Some(false)), count(None));
+        let verdict = match (differs, untried) {
+            (0, 0) => "the published shape is reproduced".to_owned(),
+            (0, _) => format!("what was tried agrees; {untried} not tried"),
+            _ => format!("{differs} of {} differ", holds + differs),
+        };
+        let _ = writeln!(text, "\nVerdict: {verdict} ({holds} of {} claims hold).\n", self.claims.len());
+        text
+    }
+
+    fn write(&self, experiment: &Experiment, directory: &std::path::Path) -> Result<Vec<PathBuf>, Failure> {
+        let mut written = Vec::new();
+        for (suffix, plot) in &self.plots {
+            for kind in ["svg", "png"] {
+                let path = directory.join(format!("{}-{suffix}.{kind}", experiment.name));
+                write_plot(&path, plot)?;
+                written.push(path);
+            }
+        }
+        let path = directory.join(format!("{}.json", experiment.name));
+        let claims: Vec<_> = self
+            .claims
+            .iter()
+            .map(|c| json!({ "claim": c.words, "holds": c.seen.as_ref().map(|seen| seen.0), "measured": c.seen.as_ref().map(|seen| &seen.1) }))
+            .collect();
+        let report = Report { runs: self.runs.clone() }.to_json().map_err(Failure::own)?;
+        let mut report: serde_json::Value = serde_json::from_str(&report).map_err(Failure::own)?;
+        report["claims"] = claims.into();
+        write_atomic(&path, format!("{report:#}\n").as_bytes()).map_err(Failure::own)?;
+        written.push(path);
+        Ok(written)
+    }
+}
+
+/// Those of the algorithms that there are, and the names of the others.
+fn available<'a>(names: &[&'a str]) -> (Vec<Algorithm>, Vec<&'a str>) {
+    let is_there = |name: &&&str| {
+        let name = name.split(':').next().unwrap_or_default();
+        name == "none" || Kind::from_name(name).is_some()
+    };
+    let (there, missing): (Vec<&str>, Vec<&str>) = names.iter().partition(is_there);
+    (there.iter().filter_map(|name| Algorithm::parse(name).ok()).collect(), missing)
+}
+
+/// The row of an algorithm, by the name it was asked for under, with so many flows in so many groups.
+fn find<'a>(measured: &'a [Measured], name: &str, flows: &str) -> Option<&'a Measured> {
+    let algorithm = Algorithm::parse(name).ok()?.to_string();
+    measured.iter().find(|m| m.run.alg == algorithm && m.set.to_string() == flows)
+}
+
+const EXAMPLES: &str = "Examples:
+  weir reproduce --list
+  weir reproduce qfq-talk --out figures
+  weir reproduce all --quick
+
+A published time belongs to its machine. What is judged is shape: order, growth, ratios; each claim by itself.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_names_what_differs_and_what_was_not_tried() {
+        let outcome = |seen: Vec<Option<bool>>| {
+            let claims = seen.into_iter().map(|seen| Claim::new("a", seen.map(|holds| (holds, "b".to_owned())))).collect();
+            Outcome { text: String::new(), claims, runs: Vec::new(), plots: Vec::new() }.to_text(&EXPERIMENTS[0])
+        };
+        assert!(outcome(vec![Some(true), Some(true)]).contains("Verdict: the published shape is reproduced (2 of 2 claims hold)."));
+        assert!(outcome(vec![Some(true), None]).contains("1 not tried"));
+        let text = outcome(vec![Some(true), Some(false)]);
+        assert!(text.contains("DIFFERS") && text.contains("1 of 2 differ"), "{text}");
+    }
+
+    #[test]
+    fn algorithms_that_are_not_there_are_named() {
+        let (there, missing) = available(&["none", "fifo", "no-such"]);
+        assert_eq!((there.len(), missing), (2, vec!["no-such"]));
+    }
+}
