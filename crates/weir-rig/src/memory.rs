@@ -54,10 +54,11 @@ impl Visitor for Measured<'_> {
     }
 }
 
-/// Bytes of anonymous memory that this process has, where the system says it.
+/// Bytes of anonymous memory that this process has, where the system says it; counted page by page, since its quick figures are
+/// behind by some.
 pub fn resident() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let status = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Anonymous:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 

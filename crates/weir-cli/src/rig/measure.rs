@@ -125,7 +125,8 @@ pub(crate) fn has_valgrind() -> bool {
 
 /// Starts the rig twice under cachegrind and takes the difference.
 fn count_events(config: &Config, algorithm: &Algorithm, plan: &Plan) -> Result<PerPair, Failure> {
-    let (short, long) = (plan.with_pairs(1), plan.with_pairs(1 + config.pairs.min(COUNTED)));
+    let short = plan.with_pairs(1);
+    let long = plan.with_pairs(short.pairs() + config.pairs.min(COUNTED));
     let count = |plan: &Plan| {
         let file = ScratchFile::new();
         let mut arguments = arguments(&config.cache, &file.0);
