@@ -23,8 +23,6 @@ pub struct Counts {
     pub dequeued: u64,
     /// Packets that it refused or threw out.
     pub refused: u64,
-    /// Bytes that it gave.
-    pub bytes: u64,
 }
 
 /// Who looks at the packets that leave.
@@ -40,19 +38,25 @@ impl Sink for Unseen {
     fn take(&mut self, _flow: u32, _len: u32) {}
 }
 
-/// A scheduler with its flows and packets.
+/// A scheduler with its packets' memory.
 #[derive(Debug)]
-pub(crate) struct Driver<S> {
+struct Machine<S> {
     scheduler: S,
     store: Descriptors,
+    now: u64,
+    counts: Counts,
+    incoming: Vec<(FlowSlot, PacketId)>,
+    outgoing: Vec<PacketId>,
+}
+
+/// A scheduler with its flows and arrivals.
+#[derive(Debug)]
+pub(crate) struct Driver<S> {
+    machine: Machine<S>,
     ring: Vec<Made>,
     /// Times of the ring's packets, when they have some.
     times: Vec<u64>,
     position: usize,
-    now: u64,
-    pub(crate) counts: Counts,
-    incoming: Vec<(FlowSlot, PacketId)>,
-    outgoing: Vec<PacketId>,
 }
 
 impl<S: Scheduler> Driver<S> {
@@ -63,17 +67,20 @@ impl<S: Scheduler> Driver<S> {
             Order::Trace(trace) => trace.arrivals().iter().map(|arrival| arrival.time).collect(),
             _ => Vec::new(),
         };
-        Self {
+        let machine = Machine {
             scheduler,
             store: Descriptors::new(plan.most_inside() as usize),
-            ring: arrivals(&plan.flows, &plan.order, plan.seed, &slots),
-            times,
-            position: 0,
             now: 0,
             counts: Counts::default(),
             incoming: Vec::with_capacity(plan.batch),
             outgoing: Vec::with_capacity(plan.batch),
-        }
+        };
+        Self { machine, ring: arrivals(&plan.flows, &plan.order, plan.seed, &slots), times, position: 0 }
+    }
+
+    /// What went through so far.
+    pub(crate) fn counts(&self) -> Counts {
+        self.machine.counts
     }
 
     /// Brings the backlog to the low threshold and goes through the cycles that do not count.
@@ -85,20 +92,32 @@ impl<S: Scheduler> Driver<S> {
     /// Goes through cycles.
     #[inline(never)]
     pub(crate) fn cycles<K: Sink>(&mut self, plan: &Plan, cycles: u64, sink: &mut K) {
-        for _ in 0..cycles {
-            if self.times.is_empty() {
+        if !self.times.is_empty() {
+            (0..cycles).for_each(|_| self.replay(sink));
+        } else if plan.span == 1 {
+            self.hold(cycles, sink);
+        } else {
+            for _ in 0..cycles {
                 self.up(plan.span, plan.batch);
-                self.down(plan.span, plan.batch, sink);
-            } else {
-                self.replay(sink);
+                self.machine.down(plan.span, plan.batch, sink);
             }
         }
     }
 
     /// What the scheduler still has.
     pub(crate) fn drain<K: Sink>(&mut self, sink: &mut K) {
-        while let Some(packet) = self.scheduler.dequeue(Nanos::MAX, &mut self.store) {
-            self.release(packet, sink);
+        self.machine.down(u64::MAX, 1, sink);
+    }
+
+    /// Hands the next arrivals over, as many at once as stand behind one another in the ring.
+    #[inline(always)]
+    fn pieces(&mut self, packets: u64, most: usize, mut each: impl FnMut(&mut Machine<S>, &[Made])) {
+        let mut left = packets;
+        while left > 0 {
+            let here = (self.ring.len() - self.position).min(most).min(usize::try_from(left).unwrap_or(usize::MAX));
+            each(&mut self.machine, &self.ring[self.position..self.position + here]);
+            self.position = if self.position + here == self.ring.len() { 0 } else { self.position + here };
+            left -= here as u64;
         }
     }
 
@@ -106,55 +125,67 @@ impl<S: Scheduler> Driver<S> {
     #[inline]
     fn up(&mut self, packets: u64, batch: usize) {
         if batch == 1 {
-            for _ in 0..packets {
-                self.enqueue();
-            }
-            return;
+            self.pieces(packets, usize::MAX, |machine, piece| piece.iter().for_each(|made| machine.enqueue(made)));
+        } else {
+            self.pieces(packets, batch, |machine, piece| machine.enqueue_batch(piece));
         }
-        let mut left = packets;
-        while left > 0 {
-            let now = left.min(batch as u64);
-            self.enqueue_batch(now as usize);
-            left -= now;
-        }
+        self.machine.counts.enqueued += packets;
     }
 
-    /// Its way down: so many packets out, or all that there are.
+    /// At a threshold: a packet in, a packet out.
     #[inline]
-    fn down<K: Sink>(&mut self, packets: u64, batch: usize, sink: &mut K) {
+    fn hold<K: Sink>(&mut self, pairs: u64, sink: &mut K) {
+        let mut missed = 0;
+        self.pieces(pairs, usize::MAX, |machine, piece| {
+            for made in piece {
+                machine.enqueue(made);
+                missed += u64::from(!machine.dequeue(sink));
+            }
+        });
+        self.machine.counts.enqueued += pairs;
+        self.machine.counts.dequeued += pairs - missed;
+    }
+
+    /// One pass through a trace: what has arrived goes in, then a packet goes out, and time is what the link has sent.
+    fn replay<K: Sink>(&mut self, sink: &mut K) {
+        let begin = self.machine.now;
+        for place in 0..self.ring.len() {
+            let due = begin + self.times[place];
+            while self.machine.now < due && self.machine.down(1, 1, sink) {}
+            self.machine.now = self.machine.now.max(due);
+            self.machine.enqueue(&self.ring[place]);
+            self.machine.counts.enqueued += 1;
+        }
+        self.drain(sink);
+    }
+}
+
+impl<S: Scheduler> Machine<S> {
+    /// The controller's way down: so many packets out, or all that there are. Whether there were so many.
+    #[inline]
+    fn down<K: Sink>(&mut self, packets: u64, batch: usize, sink: &mut K) -> bool {
+        let mut left = packets;
         if batch == 1 {
-            for _ in 0..packets {
-                if !self.dequeue(sink) {
-                    return;
+            while left > 0 && self.dequeue(sink) {
+                left -= 1;
+            }
+        } else {
+            while left > 0 {
+                let wanted = left.min(batch as u64);
+                let given = self.dequeue_batch(wanted as usize, sink);
+                left -= given;
+                if given < wanted {
+                    break;
                 }
             }
-            return;
         }
-        let mut left = packets;
-        while left > 0 {
-            let now = left.min(batch as u64);
-            if !self.dequeue_batch(now as usize, sink) {
-                return;
-            }
-            left -= now;
-        }
+        self.counts.dequeued += packets - left;
+        left == 0
     }
 
-    #[inline]
-    fn made(&mut self) -> Made {
-        let made = self.ring[self.position];
-        self.position += 1;
-        if self.position == self.ring.len() {
-            self.position = 0;
-        }
-        made
-    }
-
-    #[inline]
-    fn enqueue(&mut self) {
-        let Made { slot, flow, len } = self.made();
+    #[inline(always)]
+    fn enqueue(&mut self, &Made { slot, flow, len }: &Made) {
         let packet = self.store.allocate(len, flow);
-        self.counts.enqueued += 1;
         if let Some(refused) = self.scheduler.enqueue(Nanos(self.now), &mut self.store, slot, packet) {
             self.refuse(refused);
         }
@@ -167,14 +198,12 @@ impl<S: Scheduler> Driver<S> {
     }
 
     #[inline]
-    fn enqueue_batch(&mut self, packets: usize) {
+    fn enqueue_batch(&mut self, piece: &[Made]) {
         self.incoming.clear();
-        for _ in 0..packets {
-            let Made { slot, flow, len } = self.made();
+        for &Made { slot, flow, len } in piece {
             let packet = self.store.allocate(len, flow);
             self.incoming.push((slot, packet));
         }
-        self.counts.enqueued += packets as u64;
         self.outgoing.clear();
         self.scheduler.enqueue_batch(Nanos(self.now), &mut self.store, &self.incoming, &mut self.outgoing);
         while let Some(refused) = self.outgoing.pop() {
@@ -183,7 +212,7 @@ impl<S: Scheduler> Driver<S> {
     }
 
     /// False when there was nothing.
-    #[inline]
+    #[inline(always)]
     fn dequeue<K: Sink>(&mut self, sink: &mut K) -> bool {
         let Some(packet) = self.scheduler.dequeue(Nanos(self.now), &mut self.store) else { return self.dequeue_later(sink) };
         self.release(packet, sink);
@@ -202,8 +231,9 @@ impl<S: Scheduler> Driver<S> {
         true
     }
 
+    /// How many there were.
     #[inline]
-    fn dequeue_batch<K: Sink>(&mut self, packets: usize, sink: &mut K) -> bool {
+    fn dequeue_batch<K: Sink>(&mut self, packets: usize, sink: &mut K) -> u64 {
         let mut outgoing = std::mem::take(&mut self.outgoing);
         outgoing.clear();
         self.scheduler.dequeue_batch(Nanos(self.now), &mut self.store, packets, &mut outgoing);
@@ -215,27 +245,13 @@ impl<S: Scheduler> Driver<S> {
             self.release(packet, sink);
         }
         self.outgoing = outgoing;
-        (given..packets).all(|_| self.dequeue_later(sink))
+        (given + (given..packets).take_while(|_| self.dequeue_later(sink)).count()) as u64
     }
 
-    #[inline]
+    #[inline(always)]
     fn release<K: Sink>(&mut self, packet: PacketId, sink: &mut K) {
         let (len, flow) = self.store.release(packet);
         self.now += u64::from(len);
-        self.counts.dequeued += 1;
-        self.counts.bytes += u64::from(len);
         sink.take(flow, len);
-    }
-
-    /// One pass through a trace: what has arrived goes in, then a packet goes out, and time is what the link has sent.
-    fn replay<K: Sink>(&mut self, sink: &mut K) {
-        let begin = self.now;
-        for place in 0..self.ring.len() {
-            let due = begin + self.times[place];
-            while self.now < due && self.dequeue(sink) {}
-            self.now = self.now.max(due);
-            self.enqueue();
-        }
-        while self.dequeue(sink) {}
     }
 }

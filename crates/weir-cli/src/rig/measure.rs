@@ -78,6 +78,12 @@ impl Measured {
         Self { set: plan.flows().clone(), run, spread: None, counts: None, events: None, memory: None, service: None }
     }
 
+    /// Bytes for a flow; few flows fit into what the process has anyway.
+    pub(crate) fn memory_of_flow(&self) -> Option<f64> {
+        let flows = self.set.len();
+        self.memory.filter(|_| flows >= 4096).map(|memory| memory.flows as f64 / f64::from(flows))
+    }
+
     fn count(&mut self, events: PerPair) {
         self.run.instructions_per_pair = Some(events.instructions);
         self.run.l2_misses_per_pair = Some(events.second_misses);

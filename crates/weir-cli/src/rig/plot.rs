@@ -41,7 +41,7 @@ fn cost(config: &Config, measured: &[Measured]) -> Plot {
     let value = |m: &Measured| match metric {
         Metric::Time | Metric::Wfi | Metric::Delay => m.run.ns_per_pair,
         Metric::Instr => m.run.instructions_per_pair,
-        Metric::Memory => m.memory.map(|memory| memory.flows as f64 / f64::from(m.set.len())),
+        Metric::Memory => m.memory_of_flow(),
     };
     let rows = |m: &Measured| value(m).map(|value| [f64::from(m.set.len()), value]).into_iter().collect();
     Plot {

@@ -133,9 +133,7 @@ fn figures(config: &Config) -> Vec<Figure> {
         add(true, "L2 misses", "simulated misses of the second-level cache of a pair", |m| number(m.run.l2_misses_per_pair, 2));
     }
     if config.measures(Metric::Memory) {
-        add(true, "bytes/flow", "bytes of memory for a flow", |m| {
-            number(m.memory.map(|memory| memory.flows as f64 / f64::from(m.set.len())), 0)
-        });
+        add(true, "bytes/flow", "bytes of memory for a flow", |m| number(m.memory_of_flow(), 0));
         add(true, "bytes/packet", "bytes of memory for a packet, with the scheduler's for it", |m| {
             number(m.memory.map(|memory| memory.packets as f64 / f64::from(m.set.len()) / f64::from(PACKETS)), 0)
         });
@@ -167,6 +165,9 @@ fn notes(config: &Config, measured: &[Measured]) -> String {
     if config.measures(Metric::Instr) {
         let cache = config.cache;
         let _ = write!(text, "\nSecond-level cache: {} KiB, {} ways of {} bytes, simulated.", cache.size / 1024, cache.ways, cache.line);
+    }
+    if config.measures(Metric::Memory) && measured.iter().any(|m| m.memory.is_some() && m.memory_of_flow().is_none()) {
+        text += "\nMemory for a flow is seen with 4k flows and more.";
     }
     if config.measures(Metric::Time) && measured.iter().any(|m| m.spread.is_some_and(|spread| spread.relative() > UNSTEADY)) {
         text += "\nRuns differ by more than a fifth: the machine is busy; more --runs help.";

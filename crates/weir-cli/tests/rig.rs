@@ -1,0 +1,107 @@
+//! `weir rig` and `weir reproduce` as a user meets them: what they print and write, and how they refuse.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn weir(words: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir")).args(words.split_whitespace()).output().expect("weir can be started")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let directory = std::env::temp_dir().join(format!("weir-rig-test-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a scratch directory");
+    directory
+}
+
+#[test]
+fn every_run_has_every_field_and_the_same_seed_gives_the_same_order() {
+    let run = || {
+        let output = weir("rig --alg all --flows 5:w1,3:w4:imix --pairs 500 --runs 1 --metric time,wfi --json -");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+    };
+    let (first, second) = (run(), run());
+    let runs = first["runs"].as_array().expect("runs");
+    assert!(runs.len() >= 5, "none and the table");
+    let mut keys: Vec<&String> = runs[0].as_object().expect("a run").keys().collect();
+    keys.sort();
+    let expected =
+        ["alg", "flows", "gen", "instructions_per_pair", "l2_misses_per_pair", "ns_net", "ns_per_pair", "order_hash", "pairs", "wfi"];
+    assert_eq!(keys, expected);
+    for (one, other) in runs.iter().zip(second["runs"].as_array().expect("runs")) {
+        assert_eq!((&one["alg"], &one["order_hash"], &one["wfi"]), (&other["alg"], &other["order_hash"], &other["wfi"]));
+        assert!(one["ns_per_pair"].is_number() && one["instructions_per_pair"].is_null());
+        assert_eq!(one["wfi"].is_null(), one["alg"] == "none");
+    }
+}
+
+#[test]
+fn pictures_are_written_in_the_form_that_their_names_ask_for() {
+    let directory = scratch("pictures");
+    let (svg, png) = (directory.join("cost.svg"), directory.join("cost.png"));
+    let words = format!("rig --alg none,fifo --flows 1..4 --pairs 100 --runs 1 -q --plot {} --plot {}", svg.display(), png.display());
+    let output = weir(&words);
+    assert!(output.status.success() && text(&output.stdout).contains("4:w1"), "{}", text(&output.stderr));
+    assert!(std::fs::read_to_string(&svg).expect("the picture").contains("none</text>"));
+    assert!(std::fs::read(&png).expect("the picture").starts_with(b"\x89PNG\r\n"));
+    std::fs::remove_dir_all(directory).expect("the scratch directory goes");
+}
+
+#[test]
+fn instructions_are_the_same_each_time_where_valgrind_is_there() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        let output = weir("rig --alg fifo --flows 4 --metric instr");
+        assert_eq!(output.status.code(), Some(125));
+        assert!(text(&output.stderr).contains("apt install valgrind"));
+        return;
+    }
+    let count = || {
+        let output = weir("rig --alg fifo --flows 4 --pairs 200 --metric instr,memory --json -");
+        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        json["runs"][0]["instructions_per_pair"].as_f64().unwrap_or_else(|| panic!("no count: {}", text(&output.stderr)))
+    };
+    let (first, second) = (count(), count());
+    assert!(first > 5.0 && (first - second).abs() <= 1.0, "{first} and {second} instructions");
+}
+
+#[test]
+fn the_adversary_goes_on_where_it_was_and_its_trace_is_replayed_to_the_same_figure() {
+    let directory = scratch("adversary");
+    let out = directory.display();
+    let search = |tries| {
+        let output = weir(&format!("rig --adversary --alg rr --flows 4:w1,2:w3 --tries {tries} --out {out} -q --json -"));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")["runs"][0]["wfi"].clone()
+    };
+    search(20);
+    let found = search(40);
+    let output = weir(&format!("rig --alg rr --metric wfi --gen trace:{out}/rr.trace --json -"));
+    let replayed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(replayed["runs"][0]["wfi"], found, "{}", text(&output.stderr));
+    let refused = weir(&format!("rig --adversary --alg rr --flows 5 --tries 10 --out {out} -q"));
+    assert!(!refused.status.success() && text(&refused.stderr).contains("--out"), "{}", text(&refused.stderr));
+    std::fs::remove_dir_all(directory).expect("the scratch directory goes");
+}
+
+#[test]
+fn odd_words_are_refused_with_what_is_allowed() {
+    for (words, expected) in [
+        ("rig --flows 5:w0", "1..65536"),
+        ("rig --alg nope", "wf2q+"),
+        ("rig --adversary --flows 1..4", "one flow set"),
+        ("rig --adversary --alg none", "needs a scheduler"),
+        ("reproduce nothing", "qfq-talk"),
+    ] {
+        let output = weir(words);
+        assert_eq!(output.status.code(), Some(2), "{words}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(expected), "{words}: {}", text(&output.stderr));
+    }
+    let list = text(&weir("reproduce --list").stdout);
+    assert!(list.contains("qfq-talk") && list.contains("qfq-plus"), "{list}");
+}
