@@ -75,7 +75,7 @@ fn the_adversary_goes_on_where_it_was_and_its_trace_is_replayed_to_the_same_figu
     let directory = scratch("adversary");
     let out = directory.display();
     let search = |tries| {
-        let output = weir(&format!("rig --adversary --alg rr --flows 4:w1,2:w3 --tries {tries} --out {out} -q --json -"));
+        let output = weir(&format!("rig --adversary --alg rr --flows 4:w1,2:w3 --weights keep --tries {tries} --out {out} -q --json -"));
         assert!(output.status.success(), "{}", text(&output.stderr));
         serde_json::from_slice::<Value>(&output.stdout).expect("JSON")["runs"][0]["wfi"].clone()
     };
@@ -95,6 +95,7 @@ fn odd_words_are_refused_with_what_is_allowed() {
         ("rig --flows 5:w0", "1..65536"),
         ("rig --alg nope", "wf2q+"),
         ("rig --adversary --flows 1..4", "one flow set"),
+        ("rig --adversary --alg fifo --flows 5 --weights 9:5", "1:100"),
         ("rig --adversary --alg none", "needs a scheduler"),
         ("reproduce nothing", "qfq-talk"),
     ] {

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use weir_core::sched::MAX_WEIGHT;
 use weir_report::format::count;
 use weir_report::write_atomic;
 use weir_rig::adversary::{Found, Hunt, Objective, search};
@@ -27,6 +28,10 @@ pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Fai
     if matches!(config.order, Order::Trace(_)) {
         return Err(Failure::new(USAGE, "--adversary makes a trace: leave --gen out, and replay what it found with --gen trace:FILE"));
     }
+    if config.algorithms.iter().all(|algorithm| algorithm.discipline().is_none()) {
+        return Err(Failure::new(USAGE, "--adversary needs a scheduler: none serves nobody; for example --alg drr,wf2q+"));
+    }
+    let weights = weights(&args.weights)?;
     std::fs::create_dir_all(&args.out)
         .map_err(|error| Failure::own(format!("cannot make the directory {}: {error}", args.out.display())))?;
     let mut table = Table::new(["scheduler", "class", "B-WFI", "bound", "of bound", "excess delay", "tries", "arrivals"]);
@@ -35,6 +40,7 @@ pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Fai
         let Some(discipline) = algorithm.discipline() else { continue };
         let hunt = Hunt {
             objective: objective(args.aim),
+            weights,
             evaluations: args.tries.unwrap_or(if args.quick { QUICK_TRIES } else { TRIES }),
             ..Hunt::new(*discipline, set.clone(), config.seed)
         };
@@ -47,9 +53,6 @@ pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Fai
         run.wfi = Some(service::rows(&found.service));
         runs.push(run);
     }
-    if runs.is_empty() {
-        return Err(Failure::new(USAGE, "--adversary needs a scheduler: none serves nobody; for example --alg drr,wf2q+"));
-    }
     if args.json.as_deref().is_none_or(|path| path.as_os_str() != "-") {
         let head = format!("worst arrivals found for {set}, seed {}; B-WFI and excess delay in largest packets\n\n", config.seed);
         let tail = "\nReplay one with: weir rig --metric wfi,delay --alg NAME --gen trace:FILE\n";
@@ -59,6 +62,18 @@ pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Fai
         super::write_json(path, runs)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The weights that the search may choose among; `None` to keep them.
+fn weights(text: &str) -> Result<Option<(u32, u32)>, Failure> {
+    if text == "keep" {
+        return Ok(None);
+    }
+    let range = text.split_once(':').and_then(|(least, most)| Some((least.parse().ok()?, most.parse().ok()?)));
+    range.filter(|(least, most)| (1..=*most).contains(least) && *most <= MAX_WEIGHT).map(Some).ok_or_else(|| {
+        let allowed = format!("allowed are `keep` and LEAST:MOST within 1..{MAX_WEIGHT}; for example --weights 1:100");
+        Failure::new(USAGE, format!("--weights: `{text}` is no range of weights: {allowed}"))
+    })
 }
 
 fn objective(aim: Aim) -> Objective {

@@ -59,6 +59,9 @@ pub(crate) struct RigArgs {
     /// What the search makes as large as possible.
     #[arg(long, value_name = "AIM", value_enum, default_value_t, help_heading = "Adversary")]
     pub(crate) aim: Aim,
+    /// Weights that the search may give to a group in place of its own, or `keep`.
+    #[arg(long, value_name = "LEAST:MOST", default_value = "1:100", help_heading = "Adversary")]
+    pub(crate) weights: String,
     /// Arrivals to try for each scheduler [default: 5000; with --quick 500]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), help_heading = "Adversary")]
     pub(crate) tries: Option<u64>,
