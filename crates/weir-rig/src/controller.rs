@@ -197,6 +197,14 @@ impl<S: Scheduler> Machine<S> {
         self.counts.refused += 1;
     }
 
+    /// Packets that the scheduler has given up since; most never do, and then this is nothing.
+    #[inline(always)]
+    fn take_refused(&mut self) {
+        while let Some(refused) = self.scheduler.pop_refused(&mut self.store) {
+            self.refuse(refused);
+        }
+    }
+
     #[inline]
     fn enqueue_batch(&mut self, piece: &[Made]) {
         self.incoming.clear();
@@ -215,6 +223,7 @@ impl<S: Scheduler> Machine<S> {
     #[inline(always)]
     fn dequeue<K: Sink>(&mut self, sink: &mut K) -> bool {
         let Some(packet) = self.scheduler.dequeue(Nanos(self.now), &mut self.store) else { return self.dequeue_later(sink) };
+        self.take_refused();
         self.release(packet, sink);
         true
     }
@@ -226,7 +235,9 @@ impl<S: Scheduler> Machine<S> {
             self.now = self.now.max(later);
         }
         let packet = self.scheduler.dequeue(Nanos(self.now), &mut self.store);
-        let Some(packet) = packet.or_else(|| self.scheduler.dequeue(Nanos::MAX, &mut self.store)) else { return false };
+        let packet = packet.or_else(|| self.scheduler.dequeue(Nanos::MAX, &mut self.store));
+        self.take_refused();
+        let Some(packet) = packet else { return false };
         self.release(packet, sink);
         true
     }
@@ -237,6 +248,7 @@ impl<S: Scheduler> Machine<S> {
         let mut outgoing = std::mem::take(&mut self.outgoing);
         outgoing.clear();
         self.scheduler.dequeue_batch(Nanos(self.now), &mut self.store, packets, &mut outgoing);
+        self.take_refused();
         for &packet in &outgoing {
             self.store.prefetch(packet);
         }
