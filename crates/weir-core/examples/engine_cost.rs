@@ -4,7 +4,8 @@
 //! that a packet took on average and in the fastest of [`PARTS`] parts of the run, which is the cost without what else the
 //! machine did, and how many links a second were made in a second engine.
 //!
-//! Options: `impaired` gives each link loss and jitter. `batch=N` submits N packets at one time, as a driver does that finds so many.
+//! Options: `impaired` gives each link loss and jitter. `batch=N` submits N packets at one time, as a driver does that finds so many;
+//! with `same` they are of one flow, and with `train` they are submitted together, as a cut offload train is.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,11 +27,13 @@ struct Options {
     packets: u32,
     impaired: bool,
     batch: u32,
+    same: bool,
+    train: bool,
 }
 
 fn main() -> ExitCode {
     let Some(options) = options() else {
-        eprintln!("usage: engine_cost LINKS PACKETS [impaired] [batch=N]");
+        eprintln!("usage: engine_cost LINKS PACKETS [impaired] [batch=N [same|train]]");
         return ExitCode::from(2);
     };
     let mut driver = Driver::new(&options);
@@ -56,10 +59,12 @@ fn main() -> ExitCode {
 fn options() -> Option<Options> {
     let mut words = std::env::args().skip(1);
     let mut number = || words.next().and_then(|word| word.parse::<u32>().ok()).filter(|&n| n > 0);
-    let mut options = Options { links: number()?, packets: number()?, impaired: false, batch: 1 };
+    let mut options = Options { links: number()?, packets: number()?, impaired: false, batch: 1, same: false, train: false };
     for word in words {
         match word.split_once('=') {
             None if word == "impaired" => options.impaired = true,
+            None if word == "same" => options.same = true,
+            None if word == "train" => options.train = true,
             Some(("batch", n)) => options.batch = n.parse().ok().filter(|&n| n > 0)?,
             _ => return None,
         }
@@ -72,6 +77,8 @@ struct Driver {
     emulator: Emulator,
     links: u32,
     batch: u32,
+    same: bool,
+    train: bool,
     now: u64,
     left: usize,
     out: Vec<Departure>,
@@ -84,7 +91,16 @@ impl Driver {
         let limits = Limits { instances: u32::MAX / 2, ..Limits::default() };
         let mut emulator = Emulator::new(1, limits);
         emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link: link(options.links, options.impaired), queue });
-        Self { emulator, links: options.links, batch: options.batch, now: 0, left: 0, out: Vec::new() }
+        Self {
+            emulator,
+            links: options.links,
+            batch: options.batch,
+            same: options.same,
+            train: options.train,
+            now: 0,
+            left: 0,
+            out: Vec::new(),
+        }
     }
 
     /// Passes packets `from..to` through the engine.
@@ -95,12 +111,16 @@ impl Driver {
             self.now += GAP * u64::from(until - next);
             let now = Nanos(self.now);
             self.emulator.poll(now, &mut self.out);
-            for n in next..until {
-                // A permutation, so that neighbours in time are not neighbours in memory.
-                let customer = n.wrapping_mul(2_654_435_761) % self.links;
-                let key = FlowKey { dst: customer.into(), ..FlowKey::default() };
-                let arrival = Arrival { frame: n, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
-                let _ = self.emulator.submit(now, arrival, &key, Action::Pipe(1));
+            let arrival = |n| Arrival { frame: n, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
+            // A permutation, so that neighbours in time are not neighbours in memory.
+            let links = self.links;
+            let key = |n: u32| FlowKey { dst: (n.wrapping_mul(2_654_435_761) % links).into(), ..FlowKey::default() };
+            if self.train {
+                self.emulator.submit_train(now, (next..until).map(arrival), &key(next), Action::Pipe(1), |_, _| ());
+            } else {
+                for n in next..until {
+                    let _ = self.emulator.submit(now, arrival(n), &key(if self.same { next } else { n }), Action::Pipe(1));
+                }
             }
             self.left += self.out.len();
             self.out.clear();

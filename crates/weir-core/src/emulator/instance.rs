@@ -99,7 +99,7 @@ impl Emulator {
     }
 
     /// The link and the flow for a packet; made when they are not there. `None` when nothing is configured by that number.
-    #[inline]
+    #[inline(always)]
     pub(super) fn locate(&mut self, now: Nanos, key: &FlowKey, action: Action, len: u32) -> Result<Option<(u32, u32)>, Rejected> {
         let (template_id, queue) = match action {
             Action::Pipe(id) => (id, None),

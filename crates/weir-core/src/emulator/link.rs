@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use super::flow::{Flow, NO_FLOW, path};
 use super::tables::Template;
 use super::view::Totals;
-use super::{Departure, Fate};
+use super::{Arrival, Departure, Fate, Rejected};
 use crate::config::{Capacity, LinkConfig};
 use crate::key::{CompactKey, FlowKey};
 use crate::link::{DelayLine, Impairments, LossProcess, Serializer};
@@ -291,6 +291,35 @@ impl Link {
         self.course == Course::Plain && self.wire.is_none() && self.scheduler.may_bypass()
     }
 
+    /// Whether packets that come now only queue: the wire is busy, and the scheduler has a place for each.
+    #[inline]
+    pub(super) fn only_queues(&self) -> bool {
+        self.wire.is_some() && self.scheduler.takes_all()
+    }
+
+    /// Takes an admitted packet.
+    #[inline(always)]
+    pub(super) fn take(&mut self, now: Nanos, packet: PacketId, flow: u32, arrival: Arrival, around: &mut Surroundings<'_>) {
+        if self.passes_at_once() {
+            self.pass(now, packet, arrival.len, arrival.segments, around);
+        } else {
+            let slot = around.enters_queue(flow, arrival.len);
+            self.enqueue(now, packet, slot, around);
+        }
+    }
+
+    /// Takes admitted packets where [`Self::only_queues`] holds.
+    pub(super) fn enqueue_batch(&mut self, now: Nanos, packets: &[(FlowSlot, PacketId)], around: &mut Surroundings<'_>) {
+        if packets.is_empty() {
+            return;
+        }
+        self.last_used = now;
+        let mut refused = Vec::new();
+        self.scheduler.enqueue_batch(now, around.pool, packets, &mut refused);
+        debug_assert!(refused.is_empty(), "a scheduler that takes all gave {} packets back", refused.len());
+        self.release_due(now, around);
+    }
+
     /// Takes an admitted packet where [`Self::passes_at_once`] holds; the same as [`Self::enqueue`], without the queue.
     #[inline(always)]
     pub(super) fn pass(&mut self, now: Nanos, packet: PacketId, len: u32, segments: u16, around: &mut Surroundings<'_>) {
@@ -328,7 +357,7 @@ impl Link {
     }
 
     /// Handles schedule and wire until `now`, so that the queue is what it is at `now`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run_wire(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
         loop {
             let wire = match self.wire {
@@ -504,6 +533,37 @@ impl Link {
 }
 
 impl Surroundings<'_> {
+    /// Counts a packet that came, and gives it a place in the pool if its queue lets it in.
+    #[inline(always)]
+    pub(super) fn admit(&mut self, now: Nanos, flow: u32, arrival: Arrival) -> Result<PacketId, Rejected> {
+        let Arrival { frame, len, link_header, segments, ecn, label } = arrival;
+        let counters = &mut self.template.stats.counters;
+        counters.packets_in += 1;
+        counters.bytes_in += u64::from(len);
+        let state = self.flows.at_mut(flow);
+        match state.admit(len).and_then(|()| self.pool.allocate().ok_or(DropReason::NoMemory)) {
+            Ok(id) => {
+                *self.pool.get_mut(id) = Packet { frame, len, flow, segments, link_header, ecn, arrived: now, dequeued: now, label };
+                counters.backlog_packets += 1;
+                Ok(id)
+            }
+            Err(reason) => {
+                state.cold.drops += 1;
+                counters.count_drop(reason);
+                Err(Rejected { reason })
+            }
+        }
+    }
+
+    /// Counts a packet that goes to the scheduler, and says where its flow is there.
+    #[inline(always)]
+    pub(super) fn enters_queue(&mut self, flow: u32, len: u32) -> FlowSlot {
+        let state = self.flows.at_mut(flow);
+        state.enqueued(len);
+        self.template.enqueued(len);
+        state.slot
+    }
+
     /// Drops packets that a scheduler has no place for.
     #[cold]
     #[inline(never)]

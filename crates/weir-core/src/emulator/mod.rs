@@ -20,7 +20,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::key::FlowKey;
-use crate::packet::{Ecn, Packet, Pool};
+use crate::packet::{Ecn, PacketId, Pool};
+use crate::sched::FlowSlot;
 use crate::slab::Slab;
 use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
@@ -131,6 +132,8 @@ pub struct Emulator {
     events: EventQueue,
     /// Departures since the last poll.
     ready: Vec<Departure>,
+    /// Packets of a train on their way into a scheduler; kept for its memory.
+    batch: Vec<(FlowSlot, PacketId)>,
     /// Links and flows made on demand, in the order in which they may become idle.
     idle_links: VecDeque<IdleCheck>,
     idle_flows: VecDeque<IdleCheck>,
@@ -152,6 +155,7 @@ impl Emulator {
             flows: Slab::default(),
             events: EventQueue::default(),
             ready: Vec::new(),
+            batch: Vec::new(),
             idle_links: VecDeque::new(),
             idle_flows: VecDeque::new(),
             serial: 0,
@@ -175,36 +179,66 @@ impl Emulator {
         };
         let mut around = Surroundings { seed: *seed, template, flows, pool, ready };
         state.run_wire(now, &mut around);
-        let Arrival { frame, len, link_header, segments, ecn, label } = arrival;
-        let counters = &mut around.template.stats.counters;
-        counters.packets_in += 1;
-        counters.bytes_in += u64::from(len);
-        let flow_state = around.flows.at_mut(flow);
-        let admitted = flow_state.admit(len).and_then(|()| around.pool.allocate().ok_or(DropReason::NoMemory));
-        let id = match admitted {
-            Ok(id) => id,
-            Err(reason) => {
-                flow_state.cold.drops += 1;
-                counters.count_drop(reason);
-                return Err(Rejected { reason });
-            }
-        };
-        *around.pool.get_mut(id) = Packet { frame, len, flow, segments, link_header, ecn, arrived: now, dequeued: now, label };
-        counters.backlog_packets += 1;
-        if state.passes_at_once() {
-            state.pass(now, id, len, segments, &mut around);
-        } else {
-            flow_state.enqueued(len);
-            let slot = flow_state.slot;
-            around.template.enqueued(len);
-            state.enqueue(now, id, slot, &mut around);
-        }
+        let packet = around.admit(now, flow, arrival)?;
+        state.take(now, packet, flow, arrival, &mut around);
         let next = state.next_event();
         if next != state.announced {
             state.announced = next;
             self.events.set(link, next);
         }
         Ok(())
+    }
+
+    /// Takes packets of one key that come at the same time; the same as [`Self::submit`] for each of them. Says of those that are
+    /// refused their frame and why.
+    pub fn submit_train(
+        &mut self,
+        now: Nanos,
+        train: impl Iterator<Item = Arrival>,
+        key: &FlowKey,
+        action: Action,
+        mut refused: impl FnMut(u32, Rejected),
+    ) {
+        let mut train = train.peekable();
+        let Some(&Arrival { len, frame, .. }) = train.peek() else { return };
+        let (link, flow) = match self.locate(now, key, action, len) {
+            Ok(Some(place)) => place,
+            // There is no link, or there may not be one: each packet hears so for itself.
+            not_found => {
+                match not_found {
+                    Err(rejected) => refused(frame, rejected),
+                    _ => {
+                        self.unrouted += 1;
+                        refused(frame, Rejected { reason: DropReason::NoSuchPipe });
+                    }
+                }
+                for arrival in train.skip(1) {
+                    if let Err(rejected) = self.submit(now, arrival, key, action) {
+                        refused(arrival.frame, rejected);
+                    }
+                }
+                return;
+            }
+        };
+        let mut batch = core::mem::take(&mut self.batch);
+        if let Some((state, mut around)) = self.at(link) {
+            state.run_wire(now, &mut around);
+            for arrival in train {
+                match around.admit(now, flow, arrival) {
+                    Err(rejected) => refused(arrival.frame, rejected),
+                    // The wire sends another until after `now`, so nothing leaves the scheduler before all are in it.
+                    Ok(packet) if state.only_queues() => {
+                        let slot = around.enters_queue(flow, arrival.len);
+                        batch.push((slot, packet));
+                    }
+                    Ok(packet) => state.take(now, packet, flow, arrival, &mut around),
+                }
+            }
+            state.enqueue_batch(now, &batch, &mut around);
+        }
+        batch.clear();
+        self.batch = batch;
+        self.reschedule(link);
     }
 
     /// Appends what departs until `now`: on each link in the order of due times, and over all links too for what was not

@@ -110,6 +110,15 @@ macro_rules! any {
                 }
             }
 
+            fn takes_all(&self) -> bool {
+                match self {
+                    Self::Fifo(s) => s.takes_all(),
+                    $(Self::$kind(s) => s.takes_all(),)+
+                    Self::Tree(s) => s.takes_all(),
+                    Self::Behind(s) => s.takes_all(),
+                }
+            }
+
             #[inline]
             fn len(&self) -> usize {
                 match self {
@@ -292,6 +301,10 @@ impl Scheduler for Behind {
 
     fn next_event(&self) -> Option<Nanos> {
         if self.first.is_empty() { self.then.next_event() } else { None }
+    }
+
+    fn takes_all(&self) -> bool {
+        self.then.takes_all()
     }
 
     fn len(&self) -> usize {

@@ -192,6 +192,10 @@ impl<M: Mapping> Scheduler for Approximation<M> {
         Some(packet)
     }
 
+    fn takes_all(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn len(&self) -> usize {
         self.len

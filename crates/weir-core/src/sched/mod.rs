@@ -142,6 +142,11 @@ pub trait Scheduler {
         false
     }
 
+    /// Whether it takes every packet, so that [`Self::enqueue`] gives none back.
+    fn takes_all(&self) -> bool {
+        true
+    }
+
     /// Packets inside.
     fn len(&self) -> usize;
 

@@ -237,6 +237,10 @@ impl Scheduler for Pifo {
         Some(packet)
     }
 
+    fn takes_all(&self) -> bool {
+        self.limit == usize::MAX
+    }
+
     #[inline]
     fn len(&self) -> usize {
         self.len

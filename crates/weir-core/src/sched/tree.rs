@@ -420,6 +420,10 @@ impl Scheduler for Tree {
         self.shaped.iter().filter_map(|&node| self.next_of(node)).chain(root).min()
     }
 
+    fn takes_all(&self) -> bool {
+        false
+    }
+
     fn len(&self) -> usize {
         self.len
     }

@@ -27,6 +27,8 @@ pub(super) struct Engine {
     pub(super) exchange: Option<Exchange>,
     /// Packets that are to be sent and did not come out of the engine just now.
     pub(super) way_out: Vec<Item>,
+    /// Packets of a train that the engine did not take, and why; kept for its memory.
+    pub(super) refused: Vec<(u32, DropReason)>,
     /// The observer wants frames.
     pub(super) watching: bool,
     /// A mask or a rule reads flow keys.

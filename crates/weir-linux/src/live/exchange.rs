@@ -236,6 +236,7 @@ mod tests {
             rules: None,
             exchange: Some(exchange),
             way_out: Vec::new(),
+            refused: Vec::new(),
             watching: false,
             needs_key: true,
             sketch: Vec::new(),

@@ -232,13 +232,22 @@ impl Engine {
             ecn: if marked { Ecn::Ce } else { frame.parsed.map_or(Ecn::NotEct, |p| p.ecn) },
             label: 0,
         };
-        for segment in run {
+        let arrival_of = |segment| {
             let len = train.as_ref().map_or(whole, |t| t.segment_len(segment));
-            let arrival = Arrival { frame: handle(slot, segment), len, ..arrival };
-            if let Err(rejected) = self.emulator.submit(at, arrival, key, action) {
-                self.lost(slot, segment, Lost { reason: rejected.reason, at, due: at, arrived: at, dequeued: at });
+            Arrival { frame: handle(slot, segment), len, ..arrival }
+        };
+        if run.len() == 1 {
+            if let Err(rejected) = self.emulator.submit(at, arrival_of(run.start), key, action) {
+                self.lost(slot, run.start, Lost { reason: rejected.reason, at, due: at, arrived: at, dequeued: at });
             }
+            return;
         }
+        let mut refused = std::mem::take(&mut self.refused);
+        self.emulator.submit_train(at, run.map(arrival_of), key, action, |frame, rejected| refused.push((frame, rejected.reason)));
+        for (frame, reason) in refused.drain(..) {
+            self.lost(slot, unpack(frame).1, Lost { reason, at, due: at, arrived: at, dequeued: at });
+        }
+        self.refused = refused;
     }
 
     /// Puts packets that have been through all passes in the way out.

@@ -72,6 +72,7 @@ impl Worker {
             lanes: config.lanes.into_iter().map(Lane::new).collect(),
             exchange,
             way_out: Vec::new(),
+            refused: Vec::new(),
             watching: config.observer.as_ref().is_some_and(|observer| observer.wants_frames()),
             observer: config.observer,
             needs_key: config.rules.as_ref().is_some_and(|rules| rules.needs_key()),
