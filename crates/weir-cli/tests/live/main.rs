@@ -14,6 +14,7 @@ mod links;
 mod outputs;
 mod programs;
 mod rules;
+mod sched;
 mod serve;
 mod shaping;
 mod talk;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         outputs::tests(),
         programs::tests(),
         rules::tests(),
+        sched::tests(),
         failures::tests(),
         killed::tests(),
         talk::tests(),

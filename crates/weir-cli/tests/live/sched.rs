@@ -1,0 +1,129 @@
+//! Every scheduler of the table on real packets: two flows through one link, and what each of them gets.
+//!
+//! Both flows offer more than their shares all the time, and what is judged is how the packets that came divide, so that a busy machine
+//! slows a test down but does not change its outcome. A run in which the senders did not keep up is repeated.
+
+use libtest_mimic::Trial;
+use weir_core::sched::{Kind, Row};
+use weir_load::stats::Reception;
+
+use crate::common::{Lab, Stream, load, trial};
+
+/// The tests of this file.
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial("weighing_schedulers_share_a_link_by_weight", &[], by_weight),
+        trial("schedulers_in_a_scheduler_share_by_weight_on_both_levels", &[], hierarchy),
+        trial("strict_priority_starves_the_others", &[], starves),
+        trial("token_buckets_bound_a_flow_and_leave_the_rest_to_others", &[], bounds),
+        trial("stations_on_the_medium_get_the_same_number_of_packets", &[], medium),
+        trial("every_scheduler_carries_what_fits", &[], carries),
+    ]
+}
+
+fn rows() -> impl Iterator<Item = &'static Row> {
+    Kind::ALL.into_iter().map(Kind::row)
+}
+
+/// What a flow offers.
+#[derive(Clone, Copy)]
+struct Offer {
+    bits_per_second: u32,
+    size: u32,
+}
+
+/// Sends two flows through queues 1 and 2 of these rules, and gives what came of each in the same time.
+fn two_flows(lab: &Lab, rules: &str, offers: [Offer; 2]) -> [Reception; 2] {
+    let rules = format!("{rules}add 100 queue 1 udp from any to any 9001 out\nadd 200 queue 2 udp from any to any 9002 out\n");
+    let (load, file) = (load(), lab.file("test.rules", &rules));
+    let send = |port, offer: Offer| {
+        let Offer { bits_per_second, size } = offer;
+        format!("{load} send --to right:{port} -4 --rate {bits_per_second} --seconds 2 --size {size} --after 0.5 >/dev/null")
+    };
+    let receive = |port, name: &str| {
+        let out = lab.path(name).display().to_string();
+        format!("{load} recv --bind 0.0.0.0:{port} --seconds 1.8 --idle 3 --json --out {out}")
+    };
+    let left = format!("{} & {}; wait", send(9001, offers[0]), send(9002, offers[1]));
+    let right = format!("{} & {}; wait", receive(9001, "one.json"), receive(9002, "two.json"));
+    lab.pair_with(&["--rules", &file], 7, &left, &right);
+    [lab.reception("one.json"), lab.reception("two.json")]
+}
+
+/// Checks that the second flow gets this share of the bytes, within `tolerance` of either flow's own.
+fn check_share(lab: &Lab, what: &str, rules: &str, offers: [Offer; 2], share: f64, tolerance: f64) {
+    let mut tried = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let [one, two] = two_flows(lab, rules, offers).map(|r| r.bits_per_second);
+        let found = two / (one + two);
+        let (off, off_other) = ((found / share - 1.0).abs(), ((1.0 - found) / (1.0 - share) - 1.0).abs());
+        if off < tolerance && off_other < tolerance {
+            return;
+        }
+        tried.push(format!("{:.0}:{:.0} kbit/s", one / 1e3, two / 1e3));
+    }
+    panic!("{what}: shares of {:.0} and {:.0} % were expected, and were {tried:?}", 100.0 * (1.0 - share), 100.0 * share);
+}
+
+fn by_weight(lab: &Lab) {
+    for row in rows().filter(|row| row.weighted) {
+        let rules = format!(
+            "sched 1 config type {} bw 20Mbit/s\nqueue 1 config sched 1 weight 1 queue 300\nqueue 2 config sched 1 weight 3 queue 300\n",
+            row.name
+        );
+        check_share(lab, row.name, &rules, OFFERS, 0.75, 0.03);
+    }
+}
+
+fn hierarchy(lab: &Lab) {
+    // 2:3 at the link; in the first scheduler, a flow that sends and one that does not, which leaves all of it to the other.
+    let rules = "sched 1 config type qfq bw 20Mbit/s\nsched 2 config type rr parent 1\nsched 3 config type wf2q+ parent 1 weight 3\n\
+                 queue 1 config sched 2 queue 300\nqueue 2 config sched 3 weight 7 queue 300\nqueue 3 config sched 2 weight 9\n";
+    check_share(lab, "two levels", rules, OFFERS, 0.75, 0.03);
+    // One below the other: the inner scheduler has 4 parts of 5, its only busy flow all of these.
+    let rules = "sched 1 config type rr bw 20Mbit/s\nsched 2 config type prio parent 1 weight 4\nsched 3 config type rr parent 2 pri 5\n\
+                 queue 1 config sched 1 queue 300\nqueue 2 config sched 3 queue 300\n";
+    check_share(lab, "three levels", rules, OFFERS, 0.8, 0.03);
+}
+
+fn starves(lab: &Lab) {
+    let rules = "sched 1 config type prio bw 10Mbit/s\nqueue 1 config sched 1 pri 5\nqueue 2 config sched 1 pri 4 queue 300\n";
+    let [low, high] = two_flows(lab, rules, [OFFERS[0], Offer { bits_per_second: 20_000_000, ..OFFERS[1] }]);
+    // What came of it did so before the other began, or after it.
+    assert!(low.received * 10 < high.received, "{} and {} packets", low.received, high.received);
+    assert!(high.bits_per_second > 9_500_000.0, "{} bit/s", high.bits_per_second);
+}
+
+fn bounds(lab: &Lab) {
+    let rules = "sched 1 config type htb bw 20Mbit/s\n\
+                 queue 1 config sched 1 ceil 4Mbit/s burst 3KB queue 300\nqueue 2 config sched 1 queue 300\n";
+    let wide = Offer { bits_per_second: 24_000_000, ..OFFERS[1] };
+    check_share(lab, "a bound of 4 Mbit/s", rules, [OFFERS[0], wide], 0.8, 0.03);
+    // What is promised comes first, whatever the priority of the other.
+    let rules = "sched 1 config type htb bw 20Mbit/s\n\
+                 queue 1 config sched 1 rate 8Mbit/s pri 9 queue 300\nqueue 2 config sched 1 queue 300\n";
+    let offers = [Offer { bits_per_second: 12_000_000, ..OFFERS[0] }, wide];
+    check_share(lab, "a promise of 8 Mbit/s", rules, offers, 0.6, 0.03);
+}
+
+fn medium(lab: &Lab) {
+    let rules = "sched 1 config type dcf\nqueue 1 config sched 1 queue 300\nqueue 2 config sched 1 queue 300\n";
+    let offers = [Offer { bits_per_second: 2_400_000, size: 300 }, Offer { bits_per_second: 12_000_000, size: 1500 }];
+    // Equal numbers of packets: bytes as their sizes. Chance has its part in it.
+    check_share(lab, "dcf", rules, offers, 1500.0 / 1800.0, 0.12);
+}
+
+fn carries(lab: &Lab) {
+    for row in rows() {
+        let rules =
+            format!("sched 1 config type {} bw 20Mbit/s\nqueue 1 config sched 1\nadd queue 1 udp from any to any 9000 out\n", row.name);
+        let file = lab.file("test.rules", &rules);
+        let (r, _) = lab.stream_through(&["--rules", &file], 7, &Stream { count: 200, pps: 400, size: 1000, ..Stream::default() });
+        assert_eq!((r.received, r.lost, r.duplicated, r.reordered), (200, 0, 0, 0), "{}", row.name);
+    }
+}
+
+/// More than each flow's share of 20 Mbit/s, 5 and 15.
+const OFFERS: [Offer; 2] = [Offer { bits_per_second: 10_000_000, size: 1000 }, Offer { bits_per_second: 22_000_000, size: 1000 }];
+/// How often a share is measured until it is what it should be.
+const ATTEMPTS: usize = 3;
