@@ -11,7 +11,8 @@ fn the_pages_of_the_schedulers_are_up_to_date() {
     let mut index = format!("# Schedulers, one page each\n\n{ORIGIN}\n\nWhich of them when: [schedulers.md](../schedulers.md).\n\n");
     index.push_str("| name | what it does | cost of a packet | from |\n|---|---|---|---|\n");
     for row in TABLE {
-        let (_, source) = sources.iter().find(|(name, _)| name == row.name).unwrap_or_else(|| panic!("no module has the row of {}", row.name));
+        let (_, source) =
+            sources.iter().find(|(name, _)| name == row.name).unwrap_or_else(|| panic!("no module has the row of {}", row.name));
         compare(&file(row), &page(row, source));
         writeln!(index, "| [{}]({}) | {} | {} | {} |", row.name, file(row), row.summary, row.complexity, row.source).unwrap();
     }
@@ -26,7 +27,8 @@ fn file(row: &Row) -> String {
 /// Each module with a row, by the row's name.
 fn sources() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sched");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let files = paths.map(|path| std::fs::read_to_string(path).unwrap());
     let of_row = |source: String| {
         let row = source.split("const ROW: Row = Row {").nth(1)?;
         let name = row.split("name: \"").nth(1)?.split('"').next()?.to_owned();
