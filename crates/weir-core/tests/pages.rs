@@ -48,8 +48,13 @@ fn page(row: &Row, source: &str) -> String {
         text += &line.replace("[`", "`").replace("`]", "`");
         text.push('\n');
     }
+    while text.contains("\n\n\n") {
+        text = text.replace("\n\n\n", "\n\n");
+    }
     text.push_str("\n## In the command language\n\n```\n");
-    writeln!(text, "sched 1 config type {} bw 10Mbit/s\nqueue 1 config sched 1\n```\n", row.name).unwrap();
+    // A medium has a rate of its own.
+    let rate = if row.name == "dcf" { "" } else { " bw 10Mbit/s" };
+    writeln!(text, "sched 1 config type {}{rate}\nqueue 1 config sched 1\n```\n", row.name).unwrap();
     if !row.aliases.is_empty() {
         writeln!(text, "Also called `{}`.\n", row.aliases.join("`, `")).unwrap();
     }
