@@ -16,7 +16,7 @@
 //! # Guarantees
 //! Each node gives its flows what its type promises, of what the node gets. What a node has handed up is decided: a packet that
 //! comes later, of whatever priority, waits for up to two packets on each level. A parent that follows an exact fluid (`wfq`,
-//! `l-wf2q`) sees no more than these two either, and its fluid may run out of them: its shares hold to within about a per cent. Packets of a flow keep their order. A node goes
+//! `l-wf2q`) sees no more than these two either, and its fluid may run out of them: its shares hold to within a few per cent. Packets of a flow keep their order. A node goes
 //! with its last flow.
 //!
 //! # Validation
