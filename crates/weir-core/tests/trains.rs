@@ -41,7 +41,7 @@ fn play(kind: Kind, link: &LinkConfig, limit: u32, trains: &[Train], together: b
     }
     let (mut out, mut refused, mut now, mut frame) = (Vec::new(), Vec::new(), Nanos::ZERO, 0);
     for (gap, flow, lengths) in trains {
-        now = now + Nanos(*gap);
+        now += Nanos(*gap);
         emulator.poll(now, &mut out);
         let first = frame;
         frame += lengths.len() as u32;
