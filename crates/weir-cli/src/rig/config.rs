@@ -179,7 +179,7 @@ fn cache(text: Option<&str>) -> Result<Cache, Failure> {
     let binary = |suffix, shift: u32| text.strip_suffix(suffix).and_then(|digits| digits.trim().parse::<u64>().ok()?.checked_shl(shift));
     let size = match binary("KiB", 10).or_else(|| binary("MiB", 20)) {
         Some(size) => size,
-        None => weir_rules::quantity::size(text).map_err(|error| usage("--l2", format!("{error}; for example 2MiB")))?,
+        None => weir_rules::quantity::size(text).map_err(|error| usage("--l2", format!("`{text}`: {error}; for example 2MiB")))?,
     };
     Cache::of_size(size).map_err(|error| usage("--l2", error))
 }
