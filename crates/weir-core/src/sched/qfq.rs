@@ -20,9 +20,10 @@
 //!
 //! # Guarantees
 //! Let `φ = w / W` be a flow's share, with `W` the most that the sum of weights comes to, `L_k` its `lmax`, `L` the largest packet of
-//! all, and `σ` the unit of its times, for which `L_k ≤ w σ < 2 L_k` in bytes. While the flow has packets, its bytes are never
-//! behind its share of all bytes by more than `3 w σ + 2 φ L`: less than six packets of its own, and twice its share of the
-//! largest one.
+//! all, `ℓ_k` the flow's shortest, and `σ` the unit of its times, for which `L_k ≤ w σ < 2 L_k` in bytes. While the flow has packets, its
+//! bytes are never behind its share of all bytes by more than `3 w σ + max((1 − φ) L_k − ℓ_k + φ L, 2 φ L − ℓ_k)`: less than seven
+//! packets of its own, and twice its share of the largest one. The form that is usually quoted, `3 w σ + 2 φ L`, is right for packets
+//! of one length; with mixed lengths there are arrivals that go beyond it.
 //!
 //! # Differences from Linux/FreeBSD
 //! `W` is the sum over flows that have packets or that the fluid is not done with. FreeBSD's is a constant; Linux's counts all classes that

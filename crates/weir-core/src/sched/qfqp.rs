@@ -18,9 +18,9 @@
 //! O(1) for each packet; for a change or removal of a flow, a look at 32 groups and the logarithm of the number of aggregates.
 //!
 //! # Guarantees
-//! An aggregate is served as QFQ serves a flow whose largest packet is the *budget*, `lmax` times its flows with packets. Within it, a
-//! flow waits for at most two packets of `lmax` of each other. So a packet is sent at most the time of three packets of `lmax`
-//! at the flow's own share later than QFQ would.
+//! With `m` 1 what QFQ guarantees holds. What is published for more, when the weight of an aggregate never changes: a packet is sent at
+//! most the time of three packets of `lmax`, at the flow's own share, later than QFQ guarantees. Here the weight follows the flows
+//! that have packets, and that does not hold where companions of a flow come and go: there are arrivals that go beyond it.
 //!
 //! # Differences from Linux/FreeBSD
 //! Linux counts all flows of an aggregate in its weight, those without packets among them, so that a flow whose companions are idle gets
