@@ -35,6 +35,8 @@ fn killed(lab: &Lab, user: &[&str], arguments: &[&str]) {
     first.args(&words[1..]).args(arguments).arg("true");
     let done = lab.launch(&mut first).finish();
     assert_eq!(done.code, 0, "{done:?}");
+    // The kernel takes interfaces away some time after the namespace that they were in.
+    until("the first run's interfaces are gone", || !output_of("ip -o link").contains("weir"));
     let before = machine();
     for round in 0..ROUNDS {
         // Every process that the run starts inherits this, and can be found by it.

@@ -17,6 +17,7 @@ fn machine_in_between(name: &str) -> Option<Machine> {
         skip(name, &format!("no namespaces for the neighbours: {}", String::from_utf8_lossy(&made.stderr)));
         return None;
     }
+    machine.settle();
     Some(machine)
 }
 

@@ -52,22 +52,28 @@ impl Machine {
             return None;
         }
         let machine = Machine { mark: format!("{name}-{}", std::process::id()), holder };
+        machine.settle();
+        Some(machine)
+    }
+
+    /// Waits until its interfaces are what they will stay.
+    pub(crate) fn settle(&self) {
         let deadline = Instant::now() + PATIENCE;
-        while !machine.has_settled() {
-            assert!(Instant::now() < deadline, "the machine's own interfaces do not come up: {:?}", machine.snapshot());
+        while !self.has_settled() {
+            assert!(Instant::now() < deadline, "the machine's own interfaces do not come up: {:?}", self.snapshot());
             sleep(POLL);
         }
-        Some(machine)
     }
 
     /// Whether its interfaces have their carrier and the addresses that the kernel gives them then, neither of which comes at once:
     /// what is compared with later must not still be changing.
     fn has_settled(&self) -> bool {
         let text = |words: &[&str]| String::from_utf8_lossy(&self.output(words).stdout).into_owned();
-        let carriers = text(&["ip", "-o", "link", "show", "type", "veth"]).lines().filter(|line| line.contains(" state UP ")).count();
+        let links = text(&["ip", "-o", "link", "show", "type", "veth"]);
+        let (all, carriers) = (links.lines().count(), links.lines().filter(|line| line.contains(" state UP ")).count());
         let addresses = text(&["ip", "-6", "-o", "address", "show", "scope", "link"]);
         let has_ipv6 = Path::new("/proc/sys/net/ipv6").exists();
-        carriers == 2 && (!has_ipv6 || addresses.lines().count() == 2 && !addresses.contains("tentative"))
+        all >= 2 && carriers == all && (!has_ipv6 || addresses.lines().count() == all && !addresses.contains("tentative"))
     }
 
     /// A command on this machine; everything that it starts carries the mark in its environment.
