@@ -28,7 +28,7 @@ pub(crate) fn list(args: &AlgorithmsArgs) -> Result<ExitCode, Failure> {
         let _ = writeln!(text, "  {:<12}{}; {}", "", row.complexity, row.source);
         for p in row.parameters {
             let default = p.domain.write(p.default);
-            let _ = writeln!(text, "    {:<6}{:<10}{} (default {default}): {}", scope(p.scope), p.name, p.domain, p.summary);
+            let _ = writeln!(text, "    {:<6}{:<12}{} (default {default}): {}", scope(p.scope), p.name, p.domain, p.summary);
         }
     }
     print(&text)
