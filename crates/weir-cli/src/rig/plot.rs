@@ -26,7 +26,7 @@ fn fairness(config: &Config, measured: &[Measured]) -> Plot {
         description: "B-WFI of each class of flows, in packets, against the class's weight".to_owned(),
         x: Axis::log("weight", Unit::Count),
         y: Axis::linear("B-WFI in packets", Unit::Count),
-        curves: curves(config, measured, rows),
+        curves: curves(config, measured, |m| m.set.to_string(), rows),
     }
 }
 
@@ -49,25 +49,45 @@ fn cost(config: &Config, measured: &[Measured]) -> Plot {
         description: format!("{label} of schedulers, {}, against the number of flows", config.order_text),
         x: Axis::log("flows", Unit::Count),
         y: Axis::linear(label, unit),
-        curves: curves(config, measured, rows),
+        curves: curves(config, measured, weights, rows),
     }
 }
 
-/// A line and its points for each algorithm.
-fn curves(config: &Config, measured: &[Measured], rows: impl Fn(&Measured) -> Vec<[f64; 2]>) -> Vec<Curve> {
+/// The weights in a set: sets of one kind differ in the number of flows alone.
+fn weights(measured: &Measured) -> String {
+    let weights: Vec<String> = measured.set.groups().iter().map(|group| format!("w{}", group.weight)).collect();
+    weights.join(",")
+}
+
+/// A line and its points for each algorithm and each kind of set; the first kind is drawn through, others are dashed.
+fn curves(
+    config: &Config,
+    measured: &[Measured],
+    kind: impl Fn(&Measured) -> String,
+    rows: impl Fn(&Measured) -> Vec<[f64; 2]>,
+) -> Vec<Curve> {
+    let mut kinds: Vec<String> = Vec::new();
+    for kind in measured.iter().map(&kind) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
     let mut curves = Vec::new();
     for (place, algorithm) in config.algorithms.iter().enumerate() {
-        let own = measured.iter().skip(place).step_by(config.algorithms.len());
-        let mut points: Vec<[f64; 2]> = own.flat_map(&rows).collect();
-        if points.is_empty() {
-            continue;
+        for (nth, name) in kinds.iter().enumerate() {
+            let own = measured.iter().skip(place).step_by(config.algorithms.len()).filter(|m| kind(m) == *name);
+            let mut points: Vec<[f64; 2]> = own.flat_map(&rows).collect();
+            if points.is_empty() {
+                continue;
+            }
+            points.sort_by(|a, b| a[0].total_cmp(&b[0]));
+            // The palette has seven colours; the next seven are dashed too.
+            let colour = (place % 7) as u8;
+            let line = if place % 14 < 7 && nth == 0 { Shape::Line(points.clone()) } else { Shape::Dashes(points.clone()) };
+            let label = if kinds.len() == 1 { algorithm.to_string() } else { format!("{algorithm} {name}") };
+            curves.push(Curve::new(&label, colour, line));
+            curves.push(Curve::new("", colour, Shape::Dots(points)));
         }
-        points.sort_by(|a, b| a[0].total_cmp(&b[0]));
-        // The palette has seven colours; the next seven are dashed.
-        let colour = (place % 7) as u8;
-        let line = if place % 14 < 7 { Shape::Line(points.clone()) } else { Shape::Dashes(points.clone()) };
-        curves.push(Curve::new(&algorithm.to_string(), colour, line));
-        curves.push(Curve::new("", colour, Shape::Dots(points)));
     }
     curves
 }
