@@ -311,3 +311,25 @@ fn idle_flows_of_a_scheduler_that_stays_make_room_for_others() {
         assert_eq!(emulator.instances_of(SCHEDULER, None, 1).next().unwrap().totals.packets, 500);
     }
 }
+
+/// What a scheduler held back while the wire was free goes on under one that holds nothing back, without another packet to wake it.
+#[test]
+fn packets_held_back_leave_when_their_scheduler_is_replaced_by_one_that_holds_nothing() {
+    for (from, to) in [(Kind::Dcf, Kind::SpPifo), (Kind::Dcf, Kind::Fifo), (Kind::Htb, Kind::RoundRobin)] {
+        let mut emulator = Emulator::new(1, Limits::default());
+        let link = rate(8_000_000);
+        let configure = |emulator: &mut Emulator, now, kind: Kind| {
+            emulator.set_scheduler(now, SCHEDULER, &SchedulerConfig { discipline: kind.into(), ..SchedulerConfig::default() }, &link);
+        };
+        configure(&mut emulator, Nanos::ZERO, from);
+        emulator.set_queue(Nanos::ZERO, 1, SCHEDULER, &FlowsetConfig { ceil: Rate::new(1_000_000), ..queue(by_port(0), 1) });
+        for n in 0..20 {
+            submit(&mut emulator, Nanos::ZERO, n, &key(1, 0), Action::Queue(1)).unwrap();
+        }
+        let (mut out, now) = (Vec::new(), Nanos(2_500_000));
+        emulator.poll(now, &mut out);
+        configure(&mut emulator, now, to);
+        finish(&mut emulator, &mut out);
+        assert_eq!(out.len(), 20, "{from:?} to {to:?}");
+    }
+}

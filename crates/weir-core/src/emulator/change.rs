@@ -217,6 +217,9 @@ impl Emulator {
             if waits {
                 self.links.at_mut(link).scheduler.settle(&mut self.pool);
                 self.refuse_others(now, link);
+                if let Some((state, mut around)) = self.at(link) {
+                    state.serve_free_wire(now, &mut around);
+                }
                 self.reschedule(link);
             }
         }

@@ -248,6 +248,17 @@ impl Link {
     /// every flow keeps its own. While something waits in flows that are leaving, whose traffic has others already, all that
     /// waits goes before what comes.
     pub(super) fn change_discipline(&mut self, now: Nanos, discipline: &Discipline, around: &mut Surroundings<'_>) {
+        self.replace_scheduler(now, discipline, around);
+        self.serve_free_wire(now, around);
+    }
+
+    /// Serves what the old scheduler held back and the new one does not: the wire may be free, and nothing else would wake it.
+    pub(super) fn serve_free_wire(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
+        self.serve(now, around);
+        self.release_due(now, around);
+    }
+
+    fn replace_scheduler(&mut self, now: Nanos, discipline: &Discipline, around: &mut Surroundings<'_>) {
         let Surroundings { flows, pool, .. } = around;
         let pool = &mut **pool;
         if self.scheduler.tree().is_some() {
