@@ -25,6 +25,7 @@ mod kps;
 mod levels;
 mod lwf2q;
 mod pifo;
+mod pifo_bounds;
 mod pifo_node;
 mod pifo_spec;
 mod pifo_tree;

@@ -1,13 +1,13 @@
 //! Nodes of a tree of PIFOs, and what shapes them.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::bucket::Bucket;
 use super::rank::{Facts, Ranker, Standing};
 use super::turns::{self, TurnHeap, Turns};
 use super::{FlowSpec, MAX_PACKET, MIN_PACKET, NodeSpec};
-use crate::packet::PacketList;
+use crate::packet::{PacketId, PacketList};
 use crate::units::{Nanos, Rate};
 
 /// A node: a flow, or a PIFO of nodes.
@@ -37,11 +37,27 @@ pub(super) enum Content {
     },
 }
 
-/// A token bucket and the packets that wait for it, the oldest first.
+/// A token bucket, what waits for it, and what it has let go.
 #[derive(Debug)]
 pub(super) struct Shaper {
     pub(super) bucket: Bucket,
+    /// Of a flow: packets that wait, the oldest first.
     pub(super) queue: VecDeque<Facts>,
+    /// Of a PIFO: packets in it, by their numbers. Which goes next is the PIFO's to say when there are tokens.
+    pub(super) held: BTreeMap<PacketId, Facts>,
+    /// Of a PIFO: packets that have passed and are no longer in it, in order. Each has a turn in the node above.
+    pub(super) passed: VecDeque<PacketId>,
+}
+
+impl Shaper {
+    fn new(bucket: Bucket) -> Self {
+        Self { bucket, queue: VecDeque::new(), held: BTreeMap::new(), passed: VecDeque::new() }
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.held.is_empty()
+    }
 }
 
 impl Node {
@@ -79,7 +95,7 @@ impl Node {
         let rate = rate.min(Rate::MAX.bps());
         match &mut self.shaper {
             Some(shaper) => shaper.bucket.configure(now, rate, depth),
-            None => self.shaper = Some(Box::new(Shaper { bucket: Bucket::new(now, rate, depth), queue: VecDeque::new() })),
+            None => self.shaper = Some(Box::new(Shaper::new(Bucket::new(now, rate, depth)))),
         }
     }
 
@@ -122,12 +138,6 @@ impl Node {
             Content::Flow { turns, .. } => turns.set_back(by),
             Content::Inner { turns, .. } => *turns = turns.iter().map(|&key| turns::set_back(key, by)).collect(),
         }
-    }
-
-    /// When the first packet that it holds back may go on.
-    pub(super) fn release(&self) -> Option<Nanos> {
-        let shaper = self.shaper.as_ref()?;
-        shaper.queue.front().map(|facts| shaper.bucket.allows_at(facts.len))
     }
 }
 

@@ -8,7 +8,8 @@
 //! when its turn comes.
 //!
 //! A node or a flow may have a bound, a token bucket. It holds turns back from the node above until there are tokens, so
-//! that the tree may have packets and give none.
+//! that the tree may have packets and give none. When there are tokens for the packet that is then the best of the node, that
+//! packet has passed: it is charged its own length, and nothing that comes later goes before it within the node.
 //!
 //! In the table there are two levels: the root ranks classes, a class has the flows of one priority and ranks them. A
 //! class's weight is the sum of the weights of its flows. So what a flow does not use goes first to others of its class.
@@ -50,7 +51,7 @@
 use alloc::vec::Vec;
 
 use super::htb::{BURST, CEIL};
-use super::pifo_node::{Content, NONE, Node, Shaper, flow_depth};
+use super::pifo_node::{Content, NONE, Node, flow_depth};
 use super::prio::PRIORITY;
 use super::rank::{self, DEADLINE, Facts, Ranker};
 use super::turns::{self, TurnHeap};
@@ -62,24 +63,24 @@ use crate::units::Nanos;
 /// A tree of PIFOs.
 #[derive(Debug)]
 pub struct PifoTree {
-    nodes: Slab<Node>,
+    pub(super) nodes: Slab<Node>,
     /// Where each node stands among the children of the one above.
-    places: Vec<u32>,
+    pub(super) places: Vec<u32>,
     /// Nodes that hold packets back, by when they let the next one go on.
-    timers: TurnHeap,
-    timer_places: Vec<u32>,
-    spec: TreeSpec,
+    pub(super) timers: TurnHeap,
+    pub(super) timer_places: Vec<u32>,
+    pub(super) spec: TreeSpec,
     /// How classes that are made as flows come rank them; `None` when all nodes are in the specification.
-    class_rank: Option<Ranking>,
-    epoch: u64,
-    now: Nanos,
-    arrivals: u64,
-    len: usize,
-    backlog: u64,
+    pub(super) class_rank: Option<Ranking>,
+    pub(super) epoch: u64,
+    pub(super) now: Nanos,
+    pub(super) arrivals: u64,
+    pub(super) len: usize,
+    pub(super) backlog: u64,
     /// Packets that had to wait for tokens.
-    shaped: u64,
+    pub(super) shaped: u64,
     /// The turns that are being served, from the root down.
-    path: Vec<(u32, u128)>,
+    pub(super) path: Vec<(u32, u128)>,
 }
 
 impl PifoTree {
@@ -139,7 +140,7 @@ impl PifoTree {
     }
 
     /// The PIFO of a node.
-    fn pifo(&mut self, node: u32) -> Option<(&mut Ranker, &mut TurnHeap)> {
+    pub(super) fn pifo(&mut self, node: u32) -> Option<(&mut Ranker, &mut TurnHeap)> {
         match &mut self.nodes.get_mut(node)?.content {
             Content::Inner { ranker, children, .. } => Some((ranker, children)),
             Content::Flow { .. } => None,
@@ -147,7 +148,7 @@ impl PifoTree {
     }
 
     /// Puts a node where it belongs among the children of the one above, by its first turn.
-    fn place(&mut self, node: u32) {
+    pub(super) fn place(&mut self, node: u32) {
         let Self { nodes, places, .. } = self;
         let (parent, turn) = (nodes.at(node).parent, nodes.at(node).first_turn());
         let Some(Node { content: Content::Inner { ranker, children, .. }, .. }) = nodes.get_mut(parent) else { return };
@@ -157,14 +158,8 @@ impl PifoTree {
         }
     }
 
-    /// Notes when a node lets the next packet go on.
-    fn set_timer(&mut self, node: u32) {
-        let release = self.nodes.at(node).release().map(|time| turns::key(time.0, 0));
-        self.timers.set(&mut self.timer_places, node, release);
-    }
-
     /// Gives a node a turn in the one above, for a packet that goes on from it, and says which that is.
-    fn push_turn(&mut self, node: u32, facts: &Facts) -> u32 {
+    pub(super) fn push_turn(&mut self, node: u32, facts: &Facts) -> u32 {
         let parent = self.nodes.at(node).parent;
         if self.pifo(parent).is_some_and(|(ranker, _)| ranker.is_late()) {
             self.set_back(parent);
@@ -186,99 +181,6 @@ impl PifoTree {
         parent
     }
 
-    /// Lets a packet go up from `node`, to the root or to the next bound that has no tokens.
-    fn climb(&mut self, mut node: u32, facts: &Facts) {
-        while let Some(below) = self.nodes.get_mut(node).filter(|below| below.parent != NONE) {
-            if let Some(shaper) = &mut below.shaper {
-                shaper.bucket.fill(self.now);
-                if !shaper.queue.is_empty() || !shaper.bucket.allows(facts.len) {
-                    shaper.queue.push_back(*facts);
-                    self.shaped += 1;
-                    return self.set_timer(node);
-                }
-                shaper.bucket.take(facts.len);
-            }
-            node = self.push_turn(node, facts);
-        }
-    }
-
-    /// Lets go on what bounds have held back until `now`, each at its time. The end of time is no time at which something
-    /// happens.
-    fn advance(&mut self, now: Nanos) {
-        if now == Nanos::MAX {
-            return;
-        }
-        while let Some((time, node)) = self.timers.first() {
-            let time = Nanos(turns::rank(time));
-            if time > now {
-                break;
-            }
-            self.now = self.now.max(time);
-            let Some(shaper) = &mut self.nodes.at_mut(node).shaper else { break };
-            shaper.bucket.fill(self.now);
-            let Some(facts) = shaper.queue.pop_front() else { break };
-            shaper.bucket.take(facts.len);
-            self.set_timer(node);
-            let parent = self.push_turn(node, &facts);
-            self.climb(parent, &facts);
-        }
-        self.now = self.now.max(now);
-    }
-
-    /// Lets everything go on, whatever the tokens, and takes none.
-    fn release_all(&mut self) {
-        while let Some((_, node)) = self.timers.first() {
-            let Some(shaper) = &mut self.nodes.at_mut(node).shaper else { break };
-            let held = core::mem::take(&mut shaper.queue);
-            self.set_timer(node);
-            for facts in held {
-                let mut at = node;
-                while at != NONE && self.nodes.at(at).parent != NONE {
-                    at = self.push_turn(at, &facts);
-                }
-            }
-        }
-    }
-
-    /// Takes back one turn of `node` and of all above it, the worst of each, or what a bound there holds back. `len` is the
-    /// packet's length.
-    fn withdraw(&mut self, mut node: u32, len: u32) {
-        while self.nodes.at(node).parent != NONE {
-            let below = self.nodes.at_mut(node);
-            if let Some(Shaper { queue, .. }) = below.shaper.as_deref_mut()
-                && queue.pop_back().is_some()
-            {
-                return self.set_timer(node);
-            }
-            let parent = below.parent;
-            let key = below.pop_last_turn();
-            let Some(ranker) = self.pifo(parent).map(|(ranker, _)| *ranker) else { return };
-            if let Some(key) = key {
-                ranker.withdraw(&mut self.nodes.at_mut(node).standing, turns::rank(key), len);
-            }
-            self.place(node);
-            node = parent;
-        }
-    }
-
-    /// Takes a flow's turns out of all nodes above it, and gives what ranks know of their packets. What the flow's own
-    /// bound holds back stays there.
-    fn detach<P: Store>(&mut self, store: &P, slot: u32) -> Vec<Facts> {
-        let node = self.nodes.at_mut(slot);
-        let Content::Flow { list, turns } = &mut node.content else { return Vec::new() };
-        let (mut rest, mut facts) = (*list, Vec::new());
-        while turns.pop_last().is_some() {
-            let Some(packet) = rest.pop_front(store) else { break };
-            facts.push(node.standing.facts(self.now, store, packet));
-        }
-        let parent = node.parent;
-        self.place(slot);
-        for packet in &facts {
-            self.withdraw(parent, packet.len);
-        }
-        facts
-    }
-
     /// Sets the times of a node back, so that they stay within their range.
     #[cold]
     #[inline(never)]
@@ -292,10 +194,30 @@ impl PifoTree {
         }
     }
 
-    /// Takes the best turns from the root down into [`Self::path`], and the packet that they lead to.
-    fn descend<P: Store>(&mut self, store: &P) -> Option<PacketId> {
+    /// Takes the best packet of a node, and the turns that lead to it.
+    pub(super) fn take_best<P: Store>(&mut self, store: &P, node: u32) -> Option<PacketId> {
+        let packet = self.descend(store, node)?;
+        let len = store.len(packet);
+        let mut parent = node;
+        for step in 0..self.path.len() {
+            let (child, key) = self.path[step];
+            if let Some(mut ranker) = self.pifo(parent).map(|(ranker, _)| *ranker) {
+                let node = self.nodes.at_mut(child);
+                node.pop_first_turn();
+                ranker.serve(&mut node.standing, turns::rank(key), len);
+                if let Some((kept, _)) = self.pifo(parent) {
+                    *kept = ranker;
+                }
+            }
+            self.place(child);
+            parent = child;
+        }
+        Some(packet)
+    }
+
+    /// Takes the best turns from `at` down into [`Self::path`], and the packet that they lead to.
+    fn descend<P: Store>(&mut self, store: &P, mut at: u32) -> Option<PacketId> {
         self.path.clear();
-        let mut at = ROOT;
         loop {
             match &mut self.nodes.at_mut(at).content {
                 Content::Flow { list, .. } => return list.pop_front(store),
@@ -305,24 +227,28 @@ impl PifoTree {
                     at = child;
                 }
             }
+            if let Some(packet) = self.nodes.at_mut(at).shaper.as_deref_mut().and_then(|shaper| shaper.passed.pop_front()) {
+                return Some(packet);
+            }
         }
     }
 }
 
 impl Scheduler for PifoTree {
     fn add_flow(&mut self, now: Nanos, spec: &FlowSpec) -> FlowSlot {
-        self.advance(now);
         let parent = self.parent_of(spec);
-        let node = Node::flow(self.now, parent, spec);
+        // The end of time is no time at which a bucket could begin.
+        let began = if now == Nanos::MAX { self.now } else { self.now.max(now) };
+        let node = Node::flow(began, parent, spec);
         self.weigh(parent, node.standing.weight, 0);
         FlowSlot(self.nodes.insert(node))
     }
 
     fn change_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
-        self.advance(now);
+        self.advance(store, now);
         let (slot, parent) = (slot.0, self.parent_of(spec));
         let (old_parent, old_weight) = (self.nodes.at(slot).parent, self.nodes.at(slot).standing.weight);
-        let moved = if parent == old_parent { Vec::new() } else { self.detach(store, slot) };
+        let moved = if parent == old_parent { Vec::new() } else { self.detach(store, slot, spec.flow) };
         let node = self.nodes.at_mut(slot);
         node.parent = parent;
         if parent != old_parent {
@@ -338,20 +264,20 @@ impl Scheduler for PifoTree {
         }
         self.weigh(old_parent, 0, old_weight);
         self.weigh(parent, weight, 0);
-        self.set_timer(slot);
+        self.set_timer(store, slot);
         for facts in moved.into_iter().chain(freed.into_iter().flat_map(|shaper| shaper.queue)) {
             let above = self.push_turn(slot, &facts);
-            self.climb(above, &facts);
+            self.climb(store, above, &facts, false);
         }
     }
 
-    fn remove_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, flow: u32) -> PacketList {
         let slot = slot.0;
         if !self.nodes.get(slot).is_some_and(|node| matches!(node.content, Content::Flow { .. })) {
             return PacketList::default();
         }
-        self.advance(now);
-        self.detach(store, slot);
+        self.advance(store, now);
+        self.detach(store, slot, flow);
         self.timers.set(&mut self.timer_places, slot, None);
         let Some(Node { parent, standing, content: Content::Flow { list, .. }, .. }) = self.nodes.remove(slot) else {
             return PacketList::default();
@@ -364,7 +290,7 @@ impl Scheduler for PifoTree {
     }
 
     fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
-        self.advance(now);
+        self.advance(store, now);
         let node = self.nodes.at_mut(slot.0);
         let facts = node.standing.facts(self.now, store, packet);
         if let Content::Flow { list, .. } = &mut node.content {
@@ -372,34 +298,19 @@ impl Scheduler for PifoTree {
         }
         self.len += 1;
         self.backlog += u64::from(facts.len);
-        self.climb(slot.0, &facts);
+        self.climb(store, slot.0, &facts, false);
         None
     }
 
     fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId> {
         if now == Nanos::MAX {
-            self.release_all();
+            self.release_all(store);
         } else {
-            self.advance(now);
+            self.advance(store, now);
         }
-        let packet = self.descend(store)?;
-        let len = store.len(packet);
+        let packet = self.take_best(store, ROOT)?;
         self.len -= 1;
-        self.backlog -= u64::from(len);
-        let mut parent = ROOT;
-        for step in 0..self.path.len() {
-            let (child, key) = self.path[step];
-            if let Some(mut ranker) = self.pifo(parent).map(|(ranker, _)| *ranker) {
-                let node = self.nodes.at_mut(child);
-                node.pop_first_turn();
-                ranker.serve(&mut node.standing, turns::rank(key), len);
-                if let Some((kept, _)) = self.pifo(parent) {
-                    *kept = ranker;
-                }
-            }
-            self.place(child);
-            parent = child;
-        }
+        self.backlog -= u64::from(store.len(packet));
         Some(packet)
     }
 

@@ -132,7 +132,7 @@ impl Standing {
 
     /// What ranks know of a packet of this flow.
     pub(super) fn facts<P: Store>(&self, now: Nanos, store: &P, packet: PacketId) -> Facts {
-        Facts { now: now.0, len: store.len(packet), label: store.label(packet), deadline: self.deadline }
+        Facts { packet, now: now.0, len: store.len(packet), label: store.label(packet), deadline: self.deadline }
     }
 
     /// Follows [`Ranker::set_back`].
@@ -144,6 +144,7 @@ impl Standing {
 /// What ranks know of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
+    pub(super) packet: PacketId,
     /// When it came, in nanoseconds.
     pub(super) now: u64,
     pub(super) len: u32,
@@ -323,7 +324,7 @@ mod tests {
     }
 
     fn packet(now: u64, len: u32, label: u64, of: &Standing) -> Facts {
-        Facts { now, len, label, deadline: of.deadline }
+        Facts { packet: PacketId(0), now, len, label, deadline: of.deadline }
     }
 
     /// Ranks packets that come one after another and stay: for each its arrival, length and label.

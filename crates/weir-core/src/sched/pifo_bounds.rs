@@ -1,0 +1,196 @@
+//! Bounds in a tree of PIFOs: what token buckets hold back, when they let it go on, and what is taken back when a flow leaves.
+//!
+//! When there are tokens for the packet that is then the best of a node, it leaves the node's PIFO for the list of those that have
+//! passed, and is charged its own length. The turn that it has further up always finds it there.
+
+use alloc::vec::Vec;
+
+use super::PifoTree;
+use super::pifo_node::{Content, NONE};
+use super::rank::Facts;
+use super::turns;
+use crate::packet::{PacketId, PacketList, Store};
+use crate::units::Nanos;
+
+impl PifoTree {
+    /// Notes when a node lets the next packet go on.
+    pub(super) fn set_timer<P: Store>(&mut self, store: &P, node: u32) {
+        let release = self.release_time(store, node).map(|time| turns::key(time.0, 0));
+        self.timers.set(&mut self.timer_places, node, release);
+    }
+
+    /// When there are tokens for the packet that a node holds back and would give next.
+    fn release_time<P: Store>(&self, store: &P, node: u32) -> Option<Nanos> {
+        let shaper = self.nodes.at(node).shaper.as_deref().filter(|shaper| !shaper.is_idle())?;
+        let len = match shaper.queue.front() {
+            Some(facts) => facts.len,
+            None => self.best_len(store, node)?,
+        };
+        Some(shaper.bucket.allows_at(len))
+    }
+
+    /// Length of the packet that the PIFO of `node` would give now.
+    fn best_len<P: Store>(&self, store: &P, mut node: u32) -> Option<u32> {
+        loop {
+            match &self.nodes.at(node).content {
+                Content::Flow { list, .. } => return (!list.is_empty()).then(|| list.front_len()),
+                Content::Inner { children, .. } => node = children.first()?.1,
+            }
+            if let Some(&packet) = self.nodes.at(node).shaper.as_deref().and_then(|shaper| shaper.passed.front()) {
+                return Some(store.len(packet));
+            }
+        }
+    }
+
+    /// Lets a packet go up from `node`, to the root or to the next bound that has no tokens; with `free` tokens do not count.
+    pub(super) fn climb<P: Store>(&mut self, store: &P, mut node: u32, facts: &Facts, free: bool) {
+        while let Some(below) = self.nodes.get_mut(node).filter(|below| below.parent != NONE) {
+            let is_flow = matches!(below.content, Content::Flow { .. });
+            if let Some(shaper) = &mut below.shaper {
+                shaper.bucket.fill(self.now);
+                if !shaper.is_idle() || !free && !shaper.bucket.allows(facts.len) {
+                    if is_flow {
+                        shaper.queue.push_back(*facts);
+                    } else {
+                        shaper.held.insert(facts.packet, *facts);
+                    }
+                    self.shaped += 1;
+                    return self.set_timer(store, node);
+                }
+                if !free {
+                    shaper.bucket.take(facts.len);
+                }
+                if !is_flow {
+                    self.pass(store, node);
+                }
+            }
+            node = self.push_turn(node, facts);
+        }
+    }
+
+    /// Takes the best packet out of the PIFO of a bounded node and puts it among those that have passed.
+    fn pass<P: Store>(&mut self, store: &P, node: u32) -> Option<PacketId> {
+        let packet = self.take_best(store, node)?;
+        self.nodes.at_mut(node).shaper.as_deref_mut()?.passed.push_back(packet);
+        Some(packet)
+    }
+
+    /// Lets the next packet that a node holds back go on. Its timer says that there are tokens; with `free` none are needed.
+    fn release<P: Store>(&mut self, store: &P, node: u32, free: bool) {
+        let now = self.now;
+        let Some(shaper) = &mut self.nodes.at_mut(node).shaper else { return };
+        shaper.bucket.fill(now);
+        let facts = match shaper.queue.pop_front() {
+            Some(facts) => Some(facts),
+            None => self.pass(store, node).and_then(|packet| self.nodes.at_mut(node).shaper.as_deref_mut()?.held.remove(&packet)),
+        };
+        if let (Some(facts), false, Some(shaper)) = (&facts, free, &mut self.nodes.at_mut(node).shaper) {
+            shaper.bucket.take(facts.len);
+        }
+        self.set_timer(store, node);
+        if let Some(facts) = facts {
+            let parent = self.push_turn(node, &facts);
+            self.climb(store, parent, &facts, free);
+        }
+    }
+
+    /// Lets go on what bounds have held back until `now`, each at its time. The end of time is no time at which something
+    /// happens.
+    pub(super) fn advance<P: Store>(&mut self, store: &P, now: Nanos) {
+        if now == Nanos::MAX {
+            return;
+        }
+        while let Some((time, node)) = self.timers.first() {
+            let time = Nanos(turns::rank(time));
+            if time > now {
+                break;
+            }
+            self.now = self.now.max(time);
+            self.release(store, node, false);
+        }
+        self.now = self.now.max(now);
+    }
+
+    /// Lets everything go on, whatever the tokens, and takes none.
+    pub(super) fn release_all<P: Store>(&mut self, store: &P) {
+        while let Some((_, node)) = self.timers.first() {
+            self.release(store, node, true);
+        }
+    }
+
+    /// Takes back what stands for a packet that has left the PIFO of `node`: there if a bound holds it back, else a turn of
+    /// `node` and of all above it, the worst of each.
+    fn withdraw<P: Store>(&mut self, store: &P, mut node: u32, packet: PacketId) {
+        while self.nodes.at(node).parent != NONE {
+            let below = self.nodes.at_mut(node);
+            if below.shaper.as_deref_mut().is_some_and(|shaper| shaper.held.remove(&packet).is_some()) {
+                return self.set_timer(store, node);
+            }
+            node = self.take_back_turn(node, store.len(packet));
+        }
+    }
+
+    /// Takes back the worst turn of a node in the one above, and says which that is.
+    fn take_back_turn(&mut self, node: u32, len: u32) -> u32 {
+        let below = self.nodes.at_mut(node);
+        let parent = below.parent;
+        let key = below.pop_last_turn();
+        if let Some(ranker) = self.pifo(parent).map(|(ranker, _)| *ranker)
+            && let Some(key) = key
+        {
+            ranker.withdraw(&mut self.nodes.at_mut(node).standing, turns::rank(key), len);
+        }
+        self.place(node);
+        parent
+    }
+
+    /// Takes a flow's turns out of all nodes above it, and gives what ranks know of their packets. What bounds above have let go
+    /// comes back in front of its list. What the flow's own bound holds back stays there.
+    pub(super) fn detach<P: Store>(&mut self, store: &mut P, slot: u32, flow: u32) -> Vec<Facts> {
+        let parent = self.nodes.at(slot).parent;
+        let mut packets = self.recall(store, parent, flow);
+        let node = self.nodes.at_mut(slot);
+        let Content::Flow { list, turns } = &mut node.content else { return Vec::new() };
+        let (mut rest, passed) = (*list, packets.len());
+        while turns.pop_last().is_some() {
+            packets.extend(rest.pop_front(store));
+        }
+        self.place(slot);
+        for &packet in &packets[passed..] {
+            self.withdraw(store, parent, packet);
+        }
+        let node = self.nodes.at_mut(slot);
+        if let (Content::Flow { list, .. }, true) = (&mut node.content, passed > 0) {
+            let mut whole = PacketList::default();
+            for &packet in &packets[..passed] {
+                whole.push_back(store, packet);
+            }
+            while let Some(packet) = list.pop_front(store) {
+                whole.push_back(store, packet);
+            }
+            *list = whole;
+        }
+        packets.iter().map(|&packet| node.standing.facts(self.now, store, packet)).collect()
+    }
+
+    /// Takes the packets of a flow that bounds from `node` up have let go, the oldest first, with all that stands for them further
+    /// up.
+    fn recall<P: Store>(&mut self, store: &P, mut node: u32, flow: u32) -> Vec<PacketId> {
+        let mut recalled = Vec::new();
+        while self.nodes.at(node).parent != NONE {
+            let parent = self.nodes.at(node).parent;
+            if let Some(shaper) = self.nodes.at_mut(node).shaper.as_deref_mut() {
+                let (own, others) = shaper.passed.iter().partition::<Vec<PacketId>, _>(|&&packet| store.flow(packet) == flow);
+                shaper.passed = others.into();
+                for &packet in &own {
+                    self.take_back_turn(node, store.len(packet));
+                    self.withdraw(store, parent, packet);
+                }
+                // What has come further is older.
+                recalled.splice(0..0, own);
+            }
+            node = parent;
+        }
+        recalled
+    }
+}
