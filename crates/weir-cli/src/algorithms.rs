@@ -74,5 +74,6 @@ fn scope(scope: Scope) -> &'static str {
     match scope {
         Scope::Flow => "queue",
         Scope::Scheduler => "sched",
+        Scope::Aqm => "aqm",
     }
 }

@@ -22,6 +22,17 @@ pub enum Capacity {
     Trace(Arc<Trace>),
 }
 
+impl Capacity {
+    /// Mean rate in bit/s; 0 when there is no limit.
+    pub fn mean_bps(&self) -> u64 {
+        match self {
+            Self::Unlimited => 0,
+            Self::Constant(rate) => rate.bps(),
+            Self::Trace(trace) => trace.mean_bps(),
+        }
+    }
+}
+
 /// Random delay added to each packet's fixed delay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Jitter {
@@ -127,6 +138,8 @@ pub struct FlowsetConfig {
     pub deadline: Nanos,
     /// Capacity of each queue; `None` sizes it from the link's rate and delay (see [`default_limit`]).
     pub limit: Option<QueueLimit>,
+    /// What else decides which packets enter and leave it; `None` for the limit alone.
+    pub aqm: Option<crate::aqm::Policy>,
     /// Loss before the queue: lost packets use neither queue nor link.
     pub loss: Loss,
     /// Most flows made by the mask at once (for a pipe: most pipes); `None` leaves it to [`crate::Limits::instances`].
@@ -145,6 +158,7 @@ impl Default for FlowsetConfig {
             burst: Bytes(0),
             deadline: Nanos::ZERO,
             limit: None,
+            aqm: None,
             loss: Loss::None,
             max_flows: None,
         }
@@ -179,10 +193,9 @@ pub struct PipeConfig {
 /// At least dummynet's 50 packets; at higher rates as many 1500-byte packets as the link sends in the larger of 100 ms and two
 /// of its delays, so that a single TCP flow can fill the link. A link without a rate never queues.
 pub fn default_limit(link: &LinkConfig) -> QueueLimit {
-    let bps = match &link.capacity {
-        Capacity::Unlimited => return QueueLimit::Packets(DEFAULT_QUEUE_PACKETS),
-        Capacity::Constant(rate) => rate.bps(),
-        Capacity::Trace(trace) => trace.mean_bps(),
+    let bps = match link.capacity.mean_bps() {
+        0 => return QueueLimit::Packets(DEFAULT_QUEUE_PACKETS),
+        bps => bps,
     };
     let span = Nanos(link.delay.0.saturating_mul(2)).max(DEFAULT_QUEUE_SPAN);
     let bytes = u128::from(bps) * u128::from(span.0) / 8_000_000_000;

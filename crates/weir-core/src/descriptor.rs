@@ -2,8 +2,10 @@
 
 use alloc::vec::Vec;
 
-use crate::packet::{NONE, PacketId, Store};
+use crate::packet::{Header, NONE, PacketId, Store};
 use crate::prefetch;
+use crate::stats::MarkReason;
+use crate::units::Nanos;
 
 /// A packet: its length, its flow, and what its list keeps of it.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +76,17 @@ impl Store for Descriptors {
     fn label(&self, _id: PacketId) -> u64 {
         0
     }
+
+    #[inline]
+    fn header(&self, id: PacketId) -> Header {
+        Header { hash: self.flow(id), ..Header::default() }
+    }
+
+    fn arrived(&self, _id: PacketId) -> Nanos {
+        Nanos::ZERO
+    }
+
+    fn mark(&mut self, _id: PacketId, _reason: MarkReason) {}
 
     #[inline]
     fn next(&self, id: PacketId) -> (u32, u32) {

@@ -29,6 +29,15 @@ pub struct FlowKey {
     pub ipv6: bool,
 }
 
+impl FlowKey {
+    /// Addresses, ports and protocol alone.
+    #[must_use]
+    pub fn transport(&self) -> Self {
+        let Self { src, dst, src_port, dst_port, proto, ipv6, .. } = *self;
+        Self { src, dst, src_port, dst_port, proto, ipv6, ..Self::default() }
+    }
+}
+
 /// Which bits of a [`FlowKey`] tell flows apart. The default has none: every packet is of one flow.
 ///
 /// Address masks are kept apart for the two IP versions, because `dst-ip` and `dst-ip6` are different keywords and a packet

@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+pub mod aqm;
 pub mod config;
 pub mod descriptor;
 pub mod dist;
@@ -19,6 +20,7 @@ pub mod packet;
 mod prefetch;
 pub mod rng;
 pub mod sched;
+pub mod settings;
 mod slab;
 pub mod stats;
 pub mod units;

@@ -11,6 +11,7 @@
 use alloc::vec::Vec;
 
 use crate::prefetch;
+use crate::stats::MarkReason;
 use crate::units::Nanos;
 
 /// Index of a packet in its [`Pool`].
@@ -30,6 +31,25 @@ pub enum Ecn {
     Ect0 = 2,
     /// Congestion experienced.
     Ce = 3,
+}
+
+impl Ecn {
+    /// Whether its sender understands a mark.
+    #[inline]
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Self::NotEct)
+    }
+}
+
+/// What queues may look at in a packet's headers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// ECN field.
+    pub ecn: Ecn,
+    /// Differentiated services code point, 6 bits.
+    pub dscp: u8,
+    /// Hash of addresses, ports and protocol; 0 where nothing on the packet's way tells flows apart by it.
+    pub hash: u32,
 }
 
 /// What the engine knows of a packet.
@@ -65,13 +85,17 @@ struct Slot {
     packet: Packet,
     /// When it arrives at the other end of the delay line.
     due: Nanos,
-    /// The bit to invert when it does, or [`INTACT`].
-    corrupt: u32,
+    /// While it waits, [`Header::hash`]. Once it is on its way over the link, the bit to invert, or [`INTACT`].
+    word: u32,
     /// Successor in the list it is in; for a free slot, the next free one.
     next: u32,
     /// The successor's length.
     next_len: u32,
     duplicate: bool,
+    /// [`Header::dscp`].
+    dscp: u8,
+    /// Why it is to be marked, if it is.
+    mark: Option<MarkReason>,
 }
 
 const _: () = assert!(size_of::<Slot>() == 64, "a packet fills one cache line");
@@ -108,6 +132,7 @@ impl Pool {
     pub fn insert(&mut self, packet: Packet) -> Result<PacketId, Packet> {
         let Some(id) = self.allocate() else { return Err(packet) };
         *self.get_mut(id) = packet;
+        self.slots[id.0 as usize].mark = None;
         Ok(id)
     }
 
@@ -129,7 +154,9 @@ impl Pool {
         if self.live >= self.capacity {
             return None;
         }
-        self.slots.push(Slot { packet: Packet::default(), due: Nanos::ZERO, corrupt: INTACT, next: NONE, next_len: 0, duplicate: false });
+        let packet = Packet::default();
+        let slot = Slot { packet, due: Nanos::ZERO, word: INTACT, next: NONE, next_len: 0, duplicate: false, dscp: 0, mark: None };
+        self.slots.push(slot);
         self.live += 1;
         Some(PacketId(id))
     }
@@ -174,15 +201,28 @@ impl Pool {
     /// What was last written with [`Self::set_crossed`].
     #[inline]
     pub(crate) fn crossed(&self, id: PacketId) -> Crossed {
-        let Slot { due, corrupt, duplicate, .. } = self.slots[id.0 as usize];
-        Crossed { due, corrupt, duplicate }
+        let Slot { due, word, duplicate, .. } = self.slots[id.0 as usize];
+        Crossed { due, corrupt: word, duplicate }
     }
 
     /// Writes down what happens to a packet at the end of its delay.
     #[inline]
     pub(crate) fn set_crossed(&mut self, id: PacketId, crossed: Crossed) {
         let slot = &mut self.slots[id.0 as usize];
-        (slot.due, slot.corrupt, slot.duplicate) = (crossed.due, crossed.corrupt, crossed.duplicate);
+        (slot.due, slot.word, slot.duplicate) = (crossed.due, crossed.corrupt, crossed.duplicate);
+    }
+
+    /// Notes what the packet's headers say, and that it is not to be marked yet.
+    #[inline]
+    pub(crate) fn set_header(&mut self, id: PacketId, header: Header) {
+        let slot = &mut self.slots[id.0 as usize];
+        (slot.packet.ecn, slot.dscp, slot.word, slot.mark) = (header.ecn, header.dscp, header.hash, None);
+    }
+
+    /// Why the packet is to be marked, if it is.
+    #[inline]
+    pub(crate) fn mark_of(&self, id: PacketId) -> Option<MarkReason> {
+        self.slots[id.0 as usize].mark
     }
 }
 
@@ -196,6 +236,16 @@ pub trait Store {
 
     /// What a source or an earlier hop says of it (see [`Packet::label`]).
     fn label(&self, id: PacketId) -> u64;
+
+    /// What its headers say.
+    fn header(&self, id: PacketId) -> Header;
+
+    /// When it came to its queue.
+    fn arrived(&self, id: PacketId) -> Nanos;
+
+    /// Marks it with congestion experienced when it leaves; the first reason counts. Only for packets whose [`Header::ecn`] allows
+    /// it.
+    fn mark(&mut self, id: PacketId, reason: MarkReason);
 
     /// The successor in its list, and the successor's length. Means nothing for the last one.
     fn next(&self, id: PacketId) -> (u32, u32);
@@ -221,6 +271,22 @@ impl Store for Pool {
     #[inline]
     fn label(&self, id: PacketId) -> u64 {
         self.get(id).label
+    }
+
+    #[inline]
+    fn header(&self, id: PacketId) -> Header {
+        let Slot { packet, dscp, word, .. } = &self.slots[id.0 as usize];
+        Header { ecn: packet.ecn, dscp: *dscp, hash: *word }
+    }
+
+    #[inline]
+    fn arrived(&self, id: PacketId) -> Nanos {
+        self.get(id).arrived
+    }
+
+    #[inline]
+    fn mark(&mut self, id: PacketId, reason: MarkReason) {
+        self.slots[id.0 as usize].mark.get_or_insert(reason);
     }
 
     #[inline]

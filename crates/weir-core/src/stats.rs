@@ -38,11 +38,23 @@ pub enum DropReason {
     HandOver,
     /// The scheduler has a bound of its own and had no place for it.
     Scheduler,
+    /// An AQM's random decision before the queue is full.
+    Early,
+    /// An AQM drops everything in the state that the queue is in.
+    Forced,
+    /// It had waited longer than the target for too long.
+    Target,
+    /// The queues of one scheduler were full together, and it was of the fattest.
+    Overlimit,
+    /// Its flow does not respond, and is let through at a small rate only.
+    Penalty,
+    /// A later acknowledgement makes it needless.
+    AckFilter,
 }
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 19] = [
         Self::QueueFull,
         Self::LossBeforeQueue,
         Self::LossOnLink,
@@ -56,6 +68,12 @@ impl DropReason {
         Self::RuleLoop,
         Self::HandOver,
         Self::Scheduler,
+        Self::Early,
+        Self::Forced,
+        Self::Target,
+        Self::Overlimit,
+        Self::Penalty,
+        Self::AckFilter,
     ];
 
     /// The reason's name in results.
@@ -74,6 +92,12 @@ impl DropReason {
             Self::RuleLoop => "rule_loop",
             Self::HandOver => "hand_over",
             Self::Scheduler => "scheduler",
+            Self::Early => "early",
+            Self::Forced => "forced",
+            Self::Target => "target",
+            Self::Overlimit => "overlimit",
+            Self::Penalty => "penalty",
+            Self::AckFilter => "ack_filter",
         }
     }
 }
@@ -82,18 +106,33 @@ impl DropReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum MarkReason {
-    /// An AQM's early decision.
+    /// An AQM's random decision before the queue is full.
     Early,
+    /// An AQM would drop everything in the state that the queue is in.
+    Forced,
+    /// It had waited longer than the target for too long.
+    Target,
+    /// It had waited longer than the threshold for marks.
+    CeThreshold,
+    /// The queue of the L4S service was above its step.
+    Step,
+    /// The coupled probability of the L4S service.
+    Coupled,
 }
 
 impl MarkReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 1] = [Self::Early];
+    pub const ALL: [Self; 6] = [Self::Early, Self::Forced, Self::Target, Self::CeThreshold, Self::Step, Self::Coupled];
 
     /// The reason's name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Early => "early",
+            Self::Forced => "forced",
+            Self::Target => "target",
+            Self::CeThreshold => "ce_threshold",
+            Self::Step => "step",
+            Self::Coupled => "coupled",
         }
     }
 }

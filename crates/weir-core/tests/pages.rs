@@ -67,6 +67,7 @@ fn page(row: &Row, source: &str) -> String {
         let of = match p.scope {
             Scope::Flow => "`queue`",
             Scope::Scheduler => "`sched`",
+            Scope::Aqm => "`aqm`",
         };
         let allowed = p.domain.to_string().replace('|', "\\|");
         writeln!(text, "| `{}` | {of} | {allowed} | {} | {} |", p.name, p.domain.write(p.default), p.summary).unwrap();

@@ -25,7 +25,7 @@ fn flow(rig: &mut Rig<Tree>, node: TreeNode, spec: FlowSpec) -> u32 {
 }
 
 fn settle(rig: &mut Rig<Tree>) {
-    while let Some(refused) = rig.scheduler.pop_refused(&mut rig.pool) {
+    while let Some((refused, _)) = rig.scheduler.pop_refused(&mut rig.pool) {
         rig.refuse(refused);
     }
 }

@@ -200,7 +200,7 @@ impl<S: Scheduler> Machine<S> {
     /// Packets that the scheduler has given up since; most never do, and then this is nothing.
     #[inline(always)]
     fn take_refused(&mut self) {
-        while let Some(refused) = self.scheduler.pop_refused(&mut self.store) {
+        while let Some((refused, _)) = self.scheduler.pop_refused(&mut self.store) {
             self.refuse(refused);
         }
     }

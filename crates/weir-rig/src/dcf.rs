@@ -72,7 +72,7 @@ fn simulate(discipline: &Discipline, stations: u32, len: u32, packets: u32) -> (
     while sent < packets {
         let taken = medium.dequeue(now, &mut store);
         sent += u32::from(taken.is_some());
-        let given_up = medium.pop_refused(&mut store);
+        let given_up = medium.pop_refused(&mut store).map(|(packet, _)| packet);
         for packet in taken.into_iter().chain(given_up) {
             let (_, flow) = store.release(packet);
             send(&mut medium, &mut store, now, flow);

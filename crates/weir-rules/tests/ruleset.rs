@@ -121,7 +121,7 @@ proptest! {
             // A direct way and one from nothing set every link alike.
             for change in Changes::between(&Ruleset::default(), new).engine {
                 if let EngineChange::SetLink { id, scheduler, link, .. } = change {
-                    prop_assert_eq!(emulator.scheduler_config(id), Some((scheduler, &*link)));
+                    prop_assert_eq!(emulator.scheduler_config(id), Some((*scheduler, &*link)));
                 }
             }
         }

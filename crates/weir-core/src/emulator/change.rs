@@ -64,6 +64,7 @@ impl Emulator {
         self.find_ways(now, rebuilt.then_some(id));
         self.refresh_flows(now, id, None);
         self.refresh_nodes(now, id);
+        self.resolve_headers();
         for queue in 0..self.queues.len() {
             if self.queues[queue].as_ref().is_some_and(|q| q.way.contains(&id)) {
                 self.resolve_queue_limit(queue as u16);
@@ -87,6 +88,7 @@ impl Emulator {
             }
         }
         self.find_way(now, id, None);
+        self.resolve_headers();
         self.resolve_queue_limit(id);
         self.refresh_flows(now, scheduler, Some(id));
     }
@@ -140,7 +142,7 @@ impl Emulator {
         template.stats.zero(template.queue_packets);
         for number in 0..self.links.bound() {
             if let Some(link) = self.links.get_mut(number).filter(|l| l.template == id) {
-                link.gone = super::view::Totals::default();
+                link.gone = super::view::Gone::default();
             }
         }
         let links = &self.links;
@@ -251,6 +253,21 @@ impl Emulator {
                 events.set(flow.link, next);
             }
         });
+    }
+
+    /// Finds out for each link whether anything on the way to it looks at the headers of packets.
+    fn resolve_headers(&mut self) {
+        let looks = |flowset: &Flowset| flowset.config.aqm.is_some_and(|aqm| aqm.row().classifies);
+        let mut by_queues = Vec::new();
+        for queue in self.queues.iter().flatten() {
+            let on_the_way = queue.way.iter().filter_map(|&id| self.templates.get(usize::from(id))?.as_ref());
+            if looks(queue) || on_the_way.into_iter().any(|t| t.discipline.row().classifies) {
+                by_queues.extend(queue.root());
+            }
+        }
+        for template in self.templates.iter_mut().flatten() {
+            template.classifies = template.discipline.row().classifies || looks(&template.flowset) || by_queues.contains(&template.id);
+        }
     }
 
     /// Sizes a queue that was not given a limit from the link it feeds.

@@ -1,15 +1,19 @@
-//! Flows: one queue of a flowset in one scheduler instance, with its limit, its counters and its loss before the queue.
+//! Flows: one queue of a flowset in one scheduler instance, with its limit, its counters, and what stands at its gate: loss
+//! before the queue, and an AQM.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use super::tables::Flowset;
+use crate::aqm::{AnyAqm, Aqm, Policy, QueueState, Seen, Setup, Verdict};
 use crate::config::{FlowsetConfig, QueueLimit};
 use crate::key::{FlowKey, stable_hash};
 use crate::link::LossProcess;
+use crate::packet::Header;
 use crate::rng::{Purpose, Stream};
 use crate::sched::{FlowSlot, FlowSpec};
-use crate::stats::DropReason;
-use crate::units::Rate;
+use crate::stats::{DropReason, MarkReason};
+use crate::units::{Nanos, Rate};
 
 /// One queue of a flowset in one scheduler instance: what every packet touches. The rest stands in [`Cold`].
 #[derive(Debug)]
@@ -26,11 +30,28 @@ pub(super) struct Flow {
     pub(super) link: u32,
     /// Its place in the link's scheduler.
     pub(super) slot: FlowSlot,
-    loss: Option<Box<LossProcess>>,
+    /// What decides besides the limit.
+    gate: Option<Box<Gate>>,
     pub(super) cold: Box<Cold>,
 }
 
 const _: () = assert!(size_of::<Option<Flow>>() == 64, "a flow fills one cache line");
+
+/// Loss before the queue, and the AQM.
+#[derive(Debug)]
+struct Gate {
+    loss: Option<Box<LossProcess>>,
+    aqm: Option<Box<Managed>>,
+}
+
+/// An AQM, and what it was made from.
+#[derive(Debug)]
+struct Managed {
+    aqm: AnyAqm,
+    policy: Policy,
+    limit: QueueLimit,
+    rate: u64,
+}
 
 /// What only drops, changes and views of a flow need.
 #[derive(Debug)]
@@ -41,6 +62,7 @@ pub(super) struct Cold {
     /// The masked key it was made for.
     pub(super) key: FlowKey,
     pub(super) drops: u64,
+    pub(super) marks: u64,
     /// The flows made before and after it on the same link, or [`NO_FLOW`].
     pub(super) older: u32,
     pub(super) newer: u32,
@@ -66,9 +88,8 @@ pub(super) struct Identity {
 impl Flow {
     pub(super) fn new(seed: u64, identity: Identity, flowset: &Flowset, path: u64) -> Self {
         let Identity { number, serial, link, queue, key } = identity;
-        let loss = LossProcess::configure(None, flowset.config.loss, || Stream::new(seed, path, Purpose::LossBeforeQueue));
         let spec = spec(number, &flowset.config);
-        let cold = Cold { spec, queue, key, drops: 0, older: NO_FLOW, newer: NO_FLOW, serial, orphan: false };
+        let cold = Cold { spec, queue, key, drops: 0, marks: 0, older: NO_FLOW, newer: NO_FLOW, serial, orphan: false };
         let (max_packets, max_bytes) = bounds(flowset.limit);
         Self {
             packets_seen: 0,
@@ -79,22 +100,47 @@ impl Flow {
             max_bytes,
             link,
             slot: FlowSlot::default(),
-            loss,
+            gate: Gate::configure(None, seed, path, flowset),
             cold: Box::new(cold),
         }
     }
 
-    /// Counts a packet of `len` bytes that came, and says whether it may enter: loss before the queue, then the queue's limit.
-    /// An empty queue takes any packet.
+    /// Counts a packet of `len` bytes that came, and says whether it may enter, and with what mark: loss before the queue, the
+    /// AQM, then the queue's limit. An empty queue takes any packet.
     #[inline]
-    pub(super) fn admit(&mut self, len: u32) -> Result<(), DropReason> {
+    pub(super) fn admit(&mut self, now: Nanos, len: u32, header: Header) -> Result<Option<MarkReason>, DropReason> {
         self.packets_seen += 1;
         self.bytes_seen += u64::from(len);
-        if self.loss.as_mut().is_some_and(|l| l.next_is_lost()) {
-            return Err(DropReason::LossBeforeQueue);
-        }
         let full = self.packets >= self.max_packets || self.packets > 0 && self.bytes + u64::from(len) > self.max_bytes;
-        if full { Err(DropReason::QueueFull) } else { Ok(()) }
+        match &mut self.gate {
+            None if full => Err(DropReason::QueueFull),
+            None => Ok(None),
+            Some(gate) => {
+                let queue = QueueState { packets: self.packets, bytes: self.bytes, full };
+                gate.arrive(now, &Seen { len, arrived: now, header }, &queue)
+            }
+        }
+    }
+
+    /// Whether an AQM sees its packets.
+    #[inline]
+    pub(super) fn is_managed(&self) -> bool {
+        self.gate.as_ref().is_some_and(|gate| gate.aqm.is_some())
+    }
+
+    /// What the AQM says of the packet whose turn it is; the packet counts as waiting no longer.
+    #[inline]
+    pub(super) fn leave(&mut self, now: Nanos, seen: impl FnOnce() -> Seen) -> Verdict {
+        let queue = QueueState { packets: self.packets, bytes: self.bytes, full: false };
+        match self.gate.as_mut().and_then(|gate| gate.aqm.as_mut()) {
+            None => Verdict::Pass,
+            Some(managed) => managed.aqm.leave(now, &seen(), &queue),
+        }
+    }
+
+    /// State of the AQM, by name.
+    pub(super) fn figures(&self) -> Vec<(&'static str, u64)> {
+        self.gate.as_ref().and_then(|gate| gate.aqm.as_ref()).map(|managed| managed.aqm.figures()).unwrap_or_default()
     }
 
     #[inline]
@@ -112,18 +158,52 @@ impl Flow {
     pub(super) fn configure(&mut self, seed: u64, path: u64, flowset: &Flowset) {
         (self.max_packets, self.max_bytes) = bounds(flowset.limit);
         self.cold.spec = spec(self.cold.spec.flow, &flowset.config);
-        let stream = || Stream::new(seed, path, Purpose::LossBeforeQueue);
-        self.loss = LossProcess::configure(self.loss.take(), flowset.config.loss, stream);
+        self.gate = Gate::configure(self.gate.take(), seed, path, flowset);
     }
 
     /// Counts from nothing again; what waits stays.
     pub(super) fn zero(&mut self) {
-        (self.packets_seen, self.bytes_seen, self.cold.drops) = (0, 0, 0);
+        (self.packets_seen, self.bytes_seen, self.cold.drops, self.cold.marks) = (0, 0, 0, 0);
     }
 
     #[inline]
     pub(super) fn is_of(&self, link: u32, masked: &FlowKey) -> bool {
         self.link == link && self.cold.key == *masked
+    }
+}
+
+impl Gate {
+    /// What a flowset asks for; `None` when that is nothing. What is already there stays as it is, unless it was asked for
+    /// otherwise.
+    fn configure(old: Option<Box<Self>>, seed: u64, path: u64, flowset: &Flowset) -> Option<Box<Self>> {
+        let config = &flowset.config;
+        let old = old.map_or(Self { loss: None, aqm: None }, |gate| *gate);
+        let loss = LossProcess::configure(old.loss, config.loss, || Stream::new(seed, path, Purpose::LossBeforeQueue));
+        let aqm = config.aqm.map(|policy| {
+            let Flowset { limit, rate, .. } = *flowset;
+            let same = |had: &Managed| (had.policy, had.limit, had.rate) == (policy, limit, rate);
+            old.aqm.filter(|had| same(had)).unwrap_or_else(|| {
+                let (limit_packets, limit_bytes) = bounds(limit);
+                let stream = Stream::new(seed, path, Purpose::Aqm);
+                let aqm = AnyAqm::new(&policy, &Setup { rate, limit_packets, limit_bytes, stream });
+                Box::new(Managed { aqm, policy, limit, rate })
+            })
+        });
+        (loss.is_some() || aqm.is_some()).then(|| Box::new(Self { loss, aqm }))
+    }
+
+    #[inline(never)]
+    fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Result<Option<MarkReason>, DropReason> {
+        if self.loss.as_mut().is_some_and(|l| l.next_is_lost()) {
+            return Err(DropReason::LossBeforeQueue);
+        }
+        match self.aqm.as_mut().map_or(Verdict::Pass, |managed| managed.aqm.arrive(now, packet, queue)) {
+            Verdict::Drop(reason) => Err(reason),
+            Verdict::Admit => Ok(None),
+            _ if queue.full => Err(DropReason::QueueFull),
+            Verdict::Mark(reason) => Ok(Some(reason)),
+            Verdict::Pass => Ok(None),
+        }
     }
 }
 

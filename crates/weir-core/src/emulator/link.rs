@@ -11,12 +11,13 @@ use alloc::vec::Vec;
 
 use super::flow::{Flow, NO_FLOW, path};
 use super::tables::Template;
-use super::view::Totals;
+use super::view::Gone;
 use super::{Arrival, Departure, Fate, Rejected};
+use crate::aqm::{Seen, Verdict};
 use crate::config::{Capacity, LinkConfig};
-use crate::key::{CompactKey, FlowKey};
+use crate::key::{CompactKey, FlowKey, stable_hash};
 use crate::link::{DelayLine, Impairments, LossProcess, Serializer};
-use crate::packet::{Crossed, INTACT, Packet, PacketId, PacketList, Pool};
+use crate::packet::{Crossed, Header, INTACT, Packet, PacketId, PacketList, Pool, Store};
 use crate::rng::{Purpose, Stream};
 use crate::sched::{AnyScheduler, Discipline, FlowSlot, Scheduler};
 use crate::slab::Slab;
@@ -71,7 +72,7 @@ pub(super) struct Link {
     /// Tells it from others that had its number.
     pub(super) serial: u64,
     /// What flows that are gone have counted.
-    pub(super) gone: Totals,
+    pub(super) gone: Gone,
 }
 
 const _: () = assert!(core::mem::offset_of!(Link, line) == 64 && core::mem::offset_of!(Link, serializer) == 128);
@@ -114,7 +115,7 @@ impl Link {
             course: Course::Fixed,
             flow: NO_FLOW,
             line: DelayLine::default(),
-            scheduler: AnyScheduler::new(&template.discipline),
+            scheduler: AnyScheduler::new(&template.discipline.seeded(seed ^ path)),
             serializer: Serializer::new(now, config.capacity.clone(), config.burst),
             key,
             delay: config.delay,
@@ -126,7 +127,7 @@ impl Link {
             schedule_origin: now,
             schedule_step: 0,
             serial,
-            gone: Totals::default(),
+            gone: Gone::default(),
         };
         link.next_step(config);
         link.set_course(config);
@@ -280,17 +281,19 @@ impl Link {
         if leaving {
             return self.scheduler.put_behind(&mut old, pool);
         }
-        let (mut waiting, mut gone) = (PacketList::default(), PacketList::default());
+        let mut waiting = PacketList::default();
+        let mut gone = Vec::new();
         while let Some(packet) = old.dequeue(Nanos::MAX, pool) {
             waiting.push_back(pool, packet);
         }
         while let Some(packet) = waiting.pop_front(pool) {
             let slot = flows.at(pool.get(packet).flow).slot;
             if let Some(refused) = self.scheduler.enqueue(now, pool, slot, packet) {
-                gone.push_back(pool, refused);
+                gone.push(refused);
             }
         }
-        around.refuse(now, gone);
+        gone.into_iter().for_each(|packet| around.refuse(now, packet, DropReason::Scheduler));
+        self.refuse_others(now, around);
     }
 }
 
@@ -311,7 +314,7 @@ impl Link {
     /// Takes an admitted packet.
     #[inline(always)]
     pub(super) fn take(&mut self, now: Nanos, packet: PacketId, flow: u32, arrival: Arrival, around: &mut Surroundings<'_>) {
-        if self.passes_at_once() {
+        if self.passes_at_once() && !around.flows.at(flow).is_managed() {
             self.pass(now, packet, arrival.len, arrival.segments, around);
         } else {
             let slot = around.enters_queue(flow, arrival.len);
@@ -348,9 +351,7 @@ impl Link {
     pub(super) fn enqueue(&mut self, now: Nanos, packet: PacketId, slot: FlowSlot, around: &mut Surroundings<'_>) {
         self.last_used = now;
         if let Some(refused) = self.scheduler.enqueue(now, around.pool, slot, packet) {
-            let mut list = PacketList::default();
-            list.push_back(around.pool, refused);
-            around.refuse(now, list);
+            around.refuse(now, refused, DropReason::Scheduler);
         }
         self.refuse_others(now, around);
         self.serve(now, around);
@@ -412,6 +413,11 @@ impl Link {
             let packet = self.scheduler.dequeue(now, around.pool);
             self.refuse_others(now, around);
             let Some(packet) = packet else { return };
+            if let Some(reason) = around.leaves_queue(now, packet) {
+                around.pool.get_mut(packet).dequeued = now;
+                drop_inside(now, packet, reason, around);
+                continue;
+            }
             let wire = self.start(now, packet, around);
             if wire.done > now {
                 self.wire = Some(wire);
@@ -424,10 +430,8 @@ impl Link {
     /// Drops what a scheduler of a tree had no place for when another handed it up.
     #[inline]
     pub(super) fn refuse_others(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
-        while let Some(refused) = self.scheduler.pop_refused(around.pool) {
-            let mut list = PacketList::default();
-            list.push_back(around.pool, refused);
-            around.refuse(now, list);
+        while let Some((refused, reason)) = self.scheduler.pop_refused(around.pool) {
+            around.refuse(now, refused, reason);
         }
     }
 
@@ -435,12 +439,8 @@ impl Link {
     fn start(&mut self, now: Nanos, id: PacketId, around: &mut Surroundings<'_>) -> OnWire {
         let packet = around.pool.get_mut(id);
         packet.dequeued = now;
-        let Packet { len, segments, flow, arrived, .. } = *packet;
-        around.template.dequeued(len);
+        let Packet { len, segments, arrived, .. } = *packet;
         around.template.stats.queue_ns.record(now.since(arrived).0);
-        if let Some(flow) = around.flows.get_mut(flow) {
-            flow.dequeued(len);
-        }
         if self.course == Course::Plain {
             let done = self.start_plain(now, id, len, segments, around);
             return OnWire { packet: id, done, lost: false, in_line: true };
@@ -478,7 +478,10 @@ impl Link {
         };
         let counters = &mut around.template.stats.counters;
         let copy = impairments.next_is_duplicated().then(|| pool.insert(*pool.get(wire.packet)).ok()).flatten();
-        if copy.is_some() {
+        if let Some(copy) = copy {
+            if let Some(reason) = pool.mark_of(wire.packet) {
+                pool.mark(copy, reason);
+            }
             counters.duplicated += 1;
             counters.backlog_packets += 1;
         }
@@ -514,6 +517,7 @@ impl Link {
     #[inline]
     fn release(&mut self, packet: PacketId, around: &mut Surroundings<'_>) {
         let Crossed { due, corrupt, duplicate } = around.pool.crossed(packet);
+        let mark = around.pool.mark_of(packet).is_some();
         let Packet { frame, len, arrived, dequeued, .. } = around.pool.remove(packet);
         self.last_used = self.last_used.max(due);
         let corrupt = (corrupt != INTACT).then_some(corrupt);
@@ -523,7 +527,7 @@ impl Link {
         stats.counters.bytes_out += u64::from(len);
         stats.counters.corrupted += u64::from(corrupt.is_some());
         stats.total_ns.record(due.since(arrived).0);
-        let fate = Fate::Deliver { mark: false, corrupt, duplicate };
+        let fate = Fate::Deliver { mark, corrupt, duplicate };
         around.ready.push(Departure { frame, link: self.template, fate, arrived, dequeued, due });
     }
 
@@ -546,15 +550,22 @@ impl Link {
 impl Surroundings<'_> {
     /// Counts a packet that came, and gives it a place in the pool if its queue lets it in.
     #[inline(always)]
-    pub(super) fn admit(&mut self, now: Nanos, flow: u32, arrival: Arrival) -> Result<PacketId, Rejected> {
+    pub(super) fn admit(&mut self, now: Nanos, flow: u32, arrival: Arrival, key: &FlowKey) -> Result<PacketId, Rejected> {
         let Arrival { frame, len, link_header, segments, ecn, label } = arrival;
         let counters = &mut self.template.stats.counters;
         counters.packets_in += 1;
         counters.bytes_in += u64::from(len);
+        let hash = if self.template.classifies { stable_hash(&key.transport()) as u32 } else { 0 };
+        let header = Header { ecn, dscp: key.dscp, hash };
         let state = self.flows.at_mut(flow);
-        match state.admit(len).and_then(|()| self.pool.allocate().ok_or(DropReason::NoMemory)) {
-            Ok(id) => {
+        let admitted = state.admit(now, len, header).and_then(|mark| Ok((mark, self.pool.allocate().ok_or(DropReason::NoMemory)?)));
+        match admitted {
+            Ok((mark, id)) => {
                 *self.pool.get_mut(id) = Packet { frame, len, flow, segments, link_header, ecn, arrived: now, dequeued: now, label };
+                self.pool.set_header(id, header);
+                if let Some(reason) = mark {
+                    self.pool.mark(id, reason);
+                }
                 counters.backlog_packets += 1;
                 Ok(id)
             }
@@ -578,15 +589,37 @@ impl Surroundings<'_> {
     /// Drops packets that a scheduler has no place for.
     #[cold]
     #[inline(never)]
-    fn refuse(&mut self, now: Nanos, mut packets: PacketList) {
-        while let Some(packet) = packets.pop_front(self.pool) {
-            let Packet { flow, len, .. } = *self.pool.get(packet);
-            let flow = self.flows.at_mut(flow);
+    fn refuse(&mut self, now: Nanos, packet: PacketId, reason: DropReason) {
+        let Packet { flow, len, .. } = *self.pool.get(packet);
+        let flow = self.flows.at_mut(flow);
+        flow.dequeued(len);
+        flow.cold.drops += 1;
+        self.template.dequeued(len);
+        drop_inside(now, packet, reason, self);
+    }
+
+    /// Counts a packet whose turn to leave its queue has come, and asks the queue's AQM. Says why it is dropped, if it is.
+    #[inline]
+    fn leaves_queue(&mut self, now: Nanos, packet: PacketId) -> Option<DropReason> {
+        let Self { template, flows, pool, .. } = self;
+        let Packet { len, flow, arrived, .. } = *pool.get(packet);
+        template.dequeued(len);
+        if let Some(flow) = flows.get_mut(flow) {
             flow.dequeued(len);
-            flow.cold.drops += 1;
-            self.template.dequeued(len);
-            drop_inside(now, packet, DropReason::Scheduler, self);
+            match flow.leave(now, || Seen { len, arrived, header: pool.header(packet) }) {
+                Verdict::Drop(reason) => {
+                    flow.cold.drops += 1;
+                    return Some(reason);
+                }
+                Verdict::Mark(reason) => pool.mark(packet, reason),
+                Verdict::Pass | Verdict::Admit => {}
+            }
+            if let Some(reason) = pool.mark_of(packet) {
+                flow.cold.marks += 1;
+                template.stats.counters.count_mark(reason);
+            }
         }
+        None
     }
 
     /// Drops packets that waited in a scheduler.

@@ -179,7 +179,7 @@ impl Emulator {
         };
         let mut around = Surroundings { seed: *seed, template, flows, pool, ready };
         state.run_wire(now, &mut around);
-        let packet = around.admit(now, flow, arrival)?;
+        let packet = around.admit(now, flow, arrival, key)?;
         state.take(now, packet, flow, arrival, &mut around);
         let next = state.next_event();
         if next != state.announced {
@@ -224,7 +224,7 @@ impl Emulator {
         if let Some((state, mut around)) = self.at(link) {
             state.run_wire(now, &mut around);
             for arrival in train {
-                match around.admit(now, flow, arrival) {
+                match around.admit(now, flow, arrival, key) {
                     Err(rejected) => refused(arrival.frame, rejected),
                     // The wire sends another until after `now`, so nothing leaves the scheduler before all are in it.
                     Ok(packet) if state.only_queues() => {

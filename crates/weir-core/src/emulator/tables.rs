@@ -35,6 +35,8 @@ pub(super) struct Template {
     pub(super) stats: LinkStats,
     pub(super) queue_packets: u64,
     pub(super) queue_bytes: u64,
+    /// Something on the way to the link tells flows apart by the hash of their packets.
+    pub(super) classifies: bool,
 }
 
 impl Template {
@@ -57,6 +59,7 @@ impl Template {
             stats: LinkStats::default(),
             queue_packets: 0,
             queue_bytes: 0,
+            classifies: config.discipline.row().classifies,
         }
     }
 
@@ -92,6 +95,8 @@ pub(super) struct Flowset {
     /// Bits of the key that tell its flows apart: those of its own mask, and of the schedulers on the way that are flows.
     pub(super) mask: FlowMask,
     pub(super) limit: QueueLimit,
+    /// Rate of the link in bit/s, as its AQM is told.
+    pub(super) rate: u64,
     /// Queues by the hash of instance and masked key.
     pub(super) flows: HashTable<u32>,
 }
@@ -99,7 +104,7 @@ pub(super) struct Flowset {
 impl Flowset {
     pub(super) fn new(config: &FlowsetConfig, scheduler: u16) -> Self {
         let limit = QueueLimit::Packets(crate::config::DEFAULT_QUEUE_PACKETS);
-        Self { config: config.clone(), scheduler, way: Vec::from([scheduler]), mask: config.mask, limit, flows: HashTable::new() }
+        Self { config: config.clone(), scheduler, way: Vec::from([scheduler]), mask: config.mask, limit, rate: 0, flows: HashTable::new() }
     }
 
     /// Takes over a configuration. Says whether the flows there are belong to it no longer: they are not found any more.
@@ -120,7 +125,9 @@ impl Flowset {
         self.way.last().copied()
     }
 
+    /// Sizes the queue for its link, unless a size was given.
     pub(super) fn resolve_limit(&mut self, link: &LinkConfig) {
         self.limit = self.config.limit.unwrap_or_else(|| default_limit(link));
+        self.rate = link.capacity.mean_bps();
     }
 }

@@ -3,6 +3,8 @@
 //! Nothing is gathered for them while packets pass but two sums for each flow. A view looks when it is asked; with tens of
 //! thousands of instances a caller asks for a page at a time.
 
+use alloc::vec::Vec;
+
 use super::Emulator;
 use super::flow::Flow;
 use super::tables::Template;
@@ -18,10 +20,36 @@ pub struct Totals {
     pub bytes: u64,
     /// Packets refused: lost before the queue, or the queue or the engine was full.
     pub drops: u64,
+    /// Packets that left with a mark.
+    pub marks: u64,
     /// Packets that wait now.
     pub queued_packets: u64,
     /// Their network-layer bytes.
     pub queued_bytes: u64,
+}
+
+/// What flows have counted that are gone: nothing of theirs waits any more.
+#[derive(Debug, Default)]
+pub(super) struct Gone {
+    packets: u64,
+    bytes: u64,
+    drops: u64,
+    marks: u64,
+}
+
+impl Gone {
+    /// Adds what a flow has counted.
+    pub(super) fn add(&mut self, flow: &Flow) {
+        self.packets += flow.packets_seen;
+        self.bytes += flow.bytes_seen;
+        self.drops += flow.cold.drops;
+        self.marks += flow.cold.marks;
+    }
+
+    fn totals(&self) -> Totals {
+        let Self { packets, bytes, drops, marks } = *self;
+        Totals { packets, bytes, drops, marks, ..Totals::default() }
+    }
 }
 
 impl Totals {
@@ -30,6 +58,7 @@ impl Totals {
         self.packets += flow.packets_seen;
         self.bytes += flow.bytes_seen;
         self.drops += flow.cold.drops;
+        self.marks += flow.cold.marks;
         self.queued_packets += u64::from(flow.packets);
         self.queued_bytes += flow.bytes;
     }
@@ -105,6 +134,11 @@ impl Emulator {
         Some((queue.scheduler, &queue.config))
     }
 
+    /// State of the AQM of flow `number`, by name; nothing when it has none.
+    pub fn aqm_figures(&self, number: u32) -> Vec<(&'static str, u64)> {
+        self.flows.get(number).map(Flow::figures).unwrap_or_default()
+    }
+
     /// How many instances pipe or scheduler `id` has, those not counted that its former mask made.
     pub fn instance_count(&self, id: u16) -> usize {
         let template = self.templates.get(usize::from(id)).and_then(Option::as_ref);
@@ -139,7 +173,7 @@ impl Emulator {
 
     fn instance(&self, id: u16, number: u32) -> Option<InstanceView> {
         let link = self.links.get(number).filter(|l| l.template == id)?;
-        let (mut totals, mut flows) = (link.gone, 0);
+        let (mut totals, mut flows) = (link.gone.totals(), 0);
         for flow in self.siblings(number) {
             totals.add(flow);
             flows += 1;

@@ -145,6 +145,7 @@ pub(super) const ROW: Row = Row {
     complexity: "O(log window + log packets)",
     weighted: false,
     work_conserving: true,
+    classifies: false,
     parameters: &[WEIGHT, PRIORITY, DEADLINE, RANK, LIMIT, HEADROOM, WINDOW],
 };
 

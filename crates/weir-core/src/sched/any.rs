@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::{AnyScheduler, Fifo, FlowSlot, FlowSpec, Scheduler, Tree};
 use crate::packet::{PacketId, PacketList, Store};
+use crate::stats::DropReason;
 use crate::units::Nanos;
 
 /// Writes the type that is any scheduler of the table. The FIFO stands in place and is asked first: it is what most links have,
@@ -85,12 +86,10 @@ macro_rules! any {
             }
 
             #[inline]
-            fn pop_refused<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
+            fn pop_refused<P: Store>(&mut self, store: &mut P) -> Option<(PacketId, DropReason)> {
                 match self {
-                    Self::Dcf(s) => s.pop_refused(store),
-                    Self::Behind(s) => s.pop_refused(store),
-                    Self::Tree(s) => s.pop_refused(store),
-                    _ => None,
+                    Self::Fifo(_) => None,
+                    other => other.pop_refused_of_other(store),
                 }
             }
 
@@ -166,6 +165,16 @@ macro_rules! any {
                     $(Self::$kind(s) => s.dequeue(now, store),)+
                     Self::Behind(s) => s.dequeue(now, store),
                     Self::Tree(s) => s.dequeue(now, store),
+                }
+            }
+
+            #[inline(never)]
+            fn pop_refused_of_other<P: Store>(&mut self, store: &mut P) -> Option<(PacketId, DropReason)> {
+                match self {
+                    Self::Fifo(_) => None,
+                    $(Self::$kind(s) => s.pop_refused(store),)+
+                    Self::Behind(s) => s.pop_refused(store),
+                    Self::Tree(s) => s.pop_refused(store),
                 }
             }
 
@@ -295,7 +304,7 @@ impl Scheduler for Behind {
         self.first.dequeue(now, store).or_else(|| self.then.dequeue(now, store))
     }
 
-    fn pop_refused<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
+    fn pop_refused<P: Store>(&mut self, store: &mut P) -> Option<(PacketId, DropReason)> {
         self.then.pop_refused(store)
     }
 

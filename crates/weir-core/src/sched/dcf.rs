@@ -47,6 +47,7 @@ use super::{Discipline, Domain, FlowSlot, FlowSpec, Parameter, Row, Scheduler, S
 use crate::packet::{PacketId, PacketList, Store};
 use crate::rng::{Purpose, Stream};
 use crate::slab::Slab;
+use crate::stats::DropReason;
 use crate::units::Nanos;
 
 /// The 802.11b medium.
@@ -290,8 +291,8 @@ impl Scheduler for Dcf {
         packet
     }
 
-    fn pop_refused<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
-        self.given_up.pop_front(store)
+    fn pop_refused<P: Store>(&mut self, store: &mut P) -> Option<(PacketId, DropReason)> {
+        Some((self.given_up.pop_front(store)?, DropReason::Scheduler))
     }
 
     fn next_event(&self) -> Option<Nanos> {
@@ -344,6 +345,7 @@ pub(super) const ROW: Row = Row {
     complexity: "O(log N)",
     weighted: false,
     work_conserving: false,
+    classifies: false,
     parameters: &[
         Parameter { name: "phy", domain: Domain::Choice(&["11", "5.5", "2", "1"]), summary: "data rate in Mbit/s", ..SETTING },
         Parameter {

@@ -107,5 +107,6 @@ pub(super) const ROW: Row = Row {
     complexity: "O(1)",
     weighted: false,
     work_conserving: true,
+    classifies: false,
     parameters: &[],
 };

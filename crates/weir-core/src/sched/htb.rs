@@ -380,5 +380,6 @@ pub(super) const ROW: Row = Row {
     complexity: "O(log N)",
     weighted: true,
     work_conserving: false,
+    classifies: false,
     parameters: &[RATE, CEIL, BURST, PRIORITY, WEIGHT, LMAX],
 };

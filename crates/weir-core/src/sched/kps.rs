@@ -427,5 +427,6 @@ pub(super) const ROW: Row = Row {
     complexity: "O(1)",
     weighted: true,
     work_conserving: true,
+    classifies: false,
     parameters: &[WEIGHT, LMAX],
 };

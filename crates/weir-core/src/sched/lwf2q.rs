@@ -124,5 +124,6 @@ pub(super) const ROW: Row = Row {
     complexity: "O(log N)",
     weighted: true,
     work_conserving: true,
+    classifies: false,
     parameters: &[WEIGHT],
 };

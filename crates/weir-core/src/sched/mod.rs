@@ -49,14 +49,16 @@ mod wf2qp;
 mod wfq;
 mod wheel_slots;
 
-pub use discipline::{Discipline, SettingError};
+pub use crate::settings::{Domain, Parameter, Scope, SettingError};
+pub use discipline::Discipline;
 pub use pifo_spec::{NodeId, NodeSpec, TreeSpec};
 pub use rank::Ranking;
-pub use row::{Domain, Parameter, Row, Scope};
+pub use row::Row;
 pub(crate) use tree::NodeName;
 pub use tree::{Tree, TreeNode};
 
 use crate::packet::{PacketId, PacketList, Store};
+use crate::stats::DropReason;
 use crate::units::Nanos;
 
 /// What a scheduler is told of a flow. A value beyond a discipline's range counts as the nearest within it.
@@ -126,9 +128,10 @@ pub trait Scheduler {
         out.extend(core::iter::from_fn(|| self.dequeue(now, store)).take(max));
     }
 
-    /// Takes a packet that it has given up since, other than those that [`Self::enqueue`] gave back: few schedulers do.
+    /// Takes a packet that it has given up since, other than those that [`Self::enqueue`] gave back, with the reason: few
+    /// schedulers do.
     #[inline]
-    fn pop_refused<P: Store>(&mut self, _store: &mut P) -> Option<PacketId> {
+    fn pop_refused<P: Store>(&mut self, _store: &mut P) -> Option<(PacketId, DropReason)> {
         None
     }
 

@@ -274,5 +274,6 @@ pub(super) const ROW: Row = Row {
     complexity: "O(log N)",
     weighted: true,
     work_conserving: true,
+    classifies: false,
     parameters: &[WEIGHT, PRIORITY, DEADLINE, RANK, LIMIT],
 };

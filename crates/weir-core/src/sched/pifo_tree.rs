@@ -348,5 +348,6 @@ pub(super) const ROW: Row = Row {
     complexity: "O(log N) at each level",
     weighted: true,
     work_conserving: false,
+    classifies: false,
     parameters: &[WEIGHT, PRIORITY, DEADLINE, CEIL, BURST, LMAX, RANK, CLASS_RANK],
 };

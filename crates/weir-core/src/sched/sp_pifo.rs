@@ -103,6 +103,7 @@ pub(super) const ROW: Row = Row {
     complexity: "O(queues + log packets)",
     weighted: false,
     work_conserving: true,
+    classifies: false,
     parameters: &[WEIGHT, PRIORITY, DEADLINE, RANK, QUEUES, DEPTH],
 };
 

@@ -91,5 +91,6 @@ pub(super) const ROW: Row = Row {
     complexity: "O(log packets)",
     weighted: false,
     work_conserving: true,
+    classifies: false,
     parameters: &[WEIGHT, PRIORITY, DEADLINE, RANK, QUEUES, DEPTH, WIDTH],
 };

@@ -22,14 +22,16 @@
 //! # Validation
 //! Shares on each level against exact proportions, and random sequences of everything that can come, go and change.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use hashbrown::HashTable;
 
 use super::{AnyScheduler, Discipline, FlowSlot, FlowSpec, Scheduler};
 use crate::key::{FlowKey, stable_hash};
-use crate::packet::{PacketId, PacketList, Store};
+use crate::packet::{Header, PacketId, PacketList, Store};
 use crate::slab::Slab;
+use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
 
 /// A tree of schedulers.
@@ -42,7 +44,7 @@ pub struct Tree {
     /// Nodes whose schedulers hold packets back.
     shaped: Vec<u32>,
     /// Packets that a parent had no place for, or that a node gave up.
-    refused: PacketList,
+    refused: VecDeque<(PacketId, DropReason)>,
     /// Nodes that lost packets in this way and may offer others.
     robbed: Vec<u32>,
     /// The latest time that it was told.
@@ -123,7 +125,7 @@ impl Tree {
             places,
             leaves: Slab::default(),
             shaped: Vec::new(),
-            refused: PacketList::default(),
+            refused: VecDeque::new(),
             robbed: Vec::new(),
             now: Nanos::ZERO,
             len,
@@ -231,8 +233,8 @@ impl Tree {
     /// Takes the next packet out of the scheduler `at`, and lets the node that it is from offer another.
     fn take(&mut self, at: u32, now: Nanos, store: &mut dyn Store) -> Option<PacketId> {
         let packet = self.schedulers[at as usize].dequeue(now, &mut Level { store, places: &self.places, at });
-        while let Some(given_up) = self.schedulers[at as usize].pop_refused(&mut Level { store, places: &self.places, at }) {
-            self.refuse(at, given_up, store);
+        while let Some((given_up, reason)) = self.schedulers[at as usize].pop_refused(&mut Level { store, places: &self.places, at }) {
+            self.refuse(at, given_up, reason, store);
         }
         let packet = packet?;
         let Some(&Owner { leaf, node, .. }) = self.places.owner(store.flow(packet)) else { return Some(packet) };
@@ -257,7 +259,7 @@ impl Tree {
             self.places.nodes[node as usize].offered += 1;
             let mut level = Level { store, places: &self.places, at };
             if let Some(refused) = self.schedulers[at as usize].enqueue(self.now, &mut level, slot, packet) {
-                self.refuse(at, refused, store);
+                self.refuse(at, refused, DropReason::Scheduler, store);
             }
         }
     }
@@ -278,7 +280,7 @@ impl Tree {
     }
 
     /// Puts aside a packet that the scheduler `at` has pushed out.
-    fn refuse(&mut self, at: u32, packet: PacketId, store: &mut dyn Store) {
+    fn refuse(&mut self, at: u32, packet: PacketId, reason: DropReason, store: &mut dyn Store) {
         self.len -= 1;
         self.backlog -= u64::from(store.len(packet));
         if let Some(&Owner { leaf, node, .. }) = self.places.owner(store.flow(packet))
@@ -291,7 +293,7 @@ impl Tree {
             }
             self.robbed.push(child);
         }
-        self.refused.push_back(&mut Plain(store), packet);
+        self.refused.push_back((packet, reason));
     }
 
     /// Lets nodes that have held packets back offer what may go now.
@@ -331,7 +333,7 @@ impl Tree {
                 }
                 let mut level = Level { store, places: &self.places, at };
                 if let Some(refused) = self.schedulers[at as usize].enqueue(now, &mut level, slot, packet) {
-                    self.refuse(at, refused, store);
+                    self.refuse(at, refused, DropReason::Scheduler, store);
                 }
             }
         }
@@ -392,11 +394,11 @@ impl Scheduler for Tree {
         let &Leaf { node: at, slot, .. } = self.leaves.at(slot.0);
         let mut level = Level { store, places: &self.places, at };
         if let Some(refused) = self.schedulers[at as usize].enqueue(self.now, &mut level, slot, packet) {
-            self.refuse(at, refused, store);
+            self.refuse(at, refused, DropReason::Scheduler, store);
         }
         self.lift(at, self.now, store);
         self.feed(self.now, store);
-        self.refused.pop_front(store)
+        self.refused.pop_front().map(|(packet, _)| packet)
     }
 
     fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId> {
@@ -412,8 +414,8 @@ impl Scheduler for Tree {
         Some(packet)
     }
 
-    fn pop_refused<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
-        self.refused.pop_front(store)
+    fn pop_refused<P: Store>(&mut self, _store: &mut P) -> Option<(PacketId, DropReason)> {
+        self.refused.pop_front()
     }
 
     fn next_event(&self) -> Option<Nanos> {
@@ -494,6 +496,18 @@ impl Store for Level<'_> {
         self.store.label(id)
     }
 
+    fn header(&self, id: PacketId) -> Header {
+        self.store.header(id)
+    }
+
+    fn arrived(&self, id: PacketId) -> Nanos {
+        self.store.arrived(id)
+    }
+
+    fn mark(&mut self, id: PacketId, reason: MarkReason) {
+        self.store.mark(id, reason);
+    }
+
     fn next(&self, id: PacketId) -> (u32, u32) {
         self.store.next(id)
     }
@@ -521,6 +535,18 @@ impl Store for Plain<'_> {
 
     fn label(&self, id: PacketId) -> u64 {
         self.0.label(id)
+    }
+
+    fn header(&self, id: PacketId) -> Header {
+        self.0.header(id)
+    }
+
+    fn arrived(&self, id: PacketId) -> Nanos {
+        self.0.arrived(id)
+    }
+
+    fn mark(&mut self, id: PacketId, reason: MarkReason) {
+        self.0.mark(id, reason);
     }
 
     fn next(&self, id: PacketId) -> (u32, u32) {

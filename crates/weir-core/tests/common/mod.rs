@@ -87,7 +87,7 @@ impl<S: Scheduler> Rig<S> {
     pub(crate) fn take_in_time(&mut self) -> Option<(u32, u32)> {
         loop {
             let taken = self.take();
-            while let Some(given_up) = self.scheduler.pop_refused(&mut self.pool) {
+            while let Some((given_up, _)) = self.scheduler.pop_refused(&mut self.pool) {
                 self.refuse(given_up);
             }
             if taken.is_some() {

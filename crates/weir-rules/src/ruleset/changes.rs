@@ -31,11 +31,11 @@ pub enum EngineChange {
         /// Its number.
         id: u16,
         /// What shares its link; a pipe's mask is here too.
-        scheduler: SchedulerConfig,
+        scheduler: Box<SchedulerConfig>,
         /// The link.
         link: Box<LinkConfig>,
         /// What its own queue is like, for packets that are sent to it and not to a queue in front of it.
-        queue: FlowsetConfig,
+        queue: Box<FlowsetConfig>,
         /// What happens to offload trains.
         gso: Gso,
     },
@@ -46,7 +46,7 @@ pub enum EngineChange {
         /// The pipe or scheduler that it feeds.
         scheduler: u16,
         /// What it is like.
-        queue: FlowsetConfig,
+        queue: Box<FlowsetConfig>,
     },
     /// Pipe or scheduler `id` goes, and what is inside with it.
     DeleteLink(u16),
@@ -89,7 +89,7 @@ fn engine(old: &Ruleset, new: &Ruleset) -> Vec<EngineChange> {
     }
     let set = queues.iter().filter_map(|id| {
         let spec = new.queues.get(id)?;
-        Some(EngineChange::SetQueue { id: *id, scheduler: spec.scheduler, queue: spec.flowset.clone() })
+        Some(EngineChange::SetQueue { id: *id, scheduler: spec.scheduler, queue: Box::new(spec.flowset.clone()) })
     });
     changes.extend(set);
     changes
@@ -108,7 +108,8 @@ fn set_link(ruleset: &Ruleset, id: u16, is_fed: bool) -> Option<EngineChange> {
     let PipeConfig { link, queue } = spec.pipe.clone();
     // The mask of a pipe's queue makes instances, in each of which there is one queue.
     let mask = if ruleset.scheds.contains_key(&id) { queue.mask } else { FlowMask::default() };
-    Some(EngineChange::SetLink { id, scheduler, link: Box::new(link), queue: FlowsetConfig { mask, ..queue }, gso: spec.gso })
+    let (scheduler, link, queue) = (Box::new(scheduler), Box::new(link), Box::new(FlowsetConfig { mask, ..queue }));
+    Some(EngineChange::SetLink { id, scheduler, link, queue, gso: spec.gso })
 }
 
 /// Pipes and schedulers that queues or other schedulers feed.

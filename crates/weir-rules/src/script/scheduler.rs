@@ -97,7 +97,7 @@ fn refused(cursor: &Cursor<'_>, row: &Row, setting: &Parameter, value: &Word, er
     };
     let choices = match setting.domain {
         Domain::Choice(words) => words,
-        Domain::Number { .. } => &[],
+        Domain::Number { .. } | Domain::Time { .. } | Domain::Fraction { .. } => &[],
     };
     let error = cursor.error(code, &value.span, message);
     let error = match closest(&value.text.to_ascii_lowercase(), choices.iter().copied()) {

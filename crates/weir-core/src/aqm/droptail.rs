@@ -1,0 +1,58 @@
+//! Tail drop: a packet that finds the queue full is dropped.
+//!
+//! # Model
+//! The queue has a limit, and nothing else decides. This is what a queue without an AQM does.
+//!
+//! # Reference
+//! Practice of routers; what it costs in delay is told in RFC 7567.
+//!
+//! # Parameters
+//! None of its own; `queue` sets the limit.
+//!
+//! # Complexity
+//! O(1).
+//!
+//! # Guarantees
+//! No packet is dropped while there is room.
+//!
+//! # Differences from Linux/FreeBSD
+//! None from `pfifo` and `bfifo`. Linux's `pfifo_fast` has one such queue for each of three bands.
+//!
+//! # Validation
+//! Against an emulator without an AQM, packet by packet.
+
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use crate::units::Nanos;
+
+/// Tail drop.
+#[derive(Debug)]
+pub struct DropTail;
+
+impl DropTail {
+    /// One.
+    pub fn new(_policy: &Policy, _setup: &Setup) -> Self {
+        Self
+    }
+}
+
+impl Aqm for DropTail {
+    #[inline]
+    fn arrive(&mut self, _now: Nanos, _packet: &Seen, _queue: &QueueState) -> Verdict {
+        Verdict::Pass
+    }
+
+    #[inline]
+    fn leave(&mut self, _now: Nanos, _packet: &Seen, _queue: &QueueState) -> Verdict {
+        Verdict::Pass
+    }
+}
+
+pub(super) const ROW: Row = Row {
+    name: "droptail",
+    aliases: &["taildrop"],
+    summary: "a packet that finds the queue full is dropped",
+    source: "practice",
+    marks: false,
+    classifies: false,
+    parameters: &[],
+};

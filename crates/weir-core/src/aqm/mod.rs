@@ -1,0 +1,226 @@
+//! AQMs: which packets of a queue are dropped or marked, so that it stays short.
+//!
+//! An AQM owns no queue. It sees each packet when it comes ([`Aqm::arrive`]) and when its turn to leave has come
+//! ([`Aqm::leave`]), with the state of the queue, and says what becomes of it. So each can stand before any scheduler: every flow
+//! has an AQM of its own. One algorithm is one file and one row of [`TABLE`]. The row drives the command language,
+//! `weir algorithms`, the documentation, the rig and the tests.
+//!
+//! Algorithms that have many queues of their own, as `fq_codel` has, are schedulers (see [`crate::sched`]).
+//!
+//! # Time
+//! An AQM has no timer. What its definition computes periodically it computes when a packet comes or leaves, for each period that
+//! has ended since, with the state that the queue had then: between two packets that state does not change.
+
+mod droptail;
+mod headdrop;
+mod row;
+
+pub use row::Row;
+
+use alloc::vec::Vec;
+
+use crate::packet::Header;
+use crate::rng::Stream;
+use crate::settings::{Chosen, Entry, Parameter};
+use crate::stats::{DropReason, MarkReason};
+use crate::units::Nanos;
+
+/// What an AQM is told of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Length in bytes from the network-layer header on.
+    pub len: u32,
+    /// When it came.
+    pub arrived: Nanos,
+    /// ECN field, DSCP and hash.
+    pub header: Header,
+}
+
+/// What an AQM is told of the queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueState {
+    /// Packets that wait, without the one in question.
+    pub packets: u32,
+    /// Their network-layer bytes.
+    pub bytes: u64,
+    /// The packet in question does not fit within the queue's limit. Only when it comes.
+    pub full: bool,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on. One that comes to a full queue is dropped nevertheless, as [`DropReason::QueueFull`].
+    Pass,
+    /// It goes on, and carries a mark when it leaves. Only for packets whose ECN field allows it.
+    Mark(MarkReason),
+    /// It is dropped.
+    Drop(DropReason),
+    /// It goes on although the queue is full: the AQM drops others for it. Only when it comes.
+    Admit,
+}
+
+/// An active queue management algorithm: state and decisions for one queue.
+///
+/// Calls come with times that never go back. Every packet that enters the queue is shown to `arrive`, and to `leave` when its turn
+/// has come. There are two exceptions: packets that were there before the AQM are shown to `leave` only, and what a change of
+/// configuration takes out is not shown. A scheduler may serve the packets of a queue late, but in order.
+pub trait Aqm {
+    /// Decides on a packet that comes to the queue.
+    fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict;
+
+    /// Decides on the packet whose turn it is. When it is dropped, another is asked for at the same time.
+    fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict;
+
+    /// State that tells how it works, by name: a probability in parts of 2^32 (`probability`), a count, a time in ns.
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// What an AQM is made with, besides its settings.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Rate of the link in bit/s; 0 when it has none.
+    pub rate: u64,
+    /// The queue's limit in packets; [`u32::MAX`] when it is in bytes.
+    pub limit_packets: u32,
+    /// The queue's limit in bytes; [`u64::MAX`] when it is in packets.
+    pub limit_bytes: u64,
+    /// Where its draws come from.
+    pub stream: Stream,
+}
+
+/// An AQM and the values of its parameters.
+pub type Policy = Chosen<Kind>;
+
+/// Something to do with an AQM of whichever type: code for each of them, without virtual calls.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<A: Aqm + core::fmt::Debug>(self, aqm: A) -> Self::Output;
+}
+
+/// The table: from a line for each AQM, its [`Kind`], its row, and the ways to make it.
+macro_rules! table {
+    ($($(#[$doc:meta])* $kind:ident: $module:ident::$type:ident),+ $(,)?) => {
+        $(pub use $module::$type;)+
+
+        /// An AQM, by its place in [`TABLE`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Kind {
+            $($(#[$doc])* $kind,)+
+        }
+
+        impl Kind {
+            /// All kinds, in the order of [`TABLE`].
+            pub const ALL: [Self; TABLE.len()] = [$(Self::$kind),+];
+        }
+
+        /// All AQMs, in the order of [`Kind`].
+        pub const TABLE: &[Row] = &[$($module::ROW),+];
+
+        impl Policy {
+            /// Makes an AQM of this policy and hands it to `visitor`, which so is compiled for each type.
+            pub fn visit<V: Visitor>(&self, setup: &Setup, visitor: V) -> V::Output {
+                match self.kind() {
+                    $(Kind::$kind => visitor.visit($type::new(self, setup)),)+
+                }
+            }
+        }
+
+        /// Any AQM of the table, without a virtual call.
+        #[derive(Debug)]
+        pub(crate) enum AnyAqm {
+            $($kind($type),)+
+        }
+
+        impl AnyAqm {
+            pub(crate) fn new(policy: &Policy, setup: &Setup) -> Self {
+                match policy.kind() {
+                    $(Kind::$kind => Self::$kind($type::new(policy, setup)),)+
+                }
+            }
+        }
+
+        impl Aqm for AnyAqm {
+            fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
+                match self {
+                    $(Self::$kind(a) => a.arrive(now, packet, queue),)+
+                }
+            }
+
+            fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
+                match self {
+                    $(Self::$kind(a) => a.leave(now, packet, queue),)+
+                }
+            }
+
+            fn figures(&self) -> Vec<(&'static str, u64)> {
+                match self {
+                    $(Self::$kind(a) => a.figures(),)+
+                }
+            }
+        }
+    };
+}
+
+table! {
+    /// Packets that find the queue full are dropped.
+    DropTail: droptail::DropTail,
+    /// The oldest packet makes room for one that finds the queue full.
+    HeadDrop: headdrop::HeadDrop,
+}
+
+impl Kind {
+    /// The AQM's row.
+    pub fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+
+    /// The AQM of this name or alias, in whatever case it is written.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let is_it = |row: &Row| core::iter::once(&row.name).chain(row.aliases).any(|known| known.eq_ignore_ascii_case(name));
+        Self::ALL.into_iter().find(|kind| is_it(kind.row()))
+    }
+}
+
+impl Entry for Kind {
+    fn settings(self) -> impl Iterator<Item = &'static Parameter> {
+        self.row().parameters.iter()
+    }
+}
+
+impl Policy {
+    /// Its row.
+    pub fn row(&self) -> &'static Row {
+        self.kind().row()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{MOST, Scope};
+
+    #[test]
+    fn names_are_told_apart_and_defaults_are_within_their_ranges() {
+        let mut names: Vec<&str> = TABLE.iter().flat_map(|row| core::iter::once(row.name).chain(row.aliases.iter().copied())).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        for kind in Kind::ALL {
+            let row = kind.row();
+            assert_eq!(Kind::from_name(row.name), Some(kind));
+            assert!(row.parameters.len() <= MOST, "{}", row.name);
+            for parameter in row.parameters {
+                assert_eq!(parameter.scope, Scope::Aqm, "{} {}", row.name, parameter.name);
+                let text = parameter.domain.write(parameter.default);
+                assert_eq!(parameter.domain.parse(&text), Some(parameter.default), "{} {}", row.name, parameter.name);
+            }
+        }
+    }
+}

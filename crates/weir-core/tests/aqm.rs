@@ -1,0 +1,115 @@
+//! AQMs within the engine: every one of the table with random traffic, and those that own no arithmetic against lists.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+use weir_core::aqm::{self, Policy};
+use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
+use weir_core::key::FlowKey;
+use weir_core::packet::Ecn;
+use weir_core::stats::DropReason;
+use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos, Rate};
+
+/// 8 Mbit/s: a byte takes 1 us.
+fn pipe(aqm: Option<Policy>, limit: QueueLimit) -> Emulator {
+    let mut emulator = Emulator::new(1, Limits::default());
+    let link = LinkConfig { capacity: Capacity::Constant(Rate::new(8_000_000).unwrap()), ..LinkConfig::default() };
+    let queue = FlowsetConfig { aqm, limit: Some(limit), ..FlowsetConfig::default() };
+    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue });
+    emulator
+}
+
+/// Packets of a length and a time since the one before, through a pipe: what departs, with those refused among them.
+fn play(emulator: &mut Emulator, packets: &[(u32, u64)], ecn: Ecn) -> Vec<Departure> {
+    let (mut now, mut out) = (Nanos::ZERO, Vec::new());
+    for (frame, &(len, gap)) in (0..).zip(packets) {
+        now += Nanos(gap);
+        emulator.poll(now, &mut out);
+        let arrival = Arrival { frame, len, link_header: 14, segments: 1, ecn, label: 0 };
+        if let Err(rejected) = emulator.submit(now, arrival, &FlowKey::default(), Action::Pipe(1)) {
+            out.push(Departure { frame, link: 1, fate: Fate::Drop(rejected.reason), arrived: now, dequeued: now, due: now });
+        }
+    }
+    while let Some(next) = emulator.next_event() {
+        emulator.poll(next, &mut out);
+    }
+    out
+}
+
+fn delivered(departures: &[Departure]) -> Vec<(u32, Nanos)> {
+    departures.iter().filter(|d| matches!(d.fate, Fate::Deliver { .. })).map(|d| (d.frame, d.due)).collect()
+}
+
+fn packets() -> impl Strategy<Value = Vec<(u32, u64)>> {
+    proptest::collection::vec((40u32..1500, prop_oneof![Just(0u64), 0u64..3_000_000]), 1..300)
+}
+
+fn limits() -> impl Strategy<Value = QueueLimit> {
+    prop_oneof![(1u32..30).prop_map(QueueLimit::Packets), (100u64..20_000).prop_map(QueueLimit::Bytes)]
+}
+
+/// What head drop delivers, by a list from whose front packets are taken.
+fn head_drop(packets: &[(u32, u64)], limit: QueueLimit) -> Vec<(u32, Nanos)> {
+    let (mut waiting, mut out) = (VecDeque::<(u32, u32)>::new(), Vec::new());
+    let (mut now, mut free) = (0, 0u64);
+    let mut serve = |waiting: &mut VecDeque<(u32, u32)>, free: &mut u64, until: u64, from: u64| {
+        while *free <= until
+            && let Some((frame, len)) = waiting.pop_front()
+        {
+            *free = (*free).max(from) + u64::from(len) * 1000;
+            out.push((frame, Nanos(*free)));
+        }
+    };
+    for (frame, &(len, gap)) in (0..).zip(packets) {
+        let before = now;
+        now += gap;
+        serve(&mut waiting, &mut free, now, before);
+        let fits = |w: &VecDeque<(u32, u32)>| match limit {
+            QueueLimit::Packets(most) => w.len() < most as usize,
+            QueueLimit::Bytes(most) => w.iter().map(|p| u64::from(p.1)).sum::<u64>() + u64::from(len) <= most,
+        };
+        while !waiting.is_empty() && !fits(&waiting) {
+            waiting.pop_front();
+        }
+        waiting.push_back((frame, len));
+        serve(&mut waiting, &mut free, now, now);
+    }
+    serve(&mut waiting, &mut free, u64::MAX, now);
+    out
+}
+
+proptest! {
+    #[test]
+    fn tail_drop_is_what_a_queue_does_anyway(packets in packets(), limit in limits()) {
+        let with = play(&mut pipe(Some(Policy::new(aqm::Kind::DropTail)), limit), &packets, Ecn::NotEct);
+        prop_assert_eq!(with, play(&mut pipe(None, limit), &packets, Ecn::NotEct));
+    }
+
+    #[test]
+    fn head_drop_delivers_the_youngest(packets in packets(), limit in limits()) {
+        let mut emulator = pipe(Some(Policy::new(aqm::Kind::HeadDrop)), limit);
+        let departures = play(&mut emulator, &packets, Ecn::NotEct);
+        prop_assert_eq!(delivered(&departures), head_drop(&packets, limit));
+        let lost = departures.len() - delivered(&departures).len();
+        prop_assert_eq!(emulator.stats(1).unwrap().counters.drops(DropReason::QueueFull), lost as u64);
+    }
+
+    #[test]
+    fn every_aqm_accounts_for_every_packet_and_marks_only_those_that_understand(
+        packets in packets(), limit in limits(), ecn in prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)],
+    ) {
+        for kind in aqm::Kind::ALL {
+            let mut emulator = pipe(Some(Policy::new(kind)), limit);
+            let departures = play(&mut emulator, &packets, ecn);
+            let mut seen: Vec<u32> = departures.iter().map(|d| d.frame).collect();
+            seen.sort_unstable();
+            prop_assert!(seen.into_iter().eq(0..packets.len() as u32), "{:?}", kind);
+            let order = delivered(&departures);
+            prop_assert!(order.is_sorted_by_key(|d| d.0), "{:?} changes the order", kind);
+            let counters = &emulator.stats(1).unwrap().counters;
+            prop_assert!(counters.balanced() && counters.backlog_packets == 0, "{:?}", kind);
+            let marked = departures.iter().filter(|d| matches!(d.fate, Fate::Deliver { mark: true, .. })).count();
+            prop_assert!(marked == 0 || ecn != Ecn::NotEct && kind.row().marks, "{:?}", kind);
+        }
+    }
+}
