@@ -171,6 +171,16 @@ impl Pool {
         slot.packet
     }
 
+    /// Takes a packet out that has been through the delay line, with what [`Self::set_crossed`] wrote, and whether it is marked.
+    #[inline]
+    pub(crate) fn depart(&mut self, id: PacketId) -> (Packet, Crossed, bool) {
+        let slot = &mut self.slots[id.0 as usize];
+        slot.next = self.free;
+        self.free = id.0;
+        self.live -= 1;
+        (slot.packet, Crossed { due: slot.due, corrupt: slot.word, duplicate: slot.duplicate }, slot.mark.is_some())
+    }
+
     /// The packet `id`.
     #[inline]
     pub fn get(&self, id: PacketId) -> &Packet {
@@ -212,11 +222,12 @@ impl Pool {
         (slot.due, slot.word, slot.duplicate) = (crossed.due, crossed.corrupt, crossed.duplicate);
     }
 
-    /// Notes what the packet's headers say, and that it is not to be marked yet.
-    #[inline]
-    pub(crate) fn set_header(&mut self, id: PacketId, header: Header) {
+    /// Fills a place that [`Self::allocate`] gave.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, id: PacketId, packet: Packet, header: Header, mark: Option<MarkReason>) {
         let slot = &mut self.slots[id.0 as usize];
-        (slot.packet.ecn, slot.dscp, slot.word, slot.mark) = (header.ecn, header.dscp, header.hash, None);
+        slot.packet = packet;
+        (slot.dscp, slot.word, slot.mark) = (header.dscp, header.hash, mark);
     }
 
     /// Why the packet is to be marked, if it is.

@@ -516,9 +516,7 @@ impl Link {
 
     #[inline]
     fn release(&mut self, packet: PacketId, around: &mut Surroundings<'_>) {
-        let Crossed { due, corrupt, duplicate } = around.pool.crossed(packet);
-        let mark = around.pool.mark_of(packet).is_some();
-        let Packet { frame, len, arrived, dequeued, .. } = around.pool.remove(packet);
+        let (Packet { frame, len, arrived, dequeued, .. }, Crossed { due, corrupt, duplicate }, mark) = around.pool.depart(packet);
         self.last_used = self.last_used.max(due);
         let corrupt = (corrupt != INTACT).then_some(corrupt);
         let stats = &mut around.template.stats;
@@ -555,17 +553,14 @@ impl Surroundings<'_> {
         let counters = &mut self.template.stats.counters;
         counters.packets_in += 1;
         counters.bytes_in += u64::from(len);
-        let hash = if self.template.classifies { stable_hash(&key.transport()) as u32 } else { 0 };
+        let hash = if self.template.classifies { transport_hash(key) } else { 0 };
         let header = Header { ecn, dscp: key.dscp, hash };
         let state = self.flows.at_mut(flow);
         let admitted = state.admit(now, len, header).and_then(|mark| Ok((mark, self.pool.allocate().ok_or(DropReason::NoMemory)?)));
         match admitted {
             Ok((mark, id)) => {
-                *self.pool.get_mut(id) = Packet { frame, len, flow, segments, link_header, ecn, arrived: now, dequeued: now, label };
-                self.pool.set_header(id, header);
-                if let Some(reason) = mark {
-                    self.pool.mark(id, reason);
-                }
+                let packet = Packet { frame, len, flow, segments, link_header, ecn, arrived: now, dequeued: now, label };
+                self.pool.fill(id, packet, header, mark);
                 counters.backlog_packets += 1;
                 Ok(id)
             }
@@ -602,11 +597,11 @@ impl Surroundings<'_> {
     #[inline]
     fn leaves_queue(&mut self, now: Nanos, packet: PacketId) -> Option<DropReason> {
         let Self { template, flows, pool, .. } = self;
-        let Packet { len, flow, arrived, .. } = *pool.get(packet);
+        let &Packet { len, flow, .. } = pool.get(packet);
         template.dequeued(len);
         if let Some(flow) = flows.get_mut(flow) {
             flow.dequeued(len);
-            match flow.leave(now, || Seen { len, arrived, header: pool.header(packet) }) {
+            match flow.leave(now, || Seen { len, arrived: pool.arrived(packet), header: pool.header(packet) }) {
                 Verdict::Drop(reason) => {
                     flow.cold.drops += 1;
                     return Some(reason);
@@ -629,6 +624,12 @@ impl Surroundings<'_> {
             drop_inside(now, packet, reason, self);
         }
     }
+}
+
+/// What tells flows apart where something classifies. Kept out of the way of packets where nothing does.
+#[inline(never)]
+fn transport_hash(key: &FlowKey) -> u32 {
+    stable_hash(&key.transport()) as u32
 }
 
 fn drop_inside(at: Nanos, packet: PacketId, reason: DropReason, around: &mut Surroundings<'_>) {

@@ -1,0 +1,123 @@
+//! Every AQM on real traffic: two CUBIC transfers and a ping through one queue of 1000 packets at 10 Mbit/s, and how long the ping
+//! waits.
+//!
+//! What the table of AQMs has is put before a FIFO; schedulers that have AQMs of their own are taken as they are. Several run at
+//! once, each in namespaces of its own: the loads are small beside what a machine carries.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+use weir_core::{aqm, sched};
+
+use crate::common::{Lab, Need, drops, link_from, number, trial};
+
+/// The tests of this file.
+pub(crate) fn tests() -> Vec<Trial> {
+    const NEEDS: &[Need] = &[Need::Root, Need::Program("iperf3"), Need::Program("ping")];
+    vec![
+        trial("every_aqm_keeps_delay_short_where_tail_drop_does_not", NEEDS, every),
+        trial("flows_with_ecn_are_marked_and_lose_nothing_under_fq_codel", NEEDS, ecn),
+    ]
+}
+
+/// What a run showed.
+struct Run {
+    /// Round trips in ms after the transfers have found their rate, in order of length.
+    pings: Vec<f64>,
+    /// Bit/s of both transfers together.
+    goodput: f64,
+    /// The link on which the queue is.
+    link: Value,
+}
+
+impl Run {
+    /// The 99th percentile of what the ping took above the path's own round trip, ms.
+    fn p99(&self) -> f64 {
+        self.pings[(self.pings.len() * 99 / 100).min(self.pings.len() - 1)] - BASE
+    }
+}
+
+/// Two transfers and a ping from left to right through these rules.
+fn run(lab: &Lab, rules: &str, ecn: bool) -> Run {
+    let rules = format!("{rules}pipe 9 config delay 10ms\nadd 900 pipe 9 all from any to any in\n");
+    let file = lab.file("test.rules", &rules);
+    let out = |name: &str| lab.path(name).display().to_string();
+    let ecn = u8::from(ecn);
+    let set = format!("sysctl -qw net.ipv4.tcp_ecn={ecn} net.ipv4.tcp_congestion_control=cubic");
+    let transfer = |port, name: &str| format!("iperf3 -c right -4 -p {port} -t {SECONDS} -J > {}", out(name));
+    let ping = format!("ping -4 -n -D -i 0.02 -w {SECONDS} right > {}", out("ping"));
+    let left = format!("{set}; sleep 0.5; {} & {} & {ping}; wait", transfer(5201, "one.json"), transfer(5202, "two.json"));
+    let right = format!("{set}; iperf3 -s -1 -p 5201 >/dev/null & iperf3 -s -1 -p 5202 >/dev/null & wait");
+    let result = lab.pair_with(&["--rules", &file], 7, &left, &right);
+    let goodput = ["one.json", "two.json"].map(|name| lab.json(name)["end"]["sum_received"]["bits_per_second"].as_f64().unwrap_or(0.0));
+    let text = std::fs::read_to_string(lab.path("ping")).expect("what ping said");
+    let pings = text.lines().filter_map(|line| {
+        let at: f64 = line.strip_prefix('[')?.split(']').next()?.parse().ok()?;
+        let took: f64 = line.split("time=").nth(1)?.split(' ').next()?.parse().ok()?;
+        Some((at, took))
+    });
+    let pings: Vec<(f64, f64)> = pings.collect();
+    let first = pings.first().expect("an answer to ping").0;
+    let mut settled: Vec<f64> = pings.iter().filter(|p| p.0 - first > SETTLING).map(|p| p.1).collect();
+    settled.sort_by(f64::total_cmp);
+    assert!(settled.len() > 100, "{} answers to ping: {text}", settled.len());
+    Run { pings: settled, goodput: goodput.iter().sum(), link: link_from(&result, "left").clone() }
+}
+
+/// A way to manage the queue: its name, and the rules.
+fn ways() -> Vec<(String, String)> {
+    let link = "bw 10Mbit/s delay 10ms";
+    let aqms = aqm::TABLE.iter().map(|row| {
+        let rules = format!("pipe 1 config {link} queue 1000 aqm {}\nadd 100 pipe 1 all from any to any out\n", row.name);
+        (row.name.to_owned(), rules)
+    });
+    let scheds = sched::TABLE.iter().filter(|row| row.classifies).map(|row| {
+        let rules = format!(
+            "sched 1 config type {} {link}\nqueue 1 config sched 1 queue 1000\nadd 100 queue 1 all from any to any out\n",
+            row.name
+        );
+        (row.name.to_owned(), rules)
+    });
+    aqms.chain(scheds).collect()
+}
+
+fn every(_lab: &Lab) {
+    let (ways, next, wrong) = (ways(), AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some((name, rules)) = ways.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let run = run(&Lab::new(), rules, false);
+            eprintln!("{name}: p99 {:.1} ms above the base, {:.2} Mbit/s, drops {}", run.p99(), run.goodput / 1e6, run.link["drops"]);
+            let (most, least) = match name.as_str() {
+                "droptail" | "headdrop" => (f64::MAX, 500.0),
+                "codel" | "pie" | "fq_codel" => (35.0, 0.0),
+                _ => (250.0, 0.0),
+            };
+            if !(least..most).contains(&run.p99()) || run.goodput < 6e6 {
+                wrong.lock().expect("no panic").push(format!("{name}: {:.1} ms, {:.2} Mbit/s", run.p99(), run.goodput / 1e6));
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(work))));
+    let wrong = wrong.into_inner().expect("no panic");
+    assert!(wrong.is_empty(), "ping's 99th percentile above the base, and what both transfers got: {wrong:#?}");
+}
+
+fn ecn(lab: &Lab) {
+    let rules = "sched 1 config type fq_codel bw 10Mbit/s delay 10ms\nqueue 1 config sched 1\nadd 100 queue 1 all from any to any out\n";
+    let run = run(lab, rules, true);
+    let marks: u64 = run.link["marks"].as_object().expect("marks by reason").values().filter_map(Value::as_u64).sum();
+    assert!(marks > 5, "{marks} marks on {}", run.link);
+    let dropped: u64 = ["target", "overlimit", "queue_full", "early", "forced"].iter().map(|reason| drops(&run.link, reason)).sum();
+    assert_eq!(dropped, 0, "{}", run.link);
+    assert!(number(&run.link, "packets_out") > 5_000 && run.goodput > 8e6, "{:.2} Mbit/s", run.goodput / 1e6);
+}
+
+/// Round trip of the path, ms.
+const BASE: f64 = 20.0;
+/// How long a run is, and how much of it the transfers are given to find their rate.
+const SECONDS: u32 = 12;
+const SETTLING: f64 = 4.0;
+/// Runs at the same time.
+const AT_ONCE: usize = 4;
