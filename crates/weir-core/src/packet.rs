@@ -398,6 +398,12 @@ impl PacketList {
         Some(id)
     }
 
+    /// Whether the first packet of a list that has one is the last.
+    #[inline]
+    pub fn is_single(&self) -> bool {
+        self.chain.head == self.chain.tail
+    }
+
     /// Takes the first packet of a list that the caller knows to have one, and says whether there are more.
     ///
     /// # Panics

@@ -145,6 +145,12 @@ impl<T> Lines<T> {
         self.all.len() as u32
     }
 
+    /// All objects by their numbers, those out of use among them: for who looks at several.
+    #[inline]
+    pub(crate) fn all_mut(&mut self) -> &mut [T] {
+        &mut self.all
+    }
+
     /// All objects, those out of use among them.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.all.iter_mut()

@@ -42,6 +42,7 @@ use super::batch::{self, Batched, Foresight};
 use super::groups::{self, Groups, Stamped, Stamps};
 use super::{Discipline, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MAX_WEIGHT, MIN_PACKET, Row, Scheduler, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};
+use crate::prefetch;
 use crate::slab::Lines;
 use crate::units::Nanos;
 
@@ -50,6 +51,8 @@ use crate::units::Nanos;
 pub struct Qfq {
     flows: Lines<Flow>,
     groups: Groups,
+    /// The only flow with packets; it is in none of the groups. [`NONE`] when there may be others.
+    lone: u32,
     foresight: Foresight,
     len: u32,
     backlog: u64,
@@ -84,7 +87,8 @@ impl Stamped for Flow {
 impl Qfq {
     /// An empty one.
     pub fn new(discipline: &Discipline) -> Self {
-        Self { flows: Lines::default(), groups: Groups::new(discipline.epoch()), foresight: Foresight::default(), len: 0, backlog: 0 }
+        let groups = Groups::new(discipline.epoch());
+        Self { flows: Lines::default(), groups, lone: NONE, foresight: Foresight::default(), len: 0, backlog: 0 }
     }
 
     /// A flow's first packet comes, or one that is longer than any before.
@@ -100,18 +104,87 @@ impl Qfq {
         flow.list.push_back_of(store, packet, len);
         if was_empty {
             flow.stamps.start = self.groups.join(flow.era, flow.stamps.start, flow.weight, flow.stamps.group);
+            if self.len == 1 {
+                self.lone = slot;
+                return;
+            }
+            self.settle();
             self.groups.insert(&mut self.flows, slot);
         }
     }
 
-    /// A flow's last packet has left.
+    /// Gives the only flow its place among the groups, as it is no longer the only one, or is looked for there.
+    #[inline]
+    fn settle(&mut self) {
+        if self.lone != NONE {
+            self.groups.insert(&mut self.flows, self.lone);
+            self.lone = NONE;
+        }
+    }
+
+    /// Serves when no flow in the groups is eligible: the only one, or the first that becomes eligible.
     #[inline(never)]
+    fn serve_lone<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {
+        let id = self.lone;
+        let Some(flow) = self.flows.get_mut(id) else {
+            self.groups.first()?;
+            return self.serve(store);
+        };
+        self.groups.reach(&flow.stamps);
+        let len = flow.list.front_len();
+        let (packet, more) = flow.list.take_first(store);
+        flow.stamps.charge(len);
+        self.count(len);
+        if !more {
+            self.lone = NONE;
+            self.leave(id);
+        }
+        Some((id, packet))
+    }
+
+    /// A flow's last packet has left.
+    #[inline]
     fn leave(&mut self, slot: u32) {
         if self.len == 0 {
             return self.groups.rest();
         }
         let flow = self.flows.at_mut(slot);
         flow.era = self.groups.leave(flow.stamps.start, flow.weight, flow.stamps.group);
+    }
+
+    /// Counts a packet that leaves.
+    #[inline(always)]
+    fn count(&mut self, len: u32) {
+        self.len -= 1;
+        self.backlog -= u64::from(len);
+        self.groups.transmit(len);
+    }
+
+    /// Serves the flow that is next, which has no other packet.
+    #[inline(never)]
+    fn serve_last<P: Store>(&mut self, store: &mut P) -> PacketId {
+        let Some(place) = self.groups.ready() else { unreachable!("a flow is next") };
+        let flow = self.flows.at_mut(place.id);
+        let len = flow.list.front_len();
+        let (packet, _) = flow.list.take_first(store);
+        flow.stamps.charge(len);
+        self.count(len);
+        self.groups.remove(&mut self.flows, place);
+        self.leave(place.id);
+        packet
+    }
+
+    /// Counts the packet of the flow that is next, which has a slot for itself and leaves it.
+    #[inline(never)]
+    fn served_alone(&mut self, packet: PacketId, len: u32) -> PacketId {
+        let Some(place) = self.groups.ready() else { unreachable!("a flow is next") };
+        self.count(len);
+        if self.groups.take_out_only(place) {
+            self.lone = place.id;
+            return packet;
+        }
+        self.groups.relocate_last(&mut self.flows, place);
+        packet
     }
 
     /// Gives a flow another weight and largest packet, and the place that follows from them.
@@ -124,6 +197,7 @@ impl Qfq {
         let (old, old_group, finish, era, busy) = (*old, stamps.group, stamps.start, *era, !list.is_empty());
         let moves = group != old_group;
         if busy && moves {
+            self.settle();
             self.groups.take_out(&mut self.flows, slot);
         }
         let start = if busy { finish } else { self.groups.join(era, finish, old, old_group) };
@@ -162,6 +236,7 @@ impl Scheduler for Qfq {
         let (weight, start, group) = (flow.weight, flow.stamps.start, flow.stamps.group);
         flow.weight = 0;
         if !list.is_empty() {
+            self.settle();
             self.groups.take_out(&mut self.flows, slot.0);
             self.groups.leave(start, weight, group);
             let (packets, bytes) = list.measure(store);
@@ -239,23 +314,26 @@ impl Batched for Qfq {
 
     #[inline(always)]
     fn serve<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {
-        let place = self.groups.first()?;
-        let flow = self.flows.at_mut(place.id);
+        let Some(place) = self.groups.ready() else { return self.serve_lone(store) };
+        let flows = self.flows.all_mut();
+        // Who is behind it in the slot is most often served next.
+        prefetch::read(flows, flows[place.id as usize].stamps.next());
+        let flow = &mut flows[place.id as usize];
+        if flow.list.is_single() {
+            return Some((place.id, self.serve_last(store)));
+        }
         let len = flow.list.front_len();
-        let (packet, more) = flow.list.take_first(store);
-        let changed = flow.stamps.charge(len);
-        self.len -= 1;
-        self.backlog -= u64::from(len);
-        self.groups.transmit(len);
-        if !more || place.is_left(changed) {
-            self.groups.relocate(&mut self.flows, place, more);
+        let (packet, _) = flow.list.take_first(store);
+        if place.is_left(flow.stamps.charge(len)) && !self.groups.rotate(flows, place) {
+            return Some((place.id, self.served_alone(packet, len)));
         }
-        if !more {
-            self.leave(place.id);
-        }
+        self.count(len);
         Some((place.id, packet))
     }
 }
+
+/// No flow.
+const NONE: u32 = u32::MAX;
 
 /// A flow's weight and largest packet, within their ranges.
 pub(super) fn limits(spec: &FlowSpec) -> (u32, u32) {

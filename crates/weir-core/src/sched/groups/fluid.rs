@@ -1,17 +1,13 @@
 //! Virtual time and the sum of weights: what the fluid has done.
 
-use super::units::{ERA_SHIFT, FRACTION, GROUPS, LEAST_SHIFT, RATE_BITS, RATE_ONE, after, bits, charged, shift, width};
+use super::units::{ERA_SHIFT, GROUPS, LEAST_SHIFT, LEN_BITS, after, bits, charged, rate, shift, upper, width};
 use super::{FORGOTTEN, Groups};
 
 impl Groups {
     /// A packet of `len` bytes leaves: moves virtual time on.
     #[inline(always)]
     pub(in super::super) fn transmit(&mut self, len: u32) {
-        if self.rate == 0 {
-            self.work_out_rate();
-        }
-        let by = (u128::from(charged(len)) * u128::from(self.rate)) >> (RATE_BITS - FRACTION);
-        let to = self.virtual_time.wrapping_add(by as u64);
+        let to = self.virtual_time.wrapping_add(upper(u64::from(charged(len)) << LEN_BITS, self.rate));
         if after(self.due, to) {
             self.virtual_time = to;
         } else {
@@ -19,10 +15,11 @@ impl Groups {
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn work_out_rate(&mut self) {
-        self.rate = RATE_ONE / self.weights.max(1);
+    /// Sets the sum of weights, and works out its inverse.
+    #[inline]
+    fn count(&mut self, weights: u64) {
+        self.weights = weights;
+        self.rate = rate(weights);
     }
 
     /// Sets virtual time to where groups become eligible, or weights leave.
@@ -66,8 +63,8 @@ impl Groups {
                 self.leaving &= !(1 << i);
             }
             self.weights -= gone;
-            self.rate = 0;
         }
+        self.count(self.weights);
     }
 
     /// Counts the weight of a flow that has packets again, of a member of group `i`, which left in `era` with the finish
@@ -76,13 +73,12 @@ impl Groups {
     pub(in super::super) fn join(&mut self, era: u64, finish: u64, weight: u32, i: u8) -> u64 {
         // The multiple of `σ_i` after the finish.
         let multiple = (finish >> shift(i)).wrapping_add(1);
-        if self.era - era < 2 && after(multiple << shift(i), self.virtual_time) {
-            self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] -= u64::from(weight);
-            return if after(finish, self.virtual_time) { finish } else { self.virtual_time };
-        }
-        self.weights += u64::from(weight);
-        self.rate = 0;
-        self.virtual_time
+        // Whether it still counts is as good as random: nothing here branches on it.
+        let counts = (self.era - era < 2) & after(multiple << shift(i), self.virtual_time);
+        let counted = if counts { u64::from(weight) } else { 0 };
+        self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] -= counted;
+        self.count(self.weights + u64::from(weight) - counted);
+        if counts & after(finish, self.virtual_time) { finish } else { self.virtual_time }
     }
 
     /// Where a member starts that has packets again after it left in `era` with the finish `finish`.
@@ -102,8 +98,7 @@ impl Groups {
             self.expect(((self.virtual_time >> shift(i)) + 1) << shift(i));
             return self.era;
         }
-        self.weights -= u64::from(weight);
-        self.rate = 0;
+        self.count(self.weights - u64::from(weight));
         FORGOTTEN
     }
 
@@ -117,8 +112,7 @@ impl Groups {
 
     /// Counts a flow with another weight.
     pub(in super::super) fn reweigh(&mut self, old: u32, new: u32) {
-        self.weights = self.weights + u64::from(new) - u64::from(old);
-        self.rate = 0;
+        self.count(self.weights + u64::from(new) - u64::from(old));
     }
 
     /// The end of a busy period: the fluid is done with everything, and virtual time begins anew.
@@ -127,7 +121,8 @@ impl Groups {
         for i in bits(core::mem::take(&mut self.leaving)) {
             self.groups.leaving[i as usize % GROUPS] = [0; 2];
         }
-        (self.virtual_time, self.due, self.weights, self.rate) = (self.epoch, self.epoch, 0, 0);
+        (self.virtual_time, self.due) = (self.epoch, self.epoch);
+        self.count(0);
         self.era += 2;
     }
 

@@ -30,12 +30,13 @@
 //! # The sum of weights
 //! `W` counts the members that the fluid is not done with: those with packets, and each other one until `V` has come to its
 //! finish, rounded up to a multiple of `σ_i`. That is at most two multiples away, so a group needs two sums for what will leave;
-//! the one that is due goes when `V` passes the multiple. A division is made only when `W` has changed.
+//! the one that is due goes when `V` passes the multiple. A division is made only when a member comes or a weight leaves.
 
 mod fluid;
 mod units;
 
 use alloc::boxed::Box;
+use core::num::NonZeroU32;
 
 use units::{GROUPS, LEAST_SHIFT, SLOTS, after, bits, charged, floor, slot_of, width};
 pub(super) use units::{group_of, inverse};
@@ -63,6 +64,12 @@ impl Stamps {
         old ^ self.start
     }
 
+    /// Who is behind it in its slot, if anyone.
+    #[inline]
+    pub(super) fn next(&self) -> u32 {
+        self.next
+    }
+
     /// Of a member without packets.
     pub(super) fn new(inverse: u64, group: u8) -> Self {
         Self { inverse, group, ..Self::default() }
@@ -74,6 +81,8 @@ impl Stamps {
 pub(super) struct Place {
     pub(super) id: u32,
     group: u32,
+    /// Where its slot is among those of all groups.
+    slot: usize,
 }
 
 impl Place {
@@ -103,7 +112,7 @@ pub(super) struct Groups {
     leaving: u32,
     /// `W`.
     weights: u64,
-    /// `1 / W`, or 0 when it must be worked out.
+    /// `1 / W`; see [`units::rate`].
     rate: u64,
     /// Counts quarters of the range of virtual time, so that what is of a past one is known as that.
     era: u64,
@@ -120,6 +129,8 @@ struct Tables {
     start: [u64; GROUPS],
     /// Slots with members, one bit each.
     full: [u32; GROUPS],
+    /// The slot of `S_i`, see [`slot_of`].
+    first: [u32; GROUPS],
     /// Weights that leave when `V` comes to an even and an odd multiple of `σ_i`.
     leaving: [[u64; 2]; GROUPS],
     /// The slots of the first group, those of the second, and so on.
@@ -127,15 +138,28 @@ struct Tables {
 }
 
 /// Members with the same rounded start, the first come first.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Slot {
     head: u32,
+    /// [`NONE`] when the slot has no members.
     tail: u32,
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self { head: NONE, tail: NONE }
+    }
 }
 
 impl Groups {
     pub(super) fn new(epoch: u64) -> Self {
-        let groups = Tables { start: [0; GROUPS], full: [0; GROUPS], leaving: [[0; 2]; GROUPS], slots: [Slot::default(); GROUPS * SLOTS] };
+        let groups = Tables {
+            start: [0; GROUPS],
+            full: [0; GROUPS],
+            first: [0; GROUPS],
+            leaving: [[0; 2]; GROUPS],
+            slots: [Slot::default(); GROUPS * SLOTS],
+        };
         Self {
             virtual_time: epoch,
             eligible_ready: 0,
@@ -144,7 +168,7 @@ impl Groups {
             ineligible_blocked: 0,
             leaving: 0,
             weights: 0,
-            rate: 0,
+            rate: units::rate(0),
             era: FORGOTTEN + 2,
             due: epoch,
             epoch,
@@ -155,52 +179,102 @@ impl Groups {
     /// The member that goes next. Moves virtual time on when nothing is eligible.
     #[inline]
     pub(super) fn first(&mut self) -> Option<Place> {
-        if self.eligible_ready == 0 {
-            if self.ineligible_ready == 0 {
-                return None;
-            }
-            let next = self.ineligible_ready.trailing_zeros();
-            self.pass(self.groups.start[next as usize % GROUPS]);
-        }
-        let group = self.eligible_ready.trailing_zeros();
-        let slot = slot_of(self.groups.start[group as usize % GROUPS], group);
-        Some(Place { id: self.groups.slots[slot].head, group })
+        self.ready().or_else(|| self.next_eligible())
     }
 
-    /// Takes the first member of a group out of its slot when it has been charged more than that spans; with `more`, puts it into
-    /// that of its new start. Without, it has no other packet.
+    /// The member that goes next, when one is eligible.
     #[inline]
-    pub(super) fn relocate<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place, more: bool) {
-        let Stamps { start, next, .. } = *members.at(place.id).stamps();
-        let at = slot_of(self.groups.start[place.group as usize % GROUPS], place.group);
-        let slot = &mut self.groups.slots[at];
-        if slot.head == slot.tail {
-            return self.relocate_last(members, place, start, more);
+    pub(super) fn ready(&self) -> Option<Place> {
+        let group = NonZeroU32::new(self.eligible_ready)?.trailing_zeros();
+        let slot = self.groups.first[group as usize % GROUPS] as usize % (GROUPS * SLOTS);
+        Some(Place { id: self.groups.slots[slot].head, group, slot })
+    }
+
+    /// Moves virtual time on to where the next group is eligible; gives its first member.
+    #[cold]
+    #[inline(never)]
+    fn next_eligible(&mut self) -> Option<Place> {
+        let next = NonZeroU32::new(self.ineligible_ready)?.trailing_zeros();
+        self.pass(self.groups.start[next as usize % GROUPS]);
+        self.ready()
+    }
+
+    /// Moves virtual time on to where a member becomes eligible that has no place, as it is the only one with packets.
+    #[inline]
+    pub(super) fn reach(&mut self, stamps: &Stamps) {
+        let start = floor(stamps.start, stamps.group);
+        if after(start, self.virtual_time) {
+            self.pass(start);
+        }
+    }
+
+    /// Takes the member at a place out, when it is the only one of all groups; whether it is.
+    #[inline]
+    pub(super) fn take_out_only(&mut self, place: Place) -> bool {
+        let only = self.has_no_others(place);
+        if only {
+            self.groups.clear(place.group, place.slot);
+            self.eligible_ready = 0;
+        }
+        only
+    }
+
+    /// Takes the first member of a group from its slot into that of its new start, when others are behind it in the slot.
+    /// Says whether there are.
+    #[inline(always)]
+    pub(super) fn rotate<T: Stamped>(&mut self, members: &mut [T], place: Place) -> bool {
+        let tables = &mut *self.groups;
+        let Stamps { start, next, .. } = *members[place.id as usize].stamps();
+        let slot = &mut tables.slots[place.slot];
+        if slot.tail == place.id {
+            return false;
         }
         slot.head = next;
-        if more {
-            self.append(members, place.id, start, place.group);
+        tables.append(members, place.id, start, place.group);
+        true
+    }
+
+    /// Takes the first member of a group out of its slot when it has been charged more than that spans, and puts it into that of
+    /// its new start.
+    #[inline]
+    pub(super) fn relocate<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place, more: bool) {
+        if !more {
+            self.remove(members, place);
+        } else if !self.rotate(members.all_mut(), place) {
+            self.relocate_last(members, place);
         }
     }
 
-    /// The same for the only member of the slot.
-    #[inline(never)]
-    fn relocate_last<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place, start: u64, more: bool) {
-        let i = place.group as usize % GROUPS;
-        let bit = 1 << (slot_of(self.groups.start[i], place.group) % SLOTS);
-        if more && self.groups.full[i] == bit && self.eligible_ready == 1 << place.group && self.has_no_others() {
+    /// Takes the first member of a group, which has no other packet, out of its slot.
+    #[inline]
+    pub(super) fn remove<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place) {
+        let slot = &mut self.groups.slots[place.slot];
+        if slot.tail == place.id {
+            self.groups.clear(place.group, place.slot);
+            self.move_on(place.group);
+        } else {
+            slot.head = members.at(place.id).stamps().next;
+        }
+    }
+
+    /// The same as [`Self::rotate`] for the only member of the slot.
+    #[inline]
+    pub(super) fn relocate_last<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place) {
+        let start = members.at(place.id).stamps().start;
+        if self.has_no_others(place) {
             return self.move_the_only_one(place, start);
         }
-        self.groups.full[i] &= !bit;
-        if more {
-            self.append(members, place.id, start, place.group);
-        }
+        self.groups.clear(place.group, place.slot);
+        self.groups.append(members.all_mut(), place.id, start, place.group);
         self.move_on(place.group);
     }
 
-    /// Whether only `ER` has groups.
-    fn has_no_others(&self) -> bool {
-        self.eligible_blocked | self.ineligible_ready | self.ineligible_blocked == 0
+    /// Whether no slot but this has members.
+    #[inline]
+    fn has_no_others(&self, place: Place) -> bool {
+        self.groups.full[place.group as usize % GROUPS] == 1 << (place.slot % SLOTS)
+            && self.eligible_ready == 1 << place.group
+            && self.eligible_blocked | self.ineligible_ready | self.ineligible_blocked == 0
     }
 
     /// Gives the only member of all groups the slot of its new start.
@@ -208,10 +282,11 @@ impl Groups {
     fn move_the_only_one(&mut self, place: Place, start: u64) {
         let i = place.group as usize % GROUPS;
         let at = slot_of(start, place.group);
+        self.groups.slots[place.slot] = Slot::default();
         self.groups.full[i] = 1 << (at % SLOTS);
         self.groups.slots[at] = Slot { head: place.id, tail: place.id };
         let start = floor(start, place.group as u8);
-        self.groups.start[i] = start;
+        (self.groups.start[i], self.groups.first[i]) = (start, at as u32);
         if after(start, self.virtual_time) {
             (self.eligible_ready, self.ineligible_ready) = (0, 1 << place.group);
             self.expect(start);
@@ -232,8 +307,8 @@ impl Groups {
                 self.ineligible_ready &= !(1 << i);
                 self.ineligible_blocked &= !(1 << i);
             }
-            self.groups.start[place] = start;
-            self.append(members, id, start, u32::from(i));
+            (self.groups.start[place], self.groups.first[place]) = (start, slot_of(start, u32::from(i)) as u32);
+            self.groups.append(members.all_mut(), id, start, u32::from(i));
             self.classify(u32::from(i));
             return;
         }
@@ -243,7 +318,7 @@ impl Groups {
             stamps.start = most;
         }
         let start = stamps.start;
-        self.append(members, id, start, u32::from(i));
+        self.groups.append(members.all_mut(), id, start, u32::from(i));
     }
 
     /// Finds a group's new first slot when that before is empty.
@@ -267,6 +342,7 @@ impl Groups {
         let full = self.groups.full[i as usize % GROUPS];
         let ahead = full.rotate_right((*start >> (LEAST_SHIFT + i)) as u32).trailing_zeros();
         *start = start.wrapping_add(u64::from(ahead % 32) << (LEAST_SHIFT + i));
+        self.groups.first[i as usize % GROUPS] = slot_of(*start, i) as u32;
         full != 0
     }
 
@@ -311,23 +387,6 @@ impl Groups {
         }
     }
 
-    /// Puts a member last in the slot of its start.
-    #[inline]
-    fn append<T: Stamped>(&mut self, members: &mut Lines<T>, id: u32, start: u64, i: u32) {
-        let at = slot_of(start, i);
-        let full = &mut self.groups.full[i as usize % GROUPS];
-        let slot = &mut self.groups.slots[at];
-        let bit = 1 << (at % SLOTS);
-        if *full & bit == 0 {
-            *full |= bit;
-            *slot = Slot { head: id, tail: id };
-            return;
-        }
-        let before = core::mem::replace(&mut slot.tail, id);
-        members.at_mut(before).stamps_mut().next = id;
-        members.at_mut(id).stamps_mut().previous = before;
-    }
-
     /// Takes out a member that is in a slot, whichever; what it leaves is put in order.
     pub(super) fn take_out<T: Stamped>(&mut self, members: &mut Lines<T>, id: u32) {
         let Stamps { start, next, previous, group, .. } = *members.at(id).stamps();
@@ -335,7 +394,7 @@ impl Groups {
         let at = slot_of(start, i);
         let slot = &mut self.groups.slots[at];
         if slot.head == slot.tail {
-            self.groups.full[i as usize % GROUPS] &= !(1 << (at % SLOTS));
+            self.groups.clear(i, at);
             self.find_first(i);
             self.classify_all();
         } else if slot.head == id {
@@ -363,6 +422,33 @@ impl Groups {
         self.groups.start[i as usize % GROUPS].wrapping_add(2 << (LEAST_SHIFT + i))
     }
 }
+
+impl Tables {
+    /// Puts a member last in the slot of its start.
+    #[inline]
+    fn append<T: Stamped>(&mut self, members: &mut [T], id: u32, start: u64, i: u32) {
+        let at = slot_of(start, i);
+        let slot = &mut self.slots[at];
+        let before = core::mem::replace(&mut slot.tail, id);
+        if let Some(before) = members.get_mut(before as usize) {
+            before.stamps_mut().next = id;
+        } else {
+            slot.head = id;
+            self.full[i as usize % GROUPS] |= 1 << (at % SLOTS);
+        }
+        members[id as usize].stamps_mut().previous = before;
+    }
+
+    /// A slot of group `i` has no members.
+    #[inline]
+    fn clear(&mut self, i: u32, slot: usize) {
+        self.slots[slot] = Slot::default();
+        self.full[i as usize % GROUPS] &= !(1 << (slot % SLOTS));
+    }
+}
+
+/// No member.
+const NONE: u32 = u32::MAX;
 
 /// An era long past: the fluid is done with the flow.
 pub(super) const FORGOTTEN: u64 = 0;

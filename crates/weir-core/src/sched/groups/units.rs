@@ -11,6 +11,18 @@ pub(in super::super) fn group_of(lmax: u32, inverse: u64) -> u8 {
     (most.next_power_of_two().trailing_zeros().max(LEAST_SHIFT) - LEAST_SHIFT) as u8
 }
 
+/// `1 / W`, rounded down to [`RATE_BITS`], as [`upper`] wants it.
+#[inline]
+pub(super) fn rate(weights: u64) -> u64 {
+    ((1 << RATE_BITS) / weights.max(1)) << (64 + FRACTION - RATE_BITS - LEN_BITS)
+}
+
+/// The upper half of a product.
+#[inline]
+pub(super) fn upper(a: u64, b: u64) -> u64 {
+    ((u128::from(a) * u128::from(b)) >> 64) as u64
+}
+
 /// Bytes that a packet is charged.
 #[inline]
 pub(super) fn charged(len: u32) -> u32 {
@@ -58,8 +70,9 @@ pub(super) fn bits(mut word: u32) -> impl Iterator<Item = u32> {
 /// Bits of fraction of virtual time.
 pub(super) const FRACTION: u32 = 32;
 /// Bits of fraction of `1 / W`: enough for a million flows of the largest weight.
-pub(super) const RATE_BITS: u32 = 48;
-pub(super) const RATE_ONE: u64 = 1 << RATE_BITS;
+const RATE_BITS: u32 = 48;
+/// Bits below the point of a length that is multiplied by `1 / W`, so that the product's upper half has [`FRACTION`] of them.
+pub(super) const LEN_BITS: u32 = 40;
 /// `σ_0 = 2^22`: what the smallest `lmax` of the largest weight needs, 64 bytes / 65536.
 pub(super) const LEAST_SHIFT: u32 = 22;
 /// Up to `σ_31 = 2^53`, which is a packet of [`LARGEST`] at a weight of 1.
