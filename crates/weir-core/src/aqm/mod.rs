@@ -13,6 +13,12 @@
 
 mod droptail;
 mod headdrop;
+mod pace;
+mod pi;
+pub(crate) mod pi2;
+pub(crate) mod pie;
+pub(crate) mod pie_law;
+pub(crate) mod proportional;
 mod row;
 
 pub use row::Row;
@@ -172,6 +178,12 @@ table! {
     DropTail: droptail::DropTail,
     /// The oldest packet makes room for one that finds the queue full.
     HeadDrop: headdrop::HeadDrop,
+    /// A proportional-integral controller of the queue's length.
+    Pi: pi::Pi,
+    /// A proportional-integral controller of the delay, with helps.
+    Pie: pie::Pie,
+    /// A proportional-integral controller of the delay, whose output is squared.
+    Pi2: pi2::Pi2,
 }
 
 impl Kind {

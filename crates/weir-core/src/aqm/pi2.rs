@@ -1,0 +1,217 @@
+//! PI2: a proportional-integral controller of the delay, whose output is squared for those who respond by a square root.
+//!
+//! # Model
+//! A classic TCP's rate goes with one over the square root of its loss, so the square of a probability that moves in even steps
+//! moves its rate in even steps: PI2 needs none of PIE's tables that scale the steps. Senders of the L4S service (ECT(1)), whose
+//! rate goes with one over the marks, are marked by the probability itself, times a factor that gives both kinds about the same
+//! rate through this one queue.
+//!
+//! # Equations
+//! With the delay `d`, at each update, and then for packets that come:
+//!
+//! ```text
+//! p' ← p' + α (d − target) + β (d − d_old)       within 0 and 1
+//! classic: p'²            scalable: k p', at most 1
+//! ```
+//!
+//! # Reference
+//! De Schepper, Bondarenko, Tsang and Briscoe, "PI²: A linearized AQM for both classic and scalable TCP", CoNEXT 2016.
+//!
+//! # Parameters
+//! Defaults are those that Linux's `dualpi2` has for the same controller. `target`, 1us to 10s, default 15 ms. `tupdate`, 1us to
+//! 10s, default 16 ms. `alpha` and `beta`, 0 to 4096 in 1/s, default 0.16 and 3.2; they suit round trips up to 100 ms.
+//! `coupling_factor` 1..255, default 2: `k`. `ecn` off|on, default on: packets that understand a mark get one. `scalable`
+//! off|on, default on: ECT(1) and CE are told from the others; when off, everyone is classic.
+//!
+//! # Complexity
+//! O(1). Updates are computed when packets come and leave, all those since the last in one step.
+//!
+//! # Guarantees
+//! `p'` is what the equation gives at each update, to 13 digits. Nothing is dropped while less than two packets of 1500
+//! bytes wait.
+//!
+//! # Figures
+//! `base` is `p'`, `probability` that of classic packets and `scalable` that of the others, in parts of 2^32. `delay` in ns.
+//!
+//! # Differences from Linux/FreeBSD
+//! Neither has it by itself; `dualpi2` is the same with a queue of its own for the L4S service. The delay is that of the packet that
+//! left last, 0 when it left nothing behind. Where everything understands marks, p' may reach 1.
+//!
+//! # Validation
+//! The equation against floating point over random traffic; squares and couplings by counts.
+
+use alloc::vec::Vec;
+
+use super::proportional::{Controller, ONE, Periods, coarse, happens};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use crate::packet::Ecn;
+use crate::rng::Stream;
+use crate::settings::{Domain, Parameter, SWITCH, Scope, UNIT};
+use crate::stats::{DropReason, MarkReason};
+use crate::units::Nanos;
+
+/// PI2.
+#[derive(Debug)]
+pub struct Pi2 {
+    controller: Controller,
+    periods: Periods,
+    tupdate: u64,
+    delay: Nanos,
+    coupling: u64,
+    ecn: bool,
+    scalable: bool,
+    stream: Stream,
+}
+
+impl Pi2 {
+    /// One at rest.
+    pub fn new(policy: &Policy, setup: &Setup) -> Self {
+        Self {
+            controller: Controller::new(policy.get("alpha"), policy.get("beta"), policy.time("target"), ONE),
+            periods: Periods::default(),
+            tupdate: policy.get("tupdate"),
+            delay: Nanos::ZERO,
+            coupling: policy.get("coupling_factor"),
+            ecn: policy.is_on("ecn"),
+            scalable: policy.is_on("scalable"),
+            stream: setup.stream.clone(),
+        }
+    }
+
+    #[inline]
+    fn catch_up(&mut self, now: Nanos) {
+        let ended = self.periods.ended(now, self.tupdate);
+        if ended > 0 {
+            self.controller.hold(self.delay, ended);
+        }
+    }
+}
+
+impl Aqm for Pi2 {
+    #[inline]
+    fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
+        self.catch_up(now);
+        if queue.full || queue.bytes < LEAST_BYTES || self.controller.p == 0 {
+            return Verdict::Pass;
+        }
+        let ecn = packet.header.ecn;
+        let scalable = self.scalable && is_l4s(ecn);
+        let p = if scalable { coupled(self.controller.p, self.coupling) } else { squared(self.controller.p) };
+        match happens(p, self.stream.bits()) {
+            false => Verdict::Pass,
+            true if self.ecn && ecn.is_capable() => Verdict::Mark(if scalable { MarkReason::Coupled } else { MarkReason::Early }),
+            true => Verdict::Drop(DropReason::Early),
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
+        self.catch_up(now);
+        self.delay = if queue.packets == 0 { Nanos::ZERO } else { now.since(packet.arrived) };
+        Verdict::Pass
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let p = self.controller.p;
+        let of = |p| coarse(p);
+        Vec::from([("probability", of(squared(p))), ("base", of(p)), ("scalable", of(coupled(p, self.coupling))), ("delay", self.delay.0)])
+    }
+}
+
+/// Whether a packet is of the L4S service (RFC 9331): ECT(1), or marked already.
+#[inline]
+pub(crate) fn is_l4s(ecn: Ecn) -> bool {
+    matches!(ecn, Ecn::Ect1 | Ecn::Ce)
+}
+
+/// `p²`.
+#[inline]
+pub(crate) fn squared(p: u64) -> u64 {
+    ((u128::from(p) * u128::from(p)) >> 56) as u64
+}
+
+/// `k p`, at most 1; `k` is up to 255.
+#[inline]
+pub(crate) fn coupled(p: u64, k: u64) -> u64 {
+    p.saturating_mul(k).min(ONE)
+}
+
+/// Below this many bytes nothing is dropped or marked: two packets.
+pub(crate) const LEAST_BYTES: u64 = 3000;
+
+/// Parameters of the controller, at `scope`.
+pub(crate) const fn controller_parameters(scope: Scope) -> [Parameter; 5] {
+    const TIME: Domain = Domain::Time { least: 1_000, most: 10_000_000_000 };
+    const GAIN: Domain = Domain::Fraction { least: 0, most: 4096 * UNIT };
+    [
+        Parameter { name: "target", scope, domain: TIME, default: 15_000_000, summary: "delay to hold" },
+        Parameter { name: "tupdate", scope, domain: TIME, default: 16_000_000, summary: "how often the probability is computed" },
+        Parameter { name: "alpha", scope, domain: GAIN, default: UNIT / 100 * 16, summary: "gain of the delay's error, in 1/s" },
+        Parameter { name: "beta", scope, domain: GAIN, default: UNIT / 10 * 32, summary: "gain of the delay's growth, in 1/s" },
+        Parameter {
+            name: "coupling_factor",
+            scope,
+            domain: Domain::Number { least: 1, most: 255, unit: "" },
+            default: 2,
+            summary: "marks of scalable senders for the square root of a classic sender's",
+        },
+    ]
+}
+
+const CONTROLLER: [Parameter; 5] = controller_parameters(Scope::Aqm);
+
+pub(super) const ROW: Row = Row {
+    name: "pi2",
+    aliases: &[],
+    summary: "a proportional-integral controller of the delay, squared for classic senders, linear for scalable ones",
+    source: "De Schepper, Bondarenko, Tsang and Briscoe 2016",
+    marks: true,
+    classifies: false,
+    parameters: &[
+        CONTROLLER[0],
+        CONTROLLER[1],
+        CONTROLLER[2],
+        CONTROLLER[3],
+        CONTROLLER[4],
+        Parameter { name: "ecn", scope: Scope::Aqm, domain: SWITCH, default: 1, summary: "marks packets that understand it" },
+        Parameter { name: "scalable", scope: Scope::Aqm, domain: SWITCH, default: 1, summary: "tells L4S packets from classic ones" },
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aqm::Kind;
+    use crate::packet::Header;
+    use crate::rng::Purpose;
+
+    fn pi2() -> Pi2 {
+        let stream = Stream::new(3, 1, Purpose::Aqm);
+        Pi2::new(&Policy::new(Kind::Pi2), &Setup { rate: 0, limit_packets: 1000, limit_bytes: u64::MAX, stream })
+    }
+
+    #[test]
+    fn classic_packets_meet_the_square_and_scalable_ones_the_coupled_probability() {
+        let mut pi2 = pi2();
+        pi2.controller.p = ONE / 5;
+        let queue = QueueState { packets: 10, bytes: 10_000, full: false };
+        for (ecn, part, verdict) in [
+            (Ecn::NotEct, 0.04, Verdict::Drop(DropReason::Early)),
+            (Ecn::Ect0, 0.04, Verdict::Mark(MarkReason::Early)),
+            (Ecn::Ect1, 0.4, Verdict::Mark(MarkReason::Coupled)),
+            (Ecn::Ce, 0.4, Verdict::Mark(MarkReason::Coupled)),
+        ] {
+            let seen = Seen { len: 1000, arrived: Nanos::ZERO, header: Header { ecn, ..Header::default() } };
+            let hit = (0..40_000).filter(|_| pi2.arrive(Nanos(1), &seen, &queue) == verdict).count() as f64 / 40_000.0;
+            assert!((hit - part).abs() < 0.01, "{ecn:?}: {hit} of {part}");
+            let short = QueueState { packets: 2, bytes: 2999, full: false };
+            assert_eq!(pi2.arrive(Nanos(1), &seen, &short), Verdict::Pass);
+        }
+    }
+
+    #[test]
+    fn squares_and_couplings_are_exact_at_their_ends() {
+        assert_eq!((squared(0), squared(ONE), squared(ONE / 4)), (0, ONE, ONE / 16));
+        assert_eq!((coupled(ONE / 4, 2), coupled(ONE, 255), coupled(ONE / 2 + 1, 2)), (ONE / 2, ONE, ONE));
+    }
+}

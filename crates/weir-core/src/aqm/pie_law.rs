@@ -1,0 +1,476 @@
+//! PIE for one queue, whoever owns it: the control law and its state, apart, since the queues of one scheduler share the law.
+//!
+//! What it computes is told in [`super::pie`].
+
+use super::pace::{Method, Pace};
+use super::proportional::{Gain, ONE, Periods, happens, moved, probability};
+use super::{QueueState, Seen, Verdict};
+use crate::rng::Stream;
+use crate::settings::{Chosen, Entry};
+use crate::stats::{DropReason, MarkReason};
+use crate::units::Nanos;
+
+/// Whose PIE it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Variant {
+    Rfc,
+    Linux,
+    Dummynet,
+}
+
+/// How the delay of the queue is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Measure {
+    /// By the packet that left last.
+    Timestamp,
+    /// By the queue's length and the rate at which it is served.
+    DepartureRate,
+}
+
+/// Settings of PIE.
+#[derive(Clone, Debug)]
+pub(crate) struct Law {
+    variant: Variant,
+    measure: Measure,
+    target: u64,
+    tupdate: u64,
+    alpha: Gain,
+    beta: Gain,
+    max_burst: u64,
+    max_ecnth: u64,
+    ecn: bool,
+    capdrop: bool,
+    derand: bool,
+    onoff: bool,
+    /// `p` for each byte in parts of 2^32; 0 when lengths do not matter.
+    per_byte: u64,
+    /// A queue of this many bytes is not touched.
+    least_bytes: u64,
+    /// With `onoff`, a queue as long as this is looked after.
+    active_packets: u32,
+    active_bytes: u64,
+}
+
+/// State of PIE for one queue.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    /// Probability, and the sum of it over packets that passed since the last drop.
+    pub(crate) p: u64,
+    sum: u64,
+    /// Delay now, and at the last update.
+    delay: u64,
+    old: u64,
+    /// Time for which nothing is dropped.
+    burst: u64,
+    periods: Periods,
+    active: bool,
+    /// For Linux's burst allowance: when the last packet left.
+    left: Option<Nanos>,
+    pace: Pace,
+}
+
+impl Law {
+    /// The law that settings ask for. A queue of the lengths given, in packets and in bytes, counts as full.
+    pub(crate) fn new<K: Entry>(settings: &Chosen<K>, limit_packets: u32, limit_bytes: u64) -> Self {
+        let variant = match settings.get("variant") {
+            0 => Variant::Rfc,
+            1 => Variant::Linux,
+            _ => Variant::Dummynet,
+        };
+        // 0 leaves it to the variant.
+        let measure = match settings.get("qdelay") {
+            0 if variant == Variant::Dummynet => Measure::DepartureRate,
+            0 | 1 => Measure::Timestamp,
+            _ => Measure::DepartureRate,
+        };
+        let (mean, least_bytes) = match (settings.get("mean_pkt"), variant) {
+            (0, Variant::Rfc) => (1000, 2000),
+            (0, Variant::Linux) => (1500, 2999),
+            (0, Variant::Dummynet) => (800, 1600),
+            (mean, Variant::Linux) => (mean, 2 * mean - 1),
+            (mean, _) => (mean, 2 * mean),
+        };
+        Self {
+            variant,
+            measure,
+            target: settings.get("target"),
+            tupdate: settings.get("tupdate"),
+            alpha: Gain::per_second(settings.get("alpha")),
+            beta: Gain::per_second(settings.get("beta")),
+            max_burst: settings.get("max_burst"),
+            max_ecnth: probability(settings.get("max_ecnth")),
+            ecn: settings.is_on("ecn"),
+            capdrop: settings.is_on("capdrop"),
+            derand: match settings.get("derand") {
+                0 => variant != Variant::Rfc,
+                value => value == 2,
+            },
+            onoff: settings.is_on("onoff"),
+            per_byte: if settings.is_on("bytemode") { (1 << 32) / mean } else { 0 },
+            least_bytes,
+            active_packets: limit_packets / 3,
+            active_bytes: limit_bytes / 3,
+        }
+    }
+
+    /// State of a queue that is empty.
+    pub(crate) fn state(&self) -> State {
+        State {
+            p: 0,
+            sum: 0,
+            delay: 0,
+            old: 0,
+            burst: self.max_burst,
+            periods: Periods::default(),
+            active: !self.onoff,
+            left: None,
+            pace: Pace::default(),
+        }
+    }
+}
+
+impl State {
+    /// The delay that is known now.
+    pub(crate) fn delay(&self) -> Nanos {
+        Nanos(self.delay)
+    }
+
+    /// What is left of the burst allowance.
+    pub(crate) fn burst(&self) -> Nanos {
+        Nanos(self.burst)
+    }
+}
+
+// What happens to packets.
+impl Law {
+    /// Decides on a packet that comes.
+    #[inline]
+    pub(crate) fn arrive(&self, state: &mut State, now: Nanos, packet: &Seen, queue: &QueueState, stream: &mut Stream) -> Verdict {
+        self.catch_up(state, now, queue.bytes);
+        let decided = if queue.full {
+            Verdict::Pass
+        } else if state.active && state.burst == 0 && self.hits(state, packet.len, queue.bytes, stream) {
+            self.signal(state, packet)
+        } else {
+            Verdict::Pass
+        };
+        // A packet that is dropped, for whatever reason, is a signal to the senders.
+        if queue.full || matches!(decided, Verdict::Drop(_)) {
+            state.sum = 0;
+        }
+        if state.p == 0 || !state.active {
+            self.rest(state, queue);
+        }
+        decided
+    }
+
+    /// Whether the packet is one of those to be dropped.
+    #[inline]
+    fn hits(&self, state: &mut State, len: u32, bytes: u64, stream: &mut Stream) -> bool {
+        let delay = if self.variant == Variant::Linux { state.delay } else { state.old };
+        if delay < self.target / 2 && state.p < FIFTH || bytes <= self.least_bytes {
+            return false;
+        }
+        let p = match self.per_byte {
+            0 => state.p,
+            per_byte => ((u128::from(state.p) * u128::from(per_byte * u64::from(len))) >> 32).min(u128::from(ONE)) as u64,
+        };
+        if self.derand {
+            state.sum = if p == 0 { 0 } else { state.sum + p };
+            if state.sum < LEAST_SUM {
+                return false;
+            }
+            if state.sum >= MOST_SUM {
+                return true;
+            }
+        }
+        let hit = happens(p, stream.bits());
+        if hit {
+            state.sum = 0;
+        }
+        hit
+    }
+
+    /// A mark where it is understood and enough, else a drop.
+    fn signal(&self, state: &State, packet: &Seen) -> Verdict {
+        let enough = state.p < self.max_ecnth || self.variant == Variant::Linux && state.p == self.max_ecnth;
+        if self.ecn && enough && packet.header.ecn.is_capable() {
+            Verdict::Mark(MarkReason::Early)
+        } else {
+            Verdict::Drop(DropReason::Early)
+        }
+    }
+
+    /// With the probability at 0: allows bursts anew when the queue has been short, turns off when it is idle, and on again when
+    /// it is a third full.
+    fn rest(&self, state: &mut State, queue: &QueueState) {
+        if !state.active {
+            if queue.packets >= self.active_packets || queue.bytes >= self.active_bytes {
+                *state = State { active: true, ..self.state() };
+            }
+            return;
+        }
+        let half = self.target / 2;
+        let short = state.delay < half && state.old < half;
+        if short && self.variant != Variant::Linux {
+            state.burst = self.max_burst;
+        }
+        let idle = queue.packets == 0 && if self.variant == Variant::Rfc { state.delay == 0 && state.old == 0 } else { short };
+        if self.onoff && idle {
+            state.active = false;
+        }
+    }
+
+    /// Sees a packet leave that came at `arrived`; the queue without it is given.
+    #[inline]
+    pub(crate) fn leave(&self, state: &mut State, now: Nanos, packet: &Seen, queue: &QueueState) {
+        self.catch_up(state, now, queue.bytes + u64::from(packet.len));
+        match self.measure {
+            Measure::Timestamp => {
+                let empty = queue.packets == 0 && self.variant != Variant::Dummynet;
+                state.delay = if empty { 0 } else { now.since(packet.arrived).0 };
+                if self.variant == Variant::Linux {
+                    let last = state.left.replace(now).unwrap_or(now);
+                    state.burst = state.burst.saturating_sub(now.since(last).0);
+                }
+            }
+            Measure::DepartureRate => {
+                let method = if self.variant == Variant::Linux { Method::Linux } else { Method::Rfc };
+                let took = state.pace.leaves(method, now, packet.len, queue.bytes);
+                if self.variant == Variant::Linux {
+                    state.burst = state.burst.saturating_sub(took);
+                }
+            }
+        }
+    }
+}
+
+// The control law.
+impl Law {
+    #[inline]
+    fn catch_up(&self, state: &mut State, now: Nanos, bytes: u64) {
+        let ended = state.periods.ended(now, self.tupdate);
+        if ended > 0 {
+            self.update(state, ended, bytes);
+        }
+    }
+
+    /// Computes updates while the queue stays as it is. Once the delay is the same as at the update before, each adds as much to
+    /// the probability as long as its gain is the same: these are one step.
+    #[inline(never)]
+    fn update(&self, state: &mut State, updates: u64, bytes: u64) {
+        if !state.active {
+            return;
+        }
+        let mut left = updates;
+        while left > 0 {
+            let before = (state.p, state.old);
+            self.step(state, bytes);
+            left -= 1;
+            if state.old != before.1 || self.sense(state, bytes) != state.old {
+                continue;
+            }
+            if state.p == before.0 {
+                return self.spend(state, left);
+            }
+            if state.old > 0 {
+                left -= self.leap(state, left);
+            }
+        }
+    }
+
+    /// The delay as an update finds it.
+    fn sense(&self, state: &State, bytes: u64) -> u64 {
+        match self.measure {
+            Measure::DepartureRate => state.pace.delay(bytes),
+            Measure::Timestamp if bytes == 0 && self.variant == Variant::Dummynet => 0,
+            Measure::Timestamp => state.delay,
+        }
+    }
+
+    /// One update.
+    fn step(&self, state: &mut State, bytes: u64) {
+        state.delay = self.sense(state, bytes);
+        let (delay, old) = (state.delay, state.old);
+        state.p = moved(state.p, self.change(state.p, delay, old), ONE);
+        if delay == 0 && old == 0 {
+            state.p -= match self.variant {
+                Variant::Rfc => state.p.div_ceil(50),
+                Variant::Linux if bytes > 0 => 0,
+                Variant::Linux | Variant::Dummynet => state.p >> 6,
+            };
+        }
+        state.old = delay;
+        self.spend(state, 1);
+        let half = self.target / 2;
+        let known = self.measure == Measure::Timestamp || state.pace.is_known();
+        if self.variant == Variant::Linux && state.p == 0 && delay < half && old < half && known {
+            (state.burst, state.sum, state.left, state.pace) = (self.max_burst, 0, None, Pace::default());
+        }
+    }
+
+    /// Uses up the burst allowance of so many updates. Linux's is used up by packets that leave.
+    fn spend(&self, state: &mut State, updates: u64) {
+        if self.variant != Variant::Linux {
+            state.burst = state.burst.saturating_sub(updates.saturating_mul(self.tupdate));
+        }
+    }
+
+    /// What an update adds to a probability of `p`.
+    fn change(&self, p: u64, delay: u64, old: u64) -> i128 {
+        let [delay, old, target] = [delay, old, self.target].map(i128::from);
+        let full = self.alpha.times(delay - target).saturating_add(self.beta.times(delay - old));
+        let mut change = full / (1 << band(p).2);
+        if self.capdrop && p >= TENTH && change > FIFTIETH {
+            change = FIFTIETH;
+        }
+        if self.variant == Variant::Linux && delay > LONG {
+            change += FIFTIETH;
+        }
+        change
+    }
+
+    /// Does as many of up to `most` updates at once as have the same gain. The delay stays, and is not 0.
+    fn leap(&self, state: &mut State, most: u64) -> u64 {
+        let change = self.change(state.p, state.delay, state.delay);
+        let (low, high, _) = band(state.p);
+        let room = if change > 0 { high.saturating_sub(state.p + 1) } else { state.p.saturating_sub(low + 1) };
+        let fit = u128::from(room) / change.unsigned_abs().max(1);
+        let updates = u64::try_from(fit).unwrap_or(u64::MAX).min(most);
+        state.p = moved(state.p, change.saturating_mul(i128::from(updates)), ONE);
+        self.spend(state, updates);
+        updates
+    }
+}
+
+/// The range of probabilities around `p` that have one gain, and by how many bits that is less than the full one.
+fn band(p: u64) -> (u64, u64, u32) {
+    let mut low = 0;
+    for (edge, bits) in BANDS {
+        if p < edge {
+            return (low, edge, bits);
+        }
+        low = edge;
+    }
+    (low, ONE, 0)
+}
+
+/// Below each of these probabilities, the gain is less by so many bits.
+const BANDS: [(u64, u32); 6] =
+    [(ONE / 1_000_000, 11), (ONE / 100_000, 9), (ONE / 10_000, 7), (ONE / 1_000, 5), (ONE / 100, 3), (ONE / 10, 1)];
+const TENTH: u64 = ONE / 10;
+const FIFTH: u64 = ONE / 5;
+/// 2 %.
+const FIFTIETH: i128 = (ONE / 50) as i128;
+/// Sums between which the draw decides: 0.85 and 8.5.
+const LEAST_SUM: u64 = ONE / 20 * 17;
+const MOST_SUM: u64 = ONE / 2 * 17;
+/// Linux's delay above which the probability rises faster.
+const LONG: i128 = 250_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aqm::{Kind, Policy};
+    use crate::settings::{Domain, UNIT};
+    use proptest::prelude::*;
+
+    fn law(settings: &[(&str, &str)]) -> Law {
+        let mut policy = Policy::new(Kind::Pie);
+        for (name, value) in settings {
+            policy.set(name, value).unwrap();
+        }
+        Law::new(&policy, 300, u64::MAX)
+    }
+
+    const VARIANTS: [&str; 3] = ["rfc", "linux", "dummynet"];
+
+    #[test]
+    fn gains_follow_the_table() {
+        let law = law(&[("capdrop", "off")]);
+        let full = law.change(ONE / 2, 115_000_000, 15_000_000);
+        // 0.125 / s × 100 ms + 1.25 / s × 100 ms.
+        assert!(full.abs_diff((ONE / 80 * 11) as i128) < 100, "{full}");
+        for (billionths, scale) in [
+            (0, 2048),
+            (999, 2048),
+            (1_000, 512),
+            (9_999, 512),
+            (10_000, 128),
+            (100_000, 32),
+            (1_000_000, 8),
+            (10_000_000, 2),
+            (99_999_999, 2),
+        ] {
+            // A part more, since fractions of certainty are cut.
+            assert_eq!(law.change(probability(billionths) + 1, 115_000_000, 15_000_000), full / scale, "{billionths}");
+        }
+        for p in [0, 1, TENTH - 1, TENTH, ONE - 1, ONE] {
+            let (low, high, _) = band(p);
+            assert!(low <= p && (p < high || p == ONE));
+        }
+    }
+
+    #[test]
+    fn above_a_tenth_the_probability_rises_by_two_parts_in_a_hundred_at_most() {
+        for variant in VARIANTS {
+            let capped = law(&[("variant", variant)]);
+            let free = law(&[("variant", variant), ("capdrop", "off")]);
+            let change = |law: &Law, p| law.change(p, 240_000_000, 100_000_000);
+            assert_eq!(change(&capped, TENTH), FIFTIETH);
+            assert!(change(&free, TENTH) > FIFTIETH && change(&capped, TENTH - 1) > FIFTIETH);
+            // Falls are not bounded.
+            assert!(capped.change(ONE, 0, 200_000_000) < -10 * FIFTIETH);
+            let more = if variant == "linux" { FIFTIETH } else { 0 };
+            assert_eq!(capped.change(ONE / 2, 251_000_000, 251_000_000), FIFTIETH + more, "{variant}");
+        }
+    }
+
+    #[test]
+    fn an_idle_queue_forgets_by_its_variant() {
+        for (variant, bytes, part) in [("rfc", 0, 0.98), ("linux", 0, 63.0 / 64.0), ("linux", 1, 1.0), ("dummynet", 0, 63.0 / 64.0)] {
+            let law = law(&[("variant", variant), ("qdelay", "ts"), ("alpha", "0")]);
+            let mut state = State { p: ONE / 2, ..law.state() };
+            law.step(&mut state, bytes);
+            assert!((state.p as f64 / (ONE as f64 / 2.0) - part).abs() < 1e-12, "{variant}");
+        }
+    }
+
+    /// A state that differs in nothing that counts.
+    fn same(a: &State, b: &State) -> bool {
+        let of = |s: &State| (s.delay, s.old, s.burst, s.pace, s.left);
+        // Neither division nor decay adds up exactly.
+        of(a) == of(b) && a.p.abs_diff(b.p) <= 4096
+    }
+
+    proptest! {
+        #[test]
+        fn many_updates_at_once_are_the_same_as_one_after_the_other(
+            variant in 0usize..3, measure in 1u32..3, p in prop_oneof![0..=ONE, 0..=ONE / 100_000], delay in prop_oneof![Just(0u64), 0u64..400_000_000],
+            old in 0u64..400_000_000, pace in 0u64..50_000_000, bytes in prop_oneof![Just(0u64), 1u64..200_000], updates in 1u64..5000,
+            alpha in prop_oneof![Just("0.125"), Just("0"), Just("0.000001"), Just("3")],
+        ) {
+            let measure = if measure == 1 { "ts" } else { "dre" };
+            let law = law(&[("variant", VARIANTS[variant]), ("qdelay", measure), ("alpha", alpha)]);
+            let state = State { p, delay, old, pace: Pace::of(pace), ..law.state() };
+            let (mut at_once, mut stepped) = (state.clone(), state);
+            law.update(&mut at_once, updates, bytes);
+            (0..updates).for_each(|_| law.step(&mut stepped, bytes));
+            prop_assert!(same(&at_once, &stepped), "{:?}\n{:?}", at_once, stepped);
+        }
+
+        #[test]
+        fn an_age_without_packets_takes_no_time(
+            variant in 0usize..3, p in 0..=ONE, delay in any::<u64>(), old in any::<u64>(), bytes in 0u64..1 << 45, pace in any::<u64>(),
+            alpha in 0u64..32_000_000_000,
+        ) {
+            let alpha = Domain::Fraction { least: 0, most: 32 * UNIT }.write(alpha);
+            for measure in ["ts", "dre"] {
+                let law = law(&[("variant", VARIANTS[variant]), ("qdelay", measure), ("alpha", &alpha)]);
+                let mut state = State { p, delay, old, pace: Pace::of(pace), ..law.state() };
+                law.update(&mut state, u64::MAX / 2, bytes);
+                prop_assert!(state.p <= ONE);
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What the PI family shares: probabilities and gains in fixed point, periods that are caught up with, and the controller of a
+//! delay.
+//!
+//! # Fixed point
+//! ```text
+//! probability   parts of 2^56; ONE is certain
+//! gain in 1/s   parts of 2^80 by which a probability changes for an error of 1 ns
+//! time          ns
+//! ```
+//! A draw compares 56 random bits with a probability, so that 0 and 1 are exact. Products are formed in 128 bits and stop at
+//! their ends; whatever time, gain and queue are given, nothing overflows.
+
+use crate::settings::UNIT;
+use crate::units::Nanos;
+
+/// Certainty.
+pub(crate) const ONE: u64 = 1 << 56;
+
+/// The probability that is `billionths` of certainty.
+pub(crate) fn probability(billionths: u64) -> u64 {
+    ((u128::from(billionths.min(UNIT)) << 56) / u128::from(UNIT)) as u64
+}
+
+/// Whether an event of probability `p` happens, by 64 random bits.
+#[inline]
+pub(crate) fn happens(p: u64, bits: u64) -> bool {
+    bits >> 8 < p
+}
+
+/// A probability in parts of 2^32.
+pub(crate) fn coarse(p: u64) -> u64 {
+    p >> 24
+}
+
+/// `p` changed by `change`, within 0 and `most`.
+#[inline]
+pub(crate) fn moved(p: u64, change: i128, most: u64) -> u64 {
+    i128::from(p).saturating_add(change).clamp(0, i128::from(most)) as u64
+}
+
+/// A gain: by how much a probability changes for an error in time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gain(i128);
+
+impl Gain {
+    /// A gain in billionths of 1/s.
+    pub(crate) fn per_second(billionths: u64) -> Self {
+        Self(((u128::from(billionths) << 80) / 1_000_000_000_000_000_000) as i128)
+    }
+
+    /// The change for an error in ns.
+    #[inline]
+    pub(crate) fn times(self, error: i128) -> i128 {
+        narrow(self.raw(error))
+    }
+
+    /// The same in parts of 2^80.
+    #[inline]
+    fn raw(self, error: i128) -> i128 {
+        self.0.saturating_mul(error)
+    }
+}
+
+/// From parts of 2^80 to parts of 2^56, towards 0.
+#[inline]
+fn narrow(change: i128) -> i128 {
+    change / (1 << 24)
+}
+
+/// Periods since the first packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Periods {
+    next: u64,
+    begun: bool,
+}
+
+impl Periods {
+    /// When the next period ends.
+    #[expect(dead_code, reason = "for a queue whose head is known")]
+    #[inline]
+    pub(crate) fn next(&self) -> Nanos {
+        Nanos(self.next)
+    }
+
+    /// How many periods have ended since it was asked last; the first question begins the first.
+    #[inline]
+    pub(crate) fn ended(&mut self, now: Nanos, period: u64) -> u64 {
+        if now.0 < self.next { 0 } else { self.count(now, period) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count(&mut self, now: Nanos, period: u64) -> u64 {
+        if !self.begun {
+            (self.begun, self.next) = (true, now.0.saturating_add(period));
+            return 0;
+        }
+        let ended = (now.0 - self.next) / period + 1;
+        self.next = self.next.saturating_add(ended.saturating_mul(period));
+        ended
+    }
+}
+
+/// A PI controller of a delay `d`: each period, `p' ← p' + α (d − target) + β (d − d_old)`, within 0 and `most`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Controller {
+    /// `p'`.
+    pub(crate) p: u64,
+    alpha: Gain,
+    beta: Gain,
+    target: i128,
+    most: u64,
+    old: i128,
+}
+
+impl Controller {
+    /// One at rest. Gains in billionths of 1/s, the target in ns.
+    pub(crate) fn new(alpha: u64, beta: u64, target: Nanos, most: u64) -> Self {
+        let (alpha, beta) = (Gain::per_second(alpha), Gain::per_second(beta));
+        Self { p: 0, alpha, beta, target: i128::from(target.0), most, old: 0 }
+    }
+
+    /// One period that ends with the delay `delay`.
+    pub(crate) fn update(&mut self, delay: Nanos) {
+        let delay = i128::from(delay.0);
+        let change = self.alpha.raw(delay - self.target).saturating_add(self.beta.raw(delay - self.old));
+        self.p = moved(self.p, narrow(change), self.most);
+        self.old = delay;
+    }
+
+    /// `periods` periods at whose ends the delay is the same. As each but the first changes `p'` by as much, all are one step.
+    pub(crate) fn hold(&mut self, delay: Nanos, periods: u64) {
+        let Some(more) = periods.checked_sub(1) else { return };
+        self.update(delay);
+        let change = self.alpha.times(self.old - self.target);
+        self.p = moved(self.p, change.saturating_mul(i128::from(more)), self.most);
+    }
+
+    /// `periods` periods of a packet that stays at the head: the delay is `first` when the first of them ends, and grows with
+    /// time. What is added each time grows as well, so it is negative first, then positive: two sums of a series.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for a queue whose head is known"))]
+    pub(crate) fn wait(&mut self, first: Nanos, period: u64, periods: u64) {
+        let Some(more) = periods.checked_sub(1) else { return };
+        self.update(first);
+        let (more, period) = (i128::from(more), i128::from(period));
+        let step = self.alpha.raw(period);
+        let start = self.alpha.raw(self.old - self.target).saturating_add(self.beta.raw(period));
+        let added = |nth: i128| start.saturating_add(step.saturating_mul(nth));
+        let sum = |from: i128, to: i128| (to - from + 1).saturating_mul(added(from).saturating_add(added(to)) / 2);
+        // The last one that takes something away.
+        let falls = match (start < 0, step > 0) {
+            (false, _) => 0,
+            (true, false) => more,
+            (true, true) => ((-start - 1) / step).min(more),
+        };
+        if falls > 0 {
+            self.p = moved(self.p, narrow(sum(1, falls)), self.most);
+        }
+        if falls < more {
+            self.p = moved(self.p, narrow(sum(falls + 1, more)), self.most);
+        }
+        self.old += more * period;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn fractions_of_certainty_are_exact_at_their_ends() {
+        assert_eq!((probability(0), probability(UNIT), probability(UNIT / 2)), (0, ONE, ONE / 2));
+        assert!(!happens(0, 0) && happens(ONE, u64::MAX));
+        assert_eq!(coarse(ONE), 1 << 32);
+    }
+
+    #[test]
+    fn periods_are_counted_from_the_first_packet_on() {
+        let mut periods = Periods::default();
+        let mut ended = |now| periods.ended(Nanos(now), 10);
+        assert_eq!([1005, 1014, 1015, 1024, 1056, 1064, 1065].map(&mut ended), [0, 0, 1, 0, 4, 0, 1]);
+        assert_eq!(ended(u64::MAX / 2), (u64::MAX / 2 - 1075) / 10 + 1);
+    }
+
+    fn controllers() -> impl Strategy<Value = Controller> {
+        let gains = (0u64..5_000_000_000, 0u64..50_000_000_000);
+        (gains, 0u64..100_000_000, 0..=ONE, 0u64..200_000_000).prop_map(|((alpha, beta), target, p, old)| Controller {
+            p,
+            old: i128::from(old),
+            ..Controller::new(alpha, beta, Nanos(target), ONE)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_equation_holds(c in controllers(), delay in 0u64..1_000_000_000) {
+            let mut after = c;
+            after.update(Nanos(delay));
+            let hertz = |gain: Gain| gain.0 as f64 / (1u128 << 80) as f64 * 1e9;
+            let errors = [(c.alpha, i128::from(delay) - c.target), (c.beta, i128::from(delay) - c.old)];
+            let change: f64 = errors.iter().map(|&(gain, error)| hertz(gain) * error as f64 / 1e9).sum();
+            let expected = (c.p as f64 / ONE as f64 + change).clamp(0.0, 1.0);
+            prop_assert!((after.p as f64 / ONE as f64 - expected).abs() < 1e-12);
+        }
+
+        #[test]
+        fn many_periods_at_once_are_the_same_as_one_after_the_other(
+            c in controllers(), delay in 0u64..500_000_000, period in 1_000u64..50_000_000, periods in 0u64..300, waits in any::<bool>(),
+        ) {
+            let (mut at_once, mut stepped) = (c, c);
+            if waits { at_once.wait(Nanos(delay), period, periods) } else { at_once.hold(Nanos(delay), periods) }
+            for nth in 0..periods {
+                stepped.update(Nanos(if waits { delay + nth * period } else { delay }));
+            }
+            // Each step by itself is cut to a whole part.
+            prop_assert!(at_once.p.abs_diff(stepped.p) <= periods, "{} {}", at_once.p, stepped.p);
+            prop_assert_eq!(at_once.old, stepped.old);
+        }
+
+        #[test]
+        fn nothing_overflows(c in controllers(), delay in any::<u64>(), period in 1u64..=u64::MAX / 2, periods in any::<u64>()) {
+            let (mut a, mut b) = (c, c);
+            a.hold(Nanos(delay), periods);
+            b.wait(Nanos(delay), period, periods);
+            prop_assert!(a.p <= ONE && b.p <= ONE);
+        }
+    }
+}
