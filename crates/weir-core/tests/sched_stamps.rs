@@ -7,7 +7,9 @@ mod models;
 use core::fmt;
 
 use proptest::prelude::*;
-use weir_core::sched::{Discipline, Kind, Scheduler, Visitor};
+use weir_core::Nanos;
+use weir_core::packet::{Packet, Pool};
+use weir_core::sched::{Discipline, FlowSpec, Kind, Scheduler, Visitor};
 
 use common::Rig;
 use models::Model;
@@ -50,6 +52,22 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         1 => (0usize..24).prop_map(Operation::Remove),
     ];
     proptest::collection::vec(operation, 1..300)
+}
+
+/// Flows of a few kinds that send packets of a few lengths, mostly one, so that many take equally long.
+fn steady_operations() -> impl Strategy<Value = Vec<Operation>> {
+    let weights = || prop_oneof![4 => Just(1u32), 2 => Just(2), 2 => Just(4), 1 => 3u32..14];
+    let len = || prop_oneof![12 => Just(1500u32), 3 => Just(750), 1 => Just(40), 1 => 64u32..1501];
+    let operation = prop_oneof![
+        2 => weights().prop_map(Operation::Add),
+        12 => (0usize..40, len()).prop_map(|(n, len)| Operation::Send(n, len)),
+        4 => (0usize..40, len()).prop_map(|(n, len)| Operation::Burst(n, len)),
+        16 => (1u32..12).prop_map(Operation::Take),
+        1 => (0usize..40, weights()).prop_map(|(n, w)| Operation::Change(n, w)),
+        1 => (0usize..40).prop_map(Operation::Remove),
+    ];
+    (proptest::collection::vec(weights().prop_map(Operation::Add), 1..30), proptest::collection::vec(operation, 1..400))
+        .prop_map(|(add, operations)| [add, operations].concat())
 }
 
 /// Times begin at the start of their range, or so that they come to its end.
@@ -136,6 +154,76 @@ proptest! {
             }
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    /// The same when many flows take equally long, which some disciplines use.
+    #[test]
+    fn packets_of_a_few_lengths_leave_in_the_order_of_a_plain_model(operations in steady_operations(), epoch in epochs()) {
+        for &(kind, model) in ALL {
+            if let Err(why) = against(kind, epoch, model(epoch), &operations) {
+                prop_assert!(false, "{kind:?} from {epoch}: {why}");
+            }
+        }
+    }
+}
+
+/// Classes of flows whose packets take equally long, fewer than a discipline may have queues for and more, near the end of times.
+#[test]
+fn order_is_kept_among_few_and_many_kinds_of_flows() {
+    for kinds in [1, 2, 3, 8, 9, 20] {
+        let mut operations: Vec<_> = (0..40).map(|n| Operation::Add(1 + n % kinds)).collect();
+        for round in 0..60 {
+            operations.extend((0..40).map(|n| Operation::Send(n, 1500)));
+            operations.extend([Operation::Take(30), Operation::Burst(round * 7 % 40, 1500), Operation::Take(10 + round as u32 % 40)]);
+            if round % 10 == 9 {
+                operations.extend([
+                    Operation::Change(round, 5),
+                    Operation::Remove(round / 2),
+                    Operation::Add(2),
+                    Operation::Take(round as u32),
+                ]);
+            }
+        }
+        for &(kind, model) in ALL {
+            for epoch in [0, (1 << 63) - (20_000 << 40), (1 << 63) - 1] {
+                assert_eq!(against(kind, epoch, model(epoch), &operations), Ok(()), "{kind:?} from {epoch}, {kinds} kinds");
+            }
+        }
+    }
+}
+
+/// With more flows than the usual bits for a place tell apart, those inside are kept in order.
+#[test]
+fn order_is_kept_when_a_million_flows_are_added_meanwhile() {
+    struct Million;
+    impl Visitor for Million {
+        type Output = Vec<u32>;
+
+        fn visit<S: Scheduler + fmt::Debug>(self, mut scheduler: S) -> Self::Output {
+            let mut pool = Pool::new(1000);
+            let slots: Vec<_> = (0..4).map(|flow| scheduler.add_flow(Nanos::ZERO, &FlowSpec { flow, ..FlowSpec::default() })).collect();
+            for n in 0..80 {
+                let packet = pool.insert(Packet { len: 1500, flow: n % 4, ..Packet::default() }).unwrap();
+                assert_eq!(scheduler.enqueue(Nanos::ZERO, &mut pool, slots[n as usize % 4], packet), None);
+            }
+            let mut order = Vec::new();
+            for n in 0..80 {
+                if n == 30 {
+                    for flow in 4..=1 << 20 {
+                        scheduler.add_flow(Nanos::ZERO, &FlowSpec { flow, ..FlowSpec::default() });
+                    }
+                }
+                let packet = scheduler.dequeue(Nanos::ZERO, &mut pool).unwrap();
+                order.push(pool.remove(packet).flow);
+            }
+            order
+        }
+    }
+    let order = Discipline::new(Kind::Wf2qPlus).visit(Million);
+    assert!(order.chunks(4).all(|round| round == [0, 1, 2, 3]), "{order:?}");
 }
 
 /// A busy period in which the times of the heaviest and the longest come round several times.

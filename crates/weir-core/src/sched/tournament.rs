@@ -67,10 +67,28 @@ impl Tournament {
         (top != NOBODY).then_some((top & !self.mask, (top & self.mask) as u32))
     }
 
-    /// Whether nobody takes part.
+    /// The least entry, [`NOBODY`] when nobody takes part.
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.entry(TOP) == NOBODY
+    pub(super) fn top(&self) -> u64 {
+        self.entry(TOP)
+    }
+
+    /// The bits of an entry in which the flow's place is.
+    #[inline]
+    pub(super) fn slot_bits(&self) -> u64 {
+        self.mask
+    }
+
+    /// The flow's place in an entry.
+    #[inline]
+    pub(super) fn slot(&self, entry: u64) -> u32 {
+        (entry & self.mask) as u32
+    }
+
+    /// The entry of the flow at `slot` with this time.
+    #[inline]
+    pub(super) fn key(&self, slot: u32, time: u64) -> u64 {
+        (time & !self.mask) | u64::from(slot)
     }
 
     /// A time as it is compared here.
@@ -182,7 +200,7 @@ mod tests {
                     model.values_mut().for_each(|time| *time = time.saturating_sub(3 * TIME));
                 }
                 prop_assert_eq!(tournament.first(), model.iter().map(|(&slot, &time)| (time, slot)).min());
-                prop_assert_eq!(tournament.is_empty(), model.is_empty());
+                prop_assert_eq!(tournament.top() == NOBODY, model.is_empty());
             }
         }
     }

@@ -29,8 +29,12 @@
 //! `weight` 1..65536, default 1.
 //!
 //! # Complexity
-//! O(log N) for each packet and N flows, by two tournaments: of eligible flows by `F`, and of those that are not by the `S` of
-//! the packet they have or, when they are idle, would have. A change there goes up only as far as it makes a difference.
+//! Flows whose packets take equally long, `L / w`, are served in the order in which they start again. So they stand in queues that
+//! need no sorting, and of each only the first is looked at: up to eight kinds of flows cost the same whatever their number, O(1).
+//! All others, such as flows with packets of many lengths, cost O(log N) for each packet and N flows, by two tournaments: of
+//! eligible flows by `F`, and of those that are not by the `S` of the packet they have or, when they are idle, would have. A change
+//! there goes up only as far as it makes a difference. That is the bound for every pattern, on average over the packets of a busy
+//! period: many flows that the fluid is done with at one time leave together. A flow that is alone is compared with nobody.
 //!
 //! # Guarantees
 //! Let a flow have packets from some time on, `L_k` its largest, `L` the largest of all, `φ = w / W` with `W` the most that the sum of
@@ -45,28 +49,37 @@
 //! These bounds against exact integer arithmetic in the property tests over the table, with random weights, sizes and comings
 //! and goings of other flows. The order of packets against plain loops over all flows.
 
+use alloc::vec::Vec;
+
+use super::chains::{CLASSES, Classes, HEADS, NONE};
 use super::stamp::{BACK, FRACTION, LARGEST, LIMIT, inverse, service, weight};
 use super::tournament::Tournament;
+use super::waiting::Waiting;
 use super::{Discipline, FlowSlot, FlowSpec, Row, Scheduler, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};
-use crate::slab::Slab;
+use crate::slab::Lines;
 use crate::units::Nanos;
 
 /// WF2Q+.
 #[derive(Debug)]
 pub struct Wf2qPlus {
-    flows: Slab<Flow>,
-    /// Flows whose head may go, by `F`.
+    flows: Lines<Flow>,
+    /// Flows with packets, in order of `S` and of `F` at once.
+    heads: Classes,
+    /// Flows with packets that are in no chain and whose head may go, by `F`.
     eligible: Tournament,
-    /// Active flows whose head may not go yet, or that have none, by `S`.
-    waiting: Tournament,
+    /// Active flows that are in no chain and whose head may not go yet, or that had none when they came there, by `S`.
+    waiting: Waiting,
     /// `V`.
     virtual_time: u64,
     /// `W`.
     weight_sum: u64,
-    /// `1 / W`, as a fraction of 64 bits.
+    /// `1 / W`, as a fraction of 64 bits, for the `W` that is beside it.
     inverse_sum: u64,
-    len: usize,
+    inverse_of: u64,
+    /// The only active flow, which is then nowhere else, or [`NOBODY`].
+    lone: u32,
+    len: u32,
     backlog: u64,
 }
 
@@ -79,18 +92,26 @@ struct Flow {
     /// `1 / w`.
     inverse: u64,
     list: PacketList,
+    /// 0 of a place that no flow has.
     weight: u32,
     /// It counts in the sum of weights.
     active: bool,
+    /// What the head takes of the flow's time, `L / w`, and whether that is what the one before it took.
+    service: u64,
+    repeats: bool,
+    /// The class that its head was in last.
+    class: u8,
 }
 
-const _: () = assert!(size_of::<Option<Flow>>() == 64, "a flow fills one cache line");
+const _: () = assert!(size_of::<Flow>() == 64, "a flow fills one cache line");
 
 impl Flow {
     /// Gives the head its finish.
     #[inline]
     fn finish_head(&mut self) {
-        self.finish = self.start + service(self.list.front_len(), self.inverse);
+        let service = service(self.list.front_len(), self.inverse);
+        self.repeats = service == core::mem::replace(&mut self.service, service);
+        self.finish = self.start + service;
     }
 }
 
@@ -98,96 +119,179 @@ impl Wf2qPlus {
     /// An empty one.
     pub fn new(discipline: &Discipline) -> Self {
         Self {
-            flows: Slab::default(),
+            flows: Lines::default(),
+            heads: Classes::default(),
             eligible: Tournament::default(),
-            waiting: Tournament::default(),
+            waiting: Waiting::default(),
             virtual_time: discipline.epoch() % LIMIT,
             weight_sum: 0,
             inverse_sum: 0,
+            inverse_of: 0,
+            lone: NOBODY,
             len: 0,
             backlog: 0,
         }
     }
 
+    /// What `len` bytes take of the fluid's time: `L / W`.
     #[inline]
-    fn set_weight_sum(&mut self, sum: u64) {
-        self.weight_sum = sum;
-        self.inverse_sum = u64::MAX / sum.max(1);
+    fn share(&mut self, len: u32) -> u64 {
+        if self.inverse_of != self.weight_sum {
+            self.inverse_of = self.weight_sum;
+            self.inverse_sum = u64::MAX / self.weight_sum.max(1);
+        }
+        let served = u64::from(len.min(LARGEST)) << FRACTION;
+        ((u128::from(served) * u128::from(self.inverse_sum)) >> 64) as u64
     }
 
-    /// Whether the fluid has begun with what starts at `start`.
-    #[inline]
-    fn has_come(&self, start: u64) -> bool {
-        start <= self.virtual_time | !self.eligible.rounded(u64::MAX)
+    /// The flow that goes next, as it is compared, and its chain, or [`HEADS`] of one that is in none; [`NONE`] when no head may go.
+    #[inline(always)]
+    fn first(&self) -> (u64, usize) {
+        let first = self.heads.first(self.virtual_time);
+        let top = self.eligible.top();
+        if top < first.0 { (top, HEADS) } else { first }
     }
 
-    /// Puts a flow with packets where its head belongs.
-    #[inline]
-    fn place(&mut self, slot: u32) {
-        let flow = self.flows.at(slot);
-        let (start, finish) = (flow.start, flow.finish);
-        if self.has_come(start) {
-            self.eligible.set(slot, finish);
-        } else {
-            self.waiting.set(slot, start);
+    /// Puts the only active flow where it belongs among others.
+    #[inline(never)]
+    fn join(&mut self) {
+        let slot = core::mem::replace(&mut self.lone, NOBODY);
+        if slot != NOBODY {
+            self.place(slot);
         }
     }
 
-    fn displace(&mut self, slot: u32) {
-        self.eligible.clear(slot);
-        self.waiting.clear(slot);
+    /// Serves the only active flow.
+    #[inline(always)]
+    fn serve_lone<P: Store>(&mut self, pool: &mut P) -> PacketId {
+        let flow = self.flows.at_mut(self.lone);
+        let len = flow.list.front_len();
+        let (packet, more) = flow.list.take_first(pool);
+        let start = core::mem::replace(&mut flow.start, flow.finish);
+        flow.active = more;
+        if more {
+            flow.finish_head();
+        } else {
+            self.lone = NOBODY;
+        }
+        self.virtual_time = self.virtual_time.max(self.eligible.rounded(start)) + self.share(len);
+        self.len -= 1;
+        self.backlog -= u64::from(len);
+        if !more {
+            self.weight_sum = 0;
+        }
+        if self.virtual_time >= LIMIT {
+            self.join();
+            self.regroup(BACK, self.eligible.slot_bits());
+        }
+        packet
+    }
+
+    /// Puts a flow with packets where its head belongs.
+    #[inline(always)]
+    fn place(&mut self, slot: u32) {
+        let flow = self.flows.at_mut(slot);
+        let mut chain = HEADS;
+        if flow.repeats {
+            chain = self.heads.chain_of(flow.service, flow.class);
+            flow.class = (chain / 2 % CLASSES) as u8;
+        }
+        let (start, finish) = (flow.start, flow.finish);
+        self.put(slot, chain, start, finish);
+    }
+
+    /// Puts a flow into the chains of its class, or elsewhere if it has no place there or `chain` is [`HEADS`].
+    #[inline(always)]
+    fn put(&mut self, slot: u32, chain: usize, start: u64, finish: u64) {
+        let start_rounded = self.eligible.rounded(start);
+        if chain < HEADS && self.heads.put(chain, start_rounded, self.eligible.key(slot, finish)) {
+            return;
+        }
+        if start_rounded <= self.virtual_time {
+            self.eligible.set(slot, finish);
+        } else {
+            self.waiting.put(slot, start);
+        }
     }
 
     /// Lets in what `V` has reached: heads become eligible, and with flows that have none the fluid is finished.
-    #[inline]
+    #[inline(always)]
     fn admit(&mut self) {
-        while let Some((start, slot)) = self.waiting.first() {
-            if start > self.virtual_time {
-                break;
-            }
-            self.waiting.clear(slot);
-            let flow = self.flows.at_mut(slot);
-            if flow.list.is_empty() {
-                flow.active = false;
-                let weight = u64::from(flow.weight);
-                self.set_weight_sum(self.weight_sum - weight);
-            } else {
-                self.eligible.set(slot, flow.finish);
-            }
+        if self.waiting.may_be_due(self.virtual_time) {
+            self.admit_due();
+        }
+    }
+
+    #[inline(never)]
+    fn admit_due(&mut self) {
+        while let Some(slot) = self.waiting.take_due(self.virtual_time) {
+            self.reach(slot);
+        }
+    }
+
+    /// `V` has come to a flow that waited for it.
+    #[inline]
+    fn reach(&mut self, slot: u32) {
+        let flow = self.flows.at_mut(slot);
+        if flow.list.is_empty() {
+            flow.active = false;
+            self.weight_sum -= u64::from(flow.weight);
+        } else {
+            self.place(slot);
         }
     }
 
     /// Moves `V` on to where something becomes eligible.
-    #[cold]
-    fn jump(&mut self) {
-        while self.eligible.is_empty()
-            && let Some((start, _)) = self.waiting.first()
-        {
-            self.virtual_time = self.virtual_time.max(start);
+    #[inline(never)]
+    fn jump(&mut self) -> (u64, usize) {
+        loop {
+            let next = self.heads.least_start().min(self.waiting.first());
+            if next == NONE {
+                return (NONE, HEADS);
+            }
+            self.virtual_time = self.virtual_time.max(next);
             self.admit();
+            let first = self.first();
+            if first.0 != NONE {
+                return first;
+            }
+        }
+    }
+
+    /// Says which flows and packets will be asked for soon.
+    #[inline(always)]
+    fn look_ahead<P: Store>(&self, chain: usize, pool: &mut P) {
+        self.flows.prefetch(self.eligible.slot(self.heads.behind(chain, 5)));
+        let next = self.eligible.slot(self.heads.behind(chain, 2));
+        if let Some(packet) = self.flows.get(next).and_then(|flow| flow.list.front()) {
+            pool.prefetch(packet);
         }
     }
 
     /// The end of a busy period: the fluid is done with everything.
     fn rest(&mut self) {
-        while let Some((_, slot)) = self.waiting.first() {
-            self.waiting.clear(slot);
+        while let Some(slot) = self.waiting.take_due(NONE - 1) {
             self.flows.at_mut(slot).active = false;
         }
         self.weight_sum = 0;
     }
 
-    /// Sets all times back, so that they stay within their range.
+    /// Sets all times back by `by`, and orders anew those in chains, whose entries had these bits for the place.
     #[cold]
     #[inline(never)]
-    fn set_back(&mut self) {
-        self.virtual_time -= BACK;
-        for tournament in [&mut self.eligible, &mut self.waiting] {
-            tournament.set_back(BACK, |slot| {
-                let flow = self.flows.at_mut(slot);
-                flow.start = flow.start.saturating_sub(BACK);
-                flow.finish = flow.finish.saturating_sub(BACK);
-            });
+    fn regroup(&mut self, by: u64, bits: u64) {
+        self.virtual_time -= by;
+        let heads: Vec<u32> = self.heads.take_all().into_iter().map(|key| (key & bits) as u32).collect();
+        let mut earlier = |slot| {
+            let flow = self.flows.at_mut(slot);
+            flow.start = flow.start.saturating_sub(by);
+            flow.finish = flow.finish.saturating_sub(by);
+        };
+        self.eligible.set_back(by, &mut earlier);
+        self.waiting.set_back(by, bits, &mut earlier);
+        heads.iter().copied().for_each(earlier);
+        for slot in heads {
+            self.place(slot);
         }
     }
 }
@@ -196,44 +300,73 @@ impl Scheduler for Wf2qPlus {
     fn add_flow(&mut self, _now: Nanos, spec: &FlowSpec) -> FlowSlot {
         let weight = weight(spec);
         let inverse = inverse(weight);
-        let slot = self.flows.insert(Flow { list: PacketList::default(), start: 0, finish: 0, inverse, weight, active: false });
+        let slot = self.flows.insert(Flow {
+            list: PacketList::default(),
+            start: 0,
+            finish: 0,
+            inverse,
+            weight,
+            active: false,
+            service: 0,
+            repeats: false,
+            class: 0,
+        });
+        let bits = self.eligible.slot_bits();
         self.eligible.make_room(slot);
         self.waiting.make_room(slot);
+        if self.eligible.slot_bits() != bits {
+            self.regroup(0, bits);
+        }
         FlowSlot(slot)
     }
 
     fn change_flow<P: Store>(&mut self, _now: Nanos, _pool: &mut P, slot: FlowSlot, spec: &FlowSpec) {
         let weight = weight(spec);
+        self.join();
         let flow = self.flows.at_mut(slot.0);
         if flow.weight == weight {
             return;
         }
         let old = core::mem::replace(&mut flow.weight, weight);
         flow.inverse = inverse(weight);
-        let (active, empty) = (flow.active, flow.list.is_empty());
-        if active {
-            self.set_weight_sum(self.weight_sum + u64::from(weight) - u64::from(old));
+        if flow.active {
+            self.weight_sum = self.weight_sum + u64::from(weight) - u64::from(old);
         }
-        if !empty {
-            self.flows.at_mut(slot.0).finish_head();
-            self.displace(slot.0);
+        if flow.list.is_empty() {
+            return;
+        }
+        let key = self.eligible.key(slot.0, flow.finish);
+        flow.finish_head();
+        let (start, finish) = (flow.start, flow.finish);
+        if self.heads.remove(key) {
             self.place(slot.0);
+        } else if self.eligible.rounded(start) <= self.virtual_time {
+            self.eligible.set(slot.0, finish);
         }
+        // One that waits does so by its start, which stays.
     }
 
     fn remove_flow<P: Store>(&mut self, _now: Nanos, pool: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
-        let Some(flow) = self.flows.remove(slot.0) else { return PacketList::default() };
-        self.displace(slot.0);
-        if flow.active {
-            self.set_weight_sum(self.weight_sum - u64::from(flow.weight));
+        self.join();
+        let Some(flow) = self.flows.get_mut(slot.0).filter(|flow| flow.weight != 0) else { return PacketList::default() };
+        let list = core::mem::take(&mut flow.list);
+        let (start, finish) = (flow.start, flow.finish);
+        let weight = core::mem::take(&mut flow.weight);
+        if core::mem::take(&mut flow.active) {
+            self.weight_sum -= u64::from(weight);
+            if !self.heads.remove(self.eligible.key(slot.0, finish)) {
+                self.eligible.clear(slot.0);
+                self.waiting.remove(slot.0, start);
+            }
         }
-        let (packets, bytes) = flow.list.measure(pool);
-        self.len -= packets;
+        self.flows.release(slot.0);
+        let (packets, bytes) = list.measure(pool);
+        self.len -= packets as u32;
         self.backlog -= bytes;
         if self.len == 0 {
             self.rest();
         }
-        flow.list
+        list
     }
 
     #[inline]
@@ -256,36 +389,66 @@ impl Scheduler for Wf2qPlus {
         flow.active = true;
         flow.start = self.virtual_time;
         flow.finish_head();
-        let (weight, finish) = (u64::from(flow.weight), flow.finish);
-        self.set_weight_sum(self.weight_sum + weight);
-        self.eligible.set(slot.0, finish);
+        self.weight_sum += u64::from(flow.weight);
+        if self.weight_sum == u64::from(flow.weight) {
+            self.lone = slot.0;
+            return None;
+        }
+        if self.lone != NOBODY {
+            self.join();
+        }
+        self.place(slot.0);
         None
     }
 
     #[inline]
     fn dequeue<P: Store>(&mut self, _now: Nanos, pool: &mut P) -> Option<PacketId> {
-        if self.eligible.is_empty() {
-            self.jump();
+        if self.lone != NOBODY {
+            return Some(self.serve_lone(pool));
         }
-        let (_, slot) = self.eligible.first()?;
+        let (mut key, mut chain) = self.first();
+        if key == NONE {
+            (key, chain) = self.jump();
+            if key == NONE {
+                return None;
+            }
+        }
+        let slot = self.eligible.slot(key);
+        if chain == HEADS {
+            self.eligible.clear(slot);
+        }
         let flow = self.flows.at_mut(slot);
         let len = flow.list.front_len();
-        let packet = flow.list.pop_front(pool)?;
+        let (packet, more) = flow.list.take_first(pool);
+        flow.start = flow.finish;
+        let (start, class) = (flow.start, flow.class);
         self.len -= 1;
         self.backlog -= u64::from(len);
-        let served = u128::from(u64::from(len.min(LARGEST)) << FRACTION);
-        self.virtual_time += ((served * u128::from(self.inverse_sum)) >> 64) as u64;
-        flow.start = flow.finish;
-        let stays = !flow.list.is_empty();
-        if stays {
+        if more {
             flow.finish_head();
-        }
-        let (start, finish) = (flow.start, flow.finish);
-        if stays && self.has_come(start) {
-            self.eligible.set(slot, finish);
+            let (finish, repeats) = (flow.finish, flow.repeats);
+            let alone = u64::from(flow.weight) == self.weight_sum;
+            self.virtual_time += self.share(len);
+            if alone {
+                self.lone = slot;
+            } else {
+                // Those who come from a chain of a class take what its flows do.
+                let chain = if repeats { chain & !1 } else { HEADS };
+                if chain < HEADS {
+                    self.put(slot, chain, start, finish);
+                } else {
+                    self.place(slot);
+                }
+            }
         } else {
-            self.eligible.clear(slot);
-            self.waiting.set(slot, start);
+            self.virtual_time += self.share(len);
+            self.waiting.put_served(slot, class, start);
+        }
+        if chain < HEADS {
+            self.heads.pop(chain);
+            if self.flows.bound() > FAR {
+                self.look_ahead(chain, pool);
+            }
         }
         if self.len == 0 {
             self.rest();
@@ -293,7 +456,8 @@ impl Scheduler for Wf2qPlus {
             self.admit();
         }
         if self.virtual_time >= LIMIT {
-            self.set_back();
+            self.join();
+            self.regroup(BACK, self.eligible.slot_bits());
         }
         Some(packet)
     }
@@ -305,7 +469,7 @@ impl Scheduler for Wf2qPlus {
 
     #[inline]
     fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     fn backlog(&self) -> u64 {
@@ -313,6 +477,10 @@ impl Scheduler for Wf2qPlus {
     }
 }
 
+/// No flow.
+const NOBODY: u32 = u32::MAX;
+/// From so many flows on they do not fit into a cache.
+const FAR: u32 = 1 << 12;
 pub(super) const ROW: Row = Row {
     name: "wf2q+",
     aliases: &["wf2qp", "wf2q"],
