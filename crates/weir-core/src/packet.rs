@@ -230,9 +230,15 @@ impl Pool {
         (slot.dscp, slot.word, slot.mark) = (header.dscp, header.hash, mark);
     }
 
+    /// Notes what the headers of a packet of [`Self::insert`] say.
+    pub fn set_header(&mut self, id: PacketId, header: Header) {
+        let slot = &mut self.slots[id.0 as usize];
+        (slot.packet.ecn, slot.dscp, slot.word) = (header.ecn, header.dscp, header.hash);
+    }
+
     /// Why the packet is to be marked, if it is.
     #[inline]
-    pub(crate) fn mark_of(&self, id: PacketId) -> Option<MarkReason> {
+    pub fn mark_of(&self, id: PacketId) -> Option<MarkReason> {
         self.slots[id.0 as usize].mark
     }
 }

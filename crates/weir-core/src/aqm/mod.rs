@@ -11,6 +11,7 @@
 //! An AQM has no timer. What its definition computes periodically it computes when a packet comes or leaves, for each period that
 //! has ended since, with the state that the queue had then: between two packets that state does not change.
 
+pub(crate) mod codel;
 mod droptail;
 mod headdrop;
 mod pace;
@@ -184,6 +185,8 @@ table! {
     Pie: pie::Pie,
     /// A proportional-integral controller of the delay, whose output is squared.
     Pi2: pi2::Pi2,
+    /// Controlled delay.
+    Codel: codel::Codel,
 }
 
 impl Kind {

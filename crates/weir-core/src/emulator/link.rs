@@ -247,7 +247,7 @@ impl Link {
 impl Link {
     /// Replaces the scheduler by another. What waits goes over in the order in which it would have left, so that
     /// every flow keeps its own. While something waits in flows that are leaving, whose traffic has others already, all that
-    /// waits goes before what comes.
+    /// waits goes before what comes; so it does before a scheduler that tells flows apart by itself.
     pub(super) fn change_discipline(&mut self, now: Nanos, discipline: &Discipline, around: &mut Surroundings<'_>) {
         self.replace_scheduler(now, discipline, around);
         self.serve_free_wire(now, around);
@@ -278,7 +278,8 @@ impl Link {
             leaving |= flow.cold.orphan && flow.packets > 0;
             number = flow.cold.older;
         }
-        if leaving {
+        // What came while nobody looked at headers does not say to which flow it belongs.
+        if leaving || discipline.row().classifies {
             return self.scheduler.put_behind(&mut old, pool);
         }
         let mut waiting = PacketList::default();

@@ -16,8 +16,11 @@ mod bucket;
 mod chains;
 mod dcf;
 mod discipline;
+mod fair_queue;
 mod fifo;
+mod flow_queues;
 mod fluid_clocked;
+mod fq_codel;
 mod gps;
 mod groups;
 mod htb;
@@ -250,6 +253,8 @@ table! {
     LWf2q: lwf2q::LWf2q,
     /// Interleaved stratified timer wheels.
     Kps: kps::Kps,
+    /// Fair queueing of hashed flows, each with controlled delay.
+    FqCodel: fq_codel::FqCodel,
 }
 
 #[expect(clippy::derivable_impls, reason = "the macro writes the enum")]

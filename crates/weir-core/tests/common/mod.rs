@@ -62,8 +62,16 @@ impl<S: Scheduler> Rig<S> {
         let state = self.flows.get_mut(&flow).unwrap();
         state.inside.push_back(self.frames);
         self.frames += 1;
-        let refused = self.scheduler.enqueue(self.now, &mut self.pool, state.slot, id)?;
-        Some(self.refuse(refused))
+        let refused = self.scheduler.enqueue(self.now, &mut self.pool, state.slot, id);
+        self.refuse_others();
+        Some(self.refuse(refused?))
+    }
+
+    /// Takes what the scheduler gave up out of the account.
+    pub(crate) fn refuse_others(&mut self) {
+        while let Some((given_up, _)) = self.scheduler.pop_refused(&mut self.pool) {
+            self.refuse(given_up);
+        }
     }
 
     /// Takes a packet that the scheduler gave back out of the account. Gives its flow.
@@ -77,7 +85,9 @@ impl<S: Scheduler> Rig<S> {
 
     /// The flow of the packet that goes next, and its length. It must be the flow's oldest.
     pub(crate) fn take(&mut self) -> Option<(u32, u32)> {
-        let id: PacketId = self.scheduler.dequeue(self.now, &mut self.pool)?;
+        let taken = self.scheduler.dequeue(self.now, &mut self.pool);
+        self.refuse_others();
+        let id: PacketId = taken?;
         let packet = self.pool.remove(id);
         assert_eq!(self.flows.get_mut(&packet.flow).unwrap().inside.pop_front(), Some(packet.frame), "order within a flow");
         Some((packet.flow, packet.len))
@@ -87,9 +97,6 @@ impl<S: Scheduler> Rig<S> {
     pub(crate) fn take_in_time(&mut self) -> Option<(u32, u32)> {
         loop {
             let taken = self.take();
-            while let Some((given_up, _)) = self.scheduler.pop_refused(&mut self.pool) {
-                self.refuse(given_up);
-            }
             if taken.is_some() {
                 return taken;
             }

@@ -1,0 +1,403 @@
+//! `CoDel`: packets are dropped while they have waited too long for too long.
+//!
+//! # Model
+//! A burst may wait; a queue that stands does harm. `CoDel` looks at how long each packet has waited when its turn comes. When
+//! that has been above `target` for a whole `interval`, it drops one packet, and then drops faster and faster, until a packet has
+//! waited less. It knows neither rate nor length of the queue, and has two settings that fit most networks.
+//!
+//! # Equations
+//! With `t` the time of the last drop and `n` the drops since dropping began, the next is at
+//!
+//! ```text
+//! t + interval / √n
+//! ```
+//!
+//! A queue that must drop again within 16 intervals goes on with the `n` that kept it short, less the one it had begun with.
+//! `arith` says how the root is found:
+//!
+//! * `linux`: time in ticks of 1.024 us. `1/√n` has 16 bits and is improved by one step of Newton's method for each drop, which is
+//!   far off at first: for `n` from 1 to 8 it gives 65535, 32769, 36864, 31968, 28935, 26481, 24588 and 23037 parts of 65536. The
+//!   second gap is half an interval and not 0.71 of one.
+//! * `ns3`: the same, but the time to the next mark is counted from when a packet was marked, and not from when a mark was due.
+//! * `rfc`: time in ns, and the root exact to the ns.
+//!
+//! # Reference
+//! Nichols and Jacobson, "Controlling queue delay", ACM Queue 10(5), 2012; RFC 8289.
+//!
+//! # Parameters
+//! `target` 1us..10s, default 5ms: the delay that may stand; 5 to 10 % of the interval. `interval` 2us..4s, default 100ms: about the
+//! longest round-trip time of the traffic. `ecn`, default off: packets whose sender understands it are marked instead of dropped.
+//! `mtu` 0..4194304 bytes, default 1500: a queue with no more bytes than this behind a packet is left alone; 0 for the largest
+//! packet that has been seen, as RFC 8289 has it. `ce_threshold`, default 0 for none: packets that waited longer are
+//! marked, whatever the rest says, and `ce_selector` says which, `any` or `ect1` only. `arith` `linux`, `rfc` or `ns3`, default `linux`:
+//! the arithmetic above.
+//!
+//! # Complexity
+//! O(1) without a division. With `arith rfc`, a division and a root for each drop.
+//!
+//! # Guarantees
+//! Nothing is dropped while packets wait less than `target`, or while what waits is no more than `mtu`. The last packet of a queue
+//! is not dropped.
+//!
+//! # Figures
+//! `count`: `n`. `dropping`: 1 while it drops. `drop_next`: the time of the next drop, in ns.
+//!
+//! # Differences from Linux/FreeBSD
+//! `arith linux` decides as Linux does, to the packet; but time does not wrap after 73 minutes. `mtu` is counted from the network
+//! layer on, so 1500 is what 1514 is to Linux. ns-3 drops as Linux does, marks less often (see above), and leaves alone what is less
+//! than `mtu`, not what is as much.
+//!
+//! # Validation
+//! Drops, times and states of ns-3's and Linux's behaviour in three cases. That drops of a busy queue are spaced by the law, as a
+//! property. Per-packet decisions against the published loop, which drops several packets in one go.
+
+use alloc::vec::Vec;
+
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use crate::packet::Ecn;
+use crate::settings::{Chosen, Domain, Entry, Parameter, SWITCH, Scope};
+use crate::stats::{DropReason, MarkReason};
+use crate::units::Nanos;
+
+/// `CoDel` for one queue.
+#[derive(Debug)]
+pub struct Codel {
+    law: Law,
+    state: Control,
+}
+
+impl Codel {
+    /// One that has seen nothing.
+    pub fn new(policy: &Policy, _setup: &Setup) -> Self {
+        Self { law: Law::new(policy), state: Control::default() }
+    }
+}
+
+impl Aqm for Codel {
+    #[inline]
+    fn arrive(&mut self, _now: Nanos, _packet: &Seen, _queue: &QueueState) -> Verdict {
+        Verdict::Pass
+    }
+
+    #[inline]
+    fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
+        self.state.leave(&mut self.law, now, packet, queue.bytes)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let Control { count, dropping, drop_next, .. } = self.state;
+        [("count", count.into()), ("dropping", dropping.into()), ("drop_next", drop_next << self.law.shift)].into()
+    }
+}
+
+/// Settings, which many queues may share. Times are in ticks: ns shifted right by `shift`.
+#[derive(Clone, Debug)]
+pub(crate) struct Law {
+    target: u64,
+    interval: u64,
+    /// `interval` squared, where the root is exact.
+    square: u64,
+    ce_threshold: u64,
+    /// Bytes that are left alone.
+    mtu: u64,
+    /// `mtu` grows to the largest packet.
+    grows: bool,
+    ecn: bool,
+    ce_ect1_only: bool,
+    exact: bool,
+    /// Gaps between marks are counted from the last mark, not from when it was due.
+    from_mark: bool,
+    shift: u32,
+}
+
+impl Law {
+    /// From the settings of any algorithm that has those of `CoDel`.
+    pub(crate) fn new<K: Entry>(settings: &Chosen<K>) -> Self {
+        let exact = settings.get(ARITH.name) == ARITH_RFC;
+        let shift = if exact { 0 } else { TICK };
+        let ticks = |name| settings.get(name) >> shift;
+        let interval = ticks(INTERVAL.name);
+        let from_mark = settings.get(ARITH.name) == ARITH_NS3;
+        let mtu = settings.get(MTU.name);
+        Self {
+            target: ticks(TARGET.name),
+            interval,
+            square: if exact { interval * interval } else { 0 },
+            ce_threshold: if settings.get(CE_THRESHOLD.name) == 0 { u64::MAX } else { ticks(CE_THRESHOLD.name) },
+            mtu: mtu.saturating_sub(from_mark.into()),
+            grows: mtu == 0,
+            ecn: settings.is_on("ecn"),
+            ce_ect1_only: settings.get(CE_SELECTOR.name) != 0,
+            exact,
+            from_mark,
+            shift,
+        }
+    }
+
+    /// Whether the packet may carry a mark in place of a drop.
+    #[inline]
+    fn may_mark(&self, packet: &Seen) -> bool {
+        self.ecn && packet.header.ecn.is_capable()
+    }
+
+    /// A packet that goes on: it may have waited for longer than it may without a mark.
+    #[inline]
+    fn pass(&self, delay: u64, packet: &Seen) -> Verdict {
+        let ecn = packet.header.ecn;
+        if delay > self.ce_threshold && if self.ce_ect1_only { ecn == Ecn::Ect1 } else { ecn.is_capable() } {
+            return Verdict::Mark(MarkReason::CeThreshold);
+        }
+        Verdict::Pass
+    }
+}
+
+/// State of one queue.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Control {
+    /// When the delay will have been above target for an interval; 0 while it is not.
+    first_above: u64,
+    drop_next: u64,
+    /// `n`, and what it was when dropping began.
+    count: u32,
+    last_count: u32,
+    /// `1/√n` in parts of 2^16.
+    inverse_root: u16,
+    dropping: bool,
+    /// The last packet was dropped; the next one says whether the next drop is set after it or dropping ends.
+    owes: bool,
+}
+
+const _: () = assert!(size_of::<Control>() == 32, "with the queue it belongs to, it fills a cache line");
+
+impl Control {
+    /// Decides on a packet whose turn it is, with `bytes` behind it.
+    #[inline]
+    pub(crate) fn leave(&mut self, law: &mut Law, now: Nanos, packet: &Seen, bytes: u64) -> Verdict {
+        if law.grows {
+            law.mtu = law.mtu.max(packet.len.into());
+        }
+        let now = now.0 >> law.shift;
+        let delay = now.saturating_sub(packet.arrived.0 >> law.shift);
+        if delay < law.target || bytes <= law.mtu {
+            self.first_above = 0;
+            (self.dropping, self.owes) = (false, false);
+            return law.pass(delay, packet);
+        }
+        self.is_above(law, now, delay, packet)
+    }
+
+    /// The queue stands.
+    #[inline(never)]
+    fn is_above(&mut self, law: &Law, now: u64, delay: u64, packet: &Seen) -> Verdict {
+        let for_long = self.first_above != 0 && now + u64::from(law.exact) > self.first_above;
+        if self.first_above == 0 {
+            self.first_above = now.saturating_add(law.interval);
+        }
+        if !for_long {
+            (self.dropping, self.owes) = (false, false);
+            return law.pass(delay, packet);
+        }
+        if !self.dropping {
+            self.begin(law, now);
+        } else {
+            if core::mem::take(&mut self.owes) {
+                self.drop_next = self.after(law, self.drop_next);
+            }
+            if now < self.drop_next {
+                return law.pass(delay, packet);
+            }
+            self.count = self.count.wrapping_add(1);
+            self.improve_root(law);
+            self.owes = !law.may_mark(packet);
+            if !self.owes {
+                self.drop_next = self.after(law, if law.from_mark { now } else { self.drop_next });
+            }
+        }
+        if law.may_mark(packet) { Verdict::Mark(MarkReason::Target) } else { Verdict::Drop(DropReason::Target) }
+    }
+
+    /// Begins to drop.
+    fn begin(&mut self, law: &Law, now: u64) {
+        self.dropping = true;
+        let gained = self.count.wrapping_sub(self.last_count);
+        if gained > 1 && now < self.drop_next.saturating_add(LATELY * law.interval) {
+            self.count = gained;
+            self.improve_root(law);
+        } else {
+            (self.count, self.inverse_root) = (1, u16::MAX);
+        }
+        self.last_count = self.count;
+        self.drop_next = self.after(law, now);
+    }
+
+    /// When the next drop is due after one at `time`.
+    fn after(&self, law: &Law, time: u64) -> u64 {
+        let gap = if law.exact {
+            (law.square / u64::from(self.count.max(1))).isqrt()
+        } else {
+            (law.interval * u64::from(self.inverse_root)) >> 16
+        };
+        time.saturating_add(gap)
+    }
+
+    /// One step of Newton's method for `1/√n`, in 32 bits of which 16 are kept. Where it is far off, as when `n` has grown at once,
+    /// the step overshoots and numbers wrap, here as there.
+    fn improve_root(&mut self, law: &Law) {
+        if law.exact {
+            return;
+        }
+        let root = u64::from(self.inverse_root) << 16;
+        let squared = (root * root) >> 32;
+        let three = 3u64 << 32;
+        let rest = three.wrapping_sub(u64::from(self.count) * squared) >> 2;
+        self.inverse_root = (rest.wrapping_mul(root) >> 47) as u16;
+    }
+
+    /// The queue was found empty when a packet was asked for.
+    pub(crate) fn emptied(&mut self) {
+        self.first_above = 0;
+        (self.dropping, self.owes) = (false, false);
+    }
+
+    /// `packets` were dropped because there was no room: it shall drop more often.
+    pub(crate) fn overflowed(&mut self, packets: u32) {
+        self.count = self.count.wrapping_add(packets);
+    }
+}
+
+/// Linux's tick is 2^10 ns.
+const TICK: u32 = 10;
+/// Intervals after which what a queue has learnt is forgotten.
+const LATELY: u64 = 16;
+
+pub(crate) const TARGET: Parameter = Parameter {
+    name: "target",
+    scope: Scope::Aqm,
+    domain: Domain::Time { least: 1_000, most: 10_000_000_000 },
+    default: 5_000_000,
+    summary: "delay that may stand",
+};
+
+/// Its square must fit in 64 bits.
+pub(crate) const INTERVAL: Parameter = Parameter {
+    name: "interval",
+    scope: Scope::Aqm,
+    domain: Domain::Time { least: 2_000, most: 4_000_000_000 },
+    default: 100_000_000,
+    summary: "how long the delay must be above target before packets are dropped",
+};
+
+pub(crate) const ECN: Parameter = Parameter {
+    name: "ecn",
+    scope: Scope::Aqm,
+    domain: SWITCH,
+    default: 0,
+    summary: "marks packets whose sender understands it, instead of a drop",
+};
+
+pub(crate) const MTU: Parameter = Parameter {
+    name: "mtu",
+    scope: Scope::Aqm,
+    domain: Domain::Number { least: 0, most: 4_194_304, unit: "bytes" },
+    default: 1500,
+    summary: "a queue of no more bytes is left alone; 0: of the largest packet seen",
+};
+
+pub(crate) const CE_THRESHOLD: Parameter = Parameter {
+    name: "ce_threshold",
+    scope: Scope::Aqm,
+    domain: Domain::Time { least: 0, most: 10_000_000_000 },
+    default: 0,
+    summary: "packets that waited longer are marked; 0: none",
+};
+
+pub(crate) const CE_SELECTOR: Parameter = Parameter {
+    name: "ce_selector",
+    scope: Scope::Aqm,
+    domain: Domain::Choice(&["any", "ect1"]),
+    default: 0,
+    summary: "which packets ce_threshold marks",
+};
+
+pub(crate) const ARITH: Parameter = Parameter {
+    name: "arith",
+    scope: Scope::Aqm,
+    domain: Domain::Choice(&["linux", "rfc", "ns3"]),
+    default: 0,
+    summary: "arithmetic: Linux's ticks and approximate root, or the exact root",
+};
+
+/// Places among the choices.
+const ARITH_RFC: u64 = 1;
+const ARITH_NS3: u64 = 2;
+
+pub(super) const ROW: Row = Row {
+    name: "codel",
+    aliases: &[],
+    summary: "drops at growing speed while packets have waited longer than a target for an interval",
+    source: "RFC 8289",
+    marks: true,
+    classifies: false,
+    parameters: &[TARGET, INTERVAL, ECN, MTU, CE_THRESHOLD, CE_SELECTOR, ARITH],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aqm::Kind;
+
+    fn law(settings: &[(&str, &str)]) -> Law {
+        let mut policy = Policy::new(Kind::Codel);
+        settings.iter().for_each(|(name, value)| policy.set(name, value).unwrap());
+        Law::new(&policy)
+    }
+
+    #[test]
+    fn one_step_of_newton_gives_the_roots_that_linux_has() {
+        let law = law(&[]);
+        let mut state = Control { count: 1, inverse_root: u16::MAX, ..Control::default() };
+        let mut roots = [state.inverse_root; 8];
+        for root in &mut roots[1..] {
+            state.count += 1;
+            state.improve_root(&law);
+            *root = state.inverse_root;
+        }
+        assert_eq!(roots, [65_535, 32_769, 36_864, 31_968, 28_935, 26_481, 24_588, 23_037]);
+    }
+
+    #[test]
+    fn the_exact_root_is_exact() {
+        let law = law(&[("arith", "rfc"), ("interval", "4s")]);
+        for count in [1, 2, 3, 5, 100, 12_345, u32::MAX] {
+            let gap = u128::from(Control { count, ..Control::default() }.after(&law, 0));
+            let square = 16 * 10u128.pow(18);
+            assert!(gap * gap * u128::from(count) <= square && (gap + 1) * (gap + 1) * u128::from(count) > square, "{count}");
+        }
+    }
+
+    #[test]
+    fn a_count_that_grew_at_once_does_no_harm() {
+        let law = law(&[]);
+        for packets in [2, 64, 1 << 20, u32::MAX] {
+            let mut state = Control { count: 1, inverse_root: u16::MAX, ..Control::default() };
+            state.overflowed(packets);
+            for _ in 0..100 {
+                state.improve_root(&law);
+                assert!(state.after(&law, 1 << 40) <= (1 << 40) + law.interval);
+            }
+        }
+    }
+
+    #[test]
+    fn a_delay_above_the_threshold_for_marks_marks_whom_the_selector_names() {
+        let seen = |ecn| Seen { len: 1500, arrived: Nanos::ZERO, header: crate::packet::Header { ecn, dscp: 0, hash: 0 } };
+        for (selector, marked) in [("any", [false, true, true, true]), ("ect1", [false, true, false, false])] {
+            let mut law = law(&[("ce_threshold", "1ms"), ("ce_selector", selector)]);
+            for (ecn, marked) in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce].into_iter().zip(marked) {
+                let mut decide = |us| Control::default().leave(&mut law, Nanos::from_micros(us), &seen(ecn), 0);
+                assert_eq!(decide(900), Verdict::Pass);
+                assert_eq!(decide(1100) == Verdict::Mark(MarkReason::CeThreshold), marked, "{selector} {ecn:?}");
+            }
+        }
+    }
+}

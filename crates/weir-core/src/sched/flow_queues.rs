@@ -1,0 +1,570 @@
+//! Queues of hashed flows, each with an AQM of its own: what `fq_codel`, `fq_pie` and `cake` are made of.
+//!
+//! # Service
+//! Queues with packets stand in two lists, new before old. The first of the new ones, or else of the old ones, is served while it
+//! has credit; without any it gets a quantum of bytes and goes to the end of the old ones. A queue that is found empty leaves its
+//! list, but a new one goes through the old list once, so that coming back at once as a new one is no way past the others (DRR++).
+//!
+//! When nothing is left at all, a free link asks once more, and all queues leave their lists. Nobody asks here; so what comes later
+//! than the last packet left finds the lists empty.
+//!
+//! # Overflow
+//! Space is made at the expense of the queue with the most bytes, the first of those with as many. To find it, the table is cut
+//! into groups of about the root of its size; each has an upper bound, which grows with each packet that comes and is set right
+//! when its group is looked at. Only groups whose bounds are largest are looked at.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::aqm::{QueueState, Seen, Verdict};
+use crate::packet::{PacketId, PacketList, Store};
+use crate::prefetch;
+use crate::stats::DropReason;
+use crate::units::Nanos;
+
+/// The AQM of the queues: settings that they share, and what decides for each with its state.
+pub trait FlowPolicy {
+    /// State of one queue.
+    type State: Default + core::fmt::Debug;
+
+    /// Decides on a packet that comes.
+    #[inline]
+    fn arrive(&mut self, _state: &mut Self::State, _now: Nanos, _packet: &Seen, _around: &Around) -> Verdict {
+        Verdict::Pass
+    }
+
+    /// Decides on the packet whose turn it is.
+    fn leave(&mut self, state: &mut Self::State, now: Nanos, packet: &Seen, around: &Around) -> Verdict;
+
+    /// A packet was asked for, and the queue had none.
+    fn emptied(&mut self, _state: &mut Self::State, _now: Nanos) {}
+
+    /// So many packets of the queue were dropped because there was no room.
+    fn overflowed(&mut self, _state: &mut Self::State, _now: Nanos, _packets: u32) {}
+
+    /// What it counts, by name.
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// What waits besides the packet in question.
+#[derive(Clone, Copy, Debug)]
+pub struct Around {
+    /// In its queue.
+    pub queue: QueueState,
+    /// Bytes in all queues together.
+    pub all_bytes: u64,
+}
+
+/// Packets that were given up, until somebody takes them.
+pub(super) type Refused = VecDeque<(PacketId, DropReason)>;
+
+/// The queues.
+#[derive(Debug)]
+pub(super) struct FlowQueues<S> {
+    queues: Vec<Queue<S>>,
+    fresh: Ring,
+    old: Ring,
+    peaks: Peaks,
+    quantum: i32,
+    packets: u32,
+    bytes: u64,
+    /// When the last of all packets was taken.
+    emptied: Nanos,
+}
+
+/// One queue.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Queue<S> {
+    list: PacketList,
+    packets: u32,
+    bytes: u64,
+    /// Bytes that it may send before others have their turn.
+    credit: i32,
+    /// The next one in its list, [`END`], or [`IDLE`] when it is in none.
+    next: u32,
+    state: S,
+}
+
+/// A list of queues.
+#[derive(Clone, Copy, Debug)]
+struct Ring {
+    head: u32,
+    tail: u32,
+}
+
+impl<S: Default> FlowQueues<S> {
+    /// So many empty queues, at least one.
+    pub(super) fn new(queues: u32, quantum: u32) -> Self {
+        let queues = queues.max(1);
+        let empty = || Queue { list: PacketList::default(), packets: 0, bytes: 0, credit: 0, next: IDLE, state: S::default() };
+        Self {
+            queues: (0..queues).map(|_| empty()).collect(),
+            fresh: Ring::EMPTY,
+            old: Ring::EMPTY,
+            peaks: Peaks::new(queues),
+            quantum: quantum.clamp(1, MOST_QUANTUM).cast_signed(),
+            packets: 0,
+            bytes: 0,
+            emptied: Nanos::ZERO,
+        }
+    }
+}
+
+impl<S> FlowQueues<S> {
+    /// The queue for a hash. `seed` decides which hashes share one.
+    #[inline]
+    pub(super) fn place(&self, hash: u32, seed: u32) -> u32 {
+        let mixed = (hash ^ seed).wrapping_mul(GOLDEN);
+        ((u64::from(mixed) * self.queues.len() as u64) >> 32) as u32
+    }
+
+    /// Packets that wait.
+    #[inline]
+    pub(super) fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    /// Bytes that wait.
+    #[inline]
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes a packet into a queue, or gives it up when the queue's AQM says so.
+    #[inline]
+    pub(super) fn enqueue<P: Store, A: FlowPolicy<State = S>>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        place: u32,
+        packet: PacketId,
+        policy: &mut A,
+        refused: &mut Refused,
+    ) {
+        if self.packets == 0 && now > self.emptied {
+            self.rest(policy);
+        }
+        let seen = Seen { len: store.len(packet), arrived: now, header: store.header(packet) };
+        let queue = &mut self.queues[place as usize];
+        let state = QueueState { packets: queue.packets, bytes: queue.bytes, full: false };
+        // What is moved here from another scheduler has been decided on before.
+        if now != Nanos::MAX {
+            match policy.arrive(&mut queue.state, now, &seen, &Around { queue: state, all_bytes: self.bytes }) {
+                Verdict::Drop(reason) => return refused.push_back((packet, reason)),
+                Verdict::Mark(reason) => store.mark(packet, reason),
+                Verdict::Pass | Verdict::Admit => {}
+            }
+        }
+        queue.list.push_back_of(store, packet, seen.len);
+        queue.packets += 1;
+        queue.bytes += u64::from(seen.len);
+        self.packets += 1;
+        self.bytes += u64::from(seen.len);
+        self.peaks.grow(place, queue.bytes);
+        if queue.next == IDLE {
+            queue.credit = self.quantum;
+            self.append(true, place);
+        }
+    }
+
+    /// The packet that goes next. AQMs decide, unless `now` is [`Nanos::MAX`].
+    #[inline]
+    pub(super) fn dequeue<P: Store, A: FlowPolicy<State = S>>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        policy: &mut A,
+        refused: &mut Refused,
+    ) -> Option<PacketId> {
+        loop {
+            let is_fresh = self.fresh.head != END;
+            let place = if is_fresh { self.fresh.head } else { self.old.head };
+            let queue = self.queues.get_mut(place as usize)?;
+            if queue.credit <= 0 {
+                let alone = !is_fresh && queue.next == END;
+                // Round after round of a queue that has no company come to one.
+                let rounds = if alone { 1 - queue.credit / self.quantum } else { 1 };
+                queue.credit += self.quantum * rounds;
+                self.advance(is_fresh);
+                self.append(false, place);
+                continue;
+            }
+            let taken = self.take(now, store, place, policy, refused);
+            if self.packets == 0 {
+                self.emptied = now;
+            }
+            if taken.is_some() {
+                return taken;
+            }
+            policy.emptied(&mut self.queues[place as usize].state, now);
+            self.advance(is_fresh);
+            if is_fresh && self.old.head != END {
+                self.append(false, place);
+            } else {
+                self.queues[place as usize].next = IDLE;
+            }
+        }
+    }
+
+    /// The first packet of a queue that its AQM lets go.
+    #[inline]
+    fn take<P: Store, A: FlowPolicy<State = S>>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        place: u32,
+        policy: &mut A,
+        refused: &mut Refused,
+    ) -> Option<PacketId> {
+        let queue = &mut self.queues[place as usize];
+        loop {
+            let len = queue.list.front_len();
+            let packet = queue.list.pop_front(store)?;
+            queue.packets -= 1;
+            queue.bytes -= u64::from(len);
+            self.packets -= 1;
+            self.bytes -= u64::from(len);
+            if now != Nanos::MAX {
+                let seen = Seen { len, arrived: store.arrived(packet), header: store.header(packet) };
+                let state = QueueState { packets: queue.packets, bytes: queue.bytes, full: false };
+                match policy.leave(&mut queue.state, now, &seen, &Around { queue: state, all_bytes: self.bytes }) {
+                    Verdict::Drop(reason) => {
+                        refused.push_back((packet, reason));
+                        continue;
+                    }
+                    Verdict::Mark(reason) => store.mark(packet, reason),
+                    Verdict::Pass | Verdict::Admit => {}
+                }
+            }
+            queue.credit -= len.min(MOST_QUANTUM).cast_signed();
+            self.look_ahead(store, place);
+            return Some(packet);
+        }
+    }
+
+    /// Asks for what the next packet needs.
+    #[inline]
+    fn look_ahead<P: Store>(&self, store: &P, place: u32) {
+        let queue = &self.queues[place as usize];
+        if queue.credit > 0
+            && let Some(next) = queue.list.front()
+        {
+            return store.prefetch(next);
+        }
+        if queue.next < IDLE {
+            prefetch::read(&self.queues, queue.next);
+            if let Some(first) = self.queues[queue.next as usize].list.front() {
+                store.prefetch(first);
+            }
+        }
+    }
+
+    /// Drops from the head of the queue with the most bytes until half of them or `most` packets are gone, at least one. Gives the
+    /// queue.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn drop_from_fattest<P: Store, A: FlowPolicy<State = S>>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        most: u32,
+        policy: &mut A,
+        refused: &mut Refused,
+    ) -> Option<u32> {
+        let place = self.fattest()?;
+        let queue = &mut self.queues[place as usize];
+        let (half, before) = (queue.bytes / 2, queue.packets);
+        let (mut gone, mut packets) = (0, 0);
+        while packets == 0 || packets < most && gone < half {
+            let len = u64::from(queue.list.front_len());
+            let Some(packet) = queue.list.pop_front(store) else { break };
+            refused.push_back((packet, DropReason::Overlimit));
+            gone += len;
+            packets += 1;
+        }
+        queue.packets = before - packets;
+        queue.bytes -= gone;
+        self.packets -= packets;
+        self.bytes -= gone;
+        policy.overflowed(&mut queue.state, now, packets);
+        Some(place)
+    }
+
+    /// The queue with the most bytes, the first of those with as many; `None` when nothing waits.
+    fn fattest(&mut self) -> Option<u32> {
+        if self.packets == 0 {
+            return None;
+        }
+        let queues = &self.queues;
+        let fattest = self.peaks.largest(|place| queues.get(place as usize).map(|queue| queue.bytes));
+        // Packets without a byte weigh nothing.
+        let with_packets = || queues.iter().position(|queue| queue.packets > 0).map(|place| place as u32);
+        if queues[fattest as usize].packets > 0 { Some(fattest) } else { with_packets() }
+    }
+
+    /// Takes the packets of flow `flow` out of all queues.
+    pub(super) fn take_flow<P: Store>(&mut self, store: &mut P, flow: u32) -> PacketList {
+        let mut taken = PacketList::default();
+        for queue in self.queues.iter_mut().filter(|queue| queue.packets > 0) {
+            let mut own = queue.list.take_flow(store, flow);
+            while let Some(packet) = own.pop_front(store) {
+                let len = store.len(packet);
+                queue.packets -= 1;
+                queue.bytes -= u64::from(len);
+                self.packets -= 1;
+                self.bytes -= u64::from(len);
+                taken.push_back_of(store, packet, len);
+            }
+        }
+        taken
+    }
+
+    /// Nothing waits: each queue in a list is found empty and leaves it.
+    fn rest<A: FlowPolicy<State = S>>(&mut self, policy: &mut A) {
+        for is_fresh in [true, false] {
+            loop {
+                let place = self.ring(is_fresh).head;
+                if place == END {
+                    break;
+                }
+                self.advance(is_fresh);
+                let queue = &mut self.queues[place as usize];
+                queue.next = IDLE;
+                policy.emptied(&mut queue.state, self.emptied);
+            }
+        }
+    }
+
+    #[inline]
+    fn ring(&mut self, is_fresh: bool) -> &mut Ring {
+        if is_fresh { &mut self.fresh } else { &mut self.old }
+    }
+
+    /// Takes the first queue out of a list.
+    #[inline]
+    fn advance(&mut self, is_fresh: bool) {
+        let head = self.ring(is_fresh).head;
+        let next = self.queues[head as usize].next;
+        self.ring(is_fresh).head = next;
+    }
+
+    /// Puts a queue at the end of a list.
+    #[inline]
+    fn append(&mut self, is_fresh: bool, place: u32) {
+        self.queues[place as usize].next = END;
+        let ring = self.ring(is_fresh);
+        let last = core::mem::replace(&mut ring.tail, place);
+        if ring.head == END {
+            ring.head = place;
+        } else {
+            self.queues[last as usize].next = place;
+        }
+    }
+}
+
+impl Ring {
+    const EMPTY: Self = Self { head: END, tail: END };
+}
+
+/// Upper bounds of the bytes in the queues of each group.
+#[derive(Debug)]
+struct Peaks {
+    bounds: Vec<u64>,
+    /// A group has 2^shift queues.
+    shift: u32,
+}
+
+impl Peaks {
+    fn new(queues: u32) -> Self {
+        let shift = queues.ilog2().div_ceil(2);
+        let groups = queues.div_ceil(1 << shift);
+        Self { bounds: (0..groups).map(|_| 0).collect(), shift }
+    }
+
+    #[inline]
+    fn grow(&mut self, place: u32, bytes: u64) {
+        let bound = &mut self.bounds[(place >> self.shift) as usize];
+        if bytes > *bound {
+            *bound = bytes;
+        }
+    }
+
+    /// The first place of those with the most bytes; `bytes` tells how many a place has, if there is such a place.
+    fn largest(&mut self, bytes: impl Fn(u32) -> Option<u64>) -> u32 {
+        loop {
+            let first_largest = |best: usize, group: usize| if self.bounds[group] > self.bounds[best] { group } else { best };
+            let group = (1..self.bounds.len()).fold(0, first_largest);
+            let first = (group as u32) << self.shift;
+            let (mut place, mut most) = (first, 0);
+            for candidate in first..first + (1 << self.shift) {
+                if let Some(here) = bytes(candidate).filter(|&here| here > most) {
+                    (place, most) = (candidate, here);
+                }
+            }
+            if core::mem::replace(&mut self.bounds[group], most) == most {
+                return place;
+            }
+        }
+    }
+}
+
+/// The end of a list.
+const END: u32 = u32::MAX;
+/// In no list.
+const IDLE: u32 = u32::MAX - 1;
+/// Largest quantum, and what a larger packet costs; the sum of two fits in 31 bits.
+const MOST_QUANTUM: u32 = 1 << 23;
+/// 2^32 over the golden ratio: neighbours are far apart.
+const GOLDEN: u32 = 0x9e37_79b1;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::packet::{Packet, Pool};
+
+    /// Lets everything pass.
+    struct Nothing;
+
+    impl FlowPolicy for Nothing {
+        type State = ();
+        fn leave(&mut self, _state: &mut (), _now: Nanos, _packet: &Seen, _around: &Around) -> Verdict {
+            Verdict::Pass
+        }
+    }
+
+    struct Rig {
+        pool: Pool,
+        queues: FlowQueues<()>,
+        refused: Refused,
+    }
+
+    impl Rig {
+        fn new(queues: u32, quantum: u32) -> Self {
+            Self { pool: Pool::new(10_000), queues: FlowQueues::new(queues, quantum), refused: Refused::new() }
+        }
+
+        fn send(&mut self, place: u32, len: u32) {
+            let packet = self.pool.insert(Packet { len, flow: place, ..Packet::default() }).unwrap();
+            self.queues.enqueue(Nanos::ZERO, &mut self.pool, place, packet, &mut Nothing, &mut self.refused);
+        }
+
+        fn take(&mut self) -> Option<u32> {
+            let packet = self.queues.dequeue(Nanos::ZERO, &mut self.pool, &mut Nothing, &mut self.refused)?;
+            Some(self.pool.remove(packet).flow)
+        }
+
+        /// Flows of the packets that go.
+        fn overflow(&mut self, most: u32) -> Vec<u32> {
+            self.queues.drop_from_fattest(Nanos::ZERO, &mut self.pool, most, &mut Nothing, &mut self.refused);
+            let pool = &mut self.pool;
+            self.refused.drain(..).map(|(packet, _)| pool.remove(packet).flow).collect()
+        }
+
+        fn credits(&self) -> (i32, i32) {
+            (self.queues.queues[0].credit, self.queues.queues[1].credit)
+        }
+
+        fn places(&self, ring: Ring) -> Vec<u32> {
+            let next = |&place: &u32| self.queues.queues.get(place as usize).map(|queue| queue.next).filter(|&next| next != END);
+            core::iter::successors(Some(ring.head).filter(|&head| head != END), next).collect()
+        }
+    }
+
+    #[test]
+    fn credit_goes_as_published_for_a_quantum_less_than_a_packet() {
+        let mut rig = Rig::new(2, 90);
+        rig.send(0, 120);
+        assert_eq!((rig.credits().0, rig.places(rig.queues.fresh)), (90, [0].into()));
+        assert_eq!((rig.take(), rig.credits().0), (Some(0), -30));
+        for place in [0, 0, 1, 1] {
+            rig.send(place, 120);
+        }
+        assert_eq!((rig.credits(), rig.places(rig.queues.fresh)), ((-30, 90), [0, 1].into()));
+        for (flow, credits) in [(1, (60, -30)), (0, (-60, 60)), (1, (30, -60)), (0, (-90, 30))] {
+            assert_eq!((rig.take(), rig.credits()), (Some(flow), credits));
+        }
+        assert_eq!((rig.take(), rig.credits()), (None, (90, 30)));
+        assert!(rig.queues.queues.iter().all(|queue| queue.next == IDLE));
+    }
+
+    #[test]
+    fn a_new_queue_goes_first_and_cannot_come_back_as_new() {
+        let mut rig = Rig::new(3, 1500);
+        (0..4).for_each(|_| rig.send(0, 1500));
+        assert_eq!(rig.take(), Some(0));
+        rig.send(1, 100);
+        // The first has used its credit; the second is new.
+        assert_eq!(rig.take(), Some(1));
+        assert_eq!((rig.places(rig.queues.fresh), rig.places(rig.queues.old)), ([1].into(), [0].into()));
+        assert_eq!(rig.take(), Some(0));
+        rig.send(1, 100);
+        assert_eq!((rig.places(rig.queues.fresh), rig.places(rig.queues.old)), ([].into(), [0, 1].into()));
+    }
+
+    #[test]
+    fn a_queue_without_company_gets_its_rounds_at_once() {
+        let mut rig = Rig::new(2, 100);
+        rig.send(0, 4_000_000);
+        rig.send(0, 60);
+        assert_eq!((rig.take(), rig.credits().0), (Some(0), -3_999_900));
+        assert_eq!((rig.take(), rig.credits().0), (Some(0), 40));
+    }
+
+    #[test]
+    fn half_of_the_fattest_queue_goes_and_no_more_than_a_batch() {
+        let mut rig = Rig::new(64, 1500);
+        (0..3).for_each(|_| rig.send(7, 120));
+        (0..2).for_each(|_| rig.send(40, 120));
+        assert_eq!(rig.overflow(64), [7, 7]);
+        assert_eq!((rig.queues.packets(), rig.queues.bytes()), (3, 360));
+        (0..200).for_each(|_| rig.send(9, 100));
+        assert_eq!(rig.overflow(64).len(), 64);
+        assert_eq!(rig.overflow(64), [9; 64]);
+        assert_eq!(rig.overflow(1), [9]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_fattest_is_the_first_of_the_largest(
+            queues in 1u32..200, operations in proptest::collection::vec((0u32..200, 0u32..1500, 0u32..4), 1..300),
+        ) {
+            let mut rig = Rig::new(queues, 300);
+            for (place, len, kind) in operations {
+                match kind {
+                    0 | 1 => rig.send(place % queues, len),
+                    2 => {
+                        rig.take();
+                    }
+                    _ => {
+                        let most = rig.queues.queues.iter().map(|queue| queue.bytes).max().unwrap();
+                        let full = |queue: &Queue<()>| queue.packets > 0 && queue.bytes == most;
+                        let first = rig.queues.queues.iter().position(full).map(|place| place as u32);
+                        prop_assert_eq!(rig.overflow(3).first().copied(), first);
+                    }
+                }
+            }
+        }
+
+        /// Queues that always have packets get as many bytes as others, to within two quanta and a packet.
+        #[test]
+        fn queues_share_bytes_alike(lens in proptest::collection::vec(40u32..1500, 2..8), quantum in 64u32..4000) {
+            let mut rig = Rig::new(8, quantum);
+            let mut bytes = [0i64; 8];
+            for (&len, place) in lens.iter().zip(0..) {
+                (0..2).for_each(|_| rig.send(place, len));
+            }
+            for _ in 0..2000 {
+                let place = rig.take().unwrap();
+                bytes[place as usize] += i64::from(lens[place as usize]);
+                rig.send(place, lens[place as usize]);
+                let (least, most) = (bytes[..lens.len()].iter().min().unwrap(), bytes[..lens.len()].iter().max().unwrap());
+                prop_assert!(most - least <= 2 * i64::from(quantum) + 2 * 1500, "{:?}", bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! FQ-CoDel: published cases, and random traffic of many flows beside a plain list of what each has.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use proptest::prelude::*;
+use weir_core::Nanos;
+use weir_core::packet::{Ecn, Header, Packet, Pool, Store as _};
+use weir_core::sched::{Discipline, FlowSlot, Kind, Scheduler, Visitor};
+use weir_core::stats::{DropReason, MarkReason};
+
+const MS: u64 = 1_000_000;
+
+/// What a packet's way through the scheduler came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Sent(Option<MarkReason>),
+    Dropped(DropReason),
+}
+
+/// A scheduler that tells flows apart by hashes, with what went through.
+struct Link<S> {
+    scheduler: S,
+    pool: Pool,
+    inside: BTreeMap<u32, VecDeque<u32>>,
+    /// Frame, hash, what became of it.
+    out: Vec<(u32, u32, Fate)>,
+    frames: u32,
+}
+
+impl<S: Scheduler> Link<S> {
+    fn new(scheduler: S) -> Self {
+        Self { scheduler, pool: Pool::new(100_000), inside: BTreeMap::new(), out: Vec::new(), frames: 0 }
+    }
+
+    fn send(&mut self, now: u64, len: u32, header: Header) {
+        let packet = Packet { frame: self.frames, len, arrived: Nanos(now), ..Packet::default() };
+        let id = self.pool.insert(packet).unwrap();
+        self.pool.set_header(id, header);
+        self.inside.entry(header.hash).or_default().push_back(self.frames);
+        self.frames += 1;
+        assert_eq!(self.scheduler.enqueue(Nanos(now), &mut self.pool, FlowSlot::default(), id), None);
+        self.take_refused();
+    }
+
+    fn take_refused(&mut self) {
+        while let Some((id, reason)) = self.scheduler.pop_refused(&mut self.pool) {
+            let hash = self.pool.header(id).hash;
+            let frame = self.pool.remove(id).frame;
+            // What is dropped is the first of its flow, as what leaves is, or the one that came last.
+            let inside = self.inside.get_mut(&hash).unwrap();
+            let place = inside.iter().position(|&other| other == frame).unwrap();
+            assert!(place == 0 || place == inside.len() - 1);
+            inside.remove(place);
+            self.out.push((frame, hash, Fate::Dropped(reason)));
+        }
+    }
+
+    /// The hash of the packet that leaves.
+    fn take(&mut self, now: u64) -> Option<u32> {
+        let taken = self.scheduler.dequeue(Nanos(now), &mut self.pool);
+        self.take_refused();
+        let id = taken?;
+        let (hash, mark) = (self.pool.header(id).hash, self.pool.mark_of(id));
+        let frame = self.pool.remove(id).frame;
+        assert_eq!(self.inside.get_mut(&hash).unwrap().pop_front(), Some(frame), "order within a flow");
+        self.out.push((frame, hash, Fate::Sent(mark)));
+        Some(hash)
+    }
+
+    fn count(&self, flow: u32, is_it: impl Fn(Fate) -> bool) -> usize {
+        self.out.iter().filter(|&&(_, hash, fate)| hash == flow && is_it(fate)).count()
+    }
+
+    fn left(&self, flow: u32) -> usize {
+        self.inside.get(&flow).map_or(0, VecDeque::len)
+    }
+}
+
+/// Does something with a scheduler of these settings.
+fn with<R>(kind: Kind, settings: &[(&str, &str)], run: impl FnOnce(&mut dyn Driven) -> R) -> R {
+    struct Run<F>(F);
+    impl<R, F: FnOnce(&mut dyn Driven) -> R> Visitor for Run<F> {
+        type Output = R;
+        fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) -> R {
+            (self.0)(&mut Link::new(scheduler))
+        }
+    }
+    let mut discipline = Discipline::new(kind);
+    settings.iter().for_each(|(name, value)| discipline.set(name, value).unwrap());
+    discipline.visit(Run(run))
+}
+
+/// A link with whichever scheduler.
+trait Driven {
+    fn send(&mut self, now: u64, len: u32, header: Header);
+    fn take(&mut self, now: u64) -> Option<u32>;
+    fn marks(&self, flow: u32) -> usize;
+    fn drops(&self, flow: u32, reason: DropReason) -> usize;
+    fn left(&self, flow: u32) -> usize;
+    fn check(&self);
+    fn out(&self) -> &[(u32, u32, Fate)];
+}
+
+impl<S: Scheduler> Driven for Link<S> {
+    fn send(&mut self, now: u64, len: u32, header: Header) {
+        self.send(now, len, header);
+    }
+    fn take(&mut self, now: u64) -> Option<u32> {
+        self.take(now)
+    }
+    fn marks(&self, flow: u32) -> usize {
+        self.count(flow, |fate| matches!(fate, Fate::Sent(Some(_))))
+    }
+    fn drops(&self, flow: u32, reason: DropReason) -> usize {
+        self.count(flow, |fate| fate == Fate::Dropped(reason))
+    }
+    fn left(&self, flow: u32) -> usize {
+        self.left(flow)
+    }
+    fn check(&self) {
+        let inside: usize = self.inside.values().map(VecDeque::len).sum();
+        assert_eq!((self.scheduler.len(), self.pool.len() as usize), (inside, inside));
+        assert_eq!(self.scheduler.is_empty(), inside == 0);
+        assert!(inside > 0 || self.scheduler.backlog() == 0);
+    }
+    fn out(&self) -> &[(u32, u32, Fate)] {
+        &self.out
+    }
+}
+
+fn plain(hash: u32) -> Header {
+    Header { hash, ..Header::default() }
+}
+
+#[test]
+fn the_fattest_flow_pays_from_its_head() {
+    let (a, b) = (1, 2);
+    with(Kind::FqCodel, &[("limit", "4")], |link| {
+        [a, a, a, b, b].into_iter().for_each(|flow| link.send(0, 120, plain(flow)));
+        assert_eq!((link.drops(a, DropReason::Overlimit), link.left(a)), (2, 1));
+        assert_eq!((link.drops(b, DropReason::Overlimit), link.left(b)), (0, 2));
+        let first: Vec<u32> = link.out().iter().map(|packet| packet.0).collect();
+        assert_eq!(first, [0, 1]);
+    });
+}
+
+#[test]
+fn flows_that_stand_are_marked_each_by_itself() {
+    let marks = |settings: &[(&str, &str)]| {
+        with(Kind::FqCodel, settings, |link| {
+            for n in 0..100 {
+                link.send(0, 120, Header { ecn: Ecn::Ect0, ..plain(n % 5) });
+            }
+            (1..=60).for_each(|k| assert!(link.take(k * 110 * MS).is_some()));
+            assert!((0..5).all(|flow| link.drops(flow, DropReason::Target) == 0));
+            [0, 1, 2, 3, 4].map(|flow| link.marks(flow))
+        })
+    };
+    assert_eq!(marks(&[]), [6; 5]);
+    // Where all bytes are compared with the mtu, what a flow has left behind it does not end its marks.
+    assert_eq!(marks(&[("count", "all")]), [12, 12, 12, 12, 7]);
+}
+
+#[test]
+fn a_quantum_less_than_a_packet_is_paid_off_in_rounds() {
+    let (a, b) = (1, 2);
+    with(Kind::FqCodel, &[("quantum", "90")], |link| {
+        link.send(0, 120, plain(a));
+        assert_eq!(link.take(0), Some(a));
+        [a, a, b, b].into_iter().for_each(|flow| link.send(0, 120, plain(flow)));
+        assert_eq!([0; 5].map(|now| link.take(now)), [Some(b), Some(a), Some(b), Some(a), None]);
+    });
+}
+
+#[test]
+fn a_sparse_flow_goes_before_those_that_stand() {
+    with(Kind::FqCodel, &[], |link| {
+        for n in 0..100 {
+            link.send(0, 1500, plain(n % 4));
+        }
+        (0..8).for_each(|_| assert!(link.take(0).is_some()));
+        link.send(MS, 100, plain(9));
+        assert_eq!(link.take(MS), Some(9));
+    });
+}
+
+#[test]
+fn what_comes_after_a_rest_is_new_again() {
+    with(Kind::FqCodel, &[], |link| {
+        // Many small packets, each alone: they use up no credit.
+        for k in 0..100 {
+            link.send(k * MS, 1000, plain(1));
+            assert_eq!(link.take(k * MS), Some(1));
+        }
+        let now = 100 * MS;
+        link.send(now, 1500, plain(2));
+        link.send(now, 1500, plain(2));
+        assert_eq!(link.take(now), Some(2));
+        link.send(now, 1000, plain(1));
+        assert_eq!(link.take(now), Some(1));
+    });
+}
+
+#[test]
+fn bytes_are_limited_too() {
+    with(Kind::FqCodel, &[("memory_limit", "10000"), ("drop_batch", "1")], |link| {
+        for n in 0..30 {
+            link.send(0, 1000, plain(n % 3));
+            link.check();
+        }
+        assert_eq!((0..3).map(|flow| link.left(flow)).sum::<usize>(), 10);
+    });
+}
+
+#[test]
+fn all_that_waits_is_given_at_the_end_of_time() {
+    with(Kind::FqCodel, &[], |link| {
+        (0..50).for_each(|n| link.send(0, 1000, plain(n % 3)));
+        (0..50).for_each(|_| assert!(link.take(u64::MAX).is_some()));
+        assert!((0..3).all(|flow| link.drops(flow, DropReason::Target) == 0));
+    });
+}
+
+proptest! {
+    /// Whatever comes: conservation, order within a flow, marks only for those who understand them, and the same again.
+    #[test]
+    fn random_traffic_is_accounted_for(
+        steps in proptest::collection::vec((0u32..12, 0u32..6, prop_oneof![40u32..1501, Just(0), Just(4 << 20)], 0u8..4, 0u64..20_000_000), 1..600),
+        limit in 1u32..60, flows in 1u32..40, quantum in 64u32..3000, arith in 0usize..3, count in 0usize..2, ce in 0u32..3,
+    ) {
+        let (limit, flows, quantum, ce) = (limit.to_string(), flows.to_string(), quantum.to_string(), ce.to_string());
+        let settings = [
+            ("limit", &*limit), ("flows", &flows), ("quantum", &quantum), ("arith", ["linux", "rfc", "ns3"][arith]), ("count", ["flow", "all"][count]),
+            ("ce_threshold", &ce),
+        ];
+        let run = || with(Kind::FqCodel, &settings, |link| {
+            let mut now = 0;
+            for &(hash, sends, len, ecn, gap) in &steps {
+                let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn)];
+                (0..sends).for_each(|_| link.send(now, len, Header { ecn, dscp: 0, hash: hash.wrapping_mul(0x0765_4321) }));
+                now += gap;
+                link.take(now);
+                link.check();
+            }
+            while link.take(u64::MAX).is_some() {}
+            link.check();
+            link.out().to_vec()
+        });
+        prop_assert_eq!(run(), run());
+    }
+}
