@@ -410,6 +410,17 @@ impl PacketList {
         self.chain.head == self.chain.tail
     }
 
+    /// Takes the first packet of a list that the caller knows to have several.
+    ///
+    /// # Panics
+    /// May panic when there is none.
+    #[inline]
+    pub fn take_one<P: Store>(&mut self, store: &P) -> PacketId {
+        let id = PacketId(self.chain.head);
+        (self.chain.head, self.front_len) = store.next(id);
+        id
+    }
+
     /// Takes the first packet of a list that the caller knows to have one, and says whether there are more.
     ///
     /// # Panics
@@ -421,8 +432,7 @@ impl PacketList {
             self.chain.head = NONE;
             return (id, false);
         }
-        (self.chain.head, self.front_len) = store.next(id);
-        (id, true)
+        (self.take_one(store), true)
     }
 }
 

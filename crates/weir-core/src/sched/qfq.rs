@@ -39,7 +39,7 @@
 use alloc::vec::Vec;
 
 use super::batch::{self, Batched, Foresight};
-use super::groups::{self, Groups, Stamped, Stamps};
+use super::groups::{self, Groups, Place, Stamped, Stamps};
 use super::{Discipline, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MAX_WEIGHT, MIN_PACKET, Row, Scheduler, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::prefetch;
@@ -122,13 +122,83 @@ impl Qfq {
         }
     }
 
+    /// Serves the first flow: `give` makes of its number and its packet what is wanted.
+    ///
+    /// What happens seldom is left to other functions, which are the last thing done here: so what happens to a packet in the midst
+    /// of others keeps to a few registers.
+    #[inline(always)]
+    fn serve_first<P: Store, R>(&mut self, store: &mut P, give: impl Fn(u32, PacketId) -> R) -> Option<R> {
+        let Some(place) = self.groups.ready() else { return self.serve_lone(store, give) };
+        let flows = self.flows.all_mut();
+        // Who is behind it in the slot is most often served next.
+        prefetch::read(flows, flows[place.id as usize].stamps.next());
+        let flow = &mut flows[place.id as usize];
+        if flow.list.is_single() {
+            return self.serve_last(store, give);
+        }
+        let len = flow.list.front_len();
+        let packet = flow.list.take_one(store);
+        if !self.groups.try_transmit(len) {
+            return self.serve_at_event(packet, len, give);
+        }
+        self.len -= 1;
+        self.backlog -= u64::from(len);
+        if place.is_left(flow.stamps.charge(len)) && !self.groups.rotate(flows, place) {
+            return self.relocate(packet, give);
+        }
+        Some(give(place.id, packet))
+    }
+
+    /// Serves the first flow, which has no other packet.
+    #[inline(never)]
+    fn serve_last<P: Store, R>(&mut self, store: &mut P, give: impl Fn(u32, PacketId) -> R) -> Option<R> {
+        let place = self.groups.ready()?;
+        let flow = self.flows.at_mut(place.id);
+        let len = flow.list.front_len();
+        let (packet, _) = flow.list.take_first(store);
+        flow.stamps.charge(len);
+        self.count(len);
+        self.groups.remove(&mut self.flows, place);
+        self.leave(place.id);
+        Some(give(place.id, packet))
+    }
+
+    /// Does the rest of serving the first flow's packet where something happens at the virtual time that comes.
+    #[inline(never)]
+    fn serve_at_event<R>(&mut self, packet: PacketId, len: u32, give: impl Fn(u32, PacketId) -> R) -> Option<R> {
+        let place = self.groups.ready()?;
+        let changed = self.flows.at_mut(place.id).stamps.charge(len);
+        self.count(len);
+        if place.is_left(changed) && !self.groups.rotate(self.flows.all_mut(), place) {
+            self.relocate_from(place);
+        }
+        Some(give(place.id, packet))
+    }
+
+    /// Finds another place for the first flow, which leaves a slot that it had for itself; its packet is already taken.
+    #[inline(never)]
+    fn relocate<R>(&mut self, packet: PacketId, give: impl Fn(u32, PacketId) -> R) -> Option<R> {
+        let place = self.groups.ready()?;
+        self.relocate_from(place);
+        Some(give(place.id, packet))
+    }
+
+    #[inline]
+    fn relocate_from(&mut self, place: Place) {
+        if self.groups.take_out_only(place) {
+            self.lone = place.id;
+        } else {
+            self.groups.relocate_last(&mut self.flows, place);
+        }
+    }
+
     /// Serves when no flow in the groups is eligible: the only one, or the first that becomes eligible.
     #[inline(never)]
-    fn serve_lone<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {
+    fn serve_lone<P: Store, R>(&mut self, store: &mut P, give: impl Fn(u32, PacketId) -> R) -> Option<R> {
         let id = self.lone;
         let Some(flow) = self.flows.get_mut(id) else {
             self.groups.first()?;
-            return self.serve(store);
+            return self.serve_first(store, give);
         };
         self.groups.reach(&flow.stamps);
         let len = flow.list.front_len();
@@ -139,7 +209,15 @@ impl Qfq {
             self.lone = NONE;
             self.leave(id);
         }
-        Some((id, packet))
+        Some(give(id, packet))
+    }
+
+    /// Counts a packet that leaves.
+    #[inline]
+    fn count(&mut self, len: u32) {
+        self.len -= 1;
+        self.backlog -= u64::from(len);
+        self.groups.transmit(len);
     }
 
     /// A flow's last packet has left.
@@ -150,41 +228,6 @@ impl Qfq {
         }
         let flow = self.flows.at_mut(slot);
         flow.era = self.groups.leave(flow.stamps.start, flow.weight, flow.stamps.group);
-    }
-
-    /// Counts a packet that leaves.
-    #[inline(always)]
-    fn count(&mut self, len: u32) {
-        self.len -= 1;
-        self.backlog -= u64::from(len);
-        self.groups.transmit(len);
-    }
-
-    /// Serves the flow that is next, which has no other packet.
-    #[inline(never)]
-    fn serve_last<P: Store>(&mut self, store: &mut P) -> PacketId {
-        let Some(place) = self.groups.ready() else { unreachable!("a flow is next") };
-        let flow = self.flows.at_mut(place.id);
-        let len = flow.list.front_len();
-        let (packet, _) = flow.list.take_first(store);
-        flow.stamps.charge(len);
-        self.count(len);
-        self.groups.remove(&mut self.flows, place);
-        self.leave(place.id);
-        packet
-    }
-
-    /// Counts the packet of the flow that is next, which has a slot for itself and leaves it.
-    #[inline(never)]
-    fn served_alone(&mut self, packet: PacketId, len: u32) -> PacketId {
-        let Some(place) = self.groups.ready() else { unreachable!("a flow is next") };
-        self.count(len);
-        if self.groups.take_out_only(place) {
-            self.lone = place.id;
-            return packet;
-        }
-        self.groups.relocate_last(&mut self.flows, place);
-        packet
     }
 
     /// Gives a flow another weight and largest packet, and the place that follows from them.
@@ -266,7 +309,7 @@ impl Scheduler for Qfq {
 
     #[inline]
     fn dequeue<P: Store>(&mut self, _now: Nanos, store: &mut P) -> Option<PacketId> {
-        self.serve(store).map(|served| served.1)
+        self.serve_first(store, |_, packet| packet)
     }
 
     fn enqueue_batch<P: Store>(&mut self, now: Nanos, store: &mut P, packets: &[(FlowSlot, PacketId)], refused: &mut Vec<PacketId>) {
@@ -314,21 +357,7 @@ impl Batched for Qfq {
 
     #[inline(always)]
     fn serve<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {
-        let Some(place) = self.groups.ready() else { return self.serve_lone(store) };
-        let flows = self.flows.all_mut();
-        // Who is behind it in the slot is most often served next.
-        prefetch::read(flows, flows[place.id as usize].stamps.next());
-        let flow = &mut flows[place.id as usize];
-        if flow.list.is_single() {
-            return Some((place.id, self.serve_last(store)));
-        }
-        let len = flow.list.front_len();
-        let (packet, _) = flow.list.take_first(store);
-        if place.is_left(flow.stamps.charge(len)) && !self.groups.rotate(flows, place) {
-            return Some((place.id, self.served_alone(packet, len)));
-        }
-        self.count(len);
-        Some((place.id, packet))
+        self.serve_first(store, |flow, packet| (flow, packet))
     }
 }
 

@@ -5,14 +5,28 @@ use super::{FORGOTTEN, Groups};
 
 impl Groups {
     /// A packet of `len` bytes leaves: moves virtual time on.
-    #[inline(always)]
+    #[inline]
     pub(in super::super) fn transmit(&mut self, len: u32) {
-        let to = self.virtual_time.wrapping_add(upper(u64::from(charged(len)) << LEN_BITS, self.rate));
-        if after(self.due, to) {
-            self.virtual_time = to;
-        } else {
-            self.pass(to);
+        if !self.try_transmit(len) {
+            self.pass(self.time_after(len));
         }
+    }
+
+    /// The same if nothing happens until then; whether it is so.
+    #[inline(always)]
+    pub(in super::super) fn try_transmit(&mut self, len: u32) -> bool {
+        let to = self.time_after(len);
+        let quiet = after(self.due, to);
+        if quiet {
+            self.virtual_time = to;
+        }
+        quiet
+    }
+
+    /// Virtual time when a packet of `len` bytes has left.
+    #[inline(always)]
+    fn time_after(&self, len: u32) -> u64 {
+        self.virtual_time.wrapping_add(upper(u64::from(charged(len)) << LEN_BITS, self.rate))
     }
 
     /// Sets the sum of weights, and works out its inverse.
