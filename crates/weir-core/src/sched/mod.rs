@@ -10,6 +10,7 @@
 
 use alloc::vec::Vec;
 
+mod aggregate;
 mod aifo;
 mod batch;
 mod bucket;

@@ -1,41 +1,45 @@
 //! QFQ+: quick fair queueing of small groups of flows.
 //!
 //! # Model
-//! Flows of equal weight and equal `lmax` form *aggregates* of at most `m`. Aggregates are scheduled by QFQ (see there), each as a flow
-//! with the sum of its flows' weights, and flows within one take turns as in deficit round robin. An aggregate is moved in the
-//! schedule once for about `m` packets instead of for every one or two, which is most of the work of QFQ.
+//! Flows of equal weight and equal `lmax` form *aggregates* of at most `m`. Aggregates are scheduled by QFQ (see there), and flows within
+//! one take turns as in deficit round robin: a turn is the packets that start in the aggregate's slot of virtual time, about one of
+//! `lmax`, and what is sent beyond the slot is taken off the next turn. An aggregate is moved in the schedule once for a turn of each
+//! of its flows with packets, which saves much of the work of QFQ.
 //!
-//! Only flows with packets count: an aggregate in which three of eight flows have some weighs three times a flow.
+//! Each flow has its own time, so that only those with packets count. A flow that comes when the others of its aggregate have had their
+//! turn begins with their next one.
 //!
 //! # Reference
 //! Valente, "Reducing the Execution Time of Fair-Queueing Schedulers", Computer Communications 47, 2014; in Linux since 3.8 as `qfq`.
 //!
 //! # Parameters
-//! `m` 1..16, default 8: flows of an aggregate at most. With 1 it is QFQ, to the packet. Eight leaves little of QFQ's cost; more would delay
-//! flows for little gain. `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: a longer packet raises it, up to 2 MiB.
+//! `m` 1..16, default 8: flows of an aggregate at most. With 1 it is QFQ, to the packet. Eight leaves little of the work that aggregates
+//! can save. `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: a longer packet raises it, up to 2 MiB.
 //!
 //! # Complexity
 //! O(1) for each packet; for a change or removal of a flow, a look at 32 groups and the logarithm of the number of aggregates.
 //!
 //! # Guarantees
-//! With `m` 1 what QFQ guarantees holds. What is published for more, when the weight of an aggregate never changes: a packet is sent at
-//! most the time of three packets of `lmax`, at the flow's own share, later than QFQ guarantees. Here the weight follows the flows
-//! that have packets, and that does not hold where companions of a flow come and go: there are arrivals that go beyond it.
+//! Those of QFQ, whatever `m` is and whichever companions of a flow come and go. A flow whose companions keep it waiting for their next
+//! turn waits no longer than QFQ lets one wait that has just been served.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux counts all flows of an aggregate in its weight, those without packets among them, so that a flow whose companions are idle gets
-//! their shares too; and it charges whole budgets, where here each packet is charged as it leaves, which makes `m 1` the same as
-//! QFQ. Linux takes `m` from the queue length of the interface, `min(length + 1, 8)`. What holds for QFQ holds here: the sum
-//! of weights, their range, and flows that take turns where their starts are equal.
+//! There, and as published, an aggregate has one time for all its flows and is charged whole budgets, `m` times `lmax`, and all its flows
+//! count in its weight, those without packets among them. So a flow whose companions are idle gets their shares too, and one may be
+//! sent up to three packets later than with QFQ. Here each flow has its own time, shares go by weight whoever is idle, and `m 1` is
+//! the same as QFQ. Linux takes `m` from the queue length of the interface, `min(length + 1, 8)`. What holds for QFQ holds here: the
+//! sum of weights, their range, and flows that take turns where their starts are equal.
 //!
 //! # Validation
-//! With `m 1` the same order of packets as QFQ over random operations, changes of flows among them. Shares at the limits of weights.
+//! Over random arrivals, each packet is one that a model of QFQ might serve next, which looks at every flow with wide integers. With `m
+//! 1` the same order of packets as QFQ over random operations, changes of flows among them. Shares at the limits of weights.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use super::aggregate::{Aggregate, MOST, SLOTS};
 use super::batch::{self, Batched, Foresight};
-use super::groups::{self, Groups, Place, Stamped, Stamps};
+use super::groups::{self, Groups, Place, Stamps};
 use super::qfq::{limits, longest};
 use super::{Discipline, Domain, FlowSlot, FlowSpec, LMAX, Parameter, Row, Scheduler, Scope, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};
@@ -50,6 +54,9 @@ pub struct QfqPlus {
     groups: Groups,
     /// Aggregates with room for another flow: weight, `lmax`, number.
     open: BTreeSet<(u32, u32, u32)>,
+    /// The flow that goes next, when that is known, else a number that no flow has; and its aggregate.
+    current: u32,
+    serving: Place,
     /// Flows of an aggregate at most.
     most: u32,
     foresight: Foresight,
@@ -57,16 +64,17 @@ pub struct QfqPlus {
     backlog: u64,
 }
 
-/// A flow: its packets, and its part in its aggregate. Not in use when the weight is 0.
+/// A flow: its packets, and its time. Not in use when the weight is 0.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
-    /// When it had its last packet taken, and where the fluid is done with it; see [`Groups::join`].
+    /// `S` of the first packet; while there is none, the finish of the last.
+    start: u64,
+    /// `1 / w`.
+    inverse: u64,
+    /// When it had its last packet taken; see [`Groups::join`].
     era: u64,
-    finish: u64,
     list: PacketList,
-    /// Bytes that it may still send in its turn.
-    credit: u32,
     weight: u32,
     max_packet: u32,
     aggregate: u32,
@@ -74,69 +82,6 @@ pub(super) struct Flow {
     ahead: u32,
     /// Which of the aggregate's flows it is.
     place: u8,
-}
-
-/// Flows that are scheduled as one.
-#[derive(Debug)]
-#[repr(align(64))]
-struct Aggregate {
-    stamps: Stamps,
-    /// When it had its last packet taken.
-    era: u64,
-    /// The flow whose turn it is. It has credit for its first packet.
-    current: u32,
-    /// How many of its flows have packets.
-    busy: u16,
-    /// Which of its places are taken, and which of those flows have packets.
-    taken: u16,
-    active: u16,
-    /// `1 / w` of each flow.
-    inverse: u64,
-    flows: [u32; MOST],
-}
-
-impl Stamped for Aggregate {
-    #[inline]
-    fn stamps(&self) -> &Stamps {
-        &self.stamps
-    }
-
-    #[inline]
-    fn stamps_mut(&mut self) -> &mut Stamps {
-        &mut self.stamps
-    }
-}
-
-impl Aggregate {
-    /// Counts a flow as one that has packets.
-    #[inline]
-    fn join(&mut self, place: u8) {
-        self.active |= 1 << place;
-        self.busy += 1;
-        self.share();
-    }
-
-    /// Counts a flow no more.
-    #[inline]
-    fn leave(&mut self, place: u8) {
-        self.active &= !(1 << place);
-        self.busy -= 1;
-        self.share();
-    }
-
-    /// Works out the aggregate's `1 / w`, rounded up.
-    #[inline]
-    fn share(&mut self) {
-        self.stamps.inverse = (self.inverse * PARTS[usize::from(self.busy) % PARTS.len()]).div_ceil(1 << PART_BITS);
-    }
-
-    /// The next flow with packets after the one at `place`, in turn; itself if there is no other.
-    #[inline]
-    fn after(&self, place: u8) -> u32 {
-        let later = u32::from(self.active) & (u32::MAX - 1) << place;
-        let next = if later == 0 { u32::from(self.active) } else { later };
-        self.flows[next.trailing_zeros() as usize % MOST]
-    }
 }
 
 impl QfqPlus {
@@ -147,6 +92,8 @@ impl QfqPlus {
             aggregates: Lines::default(),
             groups: Groups::new(discipline.epoch()),
             open: BTreeSet::new(),
+            current: NONE,
+            serving: Place::NONE,
             most: (discipline.get(M.name) as u32).clamp(1, MOST as u32),
             foresight: Foresight::default(),
             len: 0,
@@ -154,65 +101,78 @@ impl QfqPlus {
         }
     }
 
-    /// Makes it a flow's turn within its aggregate.
-    #[inline]
-    fn begin_turn(&mut self, aggregate: u32, flow: u32) {
-        self.aggregates.at_mut(aggregate).current = flow;
-        let flow = self.flows.at_mut(flow);
-        flow.credit += flow.max_packet;
+    /// Gives a flow its place in the schedule whose aggregate is so late that it has no turns where the flow starts.
+    #[cold]
+    #[inline(never)]
+    fn activate_late(&mut self, slot: u32) {
+        let flow = self.flows.at_mut(slot);
+        let aggregate = self.aggregates.at_mut(flow.aggregate);
+        flow.start = self.groups.no_later(flow.start, aggregate.stamps.group);
+        aggregate.join(flow.place, aggregate.stamps.slots_to(flow.start) as u64);
     }
 
-    /// Counts a flow that has packets, in an aggregate where it has none yet. `start` is where it starts when it is the only one.
-    #[inline]
-    fn activate(&mut self, slot: u32, start: u64) {
+    /// Gives a flow with packets its place in the schedule, whatever its start.
+    fn activate_anywhere(&mut self, slot: u32) {
+        self.current = NONE;
         let Flow { aggregate: number, place, .. } = *self.flows.at(slot);
-        let aggregate = self.aggregates.at_mut(number);
-        let alone = aggregate.active == 0;
-        aggregate.join(place);
-        if alone {
-            aggregate.stamps.start = start;
-            self.begin_turn(number, slot);
-            self.groups.insert(&mut self.aggregates, number);
+        if !self.aggregates.at(number).is_idle() {
+            self.groups.take_out(&mut self.aggregates, number);
         }
+        let aggregate = self.aggregates.at_mut(number);
+        let flow = self.flows.at_mut(slot);
+        flow.start = self.groups.no_later(flow.start, aggregate.stamps.group);
+        aggregate.join(place, 0);
+        self.line_up(number);
+        self.groups.reinsert(&mut self.aggregates, number);
     }
 
     /// The opposite, for a flow that leaves although it has packets.
     fn deactivate(&mut self, slot: u32) {
-        let flow = self.flows.at_mut(slot);
-        flow.credit = 0;
-        let (number, place) = (flow.aggregate, flow.place);
+        self.current = NONE;
+        let Flow { aggregate: number, place, .. } = *self.flows.at(slot);
+        self.groups.take_out(&mut self.aggregates, number);
         let aggregate = self.aggregates.at_mut(number);
         aggregate.leave(place);
-        if aggregate.active == 0 {
-            self.groups.take_out(&mut self.aggregates, number);
-        } else if aggregate.current == slot {
-            let next = aggregate.after(place);
-            self.begin_turn(number, next);
+        if !aggregate.is_idle() {
+            self.line_up(number);
+            self.groups.reinsert(&mut self.aggregates, number);
         }
     }
 
-    /// Gives a flow a place in an aggregate of its kind; whether that is new.
-    fn attach(&mut self, slot: u32, weight: u32, max_packet: u32) -> bool {
+    /// Puts the flows of an aggregate that is in no slot in their turns, by their starts; it starts with the earliest.
+    #[cold]
+    #[inline(never)]
+    fn line_up(&mut self, number: u32) {
+        let aggregate = self.aggregates.at_mut(number);
+        let (active, members) = (aggregate.active(), aggregate.flows);
+        let flows = || (0..MOST as u8).filter(|place| active >> place & 1 == 1).map(|place| self.flows.at(members[usize::from(place)]));
+        let earlier = |one, other| if groups::after(one, other) { other } else { one };
+        let Some(first) = flows().map(|flow| flow.start).reduce(earlier) else { return };
+        aggregate.begin_anew(first);
+        for flow in flows() {
+            aggregate.join(flow.place, aggregate.stamps.slots_to(flow.start).max(0) as u64);
+        }
+    }
+
+    /// Gives a flow a place in an aggregate of its kind.
+    fn attach(&mut self, slot: u32, weight: u32, max_packet: u32) {
         let kind = (weight, max_packet, 0)..=(weight, max_packet, u32::MAX);
         let found = self.open.range(kind).next().map(|open| open.2);
         let number = found.unwrap_or_else(|| {
             let inverse = groups::inverse(u64::from(weight));
             let stamps = Stamps::new(inverse, groups::group_of(max_packet, inverse));
-            let era = groups::FORGOTTEN;
-            self.aggregates.insert(Aggregate { stamps, era, current: 0, busy: 0, taken: 0, active: 0, inverse, flows: [0; MOST] })
+            self.aggregates.insert(Aggregate::new(stamps))
         });
         let aggregate = self.aggregates.at_mut(number);
-        let place = aggregate.taken.trailing_ones();
-        aggregate.taken |= 1 << place;
-        aggregate.flows[place as usize % MOST] = slot;
+        let place = aggregate.take_in(slot);
         if aggregate.taken.count_ones() < self.most {
             self.open.insert((weight, max_packet, number));
         } else {
             self.open.remove(&(weight, max_packet, number));
         }
         let flow = self.flows.at_mut(slot);
-        (flow.aggregate, flow.place, flow.weight, flow.max_packet) = (number, place as u8, weight, max_packet);
-        found.is_none()
+        (flow.aggregate, flow.place, flow.weight, flow.max_packet) = (number, place, weight, max_packet);
+        flow.inverse = aggregate.stamps.inverse;
     }
 
     /// Takes a flow without packets, or deactivated, out of its aggregate.
@@ -232,7 +192,7 @@ impl QfqPlus {
     #[cold]
     #[inline(never)]
     fn set(&mut self, slot: u32, weight: u32, max_packet: u32) {
-        let Flow { era, finish, list, weight: old, aggregate: number, .. } = *self.flows.at(slot);
+        let Flow { start, era, list, weight: old, aggregate: number, .. } = *self.flows.at(slot);
         let aggregate = self.aggregates.at(number);
         let (old_group, busy) = (aggregate.stamps.group, !list.is_empty());
         let group = groups::group_of(max_packet, groups::inverse(u64::from(weight)));
@@ -240,25 +200,19 @@ impl QfqPlus {
         if busy && group == old_group && aggregate.taken.is_power_of_two() && self.open.range(kind).next().is_none() {
             return self.set_alone(slot, weight, max_packet);
         }
-        let start = if busy { aggregate.stamps.start } else { self.groups.join(era, finish, old, old_group) };
+        let start = if busy { start } else { self.groups.join(era, start, old, old_group) };
         if busy {
             self.deactivate(slot);
         }
         self.detach(slot);
         self.groups.reweigh(old, weight);
-        let new = self.attach(slot, weight, max_packet);
+        self.attach(slot, weight, max_packet);
         let start = if group == old_group { start } else { self.groups.within(start, group) };
-        if busy {
-            let Aggregate { era, stamps, .. } = self.aggregates.at(self.flows.at(slot).aggregate);
-            let start = if new { self.groups.within(start, group) } else { self.groups.resume(*era, stamps.start) };
-            return self.activate(slot, start);
-        }
-        let era = self.groups.leave(start, weight, group);
+        let era = if busy { era } else { self.groups.leave(start, weight, group) };
         let flow = self.flows.at_mut(slot);
-        (flow.era, flow.finish) = (era, start);
-        if new {
-            let aggregate = self.aggregates.at_mut(flow.aggregate);
-            (aggregate.era, aggregate.stamps.start) = (era, start);
+        (flow.start, flow.era) = (start, era);
+        if busy {
+            self.activate_anywhere(slot);
         }
     }
 
@@ -266,13 +220,9 @@ impl QfqPlus {
     fn set_alone(&mut self, slot: u32, weight: u32, max_packet: u32) {
         let flow = self.flows.at_mut(slot);
         let (number, old) = (flow.aggregate, (flow.weight, flow.max_packet));
-        (flow.weight, flow.max_packet) = (weight, max_packet);
-        // Its packets are within the new largest, but perhaps not within what is left of the old.
-        flow.credit = max_packet;
+        (flow.weight, flow.max_packet, flow.inverse) = (weight, max_packet, groups::inverse(u64::from(weight)));
+        self.aggregates.at_mut(number).stamps.inverse = flow.inverse;
         self.groups.reweigh(old.0, weight);
-        let aggregate = self.aggregates.at_mut(number);
-        aggregate.inverse = groups::inverse(u64::from(weight));
-        aggregate.share();
         if self.open.remove(&(old.0, old.1, number)) {
             self.open.insert((weight, max_packet, number));
         }
@@ -283,7 +233,7 @@ impl Scheduler for QfqPlus {
     fn add_flow(&mut self, _now: Nanos, spec: &FlowSpec) -> FlowSlot {
         let (weight, max_packet) = limits(spec);
         let (era, list) = (groups::FORGOTTEN, PacketList::default());
-        let slot = self.flows.insert(Flow { era, finish: 0, list, credit: 0, weight, max_packet, aggregate: 0, ahead: 0, place: 0 });
+        let slot = self.flows.insert(Flow { start: 0, inverse: 0, era, list, weight, max_packet, aggregate: 0, ahead: 0, place: 0 });
         self.attach(slot, weight, max_packet);
         FlowSlot(slot)
     }
@@ -299,12 +249,11 @@ impl Scheduler for QfqPlus {
 
     fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
         let Some(flow) = self.flows.get_mut(slot.0).filter(|flow| flow.weight != 0) else { return PacketList::default() };
-        let (list, weight, number) = (core::mem::take(&mut flow.list), flow.weight, flow.aggregate);
+        let list = core::mem::take(&mut flow.list);
         if !list.is_empty() {
-            let Stamps { start, group, .. } = *self.aggregates.at(number).stamps();
+            let Flow { start, weight, aggregate, .. } = *flow;
             self.deactivate(slot.0);
-            let era = self.groups.leave(start, weight, group);
-            self.aggregates.at_mut(number).era = era;
+            self.groups.leave(start, weight, self.aggregates.at(aggregate).stamps.group);
             let (packets, bytes) = list.measure(store);
             self.len -= packets as u32;
             self.backlog -= bytes;
@@ -334,7 +283,13 @@ impl Scheduler for QfqPlus {
 
     #[inline]
     fn dequeue<P: Store>(&mut self, _now: Nanos, store: &mut P) -> Option<PacketId> {
-        self.serve(store).map(|served| served.1)
+        // Nothing is kept over the calls, which spares most packets the saving of registers.
+        match self.serve_next(store) {
+            Served::Done(_, packet) => Some(packet),
+            Served::SlotDone(_, packet) => self.end_slot(packet),
+            Served::More(slot, packet, rest) => self.settle(slot, packet, rest),
+            Served::NoneEligible => self.dequeue_later(store),
+        }
     }
 
     fn enqueue_batch<P: Store>(&mut self, now: Nanos, store: &mut P, packets: &[(FlowSlot, PacketId)], refused: &mut Vec<PacketId>) {
@@ -382,32 +337,46 @@ impl Batched for QfqPlus {
 
     #[inline(always)]
     fn serve<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {
-        let place = self.groups.first()?;
-        let aggregate = self.aggregates.at_mut(place.id);
-        let slot = aggregate.current;
-        let flow = self.flows.at_mut(slot);
-        let len = flow.list.front_len();
-        let (packet, more) = flow.list.take_first(store);
-        let changed = aggregate.stamps.charge(len);
-        flow.credit -= len;
-        self.len -= 1;
-        self.backlog -= u64::from(len);
-        if !more {
-            self.finish(place, len, changed, slot);
-            return Some((slot, packet));
+        loop {
+            match self.serve_next(store) {
+                Served::Done(slot, packet) => return Some((slot, packet)),
+                Served::SlotDone(slot, packet) => {
+                    self.end_slot(packet);
+                    return Some((slot, packet));
+                }
+                Served::More(slot, packet, rest) => {
+                    self.settle(slot, packet, rest);
+                    return Some((slot, packet));
+                }
+                Served::NoneEligible => {
+                    self.groups.first()?;
+                }
+            }
         }
-        if flow.list.front_len() > flow.credit {
-            let next = aggregate.after(flow.place);
-            aggregate.current = next;
-            let flow = self.flows.at_mut(next);
-            flow.credit += flow.max_packet;
-        }
-        self.groups.transmit(len);
-        if place.is_left(changed) {
-            self.relocate(place, true);
-        }
-        Some((slot, packet))
     }
+}
+
+/// The flow that was served and its packet, and what is left to do.
+enum Served {
+    /// Nothing.
+    Done(u32, PacketId),
+    /// The aggregate has no more turns in its slot.
+    SlotDone(u32, PacketId),
+    /// What happens less often.
+    More(u32, PacketId, Rest),
+    /// Nobody was served: nothing is eligible.
+    NoneEligible,
+}
+
+/// What is left to do for a packet that leaves.
+#[derive(Clone, Copy)]
+struct Rest {
+    /// Whether its flow has more.
+    more: bool,
+    /// Whether the flow's turn is over.
+    left: bool,
+    /// Bytes that virtual time has still to be moved on by.
+    owed: u32,
 }
 
 impl QfqPlus {
@@ -416,71 +385,137 @@ impl QfqPlus {
     fn enqueue_first<P: Store>(&mut self, store: &mut P, slot: u32, packet: PacketId, len: u32) {
         let flow = self.flows.at_mut(slot);
         if len > flow.max_packet {
-            let weight = flow.weight;
-            self.set(slot, weight, len);
+            return self.enqueue_longer(store, slot, packet, len);
         }
-        let flow = self.flows.at_mut(slot);
-        let was_empty = flow.list.is_empty();
         flow.list.push_back_of(store, packet, len);
-        if was_empty {
-            let aggregate = self.aggregates.at_mut(flow.aggregate);
-            self.groups.join(flow.era, flow.finish, flow.weight, aggregate.stamps.group);
-            if aggregate.active != 0 {
-                return aggregate.join(flow.place);
-            }
-            let start = self.groups.resume(aggregate.era, aggregate.stamps.start);
-            self.activate(slot, start);
+        let aggregate = self.aggregates.at_mut(flow.aggregate);
+        flow.start = self.groups.join(flow.era, flow.start, flow.weight, aggregate.stamps.group);
+        if aggregate.is_idle() {
+            flow.start = self.groups.no_later(flow.start, aggregate.stamps.group);
+            aggregate.begin_anew(flow.start);
+            aggregate.join(flow.place, 0);
+            self.current = NONE;
+            return self.groups.insert(&mut self.aggregates, flow.aggregate);
         }
+        let mut slots = aggregate.stamps.slots_to(flow.start);
+        if slots < 0 {
+            // The aggregate has gone on to the next slot.
+            (slots, flow.start) = (0, aggregate.stamps.slot_start());
+        }
+        if slots >= SLOTS as i64 {
+            return self.activate_late(slot);
+        }
+        aggregate.join(flow.place, slots as u64);
     }
 
-    /// Once for about `m` packets, so out of their way.
+    /// A packet comes that is longer than any of the flow before.
+    #[cold]
     #[inline(never)]
-    fn relocate(&mut self, place: Place, more: bool) {
-        self.groups.relocate(&mut self.aggregates, place, more);
-    }
-
-    /// A flow's last packet leaves.
-    #[inline(never)]
-    fn finish(&mut self, place: Place, len: u32, changed: u64, slot: u32) {
-        let aggregate = self.aggregates.at_mut(place.id);
+    fn enqueue_longer<P: Store>(&mut self, store: &mut P, slot: u32, packet: PacketId, len: u32) {
+        self.set(slot, self.flows.at(slot).weight, len);
         let flow = self.flows.at_mut(slot);
-        flow.credit = 0;
-        aggregate.leave(flow.place);
-        let more = aggregate.active != 0;
+        if flow.list.is_empty() {
+            return self.enqueue_first(store, slot, packet, len);
+        }
+        flow.list.push_back_of(store, packet, len);
+    }
+
+    /// Serves the flow that goes next.
+    #[inline(always)]
+    fn serve_next<P: Store>(&mut self, store: &mut P) -> Served {
+        if self.current == NONE {
+            let Some(place) = self.groups.ready() else { return Served::NoneEligible };
+            self.serving = place;
+            self.current = self.aggregates.at(place.id).current();
+        }
+        let slot = self.current;
+        let flow = self.flows.at_mut(slot);
+        let len = flow.list.front_len();
+        let (packet, more) = flow.list.take_first(store);
+        let left = self.serving.is_left(groups::charge(&mut flow.start, len, flow.inverse));
+        self.len -= 1;
+        self.backlog -= u64::from(len);
+        let quiet = self.groups.try_transmit(len);
+        if !(quiet & more) {
+            return Served::More(slot, packet, Rest { more, left, owed: if quiet { 0 } else { len } });
+        }
+        if left {
+            let aggregate = self.aggregates.at_mut(self.serving.id);
+            aggregate.end_turn(flow.place);
+            if !aggregate.has_turns() {
+                return Served::SlotDone(slot, packet);
+            }
+            self.current = aggregate.current();
+        }
+        Served::Done(slot, packet)
+    }
+
+    /// Moves virtual time on to where an aggregate is eligible, and serves that.
+    #[inline(never)]
+    fn dequeue_later<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
+        self.groups.first()?;
+        self.dequeue(Nanos::ZERO, store)
+    }
+
+    /// Does what is left to do when a packet leaves; gives the packet.
+    #[inline(never)]
+    fn settle(&mut self, slot: u32, packet: PacketId, rest: Rest) -> Option<PacketId> {
+        if rest.owed != 0 {
+            self.groups.transmit(rest.owed);
+        }
+        self.current = NONE;
+        let flow = self.flows.at_mut(slot);
+        let aggregate = self.aggregates.at_mut(self.serving.id);
+        if !rest.more {
+            aggregate.leave(flow.place);
+        } else if rest.left {
+            aggregate.end_turn(flow.place);
+        }
+        if !aggregate.has_turns() {
+            self.move_on();
+        }
+        if !rest.more {
+            self.leave(slot);
+        }
+        Some(packet)
+    }
+
+    /// Gives the packet that leaves, when it ends the last turn of an aggregate in its slot.
+    #[inline(never)]
+    fn end_slot(&mut self, packet: PacketId) -> Option<PacketId> {
+        self.move_on();
+        Some(packet)
+    }
+
+    /// The aggregate that is served has no more turns in its slot: moves it in the schedule.
+    #[inline(always)]
+    fn move_on(&mut self) {
+        let place = self.serving;
+        let aggregate = self.aggregates.at_mut(place.id);
+        let more = !aggregate.is_idle();
         if more {
-            let next = aggregate.after(flow.place);
-            self.begin_turn(place.id, next);
+            aggregate.move_on();
+            if aggregate.has_later() {
+                self.line_up(place.id);
+            }
         }
-        self.groups.transmit(len);
-        if !more || place.is_left(changed) {
-            self.relocate(place, more);
-        }
+        self.groups.relocate(&mut self.aggregates, place, more);
+        self.current = NONE;
+    }
+
+    /// A flow's last packet has left.
+    #[inline]
+    fn leave(&mut self, slot: u32) {
         if self.len == 0 {
             return self.groups.rest();
         }
-        let aggregate = self.aggregates.at_mut(place.id);
         let flow = self.flows.at_mut(slot);
-        flow.finish = aggregate.stamps.start;
-        flow.era = self.groups.leave(flow.finish, flow.weight, aggregate.stamps.group);
-        aggregate.era = flow.era;
+        flow.era = self.groups.leave(flow.start, flow.weight, self.aggregates.at(flow.aggregate).stamps.group);
     }
 }
 
-/// Most flows of an aggregate.
-const MOST: usize = 16;
-
-/// `1 / n` for up to [`MOST`] flows, rounded up: multiplied with, since dividing takes longer.
-const PARTS: [u64; 32] = {
-    let mut parts = [1 << PART_BITS; 32];
-    let mut n = 1;
-    while n <= MOST {
-        parts[n] = (1u64 << PART_BITS).div_ceil(n as u64);
-        n += 1;
-    }
-    parts
-};
-/// Bits of fraction of [`PARTS`].
-const PART_BITS: u32 = 31;
+/// No flow.
+const NONE: u32 = u32::MAX;
 
 const M: Parameter = Parameter {
     name: "m",

@@ -65,7 +65,7 @@ const TABLE: &[Line] = &[
     Line { name: "wf2q+", formula: "max(L_k + φ (L − L_k), 2 φ L)", bytes: worst_case_fair },
     Line { name: "l-wf2q", formula: "max(L_k + φ (L − L_k), 2 φ L)", bytes: worst_case_fair },
     Line { name: "qfq", formula: "3 w σ + max((1 − φ) L_k − ℓ_k + φ L, 2 φ L − ℓ_k)", bytes: quick },
-    Line { name: "qfq+", formula: "that of qfq; with m > 1, and 3 L_k, as published", bytes: quick_aggregates },
+    Line { name: "qfq+", formula: "3 w σ + max((1 − φ) L_k − ℓ_k + φ L, 2 φ L − ℓ_k)", bytes: quick },
     Line { name: "scfq", formula: "φ Σ L_j", bytes: self_clocked },
     Line { name: "sfq", formula: START_TIME, bytes: start_time },
     Line { name: "pifo", formula: START_TIME, bytes: start_time },
@@ -76,7 +76,6 @@ const START_TIME: &str = "max((1 − φ) (L_k − ℓ_k) + φ Σ L_j, φ (Σ L_j
 
 /// What bounds are made of, for one group.
 struct Terms<'a> {
-    discipline: &'a Discipline,
     flows: &'a FlowSet,
     group: &'a Group,
     shortest: u32,
@@ -147,7 +146,7 @@ pub fn with_shortest(discipline: &Discipline, flows: &FlowSet, shortest: &[u32])
     let line = TABLE.iter().find(|line| line.name == discipline.row().name && promises(discipline));
     let bound = |(group, &shortest): (&Group, &u32)| match line {
         Some(line) => Bound {
-            bytes: Some((line.bytes)(&Terms { discipline, flows, group, shortest })),
+            bytes: Some((line.bytes)(&Terms { flows, group, shortest })),
             status: if is_verified(discipline) { Status::Verified } else { Status::Unverified },
             formula: line.formula,
         },
@@ -181,19 +180,10 @@ fn quick(terms: &Terms<'_>) -> Exact {
     Exact::whole(3) * terms.slot() + after_own.max(afresh) - terms.shortest()
 }
 
-/// What is published is about aggregates of one weight. Here the weight follows the flows that have packets, and nothing is proved.
-fn quick_aggregates(terms: &Terms<'_>) -> Exact {
-    if is_verified(terms.discipline) { quick(terms) } else { quick(terms) + Exact::whole(3) * terms.own() }
-}
-
-/// Whether the bound is derived for a scheduler with these settings. Where the clock is the fluid's own, what is published is
+/// Whether the bound is derived for the scheduler. Where the clock is the fluid's own, what is published is
 /// about a flow that the fluid has packets of too.
 fn is_verified(discipline: &Discipline) -> bool {
-    match discipline.row().name {
-        "qfq+" => discipline.get("m") == 1,
-        "wfq" | "l-wf2q" => false,
-        _ => true,
-    }
+    !matches!(discipline.row().name, "wfq" | "l-wf2q")
 }
 
 fn self_clocked(terms: &Terms<'_>) -> Exact {
@@ -251,8 +241,7 @@ mod tests {
     fn slots_hold_a_packet_and_no_more_than_two() {
         for (weight, lmax) in [(1, 1500), (4, 1500), (1500, 1500), (65_536, 64), (1, 65_536), (3, 64), (65_536, 65_536), (999, 64)] {
             let flows: FlowSet = format!("1:w{weight}:l{lmax}").parse().unwrap();
-            let discipline = Discipline::default();
-            let terms = Terms { discipline: &discipline, flows: &flows, group: &flows.groups()[0], shortest: lmax };
+            let terms = Terms { flows: &flows, group: &flows.groups()[0], shortest: lmax };
             let slot = terms.slot();
             assert!(slot >= Exact::whole(lmax) && slot <= Exact::whole(2 * lmax), "w{weight} l{lmax}: {slot:?}");
         }

@@ -95,12 +95,6 @@ impl Groups {
         if counts & after(finish, self.virtual_time) { finish } else { self.virtual_time }
     }
 
-    /// Where a member starts that has packets again after it left in `era` with the finish `finish`.
-    #[inline]
-    pub(in super::super) fn resume(&self, era: u64, finish: u64) -> u64 {
-        if self.era - era < 2 && after(finish, self.virtual_time) { finish } else { self.virtual_time }
-    }
-
     /// Stops counting the weight of a flow that has no more packets when the fluid is done with it: at `finish`. Gives the era,
     /// for [`Self::join`].
     #[inline]

@@ -38,8 +38,8 @@ mod units;
 use alloc::boxed::Box;
 use core::num::NonZeroU32;
 
-use units::{GROUPS, LEAST_SHIFT, SLOTS, after, bits, charged, floor, slot_of, width};
-pub(super) use units::{group_of, inverse};
+use units::{GROUPS, LEAST_SHIFT, SLOTS, bits, charged, floor, shift, slot_of, width};
+pub(super) use units::{after, group_of, inverse};
 
 use crate::slab::Lines;
 
@@ -59,9 +59,25 @@ impl Stamps {
     /// Charges a packet of `len` bytes that leaves; gives the bits in which the start changes.
     #[inline]
     pub(super) fn charge(&mut self, len: u32) -> u64 {
-        let old = self.start;
-        self.start = old.wrapping_add(u64::from(charged(len)) * self.inverse);
-        old ^ self.start
+        charge(&mut self.start, len, self.inverse)
+    }
+
+    /// How many slots later than this `start` is; negative when it is before.
+    #[inline]
+    pub(super) fn slots_to(&self, start: u64) -> i64 {
+        start.wrapping_sub(self.slot_start()) as i64 >> shift(self.group)
+    }
+
+    /// The start, rounded down to a multiple of `σ`.
+    #[inline]
+    pub(super) fn slot_start(&self) -> u64 {
+        floor(self.start, self.group)
+    }
+
+    /// Starts so many slots later.
+    #[inline]
+    pub(super) fn skip(&mut self, slots: u32) {
+        self.start = self.start.wrapping_add(u64::from(slots) << shift(self.group));
     }
 
     /// Who is behind it in its slot, if anyone.
@@ -76,6 +92,14 @@ impl Stamps {
     }
 }
 
+/// Moves a start on by a packet of `len` bytes at a weight of `1 / inverse`; gives the bits in which it changes.
+#[inline]
+pub(super) fn charge(start: &mut u64, len: u32, inverse: u64) -> u64 {
+    let old = *start;
+    *start = old.wrapping_add(u64::from(charged(len)) * inverse);
+    old ^ *start
+}
+
 /// A member that is first in its group, and the group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
@@ -86,6 +110,9 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Nobody's.
+    pub(super) const NONE: Self = Self { id: NONE, group: 0, slot: 0 };
+
     /// Whether a member leaves its slot when the bits `changed` of its start change.
     #[inline]
     pub(super) fn is_left(&self, changed: u64) -> bool {
@@ -312,13 +339,23 @@ impl Groups {
             self.classify(u32::from(i));
             return;
         }
-        // Ahead of the group's first by more than it has slots: only where that waits for far longer packets.
-        let most = first.wrapping_add(width(i) * (SLOTS as u64 - 2));
-        if after(start, most) {
-            stamps.start = most;
-        }
+        stamps.start = self.no_later(stamps.start, i);
         let start = stamps.start;
         self.groups.append(members.all_mut(), id, start, u32::from(i));
+    }
+
+    /// The same for a member that perhaps starts before virtual time.
+    pub(super) fn reinsert<T: Stamped>(&mut self, members: &mut Lines<T>, id: u32) {
+        self.insert(members, id);
+        self.classify_all();
+    }
+
+    /// `start`, or the last that group `i` has a slot for: less only where its first waits for far longer packets.
+    #[inline]
+    pub(super) fn no_later(&self, start: u64, i: u8) -> u64 {
+        let place = usize::from(i) % GROUPS;
+        let most = self.groups.start[place].wrapping_add(width(i) * (SLOTS as u64 - 2));
+        if self.groups.full[place] != 0 && after(floor(start, i), most) { most } else { start }
     }
 
     /// Finds a group's new first slot when that before is empty.

@@ -31,7 +31,7 @@ pub(super) fn charged(len: u32) -> u32 {
 
 /// Whether `a` is later than `b`.
 #[inline]
-pub(super) fn after(a: u64, b: u64) -> bool {
+pub(in super::super) fn after(a: u64, b: u64) -> bool {
     a.wrapping_sub(b) as i64 > 0
 }
 

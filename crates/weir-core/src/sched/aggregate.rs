@@ -1,0 +1,155 @@
+//! An aggregate of QFQ+: up to sixteen flows, and which of them are to be served in which slot of virtual time.
+//!
+//! ```text
+//! 63           48 47           32 31           16 15            0
+//! |  3 slots on   |  2 slots on   |  next slot    |  this slot    |      a bit for each flow
+//! ```
+//! A flow whose turn is over starts in the next slot, so that two slots are enough but where an aggregate waits for far longer packets
+//! than its own, and flows come meanwhile. One that starts more than three slots on stands in the last and is remembered.
+
+use super::groups::{Stamped, Stamps};
+
+/// Flows that are scheduled as one: as early as the earliest of them.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Aggregate {
+    pub(super) stamps: Stamps,
+    /// Flows with packets, a bit each, 16 for each slot: the lowest for the aggregate's own, then three for those after it.
+    turns: u64,
+    /// Those of the last 16 turns that start later still, perhaps.
+    later: u16,
+    /// Which of its places are taken.
+    pub(super) taken: u16,
+    pub(super) flows: [u32; MOST],
+}
+
+impl Stamped for Aggregate {
+    #[inline]
+    fn stamps(&self) -> &Stamps {
+        &self.stamps
+    }
+
+    #[inline]
+    fn stamps_mut(&mut self) -> &mut Stamps {
+        &mut self.stamps
+    }
+}
+
+impl Aggregate {
+    /// One without flows.
+    pub(super) fn new(stamps: Stamps) -> Self {
+        Self { stamps, turns: 0, later: 0, taken: 0, flows: [0; MOST] }
+    }
+
+    /// Gives a flow the first place that is not taken.
+    pub(super) fn take_in(&mut self, flow: u32) -> u8 {
+        let place = self.taken.trailing_ones();
+        self.taken |= 1 << place;
+        self.flows[place as usize % MOST] = flow;
+        place as u8
+    }
+
+    /// Whether none of its flows has packets.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.turns == 0
+    }
+
+    /// The flow whose turn it is. There must be one.
+    #[inline]
+    pub(super) fn current(&self) -> u32 {
+        self.flows[self.turns.trailing_zeros() as usize % MOST]
+    }
+
+    /// A flow's turn is over; it goes on in the next slot.
+    #[inline]
+    pub(super) fn end_turn(&mut self, place: u8) {
+        self.turns += u64::from(u16::MAX) << place;
+    }
+
+    /// A flow has no more packets.
+    #[inline]
+    pub(super) fn leave(&mut self, place: u8) {
+        self.turns &= !(TURNS_OF_FIRST << place);
+        self.later &= !(1 << place);
+    }
+
+    /// Whether it has flows for its slot.
+    #[inline]
+    pub(super) fn has_turns(&self) -> bool {
+        self.turns as u16 != 0
+    }
+
+    /// Goes on to the next slot with flows. There must be one.
+    #[inline]
+    pub(super) fn move_on(&mut self) {
+        let slots = self.turns.trailing_zeros() / MOST as u32;
+        self.turns >>= slots * MOST as u32;
+        self.stamps.skip(slots);
+    }
+
+    /// Puts a flow in its turn that starts so many slots after the aggregate.
+    #[inline]
+    pub(super) fn join(&mut self, place: u8, slots: u64) {
+        self.turns |= 1 << (slots.min(SLOTS - 1) * MOST as u64 + u64::from(place));
+        if slots >= SLOTS {
+            self.later |= 1 << place;
+        }
+    }
+
+    /// Whether flows have been put in the last turns that start later still, so that all must be put in order.
+    #[inline]
+    pub(super) fn has_later(&self) -> bool {
+        self.later != 0
+    }
+
+    /// Has no flows with packets any more, and starts at `start` when some join.
+    pub(super) fn begin_anew(&mut self, start: u64) {
+        (self.stamps.start, self.turns, self.later) = (start, 0, 0);
+    }
+
+    /// The places of flows with packets.
+    pub(super) fn active(&self) -> u16 {
+        (0..SLOTS).fold(0, |all, slot| all | (self.turns >> (slot * MOST as u64)) as u16)
+    }
+}
+
+/// Most flows of an aggregate.
+pub(super) const MOST: usize = 16;
+/// Slots for which an aggregate keeps turns.
+pub(super) const SLOTS: u64 = 4;
+/// The turns of the first flow, in each slot.
+const TURNS_OF_FIRST: u64 = u64::MAX / (u16::MAX as u64);
+
+#[cfg(test)]
+mod tests {
+    use super::super::groups;
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn flows_take_turns_slot_by_slot() {
+        let inverse = groups::inverse(1);
+        let mut aggregate = Aggregate::new(Stamps::new(inverse, groups::group_of(1500, inverse)));
+        let places: Vec<u8> = (100..116).map(|flow| aggregate.take_in(flow)).collect();
+        assert_eq!((places, aggregate.taken), ((0..16).collect(), u16::MAX));
+        for (place, slots) in [(3, 0), (15, 0), (0, 1), (7, 3), (9, 8)] {
+            aggregate.join(place, slots);
+        }
+        let begin = aggregate.stamps.start;
+        assert_eq!((aggregate.current(), aggregate.active()), (103, 1 << 3 | 1 << 15 | 1 | 1 << 7 | 1 << 9));
+        aggregate.end_turn(3);
+        assert_eq!(aggregate.current(), 115);
+        aggregate.leave(15);
+        assert!(!aggregate.has_turns() && aggregate.has_later());
+        aggregate.move_on();
+        assert_eq!((aggregate.current(), aggregate.stamps.slots_to(begin)), (100, -1));
+        aggregate.leave(0);
+        aggregate.leave(3);
+        aggregate.move_on();
+        assert_eq!((aggregate.current(), aggregate.stamps.slots_to(begin)), (107, -3));
+        aggregate.leave(9);
+        aggregate.leave(7);
+        assert!(aggregate.is_idle() && !aggregate.has_later());
+    }
+}
