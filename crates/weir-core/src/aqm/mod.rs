@@ -11,16 +11,26 @@
 //! An AQM has no timer. What its definition computes periodically it computes when a packet comes or leaves, for each period that
 //! has ended since, with the state that the queue had then: between two packets that state does not change.
 
+mod ared;
+mod avq;
+mod blue;
 pub(crate) mod codel;
 mod droptail;
+mod feng_ared;
 mod headdrop;
+mod nlred;
 mod pace;
 mod pi;
 pub(crate) mod pi2;
 pub(crate) mod pie;
 pub(crate) mod pie_law;
+mod power;
 pub(crate) mod proportional;
+mod red;
+mod rem;
 mod row;
+mod sfb;
+mod vq_red;
 
 pub use row::Row;
 
@@ -187,6 +197,24 @@ table! {
     Pi2: pi2::Pi2,
     /// Controlled delay.
     Codel: codel::Codel,
+    /// Random early drops or marks by the average length of the queue.
+    Red: red::Red,
+    /// RED that finds its parameters from the rate and a target delay.
+    Ared: ared::Ared,
+    /// RED whose probability changes by factors when the average crosses a threshold.
+    FengAred: feng_ared::FengAred,
+    /// RED with a probability that rises with the square.
+    NlRed: nlred::NlRed,
+    /// RED for several virtual queues within one, by DSCP.
+    VqRed: vq_red::VqRed,
+    /// A probability that rises with losses and falls while the link is idle.
+    Blue: blue::Blue,
+    /// BLUE in bins that flows share, with a rate for those that do not respond.
+    Sfb: sfb::Sfb,
+    /// Drops or marks what overflows a virtual queue whose rate adapts.
+    Avq: avq::Avq,
+    /// A price for the excess of load and queue, and a probability exponential in it.
+    Rem: rem::Rem,
 }
 
 impl Kind {

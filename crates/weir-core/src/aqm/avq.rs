@@ -1,0 +1,151 @@
+//! AVQ: a virtual queue beside the real one, whose rate adapts so that the link is used to a given part.
+//!
+//! # Model
+//! A virtual queue with the real one's buffer sees the same packets, and is served with a rate C̃ that is at most the link's rate C.
+//! A packet that would overflow it is marked, or dropped; the real queue then need never fill. C̃ falls with what comes and rises
+//! with time, so that what comes settles at the part `gamma` of C.
+//!
+//! # Equations
+//! When `b` bytes come at `t`, and others did at `s`:
+//! ```text
+//! VQ <- max(VQ - C̃·(t-s), 0)
+//! VQ + b > B:  mark or drop;  else VQ <- VQ + b
+//! C̃  <- clamp(C̃ + alpha·gamma·C·(t-s) - alpha·b, 0, C)      a packet that was dropped here is not in b
+//! ```
+//! VQ is kept in parts of 10^-9 bytes, C̃ in parts of 2^-24 bytes a second.
+//!
+//! # Reference
+//! Kunniyur and Srikant, "Analysis and design of an adaptive virtual queue (AVQ) algorithm for active queue management", ACM
+//! SIGCOMM 2001.
+//!
+//! # Parameters
+//! Defaults are those of ns-2. `alpha` is how fast C̃ adapts, in 1/s: too fast is unstable with long round-trip times. `avpkt` makes
+//! bytes of a limit that is in packets; with `unit packets`, every packet counts as one of that length.
+//!
+//! # Complexity
+//! O(1), without division.
+//!
+//! # Guarantees
+//! None is marked or dropped while the virtual queue has room.
+//!
+//! # Differences from Linux/FreeBSD
+//! Neither has it. ns-2 takes the packet into the virtual queue first and out again when it does not fit, and lets packets of
+//! senders without ECN pass where it marks; here they are dropped. On a link without a rate of its own there is no C, and every
+//! packet passes.
+//!
+//! # Validation
+//! Against the equations in floating point, packet by packet.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::power::{Factor, number};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use crate::settings::{Domain, Parameter, SWITCH, Scope, UNIT};
+use crate::stats::{DropReason, MarkReason};
+use crate::units::{NANOS_PER_SEC, Nanos};
+
+/// Adaptive virtual queue.
+#[derive(Debug)]
+pub struct Avq {
+    /// What is in the virtual queue, and its buffer, in parts of 10^-9 bytes.
+    level: u128,
+    buffer: u128,
+    /// C̃ and C, in parts of 2^-[`FRACTION`] bytes a second.
+    served: u64,
+    capacity: u64,
+    /// alpha·gamma·C for a ns.
+    rise: Factor,
+    /// alpha for a byte.
+    fall: Factor,
+    seen: Option<Nanos>,
+    /// What a packet counts as; 0 for its length.
+    each: u32,
+    ecn: bool,
+}
+
+impl Avq {
+    /// One with an empty virtual queue.
+    pub fn new(policy: &Policy, setup: &Setup) -> Self {
+        let mean = policy.get("avpkt");
+        let limit = if setup.limit_packets == u32::MAX { setup.limit_bytes } else { u64::from(setup.limit_packets) * mean };
+        let alpha = policy.get("alpha");
+        let capacity = (setup.rate << FRACTION) / 8;
+        let scale = libm::exp2(f64::from(FRACTION));
+        let bytes_a_ns = setup.rate as f64 / 8.0 / NANOS_PER_SEC as f64;
+        Self {
+            level: 0,
+            // Billionths of the limit are bytes in parts of 10^-9.
+            buffer: u128::from(limit) * u128::from(policy.get("buffer")),
+            served: (u128::from(capacity) * u128::from(policy.get("initial")) / u128::from(UNIT)) as u64,
+            capacity,
+            rise: Factor::of(number(alpha) * number(policy.get("gamma")) * bytes_a_ns * scale),
+            fall: Factor::of(number(alpha) * scale),
+            seen: None,
+            each: if policy.is_on("unit") { 0 } else { mean as u32 },
+            ecn: policy.is_on("ecn"),
+        }
+    }
+}
+
+impl Aqm for Avq {
+    #[inline]
+    fn arrive(&mut self, now: Nanos, packet: &Seen, _queue: &QueueState) -> Verdict {
+        if self.capacity == 0 {
+            return Verdict::Pass;
+        }
+        let elapsed = now.since(self.seen.unwrap_or(now)).0;
+        self.seen = Some(now);
+        let len = if self.each == 0 { packet.len } else { self.each };
+        let left = (u128::from(self.served) * u128::from(elapsed)) >> FRACTION;
+        self.level = self.level.saturating_sub(left);
+        let with = self.level + u128::from(len) * u128::from(NANOS_PER_SEC);
+        let risen = self.served.saturating_add(self.rise.times(elapsed));
+        let fits = with <= self.buffer;
+        if fits {
+            self.level = with;
+        } else if !(self.ecn && packet.header.ecn.is_capable()) {
+            self.served = risen.min(self.capacity);
+            return Verdict::Drop(DropReason::Forced);
+        }
+        self.served = risen.saturating_sub(self.fall.times(u64::from(len))).min(self.capacity);
+        if fits { Verdict::Pass } else { Verdict::Mark(MarkReason::Forced) }
+    }
+
+    #[inline]
+    fn leave(&mut self, _now: Nanos, _packet: &Seen, _queue: &QueueState) -> Verdict {
+        Verdict::Pass
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let virtual_bytes = u64::try_from(self.level / u128::from(NANOS_PER_SEC)).unwrap_or(u64::MAX);
+        vec![("virtual_bytes", virtual_bytes), ("virtual_rate", (u128::from(self.served) * 8 >> FRACTION) as u64)]
+    }
+}
+
+/// Bits of a rate after the point: 400 Gbit/s take 60 bits.
+const FRACTION: u32 = 24;
+
+const fn of(name: &'static str, domain: Domain, default: u64, summary: &'static str) -> Parameter {
+    Parameter { name, scope: Scope::Aqm, domain, default, summary }
+}
+
+const PART: Domain = Domain::Fraction { least: 1, most: UNIT };
+
+pub(super) const ROW: Row = Row {
+    name: "avq",
+    aliases: &["adaptive-virtual-queue"],
+    summary: "drops or marks what overflows a virtual queue whose rate adapts",
+    source: "Kunniyur and Srikant, SIGCOMM 2001",
+    marks: true,
+    classifies: false,
+    parameters: &[
+        of("gamma", PART, UNIT * 98 / 100, "part of the link's rate that is to be used"),
+        of("alpha", Domain::Fraction { least: 1, most: 100 * UNIT }, UNIT * 15 / 100, "how fast the virtual rate adapts, in 1/s"),
+        of("initial", PART, UNIT * 8 / 10, "virtual rate to start with, as a part of the link's"),
+        of("buffer", Domain::Fraction { least: 1, most: 100 * UNIT }, UNIT, "virtual buffer, as a part of the queue's limit"),
+        of("avpkt", Domain::Number { least: 1, most: 1 << 22, unit: "bytes" }, 1000, "length of a mean packet"),
+        of("unit", Domain::Choice(&["packets", "bytes"]), 1, "whether packets count by their length or as mean ones"),
+        of("ecn", SWITCH, 0, "packets of senders that understand ECN are marked instead of dropped"),
+    ],
+};

@@ -1,0 +1,182 @@
+//! BLUE: the probability of a drop or mark rises when packets are lost and falls when the link is idle.
+//!
+//! # Model
+//! The length of the queue does not matter, except that it overflows or empties. When a packet finds the queue full, or longer
+//! than `limit`, the probability rises by `d1`; when the queue is empty, the link is idle, and it falls by `d2`. After each change
+//! it stays for `freeze` at least, so that the change can have an effect before the next. Every packet that comes is dropped, or
+//! marked, with that probability.
+//!
+//! # Equations
+//! ```text
+//! overflow, or q > limit:   if now - last > freeze:  p <- p + d1, last <- now
+//! idle:                     if now - last > freeze:  p <- p - d2, last <- now
+//! ```
+//! `p` is kept in parts of 2^32, within 0 and 1. While the link stays idle, `p` falls again each time that `freeze` has passed.
+//!
+//! # Reference
+//! Feng, Shin, Kandlur and Saha, "The BLUE active queue management algorithms", IEEE/ACM Transactions on Networking 10(4), 2002.
+//!
+//! # Parameters
+//! The paper has 10 and 100 ms for `freeze`, .02 and .0025 for `d1`, and a tenth of it for `d2`: a rise must outweigh a fall, since
+//! overload is to be met faster than its end.
+//!
+//! # Complexity
+//! O(1).
+//!
+//! # Guarantees
+//! `p` changes by at most `d1` upwards in any time of `freeze`.
+//!
+//! # Differences from Linux/FreeBSD
+//! Linux has it in `sfb` and, with CoDel, in `cake`'s COBALT; FreeBSD does not have it. The link is idle from the moment when the
+//! last packet leaves the queue.
+//!
+//! # Validation
+//! Against the equations, event by event, and idle times together against `freeze` by `freeze`.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::power::parts;
+use super::red::core::ONE;
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use crate::rng::Stream;
+use crate::settings::{Domain, Parameter, SWITCH, Scope, UNIT};
+use crate::stats::{DropReason, MarkReason};
+use crate::units::Nanos;
+
+/// BLUE.
+#[derive(Debug)]
+pub struct Blue {
+    p: u64,
+    d1: u64,
+    d2: u64,
+    freeze: u64,
+    /// When `p` was last changed; `None` before the first packet.
+    last: Option<Nanos>,
+    limit: u64,
+    bytes: bool,
+    ecn: bool,
+    stream: Stream,
+}
+
+impl Blue {
+    /// One with a probability of 0.
+    pub fn new(policy: &Policy, setup: &Setup) -> Self {
+        Self {
+            p: 0,
+            d1: parts(policy.get("d1")),
+            d2: parts(policy.get("d2")),
+            freeze: policy.get("freeze"),
+            last: None,
+            limit: match policy.get("limit") {
+                0 => u64::MAX,
+                limit => limit,
+            },
+            bytes: policy.is_on("unit"),
+            ecn: policy.is_on("ecn"),
+            stream: setup.stream.clone(),
+        }
+    }
+
+    /// The link has been idle up to `now`, since before `freeze` after the last change.
+    fn idle(&mut self, now: Nanos) {
+        let last = self.last.get_or_insert(now);
+        let elapsed = now.since(*last).0;
+        if elapsed > self.freeze {
+            // One fall each time that `freeze` has passed, the last of them less than that ago.
+            let falls = (elapsed - 1) / self.freeze;
+            self.p = self.p.saturating_sub(self.d2.saturating_mul(falls));
+            last.0 += falls * self.freeze;
+        }
+    }
+
+    /// The same at the moment when it becomes idle: there is one fall at most.
+    fn becomes_idle(&mut self, now: Nanos) {
+        if self.thawed(now) {
+            self.p = self.p.saturating_sub(self.d2);
+            self.last = Some(now);
+        }
+    }
+
+    fn overflows(&mut self, now: Nanos) {
+        if self.thawed(now) {
+            self.p = (self.p + self.d1).min(ONE);
+            self.last = Some(now);
+        }
+    }
+
+    fn thawed(&self, now: Nanos) -> bool {
+        self.last.is_none_or(|last| now.since(last).0 > self.freeze)
+    }
+}
+
+impl Aqm for Blue {
+    #[inline]
+    fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
+        if queue.packets == 0 {
+            self.idle(now);
+        }
+        let length = if self.bytes { queue.bytes } else { u64::from(queue.packets) };
+        if queue.full || length > self.limit {
+            self.overflows(now);
+        }
+        if queue.full || u64::from(self.stream.bits32()) >= self.p {
+            Verdict::Pass
+        } else if self.ecn && packet.header.ecn.is_capable() {
+            Verdict::Mark(MarkReason::Early)
+        } else {
+            Verdict::Drop(DropReason::Early)
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, now: Nanos, _packet: &Seen, queue: &QueueState) -> Verdict {
+        if queue.packets == 0 {
+            self.becomes_idle(now);
+        }
+        Verdict::Pass
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        vec![("probability", self.p), ("changed", self.last.map_or(0, |last| last.0))]
+    }
+}
+
+const fn step(name: &'static str, default: u64, summary: &'static str) -> Parameter {
+    Parameter { name, scope: Scope::Aqm, domain: Domain::Fraction { least: 0, most: UNIT }, default, summary }
+}
+
+pub(super) const ROW: Row = Row {
+    name: "blue",
+    aliases: &[],
+    summary: "a probability that rises with losses and falls while the link is idle",
+    source: "Feng, Shin, Kandlur and Saha, IEEE/ACM Transactions on Networking 10(4), 2002",
+    marks: true,
+    classifies: false,
+    parameters: &[
+        step("d1", UNIT / 50, "what the probability rises by"),
+        step("d2", UNIT / 500, "what it falls by"),
+        Parameter {
+            name: "freeze",
+            scope: Scope::Aqm,
+            domain: Domain::Time { least: 1_000, most: 3_600_000_000_000 },
+            default: 100_000_000,
+            summary: "least time between changes",
+        },
+        Parameter {
+            name: "limit",
+            scope: Scope::Aqm,
+            domain: Domain::Number { least: 0, most: u32::MAX as u64, unit: "" },
+            default: 0,
+            summary: "length of the queue above which it rises too; 0: only when the queue is full",
+        },
+        super::red::parameters::UNIT_OF_LENGTH,
+        Parameter {
+            name: "ecn",
+            scope: Scope::Aqm,
+            domain: SWITCH,
+            default: 0,
+            summary: "packets of senders that understand ECN are marked instead of dropped",
+        },
+    ],
+};

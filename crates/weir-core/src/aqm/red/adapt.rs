@@ -1,0 +1,264 @@
+//! How RED's `max_p` follows the average, so that nobody has to know it.
+
+use super::super::Policy;
+use super::super::power::{PacketRate, parts, periods};
+use super::average::Average;
+use super::core::ONE;
+use crate::units::Nanos;
+
+/// What changes `max_p`.
+#[derive(Debug)]
+pub(in super::super) enum Adapt {
+    /// Nothing.
+    Off,
+    /// Floyd, Gummadi and Shenker: each `interval`, when a packet comes, by addition upwards and by a factor downwards.
+    Floyd { aims: Aims, steps: Steps, changed: Option<Nanos> },
+    /// The same as Linux has it: every 500 ms, idle or not.
+    Linux { aims: Aims, ticked: Option<Nanos> },
+    /// Feng and others: by factors, when the average crosses a threshold outwards.
+    Feng { min: u128, max: u128, down: u64, up: u64, place: Place },
+}
+
+/// Between which averages `max_p` stays.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Aims {
+    low: u128,
+    high: u128,
+}
+
+/// How `max_p` moves.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Steps {
+    interval: u64,
+    alpha: u64,
+    beta: u64,
+    bottom: u64,
+    top: u64,
+}
+
+/// Where the average was last seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Place {
+    Below,
+    Between,
+    Above,
+}
+
+impl Aims {
+    /// The middle fifth between two thresholds.
+    fn between(min: u128, max: u128) -> Self {
+        let part = max.saturating_sub(min) * 2 / 5;
+        Self { low: min + part, high: (min + part).max(max.saturating_sub(part)) }
+    }
+}
+
+impl Steps {
+    /// Those of the paper; `bottom` is at most what one packet is of a connection's window over 100 ms.
+    pub(in super::super) fn usual(pace: PacketRate) -> Self {
+        Self { interval: 500_000_000, alpha: ONE / 100, beta: ONE * 9 / 10, bottom: least(pace), top: ONE / 2 }
+    }
+
+    /// Those that a row with such settings says.
+    pub(in super::super) fn of(policy: &Policy, pace: PacketRate) -> Self {
+        let bottom = match policy.get("bottom") {
+            0 => least(pace),
+            given => parts(given),
+        };
+        let part = |name| parts(policy.get(name));
+        Self { interval: policy.get("interval"), alpha: part("alpha"), beta: part("beta"), bottom, top: part("top") }
+    }
+}
+
+/// 0.01, or one packet of the link's over 100 ms if that is less.
+fn least(pace: PacketRate) -> u64 {
+    let one_of_window = u128::from(ONE) * 80 * u128::from(pace.mean) / u128::from(pace.rate.max(1));
+    (ONE / 100).min(u64::try_from(one_of_window).unwrap_or(u64::MAX))
+}
+
+impl Adapt {
+    /// What the setting `adapt` of a row says, by its place among [`WORDS`].
+    pub(in super::super) fn of(policy: &Policy, pace: PacketRate, min: u128, max: u128) -> Self {
+        match policy.get("adapt") {
+            1 => Self::floyd(min, max, Steps::usual(pace)),
+            2 => Self::linux(min, max),
+            3 => Self::feng(min, max, 3 * crate::settings::UNIT, 2 * crate::settings::UNIT),
+            _ => Self::Off,
+        }
+    }
+
+    pub(in super::super) fn floyd(min: u128, max: u128, steps: Steps) -> Self {
+        Self::Floyd { aims: Aims::between(min, max), steps, changed: None }
+    }
+
+    pub(in super::super) fn linux(min: u128, max: u128) -> Self {
+        Self::Linux { aims: Aims::between(min, max), ticked: None }
+    }
+
+    /// `down` and `up` in billionths.
+    pub(in super::super) fn feng(min: u128, max: u128, down: u64, up: u64) -> Self {
+        Self::Feng { min, max: max.max(min), down, up, place: Place::Below }
+    }
+
+    /// Does what fell due before the packet that comes now, while the average was as it was.
+    #[inline]
+    pub(in super::super) fn catch_up(&mut self, now: Nanos, average: &Average, empty: bool, max_p: &mut u64) {
+        if let Self::Linux { aims, ticked } = self {
+            let since = *ticked.get_or_insert(now);
+            if now.since(since).0 >= LINUX_PERIOD {
+                let (ended, last) = periods(now, since, LINUX_PERIOD);
+                *ticked = Some(last);
+                let at = |n: u64| if empty { average.after_idling(Nanos(since.0 + n * LINUX_PERIOD)) } else { average.value() };
+                tick(*aims, ended, at, max_p);
+            }
+        }
+    }
+
+    /// Does what follows from the average that the packet makes.
+    #[inline]
+    pub(in super::super) fn follow(&mut self, now: Nanos, average: u128, max_p: &mut u64) {
+        match self {
+            Self::Off | Self::Linux { .. } => {}
+            Self::Floyd { aims, steps, changed } => {
+                let since = *changed.get_or_insert(now);
+                if now.since(since).0 > steps.interval && follow_floyd(*aims, *steps, average, max_p) {
+                    *changed = Some(now);
+                }
+            }
+            Self::Feng { min, max, down, up, place } => {
+                let found = match average {
+                    a if a < *min => Place::Below,
+                    a if a > *max => Place::Above,
+                    a if a > *min && a < *max => Place::Between,
+                    _ => *place,
+                };
+                if found != *place {
+                    *max_p = match found {
+                        Place::Below => scaled(*max_p, crate::settings::UNIT, *down),
+                        Place::Above => scaled(*max_p, *up, crate::settings::UNIT),
+                        Place::Between => *max_p,
+                    };
+                    *place = found;
+                }
+            }
+        }
+    }
+}
+
+/// Moves `max_p` towards what brings the average between the aims; says whether it did.
+fn follow_floyd(aims: Aims, steps: Steps, average: u128, max_p: &mut u64) -> bool {
+    if average < aims.low && *max_p > steps.bottom {
+        *max_p = scaled(*max_p, steps.beta, ONE);
+    } else if average > aims.high && *max_p < steps.top {
+        *max_p = (*max_p + steps.alpha.min(*max_p / 4)).min(ONE);
+    } else {
+        return false;
+    }
+    true
+}
+
+/// As many periods of Linux's timer as have ended, numbered from 1. The average at their ends, which `at` tells, does not grow with
+/// their number: first come those above the aims, last those below.
+fn tick(aims: Aims, ended: u64, at: impl Fn(u64) -> u128, max_p: &mut u64) {
+    let above = leading(ended, |n| at(n) > aims.high);
+    let below = ended - leading(ended, |n| at(n) >= aims.low);
+    for _ in 0..above {
+        let step = (ONE / 100).min(*max_p / 4);
+        if step == 0 || *max_p > LINUX_MOST {
+            break;
+        }
+        *max_p += step;
+    }
+    for _ in 0..below {
+        if *max_p < LINUX_LEAST {
+            break;
+        }
+        *max_p = *max_p / 10 * 9;
+    }
+}
+
+/// How many of the numbers from 1 to `most` hold, when those that do come first.
+fn leading(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let (mut known, mut open) = (0, most);
+    while known < open {
+        let middle = known + (open - known).div_ceil(2);
+        if holds(middle) { known = middle } else { open = middle - 1 }
+    }
+    known
+}
+
+/// `p · above / below`, within what cannot be left again and 1.
+fn scaled(p: u64, above: u64, below: u64) -> u64 {
+    let product = u128::from(p) * u128::from(above) / u128::from(below.max(1));
+    u64::try_from(product).unwrap_or(ONE).clamp(1, ONE)
+}
+
+/// The words of the setting `adapt`.
+pub(in super::super) const WORDS: &[&str] = &["off", "floyd", "linux", "feng"];
+const LINUX_PERIOD: u64 = 500_000_000;
+const LINUX_MOST: u64 = ONE / 2;
+const LINUX_LEAST: u64 = ONE / 100;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PACE: PacketRate = PacketRate { rate: 10_000_000, mean: 500 };
+
+    proptest! {
+        #[test]
+        fn ticks_together_are_ticks_one_by_one(ended in 0u64..3000, start in 0u64..1000, fall in 1u64..400, p in 1u64..ONE) {
+            let aims = Aims { low: 200, high: 400 };
+            let at = |n: u64| u128::from((start * 10).saturating_sub(n * fall / 10) / 10);
+            let (mut together, mut single) = (p, p);
+            tick(aims, ended, at, &mut together);
+            for n in 1..=ended {
+                tick(aims, 1, |_| at(n), &mut single);
+            }
+            prop_assert_eq!(together, single);
+        }
+    }
+
+    #[test]
+    fn floyd_adds_upwards_and_multiplies_downwards_within_the_bounds() {
+        let steps = Steps::usual(PACE);
+        let aims = Aims::between(5 << 40, 15 << 40);
+        assert_eq!((aims.low >> 40, aims.high >> 40), (9, 11));
+        let mut p = ONE / 50;
+        assert!(follow_floyd(aims, steps, 12 << 40, &mut p));
+        assert_eq!(p, ONE / 50 + ONE / 200);
+        assert!(!follow_floyd(aims, steps, 10 << 40, &mut p));
+        assert!(follow_floyd(aims, steps, 8 << 40, &mut p));
+        assert_eq!(p, (ONE / 50 + ONE / 200) * (ONE * 9 / 10) / ONE);
+        while follow_floyd(aims, steps, 12 << 40, &mut p) {}
+        assert!(p >= ONE / 2 && p < ONE / 2 + ONE / 100);
+        while follow_floyd(aims, steps, 8 << 40, &mut p) {}
+        assert!(p <= steps.bottom && p > steps.bottom * 8 / 10);
+    }
+
+    #[test]
+    fn the_bottom_is_a_packet_of_the_window_over_100_ms_on_fast_links() {
+        assert_eq!(least(PACE), ONE / 250);
+        assert_eq!(least(PacketRate { rate: 1_000_000, ..PACE }), ONE / 100);
+    }
+
+    #[test]
+    fn feng_changes_it_only_when_a_threshold_is_crossed_outwards() {
+        let unit = crate::settings::UNIT;
+        let mut adapt = Adapt::feng(10, 20, 3 * unit, 2 * unit);
+        let mut p = 900;
+        let mut at = |average, expected| {
+            adapt.follow(Nanos(0), average, &mut p);
+            assert_eq!(p, expected, "{average}");
+        };
+        at(5, 900);
+        at(15, 900);
+        at(21, 1800);
+        at(25, 1800);
+        at(15, 1800);
+        at(5, 600);
+        at(4, 600);
+        at(30, 1200);
+    }
+}

@@ -1,0 +1,213 @@
+//! The average length of a queue, as RED sees it: exponentially weighted, moved by each packet that comes.
+//!
+//! ```text
+//! value   u128   63 . 40 bits: packets or bytes, and parts of 2^40 of one
+//! ```
+//! While the queue is empty no packet comes that would move the average, so it is moved by the packets that could have been sent
+//! meanwhile. Implementations do this in three ways, see [`Decay`].
+
+use alloc::boxed::Box;
+
+use super::super::power::{Factor, PacketRate, Slope, scaled};
+use crate::units::Nanos;
+
+/// An exponentially weighted average of the length of a queue.
+#[derive(Debug)]
+pub(in super::super) struct Average {
+    value: u128,
+    weight: Slope,
+    decay: Decay,
+    /// When the queue became empty, or was last seen empty.
+    empty_since: Nanos,
+}
+
+/// What the average loses while the queue is empty.
+#[derive(Debug)]
+enum Decay {
+    /// `(1-w)^(m+1)` after `m` packets.
+    Packets { per_ns: Factor, logarithm: Factor },
+    /// The same in steps, of which there are 256; then it is forgotten.
+    Steps { per_ns: Factor, first: u64, each: Factor },
+    /// Halved as often as a table says.
+    Cells(Box<Cells>),
+}
+
+#[derive(Debug)]
+struct Cells {
+    /// A cell is `2^bits` us.
+    bits: u32,
+    shifts: [u8; CELLS],
+}
+
+impl Average {
+    /// An average of 0 with weight `weight`, over a link of pace `pace`; it decays by the packets
+    /// that could have been sent.
+    pub(in super::super) fn new(weight: f64, pace: PacketRate) -> Self {
+        let decay = Decay::Packets { per_ns: pace.a_ns(), logarithm: Factor::of(logarithm(weight) * PARTS) };
+        Self { value: 0, weight: Slope::of(weight), decay, empty_since: Nanos::ZERO }
+    }
+
+    /// The same; it decays as in dummynet, in 256 steps over the time of `3/weight` packets.
+    pub(super) fn in_steps(weight: f64, pace: PacketRate) -> Self {
+        let step = 3.0 / weight / STEPS as f64;
+        let decay = Decay::Steps {
+            per_ns: Factor::of(pace.a_second() / 1e9 / step),
+            first: Factor::of(logarithm(weight) * PARTS).times(1),
+            each: Factor::of(logarithm(weight) * step * PARTS),
+        };
+        Self { decay, ..Self::new(weight, pace) }
+    }
+
+    /// The same, with a weight of `2^-bits`; it decays as in Linux, by a table of shifts.
+    pub(super) fn in_cells(bits: u32, pace: PacketRate) -> Self {
+        let weight = libm::exp2(-f64::from(bits));
+        Self { decay: Decay::Cells(Box::new(Cells::new(weight, pace))), ..Self::new(weight, pace) }
+    }
+
+    /// The average, in parts of [`FRACTION`].
+    #[inline]
+    pub(in super::super) fn value(&self) -> u128 {
+        self.value
+    }
+
+    /// Moves the average when a packet comes to a queue of length `queued`, which is empty or not.
+    #[inline]
+    pub(in super::super) fn arrive(&mut self, now: Nanos, queued: u64, empty: bool) {
+        if empty {
+            self.value = self.after_idling(now);
+            self.empty_since = now;
+        } else {
+            let ahead = (u128::from(queued) << FRACTION) as i128 - self.value as i128;
+            self.value = (self.value as i128 + self.weight.times(ahead)) as u128;
+        }
+    }
+
+    /// Notes that the queue has become empty.
+    #[inline]
+    pub(in super::super) fn emptied(&mut self, now: Nanos) {
+        self.empty_since = now;
+    }
+
+    /// What it would be when a packet came at `at` and the queue had been empty since it became so.
+    pub(super) fn after_idling(&self, at: Nanos) -> u128 {
+        let idle = at.since(self.empty_since).0;
+        match &self.decay {
+            Decay::Packets { per_ns, logarithm } => scaled(self.value, logarithm.times(per_ns.times(idle).saturating_add(1))),
+            Decay::Steps { per_ns, first, each } => match per_ns.times(idle) {
+                steps @ 0..STEPS => scaled(self.value, first + each.times(steps)),
+                _ => 0,
+            },
+            Decay::Cells(cells) => cells.after(self.value, idle),
+        }
+    }
+}
+
+impl Cells {
+    /// The table that Linux's `tc` makes: cell `i` has the natural logarithm of what `(1-w)^m` takes in its time, cut.
+    fn new(weight: f64, pace: PacketRate) -> Self {
+        let a_us = -libm::log1p(-weight) * pace.a_second() / 1e6;
+        let bits = (0..31).find(|&bits| 31.0 / a_us / f64::from(1u32 << bits) < 512.0).unwrap_or(31);
+        let mut shifts = [0; CELLS];
+        for (cell, shift) in shifts.iter_mut().enumerate() {
+            *shift = (cell as f64 * f64::from(1u32 << bits) * a_us).min(31.0) as u8;
+        }
+        shifts[CELLS - 1] = 31;
+        Self { bits, shifts }
+    }
+
+    fn after(&self, value: u128, idle_ns: u64) -> u128 {
+        let last = ((CELLS - 1) as u64) << self.bits;
+        let idle_us = (idle_ns / 1000).min(last);
+        match self.shifts[(idle_us >> self.bits) as usize] {
+            0 => value - ((value * u128::from(idle_us)) >> self.bits).min(value / 2),
+            shift => value >> shift,
+        }
+    }
+}
+
+/// How often `1 - weight` halves: its logarithm to the base 2, without the sign.
+fn logarithm(weight: f64) -> f64 {
+    if weight >= 1.0 { 127.0 } else { -libm::log1p(-weight) * core::f64::consts::LOG2_E }
+}
+
+/// Bits of an average after the point.
+pub(in super::super) const FRACTION: u32 = 40;
+/// Parts of which powers are made.
+const PARTS: f64 = 4_294_967_296.0;
+const STEPS: u64 = 256;
+const CELLS: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PACE: PacketRate = PacketRate { rate: 800_000_000, mean: 1000 };
+
+    fn read(average: &Average) -> f64 {
+        average.value() as f64 / libm::exp2(f64::from(FRACTION))
+    }
+
+    proptest! {
+        #[test]
+        fn it_follows_the_equation(
+            weight in 1e-8f64..1.0, packets in proptest::collection::vec((0u64..10_000_000, 0u64..1_000_000_000), 1..200),
+        ) {
+            let pace = PacketRate { rate: 10_000_000, mean: 500 };
+            let (mut average, mut exact, mut now) = (Average::new(weight, pace), 0.0, Nanos::ZERO);
+            average.emptied(now);
+            for (queued, gap) in packets {
+                now += Nanos(gap);
+                if queued % 3 == 0 {
+                    let m = libm::floor(gap as f64 * pace.a_second() / 1e9);
+                    average.emptied(Nanos(now.0 - gap));
+                    average.arrive(now, 0, true);
+                    exact *= libm::pow(1.0 - weight, m + 1.0);
+                } else {
+                    average.arrive(now, queued, false);
+                    exact += weight * (queued as f64 - exact);
+                }
+                prop_assert!((read(&average) - exact).abs() < 1e-6 + exact * 1e-6, "{} {exact}", read(&average));
+            }
+        }
+
+        #[test]
+        fn it_stays_within_the_lengths_it_saw(
+            bits in 1u32..31, packets in proptest::collection::vec((0u64..1 << 46, any::<u32>()), 1..100),
+        ) {
+            let makers = [Average::new, Average::in_steps];
+            let mut averages: alloc::vec::Vec<Average> = makers.iter().map(|make| make(libm::exp2(-f64::from(bits)), PACE)).collect();
+            averages.push(Average::in_cells(bits, PACE));
+            for mut average in averages {
+                let (mut most, mut now) = (0, Nanos::ZERO);
+                for &(queued, gap) in &packets {
+                    now += Nanos(u64::from(gap));
+                    average.arrive(now, queued, queued % 5 == 0);
+                    average.emptied(now);
+                    most = most.max(queued);
+                    prop_assert!(average.value() <= u128::from(most) << FRACTION);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_three_ways_to_decay_differ_as_said() {
+        // 1000 packets of which each takes 1 ms, w = 1/512: (1-w)^m is 1/e after 512 ms.
+        let pace = PacketRate { rate: 8_000_000, mean: 1000 };
+        let make = || [Average::new(1.0 / 512.0, pace), Average::in_steps(1.0 / 512.0, pace), Average::in_cells(9, pace)];
+        let after = |ms: u64| {
+            make().map(|mut average| {
+                average.value = 1000 << FRACTION;
+                average.arrive(Nanos::from_millis(ms), 0, true);
+                read(&average).round() as u64
+            })
+        };
+        assert_eq!(after(0), [998, 998, 1000]);
+        assert_eq!(after(512), [367, 368, 500]);
+        assert_eq!(after(1536), [50, 50, 250]);
+        assert_eq!(after(1541), [49, 0, 125]);
+        assert_eq!(after(3_600_000), [0, 0, 0]);
+    }
+}

@@ -1,0 +1,325 @@
+//! What the AQMs of the RED family share: from the average length to the verdict.
+//!
+//! ```text
+//! x   = (avg - min) / (max - min)                     0 at the lower threshold, 1 at the upper
+//! p_b = max_p · x, or max_p · 1.5 x² where the curve is quadratic
+//!       gentle, beyond max: max_p + (1 - max_p) (avg - max) / max
+//! ```
+//! From `p_b` to a packet that is chosen there are two ways, [`Spacing`]. Probabilities are parts of 2^32.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::super::power::{PacketRate, Slope, number, parts};
+use super::super::{Policy, QueueState, Seen, Setup, Verdict};
+use super::adapt::Adapt;
+use super::average::{Average, FRACTION};
+use crate::rng::Stream;
+use crate::stats::{DropReason, MarkReason};
+use crate::units::Nanos;
+
+/// Whose rules are followed where implementations differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Variant {
+    Ns3,
+    Linux,
+    Dummynet,
+}
+
+impl Variant {
+    /// The words of the setting `variant`, in their order.
+    pub(in super::super) const WORDS: &[&str] = &["ns3", "linux", "dummynet"];
+
+    /// What the setting `variant` says.
+    pub(in super::super) fn of(policy: &Policy) -> Self {
+        [Self::Ns3, Self::Linux, Self::Dummynet][policy.get("variant") as usize]
+    }
+}
+
+/// What one queue's RED is made from.
+#[derive(Debug)]
+pub(in super::super) struct Plan {
+    pub(in super::super) variant: Variant,
+    /// Lengths are bytes, else packets.
+    pub(in super::super) bytes: bool,
+    /// Thresholds in parts of 2^[`FRACTION`].
+    pub(in super::super) min: u128,
+    pub(in super::super) max: u128,
+    /// Weight of a packet in the average, within 0 and 1.
+    pub(in super::super) weight: f64,
+    /// Probability at the upper threshold.
+    pub(in super::super) max_p: u64,
+    pub(in super::super) gentle: bool,
+    pub(in super::super) wait: bool,
+    pub(in super::super) ecn: bool,
+    pub(in super::super) harddrop: bool,
+    pub(in super::super) quadratic: bool,
+    /// Mean packets, and how fast the link carries them.
+    pub(in super::super) pace: PacketRate,
+    pub(in super::super) adapt: Adapt,
+}
+
+impl Plan {
+    /// What a row with the parameters of RED's own says.
+    pub(in super::super) fn of(policy: &Policy, setup: &Setup) -> Self {
+        let threshold = |name| u128::from(policy.get(name)) << FRACTION;
+        Self {
+            variant: Variant::of(policy),
+            bytes: policy.is_on("unit"),
+            min: threshold("min"),
+            max: threshold("max"),
+            weight: number(policy.get("w")),
+            max_p: parts(policy.get("max_p")),
+            gentle: policy.is_on("gentle"),
+            wait: policy.is_on("wait"),
+            ecn: policy.is_on("ecn"),
+            harddrop: policy.is_on("harddrop"),
+            quadratic: policy.is_on("curve"),
+            pace: PacketRate::of(setup, policy.get("avpkt") as u32),
+            adapt: Adapt::Off,
+        }
+    }
+}
+
+/// RED for one queue: its average, and the choice of packets.
+#[derive(Debug)]
+pub(in super::super) struct Core {
+    average: Average,
+    min: u128,
+    max: u128,
+    /// 1 / (max - min), and 1 / max.
+    per_span: Slope,
+    per_max: Slope,
+    max_p: u64,
+    spacing: Spacing,
+    /// Packets, and their bytes, since one was chosen or choosing began.
+    count: u32,
+    count_bytes: u32,
+    mean: u32,
+    bytes: bool,
+    gentle: bool,
+    quadratic: bool,
+    ecn: bool,
+    harddrop: bool,
+    adapt: Adapt,
+}
+
+/// How packets are chosen with a probability `p_b`, so that they are spaced evenly.
+#[derive(Clone, Copy, Debug)]
+enum Spacing {
+    /// By a draw for each packet, with a probability that grows with the packets since the last one.
+    Growing {
+        /// None is chosen in the first half of the interval.
+        wait: bool,
+        /// The packet before this one could have been chosen.
+        begun: bool,
+    },
+    /// By a draw for each interval: the packet with which `count · p_b` exceeds the goal.
+    Drawn {
+        goal: Option<u32>,
+        /// `p_b` is that of a packet of so many bytes; 0 if it is that of any.
+        full: u32,
+    },
+}
+
+impl Core {
+    pub(in super::super) fn new(plan: Plan) -> Self {
+        let Plan { variant, min, weight, pace, bytes, .. } = plan;
+        let max = plan.max.max(min);
+        let slope = |length: u128| Slope::of(1.0 / (length as f64 / libm::exp2(f64::from(FRACTION))).max(1.0));
+        let bits = libm::round(-libm::log2(weight)).clamp(1.0, 31.0) as u32;
+        let drawn = |full| Spacing::Drawn { goal: None, full };
+        let (average, spacing) = match variant {
+            Variant::Ns3 => (Average::new(weight, pace), Spacing::Growing { wait: plan.wait, begun: false }),
+            Variant::Linux => (Average::in_cells(bits, pace), drawn(0)),
+            Variant::Dummynet => (Average::in_steps(weight, pace), drawn(if bytes { DUMMYNET_FULL } else { 0 })),
+        };
+        Self {
+            average,
+            min,
+            max,
+            per_span: slope(max - min),
+            per_max: slope(max),
+            max_p: plan.max_p,
+            spacing,
+            count: 0,
+            count_bytes: 0,
+            mean: pace.mean,
+            bytes,
+            gentle: plan.gentle && variant != Variant::Linux,
+            quadratic: plan.quadratic,
+            ecn: plan.ecn,
+            harddrop: plan.harddrop,
+            adapt: plan.adapt,
+        }
+    }
+
+    /// The queue's length in the unit of the thresholds.
+    #[inline]
+    pub(in super::super) fn length(&self, queue: &QueueState) -> u64 {
+        if self.bytes { queue.bytes } else { u64::from(queue.packets) }
+    }
+
+    /// Decides on a packet that comes to a queue of its own.
+    #[inline]
+    pub(in super::super) fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState, stream: &mut Stream) -> Verdict {
+        let length = self.length(queue);
+        self.observe(now, length, queue.packets == 0);
+        self.judge(self.average.value(), length, packet, stream)
+    }
+
+    /// Takes note of a packet that leaves it.
+    #[inline]
+    pub(in super::super) fn leave(&mut self, now: Nanos, queue: &QueueState) {
+        if queue.packets == 0 {
+            self.emptied(now);
+        }
+    }
+
+    /// Notes that the queue, or the part of it that this is for, has become empty.
+    #[inline]
+    pub(in super::super) fn emptied(&mut self, now: Nanos) {
+        self.average.emptied(now);
+    }
+
+    /// Moves the average, and what adapts to it.
+    #[inline]
+    pub(in super::super) fn observe(&mut self, now: Nanos, length: u64, empty: bool) {
+        self.adapt.catch_up(now, &self.average, empty, &mut self.max_p);
+        self.average.arrive(now, length, empty);
+        self.adapt.follow(now, self.average.value(), &mut self.max_p);
+    }
+
+    /// The average, in parts of 2^[`FRACTION`].
+    #[inline]
+    pub(in super::super) fn average(&self) -> u128 {
+        self.average.value()
+    }
+
+    /// Decides by an average, which need not be its own.
+    #[inline]
+    pub(in super::super) fn judge(&mut self, average: u128, length: u64, packet: &Seen, stream: &mut Stream) -> Verdict {
+        match self.spacing {
+            Spacing::Growing { wait, begun } => self.judge_growing((wait, begun), average, length, packet, stream),
+            Spacing::Drawn { goal, full } => self.judge_drawn((goal, full), average, packet, stream),
+        }
+    }
+
+    #[inline]
+    fn judge_growing(&mut self, (wait, begun): (bool, bool), average: u128, length: u64, packet: &Seen, stream: &mut Stream) -> Verdict {
+        self.count = self.count.saturating_add(1);
+        self.count_bytes = self.count_bytes.saturating_add(packet.len);
+        if average < self.min || length <= 1 {
+            self.spacing = Spacing::Growing { wait, begun: false };
+            return Verdict::Pass;
+        }
+        if average >= if self.gentle { 2 * self.max } else { self.max } {
+            return self.forced(packet);
+        }
+        if !begun {
+            (self.count, self.count_bytes) = (1, packet.len);
+            self.spacing = Spacing::Growing { wait, begun: true };
+            return Verdict::Pass;
+        }
+        if !self.is_chosen(self.probability(average), wait, packet.len, stream) {
+            return Verdict::Pass;
+        }
+        (self.count, self.count_bytes) = (0, 0);
+        self.early(packet)
+    }
+
+    #[inline]
+    fn judge_drawn(&mut self, (goal, full): (Option<u32>, u32), average: u128, packet: &Seen, stream: &mut Stream) -> Verdict {
+        let forced = average >= self.max && !self.gentle;
+        if average < self.min || forced {
+            self.spacing = Spacing::Drawn { goal: None, full };
+            return if forced { self.forced(packet) } else { Verdict::Pass };
+        }
+        if let Some(goal) = goal {
+            self.count = self.count.saturating_add(1);
+            let p = self.probability(average);
+            let p = if full == 0 { p } else { p * u64::from(packet.len) / u64::from(DUMMYNET_FULL) };
+            if u128::from(p) * u128::from(self.count) <= u128::from(goal) {
+                return Verdict::Pass;
+            }
+        }
+        self.count = 0;
+        self.spacing = Spacing::Drawn { goal: Some(stream.bits32()), full };
+        if goal.is_some() { self.early(packet) } else { Verdict::Pass }
+    }
+
+    /// Draws with `p / (1 - count·p)`; where packets wait, with nothing while `count·p` is below 1, and `p / (2 - count·p)` then.
+    /// In bytes, a mean packet's bytes count as one, and a packet's chance is for its own.
+    #[inline]
+    fn is_chosen(&self, p: u64, wait: bool, len: u32, stream: &mut Stream) -> bool {
+        let count = if self.bytes { self.count_bytes / self.mean } else { self.count };
+        let grown = p * u64::from(count);
+        if wait && grown < ONE {
+            return false;
+        }
+        let rest = if wait { 2 * ONE } else { ONE }.saturating_sub(grown);
+        if p >= rest {
+            return true;
+        }
+        let (draw, p) = (u128::from(stream.bits32()) * u128::from(rest), u128::from(p) << 32);
+        if self.bytes { draw * u128::from(self.mean) < p * u128::from(len) } else { draw < p }
+    }
+
+    /// `p_b` for an average.
+    #[inline]
+    pub(in super::super) fn probability(&self, average: u128) -> u64 {
+        // From parts of 2^40 to parts of 2^32.
+        let part = |slope: Slope, length: u128| (slope.times(length as i128) >> (FRACTION - 32)) as u64;
+        if average < self.min {
+            0
+        } else if average < self.max {
+            let x = part(self.per_span, average - self.min).min(ONE);
+            let p = (u128::from(self.max_p) * u128::from(x) >> 32) as u64;
+            if self.quadratic { half_more((u128::from(p) * u128::from(x) >> 32) as u64) } else { p }
+        } else if self.gentle && average < 2 * self.max {
+            let at_max = if self.quadratic { half_more(self.max_p) } else { self.max_p };
+            let y = part(self.per_max, average - self.max).min(ONE);
+            at_max + (u128::from(ONE - at_max) * u128::from(y) >> 32) as u64
+        } else {
+            ONE
+        }
+    }
+
+    #[inline]
+    fn early(&self, packet: &Seen) -> Verdict {
+        if self.ecn && packet.header.ecn.is_capable() { Verdict::Mark(MarkReason::Early) } else { Verdict::Drop(DropReason::Early) }
+    }
+
+    #[inline]
+    fn forced(&self, packet: &Seen) -> Verdict {
+        if self.ecn && !self.harddrop && packet.header.ecn.is_capable() {
+            Verdict::Mark(MarkReason::Forced)
+        } else {
+            Verdict::Drop(DropReason::Forced)
+        }
+    }
+
+    /// State by name.
+    pub(in super::super) fn figures(&self) -> Vec<(&'static str, u64)> {
+        let average = self.average.value();
+        let length = |value: u128| u64::try_from(value >> FRACTION).unwrap_or(u64::MAX);
+        vec![
+            ("average", length(average)),
+            ("probability", self.probability(average)),
+            ("max_p", self.max_p),
+            ("min", length(self.min)),
+            ("max", length(self.max)),
+            ("count", u64::from(self.count)),
+        ]
+    }
+}
+
+/// Half as much again, but no more than 1.
+fn half_more(p: u64) -> u64 {
+    (p + p / 2).min(ONE)
+}
+
+/// The probability of what is certain.
+pub(in super::super) const ONE: u64 = 1 << 32;
+/// What dummynet takes for the longest packet, in bytes.
+const DUMMYNET_FULL: u32 = 1500;

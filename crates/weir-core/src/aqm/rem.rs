@@ -1,0 +1,204 @@
+//! REM: a price rises while more comes than the link carries, and packets are chosen with a probability exponential in it.
+//!
+//! # Model
+//! At fixed times a price is computed from two differences: what came against what the link could carry, and the queue against a
+//! target. It is stable only when both are 0: when rates match and the queue is at its target, whatever the number of users. Along
+//! a path the probabilities combine so that their sum of prices can be told at its end.
+//!
+//! # Equations
+//! Each `interval` T:
+//! ```text
+//! x     <- (1-weight)·x + weight·(packets that came in T)
+//! price <- max(0, price + gamma·(x + alpha·(q - target) - C·T))
+//! p      = 1 - phi^(-price)
+//! ```
+//! The price is kept in parts of 2^32. It is not raised further where `p` differs from 1 by less than 2^-32, and `p` has an error
+//! below 2^-31.
+//!
+//! # Reference
+//! Athuraliya, Low, Li and Yin, "REM: active queue management", IEEE Network 15(3), 2001.
+//!
+//! # Parameters
+//! Defaults are those of ns-2. With `unit bytes`, lengths are bytes over `avpkt`, and a packet's probability is for its length.
+//!
+//! # Complexity
+//! O(1) for each packet, and a few divisions for each interval. Intervals in which nothing came are computed together once the
+//! filtered rate has decayed.
+//!
+//! # Guarantees
+//! None is chosen while the price is 0.
+//!
+//! # Differences from Linux/FreeBSD
+//! Neither has it. ns-2 marks packets when they leave the queue and drops them when they come; here both are decided when they
+//! come. A link without a rate of its own counts as one of 10 Mbit/s.
+//!
+//! # Validation
+//! Against the equations in floating point, interval by interval.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::power::{Factor, PacketRate, exp2_neg, number, parts};
+use super::red::core::ONE;
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use crate::rng::Stream;
+use crate::settings::{Domain, Parameter, SWITCH, Scope, UNIT};
+use crate::stats::{DropReason, MarkReason};
+use crate::units::Nanos;
+
+/// Random exponential marking.
+#[derive(Debug)]
+pub struct Rem {
+    /// In parts of 2^32, as all that follows unless it says otherwise.
+    price: i128,
+    most: i128,
+    p: u64,
+    gamma: i128,
+    alpha: i128,
+    weight: i128,
+    /// What came in an interval, filtered; in parts of 2^20 packets.
+    rate: i128,
+    /// What the link carries in an interval, and the target of the queue; in parts of 2^20 packets.
+    carried: i128,
+    target: i128,
+    /// Logarithm of phi to the base 2.
+    logarithm: Factor,
+    interval: u64,
+    /// When the last interval ended.
+    ended: Option<Nanos>,
+    /// Packets or bytes that came since.
+    came: u64,
+    mean: u32,
+    bytes: bool,
+    ecn: bool,
+    stream: Stream,
+}
+
+impl Rem {
+    /// One with a price of 0.
+    pub fn new(policy: &Policy, setup: &Setup) -> Self {
+        let mean = policy.get("avpkt") as u32;
+        let interval = policy.get("interval");
+        let logarithm = libm::log2(number(policy.get("phi")));
+        let carried = PacketRate::of(setup, mean).a_second() * interval as f64 / 1e9 * libm::exp2(f64::from(FRACTION));
+        Self {
+            price: 0,
+            most: libm::ceil(33.0 / logarithm * 4_294_967_296.0) as i128,
+            p: 0,
+            gamma: i128::from(parts(policy.get("gamma"))),
+            alpha: i128::from(parts(policy.get("alpha"))),
+            weight: i128::from(parts(policy.get("weight"))),
+            rate: 0,
+            carried: libm::round(carried) as i128,
+            target: i128::from(policy.get("target")) << FRACTION,
+            logarithm: Factor::of(logarithm),
+            interval,
+            ended: None,
+            came: 0,
+            mean,
+            bytes: policy.is_on("unit"),
+            ecn: policy.is_on("ecn"),
+            stream: setup.stream.clone(),
+        }
+    }
+
+    /// Computes the price for each interval that has ended; `packets` and `bytes` were in the queue since something last came or
+    /// left.
+    #[inline]
+    fn catch_up(&mut self, now: Nanos, packets: u32, bytes: u64) {
+        let ended = self.ended.get_or_insert(now);
+        if now.since(*ended).0 >= self.interval {
+            let (intervals, last) = super::power::periods(now, *ended, self.interval);
+            *ended = last;
+            self.reckon(intervals, packets, bytes);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reckon(&mut self, intervals: u64, packets: u32, bytes: u64) {
+        let parts = |count: u64| {
+            let wide = i128::from(count) << FRACTION;
+            if self.bytes { wide / i128::from(self.mean) } else { wide }
+        };
+        let queue = parts(if self.bytes { bytes } else { u64::from(packets) });
+        let mut came = parts(core::mem::take(&mut self.came));
+        let excess = ((self.alpha * (queue - self.target)) >> 32) - self.carried;
+        let mut left = intervals;
+        while left > 0 {
+            self.rate += (self.weight * (came - self.rate)) >> 32;
+            let change = (self.gamma * (self.rate + excess)) >> FRACTION;
+            // With nothing more to come, each interval does the same.
+            let settled = came == 0 && self.rate == 0;
+            let alike = if settled { left } else { 1 };
+            self.price = self.price.saturating_add(change.saturating_mul(i128::from(alike))).clamp(0, self.most);
+            left -= alike;
+            came = 0;
+        }
+        self.p = ONE - exp2_neg(self.logarithm.times(self.price as u64));
+    }
+
+    #[inline]
+    fn is_chosen(&mut self, len: u32) -> bool {
+        let draw = u64::from(self.stream.bits32());
+        if self.bytes { u128::from(draw) * u128::from(self.mean) < u128::from(self.p) * u128::from(len) } else { draw < self.p }
+    }
+}
+
+impl Aqm for Rem {
+    #[inline]
+    fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
+        self.catch_up(now, queue.packets, queue.bytes);
+        self.came = self.came.saturating_add(if self.bytes { u64::from(packet.len) } else { 1 });
+        if self.p == 0 || queue.full || !self.is_chosen(packet.len) {
+            Verdict::Pass
+        } else if self.ecn && packet.header.ecn.is_capable() {
+            Verdict::Mark(MarkReason::Early)
+        } else {
+            Verdict::Drop(DropReason::Early)
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
+        self.catch_up(now, queue.packets.saturating_add(1), queue.bytes + u64::from(packet.len));
+        Verdict::Pass
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("probability", self.p),
+            ("price_millionths", u64::try_from((self.price * 1_000_000) >> 32).unwrap_or(u64::MAX)),
+            ("rate", u64::try_from(self.rate >> FRACTION).unwrap_or(0)),
+        ]
+    }
+}
+
+/// Bits of a number of packets after the point.
+const FRACTION: u32 = 20;
+
+const fn of(name: &'static str, domain: Domain, default: u64, summary: &'static str) -> Parameter {
+    Parameter { name, scope: Scope::Aqm, domain, default, summary }
+}
+
+const PART: Domain = Domain::Fraction { least: 0, most: UNIT };
+
+pub(super) const ROW: Row = Row {
+    name: "rem",
+    aliases: &[],
+    summary: "a price for the excess of load and queue, and a probability exponential in it",
+    source: "Athuraliya, Low, Li and Yin, IEEE Network 15(3), 2001",
+    marks: true,
+    classifies: false,
+    parameters: &[
+        of("gamma", PART, UNIT / 1000, "what the price gains from an excess of one packet in an interval"),
+        of("phi", Domain::Fraction { least: UNIT + UNIT / 1_000_000, most: 1000 * UNIT }, UNIT + UNIT / 1000, "base of the probability"),
+        of("interval", Domain::Time { least: 1_000, most: 10_000_000_000 }, 2_000_000, "time between computations of the price"),
+        of("target", Domain::Number { least: 0, most: u32::MAX as u64, unit: "packets" }, 20, "length of the queue that is aimed at"),
+        of("alpha", PART, UNIT / 10, "weight of the queue's length against the rate"),
+        of("weight", Domain::Fraction { least: UNIT / 100, most: UNIT }, UNIT, "weight of an interval in the filtered rate; 1: no filter"),
+        of("avpkt", Domain::Number { least: 1, most: 1 << 22, unit: "bytes" }, 1000, "length of a mean packet"),
+        of("unit", Domain::Choice(&["packets", "bytes"]), 0, "what lengths are counted in"),
+        of("ecn", SWITCH, 0, "packets of senders that understand ECN are marked instead of dropped"),
+    ],
+};

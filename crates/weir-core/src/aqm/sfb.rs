@@ -1,0 +1,319 @@
+//! Stochastic fair BLUE: a probability for each flow, kept in bins that flows share, and a box for flows that do not respond.
+//!
+//! # Model
+//! There are 8 levels of 16 bins. A flow has one bin in each level, by a hash; a bin counts the packets of its flows that wait, and
+//! has a probability as BLUE has. That of a packet is the least of its flow's bins: a flow that responds shares each bin with
+//! others, but hardly all 8 with one that does not. A flow whose probability has reached 1 in all its bins does not respond: it is
+//! let through at a small rate, whatever else happens.
+//!
+//! A flow that shares all bins with such a one would suffer for ever, so the hash changes now and then. For some time before, the
+//! flows that do not respond are learned in a second set of bins, with the hash to come.
+//!
+//! # Equations
+//! For each packet that comes, in each of its bins:
+//! ```text
+//! bin empty:                    p <- p - decrement
+//! target or more packets in it: p <- p + increment
+//! ```
+//! Then, of the least over the levels:
+//! ```text
+//! fewest packets >= max:   dropped
+//! p = 1:                   dropped, unless a token is there
+//! else                     with probability p marked, or dropped if the sender does not understand marks
+//! p > 1/2:                 of those, the part (2p - 1)/p of them dropped in any case
+//! ```
+//! Probabilities are in parts of 2^16 - 1, as in Linux.
+//!
+//! # Reference
+//! Feng, Kandlur, Saha and Shin, "Stochastic fair blue: a queue management algorithm for enforcing fairness", IEEE INFOCOM 2001;
+//! Linux's `sch_sfb` by Chroboczek and Dumazet.
+//!
+//! # Parameters
+//! Names and values are those of Linux. `target` is to be less than `max`. With `rehash 0ms` the hash stays.
+//!
+//! # Complexity
+//! O(levels) for each packet. 2 KiB, and eight bytes for each packet that waits.
+//!
+//! # Guarantees
+//! Flows that do not respond together pass at `penalty_rate`, beside bursts of `penalty_burst`.
+//!
+//! # Differences from Linux/FreeBSD
+//! FreeBSD does not have it. Linux always marks; here `ecn` can be switched off. Linux has a queue or a scheduler of its own
+//! within; here it stands before any.
+//!
+//! # Validation
+//! Against a model with lists, packet by packet; a flow that does not respond among some that do.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use crate::rng::Stream;
+use crate::settings::{Domain, Parameter, SWITCH, Scope, UNIT};
+use crate::stats::{DropReason, MarkReason};
+use crate::units::{NANOS_PER_SEC, Nanos};
+
+/// Stochastic fair BLUE.
+#[derive(Debug)]
+pub struct Sfb {
+    sets: Box<[Set; 2]>,
+    /// The set whose probabilities count.
+    active: usize,
+    rules: Rules,
+    /// When the hash last changed; `None` before the first packet.
+    rehashed: Option<Nanos>,
+    tokens: u64,
+    filled: Nanos,
+    /// For each packet that waits, its hash in each set; 0 where it is in no bin.
+    waiting: VecDeque<[u32; 2]>,
+    stream: Stream,
+}
+
+/// Settings.
+#[derive(Debug)]
+struct Rules {
+    rehash: u64,
+    warmup: u64,
+    max: u32,
+    target: u32,
+    increment: u16,
+    decrement: u16,
+    penalty_rate: u64,
+    penalty_burst: u64,
+    ecn: bool,
+}
+
+/// Bins with their hash.
+#[derive(Clone, Debug, Default)]
+struct Set {
+    perturbation: u64,
+    bins: [[Bin; BINS]; LEVELS],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    packets: u32,
+    p: u16,
+}
+
+impl Sfb {
+    /// One with all probabilities 0.
+    pub fn new(policy: &Policy, setup: &Setup) -> Self {
+        let mut stream = setup.stream.clone();
+        let part = |name| (policy.get(name) * u64::from(ONE)).div_ceil(UNIT) as u16;
+        let rules = Rules {
+            rehash: policy.get("rehash"),
+            warmup: policy.get("db"),
+            max: policy.get("max") as u32,
+            target: policy.get("target") as u32,
+            increment: part("increment"),
+            decrement: part("decrement"),
+            penalty_rate: policy.get("penalty_rate"),
+            penalty_burst: policy.get("penalty_burst"),
+            ecn: policy.is_on("ecn"),
+        };
+        let mut sets = Box::new([Set::default(), Set::default()]);
+        sets.iter_mut().for_each(|set| set.perturbation = stream.bits());
+        let tokens = rules.penalty_burst;
+        Self { sets, active: 0, rules, rehashed: None, tokens, filled: Nanos::ZERO, waiting: VecDeque::new(), stream }
+    }
+
+    /// Changes the hash when it is time to; says whether flows are to be learned for the next.
+    fn turn(&mut self, now: Nanos) -> bool {
+        let since = match self.rehashed {
+            Some(at) => now.since(at).0,
+            None => {
+                (self.rehashed, self.filled) = (Some(now), now);
+                0
+            }
+        };
+        if self.rules.rehash == 0 {
+            return false;
+        }
+        if since > self.rules.rehash {
+            self.sets[self.active].perturbation = self.stream.bits();
+            self.active ^= 1;
+            self.rehashed = Some(now);
+            return false;
+        }
+        self.rules.warmup > 0 && since.saturating_add(self.rules.warmup) > self.rules.rehash
+    }
+
+    /// Whether a packet of a flow that does not respond has to be dropped.
+    fn is_punished(&mut self, now: Nanos) -> bool {
+        let Rules { penalty_rate, penalty_burst, .. } = self.rules;
+        if self.tokens == 0 {
+            let age = now.since(self.filled).0.min(10 * NANOS_PER_SEC);
+            self.tokens = (age * penalty_rate / NANOS_PER_SEC).min(penalty_burst);
+            self.filled = now;
+            if self.tokens == 0 {
+                return true;
+            }
+        }
+        self.tokens -= 1;
+        false
+    }
+
+    /// What happens to a packet whose least probability is `p`.
+    fn choose(&mut self, p: u16, packet: &Seen) -> Verdict {
+        let draw = (self.stream.bits32() >> 16) as u16;
+        if draw >= p {
+            return Verdict::Pass;
+        }
+        let too_often = p > ONE / 2 && u32::from(draw) < 2 * u32::from(p - ONE / 2);
+        if too_often || !self.rules.ecn || !packet.header.ecn.is_capable() {
+            Verdict::Drop(DropReason::Early)
+        } else {
+            Verdict::Mark(MarkReason::Early)
+        }
+    }
+}
+
+impl Rules {
+    /// Moves the probabilities of a flow's bins; gives the least of them, and the fewest packets.
+    fn update(&self, set: &mut Set, hash: u32) -> (u16, u32) {
+        let (mut least, mut fewest) = (u16::MAX, u32::MAX);
+        for (level, bins) in set.bins.iter_mut().enumerate() {
+            let bin = &mut bins[place(hash, level)];
+            if bin.packets == 0 {
+                bin.p = bin.p.saturating_sub(self.decrement);
+            } else if bin.packets >= self.target {
+                bin.p = bin.p.saturating_add(self.increment);
+            }
+            least = least.min(bin.p);
+            fewest = fewest.min(bin.packets);
+        }
+        (least, fewest)
+    }
+}
+
+impl Set {
+    /// The flow's hash in this set, which is not 0.
+    fn hash(&self, flow: u32) -> u32 {
+        let x = (u64::from(flow) ^ self.perturbation).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (((x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32).max(1)
+    }
+
+    /// Counts a packet in its bins.
+    fn enter(&mut self, hash: u32) {
+        for (level, bins) in self.bins.iter_mut().enumerate() {
+            bins[place(hash, level)].packets += 1;
+        }
+    }
+
+    /// Counts it no longer.
+    fn leave(&mut self, hash: u32) {
+        for (level, bins) in self.bins.iter_mut().enumerate() {
+            let bin = &mut bins[place(hash, level)];
+            bin.packets = bin.packets.saturating_sub(1);
+        }
+    }
+}
+
+/// A flow's bin in a level: four bits of its hash for each.
+#[inline]
+fn place(hash: u32, level: usize) -> usize {
+    (hash >> (4 * level)) as usize % BINS
+}
+
+impl Aqm for Sfb {
+    fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
+        if queue.packets == 0 && !self.waiting.is_empty() {
+            // Some that came in have been taken out without having left.
+            self.waiting.clear();
+            self.sets.iter_mut().flat_map(|set| set.bins.as_flattened_mut()).for_each(|bin| bin.packets = 0);
+        }
+        if queue.full {
+            return Verdict::Pass;
+        }
+        let learns = self.turn(now);
+        let (active, other) = (self.active, self.active ^ 1);
+        let mut hashes = [0; 2];
+        hashes[active] = self.sets[active].hash(packet.header.hash);
+        let (p, fewest) = self.rules.update(&mut self.sets[active], hashes[active]);
+        if fewest >= self.rules.max {
+            return Verdict::Drop(DropReason::Forced);
+        }
+        let verdict = if p == ONE {
+            if learns {
+                hashes[other] = self.sets[other].hash(packet.header.hash);
+                self.rules.update(&mut self.sets[other], hashes[other]);
+            }
+            if self.is_punished(now) { Verdict::Drop(DropReason::Penalty) } else { Verdict::Pass }
+        } else {
+            self.choose(p, packet)
+        };
+        if !matches!(verdict, Verdict::Drop(_)) {
+            for (set, hash) in self.sets.iter_mut().zip(hashes).filter(|&(_, hash)| hash != 0) {
+                set.enter(hash);
+            }
+            self.waiting.push_back(hashes);
+        }
+        verdict
+    }
+
+    fn leave(&mut self, _now: Nanos, _packet: &Seen, queue: &QueueState) -> Verdict {
+        // Those that were there before are in no bin, and leave first.
+        if queue.packets as usize + 1 <= self.waiting.len()
+            && let Some(hashes) = self.waiting.pop_front()
+        {
+            for (set, hash) in self.sets.iter_mut().zip(hashes).filter(|&(_, hash)| hash != 0) {
+                set.leave(hash);
+            }
+        }
+        Verdict::Pass
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let bins = || self.sets[self.active].bins.as_flattened().iter();
+        let most = bins().map(|bin| bin.p).max().unwrap_or(0);
+        let sum: u64 = bins().map(|bin| u64::from(bin.p)).sum();
+        let parts = |p: u64| p * ((1 << 32) / u64::from(ONE));
+        vec![
+            ("probability", parts(u64::from(most))),
+            ("mean_probability", parts(sum / (LEVELS * BINS) as u64)),
+            ("fullest_bin", bins().map(|bin| u64::from(bin.packets)).max().unwrap_or(0)),
+            ("tokens", self.tokens),
+        ]
+    }
+}
+
+const LEVELS: usize = 8;
+const BINS: usize = 16;
+/// The probability of what is certain.
+const ONE: u16 = u16::MAX;
+
+const fn of(name: &'static str, domain: Domain, default: u64, summary: &'static str) -> Parameter {
+    Parameter { name, scope: Scope::Aqm, domain, default, summary }
+}
+
+const TIME: Domain = Domain::Time { least: 0, most: 86_400_000_000_000 };
+const PACKETS: Domain = Domain::Number { least: 1, most: 1 << 24, unit: "packets" };
+const PART: Domain = Domain::Fraction { least: 0, most: UNIT };
+
+pub(super) const ROW: Row = Row {
+    name: "sfb",
+    aliases: &["stochastic-fair-blue"],
+    summary: "BLUE in bins that flows share, with a rate for those that do not respond",
+    source: "Feng, Kandlur, Saha and Shin, INFOCOM 2001; Linux, sch_sfb",
+    marks: true,
+    classifies: true,
+    parameters: &[
+        of("rehash", TIME, 600 * NANOS_PER_SEC, "time between changes of the hash; 0: none"),
+        of("db", TIME, 60 * NANOS_PER_SEC, "for how long flows that do not respond are learned before a change"),
+        of("max", PACKETS, 25, "packets of a flow that may wait"),
+        of("target", PACKETS, 20, "packets in a bin from which its probability rises"),
+        of("increment", PART, UNIT / 2000, "what the probability of a bin rises by"),
+        of("decrement", PART, UNIT / 6000, "what it falls by"),
+        of(
+            "penalty_rate",
+            Domain::Number { least: 0, most: 1_000_000, unit: "packets/s" },
+            10,
+            "rate at which flows that do not respond are let through",
+        ),
+        of("penalty_burst", Domain::Number { least: 0, most: 1 << 24, unit: "packets" }, 20, "packets of theirs that may come together"),
+        of("ecn", SWITCH, 1, "packets of senders that understand ECN are marked instead of dropped"),
+    ],
+};

@@ -1,0 +1,395 @@
+//! The RED family against its equations in floating point, and the counts that other implementations' own tests have.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+use weir_core::Nanos;
+use weir_core::aqm::{self, Aqm, Kind, Policy, QueueState, Seen, Setup, Verdict, Visitor};
+use weir_core::packet::{Ecn, Header};
+use weir_core::rng::{Purpose, Stream};
+use weir_core::stats::{DropReason, MarkReason};
+
+/// A policy with settings.
+fn policy(kind: Kind, settings: &[(&str, &str)]) -> Policy {
+    let mut policy = Policy::new(kind);
+    for (name, value) in settings {
+        policy.set(name, value).unwrap_or_else(|error| panic!("{name} {value}: {error}"));
+    }
+    policy
+}
+
+/// A queue of 10,000 packets before a link of 10 Mbit/s.
+fn setup(seed: u64) -> Setup {
+    let stream = Stream::new(seed, 0, Purpose::Aqm);
+    Setup { rate: 10_000_000, limit_packets: 10_000, limit_bytes: u64::MAX, stream }
+}
+
+fn seen(now: Nanos, len: u32, ecn: Ecn, dscp: u8) -> Seen {
+    Seen { len, arrived: now, header: Header { ecn, dscp, hash: 0 } }
+}
+
+/// A queue with its AQM.
+struct Queue<A> {
+    aqm: A,
+    waiting: VecDeque<Seen>,
+    bytes: u64,
+}
+
+impl<A: Aqm> Queue<A> {
+    fn new(aqm: A) -> Self {
+        Self { aqm, waiting: VecDeque::new(), bytes: 0 }
+    }
+
+    fn state(&self) -> QueueState {
+        QueueState { packets: self.waiting.len() as u32, bytes: self.bytes, full: false }
+    }
+
+    fn come(&mut self, packet: Seen) -> Verdict {
+        let verdict = self.aqm.arrive(packet.arrived, &packet, &self.state());
+        if !matches!(verdict, Verdict::Drop(_)) {
+            self.bytes += u64::from(packet.len);
+            self.waiting.push_back(packet);
+        }
+        verdict
+    }
+
+    fn go(&mut self, now: Nanos) -> Option<Seen> {
+        let packet = self.waiting.pop_front()?;
+        self.bytes -= u64::from(packet.len);
+        let state = self.state();
+        assert_eq!(self.aqm.leave(now, &packet, &state), Verdict::Pass);
+        Some(packet)
+    }
+
+    fn figure(&self, name: &str) -> u64 {
+        self.aqm.figures().into_iter().find(|&(known, _)| known == name).unwrap().1
+    }
+}
+
+/// What 300 packets that come at once meet: how many are chosen early, how many are forced.
+fn three_hundred(settings: &[(&str, &str)], seed: u64) -> (u32, u32) {
+    let mut queue = Queue::new(aqm::Red::new(&policy(Kind::Red, settings), &setup(seed)));
+    let bytes = settings.contains(&("unit", "bytes"));
+    let (mut early, mut forced) = (0, 0);
+    for _ in 0..300 {
+        match queue.come(seen(Nanos::ZERO, if bytes { 500 } else { 1000 }, Ecn::Ect0, 0)) {
+            Verdict::Drop(DropReason::Early) | Verdict::Mark(MarkReason::Early) => early += 1,
+            Verdict::Drop(DropReason::Forced) | Verdict::Mark(MarkReason::Forced) => forced += 1,
+            verdict => assert_eq!(verdict, Verdict::Pass),
+        }
+    }
+    (early, forced)
+}
+
+fn mean(settings: &[(&str, &str)]) -> f64 {
+    (0..200).map(|seed| f64::from(three_hundred(settings, seed).0)).sum::<f64>() / 200.0
+}
+
+#[test]
+fn three_hundred_at_once_lose_as_many_as_in_ns3() {
+    let base = [("min", "70"), ("max", "150"), ("w", "0.02")];
+    let with = |more: &[(&'static str, &'static str)]| [base.as_slice(), more].concat();
+    let spread: Vec<f64> = (0..200).map(|seed| f64::from(three_hundred(&base, seed).0)).collect();
+    let early = mean(&base);
+    assert!((early - 25.1).abs() < 0.3, "{early}");
+    let deviation = (spread.iter().map(|x| (x - early).powi(2)).sum::<f64>() / 200.0).sqrt();
+    assert!((0.5..1.3).contains(&deviation), "{deviation}");
+    let bytes = mean(&[("unit", "bytes"), ("min", "35000"), ("max", "75000"), ("w", "0.02")]);
+    assert!((bytes - early).abs() < 0.5, "{bytes}");
+    // The rest are the means of a simulation of ns-3's rules.
+    assert!((mean(&with(&[("max", "100")])) - 47.1).abs() < 0.5);
+    assert!((mean(&with(&[("wait", "off")])) - 58.8).abs() < 1.0);
+    for seed in 0..20 {
+        assert_eq!(three_hundred(&with(&[("w", "0.002")]), seed), (0, 0));
+        assert_eq!(three_hundred(&with(&[("gentle", "off")]), seed).1, 101);
+        assert_eq!(three_hundred(&with(&[("gentle", "off"), ("max", "100")]), seed), (0, 153));
+    }
+}
+
+#[test]
+fn marks_and_hard_drops_are_for_those_who_asked() {
+    let base = [("min", "5"), ("max", "30"), ("w", "1"), ("gentle", "off"), ("max_p", "1")];
+    let play = |more: &[(&str, &str)], ecn| {
+        let mut queue = Queue::new(aqm::Red::new(&policy(Kind::Red, &[&base, more].concat()), &setup(1)));
+        let mut verdicts: Vec<Verdict> = (0..200).map(|_| queue.come(seen(Nanos::ZERO, 100, ecn, 0))).collect();
+        verdicts.sort_by_key(|v| format!("{v:?}"));
+        verdicts.dedup();
+        verdicts
+    };
+    use Verdict::{Drop, Mark, Pass};
+    let drops = [Drop(DropReason::Early), Pass];
+    let marks = [Mark(MarkReason::Early), Pass];
+    // Early drops alone keep the queue below `max`: with probability 1 there, and those that pass are rare.
+    assert_eq!(play(&[], Ecn::Ect0)[..1], drops[..1]);
+    assert!(!play(&[("ecn", "on")], Ecn::NotEct).iter().any(|v| matches!(v, Mark(_))));
+    assert_eq!(play(&[("ecn", "on")], Ecn::Ect1), [Drop(DropReason::Forced), marks[0], Pass]);
+    assert_eq!(play(&[("ecn", "on"), ("harddrop", "off")], Ecn::Ect0), [marks[0], Mark(MarkReason::Forced), Pass]);
+}
+
+#[test]
+fn a_limited_queue_is_marked_by_its_depth() {
+    // As switches do: marks at a depth, without an average. 30000 bytes, of which two thirds and three halves are held.
+    let settings =
+        [("unit", "bytes"), ("min", "30000"), ("max", "30000"), ("w", "1"), ("gentle", "off"), ("ecn", "on"), ("harddrop", "off")];
+    for variant in ["ns3", "linux", "dummynet"] {
+        let share = |depth: u64| {
+            let settings = [settings.as_slice(), &[("variant", variant)]].concat();
+            let mut queue = Queue::new(aqm::Red::new(&policy(Kind::Red, &settings), &setup(3)));
+            while queue.bytes < depth {
+                queue.come(seen(Nanos::ZERO, 1000, Ecn::Ect0, 0));
+            }
+            let mut marks = 0;
+            for n in 1..=1000 {
+                queue.go(Nanos::from_micros(n)).unwrap();
+                marks += u32::from(matches!(queue.come(seen(Nanos::from_micros(n), 1000, Ecn::Ect0, 0)), Verdict::Mark(_)));
+            }
+            marks
+        };
+        assert_eq!(share(20_000), 0, "{variant}");
+        assert!(share(45_000) >= 950, "{variant}");
+    }
+}
+
+#[test]
+fn choices_of_every_variant_have_the_probability_of_the_average() {
+    // At the middle of the thresholds p_b is max_p / 2 = 0.05.
+    for (variant, wait, expected) in
+        // Distances are spread evenly over 1..=1/p; in ns-3, which counts the packet itself, over one less, or with `wait` from 1/p
+        // to one less than 2/p.
+        [("ns3", "off", 1.0 / 10.0), ("ns3", "on", 1.0 / 29.5), ("linux", "off", 1.0 / 10.5), ("dummynet", "off", 1.0 / 10.5)]
+    {
+        let settings = [("min", "20"), ("max", "40"), ("w", "1"), ("max_p", "0.1"), ("variant", variant), ("wait", wait), ("ecn", "on")];
+        let mut queue = Queue::new(aqm::Red::new(&policy(Kind::Red, &settings), &setup(5)));
+        let mut now = Nanos::ZERO;
+        let mut fill = |queue: &mut Queue<aqm::Red>| {
+            now += Nanos(1);
+            queue.come(seen(now, 100, Ecn::Ect0, 0))
+        };
+        for _ in 0..30 {
+            fill(&mut queue);
+        }
+        let mut marks = 0;
+        for _ in 0..100_000 {
+            marks += u32::from(fill(&mut queue) == Verdict::Mark(MarkReason::Early));
+            queue.go(Nanos(0));
+        }
+        let share = f64::from(marks) / 100_000.0;
+        assert!((share / expected - 1.0).abs() < 0.03, "{variant} wait {wait}: {share} {expected}");
+    }
+}
+
+#[test]
+fn adaptive_red_finds_its_parameters() {
+    let make = |settings: &[(&str, &str)]| Queue::new(aqm::Ared::new(&policy(Kind::Ared, settings), &setup(1)));
+    // 10 Mbit/s are 2500 packets of 500 bytes a second, and 5 ms of them 12.5.
+    let queue = make(&[]);
+    assert_eq!((queue.figure("min"), queue.figure("max")), (6, 18));
+    let queue = make(&[("unit", "bytes"), ("target", "100ms")]);
+    assert_eq!((queue.figure("min"), queue.figure("max")), (62_500, 187_500));
+    let queue = make(&[("min", "10"), ("target", "100ms")]);
+    assert_eq!((queue.figure("min"), queue.figure("max")), (10, 30));
+}
+
+#[test]
+fn max_p_follows_the_average() {
+    for (kind, settings) in [
+        (Kind::Ared, vec![("w", "1"), ("min", "10"), ("max", "30"), ("ecn", "on")]),
+        (Kind::Ared, vec![("w", "1"), ("min", "10"), ("max", "30"), ("ecn", "on"), ("adapt", "linux")]),
+        (Kind::Red, vec![("w", "1"), ("min", "10"), ("max", "30"), ("ecn", "on"), ("adapt", "floyd")]),
+        (Kind::Red, vec![("w", "1"), ("min", "10"), ("max", "30"), ("ecn", "on"), ("adapt", "linux"), ("variant", "linux")]),
+    ] {
+        struct Play;
+        impl Visitor for Play {
+            type Output = Vec<u64>;
+            fn visit<A: Aqm + std::fmt::Debug>(self, aqm: A) -> Vec<u64> {
+                let mut queue = Queue::new(aqm);
+                let mut now = Nanos::ZERO;
+                let mut found = Vec::new();
+                // Seconds with 28 packets in the queue, with 20 and with 12, and an hour with none.
+                for held in [28, 20, 12] {
+                    for _ in 0..100 {
+                        now += Nanos::from_millis(600);
+                        while queue.waiting.len() < held {
+                            queue.come(seen(now, 100, Ecn::Ect0, 0));
+                        }
+                        while queue.waiting.len() > held {
+                            queue.go(now);
+                        }
+                        queue.come(seen(now, 100, Ecn::Ect0, 0));
+                        queue.go(now);
+                    }
+                    found.push(queue.figure("max_p"));
+                }
+                found
+            }
+        }
+        let found = policy(kind, &settings).visit(&setup(2), Play);
+        let one = 1u64 << 32;
+        assert!(found[0] >= one / 2 && found[0] <= one * 52 / 100, "{kind:?} {found:?}");
+        assert_eq!(found[0], found[1], "{kind:?}");
+        assert!(found[2] <= one / 100, "{kind:?} {found:?}");
+    }
+}
+
+#[test]
+fn a_virtual_queue_alone_is_red_as_in_linux() {
+    let common = [("min", "10"), ("max", "40"), ("w", "0.0625"), ("max_p", "0.1"), ("ecn", "on")];
+    let red = [common.as_slice(), &[("variant", "linux")]].concat();
+    for mode in ["own", "rio", "wred"] {
+        let virtual_queue = [common.as_slice(), &[("queues", "1"), ("mode", mode)]].concat();
+        let mut one = Queue::new(aqm::Red::new(&policy(Kind::Red, &red), &setup(9)));
+        let mut other = Queue::new(aqm::VqRed::new(&policy(Kind::VqRed, &virtual_queue), &setup(9)));
+        let mut draws = Stream::new(4, 4, Purpose::Generator);
+        let mut now = Nanos::ZERO;
+        for _ in 0..20_000 {
+            now += Nanos(u64::from(draws.below(700_000)));
+            if draws.below(100) < 51 {
+                let packet = seen(now, 40 + draws.below(1460), Ecn::Ect0, draws.below(64) as u8);
+                assert_eq!(one.come(packet), other.come(packet), "{mode}");
+            } else {
+                assert_eq!(one.go(now), other.go(now));
+            }
+        }
+        assert_eq!(one.figure("average"), other.figure("average_0"));
+    }
+}
+
+#[test]
+fn virtual_queues_stand_in_their_order() {
+    for (mode, by, codes) in [
+        ("own", "precedence", [10, 12, 14]),
+        ("rio", "precedence", [34, 36, 38]),
+        ("wred", "precedence", [0, 20, 22]),
+        ("rio", "dscp", [63, 40, 0]),
+    ] {
+        let settings = [("mode", mode), ("by", by), ("w", "0.01")];
+        let mut queue = Queue::new(aqm::VqRed::new(&policy(Kind::VqRed, &settings), &setup(1)));
+        let mut lost = [0; 3];
+        for n in 0..30_000u64 {
+            let place = n as usize % 3;
+            let packet = seen(Nanos::from_micros(100 * n), 500, Ecn::NotEct, codes[place]);
+            lost[place] += u32::from(matches!(queue.come(packet), Verdict::Drop(_)));
+            if n % 2 == 0 && queue.waiting.len() > 24 {
+                queue.go(Nanos::from_micros(100 * n));
+            }
+        }
+        assert!(lost[0] < lost[1] && lost[1] < lost[2], "{mode} {by}: {lost:?}");
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Come { len: u32 },
+    Go,
+}
+
+fn steps() -> impl Strategy<Value = Vec<(Step, u64)>> {
+    let step = prop_oneof![3 => (40u32..3000).prop_map(|len| Step::Come { len }), 2 => Just(Step::Go)];
+    proptest::collection::vec((step, prop_oneof![4 => 0u64..100_000, 1 => 0u64..100_000_000]), 1..400)
+}
+
+proptest! {
+    /// The average and the probability, by the equations.
+    #[test]
+    fn red_follows_its_equations(
+        steps in steps(), bytes: bool, quadratic: bool, gentle: bool, w in 1u64..1000, min in 0u64..30, span in 1u64..60, max_p in 0u64..=100,
+    ) {
+        let scale = if bytes { 500 } else { 1 };
+        let settings = [
+            ("unit", String::from(if bytes { "bytes" } else { "packets" })),
+            ("curve", String::from(if quadratic { "quadratic" } else { "linear" })),
+            ("gentle", String::from(if gentle { "on" } else { "off" })),
+            ("w", format!("{w}/1000")),
+            ("min", (min * scale).to_string()),
+            ("max", ((min + span) * scale).to_string()),
+            ("max_p", format!("{max_p}/100")),
+        ];
+        let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let mut queue = Queue::new(aqm::Red::new(&policy(Kind::Red, &settings), &setup(1)));
+        let (w, max_p, low, high) = (w as f64 / 1e3, max_p as f64 / 1e2, (min * scale) as f64, ((min + span) * scale) as f64);
+        let (mut average, mut now, mut empty_since) = (0f64, 0u64, 0u64);
+        for (step, gap) in steps {
+            now += gap;
+            match step {
+                Step::Go => {
+                    let gone = queue.go(Nanos(now));
+                    if gone.is_some() && queue.waiting.is_empty() {
+                        empty_since = now;
+                    }
+                }
+                Step::Come { len } => {
+                    let length = if bytes { queue.bytes } else { queue.waiting.len() as u64 } as f64;
+                    if queue.waiting.is_empty() {
+                        average *= (1.0 - w).powf(((now - empty_since) / 400_000) as f64 + 1.0);
+                        empty_since = now;
+                    } else {
+                        average += w * (length - average);
+                    }
+                    let verdict = queue.come(seen(Nanos(now), len, Ecn::NotEct, 0));
+                    prop_assert!((queue.figure("average") as f64 - average.floor()).abs() <= 1.0, "{average}");
+                    let near = |bound: f64| (average - bound).abs() < 1e-3 * scale as f64;
+                    if near(low) || near(high) || near(2.0 * high) {
+                        continue;
+                    }
+                    let x = (average - low) / (high - low);
+                    let at_max = if quadratic { (1.5 * max_p).min(1.0) } else { max_p };
+                    let p = match average {
+                        a if a < low => 0.0,
+                        a if a < high && quadratic => (1.5 * max_p * x * x).min(1.0),
+                        a if a < high => max_p * x,
+                        a if gentle && a < 2.0 * high => at_max + (1.0 - at_max) * (a - high) / high,
+                        _ => 1.0,
+                    };
+                    prop_assert!((queue.figure("probability") as f64 / 4_294_967_296.0 - p).abs() < 1e-4, "{p}");
+                    if average < low {
+                        prop_assert_eq!(verdict, Verdict::Pass);
+                    } else if average >= high && (!gentle || average >= 2.0 * high) && length > 1.0 {
+                        prop_assert_eq!(verdict, Verdict::Drop(DropReason::Forced));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Extreme settings, lengths, rates and times: nothing panics, and probabilities stay within 1.
+    #[test]
+    fn the_family_bears_extremes(
+        kinds in prop_oneof![Just(Kind::Red), Just(Kind::Ared), Just(Kind::FengAred), Just(Kind::NlRed), Just(Kind::VqRed)],
+        choice in any::<u64>(), rate in prop_oneof![Just(0u64), Just(1), Just(400_000_000_000)],
+        packets in proptest::collection::vec((0u32..=1 << 22, any::<u64>(), any::<u64>(), any::<u8>(), any::<bool>()), 1..60),
+    ) {
+        struct Play(Vec<(u32, u64, u64, u8, bool)>);
+        impl Visitor for Play {
+            type Output = ();
+            fn visit<A: Aqm + std::fmt::Debug>(self, mut aqm: A) {
+                let mut now = Nanos::ZERO;
+                for (len, gap, queued, dscp, come) in self.0 {
+                    now = Nanos(now.0.saturating_add(gap >> (queued % 64)).min(u64::MAX / 2));
+                    let packets = (queued >> (gap % 64)).min(10_000_000) as u32;
+                    let state = QueueState { packets, bytes: u64::from(packets) << 22, full: come && queued % 7 == 0 };
+                    let packet = seen(now, len, Ecn::Ect0, dscp % 64);
+                    let _ = if come { aqm.arrive(now, &packet, &state) } else { aqm.leave(now, &packet, &state) };
+                    for (name, value) in aqm.figures() {
+                        assert!(!matches!(name, "probability" | "max_p") || value <= 1 << 32, "{name} {value}");
+                    }
+                }
+            }
+        }
+        let mut policy = Policy::new(kinds);
+        for (n, parameter) in kinds.row().parameters.iter().enumerate() {
+            let (least, most) = match parameter.domain {
+                weir_core::settings::Domain::Number { least, most, .. } => (least, most),
+                weir_core::settings::Domain::Choice(words) => (0, words.len() as u64 - 1),
+                weir_core::settings::Domain::Time { least, most } | weir_core::settings::Domain::Fraction { least, most } => (least, most),
+            };
+            let value = match choice.rotate_right(3 * n as u32) % 8 {
+                0 | 1 => least,
+                2 | 3 => most,
+                4 => least.midpoint(most),
+                _ => parameter.default,
+            };
+            policy.set(parameter.name, &parameter.domain.write(value)).unwrap();
+        }
+        policy.visit(&Setup { rate, ..setup(choice) }, Play(packets));
+    }
+}
