@@ -14,6 +14,7 @@
 mod ared;
 mod avq;
 mod blue;
+pub(crate) mod cobalt;
 pub(crate) mod codel;
 mod droptail;
 mod feng_ared;
@@ -215,6 +216,8 @@ table! {
     Avq: avq::Avq,
     /// A price for the excess of load and queue, and a probability exponential in it.
     Rem: rem::Rem,
+    /// Controlled delay, with BLUE beside it.
+    Cobalt: cobalt::Cobalt,
 }
 
 impl Kind {

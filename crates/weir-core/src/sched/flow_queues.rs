@@ -27,6 +27,9 @@ pub trait FlowPolicy {
     /// State of one queue.
     type State: Default + core::fmt::Debug;
 
+    /// Whether a new queue that is found empty goes through the old list once.
+    const NEW_GOES_THROUGH_OLD: bool = true;
+
     /// Decides on a packet that comes.
     #[inline]
     fn arrive(&mut self, _state: &mut Self::State, _now: Nanos, _packet: &Seen, _around: &Around) -> Verdict {
@@ -133,6 +136,22 @@ impl<S> FlowQueues<S> {
         self.bytes
     }
 
+    /// Whether a queue has a place in no list.
+    #[inline]
+    pub(super) fn is_idle(&self, place: u32) -> bool {
+        self.queues[place as usize].next == IDLE
+    }
+
+    /// State of a queue's AQM.
+    pub(super) fn state(&self, place: u32) -> &S {
+        &self.queues[place as usize].state
+    }
+
+    /// Bytes in the queue with the most.
+    pub(super) fn most_bytes(&mut self) -> u64 {
+        self.fattest().map_or(0, |place| self.queues[place as usize].bytes)
+    }
+
     /// Takes a packet into a queue, or gives it up when the queue's AQM says so.
     #[inline]
     pub(super) fn enqueue<P: Store, A: FlowPolicy<State = S>>(
@@ -201,7 +220,7 @@ impl<S> FlowQueues<S> {
             }
             policy.emptied(&mut self.queues[place as usize].state, now);
             self.advance(is_fresh);
-            if is_fresh && self.old.head != END {
+            if A::NEW_GOES_THROUGH_OLD && is_fresh && self.old.head != END {
                 self.append(false, place);
             } else {
                 self.queues[place as usize].next = IDLE;

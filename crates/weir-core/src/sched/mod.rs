@@ -14,6 +14,7 @@ mod aggregate;
 mod aifo;
 mod batch;
 mod bucket;
+mod cake;
 mod chains;
 mod dcf;
 mod discipline;
@@ -256,6 +257,8 @@ table! {
     Kps: kps::Kps,
     /// Fair queueing of hashed flows, each with controlled delay.
     FqCodel: fq_codel::FqCodel,
+    /// Flow queues with COBALT, in tins.
+    Cake: cake::Cake,
 }
 
 #[expect(clippy::derivable_impls, reason = "the macro writes the enum")]

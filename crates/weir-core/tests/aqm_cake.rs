@@ -1,0 +1,178 @@
+//! CAKE with random traffic of many flows and classes, and the shares of its tins.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use proptest::prelude::*;
+use weir_core::Nanos;
+use weir_core::packet::{Ecn, Header, Packet, Pool, Store as _};
+use weir_core::sched::{Discipline, FlowSlot, Kind, Scheduler, Visitor};
+use weir_core::stats::DropReason;
+
+const MS: u64 = 1_000_000;
+
+/// The packets of a run: frame, class, hash, and why it was dropped.
+type Out = Vec<(u32, u8, u32, Option<DropReason>)>;
+
+/// A scheduler, and what is in it by class and hash.
+struct Link<S> {
+    scheduler: S,
+    pool: Pool,
+    inside: BTreeMap<(u8, u32), VecDeque<u32>>,
+    out: Out,
+    frames: u32,
+}
+
+impl<S: Scheduler> Link<S> {
+    fn new(scheduler: S) -> Self {
+        Self { scheduler, pool: Pool::new(100_000), inside: BTreeMap::new(), out: Vec::new(), frames: 0 }
+    }
+
+    fn send(&mut self, now: u64, len: u32, header: Header) {
+        let id = self.pool.insert(Packet { frame: self.frames, len, arrived: Nanos(now), ..Packet::default() }).unwrap();
+        self.pool.set_header(id, header);
+        self.inside.entry((header.dscp, header.hash)).or_default().push_back(self.frames);
+        self.frames += 1;
+        assert_eq!(self.scheduler.enqueue(Nanos(now), &mut self.pool, FlowSlot::default(), id), None);
+        self.refused();
+    }
+
+    fn refused(&mut self) {
+        while let Some((id, reason)) = self.scheduler.pop_refused(&mut self.pool) {
+            let Header { dscp, hash, .. } = self.pool.header(id);
+            let frame = self.pool.remove(id).frame;
+            assert_eq!(self.inside.get_mut(&(dscp, hash)).unwrap().pop_front(), Some(frame), "the oldest is dropped");
+            self.out.push((frame, dscp, hash, Some(reason)));
+        }
+    }
+
+    fn take(&mut self, now: u64) -> Option<(u8, u32)> {
+        let taken = self.scheduler.dequeue(Nanos(now), &mut self.pool);
+        self.refused();
+        let id = taken?;
+        let Header { dscp, hash, .. } = self.pool.header(id);
+        let frame = self.pool.remove(id).frame;
+        assert_eq!(self.inside.get_mut(&(dscp, hash)).unwrap().pop_front(), Some(frame), "order within a flow");
+        self.out.push((frame, dscp, hash, None));
+        Some((dscp, hash))
+    }
+
+    fn check(&self) {
+        let inside: usize = self.inside.values().map(VecDeque::len).sum();
+        assert_eq!((self.scheduler.len(), self.pool.len() as usize), (inside, inside));
+        assert!(inside > 0 || self.scheduler.backlog() == 0);
+    }
+}
+
+/// A run: what it does with a link, whatever the scheduler.
+trait Run {
+    type Output;
+    fn run<S: Scheduler>(self, link: Link<S>) -> Self::Output;
+}
+
+fn play<R: Run>(settings: &[(&str, &str)], run: R) -> R::Output {
+    struct With<R>(R);
+    impl<R: Run> Visitor for With<R> {
+        type Output = R::Output;
+        fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) -> R::Output {
+            self.0.run(Link::new(scheduler))
+        }
+    }
+    let mut discipline = Discipline::new(Kind::Cake);
+    settings.iter().for_each(|(name, value)| discipline.set(name, value).unwrap());
+    discipline.visit(With(run))
+}
+
+/// Keeps packets of each of some code points waiting, and gives the bytes that each sent.
+struct Shares<'a> {
+    points: &'a [u8],
+    len: u32,
+}
+
+impl Run for Shares<'_> {
+    type Output = Vec<u64>;
+    fn run<S: Scheduler>(self, mut link: Link<S>) -> Vec<u64> {
+        let header = |dscp| Header { dscp, hash: 5, ecn: Ecn::NotEct };
+        for &dscp in self.points {
+            (0..3).for_each(|_| link.send(0, self.len, header(dscp)));
+        }
+        let mut bytes = vec![0; self.points.len()];
+        for _ in 0..20_000 {
+            let (dscp, _) = link.take(0).unwrap();
+            bytes[self.points.iter().position(|&point| point == dscp).unwrap()] += u64::from(self.len);
+            link.send(0, self.len, header(dscp));
+        }
+        bytes
+    }
+}
+
+#[test]
+fn tins_share_by_their_weights() {
+    for len in [200, 1500, 60_000] {
+        let bytes = play(&[("tins", "diffserv4")], Shares { points: &[0, 8, 24, 46], len });
+        let all: u64 = bytes.iter().sum();
+        for (&got, weight) in bytes.iter().zip([16, 1, 8, 4]) {
+            assert!((got * 29).abs_diff(all * weight) < all * 29 / 100, "{len}: {bytes:?}");
+        }
+        assert_eq!(play(&[("tins", "besteffort")], Shares { points: &[0], len })[0], 20_000 * u64::from(len));
+    }
+}
+
+#[test]
+fn a_class_that_is_alone_has_the_link() {
+    let bytes = play(&[("tins", "diffserv8")], Shares { points: &[8], len: 1000 });
+    assert_eq!(bytes, [20_000_000]);
+}
+
+/// A flow that stands, and one that sends little.
+struct Sparse;
+
+impl Run for Sparse {
+    type Output = ();
+    fn run<S: Scheduler>(self, mut link: Link<S>) {
+        (0..50).for_each(|_| link.send(0, 1500, Header { hash: 1, ..Header::default() }));
+        (0..5).for_each(|_| assert_eq!(link.take(0), Some((0, 1))));
+        link.send(MS, 100, Header { hash: 2, ..Header::default() });
+        assert_eq!(link.take(MS), Some((0, 2)));
+    }
+}
+
+#[test]
+fn a_sparse_flow_goes_first() {
+    play(&[], Sparse);
+}
+
+/// Random traffic: sends (hash, code point, length, ECN) and times between.
+struct Random<'a>(&'a [(u32, u8, u32, u8, u64)]);
+
+impl Run for Random<'_> {
+    type Output = Out;
+    fn run<S: Scheduler>(self, mut link: Link<S>) -> Out {
+        let mut now = 0;
+        for &(hash, dscp, len, ecn, gap) in self.0 {
+            let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn % 4)];
+            // Few different hashes, many in one set.
+            (0..=ecn as u32).for_each(|_| link.send(now, len, Header { ecn, dscp, hash: hash.wrapping_mul(0x144c_bc89) }));
+            now += gap;
+            let waiting = link.scheduler.len();
+            let taken = link.take(now);
+            assert!(taken.is_some() || waiting == 0, "the last packet of a queue stays");
+            link.check();
+        }
+        while link.take(u64::MAX).is_some() {}
+        link.check();
+        link.out
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_traffic_is_accounted_for(
+        steps in proptest::collection::vec((0u32..40, 0u8..64, prop_oneof![40u32..1501, Just(0), Just(4 << 20)], 0u8..4, 0u64..20_000_000), 1..500),
+        tins in 0usize..5, memory in prop_oneof![Just(0u64), 2000u64..100_000], bandwidth in prop_oneof![Just(0u64), 100u64..100_000],
+    ) {
+        let tins = ["besteffort", "precedence", "diffserv3", "diffserv4", "diffserv8"][tins];
+        let settings = [("tins", tins), ("memory_limit", &*memory.to_string()), ("bandwidth", &*bandwidth.to_string())];
+        let first = play(&settings, Random(&steps));
+        prop_assert_eq!(first, play(&settings, Random(&steps)));
+    }
+}
