@@ -60,7 +60,7 @@ fn plan(policy: &Policy, setup: &Setup) -> Plan {
     let given = |name| Some(u128::from(policy.get(name)) << FRACTION).filter(|&length| length > 0);
     let min = given("min").unwrap_or_else(|| {
         // target·C/2, with 8·10^9 bits and ns for each byte and second.
-        let half = (u128::from(policy.get("target")) * u128::from(rate) << FRACTION) / (16_000_000_000 * u128::from(mean));
+        let half = ((u128::from(policy.get("target")) * u128::from(rate)) << FRACTION) / (16_000_000_000 * u128::from(mean));
         half.max(5 << FRACTION) * if bytes { u128::from(mean) } else { 1 }
     });
     let max = given("max").unwrap_or(3 * min);

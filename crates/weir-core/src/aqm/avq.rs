@@ -119,7 +119,7 @@ impl Aqm for Avq {
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let virtual_bytes = u64::try_from(self.level / u128::from(NANOS_PER_SEC)).unwrap_or(u64::MAX);
-        vec![("virtual_bytes", virtual_bytes), ("virtual_rate", (u128::from(self.served) * 8 >> FRACTION) as u64)]
+        vec![("virtual_bytes", virtual_bytes), ("virtual_rate", ((u128::from(self.served) * 8) >> FRACTION) as u64)]
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) fn scaled(value: u128, x: u64) -> u128 {
 /// `2^-(x / 2^32)` in parts of 2^60: a table for four bits of `x`, the series of the exponential function for the rest.
 fn fraction(x: u32) -> u64 {
     let rest = u64::from(x & 0x0fff_ffff);
-    let t = (u128::from(rest) * u128::from(LN_2) >> 32) as u64;
+    let t = ((u128::from(rest) * u128::from(LN_2)) >> 32) as u64;
     let mut sum = ONE;
     for term in [5, 4, 3, 2, 1] {
         sum = ONE - product(t, sum) / term;
@@ -101,7 +101,7 @@ fn fraction(x: u32) -> u64 {
 /// The product of two numbers in parts of 2^60.
 #[inline]
 fn product(a: u64, b: u64) -> u64 {
-    (u128::from(a) * u128::from(b) >> 60) as u64
+    ((u128::from(a) * u128::from(b)) >> 60) as u64
 }
 
 /// A fraction of a setting, which is in billionths, in parts of 2^32.

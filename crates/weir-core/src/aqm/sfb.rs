@@ -3,8 +3,9 @@
 //! # Model
 //! There are 8 levels of 16 bins. A flow has one bin in each level, by a hash; a bin counts the packets of its flows that wait, and
 //! has a probability as BLUE has. That of a packet is the least of its flow's bins: a flow that responds shares each bin with
-//! others, but hardly all 8 with one that does not. A flow whose probability has reached 1 in all its bins does not respond: it is
-//! let through at a small rate, whatever else happens.
+//! others, but hardly all 8 with one that does not. A flow that sends more than its part, whatever it is told, settles at what the
+//! others leave. Where even one packet in many of it is too much, its probability reaches 1 in all its bins: it does not respond,
+//! and is let through at a small rate, whatever else happens.
 //!
 //! A flow that shares all bins with such a one would suffer for ever, so the hash changes now and then. For some time before, the
 //! flows that do not respond are learned in a second set of bins, with the hash to come.
@@ -35,10 +36,11 @@
 //! O(levels) for each packet. 2 KiB, and eight bytes for each packet that waits.
 //!
 //! # Guarantees
-//! Flows that do not respond together pass at `penalty_rate`, beside bursts of `penalty_burst`.
+//! Flows whose probability is 1 together pass at `penalty_rate`, beside bursts of `penalty_burst`.
 //!
 //! # Differences from Linux/FreeBSD
-//! FreeBSD does not have it. Linux always marks; here `ecn` can be switched off. Linux has a queue or a scheduler of its own
+//! FreeBSD does not have it. Linux always marks; here `ecn` can be switched off. It counts the time for
+//! tokens from the last look at them, so that flows faster than `penalty_rate` get none after the burst; here they get that rate. Linux has a queue or a scheduler of its own
 //! within; here it stands before any.
 //!
 //! # Validation
@@ -147,10 +149,10 @@ impl Sfb {
         if self.tokens == 0 {
             let age = now.since(self.filled).0.min(10 * NANOS_PER_SEC);
             self.tokens = (age * penalty_rate / NANOS_PER_SEC).min(penalty_burst);
-            self.filled = now;
             if self.tokens == 0 {
                 return true;
             }
+            self.filled = now;
         }
         self.tokens -= 1;
         false
@@ -256,7 +258,7 @@ impl Aqm for Sfb {
 
     fn leave(&mut self, _now: Nanos, _packet: &Seen, queue: &QueueState) -> Verdict {
         // Those that were there before are in no bin, and leave first.
-        if queue.packets as usize + 1 <= self.waiting.len()
+        if (queue.packets as usize) < self.waiting.len()
             && let Some(hashes) = self.waiting.pop_front()
         {
             for (set, hash) in self.sets.iter_mut().zip(hashes).filter(|&(_, hash)| hash != 0) {

@@ -173,7 +173,7 @@ fn plan(policy: &Policy, setup: &Setup, n: u64, last: u64) -> Plan {
     let between = |first: &str, other: &str| {
         let (from, to) = (u128::from(policy.get(first)), u128::from(policy.get(other)));
         let (n, last) = (u128::from(n), u128::from(last));
-        if last == 0 { from } else { (from * (last - n) + to * n) / last }
+        (from * (last - n) + to * n).checked_div(last).unwrap_or(from)
     };
     Plan {
         variant: Variant::Linux,

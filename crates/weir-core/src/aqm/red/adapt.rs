@@ -232,7 +232,7 @@ mod tests {
         assert!(follow_floyd(aims, steps, 8 << 40, &mut p));
         assert_eq!(p, (ONE / 50 + ONE / 200) * (ONE * 9 / 10) / ONE);
         while follow_floyd(aims, steps, 12 << 40, &mut p) {}
-        assert!(p >= ONE / 2 && p < ONE / 2 + ONE / 100);
+        assert!((ONE / 2..ONE / 2 + ONE / 100).contains(&p));
         while follow_floyd(aims, steps, 8 << 40, &mut p) {}
         assert!(p <= steps.bottom && p > steps.bottom * 8 / 10);
     }

@@ -274,12 +274,12 @@ impl Core {
             0
         } else if average < self.max {
             let x = part(self.per_span, average - self.min).min(ONE);
-            let p = (u128::from(self.max_p) * u128::from(x) >> 32) as u64;
-            if self.quadratic { half_more((u128::from(p) * u128::from(x) >> 32) as u64) } else { p }
+            let p = share(self.max_p, x);
+            if self.quadratic { half_more(share(p, x)) } else { p }
         } else if self.gentle && average < 2 * self.max {
             let at_max = if self.quadratic { half_more(self.max_p) } else { self.max_p };
             let y = part(self.per_max, average - self.max).min(ONE);
-            at_max + (u128::from(ONE - at_max) * u128::from(y) >> 32) as u64
+            at_max + share(ONE - at_max, y)
         } else {
             ONE
         }
@@ -312,6 +312,11 @@ impl Core {
             ("count", u64::from(self.count)),
         ]
     }
+}
+
+/// The product of two probabilities.
+fn share(a: u64, b: u64) -> u64 {
+    ((u128::from(a) * u128::from(b)) >> 32) as u64
 }
 
 /// Half as much again, but no more than 1.
