@@ -113,6 +113,16 @@ impl Law {
         }
     }
 
+    /// Whether a queue of many begins anew each time that it gets packets.
+    pub(crate) fn forgets(&self) -> bool {
+        self.variant == Variant::Dummynet
+    }
+
+    /// Whether a packet that finds no room among many queues is dropped itself.
+    pub(crate) fn drops_tail(&self) -> bool {
+        self.variant == Variant::Linux
+    }
+
     /// State of a queue that is empty.
     pub(crate) fn state(&self) -> State {
         State {
@@ -130,6 +140,11 @@ impl Law {
 }
 
 impl State {
+    /// A packet was dropped for other reasons: that is a signal to the senders too.
+    pub(crate) fn dropped(&mut self) {
+        self.sum = 0;
+    }
+
     /// The delay that is known now.
     pub(crate) fn delay(&self) -> Nanos {
         Nanos(self.delay)

@@ -76,7 +76,6 @@ pub(crate) struct Periods {
 
 impl Periods {
     /// When the next period ends.
-    #[expect(dead_code, reason = "for a queue whose head is known")]
     #[inline]
     pub(crate) fn next(&self) -> Nanos {
         Nanos(self.next)
@@ -138,7 +137,6 @@ impl Controller {
 
     /// `periods` periods of a packet that stays at the head: the delay is `first` when the first of them ends, and grows with
     /// time. What is added each time grows as well, so it is negative first, then positive: two sums of a series.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for a queue whose head is known"))]
     pub(crate) fn wait(&mut self, first: Nanos, period: u64, periods: u64) {
         let Some(more) = periods.checked_sub(1) else { return };
         self.update(first);

@@ -21,7 +21,8 @@ pub struct FairQueue<A: FlowPolicy> {
 }
 
 impl<A: FlowPolicy> FairQueue<A> {
-    /// An empty one with the AQM `policy`, and with the settings [`LIMIT`], [`FLOWS`], [`QUANTUM`], [`MEMORY`] and [`BATCH`].
+    /// An empty one with the AQM `policy`, and with the settings [`LIMIT`], [`FLOWS`] and [`QUANTUM`]; without [`MEMORY`] bytes
+    /// do not count, and without [`BATCH`] one packet is dropped at a time.
     pub(super) fn with(discipline: &Discipline, policy: A) -> Self {
         let seed = discipline.seed();
         Self {
@@ -30,7 +31,10 @@ impl<A: FlowPolicy> FairQueue<A> {
             refused: Refused::new(),
             seed: (seed ^ seed >> 32) as u32,
             limit: discipline.get(LIMIT.name) as u32,
-            memory: discipline.get(MEMORY.name),
+            memory: match discipline.get(MEMORY.name) {
+                0 => u64::MAX,
+                bytes => bytes,
+            },
             batch: discipline.get(BATCH.name) as u32,
         }
     }
@@ -50,6 +54,10 @@ impl<A: FlowPolicy> Scheduler for FairQueue<A> {
     #[inline]
     fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, _slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
         let place = self.queues.place(store.header(packet).hash, self.seed);
+        if self.queues.packets() >= self.limit && self.policy.drops_tail() {
+            self.queues.refuse(now, place, packet, &mut self.policy, &mut self.refused);
+            return None;
+        }
         self.queues.enqueue(now, store, place, packet, &mut self.policy, &mut self.refused);
         if self.queues.packets() > self.limit || self.queues.bytes() > self.memory {
             self.queues.drop_from_fattest(now, store, self.batch, &mut self.policy, &mut self.refused);

@@ -45,6 +45,11 @@ pub trait FlowPolicy {
     /// So many packets of the queue were dropped because there was no room.
     fn overflowed(&mut self, _state: &mut Self::State, _now: Nanos, _packets: u32) {}
 
+    /// Whether a packet that finds no room is dropped itself, and not others for it.
+    fn drops_tail(&self) -> bool {
+        false
+    }
+
     /// What it counts, by name.
     fn figures(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
@@ -187,6 +192,21 @@ impl<S> FlowQueues<S> {
             queue.credit = self.quantum;
             self.append(true, place);
         }
+    }
+
+    /// Gives up a packet of a queue because there is no room.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refuse<A: FlowPolicy<State = S>>(
+        &mut self,
+        now: Nanos,
+        place: u32,
+        packet: PacketId,
+        policy: &mut A,
+        refused: &mut Refused,
+    ) {
+        policy.overflowed(&mut self.queues[place as usize].state, now, 1);
+        refused.push_back((packet, DropReason::QueueFull));
     }
 
     /// The packet that goes next. AQMs decide, unless `now` is [`Nanos::MAX`].

@@ -18,11 +18,13 @@ mod cake;
 mod chains;
 mod dcf;
 mod discipline;
+mod dualpi2;
 mod fair_queue;
 mod fifo;
 mod flow_queues;
 mod fluid_clocked;
 mod fq_codel;
+mod fq_pie;
 mod gps;
 mod groups;
 mod htb;
@@ -259,6 +261,10 @@ table! {
     FqCodel: fq_codel::FqCodel,
     /// Flow queues with COBALT, in tins.
     Cake: cake::Cake,
+    /// Two queues coupled by one controller.
+    DualPi2: dualpi2::DualPi2,
+    /// Fair queueing of hashed flows, each with PIE.
+    FqPie: fq_pie::FqPie,
 }
 
 #[expect(clippy::derivable_impls, reason = "the macro writes the enum")]

@@ -1,0 +1,134 @@
+//! FQ-PIE: a queue for each flow, served in turns, new flows first, with PIE for each.
+//!
+//! # Model
+//! Packets are hashed by addresses, ports and protocol to one of many queues, which take turns of `quantum` bytes as those of
+//! `fq_codel` do: a flow that has just begun, or sends little, goes before those that have used their turns. Each queue has PIE of its
+//! own, which drops or marks packets that come, by a probability that holds the queue's delay at the target. When there is no
+//! room, the queue with the most bytes loses the packet at its head.
+//!
+//! # Reference
+//! Ramakrishnan et al., "FQ-PIE queue discipline in the Linux kernel", LCN Symposium 2019; for PIE RFC 8033, for the queues
+//! RFC 8290.
+//!
+//! # Parameters
+//! `limit` 1..10000000 packets, default 10240. `flows` 1..65536, default 1024: queues. `quantum` 64..1048576 bytes, default 1500.
+//! `variant`, `target`, `tupdate`, `alpha`, `beta`, `max_burst`, `max_ecnth`, `capdrop`, `derand`, `onoff` and `bytemode` as of the
+//! AQM `pie`; `ecn` is on unless said otherwise, and `qdelay` is ts. For `onoff`, a queue's limit is `limit` over `flows`.
+//!
+//! # Complexity
+//! O(1) for each packet, and one round more for each quantum in a packet longer than that. Nothing is done for idle queues: updates
+//! of their probabilities are computed when their next packet comes.
+//!
+//! # Guarantees
+//! Order within a flow. Queues that always have packets get the same bytes, to within two quanta and a packet, less what PIE
+//! drops. It drops nothing that finds two packets or fewer in its queue.
+//!
+//! # Figures
+//! `dropped` and `marked`: packets that PIE did so to.
+//!
+//! # Differences from Linux/FreeBSD
+//! `variant linux` drops the packet that comes when there is no room, as Linux does. `variant dummynet` lets each queue begin anew
+//! each time that it gets packets, as dummynet does, and compares packets, not bytes, with a third of the limit. Linux's
+//! `ecn_prob`, in parts of a hundred, is `max_ecnth`; marks are off there, and in dummynet, unless asked for. Linux updates
+//! 2048 queues at a time; here each has its own time. Sizes count from the network layer on: a quantum of 1500 is what 1514
+//! is to others. dummynet takes the queue with the most packets for the fattest, and serves one whose credit is exactly used up.
+//!
+//! # Validation
+//! One flow against the AQM `pie` alone, packet by packet; overflow of each variant; random traffic for conservation and order.
+
+use alloc::vec::Vec;
+
+use super::fair_queue::{FLOWS, FairQueue, LIMIT, QUANTUM};
+use super::flow_queues::{Around, FlowPolicy};
+use super::{Discipline, Parameter, Row, Scope};
+use crate::aqm::pie::parameters;
+use crate::aqm::pie_law::{self, Law};
+use crate::aqm::{Seen, Verdict};
+use crate::rng::{Purpose, Stream};
+use crate::units::Nanos;
+
+/// FQ-PIE.
+pub type FqPie = FairQueue<Proportional>;
+
+/// PIE for each of many queues.
+#[derive(Debug)]
+pub struct Proportional {
+    law: Law,
+    stream: Stream,
+    dropped: u64,
+    marked: u64,
+}
+
+impl FqPie {
+    /// An empty one.
+    pub fn new(discipline: &Discipline) -> Self {
+        let packets = discipline.get(LIMIT.name) / discipline.get(FLOWS.name);
+        let law = Law::new(discipline, packets as u32, u64::MAX);
+        let stream = Stream::new(discipline.seed(), 0, Purpose::Scheduler);
+        Self::with(discipline, Proportional { law, stream, dropped: 0, marked: 0 })
+    }
+}
+
+/// State of one queue; none before its first packet.
+#[derive(Debug, Default)]
+pub struct State(Option<pie_law::State>);
+
+impl FlowPolicy for Proportional {
+    type State = State;
+
+    #[inline]
+    fn arrive(&mut self, state: &mut State, now: Nanos, packet: &Seen, around: &Around) -> Verdict {
+        let state = state.0.get_or_insert_with(|| self.law.state());
+        let verdict = self.law.arrive(state, now, packet, &around.queue, &mut self.stream);
+        match verdict {
+            Verdict::Drop(_) => self.dropped += 1,
+            Verdict::Mark(_) => self.marked += 1,
+            Verdict::Pass | Verdict::Admit => {}
+        }
+        verdict
+    }
+
+    #[inline]
+    fn leave(&mut self, state: &mut State, now: Nanos, packet: &Seen, around: &Around) -> Verdict {
+        let state = state.0.get_or_insert_with(|| self.law.state());
+        self.law.leave(state, now, packet, &around.queue);
+        Verdict::Pass
+    }
+
+    fn emptied(&mut self, state: &mut State, _now: Nanos) {
+        if self.law.forgets() {
+            state.0 = None;
+        }
+    }
+
+    fn overflowed(&mut self, state: &mut State, _now: Nanos, _packets: u32) {
+        if let Some(state) = &mut state.0 {
+            state.dropped();
+        }
+    }
+
+    fn drops_tail(&self) -> bool {
+        self.law.drops_tail()
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::from([("dropped", self.dropped), ("marked", self.marked)])
+    }
+}
+
+/// PIE's parameters, with marks and with delays by timestamps.
+const PIE: [Parameter; 14] = parameters(Scope::Scheduler, 1, 1);
+
+pub(super) const ROW: Row = Row {
+    name: "fq_pie",
+    aliases: &["fq-pie"],
+    summary: "a queue for each flow, served in turns, new flows first, with PIE for each",
+    source: "Ramakrishnan et al. 2019",
+    complexity: "O(1)",
+    weighted: false,
+    work_conserving: true,
+    classifies: true,
+    parameters: &[
+        LIMIT, FLOWS, QUANTUM, PIE[0], PIE[1], PIE[2], PIE[3], PIE[4], PIE[5], PIE[6], PIE[7], PIE[8], PIE[9], PIE[10], PIE[11], PIE[12],
+    ],
+};

@@ -1,0 +1,192 @@
+//! FQ-PIE: one flow against PIE alone, overflow, what is forgotten, and random traffic of many flows.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use proptest::prelude::*;
+use weir_core::Nanos;
+use weir_core::aqm::{self, Aqm, Pie, Policy, QueueState, Seen, Setup, Verdict};
+use weir_core::packet::{Ecn, Header, Packet, Pool, Store as _};
+use weir_core::rng::{Purpose, Stream};
+use weir_core::sched::{Discipline, FlowSlot, FqPie, Kind, Scheduler};
+use weir_core::stats::DropReason;
+
+/// The scheduler with its pool; packets are told by their frames.
+struct Link {
+    scheduler: FqPie,
+    pool: Pool,
+    inside: BTreeMap<u32, VecDeque<u32>>,
+    dropped: Vec<(u32, DropReason)>,
+    frames: u32,
+}
+
+impl Link {
+    fn new(settings: &[(&str, &str)]) -> Self {
+        let mut discipline = Discipline::new(Kind::FqPie).seeded(5);
+        for (name, value) in settings {
+            discipline.set(name, value).unwrap();
+        }
+        Self { scheduler: FqPie::new(&discipline), pool: Pool::new(100_000), inside: BTreeMap::new(), dropped: Vec::new(), frames: 0 }
+    }
+
+    fn send(&mut self, now: Nanos, len: u32, hash: u32, ecn: Ecn) -> u32 {
+        let id = self.pool.insert(Packet { frame: self.frames, len, arrived: now, ..Packet::default() }).unwrap();
+        self.pool.set_header(id, Header { ecn, dscp: 0, hash });
+        self.inside.entry(hash).or_default().push_back(self.frames);
+        self.frames += 1;
+        assert_eq!(self.scheduler.enqueue(now, &mut self.pool, FlowSlot::default(), id), None);
+        self.take_refused();
+        self.frames - 1
+    }
+
+    fn take_refused(&mut self) {
+        while let Some((id, reason)) = self.scheduler.pop_refused(&mut self.pool) {
+            let hash = self.pool.header(id).hash;
+            let frame = self.pool.remove(id).frame;
+            self.inside.get_mut(&hash).unwrap().retain(|&other| other != frame);
+            self.dropped.push((frame, reason));
+        }
+    }
+
+    /// The hash of the packet that leaves, and whether it is marked.
+    fn take(&mut self, now: Nanos) -> Option<(u32, bool)> {
+        let id = self.scheduler.dequeue(now, &mut self.pool)?;
+        let (hash, mark) = (self.pool.header(id).hash, self.pool.mark_of(id));
+        let frame = self.pool.remove(id).frame;
+        assert_eq!(self.inside.get_mut(&hash).unwrap().pop_front(), Some(frame), "order within a flow");
+        Some((hash, mark.is_some()))
+    }
+
+    fn inside(&self) -> usize {
+        self.inside.values().map(VecDeque::len).sum()
+    }
+}
+
+const fn ms(ms: u64) -> Nanos {
+    Nanos::from_millis(ms)
+}
+
+proptest! {
+    /// A single flow has a queue with PIE: the same packets are dropped, and the same are marked.
+    #[test]
+    fn one_flow_is_what_pie_makes_of_it(
+        traffic in proptest::collection::vec((0u64..40_000, prop::bool::weighted(0.6), 40u32..1500), 1..800), linux in any::<bool>(),
+        derand in prop_oneof![Just("off"), Just("on")], measure in prop_oneof![Just("ts"), Just("dre")], ecn in prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0)],
+    ) {
+        let settings = [("variant", if linux { "linux" } else { "rfc" }), ("derand", derand), ("qdelay", measure), ("max_burst", "20ms"), ("ecn", "on")];
+        let mut link = Link::new(&settings);
+        let mut policy = Policy::new(aqm::Kind::Pie);
+        settings.iter().for_each(|(name, value)| policy.set(name, value).unwrap());
+        let stream = Stream::new(5, 0, Purpose::Scheduler);
+        let mut pie = Pie::new(&policy, &Setup { rate: 0, limit_packets: u32::MAX, limit_bytes: u64::MAX, stream });
+        let (mut waiting, mut now) = (VecDeque::<(Seen, bool)>::new(), Nanos::ZERO);
+        let state = |waiting: &VecDeque<(Seen, bool)>| {
+            QueueState { packets: waiting.len() as u32, bytes: waiting.iter().map(|w| u64::from(w.0.len)).sum(), full: false }
+        };
+        for (gap, comes, len) in traffic {
+            now += Nanos::from_micros(gap);
+            if !comes {
+                let expected = waiting.pop_front().map(|(seen, marked)| {
+                    pie.leave(now, &seen, &state(&waiting));
+                    (77, marked)
+                });
+                prop_assert_eq!(link.take(now), expected);
+                continue;
+            }
+            let header = Header { ecn, dscp: 0, hash: 77 };
+            let seen = Seen { len, arrived: now, header };
+            let verdict = pie.arrive(now, &seen, &state(&waiting));
+            let before = link.dropped.len();
+            link.send(now, len, 77, ecn);
+            prop_assert_eq!(link.dropped.len() > before, matches!(verdict, Verdict::Drop(_)));
+            if !matches!(verdict, Verdict::Drop(_)) {
+                waiting.push_back((seen, matches!(verdict, Verdict::Mark(_))));
+            }
+        }
+    }
+
+    #[test]
+    fn every_packet_leaves_or_is_dropped_and_in_order(
+        traffic in proptest::collection::vec((prop_oneof![Just(0u64), 0u64..20_000_000, 0u64..u64::MAX >> 10], 0u32..8, prop_oneof![40u32..1501, 0u32..=4 << 20]), 1..400),
+        variant in prop_oneof![Just("rfc"), Just("linux"), Just("dummynet")], onoff in prop_oneof![Just("off"), Just("on")], bytemode in prop_oneof![Just("off"), Just("on")],
+    ) {
+        let mut link = Link::new(&[("variant", variant), ("onoff", onoff), ("bytemode", bytemode), ("flows", "4"), ("limit", "30"), ("max_burst", "0"), ("tupdate", "1us")]);
+        let (mut now, mut sent) = (Nanos::ZERO, 0);
+        for (gap, flow, len) in traffic {
+            now = now.saturating_add(Nanos(gap));
+            if flow < 5 {
+                link.send(now, len, flow * 0x1111_1111, if flow % 2 == 0 { Ecn::NotEct } else { Ecn::Ect1 });
+            } else {
+                let waits = link.inside() > 0;
+                let taken = link.take(now);
+                prop_assert_eq!(taken.is_some(), waits);
+                sent += u32::from(taken.is_some());
+            }
+            prop_assert!(link.scheduler.len() == link.inside() && link.inside() <= 30);
+            prop_assert_eq!(sent as usize + link.dropped.len() + link.inside(), link.frames as usize);
+        }
+        while link.take(Nanos::MAX).is_some() {}
+        prop_assert_eq!((link.inside(), link.scheduler.len(), link.scheduler.backlog()), (0, 0, 0));
+    }
+}
+
+/// Three of one flow and one of another, where four fit, and then another of the second.
+#[test]
+fn without_room_the_fattest_queue_pays_or_the_packet_that_comes() {
+    for (variant, expected) in
+        [("rfc", (0, DropReason::Overlimit)), ("dummynet", (0, DropReason::Overlimit)), ("linux", (4, DropReason::QueueFull))]
+    {
+        let mut link = Link::new(&[("variant", variant), ("limit", "4")]);
+        for flow in [1, 1, 1, 2, 2] {
+            link.send(Nanos::ZERO, 120, flow, Ecn::NotEct);
+        }
+        assert_eq!(link.dropped, [expected], "{variant}");
+    }
+}
+
+/// Two flows of which one sends too much: it alone is dropped from, and the other waits for its packets only.
+#[test]
+fn who_sends_too_much_is_dropped_from_and_who_does_not_is_not() {
+    let mut link = Link::new(&[]);
+    for time in 0..10_000 {
+        // 1 packet in 1 ms leaves; 1.5 and 0.2 come.
+        link.send(ms(time), 1000, 1, Ecn::NotEct);
+        if time % 2 == 0 {
+            link.send(ms(time), 1000, 1, Ecn::NotEct);
+        }
+        let sparse = (time % 5 == 0).then(|| link.send(ms(time), 1000, 2, Ecn::NotEct));
+        link.take(ms(time));
+        if let Some(frame) = sparse {
+            assert!(!link.dropped.iter().any(|&(dropped, _)| dropped == frame));
+        }
+        assert!(link.inside.get(&2).map_or(0, VecDeque::len) <= 1);
+    }
+    // 17,000 came, 10,000 left.
+    let dropped = link.dropped.len();
+    assert!(dropped.abs_diff(7000) < 500 && link.dropped.iter().all(|d| d.1 == DropReason::Early), "{dropped}");
+}
+
+/// What a queue has learnt when it is empty: PIE's probability stays for a while, dummynet's is gone.
+#[test]
+fn dummynets_queues_begin_anew() {
+    let again = |variant| {
+        let mut link = Link::new(&[("variant", variant)]);
+        for time in 0..4000 {
+            link.send(ms(time), 1000, 1, Ecn::NotEct);
+            if time % 2 == 0 {
+                link.take(ms(time));
+            }
+        }
+        while link.take(ms(4000)).is_some() {}
+        let before = link.dropped.len();
+        // Less than what lets a burst pass anew.
+        for time in 4001..4100 {
+            link.send(ms(time), 1000, 1, Ecn::NotEct);
+            if time % 10 == 0 {
+                link.take(ms(time));
+            }
+        }
+        link.dropped.len() - before
+    };
+    assert_eq!(again("dummynet"), 0);
+    assert!(again("rfc") > 10 && again("linux") > 10);
+}
