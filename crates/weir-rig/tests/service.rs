@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use weir_core::Nanos;
-use weir_core::packet::{Packet, Pool};
+use weir_core::packet::{Header, Packet, Pool};
 use weir_core::sched::{Discipline, Kind, Scheduler, Visitor};
 use weir_rig::flows::FlowSet;
 use weir_rig::service::{Exact, Service, Status, Workload, bounds, measure};
@@ -35,6 +35,8 @@ impl Visitor for Play<'_> {
             while left.front().is_some_and(|arrival| arrival.time == now) {
                 let Arrival { flow, len, .. } = left.pop_front()?;
                 let id = pool.insert(Packet { len, flow, segments: 1, arrived: Nanos(now), ..Packet::default() }).unwrap();
+                // As the rig's packets are told apart by schedulers that hash.
+                pool.set_header(id, Header { hash: flow, ..Header::default() });
                 if scheduler.enqueue(Nanos(now), &mut pool, slots[flow as usize], id).is_some() {
                     return None;
                 }
