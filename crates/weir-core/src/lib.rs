@@ -22,6 +22,7 @@ pub mod rng;
 pub mod sched;
 pub mod settings;
 mod slab;
+pub mod stamped;
 pub mod stats;
 pub mod units;
 mod wheel;

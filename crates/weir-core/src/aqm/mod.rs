@@ -121,6 +121,15 @@ pub trait Visitor {
     fn visit<A: Aqm + core::fmt::Debug>(self, aqm: A) -> Self::Output;
 }
 
+/// Something to do with any number of AQMs of one type: `make` makes one.
+pub trait Maker {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn with<A: Aqm + core::fmt::Debug>(self, make: impl Fn(&Setup) -> A) -> Self::Output;
+}
+
 /// The table: from a line for each AQM, its [`Kind`], its row, and the ways to make it.
 macro_rules! table {
     ($($(#[$doc:meta])* $kind:ident: $module:ident::$type:ident),+ $(,)?) => {
@@ -145,6 +154,13 @@ macro_rules! table {
             pub fn visit<V: Visitor>(&self, setup: &Setup, visitor: V) -> V::Output {
                 match self.kind() {
                     $(Kind::$kind => visitor.visit($type::new(self, setup)),)+
+                }
+            }
+
+            /// Hands the way to make AQMs of this policy to `maker`, which so is compiled for each type.
+            pub fn make_with<M: Maker>(&self, maker: M) -> M::Output {
+                match self.kind() {
+                    $(Kind::$kind => maker.with(|setup| $type::new(self, setup)),)+
                 }
             }
         }

@@ -1,0 +1,156 @@
+//! Packets without an engine, for what looks at more of them than lengths: descriptors of 32 bytes with the time of arrival, the
+//! ECN field and a hash of the flow.
+
+use alloc::vec::Vec;
+
+use crate::packet::{Ecn, Header, NONE, PacketId, Store};
+use crate::prefetch;
+use crate::stats::MarkReason;
+use crate::units::Nanos;
+
+/// A packet: what AQMs and schedulers with an AQM inside ask for, and what its list keeps of it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(32))]
+struct Stamp {
+    /// Successor in its list; for a free one, the next free one.
+    next: u32,
+    next_len: u32,
+    len: u32,
+    flow: u32,
+    arrived: Nanos,
+    hash: u32,
+    ecn: Ecn,
+    dscp: u8,
+    /// Why it is to be marked, if it is.
+    mark: Option<MarkReason>,
+}
+
+const _: () = assert!(size_of::<Stamp>() == 32, "two packets fill one cache line");
+
+/// A packet that left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// Length in bytes.
+    pub len: u32,
+    /// Its flow.
+    pub flow: u32,
+    /// When it came.
+    pub arrived: Nanos,
+    /// What its headers said.
+    pub header: Header,
+    /// Why it is marked, if it is.
+    pub mark: Option<MarkReason>,
+}
+
+/// Stamped descriptors and the free ones among them. The one freed last is used next, since the processor still has it.
+#[derive(Debug)]
+pub struct StampedDescriptors {
+    all: Vec<Stamp>,
+    free: u32,
+}
+
+impl StampedDescriptors {
+    /// An empty store with room for `expected` packets; it grows beyond.
+    pub fn new(expected: usize) -> Self {
+        Self { all: Vec::with_capacity(expected), free: NONE }
+    }
+
+    /// A packet of `len` bytes of flow `flow` that comes at `arrived`.
+    #[inline]
+    pub fn allocate(&mut self, len: u32, flow: u32, arrived: Nanos, header: Header) -> PacketId {
+        let Header { ecn, dscp, hash } = header;
+        let id = self.free;
+        if let Some(stamp) = self.all.get_mut(id as usize) {
+            self.free = stamp.next;
+            (stamp.len, stamp.flow, stamp.arrived) = (len, flow, arrived);
+            (stamp.hash, stamp.ecn, stamp.dscp, stamp.mark) = (hash, ecn, dscp, None);
+            return PacketId(id);
+        }
+        self.grow(Stamp { next: NONE, next_len: 0, len, flow, arrived, hash, ecn, dscp, mark: None })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, stamp: Stamp) -> PacketId {
+        self.all.push(stamp);
+        PacketId((self.all.len() - 1) as u32)
+    }
+
+    /// Gives a packet's place back, with what was known of it.
+    #[inline]
+    pub fn release(&mut self, id: PacketId) -> Released {
+        let stamp = &mut self.all[id.0 as usize];
+        stamp.next = self.free;
+        self.free = id.0;
+        let Stamp { len, flow, arrived, hash, ecn, dscp, mark, .. } = *stamp;
+        Released { len, flow, arrived, header: Header { ecn, dscp, hash }, mark }
+    }
+}
+
+impl Store for StampedDescriptors {
+    #[inline]
+    fn len(&self, id: PacketId) -> u32 {
+        self.all[id.0 as usize].len
+    }
+
+    #[inline]
+    fn flow(&self, id: PacketId) -> u32 {
+        self.all[id.0 as usize].flow
+    }
+
+    fn label(&self, _id: PacketId) -> u64 {
+        0
+    }
+
+    #[inline]
+    fn header(&self, id: PacketId) -> Header {
+        let Stamp { ecn, dscp, hash, .. } = self.all[id.0 as usize];
+        Header { ecn, dscp, hash }
+    }
+
+    #[inline]
+    fn arrived(&self, id: PacketId) -> Nanos {
+        self.all[id.0 as usize].arrived
+    }
+
+    #[inline]
+    fn mark(&mut self, id: PacketId, reason: MarkReason) {
+        self.all[id.0 as usize].mark.get_or_insert(reason);
+    }
+
+    #[inline]
+    fn next(&self, id: PacketId) -> (u32, u32) {
+        let stamp = &self.all[id.0 as usize];
+        (stamp.next, stamp.next_len)
+    }
+
+    #[inline]
+    fn set_next(&mut self, id: PacketId, next: u32, len: u32) {
+        let stamp = &mut self.all[id.0 as usize];
+        (stamp.next, stamp.next_len) = (next, len);
+    }
+
+    #[inline]
+    fn prefetch(&self, id: PacketId) {
+        prefetch::read(&self.all, id.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_is_used_again_has_no_mark_of_the_packet_before() {
+        let mut store = StampedDescriptors::new(0);
+        let header = Header { ecn: Ecn::Ect0, dscp: 1, hash: 7 };
+        let first = store.allocate(100, 3, Nanos(5), header);
+        store.mark(first, MarkReason::Target);
+        store.mark(first, MarkReason::Early);
+        let left = store.release(first);
+        assert_eq!(left, Released { len: 100, flow: 3, arrived: Nanos(5), header, mark: Some(MarkReason::Target) });
+        let again = store.allocate(40, 4, Nanos(6), header);
+        assert_eq!(again, first);
+        assert_eq!(store.release(again).mark, None);
+    }
+}
