@@ -42,6 +42,61 @@ fn every_run_has_every_field_and_the_same_seed_gives_the_same_order() {
 }
 
 #[test]
+fn aqms_are_measured_beside_none_and_have_their_names() {
+    let output = weir("rig --aqm droptail --flows 3 --pairs 500 --runs 1 --offered 1.5 --json -");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let names: Vec<&Value> = report["runs"].as_array().expect("runs").iter().map(|run| &run["aqm"]).collect();
+    assert_eq!(names, ["none", "droptail"]);
+    assert!(report["runs"].as_array().expect("runs").iter().all(|run| run["alg"] == "fifo" && run["ns_net"].is_number()));
+    for (words, expected) in [
+        ("--aqm nope", "`nope`"),
+        ("--aqm droptail:m=1", "`m`"),
+        ("--aqm droptail --metric wfi", "wfi"),
+        ("--aqm droptail --alg rr", "--alg"),
+        ("--aqm droptail --offered 0", "--offered"),
+        ("--aqm droptail --link-rate 5bit/s", "--link-rate"),
+        ("--offered 2", "--aqm"),
+        ("--case /nowhere", "/nowhere"),
+    ] {
+        let output = weir(&format!("rig {words}"));
+        assert!(!output.status.success() && text(&output.stderr).contains(expected), "{words}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_case_is_played_and_one_that_fails_is_told_by_status_and_line() {
+    let directory = scratch("case");
+    let path = directory.join("case.toml");
+    let case = "about = \"two\"\n[queue]\naqm = \"droptail\"\nlimit = 1\n[[arrive]]\nat = \"0ms\"\ncount = 2\nbytes = 9\n\
+                [[dequeue]]\nat = \"1ms\"\n[expect.total]\ndrops = 1\n";
+    for (case, status, expected) in
+        [(case.to_owned(), 0, "ok      drops (line 12)"), (case.replace("drops = 1", "drops = 2"), 1, "FAILED  drops (line 12)")]
+    {
+        std::fs::write(&path, case).expect("the case");
+        let output = weir(&format!("rig --case {}", path.display()));
+        assert_eq!(output.status.code(), Some(status));
+        let words = text(&output.stdout);
+        assert!(words.contains(expected) && words.contains("1.000000 ms  dequeue"), "{words}");
+    }
+    std::fs::write(&path, case.replace("limit", "limits")).expect("the case");
+    let output = weir(&format!("rig --case {}", path.display()));
+    assert!(text(&output.stderr).contains("line 4: `limits`"), "{}", text(&output.stderr));
+    std::fs::remove_dir_all(directory).expect("the scratch directory goes");
+}
+
+#[test]
+fn a_step_of_load_is_drawn() {
+    let directory = scratch("step");
+    let svg = directory.join("step.svg");
+    let output = weir(&format!("rig --aqm droptail --step -q --plot {}", svg.display()));
+    assert!(output.status.success() && text(&output.stdout).contains("droptail"), "{}", text(&output.stderr));
+    let picture = std::fs::read_to_string(&svg).expect("the picture");
+    assert!(picture.contains("drops</text>") && picture.len() < 60_000);
+    std::fs::remove_dir_all(directory).expect("the scratch directory goes");
+}
+
+#[test]
 fn pictures_are_written_in_the_form_that_their_names_ask_for() {
     let directory = scratch("pictures");
     let (svg, png) = (directory.join("cost.svg"), directory.join("cost.png"));

@@ -6,6 +6,8 @@
 
 pub mod adversary;
 pub mod algorithm;
+pub mod aqm_cost;
+pub mod conformance;
 mod controller;
 pub mod cost;
 pub mod dcf;
@@ -13,14 +15,18 @@ pub mod flows;
 mod generator;
 pub mod instructions;
 mod lengths;
+mod managed;
+pub mod manager;
 pub mod memory;
 pub mod plan;
 pub mod report;
 pub mod service;
+pub mod step;
 pub mod trace;
 
 pub use algorithm::Algorithm;
 pub use controller::Counts;
 pub use lengths::Lengths;
+pub use manager::Manager;
 pub use plan::{Order, Plan};
 pub use report::Report;

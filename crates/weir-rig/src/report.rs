@@ -16,6 +16,9 @@ pub struct Report {
 pub struct Run {
     /// The algorithm, with settings that are not at their defaults.
     pub alg: String,
+    /// The AQM, with settings that are not at their defaults; left out where no AQM is measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aqm: Option<String>,
     /// The flows.
     pub flows: Vec<GroupRow>,
     /// The order of arrivals.
@@ -25,10 +28,13 @@ pub struct Run {
     pub pairs: u64,
     /// Processor time of one enqueue and one dequeue in ns, the rig's own included: the median of the runs.
     pub ns_per_pair: Option<f64>,
-    /// The same less what `none` takes.
+    /// The same less what `none` takes; of an AQM less what a pair takes without it.
     pub ns_net: Option<f64>,
     /// Instructions of one pair, the rig's own included.
     pub instructions_per_pair: Option<f64>,
+    /// The same less what a pair takes without an AQM; left out where no AQM is measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions_net: Option<f64>,
     /// Misses of a simulated second-level cache in one pair, the rig's own included.
     pub l2_misses_per_pair: Option<f64>,
     /// Which order packets left in, as hexadecimal digits.
@@ -69,12 +75,14 @@ impl Run {
         let groups = flows.groups().iter().map(|group| GroupRow { count: group.count, weight: group.weight, lmax: group.lmax });
         Self {
             alg,
+            aqm: None,
             flows: groups.collect(),
             order,
             pairs,
             ns_per_pair: None,
             ns_net: None,
             instructions_per_pair: None,
+            instructions_net: None,
             l2_misses_per_pair: None,
             order_hash: None,
             wfi: None,
@@ -95,7 +103,8 @@ impl Report {
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         let mut rounded = self.clone();
         for run in &mut rounded.runs {
-            for figure in [&mut run.ns_per_pair, &mut run.ns_net, &mut run.instructions_per_pair, &mut run.l2_misses_per_pair] {
+            let instructions = [&mut run.instructions_per_pair, &mut run.instructions_net, &mut run.l2_misses_per_pair];
+            for figure in instructions.into_iter().chain([&mut run.ns_per_pair, &mut run.ns_net]) {
                 *figure = figure.map(|value| (value * 100.0).round() / 100.0);
             }
         }

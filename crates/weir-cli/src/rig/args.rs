@@ -13,6 +13,13 @@ pub(crate) struct RigArgs {
     /// `qfq+:m=1`.
     #[arg(long, value_name = "LIST", default_value = "all", help_heading = "What is driven")]
     pub(crate) alg: String,
+    /// AQMs with commas between, in place of schedulers: names from `weir algorithms`, schedulers with an AQM inside, `none`, `all`;
+    /// settings follow, as in `codel target=1ms ecn=on`.
+    #[arg(long, value_name = "LIST", help_heading = "What is driven")]
+    pub(crate) aqm: Option<String>,
+    /// Play a conformance case, print what becomes of its packets, and compare with what it expects.
+    #[arg(long, value_name = "FILE", help_heading = "What is driven", conflicts_with_all = ["aqm", "alg", "flows", "plot", "adversary"])]
+    pub(crate) case: Option<PathBuf>,
     /// A setting for those of the schedulers that have it, such as `m=8`; may be given several times.
     #[arg(long = "set", value_name = "NAME=VALUE", help_heading = "What is driven")]
     pub(crate) settings: Vec<String>,
@@ -32,6 +39,19 @@ pub(crate) struct RigArgs {
     /// Packets that go in, and come out, at once.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What is driven")]
     pub(crate) batch: usize,
+    /// With --aqm: rate of the link whose clock the packets follow, such as `1Gbit/s`.
+    #[arg(long, value_name = "RATE", default_value = "1Gbit/s", help_heading = "What is driven", requires = "aqm")]
+    pub(crate) link_rate: String,
+    /// With --aqm: what comes, in parts of that rate.
+    #[arg(long, value_name = "PARTS", default_value_t = 1.1, help_heading = "What is driven", requires = "aqm")]
+    pub(crate) offered: f64,
+    /// With --aqm: packets are ECN-capable, so that what can mark them does.
+    #[arg(long, help_heading = "What is driven", requires = "aqm")]
+    pub(crate) ecn: bool,
+    /// With --aqm: play senders that answer drops and marks, and from 4 to 8 s a stream that does not, on a link of 10 Mbit/s;
+    /// --plot draws the delay of the queue.
+    #[arg(long, help_heading = "What is driven", requires = "aqm")]
+    pub(crate) step: bool,
     /// Seed of all draws.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What is driven")]
     pub(crate) seed: u64,
@@ -149,6 +169,8 @@ const EXAMPLES: &str = "Examples:
   weir rig --flows 500:w1,250:w2,250:w4 --gen random --batch 32 --runs 9
   weir rig --alg wf2q+ --metric time,instr,memory --json -
   weir rig --flows 500:w1,250:w2,250:w4 --metric wfi,delay        what each class gets, beside what theory allows
+  weir rig --aqm codel,pie,\"red ecn=on\" --flows 1 --flows 1k    what a decision costs
+  weir rig --case cases/codel.toml                               a conformance case, packet by packet
   weir rig --adversary --alg drr,wf2q+ --flows 500:w1,250:w2,250:w4
 
 Times are processor time of one thread, the rig's own included; `net` is without it. Compare figures of one run of the

@@ -119,11 +119,11 @@ impl Config {
     }
 }
 
-fn usage(option: &str, error: impl std::fmt::Display) -> Failure {
+pub(super) fn usage(option: &str, error: impl std::fmt::Display) -> Failure {
     Failure::new(USAGE, format!("{option}: {error}"))
 }
 
-fn order(text: &str) -> Result<Order, Failure> {
+pub(super) fn order(text: &str) -> Result<Order, Failure> {
     if let Some(path) = text.strip_prefix("trace:") {
         let content = std::fs::read_to_string(path).map_err(|error| usage("--gen", format!("cannot read {path}: {error}")))?;
         let trace = Trace::read(&content).map_err(|error| usage("--gen", format!("{path}, {error}")))?;
@@ -138,7 +138,7 @@ fn order(text: &str) -> Result<Order, Failure> {
     })
 }
 
-fn flow_sets(words: &[String]) -> Result<Vec<FlowSet>, Failure> {
+pub(super) fn flow_sets(words: &[String]) -> Result<Vec<FlowSet>, Failure> {
     let default = [DEFAULT_FLOWS.to_owned()];
     let words = if words.is_empty() { &default } else { words };
     let mut sets = Vec::new();
@@ -174,7 +174,7 @@ fn algorithms(args: &RigArgs) -> Result<Vec<Algorithm>, Failure> {
     Ok(algorithms)
 }
 
-fn cache(text: Option<&str>) -> Result<Cache, Failure> {
+pub(super) fn cache(text: Option<&str>) -> Result<Cache, Failure> {
     let Some(text) = text else { return Ok(Cache::second_level().unwrap_or_default()) };
     let binary = |suffix, shift: u32| text.strip_suffix(suffix).and_then(|digits| digits.trim().parse::<u64>().ok()?.checked_shl(shift));
     let size = match binary("KiB", 10).or_else(|| binary("MiB", 20)) {
@@ -185,7 +185,7 @@ fn cache(text: Option<&str>) -> Result<Cache, Failure> {
 }
 
 /// Finds out before a long measurement whether its results can be written.
-fn check_destination(path: &Path, is_plot: bool) -> Result<(), Failure> {
+pub(super) fn check_destination(path: &Path, is_plot: bool) -> Result<(), Failure> {
     let shown = path.display();
     if is_plot && picture(path).is_none() {
         return Err(usage("--plot", format!("`{shown}` is neither a .svg nor a .png file; for example --plot cost.png")));
@@ -220,10 +220,10 @@ const DEFAULT_FLOWS: &str = "1k:w1";
 /// Packets over which service is measured, at least; and turns of an average flow.
 const SERVICE_PACKETS: u64 = 100_000;
 const TURNS: u64 = 20;
-const PAIRS: u64 = 2_000_000;
-const QUICK_PAIRS: u64 = 200_000;
-const RUNS: u32 = 5;
-const QUICK_RUNS: u32 = 3;
+pub(super) const PAIRS: u64 = 2_000_000;
+pub(super) const QUICK_PAIRS: u64 = 200_000;
+pub(super) const RUNS: u32 = 5;
+pub(super) const QUICK_RUNS: u32 = 3;
 
 #[cfg(test)]
 mod tests {

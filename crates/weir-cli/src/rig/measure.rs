@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use indicatif::{ProgressBar, ProgressStyle};
 use weir_rig::cost::{Spread, order_hash, time};
 use weir_rig::flows::FlowSet;
-use weir_rig::instructions::{Events, PerPair, arguments};
+use weir_rig::instructions::{Cache, Events, PerPair, arguments};
 use weir_rig::memory::Memory;
 use weir_rig::report::Run;
 use weir_rig::service::Service;
@@ -118,7 +118,7 @@ fn times(config: &Config, plan: &Plan, measured: &mut [Measured], bar: &Progress
 }
 
 /// Processor time of this thread in ns.
-fn thread_time() -> u64 {
+pub(super) fn thread_time() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -134,10 +134,7 @@ fn count_events(config: &Config, algorithm: &Algorithm, plan: &Plan) -> Result<P
     let short = plan.with_pairs(1);
     let long = plan.with_pairs(short.pairs() + config.pairs.min(COUNTED));
     let count = |plan: &Plan| {
-        let file = ScratchFile::new();
-        let mut arguments = arguments(&config.cache, &file.0);
-        arguments.push(own_path()?.into());
-        arguments.extend(itself("drive", algorithm));
+        let mut arguments = Vec::from(itself("drive", &algorithm.to_string()));
         let words = [("gen", config.order_text.clone()), ("seed", config.seed.to_string()), ("batch", config.batch.to_string())];
         let mut words = Vec::from(words);
         words.push(("pairs", plan.pairs().to_string()));
@@ -146,26 +143,39 @@ fn count_events(config: &Config, algorithm: &Algorithm, plan: &Plan) -> Result<P
             words.push(("flows", plan.flows().to_string()));
         }
         arguments.extend(words.iter().map(|(option, value)| OsString::from(format!("--{option}={value}"))));
-        let output = Command::new("valgrind").args(&arguments).stdin(Stdio::null()).output();
-        let output = output.map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Failure::own(NO_VALGRIND),
-            _ => Failure::own(format!("cannot start valgrind: {error}")),
-        })?;
-        if !output.status.success() {
-            let words = String::from_utf8_lossy(&output.stderr);
-            let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned();
-            return Err(Failure::own(format!("valgrind failed ({}): {last}", output.status)));
-        }
-        let text = std::fs::read_to_string(&file.0).map_err(|error| Failure::own(format!("valgrind left no file: {error}")))?;
-        Events::read(&text).map_err(Failure::own)
+        cachegrind(&config.cache, arguments)
     };
     let (few, many) = (count(&short)?, count(&long)?);
     Ok(many.per_pair(&few, long.pairs() - short.pairs()))
 }
 
+/// Starts the rig with these arguments under cachegrind.
+pub(super) fn cachegrind(cache: &Cache, own: Vec<OsString>) -> Result<Events, Failure> {
+    let file = ScratchFile::new();
+    let mut arguments = arguments(cache, &file.0);
+    arguments.push(own_path()?.into());
+    arguments.extend(own);
+    let output = Command::new("valgrind").args(&arguments).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Failure::own(NO_VALGRIND),
+        _ => Failure::own(format!("cannot start valgrind: {error}")),
+    })?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned();
+        return Err(Failure::own(format!("valgrind failed ({}): {last}", output.status)));
+    }
+    let text = std::fs::read_to_string(&file.0).map_err(|error| Failure::own(format!("valgrind left no file: {error}")))?;
+    Events::read(&text).map_err(Failure::own)
+}
+
 /// What a process of its own says of its memory.
 fn memory(algorithm: &Algorithm, set: &FlowSet) -> Result<Option<Memory>, Failure> {
-    let output = Command::new(own_path()?).args(itself("memory", algorithm)).arg(format!("--flows={set}")).stdin(Stdio::null()).output();
+    let output = Command::new(own_path()?)
+        .args(itself("memory", &algorithm.to_string()))
+        .arg(format!("--flows={set}"))
+        .stdin(Stdio::null())
+        .output();
     let output = output.map_err(|error| Failure::own(format!("cannot start weir itself: {error}")))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let mut numbers = text.split_whitespace().map_while(|word| word.parse().ok());
@@ -177,7 +187,7 @@ fn own_path() -> Result<PathBuf, Failure> {
 }
 
 /// What the rig starts itself with.
-fn itself(only: &str, algorithm: &Algorithm) -> [OsString; 3] {
+fn itself(only: &str, algorithm: &str) -> [OsString; 3] {
     ["rig".into(), format!("--only={only}").into(), format!("--alg={algorithm}").into()]
 }
 
@@ -198,11 +208,16 @@ impl Drop for ScratchFile {
 }
 
 fn progress(config: &Config, shown: bool) -> ProgressBar {
+    let each = config.metrics.iter().map(|metric| if *metric == Metric::Time { u64::from(config.runs) } else { 1 }).sum::<u64>();
+    bar_of(each * config.algorithms.len() as u64 * config.sets.len() as u64, shown)
+}
+
+/// A bar for so many steps.
+pub(super) fn bar_of(steps: u64, shown: bool) -> ProgressBar {
     if !shown {
         return ProgressBar::hidden();
     }
-    let each = config.metrics.iter().map(|metric| if *metric == Metric::Time { u64::from(config.runs) } else { 1 }).sum::<u64>();
-    let bar = ProgressBar::new(each * config.algorithms.len() as u64 * config.sets.len() as u64);
+    let bar = ProgressBar::new(steps);
     if let Ok(style) = ProgressStyle::with_template("{elapsed:>6}  {bar:30} {percent:>3} %  {wide_msg}") {
         bar.set_style(style);
     }
@@ -211,4 +226,4 @@ fn progress(config: &Config, shown: bool) -> ProgressBar {
 
 const NO_VALGRIND: &str = "--metric instr counts with valgrind, which is not installed: sudo apt install valgrind, or leave instr out";
 /// Pairs that are counted under valgrind, which is fifty times slower and needs no repetition.
-const COUNTED: u64 = 100_000;
+pub(super) const COUNTED: u64 = 100_000;

@@ -1,12 +1,15 @@
 //! `weir rig`: what schedulers cost and what service they give, driven alone.
 
 mod adversary;
+mod aqm;
 mod args;
+mod case;
 mod config;
 mod measure;
 mod plot;
 mod service;
 mod show;
+mod step;
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -27,6 +30,12 @@ use crate::output::{Failure, print, say};
 
 /// Measures, and writes what was asked for.
 pub(crate) fn rig(args: &RigArgs) -> Result<ExitCode, Failure> {
+    if let Some(path) = &args.case {
+        return case::case(path, args.json.as_deref());
+    }
+    if args.aqm.is_some() {
+        return if args.step { step::step(args) } else { aqm::aqm(args) };
+    }
     let config = Config::new(args)?;
     if let Some(only) = args.only {
         return one_thing(only, &config);

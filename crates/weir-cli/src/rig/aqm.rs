@@ -1,0 +1,273 @@
+//! `weir rig --aqm`: what a decision costs, beside the same queues without an AQM.
+
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+use weir_core::packet::Ecn;
+use weir_core::units::Rate;
+use weir_report::format::count;
+use weir_rig::aqm_cost::{AqmPlan, Load, Passed, drive, time};
+use weir_rig::cost::Spread;
+use weir_rig::flows::FlowSet;
+use weir_rig::instructions::{Cache, PerPair};
+use weir_rig::report::Run;
+use weir_rig::{Manager, Order};
+
+use super::args::{Metric, Only, RigArgs};
+use super::config::{self, PAIRS, QUICK_PAIRS, QUICK_RUNS, RUNS, usage};
+use super::measure::{COUNTED, bar_of, cachegrind, thread_time};
+use super::show::Table;
+use super::write_json;
+use crate::output::{Failure, USAGE, print};
+
+/// What is measured, validated.
+struct Config {
+    managers: Vec<Manager>,
+    plans: Vec<AqmPlan>,
+    order: String,
+    link: String,
+    offered: f64,
+    ecn: bool,
+    seed: u64,
+    time: bool,
+    instructions: bool,
+    runs: u32,
+    cache: Cache,
+}
+
+/// One algorithm with one flow set; the first of a set is `none`.
+struct Measured {
+    manager: Manager,
+    set: FlowSet,
+    run: Run,
+    spread: Option<Spread>,
+    passed: Passed,
+    events: Option<PerPair>,
+}
+
+/// Measures, and writes what was asked for.
+pub(super) fn aqm(args: &RigArgs) -> Result<ExitCode, Failure> {
+    let config = Config::new(args)?;
+    if args.only == Some(Only::Drive) {
+        for plan in &config.plans {
+            for manager in &config.managers {
+                drive(manager, plan);
+            }
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let measured = measure(&config, !args.quiet && std::io::stderr().is_terminal())?;
+    if args.json.as_deref().is_none_or(|path| path.as_os_str() != "-") {
+        print(&tables(&config, &measured))?;
+    }
+    match &args.json {
+        Some(path) => write_json(path, measured.iter().map(|measured| measured.run.clone()).collect())?,
+        None => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Config {
+    fn new(args: &RigArgs) -> Result<Self, Failure> {
+        let order = config::order(&args.order)?;
+        let sets = match &order {
+            Order::Trace(trace) => vec![trace.flows().clone()],
+            _ => config::flow_sets(&args.flows)?,
+        };
+        if let Some(other) = args.metric.iter().find(|metric| !matches!(metric, Metric::Time | Metric::Instr)) {
+            return Err(Failure::new(USAGE, format!("--metric {other:?}: of AQMs, time and instr are measured").to_lowercase()));
+        }
+        for (given, option) in [
+            (args.alg != "all", "--alg"),
+            (args.batch != 1, "--batch"),
+            (args.backlog.is_some(), "--backlog"),
+            (!args.plot.is_empty(), "--plot"),
+        ] {
+            if given {
+                return Err(Failure::new(USAGE, format!("{option} is not for the cost of AQMs; leave it out")));
+            }
+        }
+        if !(args.offered > 0.0 && args.offered <= 10.0) {
+            return Err(usage("--offered", format!("{}: more than 0 and up to 10 is allowed; for example 1.1", args.offered)));
+        }
+        let rate = rate(&args.link_rate)?;
+        let ecn = if args.ecn { Ecn::Ect0 } else { Ecn::NotEct };
+        let pairs = args.pairs.unwrap_or(if args.quick { QUICK_PAIRS } else { PAIRS });
+        if !(1..=MAX_PAIRS).contains(&pairs) {
+            return Err(usage("--pairs", format!("{pairs}: allowed is 1..{MAX_PAIRS}")));
+        }
+        let plan = |set: FlowSet| {
+            let load = Load { rate, offered: args.offered, ..Load::of(set.len()) };
+            AqmPlan::new(set, order.clone(), load, ecn, pairs, args.seed)
+        };
+        if let Some(path) = &args.json {
+            config::check_destination(path, false)?;
+        }
+        Ok(Self {
+            managers: managers(args.aqm.as_deref().unwrap_or_default())?,
+            plans: sets.into_iter().map(plan).collect(),
+            order: args.order.clone(),
+            link: args.link_rate.clone(),
+            offered: args.offered,
+            ecn: args.ecn,
+            seed: args.seed,
+            time: args.metric.contains(&Metric::Time),
+            instructions: args.metric.contains(&Metric::Instr),
+            runs: args.runs.unwrap_or(if args.quick { QUICK_RUNS } else { RUNS }),
+            cache: config::cache(args.l2.as_deref())?,
+        })
+    }
+}
+
+fn rate(text: &str) -> Result<Rate, Failure> {
+    let bps = weir_rules::quantity::rate(text).map_err(|error| usage("--link-rate", format!("`{text}`: {error}; for example 1Gbit/s")))?;
+    bps.filter(|rate| rate.bps() >= LEAST_RATE).ok_or_else(|| usage("--link-rate", format!("`{text}`: at least 1Mbit/s is needed")))
+}
+
+/// The algorithms of --aqm, each once.
+pub(super) fn managers(text: &str) -> Result<Vec<Manager>, Failure> {
+    let mut managers = Vec::new();
+    for word in text.split(',').map(str::trim) {
+        if word.eq_ignore_ascii_case("all") {
+            managers.extend(Manager::all());
+        } else {
+            managers.push(Manager::parse(word).map_err(|error| usage("--aqm", error))?);
+        }
+    }
+    let mut seen = Vec::new();
+    managers.retain(|manager| !seen.contains(manager) && (seen.push(*manager), true).1);
+    Ok(managers)
+}
+
+fn measure(config: &Config, show_progress: bool) -> Result<Vec<Measured>, Failure> {
+    let each = if config.time { u64::from(config.runs) } else { 0 } + u64::from(config.instructions);
+    let bar = bar_of(each * (config.managers.len() as u64 + 1) * config.plans.len() as u64, show_progress);
+    let mut all = Vec::new();
+    for plan in &config.plans {
+        let none = (!config.managers.contains(&Manager::None)).then_some(Manager::None);
+        let managers = none.iter().chain(&config.managers);
+        let mut measured: Vec<Measured> = managers.map(|manager| Measured::new(manager, plan, config)).collect();
+        if config.time {
+            let mut figures = vec![Vec::new(); measured.len()];
+            for _ in 0..config.runs {
+                for (row, figures) in measured.iter().zip(&mut figures) {
+                    bar.set_message(format!("{}, {}: time", row.manager, row.set));
+                    figures.push(time(&row.manager, plan, &thread_time));
+                    bar.inc(1);
+                }
+            }
+            for (row, figures) in measured.iter_mut().zip(&figures) {
+                row.spread = Spread::of(figures);
+                row.run.ns_per_pair = row.spread.map(|spread| spread.median);
+            }
+        }
+        if config.instructions {
+            for row in &mut measured {
+                bar.set_message(format!("{}, {}: instructions", row.manager, row.set));
+                row.events = Some(count_events(config, &row.manager, plan)?);
+                row.run.instructions_per_pair = row.events.map(|events| events.instructions);
+                row.run.l2_misses_per_pair = row.events.map(|events| events.second_misses);
+                bar.inc(1);
+            }
+        }
+        let of_none = measured.iter().find(|row| row.manager == Manager::None).map(|row| row.run.clone());
+        for row in &mut measured {
+            let less = |gross: Option<f64>, none: Option<f64>| gross.zip(none).map(|(gross, none)| gross - none);
+            row.run.ns_net = less(row.run.ns_per_pair, of_none.as_ref().and_then(|run| run.ns_per_pair));
+            row.run.instructions_net = less(row.run.instructions_per_pair, of_none.as_ref().and_then(|run| run.instructions_per_pair));
+        }
+        all.extend(measured);
+    }
+    bar.finish_and_clear();
+    Ok(all)
+}
+
+impl Measured {
+    fn new(manager: &Manager, plan: &AqmPlan, config: &Config) -> Self {
+        let scheduler = match manager {
+            Manager::Scheduler(_) => manager.to_string(),
+            _ => "fifo".to_owned(),
+        };
+        let mut run = Run::new(scheduler, plan.flows(), config.order.clone(), plan.pairs());
+        run.aqm = Some(manager.to_string());
+        Self { manager: *manager, set: plan.flows().clone(), run, spread: None, passed: drive(manager, plan), events: None }
+    }
+}
+
+/// Starts the rig twice under cachegrind and takes the difference.
+fn count_events(config: &Config, manager: &Manager, plan: &AqmPlan) -> Result<PerPair, Failure> {
+    let counted = plan.pairs().min(COUNTED);
+    let count = |pairs: u64| {
+        let words = [
+            format!("--aqm={manager}"),
+            format!("--gen={}", config.order),
+            format!("--seed={}", config.seed),
+            format!("--pairs={pairs}"),
+            format!("--link-rate={}", config.link),
+            format!("--offered={}", config.offered),
+        ];
+        let mut own: Vec<OsString> = vec!["rig".into(), "--only=drive".into()];
+        own.extend(words.into_iter().map(OsString::from));
+        if !config.order.starts_with("trace:") {
+            own.push(format!("--flows={}", plan.flows()).into());
+        }
+        own.extend(config.ecn.then(|| OsString::from("--ecn")));
+        cachegrind(&config.cache, own)
+    };
+    let (few, many) = (count(1)?, count(1 + counted)?);
+    Ok(many.per_pair(&few, counted))
+}
+
+fn tables(config: &Config, measured: &[Measured]) -> String {
+    let mut text = String::new();
+    for plan in &config.plans {
+        let flows = plan.flows().len();
+        text += &format!(
+            "{}{} flow{} ({}), {}, {} of {}, {} pairs{}\n\n",
+            if text.is_empty() { "" } else { "\n" },
+            count(flows.into()),
+            if flows == 1 { "" } else { "s" },
+            plan.flows(),
+            config.order,
+            config.offered,
+            config.link,
+            count(plan.pairs()),
+            if config.time { format!(", median of {} runs", config.runs) } else { String::new() },
+        );
+        text += &table(config, measured.iter().filter(|row| row.set == *plan.flows()));
+    }
+    if config.instructions {
+        let Cache { size, ways, line } = config.cache;
+        text += &format!("\nSecond-level cache: {} KiB, {ways} ways of {line} bytes, simulated.\n", size / 1024);
+    }
+    text
+}
+
+fn table<'a>(config: &Config, rows: impl Iterator<Item = &'a Measured>) -> String {
+    let mut head = vec!["aqm"];
+    head.extend(config.time.then_some(["ns/pair", "adds", "spread"]).iter().flatten());
+    head.extend(config.instructions.then_some(["instr/pair", "adds", "L2 misses"]).iter().flatten());
+    head.extend(["dropped", "marked"]);
+    let mut table = Table::new(head);
+    let number = |value: Option<f64>, decimals: usize| value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"));
+    for row in rows {
+        let share = |packets: u64| format!("{:.2} %", packets as f64 * 100.0 / row.passed.offered.max(1) as f64);
+        let mut words = vec![row.manager.to_string()];
+        if config.time {
+            let spread = row.spread.map_or("-".into(), |spread| format!("{:.0} %", spread.relative() * 100.0));
+            words.extend([number(row.run.ns_per_pair, 1), number(row.run.ns_net, 1), spread]);
+        }
+        if config.instructions {
+            let misses = number(row.run.l2_misses_per_pair, 2);
+            words.extend([number(row.run.instructions_per_pair, 1), number(row.run.instructions_net, 1), misses]);
+        }
+        words.extend([share(row.passed.dropped), share(row.passed.marked)]);
+        table.row(words);
+    }
+    table.text()
+}
+
+/// Below, a run would take longer than the clock counts.
+const LEAST_RATE: u64 = 1_000_000;
+const MAX_PAIRS: u64 = 10_000_000_000;

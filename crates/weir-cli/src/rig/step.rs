@@ -1,0 +1,137 @@
+//! `weir rig --aqm LIST --step`: the delay of a queue under a step of load, as a table and as a picture.
+
+use std::process::ExitCode;
+
+use weir_report::plot::{Axis, Curve, Plot, Shape, Unit};
+use weir_rig::Manager;
+use weir_rig::step::{END, STREAM, Seen, Sent, step as play};
+
+use super::aqm::managers;
+use super::args::RigArgs;
+use super::config::check_destination;
+use super::plot::write;
+use super::show::Table;
+use crate::output::{Failure, USAGE, print, say};
+
+/// Plays it with each algorithm.
+pub(super) fn step(args: &RigArgs) -> Result<ExitCode, Failure> {
+    let managers = managers(args.aqm.as_deref().unwrap_or_default())?;
+    if args.json.is_some() {
+        return Err(Failure::new(USAGE, "--step has no JSON; leave --json out"));
+    }
+    args.plot.iter().try_for_each(|path| check_destination(path, true))?;
+    let played: Vec<(Manager, Seen)> = managers.into_iter().map(|manager| (manager, play(&manager, args.seed))).collect();
+    print(&table(&played))?;
+    for path in &args.plot {
+        write(path, &picture(&played))?;
+        if !args.quiet {
+            say(format_args!("plot: {}\n", path.display()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Delays before the stream, with it and after it, the first second of each left out.
+fn table(played: &[(Manager, Seen)]) -> String {
+    let mut text =
+        "10 Mbit/s, eight senders that answer; from 4 to 8 s a stream of 5 Mbit/s that does not. Delays in ms: mean / 99 %\n\n".to_owned();
+    let mut table = Table::new(["aqm", "1 to 4 s", "5 to 8 s", "9 to 12 s", "link used", "dropped", "marked"]);
+    for (manager, seen) in played {
+        let mut words = vec![manager.to_string()];
+        for (from, to) in [(0, STREAM.0), STREAM, (STREAM.1, END)] {
+            let within = |sent: &&Sent| (from + SETTLING..to).contains(&sent.at);
+            let mut waited: Vec<u64> = seen.sent.iter().filter(within).map(|sent| sent.waited).collect();
+            waited.sort_unstable();
+            let mean = waited.iter().sum::<u64>() as f64 / waited.len().max(1) as f64;
+            let late = waited.get(waited.len().saturating_sub(1) * 99 / 100).copied().unwrap_or(0);
+            words.push(format!("{:.1} / {:.1}", mean / 1e6, late as f64 / 1e6));
+        }
+        let used = seen.sent.len() as f64 * PACKET_TIME / END as f64;
+        let marked = seen.sent.iter().filter(|sent| sent.marked).count();
+        words.extend([format!("{:.1} %", used * 100.0), seen.drops.len().to_string(), marked.to_string()]);
+        table.row(words);
+    }
+    text += &table.text();
+    text
+}
+
+/// Delay over time; of a single algorithm drops and marks too.
+fn picture(played: &[(Manager, Seen)]) -> Plot {
+    let mut curves = Vec::new();
+    let mut most: f64 = 1e6;
+    for (nth, (manager, seen)) in played.iter().enumerate() {
+        let colour = (nth % 7) as u8;
+        if let (1, Manager::Scheduler(_)) = (played.len(), manager) {
+            let (answering, stream) = (means(seen, |sent| !sent.stream), means(seen, |sent| sent.stream));
+            // The stream's own queue may grow far out of the picture.
+            most = answering.iter().fold(most, |most, point| most.max(point[1]));
+            let longest = stream.iter().fold(0.0f64, |longest, point| longest.max(point[1])) / 1e6;
+            let name = format!("of the one that does not, up to {longest:.0} ms");
+            curves.push(Curve::new("queue delay of senders that answer", colour, Shape::Line(answering)));
+            curves.push(Curve::new(&name, 2, Shape::Line(stream)));
+        } else {
+            let points = means(seen, |_| true);
+            most = points.iter().fold(most, |most, point| most.max(point[1]));
+            let name = if played.len() == 1 { "queue delay".to_owned() } else { manager.to_string() };
+            curves.push(Curve::new(&name, colour, Shape::Line(points)));
+        }
+    }
+    let named = match played {
+        [(manager, seen)] => {
+            let marks: Vec<u64> = seen.sent.iter().filter(|sent| sent.marked).map(|sent| sent.at).collect();
+            for (name, colour, times, place) in [("drops", 1, &seen.drops, 1.13), ("marks", 3, &marks, 1.04)] {
+                if !times.is_empty() {
+                    curves.push(Curve::new(name, colour, Shape::Bars(ticks(times, place * most, (place + 0.06) * most))));
+                }
+            }
+            manager.to_string()
+        }
+        _ => "AQMs".to_owned(),
+    };
+    let moments = [STREAM.0, STREAM.1].map(|time| Curve::new("", 6, Shape::Mark(time as f64 / 1e9)));
+    curves.extend(moments);
+    Plot {
+        title: format!("{named}: delay of the queue under a step of load"),
+        description: format!(
+            "Delay of the queue over time with {named}; from 4 to 8 s a stream that answers nothing takes half of the link"
+        ),
+        x: Axis::linear("time", Unit::Seconds).over(0.0, END as f64 / 1e9),
+        y: Axis::linear("queue delay", Unit::Nanoseconds).over(0.0, most * 1.2),
+        curves,
+    }
+}
+
+/// Mean delays over spans of time in which packets left.
+fn means(seen: &Seen, which: impl Fn(&Sent) -> bool) -> Vec<[f64; 2]> {
+    let mut points: Vec<[f64; 2]> = Vec::new();
+    for span in seen.sent.chunk_by(|one, other| one.at / SPAN == other.at / SPAN) {
+        let waited: Vec<u64> = span.iter().filter(|sent| which(sent)).map(|sent| sent.waited).collect();
+        if !waited.is_empty() {
+            let middle = (span[0].at / SPAN * SPAN + SPAN / 2) as f64 / 1e9;
+            points.push([middle, waited.iter().sum::<u64>() as f64 / waited.len() as f64]);
+        }
+    }
+    points
+}
+
+/// A tick for each span of time in which something happened; spans that touch are one.
+fn ticks(times: &[u64], low: f64, high: f64) -> Vec<[f64; 4]> {
+    let mut bars: Vec<(u64, u64)> = Vec::new();
+    for span in times.iter().map(|time| time / TICK) {
+        match bars.last_mut() {
+            Some((_, end)) if span < *end => {}
+            Some((_, end)) if span == *end => *end = span + 1,
+            _ => bars.push((span, span + 1)),
+        }
+    }
+    let seconds = |span: u64| (span * TICK) as f64 / 1e9;
+    bars.into_iter().map(|(begin, end)| [seconds(begin), seconds(end), low, high]).collect()
+}
+
+/// What is left out of a mean after each change, in ns.
+const SETTLING: u64 = 1_000_000_000;
+/// Of how much time a point of a curve is the mean, and how long a tick is, in ns.
+const SPAN: u64 = 25_000_000;
+const TICK: u64 = 10_000_000;
+/// ns that a packet takes on the link.
+const PACKET_TIME: f64 = 1_200_000.0;

@@ -1,0 +1,305 @@
+//! Plays a case: arrivals and dequeues by time, and everything that becomes of packets written down.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+use serde::ser::{SerializeMap as _, Serializer};
+use weir_core::Nanos;
+use weir_core::aqm::{Aqm, Maker, Setup};
+use weir_core::packet::PacketId;
+use weir_core::rng::{Purpose, Stream};
+use weir_core::sched::{Fifo, FlowSpec, Scheduler, Visitor};
+use weir_core::stamped::Released;
+use weir_core::stats::{DropReason, MarkReason};
+
+use super::{Arrival, Case, Service, Wanted};
+use crate::managed::{Coming, Managed, Open, Watch, bounds};
+use crate::manager::Manager;
+
+/// What became of the packets of a case.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Play {
+    /// The seed.
+    pub seed: u64,
+    /// Drops and dequeues by time.
+    pub events: Vec<Event>,
+    /// What was counted.
+    pub counts: Counts,
+    /// The same by flow.
+    pub flows: BTreeMap<u32, Counts>,
+    /// State of the algorithm at the end.
+    pub figures: BTreeMap<&'static str, u64>,
+    /// How things stood after each dequeue.
+    #[serde(skip)]
+    pub after: Vec<Snapshot>,
+}
+
+/// Something that happened to a packet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// When, in ns.
+    pub at_ns: u64,
+    /// `drop`, `dequeue`, or `empty` for a dequeue that found nothing.
+    pub what: &'static str,
+    /// Why it was dropped, or marked as it left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+    /// The packet's number in the order of arrivals, from 0.
+    pub packet: u32,
+    /// Its flow.
+    pub flow: u32,
+    /// Its length in bytes.
+    pub bytes: u32,
+    /// How long it waited, in ns.
+    pub waited_ns: u64,
+}
+
+/// Packets counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// That came.
+    pub arrived: u64,
+    /// That left, marked ones among them.
+    pub delivered: u64,
+    /// Bytes of these.
+    pub delivered_bytes: u64,
+    /// Dropped, by reason.
+    pub drops: [u64; DropReason::ALL.len()],
+    /// Marked, by reason.
+    pub marks: [u64; MarkReason::ALL.len()],
+}
+
+impl Counts {
+    /// Packets that are still inside.
+    pub fn left(&self) -> u64 {
+        self.arrived - self.delivered - self.dropped()
+    }
+
+    /// Packets dropped for whatever reason.
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+
+    /// Packets marked for whatever reason.
+    pub fn marked(&self) -> u64 {
+        self.marks.iter().sum()
+    }
+}
+
+/// Reasons that did not occur are left out.
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let Self { arrived, delivered, delivered_bytes, .. } = *self;
+        let numbers = [("arrived", arrived), ("delivered", delivered), ("delivered_bytes", delivered_bytes), ("left", self.left())];
+        numbers.iter().try_for_each(|(name, number)| map.serialize_entry(name, number))?;
+        let drops = DropReason::ALL.iter().map(|reason| reason.name()).zip(self.drops).filter(|(_, count)| *count > 0);
+        map.serialize_entry("drops", &drops.collect::<BTreeMap<_, _>>())?;
+        let marks = MarkReason::ALL.iter().map(|reason| reason.name()).zip(self.marks).filter(|(_, count)| *count > 0);
+        map.serialize_entry("marks", &marks.collect::<BTreeMap<_, _>>())?;
+        map.end()
+    }
+}
+
+/// How things stood after a dequeue.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Packets inside.
+    pub backlog: u64,
+    /// Packets dropped so far.
+    pub drops: u64,
+    /// Packets marked so far.
+    pub marks: u64,
+    /// State of the algorithm, where it is asked for.
+    pub figures: Vec<(&'static str, u64)>,
+}
+
+/// Plays a case with one seed.
+pub(super) fn play(case: &Case, seed: u64) -> Play {
+    match &case.manager {
+        Manager::None => play_with(case, seed, Fifo::default(), Open),
+        Manager::Aqm(policy) => policy.make_with(WithAqm { case, seed }),
+        Manager::Scheduler(discipline) => discipline.seeded(seed).visit(WithScheduler { case, seed }),
+    }
+}
+
+struct WithAqm<'a> {
+    case: &'a Case,
+    seed: u64,
+}
+
+impl Maker for WithAqm<'_> {
+    type Output = Play;
+
+    fn with<A: Aqm + std::fmt::Debug>(self, make: impl Fn(&Setup) -> A) -> Play {
+        let (limit_packets, limit_bytes) = bounds(self.case.limit);
+        let stream = Stream::new(self.seed, 0, Purpose::Aqm);
+        let aqm = make(&Setup { rate: self.case.rate, limit_packets, limit_bytes, stream });
+        play_with(self.case, self.seed, Fifo::default(), aqm)
+    }
+}
+
+struct WithScheduler<'a> {
+    case: &'a Case,
+    seed: u64,
+}
+
+impl Visitor for WithScheduler<'_> {
+    type Output = Play;
+
+    fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) -> Play {
+        play_with(self.case, self.seed, scheduler, Open)
+    }
+}
+
+fn play_with<S: Scheduler, A: Aqm>(case: &Case, seed: u64, scheduler: S, aqm: A) -> Play {
+    let expected = case.arrivals.len().min(1 << 16);
+    let queue = Managed::new(scheduler, std::iter::once((FlowSpec::default(), aqm)), case.limit, expected);
+    let wants_figures = case.expected.iter().any(|expected| matches!(expected.wanted, Wanted::Figure { .. }));
+    let mut player = Player { queue, record: Record::new(&case.arrivals, seed), next: 0, wants_figures };
+    match &case.service {
+        Service::Times(times) => {
+            for &at in times {
+                player.arrivals_until(at);
+                player.dequeue(at);
+            }
+        }
+        Service::Link { rate, burst, from, until } => player.serve(*rate, *burst, *from, *until),
+    }
+    player.arrivals_until(u64::MAX);
+    let mut play = player.record.play;
+    play.figures = player.queue.figures().into_iter().collect();
+    play
+}
+
+struct Player<'a, S, A> {
+    queue: Managed<S, A>,
+    record: Record<'a>,
+    /// The next arrival.
+    next: usize,
+    wants_figures: bool,
+}
+
+impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
+    /// Lets in what comes until then, that moment included.
+    fn arrivals_until(&mut self, end: u64) {
+        while let Some(arrival) = self.record.arrivals.get(self.next).filter(|arrival| arrival.at <= end) {
+            let &Arrival { at, len, header, flow } = arrival;
+            self.record.coming = self.next as u32;
+            self.record.count(flow, |counts| counts.arrived += 1);
+            self.next += 1;
+            let offered = self.queue.offer(Nanos(at), &Coming { queue: 0, len, header }, &mut self.record);
+            if let Err(reason) = offered {
+                self.record.drop(at, self.record.coming, reason);
+            }
+        }
+    }
+
+    /// Takes a packet; its length, if there was one.
+    fn dequeue(&mut self, at: u64) -> Option<u32> {
+        let taken = self.queue.take(Nanos(at), &mut self.record);
+        match &taken {
+            Some((id, packet)) => self.record.delivered(at, *id, packet),
+            None => self.record.push(Event { at_ns: at, what: "empty", reason: None, packet: 0, flow: 0, bytes: 0, waited_ns: 0 }),
+        }
+        let counts = &self.record.play.counts;
+        let figures = if self.wants_figures { self.queue.figures() } else { Vec::new() };
+        let snapshot = Snapshot { backlog: self.queue.packets() as u64, drops: counts.dropped(), marks: counts.marked(), figures };
+        self.record.play.after.push(snapshot);
+        taken.map(|(_, packet)| packet.len)
+    }
+
+    /// A link that sends whenever it is free. It is free again when all bits that it sent since it last was idle have had their
+    /// time, so that no rounding adds up; an idle link may fall behind by its burst.
+    fn serve(&mut self, rate: u64, burst: u64, from: u64, until: u64) {
+        let time_of = |bits: u128| u64::try_from(bits * 1_000_000_000 / u128::from(rate)).unwrap_or(u64::MAX);
+        let saved = time_of(u128::from(burst) * 8);
+        let (mut begin, mut bits) = (from, 0u128);
+        loop {
+            let free = begin.saturating_add(time_of(bits));
+            self.arrivals_until(free);
+            let mut now = free.max(from);
+            if self.queue.packets() == 0 {
+                // Idle: the next arrival finds the link free.
+                let Some(arrival) = self.record.arrivals.get(self.next) else { return };
+                now = now.max(arrival.at);
+                self.arrivals_until(now);
+            }
+            if now >= until {
+                return;
+            }
+            if self.queue.packets() == 0 {
+                continue;
+            }
+            if now > free.saturating_add(saved) {
+                (begin, bits) = (now - saved, 0);
+            }
+            match self.dequeue(now) {
+                Some(len) => bits += u128::from(len) * 8,
+                // A scheduler that holds packets back is none for a link of a case.
+                None if self.queue.packets() > 0 => return,
+                None => {}
+            }
+        }
+    }
+}
+
+/// Writes down what happens.
+struct Record<'a> {
+    arrivals: &'a [Arrival],
+    /// Numbers of the packets inside.
+    numbers: HashMap<PacketId, u32>,
+    /// The packet that comes.
+    coming: u32,
+    play: Play,
+}
+
+impl<'a> Record<'a> {
+    fn new(arrivals: &'a [Arrival], seed: u64) -> Self {
+        Self { arrivals, numbers: HashMap::new(), coming: 0, play: Play { seed, ..Play::default() } }
+    }
+
+    fn count(&mut self, flow: u32, change: impl Fn(&mut Counts)) {
+        change(&mut self.play.counts);
+        change(self.play.flows.entry(flow).or_default());
+    }
+
+    fn push(&mut self, event: Event) {
+        self.play.events.push(event);
+    }
+
+    fn event(&self, at: u64, number: u32, what: &'static str, reason: Option<&'static str>) -> Event {
+        let Arrival { at: came, len, flow, .. } = self.arrivals[number as usize];
+        Event { at_ns: at, what, reason, packet: number, flow, bytes: len, waited_ns: at - came }
+    }
+
+    fn drop(&mut self, at: u64, number: u32, reason: DropReason) {
+        let event = self.event(at, number, "drop", Some(reason.name()));
+        self.count(event.flow, |counts| counts.drops[reason as usize] += 1);
+        self.push(event);
+    }
+
+    fn delivered(&mut self, at: u64, id: PacketId, packet: &Released) {
+        let number = self.numbers.remove(&id).unwrap_or(self.coming);
+        let event = self.event(at, number, "dequeue", packet.mark.map(MarkReason::name));
+        self.count(event.flow, |counts| {
+            counts.delivered += 1;
+            counts.delivered_bytes += u64::from(packet.len);
+            if let Some(reason) = packet.mark {
+                counts.marks[reason as usize] += 1;
+            }
+        });
+        self.push(event);
+    }
+}
+
+impl Watch for Record<'_> {
+    fn entered(&mut self, id: PacketId) {
+        self.numbers.insert(id, self.coming);
+    }
+
+    fn dropped(&mut self, now: Nanos, id: PacketId, _packet: &Released, reason: DropReason) {
+        let number = self.numbers.remove(&id).unwrap_or(self.coming);
+        self.drop(now.0, number, reason);
+    }
+}

@@ -1,0 +1,183 @@
+//! Queues with AQMs in front of a scheduler, as the engine has them, without its classifier, link and timers.
+//!
+//! What an AQM decides is carried out as in the engine: it is asked when a packet comes and when its turn to leave has come, a
+//! packet that does not fit is dropped whatever it says, and a mark counts when the packet leaves. The measurement of cost, the
+//! conformance cases and the picture of a step all run on this.
+
+use weir_core::Nanos;
+use weir_core::aqm::{Aqm, QueueState, Seen, Verdict};
+use weir_core::config::QueueLimit;
+use weir_core::packet::{Header, PacketId, Store as _};
+use weir_core::sched::{FlowSlot, FlowSpec, Scheduler};
+use weir_core::stamped::{Released, StampedDescriptors};
+use weir_core::stats::DropReason;
+
+/// A packet that comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Coming {
+    /// The queue that it comes to.
+    pub(crate) queue: u32,
+    pub(crate) len: u32,
+    pub(crate) header: Header,
+}
+
+/// Who is told what becomes of packets.
+pub(crate) trait Watch {
+    /// A packet has got in, and this is what it is called inside.
+    fn entered(&mut self, _id: PacketId) {}
+
+    /// A packet is dropped that had got in.
+    fn dropped(&mut self, now: Nanos, id: PacketId, packet: &Released, reason: DropReason);
+}
+
+/// Nobody.
+pub(crate) struct Nobody;
+
+impl Watch for Nobody {
+    #[inline(always)]
+    fn dropped(&mut self, _now: Nanos, _id: PacketId, _packet: &Released, _reason: DropReason) {}
+}
+
+/// One queue: its AQM, and what waits.
+#[derive(Debug)]
+struct Queue<A> {
+    aqm: A,
+    packets: u32,
+    slot: FlowSlot,
+    bytes: u64,
+}
+
+/// Queues with an AQM each, and the scheduler behind them.
+#[derive(Debug)]
+pub(crate) struct Managed<S, A> {
+    scheduler: S,
+    store: StampedDescriptors,
+    queues: Vec<Queue<A>>,
+    max_packets: u32,
+    max_bytes: u64,
+}
+
+impl<S: Scheduler, A: Aqm> Managed<S, A> {
+    /// A queue for each flow, all of the same limit. Flows are numbered from 0 in the order in which they come.
+    pub(crate) fn new(mut scheduler: S, flows: impl Iterator<Item = (FlowSpec, A)>, limit: QueueLimit, expected: usize) -> Self {
+        let queue = |(spec, aqm): (FlowSpec, A)| {
+            let slot = scheduler.add_flow(Nanos::ZERO, &spec);
+            Queue { aqm, packets: 0, slot, bytes: 0 }
+        };
+        let queues = flows.map(queue).collect();
+        let (max_packets, max_bytes) = bounds(limit);
+        Self { scheduler, store: StampedDescriptors::new(expected), queues, max_packets, max_bytes }
+    }
+
+    /// A packet comes. Why it is dropped, when it does not get in.
+    #[inline]
+    pub(crate) fn offer<W: Watch>(&mut self, now: Nanos, packet: &Coming, watch: &mut W) -> Result<(), DropReason> {
+        let &Coming { queue: number, len, header } = packet;
+        let queue = &mut self.queues[number as usize];
+        let full = queue.packets >= self.max_packets || queue.packets > 0 && queue.bytes + u64::from(len) > self.max_bytes;
+        let state = QueueState { packets: queue.packets, bytes: queue.bytes, full };
+        let mark = match queue.aqm.arrive(now, &Seen { len, arrived: now, header }, &state) {
+            Verdict::Drop(reason) => return Err(reason),
+            Verdict::Admit => None,
+            _ if full => return Err(DropReason::QueueFull),
+            Verdict::Mark(reason) => Some(reason),
+            Verdict::Pass => None,
+        };
+        queue.packets += 1;
+        queue.bytes += u64::from(len);
+        let slot = queue.slot;
+        let id = self.store.allocate(len, number, now, header);
+        if let Some(reason) = mark {
+            self.store.mark(id, reason);
+        }
+        watch.entered(id);
+        if let Some(refused) = self.scheduler.enqueue(now, &mut self.store, slot, id) {
+            self.refuse(now, refused, DropReason::Scheduler, watch);
+        }
+        self.take_refused(now, watch);
+        Ok(())
+    }
+
+    /// The packet that goes next, with what it was called; `None` when none may go now.
+    #[inline]
+    pub(crate) fn take<W: Watch>(&mut self, now: Nanos, watch: &mut W) -> Option<(PacketId, Released)> {
+        loop {
+            let next = self.scheduler.dequeue(now, &mut self.store);
+            self.take_refused(now, watch);
+            let id = next?;
+            let (len, header) = (self.store.len(id), self.store.header(id));
+            let queue = &mut self.queues[self.store.flow(id) as usize];
+            queue.packets -= 1;
+            queue.bytes -= u64::from(len);
+            let state = QueueState { packets: queue.packets, bytes: queue.bytes, full: false };
+            let seen = Seen { len, arrived: self.store.arrived(id), header };
+            match queue.aqm.leave(now, &seen, &state) {
+                Verdict::Drop(reason) => {
+                    let packet = self.store.release(id);
+                    watch.dropped(now, id, &packet, reason);
+                    continue;
+                }
+                Verdict::Mark(reason) => self.store.mark(id, reason),
+                Verdict::Pass | Verdict::Admit => {}
+            }
+            return Some((id, self.store.release(id)));
+        }
+    }
+
+    /// Packets inside.
+    pub(crate) fn packets(&self) -> usize {
+        self.scheduler.len()
+    }
+
+    /// State of the AQM of the first queue and of the scheduler, by name.
+    pub(crate) fn figures(&self) -> Vec<(&'static str, u64)> {
+        let mut figures = self.queues.first().map_or_else(Vec::new, |queue| queue.aqm.figures());
+        figures.extend(self.scheduler.figures());
+        figures
+    }
+
+    /// Packets that the scheduler has given up since; most never do, and then this is nothing.
+    #[inline(always)]
+    fn take_refused<W: Watch>(&mut self, now: Nanos, watch: &mut W) {
+        while let Some((id, reason)) = self.scheduler.pop_refused(&mut self.store) {
+            self.refuse(now, id, reason, watch);
+        }
+    }
+
+    fn refuse<W: Watch>(&mut self, now: Nanos, id: PacketId, reason: DropReason, watch: &mut W) {
+        let packet = self.store.release(id);
+        let queue = &mut self.queues[packet.flow as usize];
+        queue.packets -= 1;
+        queue.bytes -= u64::from(packet.len);
+        watch.dropped(now, id, &packet, reason);
+    }
+}
+
+/// A limit as the most packets and the most bytes.
+pub(crate) fn bounds(limit: QueueLimit) -> (u32, u64) {
+    match limit {
+        QueueLimit::Packets(packets) => (packets, u64::MAX),
+        QueueLimit::Bytes(bytes) => (u32::MAX, bytes),
+    }
+}
+
+/// No AQM: what the loop costs without one.
+#[derive(Debug)]
+pub(crate) struct Open;
+
+impl Aqm for Open {
+    #[inline(always)]
+    fn arrive(&mut self, _now: Nanos, _packet: &Seen, _queue: &QueueState) -> Verdict {
+        Verdict::Pass
+    }
+
+    #[inline(always)]
+    fn leave(&mut self, _now: Nanos, _packet: &Seen, _queue: &QueueState) -> Verdict {
+        Verdict::Pass
+    }
+}
+
+/// The hash of a flow that has none of its own: neighbours lie far apart, as flows' hashes do, and none is that of another.
+pub(crate) fn hash_of(flow: u32) -> u32 {
+    flow.wrapping_add(1).wrapping_mul(0x9e37_79b1)
+}

@@ -1,0 +1,292 @@
+//! A queue under a step of load: senders that answer drops and marks share a link, and for a while one comes that does not.
+//!
+//! # Model
+//! The link has 10 Mbit/s, and each packet 1500 bytes. Eight senders begin a tenth of a second after one another. Each has a
+//! window of packets: it doubles in a round-trip time until the first drop or mark, grows by one packet in a round-trip time from
+//! then on, and is halved by a drop or a mark, but once only for those of one round-trip time. What is heard of a packet arrives
+//! 40 ms after the link has sent it or it was dropped. From 4 to 8 s, a constant stream takes half of the link's rate on top and
+//! answers nothing. Eight senders are ECN-capable; the stream is not.
+//!
+//! That is not TCP: there are no timeouts, no acknowledgements that get lost, and a drop is heard of as soon as a delivery. It is
+//! enough to show how an algorithm finds its working point, and what it does about load that does not go away.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use weir_core::Nanos;
+use weir_core::aqm::{Aqm, Maker, Setup};
+use weir_core::config::QueueLimit;
+use weir_core::packet::{Ecn, Header, PacketId};
+use weir_core::rng::{Purpose, Stream};
+use weir_core::sched::{Fifo, FlowSpec, Scheduler, Visitor};
+use weir_core::stamped::Released;
+use weir_core::stats::DropReason;
+
+use crate::managed::{Coming, Managed, Open, Watch, hash_of};
+use crate::manager::Manager;
+
+/// What was seen at the queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Packets that the link sent, by time.
+    pub sent: Vec<Sent>,
+    /// When packets were dropped, in ns.
+    pub drops: Vec<u64>,
+}
+
+/// A packet that the link sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// When it left the queue, in ns.
+    pub at: u64,
+    /// How long it had waited, in ns.
+    pub waited: u64,
+    /// It is of the stream that answers nothing.
+    pub stream: bool,
+    /// It was marked.
+    pub marked: bool,
+}
+
+/// Plays the model with an algorithm, from 0 to [`END`].
+pub fn step(manager: &Manager, seed: u64) -> Seen {
+    match manager {
+        Manager::None => play(Fifo::default(), Open, QueueLimit::Packets(LIMIT)),
+        Manager::Aqm(policy) => policy.make_with(Player { seed }),
+        Manager::Scheduler(discipline) => discipline.seeded(seed).visit(Player { seed }),
+    }
+}
+
+struct Player {
+    seed: u64,
+}
+
+impl Maker for Player {
+    type Output = Seen;
+
+    fn with<A: Aqm + std::fmt::Debug>(self, make: impl Fn(&Setup) -> A) -> Seen {
+        let stream = Stream::new(self.seed, 0, Purpose::Aqm);
+        let aqm = make(&Setup { rate: RATE, limit_packets: LIMIT, limit_bytes: u64::MAX, stream });
+        play(Fifo::default(), aqm, QueueLimit::Packets(LIMIT))
+    }
+}
+
+impl Visitor for Player {
+    type Output = Seen;
+
+    fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) -> Seen {
+        play(scheduler, Open, QueueLimit::Packets(u32::MAX))
+    }
+}
+
+fn play<S: Scheduler, A: Aqm>(scheduler: S, aqm: A, limit: QueueLimit) -> Seen {
+    let queue = Managed::new(scheduler, std::iter::once((FlowSpec::default(), aqm)), limit, 1024);
+    let mut world = World { queue, link_free: 0, senders: vec![Sender::default(); SENDERS as usize], record: Record::new() };
+    for sender in 0..SENDERS {
+        world.record.after(u64::from(sender) * 100_000_000, Event::Begin(sender));
+    }
+    world.record.after(STREAM.0, Event::Stream);
+    while let Some((now, event)) = world.record.next().filter(|(now, _)| *now < END) {
+        world.happen(now, event);
+    }
+    world.record.seen
+}
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A sender begins.
+    Begin(u32),
+    /// The stream sends.
+    Stream,
+    /// The link is free.
+    Free,
+    /// A sender hears of a packet.
+    Heard { sender: u32, sent: u64, congestion: bool },
+}
+
+/// One that answers.
+#[derive(Clone, Copy, Debug)]
+struct Sender {
+    /// Its window in packets.
+    window: f64,
+    /// Packets of which it has not heard.
+    outside: u32,
+    /// It has heard of no drop or mark yet.
+    starting: bool,
+    /// Drops and marks of what was sent before say nothing new.
+    answered: u64,
+}
+
+impl Default for Sender {
+    fn default() -> Self {
+        Self { window: 2.0, outside: 0, starting: true, answered: 0 }
+    }
+}
+
+impl Sender {
+    fn hear(&mut self, now: u64, sent: u64, congestion: bool) {
+        self.outside -= 1;
+        if congestion {
+            if sent >= self.answered {
+                self.window = (self.window / 2.0).max(1.0);
+                (self.starting, self.answered) = (false, now);
+            }
+        } else {
+            self.window += if self.starting { 1.0 } else { 1.0 / self.window };
+        }
+    }
+}
+
+struct World<S, A> {
+    queue: Managed<S, A>,
+    link_free: u64,
+    senders: Vec<Sender>,
+    record: Record,
+}
+
+impl<S: Scheduler, A: Aqm> World<S, A> {
+    fn happen(&mut self, now: u64, event: Event) {
+        match event {
+            Event::Begin(sender) => self.send_window(now, sender),
+            Event::Stream => {
+                self.offer(now, SENDERS, Ecn::NotEct);
+                if now + STREAM_GAP < STREAM.1 {
+                    self.record.after(now + STREAM_GAP, Event::Stream);
+                }
+            }
+            Event::Free => {}
+            Event::Heard { sender, sent, congestion } => {
+                self.senders[sender as usize].hear(now, sent, congestion);
+                self.send_window(now, sender);
+            }
+        }
+        self.serve(now);
+    }
+
+    fn send_window(&mut self, now: u64, number: u32) {
+        let Sender { window, outside, .. } = self.senders[number as usize];
+        for _ in outside..window as u32 {
+            self.senders[number as usize].outside += 1;
+            self.offer(now, number, Ecn::Ect0);
+            self.serve(now);
+        }
+    }
+
+    fn offer(&mut self, now: u64, sender: u32, ecn: Ecn) {
+        let header = Header { ecn, dscp: 0, hash: hash_of(sender) };
+        if self.queue.offer(Nanos(now), &Coming { queue: 0, len: LEN, header }, &mut self.record).is_err() {
+            self.record.lost(now, sender, now);
+        }
+    }
+
+    fn serve(&mut self, now: u64) {
+        if now < self.link_free {
+            return;
+        }
+        if let Some((_, packet)) = self.queue.take(Nanos(now), &mut self.record) {
+            self.link_free = now + PACKET_TIME;
+            let sender = self.record.sender(&packet);
+            let (sent, marked) = (packet.arrived.0, packet.mark.is_some());
+            self.record.seen.sent.push(Sent { at: now, waited: now - sent, stream: sender == SENDERS, marked });
+            self.record.after(self.link_free, Event::Free);
+            self.record.tell(self.link_free + ROUND_TRIP, sender, sent, marked);
+        }
+    }
+}
+
+/// What is to happen, and what was seen.
+struct Record {
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    /// Orders events of one time.
+    number: u64,
+    senders: HashMap<u32, u32>,
+    seen: Seen,
+}
+
+impl Record {
+    fn new() -> Self {
+        let senders = (0..=SENDERS).map(|sender| (hash_of(sender), sender)).collect();
+        Self { events: BinaryHeap::new(), number: 0, senders, seen: Seen::default() }
+    }
+
+    fn after(&mut self, time: u64, event: Event) {
+        self.number += 1;
+        self.events.push(Reverse((time, self.number, event)));
+    }
+
+    fn next(&mut self) -> Option<(u64, Event)> {
+        self.events.pop().map(|Reverse((time, _, event))| (time, event))
+    }
+
+    fn sender(&self, packet: &Released) -> u32 {
+        self.senders.get(&packet.header.hash).copied().unwrap_or(SENDERS)
+    }
+
+    fn tell(&mut self, time: u64, sender: u32, sent: u64, congestion: bool) {
+        if sender < SENDERS {
+            self.after(time, Event::Heard { sender, sent, congestion });
+        }
+    }
+
+    fn lost(&mut self, now: u64, sender: u32, sent: u64) {
+        self.seen.drops.push(now);
+        self.tell(now + ROUND_TRIP, sender, sent, true);
+    }
+}
+
+impl Watch for Record {
+    fn dropped(&mut self, now: Nanos, _id: PacketId, packet: &Released, _reason: DropReason) {
+        self.lost(now.0, self.sender(packet), packet.arrived.0);
+    }
+}
+
+/// When it ends, in ns.
+pub const END: u64 = 12_000_000_000;
+/// From when to when the stream sends.
+pub const STREAM: (u64, u64) = (4_000_000_000, 8_000_000_000);
+/// Packets that the queue holds: 240 ms.
+pub const LIMIT: u32 = 200;
+const RATE: u64 = 10_000_000;
+const LEN: u32 = 1500;
+const PACKET_TIME: u64 = LEN as u64 * 8_000_000_000 / RATE;
+const STREAM_GAP: u64 = 2 * PACKET_TIME;
+const ROUND_TRIP: u64 = 40_000_000;
+const SENDERS: u32 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn senders_fill_the_link_and_the_same_happens_each_time() {
+        for manager in Manager::all().chain([Manager::None]) {
+            let seen = step(&manager, 1);
+            let share = seen.sent.len() as f64 * PACKET_TIME as f64 / END as f64;
+            assert!((0.3..=1.0).contains(&share), "{manager}: {share}");
+            assert!(seen.drops.len() + seen.sent.iter().filter(|sent| sent.marked).count() > 0, "{manager}");
+            assert_eq!(step(&manager, 1), seen, "{manager}");
+        }
+    }
+
+    #[test]
+    fn without_an_aqm_the_queue_is_full_while_the_stream_is_there() {
+        let seen = step(&Manager::None, 1);
+        let during = seen.sent.iter().filter(|sent| (STREAM.0 + 1_000_000_000..STREAM.1).contains(&sent.at));
+        let (packets, waited) = during.fold((0, 0), |sum, sent| (sum.0 + 1, sum.1 + sent.waited));
+        assert!(waited / packets > u64::from(LIMIT) * PACKET_TIME * 3 / 4);
+        let streams = seen.sent.iter().filter(|sent| sent.stream).count() as u64;
+        assert!(streams * STREAM_GAP > (STREAM.1 - STREAM.0) / 2, "the stream does not yield");
+    }
+
+    #[test]
+    fn a_window_is_halved_once_for_all_that_was_sent_before() {
+        let mut sender = Sender { window: 16.0, outside: 16, ..Sender::default() };
+        sender.hear(100, 10, true);
+        sender.hear(100, 50, true);
+        assert_eq!((sender.window, sender.starting), (8.0, false));
+        sender.hear(120, 60, false);
+        assert_eq!(sender.window, 8.125);
+        sender.hear(200, 100, true);
+        assert_eq!((sender.window, sender.outside), (4.0625, 12));
+    }
+}
