@@ -7,7 +7,7 @@ TARGET_DIR   := $(or $(CARGO_TARGET_DIR),target)
 WEIR         := $(TARGET_DIR)/release/weir
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench lint docs fuzz install uninstall clean
+.PHONY: help setup build demo test bench lint docs figures fuzz install uninstall clean
 
 help: ## list the targets
 	@echo "make TARGET:"
@@ -42,6 +42,9 @@ lint: ## formatting, clippy, shell scripts, licences and advisories of dependenc
 docs: ## API documentation, man pages, link-spec.md
 	@scripts/need-cargo
 	@scripts/docs --out $(OUT)
+
+figures: build ## the pictures of docs/aqm, docs/images/aqm/NAME.svg
+	@scripts/figures --weir $(WEIR)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs a nightly toolchain
 	@scripts/need-cargo

@@ -1,32 +1,76 @@
-//! The pages of `docs/schedulers/` are what the modules of the schedulers and their table say; `WEIR_UPDATE_DOCS=1` writes them anew.
+//! The pages of `docs/schedulers/` and `docs/aqm/` are what the modules of the algorithms and their tables say;
+//! `WEIR_UPDATE_DOCS=1` writes them anew.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use weir_core::sched::{Row, Scope, TABLE};
+use weir_core::sched::{Scope, TABLE};
+use weir_core::settings::Parameter;
+use weir_core::{aqm, sched};
 
 #[test]
 fn the_pages_of_the_schedulers_are_up_to_date() {
-    let sources = sources();
-    let mut index = format!("# Schedulers, one page each\n\n{ORIGIN}\n\nWhich of them when: [schedulers.md](../schedulers.md).\n\n");
+    let sources = sources("sched");
+    let mut index =
+        format!("# Schedulers, one page each\n\n{}\n\nWhich of them when: [schedulers.md](../schedulers.md).\n\n", origin("scheduler"));
     index.push_str("| name | what it does | cost of a packet | from |\n|---|---|---|---|\n");
     for row in TABLE {
-        let (_, source) =
-            sources.iter().find(|(name, _)| name == row.name).unwrap_or_else(|| panic!("no module has the row of {}", row.name));
-        compare(&file(row), &page(row, source));
-        writeln!(index, "| [{}]({}) | {} | {} | {} |", row.name, file(row), row.summary, row.complexity, row.source).unwrap();
+        compare("schedulers", &file(row.name), &scheduler_page(row, source(&sources, row.name)));
+        writeln!(index, "| [{}]({}) | {} | {} | {} |", row.name, file(row.name), row.summary, row.complexity, row.source).unwrap();
     }
-    compare("README.md", &index);
+    compare("schedulers", "README.md", &index);
+}
+
+#[test]
+fn the_pages_of_the_aqms_are_up_to_date() {
+    let sources = sources("aqm");
+    let mut index = format!(
+        "# AQMs, one page each\n\n{}\n\nAn AQM drops or marks packets so that a queue stays short; every queue can have one, before any scheduler. \
+         Those of the second table have queues of their own and stand in a scheduler's place. What a decision costs: `weir rig --aqm all`.\n\n",
+        origin("AQM")
+    );
+    index.push_str("| name | what it does | marks | from |\n|---|---|---|---|\n");
+    for row in aqm::TABLE {
+        compare("aqm", &file(row.name), &aqm_page(row, source(&sources, row.name)));
+        let marks = if row.marks { "yes" } else { "no" };
+        writeln!(index, "| [{}]({}) | {} | {marks} | {} |", row.name, file(row.name), row.summary, row.source).unwrap();
+    }
+    let inside = TABLE.iter().filter(|row| row.classifies);
+    index.push_str("\n| name | what it does | cost of a packet | from |\n|---|---|---|---|\n");
+    for row in inside {
+        let file = file(row.name);
+        writeln!(index, "| [{}](../schedulers/{file}) | {} | {} | {} |", row.name, row.summary, row.complexity, row.source).unwrap();
+    }
+    compare("aqm", "README.md", &index);
+}
+
+fn scheduler_page(row: &sched::Row, source: &str) -> String {
+    let mut text = body(row.name, "scheduler", source);
+    if row.classifies {
+        text += &picture(row.name);
+    }
+    text.push_str("\n## In the command language\n\n```\n");
+    // A medium has a rate of its own.
+    let rate = if row.name == "dcf" { "" } else { " bw 10Mbit/s" };
+    writeln!(text, "sched 1 config type {}{rate}\nqueue 1 config sched 1\n```\n", row.name).unwrap();
+    text + &parameters(row.aliases, row.parameters)
+}
+
+fn aqm_page(row: &aqm::Row, source: &str) -> String {
+    let mut text = body(row.name, "AQM", source) + &picture(row.name);
+    let setting = row.parameters.first().map_or(String::new(), |p| format!(" {}={}", p.name, p.domain.write(p.default)));
+    write!(text, "\n## In the command language\n\n```\npipe 1 config bw 10Mbit/s aqm {}{setting}\n```\n\n", row.name).unwrap();
+    text + &parameters(row.aliases, row.parameters)
 }
 
 /// The name of a row's page.
-fn file(row: &Row) -> String {
-    row.name.replace('+', "p") + ".md"
+fn file(name: &str) -> String {
+    name.replace('+', "p") + ".md"
 }
 
 /// Each module with a row, by the row's name.
-fn sources() -> Vec<(String, String)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sched");
+fn sources(folder: &str) -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder);
     let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
     let files = paths.map(|path| std::fs::read_to_string(path).unwrap());
     let of_row = |source: String| {
@@ -37,9 +81,15 @@ fn sources() -> Vec<(String, String)> {
     files.filter_map(of_row).collect()
 }
 
-fn page(row: &Row, source: &str) -> String {
+fn source<'a>(sources: &'a [(String, String)], name: &str) -> &'a str {
+    let found = sources.iter().find(|(known, _)| known == name);
+    found.map(|(_, source)| source.as_str()).unwrap_or_else(|| panic!("no module has the row of {name}"))
+}
+
+/// What the module's documentation says.
+fn body(name: &str, kind: &str, source: &str) -> String {
     let lines = source.lines().map_while(|line| line.strip_prefix("//!")).map(|line| line.strip_prefix(' ').unwrap_or(line));
-    let mut text = format!("# {}\n\n{ORIGIN}\n\n", row.name);
+    let mut text = format!("# {name}\n\n{}\n\n", origin(kind));
     let mut fenced = false;
     for line in lines {
         fenced ^= line.starts_with("```");
@@ -51,19 +101,49 @@ fn page(row: &Row, source: &str) -> String {
     while text.contains("\n\n\n") {
         text = text.replace("\n\n\n", "\n\n");
     }
-    text.push_str("\n## In the command language\n\n```\n");
-    // A medium has a rate of its own.
-    let rate = if row.name == "dcf" { "" } else { " bw 10Mbit/s" };
-    writeln!(text, "sched 1 config type {}{rate}\nqueue 1 config sched 1\n```\n", row.name).unwrap();
-    if !row.aliases.is_empty() {
-        writeln!(text, "Also called `{}`.\n", row.aliases.join("`, `")).unwrap();
+    text
+}
+
+/// The picture of a queue with the algorithm, and cases that it passes, where there are some.
+fn picture(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut text = String::new();
+    if root.join(format!("../../docs/images/aqm/{name}.svg")).exists() {
+        write!(
+            text,
+            "\n## Under a step of load\n\n![delay of the queue with {name}, and its drops and marks](../images/aqm/{name}.svg)\n\n{STEP}\n"
+        )
+        .unwrap();
     }
-    if row.parameters.is_empty() {
+    let files = std::fs::read_dir(root.join("tests/conformance")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut own: Vec<String> = files.filter(|file| file.rsplit_once('-').is_some() && file.split('-').next() == Some(name)).collect();
+    own.sort();
+    if !own.is_empty() {
+        let links: Vec<String> = own
+            .iter()
+            .map(|file| format!("[{}](../../crates/weir-core/tests/conformance/{file})", file.trim_end_matches(".toml")))
+            .collect();
+        write!(
+            text,
+            "\n## Conformance cases\n\n{}. `weir rig --case FILE` plays one: [conformance.md](../conformance.md).\n",
+            links.join(", ")
+        )
+        .unwrap();
+    }
+    text
+}
+
+fn parameters(aliases: &[&str], parameters: &[Parameter]) -> String {
+    let mut text = String::new();
+    if !aliases.is_empty() {
+        writeln!(text, "Also called `{}`.\n", aliases.join("`, `")).unwrap();
+    }
+    if parameters.is_empty() {
         text.push_str("It has no parameters.\n");
         return text;
     }
     text.push_str("| parameter | of | allowed | default | what it does |\n|---|---|---|---|---|\n");
-    for p in row.parameters {
+    for p in parameters {
         let of = match p.scope {
             Scope::Flow => "`queue`",
             Scope::Scheduler => "`sched`",
@@ -75,8 +155,8 @@ fn page(row: &Row, source: &str) -> String {
     text
 }
 
-fn compare(file: &str, expected: &str) {
-    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schedulers").join(file);
+fn compare(folder: &str, file: &str, expected: &str) {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(folder).join(file);
     if std::env::var_os("WEIR_UPDATE_DOCS").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         return std::fs::write(&path, expected).unwrap();
@@ -85,5 +165,10 @@ fn compare(file: &str, expected: &str) {
     assert!(found == expected, "{} is not up to date; WEIR_UPDATE_DOCS=1 cargo test -p weir-core --test pages writes it", path.display());
 }
 
-const ORIGIN: &str =
-    "<!-- Made from the scheduler's module and its row; `WEIR_UPDATE_DOCS=1 cargo test -p weir-core --test pages` writes it anew. -->";
+fn origin(kind: &str) -> String {
+    format!("<!-- Made from the {kind}'s module and its row; `WEIR_UPDATE_DOCS=1 cargo test -p weir-core --test pages` writes it anew. -->")
+}
+
+/// What the pictures show.
+const STEP: &str = "Eight senders that answer drops and marks share a link of 10 Mbit/s; from 4 to 8 s another one, which answers nothing, sends half \
+of the link's rate on top. Above: packets dropped and marked. `weir rig --step` draws it; [rig.md](../rig.md) has the model.";
