@@ -86,7 +86,7 @@ impl Aqm for Codel {
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let Control { count, dropping, drop_next, .. } = self.state;
-        [("count", count.into()), ("dropping", dropping.into()), ("drop_next", drop_next << self.law.shift)].into()
+        [("count", count.into()), ("dropping", dropping.into()), ("drop_next", self.law.in_ns(drop_next))].into()
     }
 }
 
@@ -132,6 +132,22 @@ impl Law {
             from_mark,
             shift,
         }
+    }
+
+    /// The target in ticks.
+    pub(crate) fn target(&self) -> u64 {
+        self.target
+    }
+
+    /// Sets another target, for the next packet.
+    #[inline]
+    pub(crate) fn set_target(&mut self, ticks: u64) {
+        self.target = ticks;
+    }
+
+    /// Ticks in ns.
+    pub(crate) fn in_ns(&self, ticks: u64) -> u64 {
+        ticks << self.shift
     }
 
     /// Whether the packet may carry a mark in place of a drop.

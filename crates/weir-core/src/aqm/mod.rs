@@ -11,6 +11,7 @@
 //! An AQM has no timer. What its definition computes periodically it computes when a packet comes or leaves, for each period that
 //! has ended since, with the state that the queue had then: between two packets that state does not change.
 
+mod afcd;
 mod ared;
 mod avq;
 mod blue;
@@ -234,6 +235,8 @@ table! {
     Rem: rem::Rem,
     /// Controlled delay, with BLUE beside it.
     Cobalt: cobalt::Cobalt,
+    /// Approximated fairness and controlled delay.
+    Afcd: afcd::Afcd,
 }
 
 impl Kind {

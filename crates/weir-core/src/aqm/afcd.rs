@@ -1,0 +1,301 @@
+//! AFCD: approximated fairness and a controlled delay, in one queue.
+//!
+//! # Model
+//! One first-in first-out queue, and for each flow little state: how fast it sends, and `CoDel`. A flow that sends more than its
+//! share of what all send is allowed less delay, so that its packets are dropped first; one that sends less is allowed more. So flows
+//! come near to equal rates without a queue for each, and the delay stays near to the target.
+//!
+//! **This is a reconstruction.** Of the publication only the abstract was at hand: rates of flows are estimated with little state,
+//! and a packet is dropped by the target delay of its flow. The equations are ours.
+//!
+//! # Equations
+//! Flows are hashed to `flows` places. Time is cut into periods of `period`; `b` is what a place has been sent in a period. Its
+//! rate, in bytes a period, follows
+//!
+//! ```text
+//! r ← r / 2 + b / 2        at the end of each period in which it sent, and  r ← r / 2^k  after k without
+//! ```
+//!
+//! With `R` the same estimate for the queue as a whole, and `N` the places that sent in the last period, the fair rate is `R / N`, and
+//! the place's target in the next period is
+//!
+//! ```text
+//! target · min(2, max(1/8, R / (N r)))
+//! ```
+//!
+//! twice the target where nothing is known. Its packets are then dropped as `CoDel` does, with that target and `interval` for the
+//! place alone. A place that sends twice its share has half of the target, and its drops begin, and go on, while others see none.
+//!
+//! # Reference
+//! Xue, Kumar, Kondikoppa, Chiu and Park, "AFCD: an approximated-fair and controlled-delay queuing for high speed networks", ICCCN 2013
+//! (the abstract).
+//!
+//! # Parameters
+//! `target`, `interval`, `ecn`, `mtu`, `ce_threshold`, `ce_selector` and `arith` as of `codel`. `flows` 1..65536, default 256:
+//! places; each is 64 bytes of memory. `period` 1ms..10s, default 50ms: long enough for several packets of each flow.
+//!
+//! # Complexity
+//! O(1) for each packet, with one division for each flow in each period.
+//!
+//! # Guarantees
+//! Nothing is dropped while packets wait less than an eighth of `target`, and nothing of a flow with no more than half of the fair
+//! rate while they wait less than two. The last packet of the queue is not dropped.
+//!
+//! # Figures
+//! `flows`: places that sent in the last period. `fair`: the fair rate in bytes a period. `target`: that of the flow that was
+//! decided on last, in ns.
+//!
+//! # Differences from Linux/FreeBSD
+//! Neither has it.
+//!
+//! # Validation
+//! Estimates of steady flows, their targets, and that of two flows in one queue the faster is dropped.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::codel::{ARITH, CE_SELECTOR, CE_THRESHOLD, Control, ECN, INTERVAL, Law, MTU, TARGET};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use crate::settings::{Domain, Parameter, Scope};
+use crate::units::Nanos;
+
+/// AFCD for one queue.
+#[derive(Debug)]
+pub struct Afcd {
+    law: Law,
+    /// The target at the fair rate, in the law's ticks.
+    target: u64,
+    last_target: u64,
+    period: u64,
+    /// The number of the current period, and when it ends.
+    now: u64,
+    ends: u64,
+    places: Box<[Place]>,
+    /// `R`, with what came in this period.
+    all: Rate,
+    /// Places that have sent in this period, and in the last one, `N`.
+    senders: u32,
+    last_senders: u32,
+}
+
+/// What one place has sent, its target in this period in the law's ticks, and its `CoDel`.
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
+struct Place {
+    rate: Rate,
+    target: u64,
+    control: Control,
+}
+
+const _: () = assert!(size_of::<Place>() == 64, "a place fills one cache line");
+
+/// An estimate in bytes a period.
+#[derive(Clone, Debug, Default)]
+struct Rate {
+    /// `r` at the beginning of the period `period`.
+    before: u64,
+    /// `b` of that period.
+    bytes: u64,
+    period: u64,
+}
+
+impl Rate {
+    /// Comes to the period `now`.
+    fn come_to(&mut self, now: u64) {
+        let periods = now.saturating_sub(self.period);
+        if periods == 0 {
+            return;
+        }
+        let ended = self.before / 2 + self.bytes / 2;
+        let shift = u32::try_from(periods - 1).unwrap_or(u32::MAX);
+        (self.before, self.bytes, self.period) = (ended.checked_shr(shift).unwrap_or(0), 0, now);
+    }
+}
+
+impl Afcd {
+    /// One that has seen nothing.
+    pub fn new(policy: &Policy, _setup: &Setup) -> Self {
+        let law = Law::new(policy);
+        let target = law.target();
+        Self {
+            law,
+            target,
+            last_target: target,
+            period: policy.get(PERIOD.name).max(1),
+            now: 0,
+            ends: 0,
+            places: (0..policy.get(FLOWS.name).max(1)).map(|_| Place::default()).collect(),
+            all: Rate::default(),
+            senders: 0,
+            last_senders: 0,
+        }
+    }
+
+    /// The place of a packet's flow, in the current period.
+    #[inline]
+    fn place(&mut self, now: Nanos, packet: &Seen) -> usize {
+        if now.0 >= self.ends {
+            self.come_to(now);
+        }
+        let mixed = packet.header.hash.wrapping_mul(GOLDEN);
+        let number = ((u64::from(mixed) * self.places.len() as u64) >> 32) as usize;
+        if self.places[number].rate.period != self.now || self.places[number].target == 0 {
+            let rate = &mut self.places[number].rate;
+            rate.come_to(self.now);
+            let rate = rate.before;
+            self.places[number].target = self.target_of(rate);
+        }
+        number
+    }
+
+    /// Ends the periods that are over.
+    #[cold]
+    fn come_to(&mut self, now: Nanos) {
+        let period = now.0 / self.period;
+        if period > self.now {
+            self.last_senders = if period == self.now + 1 { self.senders } else { 0 };
+            self.senders = 0;
+            self.now = period;
+            self.all.come_to(period);
+        }
+        self.ends = (period + 1).saturating_mul(self.period);
+    }
+
+    /// The target of a place that sends at `rate`.
+    fn target_of(&self, rate: u64) -> u64 {
+        let (least, most) = (self.target / 8, self.target * 2);
+        let own = u128::from(rate) * u128::from(self.last_senders);
+        let fair = (u128::from(self.target) * u128::from(self.all.before)).checked_div(own);
+        let fair = fair.and_then(|fair| u64::try_from(fair).ok()).unwrap_or(most);
+        fair.clamp(least, most).max(1)
+    }
+}
+
+impl Aqm for Afcd {
+    #[inline]
+    fn arrive(&mut self, now: Nanos, packet: &Seen, _queue: &QueueState) -> Verdict {
+        let place = self.place(now, packet);
+        let rate = &mut self.places[place].rate;
+        self.senders += u32::from(rate.bytes == 0);
+        let len = u64::from(packet.len.max(1));
+        rate.bytes = rate.bytes.saturating_add(len);
+        self.all.bytes = self.all.bytes.saturating_add(len);
+        Verdict::Pass
+    }
+
+    #[inline]
+    fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
+        let place = self.place(now, packet);
+        let Place { target, control, .. } = &mut self.places[place];
+        self.last_target = *target;
+        self.law.set_target(*target);
+        control.leave(&mut self.law, now, packet, queue.bytes)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let fair = self.all.before / u64::from(self.last_senders.max(1));
+        [("flows", self.last_senders.into()), ("fair", fair), ("target", self.law.in_ns(self.last_target))].into()
+    }
+}
+
+/// 2^32 over the golden ratio: neighbours are far apart.
+const GOLDEN: u32 = 0x9e37_79b1;
+
+const FLOWS: Parameter = Parameter {
+    name: "flows",
+    scope: Scope::Aqm,
+    domain: Domain::Number { least: 1, most: 65_536, unit: "" },
+    default: 256,
+    summary: "places that flows are hashed to",
+};
+
+const PERIOD: Parameter = Parameter {
+    name: "period",
+    scope: Scope::Aqm,
+    domain: Domain::Time { least: 1_000_000, most: 10_000_000_000 },
+    default: 50_000_000,
+    summary: "period over which rates are estimated",
+};
+
+pub(super) const ROW: Row = Row {
+    name: "afcd",
+    aliases: &[],
+    summary: "one queue in which flows above their share are allowed less delay",
+    source: "Xue et al. 2013 (a reconstruction)",
+    marks: true,
+    classifies: true,
+    parameters: &[TARGET, INTERVAL, ECN, MTU, CE_THRESHOLD, CE_SELECTOR, ARITH, FLOWS, PERIOD],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aqm::Kind;
+    use crate::packet::Header;
+    use crate::rng::{Purpose, Stream};
+    use crate::stats::DropReason;
+
+    const MS: u64 = 1_000_000;
+
+    fn afcd(settings: &[(&str, &str)]) -> Afcd {
+        let mut policy = Policy::new(Kind::Afcd);
+        settings.iter().for_each(|(name, value)| policy.set(name, value).unwrap());
+        let stream = Stream::new(1, 1, Purpose::Aqm);
+        Afcd::new(&policy, &Setup { rate: 0, limit_packets: u32::MAX, limit_bytes: u64::MAX, stream })
+    }
+
+    fn seen(hash: u32, arrived: u64) -> Seen {
+        Seen { len: 1000, arrived: Nanos(arrived), header: Header { hash, ..Header::default() } }
+    }
+
+    const WAITING: QueueState = QueueState { packets: 100, bytes: 100_000, full: false };
+
+    /// Flow 1 sends three packets each ms and flow 2 one; all wait `delay`. Drops of each from 100 ms on.
+    fn two_flows(delay: u64, until: u64) -> (Afcd, [u32; 2]) {
+        let (mut afcd, mut drops) = (afcd(&[]), [0, 0]);
+        for ms in 0..until {
+            for hash in [1, 1, 1, 2] {
+                afcd.arrive(Nanos(ms * MS), &seen(hash, ms * MS), &WAITING);
+            }
+            for hash in [1, 1, 1, 2] {
+                let arrived = (ms * MS).saturating_sub(delay);
+                let verdict = afcd.leave(Nanos(ms * MS), &seen(hash, arrived), &WAITING);
+                drops[hash as usize - 1] += u32::from(verdict == Verdict::Drop(DropReason::Target));
+            }
+        }
+        (afcd, drops)
+    }
+
+    #[test]
+    fn estimates_come_to_the_rates_and_targets_follow_from_them() {
+        let (mut afcd, _) = two_flows(0, 2000);
+        let now = Nanos(2000 * MS);
+        let [fast, slow] = [1, 2].map(|hash| {
+            let place = afcd.place(now, &seen(hash, 0));
+            (afcd.places[place].rate.before, afcd.places[place].target)
+        });
+        // 3000 and 1000 bytes a ms for 50 ms, to a byte for each halving.
+        assert!(fast.0.abs_diff(150_000) < 10 && slow.0.abs_diff(50_000) < 10, "{fast:?} {slow:?}");
+        assert_eq!(afcd.last_senders, 2);
+        // The fair rate is 100000: two thirds of the target, and twice.
+        assert!((fast.1 * 3).abs_diff(afcd.target * 2) < 10 && slow.1.abs_diff(afcd.target * 2) < 10, "{fast:?} {slow:?}");
+        assert_eq!((afcd.target_of(1 << 40), afcd.target_of(0)), (afcd.target / 8, afcd.target * 2));
+    }
+
+    #[test]
+    fn the_faster_flow_is_dropped_first() {
+        assert_eq!(two_flows(3 * MS, 3000).1, [0, 0]);
+        let (_, drops) = two_flows(6 * MS, 3000);
+        assert!(drops[0] > 30 && drops[1] == 0, "{drops:?}");
+        let (_, drops) = two_flows(20 * MS, 3000);
+        assert!(drops[0] > 30 && drops[1] > 30, "{drops:?}");
+    }
+
+    #[test]
+    fn a_long_rest_leaves_nothing_of_an_estimate() {
+        let (mut afcd, _) = two_flows(0, 500);
+        let place = afcd.place(Nanos(u64::MAX / 2), &seen(1, 0));
+        assert_eq!((afcd.all.before, afcd.last_senders, afcd.places[place].rate.before), (0, 0, 0));
+        assert_eq!(afcd.places[place].target, 2 * afcd.target);
+    }
+}
