@@ -39,9 +39,9 @@
 //! Flows whose probability is 1 together pass at `penalty_rate`, beside bursts of `penalty_burst`.
 //!
 //! # Differences from Linux/FreeBSD
-//! FreeBSD does not have it. Linux always marks; here `ecn` can be switched off. It counts the time for
-//! tokens from the last look at them, so that flows faster than `penalty_rate` get none after the burst; here they get that rate. Linux has a queue or a scheduler of its own
-//! within; here it stands before any.
+//! FreeBSD does not have it. Linux always marks; here `ecn` can be switched off. Linux counts the time for tokens from the last look
+//! at them, so that flows faster than `penalty_rate` get none after the burst; here they get that rate. Linux has a queue or a
+//! scheduler of its own within; here it stands before any.
 //!
 //! # Validation
 //! Against a model with lists, packet by packet; a flow that does not respond among some that do.
