@@ -171,4 +171,4 @@ fn origin(kind: &str) -> String {
 
 /// What the pictures show.
 const STEP: &str = "Eight senders that answer drops and marks share a link of 10 Mbit/s; from 4 to 8 s another one, which answers nothing, sends half \
-of the link's rate on top. Above: packets dropped and marked. `weir rig --step` draws it; [rig.md](../rig.md) has the model.";
+of the link's rate on top. Above: packets dropped and marked. `weir rig --aqm NAME --step --plot FILE` draws it; [rig.md](../rig.md) has the model.";
