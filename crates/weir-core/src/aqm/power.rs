@@ -68,7 +68,11 @@ impl Slope {
     /// The product, rounded down; `x` must be within 95 bits.
     #[inline]
     pub(super) fn times(self, x: i128) -> i128 {
-        (x * i128::from(self.mantissa)) >> self.shift
+        // Nearly always one multiplication of two words.
+        match i64::try_from(x) {
+            Ok(x) if self.shift < 64 => (i128::from(x) * i128::from(self.mantissa)) >> (self.shift & 63),
+            _ => (x * i128::from(self.mantissa)) >> self.shift,
+        }
     }
 }
 
