@@ -96,6 +96,9 @@ struct SendArgs {
     /// Seconds to wait before the first packet.
     #[arg(long, value_parser = span, default_value = "0.2")]
     after: u64,
+    /// DSCP and ECN field: 2 is ECT(0), 1 ECT(1).
+    #[arg(long, default_value_t = 0)]
+    tos: u8,
 }
 
 #[derive(Debug, Args)]
@@ -248,7 +251,16 @@ impl SendArgs {
         // Without an end the sender stops after ten seconds rather than never.
         let span_ns = self.seconds.unwrap_or(if self.count.is_some() { u64::MAX } else { 10 * SECOND });
         let count = self.count.unwrap_or(u64::MAX);
-        Ok(Plan { to: self.target.resolve()?, size: self.size, pace, count, span_ns, train: self.train, after_ns: self.after })
+        Ok(Plan {
+            to: self.target.resolve()?,
+            size: self.size,
+            pace,
+            count,
+            span_ns,
+            train: self.train,
+            after_ns: self.after,
+            tos: self.tos,
+        })
     }
 }
 

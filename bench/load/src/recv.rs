@@ -50,11 +50,16 @@ pub fn collect(socket: &UdpSocket, listen: &Listen) -> Result<(Vec<Receipt>, u64
         let _ = setsockopt(socket, sockopt::RcvBuf, &BUFFER);
     }
     setsockopt(socket, sockopt::ReceiveTimestampns, &true).when("ask for receive timestamps")?;
+    if listen.bind.is_ipv4() {
+        setsockopt(socket, sockopt::IpRecvTos, &true).when("ask for ECN fields")?;
+    } else {
+        setsockopt(socket, sockopt::Ipv6RecvTClass, &true).when("ask for ECN fields")?;
+    }
     socket.set_read_timeout(Some(TICK)).when("set a timeout")?;
     let overhead = headers(listen.bind);
     let mut receipts = Vec::new();
     let mut buffer = vec![0; MESSAGES * LARGEST];
-    let mut messages = MultiHeaders::<SockaddrStorage>::preallocate(MESSAGES, Some(nix::cmsg_space!(TimeSpec)));
+    let mut messages = MultiHeaders::<SockaddrStorage>::preallocate(MESSAGES, Some(nix::cmsg_space!(TimeSpec, i32)));
     let begun = now();
     while (receipts.len() as u64) < listen.count.min(MOST) {
         let here = receipts.len();
@@ -93,15 +98,20 @@ fn receive(
         Err(e) => return Err(e).when("receive"),
     };
     for message in results {
-        let stamped = message.cmsgs().when("read the receive timestamp")?.find_map(|c| match c {
-            ControlMessageOwned::ScmTimestampns(t) => Some(nanos(t)),
-            _ => None,
-        });
+        let (mut stamped, mut marked) = (None, false);
+        for control in message.cmsgs().when("read the receive timestamp")? {
+            match control {
+                ControlMessageOwned::ScmTimestampns(t) => stamped = Some(nanos(t)),
+                ControlMessageOwned::Ipv4Tos(tos) => marked = tos & CE == CE,
+                ControlMessageOwned::Ipv6TClass(class) => marked = class as u8 & CE == CE,
+                _ => {}
+            }
+        }
         let Some(stamp) = message.iovs().next().and_then(payload::read) else {
             continue;
         };
         let bytes = (message.bytes + overhead) as u32;
-        receipts.push(Receipt { sequence: stamp.sequence, bytes, sent_ns: stamp.sent_ns, arrived_ns: stamped.unwrap_or_else(now) });
+        receipts.push(Receipt { sequence: stamp.sequence, bytes, sent_ns: stamp.sent_ns, arrived_ns: stamped.unwrap_or_else(now), marked });
     }
     Ok(())
 }
@@ -125,6 +135,8 @@ fn drops_of(table: &str, inode: &str) -> Option<u64> {
     table.lines().skip(1).find(|line| line.split_whitespace().nth(9) == Some(inode))?.split_whitespace().last()?.parse().ok()
 }
 
+/// Congestion experienced, in the ECN field.
+const CE: u8 = 3;
 /// Packets in one system call.
 const MESSAGES: usize = 64;
 /// Largest payload that is taken whole: more than a jumbo frame's.
@@ -149,7 +161,7 @@ mod tests {
         let to = socket.local_addr().unwrap();
         let known = Known { sent: Some(500), list_arrivals: true, ..Known::default() };
         let listen = Listen { bind: to, count: 500, span_ns: u64::MAX, idle_ns: SECOND, wait_ns: 5 * SECOND, known };
-        let plan = Plan { to, size: 300, pace: Pace::Packets(20_000), count: 500, span_ns: u64::MAX, train, after_ns: 0 };
+        let plan = Plan { to, size: 300, pace: Pace::Packets(20_000), count: 500, span_ns: u64::MAX, train, after_ns: 0, tos: 0 };
         let sender = std::thread::spawn(move || send(&plan).unwrap());
         let (receipts, drops) = collect(&socket, &listen).unwrap();
         let sent = sender.join().unwrap();

@@ -39,6 +39,8 @@ pub struct Plan {
     pub train: usize,
     /// Wait so long before the first packet, ns.
     pub after_ns: u64,
+    /// DSCP and ECN field.
+    pub tos: u8,
 }
 
 /// What was sent.
@@ -61,6 +63,12 @@ pub struct Sent {
 pub fn send(plan: &Plan) -> Result<Sent, LoadError> {
     let payload = payload_size(plan.to, plan.size)?;
     let socket = connect(plan.to)?;
+    if plan.tos != 0 {
+        let tos = i32::from(plan.tos);
+        let set =
+            if plan.to.is_ipv4() { setsockopt(&socket, sockopt::Ipv4Tos, &tos) } else { setsockopt(&socket, sockopt::Ipv6TClass, &tos) };
+        set.when("set the ECN field")?;
+    }
     precise_sleeps();
     let train = plan.train.clamp(1, MOST_TRAIN).min((MOST_DATAGRAM / payload).max(1));
     let mut batch = Batch::new(payload, train);

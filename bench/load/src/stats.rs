@@ -15,6 +15,8 @@ pub struct Receipt {
     pub sent_ns: u64,
     /// When it arrived, ns on the same clock.
     pub arrived_ns: u64,
+    /// It carries the mark of congestion.
+    pub marked: bool,
 }
 
 /// Where the values of a sample lie.
@@ -71,6 +73,9 @@ pub struct Reception {
     pub longest_loss_run: u64,
     /// Copies of packets that had come already.
     pub duplicated: u64,
+    /// Packets that carry the mark of congestion.
+    #[serde(default)]
+    pub marked: u64,
     /// Packets that came after one with a higher number.
     pub reordered: u64,
     /// The greatest distance of such a packet from the highest number before it.
@@ -127,6 +132,7 @@ pub fn reception(receipts: &[Receipt], known: Known) -> Reception {
         loss_runs: losses.runs,
         longest_loss_run: losses.longest,
         duplicated: order.duplicated,
+        marked: receipts.iter().filter(|r| r.marked).count() as u64,
         reordered: order.reordered,
         reorder_depth: order.depth,
         gap_ns: Spread::of(gaps),
@@ -211,7 +217,9 @@ mod tests {
     use super::*;
 
     fn at(list: &[(u32, u64)]) -> Vec<Receipt> {
-        list.iter().map(|&(sequence, ms)| Receipt { sequence, bytes: 1000, sent_ns: 0, arrived_ns: ms * 1_000_000 }).collect()
+        list.iter()
+            .map(|&(sequence, ms)| Receipt { sequence, bytes: 1000, sent_ns: 0, arrived_ns: ms * 1_000_000, marked: false })
+            .collect()
     }
 
     fn figures(list: &[(u32, u64)]) -> Reception {

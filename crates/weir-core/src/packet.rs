@@ -171,14 +171,14 @@ impl Pool {
         slot.packet
     }
 
-    /// Takes a packet out that has been through the delay line, with what [`Self::set_crossed`] wrote, and whether it is marked.
+    /// Takes a packet out that has been through the delay line, with what [`Self::set_crossed`] wrote, and why it is marked, if it is.
     #[inline]
-    pub(crate) fn depart(&mut self, id: PacketId) -> (Packet, Crossed, bool) {
+    pub(crate) fn depart(&mut self, id: PacketId) -> (Packet, Crossed, Option<MarkReason>) {
         let slot = &mut self.slots[id.0 as usize];
         slot.next = self.free;
         self.free = id.0;
         self.live -= 1;
-        (slot.packet, Crossed { due: slot.due, corrupt: slot.word, duplicate: slot.duplicate }, slot.mark.is_some())
+        (slot.packet, Crossed { due: slot.due, corrupt: slot.word, duplicate: slot.duplicate }, slot.mark)
     }
 
     /// The packet `id`.

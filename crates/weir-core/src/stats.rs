@@ -160,24 +160,20 @@ pub struct LinkCounters {
     pub peak_queue_packets: u64,
     /// Packets that were inside when counting began anew; 0 unless it was set to zero.
     pub carried: u64,
+    reasons: Reasons,
+}
+
+/// Drops and marks by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reasons {
     drops: [u64; DropReason::ALL.len()],
     marks: [u64; MarkReason::ALL.len()],
 }
 
-impl LinkCounters {
+impl Reasons {
     /// Drops for one reason.
     pub fn drops(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
-    }
-
-    /// Drops for all reasons.
-    pub fn total_drops(&self) -> u64 {
-        self.drops.iter().sum()
-    }
-
-    /// Counts a drop.
-    pub fn count_drop(&mut self, reason: DropReason) {
-        self.drops[reason as usize] += 1;
     }
 
     /// Marks for one reason.
@@ -185,9 +181,76 @@ impl LinkCounters {
         self.marks[reason as usize]
     }
 
+    /// Drops for all reasons.
+    pub fn total_drops(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+
+    /// Marks for all reasons.
+    pub fn total_marks(&self) -> u64 {
+        self.marks.iter().sum()
+    }
+
+    /// Counts a drop.
+    pub fn count_drop(&mut self, reason: DropReason) {
+        self.drops[reason as usize] += 1;
+    }
+
     /// Counts a mark.
     pub fn count_mark(&mut self, reason: MarkReason) {
         self.marks[reason as usize] += 1;
+    }
+
+    /// Adds others.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.drops.iter_mut().zip(other.drops) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.marks.iter_mut().zip(other.marks) {
+            *mine += theirs;
+        }
+    }
+
+    /// The reasons of drops that occurred, with their counts.
+    pub fn drop_list(&self) -> Vec<(DropReason, u64)> {
+        DropReason::ALL.into_iter().map(|r| (r, self.drops(r))).filter(|&(_, n)| n > 0).collect()
+    }
+
+    /// The reasons of marks that occurred, with their counts.
+    pub fn mark_list(&self) -> Vec<(MarkReason, u64)> {
+        MarkReason::ALL.into_iter().map(|r| (r, self.marks(r))).filter(|&(_, n)| n > 0).collect()
+    }
+}
+
+impl LinkCounters {
+    /// Drops and marks by reason.
+    pub fn reasons(&self) -> &Reasons {
+        &self.reasons
+    }
+
+    /// Drops for one reason.
+    pub fn drops(&self, reason: DropReason) -> u64 {
+        self.reasons.drops(reason)
+    }
+
+    /// Drops for all reasons.
+    pub fn total_drops(&self) -> u64 {
+        self.reasons.total_drops()
+    }
+
+    /// Counts a drop.
+    pub fn count_drop(&mut self, reason: DropReason) {
+        self.reasons.count_drop(reason);
+    }
+
+    /// Marks for one reason.
+    pub fn marks(&self, reason: MarkReason) -> u64 {
+        self.reasons.marks(reason)
+    }
+
+    /// Counts a mark.
+    pub fn count_mark(&mut self, reason: MarkReason) {
+        self.reasons.count_mark(reason);
     }
 
     /// Whether every packet is accounted for (see the module's identities).
@@ -209,17 +272,17 @@ impl LinkCounters {
         self.backlog_packets = self.backlog_packets.wrapping_add(other.backlog_packets);
         self.carried = self.carried.wrapping_add(other.carried);
         self.peak_queue_packets += other.peak_queue_packets;
-        for (mine, theirs) in self.drops.iter_mut().zip(other.drops) {
-            *mine += theirs;
-        }
-        for (mine, theirs) in self.marks.iter_mut().zip(other.marks) {
-            *mine += theirs;
-        }
+        self.reasons.merge(&other.reasons);
     }
 
-    /// The reasons that occurred, with their counts.
+    /// The reasons of drops that occurred, with their counts.
     pub fn drop_list(&self) -> Vec<(DropReason, u64)> {
-        DropReason::ALL.into_iter().map(|r| (r, self.drops(r))).filter(|&(_, n)| n > 0).collect()
+        self.reasons.drop_list()
+    }
+
+    /// The reasons of marks that occurred, with their counts.
+    pub fn mark_list(&self) -> Vec<(MarkReason, u64)> {
+        self.reasons.mark_list()
     }
 }
 

@@ -108,7 +108,7 @@ proptest! {
             prop_assert!(order.is_sorted_by_key(|d| d.0), "{:?} changes the order", kind);
             let counters = &emulator.stats(1).unwrap().counters;
             prop_assert!(counters.balanced() && counters.backlog_packets == 0, "{:?}", kind);
-            let marked = departures.iter().filter(|d| matches!(d.fate, Fate::Deliver { mark: true, .. })).count();
+            let marked = departures.iter().filter(|d| matches!(d.fate, Fate::Deliver { mark: Some(_), .. })).count();
             prop_assert!(marked == 0 || ecn != Ecn::NotEct && kind.row().marks, "{:?}", kind);
         }
     }

@@ -1,6 +1,7 @@
 //! How far a packet has come on a lane that has rules.
 
 use weir_core::Nanos;
+use weir_core::stats::MarkReason;
 use weir_rules::classify::{Resume, Tags};
 
 /// Where a packet is on its way, and what has happened to it so far. Only packets that may be looked at again have one.
@@ -10,8 +11,8 @@ pub struct Journey {
     pub pass: u8,
     /// How often the engine has taken it.
     pub hops: u8,
-    /// A pipe marked it with congestion experienced, and its frame does not carry that yet.
-    pub mark: bool,
+    /// Why a pipe marked it with congestion experienced, the first that did; the frame of a segment does not carry that yet.
+    pub mark: Option<MarkReason>,
     /// It is an additional copy.
     pub duplicate: bool,
     /// The bit that was inverted.

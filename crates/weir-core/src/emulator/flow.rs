@@ -12,7 +12,7 @@ use crate::link::LossProcess;
 use crate::packet::Header;
 use crate::rng::{Purpose, Stream};
 use crate::sched::{FlowSlot, FlowSpec};
-use crate::stats::{DropReason, MarkReason};
+use crate::stats::{DropReason, MarkReason, Reasons};
 use crate::units::{Nanos, Rate};
 
 /// One queue of a flowset in one scheduler instance: what every packet touches. The rest stands in [`Cold`].
@@ -61,8 +61,8 @@ pub(super) struct Cold {
     pub(super) queue: Option<u16>,
     /// The masked key it was made for.
     pub(super) key: FlowKey,
-    pub(super) drops: u64,
-    pub(super) marks: u64,
+    /// Drops and marks by reason; `None` until there is one.
+    pub(super) reasons: Option<Box<Reasons>>,
     /// The flows made before and after it on the same link, or [`NO_FLOW`].
     pub(super) older: u32,
     pub(super) newer: u32,
@@ -89,7 +89,7 @@ impl Flow {
     pub(super) fn new(seed: u64, identity: Identity, flowset: &Flowset, path: u64) -> Self {
         let Identity { number, serial, link, queue, key } = identity;
         let spec = spec(number, &flowset.config);
-        let cold = Cold { spec, queue, key, drops: 0, marks: 0, older: NO_FLOW, newer: NO_FLOW, serial, orphan: false };
+        let cold = Cold { spec, queue, key, reasons: None, older: NO_FLOW, newer: NO_FLOW, serial, orphan: false };
         let (max_packets, max_bytes) = bounds(flowset.limit);
         Self {
             packets_seen: 0,
@@ -163,12 +163,22 @@ impl Flow {
 
     /// Counts from nothing again; what waits stays.
     pub(super) fn zero(&mut self) {
-        (self.packets_seen, self.bytes_seen, self.cold.drops, self.cold.marks) = (0, 0, 0, 0);
+        (self.packets_seen, self.bytes_seen, self.cold.reasons) = (0, 0, None);
     }
 
     #[inline]
     pub(super) fn is_of(&self, link: u32, masked: &FlowKey) -> bool {
         self.link == link && self.cold.key == *masked
+    }
+}
+
+impl Cold {
+    pub(super) fn count_drop(&mut self, reason: DropReason) {
+        self.reasons.get_or_insert_default().count_drop(reason);
+    }
+
+    pub(super) fn count_mark(&mut self, reason: MarkReason) {
+        self.reasons.get_or_insert_default().count_mark(reason);
     }
 }
 

@@ -566,7 +566,7 @@ impl Surroundings<'_> {
                 Ok(id)
             }
             Err(reason) => {
-                state.cold.drops += 1;
+                state.cold.count_drop(reason);
                 counters.count_drop(reason);
                 Err(Rejected { reason })
             }
@@ -589,7 +589,7 @@ impl Surroundings<'_> {
         let Packet { flow, len, .. } = *self.pool.get(packet);
         let flow = self.flows.at_mut(flow);
         flow.dequeued(len);
-        flow.cold.drops += 1;
+        flow.cold.count_drop(reason);
         self.template.dequeued(len);
         drop_inside(now, packet, reason, self);
     }
@@ -604,14 +604,14 @@ impl Surroundings<'_> {
             flow.dequeued(len);
             match flow.leave(now, || Seen { len, arrived: pool.arrived(packet), header: pool.header(packet) }) {
                 Verdict::Drop(reason) => {
-                    flow.cold.drops += 1;
+                    flow.cold.count_drop(reason);
                     return Some(reason);
                 }
                 Verdict::Mark(reason) => pool.mark(packet, reason),
                 Verdict::Pass | Verdict::Admit => {}
             }
             if let Some(reason) = pool.mark_of(packet) {
-                flow.cold.marks += 1;
+                flow.cold.count_mark(reason);
                 template.stats.counters.count_mark(reason);
             }
         }

@@ -23,7 +23,7 @@ use crate::key::FlowKey;
 use crate::packet::{Ecn, PacketId, Pool};
 use crate::sched::FlowSlot;
 use crate::slab::Slab;
-use crate::stats::{DropReason, LinkStats};
+use crate::stats::{DropReason, LinkStats, MarkReason};
 use crate::units::Nanos;
 use crate::wheel::EventQueue;
 
@@ -88,8 +88,8 @@ pub struct Departure {
 pub enum Fate {
     /// It leaves towards its destination.
     Deliver {
-        /// Mark the packet with congestion experienced.
-        mark: bool,
+        /// Mark the packet with congestion experienced, for this reason.
+        mark: Option<MarkReason>,
         /// Invert one bit: this number, modulo the number of bits from the network-layer header on.
         corrupt: Option<u32>,
         /// It is a duplicate: the original departs too, and the frame must live until both have.

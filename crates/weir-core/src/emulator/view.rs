@@ -3,6 +3,7 @@
 //! Nothing is gathered for them while packets pass but two sums for each flow. A view looks when it is asked; with tens of
 //! thousands of instances a caller asks for a page at a time.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::Emulator;
@@ -10,6 +11,7 @@ use super::flow::Flow;
 use super::tables::Template;
 use crate::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
 use crate::key::{FlowKey, stable_hash};
+use crate::stats::Reasons;
 
 /// Sums over flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,10 +20,12 @@ pub struct Totals {
     pub packets: u64,
     /// Their network-layer bytes.
     pub bytes: u64,
-    /// Packets refused: lost before the queue, or the queue or the engine was full.
+    /// Packets dropped before the queue or in it.
     pub drops: u64,
-    /// Packets that left with a mark.
+    /// Packets that left their queue with a mark.
     pub marks: u64,
+    /// The same by reason.
+    pub reasons: Reasons,
     /// Packets that wait now.
     pub queued_packets: u64,
     /// Their network-layer bytes.
@@ -33,8 +37,8 @@ pub struct Totals {
 pub(super) struct Gone {
     packets: u64,
     bytes: u64,
-    drops: u64,
-    marks: u64,
+    /// `None` until there is one.
+    reasons: Option<Box<Reasons>>,
 }
 
 impl Gone {
@@ -42,13 +46,16 @@ impl Gone {
     pub(super) fn add(&mut self, flow: &Flow) {
         self.packets += flow.packets_seen;
         self.bytes += flow.bytes_seen;
-        self.drops += flow.cold.drops;
-        self.marks += flow.cold.marks;
+        if let Some(reasons) = &flow.cold.reasons {
+            self.reasons.get_or_insert_default().merge(reasons);
+        }
     }
 
     fn totals(&self) -> Totals {
-        let Self { packets, bytes, drops, marks } = *self;
-        Totals { packets, bytes, drops, marks, ..Totals::default() }
+        let Self { packets, bytes, reasons } = self;
+        let mut totals = Totals { packets: *packets, bytes: *bytes, ..Totals::default() };
+        totals.count(reasons.as_deref());
+        totals
     }
 }
 
@@ -57,10 +64,16 @@ impl Totals {
     pub(super) fn add(&mut self, flow: &Flow) {
         self.packets += flow.packets_seen;
         self.bytes += flow.bytes_seen;
-        self.drops += flow.cold.drops;
-        self.marks += flow.cold.marks;
         self.queued_packets += u64::from(flow.packets);
         self.queued_bytes += flow.bytes;
+        self.count(flow.cold.reasons.as_deref());
+    }
+
+    fn count(&mut self, reasons: Option<&Reasons>) {
+        let Some(reasons) = reasons else { return };
+        self.drops += reasons.total_drops();
+        self.marks += reasons.total_marks();
+        self.reasons.merge(reasons);
     }
 }
 

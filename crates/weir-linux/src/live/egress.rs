@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weir_core::stats::DropReason;
+use weir_core::stats::{DropReason, MarkReason};
 use weir_core::{Departure, Emulator, Fate, Nanos};
 use weir_wire::{ChecksumMode, MAX_HEADER_LEN, VnetHeader, invert_bit, set_ce};
 
@@ -67,7 +67,8 @@ pub(super) struct Item {
     pub(super) dequeued: Nanos,
     /// When it was handed to the port.
     pub(super) ready: Nanos,
-    pub(super) mark: bool,
+    /// Why it is marked with congestion experienced, if it is.
+    pub(super) mark: Option<MarkReason>,
     /// The bit that was inverted.
     pub(super) corrupted: Option<u32>,
     pub(super) duplicate: bool,
@@ -136,7 +137,14 @@ impl Engine {
     }
 
     /// Makes a departure ready to be sent; `None` when it was lost for want of memory.
-    fn prepare(&mut self, now: Nanos, departure: &Departure, mark: bool, corrupt: Option<u32>, duplicate: bool) -> Option<Item> {
+    fn prepare(
+        &mut self,
+        now: Nanos,
+        departure: &Departure,
+        mark: Option<MarkReason>,
+        corrupt: Option<u32>,
+        duplicate: bool,
+    ) -> Option<Item> {
         let (mut slot, mut first) = unpack(departure.frame);
         let Some(frame) = self.arena.get(slot) else {
             debug_assert!(false, "a departure names a frame that is gone");
@@ -153,8 +161,8 @@ impl Engine {
             books.duplicated(packets, bytes);
         }
         let single = self.arena.get(slot).is_some_and(|f| f.train.is_none());
-        if corrupt.is_some() || (mark && single) {
-            let Some(changed) = self.change(slot, first, mark, corrupt) else {
+        if corrupt.is_some() || (mark.is_some() && single) {
+            let Some(changed) = self.change(slot, first, mark.is_some(), corrupt) else {
                 self.lost(slot, first, Lost { reason: DropReason::NoMemory, at: now, due, arrived, dequeued });
                 return None;
             };
@@ -281,11 +289,11 @@ impl Engine {
         if item.corrupted.is_some() {
             books.counters.corrupted += u64::from(item.packets);
         }
-        if item.mark {
-            books.marked += u64::from(item.packets);
+        if let Some(reason) = item.mark {
+            (0..item.packets).for_each(|_| books.counters.count_mark(reason));
         }
         if self.watching {
-            let outcome = Outcome::Delivered { marked: item.mark, corrupted: item.corrupted, duplicate: item.duplicate };
+            let outcome = Outcome::Delivered { marked: item.mark.is_some(), corrupted: item.corrupted, duplicate: item.duplicate };
             self.tell(&item, now, outcome);
         }
         self.arena.release(item.slot, u32::from(item.count));
@@ -319,7 +327,7 @@ impl Engine {
             arrived,
             dequeued,
             ready: at,
-            mark: false,
+            mark: None,
             corrupted: None,
             duplicate: false,
         };
@@ -333,7 +341,7 @@ impl Engine {
             if materialise(frame, segment, ChecksumMode::Complete, &mut self.sketch).is_none() {
                 continue;
             }
-            if item.mark
+            if item.mark.is_some()
                 && frame.train.is_some()
                 && let Some(parsed) = &frame.parsed
             {
@@ -393,12 +401,12 @@ fn send_batch(outlet: &mut Outlet, arena: &Arena) -> (usize, Option<SendError>) 
 
 /// The pieces of an item: the frame as it is, or new headers and a piece of the train's payload.
 fn compose<'a>(frame: &'a Frame, item: &Item, room: &'a mut [u8; MAX_HEADER_LEN]) -> Option<Message<'a>> {
-    let whole = |train: &weir_wire::Train| item.count == train.segments() && !item.mark;
+    let whole = |train: &weir_wire::Train| item.count == train.segments() && item.mark.is_none();
     match &frame.train {
         Some(train) if !whole(train) => {
             let run = train.headers(item.first..item.first + item.count, frame.bytes(), ChecksumMode::Partial, room).ok()?;
             let headers = &mut room[..run.header_len];
-            if item.mark {
+            if item.mark.is_some() {
                 set_ce(headers, frame.parsed.as_ref()?);
             }
             Some(Message { vnet: run.vnet.encode(), head: headers, payload: frame.bytes().get(run.payload)? })

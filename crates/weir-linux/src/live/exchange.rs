@@ -189,7 +189,7 @@ impl Engine {
         let packets = packets_of(&frame);
         let (lane, wire_packets) = (usize::from(frame.lane), frame.weight * packets);
         let bytes = (0..packets).map(|segment| frame.packet_bytes(segment)).sum();
-        let marked = frame.journeys.first().is_some_and(|journey| journey.mark);
+        let marked = frame.journeys.first().is_some_and(|journey| journey.mark.is_some());
         match self.arena.store(frame, u32::from(packets)) {
             // The configuration may have changed on the way: then it goes on to another.
             Ok(slot) => self.enter(slot, 0..packets, marked, &key, action, at),

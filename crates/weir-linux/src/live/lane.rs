@@ -15,7 +15,6 @@ pub(super) struct Lane {
     pub(super) total_ns: Histogram,
     pub(super) lateness: Histogram,
     pub(super) late_1ms: u64,
-    pub(super) marked: u64,
     /// Packets that no rule sent into a pipe or queue.
     pub(super) passed: u64,
     backlog_bytes: u64,
@@ -30,7 +29,6 @@ impl Lane {
             total_ns: Histogram::default(),
             lateness: Histogram::default(),
             late_1ms: 0,
-            marked: 0,
             passed: 0,
             backlog_bytes: 0,
         }

@@ -116,7 +116,6 @@ impl LaneReport {
         self.late_1ms += other.late_1ms;
         self.rx_kernel_drops += other.rx_kernel_drops;
         self.rx_unreadable += other.rx_unreadable;
-        self.marked += other.marked;
         self.passed += other.passed;
     }
 }
@@ -148,7 +147,7 @@ pub struct LaneReport {
     pub to: String,
     /// The lane's pipe, where there are no rules.
     pub pipe: u16,
-    /// Counters in wire packets; they balance at any time.
+    /// Counters in wire packets; they balance at any time. Marks are those of packets that were sent.
     pub counters: LinkCounters,
     /// Time in the queue, of every packet that came out of the engine without being lost, ns.
     pub queue_ns: Histogram,
@@ -162,8 +161,6 @@ pub struct LaneReport {
     pub rx_kernel_drops: u64,
     /// Frames whose offload the kernel could not tell; not part of `counters`.
     pub rx_unreadable: u64,
-    /// Packets that left with a congestion mark set by the engine.
-    pub marked: u64,
     /// Packets that no rule sent into a pipe or queue; part of `counters`.
     pub passed: u64,
 }

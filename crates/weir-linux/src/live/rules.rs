@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
-use weir_core::stats::DropReason;
+use weir_core::stats::{DropReason, MarkReason};
 use weir_core::{Action, Arrival, Departure, Nanos};
 use weir_rules::classify::{Classifier, Fate, Packet, Pass, State, Verdict};
 use weir_wire::{ChecksumMode, flow_key, set_dscp};
@@ -88,7 +88,7 @@ impl Engine {
     }
 
     /// Lets a packet that has left a pipe go on.
-    pub(super) fn go_on(&mut self, now: Nanos, departure: &Departure, mark: bool, corrupt: Option<u32>) {
+    pub(super) fn go_on(&mut self, now: Nanos, departure: &Departure, mark: Option<MarkReason>, corrupt: Option<u32>) {
         let Departure { arrived, dequeued, due, .. } = *departure;
         let (mut slot, mut segment) = unpack(departure.frame);
         let Some(frame) = self.arena.get_mut(slot) else { return };
@@ -96,8 +96,8 @@ impl Engine {
         let mut journey = std::mem::take(journey);
         journey.queued += dequeued.since(arrived);
         let single = frame.train.is_none();
-        if corrupt.is_some() || (mark && single) {
-            let Some(changed) = self.change(slot, segment, mark, corrupt) else {
+        if corrupt.is_some() || (mark.is_some() && single) {
+            let Some(changed) = self.change(slot, segment, mark.is_some(), corrupt) else {
                 return self.lost(slot, segment, Lost { reason: DropReason::NoMemory, at: now, due, arrived, dequeued });
             };
             (slot, segment) = (changed, if changed == slot { segment } else { 0 });
@@ -107,7 +107,7 @@ impl Engine {
                 frame.parsed = weir_wire::parse(frame.bytes()).ok();
             }
         }
-        journey.mark |= mark;
+        journey.mark = journey.mark.or(mark);
         self.proceed(Group { slot, run: segment..segment + 1, journey }, due);
     }
 
@@ -143,7 +143,7 @@ impl Engine {
             if resume.is_none() {
                 group.journey.pass += 1;
             }
-            let marked = group.journey.mark;
+            let marked = group.journey.mark.is_some();
             let Group { slot, run, .. } = self.remember(group);
             return self.enter(slot, run, marked, &key, action, at);
         }

@@ -330,7 +330,8 @@ impl Worker {
 
     fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
         self.keeps_time |= config.link != LinkConfig::default();
-        self.engine.needs_key |= !config.queue.mask.is_empty();
+        let classifies = config.queue.aqm.is_some_and(|policy| policy.row().classifies);
+        self.engine.needs_key |= classifies || !config.queue.mask.is_empty();
         self.engine.emulator.set_pipe(now, id, config);
     }
 
@@ -438,7 +439,6 @@ impl Worker {
             late_1ms: lane.late_1ms,
             rx_kernel_drops: losses.kernel_drops,
             rx_unreadable: losses.unreadable,
-            marked: lane.marked,
             passed: lane.passed,
         }
     }
