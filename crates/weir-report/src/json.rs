@@ -55,6 +55,7 @@ struct Pipe {
     queue_ns: Latency,
     total_ns: Latency,
     balanced: bool,
+    marks: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Serialize)]
@@ -142,6 +143,7 @@ impl Pipe {
             queue_ns: Latency::of(&pipe.stats.queue_ns),
             total_ns: Latency::of(&pipe.stats.total_ns),
             balanced: c.balanced(),
+            marks: c.mark_list().into_iter().map(|(reason, n)| (reason.name(), n)).collect(),
         }
     }
 }

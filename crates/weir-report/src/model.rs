@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use weir_core::histogram::Histogram;
-use weir_core::stats::{DropReason, LinkStats, MarkReason};
+use weir_core::stats::{DropReason, LinkStats};
 
 use crate::format;
 use crate::series::Series;
@@ -101,7 +101,6 @@ impl LinkResult {
     pub fn from_stats(name: &str, from: &str, to: &str, stats: &LinkStats) -> Self {
         let c = &stats.counters;
         let named = |(reason, n): (DropReason, u64)| (reason.name().to_owned(), n);
-        let marks = MarkReason::ALL.into_iter().filter(|&m| c.marks(m) > 0).map(|m| (m.name().to_owned(), c.marks(m)));
         Self {
             name: name.to_owned(),
             from: from.to_owned(),
@@ -116,7 +115,7 @@ impl LinkResult {
             corrupted: c.corrupted,
             reordered: c.reordered,
             drops: c.drop_list().into_iter().map(named).collect(),
-            marks: marks.collect(),
+            marks: c.mark_list().into_iter().map(|(reason, n)| (reason.name().to_owned(), n)).collect(),
             queue_ns: stats.queue_ns.clone(),
             total_ns: stats.total_ns.clone(),
             ..Self::default()
@@ -126,6 +125,11 @@ impl LinkResult {
     /// Lost packets, all reasons together.
     pub fn total_drops(&self) -> u64 {
         self.drops.values().sum()
+    }
+
+    /// Marks for all reasons.
+    pub fn total_marks(&self) -> u64 {
+        self.marks.values().sum()
     }
 
     /// Fraction of the submitted packets that random loss took (queue overflow and faults not counted); `None` without packets.
@@ -260,6 +264,8 @@ const RANDOM_LOSS: [DropReason; 3] = [DropReason::LossBeforeQueue, DropReason::L
 
 #[cfg(test)]
 mod tests {
+    use weir_core::stats::MarkReason;
+
     use super::*;
 
     fn link(packets_in: u64, packets_out: u64) -> LinkResult {

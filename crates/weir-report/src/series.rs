@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use weir_core::Nanos;
-use weir_core::stats::{DropReason, LinkCounters};
+use weir_core::stats::{DropReason, LinkCounters, MarkReason};
 
 /// A quantity within a sample: its extremes, and its mean over the base periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub struct Sample {
     pub bytes_out_peak: u64,
     /// Drops by reason, in the order of [`DropReason::ALL`].
     pub drops: [u64; DropReason::ALL.len()],
+    /// Marks by reason, in the order of [`MarkReason::ALL`].
+    pub marks: [u64; MarkReason::ALL.len()],
     /// Packets waiting in the queues.
     pub queue_packets: Range,
     /// Bytes waiting in the queues.
@@ -317,6 +319,9 @@ impl Totals {
         for (slot, reason) in all[4..].iter_mut().zip(DropReason::ALL) {
             *slot = c.drops(reason);
         }
+        for (slot, reason) in all[MARKS..].iter_mut().zip(MarkReason::ALL) {
+            *slot = c.marks(reason);
+        }
         Self(all)
     }
 
@@ -340,6 +345,9 @@ impl Sample {
         for (drops, n) in self.drops.iter_mut().zip(&t.0[4..]) {
             *drops += n;
         }
+        for (marks, n) in self.marks.iter_mut().zip(&t.0[MARKS..]) {
+            *marks += n;
+        }
     }
 }
 
@@ -353,13 +361,16 @@ fn merged(a: Sample, b: &Sample) -> Sample {
         bytes_out: a.bytes_out + b.bytes_out,
         bytes_out_peak: a.bytes_out_peak.max(b.bytes_out_peak),
         drops: std::array::from_fn(|i| a.drops[i] + b.drops[i]),
+        marks: std::array::from_fn(|i| a.marks[i] + b.marks[i]),
         queue_packets: a.queue_packets.merged(b.queue_packets),
         queue_bytes: a.queue_bytes.merged(b.queue_bytes),
     }
 }
 
 /// Counters in [`Totals`].
-const COUNTERS: usize = 4 + DropReason::ALL.len();
+const COUNTERS: usize = MARKS + MarkReason::ALL.len();
+/// Where marks begin among them.
+const MARKS: usize = 4 + DropReason::ALL.len();
 /// Fine enough to see a TCP window's burst on a fast link, coarse enough to cost nothing.
 const DEFAULT_PERIOD_NS: u64 = 10_000_000;
 /// More than twice as many as any screen has columns.

@@ -1,5 +1,6 @@
 //! The table at the end of a run: what was configured beside what was measured, readable at 80 columns.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::format::{count, duration, elapsed, percent, rate, reason};
@@ -80,10 +81,11 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
         cells.push(format!("{} still inside", count(l.backlog_packets)));
     }
     row("packets", "", &cells);
-    drop_rows(l, &mut row);
+    let all = l.packets_in + l.duplicated;
+    reason_rows("dropped", &l.drops, all, &mut row);
+    reason_rows("marked", &l.marks, all, &mut row);
     let extras: Vec<String> = [(l.duplicated, "duplicated"), (l.corrupted, "corrupted"), (l.reordered, "reordered")]
         .into_iter()
-        .chain(l.marks.values().map(|&n| (n, "marked (ECN)")))
         .filter(|&(n, _)| n > 0)
         .map(|(n, what)| format!("{} {what}", count(n)))
         .collect();
@@ -112,16 +114,20 @@ fn rules_block(out: &mut String, run: &RunResult, paint: Paint) {
         for (why, n) in c.drop_list() {
             let _ = write!(line, ", {} {}", count(n), reason(why.name()));
         }
+        for (why, n) in c.mark_list() {
+            let _ = write!(line, ", {} marked {}", count(n), reason(why.name()));
+        }
         let _ = writeln!(out, "  {}", clipped(&line, WIDTH - 2));
     }
 }
 
-fn drop_rows(l: &LinkResult, row: &mut impl FnMut(&str, &str, &[String])) {
-    let mut drops: Vec<_> = l.drops.iter().filter(|&(_, &n)| n > 0).collect();
-    drops.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-    for (i, (name, n)) in drops.iter().enumerate() {
-        let share = percent(**n as f64 / (l.packets_in + l.duplicated).max(1) as f64);
-        row(if i == 0 { "dropped" } else { "" }, "", &[format!("{} {} ({share})", count(**n), reason(name))]);
+/// What happened to packets for which reasons, the most frequent first; `all` of them there were.
+fn reason_rows(what: &str, reasons: &BTreeMap<String, u64>, all: u64, row: &mut impl FnMut(&str, &str, &[String])) {
+    let mut reasons: Vec<_> = reasons.iter().filter(|&(_, &n)| n > 0).collect();
+    reasons.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    for (i, (name, n)) in reasons.iter().enumerate() {
+        let share = percent(**n as f64 / all.max(1) as f64);
+        row(if i == 0 { what } else { "" }, "", &[format!("{} {} ({share})", count(**n), reason(name))]);
     }
 }
 
@@ -238,6 +244,7 @@ mod tests {
             ..LinkResult::default()
         };
         l.drops = [("queue_full".to_owned(), 14), ("loss_on_link".to_owned(), 103)].into();
+        l.marks = [("target".to_owned(), 41), ("ce_threshold".to_owned(), 2)].into();
         (0..1000u64).for_each(|i| {
             l.queue_ns.record(i * 50_000);
             l.total_ns.record(20_000_000 + i * 50_000);

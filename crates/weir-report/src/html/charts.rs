@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use weir_core::histogram::Histogram;
-use weir_core::stats::DropReason;
+use weir_core::stats::{DropReason, MarkReason};
 
 use crate::format;
 use crate::model::{LATE_NS, LinkResult};
@@ -56,6 +56,9 @@ pub(super) fn charts(l: &LinkResult, points: usize) -> Vec<Chart> {
     }
     if !l.series.samples.is_empty() && l.total_drops() > 0 {
         all.push(drops(l, points));
+    }
+    if !l.series.samples.is_empty() && l.total_marks() > 0 {
+        all.push(marks(l, points));
     }
     if l.lateness_ns.count() > 0 {
         all.push(lateness(l, points));
@@ -149,24 +152,43 @@ fn delay_histogram(l: &LinkResult) -> Chart {
 }
 
 fn drops(l: &LinkResult, points: usize) -> Chart {
+    let reasons = DropReason::ALL.map(DropReason::name);
+    let title = ("Drops", "packets dropped", l.total_drops());
+    by_reason(l, points, title, &reasons, |sample| &sample.drops)
+}
+
+fn marks(l: &LinkResult, points: usize) -> Chart {
+    let reasons = MarkReason::ALL.map(MarkReason::name);
+    let title = ("Marks", "packets marked", l.total_marks());
+    by_reason(l, points, title, &reasons, |sample| &sample.marks)
+}
+
+/// Bars over time, stacked by reason.
+fn by_reason(
+    l: &LinkResult,
+    points: usize,
+    (title, axis, total): (&str, &'static str, u64),
+    reasons: &[&str],
+    counts: fn(&Sample) -> &[u64],
+) -> Chart {
     let s = l.series.coarser(l.series.end_ns / (points as u64 / 4).max(1));
-    let present: Vec<usize> = (0..DropReason::ALL.len()).filter(|&r| s.samples.iter().any(|x| x.drops[r] > 0)).collect();
+    let present: Vec<usize> = (0..reasons.len()).filter(|&r| s.samples.iter().any(|x| counts(x)[r] > 0)).collect();
     let mut floor = vec![0.0; s.samples.len()];
     let mut curves = Vec::new();
     for (k, &r) in present.iter().enumerate() {
         let mut bars = Vec::new();
-        for (i, sample) in s.samples.iter().enumerate().filter(|(_, x)| x.drops[r] > 0) {
+        for (i, sample) in s.samples.iter().enumerate().filter(|(_, x)| counts(x)[r] > 0) {
             let from = seconds(sample.t_ns);
-            let high = floor[i] + sample.drops[r] as f64;
+            let high = floor[i] + counts(sample)[r] as f64;
             bars.push([from, from + seconds(s.span_ns(i)), floor[i], high]);
             floor[i] = high;
         }
-        curves.push(Curve::new(&format::reason(DropReason::ALL[r].name()), DROP_COLOURS[k % DROP_COLOURS.len()], Shape::Bars(bars)));
+        curves.push(Curve::new(&format::reason(reasons[r]), REASON_COLOURS[k % REASON_COLOURS.len()], Shape::Bars(bars)));
     }
     let period = micro(&format::duration(s.period_ns as f64));
-    let description = format!("Drops of link {} over time by reason, {} in all.", l.name, format::count(l.total_drops()));
+    let description = format!("{title} of link {} over time by reason, {} in all.", l.name, format::count(total));
     let remark = format!("Packets in each {period}.");
-    let plot = over_time("Drops", description, Axis::linear("packets dropped", Unit::Count), &s, curves);
+    let plot = over_time(title, description, Axis::linear(axis, Unit::Count), &s, curves);
     Chart { variants: vec![variant("", "time", plot)], remark }
 }
 
@@ -319,5 +341,5 @@ const MIN_RATE_PERIOD_NS: u64 = 100_000_000;
 const MAX_LOG_SPAN: f64 = 100.0;
 /// Bars of a distribution.
 const BARS: usize = 64;
-/// Palette of the drop reasons: neighbours differ in lightness too.
-const DROP_COLOURS: [u8; 6] = [1, 6, 3, 5, 2, 4];
+/// Palette of reasons, all of it: neighbours differ in lightness too.
+const REASON_COLOURS: [u8; 7] = [1, 6, 3, 5, 2, 4, 0];

@@ -187,14 +187,19 @@ fn tiles(out: &mut String, l: &LinkResult, duration_ns: u64) {
     let loss = l.loss.map_or(String::new(), |p| format!("; random loss configured {}", percent(p)));
     let share = percent(l.total_drops() as f64 / (l.packets_in + l.duplicated).max(1) as f64);
     tile("Dropped", &format!("{} <i>{share}</i>", count(l.total_drops())), &format!("{}{loss}", drops.join(", ")));
-    let altered: Vec<String> =
-        [(l.duplicated, "duplicated"), (l.corrupted, "corrupted"), (l.reordered, "reordered"), (l.marks.values().sum(), "marked")]
-            .into_iter()
-            .filter(|&(n, _)| n > 0)
-            .map(|(n, what)| format!("{} {what}", count(n)))
-            .collect();
+    if l.total_marks() > 0 {
+        let marks: Vec<String> =
+            l.marks.iter().filter(|m| *m.1 > 0).map(|(r, &n)| format!("{} {}", count(n), escape(&reason(r)))).collect();
+        let share = percent(l.total_marks() as f64 / (l.packets_in + l.duplicated).max(1) as f64);
+        tile("Marked", &format!("{} <i>{share}</i>", count(l.total_marks())), &marks.join(", "));
+    }
+    let altered: Vec<String> = [(l.duplicated, "duplicated"), (l.corrupted, "corrupted"), (l.reordered, "reordered")]
+        .into_iter()
+        .filter(|&(n, _)| n > 0)
+        .map(|(n, what)| format!("{} {what}", count(n)))
+        .collect();
     if !altered.is_empty() {
-        tile("Altered", &count(l.duplicated + l.corrupted + l.reordered + l.marks.values().sum::<u64>()), &altered.join(", "));
+        tile("Altered", &count(l.duplicated + l.corrupted + l.reordered), &altered.join(", "));
     }
     if l.late_fraction().is_some() {
         let (p50, p99) = (at(&l.lateness_ns, 0.5), at(&l.lateness_ns, 0.99));
