@@ -3,35 +3,139 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use serde_json::json;
-use weir_core::sched::{Kind, Row, Scope, TABLE};
+use serde_json::{Value, json};
+use weir_core::aqm;
+use weir_core::sched::{self, Kind};
+use weir_core::settings::{Domain, Parameter, Scope};
 use weir_rig::dcf;
+use weir_rules::closest;
 
 use crate::args::AlgorithmsArgs;
-use crate::output::{Failure, print};
+use crate::output::{Failure, USAGE, print};
 
-/// Lists every algorithm.
+/// Lists every algorithm, or says everything about one.
 pub(crate) fn list(args: &AlgorithmsArgs) -> Result<ExitCode, Failure> {
     if args.check.is_some() {
         return check_medium(args.json);
     }
+    if let Some(name) = &args.name {
+        return one(name, args.json);
+    }
     if args.json {
-        let rows: Vec<_> = TABLE.iter().map(to_json).collect();
-        return print(&format!("{:#}\n", json!({ "schedulers": rows })));
+        let scheds: Vec<_> = sched::TABLE.iter().map(sched_json).collect();
+        let aqms: Vec<_> = aqm::TABLE.iter().map(aqm_json).collect();
+        return print(&format!("{:#}\n", json!({ "schedulers": scheds, "aqms": aqms })));
     }
     let mut text = String::from(
         "Schedulers: which flow's packet goes next\nParameters are given to `sched N config type NAME` or to `queue N config sched N`.\n",
     );
-    for row in TABLE {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "\n  {:<12}{}", row.name, row.summary);
-        let _ = writeln!(text, "  {:<12}{}; {}", "", row.complexity, row.source);
-        for p in row.parameters {
-            let default = p.domain.write(p.default);
-            let _ = writeln!(text, "    {:<6}{:<12}{} (default {default}): {}", scope(p.scope), p.name, p.domain, p.summary);
-        }
+    for row in sched::TABLE {
+        head(&mut text, row.name, row.summary, &format!("{}; {}", row.complexity, row.source));
+        parameters(&mut text, row.parameters);
+    }
+    text.push_str(
+        "\nAQMs: which packets of a queue are dropped or marked, so that it stays short\n\
+         Parameters are given behind the name: `aqm NAME …` of a pipe, a queue or a link.\n",
+    );
+    for row in aqm::TABLE {
+        head(&mut text, row.name, row.summary, row.source);
+        parameters(&mut text, row.parameters);
     }
     print(&text)
+}
+
+/// The first lines of an algorithm in the list. Writing to a String cannot fail, here and below.
+fn head(text: &mut String, name: &str, summary: &str, source: &str) {
+    let _ = writeln!(text, "\n  {name:<12}{summary}");
+    let _ = writeln!(text, "  {:<12}{source}", "");
+}
+
+fn parameters(text: &mut String, parameters: &[Parameter]) {
+    for p in parameters {
+        let default = p.domain.write(p.default);
+        let _ = writeln!(text, "    {:<6}{:<12}{} (default {default}): {}", scope(p.scope), p.name, p.domain, p.summary);
+    }
+}
+
+/// Everything about the algorithm of this name.
+fn one(name: &str, json: bool) -> Result<ExitCode, Failure> {
+    let (value, text) = match (Kind::from_name(name).map(Kind::row), aqm::Kind::from_name(name).map(aqm::Kind::row)) {
+        (Some(row), _) => (sched_json(row), sched_page(row)),
+        (None, Some(row)) => (aqm_json(row), aqm_page(row)),
+        (None, None) => return Err(unknown(name)),
+    };
+    if json { print(&format!("{value:#}\n")) } else { print(&text) }
+}
+
+fn unknown(name: &str) -> Failure {
+    let scheds = sched::TABLE.iter().map(|row| (row.name, row.aliases));
+    let all: Vec<&str> =
+        scheds.chain(aqm::TABLE.iter().map(|row| (row.name, row.aliases))).flat_map(|(name, others)| [&[name], others].concat()).collect();
+    let meant = closest(name, all.iter().copied()).map_or(String::new(), |meant| format!(", did you mean `{meant}`?"));
+    Failure::new(USAGE, format!("there is no algorithm `{name}`{meant}; `weir algorithms` lists all"))
+}
+
+fn sched_page(row: &sched::Row) -> String {
+    let mut text = page("scheduler", row.name, row.aliases, row.summary);
+    let also = |said: bool, words| if said { words } else { "" };
+    let weighted = also(row.weighted, "; shares by weight");
+    let classifies = also(row.classifies, "; tells flows apart by itself");
+    let idles = also(!row.work_conserving, "; may wait although it has packets");
+    let _ = writeln!(text, "  {}{weighted}{classifies}{idles}", row.complexity);
+    let _ = writeln!(text, "  Source: {}", row.source);
+    let _ = writeln!(text, "  Example: sched 1 config type {} bw 10Mbit/s", row.name);
+    details(&mut text, row.parameters);
+    text
+}
+
+fn aqm_page(row: &aqm::Row) -> String {
+    let mut text = page("AQM", row.name, row.aliases, row.summary);
+    let marks = if row.marks { "marks packets that can be marked, or only drops, as its settings say" } else { "drops, and never marks" };
+    let classifies = if row.classifies { "; tells flows apart by itself" } else { "" };
+    let _ = writeln!(text, "  It {marks}{classifies}.");
+    let _ = writeln!(text, "  Source: {}", row.source);
+    let setting = row.parameters.first().map_or(String::new(), |p| format!(" {}={}", p.name, p.domain.write(p.default)));
+    let _ = writeln!(text, "  Example: pipe 1 config bw 10Mbit/s aqm {}{setting}", row.name);
+    details(&mut text, row.parameters);
+    text
+}
+
+fn page(what: &str, name: &str, aliases: &[&str], summary: &str) -> String {
+    let also = if aliases.is_empty() { String::new() } else { format!(", also {}", aliases.join(", ")) };
+    format!("{name} ({what}{also})\n  {summary}\n\n")
+}
+
+fn details(text: &mut String, parameters: &[Parameter]) {
+    if parameters.is_empty() {
+        text.push_str("\n  It has no parameters.\n");
+    }
+    for p in parameters {
+        let _ = writeln!(text, "\n  {} ({})", p.name, place(p.scope));
+        let _ = writeln!(text, "    {}", p.summary);
+        let _ = writeln!(text, "    allowed: {}{}", p.domain, hint(p));
+        let _ = writeln!(text, "    default: {}", p.domain.write(p.default));
+    }
+}
+
+/// How a value may be written besides.
+fn hint(parameter: &Parameter) -> String {
+    match parameter.domain {
+        Domain::Time { .. } => "; units s, ms, us, ns, without one ms".to_owned(),
+        Domain::Fraction { .. } => "; also as 1/8 or 12.5%".to_owned(),
+        Domain::Choice(words) if words.contains(&"off") && words.contains(&"on") => {
+            format!("; also `{0}` and `no{0}` alone", parameter.name)
+        }
+        Domain::Choice(_) | Domain::Number { .. } => String::new(),
+    }
+}
+
+/// Where a parameter is given.
+fn place(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Flow => "of a queue",
+        Scope::Scheduler => "behind the type of a scheduler",
+        Scope::Aqm => "behind the name",
+    }
 }
 
 /// The 802.11b medium beside Bianchi's model of it.
@@ -60,13 +164,17 @@ fn check_medium(json: bool) -> Result<ExitCode, Failure> {
     print(&text)
 }
 
-fn to_json(row: &Row) -> serde_json::Value {
-    let parameters: Vec<_> = row
-        .parameters
-        .iter()
-        .map(|p| json!({ "name": p.name, "scope": scope(p.scope), "range": p.domain.to_string(), "default": p.domain.write(p.default), "summary": p.summary }))
-        .collect();
-    json!({ "name": row.name, "aliases": row.aliases, "weighted": row.weighted, "work_conserving": row.work_conserving, "summary": row.summary, "source": row.source, "complexity": row.complexity, "parameters": parameters })
+fn parameters_json(parameters: &[Parameter]) -> Vec<Value> {
+    let one = |p: &Parameter| json!({ "name": p.name, "scope": scope(p.scope), "range": p.domain.to_string(), "default": p.domain.write(p.default), "summary": p.summary });
+    parameters.iter().map(one).collect()
+}
+
+fn sched_json(row: &sched::Row) -> Value {
+    json!({ "name": row.name, "aliases": row.aliases, "weighted": row.weighted, "work_conserving": row.work_conserving, "summary": row.summary, "source": row.source, "complexity": row.complexity, "parameters": parameters_json(row.parameters), "classifies": row.classifies })
+}
+
+fn aqm_json(row: &aqm::Row) -> Value {
+    json!({ "name": row.name, "aliases": row.aliases, "marks": row.marks, "classifies": row.classifies, "summary": row.summary, "source": row.source, "parameters": parameters_json(row.parameters) })
 }
 
 /// The command that a parameter is given to.

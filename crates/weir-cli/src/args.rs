@@ -295,11 +295,13 @@ pub(crate) struct JsonFlag {
 /// `weir algorithms`.
 #[derive(Debug, Args)]
 pub(crate) struct AlgorithmsArgs {
+    /// Say everything about this one.
+    pub(crate) name: Option<String>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
     /// Hold one against a model of what it stands for; there is one of `dcf`, Bianchi's.
-    #[arg(long, value_name = "NAME", value_parser = ["dcf"])]
+    #[arg(long, value_name = "ALGORITHM", value_parser = ["dcf"], conflicts_with = "name")]
     pub(crate) check: Option<String>,
 }
 

@@ -30,6 +30,10 @@ pub(crate) fn build(raw: Raw, text: &str, files: &dyn Files, diagnostics: &mut D
     link.overhead = raw.overhead.unwrap_or_default();
     let mut pipe = PipeConfig { link, ..PipeConfig::default() };
     pipe.queue.limit = raw.queue.map(|at| at.value);
+    pipe.queue.aqm = raw.aqm.and_then(|at| at.value);
+    if let (true, Some(QueueLimit::Bytes(_)), Some(policy)) = (raw.thresholds_as_queue, pipe.queue.limit, &mut pipe.queue.aqm) {
+        policy.set("unit", "bytes").expect("lengths are in packets or bytes");
+    }
     pipe.queue.loss = raw.plr.unwrap_or_default();
     pipe.queue.mask = raw.mask;
     pipe.queue.max_flows = raw.max_flows;
@@ -210,6 +214,15 @@ impl Builder<'_> {
         {
             let help = format!("a burst is credit for an idle link of constant rate: give `{}`", Id::Bw.row().example);
             self.say(Code::NoEffect, span, "`burst` without a rate changes nothing", "there is nothing to save up", &help);
+        }
+        let unlimited = matches!(self.link.capacity, Capacity::Unlimited) && !scheduled && self.link.profile.is_none();
+        if let Some(At { value: Some(policy), span }) = &raw.aqm
+            && unlimited
+            && raw.of_link
+        {
+            let message = format!("`{}` without a rate has nothing to do", policy.row().name);
+            let help = format!("packets do not wait before a link without a rate: give `{}`", Id::Bw.row().example);
+            self.say(Code::NoEffect, span, message, "the queue is always empty", &help);
         }
         if let Some(At { value: QueueLimit::Bytes(bytes), span }) = &raw.queue
             && *bytes < FULL_SIZE

@@ -11,11 +11,6 @@ pub fn reference() -> String {
     let mut out = INTRODUCTION.to_owned();
     for &group in Group::ALL {
         line(&mut out, &format!("\n## {}\n", group.title()));
-        if group == Group::Later {
-            let names: Vec<String> = TABLE.iter().filter(|r| r.group == group).map(|r| format!("`{}`", r.name)).collect();
-            line(&mut out, &format!("These are known and refused: {}.", names.join(", ")));
-            continue;
-        }
         for row in TABLE.iter().filter(|row| row.group == group) {
             keyword(&mut out, row);
         }

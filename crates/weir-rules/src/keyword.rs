@@ -86,13 +86,13 @@ pub enum Group {
     Flow,
     /// How frames are taken.
     Frames,
-    /// Known, not offered.
-    Later,
+    /// What keeps the queue short.
+    Aqm,
 }
 
 impl Group {
     /// Every group, in the order of the reference.
-    pub const ALL: &'static [Self] = &[Self::Rate, Self::Delay, Self::Impairment, Self::Queue, Self::Flow, Self::Frames, Self::Later];
+    pub const ALL: &'static [Self] = &[Self::Rate, Self::Delay, Self::Impairment, Self::Queue, Self::Aqm, Self::Flow, Self::Frames];
 
     /// Heading in the reference.
     pub const fn title(self) -> &'static str {
@@ -103,7 +103,7 @@ impl Group {
             Self::Queue => "Queue",
             Self::Flow => "Flows of a scheduler",
             Self::Frames => "Frames",
-            Self::Later => "Not in this version",
+            Self::Aqm => "Queue management",
         }
     }
 }

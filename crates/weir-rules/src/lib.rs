@@ -6,6 +6,7 @@
 //!
 //! The crate reads no file and no clock: what a specification names is read through [`Files`].
 
+mod aqm;
 mod check;
 pub mod classify;
 pub mod command;
@@ -25,6 +26,7 @@ mod raw;
 pub mod rule;
 pub mod ruleset;
 pub mod script;
+mod setting;
 pub mod show;
 mod suggest;
 pub mod table;

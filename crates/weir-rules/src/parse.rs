@@ -1,10 +1,13 @@
 //! From words to settings: each keyword with its value and its place. What the values mean together is decided in `check`.
 
+use weir_core::aqm::{Policy, TABLE as AQMS};
 use weir_core::config::{MAX_QUEUE_PACKETS, QueueLimit, Reorder};
 use weir_core::link::Overhead;
+use weir_core::sched;
 use weir_core::units::Probability;
 
 use crate::Gso;
+use crate::aqm;
 use crate::decimal::Decimal;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
 use crate::keyword::{self, Group, Id, Keyword, TABLE};
@@ -48,7 +51,8 @@ impl Words {
 
 /// Reads a specification that stands as `words` in `text`, and says where each keyword was given.
 pub(crate) fn parse_words(text: &str, words: Vec<Word>, which: Words, diagnostics: &mut Diagnostics) -> (Raw, Seen) {
-    let mut parser = Parser { text, words, which, at: 0, seen: [const { None }; TABLE.len()], raw: Raw::default(), diagnostics };
+    let raw = Raw { of_link: which == Words::OfLink, ..Raw::default() };
+    let mut parser = Parser { text, words, which, at: 0, seen: [const { None }; TABLE.len()], raw, diagnostics };
     parser.short_form();
     while let Some(word) = parser.next() {
         // A text that is wrong so often is no specification.
@@ -135,18 +139,9 @@ impl Parser<'_> {
             return self.skip_to_keyword();
         };
         let before = self.diagnostics.count(Severity::Error);
-        if row.group == Group::Later {
-            let error = self.error(Code::NotYet, &word.span, format!("`{}` is not in this version yet", word.text));
-            let help = "a queue drops what arrives when it is full; its size is set with `queue`";
-            self.diagnostics.push(error.label("queue management other than drop tail").help(help));
-            return self.skip_to_keyword();
-        }
         if let Some(first) = self.seen[row.id as usize].replace(word.span.clone()) {
             let error = self.error(Code::Repeated, &word.span, format!("`{}` is given twice", row.name));
-            let offset = word.span.start - error.span.start.min(word.span.start);
-            let error = error.label("the second time");
-            let shown = first.start >= offset && first.end >= offset;
-            let error = if shown { error.other(first.start - offset..first.end - offset, "the first time") } else { error };
+            let error = with_first(error.label("the second time"), word, &first, "the first time");
             self.diagnostics.push(error.help("remove one of the two"));
             return self.skip_to_keyword();
         }
@@ -176,7 +171,7 @@ impl Parser<'_> {
             Id::Dup => self.raw.duplicate = self.quantity(row, word, quantity::probability).map_or(Probability::ZERO, |at| at.value),
             Id::Corrupt => self.raw.corrupt = self.quantity(row, word, quantity::probability).map_or(Probability::ZERO, |at| at.value),
             Id::Queue => self.raw.queue = self.queue(row, word),
-            Id::Droptail => {}
+            Id::Droptail => self.manage(word, None),
             Id::Mask => self.mask(row, word),
             Id::MaxFlows => self.raw.max_flows = self.number(row, word, 1, MAX_FLOWS),
             Id::Weight => self.raw.weight = self.number(row, word, 1, 65_536),
@@ -192,8 +187,32 @@ impl Parser<'_> {
             }
             Id::Noerror => self.ignored(word, "a sender is never told of a drop"),
             Id::Gso => self.raw.gso = self.gso(row, word),
-            Id::Red | Id::Gred | Id::Codel | Id::Pie | Id::Aqm => unreachable!("refused by their group"),
+            Id::Red | Id::Gred | Id::Codel | Id::Pie | Id::Aqm => self.aqm(row, word),
         }
+    }
+
+    /// An AQM with its settings.
+    fn aqm(&mut self, row: &Keyword, word: &Word) {
+        let read = aqm::read(self.text, row, &self.words, self.at);
+        self.at = read.behind;
+        match read.policy {
+            Ok(policy) => {
+                self.manage(word, Some(policy));
+                self.raw.thresholds_as_queue = matches!(row.id, Id::Red | Id::Gred);
+            }
+            Err(error) => self.diagnostics.push(*error),
+        }
+    }
+
+    /// Takes what manages the queue, `None` for its limit alone; there is one.
+    fn manage(&mut self, word: &Word, policy: Option<Policy>) {
+        if let Some(At { span: first, .. }) = &self.raw.aqm {
+            let first = first.clone();
+            let error = self.error(Code::Contradiction, &word.span, "a queue has one AQM".to_owned());
+            let error = with_first(error.label("the second one"), word, &first, "the first one");
+            self.diagnostics.push(error.help("remove one of the two"));
+        }
+        self.raw.aqm = Some(At { value: policy, span: word.span.clone() });
     }
 
     fn ignored(&mut self, word: &Word, why: &str) {
@@ -211,12 +230,21 @@ impl Parser<'_> {
             None if word.text != "rate" && keyword::lookup(&word.text).is_some() => {
                 error.label("a word of queues in front of a scheduler: `queue N config sched M …`")
             }
+            None if sched::Kind::from_name(&word.text).is_some() => {
+                error.label("a scheduler, with queues of its own: `sched N config type …`")
+            }
+            None if AQMS.iter().any(|row| row.name == word.text || row.aliases.contains(&word.text.as_str())) => {
+                error.label(format!("an AQM: `aqm {}`", word.text))
+            }
+            None if AQMS.iter().any(|row| row.parameters.iter().any(|setting| setting.name == word.text)) => {
+                error.label("a setting of AQMs, which stands directly behind the name of one: `aqm NAME …`")
+            }
             None => match FOREIGN.iter().find(|(theirs, _)| *theirs == word.text) {
                 Some((_, ours)) => error.label(format!("netem's word; here it is `{ours}`")),
                 None => error.label("no keyword begins here"),
             },
         };
-        let offered = TABLE.iter().filter(|row| row.group != Group::Later && self.which.has(row)).map(|row| row.name);
+        let offered = TABLE.iter().filter(|row| self.which.has(row)).map(|row| row.name);
         let help = format!("keywords are {}", offered.collect::<Vec<_>>().join(", "));
         self.diagnostics.push(error.help(help));
     }
@@ -469,6 +497,13 @@ impl Parser<'_> {
             self.once(row, &mut given, field.name, &word.span);
         }
     }
+}
+
+/// Shows the place where something was given before, if that is in the same line.
+fn with_first(error: Diagnostic, word: &Word, first: &Span, label: &str) -> Diagnostic {
+    let offset = word.span.start - error.span.start.min(word.span.start);
+    let shown = first.start >= offset && first.end >= offset;
+    if shown { error.other(first.start - offset..first.end - offset, label) } else { error }
 }
 
 /// The parts of the short form, as places in it. The `/` of `bit/s` separates nothing.

@@ -7,6 +7,7 @@ use weir_core::link::Overhead;
 use weir_core::sched;
 use weir_core::units::{Nanos, Probability};
 
+use crate::aqm;
 use crate::keyword::lookup;
 use crate::parse::OVERHEADS;
 use crate::quantity::{write_loss, write_probability, write_rate, write_size, write_time};
@@ -121,6 +122,8 @@ pub(crate) fn queue(queue: &FlowsetConfig, words: &mut Vec<String>) {
         }
     }
     flow(queue, words);
+    // Behind it a word that is one of its settings would be taken for that.
+    words.extend(queue.aqm.as_ref().map(aqm::write));
 }
 
 /// The words that only a queue in front of a scheduler has.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_core::aqm::Policy;
 use weir_core::config::{Loss, QueueLimit, Reorder};
 use weir_core::key::FlowMask;
 use weir_core::link::Overhead;
@@ -34,6 +35,10 @@ pub(crate) struct Raw {
     pub(crate) duplicate: Probability,
     pub(crate) corrupt: Probability,
     pub(crate) queue: Option<At<QueueLimit>>,
+    /// `None` for drop tail.
+    pub(crate) aqm: Option<At<Option<Policy>>>,
+    /// Its thresholds are counted as the queue's size is, as dummynet has it.
+    pub(crate) thresholds_as_queue: bool,
     pub(crate) mask: FlowMask,
     pub(crate) max_flows: Option<u32>,
     pub(crate) weight: Option<u32>,
@@ -44,6 +49,8 @@ pub(crate) struct Raw {
     pub(crate) flow_burst: Option<u64>,
     pub(crate) deadline: Option<Nanos>,
     pub(crate) gso: Gso,
+    /// It has a link, not only a queue.
+    pub(crate) of_link: bool,
 }
 
 /// Jitter before its table is read.

@@ -44,6 +44,13 @@ impl Bench {
         self.emulator.submit(now, arrival, &key, action).map_err(|rejected| rejected.reason)
     }
 
+    /// Gives a packet with this ECN field.
+    fn with_ecn(&mut self, now: Nanos, len: u32, ecn: Ecn) -> Result<(), DropReason> {
+        let arrival = Arrival { frame: self.next, len, link_header: 14, segments: 1, ecn, label: 0 };
+        self.next += 1;
+        self.emulator.submit(now, arrival, &FlowKey::default(), Action::Pipe(1)).map_err(|rejected| rejected.reason)
+    }
+
     fn departures(&mut self, until: Nanos) -> Vec<Departure> {
         let mut out = Vec::new();
         self.emulator.poll(until, &mut out);
@@ -218,7 +225,43 @@ fn masks_know_ipv6_and_the_link_layer() {
 #[test]
 fn what_was_documented_and_rejected_says_why() {
     assert!(refused("pipe 1 config bw tun0").contains("tun0"));
-    for spelling in ["drand", "derand"] {
-        assert!(refused(&format!("pipe 1 config pie target 15ms {spelling}")).contains("pie"));
+    // The manual had one of these words, the program another.
+    let derandomised = |word: &str| {
+        let bench = Bench::new(&format!("pipe 1 config bw 1Mbit/s pie target 15ms {word}"));
+        bench.ruleset.pipes[&1].pipe.queue.aqm.unwrap().get("derand")
+    };
+    assert_eq!(derandomised("drand"), derandomised("derand"));
+    assert_eq!(derandomised("nodrand"), derandomised("noderand"));
+    assert_ne!(derandomised("drand"), derandomised("nodrand"));
+}
+
+#[test]
+fn red_with_ecn_marks_as_many_as_it_would_drop_and_not_everything_above_its_lower_threshold() {
+    // 1250 bytes take 1 ms. The queue stands between the thresholds; packets come as fast as they leave.
+    let count = |ecn: Ecn| {
+        let mut bench = Bench::new("pipe 1 config bw 10Mbit/s queue 200 red 0.01/20/80/0.1 ecn");
+        let (mut seen, mut chosen) = (0u32, 0u32);
+        for ms in 0..5_000u64 {
+            let now = Nanos::from_millis(ms);
+            for departure in bench.departures(now) {
+                seen += 1;
+                chosen += u32::from(matches!(departure.fate, Fate::Deliver { mark: Some(_), .. }));
+            }
+            for _ in 0..if ms == 0 { 45 } else { 1 } {
+                let refused = bench.with_ecn(now, 1250, ecn).is_err();
+                chosen += u32::from(refused && ms > 0);
+            }
+            // What was dropped comes again, so that the queue stays as long as it is.
+            while bench.emulator.queue_length(1).0 < 44 {
+                chosen += u32::from(bench.with_ecn(now, 1250, ecn).is_err());
+            }
+        }
+        (seen, chosen)
+    };
+    let (seen, marked) = count(Ecn::Ect0);
+    let (_, dropped) = count(Ecn::NotEct);
+    // A probability of 0.1 x (44 - 20) / 60, a little more by the spacing of choices.
+    for chosen in [marked, dropped] {
+        assert!((0.02..0.1).contains(&(f64::from(chosen) / f64::from(seen))), "{chosen} of {seen}");
     }
 }

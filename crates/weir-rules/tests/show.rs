@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use weir_core::key::FlowKey;
+use weir_core::stats::{DropReason, MarkReason, Reasons};
 use weir_rules::command::ObjectKind;
 use weir_rules::ruleset::{Effect, Ruleset};
 use weir_rules::show::{Answer, DynamicKind, DynamicView, FlowCount, Options, RuleCount, Source, answer, text};
@@ -26,9 +27,24 @@ impl Source for Made {
             |last: u8| FlowKey { src: 0x0a00_0000 + u128::from(last), dst: 0x0a4d_0001, proto: 6, src_port: 1024, ..FlowKey::default() };
         let v6 =
             FlowKey { src: 0xfd00 << 112 | 1, dst: 0xfd00 << 112 | 2, proto: 17, dst_port: 53, ipv6: true, vlan: 5, ..FlowKey::default() };
-        let count =
-            |key, n: u64| FlowCount { key, packets: 1042 * n, bytes: 1_563_000 * n, drops: 12, queue_packets: 3, queue_bytes: 4500 };
+        let mut reasons = Reasons::default();
+        (0..12).for_each(|_| reasons.count_drop(DropReason::QueueFull));
+        let count = |key, n: u64| FlowCount {
+            key,
+            packets: 1042 * n,
+            bytes: 1_563_000 * n,
+            reasons,
+            queue_packets: 3,
+            queue_bytes: 4500,
+            ..FlowCount::default()
+        };
         match (kind, number) {
+            (_, 7) => {
+                let mut managed = FlowCount { figures: vec![("probability", 1 << 29), ("count", 4)], ..count(FlowKey::default(), 1) };
+                managed.reasons.count_drop(DropReason::Early);
+                managed.reasons.count_mark(MarkReason::Early);
+                (vec![managed], 1)
+            }
             (_, 1) => (vec![count(FlowKey::default(), 1)], 1),
             (ObjectKind::Queue, 3) => (vec![count(key(1), 1), count(v6, 2), count(key(2), 3)], 10_000),
             _ => (Vec::new(), 0),

@@ -1,7 +1,7 @@
 //! Runs the Markdown files in `spec/`: each fenced block `spec` holds a specification, each block `script` a script, then a line
 //! `---` and what becomes of it: the canonical form, each line after `= `, then the diagnostics. Blocks `file NAME` are the files
-//! that both may name. A script whose first line is `# checked` is looked at as a whole too. The names of all schedulers, which are
-//! the engine's affair, stand there as `SCHEDULERS`.
+//! that both may name. A script whose first line is `# checked` is looked at as a whole too. The names of all schedulers and of all
+//! AQMs, which are the engine's affair, stand there as `SCHEDULERS` and `AQMS`.
 //!
 //! `WEIR_UPDATE_SPEC=1` writes the outcomes anew; read the difference before it is committed.
 
@@ -81,7 +81,7 @@ fn every_keyword_and_every_diagnostic_has_a_case() {
 fn examples_of_the_table_are_accepted() {
     let files: BTreeMap<String, String> =
         files(&documents().iter().flat_map(|p| split(&std::fs::read_to_string(p).unwrap())).collect::<Vec<_>>());
-    for row in keyword::TABLE.iter().filter(|row| !matches!(row.group, keyword::Group::Flow | keyword::Group::Later)) {
+    for row in keyword::TABLE.iter().filter(|row| !matches!(row.group, keyword::Group::Flow)) {
         let checked = check_spec(row.example, &files);
         assert!(checked.spec.is_some(), "{}: {}", row.name, checked.diagnostics);
     }
@@ -99,7 +99,7 @@ fn outcome(input: &str, files: &BTreeMap<String, String>) -> String {
         writeln!(out, "{}", format!("= {text}").trim_end()).unwrap();
         assert_eq!(check_spec(&text, files).spec.as_ref(), Some(spec), "the canonical form reads back: {text}");
     }
-    for line in checked.diagnostics.to_string().lines() {
+    for line in with_lists_named(checked.diagnostics.to_string()).lines() {
         writeln!(out, "{}", line.trim_end()).unwrap();
     }
     out
@@ -122,11 +122,17 @@ fn script_outcome(text: &str, files: &BTreeMap<String, String>) -> String {
     if !said.has_errors() && text.starts_with("# checked") {
         said.append(script::check(&parsed.commands, text, "rules"), |_| {});
     }
-    let schedulers = weir_core::sched::TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
-    for line in said.to_string().replace(&schedulers, "SCHEDULERS").lines() {
+    for line in with_lists_named(said.to_string()).lines() {
         writeln!(out, "{}", line.trim_end()).unwrap();
     }
     out
+}
+
+/// The text with the names of all schedulers and of all AQMs, which are the engine's affair, as one word each.
+fn with_lists_named(text: String) -> String {
+    let schedulers = weir_core::sched::TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
+    let aqms = weir_core::aqm::TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
+    text.replace(&schedulers, "SCHEDULERS").replace(&aqms, "AQMS")
 }
 
 fn documents() -> Vec<PathBuf> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weir_control::api::{CounterSet, LatencyView, LinkSample, QueueCounters};
 use weir_core::Emulator;
 use weir_core::histogram::Histogram;
-use weir_core::stats::LinkCounters;
+use weir_core::stats::{LinkCounters, Reasons};
 
 /// What one engine has counted, or several.
 #[derive(Default)]
@@ -35,13 +35,15 @@ impl Gathered {
         };
         let queue = |id| {
             let mut sum = QueueCounters { instances: engine.flow_count(id) as u64, ..QueueCounters::default() };
+            let mut reasons = Reasons::default();
             for flow in engine.flows_of(id, None, MOST_FLOWS) {
                 sum.packets_in += flow.totals.packets;
                 sum.bytes_in += flow.totals.bytes;
-                sum.drops += flow.totals.drops;
+                reasons.merge(&flow.totals.reasons);
                 sum.queue_packets += flow.totals.queued_packets;
                 sum.queue_bytes += flow.totals.queued_bytes;
             }
+            sum.add_reasons(&reasons);
             (id, sum)
         };
         Self { links: engine.schedulers().filter_map(link).collect(), queues: engine.queues().map(queue).collect() }
@@ -56,13 +58,7 @@ impl Gathered {
             }
         }
         for (number, part) in other.queues {
-            let queue = self.queues.entry(number).or_default();
-            queue.packets_in += part.packets_in;
-            queue.bytes_in += part.bytes_in;
-            queue.drops += part.drops;
-            queue.queue_packets += part.queue_packets;
-            queue.queue_bytes += part.queue_bytes;
-            queue.instances += part.instances;
+            self.queues.entry(number).or_default().merge(&part);
         }
         self
     }

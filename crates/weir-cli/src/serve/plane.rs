@@ -6,9 +6,9 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weir_control::api::{BridgeView, CounterSet, InstancePage, InstanceView, LaneView, LatencyView, RuleCounters};
+use weir_control::api::{BridgeView, CounterSet, InstancePage, InstanceView, LaneView, LatencyView, RuleCounters, by_reason};
 use weir_control::plane::{Plane, Snapshot};
-use weir_core::{Emulator, Nanos, Totals};
+use weir_core::{Emulator, FlowView, Nanos, Totals};
 use weir_linux::clock;
 use weir_linux::live::{Change, Gso, LaneConfig, LaneReport, Live, LiveConfig, LiveEvent, LiveHandle, Observer, Realtime};
 use weir_linux::port::Fault;
@@ -16,7 +16,7 @@ use weir_linux::resident::Resident;
 use weir_rules::classify::{Classifier, DynamicEntry, Pass, Place};
 use weir_rules::command::ObjectKind;
 use weir_rules::ruleset::{Changes, Ruleset};
-use weir_rules::show::{DynamicKind, DynamicView, FlowCount};
+use weir_rules::show::{self, DynamicKind, DynamicView, FlowCount};
 
 use super::field::Field;
 use super::gather::Gathered;
@@ -344,36 +344,53 @@ fn lane_view(lane: &LaneReport) -> LaneView {
 
 /// Instances of an object in one engine, with their numbers.
 fn page(engine: &Emulator, kind: ObjectKind, id: u16, after: Option<u32>, most: usize) -> Vec<(u32, InstanceView)> {
-    let view = |key: &weir_core::key::FlowKey, hash, totals: &Totals| InstanceView {
-        key: (*key).into(),
-        hash,
-        packets_in: totals.packets,
-        bytes_in: totals.bytes,
-        drops: totals.drops,
-        queue_packets: totals.queued_packets,
-        queue_bytes: totals.queued_bytes,
+    let view = |key: &weir_core::key::FlowKey, hash, totals: &Totals, figures: &[(&'static str, u64)]| {
+        let (drops_by_reason, marks) = by_reason(&totals.reasons);
+        InstanceView {
+            key: (*key).into(),
+            hash,
+            packets_in: totals.packets,
+            bytes_in: totals.bytes,
+            drops: totals.drops,
+            drops_by_reason,
+            marks,
+            aqm: show::figures(figures),
+            queue_packets: totals.queued_packets,
+            queue_bytes: totals.queued_bytes,
+        }
     };
     if kind == ObjectKind::Queue {
-        engine.flows_of(id, after, most).map(|flow| (flow.number, view(&flow.key, flow.hash, &flow.totals))).collect()
+        let view = |flow: FlowView| (flow.number, view(&flow.key, flow.hash, &flow.totals, &engine.aqm_figures(flow.number)));
+        engine.flows_of(id, after, most).map(view).collect()
     } else {
-        engine.instances_of(id, after, most).map(|one| (one.number, view(&one.key, one.hash, &one.totals))).collect()
+        let view = |one: weir_core::InstanceView| (one.number, view(&one.key, one.hash, &one.totals, &figures_in(engine, &one)));
+        engine.instances_of(id, after, most).map(view).collect()
     }
+}
+
+/// State of the AQM of an instance's flow, if it has one flow.
+fn figures_in(engine: &Emulator, instance: &weir_core::InstanceView) -> Vec<(&'static str, u64)> {
+    let only = engine.flows_in(instance.number, 1).filter(|_| instance.flows == 1).next();
+    only.map(|flow| engine.aqm_figures(flow.number)).unwrap_or_default()
 }
 
 /// The first instances of an object in one engine, and how many there are.
 fn flows(engine: &Emulator, kind: ObjectKind, id: u16, most: usize) -> (Vec<FlowCount>, usize) {
-    let count = |key, totals: Totals| FlowCount {
+    let count = |key, totals: Totals, figures| FlowCount {
         key,
         packets: totals.packets,
         bytes: totals.bytes,
-        drops: totals.drops,
+        reasons: totals.reasons,
+        figures,
         queue_packets: totals.queued_packets,
         queue_bytes: totals.queued_bytes,
     };
     if kind == ObjectKind::Queue {
-        return (engine.flows_of(id, None, most).map(|flow| count(flow.key, flow.totals)).collect(), engine.flow_count(id));
+        let flows = engine.flows_of(id, None, most).map(|flow| count(flow.key, flow.totals, engine.aqm_figures(flow.number)));
+        return (flows.collect(), engine.flow_count(id));
     }
-    (engine.instances_of(id, None, most).map(|one| count(one.key, one.totals)).collect(), engine.instance_count(id))
+    let instances = engine.instances_of(id, None, most).map(|one| count(one.key, one.totals, figures_in(engine, &one)));
+    (instances.collect(), engine.instance_count(id))
 }
 
 fn dynamic_view(entry: &DynamicEntry) -> DynamicView {

@@ -7,6 +7,7 @@
 //! This program is also the traffic tool inside the namespaces: `live load …` is `weir-load …`.
 
 mod common;
+mod ecn;
 mod failures;
 mod frames;
 mod killed;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     let tests: Vec<Trial> = [
         links::tests(),
         shaping::tests(),
+        ecn::tests(),
         frames::tests(),
         outputs::tests(),
         programs::tests(),

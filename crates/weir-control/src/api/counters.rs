@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_core::histogram::Histogram;
 use weir_core::key::FlowKey;
-use weir_core::stats::{DropReason, LinkCounters, MarkReason};
+use weir_core::stats::{LinkCounters, Reasons};
 
 /// Packets of a link, queue or lane. At any moment `packets_in + duplicated = packets_out + Σ drops + backlog_packets`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -38,8 +38,7 @@ pub struct CounterSet {
 
 impl From<&LinkCounters> for CounterSet {
     fn from(c: &LinkCounters) -> Self {
-        let drops = DropReason::ALL.into_iter().map(|r| (r.name().to_owned(), c.drops(r)));
-        let marks = MarkReason::ALL.into_iter().map(|r| (r.name().to_owned(), c.marks(r)));
+        let (drops, marks) = by_reason(c.reasons());
         Self {
             packets_in: c.packets_in,
             bytes_in: c.bytes_in,
@@ -50,8 +49,8 @@ impl From<&LinkCounters> for CounterSet {
             reordered: c.reordered,
             backlog_packets: c.backlog_packets,
             peak_queue_packets: c.peak_queue_packets,
-            drops: drops.filter(|(_, n)| *n > 0).collect(),
-            marks: marks.filter(|(_, n)| *n > 0).collect(),
+            drops,
+            marks,
         }
     }
 }
@@ -106,12 +105,40 @@ pub struct QueueCounters {
     pub bytes_in: u64,
     /// Packets lost.
     pub drops: u64,
+    /// The same by reason.
+    #[serde(default)]
+    pub drops_by_reason: BTreeMap<String, u64>,
+    /// Packets marked with congestion experienced, by reason.
+    #[serde(default)]
+    pub marks: BTreeMap<String, u64>,
     /// Packets waiting now.
     pub queue_packets: u64,
     /// Their network-layer bytes.
     pub queue_bytes: u64,
     /// Flows that exist now.
     pub instances: u64,
+}
+
+impl QueueCounters {
+    /// Counts drops and marks too.
+    pub fn add_reasons(&mut self, reasons: &Reasons) {
+        self.drops += reasons.total_drops();
+        let (drops, marks) = by_reason(reasons);
+        add(&mut self.drops_by_reason, &drops);
+        add(&mut self.marks, &marks);
+    }
+
+    /// Adds those of another part of the same queue.
+    pub fn merge(&mut self, other: &Self) {
+        self.packets_in += other.packets_in;
+        self.bytes_in += other.bytes_in;
+        self.drops += other.drops;
+        self.queue_packets += other.queue_packets;
+        self.queue_bytes += other.queue_bytes;
+        self.instances += other.instances;
+        add(&mut self.drops_by_reason, &other.drops_by_reason);
+        add(&mut self.marks, &other.marks);
+    }
 }
 
 /// What a rule has counted.
@@ -127,7 +154,7 @@ pub struct RuleCounters {
 }
 
 /// One instance of a pipe, queue or scheduler: what its mask has set apart.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InstanceView {
     /// The header fields that set it apart.
     pub key: KeyView,
@@ -139,10 +166,33 @@ pub struct InstanceView {
     pub bytes_in: u64,
     /// Packets lost.
     pub drops: u64,
+    /// The same by reason.
+    #[serde(default)]
+    pub drops_by_reason: BTreeMap<String, u64>,
+    /// Packets marked with congestion experienced, by reason.
+    #[serde(default)]
+    pub marks: BTreeMap<String, u64>,
+    /// State of the AQM of its queue, by name: probabilities from 0 to 1, counts, times in ns. Of a pipe or scheduler with several
+    /// flows nothing.
+    #[serde(default)]
+    pub aqm: BTreeMap<String, f64>,
     /// Packets waiting now.
     pub queue_packets: u64,
     /// Their network-layer bytes.
     pub queue_bytes: u64,
+}
+
+fn add(sums: &mut BTreeMap<String, u64>, others: &BTreeMap<String, u64>) {
+    for (name, count) in others {
+        *sums.entry(name.clone()).or_default() += count;
+    }
+}
+
+/// Drops and marks by name of their reason.
+pub fn by_reason(reasons: &Reasons) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
+    let drops = reasons.drop_list().into_iter().map(|(reason, count)| (reason.name().to_owned(), count));
+    let marks = reasons.mark_list().into_iter().map(|(reason, count)| (reason.name().to_owned(), count));
+    (drops.collect(), marks.collect())
 }
 
 /// The header fields by which a mask tells instances apart; those that it does not name are empty.
@@ -198,7 +248,7 @@ impl From<FlowKey> for KeyView {
 }
 
 /// A part of a list of instances. One that comes or goes meanwhile is or is not in it; every other is there once.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InstancePage {
     /// How many there are in all.
     pub total: u64,

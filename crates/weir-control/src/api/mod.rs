@@ -14,10 +14,10 @@ use weir_rules::show::Answer;
 use weir_rules::{Diagnostic, Severity};
 
 pub use counters::{
-    CounterSet, EventSample, InstancePage, InstanceView, KeyView, LaneView, LatencyView, LinkSample, QueueCounters, RuleCounters,
+    CounterSet, EventSample, InstancePage, InstanceView, KeyView, LaneView, LatencyView, LinkSample, QueueCounters, RuleCounters, by_reason,
 };
 pub use view::{
-    BridgeView, ConfigurationView, NetConfigView, PipeView, QueueView, RuleView, SchedView, TableEntryView, TablePage, TableView,
+    AqmView, BridgeView, ConfigurationView, NetConfigView, PipeView, QueueView, RuleView, SchedView, TableEntryView, TablePage, TableView,
 };
 pub(crate) use view::{configuration, netconfigs, pipes, queues, rules, scheds, table_page, tables};
 

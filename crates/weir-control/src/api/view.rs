@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use weir_core::aqm::Policy;
 use weir_core::config::Capacity;
 use weir_rules::command::{Command, NetConfigCommand};
 use weir_rules::rule::{DEFAULT_RULE, KEPT_SET, RuleAction};
@@ -51,8 +52,27 @@ pub struct PipeView {
     pub rate_bps: Option<u64>,
     /// Delay, ns.
     pub delay_ns: u64,
+    /// The AQM of its queue; none for drop tail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aqm: Option<AqmView>,
     /// What it has counted.
     pub state: LinkSample,
+}
+
+/// An AQM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AqmView {
+    /// The algorithm.
+    pub algorithm: String,
+    /// Its settings, all of them, as they are written.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl From<&Policy> for AqmView {
+    fn from(policy: &Policy) -> Self {
+        let settings = policy.settings().map(|(setting, value)| (setting.name.to_owned(), value));
+        Self { algorithm: policy.row().name.to_owned(), settings: settings.collect() }
+    }
 }
 
 /// A scheduler.
@@ -89,6 +109,9 @@ pub struct QueueView {
     pub scheduler: u16,
     /// Its weight.
     pub weight: u32,
+    /// Its AQM; none for drop tail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aqm: Option<AqmView>,
     /// What it has counted.
     pub state: QueueCounters,
 }
@@ -192,6 +215,7 @@ pub(crate) fn pipes(rules: &Ruleset, snapshot: &Snapshot) -> Vec<PipeView> {
         spec: weir_rules::canonical(spec),
         rate_bps: rate(spec),
         delay_ns: spec.pipe.link.delay.0,
+        aqm: spec.pipe.queue.aqm.as_ref().map(AqmView::from),
         state: snapshot.links.get(&number).cloned().unwrap_or_default(),
     };
     rules.pipes.iter().map(view).collect()
@@ -222,6 +246,7 @@ pub(crate) fn queues(rules: &Ruleset, snapshot: &Snapshot) -> Vec<QueueView> {
             command: script::print(&Command::ConfigQueue(number, Box::new((**spec).clone()))),
             scheduler: spec.scheduler,
             weight: spec.flowset.weight,
+            aqm: spec.flowset.aqm.as_ref().map(AqmView::from),
             state: snapshot.queues.get(&number).cloned().unwrap_or_default(),
         });
     }

@@ -85,11 +85,16 @@ fn links(registry: &mut Registry, snapshot: &Snapshot) {
 fn queues(registry: &mut Registry, snapshot: &Snapshot) {
     let packets = counters(registry, "queue_packets", "Packets that came to a queue");
     let drops = counters(registry, "queue_drops", "Packets lost at a queue");
+    let marks = counters(registry, "queue_marks", "Packets marked with congestion experienced at a queue");
     let waiting = gauges(registry, "queue_waiting_packets", "Packets waiting in a queue");
     for (number, queue) in &snapshot.queues {
         let labels = vec![("queue", number.to_string())];
         packets.get_or_create(&labels).inc_by(queue.packets_in);
-        drops.get_or_create(&labels).inc_by(queue.drops);
+        for (family, by_reason) in [(&drops, &queue.drops_by_reason), (&marks, &queue.marks)] {
+            for (reason, count) in by_reason {
+                family.get_or_create(&[labels.as_slice(), &[("reason", reason.clone())]].concat()).inc_by(*count);
+            }
+        }
         waiting.get_or_create(&labels).set(queue.queue_packets as f64);
     }
 }

@@ -10,7 +10,7 @@ const EMPTY: Keyword = Keyword {
     id: Id::Bw,
     name: "",
     aliases: &[],
-    group: Group::Later,
+    group: Group::Queue,
     argument: "",
     choices: &[],
     range: "",
@@ -19,11 +19,6 @@ const EMPTY: Keyword = Keyword {
     example: "",
     dummynet: "",
 };
-
-/// The row of a queue discipline that is refused by name.
-const fn later(id: Id, name: &'static str, aliases: &'static [&'static str], meaning: &'static str, example: &'static str) -> Keyword {
-    Keyword { id, name, aliases, argument: "…", range: "refused", default: "drop tail", meaning, example, ..EMPTY }
-}
 
 /// All keywords, in the order of [`Id`].
 pub const TABLE: &[Keyword] = &[
@@ -385,9 +380,68 @@ pub const TABLE: &[Keyword] = &[
         dummynet: "Always whole.",
         ..EMPTY
     },
-    later(Id::Red, "red", &[], "Random early detection.", "red 0.002/30/80/0.1"),
-    later(Id::Gred, "gred", &[], "Gentle random early detection.", "gred 0.002/30/80/0.1"),
-    later(Id::Codel, "codel", &["fq_codel"], "Controlled delay.", "codel target 5ms"),
-    later(Id::Pie, "pie", &["fq_pie"], "Proportional integral controller, enhanced.", "pie target 15ms"),
-    later(Id::Aqm, "aqm", &[], "Any active queue management by name.", "aqm codel"),
+    Keyword {
+        id: Id::Red,
+        name: "red",
+        group: Group::Aqm,
+        argument: "W_Q/MIN_TH/MAX_TH/MAX_P [SETTING …]",
+        range: "W_Q and MAX_P above 0 up to 1; thresholds in packets, in bytes where `queue` has a size in bytes",
+        default: "drop tail",
+        meaning: "Random early detection as dummynet configures it: weight of the average, the two thresholds, and the probability at \
+                  the upper one. The same as `aqm red` with these settings.",
+        example: "bw 10Mbit/s queue 100 red 0.002/30/80/0.1 ecn",
+        dummynet: "With `ecn` every packet above MIN_TH is marked, or dropped where it cannot be; here as many as MAX_P says.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Gred,
+        name: "gred",
+        group: Group::Aqm,
+        argument: "W_Q/MIN_TH/MAX_TH/MAX_P [SETTING …]",
+        range: "as for `red`",
+        default: "drop tail",
+        meaning: "`red` that goes on gently above MAX_TH: from MAX_P to 1 at twice MAX_TH.",
+        example: "bw 10Mbit/s queue 200 gred 0.002/30/80/0.1",
+        dummynet: "As for `red`.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Codel,
+        name: "codel",
+        group: Group::Aqm,
+        argument: "[target TIME] [interval TIME] [ecn|noecn] [SETTING …]",
+        range: "a bare number is in ms",
+        default: "drop tail",
+        meaning: "CoDel: drops by how long packets have waited. The same as `aqm codel`, whose settings may follow too.",
+        example: "bw 10Mbit/s codel target 5ms interval 100ms ecn",
+        dummynet: "At most 5 s; must be the last word.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Pie,
+        name: "pie",
+        group: Group::Aqm,
+        argument: "[target TIME] [tupdate TIME] [alpha N] [beta N] [max_burst TIME] [max_ecnth P] [SETTING …]",
+        range: "a bare number is in ms",
+        default: "drop tail",
+        meaning: "PIE as dummynet has it. The same as `aqm pie` with the variant of that name, whose settings may follow too: \
+                  `ecn`, `noecn`, `capdrop`, `nocapdrop`, `drand`, `nodrand`, `onoff`, `dre`, `ts`.",
+        example: "bw 10Mbit/s pie target 15ms tupdate 15ms alpha 0.125 beta 1.25 noecn",
+        dummynet: "The manual says `drand`, the program takes `derand` only. Here both are taken.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Aqm,
+        name: "aqm",
+        group: Group::Aqm,
+        argument: "NAME [SETTING VALUE …]",
+        range: "the names and settings that `weir algorithms` lists",
+        default: "drop tail",
+        meaning: "What decides, besides the queue's size, which packets are dropped or marked. A setting is written `target 5ms` or `target=5ms`; \
+                  a switch also `ecn` and `noecn`. Settings stand directly behind the name: among them a word means the setting, also \
+                  where it is a keyword elsewhere. Each flow of the queue has an AQM of its own.",
+        example: "bw 10Mbit/s aqm codel target=5ms ecn",
+        dummynet: "`red`, `gred`, `codel`, `pie`, and schedulers `fq_codel` and `fq_pie`.",
+        ..EMPTY
+    },
 ];

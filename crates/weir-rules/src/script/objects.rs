@@ -121,7 +121,7 @@ fn read(cursor: &mut Cursor<'_>, words: Vec<Word>, which: Words) -> (LinkSpec, S
 fn flowset(cursor: &mut Cursor<'_>, words: Vec<Word>) -> Read<FlowsetConfig> {
     let (link, seen) = read(cursor, words, Words::OfQueue);
     for (row, span) in TABLE.iter().zip(seen) {
-        let of_queue = matches!(row.group, Group::Queue | Group::Flow | Group::Later) || matches!(row.id, Id::Plr | Id::Burst);
+        let of_queue = matches!(row.group, Group::Queue | Group::Aqm | Group::Flow) || matches!(row.id, Id::Plr | Id::Burst);
         if let (false, Some(span)) = (of_queue, span) {
             let error = cursor.error(Code::Contradiction, &span, format!("a queue has no `{}` of its own", row.name));
             return Err(Box::new(error.label("belongs to the link").help("give it to the pipe or scheduler that the queue feeds")));
@@ -134,11 +134,11 @@ fn flowset(cursor: &mut Cursor<'_>, words: Vec<Word>) -> Read<FlowsetConfig> {
 fn inner(cursor: &mut Cursor<'_>, words: Vec<Word>, parent: &str) -> Read<LinkSpec> {
     let (link, seen) = read(cursor, words, Words::OfQueue);
     for (row, span) in TABLE.iter().zip(seen) {
-        let of_flow = matches!(row.group, Group::Flow | Group::Later) || OF_INNER.contains(&row.id);
+        let of_flow = row.group == Group::Flow || OF_INNER.contains(&row.id);
         if let (false, Some(span)) = (of_flow, span) {
             let message = format!("a scheduler with a parent has no `{}` of its own", row.name);
             let error = cursor.error(Code::Contradiction, &span, message);
-            let own = if row.group == Group::Queue || row.id == Id::Plr {
+            let own = if matches!(row.group, Group::Queue | Group::Aqm) || row.id == Id::Plr {
                 error.label("belongs to queues").help("give it to the queues that feed the scheduler")
             } else {
                 error.label("belongs to the link").help(format!("give it to scheduler {parent}, or to the one above that has the link"))

@@ -2,13 +2,15 @@
 //!
 //! Which settings there are is what the type's row in the table of schedulers says: `sched 1 config type qfq+ m 4 bw 10Mbit/s`.
 
-use weir_core::sched::{self, Discipline, Domain, Kind, Parameter, Row, Scope, SettingError};
+use weir_core::sched::{self, Discipline, Kind, Row, Scope};
 
-use crate::diagnostic::{Code, Diagnostic};
+use crate::aqm;
+use crate::diagnostic::Code;
 use crate::keyword;
 use crate::lex::Word;
 use crate::parse::shorten;
 use crate::quantity::{rate_unit, time_unit};
+use crate::setting::{self, twice};
 use crate::suggest::closest;
 
 use super::cursor::{Cursor, Read};
@@ -23,38 +25,36 @@ pub(super) fn discipline(cursor: &Cursor<'_>, words: &mut Vec<Word>) -> Read<Dis
     let name = words.remove(at + 1);
     words.remove(at);
     if let Some(second) = words.iter().find(|word| !word.quoted && word.text == "type") {
-        return Err(twice(cursor, second));
+        return Err(twice(cursor.text, "type", second));
     }
     let mut discipline = Discipline::new(kind(cursor, &name)?);
     settings(cursor, words, at, &mut discipline)?;
     Ok(discipline)
 }
 
-/// Takes the settings out of the words from `at` on.
+/// Takes the settings out of the words from `at` on. What belongs to an AQM among them stays.
 fn settings(cursor: &Cursor<'_>, words: &mut Vec<Word>, mut at: usize, discipline: &mut Discipline) -> Read<()> {
     let row = discipline.row();
-    let (behind_type, mut given) = (at, Vec::new());
+    let before = format!("sched 1 config type {}", row.name);
+    let (behind_type, mut taken) = (at, Vec::new());
     while let Some(word) = words.get(at).cloned() {
-        let own = row.settings().find(|setting| !word.quoted && setting.name == word.text.to_ascii_lowercase());
-        let Some(setting) = own.filter(|_| !is_unit(words, behind_type, at)) else {
+        if let Some(behind) = aqm::behind(words, at) {
+            at = behind;
+            continue;
+        }
+        let Some(given) = setting::given(|| row.settings(), words, at).filter(|_| !is_unit(words, behind_type, at)) else {
             if at == behind_type {
                 check_stranger(cursor, row, &word)?;
             }
             at += 1;
             continue;
         };
-        if given.contains(&setting.name) {
-            return Err(twice(cursor, &word));
+        if taken.contains(&given.setting.name) {
+            return Err(twice(cursor.text, given.setting.name, &given.name));
         }
-        given.push(setting.name);
-        let Some(value) = words.get(at + 1).cloned() else {
-            let error = cursor.error(Code::MissingValue, &word.span, format!("`{}` needs a value", word.text));
-            return Err(Box::new(error.label(format!("expected {}", setting.domain)).help(example(row, setting))));
-        };
-        if let Err(error) = discipline.set(setting.name, &value.text) {
-            return Err(refused(cursor, row, setting, &value, error));
-        }
-        words.drain(at..at + 2);
+        taken.push(given.setting.name);
+        setting::take(cursor.text, discipline, &given, &before)?;
+        words.drain(at..at + given.taken);
     }
     Ok(())
 }
@@ -82,38 +82,7 @@ fn check_stranger(cursor: &Cursor<'_>, row: &Row, word: &Word) -> Read<()> {
         (None, None, Some(other)) => error.label(format!("a setting of `{}`", other.name)),
         (None, None, None) => return Ok(()),
     };
-    let allowed = row.settings().map(|setting| format!("{} {}", setting.name, setting.domain)).collect::<Vec<_>>();
-    let help = if allowed.is_empty() { format!("`{}` has no settings", row.name) } else { format!("settings: {}", allowed.join(", ")) };
-    Err(Box::new(error.help(help)))
-}
-
-/// A setting's value that is not allowed.
-fn refused(cursor: &Cursor<'_>, row: &Row, setting: &Parameter, value: &Word, error: SettingError) -> Box<Diagnostic> {
-    let text = shorten(&value.text);
-    let is_number = matches!(setting.domain, Domain::Number { .. }) && value.text.parse::<u128>().is_ok();
-    let (code, message) = match error {
-        SettingError::Value(_) if is_number => (Code::OutOfRange, format!("`{text}` is out of range for `{}`", setting.name)),
-        SettingError::Value(_) | SettingError::Unknown => (Code::BadValue, format!("`{text}` is no value for `{}`", setting.name)),
-    };
-    let choices = match setting.domain {
-        Domain::Choice(words) => words,
-        Domain::Number { .. } | Domain::Time { .. } | Domain::Fraction { .. } => &[],
-    };
-    let error = cursor.error(code, &value.span, message);
-    let error = match closest(&value.text.to_ascii_lowercase(), choices.iter().copied()) {
-        Some(meant) => error.label(format!("did you mean `{meant}`?")).help(format!("allowed: {}", setting.domain)),
-        None => error.label(format!("allowed: {}", setting.domain)),
-    };
-    Box::new(error.help(example(row, setting)))
-}
-
-fn example(row: &Row, setting: &Parameter) -> String {
-    format!("for example `sched 1 config type {} {} {}`", row.name, setting.name, setting.domain.write(setting.default))
-}
-
-fn twice(cursor: &Cursor<'_>, word: &Word) -> Box<Diagnostic> {
-    let error = cursor.error(Code::Repeated, &word.span, format!("`{}` is given twice", word.text));
-    Box::new(error.label("the second time").help("remove one of the two"))
+    Err(Box::new(error.help(setting::allowed(row.name, row.settings()))))
 }
 
 /// The scheduler that a word names.
@@ -123,11 +92,11 @@ fn kind(cursor: &Cursor<'_>, word: &Word) -> Read<Kind> {
         return Ok(kind);
     }
     let offered = sched::TABLE.iter().map(|row| row.name).collect::<Vec<_>>();
-    if KNOWN.contains(&name.as_str()) {
-        let error = cursor.error(Code::NotYet, &word.span, format!("the scheduler `{}` is not in this version yet", word.text));
-        return Err(Box::new(error.label("known, and not offered").help(format!("allowed: {}", offered.join(", ")))));
-    }
     let error = cursor.error(Code::BadValue, &word.span, format!("`{}` is no scheduler", shorten(&word.text)));
+    if let Some(kind) = weir_core::aqm::Kind::from_name(&name) {
+        let name = kind.row().name;
+        return Err(Box::new(error.label("an AQM, which a queue has").help(format!("for example `queue 1 config sched 1 aqm {name}`"))));
+    }
     let error = match closest(&name, offered.iter().copied()) {
         Some(meant) => error.label(format!("did you mean `{meant}`?")),
         None => error.label("expected a scheduler"),
@@ -144,5 +113,3 @@ pub(super) fn write(discipline: &Discipline) -> String {
 const EXAMPLE: &str = "sched 1 config type wf2q+ bw 10Mbit/s";
 /// Words of a scheduler that are not those of its link.
 const LINKS: [&str; 1] = ["parent"];
-/// Schedulers of dummynet that may be missing here.
-const KNOWN: [&str; 2] = ["fq_codel", "fq_pie"];

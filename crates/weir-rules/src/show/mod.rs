@@ -9,13 +9,16 @@ mod rules;
 mod tables;
 mod text;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use weir_core::key::FlowKey;
+use weir_core::stats::Reasons;
 
 use crate::command::ObjectKind;
 use crate::ruleset::{Query, Ruleset};
 
-pub use objects::{FlowView, LinkView, ObjectView, ProfileView, QueueView, SchedulerView};
+pub use objects::{AqmView, FlowView, LinkView, ObjectView, ProfileView, QueueView, SchedulerView};
 pub use rules::{DynamicKind, DynamicView, RuleView};
 pub use tables::{EntryView, LookupView, TableView};
 pub use text::{Options, text};
@@ -76,7 +79,7 @@ pub struct RuleCount {
 }
 
 /// What an instance or a flow has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowCount {
     /// Its key, under the mask.
     pub key: FlowKey,
@@ -84,12 +87,20 @@ pub struct FlowCount {
     pub packets: u64,
     /// Their network-layer bytes.
     pub bytes: u64,
-    /// Packets that were dropped.
-    pub drops: u64,
+    /// Packets that were dropped or marked, by reason.
+    pub reasons: Reasons,
+    /// State of its AQM, by name ([`weir_core::aqm::Aqm::figures`]).
+    pub figures: Vec<(&'static str, u64)>,
     /// Packets that wait.
     pub queue_packets: u64,
     /// Their network-layer bytes.
     pub queue_bytes: u64,
+}
+
+/// State of an AQM as it is shown: probabilities as numbers from 0 to 1, everything else as it is.
+pub fn figures(figures: &[(&'static str, u64)]) -> BTreeMap<String, f64> {
+    let shown = |name: &str, value: u64| if name.ends_with("probability") { value as f64 / (1u64 << 32) as f64 } else { value as f64 };
+    figures.iter().map(|&(name, value)| (name.to_owned(), shown(name, value))).collect()
 }
 
 /// Nothing has been counted.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
+use weir_core::aqm::Policy;
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, Loss, QueueLimit, default_limit};
 use weir_core::key::{FlowMask, stable_hash};
 use weir_core::sched::{Discipline, Kind};
@@ -98,6 +99,9 @@ pub struct QueueView {
     pub limit_bytes: Option<u64>,
     /// Loss before the queue, as `plr` takes it; empty for none.
     pub plr: String,
+    /// Its AQM; none for drop tail.
+    #[serde(default)]
+    pub aqm: Option<AqmView>,
     /// Weight.
     pub weight: u32,
     /// Largest packet, bytes.
@@ -122,6 +126,22 @@ pub struct QueueView {
     pub active: u64,
     /// Its flows, the first ones when there are many.
     pub flows: Vec<FlowView>,
+}
+
+/// The AQM of a queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AqmView {
+    /// Its name.
+    pub algorithm: String,
+    /// Its settings, all of them, as they are written.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl From<&Policy> for AqmView {
+    fn from(policy: &Policy) -> Self {
+        let settings = policy.settings().map(|(setting, value)| (setting.name.to_owned(), value));
+        Self { algorithm: policy.row().name.to_owned(), settings: settings.collect() }
+    }
 }
 
 /// A flow of a queue, or an instance of a pipe or scheduler.
@@ -153,6 +173,15 @@ pub struct FlowView {
     pub queue_bytes: u64,
     /// Packets that were dropped.
     pub drops: u64,
+    /// The same by reason.
+    #[serde(default)]
+    pub drops_by_reason: BTreeMap<String, u64>,
+    /// Packets that were marked, by reason.
+    #[serde(default)]
+    pub marks: BTreeMap<String, u64>,
+    /// State of its AQM, by name: probabilities from 0 to 1, counts, times in ns.
+    #[serde(default)]
+    pub aqm: BTreeMap<String, f64>,
 }
 
 /// Views of the objects that were asked for, by number.
@@ -262,6 +291,7 @@ fn queue((number, scheduler): (u16, u16), flowset: &FlowsetConfig, limit: QueueL
         scheduler,
         limit_packets,
         limit_bytes,
+        aqm: flowset.aqm.as_ref().map(AqmView::from),
         plr: if flowset.loss == Loss::None { String::new() } else { write_loss(flowset.loss) },
         weight: flowset.weight,
         max_packet: flowset.max_packet,
@@ -299,7 +329,10 @@ fn flow(count: &FlowCount) -> FlowView {
         bytes: count.bytes,
         queue_packets: count.queue_packets,
         queue_bytes: count.queue_bytes,
-        drops: count.drops,
+        drops: count.reasons.total_drops(),
+        drops_by_reason: count.reasons.drop_list().into_iter().map(|(reason, n)| (reason.name().to_owned(), n)).collect(),
+        marks: count.reasons.mark_list().into_iter().map(|(reason, n)| (reason.name().to_owned(), n)).collect(),
+        aqm: super::figures(&count.figures),
     }
 }
 

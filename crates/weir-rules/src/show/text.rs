@@ -4,14 +4,16 @@
 //! than a thousandth of the unit). What they have no words for stands in a line of its own, in the words that configure it.
 
 use core::fmt;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
+use weir_core::aqm;
 use weir_core::sched::Kind;
 use weir_core::units::{Nanos, Rate};
 
 use super::objects::BUCKETS;
-use super::{Answer, DynamicKind, DynamicView, FlowView, LinkView, LookupView, ObjectView, QueueView, RuleView, TableView};
+use super::{Answer, AqmView, DynamicKind, DynamicView, FlowView, LinkView, LookupView, ObjectView, QueueView, RuleView, TableView};
 use crate::mask;
 use crate::quantity::{write_rate, write_size, write_time};
 use crate::script::names::write_protocol;
@@ -81,7 +83,8 @@ fn pipe(out: &mut String, link: &LinkView) -> fmt::Result {
     let (fifo, own) = (number + HIDDEN, number + 2 * HIDDEN);
     write!(out, "q{own:05} ")?;
     flowset(out, &link.queue)?;
-    writeln!(out, "0 flows (1 buckets) sched {fifo} weight 0 lmax 0 pri 0 droptail")?;
+    write!(out, "0 flows (1 buckets) sched {fifo} weight 0 lmax 0 pri 0 ")?;
+    aqm(out, link.queue.aqm.as_ref())?;
     let shown = if link.scheduler.queues.is_empty() { fifo } else { number };
     scheduler(out, link, shown)
 }
@@ -133,7 +136,8 @@ fn queue(out: &mut String, queue: &QueueView) -> fmt::Result {
     write!(out, "q{:05} ", queue.number)?;
     flowset(out, queue)?;
     let QueueView { active, scheduler, weight, max_packet, priority, .. } = queue;
-    writeln!(out, "{active} flows ({buckets} buckets) sched {scheduler} weight {weight} lmax {max_packet} pri {priority} droptail")?;
+    write!(out, "{active} flows ({buckets} buckets) sched {scheduler} weight {weight} lmax {max_packet} pri {priority} ")?;
+    aqm(out, queue.aqm.as_ref())?;
     let rate = |bps: Option<u64>| bps.and_then(Rate::new).map(write_rate);
     let settings = [
         ("rate", rate(queue.rate_bps)),
@@ -146,6 +150,18 @@ fn queue(out: &mut String, queue: &QueueView) -> fmt::Result {
         mask_line(out, &queue.mask)?;
     }
     flows(out, &queue.flows, *active)
+}
+
+/// The end of a queue's line: the AQM with all its settings, in a line of its own as in dummynet.
+fn aqm(out: &mut String, view: Option<&AqmView>) -> fmt::Result {
+    let Some(view) = view else { return writeln!(out, "droptail") };
+    write!(out, "\n\t AQM {}", view.algorithm.to_uppercase())?;
+    let row = aqm::Kind::from_name(&view.algorithm).map(aqm::Kind::row);
+    let place = |name: &str| row.and_then(|row| row.parameters.iter().position(|setting| setting.name == name));
+    let mut settings: Vec<_> = view.settings.iter().collect();
+    settings.sort_by_key(|(name, _)| place(name));
+    settings.into_iter().try_for_each(|(name, value)| write!(out, " {name} {value}"))?;
+    writeln!(out)
 }
 
 /// What dummynet's lines have no place for.
@@ -236,6 +252,20 @@ fn flow(out: &mut String, flow: &FlowView) -> fmt::Result {
         write!(out, " {}", flow.extras)?;
     }
     out.push('\n');
+    state(out, flow)
+}
+
+/// What an AQM did to a flow, and how it stands.
+fn state(out: &mut String, flow: &FlowView) -> fmt::Result {
+    if flow.marks.is_empty() && flow.aqm.is_empty() {
+        return Ok(());
+    }
+    let counts = |of: &BTreeMap<String, u64>| of.iter().map(|(reason, n)| format!("{reason} {n}")).collect::<Vec<_>>().join(" ");
+    let figures = flow.aqm.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(" ");
+    let parts = [("drops", counts(&flow.drops_by_reason)), ("marks", counts(&flow.marks)), ("state", figures)];
+    for (name, words) in parts.iter().filter(|(_, words)| !words.is_empty()) {
+        writeln!(out, "      {name}: {words}")?;
+    }
     Ok(())
 }
 

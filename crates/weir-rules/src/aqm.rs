@@ -1,0 +1,211 @@
+//! The AQM of a queue, in words: `aqm NAME` with settings, as the table of AQMs has them, and dummynet's `red`, `gred`, `codel`
+//! and `pie`.
+//!
+//! An AQM's settings stand directly behind its name: among them a word means the setting, also where it is a keyword elsewhere.
+
+use weir_core::aqm::{Kind, Policy, Row, TABLE};
+use weir_core::sched;
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::keyword::{self, Id, Keyword};
+use crate::lex::Word;
+use crate::parse::shorten;
+use crate::quantity::size;
+use crate::setting::{self, Given};
+use crate::suggest::closest;
+
+/// dummynet's word for an AQM.
+struct Dialect {
+    id: Id,
+    /// The AQM's name here.
+    name: &'static str,
+    /// What the word says of its settings.
+    implies: &'static [(&'static str, &'static str)],
+}
+
+/// What was read.
+pub(crate) struct Read {
+    /// The AQM, or what is wrong.
+    pub(crate) policy: Result<Policy, Box<Diagnostic>>,
+    /// The first word behind it, of the words it was read from.
+    pub(crate) behind: usize,
+}
+
+/// Reads the AQM that `row`, the keyword before `words[at]`, begins.
+pub(crate) fn read(text: &str, row: &Keyword, words: &[Word], at: usize) -> Read {
+    let keyword = &words[at.saturating_sub(1)];
+    let mut reader = Reader { text, words, at };
+    let policy = reader.named(row, keyword).and_then(|mut policy| reader.settings(&mut policy).map(|()| policy));
+    Read { policy, behind: reader.at }
+}
+
+/// Where the words of the AQM end that begins at `words[at]`; `None` when none does.
+pub(crate) fn behind(words: &[Word], at: usize) -> Option<usize> {
+    let row = words.get(at).filter(|word| !word.quoted).and_then(|word| keyword::lookup(&word.text)).filter(|row| is_aqm(row.id))?;
+    Some(read("", row, words, at + 1).behind)
+}
+
+/// Whether a keyword names an AQM.
+pub(crate) fn is_aqm(id: Id) -> bool {
+    matches!(id, Id::Aqm) || DIALECT.iter().any(|dialect| dialect.id == id)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    words: &'a [Word],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn error(&self, code: Code, word: &Word, message: String) -> Diagnostic {
+        Diagnostic::new(code, self.text, word.span.clone(), message)
+    }
+
+    /// The AQM by its name, with what dummynet's word for it implies.
+    fn named(&mut self, row: &Keyword, keyword: &Word) -> Result<Policy, Box<Diagnostic>> {
+        if row.id != Id::Aqm {
+            let mut policy = of_dialect(row.id);
+            self.numbers(row, keyword, &mut policy)?;
+            return Ok(policy);
+        }
+        let Some(name) = self.words.get(self.at) else {
+            let error = self.error(Code::MissingValue, keyword, "`aqm` needs a value".to_owned());
+            return Err(Box::new(error.label("expected the AQM's name").help(offered()).help(example(row))));
+        };
+        self.at += 1;
+        if let Some(kind) = Kind::from_name(&name.text) {
+            return Ok(Policy::new(kind));
+        }
+        if let Some(dialect) = DIALECT.iter().find(|dialect| name.text.eq_ignore_ascii_case(dialect.id.row().name)) {
+            return Ok(of_dialect(dialect.id));
+        }
+        let error = self.error(Code::BadValue, name, format!("`{}` is no AQM", shorten(&name.text)));
+        if let Some(kind) = sched::Kind::from_name(&name.text) {
+            let name = kind.row().name;
+            let error = error.label("a scheduler, with queues of its own");
+            return Err(Box::new(error.help(format!("`sched 1 config type {name}` makes one; queues and rules lead packets to it"))));
+        }
+        let names = TABLE.iter().flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied()));
+        let error = match closest(&name.text, names) {
+            Some(meant) => error.label(format!("did you mean `{meant}`?")),
+            None => error.label("expected the AQM's name"),
+        };
+        Err(Box::new(error.help(offered())))
+    }
+
+    /// `w_q/min_th/max_th/max_p` of `red` and `gred`.
+    fn numbers(&mut self, row: &Keyword, keyword: &Word, policy: &mut Policy) -> Result<(), Box<Diagnostic>> {
+        if !matches!(row.id, Id::Red | Id::Gred) {
+            return Ok(());
+        }
+        let Some(word) = self.words.get(self.at).filter(|word| word.text.contains('/')) else {
+            let error = self.error(Code::MissingValue, keyword, format!("`{}` needs a value", row.name));
+            return Err(Box::new(error.label(format!("expected {} after it", row.argument)).help(example(row))));
+        };
+        let parts: Vec<&str> = word.text.split('/').collect();
+        if parts.len() != RED.len() {
+            let error = self.error(Code::BadValue, word, format!("`{}` has {} parts, not four", shorten(&word.text), parts.len()));
+            return Err(Box::new(error.label(format!("expected {}", row.argument)).help(example(row))));
+        }
+        self.at += 1;
+        let before = format!("aqm {}", policy.row().name);
+        let mut start = 0;
+        for (name, part) in RED.into_iter().zip(parts) {
+            let place = setting::part(word, start, part.len());
+            start += part.len() + 1;
+            let in_bytes = THRESHOLDS.contains(&name) && part.ends_with(|c: char| c.is_ascii_alphabetic());
+            let bytes = in_bytes.then(|| size(part).ok()).flatten().map(|bytes| bytes.to_string());
+            if bytes.is_some() && policy.set("unit", "bytes").is_err() {
+                debug_assert!(false, "lengths are in packets or bytes");
+            }
+            let setting = policy.row().parameters.iter().find(|setting| setting.name == name);
+            let given = setting.map(|setting| Given::new(setting, keyword, bytes.as_deref().unwrap_or(part), place));
+            given.map_or(Ok(()), |given| setting::take(self.text, policy, &given, &before))?;
+        }
+        Ok(())
+    }
+
+    /// Settings behind the name, up to a word that is none.
+    fn settings(&mut self, policy: &mut Policy) -> Result<(), Box<Diagnostic>> {
+        let row = policy.row();
+        let before = format!("aqm {}", row.name);
+        let mut taken = Vec::new();
+        while let Some(given) = setting::given(|| row.parameters.iter(), self.words, self.at) {
+            self.at += given.taken;
+            if taken.contains(&given.setting.name) {
+                return Err(setting::twice(self.text, given.setting.name, &given.name));
+            }
+            taken.push(given.setting.name);
+            setting::take(self.text, policy, &given, &before)?;
+        }
+        match self.words.get(self.at) {
+            Some(word) if is_strange(word) => Err(self.stranger(row, word)),
+            _ => self.check_thresholds(policy),
+        }
+    }
+
+    /// Refuses a lower threshold above the upper one; an upper one of 0 is found by the AQM itself.
+    fn check_thresholds(&self, policy: &Policy) -> Result<(), Box<Diagnostic>> {
+        let [min, max] = THRESHOLDS.map(|name| policy.get(name));
+        if min <= max || max == 0 {
+            return Ok(());
+        }
+        let last = &self.words[self.at - 1];
+        let error = self.error(Code::Contradiction, last, format!("the lower threshold, {min}, is above the upper one, {max}"));
+        Err(Box::new(error.label("up to here").help("`min` is at most `max`")))
+    }
+
+    fn stranger(&self, row: &Row, word: &Word) -> Box<Diagnostic> {
+        let name = word.text.split('=').next().unwrap_or_default();
+        let error = self.error(Code::UnknownKeyword, word, format!("`{}` is no setting of `{}`", shorten(name), row.name));
+        let own = row.parameters.iter().map(|setting| setting.name);
+        let other = TABLE.iter().find(|other| other.parameters.iter().any(|setting| setting.name.eq_ignore_ascii_case(name)));
+        let error = match (closest(name, own.chain(keyword::words())), other) {
+            (Some(meant), _) => error.label(format!("did you mean `{meant}`?")),
+            (None, Some(other)) => error.label(format!("a setting of `{}`", other.name)),
+            (None, None) => error.label("neither a setting of the AQM nor a keyword"),
+        };
+        Box::new(error.help(setting::allowed(row.name, row.parameters.iter())))
+    }
+}
+
+/// Whether a word behind the settings belongs to nothing that may follow.
+fn is_strange(word: &Word) -> bool {
+    word.quoted || keyword::lookup(&word.text).is_none()
+}
+
+/// The AQM of dummynet's word, with what the word implies.
+fn of_dialect(id: Id) -> Policy {
+    let dialect = DIALECT.iter().find(|dialect| dialect.id == id).expect("a word of dummynet's");
+    let mut policy = Policy::new(Kind::from_name(dialect.name).expect("each word of dummynet's has its row"));
+    for (name, value) in dialect.implies {
+        policy.set(name, value).expect("what is implied is allowed");
+    }
+    policy
+}
+
+/// The AQM as it is written: its name, and settings that are not at their defaults.
+pub(crate) fn write(policy: &Policy) -> String {
+    let settings = policy.changed().map(|(setting, value)| format!(" {} {value}", setting.name));
+    format!("aqm {}{}", policy.row().name, settings.collect::<String>())
+}
+
+fn offered() -> String {
+    format!("allowed: {}", TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", "))
+}
+
+fn example(row: &Keyword) -> String {
+    format!("for example `{}`", row.example)
+}
+
+/// dummynet's words for AQMs.
+const DIALECT: [Dialect; 4] = [
+    Dialect { id: Id::Red, name: "red", implies: &[("variant", "dummynet"), ("avpkt", "512"), ("gentle", "off")] },
+    Dialect { id: Id::Gred, name: "red", implies: &[("variant", "dummynet"), ("avpkt", "512"), ("gentle", "on")] },
+    Dialect { id: Id::Codel, name: "codel", implies: &[] },
+    Dialect { id: Id::Pie, name: "pie", implies: &[("variant", "dummynet")] },
+];
+/// The settings whose values `red` and `gred` take, in their order.
+const RED: [&str; 4] = ["w", "min", "max", "max_p"];
+/// Those of them that are lengths of the queue.
+const THRESHOLDS: [&str; 2] = ["min", "max"];
