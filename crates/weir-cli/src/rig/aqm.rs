@@ -61,9 +61,8 @@ pub(super) fn aqm(args: &RigArgs) -> Result<ExitCode, Failure> {
     if args.json.as_deref().is_none_or(|path| path.as_os_str() != "-") {
         print(&tables(&config, &measured))?;
     }
-    match &args.json {
-        Some(path) => write_json(path, measured.iter().map(|measured| measured.run.clone()).collect())?,
-        None => {}
+    if let Some(path) = &args.json {
+        write_json(path, measured.iter().map(|measured| measured.run.clone()).collect())?;
     }
     Ok(ExitCode::SUCCESS)
 }
