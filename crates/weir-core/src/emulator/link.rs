@@ -587,9 +587,11 @@ impl Surroundings<'_> {
     #[inline(never)]
     fn refuse(&mut self, now: Nanos, packet: PacketId, reason: DropReason) {
         let Packet { flow, len, .. } = *self.pool.get(packet);
-        let flow = self.flows.at_mut(flow);
-        flow.dequeued(len);
-        flow.cold.count_drop(reason);
+        // A flow that is being deleted may be gone already.
+        if let Some(flow) = self.flows.get_mut(flow) {
+            flow.dequeued(len);
+            flow.cold.count_drop(reason);
+        }
         self.template.dequeued(len);
         drop_inside(now, packet, reason, self);
     }

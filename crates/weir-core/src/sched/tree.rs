@@ -233,9 +233,7 @@ impl Tree {
     /// Takes the next packet out of the scheduler `at`, and lets the node that it is from offer another.
     fn take(&mut self, at: u32, now: Nanos, store: &mut dyn Store) -> Option<PacketId> {
         let packet = self.schedulers[at as usize].dequeue(now, &mut Level { store, places: &self.places, at });
-        while let Some((given_up, reason)) = self.schedulers[at as usize].pop_refused(&mut Level { store, places: &self.places, at }) {
-            self.refuse(at, given_up, reason, store);
-        }
+        self.take_given_up(at, store);
         let packet = packet?;
         let Some(&Owner { leaf, node, .. }) = self.places.owner(store.flow(packet)) else { return Some(packet) };
         if node != at {
@@ -251,16 +249,29 @@ impl Tree {
         Some(packet)
     }
 
+    /// Puts a packet into the scheduler `at`.
+    fn put(&mut self, at: u32, now: Nanos, slot: FlowSlot, packet: PacketId, store: &mut dyn Store) {
+        let mut level = Level { store, places: &self.places, at };
+        if let Some(refused) = self.schedulers[at as usize].enqueue(now, &mut level, slot, packet) {
+            self.refuse(at, refused, DropReason::Scheduler, store);
+        }
+        self.take_given_up(at, store);
+    }
+
+    /// Puts aside what the scheduler `at` has given up.
+    fn take_given_up(&mut self, at: u32, store: &mut dyn Store) {
+        while let Some((given_up, reason)) = self.schedulers[at as usize].pop_refused(&mut Level { store, places: &self.places, at }) {
+            self.refuse(at, given_up, reason, store);
+        }
+    }
+
     /// Lets a node offer packets to its parent.
     fn refill(&mut self, node: u32, now: Nanos, store: &mut dyn Store) {
         while self.places.nodes[node as usize].offered < OFFERED {
             let Some(packet) = self.take(node, now, store) else { return };
             let Node { parent: at, slot, .. } = self.places.nodes[node as usize];
             self.places.nodes[node as usize].offered += 1;
-            let mut level = Level { store, places: &self.places, at };
-            if let Some(refused) = self.schedulers[at as usize].enqueue(self.now, &mut level, slot, packet) {
-                self.refuse(at, refused, DropReason::Scheduler, store);
-            }
+            self.put(at, self.now, slot, packet, store);
         }
     }
 
@@ -331,10 +342,7 @@ impl Tree {
                     withdrawn.push_back(&mut Plain(store), packet);
                     continue;
                 }
-                let mut level = Level { store, places: &self.places, at };
-                if let Some(refused) = self.schedulers[at as usize].enqueue(now, &mut level, slot, packet) {
-                    self.refuse(at, refused, DropReason::Scheduler, store);
-                }
+                self.put(at, now, slot, packet, store);
             }
         }
         withdrawn
@@ -392,13 +400,11 @@ impl Scheduler for Tree {
         self.len += 1;
         self.backlog += u64::from(store.len(packet));
         let &Leaf { node: at, slot, .. } = self.leaves.at(slot.0);
-        let mut level = Level { store, places: &self.places, at };
-        if let Some(refused) = self.schedulers[at as usize].enqueue(self.now, &mut level, slot, packet) {
-            self.refuse(at, refused, DropReason::Scheduler, store);
-        }
+        self.put(at, self.now, slot, packet, store);
         self.lift(at, self.now, store);
         self.feed(self.now, store);
-        self.refused.pop_front().map(|(packet, _)| packet)
+        // What is given up is named with its reason in `pop_refused`.
+        None
     }
 
     fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId> {

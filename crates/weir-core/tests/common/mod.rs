@@ -112,10 +112,12 @@ impl<S: Scheduler> Rig<S> {
         self.scheduler.change_flow(self.now, &mut self.pool, state.slot, &state.spec);
     }
 
-    /// Removes a flow; it must give back all that it has, in order.
+    /// Removes a flow; it must give back all that it has and was not given up meanwhile, in order.
     pub(crate) fn remove(&mut self, flow: u32) {
+        let slot = self.flows[&flow].slot;
+        let mut list = self.scheduler.remove_flow(self.now, &mut self.pool, slot, flow);
+        self.refuse_others();
         let state = self.flows.remove(&flow).unwrap();
-        let mut list = self.scheduler.remove_flow(self.now, &mut self.pool, state.slot, flow);
         let mut given = Vec::new();
         while let Some(id) = list.pop_front(&self.pool) {
             given.push(self.pool.remove(id).frame);
