@@ -71,7 +71,7 @@ fn unknown(name: &str) -> Failure {
     let scheds = sched::TABLE.iter().map(|row| (row.name, row.aliases));
     let all: Vec<&str> =
         scheds.chain(aqm::TABLE.iter().map(|row| (row.name, row.aliases))).flat_map(|(name, others)| [&[name], others].concat()).collect();
-    let meant = closest(name, all.iter().copied()).map_or(String::new(), |meant| format!(", did you mean `{meant}`?"));
+    let meant = closest(name, all.iter().copied()).map_or(String::new(), |meant| format!(" (did you mean `{meant}`?)"));
     Failure::new(USAGE, format!("there is no algorithm `{name}`{meant}; `weir algorithms` lists all"))
 }
 

@@ -34,7 +34,7 @@ impl Stream {
         let first = format!("{load} send --to right:9 {version} --count 1 --size 100 --after 0 >/dev/null; sleep 0.3");
         let send =
             format!("{load} send --to right:9000 {version} --count {PACKETS} --pps 750 --size 1000 --train {train} --tos {ecn} >/dev/null");
-        let spec = "bw 4Mbit/s queue 1000 aqm codel ecn=on target=5ms interval=20ms";
+        let spec = "bw 4Mbit/s queue 1000 aqm codel ecn=on target=5ms";
         let result = lab.pair_with(&["--to-right", spec], 7, &format!("{first}; {send}"), &right);
         (lab.reception("recv.json"), link(&result, "to-right").clone())
     }
