@@ -370,7 +370,7 @@ fn page(engine: &Emulator, kind: ObjectKind, id: u16, after: Option<u32>, most: 
 
 /// State of the AQM of an instance's flow, if it has one flow.
 fn figures_in(engine: &Emulator, instance: &weir_core::InstanceView) -> Vec<(&'static str, u64)> {
-    let only = engine.flows_in(instance.number, 1).filter(|_| instance.flows == 1).next();
+    let only = engine.flows_in(instance.number, 1).find(|_| instance.flows == 1);
     only.map(|flow| engine.aqm_figures(flow.number)).unwrap_or_default()
 }
 
