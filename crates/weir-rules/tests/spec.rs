@@ -99,7 +99,7 @@ fn outcome(input: &str, files: &BTreeMap<String, String>) -> String {
         writeln!(out, "{}", format!("= {text}").trim_end()).unwrap();
         assert_eq!(check_spec(&text, files).spec.as_ref(), Some(spec), "the canonical form reads back: {text}");
     }
-    for line in with_lists_named(checked.diagnostics.to_string()).lines() {
+    for line in with_lists_named(&checked.diagnostics.to_string()).lines() {
         writeln!(out, "{}", line.trim_end()).unwrap();
     }
     out
@@ -122,14 +122,14 @@ fn script_outcome(text: &str, files: &BTreeMap<String, String>) -> String {
     if !said.has_errors() && text.starts_with("# checked") {
         said.append(script::check(&parsed.commands, text, "rules"), |_| {});
     }
-    for line in with_lists_named(said.to_string()).lines() {
+    for line in with_lists_named(&said.to_string()).lines() {
         writeln!(out, "{}", line.trim_end()).unwrap();
     }
     out
 }
 
 /// The text with the names of all schedulers and of all AQMs, which are the engine's affair, as one word each.
-fn with_lists_named(text: String) -> String {
+fn with_lists_named(text: &str) -> String {
     let schedulers = weir_core::sched::TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
     let aqms = weir_core::aqm::TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
     text.replace(&schedulers, "SCHEDULERS").replace(&aqms, "AQMS")

@@ -116,7 +116,8 @@ pub(crate) struct Done {
 }
 
 impl Lab {
-    fn new() -> Self {
+    /// One with a directory of its own.
+    pub(crate) fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let n = NUMBER.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("weir-live-{}-{n}", std::process::id()));

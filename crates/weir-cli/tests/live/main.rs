@@ -6,6 +6,7 @@
 //!
 //! This program is also the traffic tool inside the namespaces: `live load …` is `weir-load …`.
 
+mod aqm;
 mod common;
 mod ecn;
 mod failures;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         programs::tests(),
         rules::tests(),
         sched::tests(),
+        aqm::tests(),
         failures::tests(),
         killed::tests(),
         talk::tests(),
