@@ -125,4 +125,4 @@ const BASE: f64 = 20.0;
 const SECONDS: u32 = 12;
 const SETTLING: f64 = 4.0;
 /// Runs at the same time.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 6;
