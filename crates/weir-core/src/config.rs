@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use crate::dist::Distribution;
 use crate::key::FlowMask;
 use crate::link::{Overhead, Profile, Schedule, Trace};
+use crate::sched::Kind;
 use crate::units::{Bytes, Nanos, Probability, Rate};
 
 /// How fast a link serialises packets.
@@ -136,7 +137,7 @@ pub struct FlowsetConfig {
     pub burst: Bytes,
     /// How long a flow's packets may wait; used by schedulers that go by deadlines.
     pub deadline: Nanos,
-    /// Capacity of each queue; `None` sizes it from the link's rate and delay (see [`default_limit`]).
+    /// Capacity of each queue; `None` sizes it for the link and the scheduler (see [`default_limit`]).
     pub limit: Option<QueueLimit>,
     /// What else decides which packets enter and leave it; `None` for the limit alone.
     pub aqm: Option<crate::aqm::Policy>,
@@ -191,8 +192,12 @@ pub struct PipeConfig {
 /// The limit of a queue that was not given one.
 ///
 /// At least dummynet's 50 packets; at higher rates as many 1500-byte packets as the link sends in the larger of 100 ms and two
-/// of its delays, so that a single TCP flow can fill the link. A link without a rate never queues.
-pub fn default_limit(link: &LinkConfig) -> QueueLimit {
+/// of its delays, so that a single TCP flow can fill the link. A link without a rate never queues. In front of a scheduler that tells
+/// flows apart by itself there is none: it has a limit of its own for all of them.
+pub fn default_limit(link: &LinkConfig, scheduler: Kind) -> QueueLimit {
+    if scheduler.row().classifies {
+        return QueueLimit::Packets(MAX_QUEUE_PACKETS);
+    }
     let bps = match link.capacity.mean_bps() {
         0 => return QueueLimit::Packets(DEFAULT_QUEUE_PACKETS),
         bps => bps,

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use weir_core::aqm::{self, Policy};
-use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
+use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig};
 use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
+use weir_core::sched::Kind;
 use weir_core::stats::DropReason;
 use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos, Rate};
 
@@ -112,4 +113,22 @@ proptest! {
             prop_assert!(marked == 0 || ecn != Ecn::NotEct && kind.row().marks, "{:?}", kind);
         }
     }
+}
+
+#[test]
+fn a_queue_before_a_scheduler_with_a_limit_of_its_own_has_none() {
+    let mut emulator = Emulator::new(1, Limits::default());
+    let link = LinkConfig { capacity: Capacity::Constant(Rate::new(8_000_000).unwrap()), ..LinkConfig::default() };
+    let scheduler = |kind| SchedulerConfig { discipline: Kind::into(kind), ..SchedulerConfig::default() };
+    let refused = |emulator: &mut Emulator| {
+        let arrival = |frame| Arrival { frame, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
+        (0..1000).filter(|&n| emulator.submit(Nanos::ZERO, arrival(n), &FlowKey::default(), Action::Queue(1)).is_err()).count()
+    };
+    emulator.set_scheduler(Nanos::ZERO, 1, &scheduler(Kind::FqCodel), &link);
+    emulator.set_queue(Nanos::ZERO, 1, 1, &FlowsetConfig::default());
+    assert_eq!(refused(&mut emulator), 0);
+    emulator.set_scheduler(Nanos::ZERO, 1, &scheduler(Kind::RoundRobin), &link);
+    assert_eq!(refused(&mut emulator), 1000);
+    emulator.set_scheduler(Nanos::ZERO, 1, &scheduler(Kind::FqPie), &link);
+    assert_eq!(refused(&mut emulator), 0);
 }

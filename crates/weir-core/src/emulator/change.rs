@@ -59,7 +59,7 @@ impl Emulator {
         let own = FlowsetConfig { mask: FlowMask::default(), ..own.clone() };
         if let Some(template) = slot(&mut self.templates, id) {
             template.flowset.configure(&own, id);
-            template.flowset.resolve_limit(&template.link);
+            template.flowset.resolve_limit(&template.link, template.discipline.kind());
         }
         self.find_ways(now, rebuilt.then_some(id));
         self.refresh_flows(now, id, None);
@@ -270,12 +270,12 @@ impl Emulator {
         }
     }
 
-    /// Sizes a queue that was not given a limit from the link it feeds.
+    /// Sizes a queue that was not given a limit for the link and the scheduler that it feeds.
     fn resolve_queue_limit(&mut self, id: u16) {
         let Some(queue) = self.queues.get_mut(usize::from(id)).and_then(Option::as_mut) else { return };
-        let root = queue.root().unwrap_or(queue.scheduler);
-        if let Some(template) = self.templates.get(usize::from(root)).and_then(Option::as_ref) {
-            queue.resolve_limit(&template.link);
+        let template = |id: u16| self.templates.get(usize::from(id)).and_then(Option::as_ref);
+        if let (Some(root), Some(own)) = (template(queue.root().unwrap_or(queue.scheduler)), template(queue.scheduler)) {
+            queue.resolve_limit(&root.link, own.discipline.kind());
         }
     }
 

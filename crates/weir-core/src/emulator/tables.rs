@@ -9,7 +9,7 @@ use crate::config::{FlowsetConfig, LinkConfig, QueueLimit, SchedulerConfig, defa
 use crate::dist::NormalTables;
 use crate::key::FlowMask;
 use crate::link::Impairments;
-use crate::sched::Discipline;
+use crate::sched::{Discipline, Kind};
 use crate::stats::LinkStats;
 
 /// A scheduler with its link: what each instance is made from, and the counters of all instances together.
@@ -42,7 +42,7 @@ pub(super) struct Template {
 impl Template {
     pub(super) fn new(id: u16, config: &SchedulerConfig, link: LinkConfig) -> Self {
         let mut flowset = Flowset::new(&FlowsetConfig::default(), id);
-        flowset.resolve_limit(&link);
+        flowset.resolve_limit(&link, config.discipline.kind());
         let normal = Impairments::is_correlated(&link).then(Arc::default);
         Self {
             id,
@@ -125,9 +125,9 @@ impl Flowset {
         self.way.last().copied()
     }
 
-    /// Sizes the queue for its link, unless a size was given.
-    pub(super) fn resolve_limit(&mut self, link: &LinkConfig) {
-        self.limit = self.config.limit.unwrap_or_else(|| default_limit(link));
+    /// Sizes the queue for its link and its scheduler, unless a size was given.
+    pub(super) fn resolve_limit(&mut self, link: &LinkConfig, scheduler: Kind) {
+        self.limit = self.config.limit.unwrap_or_else(|| default_limit(link, scheduler));
         self.rate = link.capacity.mean_bps();
     }
 }

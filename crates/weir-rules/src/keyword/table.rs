@@ -212,7 +212,7 @@ pub const TABLE: &[Keyword] = &[
         argument: "N [slots] or SIZE",
         choices: &[choice("slots", "packets; a bare number means the same")],
         range: "1 to 10000000 packets, or 1 B to 1 TB",
-        default: "50 packets, more at high rates: 100 ms or twice the delay at full rate",
+        default: "50 packets, more at high rates: 100 ms or twice the delay at full rate; none before `fq_codel` and the like, which have one",
         meaning: "Size of the queue, in packets, or in bytes with a unit (`B`, `KB`, `KByte`, `MB`, `KiB` …). Packets that find it full are dropped.",
         example: "bw 4Mbit/s queue 64KB",
         dummynet: "At most 100 packets or 1 MiB unless sysctls say otherwise; `K` is 1024 there.",

@@ -247,7 +247,7 @@ fn link(
             samples: p.samples().len() as u64,
         }),
         extras: extras(spec),
-        queue: queue((number, number), &spec.pipe.queue, spec.pipe.queue.limit.unwrap_or_else(|| default_limit(config))),
+        queue: queue((number, number), &spec.pipe.queue, spec.pipe.queue.limit.unwrap_or_else(|| default_limit(config, Kind::Fifo))),
         scheduler: SchedulerView {
             algorithm: discipline.row().name.to_owned(),
             settings: discipline.settings().map(|(setting, value)| (setting.name.to_owned(), value)).collect(),
@@ -275,10 +275,11 @@ fn extras(spec: &LinkSpec) -> String {
 }
 
 fn limit_of(ruleset: &Ruleset, scheduler: u16, flowset: &FlowsetConfig) -> QueueLimit {
+    let kind = ruleset.scheds.get(&scheduler).map_or(Kind::Fifo, |sched| sched.scheduler.discipline.kind());
     let scheduler = ruleset.root_of(scheduler);
     let pipe = ruleset.pipes.get(&scheduler).map(|pipe| &pipe.pipe.link);
     let link = pipe.or_else(|| ruleset.scheds.get(&scheduler).map(|sched| &sched.link.pipe.link));
-    flowset.limit.unwrap_or_else(|| link.map_or(default_limit(&LinkConfig::default()), default_limit))
+    flowset.limit.unwrap_or_else(|| default_limit(link.unwrap_or(&LinkConfig::default()), kind))
 }
 
 fn queue((number, scheduler): (u16, u16), flowset: &FlowsetConfig, limit: QueueLimit) -> QueueView {
