@@ -260,7 +260,8 @@ impl Control {
     }
 
     fn after(&self, law: &Law, time: u64) -> u64 {
-        time.saturating_add((law.interval * u64::from(!self.below_one)) >> 32)
+        // On a link of some bits a second the interval takes minutes: more bits than a word has for the product.
+        time.saturating_add(((u128::from(law.interval) * u128::from(!self.below_one)) >> 32) as u64)
     }
 }
 
@@ -352,6 +353,16 @@ mod tests {
         let slow = law(1_000_000);
         assert_eq!((slow.target, slow.interval, slow.few), (18 * MS, 113 * MS, 48 * MS));
         assert_eq!(law(100_000).interval, 2 * 180 * MS);
+    }
+
+    #[test]
+    fn signals_are_spaced_by_minutes_where_the_interval_takes_them() {
+        let slow = law(100);
+        assert_eq!(slow.interval, 360_000 * MS);
+        let mut state = Control::default();
+        state.set_count(4);
+        // Half the interval, to within what a root in 32 bits is short of.
+        assert!(state.after(&slow, 0).abs_diff(180_000 * MS) < 1000, "{}", state.after(&slow, 0));
     }
 
     #[test]
