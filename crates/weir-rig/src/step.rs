@@ -11,7 +11,7 @@
 //! enough to show how an algorithm finds its working point, and what it does about load that does not go away.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, Maker, Setup};
@@ -199,7 +199,7 @@ struct Record {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     /// Orders events of one time.
     number: u64,
-    senders: HashMap<u32, u32>,
+    senders: BTreeMap<u32, u32>,
     seen: Seen,
 }
 

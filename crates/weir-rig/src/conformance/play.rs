@@ -1,6 +1,6 @@
 //! Plays a case: arrivals and dequeues by time, and everything that becomes of packets written down.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
@@ -248,7 +248,7 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
 struct Record<'a> {
     arrivals: &'a [Arrival],
     /// Numbers of the packets inside.
-    numbers: HashMap<PacketId, u32>,
+    numbers: BTreeMap<PacketId, u32>,
     /// The packet that comes.
     coming: u32,
     play: Play,
@@ -256,7 +256,7 @@ struct Record<'a> {
 
 impl<'a> Record<'a> {
     fn new(arrivals: &'a [Arrival], seed: u64) -> Self {
-        Self { arrivals, numbers: HashMap::new(), coming: 0, play: Play { seed, ..Play::default() } }
+        Self { arrivals, numbers: BTreeMap::new(), coming: 0, play: Play { seed, ..Play::default() } }
     }
 
     fn count(&mut self, flow: u32, change: impl Fn(&mut Counts)) {
