@@ -17,6 +17,7 @@ pub mod histogram;
 pub mod key;
 pub mod link;
 pub mod packet;
+pub mod plain;
 mod prefetch;
 pub mod rng;
 pub mod sched;
@@ -29,3 +30,4 @@ mod wheel;
 
 pub use emulator::{Action, Arrival, Departure, Emulator, Fate, FlowView, InstanceView, Limits, Rejected, Totals};
 pub use units::{Bytes, Nanos, Probability, Rate};
+pub use wheel::EventQueue;

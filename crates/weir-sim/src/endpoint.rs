@@ -1,0 +1,112 @@
+//! Endpoints: what sends and receives at the edge of the network.
+//!
+//! An endpoint has no clock and no thread: it is told of packets, of time and of what others say, and answers by sending packets
+//! through its [`Context`]. Whatever it draws comes from a stream of its own.
+
+use std::fmt::Debug;
+
+use weir_core::Nanos;
+
+use crate::network::Network;
+use crate::packet::{Extra, FlowId, Packet};
+
+/// Number of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EndpointId(pub u32);
+
+/// One end of a flow, or something that makes flows.
+pub trait Endpoint: Debug + Send {
+    /// The simulation, or the endpoint where it is made later, begins.
+    fn start(&mut self, _context: &mut Context<'_>) {}
+
+    /// A packet has arrived.
+    fn receive(&mut self, packet: &Packet, context: &mut Context<'_>);
+
+    /// The time of [`Self::next_event`] has come.
+    fn wake(&mut self, _context: &mut Context<'_>) {}
+
+    /// When to be woken; [`Nanos::MAX`] for never. Asked after each call of the others; may be earlier than needed.
+    fn next_event(&self) -> Nanos {
+        Nanos::MAX
+    }
+
+    /// A packet with [`crate::packet::Flags::TELL`] has left its host's queue and device.
+    fn left_host(&mut self, _packet: &Packet, _context: &mut Context<'_>) {}
+
+    /// Another endpoint says something.
+    fn notice(&mut self, _from: FlowId, _notice: Notice, _context: &mut Context<'_>) {}
+}
+
+/// What endpoints say to each other without the network: an application to its transport, and back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// To a transport: send this many bytes more.
+    Write(u64),
+    /// To a transport: nothing is written any more; say [`Notice::Done`] when all is acknowledged.
+    Close,
+    /// From a transport's receiving end: this many bytes more have arrived in order.
+    Delivered(u64),
+    /// From a transport's sending end: everything written so far is acknowledged (and it was closed).
+    Done,
+}
+
+/// What an endpoint may do while it is called.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The network; endpoints look at its clock and send into it.
+    pub(crate) network: &'a mut Network,
+    /// Who is called.
+    pub(crate) me: EndpointId,
+}
+
+impl Context<'_> {
+    /// The time.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        self.network.now()
+    }
+
+    /// Who is called.
+    pub fn me(&self) -> EndpointId {
+        self.me
+    }
+
+    /// Sends a packet from the flow's source to its destination, or back when it has [`crate::packet::Flags::BACK`]. `sent` is set here.
+    #[inline]
+    pub fn send(&mut self, packet: Packet) {
+        self.network.send(packet, None);
+    }
+
+    /// Sends a packet with what only some carry.
+    #[inline]
+    pub fn send_with(&mut self, packet: Packet, extra: Extra) {
+        self.network.send(packet, Some(extra));
+    }
+
+    /// What a packet that is being received carries besides.
+    #[inline]
+    pub fn extra(&self, packet: &Packet) -> Option<&Extra> {
+        self.network.packets().extra(packet)
+    }
+
+    /// Says something to an endpoint, once this call is over.
+    pub fn tell(&mut self, to: EndpointId, flow: FlowId, notice: Notice) {
+        self.network.tell(to, flow, notice);
+    }
+
+    /// Makes a flow like one of the templates of [`Network::add_template`]; its endpoints start once this call is over.
+    pub fn open(&mut self, flow: FlowId, source: Box<dyn Endpoint>, sink: Box<dyn Endpoint>) -> FlowId {
+        self.network.open_like(flow, source, sink)
+    }
+
+    /// A flow is over: its place may be used again once none of its packets is inside. Its figures stay with its group.
+    pub fn retire(&mut self, flow: FlowId) {
+        self.network.retire(flow);
+    }
+
+    /// Counters of a flow's group.
+    #[inline]
+    pub fn count(&mut self, flow: FlowId) -> &mut crate::network::FlowCount {
+        self.network.count(flow)
+    }
+}

@@ -1,0 +1,589 @@
+//! The network between endpoints: packets, pipes, the ways through them, and what became of each flow.
+//!
+//! A *port* is one direction of a link with its queue: a pipe or scheduler of the engine, or a [`PlainPipe`], which gives the same
+//! departures in fewer steps. A *way* is the list of ports from one endpoint to another; packets know their place in it.
+
+use std::collections::VecDeque;
+
+use weir_core::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
+use weir_core::histogram::Histogram;
+use weir_core::key::FlowKey;
+use weir_core::packet::Ecn;
+use weir_core::plain::PlainPipe;
+use weir_core::stats::{DropReason, LinkStats, Reasons};
+use weir_core::{Action, Arrival, Departure, Emulator, EventQueue, Fate, Limits, Nanos};
+
+use crate::endpoint::{Endpoint, EndpointId, Notice};
+use crate::packet::{Extra, Flags, FlowId, NONE, Packet, Packets};
+
+/// Number of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub u32);
+
+/// What a flow is, apart from its endpoints.
+#[derive(Clone, Debug, Default)]
+pub struct FlowSpec {
+    /// Ports from source to sink, in order.
+    pub forward: Vec<PortId>,
+    /// Ports from sink to source, in order.
+    pub back: Vec<PortId>,
+    /// Addresses and ports of its forward packets; masks and hashes of the engine see them.
+    pub key: FlowKey,
+    /// Which of a port's queues it goes to, where a port has several.
+    pub class: u16,
+    /// Under which number its figures are kept; flows may share one.
+    pub group: u32,
+}
+
+/// What became of the packets of a flow, or of a group of flows. Counts forward packets; since the warm-up ended.
+#[derive(Clone, Debug, Default)]
+pub struct FlowCount {
+    /// Packets given to the network.
+    pub sent: u64,
+    /// Their network-layer bytes.
+    pub sent_bytes: u64,
+    /// Packets that arrived.
+    pub received: u64,
+    /// Their network-layer bytes.
+    pub received_bytes: u64,
+    /// Payload bytes that reached the application, each once.
+    pub goodput_bytes: u64,
+    /// Packets lost in the network, by reason, and marks.
+    pub reasons: Reasons,
+    /// Packets that arrived with congestion experienced.
+    pub marked: u64,
+    /// Segments sent again.
+    pub retransmitted: u64,
+    /// One-way delay of what arrived, ns.
+    pub delay_ns: Histogram,
+    /// Flows that began and that ended, where a group has several.
+    pub opened: u64,
+    /// See [`Self::opened`].
+    pub completed: u64,
+    /// From beginning to end of those that ended, ns.
+    pub completion_ns: Histogram,
+}
+
+/// Sees what happens; the default does nothing.
+pub trait Observer: std::fmt::Debug + Send {
+    /// A packet was taken by a port.
+    fn entered(&mut self, _now: Nanos, _port: PortId, _packet: &Packet) {}
+    /// A packet has come out of a port; `dequeued` is when it left the queue, where that is known.
+    fn left(&mut self, _now: Nanos, _port: PortId, _packet: &Packet, _dequeued: Option<Nanos>) {}
+    /// A packet was lost in a port.
+    fn dropped(&mut self, _now: Nanos, _port: PortId, _packet: &Packet, _reason: DropReason) {}
+    /// A packet has arrived at its endpoint.
+    fn arrived(&mut self, _now: Nanos, _packet: &Packet) {}
+    /// When [`Self::tick`] is to be called next; [`Nanos::MAX`] for never.
+    fn next_tick(&self) -> Nanos {
+        Nanos::MAX
+    }
+    /// Time to look at queues.
+    fn tick(&mut self, _now: Nanos, _network: &mut Network) {}
+}
+
+/// Changes the label of packets that come to a port: the rank program of a switch.
+pub trait Labeller: std::fmt::Debug + Send {
+    /// The label for the port's scheduler to go by, and the label that the packet carries on.
+    fn enter(&mut self, now: Nanos, packet: &Packet) -> (u64, u64);
+    /// The label that a packet carries on after it has waited from `arrived` to `dequeued`.
+    fn leave(&mut self, packet: &Packet, arrived: Nanos, dequeued: Nanos) -> u64 {
+        let _ = (arrived, dequeued);
+        packet.label
+    }
+}
+
+#[derive(Debug)]
+enum Port {
+    Plain(PlainPipe),
+    Engine(EnginePort),
+}
+
+/// A port that is a pipe or scheduler of the engine.
+#[derive(Debug)]
+struct EnginePort {
+    id: u16,
+    /// Queues by class; none for a pipe.
+    queues: Vec<u16>,
+    labeller: Option<Box<dyn Labeller>>,
+}
+
+#[derive(Debug)]
+struct Flow {
+    source: EndpointId,
+    sink: EndpointId,
+    forward: u32,
+    back: u32,
+    class: u16,
+    group: u32,
+    /// Packets inside.
+    inside: u32,
+    retired: bool,
+}
+
+/// The network.
+#[derive(Debug)]
+pub struct Network {
+    now: Nanos,
+    packets: Packets,
+    ways: Vec<u32>,
+    flows: Vec<Flow>,
+    free_flows: Vec<u32>,
+    /// Forward and backward key of each flow.
+    keys: Vec<[FlowKey; 2]>,
+    counts: Vec<FlowCount>,
+    ports: Vec<Port>,
+    engine: Emulator,
+    /// Port of each pipe or scheduler of the engine.
+    engine_ports: Vec<u32>,
+    next_queue: u16,
+    departures: Vec<Departure>,
+    /// Next events: of plain ports by their numbers, of endpoints behind them.
+    pub(crate) events: EventQueue,
+    /// Packets that have reached the end of their way.
+    pub(crate) arrived: VecDeque<u32>,
+    pub(crate) notices: VecDeque<(EndpointId, FlowId, Notice)>,
+    pub(crate) born: Vec<(EndpointId, Box<dyn Endpoint>)>,
+    pub(crate) free_endpoints: Vec<EndpointId>,
+    endpoints: u32,
+    pub(crate) observer: Option<Box<dyn Observer>>,
+    /// Events handled.
+    pub(crate) handled: u64,
+}
+
+impl Network {
+    /// A network without ports.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            now: Nanos::ZERO,
+            packets: Packets::default(),
+            ways: vec![END],
+            flows: Vec::new(),
+            free_flows: Vec::new(),
+            keys: Vec::new(),
+            counts: Vec::new(),
+            ports: Vec::new(),
+            engine: Emulator::new(seed, Limits { idle: Nanos(u64::MAX / 4), ..Limits::default() }),
+            engine_ports: Vec::new(),
+            next_queue: 1,
+            departures: Vec::new(),
+            events: EventQueue::default(),
+            arrived: VecDeque::new(),
+            notices: VecDeque::new(),
+            born: Vec::new(),
+            free_endpoints: Vec::new(),
+            endpoints: 0,
+            observer: None,
+            handled: 0,
+        }
+    }
+
+    /// Adds a port that is a pipe: plain where the configuration allows it.
+    pub fn add_pipe(&mut self, config: &PipeConfig) -> PortId {
+        if let Some(plain) = PlainPipe::new(config) {
+            return self.add_port(Port::Plain(plain));
+        }
+        self.add_engine_pipe(config)
+    }
+
+    /// Adds a port that is a pipe of the engine, also where a plain one would do.
+    pub fn add_engine_pipe(&mut self, config: &PipeConfig) -> PortId {
+        let id = self.next_engine_id();
+        self.engine.set_pipe(self.now, id, config);
+        self.add_port(Port::Engine(EnginePort { id, queues: Vec::new(), labeller: None }))
+    }
+
+    /// Adds a port with a scheduler. `queues` are those of each class in front of it; without any there is one, `own`.
+    pub fn add_scheduler(&mut self, config: &SchedulerConfig, link: &LinkConfig, own: &FlowsetConfig, queues: &[FlowsetConfig]) -> PortId {
+        let id = self.next_engine_id();
+        self.engine.set_link(self.now, id, config, link, own);
+        let first = self.next_queue;
+        for (queue, number) in queues.iter().zip(first..) {
+            self.engine.set_queue(self.now, number, id, queue);
+        }
+        self.next_queue += queues.len() as u16;
+        let queues = (first..self.next_queue).collect();
+        self.add_port(Port::Engine(EnginePort { id, queues, labeller: None }))
+    }
+
+    /// Gives a port of the engine a rank program. Plain ports have no use for one.
+    pub fn set_labeller(&mut self, port: PortId, program: Box<dyn Labeller>) {
+        if let Port::Engine(port) = &mut self.ports[port.0 as usize] {
+            port.labeller = Some(program);
+        }
+    }
+
+    fn next_engine_id(&mut self) -> u16 {
+        let id = self.engine_ports.len().max(1) as u16;
+        self.engine_ports.resize(usize::from(id), NONE);
+        self.engine_ports.push(self.ports.len() as u32);
+        id
+    }
+
+    /// # Panics
+    /// When an endpoint was added before.
+    fn add_port(&mut self, port: Port) -> PortId {
+        assert_eq!(self.endpoints, 0, "ports come before endpoints");
+        self.ports.push(port);
+        PortId(self.ports.len() as u32 - 1)
+    }
+
+    /// Reserves numbers for the figures of `groups` groups of flows.
+    pub fn set_groups(&mut self, groups: u32) {
+        self.counts.resize_with(groups as usize, FlowCount::default);
+    }
+
+    /// Adds a flow between two endpoints.
+    pub(crate) fn add_flow(&mut self, spec: &FlowSpec, source: EndpointId, sink: EndpointId) -> FlowId {
+        let forward = self.add_way(&spec.forward);
+        let back = self.add_way(&spec.back);
+        let FlowKey { src, dst, src_mac, dst_mac, src_port, dst_port, .. } = spec.key;
+        let reverse =
+            FlowKey { src: dst, dst: src, src_mac: dst_mac, dst_mac: src_mac, src_port: dst_port, dst_port: src_port, ..spec.key };
+        let flow = Flow { source, sink, forward, back, class: spec.class, group: spec.group, inside: 0, retired: false };
+        if self.counts.len() <= spec.group as usize {
+            self.set_groups(spec.group + 1);
+        }
+        self.counts[spec.group as usize].opened += 1;
+        self.place_flow(flow, [spec.key, reverse])
+    }
+
+    fn place_flow(&mut self, flow: Flow, keys: [FlowKey; 2]) -> FlowId {
+        match self.free_flows.pop() {
+            Some(number) => {
+                self.flows[number as usize] = flow;
+                self.keys[number as usize] = keys;
+                FlowId(number)
+            }
+            None => {
+                self.flows.push(flow);
+                self.keys.push(keys);
+                FlowId(self.flows.len() as u32 - 1)
+            }
+        }
+    }
+
+    fn add_way(&mut self, ports: &[PortId]) -> u32 {
+        let start = self.ways.len() as u32;
+        self.ways.extend(ports.iter().map(|port| port.0));
+        self.ways.push(END);
+        start
+    }
+
+    pub(crate) fn next_endpoint(&mut self) -> EndpointId {
+        self.free_endpoints.pop().unwrap_or_else(|| {
+            self.endpoints += 1;
+            EndpointId(self.endpoints - 1)
+        })
+    }
+
+    pub(crate) fn open_like(&mut self, like: FlowId, source: Box<dyn Endpoint>, sink: Box<dyn Endpoint>) -> FlowId {
+        let ids = [self.next_endpoint(), self.next_endpoint()];
+        let Flow { forward, back, class, group, .. } = self.flows[like.0 as usize];
+        let mut keys = self.keys[like.0 as usize];
+        // A port of its own tells it from the others of the group.
+        let serial = self.counts[group as usize].opened;
+        let port = 1024 + (serial % 64_000) as u16;
+        keys[0].src_port = port;
+        keys[1].dst_port = port;
+        self.counts[group as usize].opened += 1;
+        let flow = Flow { source: ids[0], sink: ids[1], forward, back, class, group, inside: 0, retired: false };
+        let id = self.place_flow(flow, keys);
+        self.born.push((ids[0], source));
+        self.born.push((ids[1], sink));
+        id
+    }
+
+    pub(crate) fn retire(&mut self, flow: FlowId) {
+        let state = &mut self.flows[flow.0 as usize];
+        if !std::mem::replace(&mut state.retired, true) && state.inside == 0 {
+            self.free_flow(flow);
+        }
+    }
+
+    fn free_flow(&mut self, flow: FlowId) {
+        let Flow { source, sink, .. } = self.flows[flow.0 as usize];
+        self.free_endpoints.extend([source, sink]);
+        self.free_flows.push(flow.0);
+    }
+
+    /// The time.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    pub(crate) fn set_now(&mut self, now: Nanos) {
+        self.now = now;
+    }
+
+    /// Packets inside.
+    #[inline]
+    pub fn packets(&self) -> &Packets {
+        &self.packets
+    }
+
+    /// Endpoints at the two ends of a flow: source, sink.
+    pub fn ends(&self, flow: FlowId) -> [EndpointId; 2] {
+        let Flow { source, sink, .. } = self.flows[flow.0 as usize];
+        [source, sink]
+    }
+
+    /// The group that a flow's figures are kept under.
+    pub fn group(&self, flow: FlowId) -> u32 {
+        self.flows[flow.0 as usize].group
+    }
+
+    /// Addresses of a flow's forward packets.
+    pub fn key(&self, flow: FlowId) -> &FlowKey {
+        &self.keys[flow.0 as usize][0]
+    }
+
+    /// Counters of a flow's group.
+    #[inline]
+    pub fn count(&mut self, flow: FlowId) -> &mut FlowCount {
+        &mut self.counts[self.flows[flow.0 as usize].group as usize]
+    }
+
+    /// Counters of all groups.
+    pub fn counts(&self) -> &[FlowCount] {
+        &self.counts
+    }
+
+    /// How many ports there are.
+    pub fn ports(&self) -> u32 {
+        self.ports.len() as u32
+    }
+
+    /// Counters and latencies of a port.
+    pub fn stats(&self, port: PortId) -> Option<&LinkStats> {
+        match self.ports.get(port.0 as usize)? {
+            Port::Plain(plain) => Some(plain.stats()),
+            Port::Engine(port) => self.engine.stats(port.id),
+        }
+    }
+
+    /// Packets that wait in a port's queues, and their bytes.
+    pub fn queue_length(&mut self, port: PortId) -> (u64, u64) {
+        match &mut self.ports[port.0 as usize] {
+            Port::Plain(plain) => plain.queue_length(self.now),
+            Port::Engine(port) => self.engine.queue_length(port.id),
+        }
+    }
+
+    /// The engine, and the number there of a port that is not plain.
+    pub fn engine(&self, port: PortId) -> (&Emulator, Option<u16>) {
+        let id = match self.ports.get(port.0 as usize) {
+            Some(Port::Engine(port)) => Some(port.id),
+            _ => None,
+        };
+        (&self.engine, id)
+    }
+
+    /// Begins to count anew: the warm-up is over.
+    pub fn zero(&mut self) {
+        self.counts.fill_with(FlowCount::default);
+        for port in &mut self.ports {
+            match port {
+                Port::Plain(plain) => plain.zero(self.now),
+                Port::Engine(port) => {
+                    self.engine.zero(port.id);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn tell(&mut self, to: EndpointId, flow: FlowId, notice: Notice) {
+        self.notices.push_back((to, flow, notice));
+    }
+
+    /// Sends a packet from one end of its flow.
+    #[inline]
+    pub(crate) fn send(&mut self, mut packet: Packet, extra: Option<Extra>) {
+        let flow = &mut self.flows[packet.flow.0 as usize];
+        packet.sent = self.now;
+        flow.inside += 1;
+        if packet.flags.has(Flags::BACK) {
+            packet.way = flow.back;
+        } else {
+            packet.way = flow.forward;
+            let count = &mut self.counts[flow.group as usize];
+            count.sent += 1;
+            count.sent_bytes += u64::from(packet.len);
+        }
+        packet.extra = extra.map_or(NONE, |extra| self.packets.insert_extra(extra));
+        let number = self.packets.insert(packet);
+        self.enter(number);
+    }
+
+    /// Puts a packet into the port that it has come to, or among those that have arrived.
+    #[inline]
+    fn enter(&mut self, number: u32) {
+        let packet = self.packets.get(number);
+        let port = self.ways[packet.way as usize];
+        if port == END {
+            self.arrived.push_back(number);
+            return;
+        }
+        let (len, segments) = (packet.len, u16::from(packet.segments));
+        if let Some(observer) = &mut self.observer {
+            observer.entered(self.now, PortId(port), packet);
+        }
+        let outcome = match &mut self.ports[port as usize] {
+            Port::Plain(plain) => {
+                let was = plain.next_due();
+                let outcome = plain.submit(self.now, number, len, segments);
+                let due = plain.next_due();
+                if due != was {
+                    self.events.set(port, due);
+                }
+                outcome
+            }
+            Port::Engine(to) => {
+                let flow = packet.flow.0 as usize;
+                let back = packet.flags.has(Flags::BACK);
+                let mut label = packet.label;
+                if let Some(labeller) = &mut to.labeller {
+                    let carried;
+                    (label, carried) = labeller.enter(self.now, packet);
+                    self.packets.get_mut(number).label = carried;
+                }
+                let packet = self.packets.get(number);
+                let arrival = Arrival { frame: number, len, link_header: 0, segments, ecn: packet.ecn, label };
+                let class = usize::from(self.flows[flow].class).min(to.queues.len().saturating_sub(1));
+                let action = to.queues.get(class).map_or(Action::Pipe(to.id), |&queue| Action::Queue(queue));
+                let outcome = self.engine.submit(self.now, arrival, &self.keys[flow][usize::from(back)], action);
+                outcome.map_err(|rejected| rejected.reason)
+            }
+        };
+        if let Err(reason) = outcome {
+            self.lose(number, PortId(port), reason);
+        }
+    }
+
+    #[cold]
+    fn lose(&mut self, number: u32, port: PortId, reason: DropReason) {
+        let packet = self.packets.remove(number);
+        if let Some(observer) = &mut self.observer {
+            observer.dropped(self.now, port, &packet, reason);
+        }
+        self.packets.drop_extra(&packet);
+        if !packet.flags.has(Flags::BACK) {
+            self.count(packet.flow).reasons.count_drop(reason);
+        }
+        self.outside(packet.flow);
+    }
+
+    /// A packet of a flow is inside no longer.
+    #[inline]
+    pub(crate) fn outside(&mut self, flow: FlowId) {
+        let state = &mut self.flows[flow.0 as usize];
+        state.inside -= 1;
+        if state.retired && state.inside == 0 {
+            self.free_flow(flow);
+        }
+    }
+
+    /// When the engine has something to do.
+    #[inline]
+    pub(crate) fn engine_event(&self) -> Nanos {
+        self.engine.next_event().unwrap_or(Nanos::MAX)
+    }
+
+    /// Lets the engine work until now, and what comes out of it go on.
+    pub(crate) fn run_engine(&mut self) {
+        let mut departures = std::mem::take(&mut self.departures);
+        self.engine.poll(self.now, &mut departures);
+        for departure in &mut departures {
+            if let Fate::Deliver { duplicate: true, .. } = departure.fate {
+                departure.frame = self.packets.duplicate(departure.frame);
+                let flow = self.packets.get(departure.frame).flow;
+                self.flows[flow.0 as usize].inside += 1;
+            }
+        }
+        self.handled += departures.len() as u64;
+        for departure in departures.drain(..) {
+            self.depart(&departure);
+        }
+        self.departures = departures;
+    }
+
+    fn depart(&mut self, departure: &Departure) {
+        let &Departure { frame, link, fate, arrived, dequeued, .. } = departure;
+        let port = self.engine_ports[usize::from(link)];
+        let (mark, corrupt) = match fate {
+            Fate::Drop(reason) => return self.lose(frame, PortId(port), reason),
+            Fate::Deliver { mark, corrupt, .. } => (mark, corrupt),
+        };
+        // Every endpoint's checksum finds one inverted bit.
+        if corrupt.is_some() {
+            return self.lose(frame, PortId(port), DropReason::BadFrame);
+        }
+        let packet = self.packets.get_mut(frame);
+        if let Some(reason) = mark {
+            packet.ecn = Ecn::Ce;
+            let (flow, back) = (packet.flow, packet.flags.has(Flags::BACK));
+            if !back {
+                self.count(flow).reasons.count_mark(reason);
+            }
+        }
+        if let Port::Engine(EnginePort { labeller: Some(labeller), .. }) = &mut self.ports[port as usize] {
+            let packet = self.packets.get_mut(frame);
+            packet.label = labeller.leave(packet, arrived, dequeued);
+        }
+        self.go_on(frame, port, Some(dequeued));
+    }
+
+    /// Lets what is due out of a plain port.
+    pub(crate) fn run_plain(&mut self, port: u32) {
+        loop {
+            let Port::Plain(plain) = &mut self.ports[port as usize] else { return };
+            let Some((number, _)) = plain.pop(self.now) else { break };
+            self.handled += 1;
+            self.go_on(number, port, None);
+        }
+        if let Port::Plain(plain) = &self.ports[port as usize] {
+            self.events.set(port, plain.next_due());
+        }
+    }
+
+    #[inline]
+    fn go_on(&mut self, number: u32, port: u32, dequeued: Option<Nanos>) {
+        let packet = self.packets.get_mut(number);
+        packet.way += 1;
+        if let Some(observer) = &mut self.observer {
+            observer.left(self.now, PortId(port), packet, dequeued);
+        }
+        self.enter(number);
+    }
+
+    /// Takes a packet that has arrived, counts it, and says whom it is for.
+    #[inline]
+    pub(crate) fn take_arrived(&mut self) -> Option<(EndpointId, Packet)> {
+        let number = self.arrived.pop_front()?;
+        let packet = self.packets.remove(number);
+        let flow = &self.flows[packet.flow.0 as usize];
+        if let Some(observer) = &mut self.observer {
+            observer.arrived(self.now, &packet);
+        }
+        if packet.flags.has(Flags::BACK) {
+            return Some((flow.source, packet));
+        }
+        let count = &mut self.counts[flow.group as usize];
+        count.received += 1;
+        count.received_bytes += u64::from(packet.len);
+        count.marked += u64::from(packet.ecn == Ecn::Ce);
+        count.delay_ns.record(self.now.since(packet.sent).0);
+        Some((flow.sink, packet))
+    }
+
+    /// A packet was handed to its endpoint.
+    #[inline]
+    pub(crate) fn finish(&mut self, packet: &Packet) {
+        self.packets.drop_extra(packet);
+        self.outside(packet.flow);
+    }
+}
+
+/// End of a way.
+const END: u32 = u32::MAX;

@@ -1,0 +1,227 @@
+//! Packets of the simulator: what a header would say, without the bytes.
+//!
+//! A packet is one cache line. What only some packets carry (selective acknowledgements, ECN counters, a real stack's bytes) stands
+//! in an [`Extra`] beside it.
+
+use weir_core::Nanos;
+use weir_core::packet::Ecn;
+
+/// Number of a flow: two endpoints and the ways between them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowId(pub u32);
+
+/// A packet on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// Whose it is.
+    pub flow: FlowId,
+    /// Bytes from the network-layer header on.
+    pub len: u32,
+    /// Number of the first payload byte, or of the packet where there are no bytes to count.
+    pub seq: u64,
+    /// The next byte that the sender of this packet expects, where it acknowledges.
+    pub ack: u64,
+    /// Rank or deadline that schedulers and switches go by; 0 for none.
+    pub label: u64,
+    /// When its source gave it to the network.
+    pub sent: Nanos,
+    /// A time that endpoints tell each other, as TCP's timestamp option does.
+    pub stamp: Nanos,
+    /// Receive window in bytes.
+    pub window: u32,
+    pub(crate) extra: u32,
+    /// Place in the table of ways: the pipe that it goes to next.
+    pub(crate) way: u32,
+    /// Bytes of `len` that are headers.
+    pub header: u8,
+    /// Wire packets that it stands for: 1, or more where a host leaves cutting to its device.
+    pub segments: u8,
+    /// What it is; see [`Flags`].
+    pub flags: Flags,
+    /// ECN field.
+    pub ecn: Ecn,
+}
+
+const _: () = assert!(size_of::<Packet>() == 64);
+
+impl Default for Packet {
+    fn default() -> Self {
+        Self {
+            flow: FlowId(0),
+            len: 0,
+            seq: 0,
+            ack: 0,
+            label: 0,
+            sent: Nanos::ZERO,
+            stamp: Nanos::ZERO,
+            window: 0,
+            extra: NONE,
+            way: 0,
+            header: 0,
+            segments: 1,
+            flags: Flags::default(),
+            ecn: Ecn::NotEct,
+        }
+    }
+}
+
+impl Packet {
+    /// Bytes behind the headers.
+    #[inline]
+    pub fn payload(&self) -> u32 {
+        self.len.saturating_sub(u32::from(self.header))
+    }
+}
+
+/// Flags of a packet, one bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+#[expect(missing_docs, reason = "TCP's names say it")]
+impl Flags {
+    pub const SYN: Self = Self(1);
+    pub const ACK: Self = Self(2);
+    pub const FIN: Self = Self(4);
+    pub const ECE: Self = Self(8);
+    pub const CWR: Self = Self(16);
+    /// Sent before.
+    pub const RETRANSMISSION: Self = Self(32);
+    /// The endpoint wants to hear when it has left its host ([`crate::endpoint::Endpoint::left_host`]).
+    pub const TELL: Self = Self(64);
+    /// It goes from the flow's destination to its source.
+    pub const BACK: Self = Self(128);
+
+    /// Whether all bits of `other` are set.
+    #[inline]
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// With the bits of `other`.
+    #[inline]
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Without the bits of `other`.
+    #[inline]
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+/// What only some packets carry.
+#[derive(Clone, Debug, Default)]
+pub struct Extra {
+    /// Selective acknowledgements: first byte and the byte behind the last, the latest first.
+    pub sack: [(u64, u64); 4],
+    /// How many of them there are.
+    pub sacks: u8,
+    /// Packets and payload bytes that arrived with congestion experienced, as accurate ECN counts them.
+    pub ce_packets: u64,
+    /// See [`Self::ce_packets`].
+    pub ce_bytes: u64,
+    /// Payload bytes that arrived with ECT(0).
+    pub ect0_bytes: u64,
+    /// Payload bytes that arrived with ECT(1).
+    pub ect1_bytes: u64,
+    /// A real stack's packet.
+    pub bytes: Vec<u8>,
+}
+
+/// Every packet inside the simulated network.
+#[derive(Debug, Default)]
+pub struct Packets {
+    slots: Vec<Packet>,
+    free: Vec<u32>,
+    extras: Vec<Extra>,
+    free_extras: Vec<u32>,
+}
+
+impl Packets {
+    /// Gives a packet a place.
+    #[inline]
+    pub(crate) fn insert(&mut self, packet: Packet) -> u32 {
+        match self.free.pop() {
+            Some(number) => {
+                self.slots[number as usize] = packet;
+                number
+            }
+            None => {
+                self.slots.push(packet);
+                u32::try_from(self.slots.len() - 1).unwrap_or(NONE)
+            }
+        }
+    }
+
+    /// A packet by its place.
+    #[inline]
+    pub fn get(&self, number: u32) -> &Packet {
+        &self.slots[number as usize]
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, number: u32) -> &mut Packet {
+        &mut self.slots[number as usize]
+    }
+
+    /// Takes a packet out. Its extra stays until [`Self::drop_extra`].
+    #[inline]
+    pub(crate) fn remove(&mut self, number: u32) -> Packet {
+        self.free.push(number);
+        self.slots[number as usize]
+    }
+
+    /// Gives a copy a place of its own.
+    pub(crate) fn duplicate(&mut self, number: u32) -> u32 {
+        let mut copy = *self.get(number);
+        if copy.extra != NONE {
+            let extra = self.extras[copy.extra as usize].clone();
+            copy.extra = self.insert_extra(extra);
+        }
+        self.insert(copy)
+    }
+
+    /// Packets inside.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether none is inside.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What a packet carries besides.
+    #[inline]
+    pub fn extra(&self, packet: &Packet) -> Option<&Extra> {
+        self.extras.get(packet.extra as usize)
+    }
+
+    #[inline]
+    pub(crate) fn insert_extra(&mut self, extra: Extra) -> u32 {
+        match self.free_extras.pop() {
+            Some(number) => {
+                self.extras[number as usize] = extra;
+                number
+            }
+            None => {
+                self.extras.push(extra);
+                u32::try_from(self.extras.len() - 1).unwrap_or(NONE)
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn drop_extra(&mut self, packet: &Packet) {
+        if packet.extra != NONE {
+            self.extras[packet.extra as usize].bytes = Vec::new();
+            self.free_extras.push(packet.extra);
+        }
+    }
+}
+
+/// No extra.
+pub(crate) const NONE: u32 = u32::MAX;

@@ -1,0 +1,1 @@
+//! TCP of the simulator: senders, receivers, congestion control.

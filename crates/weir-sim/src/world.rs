@@ -1,0 +1,177 @@
+//! The world: a network, its endpoints, and the run of events over both.
+//!
+//! **Order.** Events happen in the order of their times. At the same time: first the engine's links in the order of their numbers,
+//! then plain ports in the order of theirs, then endpoints in theirs; and whatever these cause at once (a packet that arrives, a
+//! notice, a flow that begins) happens before the next of them, in the order in which it was caused. Nothing else has a say: not
+//! addresses in memory, not threads, not the machine.
+
+use weir_core::Nanos;
+
+use crate::endpoint::{Context, Endpoint, EndpointId};
+use crate::network::{FlowSpec, Network, Observer};
+use crate::packet::FlowId;
+
+/// A network with its endpoints.
+#[derive(Debug)]
+pub struct World {
+    network: Network,
+    endpoints: Vec<Place>,
+    started: bool,
+    next_tick: Nanos,
+}
+
+/// An endpoint, and what the event queue knows of it.
+#[derive(Debug)]
+struct Place {
+    endpoint: Box<dyn Endpoint>,
+    announced: Nanos,
+}
+
+impl World {
+    /// A world on a network whose ports are complete.
+    pub fn new(network: Network) -> Self {
+        Self { network, endpoints: Vec::new(), started: false, next_tick: Nanos::MAX }
+    }
+
+    /// Adds a flow and its endpoints; they start when the world first runs.
+    pub fn add_flow(&mut self, spec: &FlowSpec, source: Box<dyn Endpoint>, sink: Box<dyn Endpoint>) -> FlowId {
+        let ids = [self.add_endpoint(source), self.add_endpoint(sink)];
+        self.network.add_flow(spec, ids[0], ids[1])
+    }
+
+    /// Adds an endpoint without a flow, for instance one that makes flows.
+    pub fn add_endpoint(&mut self, endpoint: Box<dyn Endpoint>) -> EndpointId {
+        let id = self.network.next_endpoint();
+        self.place(id, endpoint);
+        id
+    }
+
+    /// Adds a flow that none sends on: others are made like it by [`Context::open`].
+    pub fn add_template(&mut self, spec: &FlowSpec) -> FlowId {
+        let flow = self.network.add_flow(spec, NOBODY, NOBODY);
+        self.network.count(flow).opened -= 1;
+        flow
+    }
+
+    /// Sees what happens from now on.
+    pub fn observe(&mut self, observer: Box<dyn Observer>) {
+        self.next_tick = observer.next_tick();
+        self.network.observer = Some(observer);
+    }
+
+    /// Takes the observer back.
+    pub fn take_observer(&mut self) -> Option<Box<dyn Observer>> {
+        self.next_tick = Nanos::MAX;
+        self.network.observer.take()
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The network, to look at queues or set counters to zero.
+    pub fn network_mut(&mut self) -> &mut Network {
+        &mut self.network
+    }
+
+    /// Events handled so far.
+    pub fn events(&self) -> u64 {
+        self.network.handled
+    }
+
+    /// Runs until `end`, and everything at `end` too. The first run starts the endpoints.
+    pub fn run(&mut self, end: Nanos) {
+        if !self.started {
+            self.started = true;
+            for number in 0..self.endpoints.len() {
+                self.call(EndpointId(number as u32), |endpoint, context| endpoint.start(context));
+            }
+            self.settle();
+        }
+        loop {
+            let engine = self.network.engine_event();
+            let (time, number) = self.network.events.first().unwrap_or((Nanos::MAX, 0));
+            let at = engine.min(time).max(self.network.now());
+            if self.next_tick <= at.min(end) {
+                self.tick();
+                continue;
+            }
+            if at > end || at == Nanos::MAX {
+                break;
+            }
+            self.network.set_now(at);
+            let ports = self.network.ports();
+            if engine <= time {
+                self.network.run_engine();
+            } else if number < ports {
+                self.network.run_plain(number);
+            } else {
+                self.network.handled += 1;
+                let id = EndpointId(number - ports);
+                self.call(id, |endpoint, context| endpoint.wake(context));
+            }
+            self.settle();
+        }
+        if end != Nanos::MAX {
+            self.network.set_now(end);
+        }
+    }
+
+    /// Hands out what has arrived and been said, until there is no more.
+    #[inline]
+    fn settle(&mut self) {
+        loop {
+            if let Some((to, packet)) = self.network.take_arrived() {
+                self.call(to, |endpoint, context| endpoint.receive(&packet, context));
+                self.network.finish(&packet);
+            } else if let Some((to, flow, notice)) = self.network.notices.pop_front() {
+                self.call(to, |endpoint, context| endpoint.notice(flow, notice, context));
+            } else {
+                return;
+            }
+            while let Some((id, endpoint)) = self.network.born.pop() {
+                self.place(id, endpoint);
+                self.call(id, |endpoint, context| endpoint.start(context));
+            }
+        }
+    }
+
+    #[inline]
+    fn call(&mut self, id: EndpointId, what: impl FnOnce(&mut dyn Endpoint, &mut Context<'_>)) {
+        let Some(place) = self.endpoints.get_mut(id.0 as usize) else { return };
+        what(&mut *place.endpoint, &mut Context { network: &mut self.network, me: id });
+        let next = place.endpoint.next_event();
+        if next != place.announced {
+            place.announced = next;
+            self.network.events.set(self.network.ports() + id.0, next);
+        }
+    }
+
+    fn place(&mut self, id: EndpointId, endpoint: Box<dyn Endpoint>) {
+        let number = id.0 as usize;
+        while self.endpoints.len() <= number {
+            self.endpoints.push(Place { endpoint: Box::new(Nobody), announced: Nanos::MAX });
+        }
+        self.endpoints[number].endpoint = endpoint;
+    }
+
+    fn tick(&mut self) {
+        self.network.set_now(self.next_tick);
+        let Some(mut observer) = self.network.observer.take() else { return };
+        observer.tick(self.next_tick, &mut self.network);
+        self.next_tick = observer.next_tick();
+        self.network.observer = Some(observer);
+    }
+}
+
+/// Stands where no endpoint is yet.
+#[derive(Debug)]
+struct Nobody;
+
+impl Endpoint for Nobody {
+    fn receive(&mut self, _packet: &crate::packet::Packet, _context: &mut Context<'_>) {}
+}
+
+/// The endpoint of flows that none sends on.
+const NOBODY: EndpointId = EndpointId(u32::MAX);
