@@ -4,6 +4,7 @@
 //! over seeds and sweeps are independent worlds, on as many processors as there are.
 
 pub mod endpoint;
+pub mod experiments;
 pub mod network;
 pub mod packet;
 pub mod tcp;
