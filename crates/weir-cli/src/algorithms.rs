@@ -135,6 +135,7 @@ fn place(scope: Scope) -> &'static str {
         Scope::Flow => "of a queue",
         Scope::Scheduler => "behind the type of a scheduler",
         Scope::Aqm => "behind the name",
+        Scope::Congestion => "of a flow's congestion control",
     }
 }
 
@@ -183,5 +184,6 @@ fn scope(scope: Scope) -> &'static str {
         Scope::Flow => "queue",
         Scope::Scheduler => "sched",
         Scope::Aqm => "aqm",
+        Scope::Congestion => "cc",
     }
 }

@@ -40,6 +40,8 @@ pub enum Scope {
     Scheduler,
     /// The AQM: it is given behind its name.
     Aqm,
+    /// The congestion control of a simulated sender: it is given with its name.
+    Congestion,
 }
 
 /// Allowed values of a parameter.

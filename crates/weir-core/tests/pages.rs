@@ -148,6 +148,7 @@ fn parameters(aliases: &[&str], parameters: &[Parameter]) -> String {
             Scope::Flow => "`queue`",
             Scope::Scheduler => "`sched`",
             Scope::Aqm => "`aqm`",
+            Scope::Congestion => "`cc`",
         };
         let allowed = p.domain.to_string().replace('|', "\\|");
         writeln!(text, "| `{}` | {of} | {allowed} | {} | {} |", p.name, p.domain.write(p.default), p.summary).unwrap();

@@ -1,1 +1,3 @@
 //! TCP of the simulator: senders, receivers, congestion control.
+
+pub mod cc;

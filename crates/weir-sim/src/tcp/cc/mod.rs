@@ -1,0 +1,287 @@
+//! Congestion controls: how much a sender may have in the network, and how fast it may send.
+//!
+//! A control owns the congestion window and the slow start threshold, nothing else. The sender detects losses, marks and timeouts
+//! and tells it: [`Control::acked`] for every acknowledgement, [`Control::reduce`] when congestion is first seen (at most once in a
+//! round trip), [`Control::timeout`] when the retransmission timer expires. One algorithm is one file and one row of [`TABLE`].
+//!
+//! All windows are in payload bytes, all rates in payload bits/s. Integers only, or functions of `libm` by name: the same input gives
+//! the same window on every machine.
+//!
+//! # The window while it is reduced
+//! [`Control::reduce`] sets window and threshold to what they shall be when the reduction is over. Until then the sender spreads the
+//! reduction over a round trip by RFC 6937 and ignores [`Control::window`], except where [`Control::owns_window`] says that the
+//! control does that by itself. [`Sample::reducing`] is set for acknowledgements in that time: the window should not grow then.
+
+mod newreno;
+mod row;
+
+pub use row::{Feedback, Row};
+
+use weir_core::Nanos;
+use weir_core::rng::Stream;
+use weir_core::settings::{Chosen, Entry, Parameter};
+
+/// The connection as it is, for every call of a control.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Path {
+    /// The time.
+    pub now: Nanos,
+    /// Payload of a full segment in bytes.
+    pub mss: u32,
+    /// Smoothed round-trip time; zero before the first sample.
+    pub srtt: Nanos,
+    /// Least round-trip time so far; [`Nanos::MAX`] before the first sample.
+    pub min_rtt: Nanos,
+    /// Payload bytes in the network, as far as the sender knows: after the acknowledgement that this call is about.
+    pub in_flight: u64,
+    /// Payload bytes that are known to have arrived, ever.
+    pub delivered: u64,
+    /// The first byte that is not acknowledged cumulatively.
+    pub una: u64,
+    /// The first byte that was never sent.
+    pub next: u64,
+}
+
+/// What an acknowledgement says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Payload bytes that it newly reports as arrived, cumulatively or selectively.
+    pub acked: u64,
+    /// Payload bytes that were found lost with it.
+    pub lost: u64,
+    /// Payload bytes in the network before it.
+    pub prior_in_flight: u64,
+    /// Of the newest segment that it reports and that was sent once; `None` when there is none.
+    pub rtt: Option<Nanos>,
+    /// Time on the way forth, with the receiver's delay of acknowledgements, from the stamps; `None` when it has none. The offset of
+    /// the two clocks is zero here, which a control must not rely on.
+    pub one_way: Option<Nanos>,
+    /// Payload bytes that it newly reports as marked, by whichever [`Feedback`]. With the classic one, all of `acked` while the
+    /// receiver asks for a reduction.
+    pub ce: u64,
+    /// The delivery rate's sample: `delivered` when the newest segment that it reports was sent.
+    pub prior_delivered: u64,
+    /// The delivery rate's sample: bytes delivered since then.
+    pub interval_delivered: u64,
+    /// The delivery rate's sample: in which time; zero when there is no valid sample.
+    pub interval: Nanos,
+    /// The sample was taken while the application, and not the window, limited what was sent.
+    pub app_limited: bool,
+    /// The window was in full use when data was last sent, so that it may grow.
+    pub window_limited: bool,
+    /// The window is being reduced, or lost segments are repaired: it should not grow.
+    pub reducing: bool,
+}
+
+impl Sample {
+    /// The delivery rate in bits/s; `None` when there is no valid sample.
+    #[inline]
+    pub fn rate(&self) -> Option<u64> {
+        let bits = u128::from(self.interval_delivered) * 8 * 1_000_000_000;
+        bits.checked_div(self.interval.0.into()).map(|rate| u64::try_from(rate).unwrap_or(u64::MAX))
+    }
+}
+
+/// Why a window is reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// A segment was lost, and is being repaired without a timeout.
+    Loss,
+    /// The receiver reports marks. Lost segments may be found later in the same reduction, and are then no second one.
+    Marks,
+}
+
+/// A congestion control: state and decisions for one connection.
+///
+/// Calls come with times that never go back.
+pub trait Control {
+    /// An acknowledgement has come that reports something: deliveries, losses or marks. Comes after [`Self::reduce`] for what it caused.
+    fn acked(&mut self, path: &Path, sample: &Sample);
+
+    /// Congestion is seen for the first time in this window of data. `path.in_flight` is what remains in the network.
+    fn reduce(&mut self, path: &Path, signal: Signal);
+
+    /// The last reduction is over: all that was outstanding then is acknowledged.
+    fn recovered(&mut self, _path: &Path) {}
+
+    /// The retransmission timer has expired; `first` for the first time on this data. All outstanding data counts as lost.
+    fn timeout(&mut self, path: &Path, first: bool);
+
+    /// What the last reduction or timeout was for has turned out to have arrived.
+    fn undo(&mut self, path: &Path);
+
+    /// Something is about to be sent while nothing is outstanding; the last was sent `idle` ago, and `timeout` is the retransmission
+    /// timeout. Not called before the first.
+    fn resume(&mut self, _path: &Path, _idle: Nanos, _timeout: Nanos) {}
+
+    /// Congestion window in bytes; at least one segment.
+    fn window(&self) -> u64;
+
+    /// Slow start threshold in bytes; [`u64::MAX`] when there is none yet.
+    fn threshold(&self) -> u64;
+
+    /// Rate to send at in bits/s; `None` leaves it to the sender, which takes it from window and round-trip time where it paces.
+    fn pacing_rate(&self) -> Option<u64> {
+        None
+    }
+
+    /// [`Self::window`] holds also while the window is reduced for this reason; see the module's documentation.
+    fn owns_window(&self, _signal: Signal) -> bool {
+        false
+    }
+
+    /// State that tells how it works, by name.
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// What a control is made with, besides its settings.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Payload of a full segment in bytes.
+    pub mss: u32,
+    /// Initial window in bytes.
+    pub initial_window: u64,
+    /// Where its draws come from.
+    pub stream: Stream,
+}
+
+/// A congestion control and the values of its parameters.
+pub type Choice = Chosen<Kind>;
+
+/// The table: from a line for each control, its [`Kind`], its row, and the way to make it.
+macro_rules! table {
+    ($($(#[$doc:meta])* $kind:ident: $module:ident::$type:ident),+ $(,)?) => {
+        $(pub use $module::$type;)+
+
+        /// A congestion control, by its place in [`TABLE`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Kind {
+            $($(#[$doc])* $kind,)+
+        }
+
+        impl Kind {
+            /// All kinds, in the order of [`TABLE`].
+            pub const ALL: [Self; TABLE.len()] = [$(Self::$kind),+];
+        }
+
+        /// All congestion controls, in the order of [`Kind`].
+        pub const TABLE: &[Row] = &[$($module::ROW),+];
+
+        /// Any control of the table, without a virtual call.
+        #[derive(Debug)]
+        #[expect(missing_docs, reason = "the kinds say it")]
+        pub enum AnyControl {
+            $($kind($type),)+
+        }
+
+        impl AnyControl {
+            /// Makes the control that is chosen.
+            pub fn new(choice: &Choice, setup: &Setup) -> Self {
+                match choice.kind() {
+                    $(Kind::$kind => Self::$kind($type::new(choice, setup)),)+
+                }
+            }
+        }
+
+        impl Control for AnyControl {
+            #[inline]
+            fn acked(&mut self, path: &Path, sample: &Sample) {
+                match self { $(Self::$kind(c) => c.acked(path, sample),)+ }
+            }
+
+            fn reduce(&mut self, path: &Path, signal: Signal) {
+                match self { $(Self::$kind(c) => c.reduce(path, signal),)+ }
+            }
+
+            fn recovered(&mut self, path: &Path) {
+                match self { $(Self::$kind(c) => c.recovered(path),)+ }
+            }
+
+            fn timeout(&mut self, path: &Path, first: bool) {
+                match self { $(Self::$kind(c) => c.timeout(path, first),)+ }
+            }
+
+            fn undo(&mut self, path: &Path) {
+                match self { $(Self::$kind(c) => c.undo(path),)+ }
+            }
+
+            fn resume(&mut self, path: &Path, idle: Nanos, timeout: Nanos) {
+                match self { $(Self::$kind(c) => c.resume(path, idle, timeout),)+ }
+            }
+
+            #[inline]
+            fn window(&self) -> u64 {
+                match self { $(Self::$kind(c) => c.window(),)+ }
+            }
+
+            #[inline]
+            fn threshold(&self) -> u64 {
+                match self { $(Self::$kind(c) => c.threshold(),)+ }
+            }
+
+            #[inline]
+            fn pacing_rate(&self) -> Option<u64> {
+                match self { $(Self::$kind(c) => c.pacing_rate(),)+ }
+            }
+
+            fn owns_window(&self, signal: Signal) -> bool {
+                match self { $(Self::$kind(c) => c.owns_window(signal),)+ }
+            }
+
+            fn figures(&self) -> Vec<(&'static str, u64)> {
+                match self { $(Self::$kind(c) => c.figures(),)+ }
+            }
+        }
+    };
+}
+
+table! {
+    /// Additive increase, and half of the window when something is lost.
+    NewReno: newreno::NewReno,
+}
+
+impl Kind {
+    /// The control's row.
+    pub fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+
+    /// The control of this name or alias, in whatever case it is written.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let is_it = |row: &Row| std::iter::once(&row.name).chain(row.aliases).any(|known| known.eq_ignore_ascii_case(name));
+        Self::ALL.into_iter().find(|kind| is_it(kind.row()))
+    }
+}
+
+impl Entry for Kind {
+    fn settings(self) -> impl Iterator<Item = &'static Parameter> {
+        self.row().parameters.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::settings::{MOST, Scope};
+
+    #[test]
+    fn names_are_told_apart_and_defaults_are_within_their_ranges() {
+        let mut names: Vec<&str> = TABLE.iter().flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied())).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        for kind in Kind::ALL {
+            let row = kind.row();
+            assert_eq!(Kind::from_name(row.name), Some(kind));
+            assert!(row.parameters.len() <= MOST, "{}", row.name);
+            for parameter in row.parameters {
+                assert_eq!(parameter.scope, Scope::Congestion, "{} {}", row.name, parameter.name);
+                let text = parameter.domain.write(parameter.default);
+                assert_eq!(parameter.domain.parse(&text), Some(parameter.default), "{} {}", row.name, parameter.name);
+            }
+        }
+    }
+}
