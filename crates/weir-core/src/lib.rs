@@ -30,4 +30,3 @@ mod wheel;
 
 pub use emulator::{Action, Arrival, Departure, Emulator, Fate, FlowView, InstanceView, Limits, Rejected, Totals};
 pub use units::{Bytes, Nanos, Probability, Rate};
-pub use wheel::EventQueue;

@@ -24,7 +24,7 @@ use crate::units::Nanos;
 
 /// Next events of up to 2^31 links.
 #[derive(Debug)]
-pub struct EventQueue {
+pub(crate) struct EventQueue {
     heap: EventHeap,
     /// By link.
     nodes: Vec<Node>,
@@ -66,20 +66,20 @@ impl Default for EventQueue {
 impl EventQueue {
     /// The earliest event and its link.
     #[inline]
-    pub fn first(&self) -> Option<(Nanos, u32)> {
+    pub(crate) fn first(&self) -> Option<(Nanos, u32)> {
         self.heap.first()
     }
 
     /// A time, later than the first event if it is later in ticks, before which no other link has one.
     #[inline]
-    pub fn others_from(&self) -> Nanos {
+    pub(crate) fn others_from(&self) -> Nanos {
         let wheel = if self.earliest == NEVER { Nanos::MAX } else { Nanos(self.earliest << TICK_BITS) };
         self.heap.second_time().min(wheel)
     }
 
     /// Sets a link's next event; [`Nanos::MAX`] removes it.
     #[inline(always)]
-    pub fn set(&mut self, link: u32, time: Nanos) {
+    pub(crate) fn set(&mut self, link: u32, time: Nanos) {
         if self.earliest == NEVER && self.heap.len() < FEW {
             return self.heap.set(link, time);
         }

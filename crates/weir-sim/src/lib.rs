@@ -3,6 +3,7 @@
 //! One [`world::World`] is one run: single-threaded, without a clock, and the same bytes for the same input on every machine. Runs
 //! over seeds and sweeps are independent worlds, on as many processors as there are.
 
+mod agenda;
 pub mod endpoint;
 pub mod experiments;
 pub mod network;

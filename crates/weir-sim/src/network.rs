@@ -11,8 +11,9 @@ use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
 use weir_core::plain::PlainPipe;
 use weir_core::stats::{DropReason, LinkStats, Reasons};
-use weir_core::{Action, Arrival, Departure, Emulator, EventQueue, Fate, Limits, Nanos};
+use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos};
 
+use crate::agenda::Agenda;
 use crate::endpoint::{Endpoint, EndpointId, Notice};
 use crate::packet::{Extra, Flags, FlowId, NONE, Packet, Packets};
 
@@ -139,7 +140,7 @@ pub struct Network {
     next_queue: u16,
     departures: Vec<Departure>,
     /// Next events: of plain ports by their numbers, of endpoints behind them.
-    pub(crate) events: EventQueue,
+    pub(crate) agenda: Agenda,
     /// Packets that have reached the end of their way.
     pub(crate) arrived: VecDeque<u32>,
     pub(crate) notices: VecDeque<(EndpointId, FlowId, Notice)>,
@@ -167,7 +168,7 @@ impl Network {
             engine_ports: Vec::new(),
             next_queue: 1,
             departures: Vec::new(),
-            events: EventQueue::default(),
+            agenda: Agenda::default(),
             arrived: VecDeque::new(),
             notices: VecDeque::new(),
             born: Vec::new(),
@@ -435,7 +436,7 @@ impl Network {
                 let outcome = plain.submit(self.now, number, len, segments);
                 let due = plain.next_due();
                 if due != was {
-                    self.events.set(port, due);
+                    self.agenda.set(port, due);
                 }
                 outcome
             }
@@ -543,7 +544,7 @@ impl Network {
             self.go_on(number, port, None);
         }
         if let Port::Plain(plain) = &self.ports[port as usize] {
-            self.events.set(port, plain.next_due());
+            self.agenda.set(port, plain.next_due());
         }
     }
 

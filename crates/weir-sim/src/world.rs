@@ -91,7 +91,7 @@ impl World {
         }
         loop {
             let engine = self.network.engine_event();
-            let (time, number) = self.network.events.first().unwrap_or((Nanos::MAX, 0));
+            let time = self.network.agenda.earliest();
             let at = engine.min(time).max(self.network.now());
             if self.next_tick <= at.min(end) {
                 self.tick();
@@ -101,15 +101,17 @@ impl World {
                 break;
             }
             self.network.set_now(at);
-            let ports = self.network.ports();
             if engine <= time {
                 self.network.run_engine();
-            } else if number < ports {
-                self.network.run_plain(number);
             } else {
-                self.network.handled += 1;
-                let id = EndpointId(number - ports);
-                self.call(id, |endpoint, context| endpoint.wake(context));
+                let number = self.network.agenda.next();
+                match number.checked_sub(self.network.ports()) {
+                    None => self.network.run_plain(number),
+                    Some(endpoint) => {
+                        self.network.handled += 1;
+                        self.call(EndpointId(endpoint), |endpoint, context| endpoint.wake(context));
+                    }
+                }
             }
             self.settle();
         }
@@ -144,7 +146,7 @@ impl World {
         let next = place.endpoint.next_event();
         if next != place.announced {
             place.announced = next;
-            self.network.events.set(self.network.ports() + id.0, next);
+            self.network.agenda.set(self.network.ports() + id.0, next);
         }
     }
 
