@@ -1,23 +1,25 @@
 //! The agenda: for everybody who waits for a time, that time; and who is next.
 //!
-//! A tournament: the times stand side by side, and above each pair the earlier of both, up to the earliest of all. A change plays
-//! only the matches above it that it decides, at most the logarithm of how many there are; of equal times the one with the lower
-//! number wins, so the order is total. A few dozen waiters fill some cache lines, where a heap would move its entries about.
+//! A tournament: the times stand side by side in groups of four, and above each group the earliest of it, up to one group at the
+//! top. A change plays only the matches above it that it decides, at most the logarithm of how many wait; of equal times the one
+//! with the lower number wins, so the order is total. A few dozen waiters fill some cache lines, where a heap would move its
+//! entries about.
 
 use weir_core::Nanos;
 
 /// Times by number.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// `times[1]` is the earliest of all; the children of `n` are `2n` and `2n + 1`; the last half are the waiters' own.
-    times: Vec<u64>,
-    /// How many can wait: a power of two.
-    places: usize,
+    /// Group 0 is the top; below place `j` of group `g` stands group `4g + j + 1`. The lowest level has the waiters' own times.
+    groups: Vec<[u64; ARITY]>,
+    /// First group of the lowest level.
+    lowest: usize,
+    earliest: u64,
 }
 
 impl Default for Agenda {
     fn default() -> Self {
-        Self { times: vec![NEVER; 2], places: 1 }
+        Self { groups: vec![[NEVER; ARITY]], lowest: 0, earliest: NEVER }
     }
 }
 
@@ -25,50 +27,71 @@ impl Agenda {
     /// The earliest time, [`Nanos::MAX`] when nobody waits.
     #[inline]
     pub(crate) fn earliest(&self) -> Nanos {
-        Nanos(self.times[1])
+        Nanos(self.earliest)
     }
 
     /// Who is next: the lowest number of those with the earliest time.
     #[inline]
     pub(crate) fn next(&self) -> u32 {
-        let earliest = self.times[1];
-        let mut node = 1;
-        while node < self.places {
-            node *= 2;
-            node += usize::from(self.times[node] != earliest);
+        let mut group = 0;
+        loop {
+            let place = first(&self.groups[group], self.earliest);
+            if group >= self.lowest {
+                return ((group - self.lowest) * ARITY + place) as u32;
+            }
+            group = group * ARITY + place + 1;
         }
-        (node - self.places) as u32
     }
 
     /// Sets the time that a number waits for; [`Nanos::MAX`] for none.
     #[inline]
     pub(crate) fn set(&mut self, number: u32, time: Nanos) {
-        if number as usize >= self.places {
-            self.grow(number);
+        let mut group = self.lowest + number as usize / ARITY;
+        let mut place = number as usize % ARITY;
+        if group >= self.groups.len() {
+            group = self.grow(number);
         }
-        let mut node = self.places + number as usize;
         let mut winner = time.0;
         loop {
-            if std::mem::replace(&mut self.times[node], winner) == winner || node == 1 {
+            let times = &mut self.groups[group];
+            if std::mem::replace(&mut times[place], winner) == winner {
                 return;
             }
-            winner = winner.min(self.times[node ^ 1]);
-            node /= 2;
+            winner = times[0].min(times[1]).min(times[2].min(times[3]));
+            if group == 0 {
+                self.earliest = winner;
+                return;
+            }
+            (group, place) = ((group - 1) / ARITY, (group - 1) % ARITY);
         }
     }
 
+    /// Makes room for a number, and says which group it is in.
     #[cold]
-    fn grow(&mut self, number: u32) {
-        let places = (number as usize + 1).next_power_of_two();
-        let mut times = vec![NEVER; 2 * places];
-        times[places..places + self.places].copy_from_slice(&self.times[self.places..]);
-        for node in (1..places).rev() {
-            times[node] = times[2 * node].min(times[2 * node + 1]);
+    fn grow(&mut self, number: u32) -> usize {
+        let old = self.groups.split_off(self.lowest);
+        let (mut lowest, mut groups) = (0, 1);
+        while groups * ARITY <= number as usize {
+            lowest = lowest * ARITY + 1;
+            groups *= ARITY;
         }
-        *self = Self { times, places };
+        *self = Self { groups: vec![[NEVER; ARITY]; lowest + groups], lowest, earliest: NEVER };
+        for (number, &time) in old.iter().flatten().enumerate() {
+            self.set(number as u32, Nanos(time));
+        }
+        lowest + number as usize / ARITY
     }
 }
 
+/// The first place that has `time`; one has.
+#[inline]
+fn first(times: &[u64; ARITY], time: u64) -> usize {
+    let not = |place: usize| usize::from(times[place] != time);
+    not(0) + not(0) * not(1) + not(0) * not(1) * not(2)
+}
+
+/// Times in a group.
+const ARITY: usize = 4;
 /// No time.
 const NEVER: u64 = u64::MAX;
 

@@ -95,6 +95,7 @@ pub trait Labeller: std::fmt::Debug + Send {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most ports are plain, and a packet is to find them in one step")]
 enum Port {
     Plain(PlainPipe),
     Engine(EnginePort),
