@@ -18,4 +18,5 @@ pub mod netns;
 pub mod probe;
 pub mod process;
 pub mod resident;
+pub mod tcp;
 pub mod topology;

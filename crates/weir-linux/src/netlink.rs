@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::neighbour_table::{NeighbourTableAttribute, NeighbourTableMessage, NeighbourTableParameter};
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -238,6 +239,20 @@ impl Netlink {
         message.header.kind = RouteType::Unicast;
         message.attributes = vec![RouteAttribute::Gateway(RouteAddress::from(gateway)), RouteAttribute::Oif(index)];
         self.create(RouteNetlinkMessage::NewRoute(message), || format!("route everything through {gateway}"))
+    }
+
+    /// Tells an interface for good which Ethernet address a neighbour has, so that it never asks.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn add_neighbour(&mut self, index: u32, address: IpAddr, mac: Mac) -> Result<(), NetlinkError> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = if address.is_ipv6() { AddressFamily::Inet6 } else { AddressFamily::Inet };
+        message.header.ifindex = index;
+        message.header.state = NeighbourState::Permanent;
+        message.attributes =
+            vec![NeighbourAttribute::Destination(NeighbourAddress::from(address)), NeighbourAttribute::LinkLayerAddress(mac.to_vec())];
+        self.create(RouteNetlinkMessage::NewNeighbour(message), || format!("make {address} a neighbour of interface {index}"))
     }
 
     /// Lets what an interface has learnt of its neighbours hold for a day without asking them again. They are still asked first.

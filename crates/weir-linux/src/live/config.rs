@@ -6,6 +6,7 @@ use weir_core::config::PipeConfig;
 use weir_core::{Limits, Nanos};
 use weir_rules::classify::{Classifier, Pass};
 
+use super::forwarding::Forwarding;
 use super::observe::Observer;
 use crate::port::AnyPort;
 
@@ -35,6 +36,8 @@ pub struct LiveConfig {
     pub observer: Option<Box<dyn Observer>>,
     /// Decide each packet's way through the engine in place of its lane's pipe.
     pub rules: Option<Arc<Classifier>>,
+    /// Decides which lane a frame takes, by its destination; ports may then feed several lanes.
+    pub forwarding: Option<Forwarding>,
     /// Ports of further workers: each has as many as `ports`, on the same interfaces in the same order, which share what comes in.
     /// A worker is a thread; it has real-time priority only while there are fewer of them than processors. Each instance of a pipe or
     /// scheduler lives on one of them.
@@ -59,6 +62,7 @@ impl LiveConfig {
             sample_period: Nanos::from_millis(10),
             observer: None,
             rules: None,
+            forwarding: None,
             more_workers: Vec::new(),
             stop_when_port_vanishes: true,
         }
@@ -75,8 +79,13 @@ impl LiveConfig {
             if lane.from >= ports || lane.to >= ports {
                 return Err(ConfigError::NoSuchPort { lane: index, ports });
             }
-            if std::mem::replace(&mut taken[lane.from], true) {
+            if std::mem::replace(&mut taken[lane.from], true) && self.forwarding.is_none() {
                 return Err(ConfigError::PortTaken { lane: index, port: lane.from });
+            }
+        }
+        for (port, _, lane) in self.forwarding.iter().flat_map(Forwarding::entries) {
+            if self.lanes.get(usize::from(lane)).is_none_or(|lane| lane.from != port) {
+                return Err(ConfigError::WrongLane { port, lane });
             }
         }
         if self.lanes.len() > usize::from(u16::MAX) {
@@ -110,7 +119,7 @@ impl std::fmt::Debug for LiveConfig {
 pub struct LaneConfig {
     /// Name in results, such as `up`.
     pub name: String,
-    /// Index of the port where frames come in. A port feeds one lane.
+    /// Index of the port where frames come in. A port feeds one lane where no [`Forwarding`] decides.
     pub from: usize,
     /// Index of the port where they go out.
     pub to: usize,
@@ -175,6 +184,14 @@ pub enum ConfigError {
         lane: usize,
         /// The port.
         port: usize,
+    },
+    /// Frames of a port are sent to a lane that does not begin there.
+    #[error("frames of port {port} are to take lane {lane}, which does not begin at that port")]
+    WrongLane {
+        /// The port.
+        port: usize,
+        /// The lane.
+        lane: u16,
     },
     /// More lanes than can be named.
     #[error("there are more than 65,535 lanes")]

@@ -2,7 +2,8 @@
 //!
 //! One thread does everything for its ports. It receives a bounded batch from each port, submits it, releases what is due, and
 //! sleeps until shortly before the next event; the rest it spins, since no timer of the machine is as exact as a packet needs.
-//! A *lane* leads from one port to another through the engine: through one pipe, or where rules say.
+//! A *lane* leads from one port to another through the engine: through one pipe, or where rules say. A port feeds one lane, or
+//! several among which the destination address decides.
 //!
 //! Several threads may share the work: the kernel deals out the flows among their sockets, and each instance of a pipe or scheduler
 //! lives on one of them, to which the others hand its packets. They share nothing else.
@@ -18,6 +19,7 @@ mod commands;
 mod config;
 mod egress;
 mod exchange;
+mod forwarding;
 mod ingress;
 mod lane;
 mod observe;
@@ -29,6 +31,7 @@ mod team;
 
 pub use commands::{Change, Gone, LiveHandle};
 pub use config::{ConfigError, Gso, LaneConfig, LiveConfig, LiveError, Realtime, Spin};
+pub use forwarding::{Forwarding, Strays};
 pub use observe::{ArrivalEvent, DepartureEvent, Observer, Outcome, Sample};
 pub use report::{LaneReport, LiveEvent, LiveReport, RuleCount, StopReason};
 pub use team::Live;

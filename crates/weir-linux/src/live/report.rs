@@ -5,6 +5,7 @@ use weir_core::histogram::Histogram;
 use weir_core::stats::{LinkCounters, LinkStats};
 use weir_rules::classify::RuleCounters;
 
+use super::forwarding::Strays;
 use crate::port::Fault;
 
 /// The loop's results, at the end or up to now.
@@ -32,6 +33,8 @@ pub struct LiveReport {
     pub pipes: Vec<(u16, LinkStats)>,
     /// Packets that rules sent to a pipe or queue that does not exist.
     pub unrouted: u64,
+    /// Frames that came in at a port without a lane for them, and were dropped; no part of any lane's counters.
+    pub strays: Strays,
 }
 
 /// What a rule has counted.
@@ -86,6 +89,8 @@ impl LiveReport {
         self.spin_margin = self.spin_margin.max(part.spin_margin);
         self.workers += part.workers;
         self.unrouted += part.unrouted;
+        self.strays.frames += part.strays.frames;
+        self.strays.bytes += part.strays.bytes;
         // What ended the first worker ends the others, who were then asked to.
         self.stopped = match (self.stopped, part.stopped) {
             (Some(StopReason::Asked), other) => other.or(Some(StopReason::Asked)),

@@ -14,6 +14,8 @@ use super::commands::{Change, Command, Inbox};
 use super::config::{LiveConfig, LiveError, Realtime};
 use super::egress::{Engine, Outlet};
 use super::exchange::Exchange;
+use super::forwarding::{Forwarding, Strays};
+use super::ingress::ETHERNET_HEADER;
 use super::lane::Lane;
 use super::observe::Sample;
 use super::pace::{Pacer, REST, Wait};
@@ -34,6 +36,9 @@ pub(super) struct Worker {
     outlets: Vec<Outlet>,
     /// The lane that each port feeds.
     lane_of: Vec<Option<u16>>,
+    /// Decides instead, where there is one.
+    forwarding: Option<Forwarding>,
+    strays: Strays,
     inbox: Inbox,
     pacer: Pacer,
     awake: Awake,
@@ -86,6 +91,8 @@ impl Worker {
             losses: vec![Losses::default(); config.ports.len()],
             outlets: config.ports.into_iter().map(Outlet::new).collect(),
             lane_of,
+            forwarding: config.forwarding,
+            strays: Strays::default(),
             inbox,
             pacer: Pacer::new(config.spin),
             awake: Awake::off(),
@@ -197,7 +204,9 @@ impl Worker {
         self.awake.packets(now);
         let mut packets = 0u32;
         for frame in received.drain(..) {
-            let Some(lane) = self.lane_of[port] else {
+            let Some(lane) = self.lane_for(port, &frame) else {
+                self.strays.frames += 1;
+                self.strays.bytes += frame.len.saturating_sub(ETHERNET_HEADER) as u64;
                 self.engine.arena.pool.give(frame.buffer);
                 continue;
             };
@@ -208,6 +217,15 @@ impl Worker {
                 now = clock::now();
                 self.release(now);
             }
+        }
+    }
+
+    /// The lane that a frame takes, if there is one for it.
+    #[inline]
+    fn lane_for(&self, port: usize, frame: &Ingress) -> Option<u16> {
+        match &self.forwarding {
+            None => self.lane_of[port],
+            Some(forwarding) => forwarding.lane(port, frame.buffer.bytes().get(frame.start..frame.start + frame.len)?),
         }
     }
 
@@ -416,6 +434,7 @@ impl Worker {
             rules: Vec::new(),
             pipes: Vec::new(),
             unrouted: self.engine.emulator.unrouted(),
+            strays: self.strays,
         }
     }
 

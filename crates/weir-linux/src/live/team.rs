@@ -131,6 +131,7 @@ fn part_of(whole: &LiveConfig, number: usize, count: usize, ports: Vec<AnyPort>,
         sample_period: whole.sample_period,
         observer,
         rules: whole.rules.clone(),
+        forwarding: whole.forwarding.clone(),
         more_workers: Vec::new(),
         stop_when_port_vanishes: whole.stop_when_port_vanishes,
     }

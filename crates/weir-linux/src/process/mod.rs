@@ -11,7 +11,7 @@ mod terminal;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -43,6 +43,9 @@ pub(crate) struct ProgramSpec {
     pub(crate) keep_capabilities: bool,
     pub(crate) target: Option<RawFd>,
     pub(crate) quiet: Option<UnixStream>,
+    /// Standard input and output in place of this process's own.
+    pub(crate) input: Option<OwnedFd>,
+    pub(crate) output: Option<OwnedFd>,
 }
 
 impl ProgramSpec {
@@ -57,6 +60,8 @@ impl ProgramSpec {
             keep_capabilities: false,
             target: None,
             quiet: None,
+            input: None,
+            output: None,
         }
     }
 
@@ -108,8 +113,14 @@ impl Program {
             if spec.quiet.is_some() {
                 command.stdin(Stdio::null()).stdout(Stdio::null());
             }
+            if let Some(input) = &spec.input {
+                command.stdin(Stdio::from(input.try_clone()?));
+            }
+            if let Some(output) = &spec.output {
+                command.stdout(Stdio::from(output.try_clone()?));
+            }
             if let Some(errors) = &spec.quiet {
-                command.stderr(Stdio::from(std::os::fd::OwnedFd::from(errors.try_clone()?)));
+                command.stderr(Stdio::from(OwnedFd::from(errors.try_clone()?)));
                 command.process_group(0);
             }
             command.spawn()

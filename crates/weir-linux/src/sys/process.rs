@@ -187,6 +187,20 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     Ok(groups)
 }
 
+/// What the kernel tells of a TCP connection. An older kernel tells less, and the rest stays 0.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
+    // SAFETY: an all-zero tcp_info is a valid object: it has numbers only.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).unwrap_or(0);
+    // SAFETY: the kernel writes at most `length` bytes into `info`, which is ours for the call.
+    let result =
+        unsafe { libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut length) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(info) }
+}
+
 /// Takes ownership of a descriptor that this process inherited under a known number, and makes it close on exec.
 ///
 /// # Errors

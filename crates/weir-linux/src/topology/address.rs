@@ -1,4 +1,4 @@
-//! Addresses of the two ends, chosen so that they are nobody else's.
+//! Addresses of the ends, chosen so that they are nobody else's.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -80,6 +80,12 @@ fn same_prefix(a: u128, b: u128, prefix: u8, width: u32) -> bool {
 /// A fixed Ethernet address for side 0 or 1 of a link: the same in every run, as captures are compared. Locally administered.
 pub(super) fn mac(side: usize) -> Mac {
     [0x02, b'w', b'e', b'i', b'r', if side == 0 { 2 } else { 1 }]
+}
+
+/// The same for host `number` of a network of several.
+pub(super) fn host_mac(number: u16) -> Mac {
+    let [high, low] = number.to_be_bytes();
+    [0x02, b'w', b'e', b'i', high, low]
 }
 
 /// Set apart for measuring network devices (RFC 2544), so nobody's real network.

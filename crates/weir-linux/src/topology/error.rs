@@ -5,7 +5,7 @@ use std::io;
 use crate::netlink::NetlinkError;
 use crate::port::OpenError;
 
-/// Why [`super::run`], [`super::pair`] or [`super::bridge`] failed. Nothing is left behind in any case.
+/// Why [`super::run`], [`super::pair`], [`super::network`] or [`super::bridge`] failed. Nothing is left behind in any case.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The kernel refuses user namespaces to this user.
@@ -44,6 +44,14 @@ pub enum SetupError {
     /// The kernel refused an interface, an address or a route.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
+    /// More hosts than namespaces are made for.
+    #[error("{count} hosts are too many for one machine: allowed are up to {most}")]
+    Hosts {
+        /// How many were asked for.
+        count: usize,
+        /// How many there may be.
+        most: u16,
+    },
     /// No free address range.
     #[error("no free address range for the link: every candidate of {ranges} is routed on this machine or used by another session")]
     NoAddresses {

@@ -2,7 +2,8 @@
 //!
 //! [`run`], [`pair`] and [`bridge`] set a link's two ends up and hand back a [`Session`]. The session's two ports go to the live
 //! loop; its [`Session::spawn`] starts programs inside; [`Session::wait`] forwards signals and says how it ended; and dropping
-//! it, or closing it, or killing this process with any signal leaves the machine as it was.
+//! it, or closing it, or killing this process with any signal leaves the machine as it was. [`network`] does the same for any number
+//! of hosts around one loop.
 //!
 //! An ordinary user gets the same through a user namespace that this process itself enters, which the kernel allows only while
 //! the process has one thread: call these functions before starting any.
@@ -11,6 +12,7 @@ mod address;
 mod bridge;
 mod error;
 mod names;
+mod network;
 mod outside;
 mod pair;
 mod place;
@@ -22,6 +24,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub use bridge::bridge;
 pub use error::SetupError;
+pub use network::{Happened, HostSetup, Launch, MOST_HOSTS, Network, NetworkSetup, ProgramId, network};
 pub use pair::pair;
 pub use run::run;
 pub use session::{CloseReport, EndedBy, FAREWELL, GRACE, Outcome, ProgramEnd, Session, SpawnError};

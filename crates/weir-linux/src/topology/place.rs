@@ -77,7 +77,13 @@ pub(super) fn attach(target: &NetNs, switch: Option<&NetNs>, near: &str, to_be: 
         })?,
         Some(switch) => switch.enter(|| {
             let mut netlink = Netlink::open()?;
-            netlink.create_veth((near, NEAR_INDEX + u32::from(to_be.mac[5])), to_be.name, target.descriptor(), to_be.mac, to_be.mtu)?;
+            netlink.create_veth(
+                (near, NEAR_INDEX + u32::from(u16::from_be_bytes([to_be.mac[4], to_be.mac[5]]))),
+                to_be.name,
+                target.descriptor(),
+                to_be.mac,
+                to_be.mtu,
+            )?;
             let link = netlink.link(near)?;
             netlink.set_up(link.index)?;
             Ok::<_, SetupError>(AnyPort::Packet(PacketPort::open(near)?))
@@ -118,8 +124,8 @@ fn hush(interface: &str) {
     }
 }
 
-/// Waits until the two ends have said what kernels say when an interface comes up, and discards it.
-pub(super) fn settle(ports: &mut [AnyPort; 2]) {
+/// Waits until the ends have said what kernels say when an interface comes up, and discards it.
+pub(super) fn settle(ports: &mut [AnyPort]) {
     let mut pool = BufferPool::default();
     let mut frames = Vec::new();
     let deadline = Instant::now() + SETTLE;
@@ -162,7 +168,7 @@ pub(super) fn best_effort(setting: &str, value: &str) {
     let _ = write_setting(setting, value);
 }
 
-/// Far from the numbers that interfaces get in order; see [`Netlink::create_veth`]. The last byte of the address tells the ends apart.
+/// Far from the numbers that interfaces get in order; see [`Netlink::create_veth`]. The last two bytes of the address tell the ends apart.
 const NEAR_INDEX: u32 = 1 << 30;
 /// Milliseconds; the kernel repeats a report after a random part of this.
 const SOON_MS: &str = "1";

@@ -1,0 +1,264 @@
+//! Several hosts around one live loop: a namespace for each, with an interface whose other end is a port.
+//!
+//! There is no router among them. Every host believes that all the others are on its own Ethernet segment and knows their addresses
+//! for good, so that nothing but programs sends anything; what lies between two hosts is the loop's affair.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use super::address::host_mac;
+use super::names;
+use super::place::{Attachment, Place, attach, best_effort, check_mtu, quiet_netns, settle, switch_netns};
+use super::run::become_privileged;
+use super::session::GRACE;
+use super::{End, Note, SetupError, SpawnError};
+use crate::netlink::Netlink;
+use crate::netns::NetNs;
+use crate::port::AnyPort;
+use crate::process::{Program, ProgramSpec, Report, Signals, Stopper, Terminal, Wake, wait_any};
+
+/// What [`network`] shall build.
+#[derive(Clone, Debug)]
+pub struct NetworkSetup {
+    /// The hosts.
+    pub hosts: Vec<HostSetup>,
+    /// Length of the prefix that all addresses share, in bits.
+    pub prefix: u8,
+    /// Largest IP packet of their interfaces, in bytes (576–65521).
+    pub mtu: u32,
+}
+
+/// One host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostSetup {
+    /// The name by which the others find it.
+    pub name: String,
+    /// Its address.
+    pub address: Ipv4Addr,
+}
+
+/// Sets the hosts up, with a port for each. Their names resolve in each.
+///
+/// Without root this process enters a user namespace, for good.
+///
+/// # Errors
+/// Why it could not be; the machine is then as before.
+pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
+    check_mtu(setup.mtu)?;
+    let count = setup.hosts.len();
+    let Some(last) = u16::try_from(count).ok().filter(|&count| count <= MOST_HOSTS) else {
+        return Err(SetupError::Hosts { count, most: MOST_HOSTS });
+    };
+    become_privileged()?;
+    let switch = switch_netns()?;
+    let ends: Vec<End> = setup.hosts.iter().map(end).collect();
+    let hosts = names::hosts(&ends.iter().collect::<Vec<_>>());
+    let mut places = Vec::new();
+    let mut ports = Vec::new();
+    for (number, host) in (0..last).zip(&setup.hosts) {
+        let netns = quiet_netns()?;
+        let without_ipv6 = || {
+            for interface in ["all", "default"] {
+                best_effort(&format!("ipv6/conf/{interface}/disable_ipv6"), "1");
+            }
+            Ok::<_, io::Error>(())
+        };
+        netns.enter(without_ipv6)?;
+        let addresses = [(host.address.into(), setup.prefix)];
+        let to_be = Attachment { name: INTERFACE, mac: host_mac(number), mtu: setup.mtu, addresses: &addresses, gateways: &[] };
+        ports.push(attach(&netns, Some(&switch), &format!("host{number}"), &to_be)?);
+        netns.enter(|| introduce(number, &setup.hosts))?;
+        places.push(Place { netns, hosts: hosts.clone(), resolv: Some(names::no_resolver()) });
+    }
+    settle(&mut ports);
+    Ok(Network {
+        programs: Vec::new(),
+        ports: Some(ports),
+        places,
+        ends,
+        notes: Vec::new(),
+        started: 0,
+        stopper: Stopper::new()?,
+        terminal: None,
+        held: switch,
+    })
+}
+
+fn end(host: &HostSetup) -> End {
+    End { name: host.name.clone(), interface: INTERFACE.into(), ipv4: Some(host.address), ipv6: None }
+}
+
+/// Tells the host with this number where all the others are.
+fn introduce(number: u16, hosts: &[HostSetup]) -> Result<(), SetupError> {
+    let mut netlink = Netlink::open()?;
+    let link = netlink.link(INTERFACE)?;
+    for (other, host) in (0..).zip(hosts).filter(|(other, _)| *other != number) {
+        netlink.add_neighbour(link.index, host.address.into(), host_mac(other))?;
+    }
+    Ok(())
+}
+
+/// Hosts that are set up, and the programs on them. Dropping it ends the programs and undoes every change to the machine.
+#[derive(Debug)]
+pub struct Network {
+    programs: Vec<(ProgramId, Program)>,
+    ports: Option<Vec<AnyPort>>,
+    places: Vec<Place>,
+    ends: Vec<End>,
+    notes: Vec<Note>,
+    started: u32,
+    stopper: Stopper,
+    terminal: Option<Terminal>,
+    /// Where the ports' interfaces are: a port does not keep their namespace alive.
+    #[expect(dead_code, reason = "held, not used: dropping it deletes the interfaces")]
+    held: NetNs,
+}
+
+/// A program of a [`Network`], in the order in which they were started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProgramId(pub u32);
+
+/// A program to be started.
+#[derive(Debug, Default)]
+pub struct Launch {
+    /// Its words.
+    pub command: Vec<OsString>,
+    /// Where it reads; nothing, when there is none.
+    pub input: Option<OwnedFd>,
+    /// Where it writes, in place of this process's standard output.
+    pub output: Option<OwnedFd>,
+}
+
+/// What a wait saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// A program has ended, with this exit code; 128 + n when signal n ended it.
+    Ended(ProgramId, u8),
+    /// This process was sent a signal that asks it to end (its number).
+    Signal(i32),
+    /// [`Stopper::stop`] was called.
+    Stopped,
+    /// The time has come.
+    Time,
+}
+
+impl Network {
+    /// A port for each host, in their order; `None` the second time.
+    pub fn take_ports(&mut self) -> Option<Vec<AnyPort>> {
+        self.ports.take()
+    }
+
+    /// The hosts as programs see them.
+    #[must_use]
+    pub fn ends(&self) -> &[End] {
+        &self.ends
+    }
+
+    /// What the user should know.
+    #[must_use]
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+
+    /// Ends [`Network::wait`] from any thread.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Starts a program on the host with this number, in namespaces of its own, as a child in this process's group.
+    ///
+    /// # Errors
+    /// When the command cannot be executed or its namespaces cannot be made; nothing is left of it then.
+    ///
+    /// # Panics
+    /// When there is no such host.
+    pub fn spawn(&mut self, host: usize, launch: Launch) -> Result<ProgramId, SpawnError> {
+        let place = &self.places[host];
+        if launch.command.is_empty() {
+            return Err(SpawnError::Empty);
+        }
+        // Before the program can take it.
+        self.terminal = self.terminal.take().or_else(Terminal::in_front);
+        let mut spec = ProgramSpec::new(&launch.command);
+        spec.hosts = Some(place.hosts.clone());
+        spec.resolv = place.resolv.clone();
+        spec.own_proc = true;
+        spec.without_stdin = launch.input.is_none();
+        (spec.input, spec.output) = (launch.input, launch.output);
+        spec.environment.push(("WEIR_SIDE".into(), self.ends[host].name.clone()));
+        let (program, warnings) = Program::start(&spec, Some(&place.netns))?;
+        let id = ProgramId(self.started);
+        self.started += 1;
+        self.notes.extend(warnings.into_iter().map(Note::new));
+        self.programs.push((id, program));
+        Ok(id)
+    }
+
+    /// Waits until a program ends, a signal asks this process to end, [`Stopper::stop`] is called, or `until`.
+    ///
+    /// # Errors
+    /// When waiting itself fails.
+    pub fn wait(&mut self, signals: &Signals, until: Option<Instant>) -> io::Result<Happened> {
+        loop {
+            let programs: Vec<&Program> = self.programs.iter().map(|(_, program)| program).collect();
+            match wait_any(&programs, Some(signals), Some(&self.stopper), until)? {
+                Wake::Program(index) => {
+                    if let Some((id, code)) = self.reap(index) {
+                        return Ok(Happened::Ended(id, code));
+                    }
+                }
+                Wake::Signal(signal) if signal.number == libc::SIGUSR1 || signal.number == libc::SIGUSR2 => {}
+                Wake::Signal(signal) => return Ok(Happened::Signal(signal.number)),
+                Wake::Stopped => return Ok(Happened::Stopped),
+                Wake::Timeout => return Ok(Happened::Time),
+            }
+        }
+    }
+
+    /// Sends a program a signal, as the end of the experiment does. One that is over takes no notice.
+    pub fn signal(&self, id: ProgramId, number: i32) {
+        for (_, program) in self.programs.iter().filter(|(own, _)| *own == id) {
+            program.signal(number);
+        }
+    }
+
+    /// Ends what still runs: SIGTERM, [`GRACE`], SIGKILL; and undoes every change to the machine.
+    pub fn close(mut self) {
+        for (_, program) in &self.programs {
+            program.signal(libc::SIGTERM);
+        }
+        let deadline = Instant::now() + GRACE;
+        while !self.programs.is_empty() && Instant::now() < deadline {
+            let programs: Vec<&Program> = self.programs.iter().map(|(_, program)| program).collect();
+            match wait_any(&programs, None, None, Some(deadline)) {
+                Ok(Wake::Program(index)) => drop(self.reap(index)),
+                Ok(_) => {}
+                // Then they are killed at once.
+                Err(_) => break,
+            }
+        }
+        for (_, program) in self.programs.drain(..) {
+            program.kill();
+        }
+        if let Some(terminal) = self.terminal.take() {
+            terminal.take_back();
+        }
+    }
+
+    fn reap(&mut self, index: usize) -> Option<(ProgramId, u8)> {
+        let (id, program) = &mut self.programs[index];
+        let Report { code, .. } = program.report()?;
+        let ended = (*id, code);
+        self.programs.remove(index);
+        Some(ended)
+    }
+}
+
+/// What programs look for first.
+const INTERFACE: &str = "eth0";
+/// Each has a namespace, two interfaces, and an entry for each of the others.
+pub const MOST_HOSTS: u16 = 250;
