@@ -16,8 +16,8 @@ use weir_core::units::Rate;
 use crate::flows::FlowSet;
 use crate::generator::{Made, arrivals};
 use crate::managed::{Coming, Managed, Nobody, Open, bounds, hash_of};
-use crate::manager::Manager;
 use crate::plan::Order;
+use weir_rules::manager::Manager;
 
 /// What is driven through queues.
 #[derive(Clone, Debug)]

@@ -23,7 +23,7 @@ use weir_core::stamped::Released;
 use weir_core::stats::DropReason;
 
 use crate::managed::{Coming, Managed, Open, Watch, hash_of};
-use crate::manager::Manager;
+use weir_rules::manager::Manager;
 
 /// What was seen at the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

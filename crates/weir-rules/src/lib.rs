@@ -16,6 +16,7 @@ pub mod dist;
 pub mod docs;
 pub mod keyword;
 mod lex;
+pub mod manager;
 mod mask;
 mod parse;
 pub mod presets;

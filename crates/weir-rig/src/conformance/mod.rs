@@ -18,7 +18,7 @@ use serde::Serialize;
 use weir_core::config::QueueLimit;
 use weir_core::packet::Header;
 
-use crate::manager::Manager;
+use weir_rules::manager::Manager;
 
 /// A case, validated.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use weir_core::stats::{DropReason, MarkReason};
 
 use super::{Arrival, Case, Service, Wanted};
 use crate::managed::{Coming, Managed, Open, Watch, bounds};
-use crate::manager::Manager;
+use weir_rules::manager::Manager;
 
 /// What became of the packets of a case.
 #[derive(Clone, Debug, Default, Serialize)]

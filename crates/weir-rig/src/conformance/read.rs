@@ -11,7 +11,7 @@ use super::compare::{Bound, Column, Counter, Expectation, Wanted};
 use super::table::{Table, Value, line_of};
 use super::{Arrival, Case, Service};
 use crate::managed::hash_of;
-use crate::manager::Manager;
+use weir_rules::manager::Manager;
 
 /// What is wrong with a case's file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
