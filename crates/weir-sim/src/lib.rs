@@ -8,6 +8,8 @@ pub mod endpoint;
 pub mod experiments;
 pub mod network;
 pub mod packet;
+pub mod random;
 pub mod tcp;
 pub mod traffic;
+pub mod units;
 pub mod world;
