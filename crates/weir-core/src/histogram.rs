@@ -40,6 +40,11 @@ impl Histogram {
         self.count
     }
 
+    /// The exact sum.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
     /// The exact mean, 0 without values.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }

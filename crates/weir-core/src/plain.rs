@@ -150,6 +150,13 @@ impl PlainPipe {
         (packets as u64, bytes)
     }
 
+    /// The most packets that waited at once since the last call, or since counting began; counts on from what waits at `now`.
+    pub fn take_peak(&mut self, now: Nanos) -> u64 {
+        self.look(now);
+        let (waiting, _) = self.waiting();
+        core::mem::replace(&mut self.stats.counters.peak_queue_packets, waiting as u64)
+    }
+
     /// Counters and latencies. Latencies count when a packet comes, so those of packets inside are among them.
     pub fn stats(&self) -> &LinkStats {
         &self.stats

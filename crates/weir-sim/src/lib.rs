@@ -6,6 +6,7 @@
 mod agenda;
 pub mod endpoint;
 pub mod experiments;
+pub mod measure;
 pub mod network;
 pub mod packet;
 pub mod random;

@@ -6,7 +6,6 @@
 use std::collections::VecDeque;
 
 use weir_core::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
-use weir_core::histogram::Histogram;
 use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
 use weir_core::plain::PlainPipe;
@@ -15,6 +14,7 @@ use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos};
 
 use crate::agenda::Agenda;
 use crate::endpoint::{Endpoint, EndpointId, Notice};
+use crate::measure::Tally;
 use crate::packet::{Extra, Flags, FlowId, NONE, Packet, Packets};
 
 /// Number of a port.
@@ -56,13 +56,40 @@ pub struct FlowCount {
     /// Segments sent again.
     pub retransmitted: u64,
     /// One-way delay of what arrived, ns.
-    pub delay_ns: Histogram,
+    pub delay_ns: Tally,
+    /// Sum of the differences between the delays of successive arrivals, ns.
+    pub variation_ns: u64,
+    last_delay_ns: u64,
+    /// Packets that were inside when counting began.
+    pub carried: u64,
+    /// Additional copies that links made.
+    pub duplicated: u64,
     /// Flows that began and that ended, where a group has several.
     pub opened: u64,
     /// See [`Self::opened`].
     pub completed: u64,
     /// From beginning to end of those that ended, ns.
-    pub completion_ns: Histogram,
+    pub completion_ns: Tally,
+}
+
+impl FlowCount {
+    /// Packets inside: `carried + sent + duplicated − received − lost`.
+    pub fn inside(&self) -> u64 {
+        (self.carried + self.sent + self.duplicated).saturating_sub(self.received + self.reasons.total_drops())
+    }
+}
+
+/// What became of the packets of one class in a port with a queue for each.
+#[derive(Clone, Debug, Default)]
+pub struct ClassCount {
+    /// Packets that left the queue.
+    pub packets: u64,
+    /// Their network-layer bytes.
+    pub bytes: u64,
+    /// Packets lost, by reason, and marks.
+    pub reasons: Reasons,
+    /// Time in the queue, ns.
+    pub queue_ns: Tally,
 }
 
 /// Sees what happens; the default does nothing.
@@ -107,7 +134,17 @@ struct EnginePort {
     id: u16,
     /// Queues by class; none for a pipe.
     queues: Vec<u16>,
+    /// What became of the packets of each of them.
+    classes: Vec<ClassCount>,
     labeller: Option<Box<dyn Labeller>>,
+}
+
+impl EnginePort {
+    /// The queue that a class goes to.
+    #[inline]
+    fn queue_of(&self, class: u16) -> usize {
+        usize::from(class).min(self.queues.len().saturating_sub(1))
+    }
 }
 
 #[derive(Debug)]
@@ -192,7 +229,7 @@ impl Network {
     pub fn add_engine_pipe(&mut self, config: &PipeConfig) -> PortId {
         let id = self.next_engine_id();
         self.engine.set_pipe(self.now, id, config);
-        self.add_port(Port::Engine(EnginePort { id, queues: Vec::new(), labeller: None }))
+        self.add_port(Port::Engine(EnginePort { id, queues: Vec::new(), classes: Vec::new(), labeller: None }))
     }
 
     /// Adds a port with a scheduler. `queues` are those of each class in front of it; without any there is one, `own`.
@@ -204,8 +241,9 @@ impl Network {
             self.engine.set_queue(self.now, number, id, queue);
         }
         self.next_queue += queues.len() as u16;
+        let classes = vec![ClassCount::default(); queues.len()];
         let queues = (first..self.next_queue).collect();
-        self.add_port(Port::Engine(EnginePort { id, queues, labeller: None }))
+        self.add_port(Port::Engine(EnginePort { id, queues, classes, labeller: None }))
     }
 
     /// Gives a port of the engine a rank program. Plain ports have no use for one.
@@ -373,6 +411,22 @@ impl Network {
         }
     }
 
+    /// The most packets that waited at once in a port since the last call, or since counting began.
+    pub(crate) fn take_peak(&mut self, port: PortId) -> u64 {
+        match &mut self.ports[port.0 as usize] {
+            Port::Plain(plain) => plain.take_peak(self.now),
+            Port::Engine(port) => self.engine.take_peak(port.id),
+        }
+    }
+
+    /// Counters of each class of a port that has a queue for each; none of others.
+    pub fn classes(&self, port: PortId) -> &[ClassCount] {
+        match self.ports.get(port.0 as usize) {
+            Some(Port::Engine(port)) => &port.classes,
+            _ => &[],
+        }
+    }
+
     /// The engine, and the number there of a port that is not plain.
     pub fn engine(&self, port: PortId) -> (&Emulator, Option<u16>) {
         let id = match self.ports.get(port.0 as usize) {
@@ -384,12 +438,15 @@ impl Network {
 
     /// Begins to count anew: the warm-up is over.
     pub fn zero(&mut self) {
-        self.counts.fill_with(FlowCount::default);
+        for count in &mut self.counts {
+            *count = FlowCount { carried: count.inside(), ..FlowCount::default() };
+        }
         for port in &mut self.ports {
             match port {
                 Port::Plain(plain) => plain.zero(self.now),
                 Port::Engine(port) => {
                     self.engine.zero(port.id);
+                    port.classes.fill_with(ClassCount::default);
                 }
             }
         }
@@ -452,8 +509,7 @@ impl Network {
                 }
                 let packet = self.packets.get(number);
                 let arrival = Arrival { frame: number, len, link_header: 0, segments, ecn: packet.ecn, label };
-                let class = usize::from(self.flows[flow].class).min(to.queues.len().saturating_sub(1));
-                let action = to.queues.get(class).map_or(Action::Pipe(to.id), |&queue| Action::Queue(queue));
+                let action = to.queues.get(to.queue_of(self.flows[flow].class)).map_or(Action::Pipe(to.id), |&queue| Action::Queue(queue));
                 let outcome = self.engine.submit(self.now, arrival, &self.keys[flow][usize::from(back)], action);
                 outcome.map_err(|rejected| rejected.reason)
             }
@@ -473,7 +529,19 @@ impl Network {
         if !packet.flags.has(Flags::BACK) {
             self.count(packet.flow).reasons.count_drop(reason);
         }
+        let class = self.flows[packet.flow.0 as usize].class;
+        if let Some(count) = self.class_count(port.0, class) {
+            count.reasons.count_drop(reason);
+        }
         self.outside(packet.flow);
+    }
+
+    /// Counters of the queue that a class goes to, in a port that has several.
+    #[inline]
+    fn class_count(&mut self, port: u32, class: u16) -> Option<&mut ClassCount> {
+        let Port::Engine(port) = &mut self.ports[port as usize] else { return None };
+        let queue = port.queue_of(class);
+        port.classes.get_mut(queue)
     }
 
     /// A packet of a flow is inside no longer.
@@ -499,8 +567,9 @@ impl Network {
         for departure in &mut departures {
             if let Fate::Deliver { duplicate: true, .. } = departure.fate {
                 departure.frame = self.packets.duplicate(departure.frame);
-                let flow = self.packets.get(departure.frame).flow;
+                let Packet { flow, flags, .. } = *self.packets.get(departure.frame);
                 self.flows[flow.0 as usize].inside += 1;
+                self.count(flow).duplicated += u64::from(!flags.has(Flags::BACK));
             }
         }
         self.handled += departures.len() as u64;
@@ -522,11 +591,20 @@ impl Network {
             return self.lose(frame, PortId(port), DropReason::BadFrame);
         }
         let packet = self.packets.get_mut(frame);
+        let (flow, len) = (packet.flow, packet.len);
         if let Some(reason) = mark {
             packet.ecn = Ecn::Ce;
-            let (flow, back) = (packet.flow, packet.flags.has(Flags::BACK));
-            if !back {
+            if !packet.flags.has(Flags::BACK) {
                 self.count(flow).reasons.count_mark(reason);
+            }
+        }
+        let class = self.flows[flow.0 as usize].class;
+        if let Some(count) = self.class_count(port, class) {
+            count.packets += 1;
+            count.bytes += u64::from(len);
+            count.queue_ns.record(dequeued.since(arrived).0);
+            if let Some(reason) = mark {
+                count.reasons.count_mark(reason);
             }
         }
         if let Port::Engine(EnginePort { labeller: Some(labeller), .. }) = &mut self.ports[port as usize] {
@@ -575,7 +653,12 @@ impl Network {
         count.received += 1;
         count.received_bytes += u64::from(packet.len);
         count.marked += u64::from(packet.ecn == Ecn::Ce);
-        count.delay_ns.record(self.now.since(packet.sent).0);
+        let delay = self.now.since(packet.sent).0;
+        if count.received > 1 {
+            count.variation_ns += delay.abs_diff(count.last_delay_ns);
+        }
+        count.last_delay_ns = delay;
+        count.delay_ns.record(delay);
         Some((flow.sink, packet))
     }
 

@@ -8,6 +8,7 @@
 use weir_core::Nanos;
 
 use crate::endpoint::{Context, Endpoint, EndpointId};
+use crate::measure::{Meter, Series, Settings};
 use crate::network::{FlowSpec, Network, Observer};
 use crate::packet::FlowId;
 
@@ -17,6 +18,8 @@ pub struct World {
     network: Network,
     endpoints: Vec<Place>,
     started: bool,
+    meter: Option<Meter>,
+    /// When the meter or the observer wants to look.
     next_tick: Nanos,
 }
 
@@ -30,7 +33,7 @@ struct Place {
 impl World {
     /// A world on a network whose ports are complete.
     pub fn new(network: Network) -> Self {
-        Self { network, endpoints: Vec::new(), started: false, next_tick: Nanos::MAX }
+        Self { network, endpoints: Vec::new(), started: false, meter: None, next_tick: Nanos::MAX }
     }
 
     /// Adds a flow and its endpoints; they start when the world first runs.
@@ -55,14 +58,41 @@ impl World {
 
     /// Sees what happens from now on.
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
-        self.next_tick = observer.next_tick();
         self.network.observer = Some(observer);
+        self.set_next_tick();
+    }
+
+    /// Measures over time from now on, in a run that ends at `end`.
+    pub fn measure(&mut self, settings: Settings, end: Nanos) {
+        self.meter = Some(Meter::new(settings, &self.network, end));
+        self.set_next_tick();
+    }
+
+    /// The warm-up is over: counts anew. What is measured over time goes on.
+    pub fn zero(&mut self) {
+        if let Some(meter) = &mut self.meter {
+            meter.before_zero(&mut self.network);
+        }
+        self.network.zero();
+    }
+
+    /// Ends measuring over time: the series, and the greatest queue of each port since counting began. Nothing when it never began.
+    pub(crate) fn take_series(&mut self) -> Option<(Series, Vec<u64>)> {
+        let meter = self.meter.take()?;
+        self.set_next_tick();
+        Some(meter.finish(&mut self.network))
+    }
+
+    fn set_next_tick(&mut self) {
+        let observer = self.network.observer.as_ref().map_or(Nanos::MAX, |observer| observer.next_tick());
+        self.next_tick = self.meter.as_ref().map_or(Nanos::MAX, Meter::next).min(observer);
     }
 
     /// Takes the observer back.
     pub fn take_observer(&mut self) -> Option<Box<dyn Observer>> {
-        self.next_tick = Nanos::MAX;
-        self.network.observer.take()
+        let observer = self.network.observer.take();
+        self.set_next_tick();
+        observer
     }
 
     /// The network.
@@ -159,11 +189,18 @@ impl World {
     }
 
     fn tick(&mut self) {
-        self.network.set_now(self.next_tick);
-        let Some(mut observer) = self.network.observer.take() else { return };
-        observer.tick(self.next_tick, &mut self.network);
-        self.next_tick = observer.next_tick();
-        self.network.observer = Some(observer);
+        let now = self.next_tick;
+        self.network.set_now(now);
+        if let Some(meter) = self.meter.as_mut().filter(|meter| meter.next() <= now) {
+            meter.tick(&mut self.network);
+        }
+        if let Some(mut observer) = self.network.observer.take() {
+            if observer.next_tick() <= now {
+                observer.tick(now, &mut self.network);
+            }
+            self.network.observer = Some(observer);
+        }
+        self.set_next_tick();
     }
 }
 

@@ -269,6 +269,12 @@ impl Emulator {
         template.map_or((0, 0), |t| (t.queue_packets, t.queue_bytes))
     }
 
+    /// The most packets that waited at once in the queues of pipe or scheduler `id` since the last call, or since counting began;
+    /// counts on from what waits now. [`crate::stats::LinkCounters::peak_queue_packets`] then speaks of the time since this call.
+    pub fn take_peak(&mut self, id: u16) -> u64 {
+        slot(&mut self.templates, id).map_or(0, |t| core::mem::replace(&mut t.stats.counters.peak_queue_packets, t.queue_packets))
+    }
+
     /// Links that exist now: one for each pipe or scheduler in use, or for each value of its mask.
     pub fn instances(&self) -> usize {
         self.links.len()

@@ -9,7 +9,7 @@ use crate::rng::{Purpose, Stream};
 /// A packet that is served is inverted with each packet inside that has a lower rank. `unpifoness` is the sum of the
 /// differences of ranks over all such pairs: what SP-PIFO's authors call so, over a whole run.
 #[derive(Debug, Default)]
-pub(super) struct Inversions {
+pub struct Inversions {
     inside: Ranks,
     pairs: u64,
     services: u64,
@@ -18,17 +18,17 @@ pub(super) struct Inversions {
 
 impl Inversions {
     /// A packet comes in.
-    pub(super) fn enter(&mut self, rank: u64) {
+    pub fn enter(&mut self, rank: u64) {
         self.inside.insert(rank);
     }
 
     /// A packet goes without being served.
-    pub(super) fn leave(&mut self, rank: u64) {
+    pub fn leave(&mut self, rank: u64) {
         self.inside.remove(rank);
     }
 
     /// A packet is served.
-    pub(super) fn serve(&mut self, rank: u64) {
+    pub fn serve(&mut self, rank: u64) {
         self.inside.remove(rank);
         let (packets, sum) = self.inside.below(rank);
         let apart = u128::from(packets) * u128::from(rank) - sum;
@@ -38,13 +38,13 @@ impl Inversions {
     }
 
     /// Sets all ranks back.
-    pub(super) fn set_back(&mut self, by: u64) {
+    pub fn set_back(&mut self, by: u64) {
         self.inside.set_back(by);
     }
 
     /// `inversions`: pairs. `inverted`: services at which a lower rank was inside. `unpifoness`: differences of ranks over
     /// all pairs.
-    pub(super) fn figures(&self) -> [(&'static str, u64); 3] {
+    pub fn figures(&self) -> [(&'static str, u64); 3] {
         [("inversions", self.pairs), ("inverted", self.services), ("unpifoness", self.unpifoness)]
     }
 }

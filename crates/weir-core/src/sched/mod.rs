@@ -28,7 +28,7 @@ mod fq_pie;
 mod gps;
 mod groups;
 mod htb;
-mod inversions;
+pub mod inversions;
 mod kps;
 mod levels;
 mod lwf2q;
