@@ -10,6 +10,8 @@ pub mod measure;
 pub mod network;
 pub mod packet;
 pub mod random;
+#[cfg(any(feature = "smoltcp", feature = "quic"))]
+pub mod stack;
 pub mod tcp;
 pub mod traffic;
 pub mod units;

@@ -1,0 +1,405 @@
+//! QUIC of quinn-proto: its endpoint and connection, one stream from a client to a server.
+//!
+//! **Model.** quinn-proto does no I/O and asks no clock; the simulation gives it datagrams and times. Its `Instant` has no
+//! constructor without a clock, so each side reads one once as its zero; only differences are ever used. All that it draws by chance
+//! comes from one seed, connection identifiers included, and the cryptography is [`super::quic_crypto`]: same flights, same lengths, no keys.
+//!
+//! **Reference.** The crate `quinn-proto`; RFC 9000 and 9002. What matters in comparisons: pacing, ECN with ECT(0), packets from 1200
+//! bytes of UDP payload on until its search for the path's size has found larger ones, one acknowledgement for two packets.
+//!
+//! **Parameters.** [`Options`].
+//!
+//! **Differences from quinn's defaults.** No idle timeout, so that an outage in a scenario does not end the connection; no segmentation
+//! offload, since packets are simulated one by one; no spin bit. Its BBR is not offered: it draws from the machine's randomness.
+//! Its CUBIC computes with the platform's cube root, so its last bits, unlike everything else here, may differ between machines.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use quinn_proto::congestion::{CubicConfig, NewRenoConfig};
+use quinn_proto::{
+    ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir, EcnCodepoint, Endpoint as Quinn,
+    EndpointConfig, Event, ServerConfig, StreamEvent, StreamId, Transmit, TransportConfig, VarInt,
+};
+use weir_core::Nanos;
+use weir_core::rng::{Purpose, Stream};
+
+use super::quic_crypto::Open;
+use super::{Load, Supply, check, ecn_bits, ecn_from_bits, send_bytes};
+use crate::endpoint::{Context, Endpoint, EndpointId, Notice};
+use crate::packet::{Flags, FlowId, Packet};
+
+/// Settings of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Which of quinn-proto's congestion controls.
+    pub control: Control,
+    /// Flow control: bytes of the stream that may be under way or unread.
+    pub window: u32,
+    /// When the connection is opened.
+    pub start: Nanos,
+    /// Of all that the stack draws.
+    pub seed: u64,
+    /// Who hears [`Notice::Done`] when everything is acknowledged.
+    pub owner: Option<EndpointId>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { control: Control::NewReno, window: 1_250_000, start: Nanos::ZERO, seed: 1, owner: None }
+    }
+}
+
+/// A congestion control of quinn-proto.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// That of RFC 9002.
+    NewReno,
+    /// CUBIC.
+    Cubic,
+}
+
+/// The client, which sends.
+#[derive(Debug)]
+pub struct Sender {
+    host: Host,
+    client: ClientConfig,
+    supply: Supply,
+    start: Nanos,
+    owner: Option<EndpointId>,
+    stream: Option<StreamId>,
+    finished: bool,
+    lost: u64,
+}
+
+/// The server, which receives.
+#[derive(Debug)]
+pub struct Receiver {
+    host: Host,
+    stream: Option<StreamId>,
+    received: u64,
+    /// When the first packet came, until the stream has ended.
+    began: Option<Nanos>,
+    heard: bool,
+}
+
+/// The two ends of a connection that sends `load`.
+pub fn pair(flow: FlowId, load: Load, options: Options) -> (Sender, Receiver) {
+    let open = Arc::new(Open);
+    let transport = Arc::new(transport(&options));
+    let mut server = ServerConfig::new(open.clone(), open.clone());
+    server.transport_config(transport.clone());
+    let mut client = ClientConfig::new(open);
+    client.transport_config(transport);
+    let seed = options.seed;
+    client.initial_dst_cid_provider(Arc::new(move || Identifiers::new(seed, 2).generate_cid()));
+    let sender = Sender {
+        host: Host::new(flow, false, seed, None),
+        client,
+        supply: Supply::new(load),
+        start: options.start,
+        owner: options.owner,
+        stream: None,
+        finished: false,
+        lost: 0,
+    };
+    let host = Host::new(flow, true, seed, Some(Arc::new(server)));
+    (sender, Receiver { host, stream: None, received: 0, began: None, heard: false })
+}
+
+fn transport(options: &Options) -> TransportConfig {
+    let mut config = TransportConfig::default();
+    config
+        .max_idle_timeout(None)
+        .enable_segmentation_offload(false)
+        .allow_spin(false)
+        .stream_receive_window(VarInt::from_u32(options.window))
+        .send_window(u64::from(options.window) * 8);
+    match options.control {
+        Control::NewReno => config.congestion_controller_factory(Arc::new(NewRenoConfig::default())),
+        Control::Cubic => config.congestion_controller_factory(Arc::new(CubicConfig::default())),
+    };
+    config
+}
+
+impl Sender {
+    fn connect(&mut self, now: Nanos) {
+        if self.host.connection.is_none() {
+            let opened = self.host.quinn.connect(self.host.instant(now), self.client.clone(), REMOTE, "server");
+            self.host.connection = Some(opened.expect("a new endpoint has identifiers left"));
+        }
+    }
+
+    /// Lets the stack work and writes what it takes, until neither has more to do.
+    fn work(&mut self, context: &mut Context<'_>) {
+        loop {
+            let wrote = self.write();
+            let mut done = false;
+            self.host.drive(context, |event| done |= matches!(event, Event::Stream(StreamEvent::Finished { .. })));
+            if let Some(owner) = self.owner.filter(|_| done) {
+                context.tell(owner, self.host.flow, Notice::Done);
+            }
+            if !wrote {
+                break;
+            }
+        }
+        if let Some((_, connection)) = &self.host.connection {
+            let lost = connection.stats().path.lost_packets;
+            context.count(self.host.flow).retransmitted += lost - std::mem::replace(&mut self.lost, lost);
+        }
+    }
+
+    /// Writes to the stream. Says whether there is something new to send.
+    fn write(&mut self) -> bool {
+        let Some((_, connection)) = &mut self.host.connection else { return false };
+        if connection.is_handshaking() || self.finished {
+            return false;
+        }
+        if self.stream.is_none() {
+            self.stream = connection.streams().open(Dir::Uni);
+        }
+        let Some(id) = self.stream else { return false };
+        let mut stream = connection.send_stream(id);
+        let before = self.supply.written;
+        while let Ok(bytes @ 1..) = stream.write(self.supply.next(usize::MAX)) {
+            self.supply.wrote(bytes);
+        }
+        if self.supply.ended() {
+            self.finished = stream.finish().is_ok();
+        }
+        self.supply.written > before || self.finished
+    }
+}
+
+impl Endpoint for Sender {
+    fn start(&mut self, context: &mut Context<'_>) {
+        self.host.deadline = self.start.max(context.now());
+    }
+
+    fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
+        self.host.take(packet, context);
+        self.work(context);
+    }
+
+    fn wake(&mut self, context: &mut Context<'_>) {
+        self.connect(context.now());
+        self.host.time_out(context.now());
+        self.work(context);
+    }
+
+    fn next_event(&self) -> Nanos {
+        self.host.deadline
+    }
+
+    fn notice(&mut self, _from: FlowId, notice: Notice, context: &mut Context<'_>) {
+        match notice {
+            Notice::Write(bytes) => self.supply.add(bytes),
+            Notice::Close => self.supply.closed = true,
+            Notice::Delivered(_) | Notice::Done => return,
+        }
+        if context.now() >= self.start {
+            self.connect(context.now());
+            self.work(context);
+        }
+    }
+}
+
+impl Receiver {
+    fn work(&mut self, context: &mut Context<'_>) {
+        self.host.drive(context, |_| ());
+        let before = self.received;
+        let (more, ended) = self.read();
+        if more {
+            // Flow control may have to say that there is room again.
+            self.host.drive(context, |_| ());
+        }
+        let now = context.now();
+        let count = context.count(self.host.flow);
+        count.goodput_bytes += self.received - before;
+        if let Some(began) = self.began.take_if(|_| ended) {
+            count.completed += 1;
+            count.completion_ns.record(now.since(began).0);
+        }
+    }
+
+    /// Reads what has come in order. Says whether there is something to tell the sender, and whether the stream has ended.
+    fn read(&mut self) -> (bool, bool) {
+        let Some((_, connection)) = &mut self.host.connection else { return (false, false) };
+        if self.stream.is_none() {
+            self.stream = connection.streams().accept(Dir::Uni);
+        }
+        let Some(id) = self.stream else { return (false, false) };
+        let mut stream = connection.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else { return (false, false) };
+        let ended = loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => {
+                    check(chunk.offset, &chunk.bytes);
+                    self.received += chunk.bytes.len() as u64;
+                }
+                Ok(None) => break true,
+                Err(_) => break false,
+            }
+        };
+        (chunks.finalize().should_transmit(), ended)
+    }
+}
+
+impl Endpoint for Receiver {
+    fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
+        if !std::mem::replace(&mut self.heard, true) {
+            self.began = Some(packet.sent);
+        }
+        self.host.take(packet, context);
+        self.work(context);
+    }
+
+    fn wake(&mut self, context: &mut Context<'_>) {
+        self.host.time_out(context.now());
+        self.work(context);
+    }
+
+    fn next_event(&self) -> Nanos {
+        self.host.deadline
+    }
+}
+
+/// One stack with one connection.
+struct Host {
+    flow: FlowId,
+    /// Packets go from the flow's sink to its source.
+    back: bool,
+    /// The stack's time at the simulation's zero.
+    zero: Instant,
+    quinn: Quinn,
+    connection: Option<(ConnectionHandle, Connection)>,
+    buffer: Vec<u8>,
+    deadline: Nanos,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("flow", &self.flow).field("back", &self.back).field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    fn new(flow: FlowId, back: bool, seed: u64, server: Option<Arc<ServerConfig>>) -> Self {
+        let mut stream = Stream::new(seed, u64::from(back), Purpose::Generator);
+        let mut rng_seed = [0; 32];
+        for chunk in rng_seed.chunks_exact_mut(8) {
+            chunk.copy_from_slice(&stream.bits().to_le_bytes());
+        }
+        let mut config = EndpointConfig::new(Arc::new(Open));
+        config.rng_seed(Some(rng_seed)).cid_generator(move || Box::new(Identifiers::new(seed, 3 + u64::from(back))));
+        let quinn = Quinn::new(Arc::new(config), server, true, None);
+        Self { flow, back, zero: Instant::now(), quinn, connection: None, buffer: Vec::new(), deadline: Nanos::MAX }
+    }
+
+    fn instant(&self, now: Nanos) -> Instant {
+        self.zero + Duration::from_nanos(now.0)
+    }
+
+    /// Gives the stack a packet that has arrived.
+    fn take(&mut self, packet: &Packet, context: &mut Context<'_>) {
+        let Some(extra) = context.extra(packet) else { return };
+        let bytes = BytesMut::from(&extra.bytes[..]);
+        let ecn = EcnCodepoint::from_bits(ecn_bits(packet.ecn));
+        let now = self.instant(context.now());
+        self.buffer.clear();
+        match self.quinn.handle(now, REMOTE, None, ecn, bytes, &mut self.buffer) {
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some((_, connection)) = &mut self.connection {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) if self.connection.is_none() => {
+                self.connection = self.quinn.accept(incoming, now, &mut self.buffer, None).ok();
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.quinn.ignore(incoming),
+            Some(DatagramEvent::Response(transmit)) => self.send(&transmit, context),
+            None => {}
+        }
+    }
+
+    /// Tells the stack that the time it asked for has come.
+    fn time_out(&mut self, now: Nanos) {
+        let now = self.instant(now);
+        if let Some((_, connection)) = &mut self.connection {
+            connection.handle_timeout(now);
+        }
+    }
+
+    /// Hands events to the application and between the parts of the stack, sends what it says, and asks when it wants to work again.
+    fn drive(&mut self, context: &mut Context<'_>, mut hear: impl FnMut(Event)) {
+        let now = self.instant(context.now());
+        let Some((handle, mut connection)) = self.connection.take() else { return };
+        loop {
+            while let Some(event) = connection.poll() {
+                hear(event);
+            }
+            let mut quiet = true;
+            while let Some(event) = connection.poll_endpoint_events() {
+                quiet = false;
+                if let Some(answer) = self.quinn.handle_event(handle, event) {
+                    connection.handle_event(answer);
+                }
+            }
+            self.buffer.clear();
+            while let Some(transmit) = connection.poll_transmit(now, 1, &mut self.buffer) {
+                quiet = false;
+                self.send(&transmit, context);
+                self.buffer.clear();
+            }
+            if quiet {
+                break;
+            }
+        }
+        self.deadline = match connection.poll_timeout() {
+            None => Nanos::MAX,
+            // Platforms whose clock has larger steps than a nanosecond would ask for the same time again.
+            Some(at) => Nanos(u64::try_from((at - self.zero).as_nanos()).unwrap_or(u64::MAX)).max(context.now().saturating_add(Nanos(1))),
+        };
+        self.connection = Some((handle, connection));
+    }
+
+    /// Sends the datagram in the buffer.
+    fn send(&mut self, transmit: &Transmit, context: &mut Context<'_>) {
+        let bytes = self.buffer[..transmit.size].to_vec();
+        let flags = if self.back { Flags::BACK } else { Flags::default() };
+        let ecn = ecn_from_bits(transmit.ecn.map_or(0, |ecn| ecn as u8));
+        let len = HEADERS as u32 + u32::try_from(bytes.len()).unwrap_or(0);
+        send_bytes(context, Packet { flow: self.flow, len, header: HEADERS, ecn, flags, ..Packet::default() }, bytes);
+    }
+}
+
+/// Gives connection identifiers of a seed.
+struct Identifiers(Stream);
+
+impl Identifiers {
+    fn new(seed: u64, path: u64) -> Self {
+        Self(Stream::new(seed, path, Purpose::Generator))
+    }
+}
+
+impl ConnectionIdGenerator for Identifiers {
+    fn generate_cid(&mut self) -> ConnectionId {
+        ConnectionId::new(&self.0.bits().to_be_bytes())
+    }
+
+    fn cid_len(&self) -> usize {
+        8
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// Every pair has a network of its own, so that both sides may be at the same address.
+const REMOTE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
+/// IPv4 and UDP.
+const HEADERS: u8 = 28;

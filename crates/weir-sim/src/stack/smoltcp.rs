@@ -1,0 +1,383 @@
+//! TCP of smoltcp: its socket, interface and IPv4 packets, one connection between a pair of endpoints.
+//!
+//! **Model.** Each endpoint owns an interface without link layer (medium IP), with one socket and a device that hands packets over.
+//! The stack is polled when a packet arrives, when its own deadline comes, and when the application writes; nothing else moves it.
+//! Its clock has microseconds: it is told the simulation's time, rounded down.
+//!
+//! **Reference.** The crate `smoltcp`, used as it is; how it differs from other TCPs is in its README. What matters in comparisons:
+//! no selective acknowledgements (a fast retransmission repairs one segment, a timeout sends again everything behind it), a
+//! retransmission timeout of at least one second, an acknowledgement delayed by at most 10 ms, no pacing, no ECN. Its CUBIC computes
+//! with powers of floating-point numbers, whose last bits may differ between machines; everything else is in integers.
+//!
+//! **Parameters.** [`Options`].
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use ::smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use ::smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use ::smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
+use ::smoltcp::time::Instant;
+use ::smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, Ipv4Packet, TcpPacket};
+use weir_core::Nanos;
+use weir_core::rng::{Purpose, Stream};
+
+use super::{Load, Supply, check, ecn_bits, ecn_from_bits, send_bytes};
+use crate::endpoint::{Context, Endpoint, EndpointId, Notice};
+use crate::packet::{Flags, FlowId, Packet};
+
+/// Settings of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Which of smoltcp's congestion controls.
+    pub control: Control,
+    /// Bytes of each of the two buffers, sender's and receiver's; the receiver's is the largest window.
+    pub buffer: usize,
+    /// Largest packet, IPv4 header included: 576 to 9000.
+    pub mtu: usize,
+    /// When the connection is opened.
+    pub start: Nanos,
+    /// Of the initial sequence number.
+    pub seed: u64,
+    /// Who hears [`Notice::Done`] when everything is acknowledged.
+    pub owner: Option<EndpointId>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { control: Control::Reno, buffer: 1 << 20, mtu: 1500, start: Nanos::ZERO, seed: 1, owner: None }
+    }
+}
+
+/// A congestion control of smoltcp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// None: the receiver's window alone.
+    None,
+    /// Reno.
+    Reno,
+    /// CUBIC.
+    Cubic,
+}
+
+/// The end that connects and sends.
+#[derive(Debug)]
+pub struct Sender {
+    host: Host,
+    supply: Supply,
+    start: Nanos,
+    owner: Option<EndpointId>,
+    /// [`Notice::Done`] was said.
+    done: bool,
+}
+
+/// The end that listens and receives.
+#[derive(Debug)]
+pub struct Receiver {
+    host: Host,
+    received: u64,
+    /// When the first packet came, until the stream has ended.
+    began: Option<Nanos>,
+}
+
+/// The two ends of a connection that sends `load`.
+pub fn pair(flow: FlowId, load: Load, options: Options) -> (Sender, Receiver) {
+    let sender = Sender {
+        host: Host::new(flow, false, &options),
+        supply: Supply::new(load),
+        start: options.start,
+        owner: options.owner,
+        done: false,
+    };
+    let mut host = Host::new(flow, true, &options);
+    host.socket().listen(PORT).expect("a new socket can listen");
+    (sender, Receiver { host, received: 0, began: None })
+}
+
+impl Sender {
+    /// Writes what fits and lets the stack send, until neither has more to do.
+    fn work(&mut self, context: &mut Context<'_>) {
+        loop {
+            self.write();
+            self.host.poll(context);
+            let socket = self.host.socket();
+            if !socket.can_send() || self.supply.next(1).is_empty() {
+                break;
+            }
+        }
+        // The end of the stream is acknowledged.
+        let over = matches!(self.host.socket().state(), State::FinWait2 | State::TimeWait | State::Closed);
+        if over && !self.done && self.supply.ended() {
+            self.done = true;
+            if let Some(owner) = self.owner {
+                context.tell(owner, self.host.flow, Notice::Done);
+            }
+        }
+    }
+
+    fn write(&mut self) {
+        let socket = self.host.socket();
+        while socket.can_send() {
+            match socket.send_slice(self.supply.next(usize::MAX)) {
+                Ok(0) | Err(_) => break,
+                Ok(bytes) => self.supply.wrote(bytes),
+            }
+        }
+        if self.supply.ended() && socket.may_send() {
+            socket.close();
+        }
+    }
+}
+
+impl Endpoint for Sender {
+    fn start(&mut self, context: &mut Context<'_>) {
+        self.host.deadline = self.start.max(context.now());
+    }
+
+    fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
+        self.host.take(packet, context);
+        self.work(context);
+    }
+
+    fn wake(&mut self, context: &mut Context<'_>) {
+        self.host.connect(context.now());
+        self.work(context);
+    }
+
+    fn next_event(&self) -> Nanos {
+        self.host.deadline
+    }
+
+    fn notice(&mut self, _from: FlowId, notice: Notice, context: &mut Context<'_>) {
+        match notice {
+            Notice::Write(bytes) => self.supply.add(bytes),
+            Notice::Close => self.supply.closed = true,
+            Notice::Delivered(_) | Notice::Done => return,
+        }
+        if context.now() >= self.start {
+            self.host.connect(context.now());
+            self.work(context);
+        }
+    }
+}
+
+impl Receiver {
+    fn work(&mut self, context: &mut Context<'_>) {
+        self.host.poll(context);
+        let before = self.received;
+        let socket = self.host.socket();
+        while socket.can_recv() {
+            let at = self.received;
+            let taken = socket.recv(|bytes| {
+                check(at, bytes);
+                (bytes.len(), bytes.len())
+            });
+            self.received += taken.unwrap_or(0) as u64;
+        }
+        // Everything has come, and the sender says so.
+        let ended = socket.state() == State::CloseWait;
+        if ended {
+            socket.close();
+        }
+        if self.received > before || ended {
+            // The window has grown, or the end is to be said.
+            self.host.poll(context);
+        }
+        let now = context.now();
+        let count = context.count(self.host.flow);
+        count.goodput_bytes += self.received - before;
+        if let Some(began) = self.began.take_if(|_| ended) {
+            count.completed += 1;
+            count.completion_ns.record(now.since(began).0);
+        }
+    }
+}
+
+impl Endpoint for Receiver {
+    fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
+        if self.received == 0 && self.began.is_none() {
+            self.began = Some(packet.sent);
+        }
+        self.host.take(packet, context);
+        self.work(context);
+    }
+
+    fn wake(&mut self, context: &mut Context<'_>) {
+        self.work(context);
+    }
+
+    fn next_event(&self) -> Nanos {
+        self.host.deadline
+    }
+}
+
+/// One stack.
+struct Host {
+    flow: FlowId,
+    /// Packets go from the flow's sink to its source.
+    back: bool,
+    interface: Interface,
+    sockets: SocketSet<'static>,
+    handle: SocketHandle,
+    wire: Wire,
+    deadline: Nanos,
+    /// First sequence number not yet sent.
+    highest: Option<u32>,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("flow", &self.flow).field("back", &self.back).field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    fn new(flow: FlowId, back: bool, options: &Options) -> Self {
+        let mut wire = Wire { mtu: options.mtu.clamp(576, 9000), ..Wire::default() };
+        let mut config = Config::new(HardwareAddress::Ip);
+        config.random_seed = Stream::new(options.seed, u64::from(back), Purpose::Generator).bits();
+        let mut interface = Interface::new(config, &mut wire, Instant::ZERO);
+        let own = ADDRESSES[usize::from(back)];
+        interface.update_ip_addrs(|addresses| addresses.push(IpCidr::new(own, 24)).expect("there is room for one address"));
+        // Only one side has much to write, and only the other has much to keep.
+        let buffer = |large: bool| SocketBuffer::new(vec![0; if large { options.buffer.max(1) } else { 1 }]);
+        let mut socket = Socket::new(buffer(back), buffer(!back));
+        socket.set_congestion_control(match options.control {
+            Control::None => CongestionControl::None,
+            Control::Reno => CongestionControl::Reno,
+            Control::Cubic => CongestionControl::Cubic,
+        });
+        let mut sockets = SocketSet::new(Vec::with_capacity(1));
+        let handle = sockets.add(socket);
+        Self { flow, back, interface, sockets, handle, wire, deadline: Nanos::MAX, highest: None }
+    }
+
+    fn socket(&mut self) -> &mut Socket<'static> {
+        self.sockets.get_mut(self.handle)
+    }
+
+    /// Opens the connection, unless it was.
+    fn connect(&mut self, now: Nanos) {
+        if self.highest.is_some() || self.socket().is_open() {
+            return;
+        }
+        self.interface.poll_maintenance(instant(now));
+        let socket = self.sockets.get_mut::<Socket<'_>>(self.handle);
+        let remote = (ADDRESSES[usize::from(!self.back)], PORT);
+        socket.connect(self.interface.context(), remote, CLIENT_PORT).expect("a closed socket with a route can connect");
+    }
+
+    /// Takes a packet's bytes to the device.
+    fn take(&mut self, packet: &Packet, context: &Context<'_>) {
+        let Some(extra) = context.extra(packet) else { return };
+        let mut bytes = extra.bytes.clone();
+        if let Some(class) = bytes.get_mut(1) {
+            *class = *class & 0xfc | ecn_bits(packet.ecn);
+        }
+        self.wire.incoming.push_back(bytes);
+    }
+
+    /// Lets the stack work, sends what it says, and asks when it wants to work again.
+    fn poll(&mut self, context: &mut Context<'_>) {
+        let now = context.now();
+        self.interface.poll(instant(now), &mut self.wire, &mut self.sockets);
+        while let Some(bytes) = self.wire.outgoing.pop_front() {
+            self.send(bytes, context);
+        }
+        self.deadline = match self.interface.poll_at(instant(now), &self.sockets) {
+            None => Nanos::MAX,
+            // What the stack says is due and yet did not do is tried again, but not at the same time for ever.
+            Some(at) => Nanos((at.total_micros().max(0) as u64).saturating_mul(1000)).max(now.saturating_add(TICK)),
+        };
+    }
+
+    fn send(&mut self, bytes: Vec<u8>, context: &mut Context<'_>) {
+        let (Ok(ip), Ok(len)) = (Ipv4Packet::new_checked(&bytes[..]), u32::try_from(bytes.len())) else { return };
+        let mut packet = Packet { flow: self.flow, len, ecn: ecn_from_bits(bytes[1]), ..Packet::default() };
+        if self.back {
+            packet.flags = packet.flags.with(Flags::BACK);
+        }
+        if let Ok(tcp) = TcpPacket::new_checked(ip.payload()) {
+            packet.header = ip.header_len().saturating_add(tcp.header_len());
+            packet.seq = tcp.seq_number().0 as u32 as u64;
+            packet.ack = tcp.ack_number().0 as u32 as u64;
+            packet.window = u32::from(tcp.window_len());
+            for (is, flag) in [(tcp.syn(), Flags::SYN), (tcp.ack(), Flags::ACK), (tcp.fin(), Flags::FIN)] {
+                packet.flags = packet.flags.with(if is { flag } else { Flags::default() });
+            }
+            let occupied = tcp.segment_len() as u32;
+            let end = (packet.seq as u32).wrapping_add(occupied);
+            let known = *self.highest.get_or_insert(packet.seq as u32);
+            if occupied > 0 && (end.wrapping_sub(known) as i32) <= 0 {
+                packet.flags = packet.flags.with(Flags::RETRANSMISSION);
+                if !self.back {
+                    context.count(self.flow).retransmitted += 1;
+                }
+            } else if (end.wrapping_sub(known) as i32) > 0 {
+                self.highest = Some(end);
+            }
+        }
+        send_bytes(context, packet, bytes);
+    }
+}
+
+/// The stack's clock.
+fn instant(now: Nanos) -> Instant {
+    Instant::from_micros((now.0 / 1000) as i64)
+}
+
+/// A device that takes and gives whole packets.
+#[derive(Debug, Default)]
+struct Wire {
+    incoming: VecDeque<Vec<u8>>,
+    outgoing: VecDeque<Vec<u8>>,
+    mtu: usize,
+}
+
+struct Incoming(Vec<u8>);
+
+struct Outgoing<'a>(&'a mut VecDeque<Vec<u8>>);
+
+impl Device for Wire {
+    type RxToken<'a> = Incoming;
+    type TxToken<'a> = Outgoing<'a>;
+
+    fn receive(&mut self, _timestamp: Instant) -> Option<(Incoming, Outgoing<'_>)> {
+        Some((Incoming(self.incoming.pop_front()?), Outgoing(&mut self.outgoing)))
+    }
+
+    fn transmit(&mut self, _timestamp: Instant) -> Option<Outgoing<'_>> {
+        Some(Outgoing(&mut self.outgoing))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ip;
+        capabilities.max_transmission_unit = self.mtu;
+        // Bytes do not change on the way, and ECN fields do without the checksum being done again.
+        capabilities.checksum = ChecksumCapabilities::ignored();
+        capabilities
+    }
+}
+
+impl RxToken for Incoming {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
+        f(&self.0)
+    }
+}
+
+impl TxToken for Outgoing<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
+        let mut bytes = vec![0; len];
+        let result = f(&mut bytes);
+        self.0.push_back(bytes);
+        result
+    }
+}
+
+/// Of the sender, of the receiver. Every pair has a network of its own, so they may all be the same.
+const ADDRESSES: [IpAddress; 2] = [IpAddress::v4(192, 0, 2, 1), IpAddress::v4(192, 0, 2, 2)];
+const PORT: u16 = 5001;
+const CLIENT_PORT: u16 = 49_152;
+/// The stack's clock does not know less.
+const TICK: Nanos = Nanos::from_micros(1);
