@@ -347,7 +347,7 @@ fn link_result(ends: &[String; 2], lane: LaneReport, series: Series, spec: &Link
     let (from, to) = if lane.pipe == 1 { (&ends[0], &ends[1]) } else { (&ends[1], &ends[0]) };
     let link = &spec.pipe.link;
     let (rate_bps, delay) = configured(link);
-    let stats = weir_core::stats::LinkStats { counters: lane.counters, queue_ns: lane.queue_ns, total_ns: lane.total_ns };
+    let stats = weir_core::stats::LinkStats { counters: lane.counters, queue_ns: lane.queue_ns, total_ns: lane.total_ns, device: None };
     LinkResult {
         spec: canonical(spec),
         rate_bps,

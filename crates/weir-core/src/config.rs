@@ -5,6 +5,7 @@
 
 use alloc::sync::Arc;
 
+use crate::device::DeviceConfig;
 use crate::dist::Distribution;
 use crate::key::FlowMask;
 use crate::link::{Overhead, Profile, Schedule, Trace};
@@ -81,7 +82,7 @@ pub struct Reorder {
 
 /// A link: what happens to a packet from the moment the scheduler hands it over until it leaves.
 ///
-/// Order of effects: serialisation (capacity, overhead, profile, burst) → loss → duplication → corruption → delay, jitter and
+/// Order of effects: device → serialisation (capacity, overhead, profile, burst) → loss → duplication → corruption → delay, jitter and
 /// reordering. A packet that the link loses has used its air-time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkConfig {
@@ -95,6 +96,8 @@ pub struct LinkConfig {
     pub profile: Option<Arc<Profile>>,
     /// Changes of rate, delay and loss over time.
     pub schedule: Option<Arc<Schedule>>,
+    /// What holds packets between the scheduler and the wire: a transmission ring, the queues of a switch.
+    pub device: Option<Arc<DeviceConfig>>,
     /// Propagation delay.
     pub delay: Nanos,
     /// Random delay.

@@ -10,6 +10,7 @@ extern crate alloc;
 pub mod aqm;
 pub mod config;
 pub mod descriptor;
+pub mod device;
 pub mod dist;
 mod emulator;
 mod heap;

@@ -72,7 +72,7 @@ pub struct Packet {
     /// When the packet left its queue.
     pub dequeued: Nanos,
     /// What its source, or a hop before this one, says of it to schedulers that rank packets: a slack or a deadline in ns, or the
-    /// bytes that its flow has still to send. 0 for nothing.
+    /// bytes that its flow has still to send. 0 for nothing. Once the wire has begun with it, when that was, in ns.
     pub label: u64,
 }
 

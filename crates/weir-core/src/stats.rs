@@ -2,10 +2,12 @@
 //!
 //! # Identities
 //! For each link, and so for their sum:
-//! `carried + packets_in + duplicated = packets_out + Σ drops + backlog`.
+//! `carried + packets_in + duplicated = packets_out + Σ drops + backlog`. What a device counts has [its own](crate::device::DeviceStats).
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use crate::device::DeviceStats;
 use crate::histogram::Histogram;
 
 /// Why a packet did not arrive.
@@ -50,11 +52,13 @@ pub enum DropReason {
     Penalty,
     /// A later acknowledgement makes it needless.
     AckFilter,
+    /// A stage of the device behind the scheduler was full.
+    DeviceFull,
 }
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::QueueFull,
         Self::LossBeforeQueue,
         Self::LossOnLink,
@@ -74,6 +78,7 @@ impl DropReason {
         Self::Overlimit,
         Self::Penalty,
         Self::AckFilter,
+        Self::DeviceFull,
     ];
 
     /// The reason's name in results.
@@ -98,6 +103,7 @@ impl DropReason {
             Self::Overlimit => "overlimit",
             Self::Penalty => "penalty",
             Self::AckFilter => "ack_filter",
+            Self::DeviceFull => "device_full",
         }
     }
 }
@@ -295,6 +301,8 @@ pub struct LinkStats {
     pub queue_ns: Histogram,
     /// Time from submission to intended release, for every packet that left, ns.
     pub total_ns: Histogram,
+    /// What its devices counted; `None` where no packet has come to one.
+    pub device: Option<Box<DeviceStats>>,
 }
 
 impl LinkStats {
@@ -303,12 +311,17 @@ impl LinkStats {
         self.counters.merge(&other.counters);
         self.queue_ns.merge(&other.queue_ns);
         self.total_ns.merge(&other.total_ns);
+        if let Some(device) = &other.device {
+            self.device.get_or_insert_default().merge(device);
+        }
     }
 
     /// Begins to count anew, with `queued` packets in queues. What is inside is carried over.
     pub(crate) fn zero(&mut self, queued: u64) {
         let backlog_packets = self.counters.backlog_packets;
         let counters = LinkCounters { backlog_packets, carried: backlog_packets, peak_queue_packets: queued, ..LinkCounters::default() };
-        *self = Self { counters, ..Self::default() };
+        let mut device = self.device.take();
+        device.iter_mut().for_each(|device| device.zero());
+        *self = Self { counters, device, ..Self::default() };
     }
 }

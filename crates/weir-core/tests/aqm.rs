@@ -28,7 +28,7 @@ fn play(emulator: &mut Emulator, packets: &[(u32, u64)], ecn: Ecn) -> Vec<Depart
         emulator.poll(now, &mut out);
         let arrival = Arrival { frame, len, link_header: 14, segments: 1, ecn, label: 0 };
         if let Err(rejected) = emulator.submit(now, arrival, &FlowKey::default(), Action::Pipe(1)) {
-            out.push(Departure { frame, link: 1, fate: Fate::Drop(rejected.reason), arrived: now, dequeued: now, due: now });
+            out.push(Departure { frame, link: 1, fate: Fate::Drop(rejected.reason), arrived: now, dequeued: now, started: now, due: now });
         }
     }
     while let Some(next) = emulator.next_event() {

@@ -71,6 +71,7 @@ pub fn reason(name: &str) -> String {
         "no_such_pipe" => "no such pipe".to_owned(),
         "send_failed" => "could not be sent".to_owned(),
         "scheduler" => "no place in the scheduler".to_owned(),
+        "device_full" => "no place in the device behind the scheduler".to_owned(),
         "hand_over" => "no place at the worker that has its queue".to_owned(),
         "early" => "early, by the AQM's chance".to_owned(),
         "forced" => "all of them, by the AQM".to_owned(),

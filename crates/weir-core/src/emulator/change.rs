@@ -205,6 +205,7 @@ impl Emulator {
             if another && let Some((state, mut around)) = self.at(number) {
                 state.change_discipline(now, &config.discipline, &mut around);
             }
+            self.serve_device(now, number);
             self.reschedule(number);
         }
     }

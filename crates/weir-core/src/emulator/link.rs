@@ -1,7 +1,7 @@
 //! A scheduler instance with its link, and the way of a packet through it.
 //!
 //! ```text
-//! submit → scheduler → wire → loss → duplication → corruption → delay line → ready
+//! submit → scheduler → [device] → wire → loss → duplication → corruption → delay line → ready
 //! ```
 //! A *plain* link (no loss, impairment, profile or schedule) knows everything about a packet when it starts: the packet goes
 //! into the delay line at once, and the wire needs an event of its own only while others wait for it.
@@ -15,6 +15,7 @@ use super::view::Gone;
 use super::{Arrival, Departure, Fate, Rejected};
 use crate::aqm::{Seen, Verdict};
 use crate::config::{Capacity, LinkConfig};
+use crate::device::{self, Device};
 use crate::key::{CompactKey, FlowKey, stable_hash};
 use crate::link::{DelayLine, Impairments, LossProcess, Serializer};
 use crate::packet::{Crossed, Header, INTACT, Packet, PacketId, PacketList, Pool, Store};
@@ -40,7 +41,7 @@ pub(super) struct Surroundings<'a> {
 pub(super) struct Link {
     /// Masked key that it was made for, in short.
     compact: CompactKey,
-    wire: Option<OnWire>,
+    pub(super) wire: Option<OnWire>,
     pub(super) last_used: Nanos,
     /// What the event queue knows of [`Self::next_event`].
     pub(super) announced: Nanos,
@@ -65,6 +66,8 @@ pub(super) struct Link {
     pub(super) flows: u32,
     loss: Option<Box<LossProcess>>,
     impairments: Option<Box<Impairments>>,
+    /// What holds packets between the scheduler and the wire.
+    pub(super) device: Option<Box<Device>>,
     profile_stream: Stream,
     /// When the schedule began, and its next step.
     schedule_origin: Nanos,
@@ -77,8 +80,8 @@ pub(super) struct Link {
 
 const _: () = assert!(core::mem::offset_of!(Link, line) == 64 && core::mem::offset_of!(Link, serializer) == 128);
 
-/// What can happen to a packet after it has started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What can happen to a packet after it has left the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Course {
     /// Nothing: it may go into the delay line at once.
     Plain,
@@ -86,17 +89,19 @@ enum Course {
     Fixed,
     /// The same, and steps of a schedule that are to come.
     Scheduled,
+    /// All of that, behind a device.
+    Device,
 }
 
 /// The packet that is being serialised.
 #[derive(Clone, Copy, Debug)]
-struct OnWire {
+pub(super) struct OnWire {
     packet: PacketId,
-    done: Nanos,
+    pub(super) done: Nanos,
     /// The profile loses it at the end of its air-time.
     lost: bool,
     /// It is in the delay line already.
-    in_line: bool,
+    pub(super) in_line: bool,
 }
 
 impl Link {
@@ -123,6 +128,7 @@ impl Link {
             flows: NO_FLOW,
             loss: LossProcess::configure(None, config.loss, || stream(Purpose::Loss)),
             impairments: Impairments::new(config, seed, path),
+            device: device::make(now, config.device.as_ref()),
             profile_stream: stream(Purpose::Profile),
             schedule_origin: now,
             schedule_step: 0,
@@ -137,21 +143,36 @@ impl Link {
     /// When something happens on this link by itself; [`Nanos::MAX`] for never.
     #[inline(always)]
     pub(super) fn next_event(&self) -> Nanos {
-        let wire = match &self.wire {
+        if self.course >= Course::Scheduled {
+            return self.next_event_beside();
+        }
+        self.wire_event().min(self.line.next_due())
+    }
+
+    /// When the wire is free for a packet that waits.
+    #[inline(always)]
+    fn wire_event(&self) -> Nanos {
+        match &self.wire {
             // Only a packet that waits needs to know when the wire is free.
             Some(wire) if wire.in_line && self.scheduler.is_empty() => Nanos::MAX,
             Some(wire) => wire.done,
             None => self.scheduler.next_event().unwrap_or(Nanos::MAX),
-        };
+        }
+    }
+
+    /// [`Self::next_event`] of a link with a schedule or a device.
+    #[inline(never)]
+    fn next_event_beside(&self) -> Nanos {
+        let wire = if self.course == Course::Device { self.device_event() } else { self.wire_event() };
         // Steps of a schedule do not wake an idle link: they are caught up with when the next packet comes.
-        let schedule = if self.course == Course::Scheduled && !self.is_empty() { self.next_step_due } else { Nanos::MAX };
+        let schedule = if self.is_empty() { Nanos::MAX } else { self.next_step_due };
         wire.min(self.line.next_due()).min(schedule)
     }
 
     /// When the next step of the schedule is due.
     #[inline]
     fn schedule_due(&self) -> Nanos {
-        if self.course == Course::Scheduled { self.next_step_due } else { Nanos::MAX }
+        if self.course >= Course::Scheduled { self.next_step_due } else { Nanos::MAX }
     }
 
     /// Whether it was made for the key `masked`, whose short form is `compact`.
@@ -168,10 +189,15 @@ impl Link {
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.wire.is_none_or(|w| w.in_line) && self.line.is_empty() && self.scheduler.is_empty()
+        let waits = !self.scheduler.is_empty() || self.device.as_ref().is_some_and(|device| !device.is_empty());
+        self.wire.is_none_or(|w| w.in_line) && self.line.is_empty() && !waits
     }
 
-    fn set_course(&mut self, config: &LinkConfig) {
+    pub(super) fn set_course(&mut self, config: &LinkConfig) {
+        if self.device.is_some() {
+            self.course = Course::Device;
+            return;
+        }
         let plain = self.loss.is_none() && self.impairments.is_none() && config.profile.is_none() && config.schedule.is_none();
         self.course = match (plain, self.next_step_due) {
             (true, _) => Course::Plain,
@@ -239,6 +265,7 @@ impl Link {
         self.delay = config.delay;
         self.loss = LossProcess::configure(self.loss.take(), config.loss, || Stream::new(seed, path, Purpose::Loss));
         self.impairments = Impairments::reconfigure(self.impairments.take(), config, seed, path);
+        self.configure_device(now, pool, config);
         self.set_course(config);
     }
 }
@@ -255,7 +282,7 @@ impl Link {
 
     /// Serves what the old scheduler held back and the new one does not: the wire may be free, and nothing else would wake it.
     pub(super) fn serve_free_wire(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
-        self.serve(now, around);
+        self.serve_next(now, around);
         self.release_due(now, around);
     }
 
@@ -309,7 +336,7 @@ impl Link {
     /// Whether packets that come now only queue: the wire is busy, and the scheduler has a place for each.
     #[inline]
     pub(super) fn only_queues(&self) -> bool {
-        self.wire.is_some() && self.scheduler.takes_all()
+        self.wire.is_some() && self.scheduler.takes_all() && self.course != Course::Device
     }
 
     /// Takes an admitted packet.
@@ -341,6 +368,7 @@ impl Link {
         self.last_used = now;
         around.template.bypassed();
         around.template.stats.queue_ns.record(0);
+        around.pool.get_mut(packet).label = now.0;
         let done = self.start_plain(now, packet, len, segments, around);
         if done > now {
             self.wire = Some(OnWire { packet, done, lost: false, in_line: true });
@@ -355,38 +383,66 @@ impl Link {
             around.refuse(now, refused, DropReason::Scheduler);
         }
         self.refuse_others(now, around);
-        self.serve(now, around);
+        self.serve_next(now, around);
         self.release_due(now, around);
     }
 
     /// Handles the events at one time.
     #[inline]
     pub(super) fn step(&mut self, at: Nanos, around: &mut Surroundings<'_>) {
+        if self.course >= Course::Scheduled {
+            self.advance_beside(at, around);
+        } else {
+            self.advance_wire(at, around);
+        }
+        self.release_due(at, around);
+    }
+
+    /// Handles schedule, wire and device at one time.
+    #[inline(never)]
+    fn advance_beside(&mut self, at: Nanos, around: &mut Surroundings<'_>) {
         if self.schedule_due() <= at {
             self.run_schedule(at, around);
         }
-        self.advance_wire(at, around);
-        self.release_due(at, around);
+        if self.course == Course::Device { self.advance_device(at, around) } else { self.advance_wire(at, around) }
     }
 
     /// Handles schedule and wire until `now`, so that the queue is what it is at `now`.
     #[inline(always)]
     pub(super) fn run_wire(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
+        if self.course >= Course::Scheduled {
+            return self.run_wire_beside(now, around);
+        }
         loop {
-            let wire = match self.wire {
-                Some(wire) => wire.done,
-                // Packets that wait before a free wire do so because their scheduler says when.
-                None if !self.scheduler.is_empty() => self.scheduler.next_event().unwrap_or(Nanos::MAX),
-                None => Nanos::MAX,
-            };
+            let at = self.wire_due();
+            if at > now {
+                return;
+            }
+            self.advance_wire(at, around);
+        }
+    }
+
+    /// When the wire is free, or gets something from its scheduler.
+    #[inline(always)]
+    fn wire_due(&self) -> Nanos {
+        match self.wire {
+            Some(wire) => wire.done,
+            // Packets that wait before a free wire do so because their scheduler says when.
+            None if !self.scheduler.is_empty() => self.scheduler.next_event().unwrap_or(Nanos::MAX),
+            None => Nanos::MAX,
+        }
+    }
+
+    /// [`Self::run_wire`] of a link with a schedule or a device.
+    #[inline(never)]
+    fn run_wire_beside(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
+        loop {
+            let wire = if self.course == Course::Device { self.device_event() } else { self.wire_due() };
             let at = wire.min(self.schedule_due());
             if at > now {
                 return;
             }
-            if self.schedule_due() <= at {
-                self.run_schedule(at, around);
-            }
-            self.advance_wire(at, around);
+            self.advance_beside(at, around);
         }
     }
 
@@ -408,8 +464,14 @@ impl Link {
         }
     }
 
+    /// Hands packets on to whatever is free behind the scheduler.
+    #[inline]
+    pub(super) fn serve_next(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
+        if self.course == Course::Device { self.serve_device(now, around) } else { self.serve(now, around) }
+    }
+
     /// Hands packets to a free wire. What needs no time on it goes straight on.
-    fn serve(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
+    pub(super) fn serve(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
         while self.wire.is_none() && !self.scheduler.is_empty() {
             let packet = self.scheduler.dequeue(now, around.pool);
             self.refuse_others(now, around);
@@ -440,8 +502,16 @@ impl Link {
     fn start(&mut self, now: Nanos, id: PacketId, around: &mut Surroundings<'_>) -> OnWire {
         let packet = around.pool.get_mut(id);
         packet.dequeued = now;
+        // What schedulers were told of it is of no use to anyone now.
+        packet.label = now.0;
         let Packet { len, segments, arrived, .. } = *packet;
         around.template.stats.queue_ns.record(now.since(arrived).0);
+        self.launch(now, id, len, segments, around)
+    }
+
+    /// Starts a packet on the wire that has been counted.
+    #[inline(always)]
+    pub(super) fn launch(&mut self, now: Nanos, id: PacketId, len: u32, segments: u16, around: &mut Surroundings<'_>) -> OnWire {
         if self.course == Course::Plain {
             let done = self.start_plain(now, id, len, segments, around);
             return OnWire { packet: id, done, lost: false, in_line: true };
@@ -465,7 +535,7 @@ impl Link {
     }
 
     /// A packet has left the wire: loss, duplication, corruption, and into the delay line.
-    fn cross(&mut self, at: Nanos, wire: OnWire, around: &mut Surroundings<'_>) {
+    pub(super) fn cross(&mut self, at: Nanos, wire: OnWire, around: &mut Surroundings<'_>) {
         if wire.lost {
             return drop_inside(at, wire.packet, DropReason::Profile, around);
         }
@@ -517,7 +587,8 @@ impl Link {
 
     #[inline]
     fn release(&mut self, packet: PacketId, around: &mut Surroundings<'_>) {
-        let (Packet { frame, len, arrived, dequeued, .. }, Crossed { due, corrupt, duplicate }, mark) = around.pool.depart(packet);
+        let (Packet { frame, len, arrived, dequeued, label: started, .. }, Crossed { due, corrupt, duplicate }, mark) =
+            around.pool.depart(packet);
         self.last_used = self.last_used.max(due);
         let corrupt = (corrupt != INTACT).then_some(corrupt);
         let stats = &mut around.template.stats;
@@ -527,7 +598,7 @@ impl Link {
         stats.counters.corrupted += u64::from(corrupt.is_some());
         stats.total_ns.record(due.since(arrived).0);
         let fate = Fate::Deliver { mark, corrupt, duplicate };
-        around.ready.push(Departure { frame, link: self.template, fate, arrived, dequeued, due });
+        around.ready.push(Departure { frame, link: self.template, fate, arrived, dequeued, started: Nanos(started), due });
     }
 
     /// Drops everything inside.
@@ -538,6 +609,7 @@ impl Link {
         while let Some(packet) = self.line.pop(around.pool) {
             drop_inside(now, packet, DropReason::NoSuchPipe, around);
         }
+        self.drain_device(now, around);
         while let Some(packet) = self.scheduler.dequeue(Nanos::MAX, around.pool) {
             around.template.dequeued(around.pool.get(packet).len);
             drop_inside(now, packet, DropReason::NoSuchPipe, around);
@@ -597,8 +669,8 @@ impl Surroundings<'_> {
     }
 
     /// Counts a packet whose turn to leave its queue has come, and asks the queue's AQM. Says why it is dropped, if it is.
-    #[inline]
-    fn leaves_queue(&mut self, now: Nanos, packet: PacketId) -> Option<DropReason> {
+    #[inline(always)]
+    pub(super) fn leaves_queue(&mut self, now: Nanos, packet: PacketId) -> Option<DropReason> {
         let Self { template, flows, pool, .. } = self;
         let &Packet { len, flow, .. } = pool.get(packet);
         template.dequeued(len);
@@ -635,10 +707,10 @@ fn transport_hash(key: &FlowKey) -> u32 {
     stable_hash(&key.transport()) as u32
 }
 
-fn drop_inside(at: Nanos, packet: PacketId, reason: DropReason, around: &mut Surroundings<'_>) {
+pub(super) fn drop_inside(at: Nanos, packet: PacketId, reason: DropReason, around: &mut Surroundings<'_>) {
     let Packet { frame, arrived, dequeued, .. } = around.pool.remove(packet);
     let counters = &mut around.template.stats.counters;
     counters.backlog_packets -= 1;
     counters.count_drop(reason);
-    around.ready.push(Departure { frame, link: around.template.id, fate: Fate::Drop(reason), arrived, dequeued, due: at });
+    around.ready.push(Departure { frame, link: around.template.id, fate: Fate::Drop(reason), arrived, dequeued, started: at, due: at });
 }

@@ -3,13 +3,14 @@
 //! The object model is dummynet's: a *flowset* splits traffic into flows (queues); flows feed a *scheduler*, of which there is
 //! one instance for each value of its mask; each instance has a *link*. A *pipe* is a flowset, a FIFO and a link in one.
 //!
-//! A packet's way: [`Emulator::submit`] → loss before the queue → queue limit → scheduler → wire → loss on the link →
+//! A packet's way: [`Emulator::submit`] → loss before the queue → queue limit → scheduler → device → wire → loss on the link →
 //! duplication → corruption → delay line → [`Emulator::poll`].
 //!
 //! **Order.** Events happen at their ideal times, whenever the driver calls: a late `poll` does not move a later release. Events
-//! at the same time happen in the order of link numbers, on one link in the order schedule, wire, delay line.
+//! at the same time happen in the order of link numbers, on one link in the order schedule, wire, device, delay line.
 
 mod change;
+mod device;
 mod flow;
 mod instance;
 mod link;
@@ -79,6 +80,9 @@ pub struct Departure {
     pub arrived: Nanos,
     /// When it left its queue.
     pub dequeued: Nanos,
+    /// When the wire began with it: later than it left its queue only where a device is in between. Of a packet that was lost, when
+    /// that was.
+    pub started: Nanos,
     /// When it is to leave; at or before the `now` of the poll that returns it.
     pub due: Nanos,
 }

@@ -1,0 +1,337 @@
+//! Dynamic queue limits: how many bytes a transmission ring may hold, learnt from its completions.
+//!
+//! # Model
+//! A ring should hold what keeps the wire busy until the processor has had its next chance to fill it, and no more. Nobody knows
+//! how much that is, but two signs tell when the limit is wrong. The ring ran *dry* although the limit had kept packets out: it is
+//! too small, and grows by what was sent meanwhile. The ring was busy from one completion to the next, and some of what it held was
+//! never needed: the least such *slack* over the hold time is taken off.
+//!
+//! All counts are of bytes, 32 bits wide, and wrap; only differences are looked at:
+//! ```text
+//!            prev_num_queued
+//!                   │
+//!   ────┬───────────┼───────────────┬─────────────────►  bytes since ever
+//!       │                           │
+//! num_completed                 num_queued ≤ adj_limit + one object
+//!       └──── limit ────────► adj_limit
+//! ```
+//! A ring is closed while `adj_limit − num_queued` is negative. Since that is looked at before an object and not after, one object
+//! may go over the limit: `ovlimit` says by how much.
+//!
+//! # Reference
+//! T. Herbert, "bql: Byte Queue Limits", 2011; the behaviour is that of Linux's `lib/dynamic_queue_limits.c` since 3.4.
+//!
+//! # Parameters
+//! [`DqlConfig`]: `least` (0), `most` (1,879,048,192) and `hold` (1 s), as in Linux. Bounds equal to one another fix the limit.
+//!
+//! # Differences from Linux
+//! Time is in nanoseconds instead of ticks. Nothing else.
+
+use crate::units::Nanos;
+
+/// Bounds of a limit, and how slowly it falls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DqlConfig {
+    /// Least limit in bytes.
+    pub least: u32,
+    /// Greatest limit in bytes, at most [`DQL_MOST`].
+    pub most: u32,
+    /// How long slack must have been seen before the limit falls by it.
+    pub hold: Nanos,
+}
+
+impl Default for DqlConfig {
+    fn default() -> Self {
+        Self { least: 0, most: DQL_MOST, hold: DQL_HOLD }
+    }
+}
+
+/// The limit of one ring, and what it is learnt from. Whoever puts bytes into the ring says so with [`Dql::queued`], and with
+/// [`Dql::completed`] when they are done.
+#[derive(Clone, Debug)]
+pub struct Dql {
+    config: DqlConfig,
+    /// Bytes ever put in, and how many of them are done.
+    num_queued: u32,
+    num_completed: u32,
+    limit: u32,
+    /// `limit + num_completed`.
+    adj_limit: u32,
+    /// Bytes of the last object.
+    last_obj_cnt: u32,
+    /// What `num_queued`, the bytes above the limit, and `last_obj_cnt` were at the last completion.
+    prev_num_queued: u32,
+    prev_ovlimit: u32,
+    prev_last_obj_cnt: u32,
+    /// Least slack since `slack_start`.
+    lowest_slack: u32,
+    slack_start: Nanos,
+}
+
+impl Dql {
+    /// An empty ring at `now`, with the least limit.
+    pub fn new(now: Nanos, config: DqlConfig) -> Self {
+        let limit = config.least.min(config.most);
+        Self {
+            config,
+            num_queued: 0,
+            num_completed: 0,
+            limit,
+            adj_limit: limit,
+            last_obj_cnt: 0,
+            prev_num_queued: 0,
+            prev_ovlimit: 0,
+            prev_last_obj_cnt: 0,
+            lowest_slack: u32::MAX,
+            slack_start: now,
+        }
+    }
+
+    /// An object of `bytes` went into the ring.
+    pub fn queued(&mut self, bytes: u32) {
+        self.last_obj_cnt = bytes;
+        self.num_queued = self.num_queued.wrapping_add(bytes);
+    }
+
+    /// Bytes up to the limit; below zero the ring is closed.
+    #[inline]
+    pub fn avail(&self) -> i32 {
+        self.adj_limit.wrapping_sub(self.num_queued) as i32
+    }
+
+    /// `bytes`, at most those in flight, are done at `now`; the limit follows.
+    pub fn completed(&mut self, now: Nanos, bytes: u32) {
+        debug_assert!(bytes <= self.in_flight(), "{bytes} bytes done of {}", self.in_flight());
+        let completed = self.num_completed.wrapping_add(bytes);
+        let over = excess(self.in_flight(), self.limit);
+        let left = self.num_queued != completed;
+        let left_from_before = self.prev_num_queued != self.num_completed;
+        // Whether all that was inside at the last completion is done.
+        let turned_over = completed.wrapping_sub(self.prev_num_queued) as i32 >= 0;
+        let mut limit = self.limit;
+        if over > 0 && !left || self.prev_ovlimit > 0 && turned_over {
+            limit = limit.wrapping_add(excess(completed, self.prev_num_queued)).wrapping_add(self.prev_ovlimit);
+            self.expect_slack(now);
+        } else if left && left_from_before && !turned_over {
+            self.lowest_slack = self.lowest_slack.min(self.slack(bytes));
+            if now > self.slack_start.saturating_add(self.config.hold) {
+                limit = excess(limit, self.lowest_slack);
+                self.expect_slack(now);
+            }
+        }
+        let limit = limit.min(self.config.most).max(self.config.least.min(self.config.most));
+        // What is above a limit that has just changed says nothing of the new one.
+        self.prev_ovlimit = if limit == self.limit { over } else { 0 };
+        self.limit = limit;
+        self.adj_limit = limit.wrapping_add(completed);
+        self.num_completed = completed;
+        self.prev_num_queued = self.num_queued;
+        self.prev_last_obj_cnt = self.last_obj_cnt;
+    }
+
+    /// Takes over other bounds. The limit goes to the nearest within them.
+    pub fn configure(&mut self, config: DqlConfig) {
+        self.config = config;
+        self.limit = self.limit.min(config.most).max(config.least.min(config.most));
+        self.adj_limit = self.limit.wrapping_add(self.num_completed);
+    }
+
+    /// The limit now, bytes.
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Bytes inside that are not done.
+    pub fn in_flight(&self) -> u32 {
+        self.num_queued.wrapping_sub(self.num_completed)
+    }
+
+    /// How much less would have sufficed in the interval that a completion of `bytes` ends. The limit needs at most twice what one
+    /// interval sends; and of the last object the part below the limit need not have been there.
+    fn slack(&self, bytes: u32) -> u32 {
+        let above_need = excess(self.limit.wrapping_add(self.prev_ovlimit), bytes.wrapping_mul(2));
+        let last_object = if self.prev_ovlimit > 0 { excess(self.prev_last_obj_cnt, self.prev_ovlimit) } else { 0 };
+        above_need.max(last_object)
+    }
+
+    /// Begins to look for slack anew.
+    fn expect_slack(&mut self, now: Nanos) {
+        (self.lowest_slack, self.slack_start) = (u32::MAX, now);
+    }
+}
+
+/// `a − b` where `a` is ahead of `b` on the circle of 32 bits, else 0.
+fn excess(a: u32, b: u32) -> u32 {
+    let difference = a.wrapping_sub(b);
+    if difference as i32 > 0 { difference } else { 0 }
+}
+
+/// Linux's greatest limit: half of what 32 bits count, less a margin for one object.
+pub const DQL_MOST: u32 = 1_879_048_192;
+/// Linux's hold time.
+const DQL_HOLD: Nanos = Nanos::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MTU: u32 = 1500;
+
+    fn with(least: u32, most: u32) -> Dql {
+        Dql::new(Nanos::ZERO, DqlConfig { least, most, ..DqlConfig::default() })
+    }
+
+    /// Fills an open ring with objects of `bytes`, and gives how many it took.
+    fn fill(dql: &mut Dql, bytes: u32) -> u32 {
+        let mut taken = 0;
+        while dql.avail() >= 0 {
+            dql.queued(bytes);
+            taken += 1;
+        }
+        taken
+    }
+
+    #[test]
+    fn the_first_object_goes_over_a_limit_of_zero_and_its_completion_makes_one() {
+        let mut dql = with(0, DQL_MOST);
+        assert_eq!(fill(&mut dql, MTU), 1);
+        assert_eq!((dql.avail(), dql.limit()), (-1500, 0));
+        dql.completed(Nanos(1), MTU);
+        assert_eq!((dql.avail(), dql.limit()), (1500, 1500));
+    }
+
+    #[test]
+    fn a_ring_that_ran_dry_below_its_limit_grows_by_nothing() {
+        let mut dql = with(10_000, DQL_MOST);
+        dql.queued(MTU);
+        dql.completed(Nanos(1), MTU);
+        assert_eq!(dql.limit(), 10_000, "the limit kept nothing out");
+    }
+
+    #[test]
+    fn a_ring_that_ran_dry_above_its_limit_grows_by_what_one_interval_sent() {
+        let mut dql = with(0, DQL_MOST);
+        fill(&mut dql, MTU);
+        dql.completed(Nanos(1), MTU);
+        // 1500 allowed: one object up to the limit and one above it.
+        assert_eq!(fill(&mut dql, MTU), 2);
+        dql.completed(Nanos(2), 2 * MTU);
+        assert_eq!(dql.limit(), 1500 + 3000);
+        assert_eq!(fill(&mut dql, MTU), 4);
+        dql.completed(Nanos(3), 4 * MTU);
+        assert_eq!(dql.limit(), 4500 + 6000);
+    }
+
+    #[test]
+    fn a_ring_that_may_have_run_dry_between_two_completions_grows_by_what_was_above_the_limit() {
+        let mut dql = with(3000, DQL_MOST);
+        assert_eq!(fill(&mut dql, MTU), 3);
+        dql.completed(Nanos(1), MTU);
+        assert_eq!(dql.limit(), 3000, "3000 are left, and nothing was above the limit before");
+        assert_eq!(fill(&mut dql, MTU), 1);
+        // All 4500 that the ring held at the last completion are done, 1500 above the limit had been among them.
+        dql.completed(Nanos(2), 3 * MTU);
+        assert_eq!(dql.limit(), 3000 + 1500 + 1500);
+    }
+
+    #[test]
+    fn slack_is_taken_off_after_the_hold_time_and_not_before() {
+        let mut dql = with(0, DQL_MOST);
+        fill(&mut dql, 60_000);
+        dql.completed(Nanos(0), 60_000);
+        assert_eq!(dql.limit(), 60_000);
+        // One packet goes for each that is done: of 60000 bytes at most 3000 are needed.
+        let mut now = Nanos(0);
+        fill(&mut dql, MTU);
+        while now <= Nanos::from_millis(1_000) {
+            dql.completed(now, MTU);
+            fill(&mut dql, MTU);
+            assert_eq!(dql.limit(), 60_000, "at {now}");
+            now += Nanos::from_millis(1);
+        }
+        dql.completed(now, MTU);
+        assert_eq!(dql.limit(), 3000 - MTU, "the limit and the object above it, less what was needed, are slack");
+        assert!(dql.avail() < 0, "closed until what is inside is done");
+    }
+
+    #[test]
+    fn the_part_of_the_last_object_below_the_limit_is_slack() {
+        // Twice what an interval sends is more than the limit: only the last object has slack.
+        let mut dql = Dql::new(Nanos::ZERO, DqlConfig { least: 0, most: DQL_MOST, hold: Nanos(10) });
+        fill(&mut dql, 2000);
+        dql.completed(Nanos(0), 2000);
+        assert_eq!(dql.limit(), 2000);
+        dql.queued(1200);
+        dql.queued(1200);
+        dql.completed(Nanos(1), 1200);
+        // 400 of the last 1200 bytes were above the limit.
+        dql.queued(1200);
+        dql.completed(Nanos(12), 1000);
+        assert_eq!(dql.limit(), 2000 - 800);
+    }
+
+    #[test]
+    fn the_least_slack_of_the_time_counts() {
+        let mut dql = with(0, DQL_MOST);
+        fill(&mut dql, 60_000);
+        dql.completed(Nanos(0), 60_000);
+        for packets in [1, 1, 20, 1] {
+            fill(&mut dql, MTU);
+            dql.completed(Nanos(1), packets * MTU);
+        }
+        fill(&mut dql, MTU);
+        dql.completed(Nanos::from_millis(1_001), MTU);
+        assert_eq!(dql.limit(), 58_500, "20 packets in one interval: 40 may be needed, and one was above the limit");
+    }
+
+    #[test]
+    fn the_limit_stays_within_its_bounds() {
+        let mut dql = with(4000, 9000);
+        assert_eq!(dql.limit(), 4000);
+        for n in 1..20 {
+            fill(&mut dql, MTU);
+            dql.completed(Nanos(n), dql.in_flight());
+        }
+        assert_eq!(dql.limit(), 9000);
+        fill(&mut dql, MTU);
+        for n in 0..3_000 {
+            dql.completed(Nanos::from_millis(n), 100);
+            fill(&mut dql, 100);
+        }
+        assert_eq!(dql.limit(), 4000);
+    }
+
+    #[test]
+    fn bounds_change_under_traffic() {
+        let mut dql = with(0, DQL_MOST);
+        fill(&mut dql, MTU);
+        dql.configure(DqlConfig { least: 10_000, most: 10_000, ..DqlConfig::default() });
+        assert_eq!((dql.limit(), dql.avail()), (10_000, 8_500));
+        dql.configure(DqlConfig { least: 0, most: 1_000, ..DqlConfig::default() });
+        assert_eq!((dql.limit(), dql.avail()), (1_000, -500));
+    }
+
+    proptest! {
+        /// Counters that wrap make no difference, and the ring never holds more than the limit it had and one object.
+        #[test]
+        fn only_differences_count(start: u32, steps in proptest::collection::vec((1u32..65_000, 0u32..100, 0u64..400_000_000), 1..200)) {
+            let mut plain = with(0, DQL_MOST);
+            let mut moved = with(0, DQL_MOST);
+            for count in [&mut moved.num_queued, &mut moved.num_completed, &mut moved.adj_limit, &mut moved.prev_num_queued] {
+                *count = count.wrapping_add(start);
+            }
+            let mut now = Nanos::ZERO;
+            for (object, percent, wait) in steps {
+                let taken = fill(&mut plain, object);
+                prop_assert_eq!(taken, fill(&mut moved, object));
+                prop_assert!(taken == 0 || plain.in_flight() <= plain.limit() + object);
+                now += Nanos(wait);
+                let done = (u64::from(plain.in_flight()) * u64::from(percent) / 99) as u32;
+                plain.completed(now, done);
+                moved.completed(now, done);
+                prop_assert_eq!((plain.limit(), plain.avail()), (moved.limit(), moved.avail()));
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What a device counts.
+//!
+//! # Identity
+//! `carried + entered = started + Σ drops + packets`, in packets; what is dropped otherwise while it is inside, because its pipe is
+//! deleted, is no longer asked for.
+
+use alloc::vec::Vec;
+
+use crate::histogram::Histogram;
+use crate::units::Nanos;
+
+/// Counters of the devices of one link's instances.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceStats {
+    /// Packets inside now: those that have left the scheduler and that the wire has not started with.
+    pub packets: u64,
+    /// Their bytes, with the link-layer header.
+    pub bytes: u64,
+    /// Most packets ever inside.
+    pub most_packets: u64,
+    /// Most bytes ever inside.
+    pub most_bytes: u64,
+    /// Packets that came from the scheduler.
+    pub entered: u64,
+    /// Packets that the wire has started with.
+    pub started: u64,
+    /// Packets that were inside when counting began anew.
+    pub carried: u64,
+    /// Packets dropped at each stage, the ring last; shorter while the later ones dropped none.
+    pub drops: Vec<u64>,
+    /// Time from the scheduler to the start on the wire, ns.
+    pub time_ns: Histogram,
+    /// Sum over all packets that left the device of their bytes times the ns they were inside. Over a span of time it gives the
+    /// mean of [`Self::bytes`] ([`Self::mean_bytes`]).
+    pub byte_ns: u128,
+    /// How often the wire fell idle while packets waited that the device had kept from it, or had not brought to it yet.
+    pub starved: u64,
+    /// For how long in all, ns.
+    pub starved_ns: u64,
+}
+
+impl DeviceStats {
+    /// Packets dropped at all stages.
+    pub fn total_drops(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+
+    /// Whether every packet is accounted for (see the module's identity).
+    pub fn balanced(&self) -> bool {
+        self.carried + self.entered == self.started + self.total_drops() + self.packets
+    }
+
+    /// Mean of the bytes inside over a span of time, of packets that have left; 0 for an empty span.
+    pub fn mean_bytes(&self, span: Nanos) -> f64 {
+        if span == Nanos::ZERO { 0.0 } else { self.byte_ns as f64 / span.0 as f64 }
+    }
+
+    /// Adds those of another part of the same link. Two peaks need not have been at one time: their sum is a bound.
+    pub fn merge(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.most_packets += other.most_packets;
+        self.most_bytes += other.most_bytes;
+        self.entered += other.entered;
+        self.started += other.started;
+        self.carried += other.carried;
+        for (stage, &drops) in other.drops.iter().enumerate() {
+            self.count_drops(stage, drops);
+        }
+        self.time_ns.merge(&other.time_ns);
+        self.byte_ns += other.byte_ns;
+        self.starved += other.starved;
+        self.starved_ns += other.starved_ns;
+    }
+
+    /// Begins to count anew. What is inside is carried over.
+    pub(crate) fn zero(&mut self) {
+        let Self { packets, bytes, .. } = *self;
+        *self = Self { packets, bytes, most_packets: packets, most_bytes: bytes, carried: packets, ..Self::default() };
+    }
+
+    /// Counts a packet of `bytes` that came from the scheduler.
+    pub(crate) fn enter(&mut self, bytes: u64) {
+        self.entered += 1;
+        self.packets += 1;
+        self.bytes += bytes;
+        self.most_packets = self.most_packets.max(self.packets);
+        self.most_bytes = self.most_bytes.max(self.bytes);
+    }
+
+    /// Counts a packet that the wire starts with after `inside`.
+    pub(crate) fn start(&mut self, bytes: u64, inside: Nanos) {
+        self.started += 1;
+        self.time_ns.record(inside.0);
+        self.leave(bytes, inside);
+    }
+
+    /// Counts a packet that stage `stage` had no room for.
+    pub(crate) fn drop_at(&mut self, stage: usize, bytes: u64, inside: Nanos) {
+        self.count_drops(stage, 1);
+        self.leave(bytes, inside);
+    }
+
+    /// Takes a packet out that is gone with its link.
+    pub(crate) fn leave(&mut self, bytes: u64, inside: Nanos) {
+        self.packets -= 1;
+        self.bytes -= bytes;
+        self.byte_ns += u128::from(bytes) * u128::from(inside.0);
+    }
+
+    fn count_drops(&mut self, stage: usize, drops: u64) {
+        if self.drops.len() <= stage {
+            self.drops.resize(stage + 1, 0);
+        }
+        self.drops[stage] += drops;
+    }
+}

@@ -1,0 +1,138 @@
+//! The way of a packet where a device stands between scheduler and wire.
+
+use super::Emulator;
+use super::link::{Link, Surroundings, drop_inside};
+use crate::config::LinkConfig;
+use crate::device::{self, Device, DeviceView, bytes};
+use crate::packet::{PacketId, Pool};
+use crate::sched::Scheduler;
+use crate::stats::DropReason;
+use crate::units::Nanos;
+
+impl Emulator {
+    /// What the device of instance `number` is doing; `None` when it has none.
+    pub fn device_of(&self, number: u32) -> Option<DeviceView> {
+        self.links.get(number)?.device.as_ref().map(|device| device.view())
+    }
+
+    /// Lets a device go on that was made or changed.
+    pub(super) fn serve_device(&mut self, now: Nanos, link: u32) {
+        if let Some((state, mut around)) = self.at(link).filter(|(state, _)| state.device.is_some()) {
+            state.serve_free_wire(now, &mut around);
+        }
+    }
+}
+
+impl Link {
+    /// When something happens at the wire, in the device or before it.
+    pub(super) fn device_event(&self) -> Nanos {
+        let wire = self.wire.map_or(Nanos::MAX, |wire| wire.done);
+        let Some(device) = &self.device else { return wire };
+        let scheduler = if device.wants() && !self.scheduler.is_empty() { self.scheduler.next_event() } else { None };
+        wire.min(device.next_event()).min(scheduler.unwrap_or(Nanos::MAX))
+    }
+
+    /// Finishes the packet on the wire if it is done, and does what is due behind it.
+    pub(super) fn advance_device(&mut self, at: Nanos, around: &mut Surroundings<'_>) {
+        if let Some(wire) = self.wire.take_if(|wire| wire.done <= at) {
+            if !wire.in_line {
+                self.cross(at, wire, around);
+            }
+            self.device.iter_mut().for_each(|device| device.sent(at));
+        }
+        self.serve_device(at, around);
+    }
+
+    /// Moves packets from the scheduler through the device to the wire as far as they go at `now`.
+    pub(super) fn serve_device(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
+        let Some(mut device) = self.device.take() else { return self.serve(now, around) };
+        loop {
+            device.advance(now, around.pool);
+            while let Some((packet, stage)) = device.pop_dropped() {
+                drop_at_stage(now, packet, stage, around);
+            }
+            if self.wire.is_none() && self.start_next(now, &mut device, around) {
+                continue;
+            }
+            if !device.wants() || self.scheduler.is_empty() || !self.fetch(now, &mut device, around) {
+                break;
+            }
+        }
+        let kept_back = !self.scheduler.is_empty() && !device.wants();
+        let starved = self.wire.is_none() && (kept_back || !device.is_empty());
+        let (before, begins) = device.note_starved(now, starved);
+        if before > Nanos::ZERO || begins {
+            let stats = around.template.stats.device.get_or_insert_default();
+            stats.starved_ns += before.0;
+            stats.starved += u64::from(begins);
+        }
+        if device.is_leaving() && device.is_empty() {
+            self.set_course(&around.template.link);
+            return self.serve_next(now, around);
+        }
+        self.device = Some(device);
+    }
+
+    /// Starts the device's next packet on a free wire. Says whether there was one.
+    fn start_next(&mut self, now: Nanos, device: &mut Device, around: &mut Surroundings<'_>) -> bool {
+        let Some(id) = device.read(now, around.pool) else { return false };
+        let packet = around.pool.get_mut(id);
+        packet.label = now.0;
+        let packet = *packet;
+        around.template.stats.device.get_or_insert_default().start(bytes(&packet), now.since(packet.dequeued));
+        let wire = self.launch(now, id, packet.len, packet.segments, around);
+        if wire.done > now {
+            self.wire = Some(wire);
+        } else {
+            self.cross(now, wire, around);
+            device.sent(now);
+        }
+        true
+    }
+
+    /// Hands a packet from the scheduler to the device. Says whether the scheduler gave one.
+    fn fetch(&mut self, now: Nanos, device: &mut Device, around: &mut Surroundings<'_>) -> bool {
+        let id = self.scheduler.dequeue(now, around.pool);
+        self.refuse_others(now, around);
+        let Some(id) = id else { return false };
+        let dropped = around.leaves_queue(now, id);
+        let packet = around.pool.get_mut(id);
+        packet.dequeued = now;
+        if let Some(reason) = dropped {
+            drop_inside(now, id, reason, around);
+            return true;
+        }
+        let stats = &mut around.template.stats;
+        stats.queue_ns.record(now.since(packet.arrived).0);
+        stats.device.get_or_insert_default().enter(bytes(packet));
+        device.give(now, id);
+        true
+    }
+
+    /// Gives the device its configuration, makes it, or sends it away.
+    pub(super) fn configure_device(&mut self, now: Nanos, pool: &mut Pool, config: &LinkConfig) {
+        match (&mut self.device, &config.device) {
+            (Some(device), Some(config)) => device.configure(now, pool, config),
+            (Some(device), None) => device.leave(now, pool),
+            (None, config) => self.device = device::make(now, config.as_ref()),
+        }
+    }
+
+    /// Drops what is in the device.
+    pub(super) fn drain_device(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
+        let Some(mut packets) = self.device.as_mut().map(|device| device.drain(around.pool)) else { return };
+        while let Some(id) = packets.pop_front(around.pool) {
+            let packet = around.pool.get(id);
+            let inside = now.since(packet.dequeued);
+            let stats = around.template.stats.device.get_or_insert_default();
+            stats.leave(bytes(packet), inside);
+            drop_inside(now, id, DropReason::NoSuchPipe, around);
+        }
+    }
+}
+
+fn drop_at_stage(now: Nanos, id: PacketId, stage: usize, around: &mut Surroundings<'_>) {
+    let packet = around.pool.get(id);
+    around.template.stats.device.get_or_insert_default().drop_at(stage, bytes(packet), now.since(packet.dequeued));
+    drop_inside(now, id, DropReason::DeviceFull, around);
+}

@@ -1,0 +1,298 @@
+//! Devices between scheduler and wire: against a naive model, under change, and under real schedulers.
+
+#[path = "models/device.rs"]
+mod model;
+
+use std::sync::Arc;
+
+use model::{Event, Model};
+use proptest::prelude::*;
+use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig};
+use weir_core::device::{Completion, DeviceConfig, Done, DqlConfig, StageConfig};
+use weir_core::key::{FlowKey, FlowMask};
+use weir_core::packet::Ecn;
+use weir_core::sched::Kind;
+use weir_core::stats::{DropReason, LinkStats};
+use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos, Rate};
+
+const PIPE: u16 = 1;
+/// One byte takes 1 ns.
+const BPS: u64 = 8_000_000_000;
+
+fn link(device: Option<&DeviceConfig>) -> LinkConfig {
+    let capacity = Capacity::Constant(Rate::new(BPS).unwrap());
+    LinkConfig { capacity, device: device.cloned().map(Arc::new), ..LinkConfig::default() }
+}
+
+fn queue() -> FlowsetConfig {
+    FlowsetConfig { limit: Some(QueueLimit::Packets(100_000)), ..FlowsetConfig::default() }
+}
+
+fn pipe(device: Option<&DeviceConfig>) -> PipeConfig {
+    PipeConfig { link: link(device), queue: queue() }
+}
+
+fn ring(packets: u32) -> DeviceConfig {
+    DeviceConfig { ring: StageConfig { limit: QueueLimit::Packets(packets), ..StageConfig::default() }, ..DeviceConfig::default() }
+}
+
+fn submit(emulator: &mut Emulator, now: Nanos, frame: u32, len: u32, segments: u16) {
+    let arrival = Arrival { frame, len, link_header: 0, segments, ecn: Ecn::NotEct, label: 0 };
+    emulator.submit(now, arrival, &FlowKey::default(), Action::Pipe(PIPE)).unwrap();
+}
+
+fn finish(emulator: &mut Emulator, out: &mut Vec<Departure>) {
+    while let Some(next) = emulator.next_event() {
+        emulator.poll(next, out);
+    }
+}
+
+fn stats(emulator: &Emulator) -> &LinkStats {
+    emulator.stats(PIPE).unwrap()
+}
+
+fn assert_balanced(emulator: &Emulator) {
+    let stats = stats(emulator);
+    assert!(stats.counters.balanced());
+    assert!(stats.device.as_ref().is_none_or(|device| device.balanced()), "{:?}", stats.device);
+}
+
+fn limit() -> impl Strategy<Value = QueueLimit> {
+    prop_oneof![(0u32..12).prop_map(QueueLimit::Packets), (0u64..400).prop_map(QueueLimit::Bytes)]
+}
+
+fn stage() -> impl Strategy<Value = StageConfig> {
+    (limit(), prop_oneof![Just(0u64), 0u64..80], any::<bool>()).prop_map(|(limit, service, blocking)| StageConfig {
+        limit,
+        service: Nanos(service),
+        blocking,
+    })
+}
+
+fn device() -> impl Strategy<Value = DeviceConfig> {
+    let completion = (any::<bool>(), 0u32..6, 0u64..300).prop_map(|(sent, frames, time)| Completion {
+        when: if sent { Done::Sent } else { Done::Read },
+        frames,
+        time: Nanos(time),
+    });
+    let dql = proptest::option::of((0u32..200, 0u32..2000, 0u64..3000).prop_map(|(least, most, hold)| DqlConfig {
+        least,
+        most,
+        hold: Nanos(hold),
+    }));
+    (proptest::collection::vec(stage(), 0..3), stage(), completion, dql).prop_map(|(stages, ring, completion, dql)| DeviceConfig {
+        stages,
+        ring,
+        completion,
+        dql,
+    })
+}
+
+/// Gap to the packet before, length, and packets on the wire: none of these is empty.
+fn arrivals() -> impl Strategy<Value = Vec<(u64, u32, u16)>> {
+    proptest::collection::vec((prop_oneof![3 => 0u64..3, 2 => 0u64..120, 1 => 0u64..1500], 3u32..90, 1u16..4), 1..120)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// When each packet starts and where it is dropped is what a model says that looks at every nanosecond.
+    #[test]
+    fn a_device_does_what_the_naive_model_does(device in device(), arrivals in arrivals()) {
+        let mut emulator = Emulator::new(1, Limits::default());
+        emulator.set_pipe(Nanos::ZERO, PIPE, &pipe(Some(&device)));
+        let mut model = Model::new(&device);
+        let (mut now, mut out) = (0, Vec::new());
+        for (frame, &(gap, len, segments)) in arrivals.iter().enumerate() {
+            now += gap;
+            emulator.poll(Nanos(now), &mut out);
+            submit(&mut emulator, Nanos(now), frame as u32, len, segments);
+            model.submit(now, frame as u32, len, segments);
+            assert_balanced(&emulator);
+        }
+        finish(&mut emulator, &mut out);
+        assert_balanced(&emulator);
+        let mut expected = model.finish();
+        let mut found: Vec<Event> = out.iter().map(|d| match d.fate {
+            Fate::Deliver { .. } => Event { time: d.due.0, started: d.started.0, left_scheduler: d.dequeued.0, frame: d.frame, lost: false },
+            Fate::Drop(reason) => {
+                assert_eq!(reason, DropReason::DeviceFull);
+                Event { time: d.due.0, started: d.due.0, left_scheduler: d.dequeued.0, frame: d.frame, lost: true }
+            }
+        }).collect();
+        // What ends at one time has no order between those that are lost and the others.
+        expected.sort_unstable();
+        found.sort_unstable();
+        prop_assert_eq!(found, expected);
+        let device = stats(&emulator).device.as_ref().unwrap();
+        prop_assert_eq!((device.starved, device.starved_ns), model.starved());
+        prop_assert_eq!(device.most_bytes, model.most_bytes());
+    }
+
+    /// Other devices, and none, in the middle of traffic: nothing is lost that a stage does not count, and what leaves keeps its order.
+    #[test]
+    fn a_change_keeps_packets_and_their_order(
+        devices in proptest::collection::vec(proptest::option::of(device()), 1..8),
+        arrivals in arrivals(),
+    ) {
+        let mut emulator = Emulator::new(1, Limits::default());
+        let (mut now, mut out) = (Nanos::ZERO, Vec::new());
+        for (frame, &(gap, len, segments)) in arrivals.iter().enumerate() {
+            if frame % 12 == 0 {
+                let device = &devices[frame / 12 % devices.len()];
+                emulator.set_pipe(now, PIPE, &pipe(device.as_ref()));
+            }
+            now += Nanos(gap);
+            emulator.poll(now, &mut out);
+            submit(&mut emulator, now, frame as u32, len, segments);
+            assert_balanced(&emulator);
+        }
+        emulator.set_pipe(now, PIPE, &pipe(None));
+        finish(&mut emulator, &mut out);
+        assert_balanced(&emulator);
+        prop_assert_eq!(out.len(), arrivals.len());
+        let delivered: Vec<u32> = out.iter().filter(|d| matches!(d.fate, Fate::Deliver { .. })).map(|d| d.frame).collect();
+        prop_assert!(delivered.is_sorted(), "{:?}", delivered);
+        prop_assert!(stats(&emulator).device.as_ref().is_none_or(|device| (device.packets, device.bytes) == (0, 0)));
+    }
+
+    /// Whatever schedules above it, the wire begins with packets in the order in which they left the scheduler, and a ring that does
+    /// not run dry costs nothing: as much leaves in the same time as without it.
+    #[test]
+    fn order_below_a_scheduler_is_its_order(kind in 0..Kind::ALL.len(), packets in 1u32..40, dql: bool, flows in proptest::collection::vec(0u16..5, 50..200)) {
+        let device = DeviceConfig { dql: dql.then(DqlConfig::default), ..ring(packets) };
+        let last_due = |device: Option<&DeviceConfig>| {
+            let mut emulator = Emulator::new(1, Limits::default());
+            let scheduler = SchedulerConfig { discipline: Kind::ALL[kind].into(), ..SchedulerConfig::default() };
+            emulator.set_scheduler(Nanos::ZERO, PIPE, &scheduler, &link(device));
+            let mask = FlowMask { src_port: u16::MAX, ..FlowMask::default() };
+            emulator.set_queue(Nanos::ZERO, 1, PIPE, &FlowsetConfig { mask, ..queue() });
+            for (frame, &flow) in flows.iter().enumerate() {
+                let key = FlowKey { src_port: flow, ..FlowKey::default() };
+                let arrival = Arrival { frame: frame as u32, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
+                emulator.submit(Nanos::ZERO, arrival, &key, Action::Queue(1)).unwrap();
+            }
+            let mut out = Vec::new();
+            finish(&mut emulator, &mut out);
+            assert_balanced(&emulator);
+            assert_eq!(out.len(), flows.len());
+            out.retain(|d| matches!(d.fate, Fate::Deliver { .. }));
+            assert!(out.is_sorted_by_key(|d| (d.started, d.dequeued)));
+            (out.len(), out.last().map(|d| d.due))
+        };
+        let (left, due) = last_due(Some(&device));
+        // What a scheduler with bounds drops depends on how soon it is relieved of packets.
+        let (plain_left, plain_due) = last_due(None);
+        prop_assert!(left != plain_left || due == plain_due, "{} {:?} after {:?}", Kind::ALL[kind].row().name, due, plain_due);
+    }
+}
+
+/// Sends `packets` of 1000 bytes at once through `device`, and gives when the last has left and what the device counted.
+fn send_burst(device: &DeviceConfig, packets: u32) -> (Nanos, Box<weir_core::device::DeviceStats>) {
+    let mut emulator = Emulator::new(1, Limits::default());
+    emulator.set_pipe(Nanos::ZERO, PIPE, &pipe(Some(device)));
+    let mut out = Vec::new();
+    (0..packets).for_each(|frame| submit(&mut emulator, Nanos::ZERO, frame, 1000, 1));
+    finish(&mut emulator, &mut out);
+    assert_balanced(&emulator);
+    (out.last().unwrap().due, stats(&emulator).device.clone().unwrap())
+}
+
+#[test]
+fn a_ring_too_small_for_its_processor_loses_throughput() {
+    // The processor needs 400 ns for each packet of 1000 ns, and places are free only when a packet has left.
+    let device = |packets| DeviceConfig {
+        ring: StageConfig { service: Nanos(400), ..ring(packets).ring },
+        completion: Completion { when: Done::Sent, ..Completion::default() },
+        ..DeviceConfig::default()
+    };
+    let (one, stats) = send_burst(&device(1), 100);
+    assert_eq!(one, Nanos(100 * 1400));
+    assert_eq!((stats.starved, stats.starved_ns), (100, 100 * 400));
+    let (two, stats) = send_burst(&device(2), 100);
+    assert_eq!(two, Nanos(400 + 100 * 1000));
+    assert_eq!((stats.starved, stats.starved_ns), (1, 400));
+}
+
+#[test]
+fn coalesced_reports_need_a_larger_ring() {
+    let device = |packets| DeviceConfig { completion: Completion { when: Done::Sent, frames: 16, time: Nanos(50_000) }, ..ring(packets) };
+    // Eight are sent in 8 us, and reported 50 us after the first.
+    let (small, stats) = send_burst(&device(8), 80);
+    assert_eq!(small, Nanos(9 * 51_000 + 8_000));
+    assert_eq!((stats.starved, stats.starved_ns), (9, 9 * 43_000));
+    let (large, stats) = send_burst(&device(32), 80);
+    assert_eq!((large, stats.starved), (Nanos(80_000), 0));
+}
+
+#[test]
+fn dql_finds_the_ring_that_coalesced_reports_need() {
+    let completion = Completion { when: Done::Sent, frames: 16, time: Nanos(50_000) };
+    let device = DeviceConfig { completion, dql: Some(DqlConfig::default()), ..ring(256) };
+    let (last, stats) = send_burst(&device, 2_000);
+    // It starves while it grows, and then no more.
+    assert!(last.0 < 2_000_000 * 11 / 10, "{last}");
+    assert!(stats.most_bytes < 64_000, "{}", stats.most_bytes);
+    let (fixed, full) = send_burst(&DeviceConfig { dql: None, ..device }, 2_000);
+    assert_eq!((fixed, full.most_bytes), (Nanos(2_000_000), 255_000));
+}
+
+#[test]
+fn a_train_takes_a_place_for_each_packet_on_the_wire() {
+    let mut emulator = Emulator::new(1, Limits::default());
+    emulator.set_pipe(Nanos::ZERO, PIPE, &pipe(Some(&ring(50))));
+    for frame in 0..5 {
+        submit(&mut emulator, Nanos::ZERO, frame, 44 * 1000, 44);
+    }
+    // One is on the wire, one fits, and one more may begin while there is a place.
+    assert_eq!(emulator.queue_length(PIPE).0, 2);
+    let view = emulator.device_of(0).unwrap();
+    assert_eq!((view.packets, view.ring_packets, view.ring_bytes), (2, 88, 88_000));
+}
+
+#[test]
+fn the_queues_of_a_switch_push_back_or_drop() {
+    // Traffic manager → egress queue of 128 → interface queue of 1000 → wire, the egress pipeline faster than the wire.
+    let stage = |packets, service, blocking| StageConfig { limit: QueueLimit::Packets(packets), service: Nanos(service), blocking };
+    let switch =
+        |blocking| DeviceConfig { stages: vec![stage(128, 100, true)], ring: stage(1000, 200, blocking), ..DeviceConfig::default() };
+    let mut emulator = Emulator::new(1, Limits::default());
+    emulator.set_pipe(Nanos::ZERO, PIPE, &pipe(Some(&switch(true))));
+    let mut out = Vec::new();
+    (0..5_000).for_each(|frame| submit(&mut emulator, Nanos::ZERO, frame, 1000, 1));
+    emulator.poll(Nanos::from_millis(1), &mut out);
+    let view = emulator.device_of(0).unwrap();
+    assert_eq!((view.packets, view.ring_packets), (1128, 1000), "both are full");
+    finish(&mut emulator, &mut out);
+    assert_eq!((out.len(), stats(&emulator).counters.total_drops()), (5_000, 0));
+
+    let (last, counted) = send_burst(&switch(false), 5_000);
+    assert_eq!(counted.drops.len(), 2, "only the interface queue drops");
+    assert_eq!(counted.started + counted.drops[1], 5_000);
+    // The egress pipeline is done with all of them after 1 ms. Until then the wire has sent 1000; what is left is a full queue.
+    assert!((1_999..=2_001).contains(&counted.started), "{counted:?}");
+    assert_eq!(last, Nanos(300 + counted.started * 1000));
+}
+
+#[test]
+fn a_deleted_pipe_gives_up_what_is_in_its_device() {
+    let mut emulator = Emulator::new(1, Limits::default());
+    emulator.set_pipe(Nanos::ZERO, PIPE, &pipe(Some(&ring(8))));
+    (0..20).for_each(|frame| submit(&mut emulator, Nanos::ZERO, frame, 1000, 1));
+    let counted = emulator.delete(Nanos(500), PIPE).unwrap();
+    assert_eq!((counted.counters.drops(DropReason::NoSuchPipe), counted.counters.backlog_packets), (20, 0));
+    assert_eq!(counted.device.unwrap().packets, 0);
+}
+
+#[test]
+fn counting_begins_anew_with_what_is_inside() {
+    let mut emulator = Emulator::new(1, Limits::default());
+    emulator.set_pipe(Nanos::ZERO, PIPE, &pipe(Some(&ring(8))));
+    (0..20).for_each(|frame| submit(&mut emulator, Nanos::ZERO, frame, 1000, 1));
+    assert!(emulator.zero(PIPE));
+    let device = stats(&emulator).device.as_ref().unwrap();
+    assert_eq!((device.packets, device.carried, device.most_packets, device.entered), (8, 8, 8, 0));
+    let mut out = Vec::new();
+    finish(&mut emulator, &mut out);
+    assert_balanced(&emulator);
+}
