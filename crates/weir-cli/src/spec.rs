@@ -14,13 +14,18 @@ pub(crate) struct Disk;
 
 impl Files for Disk {
     fn read(&self, path: &str) -> std::io::Result<String> {
+        let bytes = self.read_bytes(path)?;
+        String::from_utf8(bytes).map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error.utf8_error()))
+    }
+
+    fn read_bytes(&self, path: &str) -> std::io::Result<Vec<u8>> {
         use std::io::Read as _;
-        let mut text = String::new();
-        std::fs::File::open(path)?.take(LARGEST_FILE + 1).read_to_string(&mut text)?;
-        if text.len() as u64 > LARGEST_FILE {
+        let mut bytes = Vec::new();
+        std::fs::File::open(path)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > LARGEST_FILE {
             return Err(std::io::Error::other("the file is larger than 256 MB, which no trace or profile is"));
         }
-        Ok(text)
+        Ok(bytes)
     }
 }
 

@@ -81,6 +81,14 @@ pub trait Files {
     /// # Errors
     /// Whatever keeps it from being read; the message is shown to the user.
     fn read(&self, path: &str) -> io::Result<String>;
+
+    /// The bytes of the file at `path`, for files that are not text.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
+        self.read(path).map(String::into_bytes)
+    }
 }
 
 /// No files: every name is refused as not found.

@@ -94,6 +94,11 @@ impl Context<'_> {
         self.network.tell(to, flow, notice);
     }
 
+    /// The number that the next flow to be opened will have: its endpoints need it.
+    pub fn next_flow(&self) -> FlowId {
+        self.network.next_flow()
+    }
+
     /// Makes a flow like one of the templates of [`Network::add_template`]; its endpoints start once this call is over.
     pub fn open(&mut self, flow: FlowId, source: Box<dyn Endpoint>, sink: Box<dyn Endpoint>) -> FlowId {
         self.network.open_like(flow, source, sink)

@@ -303,6 +303,11 @@ impl Network {
         }
     }
 
+    /// The number that the next flow will have.
+    pub(crate) fn next_flow(&self) -> FlowId {
+        FlowId(self.free_flows.last().copied().unwrap_or(self.flows.len() as u32))
+    }
+
     fn add_way(&mut self, ports: &[PortId]) -> u32 {
         let start = self.ways.len() as u32;
         self.ways.extend(ports.iter().map(|port| port.0));

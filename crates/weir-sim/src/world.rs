@@ -42,6 +42,11 @@ impl World {
         self.network.add_flow(spec, ids[0], ids[1])
     }
 
+    /// The number that the next flow to be added will have: its endpoints need it.
+    pub fn next_flow(&self) -> FlowId {
+        self.network.next_flow()
+    }
+
     /// Adds an endpoint without a flow, for instance one that makes flows.
     pub fn add_endpoint(&mut self, endpoint: Box<dyn Endpoint>) -> EndpointId {
         let id = self.network.next_endpoint();

@@ -1,58 +1,68 @@
-//! A constant bit rate, and the sink for all traffic without a transport protocol.
+//! A constant bit rate.
 
 use weir_core::Nanos;
-use weir_core::packet::Ecn;
 
-use crate::endpoint::{Context, Endpoint};
-use crate::packet::{FlowId, Packet};
+use crate::packet::FlowId;
+use crate::random::Draws;
 
-/// Sends packets of one size at equal distances.
-#[derive(Debug)]
-pub struct Cbr {
-    flow: FlowId,
+use super::source::{Process, Sending, Source};
+
+/// Packets of one size at equal distances. The fraction of a nanosecond that a distance has is carried on, so that the rate is exact.
+#[derive(Clone, Debug)]
+pub struct Constant {
     len: u32,
-    header: u8,
-    ecn: Ecn,
     /// Distance of packets in ns, times 2^16.
     interval: u64,
     /// Fraction of a nanosecond that earlier packets left.
     carry: u64,
-    next: Nanos,
-    until: Nanos,
-    seq: u64,
+    begun: bool,
 }
+
+impl Constant {
+    /// Packets of `len` network-layer bytes at `bps` network-layer bits/s.
+    pub fn rate(len: u32, bps: u64) -> Self {
+        let ns = u128::from(len) * 8 * 1_000_000_000;
+        Self { len, interval: u64::try_from((ns << 16) / u128::from(bps.max(1))).unwrap_or(u64::MAX), carry: 0, begun: false }
+    }
+
+    /// Packets of `len` network-layer bytes, `interval` apart.
+    pub fn every(len: u32, interval: Nanos) -> Self {
+        Self { len, interval: interval.0.saturating_mul(1 << 16), carry: 0, begun: false }
+    }
+}
+
+impl Process for Constant {
+    #[inline]
+    fn next(&mut self, _draws: &mut Draws) -> Option<(Nanos, u32)> {
+        if !std::mem::replace(&mut self.begun, true) {
+            return Some((Nanos::ZERO, self.len));
+        }
+        let step = self.interval.saturating_add(self.carry);
+        self.carry = step & 0xffff;
+        Some((Nanos(step >> 16), self.len))
+    }
+}
+
+/// A source of packets at equal distances.
+pub type Cbr = Source<Constant>;
 
 impl Cbr {
     /// Packets of `len` network-layer bytes, `header` of them headers, at `bps` network-layer bits/s from `from` until `until`.
     pub fn new(flow: FlowId, len: u32, header: u8, bps: u64, from: Nanos, until: Nanos) -> Self {
-        let interval = u64::try_from((u128::from(len) * 8 * 1_000_000_000 << 16) / u128::from(bps.max(1))).unwrap_or(u64::MAX);
-        Self { flow, len, header, ecn: Ecn::NotEct, interval, carry: 0, next: from, until, seq: 0 }
+        Self::of(Constant::rate(len, bps), Draws::new(0, 0, 0), Sending { from, until, ..Sending::of(flow, header) })
     }
 }
 
-impl Endpoint for Cbr {
-    fn receive(&mut self, _packet: &Packet, _context: &mut Context<'_>) {}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn wake(&mut self, context: &mut Context<'_>) {
-        let Self { flow, len, header, ecn, seq, .. } = *self;
-        context.send(Packet { flow, len, header, ecn, seq, ..Packet::default() });
-        self.seq += 1;
-        let step = self.interval.saturating_add(self.carry);
-        self.carry = step & 0xffff;
-        self.next = self.next.saturating_add(Nanos(step >> 16));
-    }
-
-    fn next_event(&self) -> Nanos {
-        if self.next < self.until { self.next } else { Nanos::MAX }
-    }
-}
-
-/// Counts what arrives.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sink;
-
-impl Endpoint for Sink {
-    fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
-        context.count(packet.flow).goodput_bytes += u64::from(packet.payload());
+    #[test]
+    fn a_constant_rate_is_exact_over_any_time() {
+        // 1000 bytes at 3 Mbit/s: 2666666.6… ns.
+        let (mut process, mut draws) = (Constant::rate(1000, 3_000_000), Draws::new(1, 1, 0));
+        let total: u64 = (0..=3_000_000).map(|_| process.next(&mut draws).unwrap().0.0).sum();
+        assert!(total.abs_diff(8_000_000_000_000) <= 50, "{total}");
+        assert_eq!(Constant::every(64, Nanos(7)).next(&mut draws), Some((Nanos::ZERO, 64)));
     }
 }

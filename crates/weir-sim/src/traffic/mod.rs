@@ -1,8 +1,22 @@
-//! Traffic that needs no transport protocol: sources that send by a clock or by chance, and sinks that count.
+//! Traffic: what is sent, from the settings of a scenario to endpoints in a world.
+//!
+//! A [`Spec`] is what a scenario says, a [`Plan`] is that with all settings judged, and [`Plan::install`] puts endpoints into a
+//! world. Open-loop traffic is a [`Source`] with a [`Process`] that decides when packets go; it hears nothing from the network.
 
 mod cbr;
+mod check;
+pub mod modulated;
+mod ping;
+mod plan;
+pub mod renewal;
+pub mod replay;
 pub mod settings;
+mod source;
 pub mod spec;
 
-pub use cbr::{Cbr, Sink};
+pub use cbr::{Cbr, Constant};
+pub use check::{Reason, SpecError};
+pub use ping::{Echo, Ping};
+pub use plan::{Placement, Plan};
+pub use source::{Process, Sending, Sink, Source};
 pub use spec::{COMMON, Common, KINDS, Kind, Spec};

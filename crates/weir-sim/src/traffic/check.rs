@@ -1,0 +1,317 @@
+//! From what a scenario says to traffic that can be: every setting is judged once, before anything is built.
+
+use std::io;
+
+use weir_core::Nanos;
+use weir_rules::Files;
+
+use crate::random::{CdfError, Variable};
+use crate::units::{RateText, Size, Time};
+
+use super::cbr::Constant;
+use super::modulated::{First, Modulated, State};
+use super::plan::{Begin, Plan, Work};
+use super::renewal::{Mix, Renewal};
+use super::replay::{Replay, Trace, TraceError};
+use super::settings::{Gaps, MarkovState, Periods, TraceFormat};
+use super::spec::{self, Spec};
+
+/// Which setting cannot be, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("`{setting}`: {reason}")]
+pub struct SpecError {
+    /// The setting's name.
+    pub setting: &'static str,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a setting cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum Reason {
+    /// It, or one of those, is missing.
+    #[error("missing; give {0}")]
+    Missing(&'static str),
+    /// Several say the same thing.
+    #[error("says the same as another setting; give {0}")]
+    Twice(&'static str),
+    /// It is out of range.
+    #[error("out of range; {0}")]
+    Range(&'static str),
+    /// Its end is before its beginning.
+    #[error("must be later than `start`")]
+    Order,
+    /// A list has the wrong number of entries.
+    #[error("has {has} entries; one for each of the {needs} states belongs there")]
+    Entries {
+        /// Entries that it has.
+        has: usize,
+        /// Entries that it needs.
+        needs: usize,
+    },
+    /// A state of a Markov chain from which none that sends is reached.
+    #[error("state {0} leads to no state that sends; give one of the states a `rate`, and a way there")]
+    Silent(usize),
+    /// A file cannot be read.
+    #[error("cannot read `{path}`: {error}")]
+    File {
+        /// Its name.
+        path: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file is no trace.
+    #[error("`{path}`: {error}")]
+    Trace {
+        /// Its name.
+        path: String,
+        /// Why.
+        error: TraceError,
+    },
+    /// A file is no distribution.
+    #[error("`{path}`: {error}")]
+    Cdf {
+        /// Its name.
+        path: String,
+        /// Why.
+        error: CdfError,
+    },
+    /// A text that must be something else.
+    #[error("{0}")]
+    Words(String),
+}
+
+/// A result of a check.
+pub(super) type Checked<T> = Result<T, SpecError>;
+
+pub(super) fn refuse<T>(setting: &'static str, reason: Reason) -> Checked<T> {
+    Err(SpecError { setting, reason })
+}
+
+impl Spec {
+    /// Judges all settings, and reads the files that they name.
+    ///
+    /// # Errors
+    /// Which setting cannot be, and why.
+    pub fn check(&self, files: &dyn Files) -> Checked<Plan> {
+        let begin = self.begin()?;
+        let work = match self {
+            Self::Cbr(spec) => cbr(spec)?,
+            Self::Poisson(spec) => {
+                let mean = gap("rate", spec.rate, spec.interval, spec.size)?;
+                Work::Renewal(Renewal::new(length("size", spec.size)?, Variable::Exponential { mean }))
+            }
+            Self::Pareto(spec) => pareto(spec)?,
+            Self::OnOff(spec) => on_off(spec)?,
+            Self::Markov(spec) => markov(spec)?,
+            Self::Voip(spec) => voip(spec)?,
+            Self::Imix(spec) => imix(spec)?,
+            Self::Trace(spec) => trace(spec, files)?,
+            Self::Probe(spec) => {
+                let interval = positive("interval", spec.interval)?;
+                Work::Constant(Constant::every(length("size", spec.size)?, interval))
+            }
+            Self::Ping(spec) => Work::Ping { len: length("size", spec.size)?, interval: positive("interval", spec.interval)? },
+        };
+        Ok(Plan { begin, work })
+    }
+
+    /// What all kinds have.
+    fn begin(&self) -> Checked<Begin> {
+        let spec::Common { start, stop, start_jitter, ecn, dscp, label, deadline } = self.common();
+        if stop.is_some_and(|stop| stop <= start) {
+            return refuse("stop", Reason::Order);
+        }
+        if dscp > 63 {
+            return refuse("dscp", Reason::Range("a DSCP is from 0 to 63"));
+        }
+        if label.is_some() && deadline.is_some() {
+            return refuse("deadline", Reason::Twice("either `label` or `deadline`"));
+        }
+        let label = deadline.map_or(label.unwrap_or(0), Time::ns);
+        Ok(Begin { start: start.0, jitter: start_jitter.0, until: stop.map_or(Nanos::MAX, |stop| stop.0), ecn: ecn.into(), dscp, label })
+    }
+}
+
+/// Network-layer bytes of a packet.
+fn length(setting: &'static str, size: Size) -> Checked<u32> {
+    match u32::try_from(size.0) {
+        Ok(len @ LEAST_PACKET..=MOST_PACKET) => Ok(len),
+        _ => refuse(setting, Reason::Range("a packet has from 28 bytes, its headers, to 65535")),
+    }
+}
+
+pub(super) fn positive(setting: &'static str, time: Time) -> Checked<Nanos> {
+    if time.ns() == 0 { refuse(setting, Reason::Range("it must be above 0")) } else { Ok(time.0) }
+}
+
+/// Mean distance of packets, from a rate or as it is, ns.
+fn gap(setting: &'static str, rate: Option<RateText>, interval: Option<Time>, size: Size) -> Checked<f64> {
+    match (rate, interval) {
+        (Some(rate), None) => Ok(size.0 as f64 * 8e9 / rate.bps() as f64),
+        (None, Some(interval)) => Ok(positive("interval", interval)?.0 as f64),
+        (None, None) => refuse(setting, Reason::Missing("`rate` or `interval`")),
+        (Some(_), Some(_)) => refuse("interval", Reason::Twice("either `rate` or `interval`")),
+    }
+}
+
+fn cbr(spec: &spec::Cbr) -> Checked<Work> {
+    let len = length("size", spec.size)?;
+    gap("rate", spec.rate, spec.interval, spec.size)?;
+    let constant =
+        spec.rate.map_or_else(|| Constant::every(len, spec.interval.unwrap_or_default().0), |rate| Constant::rate(len, rate.bps()));
+    Ok(Work::Constant(constant))
+}
+
+/// A shape for which the mean is finite.
+fn finite_shape(shape: f64) -> Checked<f64> {
+    if shape > 1.0 && shape <= 1000.0 {
+        Ok(shape)
+    } else {
+        refuse("shape", Reason::Range("it must be above 1, where the mean is finite, and at most 1000"))
+    }
+}
+
+fn pareto(spec: &spec::Pareto) -> Checked<Work> {
+    let len = length("size", spec.size)?;
+    let shape = spec.shape;
+    let gap = match spec.scale {
+        Some(_) if spec.rate.is_some() || spec.interval.is_some() => {
+            return refuse("scale", Reason::Twice("one of `rate`, `interval` and `scale`"));
+        }
+        Some(_) if !(0.1..=1000.0).contains(&shape) => return refuse("shape", Reason::Range("it is from 0.1 to 1000")),
+        Some(scale) => Variable::Pareto { shape, scale: positive("scale", scale)?.0 as f64 },
+        None => {
+            let mean = gap("rate", spec.rate, spec.interval, spec.size)?;
+            Variable::Pareto { shape: finite_shape(shape)?, scale: mean * (shape - 1.0) / shape }
+        }
+    };
+    Ok(Work::Renewal(Renewal::new(len, gap)))
+}
+
+fn on_off(spec: &spec::OnOff) -> Checked<Work> {
+    let len = length("size", spec.size)?;
+    let shape = if spec.periods == Periods::Pareto { finite_shape(spec.shape)? } else { spec.shape };
+    let period = |setting, time| {
+        let mean = positive(setting, time)?.0 as f64;
+        Ok(match spec.periods {
+            Periods::Exponential => Variable::Exponential { mean },
+            Periods::Pareto => Variable::Pareto { shape, scale: mean * (shape - 1.0) / shape },
+            Periods::Constant => Variable::Fixed(mean),
+        })
+    };
+    let (on, off) = (period("on", spec.on)?, period("off", spec.off)?);
+    if f64::from(len) * 8e9 / spec.rate.bps() as f64 > spec.on.ns() as f64 * MOST_PERIODS {
+        return refuse("on", Reason::Range("a packet at `rate` takes more than 1000 times as long; make it longer"));
+    }
+    Ok(Work::Modulated { modulated: Modulated::on_off(len, spec.rate.bps() as f64, on, off), header: 0 })
+}
+
+fn markov(spec: &spec::Markov) -> Checked<Work> {
+    let len = length("size", spec.size)?;
+    let needs = spec.states.len();
+    if !(1..=MOST_STATES).contains(&needs) {
+        return refuse("states", Reason::Range("there are from 1 to 1000 states"));
+    }
+    let states = spec.states.iter().enumerate().map(|(index, state)| markov_state(state, index, needs)).collect::<Checked<Vec<_>>>()?;
+    // From every state one that sends is reached, or the source would fall silent in a way that none has asked for.
+    let mut sends: Vec<bool> = states.iter().map(|state| state.bps > 0.0).collect();
+    for _ in 0..needs {
+        for (index, state) in states.iter().enumerate() {
+            sends[index] = sends[index] || state.next.iter().zip(&sends.clone()).any(|(&weight, &sends)| weight > 0.0 && sends);
+        }
+    }
+    if let Some(silent) = sends.iter().position(|&sends| !sends) {
+        return refuse("states", Reason::Silent(silent + 1));
+    }
+    let exponential = spec.gaps == Gaps::Exponential;
+    Ok(Work::Modulated { modulated: Modulated::new(states, len, exponential, First::Zero), header: 0 })
+}
+
+fn markov_state(state: &MarkovState, index: usize, needs: usize) -> Checked<State> {
+    let bps = state.rate.map_or(0.0, |rate| rate.bps() as f64);
+    let weights = |weights: &Vec<f64>, setting| {
+        let mut weights = weights.clone();
+        if weights.len() != needs {
+            return refuse(setting, Reason::Entries { has: weights.len(), needs });
+        }
+        if setting == "leave" {
+            weights[index] = 0.0;
+        }
+        let total: f64 = weights.iter().sum();
+        if weights.iter().any(|weight| weight.is_nan() || *weight < 0.0) || !(total > 0.0 && total <= 1e6) {
+            return refuse(setting, Reason::Range("its entries are 0 or more, not all 0, and at most 1e6 together"));
+        }
+        Ok((weights, total))
+    };
+    let (hold, next) = match (state.hold, &state.next, &state.leave) {
+        (Some(hold), None, None) => {
+            let others = (0..needs).map(|other| f64::from(u8::from(other != index || needs == 1))).collect();
+            (positive("hold", hold)?.0 as f64, others)
+        }
+        (Some(hold), Some(next), None) => (positive("hold", hold)?.0 as f64, weights(next, "next")?.0),
+        (None, None, Some(leave)) => {
+            let (weights, total) = weights(leave, "leave")?;
+            (1e9 / total, weights)
+        }
+        (None, _, None) => return refuse("states", Reason::Missing("each state `hold`, or `leave`")),
+        (_, _, Some(_)) => return refuse("states", Reason::Twice("each state `hold`, or `leave`")),
+    };
+    Ok(State { bps, hold: Variable::Exponential { mean: hold }, next })
+}
+
+fn voip(spec: &spec::Voip) -> Checked<Work> {
+    let (interval, payload) = spec.codec.frame();
+    let len = payload + u32::from(RTP_HEADER);
+    let bps = f64::from(len) * 8e9 / interval.ns() as f64;
+    let talk = Variable::Exponential { mean: positive("talk", spec.talk)?.0 as f64 };
+    if spec.talk.ns() < interval.ns() / 1000 {
+        return refuse("talk", Reason::Range("a talk spurt takes at least a thousandth of a frame"));
+    }
+    let modulated = if spec.silence.ns() == 0 {
+        Modulated::new(vec![State { bps, hold: talk, next: vec![1.0] }], len, false, First::Zero)
+    } else {
+        Modulated::on_off(len, bps, talk, Variable::Exponential { mean: spec.silence.ns() as f64 })
+    };
+    Ok(Work::Modulated { modulated, header: RTP_HEADER })
+}
+
+fn imix(spec: &spec::Imix) -> Checked<Work> {
+    let mix = spec.mix.iter().map(|&(size, weight)| Ok((length("mix", size)?, weight))).collect::<Checked<Vec<_>>>()?;
+    let total: f64 = mix.iter().map(|&(_, weight)| weight).sum();
+    if mix.iter().any(|&(_, weight)| weight.is_nan() || weight < 0.0) || !(total > 0.0 && total < 1e12) {
+        return refuse("mix", Reason::Range("weights are 0 or more, and not all 0"));
+    }
+    Ok(Work::Mix(Mix::new(&mix, spec.rate.bps(), spec.gaps == Gaps::Exponential)))
+}
+
+fn trace(spec: &spec::Trace, files: &dyn Files) -> Checked<Work> {
+    if !(spec.speed >= 1e-6 && spec.speed <= 1e6) {
+        return refuse("speed", Reason::Range("it is from 0.000001 to 1000000"));
+    }
+    let path = &spec.file;
+    let ends = |end: &str| path.to_ascii_lowercase().ends_with(end);
+    let format = spec.format.or_else(|| match () {
+        () if ends(".csv") || ends(".txt") => Some(TraceFormat::Csv),
+        () if ends(".pcap") || ends(".pcapng") || ends(".cap") => Some(TraceFormat::Pcap),
+        () => None,
+    });
+    let unread = |error| SpecError { setting: "file", reason: Reason::File { path: path.clone(), error } };
+    let read = match format {
+        None => return refuse("format", Reason::Missing("`csv` or `pcap`: the name of the file does not tell")),
+        Some(TraceFormat::Csv) => Trace::csv(&files.read(path).map_err(unread)?),
+        Some(TraceFormat::Pcap) => Trace::capture(&files.read_bytes(path).map_err(unread)?),
+    };
+    let trace = read.map_err(|error| SpecError { setting: "file", reason: Reason::Trace { path: path.clone(), error } })?;
+    Ok(Work::Replay(Replay::new(trace, spec.speed, spec.repeat)))
+}
+
+/// IP, UDP and RTP headers.
+const RTP_HEADER: u8 = 40;
+/// IPv4 and UDP headers.
+const LEAST_PACKET: u32 = 28;
+const MOST_PACKET: u32 = 65_535;
+/// States of a Markov chain.
+const MOST_STATES: usize = 1000;
+/// Periods of on and off that a packet may take.
+const MOST_PERIODS: f64 = 1000.0;

@@ -1,0 +1,178 @@
+//! Sources whose rate changes with a state: on and off, Markov chains, talk spurts.
+//!
+//! # Model
+//! A chain of states, each with a rate, a random time that it is held, and weights of the states that may follow. A packet needs as
+//! many bits of *credit* as it has; credit comes in at the state's rate and is kept when the state changes. So the mean rate is that
+//! of the states by their shares of time, however short the periods are beside the distance of packets. For exponential distances
+//! the credit that a packet needs is drawn, with its bits as the mean: within a state that is a Poisson process, the whole a Markov-
+//! modulated one.
+
+use weir_core::Nanos;
+
+use crate::random::{Draws, Variable, nanos};
+
+use super::source::Process;
+
+/// A state.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Network-layer bits a second; 0: silent.
+    pub bps: f64,
+    /// Time that it is held, ns.
+    pub hold: Variable,
+    /// Weight of each state to come next.
+    pub next: Vec<f64>,
+}
+
+/// Packets of one size at the rate of a state.
+#[derive(Clone, Debug)]
+pub struct Modulated {
+    states: Vec<State>,
+    len: u32,
+    exponential: bool,
+    first: First,
+    state: usize,
+    /// What is left of the state's time, ns.
+    left: f64,
+    /// Fraction of a nanosecond that earlier packets left.
+    carry: f64,
+}
+
+/// In which state it begins.
+#[derive(Clone, Debug)]
+pub enum First {
+    /// In the first one.
+    Zero,
+    /// Drawn by weights.
+    Drawn(Vec<f64>),
+    /// It has begun.
+    Begun,
+}
+
+impl Modulated {
+    /// Packets of `len` network-layer bytes.
+    pub fn new(states: Vec<State>, len: u32, exponential: bool, first: First) -> Self {
+        Self { states, len, exponential, first, state: 0, left: 0.0, carry: 0.0 }
+    }
+
+    /// A rate while on, and nothing while off. It begins on or off, each with the probability of its share of time.
+    pub fn on_off(len: u32, bps: f64, on: Variable, off: Variable) -> Self {
+        let shares = [&on, &off].map(|period| period.mean().unwrap_or(1.0));
+        let states = vec![State { bps, hold: on, next: vec![0.0, 1.0] }, State { bps: 0.0, hold: off, next: vec![1.0, 0.0] }];
+        Self::new(states, len, false, First::Drawn(shares.to_vec()))
+    }
+
+    fn begin(&mut self, draws: &mut Draws) {
+        match std::mem::replace(&mut self.first, First::Begun) {
+            First::Begun => return,
+            First::Zero => self.state = 0,
+            First::Drawn(shares) => self.state = draws.weighted(&shares),
+        }
+        self.left = self.states[self.state].hold.draw(draws);
+    }
+}
+
+impl Process for Modulated {
+    fn next(&mut self, draws: &mut Draws) -> Option<(Nanos, u32)> {
+        self.begin(draws);
+        let bits = f64::from(self.len) * 8e9;
+        let mut need = if self.exponential { draws.exponential(bits) } else { bits };
+        let mut gap = self.carry;
+        for changes in 0.. {
+            let State { bps, next, .. } = &self.states[self.state];
+            let credit = self.left * bps;
+            if credit >= need && *bps > 0.0 {
+                let span = need / bps;
+                self.left -= span;
+                gap += span;
+                break;
+            }
+            need -= credit;
+            gap += self.left;
+            if gap > LONGEST || changes > MOST_CHANGES {
+                return None;
+            }
+            self.state = draws.weighted(next);
+            self.left = self.states[self.state].hold.draw(draws);
+        }
+        let whole = nanos(gap);
+        self.carry = gap - whole.0 as f64;
+        Some((whole, self.len))
+    }
+}
+
+/// A source that is silent for longer than any scenario lasts, a year, sends no more.
+const LONGEST: f64 = 366.0 * 86_400e9;
+/// So does one whose state changes this often without a packet's worth of credit.
+const MOST_CHANGES: u32 = 10_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bits a second over so many packets, and the share of the time that lies in gaps of more than `long`.
+    fn measure(mut process: Modulated, packets: u32, long: u64) -> (f64, f64) {
+        let mut draws = Draws::new(4, 8, 1);
+        let (mut time, mut silent) = (0u64, 0u64);
+        for _ in 0..packets {
+            let (gap, _) = process.next(&mut draws).unwrap();
+            time += gap.0;
+            silent += if gap.0 > long { gap.0 } else { 0 };
+        }
+        (f64::from(packets) * f64::from(process.len) * 8e9 / time as f64, silent as f64 / time as f64)
+    }
+
+    #[test]
+    fn on_and_off_share_the_time_by_their_means() {
+        let on = Variable::Exponential { mean: 500e6 };
+        let off = Variable::Exponential { mean: 1500e6 };
+        // 8 ms apart while on, 250 packets in a cycle of 2 s; 16,000 cycles.
+        let (bits, silent) = measure(Modulated::on_off(1000, 1e6, on, off), 1_000_000, 8_000_001);
+        assert!((bits / 250e3 - 1.0).abs() < 0.04, "{bits}");
+        // A gap with a silence in it has 8 ms of sending too, of 500 in the mean.
+        assert!((silent - 0.75).abs() < 0.02, "{silent}");
+    }
+
+    #[test]
+    fn pareto_periods_keep_the_mean_rate() {
+        let period = |mean| Variable::pareto_of_mean(1.9, mean).unwrap();
+        let (bits, _) = measure(Modulated::on_off(1000, 8e6, period(100e6), period(100e6)), 3_000_000, 0);
+        assert!((bits / 4e6 - 1.0).abs() < 0.05, "{bits}");
+    }
+
+    #[test]
+    fn constant_periods_are_exact() {
+        let process = Modulated::on_off(1000, 1e6, Variable::Fixed(20e6), Variable::Fixed(30e6));
+        // Of 50 ms, 20 are for sending, in which 2.5 packets go: five in 100 ms.
+        let (bits, _) = measure(process, 1_000_000, 0);
+        assert!((bits / 400e3 - 1.0).abs() < 1e-5, "{bits}");
+    }
+
+    #[test]
+    fn a_chain_of_three_states_has_its_stationary_rate() {
+        let hold = |mean| Variable::Exponential { mean };
+        let states = |bps: [f64; 3]| {
+            vec![
+                State { bps: bps[0], hold: hold(10e6), next: vec![0.0, 0.5, 0.5] },
+                State { bps: bps[1], hold: hold(20e6), next: vec![1.0, 0.0, 0.0] },
+                State { bps: bps[2], hold: hold(40e6), next: vec![0.5, 0.5, 0.0] },
+            ]
+        };
+        // Visits 4 : 3 : 2, so time 40 : 60 : 80.
+        let expected = (40.0 * 1e6 + 80.0 * 4e6) / 180.0;
+        for exponential in [false, true] {
+            let (bits, _) = measure(Modulated::new(states([1e6, 0.0, 4e6]), 500, exponential, First::Zero), 1_000_000, 0);
+            assert!((bits / expected - 1.0).abs() < 0.02, "{bits} {expected}");
+        }
+    }
+
+    #[test]
+    fn a_chain_that_falls_silent_for_good_ends() {
+        let silent = State { bps: 0.0, hold: Variable::Fixed(1e15), next: vec![0.0, 1.0] };
+        let states = vec![State { bps: 8e6, hold: Variable::Fixed(1.5e6), next: vec![0.0, 1.0] }, silent];
+        let mut process = Modulated::new(states, 1000, false, First::Zero);
+        let mut draws = Draws::new(1, 1, 1);
+        assert_eq!(process.next(&mut draws), Some((Nanos(1_000_000), 1000)));
+        assert_eq!(process.next(&mut draws), None);
+    }
+}

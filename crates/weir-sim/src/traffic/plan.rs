@@ -1,0 +1,119 @@
+//! Traffic whose settings are judged, and its place in a world.
+
+use weir_core::Nanos;
+use weir_core::packet::Ecn;
+
+use crate::endpoint::Endpoint;
+use crate::network::FlowSpec;
+use crate::packet::{FlowId, Packet};
+use crate::random::Draws;
+use crate::world::World;
+
+use super::cbr::Constant;
+use super::modulated::Modulated;
+use super::ping::{Echo, Ping};
+use super::renewal::{Mix, Renewal};
+use super::replay::Replay;
+use super::source::{Process, Sending, Sink, Source};
+
+/// Traffic that can be installed, any number of times.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(super) begin: Begin,
+    pub(super) work: Work,
+}
+
+/// What all kinds have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begin {
+    pub(super) start: Nanos,
+    pub(super) jitter: Nanos,
+    pub(super) until: Nanos,
+    pub(super) ecn: Ecn,
+    pub(super) dscp: u8,
+    pub(super) label: u64,
+}
+
+/// What is sent.
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    Constant(Constant),
+    Renewal(Renewal),
+    Mix(Mix),
+    /// `header`: bytes of headers where these are not IP's and UDP's.
+    Modulated {
+        modulated: Modulated,
+        header: u8,
+    },
+    Replay(Replay),
+    Ping {
+        len: u32,
+        interval: Nanos,
+    },
+}
+
+/// Where traffic goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement<'a> {
+    /// From where to where, in which class and group. Protocol and DSCP of the keys are set by the traffic. All kinds need one; those
+    /// of which [`Plan::joint`] says so take one for each source.
+    pub flows: &'a [FlowSpec],
+    /// The run's seed.
+    pub seed: u64,
+    /// Number of this traffic in the run, of which its random streams are made: each call of [`Plan::install`] has its own.
+    pub number: u64,
+}
+
+impl Plan {
+    /// Whether several sources send together, to one destination: then all of them are installed at once.
+    pub fn joint(&self) -> bool {
+        false
+    }
+
+    /// IP protocol of its packets.
+    pub fn protocol(&self) -> u8 {
+        match self.work {
+            Work::Ping { .. } => 1,
+            _ => 17,
+        }
+    }
+
+    /// Puts its endpoints into a world, and says which flows it has made. Random numbers follow from seed and number alone.
+    pub fn install(&self, world: &mut World, at: &Placement<'_>) -> Vec<FlowId> {
+        let mut flows = Vec::with_capacity(at.flows.len());
+        let mut start = Draws::new(at.seed, at.number, 0);
+        let from = self.begin.start.saturating_add(Nanos((self.begin.jitter.0 as f64 * (1.0 - start.unit())) as u64));
+        for spec in at.flows {
+            let mut spec = spec.clone();
+            spec.key.proto = self.protocol();
+            spec.key.dscp = self.begin.dscp;
+            flows.push(self.place(world, &spec, from, at));
+        }
+        flows
+    }
+
+    fn place(&self, world: &mut World, spec: &FlowSpec, from: Nanos, at: &Placement<'_>) -> FlowId {
+        let Begin { until, ecn, label, .. } = self.begin;
+        let flow = world.next_flow();
+        let header = if spec.key.ipv6 { 48 } else { 28 };
+        let sending = Sending { packet: Packet { flow, header, ecn, label, ..Packet::default() }, from, until };
+        let draws = Draws::new(at.seed, at.number, 1);
+        let (source, sink): (Box<dyn Endpoint>, Box<dyn Endpoint>) = match &self.work {
+            Work::Constant(process) => (source(process, draws, sending), Box::new(Sink)),
+            Work::Renewal(process) => (source(process, draws, sending), Box::new(Sink)),
+            Work::Mix(process) => (source(process, draws, sending), Box::new(Sink)),
+            Work::Replay(process) => (source(process, draws, sending), Box::new(Sink)),
+            Work::Modulated { modulated, header } => {
+                let mut sending = sending;
+                sending.packet.header = sending.packet.header.max(*header);
+                (source(modulated, draws, sending), Box::new(Sink))
+            }
+            Work::Ping { len, interval } => (Box::new(Ping::new(*len, *interval, sending)), Box::new(Echo)),
+        };
+        world.add_flow(spec, source, sink)
+    }
+}
+
+fn source<P: Process>(process: &P, draws: Draws, sending: Sending) -> Box<dyn Endpoint> {
+    Box::new(Source::of(process.clone(), draws, sending))
+}

@@ -1,0 +1,81 @@
+//! A source of packets without a transport protocol, whatever decides when they go; and the sink that counts them.
+
+use std::fmt::Debug;
+
+use weir_core::Nanos;
+
+use crate::endpoint::{Context, Endpoint};
+use crate::packet::{FlowId, Packet};
+use crate::random::Draws;
+
+/// Decides when packets go and how long they are.
+pub trait Process: Clone + Debug + Send + 'static {
+    /// The span from the last packet, or from the beginning, to the next one, and that one's network-layer bytes. `None`: there is
+    /// no more.
+    fn next(&mut self, draws: &mut Draws) -> Option<(Nanos, u32)>;
+}
+
+/// Sends packets when a process says.
+#[derive(Debug)]
+pub struct Source<P> {
+    process: P,
+    draws: Draws,
+    /// The next packet.
+    packet: Packet,
+    next: Nanos,
+    until: Nanos,
+}
+
+/// What all packets of a source have in common, and when they go.
+#[derive(Clone, Copy, Debug)]
+pub struct Sending {
+    /// The flow, and headers, ECN field and label of its packets.
+    pub packet: Packet,
+    /// When the process begins.
+    pub from: Nanos,
+    /// When it has ended: nothing is sent at this time or later.
+    pub until: Nanos,
+}
+
+impl<P: Process> Source<P> {
+    /// A source; the process draws from `draws`.
+    pub fn of(mut process: P, mut draws: Draws, sending: Sending) -> Self {
+        let Sending { mut packet, from, until } = sending;
+        let (gap, len) = process.next(&mut draws).unwrap_or((Nanos::MAX, 0));
+        packet.len = len;
+        Self { process, draws, packet, next: from.saturating_add(gap), until }
+    }
+}
+
+impl<P: Process> Endpoint for Source<P> {
+    fn receive(&mut self, _packet: &Packet, _context: &mut Context<'_>) {}
+
+    fn wake(&mut self, context: &mut Context<'_>) {
+        context.send(self.packet);
+        self.packet.seq += 1;
+        let (gap, len) = self.process.next(&mut self.draws).unwrap_or((Nanos::MAX, 0));
+        self.packet.len = len;
+        self.next = self.next.saturating_add(gap);
+    }
+
+    fn next_event(&self) -> Nanos {
+        if self.next < self.until { self.next } else { Nanos::MAX }
+    }
+}
+
+/// Counts what arrives.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sink;
+
+impl Endpoint for Sink {
+    fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
+        context.count(packet.flow).goodput_bytes += u64::from(packet.payload());
+    }
+}
+
+impl Sending {
+    /// Packets of a flow, `header` of their bytes headers, as soon as the world begins and until it ends.
+    pub fn of(flow: FlowId, header: u8) -> Self {
+        Self { packet: Packet { flow, header, ..Packet::default() }, from: Nanos::ZERO, until: Nanos::MAX }
+    }
+}
