@@ -32,7 +32,7 @@ pub struct Packet {
     pub(crate) extra: u32,
     /// Place in the table of ways: the pipe that it goes to next.
     pub(crate) way: u32,
-    /// Bytes of `len` that are headers.
+    /// Bytes of `len` that are headers, of each wire packet.
     pub header: u8,
     /// Wire packets that it stands for: 1, or more where a host leaves cutting to its device.
     pub segments: u8,
@@ -69,7 +69,7 @@ impl Packet {
     /// Bytes behind the headers.
     #[inline]
     pub fn payload(&self) -> u32 {
-        self.len.saturating_sub(u32::from(self.header))
+        self.len.saturating_sub(u32::from(self.header) * u32::from(self.segments))
     }
 }
 

@@ -12,6 +12,8 @@
 //! reduction over a round trip by RFC 6937 and ignores [`Control::window`], except where [`Control::owns_window`] says that the
 //! control does that by itself. [`Sample::reducing`] is set for acknowledgements in that time: the window should not grow then.
 
+mod cubic;
+mod hystart;
 mod newreno;
 mod row;
 
@@ -240,6 +242,8 @@ macro_rules! table {
 table! {
     /// Additive increase, and half of the window when something is lost.
     NewReno: newreno::NewReno,
+    /// A cubic function of the time since the last congestion.
+    Cubic: cubic::Cubic,
 }
 
 impl Kind {

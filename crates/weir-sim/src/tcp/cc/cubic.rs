@@ -1,0 +1,523 @@
+//! CUBIC: the window is a cubic function of the time since the last congestion.
+//!
+//! # Model
+//! After a reduction the window rises fast, slows down near where congestion was met the last time, and beyond that rises ever faster
+//! until it is met again. Growth does not depend on the round-trip time. Where `NewReno` would be faster, CUBIC is as fast as that.
+//!
+//! # Equations
+//! In segments, with `t` the time since the reduction in seconds and `β` what a reduction leaves of the window:
+//!
+//! ```text
+//! W(t)     = C (t − K)³ + W_max          K = ∛((W_max − cwnd_epoch) / C)
+//! target   = W(t + srtt), at least cwnd and at most 1.5 cwnd
+//! cwnd    += (target − cwnd) / cwnd                     for each segment that is acknowledged
+//! W_est   += 3 (1 − β) / (1 + β) / cwnd                 likewise, and 1 / cwnd once W_est ≥ the window before the reduction
+//! cwnd     = W_est                                      where W(t) < W_est
+//! reduced: W_max = cwnd (or (1 + β) / 2 · cwnd where it is below the last W_max: fast convergence), cwnd = β cwnd
+//! ```
+//!
+//! # Fixed point
+//! ```text
+//! t, K      ns, u64                              t − K    in 2^-20 s, so its cube is in 2^-60 s³: 128 bits hold twelve days of it
+//! windows   bytes, u64                           C        in billionths of a segment/s³
+//! K³        2^-60 s³, u128, so its root is in 2^-20 s
+//! ```
+//!
+//! # Slow start
+//! `hystart on` is Linux' and ns-3's: slow start ends when acknowledgements have come in a train for longer than half of the least
+//! round-trip time (gaps up to 2 ms), or when the least round-trip time of the first 8 samples of a round is above the connection's by
+//! an eighth of that, between 4 and 16 ms. Only from 16 segments on. `hystart plus` is RFC 9406: the increase of the delay is the
+//! difference to the round before; slow start then goes on at a quarter of its speed for five rounds, and back to full speed if the
+//! delay falls again.
+//!
+//! # Reference
+//! RFC 9438; Ha and Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55, 2011; RFC 9406.
+//!
+//! # Parameters
+//! `beta` 0.1..0.95, default 0.7. `beta_ecn`, default 0.7; RFC 8511 proposes 0.85. `c` 0.001..10, default 0.4.
+//! `fast_convergence`, default on. `friendly`, default on: as fast as `NewReno` where that is faster. `hystart` `off`, `on` or
+//! `plus`, default `on`.
+//!
+//! # Complexity
+//! O(1) for each acknowledgement: the target is computed at most once in a 32nd of a round-trip time.
+//!
+//! # Differences from Linux
+//! β is 0.7 exactly, and not 717/1024. The target is at most 1.5 times the window, as the RFC has it, and its time runs on while the
+//! application is the limit only as far as `resume` says. Linux counts whole segments, this counts bytes.
+//!
+//! # Validation
+//! Points of `W(t)` against a closed form in floating point, the friendly region against the additive increase it stands for, both
+//! slow starts round by round: in this file's tests.
+
+use weir_core::Nanos;
+use weir_core::settings::{Domain, Parameter, SWITCH, Scope, UNIT};
+
+use super::hystart::{Hystart, Mode, Step};
+use super::newreno::{restarted, restarted_threshold, scaled};
+use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal};
+
+/// CUBIC for one connection.
+#[derive(Debug)]
+pub struct Cubic {
+    window: u64,
+    threshold: u64,
+    /// Bytes acknowledged since the window last grew by a segment.
+    counted: u64,
+    /// Bytes to acknowledge for a segment more, by the last look at the curve.
+    per_segment: u64,
+    initial: u64,
+    /// Where the curve has its plateau.
+    w_max: u64,
+    /// The window before the last reduction.
+    w_prior: u64,
+    /// What `NewReno` would have.
+    w_est: u64,
+    /// Bytes acknowledged since `w_est` last grew by a segment.
+    est_counted: u64,
+    /// When the curve began; `None` before the first acknowledgement after a reduction.
+    epoch: Option<Nanos>,
+    /// From there to the plateau, ns.
+    k: u64,
+    /// The plateau of this curve: `w_max`, or the window where that is above.
+    origin: u64,
+    /// When the curve was last looked at.
+    looked: Nanos,
+    hystart: Hystart,
+    settings: Settings,
+    before: (u64, u64, u64),
+}
+
+#[derive(Debug)]
+struct Settings {
+    beta: u64,
+    beta_ecn: u64,
+    c: u64,
+    fast_convergence: bool,
+    friendly: bool,
+    /// Bytes that are to be acknowledged for `NewReno`'s growth by a segment, in billionths of the window: (1 + β) / (3 (1 − β)).
+    friendly_share: u64,
+}
+
+impl Cubic {
+    /// One at its initial window.
+    pub fn new(choice: &Choice, setup: &Setup) -> Self {
+        let beta = choice.get(BETA.name);
+        let settings = Settings {
+            beta,
+            beta_ecn: choice.get(BETA_ECN.name),
+            c: choice.get(C.name),
+            fast_convergence: choice.is_on(FAST_CONVERGENCE.name),
+            friendly: choice.is_on(FRIENDLY.name),
+            friendly_share: (u128::from(UNIT + beta) * u128::from(UNIT) / u128::from(3 * (UNIT - beta))) as u64,
+        };
+        let mode = match choice.get(HYSTART.name) {
+            0 => Mode::Off,
+            1 => Mode::Classic,
+            _ => Mode::Plus,
+        };
+        Self {
+            window: setup.initial_window,
+            threshold: u64::MAX,
+            counted: 0,
+            per_segment: u64::MAX,
+            initial: setup.initial_window,
+            w_max: 0,
+            w_prior: 0,
+            w_est: 0,
+            est_counted: 0,
+            epoch: None,
+            k: 0,
+            origin: 0,
+            looked: Nanos::ZERO,
+            hystart: Hystart::new(mode),
+            settings,
+            before: (setup.initial_window, u64::MAX, 0),
+        }
+    }
+
+    /// Slow start. Returns what it leaves of the acknowledged bytes.
+    fn slow_start(&mut self, path: &Path, sample: &Sample) -> u64 {
+        let mut acked = sample.acked;
+        match self.hystart.acked(path, sample, self.window) {
+            Step::Go => {}
+            Step::Slow => acked /= 4,
+            Step::Stop => {
+                self.threshold = self.window;
+                return acked;
+            }
+        }
+        if !sample.window_limited {
+            return 0;
+        }
+        let grown = self.window.saturating_add(acked).min(self.threshold);
+        acked -= grown - self.window;
+        self.window = grown;
+        acked
+    }
+
+    /// The curve begins here.
+    fn begin(&mut self, path: &Path) {
+        self.epoch = Some(path.now);
+        self.w_est = self.window;
+        self.est_counted = 0;
+        (self.k, self.origin) = if self.window < self.w_max {
+            (time_to_plateau(self.w_max - self.window, path.mss.into(), self.settings.c), self.w_max)
+        } else {
+            (0, self.window)
+        };
+    }
+
+    /// Looks at the curve, and says how many bytes are to be acknowledged for a segment more.
+    fn look(&mut self, path: &Path, epoch: Nanos) {
+        self.looked = path.now;
+        let mss = u64::from(path.mss);
+        let since = path.now.since(epoch).0 + path.srtt.0;
+        let curve = point(since, self.k, self.origin, mss, self.settings.c);
+        let target = curve.clamp(self.window, self.window / 2 * 3);
+        // A hundred windows for a segment, where the curve is flat or below.
+        let slowest = 100 * self.window;
+        let rise = target - self.window;
+        let share = (u128::from(self.window) * u128::from(mss)).checked_div(u128::from(rise));
+        self.per_segment = share.map_or(slowest, |share| u64::try_from(share).unwrap_or(u64::MAX).min(slowest)).max(1);
+    }
+
+    /// Lets the estimate of `NewReno` grow.
+    fn estimate(&mut self, acked: u64, mss: u64) {
+        self.est_counted += acked;
+        // From where it was reduced on it would grow as NewReno does by itself.
+        let share = if self.w_est >= self.w_prior { self.window } else { scaled(self.window, self.settings.friendly_share) };
+        let share = share.max(1);
+        while self.est_counted >= share {
+            self.est_counted -= share;
+            self.w_est += mss;
+        }
+        self.window = self.window.max(self.w_est);
+    }
+
+    fn avoid(&mut self, path: &Path, acked: u64) {
+        let mss = u64::from(path.mss);
+        let epoch = match self.epoch {
+            Some(epoch) => epoch,
+            None => {
+                self.begin(path);
+                self.look(path, path.now);
+                path.now
+            }
+        };
+        if path.now.since(self.looked).0 >= path.srtt.0 >> 5 {
+            self.look(path, epoch);
+        }
+        self.counted += acked;
+        while self.counted >= self.per_segment {
+            self.counted -= self.per_segment;
+            self.window += mss;
+        }
+        if self.settings.friendly {
+            self.estimate(acked, mss);
+        }
+    }
+
+    /// Congestion: where the curve will have its plateau.
+    fn remember(&mut self) {
+        self.before = (self.window, self.threshold, self.w_max);
+        self.w_prior = self.window;
+        self.w_max = if self.settings.fast_convergence && self.window < self.w_max {
+            scaled(self.window, (UNIT + self.settings.beta) / 2)
+        } else {
+            self.window
+        };
+        self.epoch = None;
+        self.counted = 0;
+    }
+}
+
+impl Control for Cubic {
+    #[inline]
+    fn acked(&mut self, path: &Path, sample: &Sample) {
+        if sample.reducing {
+            return;
+        }
+        let mut acked = sample.acked;
+        if self.window < self.threshold {
+            acked = self.slow_start(path, sample);
+            if acked == 0 {
+                return;
+            }
+        }
+        if sample.window_limited {
+            self.avoid(path, acked);
+        } else if let Some(epoch) = self.epoch {
+            // The curve does not run on while the window is not in use.
+            self.epoch = Some(epoch.saturating_add(path.now.since(self.looked)).min(path.now));
+            self.looked = path.now;
+        }
+    }
+
+    fn reduce(&mut self, path: &Path, signal: Signal) {
+        self.remember();
+        let beta = if signal == Signal::Marks { self.settings.beta_ecn } else { self.settings.beta };
+        self.threshold = scaled(self.window, beta).max(2 * u64::from(path.mss));
+        self.window = self.threshold;
+    }
+
+    fn timeout(&mut self, path: &Path, first: bool) {
+        if first {
+            self.remember();
+            self.threshold = scaled(self.window, self.settings.beta).max(2 * u64::from(path.mss));
+        }
+        self.window = path.mss.into();
+        self.epoch = None;
+        self.counted = 0;
+        self.hystart.restart();
+    }
+
+    fn undo(&mut self, _path: &Path) {
+        let (window, threshold, w_max) = self.before;
+        self.window = self.window.max(window);
+        self.threshold = self.threshold.max(threshold);
+        self.w_max = self.w_max.max(w_max);
+        self.epoch = None;
+    }
+
+    fn resume(&mut self, path: &Path, idle: Nanos, timeout: Nanos) {
+        self.threshold = restarted_threshold(self.threshold, self.window, idle, timeout);
+        self.window = restarted(self.window, self.initial, idle, timeout);
+        if let Some(epoch) = self.epoch {
+            self.epoch = Some(epoch.saturating_add(idle).min(path.now));
+        }
+        self.hystart.restart();
+    }
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        [("w_max", self.w_max), ("k", self.k), ("w_est", self.w_est)].into()
+    }
+}
+
+/// K in ns: the cube root of `below` bytes, in segments, over C.
+fn time_to_plateau(below: u64, mss: u64, c: u64) -> u64 {
+    // s³ times 2^60; below a second the root keeps 20 bits of it.
+    let cube = ((u128::from(below.min(1 << 40)) << 60) / u128::from(mss)).saturating_mul(UNIT.into()) / u128::from(c);
+    ((u128::from(root(cube)) * 1_000_000_000) >> 20) as u64
+}
+
+/// The curve in bytes, `t` ns after the reduction.
+fn point(t: u64, k: u64, origin: u64, mss: u64, c: u64) -> u64 {
+    let distance = t.abs_diff(k);
+    // In 2^-20 s; twelve days' growth is out of reach.
+    let x = ((u128::from(distance) << 20) / 1_000_000_000).min(1 << 40);
+    let bytes = mul_shift(x * x * x, u128::from(c) * u128::from(mss));
+    if t < k { origin.saturating_sub(bytes) } else { origin.saturating_add(bytes) }
+}
+
+/// `cube` in 2^-60 s³ times `factor` in billionths of a byte/s³, in bytes.
+fn mul_shift(cube: u128, factor: u128) -> u64 {
+    let scale = u128::from(UNIT) << 60;
+    let bytes = match cube.checked_mul(factor) {
+        Some(product) => product / scale,
+        None => (cube / scale).saturating_mul(factor),
+    };
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// The integer cube root.
+fn root(value: u128) -> u64 {
+    let mut root: u128 = 0;
+    for bit in (0..43).rev() {
+        let tried = root | 1 << bit;
+        if tried * tried * tried <= value {
+            root = tried;
+        }
+    }
+    root as u64
+}
+
+const BETA_RANGE: Domain = Domain::Fraction { least: UNIT / 10, most: UNIT / 100 * 95 };
+
+const BETA: Parameter = Parameter {
+    name: "beta",
+    scope: Scope::Congestion,
+    domain: BETA_RANGE,
+    default: UNIT / 10 * 7,
+    summary: "what remains of the window after a loss",
+};
+
+const BETA_ECN: Parameter = Parameter {
+    name: "beta_ecn",
+    scope: Scope::Congestion,
+    domain: BETA_RANGE,
+    default: UNIT / 10 * 7,
+    summary: "what remains of the window after a mark",
+};
+
+const C: Parameter = Parameter {
+    name: "c",
+    scope: Scope::Congestion,
+    domain: Domain::Fraction { least: UNIT / 1000, most: 10 * UNIT },
+    default: UNIT / 10 * 4,
+    summary: "steepness of the curve, segments/s^3",
+};
+
+const FAST_CONVERGENCE: Parameter = Parameter {
+    name: "fast_convergence",
+    scope: Scope::Congestion,
+    domain: SWITCH,
+    default: 1,
+    summary: "a flow that meets congestion earlier than last time leaves more room",
+};
+
+const FRIENDLY: Parameter = Parameter {
+    name: "friendly",
+    scope: Scope::Congestion,
+    domain: SWITCH,
+    default: 1,
+    summary: "as fast as NewReno where that is faster",
+};
+
+const HYSTART: Parameter = Parameter {
+    name: "hystart",
+    scope: Scope::Congestion,
+    domain: Domain::Choice(&["off", "on", "plus"]),
+    default: 1,
+    summary: "slow start ends when the delay rises: as Linux and ns-3 do, or as RFC 9406",
+};
+
+pub(super) const ROW: Row = Row {
+    name: "cubic",
+    aliases: &[],
+    summary: "the window is a cubic function of the time since the last congestion",
+    source: "RFC 9438",
+    feedback: Feedback::Classic,
+    ecn: false,
+    paces: false,
+    parameters: &[BETA, BETA_ECN, C, FAST_CONVERGENCE, FRIENDLY, HYSTART],
+};
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "closed forms to compare with, within a tolerance")]
+mod tests {
+    use super::super::Kind;
+    use super::*;
+    use weir_core::rng::{Purpose, Stream};
+
+    const MSS: u64 = 1000;
+    const RTT: Nanos = Nanos::from_millis(100);
+
+    fn fresh(settings: &[(&str, &str)]) -> Cubic {
+        let mut choice = Choice::new(Kind::Cubic);
+        for (name, text) in settings {
+            choice.set(name, text).unwrap();
+        }
+        Cubic::new(&choice, &Setup { mss: MSS as u32, initial_window: 10 * MSS, stream: Stream::new(1, 1, Purpose::Generator) })
+    }
+
+    fn path(now: Nanos) -> Path {
+        Path { now, mss: MSS as u32, srtt: RTT, min_rtt: RTT, ..Path::default() }
+    }
+
+    /// Acknowledges a window each round trip, evenly, from `from` for `rounds`; gives the windows at their ends.
+    fn rounds(control: &mut Cubic, from: Nanos, rounds: u64) -> Vec<f64> {
+        let mut windows = Vec::new();
+        for round in 0..rounds {
+            let segments = control.window() / MSS;
+            for n in 0..segments {
+                let now = Nanos(from.0 + round * RTT.0 + n * RTT.0 / segments);
+                control.acked(&path(now), &Sample { acked: MSS, window_limited: true, ..Sample::default() });
+            }
+            windows.push(control.window() as f64 / MSS as f64);
+        }
+        windows
+    }
+
+    #[test]
+    fn k_and_the_curve_are_those_of_the_rfc() {
+        let c = UNIT / 10 * 4;
+        for w_max in [20.0, 100.0, 1000.0, 50_000.0] {
+            let window: f64 = w_max * 0.7;
+            let k = ((w_max - window) / 0.4).cbrt();
+            let measured = time_to_plateau(((w_max - window) * MSS as f64) as u64, MSS, c);
+            assert!((measured as f64 / 1e9 - k).abs() < 2e-6 * k.max(1.0), "{w_max}: {measured} against {k}");
+            for t in [0.0, 0.3, 1.0, 2.5, 10.0, 60.0] {
+                let closed = (0.4 * (t - k) * (t - k) * (t - k) + w_max).max(0.0) * MSS as f64;
+                let fixed = point((t * 1e9) as u64, measured, (w_max * MSS as f64) as u64, MSS, c) as f64;
+                assert!((fixed - closed).abs() <= 1.0 + 1e-4 * closed, "{w_max} {t}: {fixed} against {closed}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_window_follows_the_curve_through_its_plateau() {
+        let mut control = fresh(&[("friendly", "off")]);
+        (control.window, control.threshold) = (1000 * MSS, 1000 * MSS);
+        control.reduce(&path(Nanos::ZERO), Signal::Loss);
+        assert_eq!(control.window(), 700 * MSS);
+        let windows = rounds(&mut control, Nanos::ZERO, 150);
+        let k = (300.0_f64 / 0.4).cbrt();
+        for (round, window) in windows.iter().enumerate().skip(3) {
+            // At the end of a round the target was a round trip ahead.
+            let t = (round + 1) as f64 * 0.1;
+            let curve = |t: f64| 0.4 * (t - k) * (t - k) * (t - k) + 1000.0;
+            let (low, high) = (curve(t - 0.15), curve(t + 0.15));
+            assert!(low * 0.995 <= *window && *window <= high * 1.005 + 1.0, "round {round}: {window} not in {low}..{high}");
+        }
+        assert!((windows[(k * 10.0) as usize] - 1000.0).abs() < 5.0);
+    }
+
+    #[test]
+    fn where_newreno_would_be_faster_it_grows_as_that_would() {
+        let mut control = fresh(&[]);
+        (control.window, control.threshold) = (20 * MSS, 20 * MSS);
+        control.reduce(&path(Nanos::ZERO), Signal::Loss);
+        // 3 (1 − β) / (1 + β) = 0.529 segments each round trip up to 20, then 1; the curve rises by 6 segments in 2.5 s.
+        let windows = rounds(&mut control, Nanos::ZERO, 30);
+        assert!((windows[9] - (14.0 + 0.529 * 10.0)).abs() <= 1.0, "{}", windows[9]);
+        assert!((windows[29] - (20.0 + 30.0 - 11.3)).abs() <= 1.5, "{}", windows[29]);
+    }
+
+    #[test]
+    fn a_flow_that_meets_congestion_earlier_leaves_room() {
+        let mut control = fresh(&[]);
+        (control.window, control.threshold) = (100 * MSS, 100 * MSS);
+        control.reduce(&path(Nanos::ZERO), Signal::Loss);
+        assert_eq!((control.window(), control.w_max), (70 * MSS, 100 * MSS));
+        control.reduce(&path(RTT), Signal::Loss);
+        assert_eq!((control.window(), control.w_max), (49 * MSS, 59_500));
+        let mut plain = fresh(&[("fast_convergence", "off")]);
+        (plain.window, plain.w_max) = (70 * MSS, 100 * MSS);
+        plain.reduce(&path(RTT), Signal::Loss);
+        assert_eq!(plain.w_max, 70 * MSS);
+    }
+
+    #[test]
+    fn marks_and_losses_have_factors_of_their_own_and_undo_forgets_them() {
+        let mut control = fresh(&[("beta_ecn", "0.85")]);
+        (control.window, control.threshold) = (100 * MSS, 100 * MSS);
+        control.reduce(&path(Nanos::ZERO), Signal::Marks);
+        assert_eq!(control.window(), 85 * MSS);
+        control.undo(&path(RTT));
+        assert_eq!((control.window(), control.threshold()), (100 * MSS, 100 * MSS));
+        control.timeout(&path(RTT), true);
+        assert_eq!((control.window(), control.threshold()), (MSS, 70 * MSS));
+    }
+
+    #[test]
+    fn the_curve_does_not_run_on_while_the_window_is_not_used() {
+        let mut control = fresh(&[("friendly", "off")]);
+        (control.window, control.threshold) = (100 * MSS, 100 * MSS);
+        control.reduce(&path(Nanos::ZERO), Signal::Loss);
+        rounds(&mut control, Nanos::ZERO, 2);
+        let before = control.window();
+        for n in 0..1000 {
+            control.acked(&path(Nanos::from_millis(200 + 100 * n)), &Sample { acked: MSS, ..Sample::default() });
+        }
+        rounds(&mut control, Nanos::from_secs(100), 1);
+        assert!(control.window() < before + 10 * MSS, "{before} to {}", control.window());
+    }
+}

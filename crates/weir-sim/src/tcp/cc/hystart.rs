@@ -1,0 +1,190 @@
+//! The end of slow start before something is lost: Linux' `HyStart`, and `HyStart++` of RFC 9406.
+//!
+//! What both do is told where it is used, in `cubic.rs`.
+
+use weir_core::Nanos;
+
+use super::{Path, Sample};
+
+/// Which of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Off,
+    Classic,
+    Plus,
+}
+
+/// What slow start does with an acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Go,
+    /// A quarter of the growth.
+    Slow,
+    /// It is over.
+    Stop,
+}
+
+/// A round of slow start, and the one before it.
+#[derive(Debug)]
+pub(super) struct Hystart {
+    mode: Mode,
+    /// The round ends when this byte is acknowledged; `None` before the first.
+    end: Option<u64>,
+    began: Nanos,
+    /// The last acknowledgement of the train.
+    last: Nanos,
+    /// Least round-trip time of this round, and of the one before.
+    least: Nanos,
+    before: Nanos,
+    samples: u32,
+    /// Conservative rounds so far, and the least round-trip time that they began with.
+    conservative: Option<(u32, Nanos)>,
+}
+
+impl Hystart {
+    pub(super) fn new(mode: Mode) -> Self {
+        let (began, last) = (Nanos::ZERO, Nanos::ZERO);
+        Self { mode, end: None, began, last, least: Nanos::MAX, before: Nanos::MAX, samples: 0, conservative: None }
+    }
+
+    /// Slow start begins anew.
+    pub(super) fn restart(&mut self) {
+        *self = Self::new(self.mode);
+    }
+
+    #[inline]
+    pub(super) fn acked(&mut self, path: &Path, sample: &Sample, window: u64) -> Step {
+        if self.mode == Mode::Off {
+            return Step::Go;
+        }
+        self.look(path, sample, window)
+    }
+
+    fn look(&mut self, path: &Path, sample: &Sample, window: u64) -> Step {
+        if self.end.is_none_or(|end| path.una > end) {
+            self.end = Some(path.next);
+            (self.began, self.last) = (path.now, path.now);
+            self.before = self.least;
+            self.least = Nanos::MAX;
+            self.samples = 0;
+            if let Some((rounds, _)) = &mut self.conservative {
+                *rounds += 1;
+            }
+        }
+        if let Some(rtt) = sample.rtt {
+            self.least = self.least.min(rtt);
+            self.samples += 1;
+        }
+        match self.mode {
+            Mode::Plus => self.plus(),
+            _ if window < LOW_WINDOW * u64::from(path.mss) => Step::Go,
+            _ => self.classic(path),
+        }
+    }
+
+    fn classic(&mut self, path: &Path) -> Step {
+        let least = path.min_rtt;
+        if least == Nanos::MAX {
+            return Step::Go;
+        }
+        if path.now.since(self.last) <= TRAIN_GAP {
+            self.last = path.now;
+            if path.now.since(self.began).0 > least.0 / 2 {
+                return Step::Stop;
+            }
+        }
+        if self.samples > SAMPLES && self.least > least.saturating_add(threshold(least)) { Step::Stop } else { Step::Go }
+    }
+
+    fn plus(&mut self) -> Step {
+        let enough = self.samples >= SAMPLES;
+        match self.conservative {
+            None => {
+                let risen = self.before != Nanos::MAX && self.least >= self.before.saturating_add(threshold(self.before));
+                if !enough || !risen {
+                    return Step::Go;
+                }
+                self.conservative = Some((0, self.least));
+                Step::Slow
+            }
+            Some((_, base)) if enough && self.least < base => {
+                self.conservative = None;
+                Step::Go
+            }
+            Some((CONSERVATIVE.., _)) => Step::Stop,
+            Some(_) => Step::Slow,
+        }
+    }
+}
+
+/// How much a round-trip time must rise.
+fn threshold(rtt: Nanos) -> Nanos {
+    Nanos((rtt.0 / 8).clamp(4_000_000, 16_000_000))
+}
+
+/// Segments of window below which the classic one does not look.
+const LOW_WINDOW: u64 = 16;
+
+/// Samples of a round that count.
+const SAMPLES: u32 = 8;
+
+/// Acknowledgements farther apart are no train.
+const TRAIN_GAP: Nanos = Nanos::from_millis(2);
+
+/// Conservative rounds before slow start is over.
+const CONSERVATIVE: u32 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(hystart: &mut Hystart, number: u64, rtts: impl Iterator<Item = u64>, gap: Nanos) -> Step {
+        let mut step = Step::Go;
+        for (n, rtt) in rtts.enumerate() {
+            let now = Nanos(number * 1_000_000_000 + n as u64 * gap.0);
+            let path =
+                Path { now, mss: 1, una: number * 100 + 1, next: number * 100 + 100, min_rtt: Nanos::from_millis(40), ..Path::default() };
+            let sample = Sample { rtt: Some(Nanos::from_millis(rtt)), ..Sample::default() };
+            step = hystart.acked(&path, &sample, 100);
+            if step == Step::Stop {
+                break;
+            }
+        }
+        step
+    }
+
+    #[test]
+    fn a_train_longer_than_half_a_round_trip_ends_slow_start() {
+        let ms = Nanos::from_millis(1);
+        let mut hystart = Hystart::new(Mode::Classic);
+        assert_eq!(round(&mut hystart, 0, std::iter::repeat_n(40, 21), ms), Step::Go);
+        assert_eq!(round(&mut hystart, 1, std::iter::repeat_n(40, 22), ms), Step::Stop);
+        // With gaps it is no train.
+        let mut hystart = Hystart::new(Mode::Classic);
+        assert_eq!(round(&mut hystart, 0, std::iter::repeat_n(40, 50), Nanos::from_millis(3)), Step::Go);
+    }
+
+    #[test]
+    fn a_delay_that_rises_by_an_eighth_ends_slow_start() {
+        let mut hystart = Hystart::new(Mode::Classic);
+        assert_eq!(round(&mut hystart, 0, std::iter::repeat_n(45, 9), Nanos::from_millis(3)), Step::Go);
+        assert_eq!(round(&mut hystart, 1, std::iter::repeat_n(46, 9), Nanos::from_millis(3)), Step::Stop);
+        assert_eq!(round(&mut Hystart::new(Mode::Classic), 1, std::iter::repeat_n(46, 8), Nanos::from_millis(3)), Step::Go);
+    }
+
+    #[test]
+    fn plus_is_conservative_for_five_rounds_and_turns_back_when_the_delay_falls() {
+        let gap = Nanos::from_millis(3);
+        let mut hystart = Hystart::new(Mode::Plus);
+        let mut go = |number, rtt| round(&mut hystart, number, std::iter::repeat_n(rtt, 10), gap);
+        assert_eq!(go(0, 40), Step::Go);
+        assert_eq!(go(1, 44), Step::Go);
+        assert_eq!(go(2, 50), Step::Slow);
+        assert_eq!(go(3, 44), Step::Go);
+        assert_eq!(go(4, 50), Step::Slow);
+        for number in 5..9 {
+            assert_eq!(go(number, 55), Step::Slow);
+        }
+        assert_eq!(go(9, 55), Step::Stop);
+    }
+}

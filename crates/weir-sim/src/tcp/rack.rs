@@ -1,0 +1,128 @@
+//! RACK: a segment is lost when one that was sent later has arrived, and some time for reordering has passed.
+//!
+//! # Equations
+//! With `newest` the segment sent last of all that have arrived, and `rtt` its round-trip time, a segment sent before it is lost at
+//!
+//! ```text
+//! sent + rtt + window
+//! window = 0                                       no reordering seen yet, and three segments reported or losses being repaired
+//!        = min(multiplier · min_rtt / 4, srtt)     otherwise
+//! ```
+//!
+//! The multiplier is 1. A duplicate report says that a segment was sent again too early: it grows by 1, at most once in a round trip,
+//! up to a limit, and falls back to 1 after 16 repaired losses without one.
+//!
+//! # Reference
+//! RFC 8985.
+
+use weir_core::Nanos;
+
+use super::rtt::Rtt;
+use super::scoreboard::Segment;
+
+/// State of RACK for one connection.
+#[derive(Debug)]
+pub(super) struct Rack {
+    /// The place of the newest segment in the order of all that was sent.
+    newest: u64,
+    /// Its round-trip time.
+    rtt: Nanos,
+    reordered: bool,
+    multiplier: u64,
+    most: u64,
+    /// Repaired losses until the multiplier falls back.
+    persist: u32,
+    /// The multiplier grows again when this byte is acknowledged.
+    round: u64,
+}
+
+impl Rack {
+    pub(super) fn new(most: u32) -> Self {
+        let most = u64::from(most).max(1);
+        Self { newest: 0, rtt: Nanos::ZERO, reordered: false, multiplier: 1, most, persist: 0, round: 0 }
+    }
+
+    /// The newest segment that an acknowledgement reports.
+    #[inline]
+    pub(super) fn arrived(&mut self, now: Nanos, newest: &Segment) {
+        if self.newest < newest.order {
+            self.newest = newest.order;
+            self.rtt = now.since(newest.sent);
+        }
+    }
+
+    pub(super) fn saw_reordering(&mut self) {
+        self.reordered = true;
+    }
+
+    /// A segment was sent again too early.
+    pub(super) fn saw_duplicate(&mut self, una: u64, next: u64) {
+        if una >= self.round {
+            self.round = next.max(una + 1);
+            self.multiplier = (self.multiplier + 1).min(self.most);
+        }
+        self.persist = PERSIST;
+    }
+
+    /// All losses of a window are repaired.
+    pub(super) fn recovered(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.multiplier = 1;
+        }
+    }
+
+    /// The place of the newest segment that has arrived, in the order of all that was sent.
+    pub(super) fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// How long after it was sent a segment is lost. `eager`: three segments are reported, or losses are being repaired.
+    pub(super) fn patience(&self, rtt: &Rtt, eager: bool) -> Nanos {
+        if !self.reordered && eager {
+            return self.rtt;
+        }
+        let window = Nanos((rtt.min().0 / 4).saturating_mul(self.multiplier)).min(rtt.srtt());
+        self.rtt.saturating_add(window)
+    }
+}
+
+/// Repaired losses for which a larger reordering window is kept.
+const PERSIST: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rtt() -> Rtt {
+        let mut rtt = Rtt::new(Nanos::from_millis(200), Nanos::from_secs(120));
+        rtt.sample(Nanos::from_millis(40), Nanos::from_millis(40));
+        rtt
+    }
+
+    #[test]
+    fn the_reordering_window_is_a_quarter_of_the_round_trip_once_reordering_is_seen() {
+        let mut rack = Rack::new(16);
+        assert_eq!(rack.patience(&rtt(), true), Nanos::ZERO);
+        assert_eq!(rack.patience(&rtt(), false), Nanos::from_millis(10));
+        rack.saw_reordering();
+        assert_eq!(rack.patience(&rtt(), true), Nanos::from_millis(10));
+    }
+
+    #[test]
+    fn duplicates_widen_it_once_in_a_round_trip_up_to_the_smoothed_time_and_sixteen_recoveries_narrow_it() {
+        let mut rack = Rack::new(16);
+        rack.saw_reordering();
+        rack.saw_duplicate(0, 10);
+        rack.saw_duplicate(5, 20);
+        assert_eq!(rack.patience(&rtt(), true), Nanos::from_millis(20));
+        for n in 1..10 {
+            rack.saw_duplicate(10 * n, 10 * n + 10);
+        }
+        assert_eq!(rack.patience(&rtt(), true), Nanos::from_millis(40));
+        for _ in 0..16 {
+            rack.recovered();
+        }
+        assert_eq!(rack.patience(&rtt(), true), Nanos::from_millis(10));
+    }
+}

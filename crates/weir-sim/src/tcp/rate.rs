@@ -1,0 +1,137 @@
+//! Delivery rate samples: how fast data has really arrived.
+//!
+//! # Equations
+//! When a segment is sent it keeps how much had been delivered, and when (`P`), and when the first of its flight was sent. When it is
+//! reported as arrived:
+//!
+//! ```text
+//! rate = (delivered − P.delivered) / max(now − P.delivered_at, sent − P.first_sent)
+//! ```
+//!
+//! The sample of an acknowledgement is that of the newest segment that it reports. One whose time is shorter than the least
+//! round-trip time is none: acknowledgements came in a bunch.
+//!
+//! # Reference
+//! draft-cheng-iccrg-delivery-rate-estimation.
+
+use weir_core::Nanos;
+
+/// The connection when a segment was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Snapshot {
+    /// Bytes delivered, times two; and 1 where the application was the limit.
+    delivered: u64,
+    delivered_at: Nanos,
+    first_sent: Nanos,
+}
+
+/// Counters of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Rate {
+    delivered: u64,
+    delivered_at: Nanos,
+    first_sent: Nanos,
+    /// Up to this count of deliveries samples are limited by the application; 0 for none.
+    app_limited: u64,
+}
+
+/// A finished sample.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rated {
+    pub(super) prior_delivered: u64,
+    pub(super) delivered: u64,
+    pub(super) interval: Nanos,
+    pub(super) app_limited: bool,
+}
+
+impl Rate {
+    /// Bytes that have arrived.
+    #[inline]
+    pub(super) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// A segment is sent; `idle` when nothing was in flight.
+    #[inline]
+    pub(super) fn send(&mut self, now: Nanos, idle: bool) -> Snapshot {
+        if idle {
+            (self.first_sent, self.delivered_at) = (now, now);
+        }
+        let delivered = self.delivered << 1 | u64::from(self.app_limited != 0);
+        Snapshot { delivered, delivered_at: self.delivered_at, first_sent: self.first_sent }
+    }
+
+    /// There is nothing to send although there might be; `in_flight` bytes are on their way.
+    #[inline]
+    pub(super) fn limit(&mut self, in_flight: u64) {
+        self.app_limited = (self.delivered + in_flight).max(1);
+    }
+
+    /// An acknowledgement has reported `bytes`; of the newest segment among them the snapshot, and when it was sent.
+    #[inline]
+    pub(super) fn acknowledge(&mut self, now: Nanos, bytes: u64, newest: Option<(Snapshot, Nanos)>, min_rtt: Nanos) -> Rated {
+        self.delivered += bytes;
+        self.delivered_at = now;
+        if self.app_limited != 0 && self.delivered > self.app_limited {
+            self.app_limited = 0;
+        }
+        let Some((snapshot, sent)) = newest else {
+            return Rated { prior_delivered: self.delivered, ..Rated::default() };
+        };
+        self.first_sent = sent;
+        let interval = now.since(snapshot.delivered_at).max(sent.since(snapshot.first_sent));
+        let interval = if min_rtt != Nanos::MAX && interval < min_rtt { Nanos::ZERO } else { interval };
+        Rated {
+            prior_delivered: snapshot.delivered >> 1,
+            delivered: self.delivered - (snapshot.delivered >> 1),
+            interval,
+            app_limited: snapshot.delivered & 1 != 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    #[test]
+    fn a_steady_stream_is_measured_exactly() {
+        let mut rate = Rate::default();
+        let mut flight = std::collections::VecDeque::new();
+        // One segment each ms, acknowledged 10 ms later.
+        for ms in 0..100u64 {
+            let now = Nanos::from_millis(ms);
+            if ms >= 10 {
+                let (snapshot, sent) = flight.pop_front().unwrap();
+                let rated = rate.acknowledge(now, MSS, Some((snapshot, sent)), Nanos::from_millis(10));
+                if ms >= 30 {
+                    assert_eq!((rated.delivered, rated.interval), (10 * MSS, Nanos::from_millis(10)), "{ms}");
+                }
+            }
+            flight.push_back((rate.send(now, flight.is_empty()), now));
+        }
+    }
+
+    #[test]
+    fn a_bunch_of_acknowledgements_gives_no_faster_rate_than_was_sent() {
+        let mut rate = Rate::default();
+        let sent: Vec<_> = (0..10).map(|ms| (rate.send(Nanos::from_millis(ms), ms == 0), Nanos::from_millis(ms))).collect();
+        let newest = sent.last().copied();
+        let rated = rate.acknowledge(Nanos::from_millis(10), 10 * MSS, newest, Nanos::from_millis(1));
+        assert_eq!((rated.delivered, rated.interval), (10 * MSS, Nanos::from_millis(10)));
+        // The last of them alone: since the first was sent 9 ms have gone by.
+        let short = rate.acknowledge(Nanos::from_millis(10), MSS, newest, Nanos::from_millis(20));
+        assert_eq!(short.interval, Nanos::ZERO);
+    }
+
+    #[test]
+    fn samples_say_when_the_application_was_the_limit() {
+        let mut rate = Rate::default();
+        rate.limit(0);
+        let (limited, now) = (rate.send(Nanos(1), true), Nanos(1));
+        assert!(rate.acknowledge(Nanos(10), MSS, Some((limited, now)), Nanos::MAX).app_limited);
+        assert_eq!(rate.send(Nanos(11), true).delivered & 1, 0);
+    }
+}

@@ -1,0 +1,325 @@
+//! The receiving end: puts bytes in order, and acknowledges.
+//!
+//! # Acknowledgements
+//! One for every `ack_every` full segments, or after `ack_delay`. At once for what is out of order, fills a gap, was there already,
+//! ends the data, or arrives with another ECN mark than the one before where the sender counts marks. Up to three selective
+//! acknowledgements (four without an accurate ECN option beside them are possible in TCP; timestamps leave room for three), the
+//! range that grew last first, and before it a duplicate that has just arrived (RFC 2883).
+//!
+//! # Stamps
+//! As RFC 7323 has it: an acknowledgement carries the stamp of the segment that last moved the left edge, and of those that one
+//! delayed acknowledgement is for, the first.
+
+use weir_core::Nanos;
+use weir_core::packet::Ecn;
+
+use super::cc::Feedback;
+use super::config::Config;
+use super::intervals::{Intervals, Range};
+use crate::endpoint::{Context, Endpoint, Notice};
+use crate::packet::{Extra, Flags, FlowId, Packet};
+
+/// The receiving end of a connection.
+#[derive(Debug)]
+pub struct Receiver {
+    flow: FlowId,
+    config: Config,
+    /// The next byte in order.
+    next: u64,
+    ahead: Intervals,
+    /// Full segments since the last acknowledgement.
+    pending: u32,
+    /// When the delayed acknowledgement is due; [`Nanos::MAX`] for none.
+    ack_at: Nanos,
+    /// When to be woken: never later than anything due.
+    wake_at: Nanos,
+    /// Stamp to send back.
+    stamp: Nanos,
+    /// The left edge that the last acknowledgement told.
+    told: u64,
+    /// A segment that arrived twice, for the next acknowledgement.
+    duplicate: Option<Range>,
+    marks: Option<Marks>,
+    reader: Reader,
+}
+
+/// Marks seen, where ECN is in use.
+#[derive(Debug)]
+struct Marks {
+    feedback: Feedback,
+    /// Acknowledgements ask for a reduction.
+    echo: bool,
+    /// The last data packet was marked.
+    last: bool,
+    packets: u64,
+    bytes: u64,
+    ect0: u64,
+    ect1: u64,
+}
+
+/// The application that reads.
+#[derive(Debug)]
+struct Reader {
+    /// Bits/s; `None` for at once.
+    rate: Option<u64>,
+    /// Bytes read.
+    read: u64,
+    /// Bytes · 8e9 read, below one byte.
+    rest: u64,
+    at: Nanos,
+    /// The right edge that was last told.
+    edge: u64,
+}
+
+impl Receiver {
+    /// The receiving end of `flow`.
+    pub fn new(flow: FlowId, config: &Config) -> Self {
+        let feedback = config.control.kind().row().feedback;
+        let marks = config.uses_ecn().then_some(Marks { feedback, echo: false, last: false, packets: 0, bytes: 0, ect0: 0, ect1: 0 });
+        Self {
+            flow,
+            config: *config,
+            next: 0,
+            ahead: Intervals::default(),
+            pending: 0,
+            ack_at: Nanos::MAX,
+            wake_at: Nanos::MAX,
+            stamp: Nanos::ZERO,
+            told: 0,
+            duplicate: None,
+            marks,
+            reader: Reader { rate: config.read_rate, read: 0, rest: 0, at: Nanos::ZERO, edge: 0 },
+        }
+    }
+
+    /// Bytes that have arrived in order.
+    pub fn delivered(&self) -> u64 {
+        self.next
+    }
+
+    fn acknowledge(&mut self, flags: Flags, context: &mut Context<'_>) {
+        self.pending = 0;
+        self.ack_at = Nanos::MAX;
+        self.told = self.next;
+        let window = self.window(context.now());
+        let mut packet = Packet {
+            flow: self.flow,
+            len: self.config.header.into(),
+            header: self.config.header,
+            ack: self.next,
+            stamp: self.stamp,
+            window,
+            flags: flags.with(Flags::ACK).with(Flags::BACK),
+            ..Packet::default()
+        };
+        let counters = self.marks.as_ref().filter(|marks| matches!(marks.feedback, Feedback::Accurate | Feedback::Scalable));
+        if let Some(marks) = &self.marks
+            && marks.echo
+        {
+            packet.flags = packet.flags.with(Flags::ECE);
+        }
+        let ranges = self.duplicate.is_some() || !self.ahead.is_empty();
+        if !ranges && counters.is_none() {
+            context.send(packet);
+            return;
+        }
+        let mut extra = Extra::default();
+        if ranges {
+            let all = self.duplicate.take().into_iter().chain(self.ahead.latest()).take(SACKS);
+            for (range, place) in all.zip(&mut extra.sack) {
+                *place = range;
+                extra.sacks += 1;
+            }
+            // Ranges are an option of 8 bytes each behind one of 4, as the timestamps are in `header` already.
+            packet.len += 4 + 8 * u32::from(extra.sacks);
+            packet.header += 4 + 8 * extra.sacks;
+        }
+        if let Some(marks) = counters {
+            (extra.ce_packets, extra.ce_bytes) = (marks.packets, marks.bytes);
+            (extra.ect0_bytes, extra.ect1_bytes) = (marks.ect0, marks.ect1);
+        }
+        context.send_with(packet, extra);
+    }
+
+    /// What of the buffer is free: told, and remembered.
+    fn window(&mut self, now: Nanos) -> u32 {
+        let buffer = u64::from(self.config.receive_buffer);
+        if self.reader.rate.is_none() {
+            return self.config.receive_buffer;
+        }
+        self.reader.advance(now, self.next);
+        let free = buffer.saturating_sub(self.next - self.reader.read);
+        // A window that grows by less than a segment is not worth telling (RFC 1122 4.2.3.3), and none shrinks.
+        let edge = self.next + free;
+        if edge >= self.reader.edge + u64::from(self.config.mss).min(buffer / 2) {
+            self.reader.edge = edge;
+        }
+        u32::try_from(self.reader.edge.saturating_sub(self.next)).unwrap_or(u32::MAX)
+    }
+
+    /// Puts a range in its place; says whether an acknowledgement should go at once.
+    #[inline]
+    fn place(&mut self, start: u64, end: u64, context: &mut Context<'_>) -> bool {
+        if start == self.next && self.ahead.is_empty() {
+            self.next = end;
+            self.hand_over(end - start, context);
+            return false;
+        }
+        self.place_slowly(start, end, context);
+        true
+    }
+
+    #[cold]
+    fn place_slowly(&mut self, start: u64, end: u64, context: &mut Context<'_>) {
+        if end <= self.next || self.ahead.contains(start, end) {
+            self.duplicate = Some((start, end));
+        } else if start > self.next {
+            self.ahead.insert(start, end);
+        } else {
+            let before = self.next;
+            self.next = self.ahead.take(end);
+            self.hand_over(self.next - before, context);
+        }
+    }
+
+    #[inline]
+    fn hand_over(&mut self, bytes: u64, context: &mut Context<'_>) {
+        context.count(self.flow).goodput_bytes += bytes;
+        if let Some(owner) = self.config.owner {
+            context.tell(owner, self.flow, Notice::Delivered(bytes));
+        }
+    }
+
+    /// Counts a packet's mark; says whether an acknowledgement should go at once.
+    fn mark(&mut self, packet: &Packet, payload: u32, context: &mut Context<'_>) -> bool {
+        let Some(marks) = &mut self.marks else { return false };
+        let ce = packet.ecn == Ecn::Ce;
+        match packet.ecn {
+            Ecn::Ce => {
+                marks.packets += u64::from(packet.segments);
+                marks.bytes += u64::from(payload);
+            }
+            Ecn::Ect0 => marks.ect0 += u64::from(payload),
+            Ecn::Ect1 => marks.ect1 += u64::from(payload),
+            Ecn::NotEct => {}
+        }
+        let changed = std::mem::replace(&mut marks.last, ce) != ce;
+        match marks.feedback {
+            Feedback::Classic => {
+                if packet.flags.has(Flags::CWR) {
+                    marks.echo = false;
+                }
+                marks.echo |= ce;
+                false
+            }
+            Feedback::Exact => {
+                // What came before is acknowledged with the mark that it had.
+                if changed && self.pending > 0 {
+                    self.acknowledge(Flags::default(), context);
+                }
+                if let Some(marks) = &mut self.marks {
+                    marks.echo = ce;
+                }
+                changed
+            }
+            Feedback::Accurate | Feedback::Scalable => changed,
+        }
+    }
+}
+
+impl Endpoint for Receiver {
+    fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
+        let now = context.now();
+        if packet.flags.has(Flags::SYN) {
+            self.stamp = packet.stamp;
+            self.acknowledge(Flags::SYN, context);
+            return;
+        }
+        // Read so far is only what had arrived.
+        self.reader.advance(now, self.next);
+        let (start, payload) = (packet.seq, packet.payload());
+        let end = start + u64::from(payload);
+        let mut at_once = payload == 0 || packet.flags.has(Flags::FIN);
+        if self.marks.is_some() {
+            at_once |= self.mark(packet, payload, context);
+        }
+        // The left edge that was last told is in this segment: it is the first that the next acknowledgement is for.
+        if start <= self.told && packet.stamp >= self.stamp {
+            self.stamp = packet.stamp;
+        }
+        if payload > 0 {
+            at_once |= self.place(start, end, context);
+        }
+        self.pending += u32::from(packet.segments);
+        if at_once || self.pending >= self.config.ack_every {
+            self.acknowledge(Flags::default(), context);
+        } else if self.ack_at == Nanos::MAX {
+            self.ack_at = now.saturating_add(self.config.ack_delay);
+            self.wake_at = self.wake_at.min(self.ack_at);
+        }
+        if self.reader.rate.is_some() {
+            self.watch_window(now);
+        }
+    }
+
+    fn wake(&mut self, context: &mut Context<'_>) {
+        let now = context.now();
+        self.wake_at = Nanos::MAX;
+        let closed = self.reader.rate.is_some() && self.reader.edge < self.next + u64::from(self.config.mss);
+        if self.ack_at <= now {
+            self.acknowledge(Flags::default(), context);
+        } else if closed {
+            let before = self.reader.edge;
+            self.window(now);
+            if self.reader.edge > before {
+                self.acknowledge(Flags::default(), context);
+            }
+        }
+        self.wake_at = self.wake_at.min(self.ack_at);
+        if self.reader.rate.is_some() {
+            self.watch_window(now);
+        }
+    }
+
+    fn next_event(&self) -> Nanos {
+        self.wake_at
+    }
+}
+
+impl Receiver {
+    /// Wants to be woken when the application has read so much that a closed window opens.
+    fn watch_window(&mut self, now: Nanos) {
+        let Some(rate) = self.reader.rate else { return };
+        let mss = u64::from(self.config.mss);
+        if self.reader.edge >= self.next + mss {
+            return;
+        }
+        let buffer = u64::from(self.config.receive_buffer);
+        let wanted = (self.reader.edge + mss.min(buffer / 2)).saturating_sub(buffer).saturating_sub(self.reader.read);
+        let wait = u128::from(wanted + 1) * BYTE / u128::from(rate.max(1));
+        let at = Nanos(self.reader.at.0.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX)));
+        self.wake_at = self.wake_at.min(at.max(now.saturating_add(Nanos(1))));
+    }
+}
+
+impl Reader {
+    /// Reads until `now` of what has arrived.
+    fn advance(&mut self, now: Nanos, arrived: u64) {
+        let Some(rate) = self.rate else { return };
+        let sum = u128::from(now.since(self.at).0) * u128::from(rate) + u128::from(self.rest);
+        let bytes = u64::try_from(sum / BYTE).unwrap_or(u64::MAX);
+        self.at = now;
+        if bytes >= arrived - self.read {
+            (self.read, self.rest) = (arrived, 0);
+        } else {
+            self.read += bytes;
+            self.rest = (sum % BYTE) as u64;
+        }
+    }
+}
+
+/// Nanoseconds · bits/s in a byte.
+const BYTE: u128 = 8_000_000_000;
+
+/// Selective acknowledgements in one packet: what room timestamps leave.
+const SACKS: usize = 3;

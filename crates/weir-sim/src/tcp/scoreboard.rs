@@ -1,0 +1,412 @@
+//! What has been sent and not yet acknowledged: the sender's scoreboard.
+//!
+//! # Model
+//! Segments stand in a ring in the order of their bytes, from `una` to `next`. Each is in flight, selectively acknowledged, or lost;
+//! and a lost one may have been sent again, and is in flight once more.
+//!
+//! **Invariant:** `in_flight = (next − una) − sacked − lost + resent`, in bytes, where `lost` counts every segment found lost and not
+//! selectively acknowledged since, and `resent` those of them whose last retransmission may still arrive.
+//!
+//! # Complexity
+//! An acknowledgement that only moves the left edge takes segments off the front: O(1) each. A selective acknowledgement costs a
+//! binary search and O(1) for each segment that it newly reports: of what the last acknowledgement reported nothing is looked at
+//! twice. Losses are found by two cursors, over segments sent once in the order of their bytes, and over retransmissions in the
+//! order of their times, each of which is passed once.
+
+use std::collections::VecDeque;
+
+use weir_core::Nanos;
+
+use super::intervals::Range;
+use super::rate::Snapshot;
+
+/// A segment (or a train of them) that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    /// Its first byte.
+    pub(super) seq: u64,
+    /// When it was last sent.
+    pub(super) sent: Nanos,
+    /// Its place in the order of all that was sent, by when it was last sent.
+    pub(super) order: u64,
+    /// The connection when it was last sent.
+    pub(super) snapshot: Snapshot,
+    /// Bytes.
+    pub(super) len: u32,
+    /// How often it was sent.
+    pub(super) times: u16,
+    pub(super) sacked: bool,
+    pub(super) lost: bool,
+    /// It was found lost and has been sent again since.
+    pub(super) resent: bool,
+}
+
+const _: () = assert!(size_of::<Segment>() == 64);
+
+impl Segment {
+    #[inline]
+    pub(super) fn end(&self) -> u64 {
+        self.seq + u64::from(self.len)
+    }
+}
+
+/// The ring and its sums.
+#[derive(Debug, Default)]
+pub(super) struct Scoreboard {
+    ring: VecDeque<Segment>,
+    una: u64,
+    next: u64,
+    /// Segments sent, each time counted.
+    orders: u64,
+    sacked: u64,
+    lost: u64,
+    resent: u64,
+    /// Ranges that the last acknowledgement reported: everything in them is marked.
+    known: [Range; 4],
+    known_len: usize,
+    /// All segments below are selectively acknowledged, lost, or were sent more than once.
+    scanned: u64,
+    /// No segment below is lost and not sent again.
+    repaired: u64,
+    /// Retransmissions in the order of their times.
+    resends: VecDeque<Resend>,
+    /// The end of the highest segment that has arrived.
+    highest: u64,
+}
+
+/// A segment that was sent again: its first byte, and its place in the order then.
+type Resend = (u64, u64);
+
+/// What one acknowledgement reports as arrived.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Report {
+    /// Bytes.
+    pub(super) bytes: u64,
+    /// The newest segment, by when it was last sent: for the delivery rate and for RACK.
+    pub(super) newest: Option<Segment>,
+    /// When the first and the last were sent of those that were sent once.
+    pub(super) once: Option<(Nanos, Nanos)>,
+    /// One that was sent once arrived after one that lies behind it.
+    pub(super) reordered: bool,
+    /// Retransmissions sent later than this cannot have been acknowledged yet: what arrived is the original.
+    pub(super) latest: Nanos,
+}
+
+impl Report {
+    #[inline]
+    fn add(&mut self, segment: &Segment, highest: u64) {
+        self.bytes += u64::from(segment.len);
+        if segment.times == 1 {
+            self.reordered |= segment.end() < highest;
+            self.once =
+                Some(self.once.map_or((segment.sent, segment.sent), |(first, last)| (first.min(segment.sent), last.max(segment.sent))));
+        } else if segment.sent > self.latest {
+            return;
+        }
+        if self.newest.is_none_or(|newest| newest.order < segment.order) {
+            self.newest = Some(*segment);
+        }
+    }
+}
+
+impl Scoreboard {
+    #[inline]
+    pub(super) fn una(&self) -> u64 {
+        self.una
+    }
+
+    #[inline]
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Bytes that may still arrive.
+    #[inline]
+    pub(super) fn in_flight(&self) -> u64 {
+        self.next - self.una - self.sacked - self.lost + self.resent
+    }
+
+    /// Bytes that were selectively acknowledged.
+    #[inline]
+    pub(super) fn sacked(&self) -> u64 {
+        self.sacked
+    }
+
+    #[inline]
+    pub(super) fn resent(&self) -> u64 {
+        self.resent
+    }
+
+    /// Something may be found lost: there are gaps or retransmissions.
+    #[inline]
+    pub(super) fn has_gaps(&self) -> bool {
+        self.sacked > 0 || self.lost > 0 || !self.resends.is_empty()
+    }
+
+    /// Something was lost that has not been sent again.
+    #[inline]
+    pub(super) fn has_lost(&self) -> bool {
+        self.lost > self.resent
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// A segment is sent for the first time.
+    #[inline]
+    pub(super) fn push(&mut self, len: u32, now: Nanos, snapshot: Snapshot) {
+        self.orders += 1;
+        let order = self.orders;
+        let segment = Segment { seq: self.next, sent: now, order, snapshot, len, times: 1, sacked: false, lost: false, resent: false };
+        self.ring.push_back(segment);
+        self.next += u64::from(len);
+    }
+
+    /// Everything below `ack` has arrived.
+    #[inline]
+    pub(super) fn acknowledge(&mut self, ack: u64, report: &mut Report) {
+        while let Some(&segment) = self.ring.front() {
+            if segment.end() > ack {
+                // Receivers take whole segments.
+                break;
+            }
+            self.ring.pop_front();
+            self.una = segment.end();
+            if segment.sacked {
+                self.sacked -= u64::from(segment.len);
+                continue;
+            }
+            self.uncount(&segment);
+            report.add(&segment, self.highest);
+            self.highest = self.highest.max(segment.end());
+        }
+    }
+
+    /// A segment that may have been lost is so no longer.
+    #[inline]
+    fn uncount(&mut self, segment: &Segment) {
+        if segment.lost {
+            self.lost -= u64::from(segment.len);
+            if segment.resent {
+                self.resent -= u64::from(segment.len);
+            }
+        }
+    }
+
+    /// The last acknowledgement reported no ranges.
+    #[inline]
+    pub(super) fn forget_ranges(&mut self) {
+        self.known_len = 0;
+    }
+
+    /// These ranges above the left edge have arrived.
+    pub(super) fn sack(&mut self, ranges: &[Range], report: &mut Report) {
+        let (known, known_len) = (self.known, self.known_len);
+        self.known_len = 0;
+        // From the lowest up, so that what arrives out of order is told from what is only reported so.
+        let mut sorted = [(0, 0); 4];
+        let sorted = &mut sorted[..ranges.len().min(4)];
+        sorted.copy_from_slice(&ranges[..sorted.len()]);
+        sorted.sort_unstable();
+        let highest = self.highest;
+        for &mut (start, end) in sorted {
+            let (start, end) = (start.max(self.una), end.min(self.next));
+            if start >= end {
+                continue;
+            }
+            self.known[self.known_len] = (start, end);
+            self.known_len += 1;
+            self.sack_new(start, end, &known[..known_len], highest, report);
+        }
+    }
+
+    /// What of a range is not within `known`.
+    fn sack_new(&mut self, start: u64, end: u64, known: &[Range], highest: u64, report: &mut Report) {
+        if start >= end {
+            return;
+        }
+        match known.split_first() {
+            None => self.sack_range(start, end, highest, report),
+            Some((&(s, e), rest)) => {
+                if e <= start || end <= s {
+                    self.sack_new(start, end, rest, highest, report);
+                } else {
+                    self.sack_new(start, s, rest, highest, report);
+                    self.sack_new(e, end, rest, highest, report);
+                }
+            }
+        }
+    }
+
+    fn sack_range(&mut self, start: u64, end: u64, highest: u64, report: &mut Report) {
+        let mut place = self.place(start);
+        while let Some(segment) = self.ring.get_mut(place).filter(|segment| segment.end() <= end) {
+            place += 1;
+            if segment.sacked {
+                continue;
+            }
+            segment.sacked = true;
+            let segment = *segment;
+            self.uncount(&segment);
+            self.sacked += u64::from(segment.len);
+            self.highest = self.highest.max(segment.end());
+            report.add(&segment, highest);
+        }
+    }
+
+    /// Place of the first segment that begins at `seq` or behind.
+    fn place(&self, seq: u64) -> usize {
+        self.ring.partition_point(|segment| segment.seq < seq)
+    }
+
+    /// Marks segments as lost that were sent before `newest` in the order of all that was sent, and longer ago than `patience`. Returns
+    /// the bytes, and when the next that may be lost would be.
+    pub(super) fn find_lost(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {
+        let (first, next) = self.find_lost_once(now, newest, patience);
+        let (again, later) = self.find_lost_again(now, newest, patience);
+        (first + again, next.min(later))
+    }
+
+    /// Of those that were sent once, in the order of their bytes.
+    fn find_lost_once(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {
+        let mut found = 0;
+        let mut place = self.place(self.scanned);
+        while let Some(segment) = self.ring.get_mut(place) {
+            if !segment.sacked && !segment.lost && segment.times == 1 {
+                if segment.order > newest {
+                    break;
+                }
+                let due = segment.sent.saturating_add(patience);
+                if due > now {
+                    return (found, due);
+                }
+                segment.lost = true;
+                found += u64::from(segment.len);
+                self.lost += u64::from(segment.len);
+                self.repaired = self.repaired.min(segment.seq);
+            }
+            self.scanned = segment.end();
+            place += 1;
+        }
+        (found, Nanos::MAX)
+    }
+
+    /// Of those that were sent again, in the order of that.
+    fn find_lost_again(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {
+        let mut found = 0;
+        while let Some(&(seq, order)) = self.resends.front() {
+            let place = self.place(seq);
+            let segment = self.ring.get_mut(place).filter(|segment| segment.order == order && !segment.sacked);
+            // Others have arrived, or were sent again since.
+            if let Some(segment) = segment {
+                if order > newest {
+                    break;
+                }
+                let due = segment.sent.saturating_add(patience);
+                if due > now {
+                    return (found, due);
+                }
+                let len = u64::from(segment.len);
+                if !segment.lost {
+                    segment.lost = true;
+                    self.lost += len;
+                    found += len;
+                } else if segment.resent {
+                    segment.resent = false;
+                    self.resent -= len;
+                    found += len;
+                }
+                self.repaired = self.repaired.min(seq);
+            }
+            self.resends.pop_front();
+        }
+        (found, Nanos::MAX)
+    }
+
+    /// Everything that has not arrived counts as lost.
+    pub(super) fn lose_all(&mut self) -> u64 {
+        let before = self.in_flight();
+        for segment in self.ring.iter_mut().filter(|segment| !segment.sacked) {
+            if !segment.lost {
+                segment.lost = true;
+                self.lost += u64::from(segment.len);
+            }
+            segment.resent = false;
+        }
+        self.resent = 0;
+        self.resends.clear();
+        self.scanned = self.next;
+        self.repaired = self.una;
+        before
+    }
+
+    /// What was found lost and not sent again was not lost: it is in flight.
+    pub(super) fn lose_none(&mut self) {
+        for segment in self.ring.iter_mut().filter(|segment| segment.lost && !segment.resent && !segment.sacked) {
+            segment.lost = false;
+            self.lost -= u64::from(segment.len);
+            if segment.times > 1 {
+                self.resends.push_back((segment.seq, segment.order));
+            }
+        }
+        self.scanned = self.una;
+    }
+
+    /// Takes the first segment that is lost and not sent again as sent now.
+    pub(super) fn resend_lost(&mut self, now: Nanos, snapshot: Snapshot) -> Option<Segment> {
+        let mut place = self.place(self.repaired);
+        loop {
+            let segment = self.ring.get_mut(place)?;
+            self.repaired = segment.end();
+            if segment.lost && !segment.resent && !segment.sacked {
+                segment.resent = true;
+                segment.times = segment.times.saturating_add(1);
+                self.orders += 1;
+                (segment.sent, segment.order, segment.snapshot) = (now, self.orders, snapshot);
+                self.resent += u64::from(segment.len);
+                self.resends.push_back((segment.seq, self.orders));
+                return Some(*segment);
+            }
+            place += 1;
+        }
+    }
+
+    /// The first segment that would be sent again.
+    pub(super) fn first_lost(&mut self) -> Option<&Segment> {
+        let mut place = self.place(self.repaired);
+        while let Some(segment) = self.ring.get(place) {
+            if segment.lost && !segment.resent && !segment.sacked {
+                break;
+            }
+            self.repaired = segment.end();
+            place += 1;
+        }
+        self.ring.get(place)
+    }
+
+    /// Takes the last segment as sent once more, as a probe: it was not lost.
+    pub(super) fn resend_last(&mut self, now: Nanos, snapshot: Snapshot) -> Option<Segment> {
+        let segment = self.ring.back_mut().filter(|segment| !segment.sacked)?;
+        segment.times = segment.times.saturating_add(1);
+        self.orders += 1;
+        (segment.sent, segment.order, segment.snapshot) = (now, self.orders, snapshot);
+        self.resends.push_back((segment.seq, self.orders));
+        Some(*segment)
+    }
+
+    /// Counts every segment anew, and holds the sums against that.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let sum = |what: fn(&Segment) -> bool| -> u64 { self.ring.iter().filter(|s| what(s)).map(|s| u64::from(s.len)).sum() };
+        assert_eq!(self.sacked, sum(|s| s.sacked));
+        assert_eq!(self.lost, sum(|s| s.lost && !s.sacked));
+        assert_eq!(self.resent, sum(|s| s.lost && s.resent && !s.sacked));
+        assert_eq!(self.in_flight(), sum(|s| !s.sacked && (!s.lost || s.resent)));
+        assert_eq!(self.next - self.una, sum(|_| true));
+        assert!(self.ring.iter().all(|s| !s.lost || s.resent || s.sacked || s.seq >= self.repaired));
+        let in_order = self.ring.iter().zip(self.ring.iter().skip(1)).all(|(a, b)| a.end() == b.seq);
+        assert!(in_order && self.ring.front().is_none_or(|s| s.seq == self.una));
+    }
+}

@@ -1,0 +1,309 @@
+//! The sending end: what may be sent, and when.
+//!
+//! # Parts
+//! `ack` takes acknowledgements apart and finds losses; `recovery` is the state machine of reductions, repairs and their undoing;
+//! `transmit` sends; `timers` has the retransmission timeout, the tail loss probe and the others.
+//!
+//! # Timers
+//! Deadlines are kept, not armed: each acknowledgement moves the retransmission timeout, and telling the world of that every time
+//! would cost more than all else. `wake_at` is never later than any deadline and mostly earlier; whoever is woken early looks again.
+//!
+//! # States
+//! ```text
+//!            marks                      losses
+//!   Open ─────────────▶ Reducing ───────────────▶ Repairing
+//!    │  ▲                  │ all of that time       │  all of that time
+//!    │  └──────────────────┴─ is acknowledged ──────┘  is acknowledged, or no loss was true
+//!    └── timeout, from any state ──▶ Lost ── the same ──▶ Open
+//! ```
+
+mod ack;
+mod recovery;
+mod timers;
+mod transmit;
+
+use weir_core::Nanos;
+use weir_core::packet::Ecn;
+use weir_core::rng::{Purpose, Stream};
+
+use super::cc::{AnyControl, Control, Feedback, Path, Setup};
+use super::config::{Config, Data};
+use super::prr::Prr;
+use super::rack::Rack;
+use super::rate::Rate;
+use super::rtt::Rtt;
+use super::scoreboard::Scoreboard;
+use crate::endpoint::{Context, Endpoint, Notice};
+use crate::packet::{Flags, FlowId, Packet};
+use recovery::{Probe, Undo};
+use timers::Deadlines;
+use transmit::Usage;
+
+/// The sending end of a connection.
+#[derive(Debug)]
+pub struct Sender {
+    flow: FlowId,
+    config: Config,
+    control: AnyControl,
+    phase: Phase,
+    state: State,
+    pub(super) board: Scoreboard,
+    rtt: Rtt,
+    rate: Rate,
+    rack: Rack,
+    prr: Prr,
+    /// A reduction or repair is over when this byte is acknowledged.
+    high: u64,
+    /// Of the reduction that is under way the control has the window.
+    owned: bool,
+    /// End of what there is to send.
+    written: u64,
+    /// Nothing will be written any more.
+    closed: bool,
+    /// The right edge of the receiver's window.
+    edge: u64,
+    deadlines: Deadlines,
+    probe: Option<Probe>,
+    undo: Undo,
+    usage: Usage,
+    marks: Marks,
+    /// Bytes in the own host's queue and device, where they are limited.
+    in_host: u64,
+    began: Nanos,
+    last_sent: Nanos,
+    /// Pacing: the next packet may go.
+    pace_at: Nanos,
+    /// SYNs sent.
+    syns: u32,
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Waiting,
+    Connecting,
+    Established,
+    Done,
+}
+
+/// What a sender makes of its last congestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// None, or it is over.
+    Open,
+    /// The window is being reduced; nothing is lost.
+    Reducing,
+    /// Lost segments are being repaired.
+    Repairing,
+    /// The retransmission timer has expired.
+    Lost,
+}
+
+/// ECN at the sender.
+#[derive(Debug)]
+struct Marks {
+    /// How marks are told; `None` without ECN.
+    feedback: Option<Feedback>,
+    codepoint: Ecn,
+    /// The next new segment says that the window was reduced.
+    confirm: bool,
+    /// Marked bytes that the receiver has told.
+    seen: u64,
+}
+
+impl Sender {
+    /// The sending end of `flow`.
+    pub fn new(flow: FlowId, config: &Config) -> Self {
+        let mss = config.mss;
+        let setup = Setup {
+            mss,
+            initial_window: u64::from(mss) * u64::from(config.initial_window.max(1)),
+            stream: Stream::new(config.seed, flow.0.into(), Purpose::Generator),
+        };
+        let feedback = config.uses_ecn().then_some(config.control.kind().row().feedback);
+        let codepoint = match feedback {
+            None => Ecn::NotEct,
+            Some(Feedback::Scalable) => Ecn::Ect1,
+            Some(_) => Ecn::Ect0,
+        };
+        let (written, closed) = match config.data {
+            Data::Unlimited => (u64::MAX, false),
+            Data::Bytes(bytes) => (bytes, true),
+            Data::Written => (0, false),
+        };
+        Self {
+            flow,
+            config: *config,
+            control: AnyControl::new(&config.control, &setup),
+            phase: Phase::Waiting,
+            state: State::Open,
+            board: Scoreboard::default(),
+            rtt: Rtt::new(config.min_rto, config.max_rto),
+            rate: Rate::default(),
+            rack: Rack::new(config.reordering),
+            prr: Prr::default(),
+            high: 0,
+            owned: false,
+            written,
+            closed,
+            // What the receiver has is told when the connection is set up; without that, it is known.
+            edge: config.receive_buffer.into(),
+            deadlines: Deadlines::new(config.start, config.stop),
+            probe: None,
+            undo: Undo::default(),
+            usage: Usage::default(),
+            marks: Marks { feedback, codepoint, confirm: false, seen: 0 },
+            in_host: 0,
+            began: Nanos::ZERO,
+            last_sent: Nanos::ZERO,
+            pace_at: Nanos::ZERO,
+            syns: 0,
+        }
+    }
+
+    /// The congestion control.
+    pub fn control(&self) -> &impl Control {
+        &self.control
+    }
+
+    /// What it makes of its last congestion.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    #[inline]
+    fn path(&self, now: Nanos) -> Path {
+        Path {
+            now,
+            mss: self.config.mss,
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min(),
+            in_flight: self.board.in_flight(),
+            delivered: self.rate.delivered(),
+            una: self.board.una(),
+            next: self.board.next(),
+        }
+    }
+
+    fn begin(&mut self, context: &mut Context<'_>) {
+        let now = context.now();
+        self.began = now;
+        self.deadlines.start = Nanos::MAX;
+        if self.config.handshake {
+            self.phase = Phase::Connecting;
+            self.connect(context);
+        } else {
+            self.phase = Phase::Established;
+            self.transmit(context);
+            self.finish(context);
+        }
+    }
+
+    /// Sends a SYN, again if need be.
+    fn connect(&mut self, context: &mut Context<'_>) {
+        let now = context.now();
+        self.syns += 1;
+        if self.syns > 1 {
+            self.rtt.back_off();
+        }
+        let header = self.config.header;
+        let packet = Packet {
+            flow: self.flow,
+            len: header.into(),
+            header,
+            stamp: now,
+            flags: Flags::SYN,
+            label: self.config.label,
+            ..Packet::default()
+        };
+        context.send(packet);
+        self.last_sent = now;
+        self.deadlines.rto = now.saturating_add(self.rtt.timeout());
+        self.deadlines.hurry();
+    }
+
+    fn connected(&mut self, packet: &Packet, context: &mut Context<'_>) {
+        let now = context.now();
+        self.phase = Phase::Established;
+        // Whether the first or the last SYN was answered, the stamp says.
+        self.rtt.progress();
+        let rtt = now.since(packet.stamp);
+        self.rtt.sample(rtt, rtt);
+        self.deadlines.rto = Nanos::MAX;
+        self.edge = u64::from(packet.window);
+        self.deadlines.look();
+        self.transmit(context);
+        self.finish(context);
+    }
+
+    /// Says that all is done, where it is.
+    fn finish(&mut self, context: &mut Context<'_>) {
+        if !self.closed || self.phase != Phase::Established || self.board.una() < self.written {
+            return;
+        }
+        self.phase = Phase::Done;
+        self.deadlines.clear();
+        let took = context.now().since(self.began);
+        if self.config.data != Data::Unlimited {
+            let count = context.count(self.flow);
+            count.completed += 1;
+            count.completion_ns.record(took.0);
+        }
+        if let Some(owner) = self.config.owner {
+            context.tell(owner, self.flow, Notice::Done);
+        }
+        if self.config.retire {
+            context.retire(self.flow);
+        }
+    }
+}
+
+impl Endpoint for Sender {
+    fn start(&mut self, context: &mut Context<'_>) {
+        if self.config.start <= context.now() {
+            self.begin(context);
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
+        match self.phase {
+            Phase::Established => {
+                self.acknowledged(packet, context);
+            }
+            Phase::Connecting if packet.flags.has(Flags::SYN) => self.connected(packet, context),
+            Phase::Connecting | Phase::Waiting | Phase::Done => {}
+        }
+    }
+
+    fn wake(&mut self, context: &mut Context<'_>) {
+        self.on_time(context);
+    }
+
+    #[inline]
+    fn next_event(&self) -> Nanos {
+        self.deadlines.wake_at
+    }
+
+    fn left_host(&mut self, packet: &Packet, context: &mut Context<'_>) {
+        self.in_host = self.in_host.saturating_sub(packet.len.into());
+        if self.phase == Phase::Established && self.usage.host_full {
+            self.transmit(context);
+        }
+    }
+
+    fn notice(&mut self, _from: FlowId, notice: Notice, context: &mut Context<'_>) {
+        match notice {
+            Notice::Write(bytes) if !self.closed => self.written = self.written.saturating_add(bytes),
+            Notice::Close => {
+                self.closed = true;
+                self.written = if self.config.data == Data::Unlimited { self.board.next() } else { self.written };
+            }
+            _ => return,
+        }
+        if self.phase == Phase::Established {
+            self.transmit(context);
+            self.finish(context);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Deadlines of a sender, and what happens at them.
+
+use weir_core::Nanos;
+
+use super::super::cc::Control;
+use super::recovery::Probe;
+use super::{Phase, Sender, State};
+use crate::endpoint::Context;
+use crate::packet::{Flags, Packet};
+
+/// What a sender waits for; [`Nanos::MAX`] for nothing.
+#[derive(Debug)]
+pub(super) struct Deadlines {
+    /// The connection begins.
+    pub(super) start: Nanos,
+    /// Nothing new is sent from here.
+    pub(super) stop: Nanos,
+    /// Retransmission timeout.
+    pub(super) rto: Nanos,
+    /// Tail loss probe; not later than `rto`.
+    pub(super) probe: Nanos,
+    /// What may be out of order is lost.
+    pub(super) reorder: Nanos,
+    /// The next packet may go.
+    pub(super) pace: Nanos,
+    /// A closed window is probed.
+    pub(super) persist: Nanos,
+    /// When to be woken: never later than any of these.
+    pub(super) wake_at: Nanos,
+}
+
+impl Deadlines {
+    pub(super) fn new(start: Nanos, stop: Nanos) -> Self {
+        let never = Nanos::MAX;
+        Self { start, stop, rto: never, probe: never, reorder: never, pace: never, persist: never, wake_at: start }
+    }
+
+    /// A deadline was set: the wake-up must not be later.
+    #[inline]
+    pub(super) fn hurry(&mut self) {
+        let next = self.rto.min(self.probe).min(self.pace);
+        if next < self.wake_at {
+            self.wake_at = next;
+        }
+    }
+
+    /// The wake-up is taken anew from all deadlines.
+    pub(super) fn look(&mut self) {
+        let Self { start, stop, rto, probe, reorder, pace, persist, .. } = *self;
+        self.wake_at = start.min(stop).min(rto).min(probe).min(reorder).min(pace).min(persist);
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(Nanos::MAX, Nanos::MAX);
+    }
+}
+
+impl Sender {
+    /// Time to look at the deadlines.
+    pub(super) fn on_time(&mut self, context: &mut Context<'_>) {
+        let now = context.now();
+        match self.phase {
+            Phase::Waiting if self.deadlines.start <= now => self.begin(context),
+            Phase::Connecting if self.deadlines.rto <= now => self.connect(context),
+            Phase::Established => self.on_deadlines(context),
+            Phase::Waiting | Phase::Connecting | Phase::Done => {}
+        }
+        self.deadlines.look();
+        if self.phase == Phase::Connecting {
+            // It stops once it is connected.
+            self.deadlines.wake_at = self.deadlines.rto;
+        }
+    }
+
+    fn on_deadlines(&mut self, context: &mut Context<'_>) {
+        let now = context.now();
+        if self.deadlines.stop <= now {
+            self.deadlines.stop = Nanos::MAX;
+            self.written = self.written.min(self.board.next());
+            self.closed = true;
+        }
+        if self.deadlines.reorder <= now {
+            self.deadlines.reorder = Nanos::MAX;
+            self.give_up_reordered(now);
+        }
+        // A probe at the time of the timeout goes first, and gives it another round.
+        if self.deadlines.probe <= now {
+            self.deadlines.probe = Nanos::MAX;
+            self.send_probe(context);
+        } else if self.deadlines.rto <= now {
+            self.time_out(now);
+        }
+        if self.deadlines.pace <= now {
+            self.deadlines.pace = Nanos::MAX;
+        }
+        if self.deadlines.persist <= now {
+            self.probe_window(context);
+        }
+        self.transmit(context);
+        self.finish(context);
+    }
+
+    /// Sets retransmission timeout and tail loss probe anew: something was acknowledged or sent.
+    #[inline]
+    pub(super) fn set_timers(&mut self, now: Nanos, restart: bool) {
+        if self.board.is_empty() {
+            self.deadlines.rto = Nanos::MAX;
+            self.deadlines.probe = Nanos::MAX;
+            return;
+        }
+        if restart || self.deadlines.rto == Nanos::MAX {
+            self.deadlines.rto = now.saturating_add(self.rtt.timeout());
+        }
+        self.deadlines.probe = self.probe_time(now);
+        self.deadlines.hurry();
+    }
+
+    /// When the tail would be probed, RFC 8985 7.2.
+    #[inline]
+    fn probe_time(&self, now: Nanos) -> Nanos {
+        let srtt = self.rtt.srtt().0;
+        if !self.config.probe || self.state != State::Open || self.probe.is_some() || srtt == 0 || self.board.sacked() > 0 {
+            return Nanos::MAX;
+        }
+        let alone = self.board.next() - self.board.una() <= u64::from(self.config.mss);
+        let wait = 2 * srtt + if alone { PEER_DELAY } else { SLACK };
+        now.saturating_add(Nanos(wait)).min(self.deadlines.rto)
+    }
+
+    /// Nothing has been heard for two round trips: sends a segment, so that its acknowledgement tells what is lost.
+    fn send_probe(&mut self, context: &mut Context<'_>) {
+        let now = context.now();
+        let again = if self.can_send_new(now) {
+            self.send_new(context);
+            false
+        } else {
+            let snapshot = self.rate.send(now, false);
+            let Some(segment) = self.board.resend_last(now, snapshot) else { return };
+            self.send_segment(segment.seq, segment.len, true, context);
+            true
+        };
+        self.probe = Some(Probe { end: self.board.next(), again });
+        self.set_timers(now, true);
+    }
+
+    /// The retransmission timer has expired: all that is outstanding counts as lost.
+    fn time_out(&mut self, now: Nanos) {
+        self.deadlines.rto = Nanos::MAX;
+        self.deadlines.probe = Nanos::MAX;
+        self.deadlines.reorder = Nanos::MAX;
+        if self.board.is_empty() {
+            return;
+        }
+        // A reduction for the same data stands (RFC 5681, equation 4).
+        let first = match self.state {
+            State::Open => true,
+            State::Lost => self.rtt.backoff() == 0,
+            State::Reducing | State::Repairing => self.board.una() >= self.high,
+        };
+        self.board.lose_all();
+        self.rtt.back_off();
+        self.probe = None;
+        let path = self.path(now);
+        self.control.timeout(&path, first);
+        self.marks.confirm = self.marks.feedback.is_some();
+        self.state = State::Lost;
+        self.high = self.board.next();
+        self.undo.begin(self.board.una());
+    }
+
+    /// Asks whether a closed window has opened.
+    fn probe_window(&mut self, context: &mut Context<'_>) {
+        let now = context.now();
+        self.deadlines.persist = Nanos::MAX;
+        if !self.usage.closed {
+            return;
+        }
+        self.rtt.back_off();
+        let header = self.config.header;
+        let seq = self.board.una();
+        context.send(Packet {
+            flow: self.flow,
+            len: header.into(),
+            header,
+            seq,
+            stamp: now,
+            flags: Flags::ACK,
+            label: self.config.label,
+            ..Packet::default()
+        });
+        self.deadlines.persist = now.saturating_add(self.rtt.timeout());
+    }
+}
+
+/// How long a receiver may wait with the acknowledgement of a single segment, as senders assume.
+const PEER_DELAY: u64 = 200_000_000;
+
+/// What a probe waits besides two round trips.
+const SLACK: u64 = 2_000_000;

@@ -1,0 +1,214 @@
+//! The two ends of a connection over a wire that does what a test says: the state machine, edge by edge.
+
+mod flow;
+mod loss;
+mod marks;
+mod property;
+
+use std::collections::BTreeMap;
+
+use weir_core::Nanos;
+use weir_core::packet::Ecn;
+
+use super::cc::{Control, Kind};
+use super::config::{Config, Data};
+use super::{Receiver, Sender, State};
+use crate::endpoint::{Context, Endpoint, EndpointId, Notice};
+use crate::network::{FlowSpec, Network};
+use crate::packet::{Flags, FlowId, Packet};
+
+/// What a wire does with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Pass,
+    Drop,
+    Mark,
+    /// Later by this many ms.
+    Late(u64),
+    Twice,
+}
+
+/// Two ends, and what is between them.
+pub(super) struct Wire<F> {
+    network: Network,
+    pub(super) sender: Sender,
+    pub(super) receiver: Receiver,
+    travelling: BTreeMap<(Nanos, u64), (Packet, bool)>,
+    serial: u64,
+    script: F,
+    /// One way, in ms.
+    delay: u64,
+    /// Everything sent, with its time, before the script has its way.
+    pub(super) log: Vec<(Nanos, Packet)>,
+    /// What the sender was in after each event.
+    pub(super) states: Vec<State>,
+    pub(super) notices: Vec<Notice>,
+}
+
+pub(super) const FLOW: FlowId = FlowId(0);
+const OWNER: EndpointId = EndpointId(2);
+
+/// Defaults of the tests: segments of 1000 bytes, `segments` of them to send, no handshake, a window of ten.
+pub(super) fn config(segments: u64) -> Config {
+    Config {
+        control: Kind::NewReno.into(),
+        mss: 1000,
+        data: Data::Bytes(segments * 1000),
+        handshake: false,
+        owner: Some(OWNER),
+        ..Config::default()
+    }
+}
+
+impl<F: FnMut(&Packet) -> Fate> Wire<F> {
+    /// Ends with 10 ms of wire between them; the script sees every packet.
+    pub(super) fn new(config: &Config, script: F) -> Self {
+        let mut network = Network::new(1);
+        let ids = [network.next_endpoint(), network.next_endpoint()];
+        network.next_endpoint();
+        network.add_flow(&FlowSpec::default(), ids[0], ids[1]);
+        Self {
+            network,
+            sender: Sender::new(FLOW, config),
+            receiver: Receiver::new(FLOW, config),
+            travelling: BTreeMap::new(),
+            serial: 0,
+            script,
+            delay: 10,
+            log: Vec::new(),
+            states: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Nanos {
+        self.network.now()
+    }
+
+    pub(super) fn ms(&self) -> u64 {
+        self.now().0 / 1_000_000
+    }
+
+    /// Does something with the sender.
+    pub(super) fn with_sender(&mut self, what: impl FnOnce(&mut Sender, &mut Context<'_>)) {
+        what(&mut self.sender, &mut Context { network: &mut self.network, me: EndpointId(0) });
+        self.collect();
+    }
+
+    fn collect(&mut self) {
+        self.sender.board.check();
+        self.states.push(self.sender.state());
+        while let Some((to, _, notice)) = self.network.notices.pop_front() {
+            assert_eq!(to, OWNER);
+            self.notices.push(notice);
+        }
+        while let Some((_, packet)) = self.network.take_arrived() {
+            let now = self.now();
+            self.log.push((now, packet));
+            let fate = (self.script)(&packet);
+            let mut packet = packet;
+            let late = match fate {
+                Fate::Drop => {
+                    self.network.finish(&packet);
+                    continue;
+                }
+                Fate::Late(ms) => ms,
+                Fate::Mark => {
+                    assert_ne!(packet.ecn, Ecn::NotEct, "only what asks for it is marked");
+                    packet.ecn = Ecn::Ce;
+                    0
+                }
+                Fate::Pass | Fate::Twice => 0,
+            };
+            let at = now.saturating_add(Nanos::from_millis(self.delay + late));
+            self.serial += 1;
+            self.travelling.insert((at, self.serial), (packet, fate != Fate::Twice));
+            if fate == Fate::Twice {
+                self.serial += 1;
+                self.travelling.insert((at, self.serial), (packet, true));
+            }
+        }
+    }
+
+    /// Runs until `ms`.
+    pub(super) fn run(&mut self, ms: u64) {
+        let end = Nanos::from_millis(ms);
+        if self.now() == Nanos::ZERO && self.log.is_empty() {
+            self.with_sender(|sender, context| sender.start(context));
+        }
+        loop {
+            let wakes = [self.sender.next_event(), self.receiver.next_event()];
+            let packet = self.travelling.keys().next().map_or(Nanos::MAX, |key| key.0);
+            let at = wakes[0].min(wakes[1]).min(packet);
+            if at > end || at == Nanos::MAX {
+                break;
+            }
+            self.network.set_now(at.max(self.now()));
+            if packet == at {
+                let (_, (packet, last)) = self.travelling.pop_first().unwrap();
+                let back = packet.flags.has(Flags::BACK);
+                let mut context = Context { network: &mut self.network, me: EndpointId(back.into()) };
+                let end: &mut dyn Endpoint = if back { &mut self.sender } else { &mut self.receiver };
+                end.receive(&packet, &mut context);
+                if last {
+                    self.network.finish(&packet);
+                }
+            } else {
+                let mut context = Context { network: &mut self.network, me: EndpointId(0) };
+                let end: &mut dyn Endpoint = if wakes[0] == at { &mut self.sender } else { &mut self.receiver };
+                end.wake(&mut context);
+                assert!(end.next_event() > at, "woken, and nothing done");
+            }
+            self.collect();
+        }
+        self.network.set_now(end);
+    }
+
+    /// Numbers of the segments sent, with the ms of their sending; `again` of those sent again only.
+    pub(super) fn sent(&self, again: bool) -> Vec<(u64, u64)> {
+        let data = self.log.iter().filter(|(_, p)| !p.flags.has(Flags::BACK) && p.payload() > 0);
+        let wanted = data.filter(|(_, p)| !again || p.flags.has(Flags::RETRANSMISSION));
+        wanted.map(|(at, p)| (p.seq / 1000, at.0 / 1_000_000)).collect()
+    }
+
+    /// Acknowledgements sent: their byte, and the ms.
+    pub(super) fn acks(&self) -> Vec<(u64, u64)> {
+        let acks = self.log.iter().filter(|(_, p)| p.flags.has(Flags::BACK));
+        acks.map(|(at, p)| (p.ack, at.0 / 1_000_000)).collect()
+    }
+
+    /// The congestion window in segments.
+    pub(super) fn window(&self) -> u64 {
+        self.sender.control().window() / 1000
+    }
+
+    /// Everything has arrived once, and the owner has heard so.
+    #[track_caller]
+    pub(super) fn assert_done(&mut self, segments: u64) {
+        assert_eq!(self.receiver.delivered(), segments * 1000);
+        assert_eq!(self.network.count(FLOW).goodput_bytes, segments * 1000);
+        assert_eq!(self.notices.iter().filter(|notice| **notice == Notice::Done).count(), 1);
+        let delivered = self.notices.iter().map(|notice| if let Notice::Delivered(bytes) = notice { *bytes } else { 0 }).sum::<u64>();
+        assert_eq!(delivered, segments * 1000);
+        assert_eq!(self.sender.next_event(), Nanos::MAX);
+        assert_eq!(self.network.count(FLOW).completed, 1);
+        assert!(self.travelling.values().all(|(packet, _)| packet.flags.has(Flags::BACK)), "data is sent after all is acknowledged");
+    }
+}
+
+/// The first time that `what` holds of a packet, `fate`; others pass.
+pub(super) fn once(fate: Fate, what: impl Fn(&Packet) -> bool) -> impl FnMut(&Packet) -> Fate {
+    let mut done = false;
+    move |packet| {
+        if !done && what(packet) {
+            done = true;
+            return fate;
+        }
+        Fate::Pass
+    }
+}
+
+/// Whether a packet is data, and begins with this segment.
+pub(super) fn is(packet: &Packet, segment: u64) -> bool {
+    !packet.flags.has(Flags::BACK) && packet.payload() > 0 && packet.seq == segment * 1000
+}

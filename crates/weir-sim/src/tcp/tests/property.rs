@@ -1,0 +1,73 @@
+//! Whatever the wire does, every byte arrives once.
+
+use super::*;
+use proptest::prelude::*;
+use weir_core::rng::{Purpose, Stream};
+
+/// A wire's habits, in thousandths.
+#[derive(Clone, Copy, Debug)]
+struct Habits {
+    drop: u32,
+    late: u32,
+    twice: u32,
+    mark: u32,
+    seed: u64,
+}
+
+fn habits() -> impl Strategy<Value = Habits> {
+    let weather = prop_oneof![Just(0u32), 1u32..50, 50u32..300];
+    (weather.clone(), weather, 0u32..200, 0u32..300, any::<u64>()).prop_map(|(drop, late, twice, mark, seed)| Habits {
+        drop,
+        late,
+        twice,
+        mark,
+        seed,
+    })
+}
+
+fn script(habits: Habits) -> impl FnMut(&Packet) -> Fate {
+    let mut stream = Stream::new(habits.seed, 0, Purpose::Loss);
+    move |packet| {
+        let draw = stream.below(1000);
+        let amount = u64::from(stream.below(60));
+        let Habits { drop, late, twice, mark, .. } = habits;
+        match draw {
+            // A wire that is bad for ever is not asked for.
+            _ if packet.sent > Nanos::from_secs(200) => Fate::Pass,
+            d if d < drop => Fate::Drop,
+            d if d < drop + late => Fate::Late(amount),
+            d if d < drop + late + twice => Fate::Twice,
+            d if d < drop + late + twice + mark && packet.ecn != Ecn::NotEct => Fate::Mark,
+            _ => Fate::Pass,
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn every_byte_arrives_once_whatever_the_wire_does(
+        habits in habits(),
+        segments in 1u64..300,
+        kind in prop::sample::select(Kind::ALL.to_vec()),
+        train in 1u8..4,
+        pacing in prop::option::of(any::<bool>()),
+        ecn in prop::option::of(any::<bool>()),
+        probe in any::<bool>(),
+        handshake in any::<bool>(),
+        slow in prop::option::of(1_000_000u64..10_000_000),
+    ) {
+        let options = Config {
+            control: kind.into(), train, pacing, ecn, probe, handshake,
+            read_rate: slow,
+            receive_buffer: if slow.is_some() { 20_000 } else { 4 << 20 },
+            max_rto: Nanos::from_secs(4),
+            ..config(segments)
+        };
+        let mut wire = Wire::new(&options, script(habits));
+        // The sums of the scoreboard are checked after each event.
+        wire.run(1_000_000);
+        wire.assert_done(segments);
+    }
+}
