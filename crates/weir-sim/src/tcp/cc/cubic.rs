@@ -401,7 +401,6 @@ pub(super) const ROW: Row = Row {
 };
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "closed forms to compare with, within a tolerance")]
 mod tests {
     use super::super::Kind;
     use super::*;
