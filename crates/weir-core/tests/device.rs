@@ -129,6 +129,25 @@ proptest! {
         prop_assert_eq!(device.most_bytes, model.most_bytes());
     }
 
+    /// Behind one queue for all, a ring that reports at once changes nothing of when packets leave, whatever its size.
+    #[test]
+    fn behind_a_fifo_the_size_of_the_ring_does_not_matter(packets in 1u32..50, dql in proptest::option::of(0u32..5000), arrivals in arrivals()) {
+        let dql = dql.map(|most| DqlConfig { most, ..DqlConfig::default() });
+        let leave = |device: Option<&DeviceConfig>| {
+            let mut emulator = Emulator::new(1, Limits::default());
+            emulator.set_pipe(Nanos::ZERO, PIPE, &pipe(device));
+            let (mut now, mut out) = (Nanos::ZERO, Vec::new());
+            for (frame, &(gap, len, _)) in arrivals.iter().enumerate() {
+                now += Nanos(gap);
+                emulator.poll(now, &mut out);
+                submit(&mut emulator, now, frame as u32, len, 1);
+            }
+            finish(&mut emulator, &mut out);
+            out.iter().map(|d| (d.frame, d.started, d.due)).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(leave(Some(&DeviceConfig { dql, ..ring(packets) })), leave(None));
+    }
+
     /// Other devices, and none, in the middle of traffic: nothing is lost that a stage does not count, and what leaves keeps its order.
     #[test]
     fn a_change_keeps_packets_and_their_order(

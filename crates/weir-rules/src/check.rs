@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_core::config::{Capacity, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit};
+use weir_core::device::{Completion, DeviceConfig, StageConfig};
 use weir_core::dist::Distribution;
 use weir_core::link::Step;
 use weir_core::units::Bytes;
@@ -20,6 +21,7 @@ pub(crate) fn build(raw: Raw, text: &str, files: &dyn Files, diagnostics: &mut D
     builder.delay(&raw);
     builder.profile(&raw);
     builder.hints(&raw);
+    builder.link.device = device(&raw).map(Arc::new);
     if let Some(jitter) = raw.jitter {
         builder.jitter(jitter);
     }
@@ -45,6 +47,21 @@ pub(crate) fn build(raw: Raw, text: &str, files: &dyn Files, diagnostics: &mut D
     pipe.queue.burst = Bytes(raw.flow_burst.unwrap_or_default());
     pipe.queue.deadline = raw.deadline.unwrap_or_default();
     LinkSpec { pipe, gso: raw.gso, files: builder.names }
+}
+
+/// The network card, if any of its words is given.
+fn device(raw: &Raw) -> Option<DeviceConfig> {
+    if raw.ring.is_none() && raw.dql.is_none() && raw.coalesce.is_none() && raw.cpu.is_none() {
+        return None;
+    }
+    let default = DeviceConfig::default();
+    let (limit, when) = raw.ring.as_ref().map_or((default.ring.limit, default.completion.when), |at| at.value);
+    Some(DeviceConfig {
+        ring: StageConfig { limit, service: raw.cpu.unwrap_or_default(), ..default.ring },
+        completion: Completion { when, ..raw.coalesce.unwrap_or_default() },
+        dql: raw.dql,
+        ..default
+    })
 }
 
 struct Builder<'a> {
@@ -223,6 +240,14 @@ impl Builder<'_> {
             let message = format!("`{}` without a rate has nothing to do", policy.row().name);
             let help = format!("packets do not wait before a link without a rate: give `{}`", Id::Bw.row().example);
             self.say(Code::NoEffect, span, message, "the queue is always empty", &help);
+        }
+        if let Some(At { span, .. }) = &raw.ring
+            && unlimited
+            && raw.of_link
+            && raw.cpu.is_none()
+        {
+            let help = format!("packets do not wait for a wire without a rate: give `{}`", Id::Bw.row().example);
+            self.say(Code::NoEffect, span, "`ring` without a rate has nothing to hold", "the ring is always empty", &help);
         }
         if let Some(At { value: QueueLimit::Bytes(bytes), span }) = &raw.queue
             && *bytes < FULL_SIZE

@@ -73,6 +73,6 @@ The empty specification is a perfect link. A number and its unit may be one word
 that is no whole number of bit/s, and a time that is no whole number of ns, is rounded to the nearest one. A name with spaces, or one that is a keyword,
 stands in quotes: `profile \"my file\"`. `#` starts a comment.
 
-What happens to a packet, in this order: loss before the queue (`plr`), queue, sending (`bw`, `overhead`, `profile`, `burst`), `loss`, `dup`,
+What happens to a packet, in this order: loss before the queue (`plr`), queue, network card (`ring`, see [device.md](device.md)), sending (`bw`, `overhead`, `profile`, `burst`), `loss`, `dup`,
 `corrupt`, then `delay` with `jitter` and `reorder`.
 ";

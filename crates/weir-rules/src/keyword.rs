@@ -69,6 +69,14 @@ pub enum Id {
     Pie,
     /// Any AQM.
     Aqm,
+    /// Transmission ring.
+    Ring,
+    /// Dynamic queue limits.
+    Dql,
+    /// Coalesced completions.
+    Coalesce,
+    /// Processor time.
+    Cpu,
 }
 
 /// What a keyword is about.
@@ -88,11 +96,14 @@ pub enum Group {
     Frames,
     /// What keeps the queue short.
     Aqm,
+    /// What stands between queue and wire.
+    Device,
 }
 
 impl Group {
     /// Every group, in the order of the reference.
-    pub const ALL: &'static [Self] = &[Self::Rate, Self::Delay, Self::Impairment, Self::Queue, Self::Aqm, Self::Flow, Self::Frames];
+    pub const ALL: &'static [Self] =
+        &[Self::Rate, Self::Delay, Self::Impairment, Self::Queue, Self::Aqm, Self::Flow, Self::Device, Self::Frames];
 
     /// Heading in the reference.
     pub const fn title(self) -> &'static str {
@@ -104,6 +115,7 @@ impl Group {
             Self::Flow => "Flows of a scheduler",
             Self::Frames => "Frames",
             Self::Aqm => "Queue management",
+            Self::Device => "Network card",
         }
     }
 }

@@ -1,5 +1,7 @@
 //! From words to settings: each keyword with its value and its place. What the values mean together is decided in `check`.
 
+mod device;
+
 use weir_core::aqm::{Policy, TABLE as AQMS};
 use weir_core::config::{MAX_QUEUE_PACKETS, QueueLimit, Reorder};
 use weir_core::link::Overhead;
@@ -188,6 +190,7 @@ impl Parser<'_> {
             Id::Noerror => self.ignored(word, "a sender is never told of a drop"),
             Id::Gso => self.raw.gso = self.gso(row, word),
             Id::Red | Id::Gred | Id::Codel | Id::Pie | Id::Aqm => self.aqm(row, word),
+            Id::Ring | Id::Dql | Id::Coalesce | Id::Cpu => self.device(row, word),
         }
     }
 
@@ -374,10 +377,15 @@ impl Parser<'_> {
     }
 
     fn queue(&mut self, row: &Keyword, keyword: &Word) -> Option<At<QueueLimit>> {
+        self.places(row, keyword, MAX_QUEUE_PACKETS)
+    }
+
+    /// A size in up to `most` packets, or in bytes.
+    fn places(&mut self, row: &Keyword, keyword: &Word, most: u32) -> Option<At<QueueLimit>> {
         self.quantity(row, keyword, |text| {
             let bare = SLOTS.iter().find_map(|unit| text.strip_suffix(unit)).unwrap_or(text);
             let limit = if Decimal::prefix(bare)?.1.is_empty() {
-                QueueLimit::Packets(quantity::count(bare, MAX_QUEUE_PACKETS)?)
+                QueueLimit::Packets(quantity::count(bare, most)?)
             } else {
                 QueueLimit::Bytes(quantity::size(text)?)
             };

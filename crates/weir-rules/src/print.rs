@@ -3,6 +3,7 @@
 use core::fmt;
 
 use weir_core::config::{Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, QueueLimit};
+use weir_core::device::{Completion, DeviceConfig, Done, DqlConfig};
 use weir_core::link::Overhead;
 use weir_core::sched;
 use weir_core::units::{Nanos, Probability};
@@ -20,6 +21,9 @@ pub fn canonical(spec: &LinkSpec) -> String {
     let mut words = Vec::new();
     rate(spec, &mut words);
     delay(&spec.pipe.link, &mut words);
+    if let Some(card) = &spec.pipe.link.device {
+        device(card, &mut words);
+    }
     queue(&spec.pipe.queue, &mut words);
     if spec.gso == Gso::Whole {
         words.push("gso whole".to_owned());
@@ -97,14 +101,44 @@ fn correlation(p: Probability) -> String {
     if p.is_zero() { String::new() } else { format!(" correlation {}", write_probability(p)) }
 }
 
+/// The words of a network card.
+fn device(device: &DeviceConfig, words: &mut Vec<String>) {
+    let sent = if device.completion.when == Done::Sent { " sent" } else { "" };
+    words.push(format!("ring {}{sent}", places(device.ring.limit)));
+    if let Some(DqlConfig { least, most, hold }) = device.dql {
+        let default = DqlConfig::default();
+        words.push("dql".to_owned());
+        if least != default.least {
+            words.push(format!("min {}", write_size(least.into())));
+        }
+        if most != default.most {
+            words.push(format!("max {}", write_size(most.into())));
+        }
+        if hold != default.hold {
+            words.push(format!("hold {}", write_time(hold)));
+        }
+    }
+    let Completion { frames, time, .. } = device.completion;
+    if frames > 0 {
+        words.push(format!("coalesce {frames}/{}", write_time(time)));
+    }
+    if device.ring.service > Nanos::ZERO {
+        words.push(format!("cpu {}", write_time(device.ring.service)));
+    }
+}
+
+/// A number of packets or of bytes.
+fn places(limit: QueueLimit) -> String {
+    match limit {
+        QueueLimit::Packets(n) => n.to_string(),
+        QueueLimit::Bytes(n) => write_size(n),
+    }
+}
+
 /// The words of a queue's settings.
 pub(crate) fn queue(queue: &FlowsetConfig, words: &mut Vec<String>) {
     let default = FlowsetConfig::default();
-    match queue.limit {
-        None => {}
-        Some(QueueLimit::Packets(n)) => words.push(format!("queue {n}")),
-        Some(QueueLimit::Bytes(n)) => words.push(format!("queue {}", write_size(n))),
-    }
+    words.extend(queue.limit.map(|limit| format!("queue {}", places(limit))));
     if queue.loss != Loss::None {
         words.push(format!("plr {}", write_loss(queue.loss)));
     }

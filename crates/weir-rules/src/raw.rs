@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_core::aqm::Policy;
 use weir_core::config::{Loss, QueueLimit, Reorder};
+use weir_core::device::{Completion, Done, DqlConfig};
 use weir_core::key::FlowMask;
 use weir_core::link::Overhead;
 use weir_core::units::{Nanos, Probability, Rate};
@@ -49,6 +50,12 @@ pub(crate) struct Raw {
     pub(crate) flow_burst: Option<u64>,
     pub(crate) deadline: Option<Nanos>,
     pub(crate) gso: Gso,
+    /// The card's ring, and when its places become free.
+    pub(crate) ring: Option<At<(QueueLimit, Done)>>,
+    pub(crate) dql: Option<DqlConfig>,
+    /// How reports are coalesced; what they are of is said with the ring.
+    pub(crate) coalesce: Option<Completion>,
+    pub(crate) cpu: Option<Nanos>,
     /// It has a link, not only a queue.
     pub(crate) of_link: bool,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use weir_core::config::{Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit, Reorder};
+use weir_core::device::{Completion, DQL_MOST, DeviceConfig, Done, DqlConfig, StageConfig};
 use weir_core::dist::Distribution;
 use weir_core::key::FlowMask;
 use weir_core::link::Overhead;
@@ -43,6 +44,25 @@ fn jitter() -> impl Strategy<Value = Jitter> {
     })
 }
 
+fn device() -> impl Strategy<Value = DeviceConfig> {
+    let limit = prop_oneof![(1..=1_000_000u32).prop_map(QueueLimit::Packets), (1..=1_000_000_000_000u64).prop_map(QueueLimit::Bytes)];
+    let coalesce = prop_oneof![Just((0, 0)), (1..=65_535u32, 0..=HOUR)];
+    let completion = (coalesce, any::<bool>()).prop_map(|((frames, time), sent)| Completion {
+        when: if sent { Done::Sent } else { Done::Read },
+        frames,
+        time: Nanos(time),
+    });
+    let dql =
+        (0..=DQL_MOST, 0..=DQL_MOST, 0..=HOUR).prop_map(|(a, b, hold)| DqlConfig { least: a.min(b), most: a.max(b), hold: Nanos(hold) });
+    let dql = prop_oneof![Just(DqlConfig::default()), dql];
+    (limit, 0..=1_000_000_000u64, completion, proptest::option::of(dql)).prop_map(|(limit, service, completion, dql)| DeviceConfig {
+        ring: StageConfig { limit, service: Nanos(service), ..StageConfig::default() },
+        completion,
+        dql,
+        ..DeviceConfig::default()
+    })
+}
+
 fn link() -> impl Strategy<Value = LinkConfig> {
     let capacity = prop_oneof![
         Just(Capacity::Unlimited),
@@ -59,13 +79,14 @@ fn link() -> impl Strategy<Value = LinkConfig> {
         gap,
         correlation,
     });
-    let parts = (capacity, 0..=1_000_000_000_000u64, overhead, prop_oneof![0..=HOUR, 0..1000u64]);
+    let parts = (capacity, 0..=1_000_000_000_000u64, overhead, prop_oneof![0..=HOUR, 0..1000u64], proptest::option::of(device()));
     let harm = (proptest::option::of(jitter()), loss(), probability(), probability(), proptest::option::of(reorder));
-    (parts, harm).prop_map(|((capacity, burst, overhead, delay), (jitter, loss, duplicate, corrupt, reorder))| LinkConfig {
+    (parts, harm).prop_map(|((capacity, burst, overhead, delay, device), (jitter, loss, duplicate, corrupt, reorder))| LinkConfig {
         capacity,
         burst: Bytes(burst),
         overhead,
         delay: Nanos(delay),
+        device: device.map(Arc::new),
         jitter,
         loss,
         duplicate,

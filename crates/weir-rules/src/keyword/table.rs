@@ -444,4 +444,61 @@ pub const TABLE: &[Keyword] = &[
         dummynet: "`red`, `gred`, `codel`, `pie`, and schedulers `fq_codel` and `fq_pie`.",
         ..EMPTY
     },
+    Keyword {
+        id: Id::Ring,
+        name: "ring",
+        group: Group::Device,
+        argument: "N or SIZE [sent]",
+        choices: &[choice("sent", "a place is free when its packet has left; otherwise when the wire begins with it")],
+        range: "1 to 1000000 packets, or 1 B to 1 TB",
+        default: "none; 256 with any other word of a network card",
+        meaning: "Puts a network card's transmission ring between the queue and the wire: packets in it have left the queue, and no \
+                  scheduler or AQM decides about them any more. The queue gives it packets while it has room.",
+        example: "bw 1Gbit/s ring 64",
+        dummynet: "Does not exist.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Dql,
+        name: "dql",
+        aliases: &["bql"],
+        group: Group::Device,
+        argument: "[min SIZE] [max SIZE] [hold TIME]",
+        choices: &[
+            choice("min", "least limit"),
+            choice("max", "greatest limit"),
+            choice("hold", "how long it was too large before it falls"),
+        ],
+        range: "up to 1879048192 B; hold up to 1 hour",
+        default: "off; min 0, max 1879048192 B, hold 1s",
+        meaning: "Dynamic queue limits, as in Linux: the ring holds no more bytes than were found necessary to keep the wire busy.",
+        example: "bw 1Gbit/s ring 256 dql",
+        dummynet: "Does not exist.",
+    },
+    Keyword {
+        id: Id::Coalesce,
+        name: "coalesce",
+        group: Group::Device,
+        argument: "N/TIME",
+        range: "1 to 65535 packets, TIME up to 1 hour",
+        default: "off: each packet by itself",
+        meaning: "The card reports packets that are done, whose places are free then, once for every N, but no later than TIME after the first \
+                  of them. A bare TIME is in ms.",
+        example: "bw 1Gbit/s ring 64 coalesce 16/50us",
+        dummynet: "Does not exist.",
+        ..EMPTY
+    },
+    Keyword {
+        id: Id::Cpu,
+        name: "cpu",
+        group: Group::Device,
+        argument: "TIME",
+        range: "0 to 1s",
+        default: "0",
+        meaning: "Processor time that it takes to bring a packet into the ring, one after the other; reports of the card wait until \
+                  it is done with one. A ring that is too small for it runs dry.",
+        example: "bw 1Gbit/s ring 64 cpu 2us",
+        dummynet: "Does not exist.",
+        ..EMPTY
+    },
 ];
