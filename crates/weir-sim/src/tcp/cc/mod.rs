@@ -12,9 +12,17 @@
 //! reduction over a round trip by RFC 6937 and ignores [`Control::window`], except where [`Control::owns_window`] says that the
 //! control does that by itself. [`Sample::reducing`] is set for acknowledgements in that time: the window should not grow then.
 
+mod additive;
+mod alpha;
+mod bbr;
 mod cubic;
+mod dctcp;
 mod hystart;
+mod ledbat;
+#[cfg(test)]
+mod model;
 mod newreno;
+mod prague;
 mod row;
 
 pub use row::{Feedback, Row};
@@ -244,6 +252,14 @@ table! {
     NewReno: newreno::NewReno,
     /// A cubic function of the time since the last congestion.
     Cubic: cubic::Cubic,
+    /// The share of marks decides how much of the window goes.
+    Dctcp: dctcp::Dctcp,
+    /// DCTCP for the Internet: paced, and independent of the round-trip time.
+    Prague: prague::Prague,
+    /// The measured delivery rate and the least round-trip time decide.
+    Bbr: bbr::Bbr,
+    /// A small queue of its own, and way for everyone else.
+    Ledbat: ledbat::Ledbat,
 }
 
 impl Kind {

@@ -1,0 +1,90 @@
+//! The share of marked bytes, averaged: what DCTCP and Prague go by.
+
+use weir_core::settings::UNIT;
+
+/// An exponentially weighted average of the share of marked bytes in a round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Alpha {
+    /// In billionths.
+    value: u64,
+    gain: u64,
+    acked: u64,
+    marked: u64,
+}
+
+impl Alpha {
+    /// Starts at `value`, and moves by `gain` of the difference; both in billionths.
+    pub(super) fn new(value: u64, gain: u64) -> Self {
+        Self { value, gain, acked: 0, marked: 0 }
+    }
+
+    pub(super) fn count(&mut self, acked: u64, marked: u64) {
+        self.acked += acked;
+        self.marked += marked.min(acked);
+    }
+
+    /// The round is over. What no bytes were acknowledged in is none.
+    pub(super) fn end_round(&mut self) {
+        let Some(share) = (u128::from(self.marked) * u128::from(UNIT)).checked_div(self.acked.into()) else { return };
+        // Both products are below 2^60.
+        let kept = self.value * (UNIT - self.gain);
+        let new = share as u64 * self.gain;
+        self.value = (kept + new) / UNIT;
+        (self.acked, self.marked) = (0, 0);
+    }
+
+    /// Forgets what was counted in a round that shall not count.
+    pub(super) fn skip_round(&mut self) {
+        (self.acked, self.marked) = (0, 0);
+    }
+
+    /// What remains of a window after a mark: `1 - alpha / 2` of it.
+    pub(super) fn reduced(&self, window: u64) -> u64 {
+        window - (u128::from(window) * u128::from(self.value) / u128::from(2 * UNIT)) as u64
+    }
+
+    /// In billionths.
+    pub(super) fn value(&self) -> u64 {
+        self.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_goes_to_the_share_as_its_closed_form_says() {
+        let mut alpha = Alpha::new(UNIT, UNIT / 16);
+        for round in 1..=200_i32 {
+            alpha.count(1000, 250);
+            alpha.end_round();
+            let exact = 0.25 + 0.75 * libm::pow(15.0 / 16.0, round.into());
+            assert!((alpha.value() as f64 / 1e9 - exact).abs() < 1e-7, "round {round}: {} instead of {exact}", alpha.value());
+        }
+    }
+
+    #[test]
+    fn without_marks_it_goes_to_nothing_and_with_marks_alone_to_all() {
+        let mut alpha = Alpha::new(UNIT, UNIT / 16);
+        for _ in 0..400 {
+            alpha.count(1000, 0);
+            alpha.end_round();
+        }
+        assert!(alpha.value() < 20);
+        assert_eq!(alpha.reduced(1_000_000), 1_000_000);
+        for _ in 0..600 {
+            alpha.count(1000, 1000);
+            alpha.end_round();
+        }
+        assert!(alpha.value() > UNIT - 20, "{}", alpha.value());
+    }
+
+    #[test]
+    fn a_round_without_acknowledged_bytes_changes_nothing() {
+        let mut alpha = Alpha::new(UNIT / 2, UNIT / 16);
+        alpha.end_round();
+        assert_eq!(alpha.value(), UNIT / 2);
+        assert_eq!(alpha.reduced(1000), 750);
+    }
+}

@@ -1,0 +1,601 @@
+//! `BBR` version 1: sends at the rate that the path delivers, and keeps in flight what fits into the path.
+//!
+//! # Model
+//! Two measurements stand for the path: the largest delivery rate of the last rounds, and the least round-trip time of the last
+//! seconds. Their product fits into the path without a queue. As no single moment shows both, the sender probes in turn: a quarter
+//! more than the rate for a round trip, then a quarter less to drain what that has queued; and every ten seconds next to nothing
+//! in flight for 200 ms. Losses do not count as congestion.
+//!
+//! ```text
+//! STARTUP ── rate grows no more for 3 rounds ──► DRAIN ── in flight ≤ BDP ──► PROBE_BW
+//!    any ── no lower round-trip time for 10 s ──► PROBE_RTT ── 200 ms and a round ──► PROBE_BW, or STARTUP
+//! ```
+//!
+//! # Equations
+//! ```text
+//! pacing    = pacing_gain · BtlBw
+//! window    = cwnd_gain · BtlBw · RTprop + 3 send quanta,  at least 4 mss
+//! gains     STARTUP 2.885, 2.885   DRAIN 1/2.885, 2.885   PROBE_BW (5/4, 3/4, 1, 1, 1, 1, 1, 1), 2   PROBE_RTT 1, window 4 mss
+//! ```
+//!
+//! # Reference
+//! draft-cardwell-iccrg-bbr-congestion-control-00; Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 14(5), 2016.
+//!
+//! # Parameters
+//! `window` 1..60 s, default 10s: how long the least round-trip time is believed. `probe_rtt` 10ms..1s, default 200ms: how long it is
+//! searched for. `rounds` 2..64, default 10: how long the delivery rate is believed.
+//!
+//! # Complexity
+//! O(1) for each acknowledgement, O(`rounds`) for each round.
+//!
+//! # Differences from Linux/FreeBSD
+//! As the draft, not as Linux: the rate is not lowered by one per cent, the maximum over rounds is exact where Linux keeps three
+//! samples, there is no detection of policers and no allowance for aggregated acknowledgements. Marks are ignored, as there.
+//! The first pacing rate follows from the first round-trip time, as in Linux.
+//!
+//! # Validation
+//! In this file's tests: the states in their order and the estimates at a path of fixed rate, the cycle of gains, a change of rate, recovery. In
+//! `tests/controls.rs`: a link that is full, with a queue below 1.5 BDP.
+
+use weir_core::Nanos;
+use weir_core::rng::Stream;
+use weir_core::settings::{Domain, Parameter, Scope};
+
+use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal};
+
+/// `BBR` for one connection.
+#[derive(Debug)]
+pub struct Bbr {
+    mode: Mode,
+    window: u64,
+    initial: u64,
+    rate: u64,
+    /// The rate followed from a measured round-trip time.
+    has_rtt: bool,
+    bandwidth: Highest,
+    /// Least round-trip time, when it was seen, and whether that is too long ago.
+    rt_prop: Nanos,
+    rt_prop_stamp: Nanos,
+    rt_prop_expired: bool,
+    rt_window: Nanos,
+    probe_rtt: Nanos,
+    /// When the search for the least round-trip time is over.
+    probe_done: Option<Nanos>,
+    probe_round_done: bool,
+    /// The round ends when so many bytes are delivered.
+    next_round: u64,
+    round_start: bool,
+    full_bandwidth: u64,
+    full_rounds: u8,
+    filled: bool,
+    /// Place in [`CYCLE`], and since when.
+    phase: usize,
+    phase_stamp: Nanos,
+    prior_window: u64,
+    recovering: bool,
+    /// The first round of a recovery: what arrives is replaced, no more.
+    conserving: bool,
+    restarting: bool,
+    stream: Stream,
+}
+
+/// What it is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBandwidth,
+    ProbeRtt,
+}
+
+impl Bbr {
+    /// One at its initial window.
+    pub fn new(choice: &Choice, setup: &Setup) -> Self {
+        Self {
+            mode: Mode::Startup,
+            window: setup.initial_window,
+            initial: setup.initial_window,
+            rate: gained(rate_of(setup.initial_window, Nanos::from_millis(1)), HIGH_GAIN),
+            has_rtt: false,
+            bandwidth: Highest::new(choice.get(ROUNDS.name) as usize),
+            rt_prop: Nanos::MAX,
+            rt_prop_stamp: Nanos::ZERO,
+            rt_prop_expired: false,
+            rt_window: choice.time(WINDOW.name),
+            probe_rtt: choice.time(PROBE_RTT.name),
+            probe_done: None,
+            probe_round_done: false,
+            next_round: 0,
+            round_start: false,
+            full_bandwidth: 0,
+            full_rounds: 0,
+            filled: false,
+            phase: 0,
+            phase_stamp: Nanos::ZERO,
+            prior_window: 0,
+            recovering: false,
+            conserving: false,
+            restarting: false,
+            stream: setup.stream.clone(),
+        }
+    }
+
+    /// Gains of pacing and window in thousandths.
+    fn gains(&self) -> (u64, u64) {
+        match self.mode {
+            Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
+            Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
+            Mode::ProbeBandwidth => (CYCLE[self.phase], WINDOW_GAIN),
+            Mode::ProbeRtt => (1000, 1000),
+        }
+    }
+
+    /// Bytes that fit into the path, times `gain`, and some for hosts that send and acknowledge in bunches.
+    fn in_path(&self, gain: u64, mss: u64) -> u64 {
+        if self.rt_prop == Nanos::MAX {
+            return self.initial;
+        }
+        let product = u128::from(self.bandwidth.value()) * u128::from(self.rt_prop.0) / 8_000_000_000;
+        gained(u64::try_from(product).unwrap_or(u64::MAX), gain).saturating_add(3 * self.quantum(mss))
+    }
+
+    fn quantum(&self, mss: u64) -> u64 {
+        match self.rate {
+            ..1_200_000 => mss,
+            1_200_000..24_000_000 => 2 * mss,
+            rate => (rate / 8000).min(65_536),
+        }
+    }
+
+    fn measure_rate(&mut self, path: &Path, sample: &Sample) {
+        self.round_start = sample.prior_delivered >= self.next_round;
+        if self.round_start {
+            self.next_round = path.delivered;
+            self.bandwidth.next_round();
+        }
+        if let Some(rate) = sample.rate()
+            && (rate >= self.bandwidth.value() || !sample.app_limited)
+        {
+            self.bandwidth.note(rate);
+        }
+    }
+
+    fn cycle(&mut self, path: &Path, sample: &Sample) {
+        if self.mode != Mode::ProbeBandwidth {
+            return;
+        }
+        let mss = path.mss.into();
+        let is_full = path.now.since(self.phase_stamp) > self.rt_prop;
+        let over = match CYCLE[self.phase] {
+            gain @ 1001.. => is_full && (sample.lost > 0 || sample.prior_in_flight >= self.in_path(gain, mss)),
+            1000 => is_full,
+            _ => is_full || sample.prior_in_flight <= self.in_path(1000, mss),
+        };
+        if over {
+            self.next_phase(path.now);
+        }
+    }
+
+    fn next_phase(&mut self, now: Nanos) {
+        self.phase = (self.phase + 1) % CYCLE.len();
+        self.phase_stamp = now;
+    }
+
+    fn enter_probe_bandwidth(&mut self, now: Nanos) {
+        self.mode = Mode::ProbeBandwidth;
+        // Any phase but the one below the rate.
+        self.phase = CYCLE.len() - 1 - self.stream.below(CYCLE.len() as u32 - 1) as usize;
+        self.next_phase(now);
+    }
+
+    fn check_full(&mut self, sample: &Sample) {
+        if self.filled || !self.round_start || sample.app_limited {
+            return;
+        }
+        if self.bandwidth.value() >= self.full_bandwidth.saturating_mul(5) / 4 {
+            self.full_bandwidth = self.bandwidth.value();
+            self.full_rounds = 0;
+            return;
+        }
+        self.full_rounds += 1;
+        self.filled = self.full_rounds >= 3;
+    }
+
+    fn check_drain(&mut self, path: &Path) {
+        if self.mode == Mode::Startup && self.filled {
+            self.mode = Mode::Drain;
+        }
+        if self.mode == Mode::Drain && path.in_flight <= self.in_path(1000, path.mss.into()) {
+            self.enter_probe_bandwidth(path.now);
+        }
+    }
+
+    fn measure_rtt(&mut self, path: &Path, sample: &Sample) {
+        self.rt_prop_expired = path.now > self.rt_prop_stamp.saturating_add(self.rt_window);
+        if let Some(rtt) = sample.rtt
+            && (rtt <= self.rt_prop || self.rt_prop_expired)
+        {
+            self.rt_prop = rtt;
+            self.rt_prop_stamp = path.now;
+        }
+        if !self.has_rtt && path.srtt > Nanos::ZERO {
+            self.has_rtt = true;
+            self.rate = gained(rate_of(self.initial, path.srtt), HIGH_GAIN);
+        }
+    }
+
+    fn check_probe_rtt(&mut self, path: &Path) {
+        if self.mode != Mode::ProbeRtt && self.rt_prop_expired && !self.restarting {
+            self.save_window();
+            self.mode = Mode::ProbeRtt;
+            self.probe_done = None;
+        }
+        if self.mode == Mode::ProbeRtt {
+            match self.probe_done {
+                None if path.in_flight <= LEAST * u64::from(path.mss) => {
+                    self.probe_done = Some(path.now.saturating_add(self.probe_rtt));
+                    self.probe_round_done = false;
+                    self.next_round = path.delivered;
+                }
+                Some(done) => {
+                    self.probe_round_done |= self.round_start;
+                    if self.probe_round_done && path.now > done {
+                        self.rt_prop_stamp = path.now;
+                        self.restore_window();
+                        if self.filled {
+                            self.enter_probe_bandwidth(path.now);
+                        } else {
+                            self.mode = Mode::Startup;
+                        }
+                    }
+                }
+                None => {}
+            }
+        }
+        self.restarting = false;
+    }
+
+    fn set_rate(&mut self) {
+        let rate = gained(self.bandwidth.value(), self.gains().0);
+        if rate > 0 && (self.filled || rate > self.rate) {
+            self.rate = rate;
+        }
+    }
+
+    fn set_window(&mut self, path: &Path, sample: &Sample) {
+        let mss = u64::from(path.mss);
+        if sample.lost > 0 && self.recovering {
+            self.window = self.window.saturating_sub(sample.lost).max(mss);
+        }
+        if self.conserving {
+            self.window = self.window.max(path.in_flight + sample.acked);
+        } else {
+            let target = self.in_path(self.gains().1, mss);
+            if self.filled {
+                self.window = (self.window + sample.acked).min(target);
+            } else if self.window < target || path.delivered < self.initial {
+                self.window += sample.acked;
+            }
+            self.window = self.window.max(LEAST * mss);
+        }
+        if self.mode == Mode::ProbeRtt {
+            self.window = self.window.min(LEAST * mss);
+        }
+    }
+
+    fn save_window(&mut self) {
+        let is_reduced = self.recovering || self.mode == Mode::ProbeRtt;
+        self.prior_window = if is_reduced { self.prior_window.max(self.window) } else { self.window };
+    }
+
+    fn restore_window(&mut self) {
+        self.window = self.window.max(self.prior_window);
+    }
+}
+
+impl Control for Bbr {
+    fn acked(&mut self, path: &Path, sample: &Sample) {
+        self.measure_rate(path, sample);
+        if self.round_start {
+            self.conserving = false;
+        }
+        self.cycle(path, sample);
+        self.check_full(sample);
+        self.check_drain(path);
+        self.measure_rtt(path, sample);
+        self.check_probe_rtt(path);
+        self.set_rate();
+        self.set_window(path, sample);
+    }
+
+    fn reduce(&mut self, path: &Path, signal: Signal) {
+        if signal == Signal::Marks {
+            return;
+        }
+        self.save_window();
+        self.recovering = true;
+        self.conserving = true;
+        self.window = path.in_flight + u64::from(path.mss);
+        self.next_round = path.delivered;
+    }
+
+    fn recovered(&mut self, _path: &Path) {
+        if std::mem::take(&mut self.recovering) {
+            self.conserving = false;
+            self.restore_window();
+        }
+    }
+
+    fn timeout(&mut self, path: &Path, first: bool) {
+        if first {
+            self.save_window();
+        }
+        self.recovering = true;
+        self.conserving = false;
+        self.window = path.mss.into();
+    }
+
+    fn undo(&mut self, path: &Path) {
+        self.recovered(path);
+    }
+
+    fn resume(&mut self, _path: &Path, _idle: Nanos, _timeout: Nanos) {
+        self.restarting = true;
+        if self.mode == Mode::ProbeBandwidth && self.bandwidth.value() > 0 {
+            self.rate = self.bandwidth.value();
+        }
+    }
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    fn threshold(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        Some(self.rate)
+    }
+
+    fn owns_window(&self, _signal: Signal) -> bool {
+        true
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let rt_prop = if self.rt_prop == Nanos::MAX { 0 } else { self.rt_prop.0 };
+        vec![("state", self.mode as u64), ("bandwidth_bps", self.bandwidth.value()), ("rt_prop_ns", rt_prop)]
+    }
+}
+
+/// The largest value of the last rounds.
+#[derive(Clone, Debug)]
+struct Highest {
+    /// The largest of each round, the present one at `place`.
+    rounds: Vec<u64>,
+    place: usize,
+    highest: u64,
+}
+
+impl Highest {
+    fn new(rounds: usize) -> Self {
+        Self { rounds: vec![0; rounds.max(1)], place: 0, highest: 0 }
+    }
+
+    fn next_round(&mut self) {
+        self.place = (self.place + 1) % self.rounds.len();
+        self.rounds[self.place] = 0;
+        self.highest = self.rounds.iter().copied().max().unwrap_or(0);
+    }
+
+    fn note(&mut self, value: u64) {
+        self.rounds[self.place] = self.rounds[self.place].max(value);
+        self.highest = self.highest.max(value);
+    }
+
+    fn value(&self) -> u64 {
+        self.highest
+    }
+}
+
+/// `bytes` in `time`, bits/s.
+fn rate_of(bytes: u64, time: Nanos) -> u64 {
+    u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(time.0.max(1))).unwrap_or(u64::MAX)
+}
+
+/// `value` times a gain in thousandths.
+fn gained(value: u64, gain: u64) -> u64 {
+    u64::try_from(u128::from(value) * u128::from(gain) / 1000).unwrap_or(u64::MAX)
+}
+
+/// 2 / ln 2: the least gain that doubles the rate in each round.
+const HIGH_GAIN: u64 = 2885;
+/// Drains in one round what start-up has queued in one.
+const DRAIN_GAIN: u64 = 347;
+const WINDOW_GAIN: u64 = 2000;
+const CYCLE: [u64; 8] = [1250, 750, 1000, 1000, 1000, 1000, 1000, 1000];
+/// Segments in flight that keep acknowledgements coming.
+const LEAST: u64 = 4;
+
+const WINDOW: Parameter = Parameter {
+    name: "window",
+    scope: Scope::Congestion,
+    domain: Domain::Time { least: 1_000_000_000, most: 60_000_000_000 },
+    default: 10_000_000_000,
+    summary: "how long the least round-trip time is believed",
+};
+
+const PROBE_RTT: Parameter = Parameter {
+    name: "probe_rtt",
+    scope: Scope::Congestion,
+    domain: Domain::Time { least: 10_000_000, most: 1_000_000_000 },
+    default: 200_000_000,
+    summary: "how long the least round-trip time is searched for",
+};
+
+const ROUNDS: Parameter = Parameter {
+    name: "rounds",
+    scope: Scope::Congestion,
+    domain: Domain::Number { least: 2, most: 64, unit: "rounds" },
+    default: 10,
+    summary: "how long the delivery rate is believed",
+};
+
+pub(super) const ROW: Row = Row {
+    name: "bbr",
+    aliases: &["bbr1"],
+    summary: "sends at the measured delivery rate with one window of the path in flight",
+    source: "draft-cardwell-iccrg-bbr-congestion-control-00",
+    feedback: Feedback::Classic,
+    ecn: false,
+    paces: true,
+    parameters: &[WINDOW, PROBE_RTT, ROUNDS],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::{Model, setup};
+    use super::super::{AnyControl, Kind};
+    use super::*;
+
+    const MSS: u64 = 1000;
+    const RATE: u64 = 10_000_000;
+
+    fn model() -> Model {
+        // 10 Mbit/s and 40 ms: 50 segments fit into the path, and one is on the link.
+        Model::new(AnyControl::new(&Choice::new(Kind::Bbr), &setup(MSS)), RATE, Nanos::from_millis(40))
+    }
+
+    fn bbr(model: &Model) -> &Bbr {
+        match &model.control {
+            AnyControl::Bbr(control) => control,
+            other => panic!("{other:?} is no BBR"),
+        }
+    }
+
+    /// Modes as they follow each other, with the times at which they begin.
+    fn modes(model: &mut Model, end: Nanos) -> Vec<(Mode, Nanos)> {
+        let mut seen = Vec::new();
+        model.run_with(end, |model| {
+            let mode = bbr(model).mode;
+            if seen.last().is_none_or(|&(last, _)| last != mode) {
+                seen.push((mode, model.now()));
+            }
+        });
+        seen
+    }
+
+    #[test]
+    fn states_follow_each_other_as_the_draft_says() {
+        let mut model = model();
+        let seen = modes(&mut model, Nanos::from_secs(25));
+        let order: Vec<Mode> = seen.iter().map(|&(mode, _)| mode).collect();
+        use Mode::{Drain, ProbeBandwidth, ProbeRtt, Startup};
+        assert_eq!(order, [Startup, Drain, ProbeBandwidth, ProbeRtt, ProbeBandwidth, ProbeRtt, ProbeBandwidth]);
+        let spans: Vec<u64> = seen.windows(2).map(|pair| pair[1].1.since(pair[0].1).0 / 1_000_000).collect();
+        assert!(spans[0] < 1000, "start-up takes {} ms", spans[0]);
+        assert!((200..400).contains(&spans[3]), "the search for the round-trip time takes {} ms", spans[3]);
+        assert!((9_000..11_000).contains(&spans[4]), "the next is {} ms later", spans[4]);
+    }
+
+    #[test]
+    fn the_estimates_are_those_of_the_path() {
+        let mut model = model();
+        model.run(Nanos::from_secs(5));
+        let control = bbr(&model);
+        assert_eq!(control.rt_prop, Nanos(40_000_000 + 800_000));
+        let bandwidth = control.bandwidth.value();
+        assert!(bandwidth.abs_diff(RATE) < RATE / 100, "{bandwidth} bits/s");
+    }
+
+    #[test]
+    fn the_link_is_full_and_the_queue_below_a_bandwidth_delay_product() {
+        let mut model = model();
+        model.run(Nanos::from_secs(2));
+        let product = 50 * MSS;
+        let startup = model.forget();
+        assert!(startup < 3 * product, "start-up queues {startup} bytes");
+        model.run(Nanos::from_secs(9));
+        assert!(model.utilisation() > 0.98, "{}", model.utilisation());
+        assert!(model.longest_queue() < product, "{} bytes wait", model.longest_queue());
+        model.forget();
+        model.run(Nanos::from_secs(40));
+        assert!(model.utilisation() > 0.95, "with searches for the round-trip time: {}", model.utilisation());
+    }
+
+    #[test]
+    fn phases_take_a_round_trip_and_come_in_turn() {
+        let mut model = model();
+        model.run(Nanos::from_secs(3));
+        let mut seen: Vec<(usize, Nanos)> = Vec::new();
+        model.run_with(Nanos::from_secs(8), |model| {
+            let phase = bbr(model).phase;
+            if seen.last().is_none_or(|&(last, _)| last != phase) {
+                seen.push((phase, model.now()));
+            }
+        });
+        assert!(seen.len() > 80, "{} phases", seen.len());
+        for pair in seen[1..].windows(2) {
+            assert_eq!(pair[1].0, (pair[0].0 + 1) % CYCLE.len());
+            let ms = pair[1].1.since(pair[0].1).0 / 1_000_000;
+            let longest = if pair[0].0 == 0 { 150 } else { 60 };
+            assert!(ms <= longest, "phase {} takes {ms} ms", pair[0].0);
+        }
+    }
+
+    #[test]
+    fn a_lower_rate_is_believed_after_ten_rounds_and_a_higher_one_found_by_probing() {
+        let mut model = model();
+        model.run(Nanos::from_secs(3));
+        model.set_rate(RATE / 2);
+        model.run(Nanos::from_secs(8));
+        let lower = bbr(&model).bandwidth.value();
+        assert!(lower.abs_diff(RATE / 2) < RATE / 50, "{lower}");
+        model.set_rate(RATE);
+        model.run(Nanos::from_secs(20));
+        let higher = bbr(&model).bandwidth.value();
+        assert!(higher.abs_diff(RATE) < RATE / 50, "{higher}");
+    }
+
+    #[test]
+    fn the_highest_of_the_last_rounds_is_that_of_all_values_in_them() {
+        let mut stream = setup(MSS).stream;
+        let mut filter = Highest::new(10);
+        let mut all: Vec<Vec<u64>> = vec![vec![]];
+        for _ in 0..3000 {
+            if stream.below(4) == 0 {
+                filter.next_round();
+                all.push(vec![]);
+            } else {
+                let value = stream.below(1000).into();
+                filter.note(value);
+                all.last_mut().unwrap().push(value);
+            }
+            let naive = all.iter().rev().take(10).flatten().copied().max().unwrap_or(0);
+            assert_eq!(filter.value(), naive);
+        }
+    }
+
+    #[test]
+    fn a_recovery_replaces_what_arrives_for_a_round_and_then_gives_the_window_back() {
+        let mut model = model();
+        model.run(Nanos::from_secs(3));
+        let AnyControl::Bbr(control) = &mut model.control else { panic!("it is BBR") };
+        let before = control.window;
+        let path =
+            Path { mss: MSS as u32, in_flight: 40 * MSS, delivered: control.next_round, now: Nanos::from_secs(3), ..Path::default() };
+        control.reduce(&path, Signal::Marks);
+        assert_eq!(control.window, before, "marks are no reason");
+        control.reduce(&path, Signal::Loss);
+        assert_eq!(control.window, 41 * MSS);
+        let sample = Sample { acked: MSS, lost: 2 * MSS, prior_in_flight: 42 * MSS, ..Sample::default() };
+        control.acked(&Path { in_flight: 39 * MSS, ..path }, &sample);
+        assert_eq!(control.window, 40 * MSS, "as much as is in flight and what has arrived");
+        control.recovered(&path);
+        assert_eq!(control.window, before);
+        control.timeout(&path, true);
+        assert_eq!(control.window, MSS);
+        control.recovered(&path);
+        assert_eq!(control.window, before);
+    }
+}

@@ -1,0 +1,201 @@
+//! `DCTCP`: a window reduced in proportion to the share of packets that were marked.
+//!
+//! # Model
+//! The receiver says for each packet whether it was marked. The sender averages the share of marked bytes over windows of data, and
+//! where a window held marks it gives up half of that share of its window. A queue that marks everything above a small threshold then
+//! is kept at that threshold: the window swings by a few segments instead of by half.
+//!
+//! # Equations
+//! With `F` the share of bytes acknowledged in a window of data that were marked, `w` the window:
+//!
+//! ```text
+//! each window:       alpha = (1 - g) · alpha + g · F
+//! marks:             w = w · (1 - alpha / 2),  threshold = w,  once for a window of data
+//! loss:              w = w / 2
+//! growth:            as NewReno
+//! ```
+//!
+//! # Reference
+//! RFC 8257; Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010.
+//!
+//! # Parameters
+//! `g` 1/1024..1, default 1/16: weight of a new window in the average. `alpha` 0..1, default 1: where the average begins; 1 makes
+//! the first mark count like a loss.
+//!
+//! # Complexity
+//! O(1) for each acknowledgement, with one division.
+//!
+//! # Differences from Linux/FreeBSD
+//! As Linux, the reduction is spread over a round trip in which the window does not grow. The average is kept in billionths; Linux
+//! keeps it in 1/1024 and lets it drop to 0 below 1/64. Bytes are counted and not packets, which is the same for full segments.
+//!
+//! # Validation
+//! The average against its closed form, in `alpha.rs`. In this file's tests: the reduction, one for each window, and a flow at a step
+//! of marks. In `tests/controls.rs`: a flow alone at a marking queue, its throughput and its delay.
+
+use super::additive::{Additive, ONE};
+use super::alpha::Alpha;
+use super::newreno::{restarted, restarted_threshold};
+use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal};
+use weir_core::Nanos;
+use weir_core::settings::{Domain, Parameter, Scope, UNIT};
+
+/// `DCTCP` for one connection.
+#[derive(Debug)]
+pub struct Dctcp {
+    saw: Additive,
+    alpha: Alpha,
+    /// The window of data that is counted ends here.
+    end: u64,
+    initial: u64,
+    /// Before the last reduction.
+    before: Additive,
+}
+
+impl Dctcp {
+    /// One at its initial window.
+    pub fn new(choice: &Choice, setup: &Setup) -> Self {
+        let saw = Additive::new(setup);
+        Self { saw, alpha: Alpha::new(choice.get(ALPHA.name), choice.get(G.name)), end: 0, initial: setup.initial_window, before: saw }
+    }
+}
+
+impl Control for Dctcp {
+    #[inline]
+    fn acked(&mut self, path: &Path, sample: &Sample) {
+        self.alpha.count(sample.acked, sample.ce);
+        if path.una >= self.end {
+            self.end = path.next;
+            self.alpha.end_round();
+        }
+        if !sample.reducing && sample.window_limited {
+            self.saw.grow(sample.acked, path.mss, ONE);
+        }
+    }
+
+    fn reduce(&mut self, path: &Path, signal: Signal) {
+        self.before = self.saw;
+        let left = match signal {
+            Signal::Marks => self.alpha.reduced(self.saw.window),
+            Signal::Loss => self.saw.window / 2,
+        };
+        self.saw.shrink(left, path);
+    }
+
+    fn timeout(&mut self, path: &Path, first: bool) {
+        if first {
+            self.before = self.saw;
+        }
+        self.saw.collapse(path, first);
+    }
+
+    fn undo(&mut self, _path: &Path) {
+        self.saw.window = self.saw.window.max(self.before.window);
+        self.saw.threshold = self.saw.threshold.max(self.before.threshold);
+    }
+
+    fn resume(&mut self, _path: &Path, idle: Nanos, timeout: Nanos) {
+        self.saw.threshold = restarted_threshold(self.saw.threshold, self.saw.window, idle, timeout);
+        self.saw.window = restarted(self.saw.window, self.initial, idle, timeout);
+    }
+
+    fn window(&self) -> u64 {
+        self.saw.window
+    }
+
+    fn threshold(&self) -> u64 {
+        self.saw.threshold
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        vec![("alpha_billionths", self.alpha.value())]
+    }
+}
+
+pub(super) const G: Parameter = Parameter {
+    name: "g",
+    scope: Scope::Congestion,
+    domain: Domain::Fraction { least: UNIT / 1024, most: UNIT },
+    default: UNIT / 16,
+    summary: "weight of a new round in the average share of marks",
+};
+
+pub(super) const ALPHA: Parameter = Parameter {
+    name: "alpha",
+    scope: Scope::Congestion,
+    domain: Domain::Fraction { least: 0, most: UNIT },
+    default: UNIT,
+    summary: "where the average share of marks begins",
+};
+
+pub(super) const ROW: Row = Row {
+    name: "dctcp",
+    aliases: &[],
+    summary: "a window reduced in proportion to the share of marks",
+    source: "RFC 8257",
+    feedback: Feedback::Exact,
+    ecn: true,
+    paces: false,
+    parameters: &[G, ALPHA],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::{Model, setup};
+    use super::super::{AnyControl, Kind};
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    fn fresh() -> Dctcp {
+        Dctcp::new(&Choice::new(Kind::Dctcp), &setup(MSS))
+    }
+
+    fn path(una: u64, next: u64) -> Path {
+        Path { mss: MSS as u32, una, next, ..Path::default() }
+    }
+
+    #[test]
+    fn a_mark_takes_half_of_the_average_share_and_a_loss_half_of_the_window() {
+        let mut control = fresh();
+        control.saw.window = 100 * MSS;
+        control.reduce(&path(0, 0), Signal::Marks);
+        assert_eq!(control.window(), 50 * MSS, "the first mark counts like a loss");
+        control.alpha = Alpha::new(UNIT / 10, UNIT / 16);
+        control.reduce(&path(0, 0), Signal::Marks);
+        assert_eq!((control.window(), control.threshold()), (47_500, 47_500));
+        control.reduce(&path(0, 0), Signal::Loss);
+        assert_eq!(control.window(), 23_750);
+        control.undo(&path(0, 0));
+        assert_eq!(control.window(), 47_500);
+    }
+
+    #[test]
+    fn the_average_moves_once_for_a_window_of_data() {
+        let mut control = fresh();
+        // The first acknowledgement ends the empty window; ten segments are then outstanding.
+        control.acked(&path(1000, 11_000), &Sample { acked: 1000, ..Sample::default() });
+        let first = control.alpha.value();
+        assert_eq!(first, UNIT / 16 * 15);
+        for segment in 2..=10 {
+            control.acked(&path(segment * MSS, 20_000), &Sample { acked: MSS, ..Sample::default() });
+            assert_eq!(control.alpha.value(), first);
+        }
+        control.acked(&path(11 * MSS, 21_000), &Sample { acked: MSS, ce: MSS, ..Sample::default() });
+        // One of ten was marked.
+        assert_eq!(control.alpha.value(), first / 16 * 15 + UNIT / 160);
+    }
+
+    #[test]
+    fn a_step_of_marks_keeps_a_short_queue_and_a_full_link() {
+        // 100 Mbit/s and 10 ms: a window of 125 segments; marks above 20.
+        let mut model = Model::new(AnyControl::new(&Choice::new(Kind::Dctcp), &setup(MSS)), 100_000_000, Nanos::from_millis(10));
+        model.mark_above = 20 * MSS;
+        model.run(Nanos::from_secs(2));
+        let queue = model.forget();
+        model.run(Nanos::from_secs(6));
+        let share = model.utilisation();
+        assert!(share > 0.99, "{share} of the link is used");
+        assert!(model.longest_queue() < 40 * MSS, "the queue reaches {} bytes, {queue} in the beginning", model.longest_queue());
+    }
+}

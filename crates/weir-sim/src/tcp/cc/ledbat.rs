@@ -1,0 +1,296 @@
+//! `LEDBAT`: uses what others leave, by keeping a small standing queue of its own and no more.
+//!
+//! # Model
+//! The time on the way forth, above the least one that was ever seen, is the queue. The window grows while the queue is shorter than
+//! a target and shrinks while it is longer, in proportion to the difference. Who fills queues beyond the target, as any transfer that
+//! goes by losses does, makes it give way.
+//!
+//! # Equations
+//! With `d` the least of the last delays, `b` the least of the last minutes, `a` acknowledged bytes, `w` the window:
+//!
+//! ```text
+//! off   = (target - (d - b)) / target
+//! w    += gain · off · a · mss / w,  within 2 mss .. data in flight + mss
+//! loss: w = w / 2, once in a round trip;  timeout: w = mss
+//! ```
+//!
+//! # Reference
+//! RFC 6817.
+//!
+//! # Parameters
+//! `target` 1..100 ms, default 100ms: queueing delay to aim at; the RFC allows no more. `gain` 1/64..1, default 1: growth in segments
+//! for a window at an empty queue. `history` 1..60, default 10: minutes that the least delay is remembered. `filter` 1..16, default 4: delays of
+//! which the least counts.
+//!
+//! # Complexity
+//! O(history) for each acknowledgement.
+//!
+//! # Differences from Linux/FreeBSD
+//! Neither has it; FreeBSD and others have LEDBAT++. There is no slow start, as in the RFC, and the initial window is two segments. A
+//! flow that begins while others' queues stand takes their delay for the base, until the queue was empty once: the latecomer's advantage
+//! of the RFC's design is modelled, too.
+//!
+//! # Validation
+//! In this file's tests: growth and decline against the equations, the histories, and a flow that keeps its queue at the target. In
+//! `tests/controls.rs`: it gives way to CUBIC.
+
+use std::collections::VecDeque;
+
+use weir_core::Nanos;
+use weir_core::settings::{Domain, Parameter, Scope, UNIT};
+
+use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal};
+
+/// `LEDBAT` for one connection.
+#[derive(Debug)]
+pub struct Ledbat {
+    window: u64,
+    /// Parts of a byte, in 2^-16.
+    carry: i64,
+    target: u64,
+    gain: u64,
+    /// Least delay of each of the last minutes, the latest behind.
+    base: VecDeque<u64>,
+    history: usize,
+    minute: u64,
+    /// The last delays.
+    current: VecDeque<u64>,
+    filter: usize,
+    /// Before the last reduction.
+    before: u64,
+}
+
+impl Ledbat {
+    /// One at its initial window.
+    pub fn new(choice: &Choice, setup: &Setup) -> Self {
+        let (history, filter) = (choice.get(HISTORY.name) as usize, choice.get(FILTER.name) as usize);
+        let window = setup.initial_window.min(LEAST * u64::from(setup.mss));
+        Self {
+            window,
+            carry: 0,
+            target: choice.get(TARGET.name),
+            gain: choice.get(GAIN.name),
+            base: VecDeque::with_capacity(history),
+            history,
+            minute: 0,
+            current: VecDeque::with_capacity(filter),
+            filter,
+            before: window,
+        }
+    }
+
+    fn note(&mut self, now: Nanos, delay: u64) {
+        let minute = now.0 / MINUTE;
+        match self.base.back_mut() {
+            Some(least) if minute == self.minute => *least = delay.min(*least),
+            _ => {
+                if self.base.len() == self.history {
+                    self.base.pop_front();
+                }
+                self.base.push_back(delay);
+                self.minute = minute;
+            }
+        }
+        if self.current.len() == self.filter {
+            self.current.pop_front();
+        }
+        self.current.push_back(delay);
+    }
+
+    /// Time in queues, ns; `None` before the first sample.
+    fn queueing(&self) -> Option<u64> {
+        let current = self.current.iter().min()?;
+        Some(current.saturating_sub(*self.base.iter().min()?))
+    }
+}
+
+impl Control for Ledbat {
+    fn acked(&mut self, path: &Path, sample: &Sample) {
+        if let Some(delay) = sample.one_way {
+            self.note(path.now, delay.0);
+        }
+        let Some(queueing) = self.queueing() else { return };
+        if sample.reducing {
+            return;
+        }
+        let mss = u64::from(path.mss);
+        let off = i128::from(self.target) - i128::from(queueing);
+        let above = i128::from(self.gain) * off * i128::from(sample.acked) * i128::from(mss) << 16;
+        let below = i128::from(self.target) * i128::from(self.window) * i128::from(UNIT);
+        let change = i128::from(self.carry) + above / below;
+        self.carry = (change & 0xffff) as i64;
+        let wanted = (i128::from(self.window) + (change >> 16)).max(0);
+        let most = sample.prior_in_flight.saturating_add(mss).max(LEAST * mss);
+        self.window = u64::try_from(wanted).unwrap_or(u64::MAX).clamp(LEAST * mss, most);
+    }
+
+    fn reduce(&mut self, path: &Path, _signal: Signal) {
+        self.before = self.window;
+        self.window = (self.window / 2).max(LEAST * u64::from(path.mss));
+    }
+
+    fn timeout(&mut self, path: &Path, first: bool) {
+        if first {
+            self.before = self.window;
+        }
+        self.window = path.mss.into();
+    }
+
+    fn undo(&mut self, _path: &Path) {
+        self.window = self.window.max(self.before);
+    }
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// There is no slow start.
+    fn threshold(&self) -> u64 {
+        self.window
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        vec![("queueing_ns", self.queueing().unwrap_or(0))]
+    }
+}
+
+const MINUTE: u64 = 60_000_000_000;
+/// Segments that the window has at least, and at first.
+const LEAST: u64 = 2;
+
+const TARGET: Parameter = Parameter {
+    name: "target",
+    scope: Scope::Congestion,
+    domain: Domain::Time { least: 1_000_000, most: 100_000_000 },
+    default: 100_000_000,
+    summary: "queueing delay to aim at",
+};
+
+const GAIN: Parameter = Parameter {
+    name: "gain",
+    scope: Scope::Congestion,
+    domain: Domain::Fraction { least: UNIT / 64, most: UNIT },
+    default: UNIT,
+    summary: "segments that a window grows by at an empty queue",
+};
+
+const HISTORY: Parameter = Parameter {
+    name: "history",
+    scope: Scope::Congestion,
+    domain: Domain::Number { least: 1, most: 60, unit: "minutes" },
+    default: 10,
+    summary: "for how long the least delay is remembered",
+};
+
+const FILTER: Parameter = Parameter {
+    name: "filter",
+    scope: Scope::Congestion,
+    domain: Domain::Number { least: 1, most: 16, unit: "samples" },
+    default: 4,
+    summary: "delays of which the least counts",
+};
+
+pub(super) const ROW: Row = Row {
+    name: "ledbat",
+    aliases: &[],
+    summary: "uses what others leave, with a small queue of its own",
+    source: "RFC 6817",
+    feedback: Feedback::Classic,
+    ecn: false,
+    paces: false,
+    parameters: &[TARGET, GAIN, HISTORY, FILTER],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::{Model, setup};
+    use super::super::{AnyControl, Kind};
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    fn fresh() -> Ledbat {
+        Ledbat::new(&Choice::new(Kind::Ledbat), &setup(MSS))
+    }
+
+    /// Acknowledges a window of segments whose delay is `delay` ms.
+    fn window_of(control: &mut Ledbat, delay: u64) {
+        let path = Path { mss: MSS as u32, ..Path::default() };
+        for _ in 0..control.window() / MSS {
+            let sample = Sample {
+                acked: MSS,
+                one_way: Some(Nanos::from_millis(delay)),
+                prior_in_flight: 1_000_000,
+                window_limited: true,
+                ..Sample::default()
+            };
+            control.acked(&path, &sample);
+        }
+    }
+
+    #[test]
+    fn a_window_grows_and_declines_with_the_distance_from_the_target() {
+        let mut control = fresh();
+        assert_eq!(control.window(), 2 * MSS);
+        window_of(&mut control, 30);
+        control.window = 100 * MSS;
+        // The base is 30 ms; each window moves by a segment times the part of the target that is left.
+        for (delay, change) in [(30, 1000), (80, 500), (130, 0), (180, -500), (230, -1000)] {
+            let before = control.window();
+            for _ in 0..control.filter {
+                control.note(Nanos::ZERO, delay * 1_000_000);
+            }
+            window_of(&mut control, delay);
+            let moved = control.window() as i64 - before as i64;
+            assert!((moved - change).abs() <= 12, "{delay} ms: {moved} bytes");
+        }
+    }
+
+    #[test]
+    fn what_is_not_sent_does_not_grow_and_a_loss_halves() {
+        let mut control = fresh();
+        control.window = 20 * MSS;
+        let path = Path { mss: MSS as u32, ..Path::default() };
+        let sample = Sample { acked: MSS, one_way: Some(Nanos(1)), prior_in_flight: 5 * MSS, ..Sample::default() };
+        control.acked(&path, &sample);
+        assert_eq!(control.window(), 6 * MSS);
+        control.reduce(&path, Signal::Loss);
+        assert_eq!(control.window(), 3 * MSS);
+        control.undo(&path);
+        assert_eq!(control.window(), 6 * MSS);
+    }
+
+    #[test]
+    fn the_base_is_forgotten_after_ten_minutes_and_one_late_packet_is_no_queue() {
+        let mut control = fresh();
+        let at = |minute: u64| Nanos(minute * MINUTE);
+        control.note(at(0), 10);
+        for _ in 0..3 {
+            control.note(at(0), 50);
+        }
+        assert_eq!(control.queueing(), Some(0), "the least of four counts");
+        control.note(at(0), 50);
+        assert_eq!(control.queueing(), Some(40));
+        for minute in 1..10 {
+            control.note(at(minute), 50);
+            assert_eq!(control.queueing(), Some(40), "minute {minute}");
+        }
+        control.note(at(10), 50);
+        assert_eq!(control.queueing(), Some(0));
+    }
+
+    #[test]
+    fn the_queue_stays_at_the_target() {
+        let mut model = Model::new(AnyControl::new(&Choice::new(Kind::Ledbat), &setup(MSS)), 10_000_000, Nanos::from_millis(40));
+        // The distance from the target shrinks by itself, with a time constant of 125 round trips of some 100 ms.
+        model.run(Nanos::from_secs(100));
+        model.forget();
+        let mut least = u64::MAX;
+        model.run_with(Nanos::from_secs(130), |model| least = least.min(model.control.figures()[0].1));
+        assert!(model.utilisation() > 0.999, "{}", model.utilisation());
+        // 100 ms at 10 Mbit/s are 125 segments.
+        let longest = model.longest_queue();
+        assert!((120_000..130_000).contains(&longest), "the queue reaches {longest} bytes");
+        assert!(least > 95_000_000, "the queue falls to {least} ns");
+    }
+}

@@ -1,0 +1,347 @@
+//! `Prague`: DCTCP for the public Internet: paced, on accurate feedback, and as strong at a short round trip as at a longer one.
+//!
+//! # Model
+//! Packets say ECT(1), so that a dual queue puts them into its low-latency half, and counters in the acknowledgements tell how many
+//! were marked. The average share of marks decides how much of the window goes, as with DCTCP, but the reduction is done at once, and
+//! growth never stops for it: every byte that came back without a mark counts. Flows with a short round trip would grow more often
+//! than others and take more; from some rounds after slow start on they grow, average and reduce as if their round trip took 25 ms. Losses
+//! count as for Reno, whatever the marks say.
+//!
+//! # Equations
+//! With `R` the smoothed round-trip time, `V = max(R, target)`, `F` the share of marked bytes, `a` acknowledged bytes without mark:
+//!
+//! ```text
+//! every V:   alpha = (1 - g) · alpha + g · F
+//! marks:     w = w · (1 - alpha / 2),  at most once in V
+//! growth:    w += a · mss / w · (R / V)²
+//! loss:      w = w / 2
+//! pacing:    w / R,  twice that while w is below half of the threshold
+//! ```
+//!
+//! # Reference
+//! draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331 and 9332; Briscoe and De Schepper, "Resolving Tensions between
+//! Congestion Control Scaling Requirements", 2017.
+//!
+//! # Parameters
+//! `g` and `alpha` as for DCTCP. `target` 0..100ms, default 25ms: the round-trip time that shorter ones pretend to have; 0 switches
+//! that off. `transition` 0..10000, default 500: rounds after slow start before it begins; short
+//! flows do without.
+//!
+//! # Complexity
+//! O(1) for each acknowledgement, with two divisions.
+//!
+//! # Differences from Linux/FreeBSD
+//! The window is in bytes and may have parts of a segment. A sender that has to do with classic feedback falls back to Reno's answer
+//! by itself, since then all that a round acknowledges counts as marked. Queues with classic ECN are not detected; Linux has that, switched off.
+//!
+//! # Validation
+//! In this file's tests: growth at short and at long round trips, one reduction in a virtual round trip, losses within reductions,
+//! and a flow at a step of marks. In `tests/controls.rs`: beside CUBIC in a dual queue.
+
+use super::additive::{Additive, ONE};
+use super::alpha::Alpha;
+use super::dctcp::{ALPHA, G};
+use super::newreno::{restarted, restarted_threshold};
+use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal};
+use weir_core::Nanos;
+use weir_core::settings::{Domain, Parameter, Scope};
+
+/// `Prague` for one connection.
+#[derive(Debug)]
+pub struct Prague {
+    saw: Additive,
+    alpha: Alpha,
+    target: Nanos,
+    transition: u64,
+    /// A mark was seen: there is an AQM that gives some.
+    marked: bool,
+    /// The round ends when this byte is acknowledged.
+    end: u64,
+    /// Rounds since slow start.
+    rounds: u64,
+    averaged: Nanos,
+    reduced: Option<Nanos>,
+    /// A loss is being repaired until this byte is acknowledged.
+    repaired: Option<u64>,
+    rate: Option<u64>,
+    initial: u64,
+    /// Before the last loss.
+    before: Additive,
+}
+
+impl Prague {
+    /// One at its initial window.
+    pub fn new(choice: &Choice, setup: &Setup) -> Self {
+        let saw = Additive::new(setup);
+        Self {
+            saw,
+            alpha: Alpha::new(choice.get(ALPHA.name), choice.get(G.name)),
+            target: choice.time(TARGET.name),
+            transition: choice.get(TRANSITION.name),
+            marked: false,
+            end: 0,
+            rounds: 0,
+            averaged: Nanos::ZERO,
+            reduced: None,
+            repaired: None,
+            rate: None,
+            initial: setup.initial_window,
+            before: saw,
+        }
+    }
+
+    /// The round trip that the flow goes by, where it is longer than the real one.
+    fn pretended(&self, path: &Path) -> Option<Nanos> {
+        let is_old = !self.saw.in_slow_start() && self.rounds >= self.transition;
+        (is_old && path.srtt > Nanos::ZERO && path.srtt < self.target).then_some(self.target)
+    }
+
+    fn end_round(&mut self, path: &Path) {
+        if path.una < self.end || self.pretended(path).is_some_and(|round| path.now.since(self.averaged) < round) {
+            return;
+        }
+        if self.marked {
+            self.alpha.end_round();
+        } else {
+            self.alpha.skip_round();
+        }
+        self.averaged = path.now;
+        self.end = path.next;
+        if !self.saw.in_slow_start() {
+            self.rounds += 1;
+        }
+    }
+
+    fn grow(&mut self, path: &Path, sample: &Sample) {
+        let part = match self.pretended(path) {
+            None => ONE,
+            Some(round) => {
+                let ratio = (u128::from(path.srtt.0) << 32) / u128::from(round.0);
+                (ratio * ratio >> 32) as u64
+            }
+        };
+        self.saw.grow(sample.acked.saturating_sub(sample.ce), path.mss, part);
+    }
+
+    fn lose(&mut self, path: &Path) {
+        self.before = self.saw;
+        self.saw.shrink(self.saw.window / 2, path);
+        self.repaired = Some(path.next);
+    }
+
+    fn pace(&mut self, path: &Path) {
+        let bits = u128::from(self.saw.window.max(path.in_flight)) * 8 * 1_000_000_000;
+        let Some(rate) = bits.checked_div(path.srtt.0.into()) else { return };
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX / 2);
+        self.rate = Some(if self.saw.window < self.saw.threshold / 2 { rate * 2 } else { rate });
+    }
+}
+
+impl Control for Prague {
+    #[inline]
+    fn acked(&mut self, path: &Path, sample: &Sample) {
+        self.marked |= sample.ce > 0;
+        self.repaired = self.repaired.filter(|&end| path.una < end);
+        if sample.lost > 0 && self.repaired.is_none() {
+            // Found while a reduction for marks was under way, so that nobody has said so.
+            self.lose(path);
+        }
+        self.alpha.count(sample.acked, sample.ce);
+        if self.repaired.is_none() && sample.window_limited {
+            self.grow(path, sample);
+        }
+        self.end_round(path);
+        self.pace(path);
+    }
+
+    fn reduce(&mut self, path: &Path, signal: Signal) {
+        match signal {
+            Signal::Loss if self.repaired.is_none_or(|end| path.una >= end) => self.lose(path),
+            Signal::Loss => {}
+            Signal::Marks => {
+                self.marked = true;
+                let round = self.pretended(path);
+                if round.is_some_and(|round| self.reduced.is_some_and(|last| path.now.since(last) < round)) {
+                    return;
+                }
+                self.reduced = Some(path.now);
+                self.saw.shrink(self.alpha.reduced(self.saw.window), path);
+            }
+        }
+    }
+
+    fn timeout(&mut self, path: &Path, first: bool) {
+        if first {
+            self.before = self.saw;
+        }
+        self.saw.collapse(path, first);
+        self.repaired = None;
+    }
+
+    fn undo(&mut self, _path: &Path) {
+        self.saw.window = self.saw.window.max(self.before.window);
+        self.saw.threshold = self.saw.threshold.max(self.before.threshold);
+        self.repaired = None;
+    }
+
+    fn resume(&mut self, _path: &Path, idle: Nanos, timeout: Nanos) {
+        self.saw.threshold = restarted_threshold(self.saw.threshold, self.saw.window, idle, timeout);
+        self.saw.window = restarted(self.saw.window, self.initial, idle, timeout);
+    }
+
+    fn window(&self) -> u64 {
+        self.saw.window
+    }
+
+    fn threshold(&self) -> u64 {
+        self.saw.threshold
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        self.rate
+    }
+
+    fn owns_window(&self, signal: Signal) -> bool {
+        signal == Signal::Marks
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        vec![("alpha_billionths", self.alpha.value()), ("rounds", self.rounds)]
+    }
+}
+
+const TARGET: Parameter = Parameter {
+    name: "target",
+    scope: Scope::Congestion,
+    domain: Domain::Time { least: 0, most: 100_000_000 },
+    default: 25_000_000,
+    summary: "round-trip time that shorter ones pretend to have",
+};
+
+const TRANSITION: Parameter = Parameter {
+    name: "transition",
+    scope: Scope::Congestion,
+    domain: Domain::Number { least: 0, most: 10_000, unit: "rounds" },
+    default: 500,
+    summary: "rounds after slow start before round trips are pretended",
+};
+
+pub(super) const ROW: Row = Row {
+    name: "prague",
+    aliases: &[],
+    summary: "reductions in proportion to marks, independent of the round-trip time",
+    source: "draft-briscoe-iccrg-prague-congestion-control-04",
+    feedback: Feedback::Scalable,
+    ecn: true,
+    paces: true,
+    parameters: &[G, ALPHA, TARGET, TRANSITION],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::{Model, setup};
+    use super::super::{AnyControl, Kind};
+    use super::*;
+    use weir_core::settings::UNIT;
+
+    const MSS: u64 = 1000;
+
+    /// One that has left slow start, long ago, with 100 segments.
+    fn settled() -> Prague {
+        let mut control = Prague::new(&Choice::new(Kind::Prague), &setup(MSS));
+        (control.saw.window, control.saw.threshold) = (100 * MSS, 100 * MSS);
+        control.rounds = 1000;
+        control
+    }
+
+    fn path(srtt: u64, now: u64) -> Path {
+        Path { now: Nanos::from_millis(now), mss: MSS as u32, srtt: Nanos::from_millis(srtt), ..Path::default() }
+    }
+
+    fn window_after(control: &mut Prague, srtt: u64, segments: u64, ce: u64) -> u64 {
+        for _ in 0..segments {
+            let sample = Sample { acked: MSS, ce, window_limited: true, ..Sample::default() };
+            control.acked(&Path { una: 0, next: 1, ..path(srtt, 0) }, &sample);
+        }
+        control.window()
+    }
+
+    #[test]
+    fn growth_in_time_does_not_depend_on_a_short_round_trip() {
+        // A window is acknowledged in a round trip: at 25 ms it grows by a segment, at 5 ms by a 25th of one, in rate the same.
+        for (srtt, growth) in [(50, 1000), (25, 1000), (5, 40), (1, 1)] {
+            let mut control = settled();
+            control.end = 1;
+            let grown = window_after(&mut control, srtt, 100, 0) - 100 * MSS;
+            assert!(grown.abs_diff(growth) <= 10, "{srtt} ms: {grown} bytes");
+        }
+    }
+
+    #[test]
+    fn before_the_transition_it_grows_by_a_segment_in_any_round_trip() {
+        let mut control = settled();
+        control.rounds = 0;
+        control.end = 1;
+        let grown = window_after(&mut control, 5, 100, 0) - 100 * MSS;
+        assert!(grown.abs_diff(MSS) <= 10, "{grown}");
+    }
+
+    #[test]
+    fn marked_bytes_are_no_reason_to_grow() {
+        let mut control = settled();
+        assert_eq!(window_after(&mut control, 25, 100, MSS), 100 * MSS);
+    }
+
+    #[test]
+    fn one_reduction_in_a_pretended_round_trip() {
+        let mut control = settled();
+        control.alpha = Alpha::new(UNIT / 5, UNIT / 16);
+        for (now, window) in [(100, 90_000), (110, 90_000), (124, 90_000), (125, 81_000)] {
+            control.reduce(&path(5, now), Signal::Marks);
+            assert_eq!(control.window(), window, "at {now} ms");
+        }
+        control.reduce(&path(30, 126), Signal::Marks);
+        assert_eq!(control.window(), 72_900, "a longer round trip is its own");
+    }
+
+    #[test]
+    fn a_loss_within_a_reduction_for_marks_halves_the_window_once() {
+        let mut control = settled();
+        control.alpha = Alpha::new(0, UNIT / 16);
+        control.reduce(&path(25, 1), Signal::Marks);
+        assert_eq!(control.window(), 100 * MSS);
+        for una in 0..3 {
+            let sample = Sample { acked: MSS, lost: MSS, reducing: true, window_limited: true, ..Sample::default() };
+            control.acked(&Path { una: una * MSS, next: 100 * MSS, ..path(25, 2) }, &sample);
+            assert_eq!(control.window(), 50 * MSS);
+        }
+        let sample = Sample { acked: MSS, window_limited: true, ..Sample::default() };
+        control.acked(&Path { una: 100 * MSS, next: 200 * MSS, ..path(25, 3) }, &sample);
+        assert!(control.window() > 50 * MSS, "it grows when the loss is repaired");
+    }
+
+    #[test]
+    fn it_paces_at_window_by_round_trip_and_doubly_in_slow_start() {
+        let mut control = settled();
+        control.acked(&path(25, 1), &Sample { acked: 1, ..Sample::default() });
+        assert_eq!(control.pacing_rate(), Some(100_000 * 8 * 40));
+        control.saw.threshold = u64::MAX;
+        control.acked(&path(25, 1), &Sample { acked: 1, ..Sample::default() });
+        assert_eq!(control.pacing_rate(), Some(100_000 * 8 * 40 * 2));
+    }
+
+    #[test]
+    fn a_step_of_marks_keeps_a_short_queue_and_a_full_link() {
+        // Before the transition, and far behind it, with round trips of 10 ms that pretend to be 25.
+        for (from, to) in [(2, 5), (30, 60)] {
+            let mut model = Model::new(AnyControl::new(&Choice::new(Kind::Prague), &setup(MSS)), 100_000_000, Nanos::from_millis(10));
+            model.mark_above = 10 * MSS;
+            model.run(Nanos::from_secs(from));
+            model.forget();
+            model.run(Nanos::from_secs(to));
+            let share = model.utilisation();
+            assert!(share > 0.97, "{share} of the link is used from {from} s on");
+            assert!(model.longest_queue() < 25 * MSS, "the queue reaches {} bytes", model.longest_queue());
+        }
+    }
+}
