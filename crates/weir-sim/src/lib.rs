@@ -4,15 +4,19 @@
 //! over seeds and sweeps are independent worlds, on as many processors as there are.
 
 mod agenda;
+pub mod build;
 pub mod endpoint;
 pub mod experiments;
 pub mod measure;
 pub mod network;
 pub mod packet;
 pub mod random;
-#[cfg(any(feature = "smoltcp", feature = "quic"))]
+pub mod run;
+pub mod scenario;
 pub mod stack;
+pub mod summary;
 pub mod tcp;
+pub mod topology;
 pub mod traffic;
 pub mod units;
 pub mod world;

@@ -1,0 +1,307 @@
+//! From what a file says to what can be run: names become numbers, and what does not fit together is refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use toml::Spanned;
+use weir_core::Nanos;
+use weir_rules::{Code, Files, Span, closest};
+
+use super::read::{Document, Say};
+use super::{
+    Axis, Edited, Link, MANY_PACKETS, MAX_FLOWS, MAX_NODES, MAX_POINTS, MAX_PORTS, MAX_RUNS, Measure, Node, NodeKind, Route, Scenario,
+    links, raw, traffic,
+};
+use crate::topology::{Topology, WayError};
+
+/// Makes a scenario of a file's parts.
+pub(super) fn check(document: Document<'_>, files: &dyn Files, said: &mut Say<'_>) -> Option<Scenario> {
+    let Document { head, nodes, links, routes, traffic, measure, sweep } = document;
+    let duration = said.time(&head.duration, "a duration", Nanos(1));
+    let warmup = head.warmup.as_ref().map(|text| (said.time(text, "a warm-up", Nanos::ZERO), text.span()));
+    if let (Some(duration), Some((Some(warmup), span))) = (duration, &warmup)
+        && *warmup >= duration
+    {
+        let help = "the duration includes the warm-up";
+        said.error(Code::Contradiction, span, "the warm-up leaves nothing to measure", format!("below {duration}"), help);
+    }
+    let seed = said.number(head.seed.as_ref(), "a seed", 1, 0, i64::MAX);
+    let runs = said.number(head.runs.as_ref(), "a number of runs", 1, 1, MAX_RUNS);
+    let measure = measure.map_or_else(Measure::default, |raw| check_measure(&raw, said));
+    let names = Names::of(&nodes, said);
+    let nodes = names.nodes;
+    // What refers to nodes that could not be read would be refused for what is not its fault.
+    if said.has_errors() {
+        return None;
+    }
+    let links = check_links(&links, &names.numbers, files, said);
+    let links_failed = said.has_errors();
+    let topology = Topology::new(&nodes, &links);
+    let routes = if links_failed { Vec::new() } else { check_routes(&routes, &names.numbers, &nodes, &topology, said) };
+    let mut topology = topology.with_routes(&routes);
+    let known = if links_failed { None } else { Some(&mut topology) };
+    let traffic = traffic::check(traffic, &names.numbers, &nodes, known, files, said);
+    let points = sweep.iter().fold(1usize, |points, (axis, _)| points.saturating_mul(axis.values.len()));
+    if let Some((_, span)) = sweep.last().filter(|_| points.saturating_mul(runs as usize) > MAX_POINTS) {
+        said.error(Code::TooMuch, span, format!("{points} points of {runs} runs are too many"), format!("at most {MAX_POINTS} runs"), "");
+    }
+    check_sweep(&sweep, said);
+    let scenario = Scenario {
+        name: head.name.map_or_else(String::new, Spanned::into_inner),
+        duration: duration?,
+        warmup: warmup.and_then(|(time, _)| time).unwrap_or_default(),
+        seed: seed as u64,
+        runs: runs as u32,
+        nodes,
+        links,
+        routes,
+        traffic,
+        measure,
+        sweep: sweep.into_iter().map(|(axis, _)| axis).collect(),
+    };
+    warn_of_size(&scenario, &head.duration, said);
+    Some(scenario)
+}
+
+/// Refuses keys of a sweep that nothing has.
+fn check_sweep(sweep: &[(Axis, Span)], said: &mut Say<'_>) {
+    let mut seen = BTreeSet::new();
+    for (axis, span) in sweep {
+        if !seen.insert(axis.key.as_str()) {
+            said.error(Code::Repeated, span, format!("`{}` is swept twice", axis.key), "the second time", "remove one of the two");
+        }
+        let mut trial = Edited::new(said.text);
+        if let Err(error) = trial.set(&axis.key, &axis.values[0]) {
+            said.error(Code::BadValue, span, error.to_string(), "cannot be set", "");
+        }
+    }
+}
+
+fn check_measure(raw: &raw::Measure, said: &mut Say<'_>) -> Measure {
+    let default = Measure::default();
+    let interval = raw.interval.as_ref().and_then(|text| said.time(text, "an interval", Nanos::from_micros(1)));
+    Measure {
+        interval: interval.unwrap_or(default.interval),
+        trace: raw.trace.unwrap_or(default.trace),
+        delays: raw.delays.unwrap_or(default.delays),
+    }
+}
+
+/// Nodes and their numbers.
+struct Names {
+    nodes: Vec<Node>,
+    numbers: BTreeMap<String, usize>,
+}
+
+impl Names {
+    fn of(raw: &[Spanned<raw::Node>], said: &mut Say<'_>) -> Self {
+        let mut names = Self { nodes: Vec::new(), numbers: BTreeMap::new() };
+        if raw.is_empty() {
+            let help = "for example `[[node]]` with `name = \"h1\"`";
+            said.error(Code::MissingValue, &(0..0), "the scenario has no nodes", "", help);
+        }
+        for node in raw {
+            let raw::Node { name, kind } = node.get_ref();
+            if names.nodes.len() >= MAX_NODES {
+                said.error(Code::TooMuch, &name.span(), "too many nodes", format!("at most {MAX_NODES}"), "");
+                break;
+            }
+            check_name(name, "node", said);
+            let text = name.get_ref().clone();
+            if names.numbers.contains_key(&text) {
+                let message = format!("there are two nodes `{text}`");
+                said.error(Code::Repeated, &name.span(), message, "the second one", "each node needs a name of its own");
+                continue;
+            }
+            names.numbers.insert(text.clone(), names.nodes.len());
+            let kind = kind.as_ref().map_or(NodeKind::Host, |kind| node_kind(kind, said));
+            names.nodes.push(Node { name: text, kind });
+        }
+        names
+    }
+}
+
+fn node_kind(kind: &raw::Text, said: &mut Say<'_>) -> NodeKind {
+    match kind.get_ref().as_str() {
+        "host" => NodeKind::Host,
+        "router" => NodeKind::Router,
+        other => {
+            let label = closest(other, ["host", "router"]).map_or("expected a kind".to_owned(), |meant| format!("did you mean `{meant}`?"));
+            let help = "allowed: host (sends and receives), router (forwards)";
+            said.error(Code::BadValue, &kind.span(), format!("`{other}` is no kind of node"), label, help);
+            NodeKind::Host
+        }
+    }
+}
+
+/// Refuses names that could not stand in keys or results.
+pub(super) fn check_name(name: &raw::Text, what: &str, said: &mut Say<'_>) {
+    let text = name.get_ref();
+    let fits = |c: char| c.is_alphanumeric() || "-_+".contains(c);
+    if text.is_empty() || !text.chars().all(fits) || text.len() > LONGEST_NAME {
+        let help = format!("a {what}'s name has 1 to {LONGEST_NAME} letters, digits, `-`, `_` and `+`");
+        said.error(Code::BadValue, &name.span(), format!("this is no name for a {what}"), "not allowed here", &help);
+    }
+}
+
+/// The node of a name.
+pub(super) fn node(name: &str, span: &Span, numbers: &BTreeMap<String, usize>, said: &mut Say<'_>) -> Option<usize> {
+    let number = numbers.get(name).copied();
+    if number.is_none() {
+        let help = format!("nodes are not made by being named: add `[[node]]` with `name = \"{name}\"`");
+        said.unknown(span, "node", name, numbers.keys().map(String::as_str), &help);
+    }
+    number
+}
+
+fn check_links(raw: &[Spanned<raw::Link>], numbers: &BTreeMap<String, usize>, files: &dyn Files, said: &mut Say<'_>) -> Vec<Link> {
+    let mut links = Vec::new();
+    let mut taken = BTreeSet::new();
+    let mut queues = 0;
+    // Names that are given come first, so that those made up keep out of their way.
+    for name in raw.iter().filter_map(|link| link.get_ref().name.as_ref()) {
+        check_name(name, "link", said);
+        if !taken.insert(name.get_ref().clone()) {
+            let message = format!("there are two links `{}`", name.get_ref());
+            said.error(Code::Repeated, &name.span(), message, "the second one", "each link needs a name of its own");
+        }
+    }
+    for spanned in raw {
+        let link = spanned.get_ref();
+        let Some(ends) = ends(&link.between, numbers, said) else { continue };
+        let between = link.between.get_ref();
+        let [first, second] = [&between[0], &between[1]].map(|name| name.get_ref().as_str());
+        let (name, ports) = match &link.name {
+            Some(name) => (name.get_ref().clone(), [name.get_ref().clone(), format!("{}.back", name.get_ref())]),
+            None => {
+                let serial = (1..).map(|n| if n == 1 { String::new() } else { format!("+{n}") });
+                let serial = serial.into_iter().find(|serial| !taken.contains(&format!("{first}-{second}{serial}"))).unwrap_or_default();
+                let name = format!("{first}-{second}{serial}");
+                taken.insert(name.clone());
+                (name, [format!("{first}>{second}{serial}"), format!("{second}>{first}{serial}")])
+            }
+        };
+        let [forward, back] = ports;
+        let directions = [links::direction(link, 0, forward, files, said), links::direction(link, 1, back, files, said)];
+        queues += directions.iter().map(|direction| direction.queues.len()).sum::<usize>();
+        links.push(Link { name, ends, directions });
+        if links.len() * 2 > MAX_PORTS || queues > MAX_PORTS {
+            let label = format!("at most {} links, and {MAX_PORTS} queues", MAX_PORTS / 2);
+            said.error(Code::TooMuch, &link.between.span(), "too many links or queues", label, "");
+            break;
+        }
+    }
+    links
+}
+
+/// The two nodes that a link is between.
+fn ends(between: &Spanned<Vec<raw::Text>>, numbers: &BTreeMap<String, usize>, said: &mut Say<'_>) -> Option<[usize; 2]> {
+    let [first, second] = between.get_ref().as_slice() else {
+        let message = format!("a link is between two nodes, not {}", between.get_ref().len());
+        said.error(Code::BadValue, &between.span(), message, "expected two names", "for example `between = [\"h1\", \"r1\"]`");
+        return None;
+    };
+    let [one, two] = [first, second].map(|name| node(name.get_ref(), &name.span(), numbers, said));
+    let ends = [one?, two?];
+    if ends[0] == ends[1] {
+        let message = format!("a link from `{}` to itself", first.get_ref());
+        said.error(Code::Contradiction, &between.span(), message, "the same node twice", "a link is between two nodes");
+        return None;
+    }
+    Some(ends)
+}
+
+fn check_routes(
+    raw: &[Spanned<raw::Route>],
+    numbers: &BTreeMap<String, usize>,
+    nodes: &[Node],
+    topology: &Topology,
+    said: &mut Say<'_>,
+) -> Vec<Route> {
+    let mut routes = Vec::new();
+    let mut given = BTreeSet::new();
+    for spanned in raw {
+        let raw::Route { from, to, via } = spanned.get_ref();
+        let places = std::iter::once(from).chain(via.get_ref()).chain(std::iter::once(to));
+        let stops: Vec<_> = places.map(|name| (node(name.get_ref(), &name.span(), numbers, said), name.span())).collect();
+        let Some(stops) = stops.into_iter().map(|(stop, span)| Some((stop?, span))).collect::<Option<Vec<_>>>() else { continue };
+        let (first, last) = (stops[0].0, stops[stops.len() - 1].0);
+        if !given.insert((first, last)) {
+            let message = format!("there are two routes from `{}` to `{}`", from.get_ref(), to.get_ref());
+            said.error(Code::Repeated, &to.span(), message, "the second one", "remove one of the two");
+            continue;
+        }
+        routes.extend(along(&stops, nodes, topology, said));
+    }
+    routes
+}
+
+/// The way from stop to stop, which visits no node twice.
+fn along(stops: &[(usize, Span)], nodes: &[Node], topology: &Topology, said: &mut Say<'_>) -> Option<Route> {
+    let mut way = vec![stops[0].0];
+    for pair in stops.windows(2) {
+        let ((from, _), (to, span)) = (&pair[0], &pair[1]);
+        let leg = match topology.nodes_between(*from, *to) {
+            Ok(leg) => leg,
+            Err(error) => {
+                unreachable(&error, span, [*from, *to], nodes, said);
+                return None;
+            }
+        };
+        for next in leg.into_iter().skip(1) {
+            if way.contains(&next) {
+                let name = &nodes[next].name;
+                let message = format!("the route goes through `{name}` twice");
+                said.error(
+                    Code::Contradiction,
+                    span,
+                    message,
+                    "on the way to here",
+                    "a route has no loops: leave a node out, or add a link",
+                );
+                return None;
+            }
+            way.push(next);
+        }
+    }
+    if let Some(&host) = way[1..way.len() - 1].iter().find(|&&node| nodes[node].kind == NodeKind::Host) {
+        let error = WayError::OverHost(host);
+        unreachable(&error, &stops[stops.len() - 1].1, [way[0], way[way.len() - 1]], nodes, said);
+        return None;
+    }
+    Some(Route { nodes: way })
+}
+
+/// Says that there is no way.
+pub(super) fn unreachable(error: &WayError, span: &Span, [from, to]: [usize; 2], nodes: &[Node], said: &mut Say<'_>) {
+    let [from, to] = [from, to].map(|node| nodes[node].name.as_str());
+    let message = format!("`{to}` cannot be reached from `{from}`");
+    let (label, help) = match error {
+        WayError::Same => ("the same node".to_owned(), "source and destination are different nodes".to_owned()),
+        WayError::NoLinks => ("no chain of links leads to it".to_owned(), format!("add a `[[link]]` on the way from `{from}` to `{to}`")),
+        WayError::OverHost(host) => {
+            let host = nodes[*host].name.as_str();
+            let help = format!("hosts do not forward: give `{host}` the line `kind = \"router\"`");
+            (format!("the way leads through the host `{host}`"), help)
+        }
+    };
+    said.error(Code::Contradiction, span, message, label, &help);
+}
+
+/// Warns of a run that takes hours.
+fn warn_of_size(scenario: &Scenario, duration: &raw::Text, said: &mut Say<'_>) {
+    let flows = scenario.traffic.iter().map(super::Traffic::flows).fold(0u64, u64::saturating_add);
+    if flows > MAX_FLOWS {
+        said.error(Code::TooMuch, &duration.span(), format!("{flows} flows are too many"), format!("at most {MAX_FLOWS}"), "");
+        return;
+    }
+    let packets = scenario.traffic.iter().map(|traffic| traffic.expected_packets(scenario.duration)).fold(0u64, u64::saturating_add);
+    if packets > MANY_PACKETS {
+        let message = format!("about {packets} packets are expected in each run");
+        let help = "a processor simulates some million packets a second: a shorter duration or lower rates take less";
+        let warning = said.about(Code::NoEffect, &duration.span(), message).label("this takes hours").help(help);
+        said.push(warning);
+    }
+}
+
+/// Bytes of the longest name.
+const LONGEST_NAME: usize = 64;

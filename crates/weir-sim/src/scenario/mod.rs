@@ -1,0 +1,206 @@
+//! Scenario files: a network, its traffic, what is measured, and for how long.
+//!
+//! A file is TOML. It is read in two steps: [`raw`] has what each key says, with its place; [`check`] makes of it a [`Scenario`],
+//! in which names are numbers, links are configurations of the engine, and nothing is left that could not be run. Whatever is wrong
+//! is a diagnostic that points at the line. [`edit`] changes keys before that, for settings on the command line and for sweeps.
+
+mod check;
+mod edit;
+
+mod links;
+mod print;
+
+mod raw;
+mod read;
+mod traffic;
+
+use weir_core::Nanos;
+use weir_core::config::{FlowsetConfig, SchedulerConfig};
+use weir_rules::{Diagnostics, Files, LinkSpec};
+
+pub use edit::{EditError, Edited};
+pub use print::summary;
+pub use traffic::Traffic;
+
+/// A scenario that can be run.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What it is called.
+    pub name: String,
+    /// Simulated time from start to end, the warm-up included.
+    pub duration: Nanos,
+    /// Time at the start that is not measured; shorter than `duration`.
+    pub warmup: Nanos,
+    /// Seed of the first run; each further run has the next.
+    pub seed: u64,
+    /// Runs with different seeds, at least 1.
+    pub runs: u32,
+    /// Nodes, in the order of the file.
+    pub nodes: Vec<Node>,
+    /// Links, in the order of the file.
+    pub links: Vec<Link>,
+    /// Ways that are given, with all nodes from source to destination.
+    pub routes: Vec<Route>,
+    /// Traffic, in the order of the file.
+    pub traffic: Vec<Traffic>,
+    /// What is measured besides totals.
+    pub measure: Measure,
+    /// Keys and the values that they take in turn. Of a scenario with any, each point is a scenario of its own.
+    pub sweep: Vec<Axis>,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub kind: NodeKind,
+}
+
+/// What a node does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeKind {
+    /// Sends and receives; forwards nothing.
+    Host,
+    /// Forwards, in no time.
+    Router,
+}
+
+/// A link between two nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// Its name.
+    pub name: String,
+    /// Numbers of its two nodes.
+    pub ends: [usize; 2],
+    /// From the first to the second, and back.
+    pub directions: [Direction; 2],
+}
+
+/// One direction of a link: a port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Direction {
+    /// Name in results, different from all others.
+    pub name: String,
+    /// Link and own queue.
+    pub spec: LinkSpec,
+    /// What shares the link; without one it is a pipe.
+    pub scheduler: Option<SchedulerConfig>,
+    /// Queues in front of the scheduler by traffic class; without any it has one, with the settings of `spec`.
+    pub queues: Vec<FlowsetConfig>,
+}
+
+/// A way that is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Numbers of all nodes from source to destination.
+    pub nodes: Vec<usize>,
+}
+
+/// What is measured besides totals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// Distance of the points of time series.
+    pub interval: Nanos,
+    /// Whether every packet's way is written down.
+    pub trace: bool,
+    /// Whether whole distributions of delays are kept.
+    pub delays: bool,
+}
+
+impl Default for Measure {
+    fn default() -> Self {
+        Self { interval: Nanos::from_millis(100), trace: false, delays: true }
+    }
+}
+
+/// A key and the values that it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// The key, such as `traffic.f1.rate`.
+    pub key: String,
+    /// Its values, as TOML.
+    pub values: Vec<String>,
+}
+
+/// What became of a text.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The scenario; `None` when there are errors.
+    pub scenario: Option<Scenario>,
+    /// Errors, warnings and notes.
+    pub diagnostics: Diagnostics,
+}
+
+/// Reads a scenario. `name` is its file's and stands in diagnostics; `files` has what link specifications and traffic name.
+pub fn parse(text: &str, name: &str, files: &dyn Files) -> Checked {
+    let mut said = read::Say::new(text, name);
+    let scenario = read::document(&mut said).and_then(|document| check::check(document, files, &mut said));
+    let diagnostics = said.into_diagnostics();
+    Checked { scenario: scenario.filter(|_| !diagnostics.has_errors()), diagnostics }
+}
+
+/// Reads a scenario in which keys were changed: diagnostics have the lines of the text before that, and `origin` in place of the file's
+/// name where a change added the line.
+pub fn parse_edited(edited: &Edited, name: &str, origin: &str, files: &dyn Files) -> Checked {
+    let Checked { scenario, diagnostics } = parse(&edited.text, name, files);
+    let mut restored = Diagnostics::default();
+    restored.append(diagnostics, |diagnostic| edited.restore(diagnostic, name, origin));
+    Checked { scenario, diagnostics: restored }
+}
+
+/// A point of a sweep: keys with their values, and the scenario with them.
+pub type SweepPoint = (Vec<(String, String)>, Scenario);
+
+/// The points of a scenario's sweep, the last key changing fastest; one without settings when there is no sweep.
+///
+/// # Errors
+/// What is wrong with the first point that cannot be run.
+pub fn points(edited: &Edited, scenario: &Scenario, name: &str, files: &dyn Files) -> Result<Vec<SweepPoint>, Diagnostics> {
+    if scenario.sweep.is_empty() {
+        return Ok(vec![(Vec::new(), scenario.clone())]);
+    }
+    let count: usize = scenario.sweep.iter().map(|axis| axis.values.len()).product();
+    let mut points = Vec::with_capacity(count);
+    for number in 0..count {
+        let (mut rest, mut settings) = (number, Vec::new());
+        for axis in scenario.sweep.iter().rev() {
+            settings.push((axis.key.clone(), axis.values[rest % axis.values.len()].clone()));
+            rest /= axis.values.len();
+        }
+        settings.reverse();
+        let mut point = edited.clone();
+        for (key, value) in &settings {
+            // Reading the scenario has found that each key can be set.
+            let _ = point.set(key, value);
+        }
+        let words: Vec<String> = settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        let checked = parse_edited(&point, name, &format!("sweep {}", words.join(", ")), files);
+        points.push((settings, checked.scenario.ok_or(checked.diagnostics)?));
+    }
+    Ok(points)
+}
+
+/// The JSON schema of scenario files, with a final newline.
+pub fn schema() -> String {
+    let schema = schemars::schema_for!(raw::File);
+    let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain data");
+    text.push('\n');
+    text
+}
+
+/// Most nodes.
+pub const MAX_NODES: usize = 60_000;
+/// Most ports, two for each link; and most queues in front of schedulers.
+pub const MAX_PORTS: usize = 60_000;
+/// Most flows.
+pub const MAX_FLOWS: u64 = 1_000_000;
+/// Longest duration: a year.
+pub const MAX_DURATION: Nanos = Nanos::from_secs(366 * 86_400);
+/// Most runs of one scenario.
+pub const MAX_RUNS: i64 = 100_000;
+/// Most points of a sweep.
+pub const MAX_POINTS: usize = 100_000;
+/// Most packets that a run is expected to have before a warning is due.
+pub const MANY_PACKETS: u64 = 10_000_000_000;

@@ -1,0 +1,79 @@
+//! A scenario in few lines, for people: what a file comes to once all defaults are in it.
+
+use std::fmt::Write as _;
+
+use super::{NodeKind, Scenario};
+use crate::topology::Topology;
+
+/// Nodes, links, ways and traffic of a scenario, with a final newline.
+pub fn summary(scenario: &Scenario) -> String {
+    let mut out = String::new();
+    let name = |node: usize| scenario.nodes[node].name.as_str();
+    // Writing to a String cannot fail.
+    let _ = write!(out, "{} for {}", if scenario.name.is_empty() { "scenario" } else { &scenario.name }, scenario.duration);
+    if scenario.warmup.0 > 0 {
+        let _ = write!(out, ", measured from {} on", scenario.warmup);
+    }
+    let _ = writeln!(out, "; seed {}, {} run{}", scenario.seed, scenario.runs, if scenario.runs == 1 { "" } else { "s" });
+    for (kind, what) in [(NodeKind::Host, "hosts"), (NodeKind::Router, "routers")] {
+        let names: Vec<&str> = scenario.nodes.iter().filter(|node| node.kind == kind).map(|node| node.name.as_str()).collect();
+        if !names.is_empty() {
+            let _ = writeln!(out, "{what}: {}", listed(&names));
+        }
+    }
+    for link in scenario.links.iter().take(MOST_LINES) {
+        for (side, direction) in link.directions.iter().enumerate() {
+            let words = direction.words();
+            let words = if words.is_empty() { "perfect" } else { &words };
+            let _ = writeln!(out, "link {}: {} → {}: {words}", direction.name, name(link.ends[side]), name(link.ends[1 - side]));
+            for (class, queue) in direction.queue_words().iter().enumerate() {
+                let _ = writeln!(out, "  class {class}: {queue}");
+            }
+        }
+    }
+    more(&mut out, scenario.links.len());
+    for route in &scenario.routes {
+        let nodes: Vec<&str> = route.nodes.iter().map(|&node| name(node)).collect();
+        let _ = writeln!(out, "route: {}", nodes.join(" → "));
+    }
+    let mut topology = Topology::new(&scenario.nodes, &scenario.links).with_routes(&scenario.routes);
+    for traffic in scenario.traffic.iter().take(MOST_LINES) {
+        let [from, to] = [&traffic.from, &traffic.to].map(|nodes| listed(&nodes.iter().map(|&node| name(node)).collect::<Vec<_>>()));
+        let flows = traffic.flows();
+        let _ = write!(out, "traffic {}: {}, {from} → {to}", traffic.name, traffic.spec.kind());
+        if flows > 1 {
+            let _ = write!(out, ", {flows} flows");
+        }
+        if let ([from], [to]) = (traffic.from.as_slice(), traffic.to.as_slice())
+            && let Ok(way) = topology.way(*from, *to)
+        {
+            let ports: Vec<&str> = way.iter().map(|port| scenario.links[port / 2].directions[port % 2].name.as_str()).collect();
+            let _ = write!(out, ", over {}", ports.join(", "));
+        }
+        out.push('\n');
+    }
+    more(&mut out, scenario.traffic.len());
+    for axis in &scenario.sweep {
+        let _ = writeln!(out, "sweep {}: {}", axis.key, axis.values.join(", "));
+    }
+    out
+}
+
+/// Names in a row; of many the first.
+fn listed(names: &[&str]) -> String {
+    match names.len() {
+        0..=MOST_NAMES => names.join(", "),
+        all => format!("{}, … {all} in all", names[..MOST_NAMES].join(", ")),
+    }
+}
+
+fn more(out: &mut String, lines: usize) {
+    if lines > MOST_LINES {
+        let _ = writeln!(out, "… {} more", lines - MOST_LINES);
+    }
+}
+
+/// Names that a line has room for.
+const MOST_NAMES: usize = 12;
+/// Links and kinds of traffic that are listed.
+const MOST_LINES: usize = 100;

@@ -1,0 +1,161 @@
+//! Traffic of a scenario: between which hosts it goes, and what it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use toml::Spanned;
+use toml::de::{DeValue, ValueDeserializer};
+use weir_core::Nanos;
+use weir_rules::{Code, Files, Span, closest};
+
+use super::read::{self, Say};
+use super::{Node, NodeKind, check, raw};
+use crate::topology::Topology;
+use crate::traffic::{KINDS, Plan, Spec};
+use crate::units::RateText;
+
+/// An entry of traffic: flows of one kind between hosts.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// Its name; that of its flows begins with it.
+    pub name: String,
+    /// Numbers of the hosts that it comes from.
+    pub from: Vec<usize>,
+    /// Numbers of the hosts that it goes to.
+    pub to: Vec<usize>,
+    /// Flows between each pair of hosts.
+    pub count: u32,
+    /// Traffic class.
+    pub class: u16,
+    /// Under which name its figures are kept; by default each flow's own.
+    pub group: Option<String>,
+    /// What it is, as it was written.
+    pub spec: Spec,
+    /// The same, ready to be put into worlds.
+    pub plan: Plan,
+}
+
+impl Traffic {
+    /// How many flows it has.
+    pub fn flows(&self) -> u64 {
+        (self.from.len() as u64).saturating_mul(self.to.len() as u64).saturating_mul(u64::from(self.count))
+    }
+
+    /// About how many packets all of its flows send, where that follows from a rate.
+    pub fn expected_packets(&self, duration: Nanos) -> u64 {
+        let (rate, size) = match &self.spec {
+            Spec::Cbr(spec) => (spec.rate, spec.size),
+            Spec::Poisson(spec) => (spec.rate, spec.size),
+            Spec::Pareto(spec) => (spec.rate, spec.size),
+            Spec::OnOff(spec) => (Some(spec.rate), spec.size),
+            _ => return 0,
+        };
+        let each = u128::from(rate.map_or(0, RateText::bps)) * u128::from(duration.0) / (8_000_000_000 * u128::from(size.0.max(1)));
+        u64::try_from(each.saturating_mul(u128::from(self.flows()))).unwrap_or(u64::MAX)
+    }
+}
+
+/// Checks all traffic. Without a `topology`, links are not known well enough to judge ways.
+pub(super) fn check(
+    raw: Vec<read::Traffic<'_>>,
+    numbers: &BTreeMap<String, usize>,
+    nodes: &[Node],
+    mut topology: Option<&mut Topology>,
+    files: &dyn Files,
+    said: &mut Say<'_>,
+) -> Vec<Traffic> {
+    let mut taken = BTreeSet::new();
+    let mut all = Vec::new();
+    for (number, read::Traffic { common, own }) in raw.into_iter().enumerate() {
+        let spec = spec(own, files, said);
+        let name = match &common.name {
+            Some(name) => {
+                check::check_name(name, "traffic", said);
+                name.get_ref().clone()
+            }
+            None => format!("traffic{}", number + 1),
+        };
+        if !taken.insert(name.clone()) {
+            let span = common.name.as_ref().map_or(0..0, Spanned::span);
+            let help = "each needs a name of its own; `count` makes several flows, and `group` puts figures together";
+            said.error(Code::Repeated, &span, format!("there are two kinds of traffic `{name}`"), "the second one", help);
+        }
+        let [from, to] = [&common.from, &common.to].map(|names| hosts(names, numbers, nodes, said));
+        let count = said.number(common.count.as_ref(), "a count", 1, 1, super::MAX_FLOWS as i64) as u32;
+        let class = said.number(common.class.as_ref(), "a class", 0, 0, u16::MAX.into()) as u16;
+        let group = common.group.map(Spanned::into_inner);
+        let Some((spec, plan)) = spec else { continue };
+        let traffic = Traffic { name, from, to, count, class, group, spec, plan };
+        if let Some(topology) = topology.as_deref_mut() {
+            reachable(&traffic, &common.to, nodes, topology, said);
+        }
+        all.push(traffic);
+    }
+    all
+}
+
+/// The settings of a kind, and what comes of them.
+fn spec(own: Spanned<DeValue<'_>>, files: &dyn Files, said: &mut Say<'_>) -> Option<(Spec, Plan)> {
+    let head = said.first_line(own.span());
+    let span = own.span();
+    let DeValue::Table(mut table) = own.into_inner() else { return None };
+    let allowed = || format!("allowed: {}", KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", "));
+    let Some(kind) = table.remove("kind") else {
+        said.error(Code::MissingValue, &head, "`kind` is missing", "which traffic it is", &allowed());
+        return None;
+    };
+    let name = kind.get_ref().as_str().unwrap_or_default().to_owned();
+    let places: BTreeMap<String, Span> = table.iter().map(|(key, value)| (key.get_ref().to_string(), value.span())).collect();
+    let read = Spec::read(&name, ValueDeserializer::from(Spanned::new(span, DeValue::Table(table))));
+    let Some(read) = read else {
+        let label = closest(&name, KINDS.iter().map(|kind| kind.name));
+        let label = label.map_or("expected a kind".to_owned(), |meant| format!("did you mean `{meant}`?"));
+        said.error(Code::BadValue, &kind.span(), format!("`{name}` is no kind of traffic"), label, &allowed());
+        return None;
+    };
+    let spec = read::accept(said, &head, read)?;
+    match spec.check(files) {
+        Ok(plan) => Some((spec, plan)),
+        Err(error) => {
+            let message = error.to_string();
+            let (message, help) = message.split_once("; ").unwrap_or((&message, ""));
+            let (span, label) = match places.get(error.setting) {
+                Some(span) => (span, "not allowed here".to_owned()),
+                None => (&head, format!("about `{}`", error.setting)),
+            };
+            said.error(Code::BadValue, span, message, label, help);
+            None
+        }
+    }
+}
+
+fn hosts(names: &Spanned<raw::OneOrMore>, numbers: &BTreeMap<String, usize>, nodes: &[Node], said: &mut Say<'_>) -> Vec<usize> {
+    let span = names.span();
+    let mut hosts = Vec::new();
+    for name in names.get_ref().names() {
+        let Some(number) = check::node(name, &span, numbers, said) else { continue };
+        if nodes[number].kind != NodeKind::Host {
+            let help = "traffic begins and ends at hosts: link one to it";
+            said.error(Code::Contradiction, &span, format!("`{name}` is no host"), "sends and receives nothing itself", help);
+        } else if hosts.contains(&number) {
+            let help = "`count` makes several flows between two hosts";
+            said.error(Code::Repeated, &span, format!("`{name}` is named twice"), "the same host again", help);
+        } else {
+            hosts.push(number);
+        }
+    }
+    if names.get_ref().names().is_empty() {
+        said.error(Code::MissingValue, &span, "no host is named", "expected a host or more", "");
+    }
+    hosts
+}
+
+/// Refuses traffic between hosts without a way, there or back.
+fn reachable(traffic: &Traffic, to: &Spanned<raw::OneOrMore>, nodes: &[Node], topology: &mut Topology, said: &mut Say<'_>) {
+    let pairs = traffic.from.iter().flat_map(|&from| traffic.to.iter().map(move |&to| [from, to]));
+    for [from, to_node] in pairs.flat_map(|[from, to]| [[from, to], [to, from]]) {
+        if let Err(error) = topology.way(from, to_node) {
+            check::unreachable(&error, &to.span(), [from, to_node], nodes, said);
+            return;
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Ways through the network: by default those with the fewest links.
+//!
+//! Of several ways with equally few links it is the one that a breadth-first search from the source meets first, when it looks at
+//! each node's links in the order of the file. Hosts forward nothing: a way begins and ends at one and leads through none. A way that
+//! the file gives holds in its direction; the way back is found by itself.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::scenario::{Link, Node, NodeKind, Route};
+
+/// Nodes, links between them, and the ways found so far.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    /// Of each node, its links in the order of the file: port that leads away from it, and node at the other end.
+    neighbours: Vec<Vec<(u32, u32)>>,
+    is_host: Vec<bool>,
+    routes: BTreeMap<(u32, u32), Vec<u32>>,
+    /// Of sources that were asked for, the port through which each node is reached, and the node before it.
+    trees: BTreeMap<u32, Vec<(u32, u32)>>,
+}
+
+/// Why there is no way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WayError {
+    /// Source and destination are one.
+    #[error("source and destination are the same node")]
+    Same,
+    /// No chain of links.
+    #[error("no chain of links leads there")]
+    NoLinks,
+    /// Every way leads through a host, such as this one.
+    #[error("every way leads through a host")]
+    OverHost(usize),
+}
+
+/// The port of one direction of a link: the forward ones are even.
+pub fn port_of(link: usize, direction: usize) -> usize {
+    2 * link + direction
+}
+
+impl Topology {
+    /// The nodes and links of a scenario.
+    pub fn new(nodes: &[Node], links: &[Link]) -> Self {
+        let mut neighbours = vec![Vec::new(); nodes.len()];
+        for (number, link) in links.iter().enumerate() {
+            for direction in 0..2 {
+                let (from, to) = (link.ends[direction], link.ends[1 - direction]);
+                neighbours[from].push((port_of(number, direction) as u32, to as u32));
+            }
+        }
+        let is_host = nodes.iter().map(|node| node.kind == NodeKind::Host).collect();
+        Self { neighbours, is_host, routes: BTreeMap::new(), trees: BTreeMap::new() }
+    }
+
+    /// With ways that are given. Where two nodes have several links, a way takes the first.
+    #[must_use]
+    pub fn with_routes(mut self, routes: &[Route]) -> Self {
+        for route in routes {
+            let hop = |pair: &[usize]| self.neighbours[pair[0]].iter().find(|&&(_, to)| to as usize == pair[1]).map(|&(port, _)| port);
+            let ports: Option<Vec<u32>> = route.nodes.windows(2).map(hop).collect();
+            if let (Some(ports), [from, .., to]) = (ports, route.nodes.as_slice()) {
+                self.routes.insert((*from as u32, *to as u32), ports);
+            }
+        }
+        self
+    }
+
+    /// The ports from one node to another, in order.
+    ///
+    /// # Errors
+    /// There is no way.
+    pub fn way(&mut self, from: usize, to: usize) -> Result<Vec<usize>, WayError> {
+        if let Some(ports) = self.routes.get(&(from as u32, to as u32)) {
+            return Ok(ports.iter().map(|&port| port as usize).collect());
+        }
+        if !self.trees.contains_key(&(from as u32)) {
+            if self.trees.len() * self.is_host.len() > MOST_KEPT {
+                self.trees.clear();
+            }
+            let tree = self.tree(from, false);
+            self.trees.insert(from as u32, tree);
+        }
+        let tree = &self.trees[&(from as u32)];
+        self.follow(tree, from, to).map(|hops| hops.into_iter().map(|(port, _)| port as usize).collect())
+    }
+
+    /// The nodes from one to another along the fewest links, both included; they may be routers.
+    ///
+    /// # Errors
+    /// There is no way.
+    pub fn nodes_between(&self, from: usize, to: usize) -> Result<Vec<usize>, WayError> {
+        let hops = self.follow(&self.tree(from, false), from, to)?;
+        Ok(std::iter::once(from).chain(hops.into_iter().map(|(_, node)| node as usize)).collect())
+    }
+
+    /// The way to each node, as the port and the node before it.
+    fn tree(&self, from: usize, over_hosts: bool) -> Vec<(u32, u32)> {
+        let mut tree = vec![(NONE, NONE); self.neighbours.len()];
+        let mut open = VecDeque::from([from]);
+        while let Some(node) = open.pop_front() {
+            if node != from && self.is_host[node] && !over_hosts {
+                continue;
+            }
+            for &(port, next) in &self.neighbours[node] {
+                if next as usize != from && tree[next as usize].0 == NONE {
+                    tree[next as usize] = (port, node as u32);
+                    open.push_back(next as usize);
+                }
+            }
+        }
+        tree
+    }
+
+    /// Ports and the nodes that they lead to.
+    fn follow(&self, tree: &[(u32, u32)], from: usize, to: usize) -> Result<Vec<(u32, u32)>, WayError> {
+        if from == to {
+            return Err(WayError::Same);
+        }
+        let mut hops = Vec::new();
+        let mut at = to;
+        while at != from {
+            let (port, before) = tree[at];
+            if port == NONE {
+                return Err(self.why_not(from, to));
+            }
+            hops.push((port, at as u32));
+            at = before as usize;
+        }
+        hops.reverse();
+        Ok(hops)
+    }
+
+    /// Whether it would be reached if hosts did forward.
+    fn why_not(&self, from: usize, to: usize) -> WayError {
+        let tree = self.tree(from, true);
+        let mut at = to;
+        while tree[at].0 != NONE {
+            at = tree[at].1 as usize;
+            if at == from {
+                break;
+            }
+            if self.is_host[at] {
+                return WayError::OverHost(at);
+            }
+        }
+        WayError::NoLinks
+    }
+}
+
+const NONE: u32 = u32::MAX;
+/// Entries of trees that are kept.
+const MOST_KEPT: usize = 16_000_000;

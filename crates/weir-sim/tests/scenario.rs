@@ -1,0 +1,272 @@
+//! Scenario files: what is read, what is said about what is wrong, and that runs repeat.
+
+use weir_core::Nanos;
+use weir_rules::NoFiles;
+use weir_sim::run::{Progress, run_points};
+use weir_sim::scenario::{self, Edited, Scenario, parse};
+use weir_sim::summary::Summary;
+
+/// Two hosts and a router between them.
+const TWO_HOSTS: &str = r#"
+duration = "2s"
+warmup = "500ms"
+seed = 7
+
+[[node]]
+name = "h1"
+[[node]]
+name = "r1"
+kind = "router"
+[[node]]
+name = "h2"
+
+[[link]]
+between = ["h1", "r1"]
+spec = "bw 100Mbit/s delay 1ms"
+[[link]]
+between = ["r1", "h2"]
+name = "bottleneck"
+spec = "bw 10Mbit/s delay 10ms loss 0.01"
+scheduler = "drr"
+[[link.queue]]
+class = 0
+spec = "weight 3 queue 20"
+[[link.queue]]
+class = 1
+spec = "queue 10"
+
+[[traffic]]
+name = "f1"
+from = "h1"
+to = "h2"
+kind = "poisson"
+rate = "9Mbit/s"
+size = "1000B"
+count = 2
+[[traffic]]
+name = "f2"
+from = "h1"
+to = "h2"
+kind = "cbr"
+rate = "1Mbit/s"
+class = 1
+"#;
+
+fn scenario(text: &str) -> Scenario {
+    let checked = parse(text, "t.toml", &NoFiles);
+    checked.scenario.unwrap_or_else(|| panic!("{}", checked.diagnostics))
+}
+
+/// The summary of all points of a text, on so many threads.
+fn summary(text: &str, threads: usize) -> String {
+    let points = scenario::points(&Edited::new(text), &scenario(text), "t.toml", &NoFiles).unwrap();
+    let points = run_points(points, threads, &Progress::default()).unwrap().unwrap();
+    Summary::of(&points, None).to_json()
+}
+
+#[test]
+fn a_file_becomes_nodes_links_and_flows() {
+    let scenario = scenario(TWO_HOSTS);
+    assert_eq!((scenario.duration, scenario.warmup, scenario.seed, scenario.runs), (Nanos::from_secs(2), Nanos::from_millis(500), 7, 1));
+    assert_eq!(scenario.nodes.len(), 3);
+    let names: Vec<&str> = scenario.links.iter().flat_map(|link| &link.directions).map(|direction| direction.name.as_str()).collect();
+    assert_eq!(names, ["h1>r1", "r1>h1", "bottleneck", "bottleneck.back"]);
+    let forward = &scenario.links[1].directions[0];
+    assert_eq!(forward.queues.iter().map(|queue| queue.weight).collect::<Vec<_>>(), [3, 1]);
+    assert_eq!(forward.words(), "type rr bw 10Mbit/s delay 10ms loss 0.01");
+    assert_eq!(scenario.links[1].directions[1].words(), "bw 10Mbit/s delay 10ms loss 0.01");
+    assert_eq!(scenario.traffic.iter().map(|traffic| traffic.flows()).collect::<Vec<_>>(), [2, 1]);
+}
+
+#[test]
+fn runs_repeat_to_the_byte_on_any_number_of_threads() {
+    let text = TWO_HOSTS.replacen("seed = 7", "seed = 7\nruns = 5", 1);
+    let first = summary(&text, 1);
+    for threads in [1, 2, 4] {
+        assert_eq!(summary(&text, threads), first, "{threads} threads");
+    }
+    assert_ne!(summary(&text.replacen("seed = 7", "seed = 8", 1), 2), first);
+}
+
+#[test]
+fn the_second_of_several_runs_is_the_run_of_the_next_seed() {
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(&summary(text, 2)).unwrap();
+    let several = json(&TWO_HOSTS.replacen("seed = 7", "seed = 7\nruns = 2", 1));
+    let next = json(&TWO_HOSTS.replacen("seed = 7", "seed = 8", 1));
+    assert_eq!(several["runs"][1]["seed"], 8);
+    assert_eq!(several["runs"][1]["flows"], next["flows"]);
+    assert!(several["flows"][0]["ci95"]["goodput_bps"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn figures_are_those_of_what_was_configured() {
+    let json: serde_json::Value = serde_json::from_str(&summary(TWO_HOSTS, 1)).unwrap();
+    assert_eq!(json["simulated_s"], 2.0);
+    let names: Vec<_> = json["flows"].as_array().unwrap().iter().map(|flow| flow["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["f1.1", "f1.2", "f2"]);
+    // The small flow has a queue of its own, and loses only what the link loses: a hundredth.
+    let small = &json["flows"][2];
+    let goodput = small["goodput_bps"].as_f64().unwrap();
+    assert!((950_000.0..980_000.0).contains(&goodput), "{goodput}");
+    assert!(small["delay_ns"]["p50"].as_u64().unwrap() >= 11_000_000);
+    let bottleneck = &json["links"][2];
+    assert!(bottleneck["utilisation"].as_f64().unwrap() > 0.98, "{bottleneck}");
+    assert!(bottleneck["drops"]["queue_full"].as_u64().unwrap() > 0);
+    assert!(json["links"].as_array().unwrap().iter().all(|link| link["balanced"] == true));
+}
+
+#[test]
+fn a_sweep_is_the_product_of_its_keys_in_their_order() {
+    let text = TWO_HOSTS.to_owned()
+        + "[[sweep]]\nkey = \"traffic.f1.rate\"\nvalues = [\"1Mbit/s\", \"2Mbit/s\"]\n[[sweep]]\nkey = \"link.bottleneck.spec.delay\"\nvalues = [\"5ms\", \"20ms\", \"50ms\"]\n";
+    let json: serde_json::Value = serde_json::from_str(&summary(&text, 2)).unwrap();
+    let points = json["sweep"].as_array().unwrap();
+    assert_eq!(points.len(), 6);
+    let delays: Vec<_> = points.iter().map(|point| point["links"][2]["delay_ns"].as_u64().unwrap() / 1_000_000).collect();
+    assert_eq!(delays, [5, 20, 50, 5, 20, 50]);
+    assert_eq!(points[5]["set"]["traffic.f1.rate"], "\"2Mbit/s\"");
+    let [slow, fast] = [0, 3].map(|n: usize| points[n]["flows"][0]["goodput_bps"].as_f64().unwrap());
+    assert!(fast > 1.8 * slow, "{slow} {fast}");
+    // The table says the same in fewer words.
+    let table = TWO_HOSTS.to_owned() + "[sweep]\n\"traffic.f1.rate\" = [\"1Mbit/s\"]\n";
+    assert_eq!(scenario(&table).sweep.len(), 1);
+}
+
+/// What is wrong: a text in the file, what stands there instead, the line, and words of the message.
+type Wrong = (&'static str, &'static str, usize, &'static [&'static str]);
+
+const WRONG: &[Wrong] = &[
+    ("duration", "duraton", 2, &["`duraton` is no key", "did you mean `duration`"]),
+    ("duration = \"2s\"", "", 1, &["`duration` is missing"]),
+    ("\"2s\"", "\"2\"", 2, &["no unit of time", "60s"]),
+    ("\"2s\"", "\"-2s\"", 2, &["negative"]),
+    ("\"2s\"", "\"0s\"", 2, &["a duration of zero", "above zero"]),
+    ("\"2s\"", "\"40000000s\"", 2, &["too long", "at most a year"]),
+    ("\"2s\"", "2", 2, &["integer `2` does not belong here", "expected a string"]),
+    ("500ms", "2s", 3, &["the warm-up leaves nothing", "includes the warm-up"]),
+    ("seed = 7", "seed = -1", 4, &["a seed of -1", "0 to"]),
+    ("seed = 7", "runs = 0", 4, &["a number of runs of 0", "1 to"]),
+    ("seed = 7", "seed = 7\nseed = 8", 5, &["given twice"]),
+    ("[[node]]", "[[nod]]", 6, &["`nod` is no key", "did you mean `node`"]),
+    ("[[node]]", "[[node]", 6, &["unclosed", "expected `]`"]),
+    ("name = \"h1\"", "name = \"\"", 7, &["no name for a node"]),
+    ("name = \"h1\"", "name = \"h.1\"", 7, &["no name for a node", "letters, digits"]),
+    ("name = \"h2\"", "name = \"h1\"", 12, &["two nodes `h1`"]),
+    ("name = \"h2\"", "nme = \"h2\"", 12, &["`nme` is no key", "did you mean `name`"]),
+    ("kind = \"router\"", "kind = \"roter\"", 10, &["`roter` is no kind of node", "did you mean `router`"]),
+    ("kind = \"router\"", "", 32, &["`h2` cannot be reached from `h1`", "through the host `r1`", "kind = \"router\""]),
+    ("\"h1\", \"r1\"", "\"h3\", \"r1\"", 15, &["there is no node `h3`", "did you mean `h1`", "add `[[node]]`"]),
+    ("\"h1\", \"r1\"", "\"h1\"", 15, &["between two nodes, not 1"]),
+    ("\"h1\", \"r1\"", "\"h1\", \"h1\"", 15, &["from `h1` to itself"]),
+    ("between = [\"r1\", \"h2\"]", "between = [\"r1\", \"h1\"]", 32, &["`h2` cannot be reached", "no chain of links"]),
+    ("delay 1ms", "dely 1ms", 16, &["unknown keyword `dely`", "did you mean `delay`"]),
+    ("bw 100Mbit/s", "bw 100Mb/t", 16, &["100Mb/t"]),
+    ("\"drr\"", "\"dr\"", 21, &["`dr` is no scheduler", "did you mean `rr`"]),
+    ("\"drr\"", "\"fq_codel targt 3ms\"", 21, &["`targt` is no setting of `fq_codel`", "did you mean `target`"]),
+    ("\"drr\"", "\"drr bw 1Mbit/s\"", 21, &["a scheduler has no link of its own here", "`spec`"]),
+    ("\"drr\"", "\"\"", 21, &["the scheduler has no name"]),
+    ("scheduler = \"drr\"", "", 22, &["queues belong to a scheduler", "`scheduler`"]),
+    ("class = 1\nspec", "class = 5\nspec", 26, &["class 5 leaves a gap", "0 to 1"]),
+    ("class = 1\nspec", "class = 0\nspec", 26, &["class 0 has two queues"]),
+    ("queue 10\"", "queu 10\"", 27, &["`queu`", "did you mean `queue`"]),
+    ("name = \"f2\"", "name = \"f1\"", 38, &["two kinds of traffic `f1`", "count"]),
+    ("to = \"h2\"\nkind = \"cbr\"", "to = \"r1\"\nkind = \"cbr\"", 40, &["`r1` is no host"]),
+    ("to = \"h2\"\nkind = \"cbr\"", "to = \"h1\"\nkind = \"cbr\"", 40, &["`h1` cannot be reached from `h1`", "different nodes"]),
+    ("to = \"h2\"\nkind = \"cbr\"", "to = \"h7\"\nkind = \"cbr\"", 40, &["there is no node `h7`"]),
+    ("to = \"h2\"\nkind = \"cbr\"", "to = []\nkind = \"cbr\"", 40, &["no host is named"]),
+    ("to = \"h2\"\nkind = \"cbr\"", "kind = \"cbr\"", 37, &["`to` is missing"]),
+    ("kind = \"cbr\"", "kind = \"cbrr\"", 41, &["`cbrr` is no kind of traffic", "did you mean `cbr`"]),
+    ("kind = \"cbr\"", "", 37, &["`kind` is missing", "poisson"]),
+    ("\"1Mbit/s\"", "\"0\"", 42, &["`0` is no rate here", "above 0"]),
+    ("\"1Mbit/s\"", "\"-1Mbit/s\"", 42, &["negative"]),
+    ("rate = \"1Mbit/s\"", "rte = \"1Mbit/s\"", 42, &["`rte` is no key", "did you mean `rate`"]),
+    ("rate = \"1Mbit/s\"", "rate = \"1Mbit/s\"\nsize = \"1GB\"", 43, &["`size`", "65535"]),
+    ("count = 2", "count = 0", 36, &["a count of 0"]),
+    ("count = 2", "count = 1000000", 2, &["1000001 flows are too many", "at most 1000000"]),
+    ("class = 1\n", "class = -1\n", 26, &["class -1"]),
+];
+
+#[test]
+fn what_is_wrong_is_shown_in_its_line_with_what_to_do() {
+    let mut failed = String::new();
+    for (text, instead, line, words) in WRONG {
+        let broken = TWO_HOSTS.replacen(text, instead, 1);
+        assert_ne!(broken, TWO_HOSTS, "{text}");
+        let checked = parse(&broken, "t.toml", &NoFiles);
+        let said = checked.diagnostics.to_string();
+        let in_line = said.contains(&format!("t.toml:{line}:"));
+        let refused = checked.scenario.is_none() && checked.diagnostics.has_errors();
+        if !(in_line && refused && words.iter().all(|word| said.contains(word))) {
+            failed += &format!("---- {text} → {instead}, expected in line {line}: {words:?}\n{said}\n");
+        }
+    }
+    assert!(failed.is_empty(), "{failed}");
+}
+
+#[test]
+fn a_route_is_taken_and_has_no_loops() {
+    let square = r#"
+duration = "1s"
+node = [{ name = "a" }, { name = "b" }, { name = "r", kind = "router" }, { name = "s", kind = "router" }, { name = "t", kind = "router" }]
+link = [
+  { between = ["a", "r"] }, { between = ["r", "b"] }, { between = ["r", "s"] }, { between = ["s", "t"] }, { between = ["t", "b"] },
+]
+route = [{ from = "a", to = "b", via = ["s"] }]
+[[traffic]]
+from = "a"
+to = "b"
+kind = "probe"
+"#;
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(&summary(text, 1)).unwrap();
+    let used = |text: &str| {
+        let links = json(text)["links"].as_array().unwrap().clone();
+        let used = links.iter().filter(|link| link["packets_out"].as_u64() > Some(0));
+        used.map(|link| link["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(used(&square.replace("route = [{ from = \"a\", to = \"b\", via = [\"s\"] }]", "")), ["a>r", "r>b"]);
+    // From `s` the fewest links to `b` lead over `r` again.
+    let said = parse(square, "t.toml", &NoFiles).diagnostics.to_string();
+    assert!(said.contains("goes through `r` twice") && said.contains("t.toml:7:"), "{said}");
+    assert_eq!(used(&square.replace("via = [\"s\"]", "via = [\"s\", \"t\"]")), ["a>r", "r>s", "s>t", "t>b"]);
+    let twice = square.replace("via = [\"s\"] }]", "via = [\"t\"] }, { from = \"a\", to = \"b\", via = [] }]");
+    assert!(parse(&twice, "t.toml", &NoFiles).diagnostics.to_string().contains("two routes from `a` to `b`"));
+}
+
+#[test]
+fn changed_keys_are_shown_in_the_lines_that_they_had() {
+    let mut edited = Edited::new(TWO_HOSTS);
+    edited.set("runs", "3").unwrap();
+    edited.set("link.bottleneck.spec.dely", "3ms").unwrap();
+    edited.set("traffic.f2.stop", "soon").unwrap();
+    let said = scenario::parse_edited(&edited, "t.toml", "--set", &NoFiles).diagnostics.to_string();
+    assert!(said.contains("t.toml:20:") && said.contains("did you mean `delay`"), "{said}");
+    assert!(said.contains("--set:1:") && said.contains("`soon` is no time"), "{said}");
+}
+
+#[test]
+fn absurd_sizes_are_refused_before_anything_is_built() {
+    let many: String = (0..60_001).map(|n| format!("[[node]]\nname = \"n{n}\"\n")).collect();
+    let said = parse(&format!("duration = \"1s\"\n{many}"), "t.toml", &NoFiles).diagnostics.to_string();
+    assert!(said.contains("too many nodes") && said.contains("at most 60000"), "{said}");
+    let slow = TWO_HOSTS.replacen("\"1Mbit/s\"", "\"100Gbit/s\"", 1).replacen("\"2s\"", "\"86400s\"", 1);
+    let checked = parse(&slow, "t.toml", &NoFiles);
+    assert!(checked.scenario.is_some() && checked.diagnostics.to_string().contains("this takes hours"), "{}", checked.diagnostics);
+    let sweep = TWO_HOSTS.to_owned() + "[sweep]\n\"traffic.f9.rate\" = [\"1Mbit/s\"]\n";
+    let said = parse(&sweep, "t.toml", &NoFiles).diagnostics.to_string();
+    assert!(said.contains("there is no `f9`") && said.contains("t.toml:45:"), "{said}");
+}
+
+#[test]
+fn the_schema_is_the_one_in_the_documentation() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenario.schema.json");
+    if std::env::var_os("WEIR_UPDATE_DOCS").is_some() {
+        std::fs::write(path, scenario::schema()).unwrap();
+    }
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        written == scenario::schema(),
+        "docs/scenario.schema.json is not up to date; WEIR_UPDATE_DOCS=1 cargo test -p weir-sim writes it"
+    );
+    let schema: serde_json::Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(schema["required"], serde_json::json!(["duration", "node", "link"]));
+}
