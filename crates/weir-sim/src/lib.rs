@@ -13,6 +13,7 @@ pub mod packet;
 pub mod random;
 pub mod run;
 pub mod scenario;
+#[cfg(any(feature = "smoltcp", feature = "quic"))]
 pub mod stack;
 pub mod summary;
 pub mod tcp;
