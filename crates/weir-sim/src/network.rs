@@ -92,8 +92,21 @@ pub struct ClassCount {
     pub queue_ns: Tally,
 }
 
+/// What a packet does not say of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct About {
+    /// The group of its flow.
+    pub group: u32,
+    /// Its addresses, in its direction.
+    pub key: FlowKey,
+    /// What the port's scheduler goes by, when a port takes it.
+    pub rank: u64,
+}
+
 /// Sees what happens; the default does nothing.
 pub trait Observer: std::fmt::Debug + Send {
+    /// Called right before each of the following four, with more of the same packet.
+    fn about(&mut self, _about: &About) {}
     /// A packet was taken by a port.
     fn entered(&mut self, _now: Nanos, _port: PortId, _packet: &Packet) {}
     /// A packet has come out of a port; `dequeued` is when it left the queue, where that is known.
@@ -102,6 +115,14 @@ pub trait Observer: std::fmt::Debug + Send {
     fn dropped(&mut self, _now: Nanos, _port: PortId, _packet: &Packet, _reason: DropReason) {}
     /// A packet has arrived at its endpoint.
     fn arrived(&mut self, _now: Nanos, _packet: &Packet) {}
+    /// Counting begins anew.
+    fn zero(&mut self) {}
+    /// The run is over.
+    fn finish(&mut self) {}
+    /// Pairs, services and differences of an order that is not that of labels, where they were counted.
+    fn inversions(&self, _port: PortId) -> Option<[u64; 3]> {
+        None
+    }
     /// When [`Self::tick`] is to be called next; [`Nanos::MAX`] for never.
     fn next_tick(&self) -> Nanos {
         Nanos::MAX
@@ -384,6 +405,11 @@ impl Network {
         &self.keys[flow.0 as usize][0]
     }
 
+    /// Addresses of the flow's packets in the direction of `packet`.
+    pub fn key_of(&self, packet: &Packet) -> &FlowKey {
+        &self.keys[packet.flow.0 as usize][usize::from(packet.flags.has(Flags::BACK))]
+    }
+
     /// Counters of a flow's group.
     #[inline]
     pub fn count(&mut self, flow: FlowId) -> &mut FlowCount {
@@ -490,9 +516,7 @@ impl Network {
             return;
         }
         let (len, segments) = (packet.len, u16::from(packet.segments));
-        if let Some(observer) = &mut self.observer {
-            observer.entered(self.now, PortId(port), packet);
-        }
+        let mut rank = packet.label;
         let outcome = match &mut self.ports[port as usize] {
             Port::Plain(plain) => {
                 let was = plain.next_due();
@@ -506,30 +530,42 @@ impl Network {
             Port::Engine(to) => {
                 let flow = packet.flow.0 as usize;
                 let back = packet.flags.has(Flags::BACK);
-                let mut label = packet.label;
                 if let Some(labeller) = &mut to.labeller {
                     let carried;
-                    (label, carried) = labeller.enter(self.now, packet);
+                    (rank, carried) = labeller.enter(self.now, packet);
                     self.packets.get_mut(number).label = carried;
                 }
                 let packet = self.packets.get(number);
-                let arrival = Arrival { frame: number, len, link_header: 0, segments, ecn: packet.ecn, label };
+                let arrival = Arrival { frame: number, len, link_header: 0, segments, ecn: packet.ecn, label: rank };
                 let action = to.queues.get(to.queue_of(self.flows[flow].class)).map_or(Action::Pipe(to.id), |&queue| Action::Queue(queue));
                 let outcome = self.engine.submit(self.now, arrival, &self.keys[flow][usize::from(back)], action);
                 outcome.map_err(|rejected| rejected.reason)
             }
         };
-        if let Err(reason) = outcome {
-            self.lose(number, PortId(port), reason);
+        match outcome {
+            Err(reason) => self.lose(number, PortId(port), reason),
+            Ok(()) if self.observer.is_some() => {
+                let packet = *self.packets.get(number);
+                self.observe(&packet, rank, |observer, now| observer.entered(now, PortId(port), &packet));
+            }
+            Ok(()) => {}
+        }
+    }
+
+    /// Lets the observer see something of a packet.
+    #[cold]
+    fn observe(&mut self, packet: &Packet, rank: u64, what: impl FnOnce(&mut dyn Observer, Nanos)) {
+        let (group, key) = (self.group(packet.flow), *self.key_of(packet));
+        if let Some(observer) = &mut self.observer {
+            observer.about(&About { group, key, rank });
+            what(&mut **observer, self.now);
         }
     }
 
     #[cold]
     fn lose(&mut self, number: u32, port: PortId, reason: DropReason) {
         let packet = self.packets.remove(number);
-        if let Some(observer) = &mut self.observer {
-            observer.dropped(self.now, port, &packet, reason);
-        }
+        self.observe(&packet, 0, |observer, now| observer.dropped(now, port, &packet, reason));
         self.packets.drop_extra(&packet);
         if !packet.flags.has(Flags::BACK) {
             self.count(packet.flow).reasons.count_drop(reason);
@@ -634,10 +670,10 @@ impl Network {
 
     #[inline]
     fn go_on(&mut self, number: u32, port: u32, dequeued: Option<Nanos>) {
-        let packet = self.packets.get_mut(number);
-        packet.way += 1;
-        if let Some(observer) = &mut self.observer {
-            observer.left(self.now, PortId(port), packet, dequeued);
+        self.packets.get_mut(number).way += 1;
+        if self.observer.is_some() {
+            let packet = *self.packets.get(number);
+            self.observe(&packet, 0, |observer, now| observer.left(now, PortId(port), &packet, dequeued));
         }
         self.enter(number);
     }
@@ -647,10 +683,10 @@ impl Network {
     pub(crate) fn take_arrived(&mut self) -> Option<(EndpointId, Packet)> {
         let number = self.arrived.pop_front()?;
         let packet = self.packets.remove(number);
-        let flow = &self.flows[packet.flow.0 as usize];
-        if let Some(observer) = &mut self.observer {
-            observer.arrived(self.now, &packet);
+        if self.observer.is_some() {
+            self.observe(&packet, 0, |observer, now| observer.arrived(now, &packet));
         }
+        let flow = &self.flows[packet.flow.0 as usize];
         if packet.flags.has(Flags::BACK) {
             return Some((flow.source, packet));
         }

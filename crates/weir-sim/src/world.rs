@@ -78,6 +78,9 @@ impl World {
         if let Some(meter) = &mut self.meter {
             meter.before_zero(&mut self.network);
         }
+        if let Some(observer) = &mut self.network.observer {
+            observer.zero();
+        }
         self.network.zero();
     }
 

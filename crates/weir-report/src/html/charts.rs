@@ -284,7 +284,7 @@ fn bar_of(value: f64, edge: &impl Fn(usize) -> f64) -> usize {
     (1..BARS).find(|&i| value < edge(i)).unwrap_or(BARS) - 1
 }
 
-fn variant(name: &str, kind: &'static str, plot: Plot) -> Variant {
+pub(super) fn variant(name: &str, kind: &'static str, plot: Plot) -> Variant {
     let curves = plot.curves.iter().map(values).collect();
     let data = Data { kind, x: unit_name(plot.x.unit), y: unit_name(plot.y.unit), curves };
     Variant { name: name.to_owned(), plot, data }
@@ -327,11 +327,11 @@ fn unit_name(unit: Unit) -> &'static str {
     }
 }
 
-fn seconds(ns: u64) -> f64 {
+pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-fn micro(text: &str) -> String {
+pub(super) fn micro(text: &str) -> String {
     text.replace(" us", " µs")
 }
 

@@ -5,6 +5,7 @@
 //! extremes kept), so the size of the file does not grow with the length of the run.
 
 mod charts;
+pub(crate) mod sim;
 
 use std::fmt::Write;
 
@@ -18,18 +19,11 @@ use charts::{Chart, charts};
 
 /// The report as one self-contained HTML document.
 pub fn to_html(run: &RunResult) -> String {
-    let mut out = String::with_capacity(256 << 10);
     let title = match run.info().command.first() {
         Some(program) => format!("{} · Weir", program.rsplit('/').next().unwrap_or(program)),
         None => "Run · Weir".to_owned(),
     };
-    let _ = write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <title>{}</title>\n<style>\n{STYLE}{PAGE_STYLE}</style>\n</head>\n<body>\n",
-        escape(&title)
-    );
+    let mut out = opened(&title);
     header(&mut out, run);
     overview(&mut out, run);
     let points = (TOTAL_POINTS / run.links().len().max(1)).clamp(MIN_POINTS, MAX_POINTS);
@@ -43,15 +37,33 @@ pub fn to_html(run: &RunResult) -> String {
          from the packet's arrival at the link to its intended release.</footer>",
         escape(&run.info().version)
     );
+    close(&mut out, &crate::json::to_json(run), &data);
+    out
+}
+
+/// A page up to its body.
+fn opened(title: &str) -> String {
+    let mut out = String::with_capacity(256 << 10);
+    let _ = write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <title>{}</title>\n<style>\n{STYLE}{PAGE_STYLE}</style>\n</head>\n<body>\n",
+        escape(title)
+    );
+    out
+}
+
+/// The end of a page: the result for programs, values of the plots, and the script that reads them.
+fn close(out: &mut String, result: &str, data: &[charts::Data]) {
     // Inside a script element only `<` could end it.
-    let result = crate::json::to_json(run).replace('<', "\\u003c");
-    let plots = serde_json::to_string(&data).expect("plain data always serialises").replace('<', "\\u003c");
+    let result = result.replace('<', "\\u003c");
+    let plots = serde_json::to_string(data).expect("plain data always serialises").replace('<', "\\u003c");
     let _ = write!(
         out,
         "<script type=\"application/json\" id=\"weir-result\">{result}</script>\n<script type=\"application/json\" id=\"weir-plots\">{plots}</script>\n\
          <script>{SCRIPT}</script>\n</body>\n</html>\n"
     );
-    out
 }
 
 fn header(out: &mut String, run: &RunResult) {

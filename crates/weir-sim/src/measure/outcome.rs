@@ -223,6 +223,9 @@ impl Outcome {
     /// Gathers what a world gave whose run is over.
     pub fn of(world: &mut World, plan: &Plan, names: &Names) -> Self {
         let (series, peaks) = world.take_series().unwrap_or_default();
+        if let Some(observer) = &mut world.network_mut().observer {
+            observer.finish();
+        }
         let events = world.events();
         let network = world.network();
         let nameless_flow = FlowName::default();
@@ -343,7 +346,7 @@ impl LinkOutcome {
             queue_ns: Distribution::from(&stats.queue_ns),
             total_ns: Distribution::from(&stats.total_ns),
             classes: network.classes(port).iter().zip(0..).map(ClassOutcome::of).collect(),
-            inversions: None,
+            inversions: network.observer.as_ref().and_then(|observer| observer.inversions(port)),
         }
     }
 

@@ -1,0 +1,86 @@
+//! A directory of results: what a scenario gave, in files for people and for programs.
+//!
+//! | file | what |
+//! |---|---|
+//! | `summary.json` | figures of every flow and link, run by run and together |
+//! | `report.html` | tables and plots, one file |
+//! | `flows.parquet`, `links.parquet` | a row for each flow or link of each run |
+//! | `series.parquet` | a row for each interval of each flow and link |
+//! | `delays.parquet` | distributions: a row for each bucket |
+//! | `scenario.toml` | the scenario, as it was given |
+//!
+//! Traces stand beside them where they were asked for. The caller makes the directory, and gives it its name when all is in it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::parquet::{Table, TableError};
+use super::{Results, tables, to_html, to_json};
+
+/// What goes into a directory besides the summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contents {
+    /// The report.
+    pub report: bool,
+    /// The tables.
+    pub tables: bool,
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self { report: true, tables: true }
+    }
+}
+
+/// Why results could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// A file could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A table could not be made.
+    #[error("{file}: {source}")]
+    Table {
+        /// The file.
+        file: &'static str,
+        /// What is wrong with it.
+        source: TableError,
+    },
+}
+
+/// Writes results into `dir`, which exists. The same results give the same bytes.
+///
+/// # Errors
+/// A file that cannot be written; those before it are there.
+pub fn write(dir: &Path, results: &Results, contents: Contents) -> Result<(), DirectoryError> {
+    let put = |name: &str, bytes: &[u8]| {
+        let path = dir.join(name);
+        fs::write(&path, bytes).map_err(|source| DirectoryError::Write { path, source })
+    };
+    put("summary.json", to_json(results).as_bytes())?;
+    if !results.scenario.is_empty() {
+        put("scenario.toml", results.scenario.as_bytes())?;
+    }
+    if contents.tables {
+        let all: [(&'static str, fn(&Results) -> Table); 4] = [
+            ("flows.parquet", tables::flows),
+            ("links.parquet", tables::links),
+            ("series.parquet", tables::series),
+            ("delays.parquet", tables::delays),
+        ];
+        for (file, make) in all {
+            let bytes = make(results).to_bytes().map_err(|source| DirectoryError::Table { file, source })?;
+            put(file, &bytes)?;
+        }
+    }
+    if contents.report {
+        put("report.html", to_html(results).as_bytes())?;
+    }
+    Ok(())
+}

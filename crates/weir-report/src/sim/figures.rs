@@ -1,0 +1,99 @@
+//! Figures: the numbers of a flow or link that are told run by run, compared, and given an interval of confidence.
+//!
+//! One list of names for all forms: the summary's runs, its intervals, tables of the report and comparisons are made from it.
+
+use weir_sim::measure::{Distribution, Estimate, FlowOutcome, LinkOutcome, Outcome};
+
+use super::Results;
+
+/// One number of a flow or link in one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Figure {
+    /// Its name with the unit.
+    pub(crate) name: &'static str,
+    /// `None` where the run says nothing of it: a delay without packets.
+    pub(crate) value: Option<f64>,
+}
+
+/// The figures of a flow.
+pub(crate) fn figures_of_flow(run: &Outcome, f: &FlowOutcome) -> Vec<Figure> {
+    let given = f.carried + f.sent + f.duplicated;
+    let mut all = vec![
+        some("goodput_bps", run.bps(f.goodput_bytes)),
+        some("throughput_bps", run.bps(f.received_bytes)),
+        some("sent", f.sent as f64),
+        some("received", f.received as f64),
+        some("lost", f.lost as f64),
+        Figure { name: "loss", value: (given > 0).then(|| f.lost as f64 / given as f64) },
+        some("retransmitted", f.retransmitted as f64),
+        some("marked", f.marked as f64),
+        Figure { name: "jitter_ns", value: (f.received > 1).then_some(f.jitter_ns) },
+    ];
+    latencies(&mut all, DELAY, &f.delay_ns);
+    if f.completed > 0 {
+        all.push(some("completed", f.completed as f64));
+        latencies(&mut all, COMPLETION, &f.completion_ns);
+    }
+    all
+}
+
+/// The figures of a link.
+pub(crate) fn figures_of_link(run: &Outcome, l: &LinkOutcome) -> Vec<Figure> {
+    let came = l.carried + l.packets_in + l.duplicated;
+    let mut all = vec![
+        some("throughput_bps", run.bps(l.bytes_out)),
+        Figure { name: "utilisation", value: run.utilisation(l) },
+        some("packets_out", l.packets_out as f64),
+        some("drops", l.total_drops() as f64),
+        Figure { name: "drop_share", value: (came > 0).then(|| l.total_drops() as f64 / came as f64) },
+        some("marks", l.total_marks() as f64),
+        some("peak_queue_packets", l.peak_queue_packets as f64),
+    ];
+    latencies(&mut all, QUEUE, &l.queue_ns);
+    latencies(&mut all, TOTAL, &l.total_ns);
+    if let Some([pairs, inverted, _]) = l.inversions {
+        all.push(some("inversions", pairs as f64));
+        all.push(some("inverted", inverted as f64));
+    }
+    all
+}
+
+/// A figure's estimate over all runs; `None` when no run has it.
+pub(crate) fn estimate(runs: &[Vec<Figure>], name: &str) -> Option<Estimate> {
+    let of_run = |figures: &Vec<Figure>| figures.iter().find(|f| f.name == name).and_then(|f| f.value);
+    let values: Vec<f64> = runs.iter().filter_map(of_run).collect();
+    (!values.is_empty()).then(|| Estimate::of(&values))
+}
+
+/// One-way delays of a flow over all runs.
+pub(crate) fn merged_delay(results: &Results, flow: usize) -> Distribution {
+    merged(results.runs.iter().filter_map(|run| run.flows.get(flow)).map(|f| &f.delay_ns))
+}
+
+/// Times in the queue of a link over all runs.
+pub(crate) fn merged_queue(results: &Results, link: usize) -> Distribution {
+    merged(results.runs.iter().filter_map(|run| run.links.get(link)).map(|l| &l.queue_ns))
+}
+
+/// One distribution of all values.
+pub(crate) fn merged<'a>(parts: impl Iterator<Item = &'a Distribution>) -> Distribution {
+    let mut all = Distribution::default();
+    parts.for_each(|part| all.merge(part));
+    all
+}
+
+fn latencies(all: &mut Vec<Figure>, names: [&'static str; 5], distribution: &Distribution) {
+    let at = |q: f64| distribution.quantile(q) as f64;
+    let values = [distribution.mean(), at(0.5), at(0.99), at(0.999), at(1.0)];
+    let known = distribution.count > 0;
+    all.extend(names.into_iter().zip(values).map(|(name, value)| Figure { name, value: known.then_some(value) }));
+}
+
+fn some(name: &'static str, value: f64) -> Figure {
+    Figure { name, value: Some(value) }
+}
+
+const DELAY: [&str; 5] = ["delay_mean_ns", "delay_p50_ns", "delay_p99_ns", "delay_p999_ns", "delay_max_ns"];
+const COMPLETION: [&str; 5] = ["completion_mean_ns", "completion_p50_ns", "completion_p99_ns", "completion_p999_ns", "completion_max_ns"];
+const QUEUE: [&str; 5] = ["queue_mean_ns", "queue_p50_ns", "queue_p99_ns", "queue_p999_ns", "queue_max_ns"];
+const TOTAL: [&str; 5] = ["total_mean_ns", "total_p50_ns", "total_p99_ns", "total_p999_ns", "total_max_ns"];

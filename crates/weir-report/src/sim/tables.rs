@@ -1,0 +1,223 @@
+//! The data of results as tables: a row for each flow, each link, each interval, each bucket of a distribution.
+
+use weir_sim::measure::{Distribution, FlowOutcome, LinkOutcome, Outcome};
+
+use super::Results;
+use super::figures::{Figure, figures_of_flow, figures_of_link};
+use super::parquet::{Column, Table};
+
+/// A row for each flow of each run: `seed`, `name`, `kind`, `from`, `to`, counts and figures.
+pub(crate) fn flows(results: &Results) -> Table {
+    let rows: Vec<(&Outcome, &FlowOutcome)> = results.runs.iter().flat_map(|run| run.flows.iter().map(move |flow| (run, flow))).collect();
+    let counts: [(&'static str, fn(&FlowOutcome) -> u64); 7] = [
+        ("sent_bytes", |f| f.sent_bytes),
+        ("received_bytes", |f| f.received_bytes),
+        ("goodput_bytes", |f| f.goodput_bytes),
+        ("carried", |f| f.carried),
+        ("duplicated", |f| f.duplicated),
+        ("inside", |f| f.inside),
+        ("opened", |f| f.opened),
+    ];
+    let mut columns = vec![
+        ("seed", Column::Int(rows.iter().map(|(run, _)| run.seed).collect())),
+        ("name", names(rows.iter().map(|(_, f)| f.name.as_str()))),
+        ("kind", names(rows.iter().map(|(_, f)| f.kind.as_str()))),
+        ("from", names(rows.iter().map(|(_, f)| f.from.as_str()))),
+        ("to", names(rows.iter().map(|(_, f)| f.to.as_str()))),
+    ];
+    columns.extend(counts.map(|(name, of)| (name, Column::Int(rows.iter().map(|(_, f)| of(f)).collect()))));
+    let figures: Vec<_> = rows.iter().map(|(run, flow)| figures_of_flow(run, flow)).collect();
+    columns.extend(by_name(&figures));
+    Table { columns }
+}
+
+/// A row for each direction of a link of each run: `seed`, `name`, `from`, `to`, counts and figures.
+pub(crate) fn links(results: &Results) -> Table {
+    let rows: Vec<(&Outcome, &LinkOutcome)> = results.runs.iter().flat_map(|run| run.links.iter().map(move |link| (run, link))).collect();
+    let counts: [(&'static str, fn(&LinkOutcome) -> u64); 8] = [
+        ("delay_ns", |l| l.delay_ns),
+        ("packets_in", |l| l.packets_in),
+        ("bytes_in", |l| l.bytes_in),
+        ("bytes_out", |l| l.bytes_out),
+        ("carried", |l| l.carried),
+        ("duplicated", |l| l.duplicated),
+        ("corrupted", |l| l.corrupted),
+        ("backlog_packets", |l| l.backlog_packets),
+    ];
+    let mut columns = vec![
+        ("seed", Column::Int(rows.iter().map(|(run, _)| run.seed).collect())),
+        ("name", names(rows.iter().map(|(_, l)| l.name.as_str()))),
+        ("from", names(rows.iter().map(|(_, l)| l.from.as_str()))),
+        ("to", names(rows.iter().map(|(_, l)| l.to.as_str()))),
+        ("rate_bps", Column::SomeInt(rows.iter().map(|(_, l)| l.rate_bps).collect())),
+    ];
+    columns.extend(counts.map(|(name, of)| (name, Column::Int(rows.iter().map(|(_, l)| of(l)).collect()))));
+    let figures: Vec<_> = rows.iter().map(|(run, link)| figures_of_link(run, link)).collect();
+    columns.extend(by_name(&figures));
+    Table { columns }
+}
+
+/// A row for each interval of each flow and link. Of a flow, what came in is what was sent, and what went out what arrived.
+pub(crate) fn series(results: &Results) -> Table {
+    let mut rows = SeriesRows::default();
+    for run in &results.runs {
+        let s = &run.series;
+        for (flow, samples) in run.flows.iter().zip(&s.flows) {
+            rows.object(run.seed, FLOW, &flow.name);
+            for (n, x) in samples.iter().enumerate() {
+                let counts = [x.sent, x.sent_bytes, x.received, x.received_bytes, x.lost, x.marked];
+                let delay = (x.received > 0).then(|| x.delay_sum_ns as f64 / x.received as f64);
+                rows.sample(n as u64 * s.interval_ns, s.span_ns(n), counts);
+                rows.goodput.push(Some(x.goodput_bytes));
+                rows.delay.push(delay);
+                rows.queue(None);
+            }
+        }
+        for (link, samples) in run.links.iter().zip(&s.links) {
+            rows.object(run.seed, LINK, &link.name);
+            for (n, x) in samples.iter().enumerate() {
+                let counts = [x.packets_in, x.bytes_in, x.packets_out, x.bytes_out, x.drops, x.marks];
+                rows.sample(n as u64 * s.interval_ns, s.span_ns(n), counts);
+                rows.goodput.push(None);
+                rows.delay.push(None);
+                rows.queue(Some((x.queue_packets.min, x.queue_packets.mean(), x.queue_packets.max, x.queue_bytes.max)));
+            }
+        }
+    }
+    rows.table()
+}
+
+/// A row for each bucket of each distribution: `what` is `delay` or `completion` of a flow, `queue` or `total` of a link.
+pub(crate) fn delays(results: &Results) -> Table {
+    let (mut seed, mut object, mut what, mut name_of) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut low, mut high, mut count) = (Vec::new(), Vec::new(), Vec::new());
+    let mut all = Vec::new();
+    let mut add = |run: u64, is_link: u32, kind: u32, name: &str, distribution: &Distribution| {
+        if distribution.count > 0 {
+            all.push(name.to_owned());
+        }
+        for bucket in &distribution.buckets {
+            seed.push(run);
+            object.push(is_link);
+            what.push(kind);
+            name_of.push(all.len() as u32 - 1);
+            low.push(bucket.low);
+            high.push(bucket.high);
+            count.push(bucket.count);
+        }
+    };
+    for run in &results.runs {
+        for f in &run.flows {
+            add(run.seed, FLOW, 0, &f.name, &f.delay_ns);
+            add(run.seed, FLOW, 1, &f.name, &f.completion_ns);
+        }
+        for l in &run.links {
+            add(run.seed, LINK, 2, &l.name, &l.queue_ns);
+            add(run.seed, LINK, 3, &l.name, &l.total_ns);
+        }
+    }
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+    Table {
+        columns: vec![
+            ("seed", Column::Int(seed)),
+            ("object", Column::Name(words(&OBJECTS), object)),
+            ("name", Column::Name(all, name_of)),
+            ("what", Column::Name(words(&["delay", "completion", "queue", "total"]), what)),
+            ("low_ns", Column::Int(low)),
+            ("high_ns", Column::Int(high)),
+            ("count", Column::Int(count)),
+        ],
+    }
+}
+
+/// The columns of [`series`] while they grow.
+#[derive(Default)]
+struct SeriesRows {
+    names: Vec<String>,
+    current: (u64, u32),
+    seed: Vec<u64>,
+    object: Vec<u32>,
+    name: Vec<u32>,
+    time: Vec<u64>,
+    span: Vec<u64>,
+    counts: [Vec<u64>; 6],
+    goodput: Vec<Option<u64>>,
+    delay: Vec<Option<f64>>,
+    queue_min: Vec<Option<u64>>,
+    queue_mean: Vec<Option<f64>>,
+    queue_max: Vec<Option<u64>>,
+    queue_bytes: Vec<Option<u64>>,
+}
+
+impl SeriesRows {
+    fn object(&mut self, seed: u64, object: u32, name: &str) {
+        self.names.push(name.to_owned());
+        self.current = (seed, object);
+    }
+
+    fn sample(&mut self, time: u64, span: u64, counts: [u64; 6]) {
+        self.seed.push(self.current.0);
+        self.object.push(self.current.1);
+        self.name.push(self.names.len() as u32 - 1);
+        self.time.push(time);
+        self.span.push(span);
+        self.counts.iter_mut().zip(counts).for_each(|(column, value)| column.push(value));
+    }
+
+    fn queue(&mut self, queue: Option<(u64, f64, u64, u64)>) {
+        self.queue_min.push(queue.map(|q| q.0));
+        self.queue_mean.push(queue.map(|q| q.1));
+        self.queue_max.push(queue.map(|q| q.2));
+        self.queue_bytes.push(queue.map(|q| q.3));
+    }
+
+    fn table(self) -> Table {
+        let mut columns = vec![
+            ("seed", Column::Int(self.seed)),
+            ("object", Column::Name(OBJECTS.iter().map(|&word| word.to_owned()).collect(), self.object)),
+            ("name", Column::Name(self.names, self.name)),
+            ("t_ns", Column::Int(self.time)),
+            ("span_ns", Column::Int(self.span)),
+        ];
+        let names = ["packets_in", "bytes_in", "packets_out", "bytes_out", "lost", "marked"];
+        columns.extend(names.into_iter().zip(self.counts.map(Column::Int)));
+        columns.extend([
+            ("goodput_bytes", Column::SomeInt(self.goodput)),
+            ("delay_mean_ns", Column::SomeFloat(self.delay)),
+            ("queue_packets_min", Column::SomeInt(self.queue_min)),
+            ("queue_packets_mean", Column::SomeFloat(self.queue_mean)),
+            ("queue_packets_max", Column::SomeInt(self.queue_max)),
+            ("queue_bytes_max", Column::SomeInt(self.queue_bytes)),
+        ]);
+        Table { columns }
+    }
+}
+
+/// A column for every figure that any row has.
+fn by_name(rows: &[Vec<Figure>]) -> Vec<(&'static str, Column)> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for figure in rows.iter().flatten() {
+        if !names.contains(&figure.name) {
+            names.push(figure.name);
+        }
+    }
+    let value = |row: &Vec<Figure>, name| row.iter().find(|f| f.name == name).and_then(|f| f.value);
+    names.into_iter().map(|name| (name, Column::SomeFloat(rows.iter().map(|row| value(row, name)).collect()))).collect()
+}
+
+/// A column of names, each stored once for a run of the same.
+fn names<'a>(values: impl Iterator<Item = &'a str>) -> Column {
+    let (mut all, mut rows): (Vec<String>, Vec<u32>) = (Vec::new(), Vec::new());
+    for value in values {
+        if all.last().is_none_or(|last| last != value) {
+            all.push(value.to_owned());
+        }
+        rows.push(all.len() as u32 - 1);
+    }
+    Column::Name(all, rows)
+}
+
+const OBJECTS: [&str; 2] = ["flow", "link"];
+/// Indices into the above.
+const FLOW: u32 = 0;
+const LINK: u32 = 1;

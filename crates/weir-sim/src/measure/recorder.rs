@@ -1,0 +1,267 @@
+//! The recorder: every packet's way as a list of records, and inversions counted at ports. Both on request, for both cost time.
+//!
+//! Records go to a sink in blocks, so memory is bounded however long the run is; the sink may write them, filter them, or hand them
+//! to a thread of its own. Nothing is written here.
+//!
+//! # Inversions
+//! A packet that leaves a port's queue is inverted with each packet that waits there with a lower rank: what a scheduler by rank gets
+//! wrong, counted at any port. Departures are seen where a packet leaves the link; the account goes by the time at which it left the
+//! queue, so a delay does not change it as long as packets leave the link in the order in which they left the queue. Ports that do not
+//! say when a packet left its queue (plain ones) serve in order of arrival; there the packet is taken to wait until it is gone.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use weir_core::Nanos;
+use weir_core::key::FlowKey;
+use weir_core::packet::Ecn;
+use weir_core::sched::inversions::Inversions;
+use weir_core::stats::DropReason;
+
+use crate::network::{About, Observer, PortId};
+use crate::packet::{Flags, Packet};
+
+/// Takes blocks of records, in the order in which things happened.
+pub type Sink = Box<dyn FnMut(&[Record]) + Send>;
+
+/// What happened to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A port took it.
+    Entered,
+    /// It came out of a port.
+    Left {
+        /// Time in the queue, ns; `None` where a port does not say.
+        queue_ns: Option<u64>,
+        /// Time in the port, ns.
+        total_ns: u64,
+    },
+    /// It was lost in a port.
+    Dropped(DropReason),
+    /// It arrived at its endpoint.
+    Arrived {
+        /// One-way delay, ns.
+        delay_ns: u64,
+    },
+}
+
+/// One line of a trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// When.
+    pub time: Nanos,
+    /// What.
+    pub event: Event,
+    /// Where; `None` at the endpoint.
+    pub port: Option<PortId>,
+    /// The group of its flow.
+    pub group: u32,
+    /// Its addresses, in its direction.
+    pub key: FlowKey,
+    /// The packet.
+    pub packet: Packet,
+}
+
+/// Records packets and counts inversions.
+pub struct Recorder {
+    sink: Option<Sink>,
+    block: Vec<Record>,
+    about: About,
+    /// Packets inside ports: when they came, and their ranks there. Copies have the same name and leave one after another.
+    inside: BTreeMap<(PortId, Name), VecDeque<(Nanos, u64)>>,
+    orders: Option<Vec<Order>>,
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("traces", &self.sink.is_some()).field("orders", &self.orders).finish_non_exhaustive()
+    }
+}
+
+/// What tells packets apart that are inside at the same time.
+type Name = (u32, u64, u64, Nanos, bool);
+
+/// The account of one port.
+#[derive(Debug, Default)]
+struct Order {
+    inversions: Inversions,
+    /// Packets that have come since the last service: when, and their ranks.
+    fresh: VecDeque<(Nanos, u64)>,
+    /// What was counted before counting began anew.
+    before: [u64; 3],
+}
+
+impl Recorder {
+    /// A recorder whose records go to `sink`, if there is one, and that counts inversions if asked to.
+    pub fn new(sink: Option<Sink>, inversions: bool) -> Self {
+        Self { sink, block: Vec::new(), about: About::default(), inside: BTreeMap::new(), orders: inversions.then(Vec::new) }
+    }
+
+    fn record(&mut self, time: Nanos, event: Event, port: Option<PortId>, packet: &Packet) {
+        let Some(sink) = &mut self.sink else { return };
+        let About { group, key, .. } = self.about;
+        self.block.push(Record { time, event, port, group, key, packet: *packet });
+        if self.block.len() >= BLOCK {
+            sink(&self.block);
+            self.block.clear();
+        }
+    }
+
+    fn order(&mut self, port: PortId) -> Option<&mut Order> {
+        let orders = self.orders.as_mut()?;
+        let n = port.0 as usize;
+        if orders.len() <= n {
+            orders.resize_with(n + 1, Order::default);
+        }
+        orders.get_mut(n)
+    }
+
+    /// A packet is inside no longer: when it came, and its rank.
+    fn forget(&mut self, port: PortId, packet: &Packet) -> Option<(Nanos, u64)> {
+        let name = (port, name(packet));
+        let copies = self.inside.get_mut(&name)?;
+        let first = copies.pop_front();
+        if copies.is_empty() {
+            self.inside.remove(&name);
+        }
+        first
+    }
+}
+
+impl Observer for Recorder {
+    fn about(&mut self, about: &About) {
+        self.about = *about;
+    }
+
+    fn entered(&mut self, now: Nanos, port: PortId, packet: &Packet) {
+        let rank = self.about.rank;
+        self.inside.entry((port, name(packet))).or_default().push_back((now, rank));
+        if let Some(order) = self.order(port) {
+            order.fresh.push_back((now, rank));
+        }
+        self.record(now, Event::Entered, Some(port), packet);
+    }
+
+    fn left(&mut self, now: Nanos, port: PortId, packet: &Packet, dequeued: Option<Nanos>) {
+        // A copy that a link made never came in.
+        let came = self.forget(port, packet);
+        if let (Some((came, rank)), Some(order)) = (came, self.order(port)) {
+            order.served(came, rank, dequeued.unwrap_or(now));
+        }
+        let total_ns = came.map_or(0, |(came, _)| now.since(came).0);
+        let queue_ns = dequeued.zip(came).map(|(left, (came, _))| left.since(came).0);
+        self.record(now, Event::Left { queue_ns, total_ns }, Some(port), packet);
+    }
+
+    fn dropped(&mut self, now: Nanos, port: PortId, packet: &Packet, reason: DropReason) {
+        if let Some((came, rank)) = self.forget(port, packet)
+            && let Some(order) = self.order(port)
+        {
+            order.gone(came, rank);
+        }
+        self.record(now, Event::Dropped(reason), Some(port), packet);
+    }
+
+    fn arrived(&mut self, now: Nanos, packet: &Packet) {
+        self.record(now, Event::Arrived { delay_ns: now.since(packet.sent).0 }, None, packet);
+    }
+
+    fn zero(&mut self) {
+        for order in self.orders.iter_mut().flatten() {
+            order.before = order.inversions.figures().map(|(_, n)| n);
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some(sink) = &mut self.sink
+            && !self.block.is_empty()
+        {
+            sink(&self.block);
+            self.block.clear();
+        }
+    }
+
+    fn inversions(&self, port: PortId) -> Option<[u64; 3]> {
+        let order = self.orders.as_ref()?.get(port.0 as usize);
+        let figures = |order: &Order| {
+            let now = order.inversions.figures().map(|(_, n)| n);
+            std::array::from_fn(|i| now[i] - order.before[i])
+        };
+        Some(order.map_or([0; 3], figures))
+    }
+}
+
+impl Order {
+    /// A packet that came at `came` left the queue at `dequeued`: what had come before that time waited then.
+    fn served(&mut self, came: Nanos, rank: u64, dequeued: Nanos) {
+        while let Some((_, waiting)) = self.fresh.pop_front_if(|(at, _)| *at < dequeued) {
+            self.inversions.enter(waiting);
+        }
+        // One that went straight on is among the fresh ones still.
+        if let Some(place) = self.fresh.iter().position(|&fresh| fresh == (came, rank)) {
+            self.fresh.remove(place);
+            self.inversions.enter(rank);
+        }
+        self.inversions.serve(rank);
+    }
+
+    /// A packet was lost.
+    fn gone(&mut self, came: Nanos, rank: u64) {
+        match self.fresh.iter().position(|&fresh| fresh == (came, rank)) {
+            Some(place) => {
+                self.fresh.remove(place);
+            }
+            None => self.inversions.leave(rank),
+        }
+    }
+}
+
+fn name(packet: &Packet) -> Name {
+    (packet.flow.0, packet.seq, packet.ack, packet.sent, packet.flags.has(Flags::BACK))
+}
+
+impl Record {
+    /// The ECN field, as its name.
+    pub fn ecn(&self) -> &'static str {
+        match self.packet.ecn {
+            Ecn::NotEct => "not-ect",
+            Ecn::Ect0 => "ect0",
+            Ecn::Ect1 => "ect1",
+            Ecn::Ce => "ce",
+        }
+    }
+}
+
+/// Records handed over at once.
+const BLOCK: usize = 8192;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_inverted_with_what_waited_then_and_not_with_what_came_later() {
+        let mut order = Order::default();
+        for (at, rank) in [(0, 5), (1, 3), (2, 9), (8, 1)] {
+            order.fresh.push_back((Nanos(at), rank));
+        }
+        // 5 leaves at once; 9 leaves at 5, when 3 waits and 1 has not come; 3 leaves at 9, when 1 waits; then 1.
+        order.served(Nanos(0), 5, Nanos(0));
+        order.served(Nanos(2), 9, Nanos(5));
+        order.served(Nanos(1), 3, Nanos(9));
+        order.served(Nanos(8), 1, Nanos(12));
+        assert_eq!(order.inversions.figures().map(|f| f.1), [2, 2, 6 + 2]);
+        assert!(order.fresh.is_empty());
+    }
+
+    #[test]
+    fn a_lost_packet_is_not_overtaken() {
+        let mut order = Order::default();
+        for (at, rank) in [(0, 5), (1, 3), (2, 9)] {
+            order.fresh.push_back((Nanos(at), rank));
+        }
+        order.gone(Nanos(1), 3);
+        order.served(Nanos(2), 9, Nanos(5));
+        assert_eq!(order.inversions.figures().map(|f| f.1), [1, 1, 4]);
+    }
+}
