@@ -80,12 +80,16 @@ fn changed<K: Entry>(chosen: &Chosen<K>, f: &mut fmt::Formatter<'_>) -> fmt::Res
 }
 
 /// A name and what stands behind it.
-fn words(text: &str) -> (&str, Vec<&str>) {
+pub fn words(text: &str) -> (&str, Vec<&str>) {
     let mut words = text.split([' ', ':']).filter(|word| !word.is_empty());
     (words.next().unwrap_or_default(), words.collect())
 }
 
-fn chosen<K: Entry>(kind: K, name: &str, words: &[&str]) -> Result<Chosen<K>, ManagerError> {
+/// An algorithm of a table with settings `NAME=VALUE`.
+///
+/// # Errors
+/// [`ManagerError`] when it has no such setting, or not this value of it.
+pub fn chosen<K: Entry>(kind: K, name: &str, words: &[&str]) -> Result<Chosen<K>, ManagerError> {
     let mut chosen = Chosen::new(kind);
     for word in words {
         let (setting, value) = word.split_once('=').ok_or_else(|| ManagerError::NoValue((*word).to_owned()))?;
@@ -111,6 +115,9 @@ pub enum ManagerError {
     /// There is no scheduler of this name.
     #[error("there is no scheduler `{0}`; `weir algorithms` lists them")]
     NoScheduler(String),
+    /// There is no congestion control of this name.
+    #[error("there is no congestion control `{0}`: allowed are {1}")]
+    NoControl(String, String),
     /// It has no such setting.
     #[error("`{0}` has no setting `{1}`; `weir algorithms` lists them")]
     Setting(String, String),

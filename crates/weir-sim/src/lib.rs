@@ -5,6 +5,7 @@
 
 mod agenda;
 pub mod build;
+pub mod dumbbell;
 pub mod endpoint;
 pub mod experiments;
 pub mod measure;
@@ -15,6 +16,7 @@ pub mod run;
 pub mod scenario;
 #[cfg(any(feature = "smoltcp", feature = "quic"))]
 pub mod stack;
+pub mod suite;
 pub mod summary;
 pub mod tcp;
 pub mod topology;

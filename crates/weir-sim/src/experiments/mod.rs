@@ -4,7 +4,9 @@
 //! it is printed or drawn is for others to say. The same options give the same finding on every machine, whatever the number of
 //! threads.
 
+pub mod dql_ring;
 mod parallel;
+pub mod s10;
 
 use serde::Serialize;
 
@@ -41,7 +43,7 @@ pub struct Experiment {
 }
 
 /// All experiments of this crate, in the order of the list.
-pub const EXPERIMENTS: &[Experiment] = &[];
+pub const EXPERIMENTS: &[Experiment] = &[dql_ring::EXPERIMENT, s10::EXPERIMENT];
 
 /// What came of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -30,6 +30,7 @@ pub use row::{Feedback, Row};
 use weir_core::Nanos;
 use weir_core::rng::Stream;
 use weir_core::settings::{Chosen, Entry, Parameter};
+use weir_rules::manager::{ManagerError, chosen, words};
 
 /// The connection as it is, for every call of a control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -260,6 +261,19 @@ table! {
     Bbr: bbr::Bbr,
     /// A small queue of its own, and way for everyone else.
     Ledbat: ledbat::Ledbat,
+}
+
+/// A congestion control as it is written: its name, and settings `NAME=VALUE` behind it with blanks or colons between.
+///
+/// # Errors
+/// [`ManagerError`] when there is none of this name, or it has no such setting or not this value of it.
+pub fn parse(text: &str) -> Result<Choice, ManagerError> {
+    let (name, words) = words(text);
+    let kind = Kind::from_name(name).ok_or_else(|| {
+        let names: Vec<&str> = TABLE.iter().map(|row| row.name).collect();
+        ManagerError::NoControl(name.to_owned(), names.join(", "))
+    })?;
+    chosen(kind, kind.row().name, &words)
 }
 
 impl Kind {

@@ -18,7 +18,8 @@
 //!
 //! # Parameters
 //! `beta` 0.1..0.95, default 0.5: what remains of the window after a loss. `beta_ecn` 0.1..0.95, default 0.5: the same after a mark;
-//! RFC 8511 proposes 0.8.
+//! RFC 8511 proposes 0.8. `count` `bytes` or `acks`, default `bytes`: whether an acknowledgement counts for all that it acknowledges, or
+//! for one segment at most as in RFC 5681, where delayed acknowledgements halve the growth.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement, without a division.
@@ -45,6 +46,8 @@ pub struct NewReno {
     initial: u64,
     beta: u64,
     beta_ecn: u64,
+    /// An acknowledgement counts for a segment at most, whatever it acknowledges.
+    by_acks: bool,
     /// Window and threshold before the last reduction.
     before: (u64, u64),
 }
@@ -59,6 +62,7 @@ impl NewReno {
             initial: setup.initial_window,
             beta: choice.get(BETA.name),
             beta_ecn: choice.get(BETA_ECN.name),
+            by_acks: choice.get(COUNT.name) == 1,
             before: (setup.initial_window, u64::MAX),
         }
     }
@@ -74,7 +78,7 @@ impl Control for NewReno {
         if sample.reducing || !sample.window_limited {
             return;
         }
-        let mut acked = sample.acked;
+        let mut acked = if self.by_acks { sample.acked.min(path.mss.into()) } else { sample.acked };
         if self.window < self.threshold {
             let grown = self.window.saturating_add(acked).min(self.threshold);
             acked -= grown - self.window;
@@ -160,6 +164,14 @@ const BETA_ECN: Parameter = Parameter {
     summary: "what remains of the window after a mark",
 };
 
+const COUNT: Parameter = Parameter {
+    name: "count",
+    domain: Domain::Choice(&["bytes", "acks"]),
+    default: 0,
+    summary: "what an acknowledgement counts for: the bytes it acknowledges, or a segment at most",
+    scope: Scope::Congestion,
+};
+
 pub(super) const ROW: Row = Row {
     name: "newreno",
     aliases: &["reno"],
@@ -168,7 +180,7 @@ pub(super) const ROW: Row = Row {
     feedback: Feedback::Classic,
     ecn: false,
     paces: false,
-    parameters: &[BETA, BETA_ECN],
+    parameters: &[BETA, BETA_ECN, COUNT],
 };
 
 #[cfg(test)]
@@ -189,6 +201,18 @@ mod tests {
 
     fn ack(control: &mut NewReno, bytes: u64) {
         control.acked(&path(), &Sample { acked: bytes, window_limited: true, ..Sample::default() });
+    }
+
+    #[test]
+    fn counting_acknowledgements_grows_half_as_fast_where_each_is_for_two_segments() {
+        let mut choice = Choice::new(super::super::Kind::NewReno);
+        choice.set("count", "acks").unwrap();
+        let setup = Setup { mss: MSS as u32, initial_window: 10 * MSS, stream: Stream::new(1, 1, Purpose::Generator) };
+        let mut control = NewReno::new(&choice, &setup);
+        for _ in 0..5 {
+            ack(&mut control, 2 * MSS);
+        }
+        assert_eq!(control.window(), 15 * MSS);
     }
 
     #[test]

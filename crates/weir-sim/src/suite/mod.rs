@@ -1,0 +1,3 @@
+//! Suites: many experiments on one queue under test, whose results stand side by side.
+
+pub mod rfc7928;
