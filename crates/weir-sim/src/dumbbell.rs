@@ -83,6 +83,7 @@ pub struct Crossing {
 
 /// What a flow sends.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "an experiment makes some dozens of them, once")]
 pub enum Load {
     /// TCP.
     Tcp(tcp::Config),

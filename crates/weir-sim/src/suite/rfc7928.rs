@@ -316,6 +316,12 @@ fn asymmetric(bench: &mut Bench) {
 }
 
 fn ecn(bench: &mut Bench) {
+    // Those that do not mark by themselves are asked to; those that cannot, drop.
+    let _ = match &mut bench.network.manager {
+        Manager::Aqm(policy) => policy.set("ecn", "on"),
+        Manager::Scheduler(discipline) => discipline.set("ecn", "on"),
+        Manager::None => Ok(()),
+    };
     for control in ["newreno", "cubic"] {
         let group = bench.class(control);
         bench.tcp(group, control, ROUND_TRIP, tcp::Config { ecn: Some(true), ..tcp::Config::default() });

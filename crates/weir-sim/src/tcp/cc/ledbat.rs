@@ -115,7 +115,7 @@ impl Control for Ledbat {
         }
         let mss = u64::from(path.mss);
         let off = i128::from(self.target) - i128::from(queueing);
-        let above = i128::from(self.gain) * off * i128::from(sample.acked) * i128::from(mss) << 16;
+        let above = (i128::from(self.gain) * off * i128::from(sample.acked) * i128::from(mss)) << 16;
         let below = i128::from(self.target) * i128::from(self.window) * i128::from(UNIT);
         let change = i128::from(self.carry) + above / below;
         self.carry = (change & 0xffff) as i64;

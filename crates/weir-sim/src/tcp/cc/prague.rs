@@ -119,7 +119,7 @@ impl Prague {
             None => ONE,
             Some(round) => {
                 let ratio = (u128::from(path.srtt.0) << 32) / u128::from(round.0);
-                (ratio * ratio >> 32) as u64
+                ((ratio * ratio) >> 32) as u64
             }
         };
         self.saw.grow(sample.acked.saturating_sub(sample.ce), path.mss, part);
