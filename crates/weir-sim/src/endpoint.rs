@@ -99,7 +99,13 @@ impl Context<'_> {
         self.network.next_flow()
     }
 
-    /// Makes a flow like one of the templates of [`Network::add_template`]; its endpoints start once this call is over.
+    /// Endpoints at the two ends of a flow: source, sink.
+    pub fn ends(&self, flow: FlowId) -> [EndpointId; 2] {
+        self.network.ends(flow)
+    }
+
+    /// Makes a flow like one of the templates of [`crate::world::World::add_template`]; its endpoints start once this call is over.
+    /// Whoever opens it counts it as opened and completed.
     pub fn open(&mut self, flow: FlowId, source: Box<dyn Endpoint>, sink: Box<dyn Endpoint>) -> FlowId {
         self.network.open_like(flow, source, sink)
     }

@@ -197,6 +197,8 @@ pub struct Network {
     /// Port of each pipe or scheduler of the engine.
     engine_ports: Vec<u32>,
     next_queue: u16,
+    /// Flows made like others so far.
+    opened: u64,
     departures: Vec<Departure>,
     /// Next events: of plain ports by their numbers, of endpoints behind them.
     pub(crate) agenda: Agenda,
@@ -226,6 +228,7 @@ impl Network {
             engine: Emulator::new(seed, Limits { idle: Nanos(u64::MAX / 4), ..Limits::default() }),
             engine_ports: Vec::new(),
             next_queue: 1,
+            opened: 0,
             departures: Vec::new(),
             agenda: Agenda::default(),
             arrived: VecDeque::new(),
@@ -347,12 +350,11 @@ impl Network {
         let ids = [self.next_endpoint(), self.next_endpoint()];
         let Flow { forward, back, class, group, .. } = self.flows[like.0 as usize];
         let mut keys = self.keys[like.0 as usize];
-        // A port of its own tells it from the others of the group.
-        let serial = self.counts[group as usize].opened;
-        let port = 1024 + (serial % 64_000) as u16;
+        // A port of its own tells it from the others.
+        let port = 1024 + (self.opened % 64_000) as u16;
+        self.opened += 1;
         keys[0].src_port = port;
         keys[1].dst_port = port;
-        self.counts[group as usize].opened += 1;
         let flow = Flow { source: ids[0], sink: ids[1], forward, back, class, group, inside: 0, retired: false };
         let id = self.place_flow(flow, keys);
         self.born.push((ids[0], source));
@@ -362,14 +364,21 @@ impl Network {
 
     pub(crate) fn retire(&mut self, flow: FlowId) {
         let state = &mut self.flows[flow.0 as usize];
-        if !std::mem::replace(&mut state.retired, true) && state.inside == 0 {
+        if state.source != NOBODY && !std::mem::replace(&mut state.retired, true) && state.inside == 0 {
             self.free_flow(flow);
         }
     }
 
+    /// Gives a flow's place and its endpoints' free. These are woken no more, and the flow cannot be retired a second time.
     fn free_flow(&mut self, flow: FlowId) {
-        let Flow { source, sink, .. } = self.flows[flow.0 as usize];
-        self.free_endpoints.extend([source, sink]);
+        let state = &mut self.flows[flow.0 as usize];
+        let ends = [state.source, state.sink];
+        (state.source, state.sink, state.retired) = (NOBODY, NOBODY, false);
+        let ports = self.ports();
+        for end in ends {
+            self.agenda.set(ports + end.0, Nanos::MAX);
+        }
+        self.free_endpoints.extend(ends);
         self.free_flows.push(flow.0);
     }
 
@@ -711,5 +720,7 @@ impl Network {
     }
 }
 
+/// The endpoint of flows that none sends on.
+pub(crate) const NOBODY: EndpointId = EndpointId(u32::MAX);
 /// End of a way.
 const END: u32 = u32::MAX;

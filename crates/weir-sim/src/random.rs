@@ -103,6 +103,8 @@ pub enum Variable {
     Empirical(Cdf),
     /// Another one, drawn anew until it lies between two values. The share that is drawn again is small, or the bounds are wrong.
     Within(Box<Variable>, f64, f64),
+    /// Another one, of which values above the second are taken for the second.
+    AtMost(Box<Variable>, f64),
 }
 
 impl Variable {
@@ -135,6 +137,7 @@ impl Variable {
                 }
                 low.max(high.min(variable.draw(draws)))
             }
+            Self::AtMost(ref variable, most) => variable.draw(draws).min(most),
         }
     }
 
@@ -153,6 +156,12 @@ impl Variable {
             Self::LogNormal { mu, sigma } => Some(libm::exp(mu + sigma * sigma / 2.0)),
             Self::Empirical(ref cdf) => Some(cdf.mean()),
             Self::Within(ref variable, low, high) => within_mean(variable, low, high),
+            Self::AtMost(ref variable, most) => match **variable {
+                Self::Pareto { shape, scale } if shape != 1.0 && most >= scale => {
+                    Some(scale + (scale - most * libm::pow(scale / most, shape)) / (shape - 1.0))
+                }
+                _ => None,
+            },
         }
     }
 }
@@ -327,6 +336,7 @@ mod tests {
             Variable::log_normal_of_mean(5.0, 3.0),
             Variable::Empirical(Cdf::read("1 0.25\n2 0.5\n6 1").unwrap()),
             Variable::Within(Box::new(Variable::Pareto { shape: 1.1, scale: 2.0 }), 2.0, 55.0),
+            Variable::AtMost(Box::new(Variable::Pareto { shape: 1.1, scale: 2.0 }), 55.0),
             Variable::Within(Box::new(Variable::LogNormal { mu: 6.17, sigma: 2.36 }), 50.0, 2e6),
         ];
         for variable in variables {

@@ -9,7 +9,7 @@ use weir_core::Nanos;
 
 use crate::endpoint::{Context, Endpoint, EndpointId};
 use crate::measure::{Meter, Series, Settings};
-use crate::network::{FlowSpec, Network, Observer};
+use crate::network::{FlowSpec, NOBODY, Network, Observer};
 use crate::packet::FlowId;
 
 /// A network with its endpoints.
@@ -49,9 +49,21 @@ impl World {
 
     /// Adds an endpoint without a flow, for instance one that makes flows.
     pub fn add_endpoint(&mut self, endpoint: Box<dyn Endpoint>) -> EndpointId {
-        let id = self.network.next_endpoint();
+        let id = self.reserve_endpoint();
         self.place(id, endpoint);
         id
+    }
+
+    /// The number of an endpoint that [`Self::fill_endpoint`] adds later, for others to know it by.
+    pub fn reserve_endpoint(&mut self) -> EndpointId {
+        let id = self.network.next_endpoint();
+        self.place(id, Box::new(Nobody));
+        id
+    }
+
+    /// Adds the endpoint whose number was reserved.
+    pub fn fill_endpoint(&mut self, id: EndpointId, endpoint: Box<dyn Endpoint>) {
+        self.place(id, endpoint);
     }
 
     /// Adds a flow that none sends on: others are made like it by [`Context::open`].
@@ -162,7 +174,9 @@ impl World {
     #[inline]
     fn settle(&mut self) {
         loop {
-            if let Some((to, packet)) = self.network.take_arrived() {
+            if !self.network.born.is_empty() {
+                self.bear();
+            } else if let Some((to, packet)) = self.network.take_arrived() {
                 self.call(to, |endpoint, context| endpoint.receive(&packet, context));
                 self.network.finish(&packet);
             } else if let Some((to, flow, notice)) = self.network.notices.pop_front() {
@@ -170,10 +184,19 @@ impl World {
             } else {
                 return;
             }
-            while let Some((id, endpoint)) = self.network.born.pop() {
-                self.place(id, endpoint);
-                self.call(id, |endpoint, context| endpoint.start(context));
-            }
+        }
+    }
+
+    /// Places the endpoints of flows that have been opened, then starts them in that order.
+    #[cold]
+    fn bear(&mut self) {
+        let born = std::mem::take(&mut self.network.born);
+        let ids: Vec<EndpointId> = born.iter().map(|&(id, _)| id).collect();
+        for (id, endpoint) in born {
+            self.place(id, endpoint);
+        }
+        for id in ids {
+            self.call(id, |endpoint, context| endpoint.start(context));
         }
     }
 
@@ -193,7 +216,9 @@ impl World {
         while self.endpoints.len() <= number {
             self.endpoints.push(Place { endpoint: Box::new(Nobody), announced: Nanos::MAX });
         }
-        self.endpoints[number].endpoint = endpoint;
+        self.endpoints[number] = Place { endpoint, announced: Nanos::MAX };
+        // What had the number before may still have been expected to wake.
+        self.network.agenda.set(self.network.ports() + id.0, Nanos::MAX);
     }
 
     fn tick(&mut self) {
@@ -219,6 +244,3 @@ struct Nobody;
 impl Endpoint for Nobody {
     fn receive(&mut self, _packet: &crate::packet::Packet, _context: &mut Context<'_>) {}
 }
-
-/// The endpoint of flows that none sends on.
-const NOBODY: EndpointId = EndpointId(u32::MAX);

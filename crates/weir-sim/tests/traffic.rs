@@ -125,8 +125,7 @@ fn starts_are_spread_by_their_jitter_and_follow_the_seed() {
         let mut world = world("kind = 'cbr'\nrate = '1M'\nstart = '1s'\nstart_jitter = '1s'", seed);
         world.observe(Box::new(seen));
         world.run(Nanos::from_secs(3));
-        let first = list.lock().unwrap()[0].0;
-        first
+        list.lock().unwrap()[0].0
     };
     let starts: Vec<Nanos> = (0..40).map(first).collect();
     assert!(starts.iter().all(|&at| at >= Nanos::from_secs(1) && at < Nanos::from_millis(2002)));

@@ -57,6 +57,8 @@ pub struct Config {
     pub label: u64,
     /// Who hears that all is done, and of what has arrived.
     pub owner: Option<EndpointId>,
+    /// A connection that ends counts itself as completed in its group; who owns it may do so instead.
+    pub counts: bool,
     /// The connection's flow is retired when all is done.
     pub retire: bool,
     /// What the congestion control's draws follow from.
@@ -100,6 +102,7 @@ impl Default for Config {
             reordering: 16,
             label: 0,
             owner: None,
+            counts: true,
             retire: false,
             seed: 0,
         }

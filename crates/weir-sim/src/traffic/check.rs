@@ -9,11 +9,13 @@ use crate::random::{CdfError, Variable};
 use crate::units::{RateText, Size, Time};
 
 use super::cbr::Constant;
+use super::closed;
 use super::modulated::{First, Modulated, State};
-use super::plan::{Begin, Plan, Work};
+use super::plan::{Begin, Open, Plan, Work};
 use super::renewal::{Mix, Renewal};
 use super::replay::{Replay, Trace, TraceError};
 use super::settings::{Gaps, MarkovState, Periods, TraceFormat};
+use super::site::Over;
 use super::spec::{self, Spec};
 
 /// Which setting cannot be, and why.
@@ -95,11 +97,11 @@ impl Spec {
     /// Which setting cannot be, and why.
     pub fn check(&self, files: &dyn Files) -> Checked<Plan> {
         let begin = self.begin()?;
-        let work = match self {
+        let open = match self {
             Self::Cbr(spec) => cbr(spec)?,
             Self::Poisson(spec) => {
                 let mean = gap("rate", spec.rate, spec.interval, spec.size)?;
-                Work::Renewal(Renewal::new(length("size", spec.size)?, Variable::Exponential { mean }))
+                Open::Renewal(Renewal::new(length("size", spec.size)?, Variable::Exponential { mean }))
             }
             Self::Pareto(spec) => pareto(spec)?,
             Self::OnOff(spec) => on_off(spec)?,
@@ -109,11 +111,24 @@ impl Spec {
             Self::Trace(spec) => trace(spec, files)?,
             Self::Probe(spec) => {
                 let interval = positive("interval", spec.interval)?;
-                Work::Constant(Constant::every(length("size", spec.size)?, interval))
+                Open::Constant(Constant::every(length("size", spec.size)?, interval))
             }
-            Self::Ping(spec) => Work::Ping { len: length("size", spec.size)?, interval: positive("interval", spec.interval)? },
+            Self::Ping(spec) => Open::Ping { len: length("size", spec.size)?, interval: positive("interval", spec.interval)? },
+            Self::Tcp(spec) => return self.over(begin, closed::tcp(spec)?),
+            Self::Flows(spec) => return self.over(begin, closed::flows(spec, files)?),
+            Self::Requests(spec) => return self.over(begin, closed::requests(spec, files)?),
+            Self::Web(spec) => return self.over(begin, closed::web(spec, files)?),
+            Self::Incast(spec) => return self.over(begin, closed::incast(spec)?),
         };
-        Ok(Plan { begin, work })
+        Ok(Plan { begin, work: Work::Open(open) })
+    }
+
+    /// What goes over a transport.
+    fn over(&self, begin: Begin, what: Over) -> Checked<Plan> {
+        match self.transport() {
+            Some(transport) => Ok(Plan { begin, work: Work::Over(what, closed::transport(&transport, self.common().ecn)?) }),
+            None => refuse("kind", Reason::Missing("a kind that goes over TCP")),
+        }
     }
 
     /// What all kinds have.
@@ -129,12 +144,19 @@ impl Spec {
             return refuse("deadline", Reason::Twice("either `label` or `deadline`"));
         }
         let label = deadline.map_or(label.unwrap_or(0), Time::ns);
-        Ok(Begin { start: start.0, jitter: start_jitter.0, until: stop.map_or(Nanos::MAX, |stop| stop.0), ecn: ecn.into(), dscp, label })
+        Ok(Begin {
+            start: start.0,
+            jitter: start_jitter.0,
+            until: stop.map_or(Nanos::MAX, |stop| stop.0),
+            ecn: ecn.unwrap_or_default().into(),
+            dscp,
+            label,
+        })
     }
 }
 
 /// Network-layer bytes of a packet.
-fn length(setting: &'static str, size: Size) -> Checked<u32> {
+pub(super) fn length(setting: &'static str, size: Size) -> Checked<u32> {
     match u32::try_from(size.0) {
         Ok(len @ LEAST_PACKET..=MOST_PACKET) => Ok(len),
         _ => refuse(setting, Reason::Range("a packet has from 28 bytes, its headers, to 65535")),
@@ -155,12 +177,12 @@ fn gap(setting: &'static str, rate: Option<RateText>, interval: Option<Time>, si
     }
 }
 
-fn cbr(spec: &spec::Cbr) -> Checked<Work> {
+fn cbr(spec: &spec::Cbr) -> Checked<Open> {
     let len = length("size", spec.size)?;
     gap("rate", spec.rate, spec.interval, spec.size)?;
     let constant =
         spec.rate.map_or_else(|| Constant::every(len, spec.interval.unwrap_or_default().0), |rate| Constant::rate(len, rate.bps()));
-    Ok(Work::Constant(constant))
+    Ok(Open::Constant(constant))
 }
 
 /// A shape for which the mean is finite.
@@ -172,7 +194,7 @@ fn finite_shape(shape: f64) -> Checked<f64> {
     }
 }
 
-fn pareto(spec: &spec::Pareto) -> Checked<Work> {
+fn pareto(spec: &spec::Pareto) -> Checked<Open> {
     let len = length("size", spec.size)?;
     let shape = spec.shape;
     let gap = match spec.scale {
@@ -186,10 +208,10 @@ fn pareto(spec: &spec::Pareto) -> Checked<Work> {
             Variable::Pareto { shape: finite_shape(shape)?, scale: mean * (shape - 1.0) / shape }
         }
     };
-    Ok(Work::Renewal(Renewal::new(len, gap)))
+    Ok(Open::Renewal(Renewal::new(len, gap)))
 }
 
-fn on_off(spec: &spec::OnOff) -> Checked<Work> {
+fn on_off(spec: &spec::OnOff) -> Checked<Open> {
     let len = length("size", spec.size)?;
     let shape = if spec.periods == Periods::Pareto { finite_shape(spec.shape)? } else { spec.shape };
     let period = |setting, time| {
@@ -204,10 +226,10 @@ fn on_off(spec: &spec::OnOff) -> Checked<Work> {
     if f64::from(len) * 8e9 / spec.rate.bps() as f64 > spec.on.ns() as f64 * MOST_PERIODS {
         return refuse("on", Reason::Range("a packet at `rate` takes more than 1000 times as long; make it longer"));
     }
-    Ok(Work::Modulated { modulated: Modulated::on_off(len, spec.rate.bps() as f64, on, off), header: 0 })
+    Ok(Open::Modulated { modulated: Modulated::on_off(len, spec.rate.bps() as f64, on, off), header: 0 })
 }
 
-fn markov(spec: &spec::Markov) -> Checked<Work> {
+fn markov(spec: &spec::Markov) -> Checked<Open> {
     let len = length("size", spec.size)?;
     let needs = spec.states.len();
     if !(1..=MOST_STATES).contains(&needs) {
@@ -225,7 +247,7 @@ fn markov(spec: &spec::Markov) -> Checked<Work> {
         return refuse("states", Reason::Silent(silent + 1));
     }
     let exponential = spec.gaps == Gaps::Exponential;
-    Ok(Work::Modulated { modulated: Modulated::new(states, len, exponential, First::Zero), header: 0 })
+    Ok(Open::Modulated { modulated: Modulated::new(states, len, exponential, First::Zero), header: 0 })
 }
 
 fn markov_state(state: &MarkovState, index: usize, needs: usize) -> Checked<State> {
@@ -260,7 +282,7 @@ fn markov_state(state: &MarkovState, index: usize, needs: usize) -> Checked<Stat
     Ok(State { bps, hold: Variable::Exponential { mean: hold }, next })
 }
 
-fn voip(spec: &spec::Voip) -> Checked<Work> {
+fn voip(spec: &spec::Voip) -> Checked<Open> {
     let (interval, payload) = spec.codec.frame();
     let len = payload + u32::from(RTP_HEADER);
     let bps = f64::from(len) * 8e9 / interval.ns() as f64;
@@ -273,19 +295,19 @@ fn voip(spec: &spec::Voip) -> Checked<Work> {
     } else {
         Modulated::on_off(len, bps, talk, Variable::Exponential { mean: spec.silence.ns() as f64 })
     };
-    Ok(Work::Modulated { modulated, header: RTP_HEADER })
+    Ok(Open::Modulated { modulated, header: RTP_HEADER })
 }
 
-fn imix(spec: &spec::Imix) -> Checked<Work> {
+fn imix(spec: &spec::Imix) -> Checked<Open> {
     let mix = spec.mix.iter().map(|&(size, weight)| Ok((length("mix", size)?, weight))).collect::<Checked<Vec<_>>>()?;
     let total: f64 = mix.iter().map(|&(_, weight)| weight).sum();
     if mix.iter().any(|&(_, weight)| weight.is_nan() || weight < 0.0) || !(total > 0.0 && total < 1e12) {
         return refuse("mix", Reason::Range("weights are 0 or more, and not all 0"));
     }
-    Ok(Work::Mix(Mix::new(&mix, spec.rate.bps(), spec.gaps == Gaps::Exponential)))
+    Ok(Open::Mix(Mix::new(&mix, spec.rate.bps(), spec.gaps == Gaps::Exponential)))
 }
 
-fn trace(spec: &spec::Trace, files: &dyn Files) -> Checked<Work> {
+fn trace(spec: &spec::Trace, files: &dyn Files) -> Checked<Open> {
     if !(spec.speed >= 1e-6 && spec.speed <= 1e6) {
         return refuse("speed", Reason::Range("it is from 0.000001 to 1000000"));
     }
@@ -303,7 +325,7 @@ fn trace(spec: &spec::Trace, files: &dyn Files) -> Checked<Work> {
         Some(TraceFormat::Pcap) => Trace::capture(&files.read_bytes(path).map_err(unread)?),
     };
     let trace = read.map_err(|error| SpecError { setting: "file", reason: Reason::Trace { path: path.clone(), error } })?;
-    Ok(Work::Replay(Replay::new(trace, spec.speed, spec.repeat)))
+    Ok(Open::Replay(Replay::new(trace, spec.speed, spec.repeat)))
 }
 
 /// IP, UDP and RTP headers.

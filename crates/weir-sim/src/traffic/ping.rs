@@ -25,12 +25,6 @@ impl Ping {
 }
 
 impl Endpoint for Ping {
-    fn start(&mut self, context: &mut Context<'_>) {
-        // Requests are what is opened and completed here, not the flow.
-        let count = context.count(self.packet.flow);
-        count.opened = count.opened.saturating_sub(1);
-    }
-
     fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
         let round_trip = context.now().since(packet.stamp);
         let count = context.count(packet.flow);

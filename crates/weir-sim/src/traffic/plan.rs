@@ -1,5 +1,7 @@
 //! Traffic whose settings are judged, and its place in a world.
 
+use std::sync::Arc;
+
 use weir_core::Nanos;
 use weir_core::packet::Ecn;
 
@@ -14,7 +16,9 @@ use super::modulated::Modulated;
 use super::ping::{Echo, Ping};
 use super::renewal::{Mix, Renewal};
 use super::replay::Replay;
+use super::site::{Over, Site, uncount};
 use super::source::{Process, Sending, Sink, Source};
+use super::transport::Transport;
 
 /// Traffic that can be installed, any number of times.
 #[derive(Clone, Debug)]
@@ -37,6 +41,15 @@ pub(super) struct Begin {
 /// What is sent.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
+    /// Without a transport.
+    Open(Open),
+    /// Over one.
+    Over(Over, Arc<dyn Transport>),
+}
+
+/// Traffic that hears nothing from the network.
+#[derive(Clone, Debug)]
+pub(super) enum Open {
     Constant(Constant),
     Renewal(Renewal),
     Mix(Mix),
@@ -67,50 +80,67 @@ pub struct Placement<'a> {
 impl Plan {
     /// Whether several sources send together, to one destination: then all of them are installed at once.
     pub fn joint(&self) -> bool {
-        false
+        matches!(self.work, Work::Over(Over::Incast { .. }, _))
     }
 
     /// IP protocol of its packets.
     pub fn protocol(&self) -> u8 {
-        match self.work {
-            Work::Ping { .. } => 1,
-            _ => 17,
+        match &self.work {
+            Work::Over(_, transport) => transport.protocol(),
+            Work::Open(Open::Ping { .. }) => 1,
+            Work::Open(_) => 17,
         }
     }
 
-    /// Puts its endpoints into a world, and says which flows it has made. Random numbers follow from seed and number alone.
+    /// The same over another transport; what goes over none stays as it is.
+    #[must_use]
+    pub fn over(self, transport: Arc<dyn Transport>) -> Self {
+        match self.work {
+            Work::Over(what, _) => Self { work: Work::Over(what, transport), ..self },
+            Work::Open(_) => self,
+        }
+    }
+
+    /// Puts its endpoints into a world, and says which flows it has made: those that send, and templates of those that are opened
+    /// while the world runs. Random numbers follow from seed and number alone.
     pub fn install(&self, world: &mut World, at: &Placement<'_>) -> Vec<FlowId> {
-        let mut flows = Vec::with_capacity(at.flows.len());
         let mut start = Draws::new(at.seed, at.number, 0);
         let from = self.begin.start.saturating_add(Nanos((self.begin.jitter.0 as f64 * (1.0 - start.unit())) as u64));
-        for spec in at.flows {
-            let mut spec = spec.clone();
+        let mut specs = at.flows.to_vec();
+        specs.truncate(if self.joint() { usize::MAX } else { 1 });
+        for spec in &mut specs {
             spec.key.proto = self.protocol();
             spec.key.dscp = self.begin.dscp;
-            flows.push(self.place(world, &spec, from, at));
         }
-        flows
+        match &self.work {
+            Work::Over(what, transport) => Site { begin: &self.begin, what, transport, world, specs: &specs, from, at }.install(),
+            Work::Open(open) => specs.iter().map(|spec| self.place(open, world, spec, from, at)).collect(),
+        }
     }
 
-    fn place(&self, world: &mut World, spec: &FlowSpec, from: Nanos, at: &Placement<'_>) -> FlowId {
+    fn place(&self, open: &Open, world: &mut World, spec: &FlowSpec, from: Nanos, at: &Placement<'_>) -> FlowId {
         let Begin { until, ecn, label, .. } = self.begin;
         let flow = world.next_flow();
         let header = if spec.key.ipv6 { 48 } else { 28 };
         let sending = Sending { packet: Packet { flow, header, ecn, label, ..Packet::default() }, from, until };
         let draws = Draws::new(at.seed, at.number, 1);
-        let (source, sink): (Box<dyn Endpoint>, Box<dyn Endpoint>) = match &self.work {
-            Work::Constant(process) => (source(process, draws, sending), Box::new(Sink)),
-            Work::Renewal(process) => (source(process, draws, sending), Box::new(Sink)),
-            Work::Mix(process) => (source(process, draws, sending), Box::new(Sink)),
-            Work::Replay(process) => (source(process, draws, sending), Box::new(Sink)),
-            Work::Modulated { modulated, header } => {
+        let (source, sink): (Box<dyn Endpoint>, Box<dyn Endpoint>) = match open {
+            Open::Constant(process) => (source(process, draws, sending), Box::new(Sink)),
+            Open::Renewal(process) => (source(process, draws, sending), Box::new(Sink)),
+            Open::Mix(process) => (source(process, draws, sending), Box::new(Sink)),
+            Open::Replay(process) => (source(process, draws, sending), Box::new(Sink)),
+            Open::Modulated { modulated, header } => {
                 let mut sending = sending;
                 sending.packet.header = sending.packet.header.max(*header);
                 (source(modulated, draws, sending), Box::new(Sink))
             }
-            Work::Ping { len, interval } => (Box::new(Ping::new(*len, *interval, sending)), Box::new(Echo)),
+            Open::Ping { len, interval } => (Box::new(Ping::new(*len, *interval, sending)), Box::new(Echo)),
         };
-        world.add_flow(spec, source, sink)
+        let added = world.add_flow(spec, source, sink);
+        if let Open::Ping { .. } = open {
+            uncount(world, added);
+        }
+        added
     }
 }
 

@@ -1,9 +1,14 @@
 //! Words and tables that settings of traffic are made of.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::fmt;
 
-use crate::units::{RateText, Time};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::units::{RateText, Size, Time};
 
 /// ECN field that packets are sent with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -106,5 +111,122 @@ impl Codec {
             Self::G729 => (Time::millis(20), 20),
             Self::G723 => (Time::millis(30), 24),
         }
+    }
+}
+
+/// Sizes of flows, responses and objects: the name of a published distribution, a size, or a table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Sizes {
+    /// By its name.
+    Named(Published),
+    /// All the same.
+    Fixed(Size),
+    /// A distribution.
+    Drawn(Distribution),
+}
+
+/// A published distribution of flow sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Published {
+    /// A web search cluster (DCTCP, SIGCOMM 2010).
+    WebSearch,
+    /// A data mining cluster (VL2, SIGCOMM 2009).
+    DataMining,
+}
+
+/// A distribution of sizes.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Distribution {
+    /// Exponential.
+    Exponential {
+        /// Mean.
+        mean: Size,
+    },
+    /// Pareto: many small ones, and a few that have most of the bytes.
+    Pareto {
+        /// Shape; above 1 with `mean`.
+        shape: f64,
+        /// Mean.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mean: Option<Size>,
+        /// Least size, instead of `mean`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scale: Option<Size>,
+        /// Largest size; larger ones are drawn again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        most: Option<Size>,
+    },
+    /// Log-normal.
+    LogNormal {
+        /// Mean.
+        mean: Size,
+        /// Standard deviation.
+        deviation: Size,
+    },
+    /// Uniform.
+    Uniform {
+        /// Least size.
+        least: Size,
+        /// Largest size.
+        most: Size,
+    },
+    /// A file with lines `bytes,probability`: points of a cumulative distribution function.
+    File {
+        /// Its name, from where the scenario is.
+        path: String,
+    },
+}
+
+impl<'de> Deserialize<'de> for Sizes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Sizes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`web-search`, `data-mining`, a size such as \"10KB\", or a table with `kind`")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Sizes, E> {
+                match text {
+                    "web-search" => Ok(Sizes::Named(Published::WebSearch)),
+                    "data-mining" => Ok(Sizes::Named(Published::DataMining)),
+                    _ => Size::read(text).map(Sizes::Fixed).map_err(|_| {
+                        E::custom(format!("`{text}` is no size and no distribution; allowed: `web-search`, `data-mining`, a size such as `10KB`, or a table with `kind`"))
+                    }),
+                }
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Sizes, E> {
+                self.visit_str(&number.to_string())
+            }
+
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Sizes, E> {
+                self.visit_str(&number.to_string())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Sizes, A::Error> {
+                Distribution::deserialize(MapAccessDeserializer::new(map)).map(Sizes::Drawn)
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+impl JsonSchema for Sizes {
+    fn schema_name() -> Cow<'static, str> {
+        "Sizes".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let table = generator.subschema_for::<Distribution>();
+        json_schema!({ "anyOf": [
+            { "type": "string", "description": "`web-search`, `data-mining`, or a size such as `10KB`" },
+            { "type": "integer", "minimum": 1 },
+            table,
+        ] })
     }
 }

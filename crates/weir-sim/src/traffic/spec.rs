@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::units::{RateText, Size, Time};
 
-use super::settings::{Codec, Ecn, Gaps, MarkovState, Periods, TraceFormat};
+use super::settings::{Codec, Ecn, Gaps, MarkovState, Periods, Sizes, TraceFormat};
 
 /// A kind of traffic, for help and documentation.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,24 @@ pub struct Kind {
     pub summary: &'static str,
     /// Its own settings and what they are; those of [`COMMON`] besides.
     pub settings: &'static [(&'static str, &'static str)],
+    /// Whether it goes over TCP, and has the settings of [`TRANSPORT`] too.
+    pub transport: bool,
+}
+
+/// Settings of kinds that go over TCP.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transport<'a> {
+    pub(super) cc: &'a str,
+    pub(super) mss: Size,
+    pub(super) initial_window: u32,
+    pub(super) handshake: bool,
+    pub(super) pacing: Option<bool>,
+    pub(super) min_rto: Time,
+    pub(super) ack_every: u32,
+    pub(super) ack_delay: Time,
+    pub(super) receive_buffer: Size,
+    pub(super) small_queue: Option<Size>,
+    pub(super) train: u8,
 }
 
 /// Settings that every kind has.
@@ -30,8 +48,8 @@ pub struct Common {
     pub stop: Option<Time>,
     /// Bound of the random span that is added to `start`.
     pub start_jitter: Time,
-    /// ECN field of its packets.
-    pub ecn: Ecn,
+    /// ECN field of its packets; over TCP, whether it uses ECN.
+    pub ecn: Option<Ecn>,
     /// DSCP of its packets.
     pub dscp: u8,
     /// Label of its packets.
@@ -43,7 +61,7 @@ pub struct Common {
 macro_rules! kinds {
     ($(
         $(#[doc = $summary:literal])+
-        $name:ident $word:literal {
+        $name:ident $word:literal $(over $transport:ident)? {
             $( $(#[doc = $words:literal])+ $(#[serde($serde:meta)])? $field:ident: $type:ty, )*
         }
     )*) => {
@@ -53,6 +71,42 @@ macro_rules! kinds {
             #[serde(deny_unknown_fields)]
             pub struct $name {
                 $( $(#[doc = $words])+ $(#[serde($serde)])? pub $field: $type, )*
+                $(
+                    /// Congestion control, with settings of its own behind its name; `cubic` by default.
+                    #[cfg_attr(any(), $transport)]
+                    #[serde(default = "default_cc")]
+                    pub cc: String,
+                    /// Payload of a full segment; 1448B by default.
+                    #[serde(default = "default_mss")]
+                    pub mss: Size,
+                    /// Initial window in segments; 10 by default.
+                    #[serde(default = "default_initial_window")]
+                    pub initial_window: u32,
+                    /// Whether a handshake comes before data; it does by default.
+                    #[serde(default = "default_true")]
+                    pub handshake: bool,
+                    /// Whether packets are paced; by default as the congestion control has it.
+                    #[serde(default, skip_serializing_if = "Option::is_none")]
+                    pub pacing: Option<bool>,
+                    /// Least retransmission timeout; 200ms by default.
+                    #[serde(default = "default_min_rto")]
+                    pub min_rto: Time,
+                    /// Full segments for which one acknowledgement is sent; 2 by default.
+                    #[serde(default = "default_ack_every")]
+                    pub ack_every: u32,
+                    /// How long an acknowledgement may wait; 40ms by default.
+                    #[serde(default = "default_ack_delay")]
+                    pub ack_delay: Time,
+                    /// Receive buffer; 4MiB by default.
+                    #[serde(default = "default_receive_buffer")]
+                    pub receive_buffer: Size,
+                    /// Most bytes in the own host's queue and device; no limit by default.
+                    #[serde(default, skip_serializing_if = "Option::is_none")]
+                    pub small_queue: Option<Size>,
+                    /// Segments that go to the device as one packet; 1 by default.
+                    #[serde(default = "default_train")]
+                    pub train: u8,
+                )?
                 /// When it begins; at 0s by default.
                 #[serde(default)]
                 pub start: Time,
@@ -62,9 +116,10 @@ macro_rules! kinds {
                 /// A span from 0 to this one, drawn at random, is added to `start`.
                 #[serde(default)]
                 pub start_jitter: Time,
-                /// ECN field of its packets.
-                #[serde(default)]
-                pub ecn: Ecn,
+                /// ECN field of its packets, `none` by default. Over TCP the congestion control says which field: `none` turns ECN off,
+                /// the others turn it on, and by default it is as the congestion control has it.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub ecn: Option<Ecn>,
                 /// DSCP of its packets, 0 to 63.
                 #[serde(default)]
                 pub dscp: u8,
@@ -111,12 +166,41 @@ macro_rules! kinds {
             }
         }
 
+        impl Spec {
+            /// Settings of the transport, of kinds that have one.
+            pub(super) fn transport(&self) -> Option<Transport<'_>> {
+                match self {
+                    $( Self::$name(_spec) => {
+                        let has: &[Transport<'_>] = &[$(Transport {
+                            #[cfg_attr(any(), $transport)]
+                            cc: &_spec.cc,
+                            mss: _spec.mss,
+                            initial_window: _spec.initial_window,
+                            handshake: _spec.handshake,
+                            pacing: _spec.pacing,
+                            min_rto: _spec.min_rto,
+                            ack_every: _spec.ack_every,
+                            ack_delay: _spec.ack_delay,
+                            receive_buffer: _spec.receive_buffer,
+                            small_queue: _spec.small_queue,
+                            train: _spec.train,
+                        })?];
+                        has.first().copied()
+                    } )*
+                }
+            }
+        }
+
         /// Every kind, in the order of the documentation.
         pub const KINDS: &[Kind] = &[
             $( Kind {
                 name: $word,
                 summary: concat!($($summary),+),
                 settings: &[$( (stringify!($field), concat!($($words),+)) ),*],
+                transport: {
+                    let has: &[&str] = &[$( stringify!($transport) )?];
+                    !has.is_empty()
+                },
             } ),*
         ];
     };
@@ -124,6 +208,10 @@ macro_rules! kinds {
 
 /// Names of the settings that every kind has.
 pub const COMMON: &[&str] = &["start", "stop", "start_jitter", "ecn", "dscp", "label", "deadline"];
+
+/// Names of the settings that kinds over TCP have.
+pub const TRANSPORT: &[&str] =
+    &["cc", "mss", "initial_window", "handshake", "pacing", "min_rto", "ack_every", "ack_delay", "receive_buffer", "small_queue", "train"];
 
 kinds! {
     /// Packets of one size at equal distances.
@@ -252,6 +340,168 @@ kinds! {
         #[serde(default = "default_ping_size")]
         size: Size,
     }
+    /// One TCP connection.
+    Tcp "tcp" over tcp {
+        /// Payload bytes that it sends; without end by default.
+        #[serde(default)]
+        bytes: Option<Size>,
+    }
+    /// Flows of random sizes over TCP that begin at random times.
+    Flows "flows" over tcp {
+        /// Payload of a flow: `web-search`, `data-mining`, a size, or a table.
+        sizes: Sizes,
+        /// Offered payload bits a second: flows arrive as a Poisson process.
+        #[serde(default)]
+        rate: Option<RateText>,
+        /// Offered payload as a part of the rate `of`, instead of `rate`.
+        #[serde(default)]
+        load: Option<f64>,
+        /// Rate that `load` is a part of.
+        #[serde(default)]
+        of: Option<RateText>,
+        /// Flows that arrive in a second, instead of `rate`.
+        #[serde(default)]
+        per_second: Option<f64>,
+        /// Users who each have one flow at a time, instead of `rate`.
+        #[serde(default)]
+        users: Option<u32>,
+        /// Mean time between the flows of a user; 0s by default.
+        #[serde(default)]
+        think: Option<Time>,
+        /// Flows after which it ends; no limit by default.
+        #[serde(default)]
+        flows: Option<u64>,
+    }
+    /// Users at the destination ask the source for responses, one after the other; completion times are from request to response.
+    Requests "requests" over tcp {
+        /// Payload of a response: `web-search`, `data-mining`, a size, or a table.
+        sizes: Sizes,
+        /// Users; 1 by default.
+        #[serde(default = "default_users")]
+        users: u32,
+        /// Mean time before a request; 1s by default.
+        #[serde(default = "default_think")]
+        think: Time,
+        /// Network-layer bytes of a request; 200B by default.
+        #[serde(default = "default_request")]
+        request: Size,
+        /// Whether a user keeps one connection; by default each response has its own.
+        #[serde(default)]
+        persistent: bool,
+    }
+    /// A user at the destination reads web pages from the source; completion times are those of pages.
+    Web "web" over tcp {
+        /// Payload of a page's document; by default log-normal, 10.7 kB in the mean.
+        #[serde(default)]
+        document: Option<Sizes>,
+        /// Payload of an object of a page; by default log-normal, 7.8 kB in the mean.
+        #[serde(default)]
+        object: Option<Sizes>,
+        /// Objects of a page; by default Pareto-distributed, 5.6 in the mean and 53 at most.
+        #[serde(default)]
+        objects: Option<u32>,
+        /// Connections at once; 6 by default.
+        #[serde(default = "default_connections")]
+        connections: u32,
+        /// Mean time between the document and the requests for its objects; 130ms by default.
+        #[serde(default = "default_parse")]
+        parse: Time,
+        /// Mean time between pages; 30s by default.
+        #[serde(default = "default_read")]
+        read: Time,
+        /// Network-layer bytes of a request; 350B by default.
+        #[serde(default = "default_web_request")]
+        request: Size,
+    }
+    /// All sources answer the destination at once, again and again; completion times are until the last response has come.
+    Incast "incast" over tcp {
+        /// Payload that each source answers with.
+        #[serde(default)]
+        size: Option<Size>,
+        /// Payload of all sources together, instead of `size`.
+        #[serde(default)]
+        total: Option<Size>,
+        /// Time from one query to the next, which waits for the last one; 100ms by default.
+        #[serde(default = "default_incast_interval")]
+        interval: Time,
+        /// Queries after which it ends; no limit by default.
+        #[serde(default)]
+        queries: Option<u64>,
+        /// Network-layer bytes of a request; 200B by default.
+        #[serde(default = "default_request")]
+        request: Size,
+        /// Whether connections are kept from query to query; they are by default.
+        #[serde(default = "default_true")]
+        persistent: bool,
+    }
+}
+
+fn default_cc() -> String {
+    "cubic".to_owned()
+}
+
+fn default_mss() -> Size {
+    Size(1448)
+}
+
+fn default_initial_window() -> u32 {
+    10
+}
+
+fn default_true() -> bool {
+    true
+}
+
+fn default_min_rto() -> Time {
+    Time::millis(200)
+}
+
+fn default_ack_every() -> u32 {
+    2
+}
+
+fn default_ack_delay() -> Time {
+    Time::millis(40)
+}
+
+fn default_receive_buffer() -> Size {
+    Size(4 << 20)
+}
+
+fn default_train() -> u8 {
+    1
+}
+
+fn default_users() -> u32 {
+    1
+}
+
+fn default_think() -> Time {
+    Time::millis(1000)
+}
+
+fn default_request() -> Size {
+    Size(200)
+}
+
+fn default_connections() -> u32 {
+    6
+}
+
+fn default_parse() -> Time {
+    Time::millis(130)
+}
+
+fn default_read() -> Time {
+    Time::millis(30_000)
+}
+
+fn default_web_request() -> Size {
+    Size(350)
+}
+
+fn default_incast_interval() -> Time {
+    Time::millis(100)
 }
 
 fn default_size() -> Size {
@@ -311,7 +561,7 @@ mod tests {
         let Spec::Poisson(poisson) = &spec else { panic!("{spec:?}") };
         assert_eq!((poisson.rate.map(RateText::bps), poisson.size), (Some(5_000_000), Size(1000)));
         assert_eq!(spec.common().start, Time::millis(1000));
-        assert_eq!(spec.common().ecn, Ecn::Ect0);
+        assert_eq!(spec.common().ecn, Some(Ecn::Ect0));
         assert_eq!(spec.kind(), "poisson");
         let settings = toml::Deserializer::parse("rate = '5Mbit/s'\nstart = '1s'\necn = 'ect0'\ndeadline = '20ms'").unwrap();
         assert_eq!(Spec::read("poisson", settings).unwrap().unwrap(), spec);
@@ -339,6 +589,10 @@ mod tests {
             r#"{"kind":"markov","states":[{"rate":"1Mbit/s","hold":"1s"},{"hold":"2s"}]}"#,
             r#"{"kind":"imix","rate":"1Mbit/s","mix":[[64,1],["1500B",2]]}"#,
             r#"{"kind":"trace","file":"a.csv","format":"pcap","stop":"9s"}"#,
+            r#"{"kind":"tcp","cc":"newreno","pacing":true,"bytes":"1MB"}"#,
+            r#"{"kind":"flows","sizes":"web-search","load":0.6,"of":"10Gbit/s"}"#,
+            r#"{"kind":"flows","sizes":{"kind":"pareto","shape":1.2,"mean":"100KB"},"users":4}"#,
+            r#"{"kind":"requests","sizes":"10KB"}"#,
         ] {
             let spec: Spec = serde_json::from_str(text).unwrap();
             assert_eq!(serde_json::from_str::<Spec>(&serde_json::to_string(&spec).unwrap()).unwrap(), spec);

@@ -244,7 +244,7 @@ impl Sender {
         self.phase = Phase::Done;
         self.deadlines.clear();
         let took = context.now().since(self.began);
-        if self.config.data != Data::Unlimited {
+        if self.config.counts && self.config.data != Data::Unlimited {
             let count = context.count(self.flow);
             count.completed += 1;
             count.completion_ns.record(took.0);

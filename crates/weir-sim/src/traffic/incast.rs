@@ -1,0 +1,74 @@
+//! Many servers that answer one client at once.
+//!
+//! # Model
+//! Every `interval`, or when the last query is complete where that takes longer, the client asks all servers at the same time, and
+//! each answers with the same number of bytes. A query is complete when the last response is: that is its completion time. This is
+//! the partition and aggregate pattern of Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, section 2.
+
+use weir_core::Nanos;
+
+use crate::endpoint::{Context, Endpoint, Notice};
+use crate::packet::{FlowId, Packet};
+
+use super::connection::{Connections, Link};
+use super::flows::complete;
+
+/// Asks all servers, again and again.
+#[derive(Debug)]
+pub(super) struct Incast {
+    connections: Connections,
+    control: FlowId,
+    /// Bytes of a response.
+    size: u64,
+    interval: Nanos,
+    /// Queries that may still begin.
+    left: u64,
+    until: Nanos,
+    next: Nanos,
+    began: Nanos,
+    /// Responses that have not arrived.
+    missing: usize,
+}
+
+impl Incast {
+    /// `queries` of `size` bytes from each server, `interval` apart.
+    pub(super) fn new(connections: Connections, links: &[Link], size: u64, interval: Nanos, queries: u64, span: (Nanos, Nanos)) -> Self {
+        let (from, until) = span;
+        let control = links[0].control;
+        Self { connections, control, size, interval, left: queries, until, next: from, began: Nanos::ZERO, missing: 0 }
+    }
+}
+
+impl Endpoint for Incast {
+    fn start(&mut self, context: &mut Context<'_>) {
+        for server in 0..self.connections.len() {
+            self.connections.connect(server, context);
+        }
+    }
+
+    fn receive(&mut self, _packet: &Packet, _context: &mut Context<'_>) {}
+
+    fn wake(&mut self, context: &mut Context<'_>) {
+        self.began = context.now();
+        self.next = self.began.saturating_add(self.interval);
+        self.left -= 1;
+        self.missing = self.connections.len();
+        context.count(self.control).opened += 1;
+        for server in 0..self.missing {
+            self.connections.ask(server, self.size, context);
+        }
+    }
+
+    fn next_event(&self) -> Nanos {
+        if self.missing == 0 && self.left > 0 && self.next < self.until { self.next } else { Nanos::MAX }
+    }
+
+    fn notice(&mut self, from: FlowId, notice: Notice, context: &mut Context<'_>) {
+        if self.connections.notice(from, notice, context).is_some() {
+            self.missing -= 1;
+            if self.missing == 0 {
+                complete(self.control, self.began, context);
+            }
+        }
+    }
+}

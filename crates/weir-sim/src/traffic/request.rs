@@ -1,0 +1,83 @@
+//! Users who ask for responses of random sizes, one after the other, and think between them.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use weir_core::Nanos;
+
+use crate::endpoint::{Context, Endpoint, Notice};
+use crate::packet::{FlowId, Packet};
+use crate::random::{Draws, Variable};
+
+use super::connection::{Connections, Link};
+use super::flows::{bytes, complete};
+
+/// Asks and thinks. A completion time is that from a request to the end of its response.
+#[derive(Debug)]
+pub(super) struct Users {
+    connections: Connections,
+    control: FlowId,
+    habits: Habits,
+    from: Nanos,
+    until: Nanos,
+    times: Draws,
+    draws: Draws,
+    /// Users who think, and until when.
+    thinking: BinaryHeap<Reverse<(Nanos, usize)>>,
+    /// When each user has asked.
+    asked: Vec<Nanos>,
+}
+
+/// What users ask for, and how long they think.
+#[derive(Clone, Debug)]
+pub(super) struct Habits {
+    /// Bytes of a response.
+    pub(super) sizes: Variable,
+    /// Span before a request, ns.
+    pub(super) think: Variable,
+}
+
+impl Users {
+    /// One user for each link.
+    pub(super) fn new(connections: Connections, links: &[Link], habits: Habits, span: (Nanos, Nanos), draws: (Draws, Draws)) -> Self {
+        let ((from, until), (times, draws)) = (span, draws);
+        let asked = vec![Nanos::ZERO; links.len()];
+        Self { connections, control: links[0].control, habits, from, until, times, draws, thinking: BinaryHeap::new(), asked }
+    }
+
+    fn think(&mut self, user: usize, now: Nanos) {
+        self.thinking.push(Reverse((now.saturating_add(self.habits.think.span(&mut self.times)), user)));
+    }
+}
+
+impl Endpoint for Users {
+    fn start(&mut self, _context: &mut Context<'_>) {
+        for user in 0..self.connections.len() {
+            self.think(user, self.from);
+        }
+    }
+
+    fn receive(&mut self, _packet: &Packet, _context: &mut Context<'_>) {}
+
+    fn wake(&mut self, context: &mut Context<'_>) {
+        let Some(Reverse((_, user))) = self.thinking.pop() else { return };
+        context.count(self.control).opened += 1;
+        self.asked[user] = context.now();
+        let size = bytes(self.habits.sizes.draw(&mut self.draws));
+        self.connections.ask(user, size, context);
+    }
+
+    fn next_event(&self) -> Nanos {
+        match self.thinking.peek() {
+            Some(&Reverse((at, _))) if at < self.until => at,
+            _ => Nanos::MAX,
+        }
+    }
+
+    fn notice(&mut self, from: FlowId, notice: Notice, context: &mut Context<'_>) {
+        if let Some(user) = self.connections.notice(from, notice, context) {
+            complete(self.control, self.asked[user], context);
+            self.think(user, context.now());
+        }
+    }
+}

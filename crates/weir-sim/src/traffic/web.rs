@@ -1,0 +1,139 @@
+//! Web pages: a document, then the objects that it names, over a few connections at once.
+//!
+//! # Model
+//! The document comes over one persistent connection. When it has been parsed, its objects are asked for over up to six of them,
+//! one after the other on each, as browsers do with HTTP/1.1. When the last has come the page is complete, its connections close,
+//! and the user reads it. A completion time is that of a page.
+//!
+//! # Reference
+//! IEEE 802.16m-08/004, evaluation methodology, and 3GPP2 C.R1002: sizes of documents and objects log-normal within bounds, numbers of
+//! objects Pareto within bounds, times of reading and parsing exponential.
+
+use weir_core::Nanos;
+
+use crate::endpoint::{Context, Endpoint, Notice};
+use crate::packet::{FlowId, Packet};
+use crate::random::{Draws, Variable};
+
+use super::connection::{Connections, Link};
+use super::flows::{bytes, complete};
+
+/// What pages are made of, and how they are read.
+#[derive(Clone, Debug)]
+pub(super) struct Pages {
+    /// Bytes of a document.
+    pub(super) document: Variable,
+    /// How many objects it names, and `fewer` more; rounded down.
+    pub(super) objects: Variable,
+    /// See `objects`.
+    pub(super) fewer: f64,
+    /// Bytes of an object.
+    pub(super) object: Variable,
+    /// Span between the document and the requests for its objects, ns.
+    pub(super) parse: Variable,
+    /// Span between pages, ns.
+    pub(super) read: Variable,
+}
+
+/// What a user does.
+#[derive(Debug, PartialEq, Eq)]
+enum Phase {
+    Reading,
+    Document,
+    Parsing,
+    Objects,
+}
+
+/// A user who reads one page after the other.
+#[derive(Debug)]
+pub(super) struct Reader {
+    connections: Connections,
+    control: FlowId,
+    pages: Pages,
+    until: Nanos,
+    times: Draws,
+    draws: Draws,
+    phase: Phase,
+    next: Nanos,
+    began: Nanos,
+    /// Objects that have not been asked for.
+    left: u32,
+    /// Responses on their way.
+    missing: u32,
+}
+
+impl Reader {
+    /// A user who begins to read something else at the beginning of `span`.
+    pub(super) fn new(connections: Connections, links: &[Link], pages: Pages, span: (Nanos, Nanos), draws: (Draws, Draws)) -> Self {
+        let ((from, until), (mut times, draws)) = (span, draws);
+        let next = from.saturating_add(pages.read.span(&mut times));
+        let (phase, control) = (Phase::Reading, links[0].control);
+        Self { connections, control, pages, until, times, draws, phase, next, began: Nanos::ZERO, left: 0, missing: 0 }
+    }
+
+    fn ask_for_object(&mut self, connection: usize, context: &mut Context<'_>) {
+        self.left -= 1;
+        self.missing += 1;
+        let size = bytes(self.pages.object.draw(&mut self.draws));
+        self.connections.ask(connection, size, context);
+    }
+
+    /// A response has come.
+    fn arrived(&mut self, connection: usize, context: &mut Context<'_>) {
+        self.missing -= 1;
+        if self.phase == Phase::Document {
+            self.left = (self.pages.objects.draw(&mut self.draws) - self.pages.fewer) as u32;
+            self.phase = Phase::Parsing;
+            self.next = context.now();
+            if self.left > 0 {
+                self.next = self.next.saturating_add(self.pages.parse.span(&mut self.times));
+            }
+        } else if self.left > 0 {
+            self.ask_for_object(connection, context);
+        } else if self.missing == 0 {
+            self.page_complete(context);
+        }
+    }
+
+    fn page_complete(&mut self, context: &mut Context<'_>) {
+        complete(self.control, self.began, context);
+        for connection in 0..self.connections.len() {
+            self.connections.close(connection, context);
+        }
+        self.phase = Phase::Reading;
+        self.next = context.now().saturating_add(self.pages.read.span(&mut self.times));
+    }
+}
+
+impl Endpoint for Reader {
+    fn receive(&mut self, _packet: &Packet, _context: &mut Context<'_>) {}
+
+    fn wake(&mut self, context: &mut Context<'_>) {
+        self.next = Nanos::MAX;
+        if self.phase == Phase::Reading {
+            self.phase = Phase::Document;
+            self.began = context.now();
+            self.missing = 1;
+            context.count(self.control).opened += 1;
+            let size = bytes(self.pages.document.draw(&mut self.draws));
+            self.connections.ask(0, size, context);
+        } else if self.left == 0 {
+            self.page_complete(context);
+        } else {
+            self.phase = Phase::Objects;
+            for connection in 0..self.connections.len().min(self.left as usize) {
+                self.ask_for_object(connection, context);
+            }
+        }
+    }
+
+    fn next_event(&self) -> Nanos {
+        if self.phase == Phase::Reading && self.next >= self.until { Nanos::MAX } else { self.next }
+    }
+
+    fn notice(&mut self, from: FlowId, notice: Notice, context: &mut Context<'_>) {
+        if let Some(connection) = self.connections.notice(from, notice, context) {
+            self.arrived(connection, context);
+        }
+    }
+}
