@@ -18,6 +18,7 @@ pub mod scenario;
 pub mod stack;
 pub mod suite;
 pub mod summary;
+pub mod switch;
 pub mod tcp;
 pub mod topology;
 pub mod traffic;

@@ -21,6 +21,20 @@ use crate::packet::{Extra, Flags, FlowId, NONE, Packet, Packets};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u32);
 
+impl PortId {
+    /// The same port, by the queue `number` of those in front of it, whatever the class of a flow: for ways alone.
+    #[must_use]
+    pub fn through(self, number: u16) -> Self {
+        Self(self.0 & PORT | (u32::from(number) + 1) << PORT_BITS)
+    }
+
+    /// The port of a place in a way, as observers hear of it.
+    #[must_use]
+    pub fn port(self) -> Self {
+        Self(self.0 & PORT)
+    }
+}
+
 /// What a flow is, apart from its endpoints.
 #[derive(Clone, Debug, Default)]
 pub struct FlowSpec {
@@ -158,9 +172,16 @@ struct EnginePort {
     /// What became of the packets of each of them.
     classes: Vec<ClassCount>,
     labeller: Option<Box<dyn Labeller>>,
+    /// Counts packets, each of which is a flow of its own to the scheduler; `None` where they are of the flows that they belong to.
+    apart: Option<u32>,
 }
 
 impl EnginePort {
+    fn new(id: u16, queues: Vec<u16>) -> Self {
+        let classes = vec![ClassCount::default(); queues.len()];
+        Self { id, queues, classes, labeller: None, apart: None }
+    }
+
     /// The queue that a class goes to.
     #[inline]
     fn queue_of(&self, class: u16) -> usize {
@@ -253,7 +274,7 @@ impl Network {
     pub fn add_engine_pipe(&mut self, config: &PipeConfig) -> PortId {
         let id = self.next_engine_id();
         self.engine.set_pipe(self.now, id, config);
-        self.add_port(Port::Engine(EnginePort { id, queues: Vec::new(), classes: Vec::new(), labeller: None }))
+        self.add_port(Port::Engine(EnginePort::new(id, Vec::new())))
     }
 
     /// Adds a port with a scheduler. `queues` are those of each class in front of it; without any there is one, `own`.
@@ -265,15 +286,22 @@ impl Network {
             self.engine.set_queue(self.now, number, id, queue);
         }
         self.next_queue += queues.len() as u16;
-        let classes = vec![ClassCount::default(); queues.len()];
         let queues = (first..self.next_queue).collect();
-        self.add_port(Port::Engine(EnginePort { id, queues, classes, labeller: None }))
+        self.add_port(Port::Engine(EnginePort::new(id, queues)))
     }
 
     /// Gives a port of the engine a rank program. Plain ports have no use for one.
     pub fn set_labeller(&mut self, port: PortId, program: Box<dyn Labeller>) {
         if let Port::Engine(port) = &mut self.ports[port.0 as usize] {
             port.labeller = Some(program);
+        }
+    }
+
+    /// Makes each packet a flow of its own to the scheduler of a port, up to the number of flow labels that its queue's mask keeps:
+    /// a rank is then all that orders packets, as in a switch that knows no flows.
+    pub fn take_apart(&mut self, port: PortId) {
+        if let Port::Engine(port) = &mut self.ports[port.0 as usize] {
+            port.apart = Some(0);
         }
     }
 
@@ -524,6 +552,7 @@ impl Network {
             self.arrived.push_back(number);
             return;
         }
+        let (port, queue) = (port & PORT, port >> PORT_BITS);
         let (len, segments) = (packet.len, u16::from(packet.segments));
         let mut rank = packet.label;
         let outcome = match &mut self.ports[port as usize] {
@@ -546,8 +575,16 @@ impl Network {
                 }
                 let packet = self.packets.get(number);
                 let arrival = Arrival { frame: number, len, link_header: 0, segments, ecn: packet.ecn, label: rank };
-                let action = to.queues.get(to.queue_of(self.flows[flow].class)).map_or(Action::Pipe(to.id), |&queue| Action::Queue(queue));
-                let outcome = self.engine.submit(self.now, arrival, &self.keys[flow][usize::from(back)], action);
+                let class = if queue == 0 { self.flows[flow].class } else { (queue - 1) as u16 };
+                let action = to.queues.get(to.queue_of(class)).map_or(Action::Pipe(to.id), |&queue| Action::Queue(queue));
+                let key = &self.keys[flow][usize::from(back)];
+                let outcome = match &mut to.apart {
+                    None => self.engine.submit(self.now, arrival, key, action),
+                    Some(count) => {
+                        *count = count.wrapping_add(1);
+                        self.engine.submit(self.now, arrival, &FlowKey { flow_id: *count & FLOW_LABEL, ..*key }, action)
+                    }
+                };
                 outcome.map_err(|rejected| rejected.reason)
             }
         };
@@ -724,3 +761,9 @@ impl Network {
 pub(crate) const NOBODY: EndpointId = EndpointId(u32::MAX);
 /// End of a way.
 const END: u32 = u32::MAX;
+/// Bits of a port's number in a way; those above say through which of its queues, plus one.
+const PORT_BITS: u32 = 20;
+/// These bits.
+const PORT: u32 = (1 << PORT_BITS) - 1;
+/// Flow labels have 20 bits.
+const FLOW_LABEL: u32 = (1 << 20) - 1;

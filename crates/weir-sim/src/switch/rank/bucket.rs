@@ -1,0 +1,120 @@
+//! Programs with a token bucket for each flow: a rate that is promised, and one that a flow is held to among others.
+//!
+//! # Model
+//! A bucket of `burst` bytes fills at `rate`; a packet takes its length out of it.
+//!
+//! `min-rate` has two ranks: packets for which there are tokens go before all others, so that each flow gets its rate whatever
+//! the others send; the tokens of the others stay. `token-bucket` ranks a packet by the time at which a shaper with this bucket would let
+//! it go: who keeps to the rate goes when it comes, and who exceeds it falls behind by what it exceeds. Neither holds packets back
+//! from a link that is idle; for that the traffic manager `pifo-tree` has bounds.
+//!
+//! # Reference
+//! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016 (minimum rates, token buckets); Zhang, "VirtualClock", SIGCOMM 1990.
+
+use weir_core::Nanos;
+use weir_core::sched::Ranking;
+
+use super::{Program, Setting, number};
+use crate::network::Labeller;
+use crate::packet::Packet;
+
+pub(super) const TOKEN_BUCKET: Program = Program {
+    name: "token-bucket",
+    summary: "flows above a rate fall behind by what they exceed",
+    source: "Zhang 1990; Sivaraman et al. 2016",
+    ranking: Ranking::Edf,
+    knows_flows: false,
+    settings: &[RATE, BURST],
+    make: |values| Some(Box::new(Buckets::new(values, false))),
+};
+
+pub(super) const MIN_RATE: Program = Program {
+    name: "min-rate",
+    summary: "each flow's packets within a rate go before all others",
+    source: "Sivaraman et al. 2016",
+    ranking: Ranking::Edf,
+    knows_flows: false,
+    settings: &[RATE, BURST],
+    make: |values| Some(Box::new(Buckets::new(values, true))),
+};
+
+/// A bucket for each flow, kept as the time at which it is full: a bucket with `x` bytes missing is full `x / rate` from now.
+#[derive(Clone, Debug)]
+struct Buckets {
+    bps: u64,
+    /// Time that a whole bucket lasts, ns.
+    depth: u64,
+    /// Two ranks only.
+    promise: bool,
+    /// By the flow's number.
+    full: Vec<u64>,
+}
+
+impl Buckets {
+    fn new(values: &[u64], promise: bool) -> Self {
+        let bps = values[0];
+        Self { bps, depth: span(values[1], bps), promise, full: Vec::new() }
+    }
+}
+
+impl Labeller for Buckets {
+    fn enter(&mut self, now: Nanos, packet: &Packet) -> (u64, u64) {
+        let number = packet.flow.0 as usize;
+        if self.full.len() <= number {
+            self.full.resize(number + 1, 0);
+        }
+        let full = self.full[number].max(now.0);
+        let after = full.saturating_add(span(u64::from(packet.len), self.bps));
+        // The earliest time at which there are tokens for it.
+        let at = after.saturating_sub(self.depth).max(now.0);
+        let rank = match (self.promise, at > now.0) {
+            (false, _) => at.max(1),
+            (true, false) => WITHIN,
+            (true, true) => BEYOND,
+        };
+        if rank != BEYOND || !self.promise {
+            self.full[number] = after;
+        }
+        // A label that was there is for others, and goes on as it came.
+        (rank, packet.label)
+    }
+}
+
+/// How long so many bytes last at a rate, ns.
+fn span(bytes: u64, bps: u64) -> u64 {
+    u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(bps.max(1))).unwrap_or(u64::MAX)
+}
+
+const RATE: Setting = number("rate", 400_000_000_000, "bit/s", 1_000_000, "of each flow");
+const BURST: Setting = number("burst", 1 << 32, "bytes", 15_000, "what a flow may send at once");
+/// Ranks of packets for which there are tokens, and of others.
+const WITHIN: u64 = 1;
+const BEYOND: u64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::FlowId;
+
+    fn packet(flow: u32) -> Packet {
+        Packet { flow: FlowId(flow), len: 1000, label: 9, ..Packet::default() }
+    }
+
+    #[test]
+    fn a_flow_beyond_its_bucket_falls_behind_by_what_it_exceeds() {
+        // 8 Mbit/s: a packet is worth a millisecond, the bucket two.
+        let mut program = Buckets::new(&[8_000_000, 2000], false);
+        let ranks: Vec<_> = (0..4).map(|_| program.enter(Nanos(5_000_000), &packet(1)).0).collect();
+        assert_eq!(ranks, [5_000_000, 5_000_000, 6_000_000, 7_000_000]);
+        assert_eq!(program.enter(Nanos(5_000_000), &packet(0)), (5_000_000, 9));
+        // Two packets too many: after four milliseconds the bucket is full again.
+        assert_eq!(program.enter(Nanos(9_000_000), &packet(1)).0, 9_000_000);
+    }
+
+    #[test]
+    fn what_is_beyond_a_promise_takes_no_tokens() {
+        let mut program = Buckets::new(&[8_000_000, 1000], true);
+        let ranks: Vec<_> = [0, 0, 500_000, 1_000_000, 1_500_000].iter().map(|&t| program.enter(Nanos(t), &packet(0)).0).collect();
+        assert_eq!(ranks, [WITHIN, BEYOND, BEYOND, WITHIN, BEYOND]);
+    }
+}

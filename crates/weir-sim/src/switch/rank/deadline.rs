@@ -1,0 +1,56 @@
+//! Earliest deadline first.
+//!
+//! # Model
+//! A packet's label is the point in time at which it is to be at its destination, in nanoseconds, the same at every switch. A packet that comes
+//! without one gets the time of its arrival at the first switch plus `deadline`, and carries that on.
+//!
+//! # Reference
+//! Liu and Layland, "Scheduling algorithms for multiprogramming in a hard-real-time environment", JACM 20(1), 1973.
+
+use weir_core::Nanos;
+use weir_core::sched::Ranking;
+
+use super::{Program, Setting, time};
+use crate::network::Labeller;
+use crate::packet::Packet;
+
+pub(super) const EDF: Program = Program {
+    name: "edf",
+    summary: "earliest deadline first",
+    source: "Liu and Layland 1973",
+    ranking: Ranking::Edf,
+    knows_flows: false,
+    settings: &[DEADLINE],
+    make: |values| Some(Box::new(Earliest { within: values[0] })),
+};
+
+/// Gives deadlines to packets that have none.
+#[derive(Clone, Copy, Debug)]
+struct Earliest {
+    /// How long after its arrival, ns.
+    within: u64,
+}
+
+impl Labeller for Earliest {
+    fn enter(&mut self, now: Nanos, packet: &Packet) -> (u64, u64) {
+        let label = if packet.label == 0 { now.0.saturating_add(self.within) } else { packet.label };
+        (label, label)
+    }
+}
+
+const DEADLINE: Setting = time("deadline", Nanos::from_millis(100), "from arrival at the first switch, if its source does not say");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_given_once_and_stays() {
+        let mut program = Earliest { within: 50 };
+        let mut packet = Packet::default();
+        assert_eq!(program.enter(Nanos(10), &packet), (60, 60));
+        packet.label = 60;
+        assert_eq!(program.leave(&packet, Nanos(10), Nanos(30)), 60);
+        assert_eq!(program.enter(Nanos(40), &packet), (60, 60));
+    }
+}

@@ -1,0 +1,82 @@
+//! Programs that use up what a packet was given at its source: FIFO+ and least slack time first.
+//!
+//! # Model
+//! A packet's label says how much waiting is left to it, in nanoseconds. A packet that comes without one gets `deadline` or `slack` at
+//! the first switch. Where it leaves, the time that it waited in the traffic manager is taken off, down to 1.
+//!
+//! FIFO+ sorts by what is left, whenever a packet came: who has waited more before goes first. Least slack sorts by the time at
+//! which the slack would be used up here, so that who has waited longer *here* counts too.
+//!
+//! # Reference
+//! Clark, Shenker and Zhang, "Supporting real-time applications in an integrated services packet network", SIGCOMM 1992; Mittal et al.,
+//! "Universal packet scheduling", NSDI 2016.
+//!
+//! # Guarantees
+//! In the first switch of a path all packets have the same label, and FIFO+ is a FIFO there. The sum of what a packet waited is the
+//! label that it had less the one that it arrives with, as long as it was not used up.
+
+use weir_core::Nanos;
+use weir_core::sched::Ranking;
+
+use super::{Program, Setting, time};
+use crate::network::Labeller;
+use crate::packet::Packet;
+
+pub(super) const FIFO_PLUS: Program = Program {
+    name: "fifo+",
+    summary: "who has waited more at switches before goes first",
+    source: "Clark, Shenker and Zhang 1992",
+    ranking: Ranking::FifoPlus,
+    knows_flows: false,
+    settings: &[DEADLINE],
+    make: |values| Some(Box::new(Remaining { given: values[0] })),
+};
+
+pub(super) const LSTF: Program = Program {
+    name: "lstf",
+    summary: "the packet that may wait least from now on goes first",
+    source: "Leung 1989; Mittal et al. 2016",
+    ranking: Ranking::Lstf,
+    knows_flows: false,
+    settings: &[SLACK],
+    make: |values| Some(Box::new(Remaining { given: values[0] })),
+};
+
+/// Takes from labels what packets wait.
+#[derive(Clone, Copy, Debug)]
+struct Remaining {
+    /// What a packet without a label is given, ns.
+    given: u64,
+}
+
+impl Labeller for Remaining {
+    fn enter(&mut self, _now: Nanos, packet: &Packet) -> (u64, u64) {
+        let label = if packet.label == 0 { self.given } else { packet.label };
+        (label, label)
+    }
+
+    fn leave(&mut self, packet: &Packet, arrived: Nanos, dequeued: Nanos) -> u64 {
+        packet.label.saturating_sub(dequeued.since(arrived).0).max(1)
+    }
+}
+
+const DEADLINE: Setting = time("deadline", Nanos::from_secs(1), "what a packet may wait on its whole way, if its source does not say");
+const SLACK: Setting = time("slack", Nanos::from_secs(1), "what a packet may wait on its whole way, if its source does not say");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_waited_is_taken_off_down_to_one() {
+        let mut program = Remaining { given: 100 };
+        let mut packet = Packet::default();
+        assert_eq!(program.enter(Nanos(7), &packet), (100, 100));
+        packet.label = 100;
+        packet.label = program.leave(&packet, Nanos(7), Nanos(37));
+        assert_eq!(program.enter(Nanos(50), &packet), (70, 70));
+        assert_eq!(program.leave(&packet, Nanos(50), Nanos(500)), 1);
+        packet.label = 1;
+        assert_eq!(program.enter(Nanos(500), &packet), (1, 1));
+    }
+}
