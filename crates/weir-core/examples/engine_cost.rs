@@ -4,7 +4,7 @@
 //! that a packet took on average and in the fastest of [`PARTS`] parts of the run, which is the cost without what else the
 //! machine did, and how many links a second were made in a second engine.
 //!
-//! Options: `impaired` gives each link loss and jitter. `batch=N` submits N packets at one time, as a driver does that finds so many;
+//! Options: `impaired` gives each link loss and jitter, `ring` a network card with 256 places and dynamic queue limits. `batch=N` submits N packets at one time, as a driver does that finds so many;
 //! with `same` they are of one flow, and with `train` they are submitted together, as a cut offload train is.
 
 use std::process::ExitCode;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use weir_core::config::{Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit};
+use weir_core::device::{DeviceConfig, DqlConfig};
 use weir_core::dist::Distribution;
 use weir_core::key::{FlowKey, FlowMask};
 use weir_core::packet::Ecn;
@@ -26,6 +27,7 @@ struct Options {
     links: u32,
     packets: u32,
     impaired: bool,
+    ring: bool,
     batch: u32,
     same: bool,
     train: bool,
@@ -33,7 +35,7 @@ struct Options {
 
 fn main() -> ExitCode {
     let Some(options) = options() else {
-        eprintln!("usage: engine_cost LINKS PACKETS [impaired] [batch=N [same|train]]");
+        eprintln!("usage: engine_cost LINKS PACKETS [impaired] [ring] [batch=N [same|train]]");
         return ExitCode::from(2);
     };
     let mut driver = Driver::new(&options);
@@ -59,10 +61,11 @@ fn main() -> ExitCode {
 fn options() -> Option<Options> {
     let mut words = std::env::args().skip(1);
     let mut number = || words.next().and_then(|word| word.parse::<u32>().ok()).filter(|&n| n > 0);
-    let mut options = Options { links: number()?, packets: number()?, impaired: false, batch: 1, same: false, train: false };
+    let mut options = Options { links: number()?, packets: number()?, impaired: false, ring: false, batch: 1, same: false, train: false };
     for word in words {
         match word.split_once('=') {
             None if word == "impaired" => options.impaired = true,
+            None if word == "ring" => options.ring = true,
             None if word == "same" => options.same = true,
             None if word == "train" => options.train = true,
             Some(("batch", n)) => options.batch = n.parse().ok().filter(|&n| n > 0)?,
@@ -90,7 +93,7 @@ impl Driver {
         let queue = FlowsetConfig { mask, limit: Some(QueueLimit::Packets(100)), ..FlowsetConfig::default() };
         let limits = Limits { instances: u32::MAX / 2, ..Limits::default() };
         let mut emulator = Emulator::new(1, limits);
-        emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link: link(options.links, options.impaired), queue });
+        emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link: link(options), queue });
         Self {
             emulator,
             links: options.links,
@@ -138,11 +141,12 @@ fn made(options: &Options) -> f64 {
     f64::from(options.links.max(10_000)) / start.elapsed().as_secs_f64()
 }
 
-/// One of `links` links that share 1 Gbit/s, with 10 ms of delay.
-fn link(links: u32, impaired: bool) -> LinkConfig {
-    let capacity = Rate::new(1_000_000_000 / u64::from(links)).map_or(Capacity::Unlimited, Capacity::Constant);
-    let plain = LinkConfig { capacity, delay: Nanos::from_millis(10), ..LinkConfig::default() };
-    if !impaired {
+/// One of the links, which share 1 Gbit/s, with 10 ms of delay.
+fn link(options: &Options) -> LinkConfig {
+    let capacity = Rate::new(1_000_000_000 / u64::from(options.links)).map_or(Capacity::Unlimited, Capacity::Constant);
+    let device = options.ring.then(|| Arc::new(DeviceConfig { dql: Some(DqlConfig::default()), ..DeviceConfig::default() }));
+    let plain = LinkConfig { capacity, delay: Nanos::from_millis(10), device, ..LinkConfig::default() };
+    if !options.impaired {
         return plain;
     }
     let distribution = Arc::new(Distribution::normal());

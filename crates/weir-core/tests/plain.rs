@@ -35,7 +35,7 @@ proptest! {
         let (mut theirs, mut ours, mut out) = (Vec::new(), Vec::new(), Vec::new());
         let mut now = Nanos::ZERO;
         for (number, &(gap, len)) in arrivals.iter().enumerate() {
-            now = now + Nanos(gap);
+            now += Nanos(gap);
             let frame = number as u32;
             while let Some((frame, due)) = plain.pop(now) {
                 ours.push((frame, due));

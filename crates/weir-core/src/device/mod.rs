@@ -57,9 +57,10 @@ pub use stats::DeviceStats;
 #[derive(Debug)]
 pub(crate) struct Device {
     config: Arc<DeviceConfig>,
-    /// From the scheduler to the ring.
-    stages: Vec<Stage>,
+    ring: Stage,
     dql: Option<Dql>,
+    /// What is before the ring, from the scheduler on.
+    stages: Vec<Stage>,
     /// What the packet on the wire keeps of the ring.
     on_wire: Size,
     /// Done, but not reported.
@@ -109,12 +110,13 @@ pub struct DeviceView {
 impl Device {
     /// An empty device.
     pub(crate) fn new(now: Nanos, config: Arc<DeviceConfig>) -> Self {
-        let stages = configs(&config).map(Stage::new).collect();
+        let stages = config.stages.iter().copied().map(Stage::new).collect();
         let dql = config.dql.map(|dql| Dql::new(now, dql));
         Self {
+            ring: Stage::new(config.ring),
             config,
-            stages,
             dql,
+            stages,
             on_wire: Size::default(),
             done: Size::default(),
             done_since: Nanos::ZERO,
@@ -127,9 +129,10 @@ impl Device {
     }
 
     /// When it goes on by itself; [`Nanos::MAX`] while it waits for the wire or for packets.
+    #[inline]
     pub(crate) fn next_event(&self) -> Nanos {
-        let hands = self.stages.iter().filter_map(|stage| stage.hand).map(|(_, done)| done);
-        hands.fold(self.report_due(), Nanos::min)
+        let hand = |stage: &Stage| stage.hand.map_or(Nanos::MAX, |(_, done)| done);
+        self.stages.iter().map(hand).fold(self.report_due().min(hand(&self.ring)), Nanos::min)
     }
 
     /// Whether no packet is inside.
@@ -138,6 +141,7 @@ impl Device {
     }
 
     /// Whether it waits for a packet from the scheduler.
+    #[inline]
     pub(crate) fn wants(&self) -> bool {
         !self.leaving && self.may_feed(0)
     }
@@ -148,12 +152,14 @@ impl Device {
     }
 
     /// Takes a packet from the scheduler, where [`Self::wants`] holds.
-    pub(crate) fn give(&mut self, now: Nanos, packet: PacketId) {
+    #[inline]
+    pub(crate) fn give(&mut self, now: Nanos, pool: &mut Pool, packet: PacketId) {
         self.packets += 1;
-        self.feed(0, now, packet);
+        self.feed(0, now, pool, packet);
     }
 
     /// Does what is due at `now`. What has found no room waits for [`Self::pop_dropped`].
+    #[inline]
     pub(crate) fn advance(&mut self, now: Nanos, pool: &mut Pool) {
         while self.report(now) || self.put(now, pool) || self.take(now, pool) {}
     }
@@ -164,8 +170,9 @@ impl Device {
     }
 
     /// The packet that the wire starts with now.
+    #[inline]
     pub(crate) fn read(&mut self, now: Nanos, pool: &Pool) -> Option<PacketId> {
-        let packet = self.ring_mut().queue.pop_front(pool)?;
+        let packet = self.ring.queue.pop_front(pool)?;
         self.packets -= 1;
         let size = Size::of(pool, packet);
         match self.config.completion.when {
@@ -205,7 +212,7 @@ impl Device {
             (Some(dql), Some(bounds)) => dql.configure(bounds),
             (dql, bounds) => {
                 // What is in the ring will be reported to a limit that has not seen it come.
-                let inside = u32::try_from(self.stages.last().map_or(0, |ring| ring.used.bytes)).unwrap_or(u32::MAX);
+                let inside = u32::try_from(self.ring.used.bytes).unwrap_or(u32::MAX);
                 *dql = bounds.map(|bounds| Dql::new(now, bounds));
                 dql.iter_mut().for_each(|dql| dql.queued(inside));
             }
@@ -222,7 +229,7 @@ impl Device {
     /// Takes every packet out, in order.
     pub(crate) fn drain(&mut self, pool: &mut Pool) -> PacketList {
         let mut all = PacketList::default();
-        for stage in self.stages.iter_mut().rev() {
+        for stage in core::iter::once(&mut self.ring).chain(self.stages.iter_mut().rev()) {
             stage.move_to(&mut all, pool);
             stage.used = Size::default();
         }
@@ -232,23 +239,22 @@ impl Device {
 
     /// What it is doing.
     pub(crate) fn view(&self) -> DeviceView {
-        let ring = self.stages.last().map_or(Size::default(), |ring| ring.used);
-        let dql_limit = self.dql.as_ref().map(Dql::limit);
-        DeviceView { packets: self.packets, ring_packets: ring.packets, ring_bytes: ring.bytes, dql_limit }
+        let Size { packets, bytes } = self.ring.used;
+        DeviceView { packets: self.packets, ring_packets: packets, ring_bytes: bytes, dql_limit: self.dql.as_ref().map(Dql::limit) }
     }
 }
 
-// Steps; each does one thing and says whether there was one to do.
+// Steps; each does one thing and says whether there was one to do. A stage's number counts from the scheduler; the ring's is the last.
 impl Device {
     /// Deals with a report of the device that is due, unless the processor is busy with a packet.
+    #[inline]
     fn report(&mut self, now: Nanos) -> bool {
         if self.report_due() > now {
             return false;
         }
         let Size { packets, bytes } = core::mem::take(&mut self.done);
-        let used = &mut self.ring_mut().used;
-        used.packets -= packets;
-        used.bytes -= bytes;
+        self.ring.used.packets -= packets;
+        self.ring.used.bytes -= bytes;
         if let Some(dql) = &mut self.dql {
             dql.completed(now, bytes.min(u64::from(dql.in_flight())) as u32);
         }
@@ -256,28 +262,26 @@ impl Device {
     }
 
     /// Puts what a feeder has finished with into its stage.
+    #[inline]
     fn put(&mut self, now: Nanos, pool: &mut Pool) -> bool {
-        let ring = self.stages.len() - 1;
-        for (number, stage) in self.stages.iter_mut().enumerate().rev() {
-            let Some((packet, _)) = stage.hand.take_if(|(_, done)| *done <= now) else { continue };
-            let size = Size::of(pool, packet);
-            if !stage.config.blocking && !stage.fits(size) {
-                self.packets -= 1;
-                self.dropped.push((packet, number));
+        let due = |stage: &mut Stage| stage.hand.take_if(|(_, done)| *done <= now).map(|(packet, _)| packet);
+        if let Some(packet) = due(&mut self.ring) {
+            self.arrive(self.stages.len(), pool, packet);
+            return true;
+        }
+        for number in (0..self.stages.len()).rev() {
+            if let Some(packet) = due(&mut self.stages[number]) {
+                self.arrive(number, pool, packet);
                 return true;
             }
-            stage.push(pool, packet, size);
-            if let Some(dql) = self.dql.as_mut().filter(|_| number == ring) {
-                dql.queued(u32::try_from(size.bytes).unwrap_or(u32::MAX));
-            }
-            return true;
         }
         false
     }
 
     /// Lets a feeder that is free take a packet from the stage before its own.
-    fn take(&mut self, now: Nanos, pool: &Pool) -> bool {
-        for number in (1..self.stages.len()).rev() {
+    #[inline]
+    fn take(&mut self, now: Nanos, pool: &mut Pool) -> bool {
+        for number in (1..=self.stages.len()).rev() {
             if self.stages[number - 1].queue.is_empty() || !self.may_feed(number) {
                 continue;
             }
@@ -286,25 +290,56 @@ impl Device {
             let Size { packets, bytes } = Size::of(pool, packet);
             before.used.packets -= packets;
             before.used.bytes -= bytes;
-            self.feed(number, now, packet);
+            self.feed(number, now, pool, packet);
             return true;
         }
         false
     }
 
     /// Whether the feeder of a stage may take a packet.
+    #[inline]
     fn may_feed(&self, number: usize) -> bool {
-        let stage = &self.stages[number];
-        let closed = || number + 1 == self.stages.len() && self.dql.as_ref().is_some_and(|dql| dql.avail() < 0);
-        stage.hand.is_none() && (!stage.config.blocking || stage.has_room()) && !closed()
+        if let Some(stage) = self.stages.get(number) {
+            return stage.is_open();
+        }
+        self.ring.is_open() && self.dql.as_ref().is_none_or(|dql| dql.avail() >= 0)
     }
 
-    fn feed(&mut self, number: usize, now: Nanos, packet: PacketId) {
-        let stage = &mut self.stages[number];
+    /// Hands a packet to a stage's feeder. One that needs no time has put it in.
+    #[inline]
+    fn feed(&mut self, number: usize, now: Nanos, pool: &mut Pool, packet: PacketId) {
+        let stage = self.stage(number);
+        if stage.config.service == Nanos::ZERO {
+            return self.arrive(number, pool, packet);
+        }
         stage.hand = Some((packet, now.saturating_add(stage.config.service)));
     }
 
+    /// A packet has come to a stage.
+    #[inline]
+    fn arrive(&mut self, number: usize, pool: &mut Pool, packet: PacketId) {
+        let size = Size::of(pool, packet);
+        let stage = self.stage(number);
+        if !stage.config.blocking && !stage.fits(size) {
+            self.packets -= 1;
+            return self.dropped.push((packet, number));
+        }
+        self.push(number, pool, packet, size);
+    }
+
+    /// Puts a packet into a stage, whether there is room or not.
+    #[inline]
+    fn push(&mut self, number: usize, pool: &mut Pool, packet: PacketId, size: Size) {
+        let stage = self.stage(number);
+        stage.queue.push_back(pool, packet);
+        stage.used.add(size);
+        if let Some(dql) = self.dql.as_mut().filter(|_| number == self.stages.len()) {
+            dql.queued(u32::try_from(size.bytes).unwrap_or(u32::MAX));
+        }
+    }
+
     /// Notes that the device is done with a packet of `size`.
+    #[inline]
     fn is_done(&mut self, now: Nanos, size: Size) {
         if self.done.packets == 0 {
             self.done_since = now;
@@ -313,51 +348,40 @@ impl Device {
     }
 
     /// When a report is due; [`Nanos::MAX`] when there is none, or while the processor is busy and does not look.
+    #[inline]
     fn report_due(&self) -> Nanos {
-        let Completion { frames, time, .. } = self.config.completion;
-        match self.stages.last() {
-            _ if self.done.packets == 0 => Nanos::MAX,
-            Some(ring) if ring.hand.is_some() => Nanos::MAX,
-            _ if self.done.packets >= frames => self.done_since,
-            _ => self.done_since.saturating_add(time),
+        if self.done.packets == 0 || self.ring.hand.is_some() {
+            return Nanos::MAX;
         }
+        let Completion { frames, time, .. } = self.config.completion;
+        if self.done.packets >= frames { self.done_since } else { self.done_since.saturating_add(time) }
     }
 
-    fn ring_mut(&mut self) -> &mut Stage {
-        let last = self.stages.len() - 1;
-        &mut self.stages[last]
+    #[inline]
+    fn stage(&mut self, number: usize) -> &mut Stage {
+        self.stages.get_mut(number).unwrap_or(&mut self.ring)
     }
 
     /// Makes the stages what another configuration says, counted from the wire.
     fn resize(&mut self, pool: &mut Pool, config: &DeviceConfig) {
-        let wanted = configs(config).count();
-        while self.stages.len() > wanted {
+        while self.stages.len() > config.stages.len() {
             // What was to come later stands behind.
             let mut first = self.stages.remove(0);
-            let mut rest = PacketList::default();
-            first.move_to(&mut rest, pool);
-            let next = &mut self.stages[0];
-            if let Some((packet, _)) = next.hand.take() {
-                self.put_behind(pool, packet);
+            let mut behind = PacketList::default();
+            if let Some((packet, _)) = self.stage(0).hand.take() {
+                behind.push_back(pool, packet);
             }
-            while let Some(packet) = rest.pop_front(pool) {
-                self.put_behind(pool, packet);
+            first.move_to(&mut behind, pool);
+            while let Some(packet) = behind.pop_front(pool) {
+                self.push(0, pool, packet, Size::of(pool, packet));
             }
         }
-        while self.stages.len() < wanted {
+        while self.stages.len() < config.stages.len() {
             self.stages.insert(0, Stage::new(StageConfig::default()));
         }
-        for (stage, config) in self.stages.iter_mut().zip(configs(config)) {
-            stage.config = config;
-        }
-    }
-
-    /// Puts a packet at the end of the first stage, whether there is room or not.
-    fn put_behind(&mut self, pool: &mut Pool, packet: PacketId) {
-        let size = Size::of(pool, packet);
-        self.stages[0].push(pool, packet, size);
-        if let (1, Some(dql)) = (self.stages.len(), &mut self.dql) {
-            dql.queued(u32::try_from(size.bytes).unwrap_or(u32::MAX));
+        self.ring.config = config.ring;
+        for (stage, config) in self.stages.iter_mut().zip(&config.stages) {
+            stage.config = *config;
         }
     }
 }
@@ -367,7 +391,14 @@ impl Stage {
         Self { config, queue: PacketList::default(), used: Size::default(), hand: None }
     }
 
+    /// Whether its feeder may take a packet: it has none, and the stage is not full, or does not care.
+    #[inline]
+    fn is_open(&self) -> bool {
+        self.hand.is_none() && (self.has_room() || !self.config.blocking)
+    }
+
     /// Whether it is not full.
+    #[inline]
     fn has_room(&self) -> bool {
         match self.config.limit {
             QueueLimit::Packets(most) => self.used.packets < most.max(1),
@@ -382,11 +413,6 @@ impl Stage {
                 QueueLimit::Packets(most) => self.used.packets.saturating_add(size.packets) <= most,
                 QueueLimit::Bytes(most) => self.used.bytes.saturating_add(size.bytes) <= most,
             }
-    }
-
-    fn push(&mut self, pool: &mut Pool, packet: PacketId, size: Size) {
-        self.queue.push_back(pool, packet);
-        self.used.add(size);
     }
 
     /// Puts its packets and its feeder's at the end of `list`, in order.
@@ -420,9 +446,4 @@ pub(crate) fn bytes(packet: &Packet) -> u64 {
 /// The device that a link is made with.
 pub(crate) fn make(now: Nanos, config: Option<&Arc<DeviceConfig>>) -> Option<Box<Device>> {
     config.map(|config| Box::new(Device::new(now, config.clone())))
-}
-
-/// The stages of a configuration, from the scheduler to the ring.
-fn configs(config: &DeviceConfig) -> impl Iterator<Item = StageConfig> {
-    config.stages.iter().copied().chain([config.ring])
 }

@@ -105,7 +105,7 @@ impl Link {
         let stats = &mut around.template.stats;
         stats.queue_ns.record(now.since(packet.arrived).0);
         stats.device.get_or_insert_default().enter(bytes(packet));
-        device.give(now, id);
+        device.give(now, around.pool, id);
         true
     }
 
