@@ -4,18 +4,14 @@
 //! it is printed or drawn is for others to say. The same options give the same finding on every machine, whatever the number of
 //! threads.
 
-<<<<<<< HEAD
 pub mod dql_ring;
-mod parallel;
-pub mod s10;
-=======
 mod fifo_plus;
 mod parallel;
 mod pifo;
 mod queues;
+pub mod s10;
 mod sp_pifo;
 mod testbed;
->>>>>>> c05b848 (A switch whose queues are programmed: input buffers, a pipeline, rank programs, and queues behind the traffic manager that block or drop)
 
 use serde::Serialize;
 
@@ -52,11 +48,16 @@ pub struct Experiment {
 }
 
 /// All experiments of this crate, in the order of the list.
-<<<<<<< HEAD
-pub const EXPERIMENTS: &[Experiment] = &[dql_ring::EXPERIMENT, s10::EXPERIMENT];
-=======
-pub const EXPERIMENTS: &[Experiment] = &[queues::QUEUES, fifo_plus::PATH, fifo_plus::TABLE, fifo_plus::FAIR, pifo::EXACT, sp_pifo::SP_PIFO];
->>>>>>> c05b848 (A switch whose queues are programmed: input buffers, a pipeline, rank programs, and queues behind the traffic manager that block or drop)
+pub const EXPERIMENTS: &[Experiment] = &[
+    queues::QUEUES,
+    fifo_plus::PATH,
+    fifo_plus::TABLE,
+    fifo_plus::FAIR,
+    pifo::EXACT,
+    sp_pifo::SP_PIFO,
+    dql_ring::EXPERIMENT,
+    s10::EXPERIMENT,
+];
 
 /// What came of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
