@@ -17,7 +17,7 @@ pub mod sim;
 mod summary;
 
 pub use file::{WriteError, write_atomic};
-pub use html::to_html;
+pub use html::{finding_to_html, to_html};
 pub use json::to_json;
 pub use model::{LATE_NS, LATE_WARNING, LinkResult, PipeResult, RuleResult, RunInfo, RunResult};
 pub use pcap::{CaptureError, CaptureReport, CaptureSink, CaptureWriter, spawn_writer};

@@ -5,6 +5,7 @@
 //! extremes kept), so the size of the file does not grow with the length of the run.
 
 mod charts;
+mod finding;
 pub(crate) mod sim;
 
 use std::fmt::Write;
@@ -16,6 +17,7 @@ use crate::model::{LATE_WARNING, LinkResult, RunResult};
 use crate::plot::{STYLE, Size, escape};
 use crate::summary::shell_words;
 use charts::{Chart, charts};
+pub use finding::finding_to_html;
 
 /// The report as one self-contained HTML document.
 pub fn to_html(run: &RunResult) -> String {

@@ -5,6 +5,7 @@
 //! [`Plot::standalone`] one that can be a file, [`Plot::png`] the same in pixels. Data is drawn inside `<g class="data">`, which a script may scale to zoom.
 
 mod axis;
+mod finding;
 mod raster;
 
 use std::fmt::Write;

@@ -1,0 +1,48 @@
+//! Plots of the simulator's experiments as plots to be drawn.
+
+use weir_sim::experiments as found;
+
+use super::{Axis, Curve, Plot, Scale, Shape, Unit};
+
+impl From<&found::Plot> for Plot {
+    fn from(plot: &found::Plot) -> Self {
+        let curves = plot.series.iter().enumerate();
+        Self {
+            title: plot.title.clone(),
+            description: plot.description.clone(),
+            x: (&plot.x).into(),
+            y: (&plot.y).into(),
+            curves: curves
+                .map(|(n, series)| Curve { name: series.name.clone(), colour: (n % COLOURS) as u8, shape: shape(series) })
+                .collect(),
+        }
+    }
+}
+
+impl From<&found::Axis> for Axis {
+    fn from(axis: &found::Axis) -> Self {
+        let unit = match axis.unit {
+            found::Unit::BitsPerSecond => Unit::BitsPerSecond,
+            found::Unit::Nanoseconds => Unit::Nanoseconds,
+            found::Unit::Seconds => Unit::Seconds,
+            found::Unit::Bytes => Unit::Bytes,
+            found::Unit::Count => Unit::Count,
+            found::Unit::Fraction => Unit::Fraction,
+        };
+        let scale = if axis.log { Scale::Log } else { Scale::Linear };
+        Self { label: axis.label.clone(), unit, scale, range: None }
+    }
+}
+
+fn shape(series: &found::Series) -> Shape {
+    let points = series.points.clone();
+    match series.style {
+        found::Style::Line => Shape::Line(points),
+        found::Style::Dashes => Shape::Dashes(points),
+        found::Style::Dots => Shape::Dots(points),
+        found::Style::Steps => Shape::Steps(points),
+    }
+}
+
+/// Colours of the palette.
+const COLOURS: usize = 7;
