@@ -14,7 +14,6 @@ pub mod packet;
 pub mod random;
 pub mod run;
 pub mod scenario;
-#[cfg(any(feature = "smoltcp", feature = "quic"))]
 pub mod stack;
 pub mod suite;
 pub mod summary;

@@ -9,9 +9,13 @@
 //! | `smoltcp` | [`smoltcp`] | TCP over IPv4: no SACK, no ECN, retransmission timeout of at least 1 s |
 //! | `quic` | [`quic`] | QUIC version 1 by quinn-proto, with a handshake and packet protection that do not encrypt |
 //!
+//! Which are there is decided when Weir is built; [`ends`] says what is missing.
+//!
 //! **Payload.** The sender writes a pattern that depends on the place in the stream, and the receiver compares: a stack that
 //! delivers anything but what was written ends the simulation with a panic.
 
+#[cfg(any(feature = "smoltcp", feature = "quic"))]
+mod application;
 #[cfg(feature = "quic")]
 pub mod quic;
 #[cfg(feature = "quic")]
@@ -19,10 +23,107 @@ mod quic_crypto;
 #[cfg(feature = "smoltcp")]
 pub mod smoltcp;
 
-use weir_core::packet::Ecn;
+use weir_core::Nanos;
 
-use crate::endpoint::Context;
-use crate::packet::{Extra, Packet};
+use crate::endpoint::{Endpoint, EndpointId};
+use crate::packet::FlowId;
+
+/// A stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// TCP of smoltcp.
+    Smoltcp,
+    /// QUIC of quinn-proto.
+    Quic,
+}
+
+impl Stack {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Smoltcp, Self::Quic];
+
+    /// Its name in scenarios, which is that of the feature, too.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Smoltcp => "smoltcp",
+            Self::Quic => "quic",
+        }
+    }
+
+    /// The stack of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stack| stack.name() == name)
+    }
+
+    /// Whether this build has it.
+    pub fn is_built(self) -> bool {
+        match self {
+            Self::Smoltcp => cfg!(feature = "smoltcp"),
+            Self::Quic => cfg!(feature = "quic"),
+        }
+    }
+}
+
+/// The stack is not in this build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this weir was built without the stack `{0}`: build it with `--features weir-sim/{0}`")]
+pub struct NotBuilt(&'static str);
+
+/// Settings of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Which of the stack's congestion controls.
+    pub control: Control,
+    /// Most bytes under way or unread: the receiver's window.
+    pub window: u32,
+    /// Largest packet, IPv4 header included, 1280 to 9000. QUIC begins with 1228 and searches for larger ones up to it.
+    pub mtu: u16,
+    /// When the connection is opened.
+    pub start: Nanos,
+    /// Of all that the stack draws.
+    pub seed: u64,
+    /// Who hears [`crate::endpoint::Notice::Done`] when everything is acknowledged.
+    pub owner: Option<EndpointId>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { control: Control::NewReno, window: 1 << 20, mtu: 1500, start: Nanos::ZERO, seed: 1, owner: None }
+    }
+}
+
+/// A congestion control that both stacks have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Reno, in integers.
+    NewReno,
+    /// CUBIC, whose last bits may differ between machines: both stacks compute it with floating-point powers and roots.
+    Cubic,
+}
+
+/// Source and sink of a flow.
+pub type Ends = (Box<dyn Endpoint>, Box<dyn Endpoint>);
+
+/// The two ends of a connection of `stack`: source and sink of `flow`.
+///
+/// # Errors
+/// [`NotBuilt`] when this build is without the stack.
+#[cfg_attr(not(any(feature = "smoltcp", feature = "quic")), expect(unused_variables, reason = "there is no stack to give it to"))]
+pub fn ends(stack: Stack, flow: FlowId, load: Load, options: Options) -> Result<Ends, NotBuilt> {
+    match stack {
+        #[cfg(feature = "smoltcp")]
+        Stack::Smoltcp => {
+            let (sender, receiver) = smoltcp::pair(flow, load, options);
+            Ok((Box::new(sender), Box::new(receiver)))
+        }
+        #[cfg(feature = "quic")]
+        Stack::Quic => {
+            let (sender, receiver) = quic::pair(flow, load, options);
+            Ok((Box::new(sender), Box::new(receiver)))
+        }
+        #[cfg(not(all(feature = "smoltcp", feature = "quic")))]
+        missing => Err(NotBuilt(missing.name())),
+    }
+}
 
 /// How much a sender writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,129 +136,20 @@ pub enum Load {
     Told,
 }
 
-/// The sending application: what it has written and has still to write.
-#[derive(Clone, Copy, Debug)]
-struct Supply {
-    written: u64,
-    /// Written when all is done; more than can be for a bulk transfer.
-    total: u64,
-    /// No more will be told.
-    closed: bool,
-}
-
-impl Supply {
-    fn new(load: Load) -> Self {
-        let (total, closed) = match load {
-            Load::Bulk => (u64::MAX, false),
-            Load::Bytes(bytes) => (bytes, true),
-            Load::Told => (0, false),
-        };
-        Self { written: 0, total, closed }
-    }
-
-    fn add(&mut self, bytes: u64) {
-        self.total = self.total.saturating_add(bytes);
-    }
-
-    /// The next bytes to write, up to `room`.
-    fn next(&self, room: usize) -> &'static [u8] {
-        let left = usize::try_from(self.total - self.written).unwrap_or(usize::MAX);
-        let start = (self.written % PERIOD as u64) as usize;
-        &PATTERN[start..start + left.min(room).min(PATTERN.len() - PERIOD)]
-    }
-
-    fn wrote(&mut self, bytes: usize) {
-        self.written += bytes as u64;
-    }
-
-    /// Everything is written, and the stream ends here.
-    fn ended(&self) -> bool {
-        self.closed && self.written == self.total
-    }
-}
-
-/// Compares what arrives with what was written.
-///
-/// # Panics
-/// When it is something else.
-fn check(mut offset: u64, mut bytes: &[u8]) {
-    while !bytes.is_empty() {
-        let start = (offset % PERIOD as u64) as usize;
-        let len = bytes.len().min(PATTERN.len() - start);
-        assert!(bytes[..len] == PATTERN[start..start + len], "the stack delivered other bytes than were written, behind byte {offset}");
-        offset += len as u64;
-        bytes = &bytes[len..];
-    }
-}
-
-/// The bytes of a packet that a stack sends or receives.
-fn send_bytes(context: &mut Context<'_>, packet: Packet, bytes: Vec<u8>) {
-    context.send_with(packet, Extra { bytes, ..Extra::default() });
-}
-
-/// An ECN field from the two lowest bits of an IP header's traffic class.
-fn ecn_from_bits(bits: u8) -> Ecn {
-    match bits & 3 {
-        0 => Ecn::NotEct,
-        1 => Ecn::Ect1,
-        2 => Ecn::Ect0,
-        _ => Ecn::Ce,
-    }
-}
-
-fn ecn_bits(ecn: Ecn) -> u8 {
-    match ecn {
-        Ecn::NotEct => 0,
-        Ecn::Ect1 => 1,
-        Ecn::Ect0 => 2,
-        Ecn::Ce => 3,
-    }
-}
-
-/// A prime, so that neither packets nor buffers begin at the same place of the pattern each time.
-const PERIOD: usize = 251;
-const PATTERN: [u8; PERIOD * 65] = {
-    let mut pattern = [0; PERIOD * 65];
-    let mut at = 0;
-    while at < pattern.len() {
-        pattern[at] = (at % PERIOD) as u8;
-        at += 1;
-    }
-    pattern
-};
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_is_expected_wherever_it_is_cut() {
-        let mut supply = Supply::new(Load::Bytes(100_000));
-        for room in [1, 250, 251, 1448, 30_000, 65_536].into_iter().cycle() {
-            let bytes = supply.next(room);
-            check(supply.written, bytes);
-            let len = bytes.len();
-            supply.wrote(len);
-            if supply.ended() {
-                break;
+    fn a_stack_is_found_by_its_name_and_says_when_it_is_missing() {
+        for stack in Stack::ALL {
+            assert_eq!(Stack::from_name(stack.name()), Some(stack));
+            let made = ends(stack, FlowId(0), Load::Bulk, Options::default());
+            assert_eq!(made.is_ok(), stack.is_built());
+            if let Err(missing) = made {
+                assert!(missing.to_string().ends_with(&format!("--features weir-sim/{}`", stack.name())));
             }
-            assert!(len > 0);
         }
-        assert_eq!(supply.written, 100_000);
-    }
-
-    #[test]
-    #[should_panic(expected = "other bytes than were written")]
-    fn a_byte_that_is_missing_is_noticed() {
-        let supply = Supply::new(Load::Bulk);
-        check(0, &supply.next(100)[1..]);
-    }
-
-    #[test]
-    fn ecn_bits_are_those_of_the_header() {
-        for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
-            assert_eq!(ecn_from_bits(0xfc | ecn_bits(ecn)), ecn);
-        }
-        assert_eq!(ecn_bits(Ecn::Ect0), 2);
+        assert_eq!(Stack::from_name("tcp"), None);
     }
 }

@@ -7,11 +7,10 @@
 //! **Reference.** The crate `quinn-proto`; RFC 9000 and 9002. What matters in comparisons: pacing, ECN with ECT(0), packets from 1200
 //! bytes of UDP payload on until its search for the path's size has found larger ones, one acknowledgement for two packets.
 //!
-//! **Parameters.** [`Options`].
+//! **Parameters.** [`super::Options`].
 //!
 //! **Differences from quinn's defaults.** No idle timeout, so that an outage in a scenario does not end the connection; no segmentation
 //! offload, since packets are simulated one by one; no spin bit. Its BBR is not offered: it draws from the machine's randomness.
-//! Its CUBIC computes with the platform's cube root, so its last bits, unlike everything else here, may differ between machines.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -22,45 +21,16 @@ use bytes::BytesMut;
 use quinn_proto::congestion::{CubicConfig, NewRenoConfig};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir, EcnCodepoint, Endpoint as Quinn,
-    EndpointConfig, Event, ServerConfig, StreamEvent, StreamId, Transmit, TransportConfig, VarInt,
+    EndpointConfig, Event, MtuDiscoveryConfig, ServerConfig, StreamEvent, StreamId, Transmit, TransportConfig, VarInt,
 };
 use weir_core::Nanos;
 use weir_core::rng::{Purpose, Stream};
 
+use super::application::{Supply, check, ecn_bits, ecn_from_bits, send_bytes};
 use super::quic_crypto::Open;
-use super::{Load, Supply, check, ecn_bits, ecn_from_bits, send_bytes};
+use super::{Control, Load, Options};
 use crate::endpoint::{Context, Endpoint, EndpointId, Notice};
 use crate::packet::{Flags, FlowId, Packet};
-
-/// Settings of a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Which of quinn-proto's congestion controls.
-    pub control: Control,
-    /// Flow control: bytes of the stream that may be under way or unread.
-    pub window: u32,
-    /// When the connection is opened.
-    pub start: Nanos,
-    /// Of all that the stack draws.
-    pub seed: u64,
-    /// Who hears [`Notice::Done`] when everything is acknowledged.
-    pub owner: Option<EndpointId>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { control: Control::NewReno, window: 1_250_000, start: Nanos::ZERO, seed: 1, owner: None }
-    }
-}
-
-/// A congestion control of quinn-proto.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Control {
-    /// That of RFC 9002.
-    NewReno,
-    /// CUBIC.
-    Cubic,
-}
 
 /// The client, which sends.
 #[derive(Debug)]
@@ -97,7 +67,7 @@ pub fn pair(flow: FlowId, load: Load, options: Options) -> (Sender, Receiver) {
     let seed = options.seed;
     client.initial_dst_cid_provider(Arc::new(move || Identifiers::new(seed, 2).generate_cid()));
     let sender = Sender {
-        host: Host::new(flow, false, seed, None),
+        host: Host::new(flow, false, &options, None),
         client,
         supply: Supply::new(load),
         start: options.start,
@@ -106,13 +76,16 @@ pub fn pair(flow: FlowId, load: Load, options: Options) -> (Sender, Receiver) {
         finished: false,
         lost: 0,
     };
-    let host = Host::new(flow, true, seed, Some(Arc::new(server)));
+    let host = Host::new(flow, true, &options, Some(Arc::new(server)));
     (sender, Receiver { host, stream: None, received: 0, began: None, heard: false })
 }
 
 fn transport(options: &Options) -> TransportConfig {
+    let mut search = MtuDiscoveryConfig::default();
+    search.upper_bound(payload(options));
     let mut config = TransportConfig::default();
     config
+        .mtu_discovery_config(Some(search))
         .max_idle_timeout(None)
         .enable_segmentation_offload(false)
         .allow_spin(false)
@@ -123,6 +96,11 @@ fn transport(options: &Options) -> TransportConfig {
         Control::Cubic => config.congestion_controller_factory(Arc::new(CubicConfig::default())),
     };
     config
+}
+
+/// Largest UDP payload.
+fn payload(options: &Options) -> u16 {
+    options.mtu.clamp(1280, 9000) - u16::from(HEADERS)
 }
 
 impl Sender {
@@ -287,7 +265,8 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
-    fn new(flow: FlowId, back: bool, seed: u64, server: Option<Arc<ServerConfig>>) -> Self {
+    fn new(flow: FlowId, back: bool, options: &Options, server: Option<Arc<ServerConfig>>) -> Self {
+        let seed = options.seed;
         let mut stream = Stream::new(seed, u64::from(back), Purpose::Generator);
         let mut rng_seed = [0; 32];
         for chunk in rng_seed.chunks_exact_mut(8) {
@@ -295,6 +274,7 @@ impl Host {
         }
         let mut config = EndpointConfig::new(Arc::new(Open));
         config.rng_seed(Some(rng_seed)).cid_generator(move || Box::new(Identifiers::new(seed, 3 + u64::from(back))));
+        config.max_udp_payload_size(payload(options)).expect("QUIC takes any size from 1200 bytes on");
         let quinn = Quinn::new(Arc::new(config), server, true, None);
         Self { flow, back, zero: Instant::now(), quinn, connection: None, buffer: Vec::new(), deadline: Nanos::MAX }
     }

@@ -6,10 +6,9 @@
 //!
 //! **Reference.** The crate `smoltcp`, used as it is; how it differs from other TCPs is in its README. What matters in comparisons:
 //! no selective acknowledgements (a fast retransmission repairs one segment, a timeout sends again everything behind it), a
-//! retransmission timeout of at least one second, an acknowledgement delayed by at most 10 ms, no pacing, no ECN. Its CUBIC computes
-//! with powers of floating-point numbers, whose last bits may differ between machines; everything else is in integers.
+//! retransmission timeout of at least one second, an acknowledgement delayed by at most 10 ms, no pacing, no ECN.
 //!
-//! **Parameters.** [`Options`].
+//! **Parameters.** [`super::Options`].
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,43 +21,10 @@ use ::smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, Ipv4Packet, TcpPacket}
 use weir_core::Nanos;
 use weir_core::rng::{Purpose, Stream};
 
-use super::{Load, Supply, check, ecn_bits, ecn_from_bits, send_bytes};
+use super::application::{Supply, check, ecn_bits, ecn_from_bits, send_bytes};
+use super::{Control, Load, Options};
 use crate::endpoint::{Context, Endpoint, EndpointId, Notice};
 use crate::packet::{Flags, FlowId, Packet};
-
-/// Settings of a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Which of smoltcp's congestion controls.
-    pub control: Control,
-    /// Bytes of each of the two buffers, sender's and receiver's; the receiver's is the largest window.
-    pub buffer: usize,
-    /// Largest packet, IPv4 header included: 576 to 9000.
-    pub mtu: usize,
-    /// When the connection is opened.
-    pub start: Nanos,
-    /// Of the initial sequence number.
-    pub seed: u64,
-    /// Who hears [`Notice::Done`] when everything is acknowledged.
-    pub owner: Option<EndpointId>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { control: Control::Reno, buffer: 1 << 20, mtu: 1500, start: Nanos::ZERO, seed: 1, owner: None }
-    }
-}
-
-/// A congestion control of smoltcp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Control {
-    /// None: the receiver's window alone.
-    None,
-    /// Reno.
-    Reno,
-    /// CUBIC.
-    Cubic,
-}
 
 /// The end that connects and sends.
 #[derive(Debug)]
@@ -233,18 +199,17 @@ impl fmt::Debug for Host {
 
 impl Host {
     fn new(flow: FlowId, back: bool, options: &Options) -> Self {
-        let mut wire = Wire { mtu: options.mtu.clamp(576, 9000), ..Wire::default() };
+        let mut wire = Wire { mtu: options.mtu.clamp(1280, 9000).into(), ..Wire::default() };
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = Stream::new(options.seed, u64::from(back), Purpose::Generator).bits();
         let mut interface = Interface::new(config, &mut wire, Instant::ZERO);
         let own = ADDRESSES[usize::from(back)];
         interface.update_ip_addrs(|addresses| addresses.push(IpCidr::new(own, 24)).expect("there is room for one address"));
         // Only one side has much to write, and only the other has much to keep.
-        let buffer = |large: bool| SocketBuffer::new(vec![0; if large { options.buffer.max(1) } else { 1 }]);
+        let buffer = |large: bool| SocketBuffer::new(vec![0; if large { options.window.max(1) as usize } else { 1 }]);
         let mut socket = Socket::new(buffer(back), buffer(!back));
         socket.set_congestion_control(match options.control {
-            Control::None => CongestionControl::None,
-            Control::Reno => CongestionControl::Reno,
+            Control::NewReno => CongestionControl::Reno,
             Control::Cubic => CongestionControl::Cubic,
         });
         let mut sockets = SocketSet::new(Vec::with_capacity(1));

@@ -1,0 +1,134 @@
+//! The application on both ends of a real stack: what is written and what is expected; and how a stack's bytes travel.
+
+use weir_core::packet::Ecn;
+
+use super::Load;
+use crate::endpoint::Context;
+use crate::packet::{Extra, Packet};
+
+/// The sending application: what it has written and has still to write.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Supply {
+    pub(super) written: u64,
+    /// Written when all is done; more than can be for a bulk transfer.
+    total: u64,
+    /// No more will be told.
+    pub(super) closed: bool,
+}
+
+impl Supply {
+    pub(super) fn new(load: Load) -> Self {
+        let (total, closed) = match load {
+            Load::Bulk => (u64::MAX, false),
+            Load::Bytes(bytes) => (bytes, true),
+            Load::Told => (0, false),
+        };
+        Self { written: 0, total, closed }
+    }
+
+    pub(super) fn add(&mut self, bytes: u64) {
+        self.total = self.total.saturating_add(bytes);
+    }
+
+    /// The next bytes to write, up to `room`.
+    pub(super) fn next(&self, room: usize) -> &'static [u8] {
+        let left = usize::try_from(self.total - self.written).unwrap_or(usize::MAX);
+        let start = (self.written % PERIOD as u64) as usize;
+        &PATTERN[start..start + left.min(room).min(PATTERN.len() - PERIOD)]
+    }
+
+    pub(super) fn wrote(&mut self, bytes: usize) {
+        self.written += bytes as u64;
+    }
+
+    /// Everything is written, and the stream ends here.
+    pub(super) fn ended(&self) -> bool {
+        self.closed && self.written == self.total
+    }
+}
+
+/// Compares what arrives with what was written.
+///
+/// # Panics
+/// When it is something else.
+pub(super) fn check(mut offset: u64, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let start = (offset % PERIOD as u64) as usize;
+        let len = bytes.len().min(PATTERN.len() - start);
+        assert!(bytes[..len] == PATTERN[start..start + len], "the stack delivered other bytes than were written, behind byte {offset}");
+        offset += len as u64;
+        bytes = &bytes[len..];
+    }
+}
+
+/// The bytes of a packet that a stack sends or receives.
+pub(super) fn send_bytes(context: &mut Context<'_>, packet: Packet, bytes: Vec<u8>) {
+    context.send_with(packet, Extra { bytes, ..Extra::default() });
+}
+
+/// An ECN field from the two lowest bits of an IP header's traffic class.
+pub(super) fn ecn_from_bits(bits: u8) -> Ecn {
+    match bits & 3 {
+        0 => Ecn::NotEct,
+        1 => Ecn::Ect1,
+        2 => Ecn::Ect0,
+        _ => Ecn::Ce,
+    }
+}
+
+pub(super) fn ecn_bits(ecn: Ecn) -> u8 {
+    match ecn {
+        Ecn::NotEct => 0,
+        Ecn::Ect1 => 1,
+        Ecn::Ect0 => 2,
+        Ecn::Ce => 3,
+    }
+}
+
+/// A prime, so that neither packets nor buffers begin at the same place of the pattern each time.
+const PERIOD: usize = 251;
+const PATTERN: [u8; PERIOD * 65] = {
+    let mut pattern = [0; PERIOD * 65];
+    let mut at = 0;
+    while at < pattern.len() {
+        pattern[at] = (at % PERIOD) as u8;
+        at += 1;
+    }
+    pattern
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_what_is_expected_wherever_it_is_cut() {
+        let mut supply = Supply::new(Load::Bytes(100_000));
+        for room in [1, 250, 251, 1448, 30_000, 65_536].into_iter().cycle() {
+            let bytes = supply.next(room);
+            check(supply.written, bytes);
+            let len = bytes.len();
+            supply.wrote(len);
+            if supply.ended() {
+                break;
+            }
+            assert!(len > 0);
+        }
+        assert_eq!(supply.written, 100_000);
+    }
+
+    #[test]
+    #[should_panic(expected = "other bytes than were written")]
+    fn a_byte_that_is_missing_is_noticed() {
+        let supply = Supply::new(Load::Bulk);
+        check(0, &supply.next(100)[1..]);
+    }
+
+    #[test]
+    fn ecn_bits_are_those_of_the_header() {
+        for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+            assert_eq!(ecn_from_bits(0xfc | ecn_bits(ecn)), ecn);
+        }
+        assert_eq!(ecn_bits(Ecn::Ect0), 2);
+    }
+}
