@@ -63,7 +63,7 @@ pub(crate) struct Device {
     stages: Vec<Stage>,
     /// What the packet on the wire keeps of the ring.
     on_wire: Size,
-    /// Done, but not reported.
+    /// Done, but not reported. Empty while each is reported by itself and the processor is free.
     done: Size,
     /// When the first of them was.
     done_since: Nanos,
@@ -131,6 +131,9 @@ impl Device {
     /// When it goes on by itself; [`Nanos::MAX`] while it waits for the wire or for packets.
     #[inline]
     pub(crate) fn next_event(&self) -> Nanos {
+        if self.is_at_rest() {
+            return Nanos::MAX;
+        }
         let hand = |stage: &Stage| stage.hand.map_or(Nanos::MAX, |(_, done)| done);
         self.stages.iter().map(hand).fold(self.report_due().min(hand(&self.ring)), Nanos::min)
     }
@@ -161,7 +164,13 @@ impl Device {
     /// Does what is due at `now`. What has found no room waits for [`Self::pop_dropped`].
     #[inline]
     pub(crate) fn advance(&mut self, now: Nanos, pool: &mut Pool) {
-        while self.report(now) || self.put(now, pool) || self.take(now, pool) {}
+        while !self.is_at_rest() && (self.report(now) || self.put(now, pool) || self.take(now, pool)) {}
+    }
+
+    /// Whether it only waits for the wire or for packets: always so of a ring alone that takes no time.
+    #[inline]
+    fn is_at_rest(&self) -> bool {
+        self.done.packets == 0 && self.ring.hand.is_none() && self.stages.is_empty()
     }
 
     /// A packet that found no room, and at which stage.
@@ -252,13 +261,19 @@ impl Device {
         if self.report_due() > now {
             return false;
         }
-        let Size { packets, bytes } = core::mem::take(&mut self.done);
+        let done = core::mem::take(&mut self.done);
+        self.free(now, done);
+        true
+    }
+
+    /// Frees places of the ring.
+    #[inline]
+    fn free(&mut self, now: Nanos, Size { packets, bytes }: Size) {
         self.ring.used.packets -= packets;
         self.ring.used.bytes -= bytes;
         if let Some(dql) = &mut self.dql {
             dql.completed(now, bytes.min(u64::from(dql.in_flight())) as u32);
         }
-        true
     }
 
     /// Puts what a feeder has finished with into its stage.
@@ -342,6 +357,10 @@ impl Device {
     #[inline]
     fn is_done(&mut self, now: Nanos, size: Size) {
         if self.done.packets == 0 {
+            let Completion { frames, time, .. } = self.config.completion;
+            if (frames <= 1 || time == Nanos::ZERO) && self.ring.hand.is_none() {
+                return self.free(now, size);
+            }
             self.done_since = now;
         }
         self.done.add(size);

@@ -1,12 +1,14 @@
 //! The way of a packet where a device stands between scheduler and wire.
 
+use alloc::boxed::Box;
+
 use super::Emulator;
 use super::link::{Link, Surroundings, drop_inside};
 use crate::config::LinkConfig;
-use crate::device::{self, Device, DeviceView, bytes};
-use crate::packet::{PacketId, Pool};
+use crate::device::{self, Device, DeviceStats, DeviceView, bytes};
+use crate::packet::{Packet, PacketId, Pool};
 use crate::sched::Scheduler;
-use crate::stats::DropReason;
+use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
 
 impl Emulator {
@@ -58,11 +60,11 @@ impl Link {
                 break;
             }
         }
-        let kept_back = !self.scheduler.is_empty() && !device.wants();
-        let starved = self.wire.is_none() && (kept_back || !device.is_empty());
+        let kept_back = || !self.scheduler.is_empty() && !device.wants();
+        let starved = self.wire.is_none() && (!device.is_empty() || kept_back());
         let (before, begins) = device.note_starved(now, starved);
         if before > Nanos::ZERO || begins {
-            let stats = around.template.stats.device.get_or_insert_default();
+            let stats = counted(&mut around.template.stats);
             stats.starved_ns += before.0;
             stats.starved += u64::from(begins);
         }
@@ -78,9 +80,9 @@ impl Link {
         let Some(id) = device.read(now, around.pool) else { return false };
         let packet = around.pool.get_mut(id);
         packet.label = now.0;
-        let packet = *packet;
-        around.template.stats.device.get_or_insert_default().start(bytes(&packet), now.since(packet.dequeued));
-        let wire = self.launch(now, id, packet.len, packet.segments, around);
+        counted(&mut around.template.stats).start(bytes(packet), now.since(packet.dequeued));
+        let &mut Packet { len, segments, .. } = packet;
+        let wire = self.launch(now, id, len, segments, around);
         if wire.done > now {
             self.wire = Some(wire);
         } else {
@@ -104,7 +106,7 @@ impl Link {
         }
         let stats = &mut around.template.stats;
         stats.queue_ns.record(now.since(packet.arrived).0);
-        stats.device.get_or_insert_default().enter(bytes(packet));
+        counted(stats).enter(bytes(packet));
         device.give(now, around.pool, id);
         true
     }
@@ -124,15 +126,26 @@ impl Link {
         while let Some(id) = packets.pop_front(around.pool) {
             let packet = around.pool.get(id);
             let inside = now.since(packet.dequeued);
-            let stats = around.template.stats.device.get_or_insert_default();
+            let stats = counted(&mut around.template.stats);
             stats.leave(bytes(packet), inside);
             drop_inside(now, id, DropReason::NoSuchPipe, around);
         }
     }
 }
 
+/// What a link's devices count; made with the first packet that comes to one.
+#[inline]
+fn counted(stats: &mut LinkStats) -> &mut DeviceStats {
+    #[cold]
+    #[inline(never)]
+    fn make() -> Box<DeviceStats> {
+        Box::default()
+    }
+    stats.device.get_or_insert_with(make)
+}
+
 fn drop_at_stage(now: Nanos, id: PacketId, stage: usize, around: &mut Surroundings<'_>) {
     let packet = around.pool.get(id);
-    around.template.stats.device.get_or_insert_default().drop_at(stage, bytes(packet), now.since(packet.dequeued));
+    counted(&mut around.template.stats).drop_at(stage, bytes(packet), now.since(packet.dequeued));
     drop_inside(now, id, DropReason::DeviceFull, around);
 }
