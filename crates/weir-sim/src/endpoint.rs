@@ -30,7 +30,7 @@ pub trait Endpoint: Debug + Send {
         Nanos::MAX
     }
 
-    /// A packet with [`crate::packet::Flags::TELL`] has left its host's queue and device.
+    /// A packet with [`crate::packet::Flags::TELL`] has left its host's queue and device, the first port of its way, or was lost there.
     fn left_host(&mut self, _packet: &Packet, _context: &mut Context<'_>) {}
 
     /// Another endpoint says something.

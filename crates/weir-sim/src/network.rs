@@ -226,6 +226,8 @@ pub struct Network {
     /// Packets that have reached the end of their way.
     pub(crate) arrived: VecDeque<u32>,
     pub(crate) notices: VecDeque<(EndpointId, FlowId, Notice)>,
+    /// Packets with [`Flags::TELL`] that have left the first port of their way, the host's, or were lost there.
+    pub(crate) left_host: VecDeque<(EndpointId, Packet)>,
     pub(crate) born: Vec<(EndpointId, Box<dyn Endpoint>)>,
     pub(crate) free_endpoints: Vec<EndpointId>,
     endpoints: u32,
@@ -254,6 +256,7 @@ impl Network {
             agenda: Agenda::default(),
             arrived: VecDeque::new(),
             notices: VecDeque::new(),
+            left_host: VecDeque::new(),
             born: Vec::new(),
             free_endpoints: Vec::new(),
             endpoints: 0,
@@ -613,6 +616,9 @@ impl Network {
         let packet = self.packets.remove(number);
         self.observe(&packet, 0, |observer, now| observer.dropped(now, port, &packet, reason));
         self.packets.drop_extra(&packet);
+        if packet.flags.has(Flags::TELL) {
+            self.tell_host(&packet, 0);
+        }
         if !packet.flags.has(Flags::BACK) {
             self.count(packet.flow).reasons.count_drop(reason);
         }
@@ -721,7 +727,20 @@ impl Network {
             let packet = *self.packets.get(number);
             self.observe(&packet, 0, |observer, now| observer.left(now, PortId(port), &packet, dequeued));
         }
+        if packet.flags.has(Flags::TELL) {
+            let packet = *packet;
+            self.tell_host(&packet, 1);
+        }
         self.enter(number);
+    }
+
+    /// Lets the source of a forward packet know that it has passed the first port of its way, if it has passed `ports` of them.
+    #[cold]
+    fn tell_host(&mut self, packet: &Packet, ports: u32) {
+        let flow = &self.flows[packet.flow.0 as usize];
+        if packet.way == flow.forward + ports {
+            self.left_host.push_back((flow.source, *packet));
+        }
     }
 
     /// Takes a packet that has arrived, counts it, and says whom it is for.

@@ -86,7 +86,7 @@ impl Flags {
     pub const CWR: Self = Self(16);
     /// Sent before.
     pub const RETRANSMISSION: Self = Self(32);
-    /// The endpoint wants to hear when it has left its host ([`crate::endpoint::Endpoint::left_host`]).
+    /// The endpoint wants to hear when it has left its host, or was lost there: the first port of its way ([`crate::endpoint::Endpoint::left_host`]).
     pub const TELL: Self = Self(64);
     /// It goes from the flow's destination to its source.
     pub const BACK: Self = Self(128);
@@ -177,6 +177,7 @@ impl Packets {
     /// Gives a copy a place of its own.
     pub(crate) fn duplicate(&mut self, number: u32) -> u32 {
         let mut copy = *self.get(number);
+        copy.flags = copy.flags.without(Flags::TELL);
         if copy.extra != NONE {
             let extra = self.extras[copy.extra as usize].clone();
             copy.extra = self.insert_extra(extra);

@@ -179,6 +179,8 @@ impl World {
             } else if let Some((to, packet)) = self.network.take_arrived() {
                 self.call(to, |endpoint, context| endpoint.receive(&packet, context));
                 self.network.finish(&packet);
+            } else if let Some((to, packet)) = self.network.left_host.pop_front() {
+                self.call(to, |endpoint, context| endpoint.left_host(&packet, context));
             } else if let Some((to, flow, notice)) = self.network.notices.pop_front() {
                 self.call(to, |endpoint, context| endpoint.notice(flow, notice, context));
             } else {

@@ -36,8 +36,8 @@ pub struct Config {
     pub pacing: Option<bool>,
     /// Segments that go to the device as one packet.
     pub train: u8,
-    /// Most bytes in the own host's queue and device (TCP small queues); `None` for no limit. Only where the host tells when a packet
-    /// has left it, see [`crate::packet::Flags::TELL`].
+    /// Most bytes in the own host's queue and device, the first port of the flow's way (TCP small queues); `None` for no limit.
+    /// What a millisecond takes is less, and then holds, but not less than two packets.
     pub small_queue: Option<u32>,
     /// Receive buffer in bytes, all of which is advertised.
     pub receive_buffer: u32,

@@ -41,6 +41,8 @@ pub struct Receiver {
     duplicate: Option<Range>,
     marks: Option<Marks>,
     reader: Reader,
+    /// Where the data ends, once that is known.
+    end: u64,
 }
 
 /// Marks seen, where ECN is in use.
@@ -89,6 +91,7 @@ impl Receiver {
             duplicate: None,
             marks,
             reader: Reader { rate: config.read_rate, read: 0, rest: 0, at: Nanos::ZERO, edge: 0 },
+            end: u64::MAX,
         }
     }
 
@@ -239,7 +242,11 @@ impl Endpoint for Receiver {
         self.reader.advance(now, self.next);
         let (start, payload) = (packet.seq, packet.payload());
         let end = start + u64::from(payload);
-        let mut at_once = payload == 0 || packet.flags.has(Flags::FIN);
+        let mut at_once = payload == 0;
+        if packet.flags.has(Flags::FIN) {
+            self.end = end;
+            at_once = true;
+        }
         if self.marks.is_some() {
             at_once |= self.mark(packet, payload, context);
         }
@@ -291,7 +298,7 @@ impl Receiver {
     fn watch_window(&mut self, now: Nanos) {
         let Some(rate) = self.reader.rate else { return };
         let mss = u64::from(self.config.mss);
-        if self.reader.edge >= self.next + mss {
+        if self.reader.edge >= self.next + mss || self.next >= self.end {
             return;
         }
         let buffer = u64::from(self.config.receive_buffer);
