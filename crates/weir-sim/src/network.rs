@@ -722,14 +722,15 @@ impl Network {
 
     #[inline]
     fn go_on(&mut self, number: u32, port: u32, dequeued: Option<Nanos>) {
-        self.packets.get_mut(number).way += 1;
-        if self.observer.is_some() {
-            let packet = *self.packets.get(number);
-            self.observe(&packet, 0, |observer, now| observer.left(now, PortId(port), &packet, dequeued));
-        }
+        let packet = self.packets.get_mut(number);
+        packet.way += 1;
         if packet.flags.has(Flags::TELL) {
             let packet = *packet;
             self.tell_host(&packet, 1);
+        }
+        if self.observer.is_some() {
+            let packet = *self.packets.get(number);
+            self.observe(&packet, 0, |observer, now| observer.left(now, PortId(port), &packet, dequeued));
         }
         self.enter(number);
     }
