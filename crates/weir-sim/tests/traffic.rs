@@ -8,7 +8,7 @@ use weir_core::{Nanos, Rate};
 use weir_rules::Files;
 use weir_sim::network::{FlowCount, FlowSpec, Network, Observer};
 use weir_sim::packet::Packet;
-use weir_sim::traffic::{Placement, Spec};
+use weir_sim::traffic::{COMMON, KINDS, Placement, Spec, TRANSPORT};
 use weir_sim::world::World;
 
 /// Files of a test.
@@ -192,4 +192,38 @@ fn what_cannot_be_is_refused_by_the_name_of_the_setting() {
     }
     let spec: Spec = toml::from_str("kind = 'trace'\nfile = 'a.pcap'").unwrap();
     assert!(spec.check(&Binary).unwrap_err().to_string().contains("not a capture"));
+}
+
+/// A table of every kind's own settings, as the documentation has it.
+fn kinds_in_markdown() -> String {
+    let mut text = String::new();
+    for kind in KINDS {
+        let over = if kind.transport { " Over TCP." } else { "" };
+        text += &format!("### `{}`\n\n{}{over}\n\n", kind.name, kind.summary.trim());
+        text += "| setting | what it is |\n|---|---|\n";
+        for (name, words) in kind.settings {
+            text += &format!("| `{name}` | {} |\n", words.trim());
+        }
+        text += "\n";
+    }
+    text
+}
+
+#[test]
+fn the_documentation_has_every_kind_and_setting() {
+    const BEGIN: &str = "<!-- kinds: written by the tests -->\n";
+    const END: &str = "<!-- end -->";
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/traffic.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (kinds, after) = rest.split_once(END).unwrap();
+    let current = kinds_in_markdown();
+    if std::env::var_os("WEIR_UPDATE_DOCS").is_some() {
+        std::fs::write(path, format!("{before}{BEGIN}{current}{END}{after}")).unwrap();
+    } else {
+        assert_eq!(kinds, current, "docs/traffic.md is not up to date; WEIR_UPDATE_DOCS=1 cargo test -p weir-sim writes it");
+    }
+    for name in COMMON.iter().chain(TRANSPORT) {
+        assert!(before.contains(&format!("| `{name}` |")), "docs/traffic.md does not have `{name}`");
+    }
 }
