@@ -1,5 +1,5 @@
 //! What a packet costs the simulator: UDP of five hosts at constant rates over a bottleneck, `sim_cost [packets] [kind]`, where the kind of
-//! the bottleneck is `plain` (default), `engine` (the same pipe in the engine) or a scheduler such as `fq_codel`.
+//! the bottleneck is `alone` (one source on it, no host links), `plain` (default), `engine` (the same pipe in the engine) or a scheduler such as `fq_codel`.
 
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig};
 use weir_core::{Nanos, Rate};
@@ -22,7 +22,7 @@ fn main() {
     };
     let narrow = pipe(10, 18, 1000);
     let bottleneck = match kind.as_str() {
-        "plain" => network.add_pipe(&narrow),
+        "plain" | "alone" => network.add_pipe(&narrow),
         "engine" => network.add_engine_pipe(&narrow),
         name => {
             let kind = weir_core::sched::Kind::from_name(name).expect("no such scheduler");
@@ -32,9 +32,11 @@ fn main() {
     };
     let access: Vec<_> = (0..5).map(|_| network.add_pipe(&pipe(100, 1, 1000))).collect();
     let mut world = World::new(network);
+    let (access, bps) = if kind == "alone" { (&access[..1], 10_500_000) } else { (&access[..], 2_100_000) };
     for (n, &port) in access.iter().enumerate() {
-        let spec = FlowSpec { forward: vec![port, bottleneck], group: n as u32, ..FlowSpec::default() };
-        let source = Cbr::new(FlowId(n as u32), 1028, 28, 2_100_000, Nanos::from_millis(n as u64), Nanos::MAX);
+        let forward = if kind == "alone" { vec![bottleneck] } else { vec![port, bottleneck] };
+        let spec = FlowSpec { forward, group: n as u32, ..FlowSpec::default() };
+        let source = Cbr::new(FlowId(n as u32), 1028, 28, bps, Nanos::from_millis(n as u64), Nanos::MAX);
         world.add_flow(&spec, Box::new(source), Box::new(Sink));
     }
     let seconds = packets as f64 * 1028.0 * 8.0 / 10e6;

@@ -1,5 +1,6 @@
 //! How many packets a processor-second carries through the bottleneck of the experiment `s10`:
-//! `sim_s10 [congestion control] [queue] [simulated seconds]`, where the queue is `none` or an AQM as `weir rig --aqm` takes it.
+//! `sim_s10 [congestion control] [queue] [simulated seconds] [no-device]`, where the queue is `none` or an AQM as `weir rig --aqm` takes it, and
+//! `no-device` leaves out the device of one packet below it.
 
 use weir_rules::manager::Manager;
 use weir_sim::experiments::s10;
@@ -9,9 +10,10 @@ fn main() {
     let control = args.next().unwrap_or_else(|| "cubic".to_owned());
     let queue = args.next().unwrap_or_else(|| "fq_codel limit=1000".to_owned());
     let seconds = args.next().and_then(|n| n.parse().ok()).unwrap_or(600);
+    let device = args.next().is_none();
     let manager = Manager::parse(&queue).unwrap_or_else(|error| panic!("{error}"));
     let start = on_processor();
-    let m = s10::measure(&control, &manager, false, 1, seconds);
+    let m = s10::measure(&control, &manager, false, device, 1, seconds);
     let spent = on_processor() - start;
     println!(
         "{control}, {queue}: {} packets, {} events, {spent:.3} s: {:.2} million packets and {:.2} million events a processor-second; {m:?}",

@@ -86,20 +86,21 @@ pub struct Measured {
     pub events: u64,
 }
 
-/// One run of the dumbbell.
+/// One run of the dumbbell, with the device of one packet or without any.
 ///
 /// # Panics
 /// When `control` is no congestion control of the table.
-pub fn measure(control: &str, manager: &Manager, ecn: bool, seed: u64, seconds: u64) -> Measured {
+pub fn measure(control: &str, manager: &Manager, ecn: bool, device: bool, seed: u64, seconds: u64) -> Measured {
     let control = cc::parse(control).expect("a congestion control of the table");
-    let device = DeviceConfig { ring: StageConfig { limit: QueueLimit::Packets(1), ..StageConfig::default() }, ..DeviceConfig::default() };
+    let one_packet =
+        DeviceConfig { ring: StageConfig { limit: QueueLimit::Packets(1), ..StageConfig::default() }, ..DeviceConfig::default() };
     let dumbbell = Dumbbell {
         seed,
         delay: Nanos::from_millis(18),
         manager: *manager,
         access: mbit(100),
         framing: 2,
-        device: Some(device),
+        device: device.then_some(one_packet),
         ..Dumbbell::default()
     };
     let crossing = |group, load| Crossing { access_delay: Nanos::from_millis(1), reverse: false, group, load };
@@ -142,7 +143,7 @@ pub fn measure(control: &str, manager: &Manager, ecn: bool, seed: u64, seconds: 
 fn run(options: &Options) -> Finding {
     let rows: Vec<(&Row, Manager)> = ROWS.iter().filter_map(|row| Manager::parse(row.queue).ok().map(|manager| (row, manager))).collect();
     let seconds = if options.quick { 30 } else { 60 };
-    let measured = parallel(options.threads, &rows, |(row, manager)| measure(row.control, manager, row.ecn, options.seed, seconds));
+    let measured = parallel(options.threads, &rows, |(row, manager)| measure(row.control, manager, row.ecn, true, options.seed, seconds));
     let mut finding = Finding { title: format!("S10: 10 Mbit/s, 40 ms, 4 transfers and UDP, {seconds} s"), ..Finding::default() };
     let mut figures = Table::new(
         "Published, measured, difference",
