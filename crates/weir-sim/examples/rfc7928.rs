@@ -8,7 +8,7 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let quick = words.iter().any(|word| word == "quick");
     let managers: Vec<Manager> = words.iter().filter(|word| *word != "quick").map(|word| Manager::parse(word).expect("a queue")).collect();
-    let finding = rfc7928::run(&managers, &Options { quick, ..Options::default() });
+    let finding = rfc7928::run(&managers, &Options { quick, ..Options::default() }, &|_, _| {});
     for table in &finding.tables {
         println!("\n{}\n{}", table.title, table.columns.join(" | "));
         for row in &table.rows {

@@ -10,6 +10,8 @@
 //! N. Kuhn, P. Natarajan, N. Khademi, D. Ros, "Characterization Guidelines for Active Queue Management (AQM)", RFC 7928, 2016. Where
 //! it leaves a choice, the comment of the scenario says which was made.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use weir_core::config::Capacity;
 use weir_core::link::{Schedule, Step};
 use weir_core::rng::{Purpose, Stream};
@@ -79,15 +81,18 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { section: "11", name: "ecn", summary: "as 5.2, with ECN", make: ecn },
 ];
 
-/// Runs every scenario with every manager.
-pub fn run(managers: &[Manager], options: &Options) -> Finding {
+/// Runs every scenario with every manager. `progress` hears of every run that is done: how many are, and of how many.
+pub fn run(managers: &[Manager], options: &Options, progress: &(dyn Fn(usize, usize) + Sync)) -> Finding {
     let seeds = if options.quick { 2 } else { 5 };
     let jobs: Vec<(usize, usize, u64)> = (0..SCENARIOS.len())
         .flat_map(|scenario| (0..managers.len()).map(move |manager| (scenario, manager)))
         .flat_map(|(scenario, manager)| (0..seeds).map(move |seed| (scenario, manager, seed)))
         .collect();
+    let done = AtomicUsize::new(0);
     let measured = parallel(options.threads, &jobs, |&(scenario, manager, seed)| {
-        measure(&SCENARIOS[scenario], &managers[manager], options.seed.wrapping_add(seed), options.quick)
+        let measured = measure(&SCENARIOS[scenario], &managers[manager], options.seed.wrapping_add(seed), options.quick);
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+        measured
     });
     let mut finding = Finding { title: "RFC 7928: goodput and queueing delay of each algorithm".to_owned(), ..Finding::default() };
     for (number, scenario) in SCENARIOS.iter().enumerate() {
@@ -384,9 +389,36 @@ fn shown(manager: &Manager) -> String {
     }
 }
 
+/// Queues that stand side by side unless others are asked for.
+pub const DEFAULT: &[&str] = &["none", "red", "codel", "pie", "fq_codel", "dualpi2"];
 /// The round trip where nothing else is said.
 const ROUND_TRIP: Nanos = Nanos::from_millis(100);
 /// Packets of 1500 bytes that 10 Mbit/s send in a second.
 const ONE_SECOND: u32 = 833;
 /// A class of probes that has no share in fairness.
 const PROBES: &str = "probes";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scenario_gives_goodput_and_the_same_twice_with_any_number_of_threads() {
+        let managers: Vec<Manager> = ["none", "fq_codel"].iter().map(|name| Manager::parse(name).unwrap()).collect();
+        let run = |threads| run(&managers, &Options { quick: true, threads, ..Options::default() }, &|_, _| {});
+        let finding = run(1);
+        assert_eq!(finding, run(2));
+        assert_eq!(finding.tables.len(), SCENARIOS.len());
+        for table in &finding.tables {
+            for row in &table.rows {
+                let Cell::Number { value, .. } = row[1] else { panic!("no goodput in {}", table.title) };
+                assert!(value > 1.0 && value < 10.0, "{}: {value} Mbit/s", table.title);
+            }
+        }
+    }
+
+    #[test]
+    fn default_queues_are_known() {
+        assert!(DEFAULT.iter().all(|name| Manager::parse(name).is_ok()));
+    }
+}
