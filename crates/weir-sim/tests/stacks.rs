@@ -161,9 +161,33 @@ fn an_application_writes_in_parts_and_hears_when_all_is_acknowledged() {
         world.run(Nanos::from_secs(5));
         assert_eq!(world.network().counts()[0].goodput_bytes, 35_000, "{stack:?}");
         let heard = heard.lock().unwrap();
-        let [(Notice::Done, at)] = heard[..] else { panic!("{stack:?}: {heard:?}") };
+        let delivered = heard.iter().map(|(notice, _)| if let Notice::Delivered(bytes) = notice { *bytes } else { 0 }).sum::<u64>();
+        assert_eq!(delivered, 35_000, "{stack:?}: {heard:?}");
+        let [.., (Notice::Done, at)] = heard[..] else { panic!("{stack:?}: {heard:?}") };
         let least = Nanos::from_millis(2020);
         assert!((least..Nanos::from_millis(2200)).contains(&at), "{stack:?}: {at:?}");
+    }
+}
+
+#[test]
+fn both_ends_are_silent_when_it_is_over() {
+    for stack in built() {
+        let (network, [there, back]) = network(0.05);
+        let mut world = World::new(network);
+        let spec = FlowSpec { forward: vec![there], back: vec![back], ..FlowSpec::default() };
+        let done = Options { start: Nanos::from_secs(1), ..Options::default() };
+        let cut = Options { stop: Nanos::from_secs(2), ..Options::default() };
+        for (load, options) in [(Load::Bytes(50_000), done), (Load::Bulk, cut)] {
+            let (sender, receiver) = ends(stack, world.next_flow(), load, options).unwrap();
+            world.add_flow(&spec, sender, receiver);
+        }
+        world.run(Nanos::from_secs(30));
+        let events = world.events();
+        let count = &world.network().counts()[0];
+        assert_eq!(count.completed, 1, "{stack:?}");
+        assert!(count.goodput_bytes > 200_000, "{stack:?}: {} bytes", count.goodput_bytes);
+        world.run(Nanos::from_secs(300));
+        assert_eq!(world.events(), events, "{stack:?}: something still happens");
     }
 }
 

@@ -1,10 +1,14 @@
 //! The application on both ends of a real stack: what is written and what is expected; and how a stack's bytes travel.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weir_core::Nanos;
 use weir_core::packet::Ecn;
 
-use super::Load;
-use crate::endpoint::Context;
-use crate::packet::{Extra, Packet};
+use super::{Load, Options};
+use crate::endpoint::{Context, EndpointId, Notice};
+use crate::packet::{Extra, FlowId, Packet};
 
 /// The sending application: what it has written and has still to write.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +48,55 @@ impl Supply {
     /// Everything is written, and the stream ends here.
     pub(super) fn ended(&self) -> bool {
         self.closed && self.written == self.total
+    }
+}
+
+/// How long a connection lasts, and who hears of it. Both ends have a copy.
+///
+/// A stack may have something to say when all is done: that it lingers, that it closes. As the flow's place may be given to another
+/// by then, both ends fall silent at once.
+#[derive(Clone, Debug)]
+pub(super) struct Life {
+    pub(super) flow: FlowId,
+    pub(super) start: Nanos,
+    stop: Nanos,
+    owner: Option<EndpointId>,
+    over: Arc<AtomicBool>,
+}
+
+impl Life {
+    pub(super) fn new(flow: FlowId, options: &Options) -> Self {
+        Self { flow, start: options.start, stop: options.stop, owner: options.owner, over: Arc::default() }
+    }
+
+    /// Nothing may be said any more.
+    pub(super) fn is_over(&self, now: Nanos) -> bool {
+        now >= self.stop || self.over.load(Ordering::Relaxed)
+    }
+
+    /// Everything is acknowledged.
+    pub(super) fn finish(&self, context: &mut Context<'_>) {
+        self.over.store(true, Ordering::Relaxed);
+        match self.owner {
+            Some(owner) => context.tell(owner, self.flow, Notice::Done),
+            None => {
+                let took = context.now().since(self.start);
+                let count = context.count(self.flow);
+                count.completed += 1;
+                count.completion_ns.record(took.0);
+            }
+        }
+    }
+
+    /// So many bytes more have arrived in order.
+    pub(super) fn deliver(&self, bytes: u64, context: &mut Context<'_>) {
+        if bytes == 0 {
+            return;
+        }
+        context.count(self.flow).goodput_bytes += bytes;
+        if let Some(owner) = self.owner {
+            context.tell(owner, self.flow, Notice::Delivered(bytes));
+        }
     }
 }
 

@@ -79,15 +79,20 @@ pub struct Options {
     pub mtu: u16,
     /// When the connection is opened.
     pub start: Nanos,
+    /// When both ends fall silent, whatever they have still to say.
+    pub stop: Nanos,
+    /// Rank or deadline that packets carry as their label.
+    pub label: u64,
     /// Of all that the stack draws.
     pub seed: u64,
-    /// Who hears [`crate::endpoint::Notice::Done`] when everything is acknowledged.
+    /// Who hears [`crate::endpoint::Notice::Delivered`] from the sink and [`crate::endpoint::Notice::Done`] from the source when
+    /// everything is acknowledged, and counts; without one the connection counts itself. Both ends are silent from then on.
     pub owner: Option<EndpointId>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { control: Control::NewReno, window: 1 << 20, mtu: 1500, start: Nanos::ZERO, seed: 1, owner: None }
+        Self { control: Control::NewReno, window: 1 << 20, mtu: 1500, start: Nanos::ZERO, stop: Nanos::MAX, label: 0, seed: 1, owner: None }
     }
 }
 

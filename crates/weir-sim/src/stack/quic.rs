@@ -26,10 +26,10 @@ use quinn_proto::{
 use weir_core::Nanos;
 use weir_core::rng::{Purpose, Stream};
 
-use super::application::{Supply, check, ecn_bits, ecn_from_bits, send_bytes};
+use super::application::{Life, Supply, check, ecn_bits, ecn_from_bits, send_bytes};
 use super::quic_crypto::Open;
 use super::{Control, Load, Options};
-use crate::endpoint::{Context, Endpoint, EndpointId, Notice};
+use crate::endpoint::{Context, Endpoint, Notice};
 use crate::packet::{Flags, FlowId, Packet};
 
 /// The client, which sends.
@@ -38,8 +38,7 @@ pub struct Sender {
     host: Host,
     client: ClientConfig,
     supply: Supply,
-    start: Nanos,
-    owner: Option<EndpointId>,
+    life: Life,
     stream: Option<StreamId>,
     finished: bool,
     lost: u64,
@@ -49,15 +48,14 @@ pub struct Sender {
 #[derive(Debug)]
 pub struct Receiver {
     host: Host,
+    life: Life,
     stream: Option<StreamId>,
     received: u64,
-    /// When the first packet came, until the stream has ended.
-    began: Option<Nanos>,
-    heard: bool,
 }
 
 /// The two ends of a connection that sends `load`.
 pub fn pair(flow: FlowId, load: Load, options: Options) -> (Sender, Receiver) {
+    let life = Life::new(flow, &options);
     let open = Arc::new(Open);
     let transport = Arc::new(transport(&options));
     let mut server = ServerConfig::new(open.clone(), open.clone());
@@ -70,14 +68,13 @@ pub fn pair(flow: FlowId, load: Load, options: Options) -> (Sender, Receiver) {
         host: Host::new(flow, false, &options, None),
         client,
         supply: Supply::new(load),
-        start: options.start,
-        owner: options.owner,
+        life: life.clone(),
         stream: None,
         finished: false,
         lost: 0,
     };
     let host = Host::new(flow, true, &options, Some(Arc::new(server)));
-    (sender, Receiver { host, stream: None, received: 0, began: None, heard: false })
+    (sender, Receiver { host, life, stream: None, received: 0 })
 }
 
 fn transport(options: &Options) -> TransportConfig {
@@ -117,10 +114,11 @@ impl Sender {
             let wrote = self.write();
             let mut done = false;
             self.host.drive(context, |event| done |= matches!(event, Event::Stream(StreamEvent::Finished { .. })));
-            if let Some(owner) = self.owner.filter(|_| done) {
-                context.tell(owner, self.host.flow, Notice::Done);
+            if done {
+                self.host.deadline = Nanos::MAX;
+                self.life.finish(context);
             }
-            if !wrote {
+            if done || !wrote {
                 break;
             }
         }
@@ -154,18 +152,22 @@ impl Sender {
 
 impl Endpoint for Sender {
     fn start(&mut self, context: &mut Context<'_>) {
-        self.host.deadline = self.start.max(context.now());
+        self.host.deadline = self.life.start.max(context.now());
     }
 
     fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
-        self.host.take(packet, context);
-        self.work(context);
+        if !self.host.is_silent(&self.life, context.now()) {
+            self.host.take(packet, context);
+            self.work(context);
+        }
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
-        self.connect(context.now());
-        self.host.time_out(context.now());
-        self.work(context);
+        if !self.host.is_silent(&self.life, context.now()) {
+            self.connect(context.now());
+            self.host.time_out(context.now());
+            self.work(context);
+        }
     }
 
     fn next_event(&self) -> Nanos {
@@ -178,7 +180,7 @@ impl Endpoint for Sender {
             Notice::Close => self.supply.closed = true,
             Notice::Delivered(_) | Notice::Done => return,
         }
-        if context.now() >= self.start {
+        if context.now() >= self.life.start && !self.host.is_silent(&self.life, context.now()) {
             self.connect(context.now());
             self.work(context);
         }
@@ -189,55 +191,43 @@ impl Receiver {
     fn work(&mut self, context: &mut Context<'_>) {
         self.host.drive(context, |_| ());
         let before = self.received;
-        let (more, ended) = self.read();
-        if more {
+        if self.read() {
             // Flow control may have to say that there is room again.
             self.host.drive(context, |_| ());
         }
-        let now = context.now();
-        let count = context.count(self.host.flow);
-        count.goodput_bytes += self.received - before;
-        if let Some(began) = self.began.take_if(|_| ended) {
-            count.completed += 1;
-            count.completion_ns.record(now.since(began).0);
-        }
+        self.life.deliver(self.received - before, context);
     }
 
-    /// Reads what has come in order. Says whether there is something to tell the sender, and whether the stream has ended.
-    fn read(&mut self) -> (bool, bool) {
-        let Some((_, connection)) = &mut self.host.connection else { return (false, false) };
+    /// Reads what has come in order. Says whether there is something to tell the sender.
+    fn read(&mut self) -> bool {
+        let Some((_, connection)) = &mut self.host.connection else { return false };
         if self.stream.is_none() {
             self.stream = connection.streams().accept(Dir::Uni);
         }
-        let Some(id) = self.stream else { return (false, false) };
+        let Some(id) = self.stream else { return false };
         let mut stream = connection.recv_stream(id);
-        let Ok(mut chunks) = stream.read(true) else { return (false, false) };
-        let ended = loop {
-            match chunks.next(usize::MAX) {
-                Ok(Some(chunk)) => {
-                    check(chunk.offset, &chunk.bytes);
-                    self.received += chunk.bytes.len() as u64;
-                }
-                Ok(None) => break true,
-                Err(_) => break false,
-            }
-        };
-        (chunks.finalize().should_transmit(), ended)
+        let Ok(mut chunks) = stream.read(true) else { return false };
+        while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
+            check(chunk.offset, &chunk.bytes);
+            self.received += chunk.bytes.len() as u64;
+        }
+        chunks.finalize().should_transmit()
     }
 }
 
 impl Endpoint for Receiver {
     fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
-        if !std::mem::replace(&mut self.heard, true) {
-            self.began = Some(packet.sent);
+        if !self.host.is_silent(&self.life, context.now()) {
+            self.host.take(packet, context);
+            self.work(context);
         }
-        self.host.take(packet, context);
-        self.work(context);
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
-        self.host.time_out(context.now());
-        self.work(context);
+        if !self.host.is_silent(&self.life, context.now()) {
+            self.host.time_out(context.now());
+            self.work(context);
+        }
     }
 
     fn next_event(&self) -> Nanos {
@@ -256,6 +246,7 @@ struct Host {
     connection: Option<(ConnectionHandle, Connection)>,
     buffer: Vec<u8>,
     deadline: Nanos,
+    label: u64,
 }
 
 impl fmt::Debug for Host {
@@ -276,7 +267,16 @@ impl Host {
         config.rng_seed(Some(rng_seed)).cid_generator(move || Box::new(Identifiers::new(seed, 3 + u64::from(back))));
         config.max_udp_payload_size(payload(options)).expect("QUIC takes any size from 1200 bytes on");
         let quinn = Quinn::new(Arc::new(config), server, true, None);
-        Self { flow, back, zero: Instant::now(), quinn, connection: None, buffer: Vec::new(), deadline: Nanos::MAX }
+        Self { flow, back, zero: Instant::now(), quinn, connection: None, buffer: Vec::new(), deadline: Nanos::MAX, label: options.label }
+    }
+
+    /// Whether the connection is over; then nothing will wake the stack.
+    fn is_silent(&mut self, life: &Life, now: Nanos) -> bool {
+        let is_over = life.is_over(now);
+        if is_over {
+            self.deadline = Nanos::MAX;
+        }
+        is_over
     }
 
     fn instant(&self, now: Nanos) -> Instant {
@@ -352,7 +352,8 @@ impl Host {
         let flags = if self.back { Flags::BACK } else { Flags::default() };
         let ecn = ecn_from_bits(transmit.ecn.map_or(0, |ecn| ecn as u8));
         let len = HEADERS as u32 + u32::try_from(bytes.len()).unwrap_or(0);
-        send_bytes(context, Packet { flow: self.flow, len, header: HEADERS, ecn, flags, ..Packet::default() }, bytes);
+        let packet = Packet { flow: self.flow, len, header: HEADERS, ecn, flags, label: self.label, ..Packet::default() };
+        send_bytes(context, packet, bytes);
     }
 }
 

@@ -21,9 +21,9 @@ use ::smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, Ipv4Packet, TcpPacket}
 use weir_core::Nanos;
 use weir_core::rng::{Purpose, Stream};
 
-use super::application::{Supply, check, ecn_bits, ecn_from_bits, send_bytes};
+use super::application::{Life, Supply, check, ecn_bits, ecn_from_bits, send_bytes};
 use super::{Control, Load, Options};
-use crate::endpoint::{Context, Endpoint, EndpointId, Notice};
+use crate::endpoint::{Context, Endpoint, Notice};
 use crate::packet::{Flags, FlowId, Packet};
 
 /// The end that connects and sends.
@@ -31,33 +31,24 @@ use crate::packet::{Flags, FlowId, Packet};
 pub struct Sender {
     host: Host,
     supply: Supply,
-    start: Nanos,
-    owner: Option<EndpointId>,
-    /// [`Notice::Done`] was said.
-    done: bool,
+    life: Life,
 }
 
 /// The end that listens and receives.
 #[derive(Debug)]
 pub struct Receiver {
     host: Host,
+    life: Life,
     received: u64,
-    /// When the first packet came, until the stream has ended.
-    began: Option<Nanos>,
 }
 
 /// The two ends of a connection that sends `load`.
 pub fn pair(flow: FlowId, load: Load, options: Options) -> (Sender, Receiver) {
-    let sender = Sender {
-        host: Host::new(flow, false, &options),
-        supply: Supply::new(load),
-        start: options.start,
-        owner: options.owner,
-        done: false,
-    };
+    let life = Life::new(flow, &options);
+    let sender = Sender { host: Host::new(flow, false, &options), supply: Supply::new(load), life: life.clone() };
     let mut host = Host::new(flow, true, &options);
     host.socket().listen(PORT).expect("a new socket can listen");
-    (sender, Receiver { host, received: 0, began: None })
+    (sender, Receiver { host, life, received: 0 })
 }
 
 impl Sender {
@@ -72,12 +63,10 @@ impl Sender {
             }
         }
         // The end of the stream is acknowledged.
-        let over = matches!(self.host.socket().state(), State::FinWait2 | State::TimeWait | State::Closed);
-        if over && !self.done && self.supply.ended() {
-            self.done = true;
-            if let Some(owner) = self.owner {
-                context.tell(owner, self.host.flow, Notice::Done);
-            }
+        let is_acknowledged = matches!(self.host.socket().state(), State::FinWait2 | State::TimeWait | State::Closed);
+        if is_acknowledged && self.supply.ended() {
+            self.host.deadline = Nanos::MAX;
+            self.life.finish(context);
         }
     }
 
@@ -97,17 +86,21 @@ impl Sender {
 
 impl Endpoint for Sender {
     fn start(&mut self, context: &mut Context<'_>) {
-        self.host.deadline = self.start.max(context.now());
+        self.host.deadline = self.life.start.max(context.now());
     }
 
     fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
-        self.host.take(packet, context);
-        self.work(context);
+        if !self.host.is_silent(&self.life, context.now()) {
+            self.host.take(packet, context);
+            self.work(context);
+        }
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
-        self.host.connect(context.now());
-        self.work(context);
+        if !self.host.is_silent(&self.life, context.now()) {
+            self.host.connect(context.now());
+            self.work(context);
+        }
     }
 
     fn next_event(&self) -> Nanos {
@@ -120,7 +113,7 @@ impl Endpoint for Sender {
             Notice::Close => self.supply.closed = true,
             Notice::Delivered(_) | Notice::Done => return,
         }
-        if context.now() >= self.start {
+        if context.now() >= self.life.start && !self.host.is_silent(&self.life, context.now()) {
             self.host.connect(context.now());
             self.work(context);
         }
@@ -149,27 +142,22 @@ impl Receiver {
             // The window has grown, or the end is to be said.
             self.host.poll(context);
         }
-        let now = context.now();
-        let count = context.count(self.host.flow);
-        count.goodput_bytes += self.received - before;
-        if let Some(began) = self.began.take_if(|_| ended) {
-            count.completed += 1;
-            count.completion_ns.record(now.since(began).0);
-        }
+        self.life.deliver(self.received - before, context);
     }
 }
 
 impl Endpoint for Receiver {
     fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
-        if self.received == 0 && self.began.is_none() {
-            self.began = Some(packet.sent);
+        if !self.host.is_silent(&self.life, context.now()) {
+            self.host.take(packet, context);
+            self.work(context);
         }
-        self.host.take(packet, context);
-        self.work(context);
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
-        self.work(context);
+        if !self.host.is_silent(&self.life, context.now()) {
+            self.work(context);
+        }
     }
 
     fn next_event(&self) -> Nanos {
@@ -187,6 +175,7 @@ struct Host {
     handle: SocketHandle,
     wire: Wire,
     deadline: Nanos,
+    label: u64,
     /// First sequence number not yet sent.
     highest: Option<u32>,
 }
@@ -214,7 +203,16 @@ impl Host {
         });
         let mut sockets = SocketSet::new(Vec::with_capacity(1));
         let handle = sockets.add(socket);
-        Self { flow, back, interface, sockets, handle, wire, deadline: Nanos::MAX, highest: None }
+        Self { flow, back, interface, sockets, handle, wire, deadline: Nanos::MAX, label: options.label, highest: None }
+    }
+
+    /// Whether the connection is over; then nothing will wake the stack.
+    fn is_silent(&mut self, life: &Life, now: Nanos) -> bool {
+        let is_over = life.is_over(now);
+        if is_over {
+            self.deadline = Nanos::MAX;
+        }
+        is_over
     }
 
     fn socket(&mut self) -> &mut Socket<'static> {
@@ -258,7 +256,7 @@ impl Host {
 
     fn send(&mut self, bytes: Vec<u8>, context: &mut Context<'_>) {
         let (Ok(ip), Ok(len)) = (Ipv4Packet::new_checked(&bytes[..]), u32::try_from(bytes.len())) else { return };
-        let mut packet = Packet { flow: self.flow, len, ecn: ecn_from_bits(bytes[1]), ..Packet::default() };
+        let mut packet = Packet { flow: self.flow, len, ecn: ecn_from_bits(bytes[1]), label: self.label, ..Packet::default() };
         if self.back {
             packet.flags = packet.flags.with(Flags::BACK);
         }
