@@ -22,6 +22,11 @@ pub(crate) enum Command {
     Pair(PairArgs),
     /// Emulate a link between two interfaces, as a transparent bridge.
     Bridge(BridgeArgs),
+    /// Run a scenario on real frames: hosts in namespaces, with all links of the scenario between them.
+    Live(crate::live_scenario::LiveArgs),
+    /// Traffic of one host of a live scenario; `weir live` starts it.
+    #[command(hide = true)]
+    Traffic,
     /// Run as a daemon: bridges shaped by rules, changed while they run, with a configuration that survives.
     Serve(ServeArgs),
     /// Check a link specification, or a script of commands, and print its canonical form; needs no privileges.
@@ -368,7 +373,7 @@ fn parse_time(text: &str) -> Result<std::time::Duration, String> {
     Ok(std::time::Duration::from_nanos(time.0))
 }
 
-fn parse_spin(text: &str) -> Result<weir_linux::live::Spin, String> {
+pub(crate) fn parse_spin(text: &str) -> Result<weir_linux::live::Spin, String> {
     use weir_linux::live::Spin;
     match text {
         "adaptive" => Ok(Spin::Adaptive),

@@ -5,7 +5,9 @@
 mod algorithms;
 mod args;
 mod doctor;
+mod generator;
 mod live;
+mod live_scenario;
 mod observe;
 mod output;
 mod presets;
@@ -63,6 +65,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Run(args) => live::run(args),
         Command::Pair(args) => live::pair(args),
         Command::Bridge(args) => live::bridge(args),
+        Command::Live(args) => live_scenario::live(&args),
+        Command::Traffic => generator::traffic(),
         Command::Serve(args) => serve::serve(&args),
         Command::Check(args) => spec::check(&args),
         Command::Fmt(args) => script::fmt(&args),

@@ -16,6 +16,7 @@ mod links;
 mod outputs;
 mod programs;
 mod rules;
+mod scenario;
 mod sched;
 mod serve;
 mod shaping;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         outputs::tests(),
         programs::tests(),
         rules::tests(),
+        scenario::tests(),
         sched::tests(),
         aqm::tests(),
         failures::tests(),

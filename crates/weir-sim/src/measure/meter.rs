@@ -53,7 +53,8 @@ impl Envelope {
         if self.looks == 0 { 0.0 } else { self.sum as f64 / self.looks as f64 }
     }
 
-    fn include(&mut self, value: u64) {
+    /// Takes one more value into account.
+    pub fn include(&mut self, value: u64) {
         self.min = if self.looks == 0 { value } else { self.min.min(value) };
         self.max = self.max.max(value);
         self.sum += value;
@@ -288,7 +289,8 @@ impl LinkSample {
         Self { packets_in, bytes_in, packets_out, bytes_out, drops, marks, ..Self::default() }
     }
 
-    fn since(&self, before: &Self) -> Self {
+    /// What was counted since an earlier reading; queues are left out.
+    pub fn since(&self, before: &Self) -> Self {
         Self {
             packets_in: self.packets_in.saturating_sub(before.packets_in),
             bytes_in: self.bytes_in.saturating_sub(before.bytes_in),
@@ -301,7 +303,7 @@ impl LinkSample {
     }
 
     /// Adds counts; the peak of the queue too, its looks not.
-    fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.packets_in += other.packets_in;
         self.bytes_in += other.bytes_in;
         self.packets_out += other.packets_out;
@@ -326,7 +328,8 @@ impl FlowSample {
         }
     }
 
-    fn since(&self, before: &Self) -> Self {
+    /// What was counted since an earlier reading.
+    pub fn since(&self, before: &Self) -> Self {
         Self {
             sent: self.sent.saturating_sub(before.sent),
             sent_bytes: self.sent_bytes.saturating_sub(before.sent_bytes),
@@ -339,7 +342,8 @@ impl FlowSample {
         }
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds counts.
+    pub fn add(&mut self, other: &Self) {
         self.sent += other.sent;
         self.sent_bytes += other.sent_bytes;
         self.received += other.received;

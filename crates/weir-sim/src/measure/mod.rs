@@ -12,7 +12,7 @@ mod tally;
 
 pub(crate) use meter::Meter;
 pub use meter::{Envelope, FlowSample, LinkSample, Series, Settings};
-pub use outcome::{ClassOutcome, FlowName, FlowOutcome, LinkName, LinkOutcome, Names, Outcome, Plan};
+pub use outcome::{ClassOutcome, FlowName, FlowOutcome, LinkName, LinkOutcome, Names, Outcome, Plan, fairness_by_kind};
 pub use recorder::{Event, Record, Recorder, Sink};
 pub use student::{Estimate, cumulative, fairness, quantile};
 pub use tally::{Bucket, Distribution, Tally};

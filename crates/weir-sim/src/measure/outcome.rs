@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weir_core::stats::Reasons;
+use weir_core::stats::{LinkStats, Reasons};
 use weir_core::{Nanos, Rate};
 
 use super::student::fairness;
@@ -319,8 +319,19 @@ impl FlowOutcome {
 
 impl LinkOutcome {
     fn of(name: &LinkName, network: &Network, port: PortId, peak: Option<u64>) -> Self {
+        let Some(stats) = network.stats(port) else {
+            let LinkName { name, from, to, .. } = name.clone();
+            return Self { name, from, to, ..Self::default() };
+        };
+        let classes = network.classes(port).iter().zip(0..).map(ClassOutcome::of).collect();
+        let peak_queue_packets = peak.unwrap_or(stats.counters.peak_queue_packets);
+        let inversions = network.observer.as_ref().and_then(|observer| observer.inversions(port));
+        Self { peak_queue_packets, classes, inversions, ..Self::from_stats(name, stats) }
+    }
+
+    /// What a port's statistics say, which know nothing of classes.
+    pub fn from_stats(name: &LinkName, stats: &LinkStats) -> Self {
         let LinkName { name, from, to, spec, rate, delay, loss } = name.clone();
-        let Some(stats) = network.stats(port) else { return Self { name, from, to, ..Self::default() } };
         let c = &stats.counters;
         let (drops, marks) = by_reason(c.reasons());
         Self {
@@ -340,13 +351,13 @@ impl LinkOutcome {
             corrupted: c.corrupted,
             reordered: c.reordered,
             backlog_packets: c.backlog_packets,
-            peak_queue_packets: peak.unwrap_or(c.peak_queue_packets),
+            peak_queue_packets: c.peak_queue_packets,
             drops,
             marks,
             queue_ns: Distribution::from(&stats.queue_ns),
             total_ns: Distribution::from(&stats.total_ns),
-            classes: network.classes(port).iter().zip(0..).map(ClassOutcome::of).collect(),
-            inversions: network.observer.as_ref().and_then(|observer| observer.inversions(port)),
+            classes: Vec::new(),
+            inversions: None,
         }
     }
 
@@ -381,7 +392,7 @@ fn by_reason(reasons: &Reasons) -> (BTreeMap<String, u64>, BTreeMap<String, u64>
 }
 
 /// Jain's index over goodput, of each kind with several flows.
-fn fairness_by_kind(flows: &[FlowOutcome]) -> BTreeMap<String, f64> {
+pub fn fairness_by_kind(flows: &[FlowOutcome]) -> BTreeMap<String, f64> {
     let mut goodput: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for flow in flows {
         goodput.entry(&flow.kind).or_default().push(flow.goodput_bytes as f64);

@@ -4,7 +4,7 @@
 //! 0.1 % of the true one, and mean, least and greatest value are exact. Only the powers of two that occur take memory, 4 kB each;
 //! the delays of a flow lie in a few.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weir_core::histogram::Histogram;
 
 /// Counts values, in a few instructions each.
@@ -98,7 +98,7 @@ fn first(octave: &mut Option<Box<[u64; BUCKETS]>>, bucket: usize) {
 }
 
 /// What values were counted, and how often.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distribution {
     /// How many.
     pub count: u64,
@@ -113,7 +113,7 @@ pub struct Distribution {
 }
 
 /// Values that are not told apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bucket {
     /// The least value that belongs to it.
     pub low: u64,

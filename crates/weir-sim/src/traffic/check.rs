@@ -114,6 +114,8 @@ impl Spec {
                 Open::Constant(Constant::every(length("size", spec.size)?, interval))
             }
             Self::Ping(spec) => Open::Ping { len: length("size", spec.size)?, interval: positive("interval", spec.interval)? },
+            Self::Program(spec) if spec.command.trim().is_empty() => return refuse("command", Reason::Missing("a program")),
+            Self::Program(_) => Open::Nothing,
             Self::Tcp(spec) => return self.over(begin, closed::tcp(spec)?),
             Self::Flows(spec) => return self.over(begin, closed::flows(spec, files)?),
             Self::Requests(spec) => return self.over(begin, closed::requests(spec, files)?),

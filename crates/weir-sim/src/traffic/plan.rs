@@ -63,6 +63,8 @@ pub(super) enum Open {
         len: u32,
         interval: Nanos,
     },
+    /// What is not simulated.
+    Nothing,
 }
 
 /// Where traffic goes.
@@ -135,6 +137,7 @@ impl Plan {
                 (source(modulated, draws, sending), Box::new(Sink))
             }
             Open::Ping { len, interval } => (Box::new(Ping::new(*len, *interval, sending)), Box::new(Echo)),
+            Open::Nothing => (Box::new(Sink), Box::new(Sink)),
         };
         let added = world.add_flow(spec, source, sink);
         if let Open::Ping { .. } = open {

@@ -434,6 +434,11 @@ kinds! {
         #[serde(default = "default_true")]
         persistent: bool,
     }
+    /// A program that runs on the source host, in live runs only.
+    Program "program" {
+        /// What it is, for a shell; it reaches hosts by their names.
+        command: String,
+    }
 }
 
 fn default_cc() -> String {

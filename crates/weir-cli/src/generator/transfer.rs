@@ -1,0 +1,114 @@
+//! Transfers over the kernel's TCP.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket, sockopt};
+use weir_linux::{clock, tcp};
+
+use super::order::{EndReport, Task, Transfer};
+use super::pace::wait_until;
+use super::span::Span;
+
+/// Sends as much as there is, or as there is time for, and says what was sent again.
+pub(crate) fn write(task: &Task, transfer: &Transfer, span: &Span) -> io::Result<Vec<EndReport>> {
+    wait_until(span.start.saturating_add(transfer.start_ns));
+    let until = span.start.saturating_add(transfer.stop_ns).min(span.end());
+    let mut stream = open(task, transfer)?;
+    stream.set_write_timeout(Some(TICK))?;
+    let chunk = vec![0; CHUNK];
+    let mut left = transfer.bytes.unwrap_or(u64::MAX);
+    let mut before = None;
+    while left > 0 && clock::now().0 < until {
+        if before.is_none() && clock::now().0 >= span.start.saturating_add(span.warmup) {
+            before = Some(tcp::retransmitted(&stream)?);
+        }
+        let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+        match stream.write(&chunk[..most]) {
+            Ok(count) => left -= count as u64,
+            Err(error) if is_pause(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let retransmitted = u64::from(tcp::retransmitted(&stream)? - before.unwrap_or(0));
+    Ok(vec![EndReport { flow: task.flow, retransmitted, ..EndReport::default() }])
+}
+
+fn open(task: &Task, transfer: &Transfer) -> io::Result<TcpStream> {
+    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&socket, sockopt::TcpCongestion, &transfer.congestion.clone().into())?;
+    setsockopt(&socket, sockopt::TcpMaxSeg, &transfer.segment)?;
+    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    bind(socket.as_raw_fd(), &SockaddrIn::from(task.from))?;
+    connect(socket.as_raw_fd(), &SockaddrIn::from(task.to))?;
+    Ok(TcpStream::from(socket))
+}
+
+/// Listens at an address for the transfers that come.
+pub(crate) fn listen(at: SocketAddrV4) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(at)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Receives these transfers until they are over, or the run is.
+pub(crate) fn read(listener: &TcpListener, tasks: &[Task], span: &Span) -> io::Result<Vec<EndReport>> {
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        while threads.len() < tasks.len() && clock::now().0 < span.end() {
+            match listener.accept() {
+                Ok((stream, SocketAddr::V4(from))) => {
+                    if let Some(task) = tasks.iter().find(|task| task.from == from) {
+                        threads.push(scope.spawn(move || drink(stream, task.flow, span)));
+                    }
+                }
+                Ok(_) => {}
+                Err(error) if is_pause(&error) => thread::sleep(LOOK),
+                Err(error) => return Err(error),
+            }
+        }
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        threads.into_iter().map(join).collect()
+    })
+}
+
+/// Receives one transfer.
+fn drink(mut stream: TcpStream, flow: u32, span: &Span) -> io::Result<EndReport> {
+    let mut report = EndReport { flow, ..EndReport::default() };
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(TICK))?;
+    let mut buffer = vec![0; CHUNK];
+    while clock::now().0 < span.end() {
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => {
+                let at = clock::now().0;
+                if span.measured(at) {
+                    report.goodput_bytes += count as u64;
+                }
+                if span.running(at) {
+                    span.point(&mut report.series, at).payload += count as u64;
+                }
+            }
+            Err(error) if is_pause(&error) => {}
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(report)
+}
+
+/// Nothing to do just now.
+fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+/// What is written and read at a time.
+const CHUNK: usize = 256 << 10;
+/// How often to look at the clock while nothing moves.
+const TICK: Duration = Duration::from_millis(20);
+/// How often to look for a new connection.
+const LOOK: Duration = Duration::from_millis(1);

@@ -1,0 +1,302 @@
+//! Scenarios on real frames: what a live run shows beside a simulated one, routes, programs, and the end of a run however it comes.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use nix::sys::signal::{Signal, kill};
+use serde_json::Value;
+use weir_sim::build::{Built, build};
+use weir_sim::measure::{Outcome, Plan};
+use weir_sim::run::Point;
+use weir_sim::summary::Summary;
+
+use crate::common::{Copies, Lab, NOBODY, Need, number, output_of, trial, until};
+
+/// The tests of this file.
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial("a_live_scenario_agrees_with_the_simulated_one", &[], agreement),
+        trial("packets_go_the_scenarios_routes_and_no_others", &[], routes),
+        trial("programs_run_on_their_hosts_and_the_kernels_tcp_fills_a_link", &[Need::Program("ping")], programs),
+        trial("an_ordinary_user_runs_scenarios_too", &[Need::Root, Need::Program("setpriv")], ordinary_user),
+        trial("kill_9_of_a_live_scenario_leaves_nothing", &[Need::Root], killed),
+        trial("what_only_the_simulator_has_is_refused_with_its_line", &[], refused),
+    ]
+}
+
+/// Two hosts; a stream at nine tenths of the link's rate, and a ping.
+const PAIR: &str = r#"
+name = "pair"
+duration = "6s"
+warmup = "1s"
+[[node]]
+name = "a"
+[[node]]
+name = "b"
+[[link]]
+between = ["a", "b"]
+spec = "bw 20Mbit/s delay 20ms"
+scheduler = "fq_codel"
+scheduler_back = "fq_codel"
+[[traffic]]
+name = "stream"
+kind = "cbr"
+from = "a"
+to = "b"
+rate = "18Mbit/s"
+size = "1000B"
+[[traffic]]
+name = "ping"
+kind = "ping"
+from = "a"
+to = "b"
+interval = "20ms"
+"#;
+
+fn flow<'a>(summary: &'a Value, name: &str) -> &'a Value {
+    let flows = summary["flows"].as_array().expect("a summary has flows");
+    flows.iter().find(|flow| flow["name"] == name).unwrap_or_else(|| panic!("no flow {name} in {summary}"))
+}
+
+fn link<'a>(summary: &'a Value, name: &str) -> &'a Value {
+    let links = summary["links"].as_array().expect("a summary has links");
+    links.iter().find(|link| link["name"] == name).unwrap_or_else(|| panic!("no link {name} in {summary}"))
+}
+
+/// Runs a scenario live.
+fn live(lab: &Lab, text: &str) -> Value {
+    let file = lab.file("scenario.toml", text);
+    let json = lab.path("live.json").display().to_string();
+    let done = lab.weir(["live", &file, "--quiet", "--json", &json]);
+    assert_eq!(done.code, 0, "{done:?}");
+    lab.json("live.json")
+}
+
+/// Simulates it.
+fn simulate(text: &str) -> Value {
+    let checked = weir_sim::scenario::parse(text, "scenario.toml", &weir_rules::NoFiles);
+    let scenario = checked.scenario.unwrap_or_else(|| panic!("{}", checked.diagnostics));
+    let Built { mut world, names } = build(&scenario, scenario.seed).expect("every host is reached");
+    let plan = Plan { seed: scenario.seed, warmup: scenario.warmup, end: scenario.duration, ..Plan::default() };
+    let outcome = Outcome::run(&mut world, &plan, &names, &mut |_| {});
+    let summary = Summary::of(&[Point { settings: Vec::new(), scenario, outcomes: vec![outcome] }], None);
+    serde_json::to_value(&summary).expect("a summary is plain data")
+}
+
+fn agreement(lab: &Lab) {
+    let simulated = simulate(PAIR);
+    let mut shown = Vec::new();
+    // A machine that has other work makes each packet wait.
+    for _ in 0..ATTEMPTS {
+        let live = live(lab, PAIR);
+        let differences = differences(&live, &simulated);
+        if differences.is_empty() {
+            return;
+        }
+        shown.push(differences.join(", "));
+    }
+    panic!("what was shown, and should not be: {shown:#?}");
+}
+
+/// What differs by more than it may.
+fn differences(live: &Value, simulated: &Value) -> Vec<String> {
+    let mut differences = Vec::new();
+    let mut compare = |what: &str, of: &dyn Fn(&Value) -> f64, most: f64| {
+        let (live, simulated) = (of(live), of(simulated));
+        if (live - simulated).abs() > most {
+            differences.push(format!("{what}: live {live}, simulated {simulated}"));
+        }
+    };
+    let float = |value: &Value| value.as_f64().expect("a number");
+    compare("goodput of the stream", &|s| float(&flow(s, "stream")["goodput_bps"]), 18e6 * 0.972 * 0.01);
+    compare("median delay of the stream", &|s| float(&flow(s, "stream")["delay_ns"]["p50"]), 200_000.0);
+    compare("median delay of the ping", &|s| float(&flow(s, "ping")["delay_ns"]["p50"]), 200_000.0);
+    compare("median round trip", &|s| float(&flow(s, "ping")["completion_ns"]["p50"]), 400_000.0);
+    compare("bytes over the link", &|s| float(&link(s, "a>b")["bytes_out"]), 18e6 / 8.0 * 5.0 * 0.01);
+    compare("losses", &|s| float(&flow(s, "stream")["lost"]), 0.0);
+    differences
+}
+
+/// Three hosts around a router; the way from the first to the third is longer than the way back.
+const ROUTED: &str = r#"
+name = "routed"
+duration = "3s"
+[[node]]
+name = "a"
+[[node]]
+name = "b"
+[[node]]
+name = "c"
+[[node]]
+name = "r"
+kind = "router"
+[[node]]
+name = "s"
+kind = "router"
+[[link]]
+between = ["a", "r"]
+spec = "delay 5ms"
+[[link]]
+between = ["b", "r"]
+spec = "delay 10ms"
+[[link]]
+between = ["c", "r"]
+spec = "delay 20ms"
+[[link]]
+between = ["r", "s"]
+spec = "delay 40ms"
+[[link]]
+between = ["s", "c"]
+spec = "delay 80ms"
+[[route]]
+from = "a"
+to = "c"
+via = ["r", "s"]
+[[traffic]]
+name = "ab"
+kind = "cbr"
+from = "a"
+to = "b"
+rate = "100kbit/s"
+size = "200B"
+[[traffic]]
+name = "ac"
+kind = "poisson"
+from = "a"
+to = "c"
+rate = "200kbit/s"
+size = "200B"
+[[traffic]]
+name = "cb"
+kind = "ping"
+from = "c"
+to = "b"
+[[traffic]]
+name = "ca"
+kind = "probe"
+from = "c"
+to = "a"
+"#;
+
+fn routes(lab: &Lab) {
+    let (live, simulated) = (live(lab, ROUTED), simulate(ROUTED));
+    for (name, least) in [("ab", 15), ("ac", 125), ("cb", 30), ("ca", 25)] {
+        let min = number(&flow(&live, name)["delay_ns"], "p50");
+        let (least, most) = (least * 1_000_000, (least + 5) * 1_000_000);
+        assert!((least..most).contains(&min), "{name} takes {min} ns, not {least}");
+        assert_eq!(number(flow(&live, name), "lost"), 0, "{live}");
+        // The same source with the same seed: what differs is on its way at the end.
+        let [sent, expected] = [&live, &simulated].map(|s| number(flow(s, name), "sent"));
+        assert!(sent.abs_diff(expected) <= 1, "{name}: {sent} packets sent, simulated {expected}");
+    }
+    assert_eq!(number(link(&live, "c>s"), "packets_in"), 0, "nothing goes back that way");
+    let sent = number(flow(&live, "ac"), "sent");
+    assert!(number(link(&live, "s>c"), "packets_in").abs_diff(sent) < 40, "all of it goes over the far router: {live}");
+}
+
+/// A transfer over the kernel's TCP, and a program.
+const MIXED: &str = r#"
+name = "mixed"
+duration = "4s"
+warmup = "1s"
+[[node]]
+name = "a"
+[[node]]
+name = "b"
+[[link]]
+between = ["a", "b"]
+spec = "bw 10Mbit/s delay 5ms"
+scheduler = "fq_codel"
+[[traffic]]
+name = "bulk"
+kind = "tcp"
+cc = "cubic"
+from = "a"
+to = "b"
+[[traffic]]
+name = "echo"
+kind = "program"
+from = "a"
+to = "b"
+start = "500ms"
+command = "ping -n -c 5 -i 0.3 b"
+"#;
+
+fn programs(lab: &Lab) {
+    let out = lab.path("out");
+    let file = lab.file("scenario.toml", MIXED);
+    let json = lab.path("live.json").display().to_string();
+    let done = lab.weir(["live", &file, "--quiet", "--json", &json, "--out", &out.display().to_string()]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let live = lab.json("live.json");
+    let bulk = flow(&live, "bulk");
+    let goodput = bulk["goodput_bps"].as_f64().expect("a rate");
+    assert!((6e6..10e6).contains(&goodput), "{live}");
+    assert!(number(&bulk["delay_ns"], "p50") > 5_000_000 && number(bulk, "received") > 1_000, "{live}");
+    assert!(number(flow(&live, "echo"), "received") >= 2, "{live}");
+    let printed = fs::read_to_string(out.join("echo.txt")).expect("what the program printed");
+    assert!(printed.contains("5 received") || printed.contains("5 packets received"), "{printed}");
+    assert!(out.join("summary.json").is_file() && out.join("flows.parquet").is_file());
+    // It is there now, and stays as it is.
+    let again = lab.weir(["live", &file, "--out", &out.display().to_string()]);
+    assert_eq!(again.code, 2, "{again:?}");
+    assert!(again.stderr.contains("--force"), "{again:?}");
+}
+
+fn ordinary_user(lab: &Lab) {
+    let Copies { weir, home, .. } = &Copies::make(lab);
+    let file = lab.file("scenario.toml", &PAIR.replace("6s", "2s"));
+    let json = format!("{home}/live.json");
+    let mut command = std::process::Command::new(NOBODY[0]);
+    command.args(&NOBODY[1..]).args([weir, "live", &file, "--quiet", "--json", &json]);
+    let done = lab.launch(&mut command).finish();
+    assert_eq!(done.code, 0, "{done:?}");
+    let summary: Value = serde_json::from_str(&fs::read_to_string(&json).expect("a result")).expect("JSON");
+    let stream = flow(&summary, "stream");
+    assert!(number(stream, "received") > 1_500 && number(&stream["delay_ns"], "p50") >= 20_000_000, "{stream}");
+}
+
+fn killed(lab: &Lab) {
+    let file = lab.file("scenario.toml", &ROUTED.replace("3s", "60s"));
+    let machine = || output_of("ip -o link | sed 's/qlen.*//'; ip route; ls -A /run/netns /run/weir 2>/dev/null; mount | sort");
+    let before = machine();
+    for round in 0..8 {
+        let mark = format!("WEIR_LIVE_SCENARIO={}-{round}", lab.path("").display());
+        let (name, value) = mark.split_once('=').expect("a variable");
+        let mut command = std::process::Command::new(crate::common::weir());
+        command.args(["live", &file]).env(name, value);
+        let mut running = lab.launch(&mut command);
+        std::thread::sleep(Duration::from_millis(round * 61));
+        assert!(running.alive(), "it ended by itself: {}", running.stderr());
+        kill(running.pid(), Signal::SIGKILL).expect("it is alive");
+        assert_eq!(running.finish().code, 128 + 9);
+        until("every process is gone", || !marked(&mark));
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while machine() != before {
+            assert!(Instant::now() < deadline, "ten seconds later the machine is not as before: {}, before: {before}", machine());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Whether a process has this in its environment.
+fn marked(mark: &str) -> bool {
+    let all = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
+    all.into_iter().any(|p| fs::read(p.join("environ")).is_ok_and(|e| e.split(|b| *b == 0).any(|v| v == mark.as_bytes())))
+}
+
+fn refused(lab: &Lab) {
+    let swept = format!("{PAIR}[[sweep]]\nkey = \"traffic.stream.rate\"\nvalues = [\"1Mbit/s\", \"2Mbit/s\"]\n");
+    let short = PAIR.replace("size = \"1000B\"", "size = \"39B\"");
+    for (text, line, words) in [(&swept, "sweep", "--set traffic.stream.rate="), (&short, "size = ", "39 bytes")] {
+        let file = lab.file("scenario.toml", text);
+        let done = lab.weir(["live", &file]);
+        assert_eq!(done.code, 2, "{done:?}");
+        assert!(done.stderr.contains(line) && done.stderr.contains(words) && done.stderr.contains("scenario.toml:"), "{}", done.stderr);
+        assert!(done.stderr.contains("allowed") || done.stderr.contains("make one run"), "what to do: {}", done.stderr);
+    }
+}
+
+/// How often a run is made until it shows what it should.
+const ATTEMPTS: usize = 5;
