@@ -6,14 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use weir_core::config::{Capacity, Loss, PipeConfig};
+use weir_core::config::{Capacity, LinkConfig, Loss, PipeConfig};
 use weir_core::key::FlowKey;
 use weir_core::units::Rate;
 
 use crate::measure::{FlowName, LinkName, Names};
 use crate::network::{FlowSpec, Network, PortId};
-use crate::scenario::{Direction, Scenario, Traffic};
-use crate::topology::{Topology, WayError};
+use crate::scenario::{Direction, Link, Node, NodeKind, Scenario, Traffic};
+use crate::switch::{Switch, SwitchError};
+use crate::topology::{Topology, WayError, port_of};
 use crate::traffic::Placement;
 use crate::world::World;
 
@@ -29,20 +30,15 @@ pub struct Built {
 /// Makes a scenario's world. `seed` is the run's.
 ///
 /// # Errors
-/// There is no way between two hosts; a scenario that was read from a file has them all.
-pub fn build(scenario: &Scenario, seed: u64) -> Result<Built, WayError> {
+/// There is no way between two hosts, or a switch cannot be; a scenario that was read from a file has neither.
+pub fn build(scenario: &Scenario, seed: u64) -> Result<Built, BuildError> {
     let mut network = Network::new(seed);
     let mut names = Names { scenario: scenario.name.clone(), ..Names::default() };
-    for link in &scenario.links {
-        for (side, direction) in link.directions.iter().enumerate() {
-            add_port(&mut network, direction);
-            let [from, to] = [link.ends[side], link.ends[1 - side]].map(|node| scenario.nodes[node].name.clone());
-            names.links.push(link_name(direction, from, to));
-        }
-    }
+    let ports = Ports::add(&mut network, scenario, &mut names)?;
     let mut maker = Maker {
         scenario,
         seed,
+        ports,
         world: World::new(network),
         topology: Topology::new(&scenario.nodes, &scenario.links).with_routes(&scenario.routes),
         groups: Groups::default(),
@@ -57,12 +53,84 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Built, WayError> {
     Ok(Built { world, names })
 }
 
-fn add_port(network: &mut Network, direction: &Direction) {
+/// Why there is no world for a scenario.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// There is no way between two hosts of some traffic.
+    #[error(transparent)]
+    Way(#[from] WayError),
+    /// A switch cannot be as it is configured.
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
+}
+
+/// The ports of all directions of links. Of one that leads out of a switch it is the switch's output.
+struct Ports<'a> {
+    scenario: &'a Scenario,
+    /// Of each direction, by its number in ways.
+    ports: Vec<PortId>,
+    /// Of each switch by its node, and with which number of its inputs each link comes to it.
+    switches: BTreeMap<usize, (Switch, BTreeMap<usize, u16>)>,
+}
+
+impl<'a> Ports<'a> {
+    fn add(network: &mut Network, scenario: &'a Scenario, names: &mut Names) -> Result<Self, SwitchError> {
+        let mut all = Self { scenario, ports: vec![PortId(0); 2 * scenario.links.len()], switches: BTreeMap::new() };
+        let node_name = |node: usize| scenario.nodes[node].name.clone();
+        for (number, link) in scenario.links.iter().enumerate() {
+            for (side, direction) in link.directions.iter().enumerate() {
+                if matches!(scenario.nodes[link.ends[side]].kind, NodeKind::Switch(_)) {
+                    continue;
+                }
+                all.ports[port_of(number, side)] = add_port(network, direction);
+                names.links.push(link_name(direction, node_name(link.ends[side]), node_name(link.ends[1 - side])));
+            }
+        }
+        for (node, Node { name, kind }) in scenario.nodes.iter().enumerate() {
+            let NodeKind::Switch(config) = kind else { continue };
+            let sides = |(number, link): (usize, &'a Link)| {
+                (0..2).filter(|&side| link.ends[side] == node).map(move |side| (number, link, side)).collect::<Vec<_>>()
+            };
+            let outputs: Vec<(usize, &Link, usize)> = scenario.links.iter().enumerate().flat_map(sides).collect();
+            let links: Vec<LinkConfig> = outputs.iter().map(|(_, link, side)| link.directions[*side].spec.pipe.link.clone()).collect();
+            let switch = config.build(network, &links)?;
+            if switch.pipeline().is_some() {
+                names.links.push(LinkName { name: name.clone(), from: name.clone(), to: name.clone(), ..LinkName::default() });
+            }
+            let mut inputs = BTreeMap::new();
+            for (input, ((number, link, side), port)) in outputs.iter().zip(switch.outputs()).enumerate() {
+                all.ports[port_of(*number, *side)] = *port;
+                inputs.insert(*number, input as u16);
+                names.links.push(link_name(&link.directions[*side], name.clone(), node_name(link.ends[1 - side])));
+            }
+            all.switches.insert(node, (switch, inputs));
+        }
+        Ok(all)
+    }
+
+    /// The ports of a way; through a switch leads its pipeline, by the input that the packet comes to.
+    fn way(&self, directions: &[usize]) -> Vec<PortId> {
+        let mut ports = Vec::with_capacity(directions.len());
+        let mut before = None;
+        for &direction in directions {
+            let from = self.scenario.links[direction / 2].ends[direction % 2];
+            if let (Some((switch, inputs)), Some(link)) = (self.switches.get(&from), before) {
+                let input = inputs.get(&link).copied().unwrap_or(0);
+                ports.extend(switch.pipeline().map(|pipeline| pipeline.through(input)));
+            }
+            ports.push(self.ports[direction]);
+            before = Some(direction / 2);
+        }
+        ports
+    }
+}
+
+fn add_port(network: &mut Network, direction: &Direction) -> PortId {
     let PipeConfig { link, queue } = &direction.spec.pipe;
     match &direction.scheduler {
         None => network.add_pipe(&direction.spec.pipe),
         Some(scheduler) => network.add_scheduler(scheduler, link, queue, &direction.queues),
-    };
+    }
 }
 
 /// What results say of a port.
@@ -125,6 +193,7 @@ impl Groups {
 struct Maker<'a> {
     scenario: &'a Scenario,
     seed: u64,
+    ports: Ports<'a>,
     world: World,
     topology: Topology,
     groups: Groups,
@@ -156,9 +225,8 @@ impl Maker<'_> {
 
     /// Flow number `made` of an entry.
     fn flow(&mut self, traffic: &Traffic, made: u64, [from, to]: [usize; 2]) -> Result<FlowSpec, WayError> {
-        let ports = |way: Vec<usize>| way.into_iter().map(|port| PortId(port as u32)).collect();
-        let forward = ports(self.topology.way(from, to)?);
-        let back = ports(self.topology.way(to, from)?);
+        let forward = self.ports.way(&self.topology.way(from, to)?);
+        let back = self.ports.way(&self.topology.way(to, from)?);
         let key = key(from, to, self.flows, traffic.plan.protocol());
         let group = self.groups.number(self.scenario, traffic, made, [from, to]);
         self.flows += 1;

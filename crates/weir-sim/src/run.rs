@@ -3,15 +3,14 @@
 //! A run knows nothing of other runs, so how many threads there are and which takes which run does not show in results: they stand in
 //! the order in which they were asked for.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use weir_core::Nanos;
 
-use crate::build::{Built, build};
-use crate::measure::{Outcome, Plan, Settings};
-use crate::scenario::Scenario;
-use crate::topology::WayError;
+use crate::build::{BuildError, Built, build};
+use crate::measure::{Names, Outcome, Plan, Recorder, Settings, Sink};
+use crate::scenario::{self, Scenario};
 
 /// A run to be made.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +21,10 @@ pub struct Job<'a> {
     pub seed: u64,
 }
 
-/// A point of a sweep, or the only one: a scenario, and what its runs gave.
+/// What the runs of a scenario gave, under some settings, as [`crate::summary`] tells it.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Keys that the sweep sets here, and their values as TOML.
+    /// Keys that a sweep sets here, and their values as TOML.
     pub settings: Vec<(String, String)>,
     /// The scenario with them.
     pub scenario: Scenario,
@@ -33,23 +32,42 @@ pub struct Point {
     pub outcomes: Vec<Outcome>,
 }
 
+/// A point, and what its runs gave.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// The point.
+    pub point: scenario::Point,
+    /// What each run gave, in the order of seeds.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// Gives the sink that a run's records go to, if they are wanted: number of the point, number of its run, names in the run's world.
+pub type Tap<'a> = dyn Fn(usize, u32, &Names) -> Option<Sink> + Sync + 'a;
+
 /// Makes all runs of all points, on `threads` threads. `None` when they were stopped.
 ///
 /// # Errors
-/// There is no way between two hosts of some traffic.
+/// There is no world for a scenario.
 pub fn run_points(
-    points: Vec<(Vec<(String, String)>, Scenario)>,
+    points: Vec<scenario::Point>,
     threads: usize,
     progress: &Progress,
-) -> Result<Option<Vec<Point>>, WayError> {
-    let jobs: Vec<Job<'_>> = points.iter().flat_map(|(_, scenario)| jobs(scenario)).collect();
-    let Some(outcomes) = run_all(&jobs, threads, progress, |_, outcome| outcome)? else { return Ok(None) };
-    let mut outcomes = outcomes.into_iter();
-    let point = |(settings, scenario): (Vec<(String, String)>, Scenario)| {
-        let outcomes = outcomes.by_ref().take(scenario.runs as usize).collect();
-        Point { settings, scenario, outcomes }
+    tap: &Tap<'_>,
+) -> Result<Option<Vec<Ran>>, BuildError> {
+    let numbered = points.iter().enumerate().flat_map(|(number, point)| (0..point.scenario.runs).map(move |run| (number, run)));
+    let numbered: Vec<(usize, u32)> = numbered.collect();
+    let jobs: Vec<Job<'_>> = points.iter().flat_map(|point| jobs(&point.scenario)).collect();
+    let one = |number: usize, job: Job<'_>| {
+        let (point, run) = numbered[number];
+        self::run(job, progress, &|names| tap(point, run, names))
     };
-    Ok(Some(points.into_iter().map(point).collect()))
+    let Some(outcomes) = run_all(&jobs, threads, one)? else { return Ok(None) };
+    let mut outcomes = outcomes.into_iter();
+    let ran = |point: scenario::Point| {
+        let outcomes = outcomes.by_ref().take(point.scenario.runs as usize).collect();
+        Ran { point, outcomes }
+    };
+    Ok(Some(points.into_iter().map(ran).collect()))
 }
 
 /// The runs of a scenario.
@@ -70,13 +88,17 @@ pub struct Progress {
     pub stop: AtomicBool,
 }
 
-/// Makes one run; `None` when it was stopped.
+/// Makes one run; `None` when it was stopped. Records go to the sink that `tap` gives.
 ///
 /// # Errors
-/// There is no way between two hosts of its traffic.
-pub fn run(job: Job<'_>, progress: &Progress) -> Result<Option<Outcome>, WayError> {
+/// There is no world for the scenario.
+pub fn run(job: Job<'_>, progress: &Progress, tap: &dyn Fn(&Names) -> Option<Sink>) -> Result<Option<Outcome>, BuildError> {
     let Job { scenario, seed } = job;
     let Built { mut world, names } = build(scenario, seed)?;
+    let sink = if scenario.measure.trace { tap(&names) } else { None };
+    if sink.is_some() || scenario.measure.inversions {
+        world.observe(Box::new(Recorder::new(sink, scenario.measure.inversions)));
+    }
     let measure = Settings { interval: scenario.measure.interval, ..Settings::default() };
     let plan = Plan { seed, warmup: scenario.warmup, end: scenario.duration, measure };
     world.measure(plan.measure, plan.end);
@@ -101,29 +123,20 @@ pub fn run(job: Job<'_>, progress: &Progress) -> Result<Option<Outcome>, WayErro
     Ok(Some(Outcome::of(&mut world, &plan, &names)))
 }
 
-/// Makes runs on `threads` threads. `keep` makes of each result what is kept of it; that is given in the order of `jobs`. `None` when
-/// they were stopped.
-///
-/// # Errors
-/// There is no way between two hosts of some traffic.
-pub fn run_all<T: Send>(
+/// Makes runs on `threads` threads: results are in the order of `jobs`. `None` when they were stopped.
+fn run_all(
     jobs: &[Job<'_>],
     threads: usize,
-    progress: &Progress,
-    keep: impl Fn(usize, Outcome) -> T + Sync,
-) -> Result<Option<Vec<T>>, WayError> {
+    one: impl Fn(usize, Job<'_>) -> Result<Option<Outcome>, BuildError> + Sync,
+) -> Result<Option<Vec<Outcome>>, BuildError> {
     let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<Result<T, WayError>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Result<Option<Outcome>, BuildError>>> = jobs.iter().map(|_| Mutex::new(Ok(None))).collect();
     let work = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(&job) = jobs.get(number) else { return };
-            let result = match run(job, progress) {
-                Ok(None) => return,
-                Ok(Some(outcome)) => Ok(keep(number, outcome)),
-                Err(error) => Err(error),
-            };
-            *results[number].lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(result);
+            let result = one(number, job);
+            *results[number].lock().unwrap_or_else(PoisonError::into_inner) = result;
         }
     };
     std::thread::scope(|scope| {
@@ -132,14 +145,7 @@ pub fn run_all<T: Send>(
         }
         work();
     });
-    let mut kept = Vec::with_capacity(jobs.len());
-    for result in results {
-        match result.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-            None => return Ok(None),
-            Some(result) => kept.push(result?),
-        }
-    }
-    Ok(Some(kept))
+    results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
 }
 
 /// Pieces that a run is made in.

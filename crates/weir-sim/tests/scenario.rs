@@ -1,10 +1,13 @@
 //! Scenario files: what is read, what is said about what is wrong, and that runs repeat.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use weir_core::Nanos;
 use weir_rules::NoFiles;
-use weir_sim::run::{Progress, run_points};
+use weir_sim::measure::{Names, Outcome, Record, Sink};
+use weir_sim::run::{Progress, Ran, run_points};
 use weir_sim::scenario::{self, Edited, Scenario, parse};
-use weir_sim::summary::Summary;
 
 /// Two hosts and a router between them.
 const TWO_HOSTS: &str = r#"
@@ -57,11 +60,19 @@ fn scenario(text: &str) -> Scenario {
     checked.scenario.unwrap_or_else(|| panic!("{}", checked.diagnostics))
 }
 
-/// The summary of all points of a text, on so many threads.
-fn summary(text: &str, threads: usize) -> String {
+/// All runs of a text, on so many threads.
+fn ran(text: &str, threads: usize) -> Vec<Ran> {
     let points = scenario::points(&Edited::new(text), &scenario(text), "t.toml", &NoFiles).unwrap();
-    let points = run_points(points, threads, &Progress::default()).unwrap().unwrap();
-    Summary::of(&points, None).to_json()
+    run_points(points, threads, &Progress::default(), &|_, _, _| None).unwrap().unwrap()
+}
+
+/// The runs of a text without a sweep.
+fn outcomes(text: &str) -> Vec<Outcome> {
+    ran(text, 2).remove(0).outcomes
+}
+
+fn bytes(ran: &[Ran]) -> String {
+    serde_json::to_string(&ran.iter().map(|ran| &ran.outcomes).collect::<Vec<_>>()).unwrap()
 }
 
 #[test]
@@ -81,55 +92,67 @@ fn a_file_becomes_nodes_links_and_flows() {
 #[test]
 fn runs_repeat_to_the_byte_on_any_number_of_threads() {
     let text = TWO_HOSTS.replacen("seed = 7", "seed = 7\nruns = 5", 1);
-    let first = summary(&text, 1);
+    let first = bytes(&ran(&text, 1));
     for threads in [1, 2, 4] {
-        assert_eq!(summary(&text, threads), first, "{threads} threads");
+        assert!(bytes(&ran(&text, threads)) == first, "{threads} threads");
     }
-    assert_ne!(summary(&text.replacen("seed = 7", "seed = 8", 1), 2), first);
+    assert!(bytes(&ran(&text.replacen("seed = 7", "seed = 8", 1), 2)) != first);
 }
 
 #[test]
 fn the_second_of_several_runs_is_the_run_of_the_next_seed() {
-    let json = |text: &str| serde_json::from_str::<serde_json::Value>(&summary(text, 2)).unwrap();
-    let several = json(&TWO_HOSTS.replacen("seed = 7", "seed = 7\nruns = 2", 1));
-    let next = json(&TWO_HOSTS.replacen("seed = 7", "seed = 8", 1));
-    assert_eq!(several["runs"][1]["seed"], 8);
-    assert_eq!(several["runs"][1]["flows"], next["flows"]);
-    assert!(several["flows"][0]["ci95"]["goodput_bps"].as_f64().unwrap() > 0.0);
+    let several = outcomes(&TWO_HOSTS.replacen("seed = 7", "seed = 7\nruns = 2", 1));
+    let next = outcomes(&TWO_HOSTS.replacen("seed = 7", "seed = 8", 1));
+    assert_eq!(several.iter().map(|outcome| outcome.seed).collect::<Vec<_>>(), [7, 8]);
+    assert!(several[1] == next[0]);
 }
 
 #[test]
 fn figures_are_those_of_what_was_configured() {
-    let json: serde_json::Value = serde_json::from_str(&summary(TWO_HOSTS, 1)).unwrap();
-    assert_eq!(json["simulated_s"], 2.0);
-    let names: Vec<_> = json["flows"].as_array().unwrap().iter().map(|flow| flow["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["f1.1", "f1.2", "f2"]);
+    let outcome = outcomes(TWO_HOSTS).remove(0);
+    assert_eq!((outcome.warmup_ns, outcome.end_ns), (500_000_000, 2_000_000_000));
+    let names: Vec<_> = outcome.flows.iter().map(|flow| (flow.name.as_str(), flow.kind.as_str(), flow.from.as_str())).collect();
+    assert_eq!(names, [("f1.1", "poisson", "h1"), ("f1.2", "poisson", "h1"), ("f2", "cbr", "h1")]);
     // The small flow has a queue of its own, and loses only what the link loses: a hundredth.
-    let small = &json["flows"][2];
-    let goodput = small["goodput_bps"].as_f64().unwrap();
-    assert!((950_000.0..980_000.0).contains(&goodput), "{goodput}");
-    assert!(small["delay_ns"]["p50"].as_u64().unwrap() >= 11_000_000);
-    let bottleneck = &json["links"][2];
-    assert!(bottleneck["utilisation"].as_f64().unwrap() > 0.98, "{bottleneck}");
-    assert!(bottleneck["drops"]["queue_full"].as_u64().unwrap() > 0);
-    assert!(json["links"].as_array().unwrap().iter().all(|link| link["balanced"] == true));
+    let goodput = outcome.bps(outcome.flows[2].goodput_bytes);
+    assert!((940_000.0..985_000.0).contains(&goodput), "{goodput}");
+    assert!(outcome.flows[2].delay_ns.min >= 11_000_000);
+    let bottleneck = &outcome.links[2];
+    assert!(outcome.utilisation(bottleneck).unwrap() > 0.98, "{bottleneck:?}");
+    assert!(bottleneck.drops["queue_full"] > 0);
+    assert!(outcome.links.iter().all(|link| link.balanced()) && outcome.flows.iter().all(|flow| flow.balanced()));
 }
 
 #[test]
 fn a_sweep_is_the_product_of_its_keys_in_their_order() {
     let text = TWO_HOSTS.to_owned()
         + "[[sweep]]\nkey = \"traffic.f1.rate\"\nvalues = [\"1Mbit/s\", \"2Mbit/s\"]\n[[sweep]]\nkey = \"link.bottleneck.spec.delay\"\nvalues = [\"5ms\", \"20ms\", \"50ms\"]\n";
-    let json: serde_json::Value = serde_json::from_str(&summary(&text, 2)).unwrap();
-    let points = json["sweep"].as_array().unwrap();
-    assert_eq!(points.len(), 6);
-    let delays: Vec<_> = points.iter().map(|point| point["links"][2]["delay_ns"].as_u64().unwrap() / 1_000_000).collect();
+    let points = ran(&text, 2);
+    let delays: Vec<_> = points.iter().map(|ran| ran.outcomes[0].links[2].delay_ns / 1_000_000).collect();
     assert_eq!(delays, [5, 20, 50, 5, 20, 50]);
-    assert_eq!(points[5]["set"]["traffic.f1.rate"], "\"2Mbit/s\"");
-    let [slow, fast] = [0, 3].map(|n: usize| points[n]["flows"][0]["goodput_bps"].as_f64().unwrap());
+    assert_eq!(points[5].point.settings[0], ("traffic.f1.rate".to_owned(), "\"2Mbit/s\"".to_owned()));
+    let [slow, fast] = [0, 3].map(|n: usize| points[n].outcomes[0].flows[0].goodput_bytes as f64);
     assert!(fast > 1.8 * slow, "{slow} {fast}");
     // The table says the same in fewer words.
     let table = TWO_HOSTS.to_owned() + "[sweep]\n\"traffic.f1.rate\" = [\"1Mbit/s\"]\n";
     assert_eq!(scenario(&table).sweep.len(), 1);
+}
+
+#[test]
+fn records_go_to_the_sink_of_their_run_and_change_nothing() {
+    let text = TWO_HOSTS.to_owned() + "[measure]\ntrace = true\n";
+    let points = scenario::points(&Edited::new(&text), &scenario(&text), "t.toml", &NoFiles).unwrap();
+    let seen = Arc::new(AtomicU64::new(0));
+    let tap = |_: usize, _: u32, names: &Names| -> Option<Sink> {
+        assert_eq!(names.links.len(), 4);
+        let seen = Arc::clone(&seen);
+        Some(Box::new(move |records: &[Record]| {
+            seen.fetch_add(records.len() as u64, Ordering::Relaxed);
+        }))
+    };
+    let traced = run_points(points, 1, &Progress::default(), &tap).unwrap().unwrap();
+    assert!(seen.load(Ordering::Relaxed) > 1000);
+    assert!(traced[0].outcomes == outcomes(TWO_HOSTS));
 }
 
 /// What is wrong: a text in the file, what stands there instead, the line, and words of the message.
@@ -217,11 +240,9 @@ from = "a"
 to = "b"
 kind = "probe"
 "#;
-    let json = |text: &str| serde_json::from_str::<serde_json::Value>(&summary(text, 1)).unwrap();
     let used = |text: &str| {
-        let links = json(text)["links"].as_array().unwrap().clone();
-        let used = links.iter().filter(|link| link["packets_out"].as_u64() > Some(0));
-        used.map(|link| link["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        let links = outcomes(text).remove(0).links;
+        links.into_iter().filter(|link| link.packets_out > 0).map(|link| link.name).collect::<Vec<_>>()
     };
     assert_eq!(used(&square.replace("route = [{ from = \"a\", to = \"b\", via = [\"s\"] }]", "")), ["a>r", "r>b"]);
     // From `s` the fewest links to `b` lead over `r` again.
@@ -230,6 +251,27 @@ kind = "probe"
     assert_eq!(used(&square.replace("via = [\"s\"]", "via = [\"s\", \"t\"]")), ["a>r", "r>s", "s>t", "t>b"]);
     let twice = square.replace("via = [\"s\"] }]", "via = [\"t\"] }, { from = \"a\", to = \"b\", via = [] }]");
     assert!(parse(&twice, "t.toml", &NoFiles).diagnostics.to_string().contains("two routes from `a` to `b`"));
+}
+
+#[test]
+fn a_switch_has_queues_of_its_own_and_a_pipeline() {
+    let text = TWO_HOSTS
+        .replacen("kind = \"router\"", "kind = \"switch\"\nmanager = \"strict-n queues 8 depth 64\"", 1)
+        .replacen("scheduler = \"drr\"", "", 1)
+        .replacen("[[link.queue]]\nclass = 0\nspec = \"weight 3 queue 20\"\n[[link.queue]]\nclass = 1\nspec = \"queue 10\"\n", "", 1);
+    let outcome = outcomes(&text).remove(0);
+    let links: Vec<_> = outcome.links.iter().map(|link| (link.name.as_str(), link.packets_out > 0)).collect();
+    assert_eq!(links, [("h1>r1", true), ("bottleneck.back", false), ("r1", true), ("r1>h1", false), ("bottleneck", true)]);
+    assert!(outcome.links.iter().all(|link| link.balanced()));
+    let said = |text: &str| parse(text, "t.toml", &NoFiles).diagnostics.to_string();
+    let wrong = said(&text.replacen("depth 64", "depth x", 1));
+    assert!(wrong.contains("depth x") && wrong.contains("t.toml:8:"), "{wrong}");
+    let wrong = said(&text.replacen("manager =", "manger =", 1));
+    assert!(wrong.contains("did you mean `manager`") && wrong.contains("t.toml:11:"), "{wrong}");
+    let wrong = said(&text.replacen("loss 0.01", "queue 9", 1));
+    assert!(wrong.contains("the switch `r1` has queues of its own"), "{wrong}");
+    let wrong = said(&text.replacen("manager =", "ports = 1\nmanager =", 1));
+    assert!(wrong.contains("more links than ports") && wrong.contains("`ports = 1`"), "{wrong}");
 }
 
 #[test]
@@ -269,4 +311,65 @@ fn the_schema_is_the_one_in_the_documentation() {
     );
     let schema: serde_json::Value = serde_json::from_str(&written).unwrap();
     assert_eq!(schema["required"], serde_json::json!(["duration", "node", "link"]));
+}
+
+/// Pieces that a mutation puts into a text.
+const PIECES: [&str; 24] = [
+    "\"",
+    "[",
+    "]",
+    "{",
+    "}",
+    "=",
+    "\n",
+    "0",
+    "-1",
+    "1e9",
+    "ü",
+    "[[link]]",
+    "[sweep]",
+    "\"h1\"",
+    "[\"h1\"]",
+    "999999999999999999999",
+    "\"0s\"",
+    "\"1Mbit/s\"",
+    "kind = \"switch\"\n",
+    "name = \"h1\"\n",
+    "#",
+    "'''",
+    "true",
+    "",
+];
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(400))]
+
+    /// Whatever stands in the file or in a setting, there is a message or a scenario that can be built.
+    #[test]
+    fn no_text_and_no_setting_makes_the_reader_panic(
+        cuts in proptest::collection::vec((0usize..900, 0usize..20, 0usize..PIECES.len()), 1..6),
+        key in "(link|traffic|node|measure|duration|seed)(\\.|\\[)?(bottleneck|f1|0\\]|\\*|r1)?(\\.(spec|rate|kind|queue))?(\\.(delay|bw))?",
+        value in "[0-9a-z\"\\[\\] .#=-]{0,12}",
+    ) {
+        let mut text = TWO_HOSTS.to_owned();
+        for (at, len, piece) in cuts {
+            let start = (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+            let end = (start + len).min(text.len());
+            let end = (end..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
+            text.replace_range(start..end, PIECES[piece]);
+        }
+        for text in [text.as_str(), TWO_HOSTS] {
+            let mut edited = Edited::new(text);
+            let _ = edited.set(&key, &value);
+            let checked = scenario::parse_edited(&edited, "t.toml", "--set", &NoFiles);
+            let _ = checked.diagnostics.render(false);
+            proptest::prop_assert_eq!(checked.scenario.is_none(), checked.diagnostics.has_errors());
+            if let Some(scenario) = checked.scenario {
+                let _ = scenario::summary(&scenario);
+                if scenario.traffic.iter().map(|traffic| traffic.flows()).sum::<u64>() < 100 {
+                    proptest::prop_assert!(weir_sim::build::build(&scenario, 1).is_ok());
+                }
+            }
+        }
+    }
 }

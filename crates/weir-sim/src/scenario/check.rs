@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
+use toml::de::DeValue;
 use weir_core::Nanos;
+use weir_core::config::FlowsetConfig;
 use weir_rules::{Code, Files, Span, closest};
 
-use super::read::{Document, Say};
+use super::read::{self, Document, Say};
 use super::{
     Axis, Edited, Link, MANY_PACKETS, MAX_FLOWS, MAX_NODES, MAX_POINTS, MAX_PORTS, MAX_RUNS, Measure, Node, NodeKind, Route, Scenario,
     links, raw, traffic,
 };
+use crate::switch::SwitchConfig;
 use crate::topology::{Topology, WayError};
 
 /// Makes a scenario of a file's parts.
@@ -27,15 +30,17 @@ pub(super) fn check(document: Document<'_>, files: &dyn Files, said: &mut Say<'_
     let seed = said.number(head.seed.as_ref(), "a seed", 1, 0, i64::MAX);
     let runs = said.number(head.runs.as_ref(), "a number of runs", 1, 1, MAX_RUNS);
     let measure = measure.map_or_else(Measure::default, |raw| check_measure(&raw, said));
-    let names = Names::of(&nodes, said);
+    let names = Names::of(nodes, said);
     let nodes = names.nodes;
     // What refers to nodes that could not be read would be refused for what is not its fault.
     if said.has_errors() {
         return None;
     }
-    let links = check_links(&links, &names.numbers, files, said);
+    let raw_links = links;
+    let links = check_links(&raw_links, &names.numbers, files, said);
     let links_failed = said.has_errors();
     let topology = Topology::new(&nodes, &links);
+    check_switches(&nodes, &links, &raw_links, said);
     let routes = if links_failed { Vec::new() } else { check_routes(&routes, &names.numbers, &nodes, &topology, said) };
     let mut topology = topology.with_routes(&routes);
     let known = if links_failed { None } else { Some(&mut topology) };
@@ -82,7 +87,7 @@ fn check_measure(raw: &raw::Measure, said: &mut Say<'_>) -> Measure {
     Measure {
         interval: interval.unwrap_or(default.interval),
         trace: raw.trace.unwrap_or(default.trace),
-        delays: raw.delays.unwrap_or(default.delays),
+        inversions: raw.inversions.unwrap_or(default.inversions),
     }
 }
 
@@ -93,19 +98,18 @@ struct Names {
 }
 
 impl Names {
-    fn of(raw: &[Spanned<raw::Node>], said: &mut Say<'_>) -> Self {
+    fn of(raw: Vec<read::Entry<'_, raw::Node>>, said: &mut Say<'_>) -> Self {
         let mut names = Self { nodes: Vec::new(), numbers: BTreeMap::new() };
         if raw.is_empty() {
             let help = "for example `[[node]]` with `name = \"h1\"`";
             said.error(Code::MissingValue, &(0..0), "the scenario has no nodes", "", help);
         }
-        for node in raw {
-            let raw::Node { name, kind } = node.get_ref();
+        for read::Entry { common: raw::Node { name, kind }, own } in raw {
             if names.nodes.len() >= MAX_NODES {
                 said.error(Code::TooMuch, &name.span(), "too many nodes", format!("at most {MAX_NODES}"), "");
                 break;
             }
-            check_name(name, "node", said);
+            check_name(&name, "node", said);
             let text = name.get_ref().clone();
             if names.numbers.contains_key(&text) {
                 let message = format!("there are two nodes `{text}`");
@@ -113,24 +117,43 @@ impl Names {
                 continue;
             }
             names.numbers.insert(text.clone(), names.nodes.len());
-            let kind = kind.as_ref().map_or(NodeKind::Host, |kind| node_kind(kind, said));
+            let kind = node_kind(kind.as_ref(), own, said).unwrap_or(NodeKind::Host);
             names.nodes.push(Node { name: text, kind });
         }
         names
     }
 }
 
-fn node_kind(kind: &raw::Text, said: &mut Say<'_>) -> NodeKind {
-    match kind.get_ref().as_str() {
+/// What a node does; `own` has its keys besides.
+fn node_kind(kind: Option<&raw::Text>, own: Spanned<DeValue<'_>>, said: &mut Say<'_>) -> Option<NodeKind> {
+    let name = kind.map_or("host", |kind| kind.get_ref().as_str());
+    let plain = match name {
         "host" => NodeKind::Host,
         "router" => NodeKind::Router,
-        other => {
-            let label = closest(other, ["host", "router"]).map_or("expected a kind".to_owned(), |meant| format!("did you mean `{meant}`?"));
-            let help = "allowed: host (sends and receives), router (forwards)";
-            said.error(Code::BadValue, &kind.span(), format!("`{other}` is no kind of node"), label, help);
-            NodeKind::Host
+        "switch" => {
+            let head = said.first_line(own.span());
+            let config: SwitchConfig = read::item(said, own)?;
+            if let Err(error) = config.check() {
+                said.error(Code::BadValue, &head, error.to_string(), "about this switch", "");
+            }
+            return Some(NodeKind::Switch(Box::new(config)));
         }
+        other => {
+            let label = closest(other, KINDS).map_or("expected a kind".to_owned(), |meant| format!("did you mean `{meant}`?"));
+            let help = "allowed: host (sends and receives), router (forwards), switch (forwards through queues that are programmed)";
+            said.error(Code::BadValue, &kind?.span(), format!("`{other}` is no kind of node"), label, help);
+            return None;
+        }
+    };
+    let stranger = own.get_ref().as_table().and_then(|table| table.keys().next());
+    if let Some(key) = stranger {
+        let name = key.get_ref();
+        let label =
+            closest(name, raw::NODE_KEYS).map_or(format!("no key of a {}", plain.name()), |meant| format!("did you mean `{meant}`?"));
+        let help = "allowed: name, kind; a node of the kind `switch` has more";
+        said.error(Code::UnknownKeyword, &key.span(), format!("`{name}` is no key"), label, help);
     }
+    Some(plain)
 }
 
 /// Refuses names that could not stand in keys or results.
@@ -191,6 +214,39 @@ fn check_links(raw: &[Spanned<raw::Link>], numbers: &BTreeMap<String, usize>, fi
         }
     }
     links
+}
+
+/// Refuses what the switch at a link's beginning has its own of, and switches with too many links.
+fn check_switches(nodes: &[Node], links: &[Link], raw: &[Spanned<raw::Link>], said: &mut Say<'_>) {
+    let mut used = vec![0usize; nodes.len()];
+    // What was refused before has no number that could be followed.
+    for (link, raw) in links.iter().zip(raw).filter(|_| links.len() == raw.len()) {
+        for (side, direction) in link.directions.iter().enumerate() {
+            let node = &nodes[link.ends[side]];
+            let NodeKind::Switch(config) = &node.kind else { continue };
+            used[link.ends[side]] += 1;
+            let span = raw.get_ref().between.span();
+            if used[link.ends[side]] > usize::from(config.ports) {
+                let message = format!("the switch `{}` has more links than ports", node.name);
+                said.error(Code::TooMuch, &span, message, "one too many", &format!("it has `ports = {}`", config.ports));
+            }
+            if direction.scheduler.is_some() || direction.spec.pipe.queue != FlowsetConfig::default() {
+                let message = format!("the switch `{}` has queues of its own", node.name);
+                let help = "its `manager` is the scheduler, and `queue` its size: leave them out here";
+                said.error(Code::Contradiction, &span, message, "a scheduler or queue on the way out of it", help);
+            }
+            if direction.spec.pipe.link.device.is_some() {
+                let message = format!("the switch `{}` has an interface of its own", node.name);
+                said.error(
+                    Code::Contradiction,
+                    &span,
+                    message,
+                    "a ring on the way out of it",
+                    "its `interface` and `egress` are the sizes",
+                );
+            }
+        }
+    }
 }
 
 /// The two nodes that a link is between.
@@ -303,5 +359,7 @@ fn warn_of_size(scenario: &Scenario, duration: &raw::Text, said: &mut Say<'_>) {
     }
 }
 
+/// Kinds of nodes.
+const KINDS: [&str; 3] = ["host", "router", "switch"];
 /// Bytes of the longest name.
 const LONGEST_NAME: usize = 64;

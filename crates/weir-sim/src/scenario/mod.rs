@@ -18,6 +18,8 @@ use weir_core::Nanos;
 use weir_core::config::{FlowsetConfig, SchedulerConfig};
 use weir_rules::{Diagnostics, Files, LinkSpec};
 
+use crate::switch::SwitchConfig;
+
 pub use edit::{EditError, Edited};
 pub use print::summary;
 pub use traffic::Traffic;
@@ -65,6 +67,19 @@ pub enum NodeKind {
     Host,
     /// Forwards, in no time.
     Router,
+    /// Forwards through queues that are programmed.
+    Switch(Box<SwitchConfig>),
+}
+
+impl NodeKind {
+    /// The word of the kind.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Router => "router",
+            Self::Switch(_) => "switch",
+        }
+    }
 }
 
 /// A link between two nodes.
@@ -105,13 +120,13 @@ pub struct Measure {
     pub interval: Nanos,
     /// Whether every packet's way is written down.
     pub trace: bool,
-    /// Whether whole distributions of delays are kept.
-    pub delays: bool,
+    /// Whether inversions are counted: packets that left a port while one of lower rank waited there.
+    pub inversions: bool,
 }
 
 impl Default for Measure {
     fn default() -> Self {
-        Self { interval: Nanos::from_millis(100), trace: false, delays: true }
+        Self { interval: Nanos::from_millis(100), trace: false, inversions: false }
     }
 }
 
@@ -150,16 +165,24 @@ pub fn parse_edited(edited: &Edited, name: &str, origin: &str, files: &dyn Files
     Checked { scenario, diagnostics: restored }
 }
 
-/// A point of a sweep: keys with their values, and the scenario with them.
-pub type SweepPoint = (Vec<(String, String)>, Scenario);
+/// A point of a sweep, or the scenario itself where there is none.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Keys that the sweep sets here, and their values as TOML.
+    pub settings: Vec<(String, String)>,
+    /// The scenario with them.
+    pub scenario: Scenario,
+    /// Its text.
+    pub text: String,
+}
 
 /// The points of a scenario's sweep, the last key changing fastest; one without settings when there is no sweep.
 ///
 /// # Errors
 /// What is wrong with the first point that cannot be run.
-pub fn points(edited: &Edited, scenario: &Scenario, name: &str, files: &dyn Files) -> Result<Vec<SweepPoint>, Diagnostics> {
+pub fn points(edited: &Edited, scenario: &Scenario, name: &str, files: &dyn Files) -> Result<Vec<Point>, Diagnostics> {
     if scenario.sweep.is_empty() {
-        return Ok(vec![(Vec::new(), scenario.clone())]);
+        return Ok(vec![Point { settings: Vec::new(), scenario: scenario.clone(), text: edited.text.clone() }]);
     }
     let count: usize = scenario.sweep.iter().map(|axis| axis.values.len()).product();
     let mut points = Vec::with_capacity(count);
@@ -177,7 +200,7 @@ pub fn points(edited: &Edited, scenario: &Scenario, name: &str, files: &dyn File
         }
         let words: Vec<String> = settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
         let checked = parse_edited(&point, name, &format!("sweep {}", words.join(", ")), files);
-        points.push((settings, checked.scenario.ok_or(checked.diagnostics)?));
+        points.push(Point { settings, scenario: checked.scenario.ok_or(checked.diagnostics)?, text: point.text });
     }
     Ok(points)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{NodeKind, Scenario};
+use super::Scenario;
 use crate::topology::Topology;
 
 /// Nodes, links, ways and traffic of a scenario, with a final newline.
@@ -15,10 +15,21 @@ pub fn summary(scenario: &Scenario) -> String {
         let _ = write!(out, ", measured from {} on", scenario.warmup);
     }
     let _ = writeln!(out, "; seed {}, {} run{}", scenario.seed, scenario.runs, if scenario.runs == 1 { "" } else { "s" });
-    for (kind, what) in [(NodeKind::Host, "hosts"), (NodeKind::Router, "routers")] {
-        let names: Vec<&str> = scenario.nodes.iter().filter(|node| node.kind == kind).map(|node| node.name.as_str()).collect();
+    for kind in ["host", "router", "switch"] {
+        let names: Vec<&str> = scenario.nodes.iter().filter(|node| node.kind.name() == kind).map(|node| node.name.as_str()).collect();
         if !names.is_empty() {
-            let _ = writeln!(out, "{what}: {}", listed(&names));
+            let _ = writeln!(
+                out,
+                "{kind}{}: {}",
+                if names.len() == 1 {
+                    ""
+                } else if kind == "switch" {
+                    "es"
+                } else {
+                    "s"
+                },
+                listed(&names)
+            );
         }
     }
     for link in scenario.links.iter().take(MOST_LINES) {

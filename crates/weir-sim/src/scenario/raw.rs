@@ -32,14 +32,15 @@ pub(super) struct Head {
     pub(super) runs: Option<Spanned<i64>>,
 }
 
-/// A node.
+/// What every kind of node has.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Node {
     /// Name, by which links, routes and traffic refer to it.
     #[schemars(with = "String")]
     pub(super) name: Text,
-    /// `host` (the default): sends and receives, forwards nothing; `router`: forwards.
+    /// `host` (the default): sends and receives, forwards nothing; `router`: forwards in no time; `switch`: forwards through queues that
+    /// are programmed.
     #[schemars(with = "Option<NodeKindName>")]
     pub(super) kind: Option<Text>,
 }
@@ -51,9 +52,14 @@ pub(super) struct Node {
 pub(super) enum NodeKindName {
     /// Sends and receives.
     Host,
-    /// Forwards.
+    /// Forwards in no time.
     Router,
+    /// Forwards through input buffers, a pipeline and a traffic manager.
+    Switch,
 }
+
+/// Keys of [`Node`].
+pub(super) const NODE_KEYS: [&str; 2] = ["name", "kind"];
 
 /// A link between two nodes, with a port at each end.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -171,10 +177,10 @@ pub(super) struct Measure {
     /// Distance of the points of time series, such as `100ms` (the default).
     #[schemars(with = "Option<String>")]
     pub(super) interval: Option<Text>,
-    /// Whether every packet's way is written down; off by default.
+    /// Whether every packet's way is written down, of the first run; off by default.
     pub(super) trace: Option<bool>,
-    /// Whether whole distributions of delays are kept; on by default.
-    pub(super) delays: Option<bool>,
+    /// Whether inversions are counted: packets that left a port while one of lower rank waited there; off by default.
+    pub(super) inversions: Option<bool>,
 }
 
 /// One key and the values that it takes, one run (or `runs` runs) for each.
@@ -202,7 +208,7 @@ pub(super) enum AnyValue {
     List(Vec<String>),
 }
 
-/// The whole file, for the schema.
+/// A network, its traffic, what is measured, and for how long.
 #[derive(JsonSchema)]
 #[schemars(title = "Weir scenario", deny_unknown_fields)]
 #[expect(dead_code, reason = "only the schema reads it")]
@@ -210,7 +216,7 @@ pub(super) struct File {
     #[serde(flatten)]
     head: Head,
     /// Nodes.
-    node: Vec<Node>,
+    node: Vec<NodeEntry>,
     /// Links.
     link: Vec<Link>,
     /// Routes that are not those with the fewest links.
@@ -232,6 +238,16 @@ pub(super) enum Sweep {
     List(Vec<Axis>),
     /// A table of them.
     Table(BTreeMap<String, Vec<AnyValue>>),
+}
+
+/// A node with the settings of a switch.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema reads it")]
+pub(super) struct NodeEntry {
+    #[serde(flatten)]
+    common: Node,
+    #[serde(flatten)]
+    switch: crate::switch::SwitchConfig,
 }
 
 /// Traffic with the settings of its kind.

@@ -155,18 +155,18 @@ fn explain(message: &str) -> Explained {
 #[derive(Debug)]
 pub(super) struct Document<'a> {
     pub(super) head: raw::Head,
-    pub(super) nodes: Vec<Spanned<raw::Node>>,
+    pub(super) nodes: Vec<Entry<'a, raw::Node>>,
     pub(super) links: Vec<Spanned<raw::Link>>,
     pub(super) routes: Vec<Spanned<raw::Route>>,
-    pub(super) traffic: Vec<Traffic<'a>>,
+    pub(super) traffic: Vec<Entry<'a, raw::Traffic>>,
     pub(super) measure: Option<raw::Measure>,
     pub(super) sweep: Vec<(Axis, Span)>,
 }
 
-/// Traffic: what all kinds have, and the settings of its own.
+/// A table of which there are several kinds: what all of them have, and the settings of its own.
 #[derive(Debug)]
-pub(super) struct Traffic<'a> {
-    pub(super) common: raw::Traffic,
+pub(super) struct Entry<'a, T> {
+    pub(super) common: T,
     pub(super) own: Spanned<DeValue<'a>>,
 }
 
@@ -202,10 +202,10 @@ pub(super) fn document<'a>(said: &mut Say<'a>) -> Option<Document<'a>> {
     }
     let [nodes, links, routes, traffic] = sections;
     let head = item(said, Spanned::new(whole, DeValue::Table(head)));
-    let nodes = items(said, nodes);
+    let nodes = nodes.into_iter().filter_map(|value| split(said, value, &raw::NODE_KEYS)).collect();
     let links = items(said, links);
     let routes = items(said, routes);
-    let traffic = traffic.into_iter().filter_map(|value| split_traffic(said, value)).collect();
+    let traffic = traffic.into_iter().filter_map(|value| split(said, value, &raw::TRAFFIC_KEYS)).collect();
     Some(Document { head: head?, nodes, links, routes, traffic, measure, sweep })
 }
 
@@ -253,17 +253,25 @@ fn list<'a>(said: &mut Say<'a>, name: &str, value: Spanned<DeValue<'a>>) -> Vec<
     }
 }
 
-/// Keys that all traffic has, and those of its kind.
-fn split_traffic<'a>(said: &mut Say<'a>, value: Spanned<DeValue<'a>>) -> Option<Traffic<'a>> {
+/// The keys that all kinds have, and those of the table's own.
+fn split<'a, T: DeserializeOwned>(said: &mut Say<'a>, value: Spanned<DeValue<'a>>, keys: &[&str]) -> Option<Entry<'a, T>> {
     let span = value.span();
     let DeValue::Table(table) = value.into_inner() else {
-        said.error(Code::BadValue, &span, "traffic is a table", "expected `[[traffic]]`", "");
+        said.error(Code::BadValue, &span, "this is no table", "expected a table of its own", "");
         return None;
     };
-    let (common, own): (DeTable<'a>, DeTable<'a>) =
-        table.into_iter().partition(|(key, _)| raw::TRAFFIC_KEYS.contains(&key.get_ref().as_ref()));
-    let common = item(said, Spanned::new(span.clone(), DeValue::Table(common)))?;
-    Some(Traffic { common, own: Spanned::new(span, DeValue::Table(own)) })
+    let (common, own): (DeTable<'a>, DeTable<'a>) = table.into_iter().partition(|(key, _)| keys.contains(&key.get_ref().as_ref()));
+    let Some(common) = item(said, Spanned::new(span.clone(), DeValue::Table(common))) else {
+        // What is missing may be there under a slip of its name.
+        for key in own.keys() {
+            if let Some(meant) = closest(key.get_ref(), keys.iter().copied()) {
+                let message = format!("`{}` is no key", key.get_ref());
+                said.error(Code::UnknownKeyword, &key.span(), message, format!("did you mean `{meant}`?"), "");
+            }
+        }
+        return None;
+    };
+    Some(Entry { common, own: Spanned::new(span, DeValue::Table(own)) })
 }
 
 /// `[sweep] "key" = [values]` or `[[sweep]] key = "…" values = […]`.

@@ -56,7 +56,7 @@ impl Traffic {
 
 /// Checks all traffic. Without a `topology`, links are not known well enough to judge ways.
 pub(super) fn check(
-    raw: Vec<read::Traffic<'_>>,
+    raw: Vec<read::Entry<'_, raw::Traffic>>,
     numbers: &BTreeMap<String, usize>,
     nodes: &[Node],
     mut topology: Option<&mut Topology>,
@@ -65,7 +65,7 @@ pub(super) fn check(
 ) -> Vec<Traffic> {
     let mut taken = BTreeSet::new();
     let mut all = Vec::new();
-    for (number, read::Traffic { common, own }) in raw.into_iter().enumerate() {
+    for (number, read::Entry { common, own }) in raw.into_iter().enumerate() {
         let spec = spec(own, files, said);
         let name = match &common.name {
             Some(name) => {
