@@ -29,12 +29,14 @@ pub(crate) enum Command {
     Traffic,
     /// Run as a daemon: bridges shaped by rules, changed while they run, with a configuration that survives.
     Serve(ServeArgs),
-    /// Check a link specification, or a script of commands, and print its canonical form; needs no privileges.
+    /// Check a link specification, a script of commands or a scenario, and print its canonical form; needs no privileges.
     Check(CheckArgs),
     /// Lay out a script of commands: each in canonical form, comments kept.
     Fmt(FmtArgs),
     /// Measure schedulers alone: what a packet costs, and what service flows get; needs no privileges.
     Rig(crate::rig::RigArgs),
+    /// Simulate a network and its traffic, as a scenario file describes them, in virtual time; needs no privileges.
+    Sim(crate::sim::SimArgs),
     /// Run published experiments again: their figures beside ours, and a verdict on the shape.
     Reproduce(crate::reproduce::ReproduceArgs),
     /// Say what of this machine Weir can use, what is missing, and how to get it.
@@ -267,10 +269,10 @@ pub(crate) struct CommonArgs {
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_EXAMPLES)]
 pub(crate) struct CheckArgs {
-    /// Print what a script says, and what there is to say about it, as JSON.
+    /// Print what a script or scenario says, and what there is to say about it, as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// A specification, one word or several; or the file of a script, `-` for standard input.
+    /// A specification, one word or several; or the file of a script, `-` for standard input; or that of a scenario (`.toml`).
     #[arg(value_name = "SPEC|FILE", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) spec: Vec<String>,
 }

@@ -18,6 +18,7 @@ mod rules;
 mod script;
 mod serve;
 mod shell;
+mod sim;
 mod spec;
 mod verbs;
 
@@ -71,6 +72,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Check(args) => spec::check(&args),
         Command::Fmt(args) => script::fmt(&args),
         Command::Rig(args) => rig::rig(&args),
+        Command::Sim(args) => sim::sim(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Algorithms(args) => algorithms::list(&args),

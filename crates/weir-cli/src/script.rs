@@ -97,7 +97,7 @@ fn refused(said: &Diagnostics) -> Failure {
     Failure::new(USAGE, format!("{}\n", said.render(colour()).trim_end()))
 }
 
-fn to_json(diagnostic: &Diagnostic) -> serde_json::Value {
+pub(crate) fn to_json(diagnostic: &Diagnostic) -> serde_json::Value {
     let severity = match diagnostic.code.severity() {
         Severity::Error => "error",
         Severity::Warning => "warning",

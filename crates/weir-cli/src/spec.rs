@@ -7,7 +7,7 @@ use weir_rules::{Checked, Diagnostics, Files, LinkSpec, canonical, check_spec};
 
 use crate::args::CheckArgs;
 use crate::output::{Failure, USAGE, colour, print, say};
-use crate::script;
+use crate::{script, sim};
 
 /// Files on disk.
 pub(crate) struct Disk;
@@ -104,7 +104,8 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         words => (words, args.json),
     };
     if let Some(name) = script::named(words) {
-        return script::check(name, json);
+        let is_scenario = name.len() > 5 && name[name.len() - 5..].eq_ignore_ascii_case(".toml");
+        return if is_scenario { sim::check(name, json) } else { script::check(name, json) };
     }
     if json {
         let message = format!("--json is for scripts, and there is no file `{}`", words.join(" "));

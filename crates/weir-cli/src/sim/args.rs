@@ -1,0 +1,59 @@
+//! What can be typed behind `weir sim`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// `weir sim`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct SimArgs {
+    /// The scenario, a TOML file; `-` for standard input.
+    #[arg(value_name = "SCENARIO", required_unless_present = "schema")]
+    pub(crate) scenario: Option<PathBuf>,
+    /// Seed of the first run, in place of the scenario's; further runs have the next ones.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64), help_heading = "Runs")]
+    pub(crate) seed: Option<u64>,
+    /// Runs with different seeds, in place of the scenario's: results then have intervals of confidence.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Runs")]
+    pub(crate) runs: Option<u32>,
+    /// Threads that make runs [default: as many as there are processors]; results do not depend on it.
+    #[arg(long, value_name = "N", value_parser = parse_threads, help_heading = "Runs")]
+    pub(crate) threads: Option<usize>,
+    /// Set a key of the scenario, such as `traffic.f1.rate=2Mbit/s` or `link[0].spec.delay=20ms`; may be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = parse_setting, help_heading = "Runs")]
+    pub(crate) settings: Vec<(String, String)>,
+    /// Write everything into a directory, which must not exist: summary, tables, report, the scenario, and the trace if it has one.
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace the directory of --out when it exists.
+    #[arg(long, requires = "out", help_heading = "Results")]
+    pub(crate) force: bool,
+    /// Write a report with plots as one HTML file.
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write the results as JSON (`-` for standard output).
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) json: Option<PathBuf>,
+    /// Show neither progress nor tables.
+    #[arg(short, long, help_heading = "Results")]
+    pub(crate) quiet: bool,
+    /// Print the JSON schema of scenario files.
+    #[arg(long, exclusive = true, help_heading = "Results")]
+    pub(crate) schema: bool,
+}
+
+fn parse_threads(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|threads| (1..=1024).contains(threads)).ok_or_else(|| "expected a number from 1 to 1024".to_owned())
+}
+
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    let split = text.split_once('=').map(|(key, value)| (key.trim().to_owned(), value.to_owned()));
+    split.ok_or_else(|| "write KEY=VALUE, such as traffic.f1.rate=2Mbit/s".to_owned())
+}
+
+const EXAMPLES: &str = "Examples:
+  weir sim experiments/two-hosts.toml
+  weir sim experiments/two-hosts.toml --set traffic.video.rate=9Mbit/s --runs 10 --json results.json
+  weir sim --schema > scenario.schema.json
+  weir check experiments/two-hosts.toml";

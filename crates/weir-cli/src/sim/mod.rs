@@ -1,0 +1,194 @@
+//! `weir sim`: a scenario file, simulated.
+
+mod args;
+mod results;
+mod show;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use rustix::time::{ClockId, clock_gettime};
+use weir_report::format::count;
+use weir_rules::{Diagnostics, Files, Severity};
+use weir_sim::measure::Names;
+use weir_sim::run::{Progress, Ran, run_points};
+use weir_sim::scenario::{self, Checked, Edited, Point, Scenario};
+
+pub(crate) use args::SimArgs;
+use results::Directory;
+
+use crate::output::{Failure, USAGE, colour, print, say};
+use crate::script::to_json;
+use crate::spec::Disk;
+
+/// `weir sim`.
+pub(crate) fn sim(args: &SimArgs) -> Result<ExitCode, Failure> {
+    if args.schema {
+        return print(&scenario::schema());
+    }
+    let Some(file) = &args.scenario else {
+        return Err(Failure::new(USAGE, "name a scenario, such as `weir sim experiments/two-hosts.toml`"));
+    };
+    let points = load(file, args)?;
+    results::check_destinations(args, points.len())?;
+    let directory = args.out.as_deref().map(Directory::new).transpose()?;
+    if args.out.is_none() && points.iter().any(|point| point.scenario.measure.trace) && !args.quiet {
+        say("weir: the trace is not written: --out DIR says where\n");
+    }
+    let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let all = run(points, threads, args.quiet, directory.as_ref())?;
+    if !args.quiet && args.json.as_deref() != Some(Path::new("-")) {
+        print(&show::tables(&all))?;
+    }
+    results::write_files(args, &all, cpu_seconds())?;
+    if let Some(directory) = directory {
+        directory.finish(&all, args.force)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `weir check SCENARIO.toml`.
+pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
+    let (name, text) = read(Path::new(name))?;
+    let edited = Edited::new(&text);
+    let files = Beside(Path::new(&name).parent().unwrap_or(Path::new("")));
+    let Checked { scenario, mut diagnostics } = scenario::parse_edited(&edited, &name, &name, &files);
+    // Each point of a sweep is read as it will be run.
+    if let Some(Err(said)) = scenario.as_ref().map(|scenario| scenario::points(&edited, scenario, &name, &files)) {
+        diagnostics.append(said, |_| {});
+    }
+    let summary = scenario.as_ref().map(scenario::summary);
+    if json {
+        let counts = |severity| diagnostics.count(severity);
+        let value = serde_json::json!({
+            "file": name, "summary": summary, "errors": counts(Severity::Error), "warnings": counts(Severity::Warning),
+            "notes": counts(Severity::Note), "diagnostics": diagnostics.iter().map(to_json).collect::<Vec<_>>(),
+        });
+        print(&format!("{value:#}\n"))?;
+        return Ok(if diagnostics.has_errors() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS });
+    }
+    if diagnostics.has_errors() {
+        return Err(refused(&diagnostics));
+    }
+    if !diagnostics.is_empty() {
+        say(format_args!("{}\n", diagnostics.render(colour()).trim_end()));
+    }
+    print(&summary.unwrap_or_default())
+}
+
+/// The points of a scenario, with what the command line changes.
+fn load(file: &Path, args: &SimArgs) -> Result<Vec<Point>, Failure> {
+    let (name, text) = read(file)?;
+    let mut edited = Edited::new(&text);
+    let seed = args.seed.map(|seed| ("seed".to_owned(), seed.to_string(), "--seed"));
+    let runs = args.runs.map(|runs| ("runs".to_owned(), runs.to_string(), "--runs"));
+    let set = args.settings.iter().map(|(key, value)| (key.clone(), value.clone(), "--set"));
+    for (key, value, option) in set.chain(seed).chain(runs) {
+        match edited.set(&key, &value) {
+            // What is wrong with the text is said when it is read.
+            Ok(()) | Err(scenario::EditError::Text) => {}
+            Err(error) => return Err(Failure::new(USAGE, format!("{option} {key}={value}: {error}"))),
+        }
+    }
+    let files = Beside(file.parent().unwrap_or(Path::new("")));
+    let Checked { scenario, diagnostics } = scenario::parse_edited(&edited, &name, "the command line", &files);
+    let Some(mut scenario) = scenario else { return Err(refused(&diagnostics)) };
+    if !diagnostics.is_empty() && !args.quiet {
+        say(format_args!("{}\n\n", diagnostics.render(colour()).trim_end()));
+    }
+    if scenario.name.is_empty() {
+        scenario.name = file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    }
+    let mut points = scenario::points(&edited, &scenario, &name, &files).map_err(|said| refused(&said))?;
+    points.iter_mut().for_each(|point| point.scenario.name.clone_from(&scenario.name));
+    Ok(points)
+}
+
+/// A scenario's file, or standard input.
+fn read(file: &Path) -> Result<(String, String), Failure> {
+    if file.as_os_str() == "-" {
+        let text = std::io::read_to_string(std::io::stdin()).map_err(|error| Failure::new(USAGE, format!("standard input: {error}")))?;
+        return Ok(("<stdin>".to_owned(), text));
+    }
+    let name = file.display().to_string();
+    let text = Disk.read(&name).map_err(|error| Failure::new(USAGE, format!("cannot read {name}: {error}")))?;
+    Ok((name, text))
+}
+
+fn refused(said: &Diagnostics) -> Failure {
+    Failure::new(USAGE, format!("{}\n", said.render(colour()).trim_end()))
+}
+
+/// Files that a scenario names are looked for where it stands.
+struct Beside<'a>(&'a Path);
+
+impl Files for Beside<'_> {
+    fn read(&self, path: &str) -> std::io::Result<String> {
+        Disk.read(&self.0.join(path).to_string_lossy())
+    }
+}
+
+/// Makes the runs, with a line of progress on a terminal.
+fn run(points: Vec<Point>, threads: usize, quiet: bool, directory: Option<&Directory>) -> Result<Vec<Ran>, Failure> {
+    let whole: u64 = points.iter().map(|point| total_ns(&point.scenario)).fold(0, u64::saturating_add);
+    let runs: u64 = points.iter().map(|point| u64::from(point.scenario.runs)).sum();
+    let count = points.len();
+    let tap = |point: usize, run: u32, names: &Names| directory.and_then(|directory| directory.tap(point, count, run, names));
+    let progress = Progress::default();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let bar = bar(quiet);
+    let result = std::thread::scope(|scope| {
+        let (progress, over) = (&progress, &over);
+        let watcher = bar.as_ref().map(|bar| scope.spawn(move || watch(bar, progress, over, whole, runs)));
+        let result = run_points(points, threads, progress, &tap);
+        over.store(true, Ordering::Relaxed);
+        if let Some(watcher) = watcher {
+            watcher.thread().unpark();
+        }
+        result
+    });
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    result.map_err(Failure::own)?.ok_or_else(|| Failure::own("the runs were stopped"))
+}
+
+fn total_ns(scenario: &Scenario) -> u64 {
+    scenario.duration.0.saturating_mul(u64::from(scenario.runs))
+}
+
+fn bar(quiet: bool) -> Option<ProgressBar> {
+    use std::io::IsTerminal as _;
+    if quiet || !std::io::stderr().is_terminal() {
+        return None;
+    }
+    let bar = ProgressBar::new(PARTS);
+    if let Ok(style) = ProgressStyle::with_template("{elapsed:>6} [{bar:30}] {msg}, {eta} left") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    Some(bar)
+}
+
+/// Keeps the bar where the runs are.
+fn watch(bar: &ProgressBar, progress: &Progress, over: &std::sync::atomic::AtomicBool, whole: u64, runs: u64) {
+    while !over.load(Ordering::Relaxed) {
+        let simulated = progress.simulated_ns.load(Ordering::Relaxed);
+        bar.set_position((u128::from(simulated) * u128::from(PARTS) / u128::from(whole.max(1))) as u64);
+        let events = count(progress.events.load(Ordering::Relaxed));
+        let finished = progress.finished.load(Ordering::Relaxed);
+        bar.set_message(if runs > 1 { format!("{finished} of {runs} runs, {events} events") } else { format!("{events} events") });
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+}
+
+/// Processor time of this process so far.
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Parts of the bar.
+const PARTS: u64 = 10_000;

@@ -1,0 +1,205 @@
+//! `weir sim` and `weir check SCENARIO.toml` as a user meets them: what they print and write, and how they refuse.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn weir(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir")).args(words).output().expect("weir can be started")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let directory = std::env::temp_dir().join(format!("weir-sim-test-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a scratch directory");
+    directory
+}
+
+fn experiments() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
+}
+
+fn two_hosts() -> String {
+    experiments().join("two-hosts.toml").display().to_string()
+}
+
+/// The results on standard output as JSON.
+fn results(words: &[&str]) -> Value {
+    let output = weir(&[&["sim", "--json", "-"], words].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn a_scenario_is_simulated_and_shown_as_tables() {
+    let output = weir(&["sim", &two_hosts(), "--set", "duration=3s"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    for word in ["two-hosts: 3 s", "seed 1", "video", "calls.3", "cbr", "bottleneck", "goodput"] {
+        assert!(shown.contains(word), "`{word}` is not in\n{shown}");
+    }
+}
+
+#[test]
+fn results_have_the_published_keys_and_are_the_same_on_any_number_of_threads() {
+    let run = |threads: &str| {
+        let mut json = results(&[&two_hosts(), "--set", "duration=2s", "--runs", "3", "--threads", threads]);
+        assert!(json.as_object_mut().expect("an object").remove("cpu_s").is_some_and(|cpu| cpu.is_number()));
+        json
+    };
+    let first = run("1");
+    assert_eq!(run("1"), first);
+    assert_eq!(run("4"), first);
+    for key in ["seed", "simulated_s", "events", "flows", "links", "runs"] {
+        assert!(first.get(key).is_some(), "{key}");
+    }
+    for key in ["name", "kind", "goodput_bps", "delay_ns", "sent", "received", "lost", "retransmitted"] {
+        assert!(first["flows"][0].get(key).is_some(), "{key}");
+    }
+    for key in ["mean", "p50", "p99", "p999", "max"] {
+        assert!(first["flows"][0]["delay_ns"].get(key).is_some(), "{key}");
+    }
+    for key in ["name", "from", "to", "rate_bps", "delay_ns", "packets_in", "packets_out", "drops", "marks", "queue_ns", "spec"] {
+        assert!(first["links"][0].get(key).is_some(), "{key}");
+    }
+}
+
+#[test]
+fn a_sweep_has_its_points_and_settings_change_keys() {
+    let directory = scratch("sweep");
+    let path = directory.join("s.toml");
+    let text = std::fs::read_to_string(two_hosts()).expect("the example");
+    std::fs::write(&path, text + "\n[[sweep]]\nkey = \"link.bottleneck.spec.delay\"\nvalues = [\"1ms\", \"20ms\"]\n").expect("written");
+    let json = results(&[path.to_str().expect("a name"), "--set", "duration=2s", "--set", "traffic.video.rate=1Mbit/s"]);
+    let points = json["sweep"].as_array().expect("points");
+    assert_eq!(points.len(), 2);
+    for (point, delay) in points.iter().zip([1_000_000u64, 20_000_000]) {
+        let bottleneck = point["links"].as_array().expect("links").iter().find(|link| link["name"] == "bottleneck").expect("it is there");
+        assert_eq!(bottleneck["delay_ns"], delay);
+        assert!(point["flows"][0]["goodput_bps"].as_f64().expect("a rate") < 1_000_000.0);
+    }
+    std::fs::remove_dir_all(directory).expect("removed");
+}
+
+/// The files in a directory and their bytes.
+fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let one = |path: PathBuf| (path.file_name().expect("a name").to_string_lossy().into_owned(), std::fs::read(&path).expect("a file"));
+    let mut files: Vec<_> = entries.map(one).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_directory_of_results_appears_whole_and_has_the_same_bytes_each_time() {
+    let directory = scratch("out");
+    let run = |name: &str, threads: &str| {
+        let path = directory.join(name);
+        let out = path.to_str().expect("a name");
+        let output = weir(&[
+            "sim",
+            &two_hosts(),
+            "--set",
+            "duration=2s",
+            "--set",
+            "measure.trace=true",
+            "--runs",
+            "2",
+            "--threads",
+            threads,
+            "--out",
+            out,
+            "-q",
+        ]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        files(&path)
+    };
+    let first = run("first", "1");
+    let names: Vec<&str> = first.iter().map(|(name, _)| name.as_str()).collect();
+    for name in ["summary.json", "report.html", "scenario.toml", "flows.parquet", "links.parquet", "trace.parquet", "trace.pcapng"] {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    assert!(run("second", "2") == first, "the same bytes on two threads");
+    let (_, scenario) = first.iter().find(|(name, _)| name == "scenario.toml").expect("the scenario");
+    assert!(text(scenario).contains("duration = \"2s\""));
+    // One that exists is refused, and nothing in it is touched; --force replaces it.
+    let out = directory.join("first");
+    let out = out.to_str().expect("a name");
+    let output = weir(&["sim", &two_hosts(), "--set", "duration=2s", "--out", out]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--force"), "{}", text(&output.stderr));
+    assert!(files(Path::new(out)) == first);
+    let output = weir(&["sim", &two_hosts(), "--set", "duration=2s", "--out", out, "--force", "-q"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!files(Path::new(out)).iter().any(|(name, _)| name == "trace.parquet"));
+    let left: Vec<_> = files_in(&directory);
+    assert_eq!(left, ["first", "second"]);
+    std::fs::remove_dir_all(directory).expect("removed");
+}
+
+fn files_in(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(directory)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_is_wrong_is_said_in_one_message_and_nothing_is_written() {
+    let directory = scratch("wrong");
+    let path = directory.join("w.toml");
+    let broken = std::fs::read_to_string(two_hosts()).expect("the example").replace("delay 10ms", "dely 10ms");
+    std::fs::write(&path, broken).expect("written");
+    let (file, json) = (path.to_str().expect("a name"), directory.join("out.json"));
+    for words in [&["sim", file, "--json", json.to_str().expect("a name")][..], &["check", file]] {
+        let output = weir(words);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("w.toml:21:") && said.contains("did you mean `delay`"), "{said}");
+        assert!(output.stdout.is_empty() && !json.exists());
+    }
+    for (words, expected) in [
+        (vec!["sim"], "SCENARIO"),
+        (vec!["sim", "/nowhere.toml"], "cannot read /nowhere.toml"),
+        (vec!["sim", &two_hosts(), "--set", "traffic.vide.rate=1M"], "did you mean `video`"),
+        (vec!["sim", &two_hosts(), "--set", "duration"], "KEY=VALUE"),
+        (vec!["sim", &two_hosts(), "--threads", "0"], "1 to 1024"),
+        (vec!["sim", &two_hosts(), "--json", "/nowhere/x.json"], "no directory"),
+    ] {
+        let output = weir(&words);
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains(expected), "{words:?}: {said}");
+    }
+    std::fs::remove_dir_all(directory).expect("removed");
+}
+
+#[test]
+fn every_scenario_that_is_shipped_is_right() {
+    let mut seen = 0;
+    for directory in [experiments(), experiments().join("examples")] {
+        for entry in std::fs::read_dir(directory).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                let output = weir(&["check", path.to_str().expect("a name")]);
+                assert!(output.status.success(), "{}", text(&output.stderr));
+                assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 5, "only {seen} scenarios were found");
+}
+
+#[test]
+fn the_schema_is_printed() {
+    let output = weir(&["sim", "--schema"]);
+    let schema: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(schema["title"], "Weir scenario");
+    assert!(schema["properties"]["traffic"].is_object());
+}
