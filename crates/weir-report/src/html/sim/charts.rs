@@ -77,7 +77,7 @@ fn merged_total(results: &Results, n: usize) -> Distribution {
 }
 
 fn flow_rates(results: &Results, first: &Outcome, shown: &[usize], remark: &str) -> Chart {
-    let period = Periods::new(&first.series, RATE_POINTS);
+    let period = Periods::whole(&first.series, RATE_POINTS);
     let mut curves = Vec::new();
     for (&n, colour) in shown.iter().zip(COLOURS) {
         let bps =
@@ -90,7 +90,7 @@ fn flow_rates(results: &Results, first: &Outcome, shown: &[usize], remark: &str)
 }
 
 fn flow_delays(results: &Results, first: &Outcome, shown: &[usize], remark: &str) -> Chart {
-    let period = Periods::new(&first.series, RATE_POINTS);
+    let period = Periods::whole(&first.series, RATE_POINTS);
     let mut curves = Vec::new();
     for (&n, colour) in shown.iter().zip(COLOURS) {
         let mean = |samples: &[FlowSample], _| {
@@ -106,7 +106,7 @@ fn flow_delays(results: &Results, first: &Outcome, shown: &[usize], remark: &str
 }
 
 fn link_rate(results: &Results, first: &Outcome, n: usize) -> Chart {
-    let period = Periods::new(&first.series, RATE_POINTS);
+    let period = Periods::whole(&first.series, RATE_POINTS);
     let link = &first.links[n];
     let mut curves = Vec::new();
     let rate = |run: &Outcome, bytes: fn(&LinkSample) -> u64| {
@@ -180,7 +180,7 @@ fn cumulative(title: &str, label: &str, curves: Vec<(&str, u8, &Distribution)>, 
     let bulk = filled().map(|d| d.quantile(0.005)).filter(|&ns| ns > 0).min().unwrap_or(1).max(1) as f64;
     let high = filled().map(|d| d.max).max().unwrap_or(1).max(configured.unwrap_or(0)) as f64;
     let x = if high > bulk * 20.0 {
-        Axis::log(label, Unit::Nanoseconds).over(bulk * 0.9, high * 1.1)
+        Axis::log(label, Unit::Nanoseconds).over(bulk * 0.9, high * 1.25)
     } else {
         let room = (high - low as f64).max(high * 0.02).max(1.0) * 0.06;
         Axis::linear(label, Unit::Nanoseconds).over((low as f64 - room).max(0.0), high + room)
@@ -215,11 +215,18 @@ fn shares(d: &Distribution) -> Shape {
 struct Periods<'a> {
     series: &'a Series,
     each: usize,
+    /// Leave out a last one that the end of the run cuts short: its rates would jump.
+    whole: bool,
 }
 
 impl<'a> Periods<'a> {
     fn new(series: &'a Series, points: usize) -> Self {
-        Self { series, each: series.len().div_ceil(points).max(1) }
+        Self { series, each: series.len().div_ceil(points).max(1), whole: false }
+    }
+
+    /// Periods for rates and means.
+    fn whole(series: &'a Series, points: usize) -> Self {
+        Self { whole: series.len() > points.min(2), ..Self::new(series, points) }
     }
 
     fn len(&self) -> usize {
@@ -252,7 +259,8 @@ impl<'a> Periods<'a> {
             let (from, to) = self.span(n);
             ((to - from) * 1e9).max(1.0)
         };
-        samples.chunks(self.each).enumerate().map(|(n, chunk)| value(chunk, length(n))).collect()
+        let full = |chunk: &&[T]| !self.whole || chunk.len() == self.each;
+        samples.chunks(self.each).filter(full).enumerate().map(|(n, chunk)| value(chunk, length(n))).collect()
     }
 
     /// The mean over runs as steps, with a band from the least to the greatest behind it if there are several.

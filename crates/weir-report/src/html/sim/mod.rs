@@ -99,7 +99,7 @@ fn flows(out: &mut String, results: &Results, first: &Outcome) {
     let kinds: Vec<String> = first.fairness.iter().map(|(kind, index)| format!("{} {index:.3}", escape(kind))).collect();
     let note = if kinds.is_empty() { String::new() } else { format!("Jain's index of fairness: {}.", kinds.join(", ")) };
     let _ = writeln!(out, "<p class=\"spec\">{note}</p>");
-    table(out, "Flows", &["Flow", "Goodput", "Delay, mean", "p50", "p99", "most", "Jitter", "Sent", "Lost", "Marked", "Again"]);
+    table(out, "Flows", &["Flow", "Goodput", "Delay, mean", "p50", "p99", "max", "Jitter", "Sent", "Lost", "Marked", "Resent"]);
     for (n, flow) in first.flows.iter().enumerate().take(MOST_ROWS) {
         let runs: Vec<_> = results.runs.iter().filter_map(|run| Some(figures_of_flow(run, run.flows.get(n)?))).collect();
         let name = format!("{} <small>{}</small>", escape(&flow.name), escape(&flow.kind));
@@ -134,7 +134,7 @@ fn links(out: &mut String, results: &Results, first: &Outcome) {
     table(
         out,
         "Links",
-        &["Link", "Rate", "Throughput", "Used", "In queue, mean", "p50", "p99", "most", "Longest queue", "Packets", "Dropped", "Marked"],
+        &["Link", "Rate", "Throughput", "Used", "In queue, mean", "p50", "p99", "max", "Longest queue", "Packets", "Dropped", "Marked"],
     );
     for (n, link) in first.links.iter().enumerate().take(MOST_ROWS) {
         let runs: Vec<_> = results.runs.iter().filter_map(|run| Some(figures_of_link(run, run.links.get(n)?))).collect();
@@ -175,7 +175,7 @@ fn classes(out: &mut String, link: &LinkOutcome) {
     if link.classes.is_empty() {
         return;
     }
-    table(out, "Queues", &["Class", "Packets", "In queue, mean", "p50", "p99", "most", "Dropped", "Marked"]);
+    table(out, "Queues", &["Class", "Packets", "In queue, mean", "p50", "p99", "max", "Dropped", "Marked"]);
     for class in &link.classes {
         let at = |q: f64| micro(&duration(class.queue_ns.quantile(q) as f64));
         let (drops, marks) = (class.drops.values().sum(), class.marks.values().sum());
@@ -194,7 +194,8 @@ fn plots(out: &mut String, id: &str, charts: Vec<super::charts::Chart>, data: &m
 }
 
 fn table(out: &mut String, label: &str, columns: &[&str]) {
-    let _ = write!(out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table>\n<thead><tr>");
+    let _ =
+        write!(out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table class=\"numbers\">\n<thead><tr>");
     for column in columns {
         let _ = write!(out, "<th scope=\"col\">{column}</th>");
     }
