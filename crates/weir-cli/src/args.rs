@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Sim(crate::sim::SimArgs),
     /// Run published experiments again: their figures beside ours, and a verdict on the shape.
     Reproduce(crate::reproduce::ReproduceArgs),
+    /// Put two directories of results side by side: differences, and whether they are more than chance.
+    Compare(crate::compare::CompareArgs),
     /// Say what of this machine Weir can use, what is missing, and how to get it.
     Doctor(JsonFlag),
     /// List the algorithms with their parameters.

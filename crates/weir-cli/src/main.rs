@@ -4,6 +4,7 @@
 
 mod algorithms;
 mod args;
+mod compare;
 mod doctor;
 mod generator;
 mod live;
@@ -74,6 +75,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Rig(args) => rig::rig(&args),
         Command::Sim(args) => sim::sim(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Algorithms(args) => algorithms::list(&args),
         Command::Presets(args) => presets::list(&args),

@@ -12,7 +12,7 @@ mod parquet;
 mod tables;
 mod trace;
 
-pub use compare::{Comparison, Difference, Significance, Summary, SummaryError, compare};
+pub use compare::{Comparison, Difference, Side, Significance, Summary, SummaryError, compare};
 pub use directory::{Contents, DirectoryError, write};
 pub use json::to_json;
 pub use parquet::{Column, Table, TableError, TableWriter};

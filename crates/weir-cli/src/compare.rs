@@ -1,0 +1,146 @@
+//! `weir compare`: two directories of results side by side, with what their differences are worth.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use weir_report::format::{count, duration, percent, rate};
+use weir_report::sim::{Comparison, Difference, Significance, Summary, compare};
+use weir_report::write_atomic;
+
+use crate::output::{Failure, USAGE, print};
+use crate::rig::Table;
+
+/// `weir compare`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CompareArgs {
+    /// A directory that `--out` of `weir sim` or `weir live` wrote.
+    #[arg(value_name = "DIR1")]
+    pub(crate) left: PathBuf,
+    /// Another; flows and links are matched by their names.
+    #[arg(value_name = "DIR2")]
+    pub(crate) right: PathBuf,
+    /// Show every figure, not only the main ones.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Write every figure as JSON (`-` for standard output).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// `weir compare`.
+pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    let read = |dir: &Path| Summary::read(dir).map_err(|error| Failure::new(USAGE, error));
+    let comparison = compare(&read(&args.left)?, &read(&args.right)?);
+    if let Some(path) = &args.json {
+        let json = format!("{:#}\n", serde_json::to_value(&comparison).map_err(Failure::own)?);
+        if path.as_os_str() == "-" {
+            return print(&json);
+        }
+        write_atomic(path, json.as_bytes()).map_err(Failure::own)?;
+    }
+    print(&text(&comparison, args.all))
+}
+
+fn text(comparison: &Comparison, all: bool) -> String {
+    let side = |name: &str, side: &weir_report::sim::Side| {
+        let runs = if side.runs == 1 { "1 run".to_owned() } else { format!("{} runs", side.runs) };
+        format!("{name}: {} ({}, {runs})\n", side.scenario, side.source)
+    };
+    let mut text = side("left ", &comparison.left) + &side("right", &comparison.right);
+    let mut rest = comparison.differences.as_slice();
+    while let Some(first) = rest.first() {
+        let same = rest.iter().take_while(|d| (d.object, &d.name) == (first.object, &first.name)).count();
+        let (block, others) = rest.split_at(same);
+        rest = others;
+        let _ = writeln!(text, "\n{} {}", first.object, first.name);
+        let mut table = Table::new(["", "left", "right", "difference", "relative", ""]);
+        block.iter().filter(|d| all || MAIN.contains(&d.figure.as_str())).for_each(|d| table.row(row(d)));
+        text += &table.text();
+    }
+    for (side, names) in [("left", &comparison.only_left), ("right", &comparison.only_right)] {
+        if !names.is_empty() {
+            let _ = write!(text, "\nonly on the {side}: {}\n", names.join(", "));
+        }
+    }
+    text.push('\n');
+    text + &remark(comparison)
+}
+
+fn row(d: &Difference) -> Vec<String> {
+    let words = |value: f64| in_words(&d.figure, value);
+    let sign = if d.difference < 0.0 { "-" } else { "+" };
+    let difference = if d.difference == 0.0 { "0".to_owned() } else { format!("{sign}{}", words(d.difference.abs())) };
+    let relative = match d.relative {
+        Some(part) if part != 0.0 => format!("{sign}{}", percent(part.abs())),
+        _ => String::new(),
+    };
+    let worth = match d.significance {
+        Significance::Equal => "equal".to_owned(),
+        Significance::SingleRun => "single runs: not known".to_owned(),
+        Significance::Runs { p } | Significance::Parts { p } => {
+            let p = if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") };
+            if d.significance.significant() == Some(true) { format!("significant, {p}") } else { format!("not significant, {p}") }
+        }
+    };
+    vec![
+        d.figure.trim_end_matches("_ns").trim_end_matches("_bps").replace('_', " "),
+        words(d.left),
+        words(d.right),
+        difference,
+        relative,
+        worth,
+    ]
+}
+
+/// A figure with the unit that its name says.
+fn in_words(figure: &str, value: f64) -> String {
+    match figure {
+        _ if figure.ends_with("_bps") => rate(value),
+        _ if figure.ends_with("_ns") => duration(value),
+        "loss" | "drop_share" | "utilisation" => percent(value),
+        _ if value == value.trunc() => count(value as u64),
+        _ => format!("{value:.1}"),
+    }
+}
+
+/// How differences were judged.
+fn remark(comparison: &Comparison) -> String {
+    let by = |test: fn(&Significance) -> bool| comparison.differences.iter().any(|d| test(&d.significance));
+    let mut text = String::new();
+    if by(|s| matches!(s, Significance::Runs { .. })) {
+        text += "p: how often chance alone sets the means of so many runs as far apart (Welch's test); significant below 0.05.\n";
+    }
+    if by(|s| matches!(s, Significance::Parts { .. })) {
+        text += "p: Welch's test over twentieths of single runs, as if these were independent; runs with several seeds say more.\n";
+    }
+    if by(|s| matches!(s, Significance::SingleRun)) {
+        text += "Single runs say nothing of chance where a figure is not known over time: give both sides --runs.\n";
+    }
+    text
+}
+
+/// What is shown without --all.
+const MAIN: [&str; 14] = [
+    "goodput_bps",
+    "loss",
+    "retransmitted",
+    "marked",
+    "jitter_ns",
+    "delay_mean_ns",
+    "delay_p50_ns",
+    "delay_p99_ns",
+    "completion_mean_ns",
+    "throughput_bps",
+    "drop_share",
+    "queue_mean_ns",
+    "queue_p99_ns",
+    "peak_queue_packets",
+];
+
+const EXAMPLES: &str = "Examples:
+  weir compare before after
+  weir compare simulated live --all
+  weir compare before after --json differences.json";

@@ -1,0 +1,63 @@
+//! `weir compare` from outside: tables, JSON, exit codes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+fn weir(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir")).args(args).output().expect("weir can be started")
+}
+
+/// A directory with a summary of runs with this goodput and delay.
+fn results(name: &str, flow: &str, runs: &[(f64, f64)]) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("weir-compare-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory can be made");
+    let run = |&(goodput, delay): &(f64, f64)| json!({ "seed": 1, "flows": [{ "name": flow, "goodput_bps": goodput, "delay_mean_ns": delay }], "links": [{ "name": "up", "queue_mean_ns": delay, "bytes": 7 }] });
+    let summary = json!({ "source": "sim", "scenario": "s", "figures": runs.iter().map(run).collect::<Vec<_>>() });
+    std::fs::write(dir.join("summary.json"), summary.to_string()).expect("a summary can be written");
+    dir
+}
+
+fn words(path: &Path) -> &str {
+    path.to_str().expect("a path of plain letters")
+}
+
+#[test]
+fn differences_are_shown_with_what_they_are_worth() {
+    let left = results("left", "f", &[(9e6, 1e6), (9.1e6, 1.1e6), (8.9e6, 0.9e6)]);
+    let right = results("right", "f", &[(5e6, 1e6), (5.1e6, 1.2e6), (4.9e6, 0.8e6)]);
+    let output = weir(&["compare", words(&left), words(&right)]);
+    let text = String::from_utf8(output.stdout).expect("tables are text");
+    assert!(output.status.success() && output.stderr.is_empty(), "{text}");
+    let goodput = text.lines().find(|line| line.contains("goodput")).expect("a row of goodput");
+    for word in ["9 Mbit/s", "5 Mbit/s", "-4 Mbit/s", "-44.4 %", "significant, p < 0.001"] {
+        assert!(goodput.contains(word), "{word}: {goodput}");
+    }
+    assert!(text.contains("link up") && text.contains("equal") && !text.contains("bytes"), "{text}");
+    let output = weir(&["compare", words(&left), words(&right), "--json", "-"]);
+    let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(value["differences"][0]["figure"], "delay_mean_ns");
+    assert_eq!(value["differences"].as_array().map(Vec::len), Some(4));
+    assert_eq!(value["left"]["runs"], 3);
+    for dir in [left, right] {
+        std::fs::remove_dir_all(dir).expect("it is there");
+    }
+}
+
+#[test]
+fn other_flows_are_named_and_what_is_no_result_is_refused() {
+    let (left, right) = (results("f", "f", &[(9e6, 1e6)]), results("g", "g", &[(9e6, 2e6)]));
+    let text = String::from_utf8(weir(&["compare", words(&left), words(&right)]).stdout).expect("tables are text");
+    assert!(text.contains("only on the left: flow f") && text.contains("only on the right: flow g"), "{text}");
+    assert!(text.contains("single runs: not known"), "{text}");
+    let output = weir(&["compare", words(&left), "/nonexistent"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).expect("words are text");
+    assert!(said.contains("/nonexistent/summary.json") && said.contains("--out"), "{said}");
+    std::fs::write(left.join("summary.json"), "{}").expect("it is there");
+    assert_eq!(weir(&["compare", words(&left), words(&right)]).status.code(), Some(2));
+    for dir in [left, right] {
+        std::fs::remove_dir_all(dir).expect("it is there");
+    }
+}
