@@ -14,7 +14,7 @@ fn results(name: &str, flow: &str, runs: &[(f64, f64)]) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("weir-compare-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory can be made");
     let run = |&(goodput, delay): &(f64, f64)| json!({ "seed": 1, "flows": [{ "name": flow, "goodput_bps": goodput, "delay_mean_ns": delay }], "links": [{ "name": "up", "queue_mean_ns": delay, "bytes": 7 }] });
-    let summary = json!({ "source": "sim", "scenario": "s", "figures": runs.iter().map(run).collect::<Vec<_>>() });
+    let summary = json!({ "source": "sim", "scenario": "s", "runs": runs.iter().map(run).collect::<Vec<_>>() });
     std::fs::write(dir.join("summary.json"), summary.to_string()).expect("a summary can be written");
     dir
 }

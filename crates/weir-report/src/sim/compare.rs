@@ -34,7 +34,7 @@ pub enum SummaryError {
         source: serde_json::Error,
     },
     /// JSON of another kind.
-    #[error("{} is not a summary of a scenario: it has no figures of flows and links", path.display())]
+    #[error("{} is not a summary of a scenario: it has no runs with flows and links", path.display())]
     Shape {
         /// The summary.
         path: PathBuf,
@@ -154,7 +154,7 @@ impl Summary {
     }
 
     fn of(value: &Value) -> Option<Self> {
-        let runs = value.get("figures")?.as_array()?;
+        let runs = value.get("runs")?.as_array()?;
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let things = |key: &str| -> Option<Vec<Thing>> {
             let batches = value.get("batches").and_then(|b| b.get(key)).and_then(Value::as_array);
@@ -241,7 +241,7 @@ mod tests {
 
     fn summary(goodput: &[f64], batches: Option<[f64; 4]>) -> Summary {
         let run = |bps: &f64| json!({ "seed": 1, "flows": [{ "name": "f", "goodput_bps": bps, "jitter_ns": null }], "links": [] });
-        let mut value = json!({ "source": "sim", "scenario": "s", "figures": goodput.iter().map(run).collect::<Vec<_>>() });
+        let mut value = json!({ "source": "sim", "scenario": "s", "runs": goodput.iter().map(run).collect::<Vec<_>>() });
         if let Some(parts) = batches {
             value["batches"] = json!({ "flows": [{ "name": "f", "goodput_bps": parts }], "links": [] });
         }

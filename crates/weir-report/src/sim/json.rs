@@ -1,22 +1,27 @@
 //! The summary of a scenario for programs: one JSON object with a fixed order of keys.
 //!
-//! Flows and links have the keys of `weir sim --json` ([`weir_sim::summary`]) and more behind them. `figures` has the numbers of each run,
-//! from which intervals and comparisons are made. Of a single run, `batches` has its means over twentieths of the time, by which
-//! [`super::compare()`] judges differences. Times in keys that end in `_s` are seconds, others nanoseconds. Keys are only ever added.
+//! Times in keys that end in `_s` are seconds, others integers in nanoseconds; rates are in bit/s and count network-layer bytes, goodput
+//! payload bytes. Of several runs, counts and rates are means over runs, distributions are of all their packets together, `runs` has
+//! every run's figures, and `ci95` how far the true mean may lie from the one given. Of a single run, `batches` has its means over
+//! twentieths of the time, by which [`super::compare()`] judges differences. Keys are only ever added.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use weir_sim::measure::{ClassOutcome, FlowOutcome, LinkOutcome, Outcome, Series};
-use weir_sim::summary::{self, Delays};
+use weir_sim::measure::{ClassOutcome, Distribution, FlowOutcome, LinkOutcome, Outcome, Series};
 
 use super::Results;
-use super::figures::{Figure, figures_of_flow, figures_of_link, merged};
+use super::figures::{Figure, estimate, figures_of_flow, figures_of_link, merged};
 
 /// The summary as pretty-printed JSON with a final newline. The same runs give the same bytes.
 pub fn to_json(results: &Results) -> String {
-    let mut text = serde_json::to_string_pretty(&Summary::of(results)).expect("plain data with text keys always serialises");
+    to_json_with(results, None)
+}
+
+/// The same with `cpu_s`, the time that processors worked for it: the one key that differs each time.
+pub fn to_json_with(results: &Results, cpu_s: Option<f64>) -> String {
+    let mut text = serde_json::to_string_pretty(&Summary::of(results, cpu_s)).expect("plain data with text keys always serialises");
     text.push('\n');
     text
 }
@@ -25,23 +30,30 @@ pub fn to_json(results: &Results) -> String {
 struct Summary<'a> {
     seed: u64,
     simulated_s: Number,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_s: Option<f64>,
     events: u64,
     flows: Vec<Flow<'a>>,
     links: Vec<Link<'a>>,
     scenario: &'a str,
     source: &'a str,
     warmup_s: Number,
-    /// Jain's index over the flows of each kind.
     fairness: BTreeMap<&'a str, Number>,
-    figures: Vec<Run<'a>>,
+    runs: Vec<Run<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     batches: Option<Batches<'a>>,
 }
 
 #[derive(Serialize)]
 struct Flow<'a> {
-    #[serde(flatten)]
-    common: summary::Flow,
+    name: &'a str,
+    kind: &'a str,
+    goodput_bps: Number,
+    delay_ns: Latency,
+    sent: Number,
+    received: Number,
+    lost: Number,
+    retransmitted: Number,
     from: &'a str,
     to: &'a str,
     throughput_bps: Number,
@@ -53,18 +65,52 @@ struct Flow<'a> {
     inside: Number,
     drops: BTreeMap<&'a str, Number>,
     marks: BTreeMap<&'a str, Number>,
+    marked: Number,
+    jitter_ns: Number,
     opened: Number,
+    completed: Number,
+    completion_ns: Latency,
     balanced: bool,
+    ci95: Map<String, Value>,
 }
 
 #[derive(Serialize)]
 struct Link<'a> {
-    #[serde(flatten)]
-    common: summary::Link,
+    name: &'a str,
+    from: &'a str,
+    to: &'a str,
+    rate_bps: Option<u64>,
+    delay_ns: u64,
+    packets_in: Number,
+    packets_out: Number,
+    bytes_in: Number,
+    bytes_out: Number,
+    backlog_packets: Number,
+    duplicated: Number,
+    drops: BTreeMap<&'a str, Number>,
+    marks: BTreeMap<&'a str, Number>,
+    /// The sojourn time.
+    queue_ns: Latency,
+    total_ns: Latency,
+    /// Without a clock nothing is late; as of a live link.
+    lateness_ns: Lateness,
+    spec: &'a str,
+    loss: Option<Number>,
+    corrupted: Number,
+    reordered: Number,
+    peak_queue_packets: Number,
+    mean_out_bps: Number,
+    /// The busiest second; `None` when the series has no whole ones.
+    peak_out_bps: Option<Number>,
+    late_fraction: Option<Number>,
+    balanced: bool,
+    utilisation: Option<Number>,
     carried: Number,
+    sojourn_ns: Latency,
     classes: Vec<Class<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     inversions: Option<Value>,
+    ci95: Map<String, Value>,
 }
 
 #[derive(Serialize)]
@@ -74,7 +120,26 @@ struct Class<'a> {
     bytes: Number,
     drops: BTreeMap<&'a str, Number>,
     marks: BTreeMap<&'a str, Number>,
-    sojourn_ns: Delays,
+    sojourn_ns: Latency,
+}
+
+#[derive(Default, Serialize)]
+struct Lateness {
+    p50: u64,
+    p99: u64,
+    p999: u64,
+    max: u64,
+}
+
+#[derive(Serialize)]
+struct Latency {
+    mean: u64,
+    p50: u64,
+    p99: u64,
+    p999: u64,
+    max: u64,
+    min: u64,
+    count: u64,
 }
 
 #[derive(Serialize)]
@@ -108,38 +173,50 @@ struct Batch<'a> {
 }
 
 impl<'a> Summary<'a> {
-    fn of(results: &'a Results) -> Self {
+    fn of(results: &'a Results, cpu_s: Option<f64>) -> Self {
         let runs = &results.runs;
         let first = runs.first();
+        let count = |f: fn(&'a Outcome) -> usize| first.map_or(0, f);
         let mut fairness = BTreeMap::new();
         for kind in first.iter().flat_map(|run| run.fairness.keys()) {
             fairness.insert(kind.as_str(), mean(runs, |run| run.fairness.get(kind).copied().unwrap_or(0.0)));
         }
         Self {
             seed: first.map_or(0, |run| run.seed),
-            simulated_s: rounded(runs.iter().map(|run| run.end_ns as f64).sum::<f64>() / 1e9),
+            simulated_s: first.map_or(Number(0.0), |run| seconds(run.end_ns)),
+            cpu_s,
             events: runs.iter().map(|run| run.events).sum(),
-            flows: summary::flows(runs).into_iter().enumerate().map(|(n, common)| Flow::of(common, runs, n)).collect(),
-            links: summary::links(runs).into_iter().enumerate().map(|(n, common)| Link::of(common, runs, n)).collect(),
+            flows: (0..count(|run| run.flows.len())).filter_map(|n| Flow::of(runs, n)).collect(),
+            links: (0..count(|run| run.links.len())).filter_map(|n| Link::of(runs, n)).collect(),
             scenario: first.map_or("", |run| &run.scenario),
             source: &results.source,
-            warmup_s: first.map_or(Number(0.0), |run| rounded(run.warmup_ns as f64 / 1e9)),
+            warmup_s: first.map_or(Number(0.0), |run| seconds(run.warmup_ns)),
             fairness,
-            figures: runs.iter().map(Run::of).collect(),
+            runs: runs.iter().map(Run::of).collect(),
             batches: first.filter(|_| runs.len() == 1).and_then(Batches::of),
         }
     }
 }
 
 impl<'a> Flow<'a> {
-    fn of(common: summary::Flow, runs: &'a [Outcome], n: usize) -> Self {
+    fn of(runs: &'a [Outcome], n: usize) -> Option<Self> {
         let all: Vec<&'a FlowOutcome> = runs.iter().filter_map(|run| run.flows.get(n)).collect();
+        let first = *all.first()?;
         let of = |f: fn(&FlowOutcome) -> u64| mean(&all, |flow| f(flow) as f64);
-        Self {
-            common,
-            from: all.first().map_or("", |flow| &flow.from),
-            to: all.first().map_or("", |flow| &flow.to),
-            throughput_bps: mean(runs, |run| run.flows.get(n).map_or(0.0, |flow| run.bps(flow.received_bytes))),
+        let figures: Vec<_> = runs.iter().filter_map(|run| Some(figures_of_flow(run, run.flows.get(n)?))).collect();
+        let bps = |name| estimate(&figures, name).map_or(Number(0.0), |e| rounded(e.mean));
+        Some(Self {
+            name: &first.name,
+            kind: &first.kind,
+            goodput_bps: bps("goodput_bps"),
+            delay_ns: Latency::of(&merged(all.iter().map(|f| &f.delay_ns))),
+            sent: of(|f| f.sent),
+            received: of(|f| f.received),
+            lost: of(|f| f.lost),
+            retransmitted: of(|f| f.retransmitted),
+            from: &first.from,
+            to: &first.to,
+            throughput_bps: bps("throughput_bps"),
             sent_bytes: of(|f| f.sent_bytes),
             received_bytes: of(|f| f.received_bytes),
             goodput_bytes: of(|f| f.goodput_bytes),
@@ -148,24 +225,61 @@ impl<'a> Flow<'a> {
             inside: of(|f| f.inside),
             drops: reasons(all.iter().map(|f| &f.drops)),
             marks: reasons(all.iter().map(|f| &f.marks)),
+            marked: of(|f| f.marked),
+            jitter_ns: bps("jitter_ns"),
             opened: of(|f| f.opened),
+            completed: of(|f| f.completed),
+            completion_ns: Latency::of(&merged(all.iter().map(|f| &f.completion_ns))),
             balanced: all.iter().all(|f| f.balanced()),
-        }
+            ci95: intervals(&figures),
+        })
     }
 }
 
 impl<'a> Link<'a> {
-    fn of(common: summary::Link, runs: &'a [Outcome], n: usize) -> Self {
+    fn of(runs: &'a [Outcome], n: usize) -> Option<Self> {
         let all: Vec<&'a LinkOutcome> = runs.iter().filter_map(|run| run.links.get(n)).collect();
-        let part = |i: usize| mean(&all, |l| l.inversions.map_or(0.0, |parts| parts[i] as f64));
-        let counted = all.iter().any(|l| l.inversions.is_some());
-        let classes = all.first().map_or(0, |link| link.classes.len());
-        Self {
-            common,
-            carried: mean(&all, |l| l.carried as f64),
-            classes: (0..classes).map(|class| Class::of(&all, class)).collect(),
-            inversions: counted.then(|| json!({ "pairs": part(0), "services": part(1), "unpifoness": part(2) })),
-        }
+        let first = *all.first()?;
+        let of = |f: fn(&LinkOutcome) -> u64| mean(&all, |link| f(link) as f64);
+        let figures: Vec<_> = runs.iter().filter_map(|run| Some(figures_of_link(run, run.links.get(n)?))).collect();
+        let queue = merged(all.iter().map(|l| &l.queue_ns));
+        let inversions = first.inversions.map(|_| {
+            let part = |i: usize| mean(&all, |l| l.inversions.map_or(0.0, |parts| parts[i] as f64));
+            json!({ "pairs": part(0), "services": part(1), "unpifoness": part(2) })
+        });
+        Some(Self {
+            name: &first.name,
+            from: &first.from,
+            to: &first.to,
+            rate_bps: first.rate_bps,
+            delay_ns: first.delay_ns,
+            packets_in: of(|l| l.packets_in),
+            packets_out: of(|l| l.packets_out),
+            bytes_in: of(|l| l.bytes_in),
+            bytes_out: of(|l| l.bytes_out),
+            backlog_packets: of(|l| l.backlog_packets),
+            duplicated: of(|l| l.duplicated),
+            drops: reasons(all.iter().map(|l| &l.drops)),
+            marks: reasons(all.iter().map(|l| &l.marks)),
+            queue_ns: Latency::of(&queue),
+            total_ns: Latency::of(&merged(all.iter().map(|l| &l.total_ns))),
+            lateness_ns: Lateness::default(),
+            spec: &first.spec,
+            loss: first.loss.map(rounded),
+            corrupted: of(|l| l.corrupted),
+            reordered: of(|l| l.reordered),
+            peak_queue_packets: of(|l| l.peak_queue_packets),
+            mean_out_bps: estimate(&figures, "throughput_bps").map_or(Number(0.0), |e| rounded(e.mean)),
+            peak_out_bps: busiest_second(runs, n).map(rounded),
+            late_fraction: None,
+            balanced: all.iter().all(|l| l.balanced()),
+            utilisation: estimate(&figures, "utilisation").map(|e| rounded(e.mean)),
+            carried: of(|l| l.carried),
+            sojourn_ns: Latency::of(&queue),
+            classes: (0..first.classes.len()).map(|class| Class::of(&all, class)).collect(),
+            inversions,
+            ci95: intervals(&figures),
+        })
     }
 }
 
@@ -178,8 +292,15 @@ impl<'a> Class<'a> {
             bytes: mean(&all, |class| class.bytes as f64),
             drops: reasons(all.iter().map(|class| &class.drops)),
             marks: reasons(all.iter().map(|class| &class.marks)),
-            sojourn_ns: Delays::of(&merged(all.iter().map(|class| &class.queue_ns))),
+            sojourn_ns: Latency::of(&merged(all.iter().map(|class| &class.queue_ns))),
         }
+    }
+}
+
+impl Latency {
+    fn of(d: &Distribution) -> Self {
+        let Distribution { count, min, max, .. } = *d;
+        Self { mean: d.mean().round() as u64, p50: d.quantile(0.5), p99: d.quantile(0.99), p999: d.quantile(0.999), max, min, count }
     }
 }
 
@@ -204,7 +325,7 @@ impl<'a> Batches<'a> {
         let flow = |(n, flow): (usize, &'a FlowOutcome)| Batch::of_flow(&flow.name, series, n, &batches);
         let link = |(n, link): (usize, &'a LinkOutcome)| Batch::of_link(&link.name, series, n, &batches);
         (each > 0).then(|| Self {
-            length_s: rounded((each as u64 * series.interval_ns) as f64 / 1e9),
+            length_s: seconds(each as u64 * series.interval_ns),
             flows: run.flows.iter().enumerate().map(flow).collect(),
             links: run.links.iter().enumerate().map(link).collect(),
         })
@@ -240,9 +361,27 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// The greatest rate over any second after the warm-up, in steps of the series; `None` when its intervals do not make up seconds.
+fn busiest_second(runs: &[Outcome], n: usize) -> Option<f64> {
+    let of_run = |run: &Outcome| {
+        let interval = run.series.interval_ns.max(1);
+        let each = usize::try_from(1_000_000_000 / interval).ok().filter(|&each| each > 0 && 1_000_000_000u64.is_multiple_of(interval))?;
+        let samples = run.series.links.get(n)?.get(run.warmup_ns.div_ceil(interval) as usize..)?;
+        samples.windows(each).map(|second| second.iter().map(|s| s.bytes_out).sum::<u64>() as f64 * 8.0).reduce(f64::max)
+    };
+    runs.iter().filter_map(of_run).reduce(f64::max)
+}
+
 /// Names and values, as a JSON object; what a run says nothing of is `null`.
 fn numbers(figures: &[Figure]) -> Map<String, Value> {
     figures.iter().map(|f| (f.name.to_owned(), f.value.map_or(Value::Null, |v| json!(rounded(v))))).collect()
+}
+
+/// Half the width of each figure's interval of confidence; empty of a single run.
+fn intervals(runs: &[Vec<Figure>]) -> Map<String, Value> {
+    let names = runs.first().into_iter().flatten().map(|f| f.name);
+    let half = |name: &str| Some((name.to_owned(), json!(rounded(estimate(runs, name)?.half_width?))));
+    names.filter_map(half).collect()
 }
 
 fn reasons<'a>(runs: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> BTreeMap<&'a str, Number> {
@@ -256,6 +395,10 @@ fn reasons<'a>(runs: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> BTreeMa
 
 fn mean<T>(runs: &[T], value: impl Fn(&T) -> f64) -> Number {
     rounded(runs.iter().map(value).sum::<f64>() / runs.len().max(1) as f64)
+}
+
+fn seconds(ns: u64) -> Number {
+    rounded(ns as f64 / 1e9)
 }
 
 /// Nine significant digits: more than any figure is worth, and the same text for the same runs.
