@@ -55,7 +55,7 @@ pub(super) fn direction(link: &raw::Link, side: usize, name: String, files: &dyn
 /// A specification.
 fn spec(text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<LinkSpec> {
     let checked = check_spec(text.get_ref(), files);
-    said.take(text, checked.diagnostics, 0);
+    said.take(text, &checked.diagnostics, 0);
     checked.spec
 }
 
@@ -119,7 +119,7 @@ fn command(prefix: &str, text: &raw::Text, files: &dyn Files, said: &mut Say<'_>
     let line = prefix.to_owned() + &text.get_ref().replace(['\n', '\r'], " ");
     let Parsed { commands, diagnostics } = script::parse(&line, "", files);
     let failed = diagnostics.has_errors();
-    said.take(text, diagnostics.without_file(""), prefix.len());
+    said.take(text, &diagnostics.without_file(""), prefix.len());
     let mut commands = commands.into_iter().map(|spanned| spanned.command);
     match (commands.next(), commands.next()) {
         _ if failed => None,

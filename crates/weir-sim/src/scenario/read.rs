@@ -71,7 +71,7 @@ impl<'a> Say<'a> {
     }
 
     /// Takes what is said about a value in a language of its own; `skipped` bytes stood before it where it was read.
-    pub(super) fn take(&mut self, value: &raw::Text, said: Diagnostics, skipped: usize) {
+    pub(super) fn take(&mut self, value: &raw::Text, said: &Diagnostics, skipped: usize) {
         for other in said.iter() {
             if other.file.is_some() {
                 self.said.push(other.clone());
