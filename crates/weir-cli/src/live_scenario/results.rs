@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use weir_report::format::{count, duration, percent, rate};
-use weir_report::sim::{Contents, Results};
+use weir_report::sim::{Contents, Results, to_json};
 use weir_report::write_atomic;
 use weir_sim::measure::Outcome;
 use weir_sim::run::Point;
@@ -41,8 +41,8 @@ pub(super) fn check(args: &LiveArgs) -> Result<(), Failure> {
 /// Writes what was asked for.
 pub(super) fn write(args: &LiveArgs, source: &Source, outcome: Outcome, printed: &Printed) -> Result<ExitCode, Failure> {
     let point = Point { settings: Vec::new(), scenario: source.scenario.clone(), outcomes: vec![outcome.clone()] };
+    let results = Results { source: "live".to_owned(), scenario: source.text.clone(), runs: vec![outcome] };
     if let Some(path) = &args.out {
-        let results = Results { source: "live".to_owned(), scenario: source.text.clone(), runs: vec![outcome] };
         directory(path, args.force, &results, printed)?;
     } else {
         for (name, text) in printed.iter().filter(|(_, text)| !args.quiet && !text.is_empty()) {
@@ -51,8 +51,8 @@ pub(super) fn write(args: &LiveArgs, source: &Source, outcome: Outcome, printed:
     }
     let summary = Summary::of(std::slice::from_ref(&point), None);
     match args.json.as_deref() {
-        Some(path) if path.as_os_str() == "-" => return print(&summary.to_json()),
-        Some(path) => write_atomic(path, summary.to_json().as_bytes()).map_err(Failure::own)?,
+        Some(path) if path.as_os_str() == "-" => return print(&to_json(&results)),
+        Some(path) => write_atomic(path, to_json(&results).as_bytes()).map_err(Failure::own)?,
         None => {}
     }
     if args.quiet { Ok(ExitCode::SUCCESS) } else { print(&tables(&source.scenario.name, &summary)) }

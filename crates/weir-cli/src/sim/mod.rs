@@ -16,6 +16,7 @@ use weir_rules::{Diagnostics, Files, Severity};
 use weir_sim::measure::Names;
 use weir_sim::run::{Progress, Ran, run_points};
 use weir_sim::scenario::{self, Checked, Edited, Point, Scenario};
+use weir_sim::traffic::Spec;
 
 pub(crate) use args::SimArgs;
 use results::Directory;
@@ -101,6 +102,10 @@ fn load(file: &Path, args: &SimArgs) -> Result<Vec<Point>, Failure> {
     }
     if scenario.name.is_empty() {
         scenario.name = file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    }
+    if let Some(program) = scenario.traffic.iter().find(|traffic| matches!(traffic.spec, Spec::Program(_))) {
+        let what = format!("`{}` is a program, which the simulator cannot run: use `weir live {}`", program.name, file.display());
+        return Err(Failure::new(USAGE, what));
     }
     let mut points = scenario::points(&edited, &scenario, &name, &files).map_err(|said| refused(&said))?;
     points.iter_mut().for_each(|point| point.scenario.name.clone_from(&scenario.name));

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
+use weir_report::sim::{Results, to_json};
 use weir_sim::build::{Built, build};
 use weir_sim::measure::{Outcome, Plan};
-use weir_sim::run::Point;
-use weir_sim::summary::Summary;
 
 use crate::common::{Copies, Lab, NOBODY, Need, number, output_of, trial, until};
 
@@ -80,8 +79,8 @@ fn simulate(text: &str) -> Value {
     let Built { mut world, names } = build(&scenario, scenario.seed).expect("every host is reached");
     let plan = Plan { seed: scenario.seed, warmup: scenario.warmup, end: scenario.duration, ..Plan::default() };
     let outcome = Outcome::run(&mut world, &plan, &names, &mut |_| {});
-    let summary = Summary::of(&[Point { settings: Vec::new(), scenario, outcomes: vec![outcome] }], None);
-    serde_json::to_value(&summary).expect("a summary is plain data")
+    let results = Results { source: "sim".to_owned(), scenario: String::new(), runs: vec![outcome] };
+    serde_json::from_str(&to_json(&results)).expect("JSON")
 }
 
 fn agreement(lab: &Lab) {
