@@ -56,7 +56,7 @@ struct Watch {
 }
 
 impl Observer for Watch {
-    fn left(&mut self, now: Nanos, port: PortId, packet: &Packet, dequeued: Option<Nanos>) {
+    fn left(&mut self, _now: Nanos, port: PortId, packet: &Packet, dequeued: Option<Nanos>) {
         let (true, Some(dequeued)) = (port == self.port, dequeued) else { return };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = ((dequeued.0 / self.step.0) as usize).min(FLOWS - 1);
@@ -72,7 +72,7 @@ impl Observer for Watch {
             seen.delay.push([dequeued.0 as f64 / 1e9, waited as f64]);
         }
         if waited > PACKET_NS && seen.began.is_none() {
-            seen.began = Some(now);
+            seen.began = Some(dequeued);
         }
     }
 
