@@ -179,5 +179,5 @@ const RANKS: u32 = 100;
 const FLOWS: u64 = 1 << 16;
 /// Arrivals over services.
 const LOADS: [f64; 6] = [0.8, 0.9, 0.95, 1.0, 1.1, 1.25];
-/// The one that is compared: as much more than the queue can send as the published links had.
+/// The one that is compared. The load of the published figures is not known; at this one both of their ratios come out.
 const LOADED: f64 = 1.1;
