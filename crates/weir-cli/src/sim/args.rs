@@ -9,7 +9,7 @@ use clap::Args;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SimArgs {
     /// The scenario, a TOML file; `-` for standard input.
-    #[arg(value_name = "SCENARIO", required_unless_present = "schema")]
+    #[arg(value_name = "SCENARIO", required_unless_present_any = ["schema", "suite"])]
     pub(crate) scenario: Option<PathBuf>,
     /// Seed of the first run, in place of the scenario's; further runs have the next ones.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64), help_heading = "Runs")]
@@ -38,6 +38,15 @@ pub(crate) struct SimArgs {
     /// Show neither progress nor tables.
     #[arg(short, long, help_heading = "Results")]
     pub(crate) quiet: bool,
+    /// Run a suite of experiments on queues instead of a scenario: `rfc7928`, the situations of RFC 7928 (goodput against delay).
+    #[arg(long, value_name = "NAME", value_parser = super::suite::NAMES, conflicts_with_all = ["scenario", "runs", "settings", "out"], help_heading = "Suite")]
+    pub(crate) suite: Option<String>,
+    /// The queues of a suite, with commas between: AQMs and schedulers as `weir rig --aqm` takes them, `none` for tail drop.
+    #[arg(long, value_name = "LIST", requires = "suite", help_heading = "Suite")]
+    pub(crate) aqm: Option<String>,
+    /// Fewer and shorter runs of a suite.
+    #[arg(long, requires = "suite", help_heading = "Suite")]
+    pub(crate) quick: bool,
     /// Print the JSON schema of scenario files.
     #[arg(long, exclusive = true, help_heading = "Results")]
     pub(crate) schema: bool,
@@ -55,5 +64,6 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
 const EXAMPLES: &str = "Examples:
   weir sim experiments/two-hosts.toml
   weir sim experiments/two-hosts.toml --set traffic.video.rate=9Mbit/s --runs 10 --json results.json
+  weir sim --suite rfc7928 --aqm none,codel,pie,fq_codel --report aqm.html
   weir sim --schema > scenario.schema.json
   weir check experiments/two-hosts.toml";

@@ -3,6 +3,7 @@
 mod args;
 mod results;
 mod show;
+mod suite;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -29,6 +30,9 @@ use crate::spec::Disk;
 pub(crate) fn sim(args: &SimArgs) -> Result<ExitCode, Failure> {
     if args.schema {
         return print(&scenario::schema());
+    }
+    if args.suite.is_some() {
+        return suite::suite(args);
     }
     let Some(file) = &args.scenario else {
         return Err(Failure::new(USAGE, "name a scenario, such as `weir sim experiments/two-hosts.toml`"));
