@@ -312,7 +312,7 @@ fn held(values: Vec<f64>) -> Vec<f64> {
 }
 
 /// Links with plots.
-const MOST_LINKS: usize = 12;
+pub(super) const MOST_LINKS: usize = 12;
 /// Flows in one plot with bands: more would hide each other.
 const MOST_BANDS: usize = 3;
 /// Palette of flows, in the order in which neighbours differ most.

@@ -165,7 +165,8 @@ fn links(out: &mut String, results: &Results, first: &Outcome) {
     end_of_table(out, first.links.len());
     let shown = charts::busiest_links(results).len();
     if shown < first.links.len() {
-        let _ = writeln!(out, "<p class=\"note\">Plots follow of the {shown} links whose queues matter most.</p>");
+        let which = if shown < charts::MOST_LINKS { "that had traffic" } else { "with the most waiting, dropping and traffic" };
+        let _ = writeln!(out, "<p class=\"note\">Plots follow of the links {which}: {shown} of {}.</p>", first.links.len());
     }
     out.push_str("</section>\n");
 }
@@ -222,7 +223,7 @@ fn end_of_table(out: &mut String, rows: usize) {
 fn cell(runs: &[Vec<Figure>], name: &str, text: impl Fn(f64) -> String) -> String {
     match estimate(runs, name) {
         None => "–".to_owned(),
-        Some(Estimate { mean, half_width: Some(half), .. }) if half > 0.0 => format!("{} <i>± {}</i>", text(mean), text(half)),
+        Some(Estimate { mean, half_width: Some(half), .. }) if half > 0.0 => format!("{}<br><i>± {}</i>", text(mean), text(half)),
         Some(Estimate { mean, .. }) => text(mean),
     }
 }
