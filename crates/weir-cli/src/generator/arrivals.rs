@@ -28,6 +28,8 @@ pub(crate) struct Arrivals {
     delays: Tally,
     kind: Kind,
     seen: Vec<u64>,
+    /// Delay of the last one.
+    last: Option<u64>,
 }
 
 /// What arrives.
@@ -44,7 +46,7 @@ pub(crate) enum Kind {
 impl Arrivals {
     /// None yet.
     pub(crate) fn new(flow: u32, kind: Kind) -> Self {
-        Self { report: EndReport { flow, ..EndReport::default() }, delays: Tally::default(), kind, seen: Vec::new() }
+        Self { report: EndReport { flow, ..EndReport::default() }, delays: Tally::default(), kind, seen: Vec::new(), last: None }
     }
 
     /// Whether they are sent back.
@@ -78,6 +80,7 @@ impl Arrivals {
         report.carried += u64::from(early && !again);
         report.duplicated += u64::from(again);
         report.marked += u64::from(marked);
+        report.variation_ns += self.last.replace(delay).map_or(0, |last| last.abs_diff(delay));
         self.delays.record(delay);
     }
 
@@ -121,6 +124,7 @@ mod tests {
         assert_eq!((report.flow, report.received, report.came, report.carried, report.duplicated), (3, 3, 2, 1, 1));
         assert_eq!((report.received_bytes, report.goodput_bytes, report.marked), (120, 36, 2));
         assert_eq!(report.series, [Point { packets: 4, bytes: 160, payload: 48, marked: 2, delay_ns: 100 }]);
+        assert_eq!(report.variation_ns, (30 - 20) + (40 - 30));
         assert_eq!((report.delay_ns.count, report.delay_ns.min, report.delay_ns.max), (3, 20, 40));
     }
 

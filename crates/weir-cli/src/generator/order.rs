@@ -128,6 +128,8 @@ pub(crate) struct EndReport {
     pub(crate) retransmitted: u64,
     /// One-way delays; at the sending end of a ping round trips; ns.
     pub(crate) delay_ns: Distribution,
+    /// Sum of the differences between the delays of successive arrivals, ns.
+    pub(crate) variation_ns: u64,
     /// What was sent or arrived in each interval since the start.
     pub(crate) series: Vec<Point>,
 }

@@ -97,6 +97,7 @@ fn by_ends([sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
         completed: sender.delay_ns.count,
         completion_ns: sender.delay_ns.clone(),
         delay_ns: receiver.delay_ns.clone(),
+        jitter_ns: jitter(receiver.variation_ns, receiver.received),
         ..FlowOutcome::default()
     }
 }
@@ -124,8 +125,14 @@ fn watched(count: &Count, [sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
         inside: came.saturating_sub(gone),
         opened: 1,
         delay_ns: count.delay_ns.distribution(),
+        jitter_ns: jitter(count.variation_ns, count.received),
         ..FlowOutcome::default()
     }
+}
+
+/// Mean difference between the delays of successive packets.
+fn jitter(variation_ns: u64, packets: u64) -> f64 {
+    if packets < 2 { 0.0 } else { variation_ns as f64 / (packets - 1) as f64 }
 }
 
 fn by_reason(reasons: &Reasons) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
@@ -136,6 +143,8 @@ fn by_reason(reasons: &Reasons) -> (BTreeMap<String, u64>, BTreeMap<String, u64>
 
 /// Adds a flow to the figures of its group.
 fn add(group: &mut FlowOutcome, own: FlowOutcome) {
+    let all = (group.received + own.received).max(1) as f64;
+    group.jitter_ns = (group.jitter_ns * group.received as f64 + own.jitter_ns * own.received as f64) / all;
     group.carried += own.carried;
     group.sent += own.sent;
     group.sent_bytes += own.sent_bytes;

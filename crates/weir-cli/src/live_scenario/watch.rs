@@ -23,6 +23,9 @@ pub(super) struct Count {
     pub(super) marked: u64,
     pub(super) reasons: Reasons,
     pub(super) delay_ns: Tally,
+    /// Sum of the differences between the delays of successive packets, and the last delay, ns.
+    pub(super) variation_ns: u64,
+    pub(super) last_ns: Option<u64>,
 }
 
 /// How packets of a watched flow are known.
@@ -86,7 +89,9 @@ impl Observer for Watch {
                 count.payload_bytes += u64::from(packet.payload);
                 count.duplicated += u64::from(duplicate);
                 count.marked += u64::from(marked);
-                count.delay_ns.record(event.at.since(event.arrived).0);
+                let delay = event.at.since(event.arrived).0;
+                count.variation_ns += count.last_ns.replace(delay).map_or(0, |last| last.abs_diff(delay));
+                count.delay_ns.record(delay);
             }
             Outcome::Dropped(reason) => count.lose(reason),
         });
