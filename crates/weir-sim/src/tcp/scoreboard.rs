@@ -54,6 +54,8 @@ impl Segment {
 #[derive(Debug, Default)]
 pub(super) struct Scoreboard {
     ring: VecDeque<Segment>,
+    /// Number of the ring's first segment: those before it have been acknowledged. Segments keep their numbers.
+    first: u64,
     una: u64,
     next: u64,
     /// Segments sent, each time counted.
@@ -64,17 +66,19 @@ pub(super) struct Scoreboard {
     /// Ranges that the last acknowledgement reported: everything in them is marked.
     known: [Range; 4],
     known_len: usize,
-    /// All segments below are selectively acknowledged, lost, or were sent more than once.
+    /// Number of a segment: all before it are selectively acknowledged, lost, or were sent more than once.
     scanned: u64,
-    /// No segment below is lost and not sent again.
+    /// Number of a segment: none before it is lost and not sent again.
     repaired: u64,
     /// Retransmissions in the order of their times.
     resends: VecDeque<Resend>,
     /// The end of the highest segment that has arrived.
     highest: u64,
+    /// Number of the segment behind the one that was selectively acknowledged last: ranges mostly grow there.
+    hint: u64,
 }
 
-/// A segment that was sent again: its first byte, and its place in the order then.
+/// A segment that was sent again: its number, and its place in the order then.
 type Resend = (u64, u64);
 
 /// What one acknowledgement reports as arrived.
@@ -173,6 +177,7 @@ impl Scoreboard {
                 break;
             }
             self.ring.pop_front();
+            self.first += 1;
             self.una = segment.end();
             if segment.sacked {
                 self.sacked -= u64::from(segment.len);
@@ -241,7 +246,9 @@ impl Scoreboard {
     }
 
     fn sack_range(&mut self, start: u64, end: u64, highest: u64, report: &mut Report) {
-        let mut place = self.place(start);
+        let hint = self.at(self.hint);
+        let grows = self.ring.get(hint).is_some_and(|segment| segment.seq == start);
+        let mut place = if grows { hint } else { self.ring.partition_point(|segment| segment.seq < start) };
         while let Some(segment) = self.ring.get_mut(place).filter(|segment| segment.end() <= end) {
             place += 1;
             if segment.sacked {
@@ -254,11 +261,13 @@ impl Scoreboard {
             self.highest = self.highest.max(segment.end());
             report.add(&segment, highest);
         }
+        self.hint = self.first + place as u64;
     }
 
-    /// Place of the first segment that begins at `seq` or behind.
-    fn place(&self, seq: u64) -> usize {
-        self.ring.partition_point(|segment| segment.seq < seq)
+    /// Place of a segment in the ring; the first one's for those that have been acknowledged.
+    #[inline]
+    fn at(&self, number: u64) -> usize {
+        number.saturating_sub(self.first) as usize
     }
 
     /// Marks segments as lost that were sent before `newest` in the order of all that was sent, and longer ago than `patience`. Returns
@@ -272,7 +281,7 @@ impl Scoreboard {
     /// Of those that were sent once, in the order of their bytes.
     fn find_lost_once(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {
         let mut found = 0;
-        let mut place = self.place(self.scanned);
+        let mut place = self.at(self.scanned);
         while let Some(segment) = self.ring.get_mut(place) {
             if !segment.sacked && !segment.lost && segment.times == 1 {
                 if segment.order > newest {
@@ -285,10 +294,10 @@ impl Scoreboard {
                 segment.lost = true;
                 found += u64::from(segment.len);
                 self.lost += u64::from(segment.len);
-                self.repaired = self.repaired.min(segment.seq);
+                self.repaired = self.repaired.min(self.first + place as u64);
             }
-            self.scanned = segment.end();
             place += 1;
+            self.scanned = self.first + place as u64;
         }
         (found, Nanos::MAX)
     }
@@ -296,8 +305,8 @@ impl Scoreboard {
     /// Of those that were sent again, in the order of that.
     fn find_lost_again(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {
         let mut found = 0;
-        while let Some(&(seq, order)) = self.resends.front() {
-            let place = self.place(seq);
+        while let Some(&(number, order)) = self.resends.front() {
+            let place = self.at(number);
             let segment = self.ring.get_mut(place).filter(|segment| segment.order == order && !segment.sacked);
             // Others have arrived, or were sent again since.
             if let Some(segment) = segment {
@@ -318,7 +327,7 @@ impl Scoreboard {
                     self.resent -= len;
                     found += len;
                 }
-                self.repaired = self.repaired.min(seq);
+                self.repaired = self.repaired.min(number);
             }
             self.resends.pop_front();
         }
@@ -337,36 +346,40 @@ impl Scoreboard {
         }
         self.resent = 0;
         self.resends.clear();
-        self.scanned = self.next;
-        self.repaired = self.una;
+        self.scanned = self.first + self.ring.len() as u64;
+        self.repaired = self.first;
         before
     }
 
     /// What was found lost and not sent again was not lost: it is in flight.
     pub(super) fn lose_none(&mut self) {
-        for segment in self.ring.iter_mut().filter(|segment| segment.lost && !segment.resent && !segment.sacked) {
+        for (number, segment) in (self.first..).zip(&mut self.ring) {
+            if !segment.lost || segment.resent || segment.sacked {
+                continue;
+            }
             segment.lost = false;
             self.lost -= u64::from(segment.len);
             if segment.times > 1 {
-                self.resends.push_back((segment.seq, segment.order));
+                self.resends.push_back((number, segment.order));
             }
         }
-        self.scanned = self.una;
+        self.scanned = self.first;
     }
 
     /// Takes the first segment that is lost and not sent again as sent now.
     pub(super) fn resend_lost(&mut self, now: Nanos, snapshot: Snapshot) -> Option<Segment> {
-        let mut place = self.place(self.repaired);
+        let mut place = self.at(self.repaired);
         loop {
             let segment = self.ring.get_mut(place)?;
-            self.repaired = segment.end();
+            let number = self.first + place as u64;
+            self.repaired = number + 1;
             if segment.lost && !segment.resent && !segment.sacked {
                 segment.resent = true;
                 segment.times = segment.times.saturating_add(1);
                 self.orders += 1;
                 (segment.sent, segment.order, segment.snapshot) = (now, self.orders, snapshot);
                 self.resent += u64::from(segment.len);
-                self.resends.push_back((segment.seq, self.orders));
+                self.resends.push_back((number, self.orders));
                 return Some(*segment);
             }
             place += 1;
@@ -375,14 +388,11 @@ impl Scoreboard {
 
     /// The first segment that would be sent again.
     pub(super) fn first_lost(&mut self) -> Option<&Segment> {
-        let mut place = self.place(self.repaired);
-        while let Some(segment) = self.ring.get(place) {
-            if segment.lost && !segment.resent && !segment.sacked {
-                break;
-            }
-            self.repaired = segment.end();
+        let mut place = self.at(self.repaired);
+        while self.ring.get(place).is_some_and(|segment| !segment.lost || segment.resent || segment.sacked) {
             place += 1;
         }
+        self.repaired = self.first + place as u64;
         self.ring.get(place)
     }
 
@@ -392,8 +402,9 @@ impl Scoreboard {
         segment.times = segment.times.saturating_add(1);
         self.orders += 1;
         (segment.sent, segment.order, segment.snapshot) = (now, self.orders, snapshot);
-        self.resends.push_back((segment.seq, self.orders));
-        Some(*segment)
+        let segment = *segment;
+        self.resends.push_back((self.first + self.ring.len() as u64 - 1, self.orders));
+        Some(segment)
     }
 
     /// Counts every segment anew, and holds the sums against that.
@@ -405,7 +416,7 @@ impl Scoreboard {
         assert_eq!(self.resent, sum(|s| s.lost && s.resent && !s.sacked));
         assert_eq!(self.in_flight(), sum(|s| !s.sacked && (!s.lost || s.resent)));
         assert_eq!(self.next - self.una, sum(|_| true));
-        assert!(self.ring.iter().all(|s| !s.lost || s.resent || s.sacked || s.seq >= self.repaired));
+        assert!((self.first..).zip(&self.ring).all(|(number, s)| !s.lost || s.resent || s.sacked || number >= self.repaired));
         let in_order = self.ring.iter().zip(self.ring.iter().skip(1)).all(|(a, b)| a.end() == b.seq);
         assert!(in_order && self.ring.front().is_none_or(|s| s.seq == self.una));
     }

@@ -60,6 +60,8 @@ pub struct Sender {
     written: u64,
     /// Nothing will be written any more.
     closed: bool,
+    /// It was stopped before all was sent.
+    cut: bool,
     /// The right edge of the receiver's window.
     edge: u64,
     deadlines: Deadlines,
@@ -146,6 +148,7 @@ impl Sender {
             owned: false,
             written,
             closed,
+            cut: false,
             // What the receiver has is told when the connection is set up; without that, it is known.
             edge: config.receive_buffer.into(),
             deadlines: Deadlines::new(config.start, config.stop),
@@ -244,7 +247,7 @@ impl Sender {
         self.phase = Phase::Done;
         self.deadlines.clear();
         let took = context.now().since(self.began);
-        if self.config.counts && self.config.data != Data::Unlimited {
+        if self.config.counts && self.config.data != Data::Unlimited && !self.cut {
             let count = context.count(self.flow);
             count.completed += 1;
             count.completion_ns.record(took.0);

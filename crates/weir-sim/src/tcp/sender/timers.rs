@@ -76,6 +76,7 @@ impl Sender {
         let now = context.now();
         if self.deadlines.stop <= now {
             self.deadlines.stop = Nanos::MAX;
+            self.cut = self.written > self.board.next();
             self.written = self.written.min(self.board.next());
             self.closed = true;
         }
@@ -168,7 +169,7 @@ impl Sender {
         self.undo.begin(self.board.una());
     }
 
-    /// Asks whether a closed window has opened.
+    /// Asks whether a closed window has opened. What room there is, less than a segment, is used for that.
     fn probe_window(&mut self, context: &mut Context<'_>) {
         let now = context.now();
         self.deadlines.persist = Nanos::MAX;
@@ -176,6 +177,12 @@ impl Sender {
             return;
         }
         self.rtt.back_off();
+        let room = self.edge.saturating_sub(self.board.next());
+        if room > 0 && self.written > self.board.next() {
+            self.send_part(room, context);
+            self.set_timers(now, true);
+            return;
+        }
         let header = self.config.header;
         let seq = self.board.una();
         context.send(Packet {

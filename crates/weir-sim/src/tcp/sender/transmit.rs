@@ -118,6 +118,14 @@ impl Sender {
         self.send_len(len, context);
     }
 
+    /// Sends no more than `room` bytes.
+    pub(super) fn send_part(&mut self, room: u64, context: &mut Context<'_>) {
+        let len = self.new_len(context.now(), 0).min(u32::try_from(room).unwrap_or(u32::MAX));
+        if len > 0 {
+            self.send_len(len, context);
+        }
+    }
+
     #[inline]
     fn send_len(&mut self, len: u32, context: &mut Context<'_>) {
         let now = context.now();

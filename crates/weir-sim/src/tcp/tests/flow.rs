@@ -97,6 +97,26 @@ fn a_window_whose_opening_was_lost_is_probed() {
 }
 
 #[test]
+fn a_window_smaller_than_a_segment_is_used_bit_by_bit() {
+    let mut options = config(3);
+    options.receive_buffer = 400;
+    let mut wire = Wire::new(&options, |_| Fate::Pass);
+    wire.run(30_000);
+    wire.assert_done(3);
+    assert!(wire.log.iter().all(|(_, p)| p.payload() <= 400));
+}
+
+#[test]
+fn a_transfer_that_is_stopped_is_done_but_not_complete() {
+    let mut options = config(10_000);
+    options.stop = Nanos::from_millis(100);
+    let mut wire = Wire::new(&options, |_| Fate::Pass);
+    wire.run(1000);
+    assert!(wire.notices.contains(&Notice::Done));
+    assert_eq!(wire.network.count(FLOW).completed, 0);
+}
+
+#[test]
 fn a_pause_shrinks_the_window_unless_told_otherwise() {
     for (restart, expected) in [(true, 10), (false, 40)] {
         let mut options = config(0);
