@@ -1,10 +1,12 @@
 //! `weir reproduce`: published experiments run again, their figures beside ours, and a verdict.
 //!
 //! A time was measured on a machine of its day, so the verdict is on shape: which algorithm costs more than which, what grows and
-//! what stays, which ratio stands between two. Each claim of a publication is judged by itself.
+//! what stays, which ratio stands between two. Each claim of a publication is judged by itself. What was simulated, or is simulated
+//! here, compares as numbers.
 
 mod qfq_plus;
 mod qfq_talk;
+mod simulated;
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -48,7 +50,15 @@ struct Experiment {
     name: &'static str,
     summary: &'static str,
     source: &'static str,
-    run: fn(&Settings) -> Result<Outcome, Failure>,
+    run: How,
+}
+
+/// What runs an experiment.
+enum How {
+    /// The rig.
+    Measured(fn(&Settings) -> Result<Outcome, Failure>),
+    /// The simulator.
+    Simulated(fn(&weir_sim::experiments::Options) -> weir_sim::experiments::Finding),
 }
 
 /// How an experiment is run.
@@ -63,7 +73,11 @@ struct Outcome {
     text: String,
     claims: Vec<Claim>,
     runs: Vec<Run>,
-    plots: Vec<(&'static str, Plot)>,
+    plots: Vec<(String, Plot)>,
+    /// The same tables as data; null where `runs` are.
+    tables: serde_json::Value,
+    /// All of it as an HTML page.
+    page: Option<String>,
 }
 
 /// Something that a publication says, judged.
@@ -73,20 +87,23 @@ struct Claim {
     seen: Option<(bool, String)>,
 }
 
-const EXPERIMENTS: &[Experiment] = &[qfq_talk::EXPERIMENT, qfq_plus::EXPERIMENT];
+/// All experiments, in the order of the list.
+fn experiments() -> Vec<Experiment> {
+    [qfq_talk::EXPERIMENT, qfq_plus::EXPERIMENT].into_iter().chain(simulated::all()).collect()
+}
 
 /// Runs what was named.
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     if args.list || args.names.is_empty() {
         return print(&list());
     }
-    let mut chosen = Vec::new();
+    let (mut chosen, experiments) = (Vec::new(), experiments());
     for name in &args.names {
-        let found = EXPERIMENTS.iter().filter(|e| name.eq_ignore_ascii_case("all") || e.name.eq_ignore_ascii_case(name));
+        let found = experiments.iter().filter(|e| name.eq_ignore_ascii_case("all") || e.name.eq_ignore_ascii_case(name));
         let before = chosen.len();
         chosen.extend(found);
         if chosen.len() == before {
-            let known: Vec<&str> = EXPERIMENTS.iter().map(|e| e.name).collect();
+            let known: Vec<&str> = experiments.iter().map(|e| e.name).collect();
             return Err(Failure::new(USAGE, format!("there is no experiment `{name}`: allowed are {} and all", known.join(", "))));
         }
     }
@@ -96,7 +113,10 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     }
     let settings = Settings { quick: args.quick, show_progress: !args.quiet && std::io::stderr().is_terminal() };
     for experiment in chosen {
-        let outcome = (experiment.run)(&settings)?;
+        let outcome = match experiment.run {
+            How::Measured(run) => run(&settings)?,
+            How::Simulated(run) => simulated::run(run, &settings),
+        };
         print(&outcome.to_text(experiment))?;
         if let Some(directory) = &args.out {
             for path in outcome.write(experiment, directory)? {
@@ -111,7 +131,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
 
 fn list() -> String {
     let mut table = Table::new(["experiment", "what it shows"]).left();
-    for experiment in EXPERIMENTS {
+    for experiment in experiments() {
         table.row(vec![experiment.name.to_owned(), format!("{} ({})", experiment.summary, experiment.source)]);
     }
     table.text()
@@ -125,6 +145,11 @@ impl Claim {
 }
 
 impl Outcome {
+    /// What the rig measured.
+    fn measured(text: String, claims: Vec<Claim>, runs: Vec<Run>, plots: Vec<(String, Plot)>) -> Self {
+        Self { text, claims, runs, plots, tables: serde_json::Value::Null, page: None }
+    }
+
     fn to_text(&self, experiment: &Experiment) -> String {
         let mut text = format!("{}: {}\nSource: {}\n\n{}\n", experiment.name, experiment.summary, experiment.source, self.text);
         let mut table = Table::new(["claim", "", "measured"]).left();
@@ -166,8 +191,16 @@ impl Outcome {
         let report = Report { runs: self.runs.clone() }.to_json().map_err(Failure::own)?;
         let mut report: serde_json::Value = serde_json::from_str(&report).map_err(Failure::own)?;
         report["claims"] = claims.into();
+        if !self.tables.is_null() {
+            report["tables"] = self.tables.clone();
+        }
         write_atomic(&path, format!("{report:#}\n").as_bytes()).map_err(Failure::own)?;
         written.push(path);
+        if let Some(page) = &self.page {
+            let path = directory.join(format!("{}.html", experiment.name));
+            write_atomic(&path, page.as_bytes()).map_err(Failure::own)?;
+            written.push(path);
+        }
         Ok(written)
     }
 }
@@ -191,6 +224,7 @@ fn find<'a>(measured: &'a [Measured], name: &str, flows: &str) -> Option<&'a Mea
 const EXAMPLES: &str = "Examples:
   weir reproduce --list
   weir reproduce qfq-talk --out figures
+  weir reproduce fifo-plus-table
   weir reproduce all --quick
 
 A published time belongs to its machine. What is judged is shape: order, growth, ratios; each claim by itself.";
@@ -203,7 +237,7 @@ mod tests {
     fn a_verdict_names_what_differs_and_what_was_not_tried() {
         let outcome = |seen: Vec<Option<bool>>| {
             let claims = seen.into_iter().map(|seen| Claim::new("a", seen.map(|holds| (holds, "b".to_owned())))).collect();
-            Outcome { text: String::new(), claims, runs: Vec::new(), plots: Vec::new() }.to_text(&EXPERIMENTS[0])
+            Outcome::measured(String::new(), claims, Vec::new(), Vec::new()).to_text(&experiments()[0])
         };
         assert!(outcome(vec![Some(true), Some(true)]).contains("Verdict: the published shape is reproduced (2 of 2 claims hold)."));
         assert!(outcome(vec![Some(true), None]).contains("1 not tried"));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Claim, Experiment, Outcome, Settings, available, find};
+use super::{Claim, Experiment, How, Outcome, Settings, available, find};
 use crate::output::{Failure, say};
 use crate::rig::{Config, Measured, Metric, Table, has_valgrind, measure, picture_of};
 
@@ -10,7 +10,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "qfq-plus",
     summary: "what a pair costs under QFQ+ with 1 and 8 classes an aggregate, DRR and QFQ, in four class sets",
     source: "P. Valente, patch that turns QFQ into QFQ+, October 2012",
-    run,
+    run: How::Measured(run),
 };
 
 const ALGORITHMS: [&str; 4] = ["qfq+:m=1", "qfq+:m=8", "drr", "qfq"];
@@ -38,7 +38,8 @@ fn run(settings: &Settings) -> Result<Outcome, Failure> {
         let _ = writeln!(text, "\nNot in this build: {}.", missing.join(", "));
     }
     let runs = measured.iter().map(|m| m.run.clone()).collect();
-    Ok(Outcome { text, claims: claims(&measured), runs, plots: vec![("cost", picture_of(&config, &measured))] })
+    let plots = vec![("cost".to_owned(), picture_of(&config, &measured))];
+    Ok(Outcome::measured(text, claims(&measured), runs, plots))
 }
 
 fn figures(measured: &[Measured]) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Claim, Experiment, Outcome, Settings, available, find};
+use super::{Claim, Experiment, How, Outcome, Settings, available, find};
 use crate::output::Failure;
 use crate::rig::{Config, Measured, Metric, Table, measure, picture_of};
 
@@ -10,7 +10,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "qfq-talk",
     summary: "cost of schedulers against the number of flows, and how fair they are",
     source: "L. Rizzo, Google Tech Talk, April 2010",
-    run,
+    run: How::Measured(run),
 };
 
 const ALGORITHMS: [&str; 6] = ["none", "fifo", "drr", "qfq", "kps", "wf2q+"];
@@ -30,9 +30,9 @@ fn run(settings: &Settings) -> Result<Outcome, Failure> {
     if !missing.is_empty() {
         let _ = writeln!(text, "\nNot in this build: {}.", missing.join(", "));
     }
-    let plots = vec![("cost", picture_of(&cost, &measured)), ("wfi", picture_of(&fairness, &fair))];
+    let plots = vec![("cost".to_owned(), picture_of(&cost, &measured)), ("wfi".to_owned(), picture_of(&fairness, &fair))];
     let runs = measured.iter().chain(&fair).map(|m| m.run.clone()).collect();
-    Ok(Outcome { text, claims: claims(&measured, &fair), runs, plots })
+    Ok(Outcome::measured(text, claims(&measured, &fair), runs, plots))
 }
 
 fn figures(measured: &[Measured], fair: &[Measured]) -> String {

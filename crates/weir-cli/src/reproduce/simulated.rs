@@ -1,0 +1,80 @@
+//! Experiments of the simulator as those of this command.
+
+use serde_json::json;
+use weir_report::finding_to_html;
+use weir_report::plot::Plot;
+use weir_sim::experiments::{EXPERIMENTS, Finding, Options};
+
+use super::{Claim, Experiment, How, Outcome, Settings};
+use crate::rig::Table;
+
+/// All of them.
+pub(super) fn all() -> impl Iterator<Item = Experiment> {
+    EXPERIMENTS.iter().map(|experiment| Experiment {
+        name: experiment.name,
+        summary: experiment.summary,
+        source: experiment.source,
+        run: How::Simulated(experiment.run),
+    })
+}
+
+/// Runs one.
+pub(super) fn run(experiment: fn(&Options) -> Finding, settings: &Settings) -> Outcome {
+    let finding = experiment(&Options { quick: settings.quick, ..Options::default() });
+    Outcome {
+        text: text(&finding),
+        claims: finding.claims.iter().map(claim).collect(),
+        runs: Vec::new(),
+        plots: finding.plots.iter().map(|plot| (plot.name.clone(), Plot::from(plot))).collect(),
+        tables: json!(finding.tables),
+        page: Some(finding_to_html(&finding)),
+    }
+}
+
+fn text(finding: &Finding) -> String {
+    let mut text = format!("{}\n", finding.title);
+    for table in &finding.tables {
+        text += &format!("\n{}\n", table.title);
+        let mut shown = Table::new(&table.columns);
+        for row in &table.rows {
+            shown.row(row.iter().map(weir_sim::experiments::Cell::text).collect());
+        }
+        text += &shown.text();
+    }
+    text
+}
+
+fn claim(claim: &weir_sim::experiments::Claim) -> Claim {
+    Claim::new(claim.words.clone(), claim.holds.map(|holds| (holds, claim.detail.clone())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_sim::experiments as found;
+
+    #[test]
+    fn a_finding_becomes_tables_claims_and_a_page() {
+        fn none(_: &Options) -> Finding {
+            let mut table = found::Table::new("waits, ms", &["system", "mean"]);
+            table.row(vec!["FIFO".into(), found::Cell::number(2.5, 1)]);
+            let claims = vec![found::Claim::tried("it waits", true, "2.5 ms")];
+            Finding { title: "A queue".into(), tables: vec![table], claims, plots: Vec::new() }
+        }
+        let outcome = run(none, &Settings { quick: true, show_progress: false });
+        assert!(outcome.text.contains("A queue\n\nwaits, ms\n  system  mean\n  FIFO     2.5\n"), "{}", outcome.text);
+        assert_eq!(outcome.claims[0].seen, Some((true, "2.5 ms".to_owned())));
+        assert_eq!(outcome.tables[0]["rows"][0][1]["value"], 2.5);
+        assert!(outcome.page.is_some_and(|page| page.contains("A queue")));
+    }
+
+    #[test]
+    fn every_experiment_has_a_name_of_its_own() {
+        let mut names: Vec<_> = super::super::experiments().iter().map(|e| e.name).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        assert!(names.contains(&"fifo-plus-table"));
+    }
+}
