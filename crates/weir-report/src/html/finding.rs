@@ -36,7 +36,7 @@ fn claims(out: &mut String, claims: &[Claim]) {
     if claims.is_empty() {
         return;
     }
-    head(out, "Claims", &["claim".to_owned(), "verdict".to_owned(), "measured".to_owned()]);
+    head(out, "Claims", "", &["claim".to_owned(), "verdict".to_owned(), "measured".to_owned()]);
     for Claim { words, holds, detail } in claims {
         let verdict = match holds {
             Some(true) => "holds",
@@ -49,7 +49,7 @@ fn claims(out: &mut String, claims: &[Claim]) {
 }
 
 fn table(out: &mut String, table: &Table) {
-    head(out, &table.title, &table.columns);
+    head(out, &table.title, " class=\"numbers\"", &table.columns);
     for row in &table.rows {
         out.push_str("<tr>");
         for (n, cell) in row.iter().enumerate() {
@@ -65,9 +65,9 @@ fn table(out: &mut String, table: &Table) {
     out.push_str("</tbody></table></div>\n");
 }
 
-fn head(out: &mut String, label: &str, columns: &[String]) {
+fn head(out: &mut String, label: &str, class: &str, columns: &[String]) {
     let label = escape(label);
-    let _ = write!(out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table>\n<thead><tr>");
+    let _ = write!(out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table{class}>\n<thead><tr>");
     for column in columns {
         let _ = write!(out, "<th scope=\"col\">{}</th>", escape(column));
     }

@@ -7,10 +7,12 @@ use super::{Axis, Curve, Plot, Scale, Shape, Unit};
 impl From<&found::Plot> for Plot {
     fn from(plot: &found::Plot) -> Self {
         let curves = plot.series.iter().enumerate();
+        let mut x = Axis::from(&plot.x);
+        x.range = around_dots(plot);
         Self {
             title: plot.title.clone(),
             description: plot.description.clone(),
-            x: (&plot.x).into(),
+            x,
             y: (&plot.y).into(),
             curves: curves
                 .map(|(n, series)| Curve { name: series.name.clone(), colour: (n % COLOURS) as u8, shape: shape(series) })
@@ -44,5 +46,15 @@ fn shape(series: &found::Series) -> Shape {
     }
 }
 
+/// A range with room around it, where points alone stand over a logarithm: the outermost would lie on the frame.
+fn around_dots(plot: &found::Plot) -> Option<(f64, f64)> {
+    let dots = plot.x.log && plot.series.iter().all(|series| series.style == found::Style::Dots);
+    let values = || plot.series.iter().flat_map(|series| &series.points).map(|point| point[0]).filter(|&x| x > 0.0);
+    let (least, most) = (values().reduce(f64::min)?, values().reduce(f64::max)?);
+    dots.then_some((least / ROOM, most * ROOM))
+}
+
+/// How far a range goes beyond its points, as a factor.
+const ROOM: f64 = 1.3;
 /// Colours of the palette.
 const COLOURS: usize = 7;
