@@ -334,6 +334,21 @@ fn the_same_traffic_goes_over_tcp() {
 }
 
 #[test]
+fn real_stacks_are_traffic_where_they_are_built() {
+    for (name, built) in [("smoltcp", cfg!(feature = "smoltcp")), ("quic", cfg!(feature = "quic"))] {
+        let text = format!("kind = 'stack'\nstack = '{name}'\nbytes = '1MB'");
+        if built {
+            let count = run(&text, None, GIGABIT, 1, Nanos::from_secs(60));
+            assert_eq!((count.opened, count.completed, count.goodput_bytes), (1, 1, 1_000_000), "{name}");
+        } else {
+            let spec: Spec = toml::from_str(&text).unwrap();
+            let error = spec.check(&BTreeMap::new()).unwrap_err().to_string();
+            assert!(error.contains(&format!("--features weir-sim/{name}")), "{error}");
+        }
+    }
+}
+
+#[test]
 fn runs_repeat() {
     for text in [
         "kind = 'flows'\nsizes = 'web-search'\nload = 0.5\nof = '1Gbit/s'",
@@ -367,6 +382,7 @@ fn what_cannot_be_is_refused_by_the_name_of_the_setting() {
         ("kind = 'flows'\nsizes = { kind = 'file', path = 'no.csv' }\nrate = '1M'", "sizes", "cannot read `no.csv`"),
         ("kind = 'requests'\nsizes = '1KB'\nusers = 0", "users", "above 0"),
         ("kind = 'web'\nconnections = 0", "connections", "above 0"),
+        ("kind = 'stack'\nstack = 'linux'", "stack", "allowed: smoltcp, quic"),
         ("kind = 'incast'", "size", "`size` or `total`"),
         ("kind = 'incast'\nsize = 1\ntotal = 2", "total", "either"),
     ] {

@@ -12,6 +12,7 @@ use super::cbr::Constant;
 use super::closed;
 use super::modulated::{First, Modulated, State};
 use super::plan::{Begin, Open, Plan, Work};
+use super::real;
 use super::renewal::{Mix, Renewal};
 use super::replay::{Replay, Trace, TraceError};
 use super::settings::{Gaps, MarkovState, Periods, TraceFormat};
@@ -117,6 +118,10 @@ impl Spec {
             Self::Program(spec) if spec.command.trim().is_empty() => return refuse("command", Reason::Missing("a program")),
             Self::Program(_) => Open::Nothing,
             Self::Tcp(spec) => return self.over(begin, closed::tcp(spec)?),
+            Self::RealStack(spec) => {
+                let (what, transport) = real::check(spec)?;
+                return Ok(Plan { begin, work: Work::Over(what, transport) });
+            }
             Self::Flows(spec) => return self.over(begin, closed::flows(spec, files)?),
             Self::Requests(spec) => return self.over(begin, closed::requests(spec, files)?),
             Self::Web(spec) => return self.over(begin, closed::web(spec, files)?),

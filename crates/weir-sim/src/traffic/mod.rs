@@ -13,6 +13,7 @@ mod incast;
 pub mod modulated;
 mod ping;
 mod plan;
+mod real;
 pub mod renewal;
 pub mod replay;
 mod request;

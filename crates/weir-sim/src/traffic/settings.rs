@@ -114,6 +114,17 @@ impl Codec {
     }
 }
 
+/// A congestion control of a real stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StackControl {
+    /// Reno, in integers.
+    #[default]
+    NewReno,
+    /// CUBIC, in floating point: its last bits may differ between machines.
+    Cubic,
+}
+
 /// Sizes of flows, responses and objects: the name of a published distribution, a size, or a table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::units::{RateText, Size, Time};
 
-use super::settings::{Codec, Ecn, Gaps, MarkovState, Periods, Sizes, TraceFormat};
+use super::settings::{Codec, Ecn, Gaps, MarkovState, Periods, Sizes, StackControl, TraceFormat};
 
 /// A kind of traffic, for help and documentation.
 #[derive(Clone, Copy, Debug)]
@@ -346,6 +346,23 @@ kinds! {
         #[serde(default)]
         bytes: Option<Size>,
     }
+    /// One connection of a real stack, which is driven by the simulation's clock.
+    RealStack "stack" {
+        /// The stack: `smoltcp` (TCP) or `quic` (quinn-proto), where this build has it.
+        stack: String,
+        /// Payload bytes that it sends; without end by default.
+        #[serde(default)]
+        bytes: Option<Size>,
+        /// Congestion control of the stack: `newreno` (the default) or `cubic`.
+        #[serde(default)]
+        cc: StackControl,
+        /// Receive window; 1MiB by default.
+        #[serde(default = "default_window")]
+        window: Size,
+        /// Largest packet, 1280 to 9000 bytes; 1500B by default.
+        #[serde(default = "default_mtu")]
+        mtu: Size,
+    }
     /// Flows of random sizes over TCP that begin at random times.
     Flows "flows" over tcp {
         /// Payload of a flow: `web-search`, `data-mining`, a size, or a table.
@@ -475,6 +492,14 @@ fn default_receive_buffer() -> Size {
 
 fn default_train() -> u8 {
     1
+}
+
+fn default_window() -> Size {
+    Size(1 << 20)
+}
+
+fn default_mtu() -> Size {
+    Size(1500)
 }
 
 fn default_users() -> u32 {
