@@ -194,7 +194,10 @@ impl Observer for Recorder {
 impl Order {
     /// A packet that came at `came` left the queue at `dequeued`: what had come before that time waited then.
     fn served(&mut self, came: Nanos, rank: u64, dequeued: Nanos) {
-        while let Some((_, waiting)) = self.fresh.pop_front_if(|(at, _)| *at < dequeued) {
+        while let Some(&(at, waiting)) = self.fresh.front()
+            && at < dequeued
+        {
+            self.fresh.pop_front();
             self.inversions.enter(waiting);
         }
         // One that went straight on is among the fresh ones still.
