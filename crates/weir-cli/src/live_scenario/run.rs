@@ -25,7 +25,7 @@ use super::refuse::{Source, load};
 use super::results::Printed;
 use super::sampler::Sampler;
 use super::watch::{Counts, Sign, Watch};
-use crate::generator::order::{EndReport, Order, Report, Role};
+use crate::generator::order::{Order, Report, Role};
 use crate::output::{Failure, say};
 
 /// Makes the run.
@@ -260,7 +260,7 @@ impl<'a> Run<'a> {
     fn sort(&self, host: usize, report: Report, seen: &mut Seen) {
         for (task, end) in self.plan.tasks[host].iter().zip(report.ends) {
             let place = usize::from(matches!(task.role, Role::Receive { .. } | Role::Read));
-            seen.ends.entry(task.flow).or_insert_with(<[EndReport; 2]>::default)[place] = end;
+            seen.ends.entry(task.flow).or_default()[place] = end;
         }
     }
 

@@ -54,6 +54,9 @@ pub enum DirectoryError {
     },
 }
 
+/// Makes one of the tables.
+type MakeTable = fn(&Results) -> Table;
+
 /// Writes results into `dir`, which exists. The same results give the same bytes.
 ///
 /// # Errors
@@ -68,7 +71,7 @@ pub fn write(dir: &Path, results: &Results, contents: Contents) -> Result<(), Di
         put("scenario.toml", results.scenario.as_bytes())?;
     }
     if contents.tables {
-        let all: [(&'static str, fn(&Results) -> Table); 4] = [
+        let all: [(&'static str, MakeTable); 4] = [
             ("flows.parquet", tables::flows),
             ("links.parquet", tables::links),
             ("series.parquet", tables::series),

@@ -6,10 +6,13 @@ use super::Results;
 use super::figures::{Figure, figures_of_flow, figures_of_link};
 use super::parquet::{Column, Table};
 
+/// Reads a count of an outcome.
+type Count<T> = fn(&T) -> u64;
+
 /// A row for each flow of each run: `seed`, `name`, `kind`, `from`, `to`, counts and figures.
 pub(crate) fn flows(results: &Results) -> Table {
     let rows: Vec<(&Outcome, &FlowOutcome)> = results.runs.iter().flat_map(|run| run.flows.iter().map(move |flow| (run, flow))).collect();
-    let counts: [(&'static str, fn(&FlowOutcome) -> u64); 7] = [
+    let counts: [(&'static str, Count<FlowOutcome>); 7] = [
         ("sent_bytes", |f| f.sent_bytes),
         ("received_bytes", |f| f.received_bytes),
         ("goodput_bytes", |f| f.goodput_bytes),
@@ -34,7 +37,7 @@ pub(crate) fn flows(results: &Results) -> Table {
 /// A row for each direction of a link of each run: `seed`, `name`, `from`, `to`, counts and figures.
 pub(crate) fn links(results: &Results) -> Table {
     let rows: Vec<(&Outcome, &LinkOutcome)> = results.runs.iter().flat_map(|run| run.links.iter().map(move |link| (run, link))).collect();
-    let counts: [(&'static str, fn(&LinkOutcome) -> u64); 8] = [
+    let counts: [(&'static str, Count<LinkOutcome>); 8] = [
         ("delay_ns", |l| l.delay_ns),
         ("packets_in", |l| l.packets_in),
         ("bytes_in", |l| l.bytes_in),

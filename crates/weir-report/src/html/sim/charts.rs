@@ -42,8 +42,8 @@ pub(super) fn of_flows(results: &Results) -> Vec<Chart> {
         charts.push(flow_delays(results, first, &shown, &remark));
     }
     let merged: Vec<Distribution> = shown.iter().map(|&n| merged_delay(results, n)).collect();
-    let named = shown.iter().zip(&merged).zip(COLOURS).map(|((&n, d), colour)| (first.flows[n].name.as_str(), colour, d)).collect();
-    charts.push(cumulative("One-way delay, cumulative", "delay", named, None, remark));
+    let named: Vec<_> = shown.iter().zip(&merged).zip(COLOURS).map(|((&n, d), colour)| (first.flows[n].name.as_str(), colour, d)).collect();
+    charts.push(cumulative("One-way delay, cumulative", "delay", &named, None, remark));
     charts
 }
 
@@ -60,7 +60,7 @@ pub(super) fn of_link(results: &Results, n: usize) -> Vec<Chart> {
         let total = merged_total(results, n);
         let delay = first.links[n].delay_ns;
         let curves = vec![("in queue", 5, &queue), ("total", 0, &total)];
-        charts.push(cumulative("Delay, cumulative", "delay", curves, (delay > 0).then_some(delay), String::new()));
+        charts.push(cumulative("Delay, cumulative", "delay", &curves, (delay > 0).then_some(delay), String::new()));
     }
     let lost: u64 = results.runs.iter().filter_map(|run| run.links.get(n)).map(|l| l.total_drops() + l.total_marks()).sum();
     if !first.series.is_empty() && lost > 0 {
@@ -147,16 +147,19 @@ fn queue(results: &Results, first: &Outcome, n: usize) -> Chart {
     Chart { variants: vec![one("packets", Unit::Count, |s| s.queue_packets), one("bytes", Unit::Bytes, |s| s.queue_bytes)], remark }
 }
 
+/// What is counted of an interval.
+type Losses = fn(&LinkSample) -> u64;
+
 /// Drops and marks in each period, means over runs.
 fn losses(results: &Results, first: &Outcome, n: usize) -> Chart {
     let period = Periods::new(&first.series, LOSS_POINTS);
-    let counts = |f: fn(&LinkSample) -> u64| {
+    let counts = |f: Losses| {
         let of = |run: &Outcome| period.link(run, n, |samples, _| samples.iter().map(f).sum::<u64>() as f64);
         fold(results.runs.iter().map(of), |a, b| a + b).into_iter().map(|sum| sum / results.runs.len() as f64).collect::<Vec<f64>>()
     };
     let mut floor = vec![0.0; period.len()];
     let mut curves = Vec::new();
-    let all: [(&str, u8, fn(&LinkSample) -> u64); 2] = [("dropped", 1, |s| s.drops), ("marked", 2, |s| s.marks)];
+    let all: [(&str, u8, Losses); 2] = [("dropped", 1, |s| s.drops), ("marked", 2, |s| s.marks)];
     for (name, colour, f) in all {
         let mut bars = Vec::new();
         for (i, value) in counts(f).into_iter().enumerate().filter(|(_, value)| *value > 0.0) {
@@ -174,7 +177,7 @@ fn losses(results: &Results, first: &Outcome, n: usize) -> Chart {
 }
 
 /// Shares of packets with at most each delay.
-fn cumulative(title: &str, label: &str, curves: Vec<(&str, u8, &Distribution)>, configured: Option<u64>, remark: String) -> Chart {
+fn cumulative(title: &str, label: &str, curves: &[(&str, u8, &Distribution)], configured: Option<u64>, remark: String) -> Chart {
     let filled = || curves.iter().map(|(_, _, d)| *d).filter(|d| d.count > 0);
     let low = filled().map(|d| d.min).min().unwrap_or(0);
     let bulk = filled().map(|d| d.quantile(0.005)).filter(|&ns| ns > 0).min().unwrap_or(1).max(1) as f64;
