@@ -45,6 +45,26 @@ fn a_scenario_is_simulated_and_shown_as_tables() {
 }
 
 #[test]
+fn a_capture_beside_the_scenario_is_replayed() {
+    let directory = scratch("capture");
+    // Ethernet frames of 1014 and 514 bytes, 100 ms apart; a capture is not text.
+    let mut capture = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
+    for (us, len) in [(0_u32, 1014_u32), (100_000, 514)] {
+        capture.extend([7, us, 14, len].map(u32::to_le_bytes).concat());
+        capture.extend([0xff; 12]);
+        capture.extend([0x08, 0x00]);
+    }
+    std::fs::write(directory.join("link.pcap"), capture).expect("a capture");
+    let scenario = directory.join("replay.toml");
+    let nodes =
+        "duration = \"1s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\nspec = \"bw 10Mbit/s\"\n";
+    let traffic = "[[traffic]]\nname = \"t\"\nfrom = \"a\"\nto = \"b\"\nkind = \"trace\"\nfile = \"link.pcap\"\n";
+    std::fs::write(&scenario, format!("{nodes}{traffic}")).expect("a scenario");
+    let json = results(&[&scenario.display().to_string()]);
+    assert_eq!((json["flows"][0]["sent"].as_u64(), json["flows"][0]["received"].as_u64()), (Some(2), Some(2)), "{json}");
+}
+
+#[test]
 fn results_have_the_published_keys_and_are_the_same_on_any_number_of_threads() {
     let run = |threads: &str| {
         let mut json = results(&[&two_hosts(), "--set", "duration=2s", "--runs", "3", "--threads", threads]);

@@ -16,7 +16,6 @@ pub mod run;
 pub mod scenario;
 pub mod stack;
 pub mod suite;
-pub mod summary;
 pub mod switch;
 pub mod tcp;
 pub mod topology;

@@ -21,17 +21,6 @@ pub struct Job<'a> {
     pub seed: u64,
 }
 
-/// What the runs of a scenario gave, under some settings, as [`crate::summary`] tells it.
-#[derive(Clone, Debug)]
-pub struct Point {
-    /// Keys that a sweep sets here, and their values as TOML.
-    pub settings: Vec<(String, String)>,
-    /// The scenario with them.
-    pub scenario: Scenario,
-    /// What each run gave, in the order of seeds.
-    pub outcomes: Vec<Outcome>,
-}
-
 /// A point, and what its runs gave.
 #[derive(Clone, Debug)]
 pub struct Ran {

@@ -23,8 +23,8 @@ use std::thread;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::live_scenario::Beside;
 use crate::output::Failure;
+use crate::sim::Beside;
 use arrivals::{Arrivals, Kind};
 use order::{EndReport, Order, Ready, Report, Role, Start, Task, Transfer};
 use receive::{Inlet, receive};

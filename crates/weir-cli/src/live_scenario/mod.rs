@@ -21,8 +21,8 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::output::Failure;
+use crate::sim::parse_setting;
 pub(crate) use kinds::{is_datagrams, silence};
-pub(crate) use refuse::Beside;
 
 /// `weir live`.
 #[derive(Debug, Args)]
@@ -66,11 +66,6 @@ pub(crate) struct LiveArgs {
 /// `weir live`.
 pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
     run::run(args)
-}
-
-fn parse_setting(text: &str) -> Result<(String, String), String> {
-    let split = text.split_once('=').map(|(key, value)| (key.trim().to_owned(), value.to_owned()));
-    split.ok_or_else(|| "write KEY=VALUE, such as traffic.f1.rate=2Mbit/s".to_owned())
 }
 
 const EXAMPLES: &str = "Examples:

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use weir_rules::{Code, Diagnostic, Diagnostics, Files, Span};
+use weir_rules::{Code, Diagnostic, Diagnostics, Files as _, Span};
 use weir_sim::scenario::{Checked, EditError, Edited, NodeKind, Scenario, parse_edited};
 
 use super::LiveArgs;
 use super::kinds::{Carrier, Impossible, carrier_of, packet_sizes};
 use crate::output::{Failure, USAGE, colour, say};
+use crate::sim::Beside;
 use crate::spec::Disk;
 
 /// A scenario, and the text that it was read from.
@@ -56,15 +57,6 @@ pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
     scenario.runs = 1;
     let seed = scenario.seed;
     Ok(Source { scenario, text: edited.text, file, seed, realtime: !args.no_realtime })
-}
-
-/// Files that a scenario names are looked for where it stands.
-pub(crate) struct Beside<'a>(pub(crate) &'a Path);
-
-impl Files for Beside<'_> {
-    fn read(&self, path: &str) -> std::io::Result<String> {
-        Disk.read(&self.0.join(path).to_string_lossy())
-    }
 }
 
 /// What of a scenario only the simulator has, each with its place and what to do.

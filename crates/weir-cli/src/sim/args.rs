@@ -56,7 +56,8 @@ fn parse_threads(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|threads| (1..=1024).contains(threads)).ok_or_else(|| "expected a number from 1 to 1024".to_owned())
 }
 
-fn parse_setting(text: &str) -> Result<(String, String), String> {
+/// A key of a scenario and its value, as `--set` takes them.
+pub(crate) fn parse_setting(text: &str) -> Result<(String, String), String> {
     let split = text.split_once('=').map(|(key, value)| (key.trim().to_owned(), value.to_owned()));
     split.ok_or_else(|| "write KEY=VALUE, such as traffic.f1.rate=2Mbit/s".to_owned())
 }

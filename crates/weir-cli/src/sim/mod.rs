@@ -19,8 +19,9 @@ use weir_sim::run::{Progress, Ran, run_points};
 use weir_sim::scenario::{self, Checked, Edited, Point, Scenario};
 use weir_sim::traffic::Spec;
 
-pub(crate) use args::SimArgs;
+pub(crate) use args::{SimArgs, parse_setting};
 use results::Directory;
+pub(crate) use show::figures;
 
 use crate::output::{Failure, USAGE, colour, print, say};
 use crate::script::to_json;
@@ -132,11 +133,15 @@ fn refused(said: &Diagnostics) -> Failure {
 }
 
 /// Files that a scenario names are looked for where it stands.
-struct Beside<'a>(&'a Path);
+pub(crate) struct Beside<'a>(pub(crate) &'a Path);
 
 impl Files for Beside<'_> {
     fn read(&self, path: &str) -> std::io::Result<String> {
         Disk.read(&self.0.join(path).to_string_lossy())
+    }
+
+    fn read_bytes(&self, path: &str) -> std::io::Result<Vec<u8>> {
+        Disk.read_bytes(&self.0.join(path).to_string_lossy())
     }
 }
 

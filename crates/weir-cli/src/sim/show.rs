@@ -17,13 +17,17 @@ pub(crate) fn tables(all: &[Ran]) -> String {
             text.push('\n');
         }
         text += &head(ran);
-        text += &flows(&ran.outcomes);
-        text += &links(&ran.outcomes);
+        text += &figures(&ran.outcomes);
         if ran.outcomes.len() > 1 {
             text += "\n± is half the interval that holds the true mean with 95 % confidence\n";
         }
     }
     text
+}
+
+/// What flows and links did over some runs, as tables.
+pub(crate) fn figures(outcomes: &[Outcome]) -> String {
+    flows(outcomes) + &links(outcomes)
 }
 
 fn head(ran: &Ran) -> String {
