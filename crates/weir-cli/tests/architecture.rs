@@ -13,7 +13,9 @@ const LAYERS: &[&[&str]] = &[
     &["weir-core"],
     &["weir-wire"],
     &["weir-rules"],
-    &["weir-control", "weir-linux", "weir-sim", "weir-rig", "weir-probe"],
+    &["weir-control", "weir-linux", "weir-sim", "weir-rig"],
+    // The kernel's queues: it uses what is there to enter namespaces and to ask the kernel.
+    &["weir-probe"],
     // Results: it knows what drivers measure, and none of them knows it.
     &["weir-report"],
     // The traffic tool of tests and benches: the command's tests use it, nothing else does.

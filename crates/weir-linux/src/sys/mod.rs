@@ -8,6 +8,7 @@ pub mod mmsg;
 pub mod packet;
 pub mod process;
 pub mod redirect;
+pub mod shared;
 pub mod thread;
 pub mod tun;
 

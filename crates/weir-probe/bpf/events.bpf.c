@@ -1,0 +1,2 @@
+#include "kernel.h"
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

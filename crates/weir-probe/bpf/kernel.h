@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What the probe knows of the kernel: the few types and fields it reads, each found in the running kernel's own type
+ * information when the program is loaded. Nothing here depends on where a field stands, only on what it is called.
+ */
+#ifndef WEIR_KERNEL_H
+#define WEIR_KERNEL_H
+
+typedef unsigned char __u8;
+typedef signed char __s8;
+typedef unsigned short __u16;
+typedef signed short __s16;
+typedef unsigned int __u32;
+typedef signed int __s32;
+typedef unsigned long long __u64;
+typedef signed long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u64 __be64;
+typedef __u16 __sum16;
+typedef __u32 __wsum;
+typedef __u8 u8;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef _Bool bool;
+
+#define true 1
+#define false 0
+
+enum {
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_F_MMAPABLE = 1 << 10,
+};
+
+struct bpf_iter_num {
+	u64 state;
+} __attribute__((aligned(8)));
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#define FROM_KERNEL __attribute__((preserve_access_index))
+
+/* Any structure that begins with 8 bytes of number: how an address is read, so that it can be calculated with. */
+struct timespec64 {
+	__s64 tv_sec;
+} FROM_KERNEL;
+
+struct hlist_node {
+	struct hlist_node *next;
+} FROM_KERNEL;
+
+struct hlist_head {
+	struct hlist_node *first;
+} FROM_KERNEL;
+
+struct ns_common {
+	u32 inum;
+} FROM_KERNEL;
+
+struct net {
+	struct hlist_head *dev_index_head;
+	struct ns_common ns;
+} FROM_KERNEL;
+
+typedef struct {
+	struct net *net;
+} FROM_KERNEL possible_net_t;
+
+struct nsproxy {
+	struct net *net_ns;
+} FROM_KERNEL;
+
+struct task_struct {
+	struct nsproxy *nsproxy;
+} FROM_KERNEL;
+
+struct gnet_stats_queue {
+	u32 qlen;
+	u32 backlog;
+	u32 drops;
+	u32 requeues;
+	u32 overlimits;
+} FROM_KERNEL;
+
+struct gnet_stats_basic_sync {
+	struct {
+		long a;
+	} bytes;
+	struct {
+		long a;
+	} packets;
+} FROM_KERNEL;
+
+struct qdisc_skb_head {
+	u32 qlen;
+} FROM_KERNEL;
+
+struct sk_buff_head {
+	u32 qlen;
+} FROM_KERNEL;
+
+struct Qdisc_ops {
+	char id[16];
+} FROM_KERNEL;
+
+struct net_device;
+
+struct netdev_queue {
+	struct net_device *dev;
+} FROM_KERNEL;
+
+struct Qdisc {
+	u32 flags;
+	const struct Qdisc_ops *ops;
+	struct hlist_node hash;
+	u32 handle;
+	u32 parent;
+	struct netdev_queue *dev_queue;
+	struct gnet_stats_basic_sync *cpu_bstats;
+	struct gnet_stats_queue *cpu_qstats;
+	struct sk_buff_head gso_skb;
+	struct qdisc_skb_head q;
+	struct gnet_stats_basic_sync bstats;
+	struct gnet_stats_queue qstats;
+	long privdata[];
+} FROM_KERNEL;
+
+struct net_device {
+	int ifindex;
+	struct hlist_node index_hlist;
+	struct Qdisc *qdisc;
+	struct hlist_head qdisc_hash[16];
+	possible_net_t nd_net;
+} FROM_KERNEL;
+
+struct sk_buff {
+	u32 len;
+} FROM_KERNEL;
+
+/* The rings in which pfifo_fast keeps its three bands. */
+struct ptr_ring {
+	int producer;
+	int consumer_head;
+	int size;
+	void **queue;
+} FROM_KERNEL;
+
+struct skb_array {
+	struct ptr_ring ring;
+} FROM_KERNEL;
+
+struct pfifo_fast_priv {
+	struct skb_array q[3];
+} FROM_KERNEL;
+
+/* A map as the kernel keeps it: where the per-CPU areas of a per-CPU array begin. */
+struct bpf_array {
+	void *pptrs[0];
+} FROM_KERNEL;
+
+/* Flag of a discipline that counts on each processor by itself. */
+#define TCQ_F_CPUSTATS 0x20
+
+extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym;
+extern void bpf_rcu_read_lock(void) __ksym;
+extern void bpf_rcu_read_unlock(void) __ksym;
+
+/* Typed sight of kernel memory. Every read is checked by the processor: a bad address reads as zero. */
+#define SEE(type, address) ((struct type *)bpf_rdonly_cast((void *)(address), bpf_core_type_id_kernel(struct type)))
+
+static __always_inline u64 word_at(const void *address)
+{
+	struct timespec64 *at = bpf_rdonly_cast(address, bpf_core_type_id_kernel(struct timespec64));
+
+	return at->tv_sec;
+}
+
+#define word(address) word_at((const void *)(address))
+
+/* A pointer field as a number. */
+#define POINTER(type, address, field) word((address) + bpf_core_field_offset(struct type, field))
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What `watch.bpf.c` and its reader share. The reader's copy of these layouts is in `src/layout.rs`; a test compares them. */
+#ifndef WEIR_WATCH_H
+#define WEIR_WATCH_H
+
+#define MAX_DEVICES 64
+#define MAX_QUEUES 4096
+#define MAX_RUNS 65536
+#define MAX_CPUS 512
+#define FINE_GAPS 8192   /* of 1 ns */
+#define COARSE_GAPS 8192 /* of 1024 ns */
+
+enum {
+	SLOT_ROOT = 1,    /* the discipline that the device hands its packets to */
+	SLOT_PER_CPU = 2, /* counted on each processor by itself */
+	SLOT_BAND = 4,    /* one of the three rings of a pfifo_fast */
+};
+
+enum {
+	CUT_NOTHING = 0,
+	CUT_QUEUES = 1,  /* more disciplines than MAX_QUEUES */
+	CUT_RUNS = 2,    /* the slice ended early: MAX_RUNS were written */
+	CUT_DEVICES = 4, /* a device's chain was longer than the search */
+};
+
+/* One queue: where it is, what it is called, its counters, and the run of equal readings that is still open. */
+struct slot {
+	u64 address;
+	u64 lengths; /* what is read: the discipline, its per-CPU counters, or the ring */
+	u32 ifindex;
+	u32 handle;
+	u32 parent;
+	u32 flags;
+	u32 band;
+	u32 drops;
+	u32 requeues;
+	u32 overlimits;
+	u64 bytes;
+	u64 packets;
+	u8 kind[16];
+	u64 first;
+	u64 last;
+	u32 count;
+	u32 qlen;
+	u32 backlog;
+	u32 unused;
+};
+
+/* Readings of one queue that were equal and followed each other. Times are CLOCK_MONOTONIC in ns. */
+struct run {
+	u64 first;
+	u64 last;
+	u32 slot;
+	u32 count;
+	u32 qlen;
+	u32 backlog;
+};
+
+struct control {
+	/* Asked. */
+	u64 slice;    /* ns that a call may last */
+	u64 interval; /* ns between two readings, 0: as fast as it goes */
+	u64 most;     /* readings a call may take */
+	u32 devices;
+	u32 cpus;
+	u32 children; /* 0: roots alone */
+	u32 bands;    /* 0: a pfifo_fast as a whole alone */
+	u32 counters; /* 0: leave them as they are */
+	u32 unused;
+	/* Answered. */
+	u32 queues;
+	u32 runs;
+	u32 cut;
+	u32 netns;
+	u64 readings; /* in all calls */
+	u64 missed;   /* moments of the pace that passed unread, in all calls */
+	u64 last;     /* when the last reading was taken, 0: none yet */
+	u64 next;     /* the pace's next moment */
+	u64 longest;  /* ns, the longest gap */
+	u64 scratch;
+	int ifindex[MAX_DEVICES];
+	u32 found[MAX_DEVICES]; /* disciplines of the device, 0: no such device */
+	u64 per_cpu[MAX_CPUS];  /* the reader does not look at these */
+};
+
+/* How many readings came how long after the one before. */
+struct gaps {
+	u32 fine[FINE_GAPS];
+	u32 coarse[COARSE_GAPS];
+};
+
+#endif

@@ -1,0 +1,34 @@
+//! Compiles the BPF programs, when the feature `bpf` is on. Without clang the error says how to get it, or to do without.
+
+fn main() {
+    #[cfg(feature = "bpf")]
+    programs::build();
+}
+
+#[cfg(feature = "bpf")]
+mod programs {
+    use std::path::{Path, PathBuf};
+
+    /// Every program, each one object file of its own.
+    const PROGRAMS: [&str; 2] = ["watch", "events"];
+
+    pub(super) fn build() {
+        let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+        println!("cargo:rerun-if-changed=bpf");
+        for name in PROGRAMS {
+            let source = Path::new("bpf").join(format!("{name}.bpf.c"));
+            let built = libbpf_cargo::SkeletonBuilder::new()
+                .source(&source)
+                .obj(out.join(format!("{name}.bpf.o")))
+                .clang_args(["-Wall", "-Werror", "-O2", "-mcpu=v3"])
+                .build();
+            if let Err(error) = built {
+                panic!(
+                    "{}: {error:#}\nclang, libelf-dev and zlib1g-dev are needed (`make setup` installs them); \
+                     without BPF: cargo build --no-default-features",
+                    source.display()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Which method reads: the one that was asked for, or the cheapest that gives the rate and that the rights allow.
+
+use crate::error::ProbeError;
+use crate::source::{Method, Opened, Plan, Source};
+
+/// The highest rate that a timer serves; above it, a processor is spent on the pace.
+const TIMER_RATE: u64 = 10_000;
+
+/// Opens what the plan asks for. Without a method in it, one is chosen by rate and rights, and the remarks say why it is not the best.
+///
+/// # Errors
+/// For a plan that makes no sense, a target that is not there, or a forced method that cannot be had.
+pub fn open(plan: &Plan) -> Result<Opened, ProbeError> {
+    plan.check()?;
+    if let Some(method) = plan.method {
+        return Ok(Opened { source: open_one(plan, method)?, remarks: Vec::new() });
+    }
+    let wanted = match plan.rate {
+        Some(rate) if rate <= TIMER_RATE => Method::Timer,
+        _ => Method::Loop,
+    };
+    match open_one(plan, wanted) {
+        Ok(source) => Ok(Opened { source, remarks: Vec::new() }),
+        Err(reason @ (ProbeError::Rights { .. } | ProbeError::Load { .. } | ProbeError::Unavailable(_))) => {
+            let source = open_one(plan, Method::Netlink)?;
+            Ok(Opened { source, remarks: vec![format!("read over netlink, since {reason}")] })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn open_one(plan: &Plan, method: Method) -> Result<Box<dyn Source>, ProbeError> {
+    match method {
+        #[cfg(feature = "bpf")]
+        Method::Loop | Method::Timer => Ok(Box::new(crate::kernel::Sampling::open(plan, method)?)),
+        #[cfg(not(feature = "bpf"))]
+        Method::Loop | Method::Timer | Method::Events => Err(ProbeError::Unavailable(format!(
+            "this weir was built without BPF, which the method {} needs: build it with clang, libelf-dev and zlib1g-dev installed",
+            method.name()
+        ))),
+        other => Err(ProbeError::Unavailable(format!("the method {} is not here", other.name()))),
+    }
+}

@@ -1,0 +1,136 @@
+//! The targets of one namespace: which devices they are now, and word of every change.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd as _;
+
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use weir_linux::netlink::Netlink;
+use weir_linux::netns::NetNs;
+
+use crate::catalogue::Catalogue;
+use crate::error::ProbeError;
+use crate::model::Sink;
+use crate::target::{Namespace, Target};
+
+/// Multicast group of a netlink socket that tells of devices that come, go and change.
+const LINK_NEWS: u32 = 1;
+
+/// The targets of one namespace.
+pub(crate) struct Group {
+    namespace: Namespace,
+    netns: NetNs,
+    targets: Vec<Target>,
+    news: Socket,
+    links: Netlink,
+    /// Names of the devices that fit, by number.
+    pub(crate) devices: BTreeMap<u32, String>,
+    /// Their queues.
+    pub(crate) catalogue: Catalogue,
+}
+
+impl Group {
+    /// One group for each namespace that the targets name, in their order.
+    ///
+    /// # Errors
+    /// When a namespace cannot be opened, or a device that was named in full is not there.
+    pub(crate) fn of(targets: &[Target]) -> Result<Vec<Group>, ProbeError> {
+        let mut groups: Vec<Group> = Vec::new();
+        for target in targets {
+            if let Some(group) = groups.iter_mut().find(|group| group.namespace == target.namespace) {
+                group.targets.push(target.clone());
+            } else {
+                groups.push(Group::open(target)?);
+            }
+        }
+        for group in &mut groups {
+            group.list()?;
+            group.demand_named()?;
+        }
+        Ok(groups)
+    }
+
+    fn open(target: &Target) -> Result<Group, ProbeError> {
+        let netns = target.namespace.open()?;
+        let sockets = netns.enter(|| -> io::Result<(Socket, Netlink)> {
+            let mut news = Socket::new(NETLINK_ROUTE)?;
+            news.bind(&SocketAddr::new(0, LINK_NEWS))?;
+            news.set_non_blocking(true)?;
+            Ok((news, Netlink::open().map_err(io::Error::other)?))
+        });
+        let (news, links) = sockets.map_err(|source| ProbeError::namespace(&target.namespace, source))?;
+        let (namespace, targets) = (target.namespace.clone(), vec![target.clone()]);
+        Ok(Group { namespace, netns, targets, news, links, devices: BTreeMap::new(), catalogue: Catalogue::default() })
+    }
+
+    fn list(&mut self) -> Result<(), ProbeError> {
+        let links = self.links.links().map_err(io::Error::other).map_err(ProbeError::system("list the devices"))?;
+        let fitting = links.into_iter().filter(|link| self.targets.iter().any(|target| target.fits(&link.name)));
+        self.devices = fitting.map(|link| (link.index, link.name)).collect();
+        Ok(())
+    }
+
+    fn demand_named(&mut self) -> Result<(), ProbeError> {
+        let missing = |target: &&Target| target.is_name() && !self.devices.values().any(|name| *name == target.device);
+        let Some(target) = self.targets.iter().find(missing).cloned() else { return Ok(()) };
+        let links = self.links.links().unwrap_or_default();
+        let there = links.into_iter().map(|link| link.name).collect();
+        Err(ProbeError::Device { device: target.device, namespace: self.namespace.to_string(), there })
+    }
+
+    /// What is shown as the namespace of its queues: nothing for the caller's own.
+    pub(crate) fn netns(&self) -> Option<String> {
+        match &self.namespace {
+            Namespace::Own => None,
+            Namespace::Name(name) => Some(name.clone()),
+            Namespace::Process(pid) => Some(pid.to_string()),
+        }
+    }
+
+    /// Moves the calling thread into the namespace.
+    ///
+    /// # Errors
+    /// Without the right to.
+    pub(crate) fn enter(&self) -> Result<(), ProbeError> {
+        move_into_link_name_space(self.netns.descriptor().as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(|errno| ProbeError::namespace(&self.namespace, errno.into()))
+    }
+
+    /// Whether the devices have changed since the last call; the sink is told which came, went or were renamed.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub(crate) fn follow(&mut self, time: u64, sink: &mut dyn Sink) -> Result<bool, ProbeError> {
+        if !self.has_news() {
+            return Ok(false);
+        }
+        let before = self.devices.clone();
+        self.list()?;
+        for (index, name) in &before {
+            match self.devices.get(index) {
+                None => sink.remark(time, &format!("{name} is gone")),
+                Some(now) if now != name => sink.remark(time, &format!("{name} is called {now} now")),
+                Some(_) => {}
+            }
+        }
+        for (_, name) in self.devices.iter().filter(|(index, _)| !before.contains_key(index)) {
+            sink.remark(time, &format!("{name} is there"));
+        }
+        Ok(before != self.devices)
+    }
+
+    /// Reads all news; that there were so many that some were lost counts as news too.
+    fn has_news(&mut self) -> bool {
+        let mut buffer = [0u8; 8192];
+        let mut any = false;
+        loop {
+            match self.news.recv(&mut &mut buffer[..], 0) {
+                Ok(_) => any = true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return any,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return true,
+            }
+        }
+    }
+}

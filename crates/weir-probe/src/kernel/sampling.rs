@@ -1,0 +1,273 @@
+//! Reading in a loop inside the kernel, or once at each tick of a timer.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use weir_linux::sys::shared::SharedWords;
+
+use super::Programs;
+use super::layout::{self, Slot, control, halves, word};
+use crate::catalogue::{Numbers, Seen};
+use crate::error::ProbeError;
+use crate::gaps::Gaps;
+use crate::group::Group;
+use crate::model::{Counters, Run, Sink};
+use crate::source::{Method, Pace, Plan, Source};
+
+/// How long one call stays in the kernel, in ns: long enough that going there costs nothing, short enough that whoever frees kernel
+/// memory does not notice.
+const SLICE: u64 = 500_000;
+/// Time between two looks at the counters, in ns.
+const COUNTER_INTERVAL: u64 = 20_000_000;
+/// The longest that a turn sleeps, in ns, so that whoever calls can stop.
+const NAP: u64 = 20_000_000;
+
+/// A namespace's place in its pace, kept while another namespace has its turn.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    last: u64,
+    next: u64,
+    counted: u64,
+}
+
+/// The methods `loop` and `timer`.
+pub(crate) struct Sampling {
+    method: Method,
+    asked: Option<u64>,
+    interval: u64,
+    programs: Programs,
+    control: SharedWords,
+    slots: SharedWords,
+    runs: SharedWords,
+    gaps: SharedWords,
+    groups: Vec<Group>,
+    places: Vec<Place>,
+    numbers: Numbers,
+    turn: usize,
+    cut: u32,
+    batch: Vec<Run>,
+}
+
+impl Sampling {
+    /// Loads the programs and prepares the first reading.
+    ///
+    /// # Errors
+    /// When the kernel does not let it, or a target is not there.
+    pub(crate) fn open(plan: &Plan, method: Method) -> Result<Sampling, ProbeError> {
+        let groups = Group::of(&plan.targets)?;
+        let mut programs = Programs::load(include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o")))?;
+        let control = programs.map("control", control::WORDS * 8, control::READ)?;
+        let slots = programs.map("slots", layout::SLOT * 8, layout::SLOT * layout::MAX_QUEUES)?;
+        let runs = programs.map("runs", layout::RUN * 8, layout::RUN * layout::MAX_RUNS)?;
+        let gaps = programs.map("gaps", layout::GAP_WORDS * 8, layout::GAP_WORDS)?;
+        let interval = if method == Method::Loop { plan.interval() } else { 0 };
+        control[control::INTERVAL].store(interval, Relaxed);
+        control[control::MOST].store(u64::MAX, Relaxed);
+        control[control::CHILDREN_BANDS].store(word(plan.children.into(), plan.bands.into()), Relaxed);
+        control[control::DEVICES_CPUS].store(word(0, processors()), Relaxed);
+        match programs.run("prepare")? {
+            0 => {}
+            code => return Err(ProbeError::Load { reason: format!("counters of processors cannot be found ({code})") }),
+        }
+        let places = vec![Place::default(); groups.len()];
+        Ok(Sampling {
+            method,
+            asked: plan.rate,
+            interval: plan.interval(),
+            programs,
+            control,
+            slots,
+            runs,
+            gaps,
+            groups,
+            places,
+            numbers: Numbers::default(),
+            turn: 0,
+            cut: 0,
+            batch: Vec::new(),
+        })
+    }
+
+    fn set(&self, field: usize, value: u64) {
+        self.control[field].store(value, Relaxed);
+    }
+
+    fn get(&self, field: usize) -> u64 {
+        self.control[field].load(Relaxed)
+    }
+
+    /// Tells the program which devices to look for.
+    fn name_devices(&mut self, at: usize, time: u64, sink: &mut dyn Sink) {
+        let indices: Vec<u32> = self.groups[at].devices.keys().copied().collect();
+        if indices.len() > layout::MAX_DEVICES {
+            sink.remark(time, &format!("{} devices fit; the first {} are watched", indices.len(), layout::MAX_DEVICES));
+        }
+        let indices = &indices[..indices.len().min(layout::MAX_DEVICES)];
+        for (place, pair) in indices.chunks(2).enumerate() {
+            self.set(control::IFINDEX + place, word(pair[0], pair.get(1).copied().unwrap_or(0)));
+        }
+        self.set(control::DEVICES_CPUS, word(indices.len() as u32, halves(self.get(control::DEVICES_CPUS)).1));
+    }
+
+    /// Queues that the last call found take their numbers.
+    fn observe(&mut self, at: usize, time: u64, slots: &[Slot], sink: &mut dyn Sink) {
+        let seen = slots.iter().map(|slot| {
+            let band = (slot.flags & layout::BAND != 0).then_some(slot.band as u8);
+            let kind = if band.is_some() { "band".to_owned() } else { slot.kind() };
+            let root = slot.flags & layout::ROOT != 0;
+            let (ifindex, handle, parent, address) = (slot.ifindex, slot.handle, slot.parent, slot.address);
+            Seen { ifindex, handle, parent, kind, band, root, address }
+        });
+        let group = &mut self.groups[at];
+        let netns = group.netns();
+        group.catalogue.observe(time, seen.collect(), &mut self.numbers, (netns.as_deref(), &group.devices), sink);
+    }
+
+    /// Hands over what was read: the runs that have ended, and those that the end of the call has ended.
+    fn hand_over(&mut self, at: usize, slots: &[Slot], sink: &mut dyn Sink) {
+        let (_, written) = halves(self.get(control::QUEUES_RUNS));
+        let catalogue = &self.groups[at].catalogue;
+        self.batch.clear();
+        for words in self.runs.chunks_exact(layout::RUN).take(written as usize) {
+            let (slot, count) = halves(words[2].load(Relaxed));
+            let (qlen, backlog) = halves(words[3].load(Relaxed));
+            let (first, last) = (words[0].load(Relaxed), words[1].load(Relaxed));
+            if let Some(queue) = catalogue.id(slot as usize) {
+                self.batch.push(Run { queue, first, last, count, qlen, backlog });
+            }
+        }
+        for (place, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.count > 0) {
+            if let Some(queue) = catalogue.id(place) {
+                let Slot { first, last, count, qlen, backlog, .. } = *slot;
+                self.batch.push(Run { queue, first, last, count, qlen, backlog });
+            }
+        }
+        sink.runs(&self.batch);
+    }
+
+    fn hand_over_counters(&self, at: usize, time: u64, slots: &[Slot], sink: &mut dyn Sink) {
+        for (place, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.flags & layout::BAND == 0) {
+            let (drops, requeues, overlimits) = (slot.drops.into(), slot.requeues.into(), slot.overlimits.into());
+            let counters = Counters { packets: slot.packets, bytes: slot.bytes, drops, requeues, overlimits };
+            if let Some(id) = self.groups[at].catalogue.id(place) {
+                sink.counters(time, id, &counters);
+            }
+        }
+    }
+
+    /// Says once what could not be read.
+    fn remark_cuts(&mut self, time: u64, sink: &mut dyn Sink) {
+        let (cut, _) = halves(self.get(control::CUT_NETNS));
+        for (flag, text) in [
+            (layout::CUT_QUEUES, format!("more than {} queues: the rest is not read", layout::MAX_QUEUES)),
+            (layout::CUT_DEVICES, "the kernel's list of devices is longer than the search: some are not read".to_owned()),
+            (layout::CUT_RUNS, "lengths change faster than they can be written down: some readings are left out".to_owned()),
+        ] {
+            if cut & flag != 0 && self.cut & flag == 0 {
+                sink.remark(time, &text);
+            }
+        }
+        self.cut |= cut;
+    }
+
+    /// Sleeps until the next tick, or for a while; whether it is time to read.
+    fn wait(&mut self, at: usize) -> bool {
+        let now = monotonic();
+        let place = &mut self.places[at];
+        if place.next == 0 {
+            place.next = now;
+        }
+        let due = place.next;
+        if due > now {
+            sleep_until(due.min(now + NAP));
+            if due > now + NAP {
+                return false;
+            }
+        }
+        let passed = monotonic().saturating_sub(due) / self.interval.max(1);
+        place.next = due + (passed + 1) * self.interval.max(1);
+        let missed = self.get(control::MISSED) + passed;
+        self.set(control::MISSED, missed);
+        true
+    }
+}
+
+impl Source for Sampling {
+    fn method(&self) -> Method {
+        self.method
+    }
+
+    fn turn(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
+        let at = self.turn % self.groups.len();
+        if self.method == Method::Timer && !self.wait(at) {
+            return Ok(());
+        }
+        self.turn += 1;
+        let time = monotonic();
+        self.groups[at].follow(time, sink)?;
+        // Another namespace has other devices, and the thread stays where the last turn left it.
+        if self.groups.len() > 1 || self.turn == 1 {
+            self.groups[at].enter()?;
+        }
+        self.name_devices(at, time, sink);
+        let counts = time >= self.places[at].counted + COUNTER_INTERVAL;
+        self.set(control::COUNTERS, word(counts.into(), 0));
+        self.set(control::LAST, self.places[at].last);
+        if self.method == Method::Loop {
+            self.set(control::NEXT, self.places[at].next);
+            self.set(control::SLICE, SLICE);
+        } else {
+            self.set(control::SLICE, 0);
+        }
+        self.programs.run("sample")?;
+        self.places[at].last = self.get(control::LAST);
+        if self.method == Method::Loop {
+            self.places[at].next = self.get(control::NEXT);
+        }
+        let (queues, _) = halves(self.get(control::QUEUES_RUNS));
+        let slots: Vec<Slot> = (0..(queues as usize).min(layout::MAX_QUEUES)).map(|place| Slot::read(&self.slots, place)).collect();
+        self.observe(at, time, &slots, sink);
+        self.hand_over(at, &slots, sink);
+        if counts {
+            self.places[at].counted = time;
+            self.hand_over_counters(at, time, &slots, sink);
+        }
+        self.remark_cuts(time, sink);
+        // A namespace without any of its devices has nothing to be read in a hurry.
+        if slots.is_empty() && self.method == Method::Loop {
+            sleep_until(monotonic() + SLICE);
+        }
+        Ok(())
+    }
+
+    fn pace(&self) -> Pace {
+        let (mut fine, mut coarse) = (Vec::with_capacity(layout::GAPS), Vec::with_capacity(layout::GAPS));
+        for (place, pair) in self.gaps.iter().enumerate() {
+            let (one, two) = halves(pair.load(Relaxed));
+            let side = if place < layout::GAPS / 2 { &mut fine } else { &mut coarse };
+            side.extend([u64::from(one), u64::from(two)]);
+        }
+        let gaps = Gaps::from_counts(fine, coarse, self.get(control::LONGEST));
+        Pace { asked: self.asked, readings: self.get(control::READINGS), missed: self.get(control::MISSED), gaps }
+    }
+}
+
+/// How many processors may ever be there: those that are off have counters too.
+fn processors() -> u32 {
+    let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = possible.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u32>().ok());
+    let online = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    last.map_or(online, |last| last + 1).min(layout::MAX_CPUS as u32)
+}
+
+/// The clock of the programs, in ns.
+pub(crate) fn monotonic() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn sleep_until(time: u64) {
+    let request = Timespec { tv_sec: (time / 1_000_000_000) as i64, tv_nsec: (time % 1_000_000_000) as i64 };
+    // Woken early by a signal: the caller looks at the clock again.
+    let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &request);
+}

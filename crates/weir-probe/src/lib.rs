@@ -1,0 +1,24 @@
+//! Reads the queues of the Linux kernel: what waits in every queueing discipline of a device, millions of times a second, or every
+//! packet that goes in and out, on a stock kernel and without a module.
+//!
+//! A [`Plan`] says which devices and how often. [`open`] chooses a [`Method`] and gives a [`Source`]; each of its turns lasts some
+//! milliseconds at most and tells a [`Sink`] what was seen. A source moves the thread that calls it into the namespaces it watches, so
+//! it belongs on a thread of its own.
+
+mod catalogue;
+mod choose;
+mod error;
+mod gaps;
+mod group;
+#[cfg(feature = "bpf")]
+mod kernel;
+mod model;
+mod source;
+mod target;
+
+pub use choose::open;
+pub use error::ProbeError;
+pub use gaps::Gaps;
+pub use model::{Counters, Event, EventKind, Handle, Queue, QueueId, Run, Sink, Transmission};
+pub use source::{Method, Opened, Pace, Plan, Source};
+pub use target::{Namespace, Target};

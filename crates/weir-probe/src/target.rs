@@ -1,0 +1,138 @@
+//! What to watch: devices by name or pattern, each in a network namespace.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use weir_linux::netns::NetNs;
+
+use crate::ProbeError;
+
+/// A network namespace, as a user names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Namespace {
+    /// That of the caller.
+    #[default]
+    Own,
+    /// One that `ip netns` lists: the file of that name in `/run/netns`.
+    Name(String),
+    /// That of a process.
+    Process(u32),
+}
+
+impl Namespace {
+    /// Opens it; it lives at least as long as what is returned.
+    ///
+    /// # Errors
+    /// [`ProbeError::Namespace`], with what there is instead, when it does not exist or may not be looked at.
+    pub fn open(&self) -> Result<NetNs, ProbeError> {
+        let path = match self {
+            Namespace::Own => PathBuf::from("/proc/thread-self/ns/net"),
+            Namespace::Name(name) => {
+                if name.is_empty() || name.contains('/') || name.starts_with('.') {
+                    return Err(ProbeError::namespace(self, io::ErrorKind::InvalidInput.into()));
+                }
+                PathBuf::from("/run/netns").join(name)
+            }
+            Namespace::Process(pid) => PathBuf::from(format!("/proc/{pid}/ns/net")),
+        };
+        let file = File::open(path).map_err(|source| ProbeError::namespace(self, source))?;
+        Ok(NetNs::of(file.into()))
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Namespace::Own => write!(f, "this namespace"),
+            Namespace::Name(name) => write!(f, "namespace {name}"),
+            Namespace::Process(pid) => write!(f, "the namespace of process {pid}"),
+        }
+    }
+}
+
+/// The devices of one namespace whose names fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// A device's name, in which `*` stands for any letters and `?` for one.
+    pub device: String,
+    /// Where it is.
+    pub namespace: Namespace,
+}
+
+impl Target {
+    /// Whether the target is one device, which must be there, and not a pattern, which may fit nothing yet.
+    #[must_use]
+    pub fn is_name(&self) -> bool {
+        !self.device.contains(['*', '?'])
+    }
+
+    /// Whether a device of this name is meant.
+    #[must_use]
+    pub fn fits(&self, name: &str) -> bool {
+        fits(self.device.as_bytes(), name.as_bytes())
+    }
+}
+
+/// `DEVICE`, `DEVICE@NAMESPACE` or `DEVICE@PID`: a namespace whose name is a number is reached by `--netns` alone.
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Target, String> {
+        let (device, place) = text.split_once('@').unwrap_or((text, ""));
+        if device.is_empty() || device.len() > 15 || device.contains(|c: char| c == '/' || c.is_whitespace()) {
+            return Err(format!("'{device}' is no name of a device: 1 to 15 letters, digits and signs; `*` and `?` stand for others"));
+        }
+        let namespace = match (place, place.parse()) {
+            ("", _) if !text.contains('@') => Namespace::Own,
+            ("", _) => return Err(format!("'{text}': after the @ stands a namespace, by its name or a process in it")),
+            (_, Ok(pid)) => Namespace::Process(pid),
+            (name, Err(_)) => Namespace::Name(name.to_owned()),
+        };
+        Ok(Target { device: device.to_owned(), namespace })
+    }
+}
+
+/// Whether a name fits a pattern. Names are short, so going back is cheap.
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern.split_first(), name.split_first()) {
+        (None, None) => true,
+        (Some((b'*', rest)), _) => fits(rest, name) || (!name.is_empty() && fits(pattern, &name[1..])),
+        (Some((b'?', rest)), Some((_, name))) => fits(rest, name),
+        (Some((letter, rest)), Some((first, name))) => letter == first && fits(rest, name),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Namespace, Target};
+
+    #[test]
+    fn targets_are_read_and_refused() {
+        let read = |text: &str| text.parse::<Target>();
+        assert_eq!(read("eth0"), Ok(Target { device: "eth0".into(), namespace: Namespace::Own }));
+        assert_eq!(read("veth*@left").expect("a target").namespace, Namespace::Name("left".into()));
+        assert_eq!(read("eth0@4711").expect("a target").namespace, Namespace::Process(4711));
+        for wrong in ["", "@left", "eth0@", "a name", "a/b", "sixteen-letters-"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn patterns_fit_as_in_a_shell() {
+        let fits = |pattern: &str, name: &str| Target { device: pattern.into(), namespace: Namespace::Own }.fits(name);
+        assert!(fits("eth0", "eth0") && fits("*", "lo") && fits("veth*", "veth") && fits("v*0", "veth10") && fits("eth?", "eth1"));
+        assert!(!fits("eth0", "eth01") && !fits("eth?", "eth") && !fits("v*1", "veth10") && !fits("", "x"));
+    }
+
+    #[test]
+    fn a_namespace_that_is_not_there_is_named() {
+        let error = Namespace::Name("no-such-place".into()).open().expect_err("it does not exist");
+        assert!(error.to_string().contains("no-such-place"), "{error}");
+        let error = Namespace::Name("../../proc/1/ns/net".into()).open().expect_err("a path is no name");
+        assert!(error.to_string().contains("../../proc"), "{error}");
+    }
+}
