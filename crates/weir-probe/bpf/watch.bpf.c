@@ -358,24 +358,28 @@ static __always_inline void note_gap(struct control *c, struct gaps *g, u64 now)
 	u64 gap = now - c->last;
 
 	if (c->last) {
-		u64 coarse = gap >> 10;
+		u64 coarse = gap >> 10, slow = gap >> 20;
 
 		/* The bound must be seen on the very number that is the index. */
 		barrier_var(coarse);
-		if (coarse >= COARSE_GAPS)
-			coarse = COARSE_GAPS - 1;
-		if (gap < FINE_GAPS)
+		barrier_var(slow);
+		if (gap < GAPS)
 			g->fine[gap]++;
-		else
+		else if (coarse < GAPS)
 			g->coarse[coarse]++;
+		else
+			g->slow[slow < GAPS ? slow : GAPS - 1]++;
 		if (gap > c->longest)
 			c->longest = gap;
 	}
 	c->last = now;
 }
 
-/* Waits for the pace's next moment. One that is late is read at once; those that passed altogether are counted as missed. */
-static __always_inline u64 wait_for_turn(struct control *c)
+/*
+ * Waits for the pace's next moment; 0 when it lies beyond the slice. One that is late is read at once; those that passed
+ * altogether are counted as missed.
+ */
+static __always_inline u64 wait_for_turn(struct control *c, u64 end)
 {
 	u64 now = bpf_ktime_get_ns();
 	u64 late;
@@ -385,6 +389,8 @@ static __always_inline u64 wait_for_turn(struct control *c)
 		return now;
 	if (!c->next)
 		c->next = now;
+	if ((__s64)(c->next - end) > 0)
+		return 0;
 	bpf_for(i, 0, 1 << 20) {
 		if ((__s64)(now - c->next) >= 0)
 			break;
@@ -392,7 +398,7 @@ static __always_inline u64 wait_for_turn(struct control *c)
 	}
 	late = now - c->next;
 	if ((__s64)late < 0)
-		return now;
+		return 0;
 	if (late < 8 * c->interval) {
 		c->next += c->interval;
 	} else {
@@ -418,12 +424,12 @@ static __always_inline void read_one(struct control *c, struct gaps *g, u64 end)
 	lengths = s->lengths;
 	flags = s->flags;
 	bpf_for(i, 0, 1 << 20) {
-		u64 now = wait_for_turn(c);
+		u64 now = wait_for_turn(c, end);
 
+		if (!now || !note(c, s, 0, length_of(c, address, lengths, flags), now))
+			return;
 		note_gap(c, g, now);
 		c->readings++;
-		if (!note(c, s, 0, length_of(c, address, lengths, flags), now))
-			return;
 		if (now >= end || i >= c->most)
 			return;
 	}
@@ -434,8 +440,10 @@ static __always_inline void read_all(struct control *c, struct gaps *g, u64 end)
 	int i, k;
 
 	bpf_for(i, 0, 1 << 20) {
-		u64 now = wait_for_turn(c);
+		u64 now = wait_for_turn(c, end);
 
+		if (!now)
+			return;
 		note_gap(c, g, now);
 		c->readings++;
 		bpf_for(k, 0, MAX_QUEUES) {

@@ -7,8 +7,7 @@
 #define MAX_QUEUES 4096
 #define MAX_RUNS 65536
 #define MAX_CPUS 512
-#define FINE_GAPS 8192   /* of 1 ns */
-#define COARSE_GAPS 8192 /* of 1024 ns */
+#define GAPS 8192 /* of 1 ns, of 2^10 ns, of 2^20 ns */
 
 enum {
 	SLOT_ROOT = 1,    /* the discipline that the device hands its packets to */
@@ -85,8 +84,9 @@ struct control {
 
 /* How many readings came how long after the one before. */
 struct gaps {
-	u32 fine[FINE_GAPS];
-	u32 coarse[COARSE_GAPS];
+	u32 fine[GAPS];
+	u32 coarse[GAPS];
+	u32 slow[GAPS];
 };
 
 #endif

@@ -10,8 +10,6 @@ pub(super) const MAX_QUEUES: usize = 4096;
 pub(super) const MAX_RUNS: usize = 65536;
 /// Most processors.
 pub(super) const MAX_CPUS: usize = 512;
-/// Gaps that are counted by the ns, and by 1024 ns.
-pub(super) const GAPS: usize = 8192;
 
 /// Flags of a slot.
 pub(super) const ROOT: u32 = 1;
@@ -54,7 +52,7 @@ pub(super) const SLOT: usize = 14;
 /// Words of `struct run`.
 pub(super) const RUN: usize = 4;
 /// Words of `struct gaps`.
-pub(super) const GAP_WORDS: usize = GAPS;
+pub(super) const GAP_WORDS: usize = crate::gaps::Gaps::LENGTH / 2;
 
 /// A word's lower and upper half, as the fields of 4 bytes stand in memory.
 pub(super) fn halves(word: u64) -> (u32, u32) {

@@ -19,6 +19,8 @@ use crate::source::{Method, Pace, Plan, Source};
 const SLICE: u64 = 500_000;
 /// Time between two looks at the counters, in ns.
 const COUNTER_INTERVAL: u64 = 20_000_000;
+/// How long before the next moment of a pace the program is there already, in ns: waking up takes this long.
+const EARLY: u64 = 200_000;
 /// The longest that a turn sleeps, in ns, so that whoever calls can stop.
 const NAP: u64 = 20_000_000;
 
@@ -170,6 +172,16 @@ impl Sampling {
         self.cut |= cut;
     }
 
+    /// At a slow pace, sleeps until shortly before the next moment, or for a while; whether it is time to go into the kernel.
+    fn approach(&self, at: usize) -> bool {
+        let (now, next) = (monotonic(), self.places[at].next);
+        if next <= now + 2 * EARLY {
+            return true;
+        }
+        sleep_until((next - EARLY).min(now + NAP));
+        next <= now + EARLY + NAP
+    }
+
     /// Sleeps until the next tick, or for a while; whether it is time to read.
     fn wait(&mut self, at: usize) -> bool {
         let now = monotonic();
@@ -199,7 +211,8 @@ impl Source for Sampling {
 
     fn turn(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         let at = self.turn % self.groups.len();
-        if self.method == Method::Timer && !self.wait(at) {
+        let ready = if self.method == Method::Timer { self.wait(at) } else { self.approach(at) };
+        if !ready {
             return Ok(());
         }
         self.turn += 1;
@@ -241,13 +254,8 @@ impl Source for Sampling {
     }
 
     fn pace(&self) -> Pace {
-        let (mut fine, mut coarse) = (Vec::with_capacity(layout::GAPS), Vec::with_capacity(layout::GAPS));
-        for (place, pair) in self.gaps.iter().enumerate() {
-            let (one, two) = halves(pair.load(Relaxed));
-            let side = if place < layout::GAPS / 2 { &mut fine } else { &mut coarse };
-            side.extend([u64::from(one), u64::from(two)]);
-        }
-        let gaps = Gaps::from_counts(fine, coarse, self.get(control::LONGEST));
+        let counts = self.gaps.iter().flat_map(|pair| <[u32; 2]>::from(halves(pair.load(Relaxed)))).map(u64::from);
+        let gaps = Gaps::from_counts(counts.collect(), self.get(control::LONGEST));
         Pace { asked: self.asked, readings: self.get(control::READINGS), missed: self.get(control::MISSED), gaps }
     }
 }
