@@ -3,7 +3,7 @@
 //!
 //! A [`Plan`] says which devices and how often. [`open`] chooses a [`Method`] and gives a [`Source`]; each of its turns lasts some
 //! milliseconds at most and tells a [`Sink`] what was seen. A source moves the thread that calls it into the namespaces it watches, so
-//! it belongs on a thread of its own.
+//! it belongs on a thread of its own. A [`Tally`] is a sink that keeps figures; a [`Summary`] of it is what programs read.
 
 mod catalogue;
 mod choose;
@@ -12,6 +12,7 @@ mod gaps;
 mod group;
 #[cfg(feature = "bpf")]
 mod kernel;
+pub mod measure;
 mod model;
 mod source;
 mod target;
@@ -19,6 +20,7 @@ mod target;
 pub use choose::open;
 pub use error::ProbeError;
 pub use gaps::Gaps;
+pub use measure::{Measured, Summary, Tally, Tee};
 pub use model::{Counters, Event, EventKind, Handle, Queue, QueueId, Run, Sink, Transmission};
 pub use source::{Method, Opened, Pace, Plan, Source};
 pub use target::{Namespace, Target};
