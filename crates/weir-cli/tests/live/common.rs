@@ -33,8 +33,9 @@ fn run(name: &str, needs: &[Need], body: fn(&Lab)) -> Outcome {
             return Ok(skipped(name, &why));
         }
     }
-    let lab = Lab::new();
-    body(&lab);
+    let began = Instant::now();
+    body(&Lab::new());
+    eprintln!("live {name}: {:.1} s", began.elapsed().as_secs_f64());
     Ok(Completion::Completed)
 }
 
