@@ -1,8 +1,8 @@
 //! FIFO+ over several hops on strict-priority queues: cross traffic, a single path, and deadlines that know the path.
 //!
 //! The traffic manager is what a P4 switch of eight strict queues offers: bounds that adapt to the ranks that come (SP-PIFO), 15
-//! packets for each queue, against a FIFO of 120. What was not published of the original testbed is in [`RATES`] and [`BATCH`];
-//! `docs/experiments/fifo-plus.md` says how it was inferred.
+//! packets for each queue, against a FIFO of 120. What was not published of the original testbed is in [`RATES`], [`BATCH`] and
+//! [`LATE`]; `docs/experiments/fifo-plus.md` says how it was inferred.
 
 use super::testbed::{Host, Testbed, Waits};
 use super::{Axis, Cell, Claim, Experiment, Finding, Options, Plot, Series, Style, Table, Unit, difference, parallel};
@@ -34,12 +34,18 @@ pub(super) const FAIR: Experiment = Experiment {
 pub(super) const SLOTS: u32 = 120;
 /// Rates of the links between the switches in kbit/s: each is as wide as the traffic that has joined, and the last two are narrower.
 pub(super) const RATES: [u64; 5] = [5_000, 10_000, 15_000, 14_000, 13_000];
-/// Packets that leave a full interface before it takes more.
-pub(super) const BATCH: u32 = 20;
+/// Packets that leave a full interface before it takes more: of the 93 that Linux's default send buffer holds, so many are gone when
+/// who waits for room in it is woken.
+pub(super) const BATCH: u32 = 47;
+/// What a switch reads a wait too long, ns on average: what a thread needs to wake up.
+const LATE: u64 = 10_000;
 /// 1000 bytes with UDP's and IP's headers.
 const LEN: u32 = 1028;
-/// Packets of a flow each second, on average.
+/// Time between two packets of a flow, ns on average: 125 a second.
 const GAP_NS: f64 = 8e6;
+/// Places in [`variants`].
+const EXACTLY: usize = 1;
+const MUCH_LATER: [usize; 2] = [3, 4];
 
 /// Laws of the time between packets, and what was published of each: FIFO+, FIFO.
 const PUBLISHED: [(&str, Figures, Figures); 3] = [
@@ -83,9 +89,10 @@ pub(super) fn switch(plus: bool, depth: u32, batch: u32) -> SwitchConfig {
 /// Three hosts of five flows that join at the first three switches.
 pub(super) fn cross(switch: SwitchConfig, law: &str, options: &Options) -> Testbed {
     let host = |joins| Host { joins, flows: 5, len: LEN, gap: gap(law), ahead: 0 };
-    // All of a run counts: that the queues behind the traffic managers fill up first is part of what was published.
-    let seconds = if options.quick { 180 } else { 300 };
-    Testbed { rates: RATES.to_vec(), switch, hosts: (0..3).map(host).collect(), seconds, warmup: 0, middle: 2 }
+    // All of a run counts: that the queues behind the traffic managers fill up first is part of what was published. A shorter run
+    // has more of that, so that its means are lower.
+    let seconds = if options.quick { 200 } else { 300 };
+    Testbed { rates: RATES.to_vec(), switch, late: LATE, hosts: (0..3).map(host).collect(), seconds, warmup: 0, middle: 2 }
 }
 
 /// Runs testbeds with several seeds each; of each testbed what its hosts' packets waited, all together last.
@@ -133,11 +140,13 @@ fn table(options: &Options) -> Finding {
             judged.take(name == "FIFO+", law, published, measured);
         }
     }
-    let difference = causes(options);
+    let (difference, reasons) = causes(options);
+    let mut claims = judged.claims();
+    claims.extend(reasons);
     Finding {
         title: "Three hosts send 5 x 125 packets of 1000 bytes a second to the end of five links: FIFO of 120 packets against FIFO+ on 8 strict queues of 15".into(),
         tables: vec![table, difference],
-        claims: judged.claims(),
+        claims,
         plots: vec![distributions(&waits)],
     }
 }
@@ -193,8 +202,8 @@ impl Judged {
                 format!("most to least mean: {:.2} at least", least(&self.spread[0])),
             ),
             Claim::tried(
-                "FIFO+ makes the paths alike: means of the hosts within a half of each other (published: within 13 %)",
-                most(&self.spread[1]) < 1.5,
+                "FIFO+ makes the paths alike: means of the hosts within 20 % of each other (published: within 13 %)",
+                most(&self.spread[1]) < 1.2,
                 format!("most to least mean: {:.2} at most", most(&self.spread[1])),
             ),
             Claim::tried(
@@ -219,12 +228,47 @@ fn within(what: &str, worst: f64) -> Claim {
     Claim::tried(format!("{what} within 20 % of the published"), worst.abs() <= 20.0, format!("furthest: {worst:+.1} %"))
 }
 
-/// What in the testbed the figures depend on: overall figures of variations, with exponential arrivals. And whether slots explain FIFO+'s mean.
-fn causes(options: &Options) -> Table {
+/// What in the testbed the figures depend on, one change at a time: with exponential arrivals, all hosts together.
+fn causes(options: &Options) -> (Table, Vec<Claim>) {
     let mut table = Table::new(
         "what the figures depend on: exponential arrivals, all hosts together, ms",
         &["changed", "FIFO mean", "FIFO p99", "FIFO+ mean", "FIFO+ p99"],
     );
+    let variants = variants(options);
+    let beds: Vec<Testbed> = variants.iter().flat_map(|(_, beds)| beds.clone()).collect();
+    let waits = run_seeds(&beds, options, 1);
+    let published = PUBLISHED[2];
+    let row = |name: &str, [fifo, plus]: [(f64, f64); 2]| {
+        let mut row = vec![Cell::from(name)];
+        row.extend([fifo.0, fifo.1, plus.0, plus.1].map(|ms| Cell::number(ms, 0)));
+        row
+    };
+    table.row(row("published", [published.2[3], published.1[3]]));
+    let measured: Vec<[(f64, f64); 2]> = waits.chunks(2).map(|waits| [0, 1].map(|system: usize| figures(&waits[system])[3])).collect();
+    for ((name, _), figures) in variants.iter().zip(&measured) {
+        table.row(row(name, *figures));
+    }
+    let theirs = published.1[3].0;
+    let mean = |n: usize| measured[n][1].0;
+    let far = [mean(MUCH_LATER[0]), mean(MUCH_LATER[1])].map(|ours| difference(theirs, ours).abs()).into_iter().fold(0.0, f64::max);
+    let claims = vec![
+        Claim::tried(
+            "where waits are read exactly, FIFO+'s mean is less than half of the published: ties have one strict queue of 15 places",
+            mean(EXACTLY) < theirs / 2.0,
+            format!("{:.0} ms; read {} us too long {:.0} ms (published: {theirs:.0})", mean(EXACTLY), LATE / 1000, mean(0)),
+        ),
+        Claim::tried(
+            "how much too long hardly matters: with ten and a hundred times as much FIFO+'s mean is within 20 % of the published",
+            far <= 20.0,
+            format!("furthest: {far:.1} %"),
+        ),
+    ];
+    (table, claims)
+}
+
+/// The testbed with one thing changed: FIFO, FIFO+. The first is as it is, then come those in which waits are read otherwise:
+/// [`EXACTLY`], and [`MUCH_LATER`].
+fn variants(options: &Options) -> Vec<(&'static str, [Testbed; 2])> {
     let both = |depth: u32, batch: u32, change: fn(&mut Testbed)| {
         [false, true].map(|plus| {
             let mut switch = switch(plus, depth, batch);
@@ -234,38 +278,25 @@ fn causes(options: &Options) -> Table {
             bed
         })
     };
-    let variants: [(&str, [Testbed; 2]); 8] = [
-        ("nothing", both(15, BATCH, |_| {})),
+    let same = |change| both(15, BATCH, change);
+    vec![
+        ("nothing", same(|_| {})),
+        ("waits are read exactly", same(|bed| bed.late = 0)),
+        ("waits are read 1 us too long on average, not 10", same(|bed| bed.late = LATE / 10)),
+        ("100 us", same(|bed| bed.late = LATE * 10)),
+        ("1 ms", same(|bed| bed.late = LATE * 100)),
+        ("the interface takes packets one by one", both(15, 1, |_| {})),
+        ("batches of 20", both(15, 20, |_| {})),
+        ("the interface has 93 places: the send buffer", same(|bed| bed.switch.interface = 93)),
         ("16 packets in each queue, FIFO 128", both(16, BATCH, |_| {})),
         ("20 packets in each queue, FIFO 160", both(20, BATCH, |_| {})),
-        ("the interface takes packets one by one", both(15, 1, |_| {})),
-        ("batches of 46: half of Linux's send buffer", both(15, 46, |_| {})),
-        ("links of 15, 14.5, 14 Mbit/s at the end", both(15, BATCH, |bed| bed.rates[3..].copy_from_slice(&[14_500, 14_000]))),
-        (
-            "all links 5 Mbit/s, the last two 4.9 and 4.8",
-            both(15, BATCH, |bed| bed.rates.copy_from_slice(&[5_000, 5_000, 5_000, 4_900, 4_800])),
-        ),
+        ("links of 15, 14.5, 14 Mbit/s at the end", same(|bed| bed.rates[3..].copy_from_slice(&[14_500, 14_000]))),
+        ("all links 5 Mbit/s, the last two 4.9 and 4.8", same(|bed| bed.rates.copy_from_slice(&[5_000, 5_000, 5_000, 4_900, 4_800]))),
         (
             "the interface drops what it has no room for (20)",
             both(15, 1, |bed| (bed.switch.interface, bed.switch.interface_blocks) = (20, false)),
         ),
-    ];
-    let mut beds: Vec<Testbed> = variants.iter().flat_map(|(_, beds)| beds.clone()).collect();
-    for bed in &mut beds {
-        (bed.seconds, bed.warmup) = if options.quick { (90, 50) } else { (200, 60) };
-    }
-    let waits = run_seeds(&beds, options, 1);
-    let published = PUBLISHED[2];
-    let mut row = vec![Cell::from("published")];
-    row.extend([published.2[3].0, published.2[3].1, published.1[3].0, published.1[3].1].map(|ms| Cell::number(ms, 0)));
-    table.row(row);
-    for ((name, _), waits) in variants.iter().zip(waits.chunks(2)) {
-        let [fifo, plus] = [figures(&waits[0])[3], figures(&waits[1])[3]];
-        let mut row = vec![Cell::from(*name)];
-        row.extend([fifo.0, fifo.1, plus.0, plus.1].map(|ms| Cell::number(ms, 0)));
-        table.row(row);
-    }
-    table
+    ]
 }
 
 /// Cumulative distributions of all hosts together.
@@ -300,6 +331,7 @@ fn path(options: &Options) -> Finding {
         Testbed {
             rates: vec![5_000, 4_900, 4_800, 4_700, 4_600],
             switch: switch(plus, SLOTS / 8, BATCH),
+            late: LATE,
             hosts: vec![host],
             seconds,
             warmup,
@@ -333,12 +365,7 @@ fn path(options: &Options) -> Finding {
             (0.25..0.75).contains(&(plus.1 / fifo.1)),
             format!("{:.2} of FIFO's", plus.1 / fifo.1),
         ),
-        Claim::tried(
-            "FIFO's mean and 99.9th percentile within 20 %",
-            far[0].abs().max(far[1].abs()) <= 20.0,
-            format!("{:+.1} %, {:+.1} %", far[0], far[1]),
-        ),
-        Claim::tried("all four figures within a third", worst.abs() <= 33.4, format!("furthest: {worst:+.1} %")),
+        Claim::tried("all four figures within 20 %", worst.abs() <= 20.0, format!("furthest: {worst:+.1} %")),
     ];
     let title = "Five flows of 1 Mbit/s over links of 5, 4.9, 4.8, 4.7 and 4.6 Mbit/s";
     Finding { title: title.into(), tables: vec![table], claims, plots: Vec::new() }
@@ -405,3 +432,38 @@ fn fair(options: &Options) -> Finding {
 
 /// Runs of each testbed, with seeds of their own.
 const SEEDS: u64 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_exponential_arrivals_are_within_a_fifth_of_the_published() {
+        let options = Options { quick: true, ..Options::default() };
+        let beds = [true, false].map(|plus| cross(switch(plus, SLOTS / 8, BATCH), "exponential", &options));
+        let (law, plus, fifo) = PUBLISHED[2];
+        assert_eq!(law, "exponential");
+        for (waits, published) in run_all(&beds, &options).iter().zip([plus, fifo]) {
+            for (theirs, ours) in published.iter().zip(figures(waits)) {
+                assert!(difference(theirs.0, ours.0).abs() < 20.0, "{ours:?} for {theirs:?}");
+                assert!(difference(theirs.1, ours.1).abs() < 20.0, "{ours:?} for {theirs:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn variations_stand_where_they_are_looked_for() {
+        let variants = variants(&Options::default());
+        assert_eq!(variants[0].1[1].late, LATE);
+        assert_eq!(variants[EXACTLY].1[1].late, 0);
+        assert!(MUCH_LATER.iter().all(|&n| variants[n].1[1].late > LATE));
+    }
+
+    #[test]
+    fn what_is_claimed_of_the_path_and_of_fair_deadlines_holds() {
+        let options = Options { quick: true, ..Options::default() };
+        for claim in [path(&options), fair(&options)].into_iter().flat_map(|finding| finding.claims) {
+            assert_eq!(claim.holds, Some(true), "{}: {}", claim.words, claim.detail);
+        }
+    }
+}

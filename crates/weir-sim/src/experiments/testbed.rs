@@ -3,6 +3,10 @@
 //! Every packet begins with a deadline in its label, and each switch takes off what it waited there, whatever the order in which it
 //! serves. The receiver reads the sum of the waits from what is left, as the original experiment did; queues behind the traffic
 //! managers are not part of it.
+//!
+//! A software switch does not know a wait exactly. It stamps a packet in whole microseconds when it is queued, and again when
+//! another thread has woken up and has taken it out, so that a packet for which nothing waits has waited a little all the same, and hardly two
+//! the same. What is sorted by waits depends on that: without it, packets that pass an idle switch are all of one rank.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +16,7 @@ use weir_core::link::Overhead;
 use weir_core::{Nanos, Rate};
 
 use crate::endpoint::{Context, Endpoint};
-use crate::network::{FlowSpec, Network, Observer, PortId};
+use crate::network::{FlowSpec, Labeller, Network, Observer, PortId};
 use crate::packet::{FlowId, Packet};
 use crate::random::{Draws, Variable};
 use crate::switch::SwitchConfig;
@@ -24,8 +28,10 @@ use crate::world::World;
 pub(super) struct Testbed {
     /// Rates of the links in kbit/s, which count frames without their checksum.
     pub(super) rates: Vec<u64>,
-    /// What each switch is like.
+    /// What each switch is like. Where it has a program, that is FIFO+, with [`Books`].
     pub(super) switch: SwitchConfig,
+    /// What a switch reads a wait too long, ns on average; 0 for a switch that reads it exactly.
+    pub(super) late: u64,
     /// Hosts that send to the end of the chain.
     pub(super) hosts: Vec<Host>,
     /// How long they send, s.
@@ -99,7 +105,7 @@ impl Testbed {
     /// Runs it. Gives what the packets of each host waited.
     pub(super) fn run(&self, seed: u64) -> Vec<Waits> {
         let mut network = Network::new(seed);
-        let (chain, host_ways) = self.build(&mut network);
+        let (chain, host_ways) = self.build(&mut network, seed);
         let middle = chain.get(self.middle).and_then(|way| way.first()).map_or(PortId(u32::MAX), |&port| port.port());
         let mut world = World::new(network);
         let mut hosts = Vec::new();
@@ -133,20 +139,43 @@ impl Testbed {
     }
 
     /// Ports from each switch on towards the end, by the input of the switch before and by that of its own host.
-    fn build(&self, network: &mut Network) -> (Vec<Vec<PortId>>, Vec<Vec<PortId>>) {
+    fn build(&self, network: &mut Network, seed: u64) -> (Vec<Vec<PortId>>, Vec<Vec<PortId>>) {
         let link = |kbit: u64| LinkConfig {
             capacity: Rate::new(kbit * 1000).map_or(Capacity::Unlimited, Capacity::Constant),
             overhead: Overhead::LAYER2,
             ..LinkConfig::default()
         };
         let mut ways = (Vec::new(), Vec::new());
-        for &rate in &self.rates {
+        for (number, &rate) in (0u64..).zip(&self.rates) {
             // Port 0 leads on, port 1 to the host.
             let Ok(switch) = self.switch.build(network, &[link(rate), link(1_000_000)]) else { continue };
+            if self.late > 0 {
+                let draws = Draws::new(seed, number, READINGS);
+                network.set_labeller(switch.outputs()[0], Box::new(Books { late: self.late as f64, draws }));
+            }
             ways.0.push(switch.way(0, 0));
             ways.1.push(switch.way(1, 0));
         }
         ways
+    }
+}
+
+/// FIFO+'s books as a software switch keeps them: a wait is read in whole microseconds, and a little late.
+#[derive(Debug)]
+struct Books {
+    /// How late on average, ns.
+    late: f64,
+    draws: Draws,
+}
+
+impl Labeller for Books {
+    fn enter(&mut self, _now: Nanos, packet: &Packet) -> (u64, u64) {
+        (packet.label, packet.label)
+    }
+
+    fn leave(&mut self, packet: &Packet, arrived: Nanos, dequeued: Nanos) -> u64 {
+        let waited = dequeued.since(arrived).0 + self.draws.exponential(self.late) as u64;
+        packet.label.saturating_sub(waited / STAMP * STAMP).max(1)
     }
 }
 
@@ -232,6 +261,10 @@ impl Observer for Receiver {
 const ALLOWED: u64 = 10_000_000_000_000;
 /// Seconds after which nothing is inside any more.
 const DRAIN: u64 = 60;
+/// A switch's clock counts microseconds.
+const STAMP: u64 = 1000;
+/// The stream of a switch's readings, beside those of flows.
+const READINGS: u8 = 1;
 
 #[cfg(test)]
 mod tests {
@@ -250,7 +283,7 @@ mod tests {
             ..SwitchConfig::default()
         };
         let host = Host { joins: 0, flows: 3, len: 986, gap: Variable::Fixed(10e6), ahead: 5 };
-        let bed = Testbed { rates: vec![800, 8000], switch, hosts: vec![host], seconds: 10, warmup: 0, middle: 1 };
+        let bed = Testbed { rates: vec![800, 8000], switch, late: 0, hosts: vec![host], seconds: 10, warmup: 0, middle: 1 };
         let waits = bed.run(1).remove(0);
         // Three packets each 10 ms on a link that needs 10 ms for each: those that find room wait for one before them.
         assert_eq!(waits.sent, 3000);
@@ -258,5 +291,40 @@ mod tests {
         assert!(waits.behind_ms().abs() < 1e-9);
         // 512 in the queue, 10 ms each.
         assert!((waits.quantile_ms(1.0) - 5120.0).abs() < 10.0, "{}", waits.quantile_ms(1.0));
+    }
+
+    #[test]
+    fn a_wait_is_read_late_and_in_whole_microseconds() {
+        let mut books = Books { late: 10_000.0, draws: Draws::new(1, 0, READINGS) };
+        let packet = Packet { label: ALLOWED, ..Packet::default() };
+        assert_eq!(books.enter(Nanos(5), &packet), (ALLOWED, ALLOWED));
+        let read: Vec<u64> = (0..1000).map(|_| ALLOWED - books.leave(&packet, Nanos(7), Nanos(2_000_007))).collect();
+        assert!(read.iter().all(|ns| ns % STAMP == 0 && *ns >= 2_000_000));
+        let mean = read.iter().sum::<u64>() / 1000;
+        assert!((2_008_000..2_011_000).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn readings_that_differ_spread_packets_over_strict_queues() {
+        // The interface takes 47 packets at a time. Until it has them, what comes passes without a wait.
+        let switch = SwitchConfig {
+            manager: "sp-pifo queues 8 depth 15".into(),
+            program: Some("fifo+".into()),
+            interface: 93,
+            batch: 47,
+            ..SwitchConfig::default()
+        };
+        let host = Host { joins: 0, flows: 5, len: 1028, gap: Variable::Exponential { mean: 8e6 }, ahead: 0 };
+        let behind = |late| {
+            let switch = switch.clone();
+            let bed = Testbed { rates: vec![5000, 4800], switch, late, hosts: vec![host.clone()], seconds: 100, warmup: 40, middle: 1 };
+            bed.run(1).remove(0).behind_ms()
+        };
+        let exact = behind(0);
+        for late in [2_000, 10_000, 100_000] {
+            // The second switch holds what comes during a batch, 47 packets, instead of the 15 that have room in one queue.
+            let spread = behind(late);
+            assert!(spread > 2.0 * exact, "{late}: {spread} against {exact} ms");
+        }
     }
 }
