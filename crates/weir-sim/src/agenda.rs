@@ -1,25 +1,24 @@
 //! The agenda: for everybody who waits for a time, that time; and who is next.
 //!
-//! A tournament: the times stand side by side in groups of four, and above each group the earliest of it, up to one group at the
-//! top. A change plays only the matches above it that it decides, at most the logarithm of how many wait; of equal times the one
-//! with the lower number wins, so the order is total. A few dozen waiters fill some cache lines, where a heap would move its
-//! entries about.
+//! A tournament: waiters stand side by side, and above each two of them the one that is earlier, up to the one at the top, who is next.
+//! Of equal times the lower number wins, so the order is total. A change plays the matches on its way to the top: what it plays against
+//! is known beforehand, so a processor has it at hand, and there is nothing to guess. Only far down, where a tree of thousands of waiters
+//! is too large for that, a change stops at the first match that it does not decide.
 
 use weir_core::Nanos;
 
 /// Times by number.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// Group 0 is the top; below place `j` of group `g` stands group `4g + j + 1`. The lowest level has the waiters' own times.
-    groups: Vec<[u64; ARITY]>,
-    /// First group of the lowest level.
-    lowest: usize,
-    earliest: u64,
+    /// Node 1 is the top; below node `n` are `2n` and `2n + 1`. An entry is a time in the upper half and a number in the lower.
+    nodes: Vec<u128>,
+    /// Where waiter 0 stands: behind it the others, in their order.
+    leaves: usize,
 }
 
 impl Default for Agenda {
     fn default() -> Self {
-        Self { groups: vec![[NEVER; ARITY]], lowest: 0, earliest: NEVER }
+        Self { nodes: vec![entry(Nanos::MAX, 0); 2], leaves: 1 }
     }
 }
 
@@ -27,73 +26,58 @@ impl Agenda {
     /// The earliest time, [`Nanos::MAX`] when nobody waits.
     #[inline]
     pub(crate) fn earliest(&self) -> Nanos {
-        Nanos(self.earliest)
+        Nanos((self.nodes[1] >> 64) as u64)
     }
 
     /// Who is next: the lowest number of those with the earliest time.
     #[inline]
     pub(crate) fn next(&self) -> u32 {
-        let mut group = 0;
-        loop {
-            let place = first(&self.groups[group], self.earliest);
-            if group >= self.lowest {
-                return ((group - self.lowest) * ARITY + place) as u32;
-            }
-            group = group * ARITY + place + 1;
-        }
+        self.nodes[1] as u32
     }
 
     /// Sets the time that a number waits for; [`Nanos::MAX`] for none.
     #[inline]
     pub(crate) fn set(&mut self, number: u32, time: Nanos) {
-        let mut group = self.lowest + number as usize / ARITY;
-        let mut place = number as usize % ARITY;
-        if group >= self.groups.len() {
-            group = self.grow(number);
+        if number as usize >= self.leaves {
+            self.grow(number);
         }
-        let mut winner = time.0;
-        loop {
-            let times = &mut self.groups[group];
-            if std::mem::replace(&mut times[place], winner) == winner {
+        let mut node = self.leaves + number as usize;
+        let mut winner = entry(time, number);
+        self.nodes[node] = winner;
+        while node >= NEAR {
+            winner = winner.min(self.nodes[node ^ 1]);
+            node /= 2;
+            if std::mem::replace(&mut self.nodes[node], winner) == winner {
                 return;
             }
-            winner = times[0].min(times[1]).min(times[2].min(times[3]));
-            if group == 0 {
-                self.earliest = winner;
-                return;
-            }
-            (group, place) = ((group - 1) / ARITY, (group - 1) % ARITY);
+        }
+        while node > 1 {
+            winner = winner.min(self.nodes[node ^ 1]);
+            node /= 2;
+            self.nodes[node] = winner;
         }
     }
 
-    /// Makes room for a number, and says which group it is in.
+    /// Makes room for a number.
     #[cold]
-    fn grow(&mut self, number: u32) -> usize {
-        let old = self.groups.split_off(self.lowest);
-        let (mut lowest, mut groups) = (0, 1);
-        while groups * ARITY <= number as usize {
-            lowest = lowest * ARITY + 1;
-            groups *= ARITY;
+    fn grow(&mut self, number: u32) {
+        let old = self.nodes.split_off(self.leaves);
+        self.leaves = (number as usize + 1).next_power_of_two();
+        self.nodes = vec![entry(Nanos::MAX, 0); self.leaves];
+        self.nodes.extend(old);
+        self.nodes.resize(2 * self.leaves, entry(Nanos::MAX, 0));
+        for node in (1..self.leaves).rev() {
+            self.nodes[node] = self.nodes[2 * node].min(self.nodes[2 * node + 1]);
         }
-        *self = Self { groups: vec![[NEVER; ARITY]; lowest + groups], lowest, earliest: NEVER };
-        for (number, &time) in old.iter().flatten().enumerate() {
-            self.set(number as u32, Nanos(time));
-        }
-        lowest + number as usize / ARITY
     }
 }
 
-/// The first place that has `time`; one has.
-#[inline]
-fn first(times: &[u64; ARITY], time: u64) -> usize {
-    let not = |place: usize| usize::from(times[place] != time);
-    not(0) + not(0) * not(1) + not(0) * not(1) * not(2)
+fn entry(time: Nanos, number: u32) -> u128 {
+    u128::from(time.0) << 64 | u128::from(number)
 }
 
-/// Times in a group.
-const ARITY: usize = 4;
-/// No time.
-const NEVER: u64 = u64::MAX;
+/// Nodes from here on are far from the top.
+const NEAR: usize = 256;
 
 #[cfg(test)]
 mod tests {
