@@ -1,18 +1,22 @@
 //! A plain pipe: one FIFO with tail drop, a rate and a delay, in the fewest steps.
 //!
 //! What becomes of a packet here is known when it comes: it starts when the one before it has left, and nothing that comes later
-//! changes that. So it needs one event, its arrival at the other end, where a pipe of the [`Emulator`](crate::Emulator) may need
-//! two and a place in the pool. Simulations of many hops are made of such pipes.
+//! changes that. So it is told then, and whoever asks keeps the packet and the time; a pipe of the [`Emulator`](crate::Emulator) may
+//! need two events and a place in the pool. Simulations of many hops are made of such pipes.
+//!
+//! It may also be asked ahead: where all packets come from one other pipe, which tells their times, they can be submitted with these
+//! times long before. Counters and queue lengths are nevertheless those of the moment at which they are asked for.
 //!
 //! **Invariant:** for the same arrivals a plain pipe gives the same departures and drops, at the same times, as the engine's pipe
-//! with the same configuration. `tests/plain.rs` holds both side by side.
+//! with the same configuration. `tests/plain.rs` holds both side by side, and a pipe that is asked ahead beside one that is not.
 //!
 //! # Model
-//! ```text
-//! line:  | done ≤ now: on its way | on the wire | waiting … |
-//!          ^ front                  ^ wire
-//! ```
-//! A packet waits while the one before it is on the wire or waits itself. The *done* of each is all that is kept.
+//! A packet waits while the one before it is on the wire or waits itself: those are the packets whose *start* is still to come.
+//!
+//! # Counting
+//! Nobody looks at counters before a time that is known, the *horizon*: the end of a run, or when a meter looks next. A packet that
+//! has left before the horizon is counted at once, as if it had been there; of the others the pipe keeps what is left to count, until
+//! [`PlainPipe::catch_up`]. So the counters are right whenever somebody looks, and most packets cost no second step.
 
 use alloc::collections::VecDeque;
 
@@ -21,32 +25,62 @@ use crate::link::{Overhead, Serializer};
 use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
 
-/// A plain pipe.
+/// A plain pipe. What every packet touches comes first.
 #[derive(Debug)]
 pub struct PlainPipe {
-    serializer: Serializer,
-    overhead: Overhead,
-    delay: Nanos,
-    max_packets: usize,
-    max_bytes: u64,
-    /// Packets inside, in the order in which they came.
-    line: VecDeque<Inside>,
-    /// How many at the front of the line have left the wire, by the last look.
-    left: usize,
     /// When the packet that came last is off the wire.
     last_done: Nanos,
-    /// Bytes of the packets that have not left the wire, by the last look.
+    delay: Nanos,
+    overhead: Overhead,
+    max_packets: usize,
+    max_bytes: u64,
+    serializer: Serializer,
+    /// Packets that wait when the last one comes, and before them those that have started by then but will be asked for.
+    queue: VecDeque<Waiting>,
+    /// How many these are: submitted ahead, they start behind the horizon.
+    started: usize,
+    /// Bytes of those that have not.
     bytes: u64,
     stats: LinkStats,
+    /// Packets that were counted as they came, and have not left.
+    inside: VecDeque<Leaving>,
+    /// Packets that were submitted ahead and are not counted yet.
+    coming: VecDeque<Coming>,
 }
 
-/// A packet inside.
+/// A packet that waits.
 #[derive(Clone, Copy, Debug)]
-struct Inside {
-    /// When it is off the wire.
-    done: Nanos,
-    frame: u32,
+struct Waiting {
+    /// Until then.
+    start: Nanos,
     len: u32,
+}
+
+/// A packet that is to be counted when it leaves.
+#[derive(Clone, Copy, Debug)]
+struct Leaving {
+    due: Nanos,
+    len: u32,
+}
+
+/// A packet that is to be counted when it comes.
+#[derive(Clone, Copy, Debug)]
+struct Coming {
+    came: Nanos,
+    len: u32,
+    /// `None` for a packet that is lost.
+    passage: Option<Passage>,
+}
+
+/// The way of a packet through the pipe.
+#[derive(Clone, Copy, Debug)]
+struct Passage {
+    /// When it is on the wire.
+    start: Nanos,
+    /// When it is at the other end.
+    due: Nanos,
+    /// Packets that waited when it came.
+    ahead: u32,
 }
 
 impl PlainPipe {
@@ -77,115 +111,181 @@ impl PlainPipe {
             QueueLimit::Bytes(bytes) => (usize::MAX, bytes),
         };
         Some(Self {
-            serializer: Serializer::new(Nanos::ZERO, link.capacity.clone(), link.burst),
-            overhead: link.overhead,
+            last_done: Nanos::ZERO,
             delay: link.delay,
+            overhead: link.overhead,
             max_packets,
             max_bytes,
-            line: VecDeque::new(),
-            left: 0,
-            last_done: Nanos::ZERO,
+            serializer: Serializer::new(Nanos::ZERO, link.capacity.clone(), link.burst),
+            queue: VecDeque::new(),
+            started: 0,
             bytes: 0,
             stats: LinkStats::default(),
+            inside: VecDeque::new(),
+            coming: VecDeque::new(),
         })
     }
 
-    /// Takes a packet of `len` network-layer bytes that stands for `segments` wire packets. Its waiting time is counted now.
+    /// Takes a packet of `len` network-layer bytes that stands for `segments` wire packets and comes at `now`, which may be ahead of
+    /// time but not before the packet submitted last. Counters and queue are not asked for before `horizon`, which never goes back.
+    /// Returns when it arrives at the other end.
     ///
     /// # Errors
-    /// [`DropReason::QueueFull`]; the packet stays the caller's.
+    /// [`DropReason::QueueFull`]: it is lost at `now`.
     #[inline]
-    pub fn submit(&mut self, now: Nanos, frame: u32, len: u32, segments: u16) -> Result<(), DropReason> {
-        let counters = &mut self.stats.counters;
-        counters.packets_in += 1;
-        counters.bytes_in += u64::from(len);
-        self.look(now);
-        let (waiting, bytes) = self.waiting();
-        let counters = &mut self.stats.counters;
-        if waiting >= self.max_packets || waiting > 0 && bytes + u64::from(len) > self.max_bytes {
-            counters.count_drop(DropReason::QueueFull);
+    pub fn submit(&mut self, now: Nanos, len: u32, segments: u16, horizon: Nanos) -> Result<Nanos, DropReason> {
+        if !self.queue.is_empty() {
+            self.advance(now, horizon);
+        }
+        let waiting = self.queue.len() - self.started;
+        if waiting >= self.max_packets || waiting > 0 && self.bytes + u64::from(len) > self.max_bytes {
+            self.refuse(now, len, horizon);
             return Err(DropReason::QueueFull);
         }
         let start = now.max(self.last_done);
-        counters.peak_queue_packets = counters.peak_queue_packets.max(waiting as u64 + 1);
         let done = self.serializer.start(start, self.overhead.wire_bytes(len, segments), Nanos::ZERO);
+        let due = done.saturating_add(self.delay);
         self.last_done = done;
-        counters.backlog_packets += 1;
-        self.stats.queue_ns.record(start.since(now).0);
-        self.stats.total_ns.record(done.saturating_add(self.delay).since(now).0);
-        self.line.push_back(Inside { done, frame, len });
-        self.bytes += u64::from(len);
-        Ok(())
+        if start > now {
+            self.queue.push_back(Waiting { start, len });
+            self.bytes += u64::from(len);
+        }
+        let passage = Passage { start, due, ahead: waiting as u32 };
+        if due < horizon {
+            self.count_coming(now, len, &passage);
+            self.count_leaving(len);
+        } else {
+            self.count_later(now, len, passage, horizon);
+        }
+        Ok(due)
     }
 
-    /// When the next packet arrives at the other end; [`Nanos::MAX`] when there is none inside.
+    /// Counts what has happened until `now`, `now` included. To be called before counters or queue are looked at.
     #[inline]
-    pub fn next_due(&self) -> Nanos {
-        self.line.front().map_or(Nanos::MAX, |first| first.done.saturating_add(self.delay))
-    }
-
-    /// Takes the next packet if it is due: its frame, and when it was due.
-    #[inline]
-    pub fn pop(&mut self, now: Nanos) -> Option<(u32, Nanos)> {
-        let due = self.next_due();
-        if due > now {
-            return None;
+    pub fn catch_up(&mut self, now: Nanos) {
+        if !self.coming.is_empty() || !self.inside.is_empty() {
+            self.count_until(now);
         }
-        let Inside { frame, len, .. } = self.line.pop_front()?;
-        match self.left {
-            0 => self.bytes -= u64::from(len),
-            _ => self.left -= 1,
-        }
-        let counters = &mut self.stats.counters;
-        counters.backlog_packets -= 1;
-        counters.packets_out += 1;
-        counters.bytes_out += u64::from(len);
-        Some((frame, due))
     }
 
     /// Packets that wait at `now`, and their bytes; the one on the wire is not among them.
     pub fn queue_length(&mut self, now: Nanos) -> (u64, u64) {
-        self.look(now);
-        let (packets, bytes) = self.waiting();
-        (packets as u64, bytes)
+        if self.coming.is_empty() {
+            self.advance(now, now);
+            return ((self.queue.len() - self.started) as u64, self.bytes);
+        }
+        // Of those in the queue some have started by now, and some, at the end, are still to come.
+        let started = self.queue.partition_point(|waiting| waiting.start <= now);
+        let waits = |coming: &Coming| coming.passage.is_some_and(|passage| passage.start > coming.came);
+        let here = self.queue.len() - self.coming.iter().filter(|&coming| waits(coming)).count();
+        let bytes = self.queue.range(started.min(here)..here).map(|waiting| u64::from(waiting.len)).sum();
+        (here.saturating_sub(started) as u64, bytes)
     }
 
     /// The most packets that waited at once since the last call, or since counting began; counts on from what waits at `now`.
     pub fn take_peak(&mut self, now: Nanos) -> u64 {
-        self.look(now);
-        let (waiting, _) = self.waiting();
-        core::mem::replace(&mut self.stats.counters.peak_queue_packets, waiting as u64)
+        let (waiting, _) = self.queue_length(now);
+        core::mem::replace(&mut self.stats.counters.peak_queue_packets, waiting)
     }
 
-    /// Counters and latencies. Latencies count when a packet comes, so those of packets inside are among them.
+    /// Counters and latencies, as of the last [`Self::catch_up`]. Latencies count when a packet comes, so those of packets inside are
+    /// among them.
     pub fn stats(&self) -> &LinkStats {
         &self.stats
     }
 
     /// Begins to count anew. What is inside is carried over.
     pub fn zero(&mut self, now: Nanos) {
-        self.look(now);
-        let (packets, _) = self.waiting();
-        self.stats.zero(packets as u64);
+        let (packets, _) = self.queue_length(now);
+        self.stats.zero(packets);
     }
 
-    /// Notes which packets have left the wire.
+    /// Lets packets start until `now`.
     #[inline]
-    fn look(&mut self, now: Nanos) {
-        while let Some(inside) = self.line.get(self.left)
-            && inside.done <= now
+    fn advance(&mut self, now: Nanos, horizon: Nanos) {
+        while let Some(&Waiting { start, len }) = self.queue.get(self.started)
+            && start <= now
         {
-            self.bytes -= u64::from(inside.len);
-            self.left += 1;
+            self.bytes -= u64::from(len);
+            if start <= horizon && self.started == 0 {
+                self.queue.pop_front();
+            } else {
+                self.started += 1;
+            }
         }
     }
 
-    /// Packets behind the one on the wire, and their bytes.
-    #[inline]
-    fn waiting(&self) -> (usize, u64) {
-        match self.line.get(self.left) {
-            None => (0, 0),
-            Some(wire) => (self.line.len() - self.left - 1, self.bytes - u64::from(wire.len)),
+    /// A packet is lost.
+    #[cold]
+    fn refuse(&mut self, now: Nanos, len: u32, horizon: Nanos) {
+        if now < horizon && self.coming.is_empty() {
+            self.count_lost(len);
+        } else {
+            self.coming.push_back(Coming { came: now, len, passage: None });
         }
+    }
+
+    /// Keeps what is left to count of a packet that leaves at the horizon or behind it.
+    #[inline(never)]
+    fn count_later(&mut self, now: Nanos, len: u32, passage: Passage, horizon: Nanos) {
+        if now < horizon && self.coming.is_empty() {
+            self.count_coming(now, len, &passage);
+            self.inside.push_back(Leaving { due: passage.due, len });
+        } else {
+            self.coming.push_back(Coming { came: now, len, passage: Some(passage) });
+        }
+    }
+
+    #[inline(never)]
+    fn count_until(&mut self, now: Nanos) {
+        while let Some(&Coming { came, len, passage }) = self.coming.front()
+            && came <= now
+        {
+            self.coming.pop_front();
+            match passage {
+                None => self.count_lost(len),
+                Some(passage) => {
+                    self.count_coming(came, len, &passage);
+                    self.inside.push_back(Leaving { due: passage.due, len });
+                }
+            }
+        }
+        while let Some(&Leaving { due, len }) = self.inside.front()
+            && due <= now
+        {
+            self.inside.pop_front();
+            self.count_leaving(len);
+        }
+        // Those that have started by now will not be asked for any more.
+        while self.started > 0 && self.queue.front().is_some_and(|waiting| waiting.start <= now) {
+            self.queue.pop_front();
+            self.started -= 1;
+        }
+    }
+
+    fn count_lost(&mut self, len: u32) {
+        let counters = &mut self.stats.counters;
+        counters.packets_in += 1;
+        counters.bytes_in += u64::from(len);
+        counters.count_drop(DropReason::QueueFull);
+    }
+
+    #[inline]
+    fn count_coming(&mut self, came: Nanos, len: u32, passage: &Passage) {
+        let counters = &mut self.stats.counters;
+        counters.packets_in += 1;
+        counters.bytes_in += u64::from(len);
+        counters.backlog_packets += 1;
+        counters.peak_queue_packets = counters.peak_queue_packets.max(u64::from(passage.ahead) + 1);
+        self.stats.queue_ns.record(passage.start.since(came).0);
+        self.stats.total_ns.record(passage.due.since(came).0);
+    }
+
+    #[inline]
+    fn count_leaving(&mut self, len: u32) {
+        let counters = &mut self.stats.counters;
+        counters.backlog_packets -= 1;
+        counters.packets_out += 1;
+        counters.bytes_out += u64::from(len);
     }
 }

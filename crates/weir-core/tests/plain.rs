@@ -6,29 +6,33 @@ use weir_core::key::FlowKey;
 use weir_core::link::Overhead;
 use weir_core::packet::Ecn;
 use weir_core::plain::PlainPipe;
+use weir_core::stats::LinkStats;
 use weir_core::{Action, Arrival, Bytes, Emulator, Fate, Limits, Nanos, Rate};
+
+/// What a pipe is like.
+fn config() -> impl Strategy<Value = PipeConfig> {
+    let limit = prop_oneof![
+        (0u32..20).prop_map(|p| Some(QueueLimit::Packets(p))),
+        (1u64..30_000).prop_map(|b| Some(QueueLimit::Bytes(b))),
+        Just(None)
+    ];
+    let parts = (1_000u64..2_000_000_000, 0u64..20_000_000, 0u64..10_000, limit, any::<bool>(), prop::bool::weighted(0.1));
+    parts.prop_map(|(rate, delay, burst, limit, framing, unlimited)| {
+        let capacity = if unlimited { Capacity::Unlimited } else { Capacity::Constant(Rate::new(rate).unwrap()) };
+        let overhead = if framing { Overhead::ETHERNET } else { Overhead::NONE };
+        PipeConfig {
+            link: LinkConfig { capacity, delay: Nanos(delay), burst: Bytes(burst), overhead, ..LinkConfig::default() },
+            queue: FlowsetConfig { limit, ..FlowsetConfig::default() },
+        }
+    })
+}
 
 proptest! {
     #[test]
     fn plain_pipes_and_the_engine_give_the_same_departures(
-        rate in 1_000u64..2_000_000_000,
-        delay in 0u64..20_000_000,
-        burst in 0u64..10_000,
-        limit in prop_oneof![
-            (0u32..20).prop_map(|p| Some(QueueLimit::Packets(p))),
-            (1u64..30_000).prop_map(|b| Some(QueueLimit::Bytes(b))),
-            Just(None)
-        ],
-        framing in any::<bool>(),
-        unlimited in prop::bool::weighted(0.1),
+        config in config(),
         arrivals in prop::collection::vec((0u64..3_000_000, 1u32..1600), 1..200),
     ) {
-        let capacity = if unlimited { Capacity::Unlimited } else { Capacity::Constant(Rate::new(rate).unwrap()) };
-        let overhead = if framing { Overhead::ETHERNET } else { Overhead::NONE };
-        let config = PipeConfig {
-            link: LinkConfig { capacity, delay: Nanos(delay), burst: Bytes(burst), overhead, ..LinkConfig::default() },
-            queue: FlowsetConfig { limit, ..FlowsetConfig::default() },
-        };
         let mut engine = Emulator::new(1, Limits::default());
         engine.set_pipe(Nanos::ZERO, 1, &config);
         let mut plain = PlainPipe::new(&config).expect("it is plain");
@@ -37,12 +41,12 @@ proptest! {
         for (number, &(gap, len)) in arrivals.iter().enumerate() {
             now += Nanos(gap);
             let frame = number as u32;
-            while let Some((frame, due)) = plain.pop(now) {
-                ours.push((frame, due));
-            }
             let arrival = Arrival { frame, len, link_header: 0, segments: 1, ecn: Ecn::NotEct, label: 0 };
             let engine_takes = engine.submit(now, arrival, &FlowKey::default(), Action::Pipe(1)).is_ok();
-            prop_assert_eq!(plain.submit(now, frame, len, 1).is_ok(), engine_takes);
+            let taken = plain.submit(now, len, 1, now);
+            prop_assert_eq!(taken.is_ok(), engine_takes);
+            ours.extend(taken.map(|due| (frame, due)));
+            plain.catch_up(now);
             prop_assert_eq!(plain.queue_length(now), engine.queue_length(1));
         }
         engine.poll(Nanos(u64::MAX - 1), &mut out);
@@ -50,10 +54,8 @@ proptest! {
             prop_assert_eq!(departure.fate, Fate::Deliver { mark: None, corrupt: None, duplicate: false });
             theirs.push((departure.frame, departure.due));
         }
-        while let Some((frame, due)) = plain.pop(Nanos(u64::MAX - 1)) {
-            ours.push((frame, due));
-        }
         prop_assert_eq!(&ours, &theirs);
+        plain.catch_up(Nanos(u64::MAX - 1));
         let stats = engine.stats(1).unwrap();
         prop_assert_eq!(&stats.counters, &plain.stats().counters);
         let peak = stats.counters.peak_queue_packets;
@@ -63,6 +65,59 @@ proptest! {
         prop_assert_eq!(stats.queue_ns.mean(), plain.stats().queue_ns.mean());
         prop_assert_eq!(stats.total_ns.max(), plain.stats().total_ns.max());
         prop_assert!(plain.stats().counters.balanced());
+    }
+
+    /// Packets are submitted as they come to one pipe, and up to 3 ms ahead to the other; every look finds the same.
+    #[test]
+    fn a_pipe_that_is_asked_ahead_counts_and_queues_as_one_that_is_not(
+        config in config(),
+        arrivals in prop::collection::vec((0u64..1_000_000, 1u32..1600, 0u64..3_000_000), 1..100),
+        looks in prop::collection::vec((1u64..5_000_000, any::<bool>(), 0u8..4), 1..40),
+    ) {
+        let (mut ahead, mut prompt) = (PlainPipe::new(&config).unwrap(), PlainPipe::new(&config).unwrap());
+        let mut came = Nanos::ZERO;
+        // When a packet comes, and when that is known: not before it is known of the one before it.
+        let mut known = Nanos::ZERO;
+        let packets: Vec<(Nanos, Nanos, u32)> = arrivals
+            .iter()
+            .map(|&(gap, len, early)| {
+                came += Nanos(gap);
+                known = known.max(came.saturating_sub(Nanos(early)));
+                (came, known, len)
+            })
+            .collect();
+        let (mut early, mut late) = (packets.iter().peekable(), packets.iter().peekable());
+        let (mut foretold, mut dues) = (Vec::new(), Vec::new());
+        let mut now = Nanos::ZERO;
+        for &(gap, before, what) in &looks {
+            now += Nanos(gap);
+            // A meter looks before what happens at the same time, the end of a run comes after it.
+            let done = if before { Nanos(now.0 - 1) } else { now };
+            while let Some(&(came, _, len)) = early.next_if(|packet| packet.1 <= done) {
+                foretold.push(ahead.submit(came, len, 1, now));
+            }
+            while let Some(&(came, _, len)) = late.next_if(|packet| packet.0 <= done) {
+                dues.push(prompt.submit(came, len, 1, came));
+                prompt.catch_up(came);
+            }
+            ahead.catch_up(done);
+            prompt.catch_up(done);
+            prop_assert_eq!(&foretold[..dues.len()], &dues[..]);
+            prop_assert_eq!(ahead.queue_length(now), prompt.queue_length(now));
+            match what {
+                0 => {
+                    ahead.zero(now);
+                    prompt.zero(now);
+                }
+                1 => prop_assert_eq!(ahead.take_peak(now), prompt.take_peak(now)),
+                _ => {}
+            }
+            let (ours, theirs) = (ahead.stats(), prompt.stats());
+            prop_assert_eq!(&ours.counters, &theirs.counters);
+            prop_assert!(ours.counters.balanced());
+            let figures = |stats: &LinkStats| [&stats.queue_ns, &stats.total_ns].map(|h| (h.count(), h.sum(), h.max(), h.quantile(0.5)));
+            prop_assert_eq!(figures(ours), figures(theirs));
+        }
     }
 }
 

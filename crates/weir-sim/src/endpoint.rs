@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use weir_core::Nanos;
 
 use crate::network::Network;
-use crate::packet::{Extra, FlowId, Packet};
+use crate::packet::{Extra, FlowId, NONE, Packet};
 
 /// Number of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,13 +74,14 @@ impl Context<'_> {
     /// Sends a packet from the flow's source to its destination, or back when it has [`crate::packet::Flags::BACK`]. `sent` is set here.
     #[inline]
     pub fn send(&mut self, packet: Packet) {
-        self.network.send(packet, None);
+        self.network.send(packet, NONE);
     }
 
     /// Sends a packet with what only some carry.
     #[inline]
     pub fn send_with(&mut self, packet: Packet, extra: Extra) {
-        self.network.send(packet, Some(extra));
+        let extra = self.network.insert_extra(extra);
+        self.network.send(packet, extra);
     }
 
     /// What a packet that is being received carries besides.

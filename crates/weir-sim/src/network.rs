@@ -3,19 +3,21 @@
 //! A *port* is one direction of a link with its queue: a pipe or scheduler of the engine, or a [`PlainPipe`], which gives the same
 //! departures in fewer steps. A *way* is the list of ports from one endpoint to another; packets know their place in it.
 
+mod path;
+
 use std::collections::VecDeque;
 
 use weir_core::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
 use weir_core::key::FlowKey;
-use weir_core::packet::Ecn;
 use weir_core::plain::PlainPipe;
 use weir_core::stats::{DropReason, LinkStats, Reasons};
-use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos};
+use weir_core::{Departure, Emulator, Limits, Nanos};
 
 use crate::agenda::Agenda;
 use crate::endpoint::{Endpoint, EndpointId, Notice};
 use crate::measure::Tally;
 use crate::packet::{Extra, Flags, FlowId, NONE, Packet, Packets};
+use path::{Hop, PORT, PORT_BITS, PlainPort};
 
 /// Number of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -159,7 +161,7 @@ pub trait Labeller: std::fmt::Debug + Send {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most ports are plain, and a packet is to find them in one step")]
 enum Port {
-    Plain(PlainPipe),
+    Plain(PlainPort),
     Engine(EnginePort),
 }
 
@@ -207,7 +209,11 @@ struct Flow {
 pub struct Network {
     now: Nanos,
     packets: Packets,
-    ways: Vec<u32>,
+    ways: Vec<Hop>,
+    /// Ways have been added since it was last looked which ports are joined.
+    new_ways: bool,
+    /// Nobody looks at counters or queues before this time.
+    horizon: Nanos,
     flows: Vec<Flow>,
     free_flows: Vec<u32>,
     /// Forward and backward key of each flow.
@@ -223,8 +229,12 @@ pub struct Network {
     departures: Vec<Departure>,
     /// Next events: of plain ports by their numbers, of endpoints behind them.
     pub(crate) agenda: Agenda,
+    /// When the engine has something to do.
+    engine_event: Nanos,
+    /// Something has arrived, was said, or begins: [`crate::world::World`] hands it out.
+    pub(crate) unsettled: bool,
     /// Packets that have reached the end of their way.
-    pub(crate) arrived: VecDeque<u32>,
+    arrived: VecDeque<u32>,
     pub(crate) notices: VecDeque<(EndpointId, FlowId, Notice)>,
     /// Packets with [`Flags::TELL`] that have left the first port of their way, the host's, or were lost there.
     pub(crate) left_host: VecDeque<(EndpointId, Packet)>,
@@ -242,7 +252,9 @@ impl Network {
         Self {
             now: Nanos::ZERO,
             packets: Packets::default(),
-            ways: vec![END],
+            ways: vec![Hop::END],
+            new_ways: false,
+            horizon: Nanos::ZERO,
             flows: Vec::new(),
             free_flows: Vec::new(),
             keys: Vec::new(),
@@ -254,6 +266,8 @@ impl Network {
             opened: 0,
             departures: Vec::new(),
             agenda: Agenda::default(),
+            engine_event: Nanos::MAX,
+            unsettled: false,
             arrived: VecDeque::new(),
             notices: VecDeque::new(),
             left_host: VecDeque::new(),
@@ -268,7 +282,7 @@ impl Network {
     /// Adds a port that is a pipe: plain where the configuration allows it.
     pub fn add_pipe(&mut self, config: &PipeConfig) -> PortId {
         if let Some(plain) = PlainPipe::new(config) {
-            return self.add_port(Port::Plain(plain));
+            return self.add_port(Port::Plain(PlainPort { pipe: plain, exits: VecDeque::new() }));
         }
         self.add_engine_pipe(config)
     }
@@ -365,8 +379,9 @@ impl Network {
 
     fn add_way(&mut self, ports: &[PortId]) -> u32 {
         let start = self.ways.len() as u32;
-        self.ways.extend(ports.iter().map(|port| port.0));
-        self.ways.push(END);
+        self.ways.extend(ports.iter().map(|port| Hop { port: port.0, joined: false }));
+        self.ways.push(Hop::END);
+        self.new_ways = true;
         start
     }
 
@@ -390,6 +405,7 @@ impl Network {
         let id = self.place_flow(flow, keys);
         self.born.push((ids[0], source));
         self.born.push((ids[1], sink));
+        self.unsettled = true;
         id
     }
 
@@ -427,6 +443,11 @@ impl Network {
     #[inline]
     pub fn packets(&self) -> &Packets {
         &self.packets
+    }
+
+    /// Keeps what a packet that is about to be sent carries besides.
+    pub(crate) fn insert_extra(&mut self, extra: Extra) -> u32 {
+        self.packets.insert_extra(extra)
     }
 
     /// Endpoints at the two ends of a flow: source, sink.
@@ -469,7 +490,7 @@ impl Network {
     /// Counters and latencies of a port.
     pub fn stats(&self, port: PortId) -> Option<&LinkStats> {
         match self.ports.get(port.0 as usize)? {
-            Port::Plain(plain) => Some(plain.stats()),
+            Port::Plain(plain) => Some(plain.pipe.stats()),
             Port::Engine(port) => self.engine.stats(port.id),
         }
     }
@@ -477,7 +498,7 @@ impl Network {
     /// Packets that wait in a port's queues, and their bytes.
     pub fn queue_length(&mut self, port: PortId) -> (u64, u64) {
         match &mut self.ports[port.0 as usize] {
-            Port::Plain(plain) => plain.queue_length(self.now),
+            Port::Plain(plain) => plain.pipe.queue_length(self.now),
             Port::Engine(port) => self.engine.queue_length(port.id),
         }
     }
@@ -485,7 +506,7 @@ impl Network {
     /// The most packets that waited at once in a port since the last call, or since counting began.
     pub(crate) fn take_peak(&mut self, port: PortId) -> u64 {
         match &mut self.ports[port.0 as usize] {
-            Port::Plain(plain) => plain.take_peak(self.now),
+            Port::Plain(plain) => plain.pipe.take_peak(self.now),
             Port::Engine(port) => self.engine.take_peak(port.id),
         }
     }
@@ -514,119 +535,13 @@ impl Network {
         }
         for port in &mut self.ports {
             match port {
-                Port::Plain(plain) => plain.zero(self.now),
+                Port::Plain(plain) => plain.pipe.zero(self.now),
                 Port::Engine(port) => {
                     self.engine.zero(port.id);
                     port.classes.fill_with(ClassCount::default);
                 }
             }
         }
-    }
-
-    pub(crate) fn tell(&mut self, to: EndpointId, flow: FlowId, notice: Notice) {
-        self.notices.push_back((to, flow, notice));
-    }
-
-    /// Sends a packet from one end of its flow.
-    #[inline]
-    pub(crate) fn send(&mut self, mut packet: Packet, extra: Option<Extra>) {
-        let flow = &mut self.flows[packet.flow.0 as usize];
-        packet.sent = self.now;
-        flow.inside += 1;
-        if packet.flags.has(Flags::BACK) {
-            packet.way = flow.back;
-        } else {
-            packet.way = flow.forward;
-            let count = &mut self.counts[flow.group as usize];
-            count.sent += 1;
-            count.sent_bytes += u64::from(packet.len);
-        }
-        packet.extra = extra.map_or(NONE, |extra| self.packets.insert_extra(extra));
-        let number = self.packets.insert(packet);
-        self.enter(number);
-    }
-
-    /// Puts a packet into the port that it has come to, or among those that have arrived.
-    #[inline]
-    fn enter(&mut self, number: u32) {
-        let packet = self.packets.get(number);
-        let port = self.ways[packet.way as usize];
-        if port == END {
-            self.arrived.push_back(number);
-            return;
-        }
-        let (port, queue) = (port & PORT, port >> PORT_BITS);
-        let (len, segments) = (packet.len, u16::from(packet.segments));
-        let mut rank = packet.label;
-        let outcome = match &mut self.ports[port as usize] {
-            Port::Plain(plain) => {
-                let was = plain.next_due();
-                let outcome = plain.submit(self.now, number, len, segments);
-                let due = plain.next_due();
-                if due != was {
-                    self.agenda.set(port, due);
-                }
-                outcome
-            }
-            Port::Engine(to) => {
-                let flow = packet.flow.0 as usize;
-                let back = packet.flags.has(Flags::BACK);
-                if let Some(labeller) = &mut to.labeller {
-                    let carried;
-                    (rank, carried) = labeller.enter(self.now, packet);
-                    self.packets.get_mut(number).label = carried;
-                }
-                let packet = self.packets.get(number);
-                let arrival = Arrival { frame: number, len, link_header: 0, segments, ecn: packet.ecn, label: rank };
-                let class = if queue == 0 { self.flows[flow].class } else { (queue - 1) as u16 };
-                let action = to.queues.get(to.queue_of(class)).map_or(Action::Pipe(to.id), |&queue| Action::Queue(queue));
-                let key = &self.keys[flow][usize::from(back)];
-                let outcome = match &mut to.apart {
-                    None => self.engine.submit(self.now, arrival, key, action),
-                    Some(count) => {
-                        *count = count.wrapping_add(1);
-                        self.engine.submit(self.now, arrival, &FlowKey { flow_id: *count & FLOW_LABEL, ..*key }, action)
-                    }
-                };
-                outcome.map_err(|rejected| rejected.reason)
-            }
-        };
-        match outcome {
-            Err(reason) => self.lose(number, PortId(port), reason),
-            Ok(()) if self.observer.is_some() => {
-                let packet = *self.packets.get(number);
-                self.observe(&packet, rank, |observer, now| observer.entered(now, PortId(port), &packet));
-            }
-            Ok(()) => {}
-        }
-    }
-
-    /// Lets the observer see something of a packet.
-    #[cold]
-    fn observe(&mut self, packet: &Packet, rank: u64, what: impl FnOnce(&mut dyn Observer, Nanos)) {
-        let (group, key) = (self.group(packet.flow), *self.key_of(packet));
-        if let Some(observer) = &mut self.observer {
-            observer.about(&About { group, key, rank });
-            what(&mut **observer, self.now);
-        }
-    }
-
-    #[cold]
-    fn lose(&mut self, number: u32, port: PortId, reason: DropReason) {
-        let packet = self.packets.remove(number);
-        self.observe(&packet, 0, |observer, now| observer.dropped(now, port, &packet, reason));
-        self.packets.drop_extra(&packet);
-        if packet.flags.has(Flags::TELL) {
-            self.tell_host(&packet, 0);
-        }
-        if !packet.flags.has(Flags::BACK) {
-            self.count(packet.flow).reasons.count_drop(reason);
-        }
-        let class = self.flows[packet.flow.0 as usize].class;
-        if let Some(count) = self.class_count(port.0, class) {
-            count.reasons.count_drop(reason);
-        }
-        self.outside(packet.flow);
     }
 
     /// Counters of the queue that a class goes to, in a port that has several.
@@ -637,153 +552,11 @@ impl Network {
         port.classes.get_mut(queue)
     }
 
-    /// A packet of a flow is inside no longer.
-    #[inline]
-    pub(crate) fn outside(&mut self, flow: FlowId) {
-        let state = &mut self.flows[flow.0 as usize];
-        state.inside -= 1;
-        if state.retired && state.inside == 0 {
-            self.free_flow(flow);
-        }
-    }
-
-    /// When the engine has something to do.
-    #[inline]
-    pub(crate) fn engine_event(&self) -> Nanos {
-        self.engine.next_event().unwrap_or(Nanos::MAX)
-    }
-
-    /// Lets the engine work until now, and what comes out of it go on.
-    pub(crate) fn run_engine(&mut self) {
-        let mut departures = std::mem::take(&mut self.departures);
-        self.engine.poll(self.now, &mut departures);
-        for departure in &mut departures {
-            if let Fate::Deliver { duplicate: true, .. } = departure.fate {
-                departure.frame = self.packets.duplicate(departure.frame);
-                let Packet { flow, flags, .. } = *self.packets.get(departure.frame);
-                self.flows[flow.0 as usize].inside += 1;
-                self.count(flow).duplicated += u64::from(!flags.has(Flags::BACK));
-            }
-        }
-        self.handled += departures.len() as u64;
-        for departure in departures.drain(..) {
-            self.depart(&departure);
-        }
-        self.departures = departures;
-    }
-
-    fn depart(&mut self, departure: &Departure) {
-        let &Departure { frame, link, fate, arrived, dequeued, .. } = departure;
-        let port = self.engine_ports[usize::from(link)];
-        let (mark, corrupt) = match fate {
-            Fate::Drop(reason) => return self.lose(frame, PortId(port), reason),
-            Fate::Deliver { mark, corrupt, .. } => (mark, corrupt),
-        };
-        // Every endpoint's checksum finds one inverted bit.
-        if corrupt.is_some() {
-            return self.lose(frame, PortId(port), DropReason::BadFrame);
-        }
-        let packet = self.packets.get_mut(frame);
-        let (flow, len) = (packet.flow, packet.len);
-        if let Some(reason) = mark {
-            packet.ecn = Ecn::Ce;
-            if !packet.flags.has(Flags::BACK) {
-                self.count(flow).reasons.count_mark(reason);
-            }
-        }
-        let class = self.flows[flow.0 as usize].class;
-        if let Some(count) = self.class_count(port, class) {
-            count.packets += 1;
-            count.bytes += u64::from(len);
-            count.queue_ns.record(dequeued.since(arrived).0);
-            if let Some(reason) = mark {
-                count.reasons.count_mark(reason);
-            }
-        }
-        if let Port::Engine(EnginePort { labeller: Some(labeller), .. }) = &mut self.ports[port as usize] {
-            let packet = self.packets.get_mut(frame);
-            packet.label = labeller.leave(packet, arrived, dequeued);
-        }
-        self.go_on(frame, port, Some(dequeued));
-    }
-
-    /// Lets what is due out of a plain port.
-    pub(crate) fn run_plain(&mut self, port: u32) {
-        loop {
-            let Port::Plain(plain) = &mut self.ports[port as usize] else { return };
-            let Some((number, _)) = plain.pop(self.now) else { break };
-            self.handled += 1;
-            self.go_on(number, port, None);
-        }
-        if let Port::Plain(plain) = &self.ports[port as usize] {
-            self.agenda.set(port, plain.next_due());
-        }
-    }
-
-    #[inline]
-    fn go_on(&mut self, number: u32, port: u32, dequeued: Option<Nanos>) {
-        let packet = self.packets.get_mut(number);
-        packet.way += 1;
-        if packet.flags.has(Flags::TELL) {
-            let packet = *packet;
-            self.tell_host(&packet, 1);
-        }
-        if self.observer.is_some() {
-            let packet = *self.packets.get(number);
-            self.observe(&packet, 0, |observer, now| observer.left(now, PortId(port), &packet, dequeued));
-        }
-        self.enter(number);
-    }
-
-    /// Lets the source of a forward packet know that it has passed the first port of its way, if it has passed `ports` of them.
-    #[cold]
-    fn tell_host(&mut self, packet: &Packet, ports: u32) {
-        let flow = &self.flows[packet.flow.0 as usize];
-        if packet.way == flow.forward + ports {
-            self.left_host.push_back((flow.source, *packet));
-        }
-    }
-
-    /// Takes a packet that has arrived, counts it, and says whom it is for.
-    #[inline]
-    pub(crate) fn take_arrived(&mut self) -> Option<(EndpointId, Packet)> {
-        let number = self.arrived.pop_front()?;
-        let packet = self.packets.remove(number);
-        if self.observer.is_some() {
-            self.observe(&packet, 0, |observer, now| observer.arrived(now, &packet));
-        }
-        let flow = &self.flows[packet.flow.0 as usize];
-        if packet.flags.has(Flags::BACK) {
-            return Some((flow.source, packet));
-        }
-        let count = &mut self.counts[flow.group as usize];
-        count.received += 1;
-        count.received_bytes += u64::from(packet.len);
-        count.marked += u64::from(packet.ecn == Ecn::Ce);
-        let delay = self.now.since(packet.sent).0;
-        if count.received > 1 {
-            count.variation_ns += delay.abs_diff(count.last_delay_ns);
-        }
-        count.last_delay_ns = delay;
-        count.delay_ns.record(delay);
-        Some((flow.sink, packet))
-    }
-
-    /// A packet was handed to its endpoint.
-    #[inline]
-    pub(crate) fn finish(&mut self, packet: &Packet) {
-        self.packets.drop_extra(packet);
-        self.outside(packet.flow);
+    pub(crate) fn tell(&mut self, to: EndpointId, flow: FlowId, notice: Notice) {
+        self.notices.push_back((to, flow, notice));
+        self.unsettled = true;
     }
 }
 
 /// The endpoint of flows that none sends on.
 pub(crate) const NOBODY: EndpointId = EndpointId(u32::MAX);
-/// End of a way.
-const END: u32 = u32::MAX;
-/// Bits of a port's number in a way; those above say through which of its queues, plus one.
-const PORT_BITS: u32 = 20;
-/// These bits.
-const PORT: u32 = (1 << PORT_BITS) - 1;
-/// Flow labels have 20 bits.
-const FLOW_LABEL: u32 = (1 << 20) - 1;

@@ -10,7 +10,7 @@ use weir_core::Nanos;
 use crate::endpoint::{Context, Endpoint, EndpointId};
 use crate::measure::{Meter, Series, Settings};
 use crate::network::{FlowSpec, NOBODY, Network, Observer};
-use crate::packet::FlowId;
+use crate::packet::{FlowId, Packet};
 
 /// A network with its endpoints.
 #[derive(Debug)]
@@ -132,6 +132,8 @@ impl World {
 
     /// Runs until `end`, and everything at `end` too. The first run starts the endpoints.
     pub fn run(&mut self, end: Nanos) {
+        self.network.join();
+        self.network.set_horizon(end.min(self.next_tick));
         if !self.started {
             self.started = true;
             for number in 0..self.endpoints.len() {
@@ -145,6 +147,7 @@ impl World {
             let at = engine.min(time).max(self.network.now());
             if self.next_tick <= at.min(end) {
                 self.tick();
+                self.network.set_horizon(end.min(self.next_tick));
                 continue;
             }
             if at > end || at == Nanos::MAX {
@@ -156,15 +159,24 @@ impl World {
             } else {
                 let number = self.network.agenda.next();
                 match number.checked_sub(self.network.ports()) {
-                    None => self.network.run_plain(number),
+                    None => {
+                        if let Some(packet) = self.network.run_plain(number) {
+                            let (to, packet) = self.network.take(packet);
+                            self.deliver(to, &packet);
+                        }
+                    }
                     Some(endpoint) => {
                         self.network.handled += 1;
                         self.call(EndpointId(endpoint), |endpoint, context| endpoint.wake(context));
                     }
                 }
             }
-            self.settle();
+            if self.network.unsettled {
+                self.settle();
+            }
         }
+        // What happens at the end is over, however far away it is.
+        self.network.catch_up(end.min(Nanos(u64::MAX - 1)));
         if end != Nanos::MAX {
             self.network.set_now(end);
         }
@@ -177,16 +189,23 @@ impl World {
             if !self.network.born.is_empty() {
                 self.bear();
             } else if let Some((to, packet)) = self.network.take_arrived() {
-                self.call(to, |endpoint, context| endpoint.receive(&packet, context));
-                self.network.finish(&packet);
+                self.deliver(to, &packet);
             } else if let Some((to, packet)) = self.network.left_host.pop_front() {
                 self.call(to, |endpoint, context| endpoint.left_host(&packet, context));
             } else if let Some((to, flow, notice)) = self.network.notices.pop_front() {
                 self.call(to, |endpoint, context| endpoint.notice(flow, notice, context));
             } else {
+                self.network.unsettled = false;
                 return;
             }
         }
+    }
+
+    /// Hands a packet to its endpoint.
+    #[inline]
+    fn deliver(&mut self, to: EndpointId, packet: &Packet) {
+        self.call(to, |endpoint, context| endpoint.receive(packet, context));
+        self.network.finish(packet);
     }
 
     /// Places the endpoints of flows that have been opened, then starts them in that order.
@@ -226,6 +245,10 @@ impl World {
     fn tick(&mut self) {
         let now = self.next_tick;
         self.network.set_now(now);
+        // A look comes before everything else at its time.
+        if now > Nanos::ZERO {
+            self.network.catch_up(Nanos(now.0 - 1));
+        }
         if let Some(meter) = self.meter.as_mut().filter(|meter| meter.next() <= now) {
             meter.tick(&mut self.network);
         }
@@ -244,5 +267,5 @@ impl World {
 struct Nobody;
 
 impl Endpoint for Nobody {
-    fn receive(&mut self, _packet: &crate::packet::Packet, _context: &mut Context<'_>) {}
+    fn receive(&mut self, _packet: &Packet, _context: &mut Context<'_>) {}
 }

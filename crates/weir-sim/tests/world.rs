@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, Loss, PipeConfig, QueueLimit};
 use weir_core::{Nanos, Probability, Rate};
-use weir_sim::network::{FlowSpec, Network, PortId};
+use weir_sim::measure::{Names, Outcome, Plan as MeasurePlan, Settings};
+use weir_sim::network::{FlowSpec, Network, Observer, PortId};
 use weir_sim::packet::FlowId;
 use weir_sim::traffic::{Cbr, Sink};
 use weir_sim::world::World;
@@ -68,6 +69,12 @@ fn figures(world: &World) -> String {
     format!("{ports:?} {flows:?}")
 }
 
+/// Wants to see everything.
+#[derive(Debug)]
+struct Onlooker;
+
+impl Observer for Onlooker {}
+
 proptest! {
     #[test]
     fn every_packet_arrives_or_is_counted_as_lost(plan in plan(true)) {
@@ -102,6 +109,27 @@ proptest! {
         }
         pieced.run(Nanos::from_secs(2));
         prop_assert_eq!(figures(&whole), figures(&pieced));
+    }
+
+    /// An observer wants to see every step, so with one nothing is passed in one step.
+    #[test]
+    fn ports_that_are_passed_in_one_step_give_what_they_give_one_by_one(
+        plan in plan(false),
+        warmup in 0u64..500_000_000,
+        interval in 1_000_000u64..300_000_000,
+    ) {
+        let run = |observed: bool| {
+            let mut world = world(&plan, false);
+            if observed {
+                world.observe(Box::new(Onlooker));
+            }
+            let measure = Settings { interval: Nanos(interval), looks: 3 };
+            let plan = MeasurePlan { seed: 7, warmup: Nanos(warmup), end: Nanos::from_secs(1), measure };
+            let outcome = Outcome::run(&mut world, &plan, &Names::default(), &mut |_| {});
+            let rest: Vec<_> = (0..world.network().ports()).map(|port| world.network_mut().queue_length(PortId(port))).collect();
+            (Outcome { events: 0, ..outcome }, figures(&world), rest)
+        };
+        prop_assert_eq!(run(false), run(true));
     }
 
     #[test]
