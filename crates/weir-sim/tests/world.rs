@@ -5,8 +5,9 @@ use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, Loss, PipeConfig, Q
 use weir_core::{Nanos, Probability, Rate};
 use weir_sim::measure::{Names, Outcome, Plan as MeasurePlan, Settings};
 use weir_sim::network::{FlowSpec, Network, Observer, PortId};
-use weir_sim::packet::FlowId;
-use weir_sim::traffic::{Cbr, Sink};
+use weir_sim::packet::{Flags, FlowId};
+use weir_sim::random::Draws;
+use weir_sim::traffic::{Constant, Sending, Sink, Source};
 use weir_sim::world::World;
 
 /// What a random network is made of.
@@ -54,7 +55,11 @@ fn world(plan: &Plan, engine: bool) -> World {
     for (number, (way, len, kbit, start)) in plan.flows.iter().enumerate() {
         let forward = way.iter().map(|&port| PortId(port as u32)).collect();
         let spec = FlowSpec { forward, group: number as u32, ..FlowSpec::default() };
-        let source = Cbr::new(FlowId(number as u32), *len, 28, kbit * 1000, Nanos::from_micros(*start), Nanos::from_secs(1));
+        let mut sending = Sending { until: Nanos::from_secs(1), ..Sending::of(FlowId(number as u32), 28) };
+        sending.from = Nanos::from_micros(*start);
+        // The host of every other flow wants to hear when packets have left it.
+        sending.packet.flags = if number % 2 == 1 { Flags::TELL } else { Flags::default() };
+        let source = Source::of(Constant::rate(*len, kbit * 1000), Draws::new(0, 0, 0), sending);
         world.add_flow(&spec, Box::new(source), Box::new(Sink));
     }
     world
