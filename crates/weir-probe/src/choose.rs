@@ -2,6 +2,7 @@
 
 use crate::error::ProbeError;
 use crate::source::{Method, Opened, Plan, Source};
+use crate::transmission::Beside;
 
 /// The highest rate that a timer serves; above it, a processor is spent on the pace.
 const TIMER_RATE: u64 = 10_000;
@@ -12,20 +13,26 @@ const TIMER_RATE: u64 = 10_000;
 /// For a plan that makes no sense, a target that is not there, or a forced method that cannot be had.
 pub fn open(plan: &Plan) -> Result<Opened, ProbeError> {
     plan.check()?;
-    if let Some(method) = plan.method {
-        return Ok(Opened { source: open_one(plan, method)?, remarks: Vec::new() });
-    }
+    let mut remarks = Vec::new();
+    let source = match plan.method {
+        Some(method) => open_one(plan, method)?,
+        None => open_best(plan, &mut remarks)?,
+    };
+    let source = Box::new(Beside::open(plan, source, &mut remarks)?);
+    Ok(Opened { source, remarks })
+}
+
+fn open_best(plan: &Plan, remarks: &mut Vec<String>) -> Result<Box<dyn Source>, ProbeError> {
     let wanted = match plan.rate {
         Some(rate) if rate <= TIMER_RATE => Method::Timer,
         _ => Method::Loop,
     };
     match open_one(plan, wanted) {
-        Ok(source) => Ok(Opened { source, remarks: Vec::new() }),
         Err(reason @ (ProbeError::Rights { .. } | ProbeError::Load { .. } | ProbeError::Unavailable(_))) => {
-            let source = open_one(plan, Method::Netlink)?;
-            Ok(Opened { source, remarks: vec![format!("read over netlink, since {reason}")] })
+            remarks.push(format!("read over netlink, since {reason}"));
+            open_one(plan, Method::Netlink)
         }
-        Err(error) => Err(error),
+        other => other,
     }
 }
 
@@ -38,6 +45,9 @@ fn open_one(plan: &Plan, method: Method) -> Result<Box<dyn Source>, ProbeError> 
             "this weir was built without BPF, which the method {} needs: build it with clang, libelf-dev and zlib1g-dev installed",
             method.name()
         ))),
+        Method::Netlink => Ok(Box::new(crate::netlink::Asking::open(plan)?)),
+        Method::Tc => Ok(Box::new(crate::tc::Starting::open(plan)?)),
+        #[cfg(feature = "bpf")]
         other => Err(ProbeError::Unavailable(format!("the method {} is not here", other.name()))),
     }
 }

@@ -53,7 +53,7 @@ impl Group {
 
     fn open(target: &Target) -> Result<Group, ProbeError> {
         let netns = target.namespace.open()?;
-        let sockets = netns.enter(|| -> io::Result<(Socket, Netlink)> {
+        let sockets = within(&target.namespace, &netns, || {
             let mut news = Socket::new(NETLINK_ROUTE)?;
             news.bind(&SocketAddr::new(0, LINK_NEWS))?;
             news.set_non_blocking(true)?;
@@ -86,6 +86,27 @@ impl Group {
             Namespace::Name(name) => Some(name.clone()),
             Namespace::Process(pid) => Some(pid.to_string()),
         }
+    }
+
+    /// Whether it is the namespace in which the caller was when it opened it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.namespace == Namespace::Own
+    }
+
+    /// Does work inside the namespace, and leaves the calling thread where it is.
+    ///
+    /// # Errors
+    /// What the work returns, or why the namespace cannot be entered.
+    pub(crate) fn within<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        within(&self.namespace, &self.netns, work)
+    }
+
+    /// Does work inside the namespace on a thread of its own, which may change what belongs to threads.
+    ///
+    /// # Errors
+    /// What the work returns, or why the namespace cannot be entered.
+    pub(crate) fn apart<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        self.netns.enter(work)
     }
 
     /// Moves the calling thread into the namespace.
@@ -133,4 +154,9 @@ impl Group {
             }
         }
     }
+}
+
+/// Does work inside a namespace. Entering takes rights, even to come to where one is: so nobody enters the own one.
+fn within<T: Send>(namespace: &Namespace, netns: &NetNs, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    if *namespace == Namespace::Own { work() } else { netns.enter(work) }
 }

@@ -5,6 +5,7 @@
 //! milliseconds at most and tells a [`Sink`] what was seen. A source moves the thread that calls it into the namespaces it watches, so
 //! it belongs on a thread of its own. A [`Tally`] is a sink that keeps figures; a [`Summary`] of it is what programs read.
 
+mod beat;
 mod catalogue;
 mod choose;
 mod error;
@@ -14,8 +15,11 @@ mod group;
 mod kernel;
 pub mod measure;
 mod model;
+mod netlink;
 mod source;
 mod target;
+mod tc;
+mod transmission;
 
 pub use choose::open;
 pub use error::ProbeError;

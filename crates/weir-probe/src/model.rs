@@ -138,6 +138,8 @@ pub struct Counters {
 pub struct Transmission {
     /// The device.
     pub device: String,
+    /// Where it is, as for a [`Queue`].
+    pub netns: Option<String>,
     /// Number of its transmission queue.
     pub queue: u32,
     /// Bytes that may be in the ring.

@@ -62,6 +62,7 @@ impl Programs {
 
 use std::os::fd::AsFd as _;
 
+#[expect(clippy::needless_pass_by_value, reason = "the shape of map_err")]
 fn refused(error: libbpf_rs::Error) -> ProbeError {
     if error.kind() == ErrorKind::PermissionDenied {
         let hint = "it takes CAP_BPF, CAP_PERFMON and, for other namespaces, CAP_SYS_ADMIN: try with sudo, or `--method netlink`";

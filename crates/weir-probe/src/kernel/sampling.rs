@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
 use weir_linux::sys::shared::SharedWords;
 
 use super::Programs;
 use super::layout::{self, Slot, control, halves, word};
+use crate::beat::{NAP, monotonic, sleep_until};
 use crate::catalogue::{Numbers, Seen};
 use crate::error::ProbeError;
 use crate::gaps::Gaps;
@@ -21,8 +21,6 @@ const SLICE: u64 = 500_000;
 const COUNTER_INTERVAL: u64 = 20_000_000;
 /// How long before the next moment of a pace the program is there already, in ns: waking up takes this long.
 const EARLY: u64 = 200_000;
-/// The longest that a turn sleeps, in ns, so that whoever calls can stop.
-const NAP: u64 = 20_000_000;
 
 /// A namespace's place in its pace, kept while another namespace has its turn.
 #[derive(Clone, Copy, Debug, Default)]
@@ -266,16 +264,4 @@ fn processors() -> u32 {
     let last = possible.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u32>().ok());
     let online = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     last.map_or(online, |last| last + 1).min(layout::MAX_CPUS as u32)
-}
-
-/// The clock of the programs, in ns.
-pub(crate) fn monotonic() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-fn sleep_until(time: u64) {
-    let request = Timespec { tv_sec: (time / 1_000_000_000) as i64, tv_nsec: (time % 1_000_000_000) as i64 };
-    // Woken early by a signal: the caller looks at the clock again.
-    let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &request);
 }

@@ -1,0 +1,125 @@
+//! The clock, and when the next reading is due: for the methods that keep their pace outside the kernel.
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use crate::source::Pace;
+
+/// The longest that a turn sleeps, in ns, so that whoever calls can stop.
+pub(crate) const NAP: u64 = 20_000_000;
+/// Below this time between two readings, in ns, waiting means to spin: a sleeping thread would wake too late.
+const SPIN_BELOW: u64 = 100_000;
+/// How many moments a reader may be late and still make up for them.
+const CATCH_UP: u64 = 8;
+
+/// The moments of a pace, and how they were kept.
+#[derive(Debug)]
+pub(crate) struct Beat {
+    interval: u64,
+    next: u64,
+    last: u64,
+    pace: Pace,
+}
+
+impl Beat {
+    /// `rate` readings a second, or as many as come out.
+    pub(crate) fn new(rate: Option<u64>, interval: u64) -> Beat {
+        Beat { interval, next: 0, last: 0, pace: Pace { asked: rate, ..Pace::default() } }
+    }
+
+    /// Waits for the next moment, at most for a nap, and gives the time; `None` when the moment has not come by then.
+    pub(crate) fn wait(&mut self) -> Option<u64> {
+        let mut now = monotonic();
+        if self.interval == 0 {
+            return Some(now);
+        }
+        if self.next == 0 {
+            self.next = now;
+        }
+        if self.next > now {
+            if self.interval < SPIN_BELOW {
+                while now < self.next {
+                    std::hint::spin_loop();
+                    now = monotonic();
+                }
+            } else {
+                let until = self.next.min(now + NAP);
+                sleep_until(until);
+                now = monotonic();
+                // Woken early by a signal, or not there yet.
+                if now < self.next {
+                    return None;
+                }
+            }
+        }
+        self.step(now);
+        Some(now)
+    }
+
+    /// The moment after the one that is now. A reader that is a little late makes up for it; what it sleeps through is missed.
+    fn step(&mut self, now: u64) {
+        let late = now - self.next;
+        if late < CATCH_UP * self.interval {
+            self.next += self.interval;
+        } else {
+            let passed = late / self.interval;
+            self.pace.missed += passed;
+            self.next += (passed + 1) * self.interval;
+        }
+    }
+
+    /// A reading was taken at this time.
+    pub(crate) fn taken(&mut self, time: u64) {
+        if self.last != 0 {
+            self.pace.gaps.record(time.saturating_sub(self.last));
+        }
+        self.last = time;
+        self.pace.readings += 1;
+    }
+
+    /// A reading came to nothing.
+    pub(crate) fn lost(&mut self) {
+        self.pace.missed += u64::from(self.interval > 0);
+    }
+
+    /// How the pace was kept.
+    pub(crate) fn pace(&self) -> Pace {
+        self.pace.clone()
+    }
+}
+
+/// The clock of all readings, in ns.
+pub(crate) fn monotonic() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Sleeps until then, or until a signal comes: the caller looks at the clock again.
+pub(crate) fn sleep_until(time: u64) {
+    let request = Timespec { tv_sec: (time / 1_000_000_000) as i64, tv_nsec: (time % 1_000_000_000) as i64 };
+    let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &request);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Beat;
+
+    #[test]
+    fn a_little_late_is_made_up_for_and_much_is_missed() {
+        let mut beat = Beat::new(Some(1_000), 1_000_000);
+        beat.next = 10_000_000;
+        beat.step(17_999_999);
+        assert_eq!((beat.next, beat.pace.missed), (11_000_000, 0));
+        beat.step(31_500_000);
+        assert_eq!((beat.next, beat.pace.missed), (32_000_000, 20));
+    }
+
+    #[test]
+    fn gaps_are_counted_between_readings_alone() {
+        let mut beat = Beat::new(None, 0);
+        for time in [5, 12, 29] {
+            beat.taken(time);
+        }
+        let pace = beat.pace();
+        assert_eq!((pace.readings, pace.gaps.count(), pace.gaps.longest()), (3, 2, 17));
+    }
+}

@@ -1,0 +1,225 @@
+//! The method `netlink`: asks the kernel as `tc` does, but from one process and one socket. It needs no rights in the caller's own
+//! namespace, and is the baseline against which reading inside the kernel is to be judged.
+//!
+//! A reading is one dump of the namespace's disciplines, from which those of the watched devices are taken: the kernel looks at all
+//! devices for it, so other devices in the namespace make it slower. Roots alone are asked for one by one. Each such answer also
+//! goes to whoever listens to changes of traffic control (`tc monitor`): the kernel has no way to ask for one discipline in private.
+
+mod wire;
+
+use wire::{Answer, Asker, Outcome};
+
+use crate::beat::{Beat, NAP, monotonic, sleep_until};
+use crate::catalogue::{Numbers, Seen};
+use crate::error::ProbeError;
+use crate::group::Group;
+use crate::model::{Counters, Run, Sink};
+use crate::source::{Method, Pace, Plan, Source};
+
+/// How long one turn reads, in ns, before it hands over what it has.
+const TURN: u64 = 4_000_000;
+/// Time between two looks at the counters, in ns.
+const COUNTER_INTERVAL: u64 = 20_000_000;
+
+/// One namespace: its socket, the last answer, and the runs that are still open.
+struct Place {
+    group: Group,
+    asker: Asker,
+    /// Answers of the reading that is being taken.
+    now: Vec<Answer>,
+    /// Those of the reading before, in the same order as the runs and as the catalogue's numbers.
+    before: Vec<Answer>,
+    open: Vec<Run>,
+    counted: u64,
+}
+
+/// The method `netlink`.
+pub(crate) struct Asking {
+    beat: Beat,
+    children: bool,
+    bands: bool,
+    places: Vec<Place>,
+    numbers: Numbers,
+    ended: Vec<Run>,
+    interrupted: bool,
+}
+
+impl Asking {
+    /// Opens a socket in each namespace.
+    ///
+    /// # Errors
+    /// When a target is not there, or its namespace cannot be entered.
+    pub(crate) fn open(plan: &Plan) -> Result<Asking, ProbeError> {
+        let place = |group: Group| {
+            let asker = group.within(Asker::open).map_err(ProbeError::system("open a netlink socket"))?;
+            Ok(Place { group, asker, now: Vec::new(), before: Vec::new(), open: Vec::new(), counted: 0 })
+        };
+        let places = Group::of(&plan.targets)?.into_iter().map(place).collect::<Result<_, ProbeError>>()?;
+        // A late sleeper spoils the pace; without the right to be punctual, it is a little late.
+        let _ = weir_linux::sys::thread::exact_timers();
+        Ok(Asking {
+            beat: Beat::new(plan.rate, plan.interval()),
+            children: plan.children,
+            bands: plan.bands,
+            places,
+            numbers: Numbers::default(),
+            ended: Vec::new(),
+            interrupted: false,
+        })
+    }
+
+    /// Takes one reading of all namespaces; `false` when it came to nothing.
+    fn read(&mut self, started: u64, sink: &mut dyn Sink) -> Result<bool, ProbeError> {
+        let mut time = started;
+        for at in 0..self.places.len() {
+            if at > 0 {
+                time = monotonic();
+            }
+            let place = &mut self.places[at];
+            match place.ask(self.children).map_err(ProbeError::system("ask the kernel for its queueing disciplines"))? {
+                Outcome::Whole => {}
+                Outcome::Interrupted => {
+                    if !std::mem::replace(&mut self.interrupted, true) {
+                        sink.remark(time, "disciplines changed while the kernel listed them: such readings are left out");
+                    }
+                    return Ok(false);
+                }
+            }
+            if place.is_as_before() {
+                place.note(time, &mut self.ended);
+            } else {
+                self.begin(at, time, sink);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Other queues than in the reading before: runs end, and the new queues get their numbers.
+    fn begin(&mut self, at: usize, time: u64, sink: &mut dyn Sink) {
+        self.hand_over(sink);
+        let Place { group, now, before, open, counted, .. } = &mut self.places[at];
+        let seen = now.iter().map(|answer| Seen {
+            ifindex: answer.ifindex,
+            handle: answer.handle,
+            parent: answer.parent,
+            kind: answer.kind(),
+            band: None,
+            root: answer.is_root(),
+            address: 0,
+        });
+        let netns = group.netns();
+        group.catalogue.observe(time, seen.collect(), &mut self.numbers, (netns.as_deref(), &group.devices), sink);
+        if now.iter().any(|answer| answer.kind() == "pfifo_fast") && std::mem::take(&mut self.bands) {
+            sink.remark(time, "the bands of a pfifo_fast cannot be seen over netlink, only all three together");
+        }
+        open.clear();
+        for (place, answer) in now.iter().enumerate() {
+            let queue = group.catalogue.id(place).expect("each has just got its number");
+            open.push(run_of(queue, time, answer));
+        }
+        std::mem::swap(now, before);
+        *counted = 0;
+    }
+
+    /// Ends all open runs.
+    fn hand_over(&mut self, sink: &mut dyn Sink) {
+        for place in &mut self.places {
+            self.ended.extend(place.open.iter().filter(|run| run.count > 0));
+            place.open.iter_mut().for_each(|run| run.count = 0);
+        }
+        if !self.ended.is_empty() {
+            sink.runs(&self.ended);
+            self.ended.clear();
+        }
+    }
+
+    fn hand_over_counters(&mut self, time: u64, sink: &mut dyn Sink) {
+        for place in self.places.iter_mut().filter(|place| time >= place.counted + COUNTER_INTERVAL) {
+            place.counted = time;
+            for (answer, run) in place.before.iter().zip(&place.open) {
+                let (drops, requeues, overlimits) = (answer.drops.into(), answer.requeues.into(), answer.overlimits.into());
+                sink.counters(time, run.queue, &Counters { packets: answer.packets, bytes: answer.bytes, drops, requeues, overlimits });
+            }
+        }
+    }
+}
+
+impl Place {
+    fn ask(&mut self, children: bool) -> std::io::Result<Outcome> {
+        let Place { group, asker, now, .. } = self;
+        now.clear();
+        if children {
+            let only = if group.devices.len() == 1 { group.devices.keys().next().copied() } else { None };
+            return asker.all(only.unwrap_or(0), |answer| {
+                if only.map_or_else(|| group.devices.contains_key(&answer.ifindex), |only| only == answer.ifindex) {
+                    now.push(answer);
+                }
+            });
+        }
+        for &ifindex in group.devices.keys() {
+            if asker.root(ifindex, |answer| now.push(answer))? == Outcome::Interrupted {
+                return Ok(Outcome::Interrupted);
+            }
+        }
+        Ok(Outcome::Whole)
+    }
+
+    fn is_as_before(&self) -> bool {
+        self.now.len() == self.before.len() && self.now.iter().zip(&self.before).all(|(now, before)| now.same_queue(before))
+    }
+
+    /// Adds the reading to the open runs, or begins the next.
+    fn note(&mut self, time: u64, ended: &mut Vec<Run>) {
+        for (run, answer) in self.open.iter_mut().zip(&self.now) {
+            if run.count > 0 && (run.qlen, run.backlog) == (answer.qlen, answer.backlog) {
+                run.last = time;
+                run.count += 1;
+                continue;
+            }
+            if run.count > 0 {
+                ended.push(*run);
+            }
+            *run = run_of(run.queue, time, answer);
+        }
+        std::mem::swap(&mut self.now, &mut self.before);
+    }
+}
+
+fn run_of(queue: u32, time: u64, answer: &Answer) -> Run {
+    Run { queue, first: time, last: time, count: 1, qlen: answer.qlen, backlog: answer.backlog }
+}
+
+impl Source for Asking {
+    fn method(&self) -> Method {
+        Method::Netlink
+    }
+
+    fn turn(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
+        let began = monotonic();
+        for place in &mut self.places {
+            place.group.follow(began, sink)?;
+        }
+        while let Some(time) = self.beat.wait() {
+            if self.read(time, sink)? {
+                self.beat.taken(time);
+            } else {
+                self.beat.lost();
+            }
+            if time >= began + TURN {
+                break;
+            }
+        }
+        self.hand_over(sink);
+        let now = monotonic();
+        self.hand_over_counters(now, sink);
+        // Without a device there is nothing to be read in a hurry.
+        if self.places.iter().all(|place| place.group.devices.is_empty()) {
+            sleep_until(now + NAP);
+        }
+        Ok(())
+    }
+
+    fn pace(&self) -> Pace {
+        self.beat.pace()
+    }
+}

@@ -1,0 +1,314 @@
+//! Traffic control over a netlink socket: two questions, and what the kernel answers.
+//!
+//! Both are written once and sent again and again; answers are read where they lie, so that a reading allocates nothing. Layouts
+//! are those of `linux/netlink.h`, `linux/rtnetlink.h` and `linux/gen_stats.h`, in the byte order of the machine.
+
+use std::io;
+
+use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
+
+/// One queueing discipline at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) ifindex: u32,
+    pub(super) handle: u32,
+    pub(super) parent: u32,
+    pub(super) kind: [u8; KIND],
+    pub(super) qlen: u32,
+    pub(super) backlog: u32,
+    pub(super) drops: u32,
+    pub(super) requeues: u32,
+    pub(super) overlimits: u32,
+    pub(super) bytes: u64,
+    pub(super) packets: u64,
+}
+
+impl Answer {
+    /// Whether both are of one discipline.
+    pub(super) fn same_queue(&self, other: &Answer) -> bool {
+        (self.ifindex, self.handle, self.parent, self.kind) == (other.ifindex, other.handle, other.parent, other.kind)
+    }
+
+    /// What the discipline is called.
+    pub(super) fn kind(&self) -> String {
+        let end = self.kind.iter().position(|&byte| byte == 0).unwrap_or(KIND);
+        String::from_utf8_lossy(&self.kind[..end]).into_owned()
+    }
+
+    /// Whether the device hands its packets to it.
+    pub(super) fn is_root(&self) -> bool {
+        self.parent == TC_H_ROOT
+    }
+
+    /// From the body of a message: a `tcmsg` and attributes. `None` when it is too short.
+    fn read(body: &[u8]) -> Option<Answer> {
+        let mut answer = Answer { ifindex: u32_at(body, 4)?, handle: u32_at(body, 8)?, parent: u32_at(body, 12)?, ..Answer::default() };
+        for (kind, value) in attributes(body.get(TCMSG..)?) {
+            match kind {
+                TCA_KIND => {
+                    let length = value.len().min(KIND);
+                    answer.kind[..length].copy_from_slice(&value[..length]);
+                }
+                TCA_STATS2 => answer.read_statistics(value),
+                _ => {}
+            }
+        }
+        Some(answer)
+    }
+
+    fn read_statistics(&mut self, attribute: &[u8]) {
+        for (kind, value) in attributes(attribute) {
+            let word = |place: usize| u32_at(value, 4 * place).unwrap_or(0);
+            match kind {
+                TCA_STATS_BASIC => {
+                    self.bytes = u64_at(value, 0).unwrap_or(0);
+                    self.packets = u64::from(word(2));
+                }
+                TCA_STATS_QUEUE => {
+                    (self.qlen, self.backlog) = (word(0), word(1));
+                    (self.drops, self.requeues, self.overlimits) = (word(2), word(3), word(4));
+                }
+                // Comes after the count of 32 bits, when that is too small.
+                TCA_STATS_PKT64 => self.packets = u64_at(value, 0).unwrap_or(self.packets),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What became of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// All of the answer is there.
+    Whole,
+    /// Disciplines changed while the kernel answered, or the answer was cut off: it is no reading.
+    Interrupted,
+}
+
+/// A socket to ask with.
+pub(super) struct Asker {
+    socket: Socket,
+    request: [u8; REQUEST],
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl Asker {
+    /// Opens one in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// When the kernel refuses the socket.
+    pub(super) fn open() -> io::Result<Asker> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        // The kernel answers within the system call that asks: there is nothing to wait for.
+        socket.set_non_blocking(true)?;
+        let mut request = [0; REQUEST];
+        request[..4].copy_from_slice(&(REQUEST as u32).to_ne_bytes());
+        request[4..6].copy_from_slice(&RTM_GETQDISC.to_ne_bytes());
+        // An empty attribute, a flag: disciplines that the kernel made by itself are shown too. A get takes no notice.
+        request[HEADER + TCMSG..][..2].copy_from_slice(&4u16.to_ne_bytes());
+        request[HEADER + TCMSG + 2..].copy_from_slice(&TCA_DUMP_INVISIBLE.to_ne_bytes());
+        Ok(Asker { socket, request, sequence: 0, buffer: vec![0; ANSWER] })
+    }
+
+    /// Asks for every discipline of the namespace. A kernel that heeds `ifindex` (none does so far) gives that device's alone; 0 is all.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(super) fn all(&mut self, ifindex: u32, answer: impl FnMut(Answer)) -> io::Result<Outcome> {
+        self.ask(NLM_F_REQUEST | NLM_F_DUMP, ifindex, 0, answer)
+    }
+
+    /// Asks for a device's root alone; there is no answer for a device that is gone or switched off.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(super) fn root(&mut self, ifindex: u32, answer: impl FnMut(Answer)) -> io::Result<Outcome> {
+        // The answer is a notice of a change, which whoever caused it gets only with this flag.
+        self.ask(NLM_F_REQUEST | NLM_F_ECHO, ifindex, TC_H_ROOT, answer)
+    }
+
+    fn ask(&mut self, flags: u16, ifindex: u32, parent: u32, mut answer: impl FnMut(Answer)) -> io::Result<Outcome> {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.request[6..8].copy_from_slice(&flags.to_ne_bytes());
+        self.request[8..12].copy_from_slice(&self.sequence.to_ne_bytes());
+        self.request[HEADER + 4..HEADER + 8].copy_from_slice(&ifindex.to_ne_bytes());
+        self.request[HEADER + 12..HEADER + 16].copy_from_slice(&parent.to_ne_bytes());
+        self.socket.send(&self.request, 0)?;
+        let is_dump = flags & NLM_F_DUMP == NLM_F_DUMP;
+        let mut outcome = Outcome::Whole;
+        loop {
+            let length = match self.socket.recv(&mut &mut self.buffer[..], 0) {
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // No answer to a get means that there is no such root; a dump would have said that it is over.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && !is_dump => return Ok(outcome),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(ENOBUFS) => {
+                    return self.give_up();
+                }
+                Err(error) => return Err(error),
+            };
+            let mut over = !is_dump;
+            for message in messages(&self.buffer[..length]) {
+                if message.sequence != self.sequence {
+                    over = false;
+                    continue;
+                }
+                if message.flags & NLM_F_DUMP_INTR != 0 {
+                    outcome = Outcome::Interrupted;
+                }
+                match message.kind {
+                    RTM_NEWQDISC => Answer::read(message.body).map_or((), &mut answer),
+                    NLMSG_DONE | NLMSG_ERROR => match u32_at(message.body, 0).map_or(0, |code| (code as i32).wrapping_neg()) {
+                        code if code <= 0 || code == ENOENT || code == ENODEV => over = true,
+                        code => return Err(io::Error::from_raw_os_error(code)),
+                    },
+                    _ => {}
+                }
+            }
+            if over {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Throws away what may still come of an answer.
+    fn give_up(&mut self) -> io::Result<Outcome> {
+        loop {
+            match self.socket.recv(&mut &mut self.buffer[..], 0) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Outcome::Interrupted),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted || error.raw_os_error() == Some(ENOBUFS) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+struct Message<'a> {
+    kind: u16,
+    flags: u16,
+    sequence: u32,
+    body: &'a [u8],
+}
+
+/// The messages of one datagram. One that claims more bytes than there are ends them.
+fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
+    std::iter::from_fn(move || {
+        let length = u32_at(bytes, 0)? as usize;
+        let body = bytes.get(HEADER..length)?;
+        let message = Message { kind: u16_at(bytes, 4)?, flags: u16_at(bytes, 6)?, sequence: u32_at(bytes, 8)?, body };
+        bytes = bytes.get(aligned(length)..).unwrap_or_default();
+        Some(message)
+    })
+}
+
+/// The attributes of a message, or of an attribute that holds others: number and value.
+fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = usize::from(u16_at(bytes, 0)?);
+        let attribute = (u16_at(bytes, 2)? & NLA_TYPE_MASK, bytes.get(4..length)?);
+        bytes = bytes.get(aligned(length)..).unwrap_or_default();
+        Some(attribute)
+    })
+}
+
+fn aligned(length: usize) -> usize {
+    length.next_multiple_of(4)
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// Bytes of a discipline's name, its zero included.
+const KIND: usize = 16;
+/// Bytes of a message's header and of a `tcmsg`.
+const HEADER: usize = 16;
+const TCMSG: usize = 20;
+const REQUEST: usize = HEADER + TCMSG + 4;
+/// The largest piece in which the kernel answers a dump; it makes as large ones as it has seen room for.
+const ANSWER: usize = 32 * 1024;
+
+const NLM_F_REQUEST: u16 = 0x001;
+const NLM_F_ECHO: u16 = 0x008;
+const NLM_F_DUMP_INTR: u16 = 0x010;
+const NLM_F_DUMP: u16 = 0x300;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const RTM_NEWQDISC: u16 = 36;
+const RTM_GETQDISC: u16 = 38;
+const NLA_TYPE_MASK: u16 = 0x3fff;
+const TC_H_ROOT: u32 = u32::MAX;
+const TCA_KIND: u16 = 1;
+const TCA_STATS2: u16 = 7;
+const TCA_DUMP_INVISIBLE: u16 = 10;
+const TCA_STATS_BASIC: u16 = 1;
+const TCA_STATS_QUEUE: u16 = 3;
+const TCA_STATS_PKT64: u16 = 8;
+const ENOENT: i32 = 2;
+const ENODEV: i32 = 19;
+const ENOBUFS: i32 = 105;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Answer, TCA_KIND, TCA_STATS_BASIC, TCA_STATS_PKT64, TCA_STATS_QUEUE, TCA_STATS2, attributes, messages};
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = [(value.len() as u16 + 4).to_ne_bytes(), kind.to_ne_bytes()].concat();
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn an_answer_is_read_with_its_64_bit_counters() {
+        let basic = [7_000_000_000u64.to_ne_bytes().to_vec(), words(&[21, 0])].concat();
+        let statistics = [
+            attribute(TCA_STATS_BASIC, &basic),
+            attribute(TCA_STATS_PKT64, &5_000_000_000u64.to_ne_bytes()),
+            attribute(TCA_STATS_QUEUE, &words(&[3, 300, 4, 5, 6])),
+        ];
+        let body =
+            [words(&[0, 9, 0x8001_0000, u32::MAX, 2]), attribute(TCA_KIND, b"tbf\0"), attribute(TCA_STATS2 | 0x8000, &statistics.concat())];
+        let answer = Answer::read(&body.concat()).expect("it is whole");
+        assert_eq!((answer.ifindex, answer.handle, answer.is_root(), answer.kind().as_str()), (9, 0x8001_0000, true, "tbf"));
+        assert_eq!((answer.qlen, answer.backlog, answer.drops, answer.requeues, answer.overlimits), (3, 300, 4, 5, 6));
+        assert_eq!((answer.bytes, answer.packets), (7_000_000_000, 5_000_000_000));
+    }
+
+    #[test]
+    fn a_queue_is_another_one_by_device_handle_parent_or_kind() {
+        let one = Answer { ifindex: 1, handle: 2, parent: 3, kind: [b'a'; 16], qlen: 4, ..Answer::default() };
+        assert!(one.same_queue(&Answer { qlen: 5, drops: 1, ..one }));
+        for other in
+            [Answer { ifindex: 9, ..one }, Answer { handle: 9, ..one }, Answer { parent: 9, ..one }, Answer { kind: [b'b'; 16], ..one }]
+        {
+            assert!(!one.same_queue(&other), "{other:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_reader_fail_or_go_on_forever(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let answers = messages(&bytes).filter_map(|message| Answer::read(message.body)).count();
+            prop_assert!(answers <= bytes.len() / 16);
+            prop_assert!(attributes(&bytes).count() <= bytes.len() / 4);
+        }
+    }
+}

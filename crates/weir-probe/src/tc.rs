@@ -1,0 +1,208 @@
+//! The method `tc`: the program of that name, started anew for each device and reading. It is what scripts do and what publications
+//! compare with; there is no other reason to read so.
+
+use std::io;
+use std::process::{Command, Output};
+
+use serde::Deserialize;
+
+use crate::beat::{Beat, NAP, monotonic, sleep_until};
+use crate::catalogue::{Numbers, Seen};
+use crate::error::ProbeError;
+use crate::group::Group;
+use crate::model::{Counters, Handle, Run, Sink};
+use crate::source::{Method, Pace, Plan, Source};
+
+/// How long one turn reads, in ns: a program or two.
+const TURN: u64 = 4_000_000;
+/// Where it is when the caller's `PATH` does not say.
+const PLACES: [&str; 3] = ["tc", "/usr/sbin/tc", "/sbin/tc"];
+
+/// One discipline, as `tc -s -j qdisc show` writes it.
+#[derive(Debug, Deserialize)]
+struct Shown {
+    kind: String,
+    handle: String,
+    #[serde(default)]
+    parent: Option<String>,
+    #[serde(default)]
+    root: bool,
+    #[serde(default)]
+    bytes: u64,
+    #[serde(default)]
+    packets: u64,
+    #[serde(default)]
+    drops: u64,
+    #[serde(default)]
+    overlimits: u64,
+    #[serde(default)]
+    requeues: u64,
+    #[serde(default)]
+    backlog: u32,
+    #[serde(default)]
+    qlen: u32,
+}
+
+/// The method `tc`.
+pub(crate) struct Starting {
+    program: &'static str,
+    beat: Beat,
+    children: bool,
+    bands: bool,
+    groups: Vec<Group>,
+    numbers: Numbers,
+    entered: bool,
+    runs: Vec<Run>,
+}
+
+impl Starting {
+    /// Looks for the program.
+    ///
+    /// # Errors
+    /// [`ProbeError::Unavailable`] without it; when a target is not there.
+    pub(crate) fn open(plan: &Plan) -> Result<Starting, ProbeError> {
+        let is_there = |program: &&str| Command::new(program).arg("-V").output().is_ok_and(|output| output.status.success());
+        let Some(program) = PLACES.into_iter().find(is_there) else {
+            let words = "the method tc needs the program of that name: install iproute2, or use `--method netlink`";
+            return Err(ProbeError::Unavailable(words.into()));
+        };
+        Ok(Starting {
+            program,
+            beat: Beat::new(plan.rate, plan.interval()),
+            children: plan.children,
+            bands: plan.bands,
+            groups: Group::of(&plan.targets)?,
+            numbers: Numbers::default(),
+            entered: false,
+            runs: Vec::new(),
+        })
+    }
+
+    /// Takes one reading of all namespaces.
+    fn read(&mut self, time: u64, sink: &mut dyn Sink) -> Result<(), ProbeError> {
+        for at in 0..self.groups.len() {
+            // A program starts where the thread is that starts it. Where one is already, one need not go.
+            let is_alone = self.groups.len() == 1;
+            if !(is_alone && (self.entered || self.groups[at].is_own())) {
+                self.groups[at].enter()?;
+                self.entered = true;
+            }
+            let mut shown = Vec::new();
+            for (&ifindex, name) in &self.groups[at].devices {
+                shown.extend(self.ask(name)?.into_iter().map(|shown| (ifindex, shown)));
+            }
+            if !self.children {
+                shown.retain(|(_, shown)| shown.root);
+            }
+            self.take(at, time, &shown, sink);
+        }
+        Ok(())
+    }
+
+    /// Starts the program for one device and reads what it writes: nothing for a device that is gone.
+    fn ask(&self, device: &str) -> Result<Vec<Shown>, ProbeError> {
+        let refused = |source| ProbeError::System { what: format!("run {} -s -j qdisc show dev {device}", self.program), source };
+        let mut command = Command::new(self.program);
+        command.args(["-s", "-j", "qdisc", "show", "dev", device]);
+        if self.children {
+            command.arg("invisible");
+        }
+        let Output { status, stdout, stderr } = command.output().map_err(refused)?;
+        if !status.success() {
+            let words = String::from_utf8_lossy(&stderr);
+            let is_gone = words.contains("Cannot find device");
+            return if is_gone { Ok(Vec::new()) } else { Err(refused(io::Error::other(words.trim().to_owned()))) };
+        }
+        parse(&stdout).map_err(|error| refused(io::Error::other(error)))
+    }
+
+    fn take(&mut self, at: usize, time: u64, shown: &[(u32, Shown)], sink: &mut dyn Sink) {
+        let group = &mut self.groups[at];
+        let seen = shown.iter().map(|(ifindex, shown)| Seen {
+            ifindex: *ifindex,
+            handle: handle(&shown.handle),
+            parent: if shown.root { Handle::ROOT.0 } else { shown.parent.as_deref().map_or(0, handle) },
+            kind: shown.kind.clone(),
+            band: None,
+            root: shown.root,
+            address: 0,
+        });
+        let netns = group.netns();
+        group.catalogue.observe(time, seen.collect(), &mut self.numbers, (netns.as_deref(), &group.devices), sink);
+        if shown.iter().any(|(_, shown)| shown.kind == "pfifo_fast") && std::mem::take(&mut self.bands) {
+            sink.remark(time, "the bands of a pfifo_fast cannot be seen with tc, only all three together");
+        }
+        self.runs.clear();
+        for (place, (_, shown)) in shown.iter().enumerate() {
+            let Some(queue) = group.catalogue.id(place) else { continue };
+            let Shown { qlen, backlog, packets, bytes, drops, requeues, overlimits, .. } = *shown;
+            self.runs.push(Run { queue, first: time, last: time, count: 1, qlen, backlog });
+            sink.counters(time, queue, &Counters { packets, bytes, drops, requeues, overlimits });
+        }
+        sink.runs(&self.runs);
+    }
+}
+
+impl Source for Starting {
+    fn method(&self) -> Method {
+        Method::Tc
+    }
+
+    fn turn(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
+        let began = monotonic();
+        for group in &mut self.groups {
+            group.follow(began, sink)?;
+        }
+        if self.groups.iter().all(|group| group.devices.is_empty()) {
+            sleep_until(began + NAP);
+        }
+        while let Some(time) = self.beat.wait() {
+            self.read(time, sink)?;
+            self.beat.taken(time);
+            if monotonic() >= began + TURN {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn pace(&self) -> Pace {
+        self.beat.pace()
+    }
+}
+
+/// What the program writes; some versions write nothing at all when there is nothing to show.
+fn parse(text: &[u8]) -> Result<Vec<Shown>, serde_json::Error> {
+    if text.trim_ascii().is_empty() { Ok(Vec::new()) } else { serde_json::from_slice(text) }
+}
+
+/// A handle or a class in the words of `tc`: hexadecimal, `8001:` or `1:2a`; 0 for what is none.
+fn handle(text: &str) -> u32 {
+    let (major, minor) = text.split_once(':').unwrap_or((text, ""));
+    let number = |text: &str| u32::from_str_radix(text, 16).unwrap_or(0) & 0xffff;
+    number(major) << 16 | number(minor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{handle, parse};
+    use crate::model::Handle;
+
+    #[test]
+    fn handles_come_back_from_the_words_that_they_are_shown_as() {
+        for number in [0x8001_0000, 0x0001_002a, 0xffff_fff1, 0x0000_0003] {
+            assert_eq!(handle(&Handle(number).to_string()), number);
+        }
+        assert_eq!((handle(":3"), handle("0:"), handle("no")), (3, 0, 0));
+    }
+
+    #[test]
+    fn what_the_program_writes_is_read() {
+        let text = br#"[{"kind":"tbf","handle":"8001:","root":true,"refcnt":2,"options":{"rate":125},"bytes":70,"packets":1,
+            "drops":2,"overlimits":3,"requeues":4,"backlog":500,"qlen":5},{"kind":"pfifo","handle":"0:","parent":"8001:1","options":{}}]"#;
+        let shown = parse(text).expect("it is JSON");
+        assert_eq!((shown[0].root, shown[0].qlen, shown[0].overlimits), (true, 5, 3));
+        assert_eq!((shown[1].parent.as_deref(), shown[1].qlen), (Some("8001:1"), 0));
+        assert!(parse(b"\n").expect("nothing is shown").is_empty() && parse(b"[{").is_err());
+    }
+}

@@ -1,0 +1,167 @@
+//! What lies behind the queueing disciplines: how much dynamic queue limits (DQL) let into a device's transmission rings, and how much
+//! is there. Drivers tell it in sysfs, and so it is read there, beside whatever method reads the queues.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::pread;
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::thread::UnshareFlags;
+use weir_linux::sys::process::unshare;
+
+use crate::beat::monotonic;
+use crate::error::ProbeError;
+use crate::group::Group;
+use crate::model::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
+use crate::source::{Method, Pace, Plan, Source};
+
+/// Time between two looks, in ns.
+const INTERVAL: u64 = 20_000_000;
+/// Most transmission queues of a device that are looked at.
+const MAX_QUEUES: u32 = 256;
+const CLASS: &str = "/sys/class/net";
+
+/// A source, and the transmission queues of its devices.
+pub(crate) struct Beside {
+    source: Box<dyn Source>,
+    places: Vec<Place>,
+    next: u64,
+}
+
+/// One namespace.
+struct Place {
+    group: Group,
+    /// The directory of its devices, in a mount of sysfs that shows this namespace. It lives as long as the descriptor.
+    class: OwnedFd,
+    queues: Vec<TxQueue>,
+}
+
+/// One transmission queue: the files that hold its limit and what is in the ring.
+struct TxQueue {
+    ifindex: u32,
+    number: u32,
+    limit: OwnedFd,
+    inflight: OwnedFd,
+}
+
+impl Beside {
+    /// Looks for the transmission queues of the plan's devices. Where there are none to be seen, `remarks` says why.
+    ///
+    /// # Errors
+    /// When a target is not there.
+    pub(crate) fn open(plan: &Plan, source: Box<dyn Source>, remarks: &mut Vec<String>) -> Result<Beside, ProbeError> {
+        let mut places = Vec::new();
+        for group in Group::of(&plan.targets)? {
+            match directory(&group) {
+                Ok(class) => {
+                    let mut place = Place { group, class, queues: Vec::new() };
+                    place.search();
+                    places.push(place);
+                }
+                Err(error) => {
+                    let place = group.netns().unwrap_or_else(|| "this namespace".into());
+                    remarks.push(format!("the transmission queues of devices in {place} are not seen: sysfs does not show them ({error})"));
+                }
+            }
+        }
+        Ok(Beside { source, places, next: 0 })
+    }
+
+    fn look(&mut self, time: u64, sink: &mut dyn Sink) {
+        let mut seen = Vec::new();
+        for place in &mut self.places {
+            // The source has told the sink already. Without a list of devices the old one holds.
+            if place.group.follow(time, &mut Silence).unwrap_or(false) {
+                place.search();
+            }
+            let netns = place.group.netns();
+            for queue in &place.queues {
+                // A driver that does not use them leaves the limit at 0.
+                let Some(limit) = number(&queue.limit).filter(|&limit| limit > 0) else { continue };
+                let (Some(inflight), Some(device)) = (number(&queue.inflight), place.group.devices.get(&queue.ifindex)) else { continue };
+                seen.push(Transmission { device: device.clone(), netns: netns.clone(), queue: queue.number, limit, inflight });
+            }
+        }
+        if !seen.is_empty() {
+            sink.transmission(time, &seen);
+        }
+    }
+}
+
+impl Place {
+    /// Opens the files anew.
+    fn search(&mut self) {
+        let mut queues = Vec::new();
+        for (&ifindex, device) in &self.group.devices {
+            // A sysfs of another namespace may have a device of the same name.
+            let own = self.open(&format!("{device}/ifindex")).is_ok_and(|file| number(&file) == Some(ifindex.into()));
+            if own {
+                queues.extend((0..MAX_QUEUES).map_while(|number| {
+                    let file = |name: &str| self.open(&format!("{device}/queues/tx-{number}/byte_queue_limits/{name}")).ok();
+                    Some(TxQueue { ifindex, number, limit: file("limit")?, inflight: file("inflight")? })
+                }));
+            }
+        }
+        self.queues = queues;
+    }
+
+    fn open(&self, path: &str) -> io::Result<OwnedFd> {
+        Ok(openat(&self.class, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+    }
+}
+
+impl Source for Beside {
+    fn method(&self) -> Method {
+        self.source.method()
+    }
+
+    fn turn(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
+        self.source.turn(sink)?;
+        let time = monotonic();
+        if time >= self.next {
+            self.next = time + INTERVAL;
+            self.look(time, sink);
+        }
+        Ok(())
+    }
+
+    fn pace(&self) -> Pace {
+        self.source.pace()
+    }
+}
+
+/// The directory of a namespace's devices. sysfs shows those of the namespace from which it was mounted: so it is mounted from there,
+/// where nobody else sees it. Without the right to, the mount that is there is good for the caller's own namespace.
+fn directory(group: &Group) -> io::Result<OwnedFd> {
+    let open = || Ok(openat(CWD, CLASS, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?);
+    let mounted = group.apart(|| {
+        unshare(UnshareFlags::NEWNS)?;
+        mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
+        mount("sysfs", "/sys", "sysfs", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None)?;
+        open()
+    });
+    match mounted {
+        Err(_) if group.is_own() => open(),
+        other => other,
+    }
+}
+
+/// The number that a file of sysfs holds; `None` when its device is gone.
+fn number(file: &OwnedFd) -> Option<u64> {
+    let mut text = [0; 24];
+    let length = pread(file, &mut text, 0).ok()?;
+    std::str::from_utf8(&text[..length]).ok()?.trim().parse().ok()
+}
+
+/// Takes in nothing.
+struct Silence;
+
+impl Sink for Silence {
+    fn appeared(&mut self, _: u64, _: QueueId, _: &Queue) {}
+    fn vanished(&mut self, _: u64, _: QueueId) {}
+    fn runs(&mut self, _: &[Run]) {}
+    fn events(&mut self, _: &[Event]) {}
+    fn counters(&mut self, _: u64, _: QueueId, _: &Counters) {}
+    fn remark(&mut self, _: u64, _: &str) {}
+}
