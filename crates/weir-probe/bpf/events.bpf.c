@@ -1,2 +1,202 @@
-#include "kernel.h"
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Writes down every packet that is put into or taken out of the disciplines to which the watched devices hand their packets.
+ *
+ * The kernel calls in after it has put the packet in or taken it out, for all but the lock-free disciplines still under the
+ * discipline's lock, so the length read here is the length that this very event has left. Each processor has a part of the records
+ * to itself: nothing is locked, and the only atomic operation is the one that publishes a record. A full part loses events, and
+ * counts them. The device looks for packets more often than there are any; those looks are not written down. A packet that passes an
+ * empty discipline without waiting is not announced by the kernel, nor is one that is refused at the entry: the counters know both.
+ */
+#include "lengths.h"
+#include "events.h"
+
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct recorder);
+} recorder SEC(".maps");
+
+/* Sized by the reader: one for each processor. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct region);
+} regions SEC(".maps");
+
+/* Sized by the reader: the first processor's records, then the second's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct record);
+} records SEC(".maps");
+
+static __always_inline struct recorder *the_recorder(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&recorder, &zero);
+}
+
+static __always_inline bool is_watched(struct recorder *c, u32 netns, u32 ifindex)
+{
+	u64 key = (u64)netns << 32 | ifindex;
+	u32 first = (ifindex * 0x9e3779b1 + netns * 0x85ebca6b) >> 22;
+	int i;
+
+#pragma unroll
+	for (i = 0; i < NEIGHBOURS; i++)
+		if (c->watched[(first + i) & (MAX_WATCHED - 1)] == key)
+			return true;
+	return false;
+}
+
+/* The packets that a train is cut into where a discipline or the device needs it; 1 for anything else. */
+static __always_inline u16 segments_of(u64 packet)
+{
+	u64 shared = POINTER(sk_buff, packet, head) + SEE(sk_buff, packet)->end;
+	struct skb_shared_info *s = SEE(skb_shared_info, shared);
+
+	return s->gso_size && s->gso_segs > 1 ? s->gso_segs : 1;
+}
+
+static __always_inline u32 bytes_of(u64 packet, int packets)
+{
+	u32 bytes = SEE(sk_buff, packet)->len;
+	int i;
+
+	if (packets <= 1)
+		return bytes;
+	bpf_for(i, 1, 256) {
+		packet = POINTER(sk_buff, packet, next);
+		if (i >= packets || !packet)
+			break;
+		bytes += SEE(sk_buff, packet)->len;
+	}
+	return bytes;
+}
+
+/* Length and counters, of all processors where each counts by itself. */
+static __always_inline void measure(struct record *r, struct processors *p, u64 address)
+{
+	struct Qdisc *q = SEE(Qdisc, address);
+	u64 lengths;
+	struct length l;
+	int cpu;
+
+	r->flags = 0;
+	if (!(q->flags & TCQ_F_CPUSTATS)) {
+		r->qlen = q->qstats.qlen + q->q.qlen;
+		r->backlog = q->qstats.backlog;
+		r->drops = q->qstats.drops;
+		r->requeues = q->qstats.requeues;
+		return;
+	}
+	lengths = POINTER(Qdisc, address, cpu_qstats);
+	l = length_of(p, address, lengths, SLOT_PER_CPU);
+	r->flags = SLOT_PER_CPU;
+	r->qlen = l.qlen;
+	r->backlog = l.backlog;
+	r->drops = r->requeues = 0;
+	bpf_for(cpu, 0, MAX_CPUS) {
+		struct gnet_stats_queue *s;
+
+		if (cpu >= p->cpus)
+			break;
+		s = SEE(gnet_stats_queue, lengths + p->apart[cpu]);
+		r->drops += s->drops;
+		r->requeues += s->requeues;
+	}
+}
+
+static __always_inline int note(struct Qdisc *qdisc, const struct sk_buff *skb, u8 kind, int packets)
+{
+	struct net_device *device = qdisc->dev_queue->dev;
+	u32 netns = device->nd_net.net->ns.inum, ifindex = device->ifindex;
+	u32 cpu = bpf_get_smp_processor_id(), at;
+	struct recorder *c = the_recorder();
+	struct processors *p = the_processors();
+	u64 address, packet, head;
+	struct region *g;
+	struct record *r;
+
+	if (!c || !p || !is_watched(c, netns, ifindex))
+		return 0;
+	g = bpf_map_lookup_elem(&regions, &cpu);
+	if (!g) {
+		__sync_fetch_and_add(&c->elsewhere, 1);
+		return 0;
+	}
+	packet = number_through(&g->scratch, skb);
+	if (!packet && kind == KIND_DEQUEUE)
+		return 0;
+	head = g->head;
+	if (head - *(volatile u64 *)&g->tail > c->mask) {
+		g->lost++;
+		return 0;
+	}
+	at = cpu * (u32)(c->mask + 1) + (u32)(head & c->mask);
+	r = bpf_map_lookup_elem(&records, &at);
+	if (!r)
+		return 0;
+	address = number_through(&g->scratch, qdisc);
+	r->time = bpf_ktime_get_ns();
+	measure(r, p, address);
+	r->address = address;
+	r->ops = POINTER(Qdisc, address, ops);
+	r->ifindex = ifindex;
+	r->netns = netns;
+	r->handle = qdisc->handle;
+	r->parent = qdisc->parent;
+	r->kind = kind;
+	r->packets = packets;
+	r->bytes = packet ? bytes_of(packet, packets) : 0;
+	if (kind == KIND_ENQUEUE && r->bytes > device->mtu)
+		r->packets = segments_of(packet);
+	/* Whoever sees the new head sees the record: an addition whose result is used is ordered after what came before. */
+	return __sync_fetch_and_add(&g->head, 1) == ~0ULL;
+}
+
+SEC("tp_btf/qdisc_enqueue")
+int BPF_PROG(put_in, struct Qdisc *qdisc, const struct netdev_queue *txq, struct sk_buff *skb)
+{
+	return note(qdisc, skb, KIND_ENQUEUE, 1);
+}
+
+SEC("tp_btf/qdisc_dequeue")
+int BPF_PROG(take_out, struct Qdisc *qdisc, const struct netdev_queue *txq, int packets, struct sk_buff *skb)
+{
+	return note(qdisc, skb, KIND_DEQUEUE, packets);
+}
+
+SEC("tp_btf/qdisc_reset")
+int BPF_PROG(throw_away, struct Qdisc *qdisc)
+{
+	return note(qdisc, 0, KIND_RESET, 0);
+}
+
+SEC("tp_btf/qdisc_destroy")
+int BPF_PROG(end, struct Qdisc *qdisc)
+{
+	return note(qdisc, 0, KIND_DESTROY, 0);
+}
+
+/* What a kind of discipline is called. */
+SEC("syscall")
+int name_kind(void *ctx)
+{
+	struct recorder *c = the_recorder();
+
+	if (!c)
+		return 1;
+	bpf_probe_read_kernel(c->kind, sizeof(c->kind), (void *)(c->ops + bpf_core_field_offset(struct Qdisc_ops, id)));
+	return 0;
+}

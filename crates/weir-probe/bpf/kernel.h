@@ -20,6 +20,7 @@ typedef __u64 __be64;
 typedef __u16 __sum16;
 typedef __u32 __wsum;
 typedef __u8 u8;
+typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
 typedef _Bool bool;
@@ -129,6 +130,7 @@ struct Qdisc {
 } FROM_KERNEL;
 
 struct net_device {
+	unsigned int mtu;
 	int ifindex;
 	struct hlist_node index_hlist;
 	struct Qdisc *qdisc;
@@ -137,7 +139,15 @@ struct net_device {
 } FROM_KERNEL;
 
 struct sk_buff {
+	struct sk_buff *next;
 	u32 len;
+	u32 end;
+	unsigned char *head;
+} FROM_KERNEL;
+
+struct skb_shared_info {
+	u16 gso_size;
+	u16 gso_segs;
 } FROM_KERNEL;
 
 /* The rings in which pfifo_fast keeps its three bands. */

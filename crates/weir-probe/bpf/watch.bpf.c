@@ -6,7 +6,7 @@
  * readings that follow each other become one run (first, last, how many), so what leaves the kernel is small and nothing is lost.
  * All maps are arrays that the reader has mapped: between slices it looks at them without a system call.
  */
-#include "kernel.h"
+#include "lengths.h"
 #include "watch.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -43,14 +43,6 @@ struct {
 	__type(value, struct gaps);
 } gaps SEC(".maps");
 
-/* Never written: the distance between its copies is the distance between any two per-CPU areas. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} ruler SEC(".maps");
-
 static __always_inline struct control *the_control(void)
 {
 	u32 zero = 0;
@@ -63,92 +55,7 @@ static __always_inline struct slot *slot_at(u32 index)
 	return bpf_map_lookup_elem(&slots, &index);
 }
 
-/* A map value's address as a number: it goes through memory, where the verifier forgets what it was. */
-static __always_inline u64 number_of(struct control *c, void *value)
-{
-	volatile u64 *scratch = &c->scratch;
-
-	*scratch = (u64)value;
-	return *scratch;
-}
-
-/* Once after loading: how far each processor's counters are from the address that stands for all of them. */
-SEC("syscall")
-int prepare(void *ctx)
-{
-	struct control *c = the_control();
-	u64 base;
-	int cpu;
-
-	if (!c)
-		return 1;
-	base = POINTER(bpf_array, (void *)SEE(bpf_array, &ruler), pptrs);
-	if (!base)
-		return 2;
-	bpf_for(cpu, 0, MAX_CPUS) {
-		u32 zero = 0;
-		void *copy;
-
-		if (cpu >= c->cpus)
-			break;
-		copy = bpf_map_lookup_percpu_elem(&ruler, &zero, cpu);
-		if (!copy)
-			return 3;
-		c->per_cpu[cpu] = number_of(c, copy) - base;
-	}
-	return 0;
-}
-
-struct length {
-	u32 qlen;
-	u32 backlog;
-};
-
-/* What lies in one of pfifo_fast's rings. An empty place where the next packet is taken says that there is none. */
-static __always_inline u32 ring_length(u64 ring)
-{
-	struct ptr_ring *r = SEE(ptr_ring, ring);
-	int producer = r->producer, consumer = r->consumer_head, size = r->size;
-	u64 places = POINTER(ptr_ring, ring, queue);
-
-	if (producer > consumer)
-		return producer - consumer;
-	if (producer == consumer && !word(places + 8 * (u64)consumer))
-		return 0;
-	return size - consumer + producer;
-}
-
-/* The length as `tc` would say it: a discipline counts for itself, or each processor does. */
-static __always_inline struct length length_of(struct control *c, u64 address, u64 lengths, u32 flags)
-{
-	struct length l = {};
-	struct Qdisc *q;
-	int cpu;
-
-	if (flags & SLOT_BAND) {
-		l.qlen = ring_length(lengths);
-		return l;
-	}
-	q = SEE(Qdisc, address);
-	if (!(flags & SLOT_PER_CPU)) {
-		l.qlen = q->qstats.qlen + q->q.qlen;
-		l.backlog = q->qstats.backlog;
-		return l;
-	}
-	l.qlen = q->qstats.qlen;
-	bpf_for(cpu, 0, MAX_CPUS) {
-		struct gnet_stats_queue *s;
-
-		if (cpu >= c->cpus)
-			break;
-		s = SEE(gnet_stats_queue, lengths + c->per_cpu[cpu]);
-		l.qlen += s->qlen;
-		l.backlog += s->backlog;
-	}
-	return l;
-}
-
-static __always_inline void count_of(struct control *c, struct slot *s)
+static __always_inline void count_of(struct processors *p, struct slot *s)
 {
 	struct Qdisc *q = SEE(Qdisc, s->address);
 	u64 basic;
@@ -171,10 +78,10 @@ static __always_inline void count_of(struct control *c, struct slot *s)
 		struct gnet_stats_queue *stats;
 		u64 here;
 
-		if (cpu >= c->cpus)
+		if (cpu >= p->cpus)
 			break;
-		stats = SEE(gnet_stats_queue, s->lengths + c->per_cpu[cpu]);
-		here = basic + c->per_cpu[cpu];
+		stats = SEE(gnet_stats_queue, s->lengths + p->apart[cpu]);
+		here = basic + p->apart[cpu];
 		s->drops += stats->drops;
 		s->requeues += stats->requeues;
 		s->overlimits += stats->overlimits;
@@ -289,7 +196,7 @@ static __always_inline void add_children(struct control *c, u64 device, int ifin
 /* Fills the slots anew: devices in the order asked, each root before what hangs below it. */
 static __always_inline void resolve(struct control *c)
 {
-	u64 task = number_of(c, bpf_get_current_task_btf());
+	u64 task = number_through(&c->scratch, bpf_get_current_task_btf());
 	u64 proxy = POINTER(task_struct, task, nsproxy);
 	u64 net = POINTER(nsproxy, proxy, net_ns);
 	u64 heads = POINTER(net, net, dev_index_head);
@@ -411,7 +318,7 @@ static __always_inline u64 wait_for_turn(struct control *c, u64 end)
 }
 
 /* One discipline alone, everything about it in registers: as fast as it goes. */
-static __always_inline void read_one(struct control *c, struct gaps *g, u64 end)
+static __always_inline void read_one(struct control *c, struct processors *p, struct gaps *g, u64 end)
 {
 	struct slot *s = slot_at(0);
 	u64 address, lengths;
@@ -426,7 +333,7 @@ static __always_inline void read_one(struct control *c, struct gaps *g, u64 end)
 	bpf_for(i, 0, 1 << 20) {
 		u64 now = wait_for_turn(c, end);
 
-		if (!now || !note(c, s, 0, length_of(c, address, lengths, flags), now))
+		if (!now || !note(c, s, 0, length_of(p, address, lengths, flags), now))
 			return;
 		note_gap(c, g, now);
 		c->readings++;
@@ -435,7 +342,7 @@ static __always_inline void read_one(struct control *c, struct gaps *g, u64 end)
 	}
 }
 
-static __always_inline void read_all(struct control *c, struct gaps *g, u64 end)
+static __always_inline void read_all(struct control *c, struct processors *p, struct gaps *g, u64 end)
 {
 	int i, k;
 
@@ -452,7 +359,7 @@ static __always_inline void read_all(struct control *c, struct gaps *g, u64 end)
 			if (k >= c->queues)
 				break;
 			s = slot_at(k);
-			if (!s || !note(c, s, k, length_of(c, s->address, s->lengths, s->flags), now))
+			if (!s || !note(c, s, k, length_of(p, s->address, s->lengths, s->flags), now))
 				return;
 		}
 		if (now >= end || i >= c->most)
@@ -465,21 +372,22 @@ SEC("syscall")
 int sample(void *ctx)
 {
 	struct control *c = the_control();
+	struct processors *p = the_processors();
 	u32 zero = 0;
 	struct gaps *g = bpf_map_lookup_elem(&gaps, &zero);
 	u64 end;
 	int k;
 
-	if (!c || !g)
+	if (!c || !p || !g)
 		return 1;
 	c->runs = 0;
 	end = bpf_ktime_get_ns() + c->slice;
 	bpf_rcu_read_lock();
 	resolve(c);
 	if (c->queues == 1)
-		read_one(c, g, end);
+		read_one(c, p, g, end);
 	else if (c->queues)
-		read_all(c, g, end);
+		read_all(c, p, g, end);
 	bpf_for(k, 0, MAX_QUEUES) {
 		struct slot *s;
 
@@ -488,7 +396,7 @@ int sample(void *ctx)
 		s = slot_at(k);
 		if (!s)
 			break;
-		count_of(c, s);
+		count_of(p, s);
 	}
 	bpf_rcu_read_unlock();
 	return 0;

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What `watch.bpf.c` and its reader share. The reader's copy of these layouts is in `src/layout.rs`; a test compares them. */
+/* What `watch.bpf.c` and its reader share. The reader's copy is in `src/kernel/layout.rs`; it compares the sizes when it loads. */
 #ifndef WEIR_WATCH_H
 #define WEIR_WATCH_H
 
 #define MAX_DEVICES 64
 #define MAX_QUEUES 4096
 #define MAX_RUNS 65536
-#define MAX_CPUS 512
 #define GAPS 8192 /* of 1 ns, of 2^10 ns, of 2^20 ns */
-
-enum {
-	SLOT_ROOT = 1,    /* the discipline that the device hands its packets to */
-	SLOT_PER_CPU = 2, /* counted on each processor by itself */
-	SLOT_BAND = 4,    /* one of the three rings of a pfifo_fast */
-};
 
 enum {
 	CUT_NOTHING = 0,
@@ -61,11 +54,9 @@ struct control {
 	u64 interval; /* ns between two readings, 0: as fast as it goes */
 	u64 most;     /* readings a call may take */
 	u32 devices;
-	u32 cpus;
 	u32 children; /* 0: roots alone */
 	u32 bands;    /* 0: a pfifo_fast as a whole alone */
 	u32 counters; /* 0: leave them as they are */
-	u32 unused;
 	/* Answered. */
 	u32 queues;
 	u32 runs;
@@ -79,7 +70,6 @@ struct control {
 	u64 scratch;
 	int ifindex[MAX_DEVICES];
 	u32 found[MAX_DEVICES]; /* disciplines of the device, 0: no such device */
-	u64 per_cpu[MAX_CPUS];  /* the reader does not look at these */
 };
 
 /* How many readings came how long after the one before. */

@@ -55,6 +55,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     while Instant::now() < end {
         opened.source.turn(&mut print)?;
     }
+    opened.source.finish(&mut print)?;
     let pace = opened.source.pace();
     let (p50, p99, longest) = (pace.gaps.quantile(0.5), pace.gaps.quantile(0.99), pace.gaps.longest());
     println!(

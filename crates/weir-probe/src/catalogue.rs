@@ -48,25 +48,66 @@ impl Catalogue {
             sink.vanished(time, id);
         }
         for (queue, known) in seen.iter().zip(known) {
-            let id = known.unwrap_or_else(|| {
-                let id = numbers.0;
-                numbers.0 += 1;
-                let device = names.get(&queue.ifindex).cloned().unwrap_or_else(|| format!("device {}", queue.ifindex));
-                let netns = netns.map(str::to_owned);
-                let (handle, parent) = (Handle(queue.handle), Handle(queue.parent));
-                let kind = queue.kind.clone();
-                sink.appeared(time, id, &Queue { device, netns, kind, handle, parent, band: queue.band, root: queue.root });
-                id
-            });
-            self.ids.push(id);
+            self.ids.push(known.unwrap_or_else(|| introduce(time, queue, numbers, (netns, names), sink)));
         }
         self.seen = seen;
+    }
+
+    /// Number of a queue, which is new if it is not there yet: one that was seen between two looks.
+    #[cfg(any(feature = "bpf", test))]
+    pub(crate) fn adopt(
+        &mut self,
+        time: u64,
+        queue: Seen,
+        numbers: &mut Numbers,
+        place: (Option<&str>, &BTreeMap<u32, String>),
+        sink: &mut dyn Sink,
+    ) -> QueueId {
+        if let Some(at) = self.seen.iter().position(|seen| *seen == queue) {
+            return self.ids[at];
+        }
+        let id = introduce(time, &queue, numbers, place, sink);
+        self.seen.push(queue);
+        self.ids.push(id);
+        id
+    }
+
+    /// A queue is gone, if it was there: another one that looks the same will be new.
+    #[cfg(any(feature = "bpf", test))]
+    pub(crate) fn release(&mut self, time: u64, queue: &Seen, sink: &mut dyn Sink) {
+        if let Some(at) = self.seen.iter().position(|seen| seen == queue) {
+            self.seen.remove(at);
+            sink.vanished(time, self.ids.remove(at));
+        }
+    }
+
+    /// The queues that are there now.
+    #[cfg(feature = "bpf")]
+    pub(crate) fn ids(&self) -> &[QueueId] {
+        &self.ids
     }
 
     /// Number of the queue at this place of what was last observed.
     pub(crate) fn id(&self, place: usize) -> Option<QueueId> {
         self.ids.get(place).copied()
     }
+}
+
+/// A new queue gets its number.
+fn introduce(
+    time: u64,
+    queue: &Seen,
+    numbers: &mut Numbers,
+    (netns, names): (Option<&str>, &BTreeMap<u32, String>),
+    sink: &mut dyn Sink,
+) -> QueueId {
+    let id = numbers.0;
+    numbers.0 += 1;
+    let device = names.get(&queue.ifindex).cloned().unwrap_or_else(|| format!("device {}", queue.ifindex));
+    let netns = netns.map(str::to_owned);
+    let (handle, parent, kind) = (Handle(queue.handle), Handle(queue.parent), queue.kind.clone());
+    sink.appeared(time, id, &Queue { device, netns, kind, handle, parent, band: queue.band, root: queue.root });
+    id
 }
 
 #[cfg(test)]
@@ -104,5 +145,19 @@ mod tests {
         }
         assert_eq!(words.0, ["+0 eth0 tbf 1:", "+1 eth0 tbf 2:", "-0", "-1", "+2 eth0 tbf 1:", "+3 eth0 tbf 2:", "-2", "-3"]);
         assert_eq!(catalogue.id(0), None);
+    }
+
+    #[test]
+    fn what_is_released_comes_back_as_another_even_if_it_looks_the_same() {
+        let (mut catalogue, mut numbers, mut words) = (Catalogue::default(), Numbers::default(), Words::default());
+        let names = BTreeMap::from([(3, "eth0".to_owned())]);
+        for _ in 0..2 {
+            let id = catalogue.adopt(0, seen(1, 7), &mut numbers, (None, &names), &mut words);
+            assert_eq!(catalogue.adopt(0, seen(1, 7), &mut numbers, (None, &names), &mut words), id, "it is there");
+            catalogue.observe(0, vec![seen(1, 7)], &mut numbers, (None, &names), &mut words);
+            catalogue.release(0, &seen(1, 7), &mut words);
+            catalogue.release(0, &seen(1, 7), &mut words);
+        }
+        assert_eq!(words.0, ["+0 eth0 tbf 1:", "-0", "+1 eth0 tbf 1:", "-1"]);
     }
 }

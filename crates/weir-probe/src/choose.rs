@@ -40,6 +40,8 @@ fn open_one(plan: &Plan, method: Method) -> Result<Box<dyn Source>, ProbeError> 
     match method {
         #[cfg(feature = "bpf")]
         Method::Loop | Method::Timer => Ok(Box::new(crate::kernel::Sampling::open(plan, method)?)),
+        #[cfg(feature = "bpf")]
+        Method::Events => Ok(Box::new(crate::kernel::Recording::open(plan)?)),
         #[cfg(not(feature = "bpf"))]
         Method::Loop | Method::Timer | Method::Events => Err(ProbeError::Unavailable(format!(
             "this weir was built without BPF, which the method {} needs: build it with clang, libelf-dev and zlib1g-dev installed",
@@ -47,7 +49,5 @@ fn open_one(plan: &Plan, method: Method) -> Result<Box<dyn Source>, ProbeError> 
         ))),
         Method::Netlink => Ok(Box::new(crate::netlink::Asking::open(plan)?)),
         Method::Tc => Ok(Box::new(crate::tc::Starting::open(plan)?)),
-        #[cfg(feature = "bpf")]
-        other => Err(ProbeError::Unavailable(format!("the method {} is not here", other.name()))),
     }
 }

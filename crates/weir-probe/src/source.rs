@@ -103,11 +103,11 @@ impl Plan {
 pub struct Pace {
     /// Readings per second that were asked for.
     pub asked: Option<u64>,
-    /// Readings taken, each of all queues.
+    /// Readings taken, each of all queues; of the method `events`, the events.
     pub readings: u64,
     /// Moments of the asked pace that passed without a reading.
     pub missed: u64,
-    /// Time between each reading and the one before, where both were of the same namespace.
+    /// Time between each reading and the one before, where both were of the same namespace; or between an event and the one before.
     pub gaps: Gaps,
 }
 
@@ -121,6 +121,15 @@ pub trait Source {
     /// # Errors
     /// What makes going on impossible. A device that is gone is no error but a remark.
     fn turn(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError>;
+
+    /// Ends the reading: hands over what is left and says what the reader of the results must know. There is no turn after it.
+    ///
+    /// # Errors
+    /// As for a turn. What was handed over before stays right.
+    fn finish(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
+        let _ = sink;
+        Ok(())
+    }
 
     /// How often it has read so far.
     fn pace(&self) -> Pace;

@@ -126,6 +126,10 @@ impl Source for Beside {
         Ok(())
     }
 
+    fn finish(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
+        self.source.finish(sink)
+    }
+
     fn pace(&self) -> Pace {
         self.source.pace()
     }

@@ -1,6 +1,8 @@
-//! The structures of `bpf/watch.h`, word by word: how many there are and where each field stands.
+//! The structures of `bpf/watch.h` and `bpf/lengths.h`, word by word: how many there are and where each field stands.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::catalogue::Seen;
 
 /// Most devices of one namespace.
 pub(super) const MAX_DEVICES: usize = 64;
@@ -13,6 +15,7 @@ pub(super) const MAX_CPUS: usize = 512;
 
 /// Flags of a slot.
 pub(super) const ROOT: u32 = 1;
+pub(super) const PER_CPU: u32 = 2;
 pub(super) const BAND: u32 = 4;
 
 /// What was cut short.
@@ -22,31 +25,30 @@ pub(super) const CUT_DEVICES: u32 = 4;
 
 /// Words of `struct control` and where they are.
 pub(super) mod control {
-    use super::{MAX_CPUS, MAX_DEVICES};
+    use super::MAX_DEVICES;
 
     pub(crate) const SLICE: usize = 0;
     pub(crate) const INTERVAL: usize = 1;
     pub(crate) const MOST: usize = 2;
-    /// Devices in the lower half, processors in the upper.
-    pub(crate) const DEVICES_CPUS: usize = 3;
-    /// Whether to read children, and bands.
-    pub(crate) const CHILDREN_BANDS: usize = 4;
-    pub(crate) const COUNTERS: usize = 5;
-    pub(crate) const QUEUES_RUNS: usize = 6;
-    pub(crate) const CUT_NETNS: usize = 7;
-    pub(crate) const READINGS: usize = 8;
-    pub(crate) const MISSED: usize = 9;
-    pub(crate) const LAST: usize = 10;
-    pub(crate) const NEXT: usize = 11;
-    pub(crate) const LONGEST: usize = 12;
+    /// Devices in the lower half, whether to read children in the upper.
+    pub(crate) const DEVICES_CHILDREN: usize = 3;
+    /// Whether to read bands, and counters.
+    pub(crate) const BANDS_COUNTERS: usize = 4;
+    pub(crate) const QUEUES_RUNS: usize = 5;
+    pub(crate) const CUT_NETNS: usize = 6;
+    pub(crate) const READINGS: usize = 7;
+    pub(crate) const MISSED: usize = 8;
+    pub(crate) const LAST: usize = 9;
+    pub(crate) const NEXT: usize = 10;
+    pub(crate) const LONGEST: usize = 11;
     /// Two devices a word, then as many numbers of disciplines.
-    pub(crate) const IFINDEX: usize = 14;
+    pub(crate) const IFINDEX: usize = 13;
     pub(crate) const FOUND: usize = IFINDEX + MAX_DEVICES / 2;
-    /// All that the reader looks at.
-    pub(crate) const READ: usize = FOUND + MAX_DEVICES / 2;
-    pub(crate) const WORDS: usize = READ + MAX_CPUS;
+    pub(crate) const WORDS: usize = FOUND + MAX_DEVICES / 2;
 }
 
+/// Words of `struct processors`: how many in the lower half of the first, then what is the program's own.
+pub(super) const PROCESSORS: usize = 2 + MAX_CPUS;
 /// Words of `struct slot`.
 pub(super) const SLOT: usize = 14;
 /// Words of `struct run`.
@@ -124,6 +126,15 @@ impl Slot {
             qlen,
             backlog,
         }
+    }
+
+    /// What tells it from other queues.
+    pub(super) fn seen(&self) -> Seen {
+        let band = (self.flags & BAND != 0).then_some(self.band as u8);
+        let kind = if band.is_some() { "band".to_owned() } else { self.kind() };
+        let root = self.flags & ROOT != 0;
+        let &Slot { ifindex, handle, parent, address, .. } = self;
+        Seen { ifindex, handle, parent, kind, band, root, address }
     }
 
     /// What the discipline is called.

@@ -1,13 +1,19 @@
 //! Programs inside the kernel: loaded here, read through memory that both sides share.
 
+mod chain;
+mod events;
 mod layout;
+mod records;
 mod sampling;
 
+pub(crate) use events::Recording;
 pub(crate) use sampling::Sampling;
 
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Once;
+use std::sync::atomic::Ordering::Relaxed;
 
-use libbpf_rs::{ErrorKind, MapCore as _, Object, ObjectBuilder, PrintLevel, ProgramInput};
+use libbpf_rs::{ErrorKind, Link, MapCore as _, Object, ObjectBuilder, PrintLevel, ProgramInput};
 use weir_linux::sys::shared::SharedWords;
 
 use crate::error::ProbeError;
@@ -23,6 +29,14 @@ impl Programs {
     /// # Errors
     /// [`ProbeError::Rights`] without the right to, [`ProbeError::Load`] when the kernel does not take it.
     pub(crate) fn load(bytes: &[u8]) -> Result<Programs, ProbeError> {
+        Programs::load_sized(bytes, &[])
+    }
+
+    /// The same, with maps of other numbers of values than in the file.
+    ///
+    /// # Errors
+    /// As [`Programs::load`].
+    pub(crate) fn load_sized(bytes: &[u8], sizes: &[(&str, u32)]) -> Result<Programs, ProbeError> {
         static QUIET: Once = Once::new();
         // What libbpf says would land between the lines of the terminal view; the error that it returns says enough.
         QUIET.call_once(|| {
@@ -31,8 +45,26 @@ impl Programs {
         if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
             return Err(ProbeError::Load { reason: "the kernel does not describe its types (no /sys/kernel/btf/vmlinux)".into() });
         }
-        let object = ObjectBuilder::default().open_memory(bytes).and_then(|open| open.load()).map_err(refused)?;
-        Ok(Programs { object })
+        let mut open = ObjectBuilder::default().open_memory(bytes).map_err(|error| refused(&error))?;
+        for mut map in open.maps_mut() {
+            if let Some((_, entries)) = sizes.iter().find(|(name, _)| map.name() == *name) {
+                map.set_max_entries(*entries).map_err(|error| refused(&error))?;
+            }
+        }
+        Ok(Programs { object: open.load().map_err(|error| refused(&error))? })
+    }
+
+    /// Finds where each processor's counters are, once after loading.
+    ///
+    /// # Errors
+    /// When the kernel keeps them elsewhere than thought.
+    pub(crate) fn prepare(&mut self) -> Result<(), ProbeError> {
+        let shared = self.map("processors", layout::PROCESSORS * 8, 1)?;
+        shared[0].store(layout::word(processors(), 0), Relaxed);
+        match self.run("prepare")? {
+            0 => Ok(()),
+            code => Err(ProbeError::Load { reason: format!("counters of processors cannot be found ({code})") }),
+        }
     }
 
     /// Maps the first `words` words of a map into memory. Its values must have as many bytes as the reader thinks.
@@ -56,14 +88,37 @@ impl Programs {
     pub(crate) fn run(&mut self, name: &str) -> Result<u32, ProbeError> {
         let program = self.object.progs_mut().find(|program| program.name() == name);
         let program = program.ok_or_else(|| ProbeError::Load { reason: format!("the object file has no program {name}") })?;
-        Ok(program.test_run(ProgramInput::default()).map_err(refused)?.return_value)
+        Ok(program.test_run(ProgramInput::default()).map_err(|error| refused(&error))?.return_value)
+    }
+
+    /// Has the kernel call the programs where their sections say, as long as the links live.
+    ///
+    /// # Errors
+    /// When the kernel refuses to, or has no such place.
+    pub(crate) fn attach(&mut self, names: &[&str]) -> Result<Vec<Link>, ProbeError> {
+        let programs = self.object.progs_mut().filter(|program| names.iter().any(|name| program.name() == *name));
+        programs.map(|program| program.attach().map_err(|error| refused(&error))).collect()
+    }
+
+    /// How often the kernel did not call a program because the same was running on that processor already.
+    pub(crate) fn calls_left_out(&self) -> u64 {
+        let missed = self.object.progs().filter_map(|program| {
+            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd())).ok()?;
+            info.lines().find_map(|line| line.strip_prefix("recursion_misses:"))?.trim().parse::<u64>().ok()
+        });
+        missed.sum()
     }
 }
 
-use std::os::fd::AsFd as _;
+/// How many processors may ever be there: those that are off have counters too.
+pub(crate) fn processors() -> u32 {
+    let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = possible.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u32>().ok());
+    let online = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    last.map_or(online, |last| last + 1).min(layout::MAX_CPUS as u32)
+}
 
-#[expect(clippy::needless_pass_by_value, reason = "the shape of map_err")]
-fn refused(error: libbpf_rs::Error) -> ProbeError {
+fn refused(error: &libbpf_rs::Error) -> ProbeError {
     if error.kind() == ErrorKind::PermissionDenied {
         let hint = "it takes CAP_BPF, CAP_PERFMON and, for other namespaces, CAP_SYS_ADMIN: try with sudo, or `--method netlink`";
         return ProbeError::Rights { reason: error.to_string(), hint };

@@ -7,7 +7,7 @@ use weir_linux::sys::shared::SharedWords;
 use super::Programs;
 use super::layout::{self, Slot, control, halves, word};
 use crate::beat::{NAP, monotonic, sleep_until};
-use crate::catalogue::{Numbers, Seen};
+use crate::catalogue::Numbers;
 use crate::error::ProbeError;
 use crate::gaps::Gaps;
 use crate::group::Group;
@@ -40,10 +40,11 @@ pub(crate) struct Sampling {
     slots: SharedWords,
     runs: SharedWords,
     gaps: SharedWords,
-    groups: Vec<Group>,
+    pub(super) groups: Vec<Group>,
     places: Vec<Place>,
-    numbers: Numbers,
+    pub(super) numbers: Numbers,
     turn: usize,
+    inside: Option<usize>,
     cut: u32,
     batch: Vec<Run>,
 }
@@ -56,19 +57,16 @@ impl Sampling {
     pub(crate) fn open(plan: &Plan, method: Method) -> Result<Sampling, ProbeError> {
         let groups = Group::of(&plan.targets)?;
         let mut programs = Programs::load(include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o")))?;
-        let control = programs.map("control", control::WORDS * 8, control::READ)?;
+        let control = programs.map("control", control::WORDS * 8, control::WORDS)?;
         let slots = programs.map("slots", layout::SLOT * 8, layout::SLOT * layout::MAX_QUEUES)?;
         let runs = programs.map("runs", layout::RUN * 8, layout::RUN * layout::MAX_RUNS)?;
         let gaps = programs.map("gaps", layout::GAP_WORDS * 8, layout::GAP_WORDS)?;
         let interval = if method == Method::Loop { plan.interval() } else { 0 };
         control[control::INTERVAL].store(interval, Relaxed);
         control[control::MOST].store(u64::MAX, Relaxed);
-        control[control::CHILDREN_BANDS].store(word(plan.children.into(), plan.bands.into()), Relaxed);
-        control[control::DEVICES_CPUS].store(word(0, processors()), Relaxed);
-        match programs.run("prepare")? {
-            0 => {}
-            code => return Err(ProbeError::Load { reason: format!("counters of processors cannot be found ({code})") }),
-        }
+        control[control::DEVICES_CHILDREN].store(word(0, plan.children.into()), Relaxed);
+        control[control::BANDS_COUNTERS].store(word(plan.bands.into(), 0), Relaxed);
+        programs.prepare()?;
         let places = vec![Place::default(); groups.len()];
         Ok(Sampling {
             method,
@@ -83,6 +81,7 @@ impl Sampling {
             places,
             numbers: Numbers::default(),
             turn: 0,
+            inside: None,
             cut: 0,
             batch: Vec::new(),
         })
@@ -106,21 +105,34 @@ impl Sampling {
         for (place, pair) in indices.chunks(2).enumerate() {
             self.set(control::IFINDEX + place, word(pair[0], pair.get(1).copied().unwrap_or(0)));
         }
-        self.set(control::DEVICES_CPUS, word(indices.len() as u32, halves(self.get(control::DEVICES_CPUS)).1));
+        self.set(control::DEVICES_CHILDREN, word(indices.len() as u32, halves(self.get(control::DEVICES_CHILDREN)).1));
     }
 
     /// Queues that the last call found take their numbers.
-    fn observe(&mut self, at: usize, time: u64, slots: &[Slot], sink: &mut dyn Sink) {
-        let seen = slots.iter().map(|slot| {
-            let band = (slot.flags & layout::BAND != 0).then_some(slot.band as u8);
-            let kind = if band.is_some() { "band".to_owned() } else { slot.kind() };
-            let root = slot.flags & layout::ROOT != 0;
-            let (ifindex, handle, parent, address) = (slot.ifindex, slot.handle, slot.parent, slot.address);
-            Seen { ifindex, handle, parent, kind, band, root, address }
-        });
+    pub(super) fn observe(&mut self, at: usize, time: u64, slots: &[Slot], sink: &mut dyn Sink) {
         let group = &mut self.groups[at];
-        let netns = group.netns();
-        group.catalogue.observe(time, seen.collect(), &mut self.numbers, (netns.as_deref(), &group.devices), sink);
+        let (netns, seen) = (group.netns(), slots.iter().map(Slot::seen).collect());
+        group.catalogue.observe(time, seen, &mut self.numbers, (netns.as_deref(), &group.devices), sink);
+    }
+
+    /// One call of the program where the group is, and the queues that it found there. `counts` says whether to read counters.
+    pub(super) fn look(&mut self, at: usize, time: u64, counts: bool, sink: &mut dyn Sink) -> Result<Vec<Slot>, ProbeError> {
+        self.groups[at].follow(time, sink)?;
+        // The thread stays where the last call left it.
+        if self.inside != Some(at) {
+            self.groups[at].enter()?;
+            self.inside = Some(at);
+        }
+        self.name_devices(at, time, sink);
+        self.set(control::BANDS_COUNTERS, word(halves(self.get(control::BANDS_COUNTERS)).0, counts.into()));
+        self.programs.run("sample")?;
+        let (queues, _) = halves(self.get(control::QUEUES_RUNS));
+        Ok((0..(queues as usize).min(layout::MAX_QUEUES)).map(|place| Slot::read(&self.slots, place)).collect())
+    }
+
+    /// Number of the namespace of the last call.
+    pub(super) fn netns(&self) -> u32 {
+        halves(self.get(control::CUT_NETNS)).1
     }
 
     /// Hands over what was read: the runs that have ended, and those that the end of the call has ended.
@@ -145,7 +157,7 @@ impl Sampling {
         sink.runs(&self.batch);
     }
 
-    fn hand_over_counters(&self, at: usize, time: u64, slots: &[Slot], sink: &mut dyn Sink) {
+    pub(super) fn hand_over_counters(&self, at: usize, time: u64, slots: &[Slot], sink: &mut dyn Sink) {
         for (place, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.flags & layout::BAND == 0) {
             let (drops, requeues, overlimits) = (slot.drops.into(), slot.requeues.into(), slot.overlimits.into());
             let counters = Counters { packets: slot.packets, bytes: slot.bytes, drops, requeues, overlimits };
@@ -156,7 +168,7 @@ impl Sampling {
     }
 
     /// Says once what could not be read.
-    fn remark_cuts(&mut self, time: u64, sink: &mut dyn Sink) {
+    pub(super) fn remark_cuts(&mut self, time: u64, sink: &mut dyn Sink) {
         let (cut, _) = halves(self.get(control::CUT_NETNS));
         for (flag, text) in [
             (layout::CUT_QUEUES, format!("more than {} queues: the rest is not read", layout::MAX_QUEUES)),
@@ -215,28 +227,17 @@ impl Source for Sampling {
         }
         self.turn += 1;
         let time = monotonic();
-        self.groups[at].follow(time, sink)?;
-        // Another namespace has other devices, and the thread stays where the last turn left it.
-        if self.groups.len() > 1 || self.turn == 1 {
-            self.groups[at].enter()?;
-        }
-        self.name_devices(at, time, sink);
         let counts = time >= self.places[at].counted + COUNTER_INTERVAL;
-        self.set(control::COUNTERS, word(counts.into(), 0));
         self.set(control::LAST, self.places[at].last);
         if self.method == Method::Loop {
             self.set(control::NEXT, self.places[at].next);
             self.set(control::SLICE, SLICE);
-        } else {
-            self.set(control::SLICE, 0);
         }
-        self.programs.run("sample")?;
+        let slots = self.look(at, time, counts, sink)?;
         self.places[at].last = self.get(control::LAST);
         if self.method == Method::Loop {
             self.places[at].next = self.get(control::NEXT);
         }
-        let (queues, _) = halves(self.get(control::QUEUES_RUNS));
-        let slots: Vec<Slot> = (0..(queues as usize).min(layout::MAX_QUEUES)).map(|place| Slot::read(&self.slots, place)).collect();
         self.observe(at, time, &slots, sink);
         self.hand_over(at, &slots, sink);
         if counts {
@@ -256,12 +257,4 @@ impl Source for Sampling {
         let gaps = Gaps::from_counts(counts.collect(), self.get(control::LONGEST));
         Pace { asked: self.asked, readings: self.get(control::READINGS), missed: self.get(control::MISSED), gaps }
     }
-}
-
-/// How many processors may ever be there: those that are off have counters too.
-fn processors() -> u32 {
-    let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    let last = possible.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u32>().ok());
-    let online = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-    last.map_or(online, |last| last + 1).min(layout::MAX_CPUS as u32)
 }

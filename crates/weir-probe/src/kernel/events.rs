@@ -1,0 +1,306 @@
+//! The method `events`: a record of every packet that goes into and out of the root disciplines.
+//!
+//! Programs that the kernel calls at each enqueue and dequeue write records, each processor for itself; a turn collects them, puts them
+//! in order, and asks whether each length follows from the one before. Now and then the sampling program looks which disciplines are
+//! there. The kernel also says when one ends, so that its successor is another queue even at the same address.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+use libbpf_rs::Link;
+use weir_linux::sys::shared::SharedWords;
+
+use super::chain::{Chain, Rule};
+use super::layout::{MAX_DEVICES, PER_CPU, ROOT, Slot};
+use super::records::{self, Key, Kind, Record, Records};
+use super::sampling::Sampling;
+use super::{Programs, processors};
+use crate::beat::{monotonic, sleep_until};
+use crate::catalogue::Seen;
+use crate::error::ProbeError;
+use crate::gaps::Gaps;
+use crate::model::{Event, EventKind, Handle, QueueId, Sink};
+use crate::source::{Method, Pace, Plan, Source};
+
+/// The programs that the kernel calls.
+const CALLED: [&str; 4] = ["put_in", "take_out", "throw_away", "end"];
+/// Time between two looks at the records, in ns: a part must not fill up within it.
+const POLL: u64 = 3_000_000;
+/// Time between two looks at which disciplines and devices there are, in ns.
+const LOOK: u64 = 20_000_000;
+/// Records that were written less than this ago, in ns, wait for the next turn: lock-free disciplines write them nearly in order.
+const GUARD: u64 = 50_000;
+/// Records of all processors together, of 64 bytes each, and most and fewest of one.
+const RECORDS: usize = 1 << 20;
+const MOST: usize = 1 << 16;
+const FEWEST: usize = 1 << 12;
+/// Disciplines that drop only packets that arrive. With one of another kind on the device, a shorter queue may be its work.
+const DROP_ONLY_ARRIVALS: [&str; 11] = ["tbf", "pfifo", "bfifo", "pfifo_fast", "prio", "multiq", "mq", "htb", "drr", "noqueue", "plug"];
+
+/// A queue of which events came.
+struct Tracked {
+    id: QueueId,
+    chain: Chain,
+    last: u64,
+}
+
+/// What was recorded, and what was not.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    events: u64,
+    after_gap: u64,
+    /// Time of the last event of any queue.
+    last: u64,
+    lost: u64,
+}
+
+/// The method `events`.
+pub(crate) struct Recording {
+    sampling: Sampling,
+    programs: Programs,
+    links: Vec<Link>,
+    recorder: SharedWords,
+    records: Records,
+    /// Numbers of the groups' namespaces, as the kernel counts them.
+    netns: Vec<u32>,
+    /// Devices on which packets that wait may be dropped.
+    dropping: Vec<(u32, u32)>,
+    tracked: BTreeMap<Key, Tracked>,
+    kinds: BTreeMap<u64, String>,
+    looked: u64,
+    sums: Sums,
+    gaps: Gaps,
+    ready: Vec<Record>,
+    batch: Vec<Event>,
+}
+
+impl Recording {
+    /// Loads the programs; they are called from the first turn on.
+    ///
+    /// # Errors
+    /// When the kernel does not let it, or a target is not there.
+    pub(crate) fn open(plan: &Plan) -> Result<Recording, ProbeError> {
+        // Children are looked for all the same: they say whether packets that wait may be dropped.
+        let plan = Plan { rate: None, children: true, bands: false, ..plan.clone() };
+        let sampling = Sampling::open(&plan, Method::Timer)?;
+        let parts = processors() as usize;
+        let each = (RECORDS / parts.next_power_of_two()).clamp(FEWEST, MOST);
+        let sizes = [("regions", parts as u32), ("records", (parts * each) as u32)];
+        let mut programs = Programs::load_sized(include_bytes!(concat!(env!("OUT_DIR"), "/events.bpf.o")), &sizes)?;
+        programs.prepare()?;
+        let recorder = programs.map("recorder", records::RECORDER * 8, records::RECORDER)?;
+        recorder[records::MASK].store(each as u64 - 1, Relaxed);
+        let regions = programs.map("regions", records::REGION * 8, parts * records::REGION)?;
+        let words = programs.map("records", records::RECORD * 8, parts * each * records::RECORD)?;
+        Ok(Recording {
+            netns: vec![0; sampling.groups.len()],
+            sampling,
+            programs,
+            links: Vec::new(),
+            recorder,
+            records: Records::new(regions, words, each),
+            dropping: Vec::new(),
+            tracked: BTreeMap::new(),
+            kinds: BTreeMap::new(),
+            looked: 0,
+            sums: Sums::default(),
+            gaps: Gaps::default(),
+            ready: Vec::new(),
+            batch: Vec::new(),
+        })
+    }
+
+    /// Looks which disciplines there are. Events of those that are gone are handed over before it is said.
+    fn look(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
+        let mut dropping = Vec::new();
+        for at in 0..self.sampling.groups.len() {
+            let time = monotonic();
+            let slots = self.sampling.look(at, time, true, sink)?;
+            self.netns[at] = self.sampling.netns();
+            let ended = self.take(monotonic(), sink)?;
+            let mut roots: Vec<Slot> = slots.iter().filter(|slot| takes_packets(slot, &slots)).cloned().collect();
+            // One that ended since was still seen by the program, or its successor was: the next look tells.
+            roots.retain(|slot| !ended.iter().any(|(end, seen)| *end >= time && *seen == slot.seen()));
+            self.sampling.observe(at, time, &roots, sink);
+            self.sampling.hand_over_counters(at, time, &roots, sink);
+            self.sampling.remark_cuts(time, sink);
+            let drops = slots.iter().filter(|slot| !DROP_ONLY_ARRIVALS.contains(&slot.kind().as_str()));
+            dropping.extend(drops.map(|slot| (self.netns[at], slot.ifindex)));
+        }
+        dropping.dedup();
+        self.dropping = dropping;
+        let there: Vec<QueueId> = self.sampling.groups.iter().flat_map(|group| group.catalogue.ids()).copied().collect();
+        self.tracked.retain(|_, queue| there.contains(&queue.id));
+        self.watch_devices(sink);
+        self.looked = monotonic();
+        Ok(())
+    }
+
+    /// Tells the programs which devices to record.
+    fn watch_devices(&mut self, sink: &mut dyn Sink) {
+        let groups = self.sampling.groups.iter().zip(&self.netns);
+        let devices: Vec<(u32, u32)> =
+            groups.flat_map(|(group, &netns)| group.devices.keys().take(MAX_DEVICES).map(move |&ifindex| (netns, ifindex))).collect();
+        for (_, ifindex) in records::watch(&self.recorder, &devices) {
+            let names = self.sampling.groups.iter().find_map(|group| group.devices.get(&ifindex));
+            let name = names.map_or("a device", String::as_str);
+            sink.remark(monotonic(), &format!("{name} is not recorded: too many devices are watched at once"));
+        }
+    }
+
+    /// Hands over what was recorded up to a moment, and gives the disciplines that ended.
+    fn take(&mut self, until: u64, sink: &mut dyn Sink) -> Result<Vec<(u64, Seen)>, ProbeError> {
+        let mut ready = std::mem::take(&mut self.ready);
+        self.records.take(until, &mut ready);
+        let mut ended = Vec::new();
+        for record in &ready {
+            // A device that was taken from the plan meanwhile, as by another name, is in no group.
+            let key = record.key;
+            let here = |at: &usize| self.netns[*at] == key.netns && self.sampling.groups[*at].devices.contains_key(&key.ifindex);
+            let Some(at) = (0..self.netns.len()).find(here) else { continue };
+            match record.kind {
+                Kind::Enqueue | Kind::Dequeue => self.take_event(at, record, sink)?,
+                Kind::Reset => {
+                    self.flush(sink);
+                    self.empty(at, record, sink);
+                }
+                Kind::Destroy => {
+                    self.flush(sink);
+                    let seen = self.seen(&key)?;
+                    self.tracked.remove(&key);
+                    self.sampling.groups[at].catalogue.release(record.time, &seen, sink);
+                    ended.push((record.time, seen));
+                }
+            }
+        }
+        self.flush(sink);
+        ready.clear();
+        self.ready = ready;
+        Ok(ended)
+    }
+
+    fn take_event(&mut self, at: usize, record: &Record, sink: &mut dyn Sink) -> Result<(), ProbeError> {
+        if !self.tracked.contains_key(&record.key) {
+            self.flush(sink);
+            let seen = self.seen(&record.key)?;
+            let group = &mut self.sampling.groups[at];
+            let netns = group.netns();
+            let place = (netns.as_deref(), &group.devices);
+            let id = group.catalogue.adopt(record.time, seen, &mut self.sampling.numbers, place, sink);
+            self.tracked.insert(record.key, Tracked { id, chain: Chain::begin(record), last: 0 });
+        }
+        let rule = if record.flags & PER_CPU != 0 {
+            Rule::Loose(processors())
+        } else if self.dropping.contains(&(record.key.netns, record.key.ifindex)) {
+            Rule::Drops
+        } else {
+            Rule::Strict
+        };
+        let Some(queue) = self.tracked.get_mut(&record.key) else { return Ok(()) };
+        let (mut packets, mut after_gap) = (record.packets, false);
+        if queue.last > 0 {
+            (packets, after_gap) = queue.chain.follow(record, rule);
+        }
+        // Only without a lock, and only when a processor stood still between reading the clock and writing the record.
+        after_gap |= record.time < queue.last;
+        let time = record.time.max(queue.last);
+        queue.last = time;
+        let kind = if record.kind == Kind::Enqueue { EventKind::Enqueue } else { EventKind::Dequeue };
+        let &Record { bytes, qlen, backlog, drops, cpu, .. } = record;
+        self.batch.push(Event { queue: queue.id, time, kind, packets, bytes, qlen, backlog, drops, cpu, after_gap });
+        if self.sums.events > 0 {
+            self.gaps.record(time.saturating_sub(self.sums.last));
+        }
+        self.sums.events += 1;
+        self.sums.after_gap += u64::from(after_gap);
+        self.sums.last = time;
+        Ok(())
+    }
+
+    /// A discipline throws its packets away. No event says so: it is emptied, as a device that is set down is.
+    fn empty(&mut self, at: usize, record: &Record, sink: &mut dyn Sink) {
+        let Some(queue) = self.tracked.get_mut(&record.key) else { return };
+        queue.chain.empty();
+        if record.qlen > 0 {
+            let name = self.sampling.groups[at].devices.get(&record.key.ifindex).map_or("a device", String::as_str);
+            let handle = Handle(record.key.handle);
+            sink.remark(record.time, &format!("{name}: discipline {handle} was emptied, with {} packets in it", record.qlen));
+        }
+    }
+
+    fn flush(&mut self, sink: &mut dyn Sink) {
+        if !self.batch.is_empty() {
+            sink.events(&self.batch);
+            self.batch.clear();
+        }
+    }
+
+    /// The discipline of a record as the sampling program would see it.
+    fn seen(&mut self, key: &Key) -> Result<Seen, ProbeError> {
+        if !self.kinds.contains_key(&key.ops) {
+            self.recorder[records::OPS].store(key.ops, Relaxed);
+            self.programs.run("name_kind")?;
+            self.kinds.insert(key.ops, records::kind_of(&self.recorder));
+        }
+        let &Key { address, ops, ifindex, handle, parent, .. } = key;
+        let root = Handle(parent) == Handle::ROOT;
+        Ok(Seen { ifindex, handle, parent, kind: self.kinds[&ops].clone(), band: None, root, address })
+    }
+
+    /// Says at the first loss that there is one.
+    fn remark_losses(&mut self, sink: &mut dyn Sink) {
+        let lost = self.lost();
+        if lost > 0 && self.sums.lost == 0 {
+            sink.remark(monotonic(), "events come faster than they can be collected: some are lost");
+        }
+        self.sums.lost = lost;
+    }
+
+    fn lost(&self) -> u64 {
+        self.records.lost() + self.recorder[records::ELSEWHERE].load(Relaxed) + self.programs.calls_left_out()
+    }
+}
+
+impl Source for Recording {
+    fn method(&self) -> Method {
+        Method::Events
+    }
+
+    fn turn(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
+        if self.looked == 0 {
+            self.look(sink)?;
+            self.links = self.programs.attach(&CALLED)?;
+            return Ok(());
+        }
+        sleep_until(monotonic() + POLL);
+        if monotonic() >= self.looked + LOOK {
+            self.look(sink)?;
+            self.remark_losses(sink);
+        } else {
+            self.take(monotonic() - GUARD, sink)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
+        self.links.clear();
+        self.look(sink)?;
+        self.sums.lost = self.lost();
+        let Sums { events, after_gap, lost, .. } = self.sums;
+        let lost = if lost > 0 { format!("; {lost} could not be recorded") } else { String::new() };
+        sink.remark(monotonic(), &format!("{after_gap} of {events} events after a gap{lost}"));
+        Ok(())
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { asked: None, readings: self.sums.events, missed: self.sums.lost, gaps: self.gaps.clone() }
+    }
+}
+
+/// Whether the device hands its packets to it: it is the root, or the root only deals out the device's transmission queues.
+fn takes_packets(slot: &Slot, all: &[Slot]) -> bool {
+    let dealt_by = |root: &Slot| {
+        root.flags & ROOT != 0 && root.ifindex == slot.ifindex && root.handle >> 16 == slot.parent >> 16 && root.kind().starts_with("mq")
+    };
+    slot.flags & ROOT != 0 || all.iter().any(dealt_by)
+}

@@ -1,0 +1,196 @@
+//! The records of `bpf/events.h`: read from the part of each processor, put in the order of time.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use weir_linux::sys::shared::SharedWords;
+
+use super::layout::halves;
+
+/// Words of `struct record`.
+pub(super) const RECORD: usize = 8;
+/// Words of `struct region`, and where the reader's is.
+pub(super) const REGION: usize = 16;
+const LOST: usize = 1;
+const TAIL: usize = 8;
+/// Places for devices in `struct recorder`, and how far from its own a device may be.
+pub(super) const MAX_WATCHED: usize = 1024;
+const NEIGHBOURS: usize = 8;
+/// Words of `struct recorder` and where they are.
+pub(super) const MASK: usize = 0;
+pub(super) const OPS: usize = 1;
+pub(super) const KIND: usize = 2;
+pub(super) const ELSEWHERE: usize = 4;
+const WATCHED: usize = 5;
+pub(super) const RECORDER: usize = WATCHED + MAX_WATCHED;
+
+/// What a record tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A packet was put in.
+    Enqueue,
+    /// Packets were taken out.
+    Dequeue,
+    /// All packets are about to be thrown away.
+    Reset,
+    /// The discipline ends.
+    Destroy,
+}
+
+/// What tells one discipline from all that were and will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) address: u64,
+    pub(super) ops: u64,
+    pub(super) ifindex: u32,
+    pub(super) netns: u32,
+    pub(super) handle: u32,
+    pub(super) parent: u32,
+}
+
+/// One event as the program has written it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    pub(super) time: u64,
+    pub(super) key: Key,
+    pub(super) kind: Kind,
+    pub(super) packets: u32,
+    pub(super) bytes: u32,
+    pub(super) qlen: u32,
+    pub(super) backlog: u32,
+    pub(super) drops: u32,
+    pub(super) requeues: u32,
+    pub(super) flags: u32,
+    pub(super) cpu: u32,
+}
+
+impl Record {
+    fn read(words: &[AtomicU64], cpu: u32) -> Record {
+        let at = |i: usize| words[i].load(Relaxed);
+        let (ifindex, netns) = halves(at(3));
+        let (handle, parent) = halves(at(4));
+        let (qlen, backlog) = halves(at(5));
+        let (drops, requeues) = halves(at(6));
+        let (bytes, rest) = halves(at(7));
+        let [low, high, kind, flags] = rest.to_ne_bytes();
+        let kind = match kind {
+            0 => Kind::Enqueue,
+            1 => Kind::Dequeue,
+            2 => Kind::Reset,
+            _ => Kind::Destroy,
+        };
+        let key = Key { address: at(1), ops: at(2), ifindex, netns, handle, parent };
+        let packets = u16::from_ne_bytes([low, high]).into();
+        Record { time: at(0), key, kind, packets, bytes, qlen, backlog, drops, requeues, flags: flags.into(), cpu }
+    }
+}
+
+/// All processors' records: those that are read but not yet in order wait here.
+pub(super) struct Records {
+    regions: SharedWords,
+    words: SharedWords,
+    each: usize,
+    waiting: Vec<Record>,
+}
+
+impl Records {
+    /// `each` records of every processor, a power of two.
+    pub(super) fn new(regions: SharedWords, words: SharedWords, each: usize) -> Records {
+        Records { regions, words, each, waiting: Vec::new() }
+    }
+
+    /// Events that were lost so far since there was no room for them.
+    pub(super) fn lost(&self) -> u64 {
+        self.regions.chunks_exact(REGION).map(|region| region[LOST].load(Relaxed)).sum()
+    }
+
+    /// Moves what was recorded up to a moment into `ready`, in the order of time. The moment must be over when this is called: the
+    /// kernel lets one event of a discipline begin when the record of the one before is complete, so an event up to then has all that
+    /// came before it in its part.
+    pub(super) fn take(&mut self, until: u64, ready: &mut Vec<Record>) {
+        for (cpu, region) in (0u32..).zip(self.regions.chunks_exact(REGION)) {
+            let (tail, head) = (region[TAIL].load(Relaxed), region[0].load(Acquire));
+            for count in tail..head {
+                let place = cpu as usize * self.each + count as usize % self.each;
+                self.waiting.push(Record::read(&self.words[place * RECORD..][..RECORD], cpu));
+            }
+            region[TAIL].store(head, Release);
+        }
+        // Each part is in order already, which this sort makes use of.
+        self.waiting.sort_by_key(|record| record.time);
+        let over = self.waiting.partition_point(|record| record.time <= until);
+        ready.extend(self.waiting.drain(..over));
+    }
+}
+
+/// Sets which devices are recorded: `(netns, ifindex)`. Those that were and stay keep their places, so that none is ever missing.
+/// Gives those for which there is no place.
+pub(super) fn watch(recorder: &[AtomicU64], devices: &[(u32, u32)]) -> Vec<(u32, u32)> {
+    let places = &recorder[WATCHED..WATCHED + MAX_WATCHED];
+    let key = |&(netns, ifindex): &(u32, u32)| u64::from(netns) << 32 | u64::from(ifindex);
+    for place in places {
+        let now = place.load(Relaxed);
+        if now != 0 && !devices.iter().any(|device| key(device) == now) {
+            place.store(0, Relaxed);
+        }
+    }
+    let mut left = Vec::new();
+    for device in devices {
+        let mut near = (0..NEIGHBOURS).map(|i| &places[(own_place(*device) + i) % MAX_WATCHED]);
+        if near.clone().any(|place| place.load(Relaxed) == key(device)) {
+            continue;
+        }
+        match near.find(|place| place.load(Relaxed) == 0) {
+            Some(place) => place.store(key(device), Relaxed),
+            None => left.push(*device),
+        }
+    }
+    left
+}
+
+/// Where a device is looked for first.
+fn own_place((netns, ifindex): (u32, u32)) -> usize {
+    (ifindex.wrapping_mul(0x9e37_79b1).wrapping_add(netns.wrapping_mul(0x85eb_ca6b)) >> 22) as usize
+}
+
+/// The kind that the program has looked up.
+pub(super) fn kind_of(recorder: &[AtomicU64]) -> String {
+    let bytes: Vec<u8> = (KIND..KIND + 2).flat_map(|i| recorder[i].load(Relaxed).to_ne_bytes()).collect();
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::{NEIGHBOURS, RECORDER, WATCHED, own_place, watch};
+
+    fn table() -> Vec<AtomicU64> {
+        (0..RECORDER).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    #[test]
+    fn devices_that_stay_keep_their_places_and_others_give_theirs_back() {
+        let table = table();
+        let all: Vec<(u32, u32)> = (1..=60).flat_map(|ifindex| [(7, ifindex), (8, ifindex)]).collect();
+        assert_eq!(watch(&table, &all), []);
+        let places = || -> Vec<u64> { table[WATCHED..].iter().map(|place| place.load(Relaxed)).collect() };
+        let before = places();
+        assert_eq!(before.iter().filter(|key| **key != 0).count(), 120);
+        assert_eq!(watch(&table, &all[20..]), []);
+        let after = places();
+        assert!(before.iter().zip(&after).all(|(before, after)| before == after || *after == 0));
+        assert_eq!(after.iter().filter(|key| **key != 0).count(), 100);
+    }
+
+    #[test]
+    fn a_device_without_a_place_is_named() {
+        let table = table();
+        // Numbers that all begin at the same place.
+        let crowd = (1..).map(|ifindex| (1, ifindex)).filter(|device| own_place(*device) == 5).take(NEIGHBOURS + 1);
+        let crowd: Vec<(u32, u32)> = crowd.collect();
+        assert_eq!(watch(&table, &crowd), [crowd[NEIGHBOURS]]);
+    }
+}
