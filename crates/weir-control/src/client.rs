@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
 use crate::api::{
-    CommandReply, CommandRequest, ConfigurationView, EventQuery, EventSample, Health, InstancePage, NetConfigView, PipeView, Problem,
-    QueueView, RuleView, SchedView, TablePage, TableView,
+    CommandReply, CommandRequest, ConfigurationView, EventQuery, EventSample, Health, InstancePage, LengthsView, NetConfigView, PipeView,
+    Problem, QueueView, RuleView, SchedView, TablePage, TableView,
 };
 
 /// Why a daemon could not be asked, or did not answer as asked.
@@ -177,6 +177,23 @@ impl Client {
         String::from_utf8(bytes.into()).map_err(|error| ClientError::Answer(error.to_string()))
     }
 
+    /// What waits in each queue now, over a connection of its own; [`Connection`] keeps one.
+    ///
+    /// # Errors
+    /// As with [`Client::health`].
+    pub fn lengths(&self) -> Result<LengthsView, ClientError> {
+        self.get("/v1/lengths")
+    }
+
+    /// A connection that is kept, for who asks often. Nothing is connected before something is asked.
+    ///
+    /// # Errors
+    /// Without the means for it.
+    pub fn keep(&self) -> Result<Connection, ClientError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(|error| self.failed(error))?;
+        Ok(Connection { client: self.clone(), runtime, sender: None })
+    }
+
     /// Follows the counters until `each` breaks off or the daemon ends.
     ///
     /// # Errors
@@ -233,12 +250,19 @@ impl Client {
         runtime.block_on(work)
     }
 
-    async fn send(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Response<Incoming>, ClientError> {
+    async fn connect(&self) -> Result<Sender, ClientError> {
         let stream = UnixStream::connect(&self.path).await.map_err(|error| self.not_connected(&error))?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.failed(error))?;
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.failed(error))?;
         // What goes wrong there is told where the answer is waited for.
         tokio::spawn(connection);
+        Ok(sender)
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Response<Incoming>, ClientError> {
+        self.send_over(&mut self.connect().await?, method, path, body).await
+    }
+
+    async fn send_over(&self, sender: &mut Sender, method: Method, path: &str, body: Vec<u8>) -> Result<Response<Incoming>, ClientError> {
         let request = Request::builder().method(method).uri(path).header(HOST, "weir").header(CONTENT_TYPE, "application/json");
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| ClientError::Answer(error.to_string()))?;
         sender.send_request(request).await.map_err(|error| self.failed(error))
@@ -260,6 +284,41 @@ impl Client {
     fn failed(&self, error: impl std::error::Error) -> ClientError {
         let reason = error.source().map(|source| format!(" ({source})")).unwrap_or_default();
         ClientError::Connection { path: self.path.clone(), message: format!("{error}{reason}") }
+    }
+}
+
+type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
+
+/// A connection to a daemon that is kept between questions, and made again when the daemon has closed it.
+#[derive(Debug)]
+pub struct Connection {
+    client: Client,
+    runtime: tokio::runtime::Runtime,
+    sender: Option<Sender>,
+}
+
+impl Connection {
+    /// What waits in each queue now.
+    ///
+    /// # Errors
+    /// As with [`Client::health`].
+    pub fn lengths(&mut self) -> Result<LengthsView, ClientError> {
+        let Self { client, runtime, sender } = self;
+        runtime.block_on(async {
+            if let Some(kept) = sender
+                && (kept.is_closed() || kept.ready().await.is_err())
+            {
+                *sender = None;
+            }
+            let sender = match sender {
+                Some(kept) => kept,
+                None => sender.insert(client.connect().await?),
+            };
+            let response = client.send_over(sender, Method::GET, "/v1/lengths", Vec::new()).await?;
+            let status = response.status();
+            let bytes = client.collect(response.into_body()).await?;
+            if status == StatusCode::OK { decode(&bytes) } else { Err(refusal(status, &bytes)) }
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use weir_rules::command::ObjectKind;
 use weir_rules::ruleset::Ruleset;
 use weir_rules::show::{DynamicView, FlowCount};
 
-use crate::api::{BridgeView, InstancePage, LaneView, LinkSample, QueueCounters, RuleCounters};
+use crate::api::{BridgeView, InstancePage, LaneView, LengthView, LinkSample, QueueCounters, RuleCounters};
 
 /// Moves packets by a configuration.
 pub trait Plane: Send + Sync + 'static {
@@ -24,6 +24,9 @@ pub trait Plane: Send + Sync + 'static {
 
     /// Every counter as it is now.
     fn snapshot(&self) -> Snapshot;
+
+    /// What waits now: cheap enough to be asked for a thousand times a second.
+    fn lengths(&self) -> Lengths;
 
     /// Up to `limit` instances of a pipe, queue or scheduler, from the first or behind where the page before ended.
     fn instances(&self, kind: ObjectKind, number: u16, after: Option<u64>, limit: usize) -> InstancePage;
@@ -51,6 +54,17 @@ pub struct Snapshot {
     pub lanes: Vec<LaneView>,
 }
 
+/// What waits at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Lengths {
+    /// The moment, by the machine's monotonic clock, ns.
+    pub at_ns: u64,
+    /// Pipes and schedulers, by number.
+    pub links: BTreeMap<u16, LengthView>,
+    /// Queues, by number.
+    pub queues: BTreeMap<u16, LengthView>,
+}
+
 /// Nothing: a configuration that is kept and moves no packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoPlane;
@@ -64,6 +78,10 @@ impl Plane for NoPlane {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::default()
+    }
+
+    fn lengths(&self) -> Lengths {
+        Lengths::default()
     }
 
     fn instances(&self, _kind: ObjectKind, _number: u16, _after: Option<u64>, _limit: usize) -> InstancePage {

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use weir_control::api::{
-    BridgeView, CommandReply, CommandRequest, EventQuery, HealthStatus, InstancePage, LinkSample, OutcomeKind, SeverityView,
+    BridgeView, CommandReply, CommandRequest, EventQuery, HealthStatus, InstancePage, LengthView, LinkSample, OutcomeKind, SeverityView,
 };
 use weir_control::client::{Client, ClientError};
 use weir_control::owner::{Onto, Owner, Resumed};
-use weir_control::plane::{Plane, Snapshot};
+use weir_control::plane::{Lengths, Plane, Snapshot};
 use weir_control::server::{Access, ControlSocket, Endpoints, Server, Token};
 use weir_control::store::Store;
 use weir_rules::command::ObjectKind;
@@ -134,6 +134,29 @@ fn replacing_starts_from_nothing() {
     let reply = lab.owner.submit(lab.owner.prepare(&request), Onto::Empty).unwrap().wait().unwrap();
     assert!(reply.applied);
     assert_eq!(lab.client().configuration().unwrap().pipes, [2]);
+}
+
+#[test]
+fn lengths_are_told_again_and_again_over_one_connection() {
+    let lab = Lab::new();
+    let mut daemon = lab.client().keep().unwrap();
+    assert!(daemon.lengths().unwrap().pipes.is_empty());
+    send(&lab.client(), "pipe 3 config bw 4Mbit/s\nsched 4 config type wf2q+\n");
+    lab.plane.links.store(1, Ordering::Relaxed);
+    for _ in 0..3 {
+        let now = daemon.lengths().unwrap();
+        assert_eq!((now.at_ns, now.pipes[&3].packets, now.pipes[&1000].packets), (99, 3, 1000));
+    }
+    assert_eq!(lab.client().lengths().unwrap(), daemon.lengths().unwrap());
+}
+
+#[test]
+fn a_kept_connection_outlives_a_restart() {
+    let mut lab = Lab::new();
+    let mut daemon = lab.client().keep().unwrap();
+    daemon.lengths().unwrap();
+    lab.restart();
+    daemon.lengths().unwrap();
 }
 
 #[test]
@@ -342,6 +365,11 @@ impl Plane for Memory {
         let real = applied.last().map(|ruleset| ruleset.pipes.keys().copied().collect::<Vec<_>>()).unwrap_or_default();
         let made_up = 1000..1000 + self.links.load(Ordering::Relaxed) as u16;
         Snapshot { links: real.into_iter().chain(made_up).map(|number| (number, sample.clone())).collect(), ..Snapshot::default() }
+    }
+
+    fn lengths(&self) -> Lengths {
+        let length = |&number: &u16| (number, LengthView { packets: number.into(), ..LengthView::default() });
+        Lengths { at_ns: 99, links: self.snapshot().links.keys().map(length).collect(), ..Lengths::default() }
     }
 
     fn instances(&self, _kind: ObjectKind, _number: u16, _after: Option<u64>, _limit: usize) -> InstancePage {

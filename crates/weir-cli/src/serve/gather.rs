@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use weir_control::api::{CounterSet, LatencyView, LinkSample, QueueCounters};
-use weir_core::Emulator;
+use weir_control::api::{CounterSet, LatencyView, LengthView, LinkSample, QueueCounters};
+use weir_control::plane::Lengths;
 use weir_core::histogram::Histogram;
 use weir_core::stats::{LinkCounters, Reasons};
+use weir_core::{Emulator, Nanos};
 
 /// What one engine has counted, or several.
 #[derive(Default)]
@@ -93,6 +94,35 @@ impl Link {
             total_time: time(|times| &times.1),
         }
     }
+}
+
+/// What waits in one engine at a moment. It copies a few numbers for each pipe, scheduler and queue, and no histogram.
+pub(super) fn lengths(engine: &Emulator, now: Nanos) -> Lengths {
+    let link = |id| {
+        let ((packets, bytes), counters) = (engine.queue_length(id), &engine.stats(id)?.counters);
+        let (sent, sent_bytes, drops) = (counters.packets_out, counters.bytes_out, counters.total_drops());
+        Some((id, LengthView { packets, bytes, sent, sent_bytes, drops }))
+    };
+    let queue = |id| {
+        let mut sum = LengthView::default();
+        for flow in engine.flows_of(id, None, MOST_FLOWS) {
+            let (packets, drops) = (flow.totals.queued_packets, flow.totals.reasons.total_drops());
+            let sent = flow.totals.packets.saturating_sub(packets + drops);
+            sum.merge(&LengthView { packets, bytes: flow.totals.queued_bytes, sent, sent_bytes: 0, drops });
+        }
+        (id, sum)
+    };
+    Lengths { at_ns: now.0, links: engine.schedulers().filter_map(link).collect(), queues: engine.queues().map(queue).collect() }
+}
+
+/// Those of two engines as one.
+pub(super) fn merge_lengths(mut one: Lengths, other: Lengths) -> Lengths {
+    for (sums, parts) in [(&mut one.links, other.links), (&mut one.queues, other.queues)] {
+        for (number, part) in parts {
+            sums.entry(number).or_default().merge(&part);
+        }
+    }
+    one
 }
 
 /// With more links than these, latencies are not gathered: two histograms of each are some 30 KB.

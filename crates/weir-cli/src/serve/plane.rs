@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_control::api::{BridgeView, CounterSet, InstancePage, InstanceView, LaneView, LatencyView, RuleCounters, by_reason};
-use weir_control::plane::{Plane, Snapshot};
+use weir_control::plane::{Lengths, Plane, Snapshot};
 use weir_core::{Emulator, FlowView, Nanos, Totals};
 use weir_linux::clock;
 use weir_linux::live::{Change, Gso, LaneConfig, LaneReport, Live, LiveConfig, LiveEvent, LiveHandle, Observer, Realtime};
@@ -19,7 +19,7 @@ use weir_rules::ruleset::{Changes, Ruleset};
 use weir_rules::show::{self, DynamicKind, DynamicView, FlowCount};
 
 use super::field::Field;
-use super::gather::Gathered;
+use super::gather::{Gathered, lengths, merge_lengths};
 use crate::args::ServeArgs;
 use crate::output::{Failure, say};
 
@@ -223,6 +223,12 @@ impl Plane for LivePlane {
             (snapshot.links, snapshot.queues) = all.views();
         }
         snapshot
+    }
+
+    fn lengths(&self) -> Lengths {
+        let Some(handle) = self.handle() else { return Lengths { at_ns: clock::now().0, ..Lengths::default() } };
+        let parts = handle.with_engines(|engine, now| lengths(engine, now)).unwrap_or_default();
+        parts.into_iter().reduce(merge_lengths).unwrap_or_default()
     }
 
     fn instances(&self, kind: ObjectKind, number: u16, after: Option<u64>, limit: usize) -> InstancePage {

@@ -278,6 +278,45 @@ pub struct LaneView {
     pub rx_unreadable: u64,
 }
 
+/// What waits in a pipe, scheduler or queue, and what became of the rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LengthView {
+    /// Packets waiting now.
+    pub packets: u64,
+    /// Their network-layer bytes.
+    pub bytes: u64,
+    /// Packets that have left the queue or the link.
+    pub sent: u64,
+    /// Their network-layer bytes; 0 of a queue, which does not count them.
+    pub sent_bytes: u64,
+    /// Packets lost.
+    pub drops: u64,
+}
+
+impl LengthView {
+    /// Adds that of another part of the same queue.
+    pub fn merge(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.drops += other.drops;
+    }
+}
+
+/// All queues at one moment, of `GET /v1/lengths`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LengthsView {
+    /// When they were looked at, by the machine's monotonic clock, ns.
+    pub at_ns: u64,
+    /// Pipes, by number.
+    pub pipes: BTreeMap<u16, LengthView>,
+    /// Schedulers, by number.
+    pub scheds: BTreeMap<u16, LengthView>,
+    /// Queues, by number.
+    pub queues: BTreeMap<u16, LengthView>,
+}
+
 /// One sample of `GET /v1/events`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EventSample {

@@ -14,12 +14,13 @@ use weir_rules::show::Answer;
 use weir_rules::{Diagnostic, Severity};
 
 pub use counters::{
-    CounterSet, EventSample, InstancePage, InstanceView, KeyView, LaneView, LatencyView, LinkSample, QueueCounters, RuleCounters, by_reason,
+    CounterSet, EventSample, InstancePage, InstanceView, KeyView, LaneView, LatencyView, LengthView, LengthsView, LinkSample,
+    QueueCounters, RuleCounters, by_reason,
 };
 pub use view::{
     AqmView, BridgeView, ConfigurationView, NetConfigView, PipeView, QueueView, RuleView, SchedView, TableEntryView, TablePage, TableView,
 };
-pub(crate) use view::{configuration, netconfigs, pipes, queues, rules, scheds, table_page, tables};
+pub(crate) use view::{configuration, lengths, netconfigs, pipes, queues, rules, scheds, table_page, tables};
 
 /// Commands to carry out: all of them, or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

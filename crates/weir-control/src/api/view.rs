@@ -13,8 +13,8 @@ use weir_rules::table::{Table, TableKind};
 use weir_rules::{LinkSpec, script};
 
 use super::LaneView;
-use super::counters::{LinkSample, QueueCounters, RuleCounters};
-use crate::plane::Snapshot;
+use super::counters::{LengthsView, LinkSample, QueueCounters, RuleCounters};
+use crate::plane::{Lengths, Snapshot};
 
 /// The configuration as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -251,6 +251,11 @@ pub(crate) fn queues(rules: &Ruleset, snapshot: &Snapshot) -> Vec<QueueView> {
         });
     }
     views
+}
+
+pub(crate) fn lengths(rules: &Ruleset, now: Lengths) -> LengthsView {
+    let (scheds, pipes) = now.links.into_iter().partition(|(number, _)| rules.scheds.contains_key(number));
+    LengthsView { at_ns: now.at_ns, pipes, scheds, queues: now.queues }
 }
 
 pub(crate) fn rules(rules: &Ruleset, snapshot: &Snapshot) -> Vec<RuleView> {

@@ -16,8 +16,8 @@ use weir_rules::command::ObjectKind;
 
 use super::{State, events, metrics};
 use crate::api::{
-    self, CommandReply, CommandRequest, ConfigurationView, Cursor, EventSample, Health, HealthStatus, InstancePage, NetConfigView, Page,
-    PipeView, Problem, QueueView, RuleView, SchedView, SeverityView, TablePage, TableView,
+    self, CommandReply, CommandRequest, ConfigurationView, Cursor, EventSample, Health, HealthStatus, InstancePage, LengthsView,
+    NetConfigView, Page, PipeView, Problem, QueueView, RuleView, SchedView, SeverityView, TablePage, TableView,
 };
 use crate::owner::{Onto, OwnerError};
 
@@ -43,6 +43,7 @@ type Answer<T> = Result<Json<T>, Reject>;
         tables,
         table,
         netconfigs,
+        lengths,
         events_stream,
         metrics_text
     ),
@@ -73,6 +74,7 @@ pub(super) fn router(state: Arc<State>) -> Router {
         .route("/v1/tables", get(tables))
         .route("/v1/tables/{name}", get(table))
         .route("/v1/netconfigs", get(netconfigs))
+        .route("/v1/lengths", get(lengths))
         .route("/v1/events", get(events_stream))
         .route("/metrics", get(metrics_text))
         .fallback(|| async { Reject::new(StatusCode::NOT_FOUND, "there is no such resource; /v1/openapi.json lists them") })
@@ -266,6 +268,14 @@ async fn table(
 #[utoipa::path(get, path = "/v1/netconfigs", responses((status = 200, body = Vec<NetConfigView>)))]
 async fn netconfigs(Shared(state): Server) -> Answer<Vec<NetConfigView>> {
     state.blocking(|state| api::netconfigs(&state.owner.current().ruleset)).await.map(Json).ok_or_else(Reject::ending)
+}
+
+/// What waits in each pipe, scheduler and queue at this moment. Unlike counters, lengths are looked at anew for each request, so that a
+/// client may watch them at its own pace; it does well to keep its connection.
+#[utoipa::path(get, path = "/v1/lengths", responses((status = 200, body = LengthsView)))]
+async fn lengths(Shared(state): Server) -> Answer<LengthsView> {
+    let view = state.blocking(|state| api::lengths(&state.owner.current().ruleset, state.plane.lengths()));
+    view.await.map(Json).ok_or_else(Reject::ending)
 }
 
 /// Counters as a stream of server-sent events, each an `EventSample` in JSON. A slow reader gets fewer of them, and one that reads
