@@ -27,6 +27,8 @@ pub(crate) enum Command {
     /// Traffic of one host of a live scenario; `weir live` starts it.
     #[command(hide = true)]
     Traffic,
+    /// Watch queues: the kernel's own, millions of times a second or packet by packet, and those of Weir.
+    Watch(crate::watch::WatchArgs),
     /// Run as a daemon: bridges shaped by rules, changed while they run, with a configuration that survives.
     Serve(ServeArgs),
     /// Check a link specification, a script of commands or a scenario, and print its canonical form; needs no privileges.

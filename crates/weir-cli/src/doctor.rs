@@ -6,13 +6,15 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use weir_linux::probe::{Check, Status, probe};
+use weir_probe::{Method, Namespace, Plan, ProbeError, Target};
 
 use crate::args::JsonFlag;
 use crate::output::{Failure, print};
 
 /// Looks at the machine and says what it found.
 pub(crate) fn doctor(args: &JsonFlag) -> Result<ExitCode, Failure> {
-    let checks = probe();
+    let mut checks = probe();
+    checks.push(queue_programs());
     if args.json {
         let rows: Vec<_> =
             checks.iter().map(|c| json!({ "name": c.name, "status": word(c.status), "detail": c.detail, "remedy": c.remedy })).collect();
@@ -20,6 +22,25 @@ pub(crate) fn doctor(args: &JsonFlag) -> Result<ExitCode, Failure> {
     }
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     print(&text(&checks, colour))
+}
+
+/// Whether programs that read queues can be loaded into the kernel: by loading them, and taking them out again.
+fn queue_programs() -> Check {
+    let name = "queue programs (BPF)";
+    let lo = Target { device: "lo".to_owned(), namespace: Namespace::Own };
+    let plan = Plan { targets: vec![lo], method: Some(Method::Loop), rate: None, children: false, bands: false };
+    let (status, detail, remedy) = match weir_probe::open(&plan) {
+        Ok(_) => (Status::Ok, "can be loaded: 'weir watch' reads queues inside the kernel".to_owned(), None),
+        Err(error) => {
+            let remedy = match error {
+                ProbeError::Rights { .. } => Some("sudo weir watch …".to_owned()),
+                ProbeError::Unavailable(_) => Some("apt-get install clang libelf-dev zlib1g-dev (and build weir again)".to_owned()),
+                _ => None,
+            };
+            (Status::Limited, format!("{error}; 'weir watch' uses netlink"), remedy)
+        }
+    };
+    Check { name, status, detail, remedy }
 }
 
 fn text(checks: &[Check], colour: bool) -> String {

@@ -22,6 +22,7 @@ mod shell;
 mod sim;
 mod spec;
 mod verbs;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -69,6 +70,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Bridge(args) => live::bridge(args),
         Command::Live(args) => live_scenario::live(&args),
         Command::Traffic => generator::traffic(),
+        Command::Watch(args) => watch::watch(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Check(args) => spec::check(&args),
         Command::Fmt(args) => script::fmt(&args),

@@ -17,6 +17,12 @@ pub(crate) struct Failure {
     code: u8,
 }
 
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.message)
+    }
+}
+
 /// A bad command line.
 pub(crate) const USAGE: u8 = 2;
 /// Weir itself failed, so that it is not mistaken for the program's own exit code.
@@ -71,13 +77,24 @@ pub(crate) fn colour() -> bool {
 
 /// Finds out before the run whether the results can be written after it.
 pub(crate) fn check_destinations(args: &CommonArgs) -> Result<(), Failure> {
-    for (option, path) in [("--json", &args.json), ("--report", &args.report), ("--pcap", &args.pcap)] {
+    check_files(&[("--json", args.json.as_deref()), ("--report", args.report.as_deref()), ("--pcap", args.pcap.as_deref())], &["--json"])
+}
+
+/// The same for these options and their files; those of `to_stdout` may name `-`, one of them.
+pub(crate) fn check_files(files: &[(&str, Option<&Path>)], to_stdout: &[&str]) -> Result<(), Failure> {
+    let mut on_stdout = None;
+    for &(option, path) in files {
         let Some(path) = path else { continue };
         if path.as_os_str() == "-" {
-            if option == "--json" {
+            if let Some(other) = on_stdout.filter(|_| to_stdout.contains(&option)) {
+                return Err(Failure::new(USAGE, format!("{other} and {option} cannot both write to standard output: give one a file")));
+            }
+            if to_stdout.contains(&option) {
+                on_stdout = Some(option);
                 continue;
             }
-            let message = format!("{option} needs a file's name: only --json writes to standard output (./- is a file of that name)");
+            let (which, verb) = (to_stdout.join(", "), if to_stdout.len() == 1 { "writes" } else { "write" });
+            let message = format!("{option} needs a file's name: only {which} {verb} to standard output (./- is a file of that name)");
             return Err(Failure::new(USAGE, message));
         }
         if path.is_dir() {

@@ -52,6 +52,7 @@ pub fn probe() -> Vec<Check> {
         tool("nft", "nftables", "the way out of 'weir run'"),
         tool("pasta", "passt", "the way out of 'weir run' without root, for all but TCP"),
         tool("valgrind", "valgrind", "instructions and cache misses in 'weir rig'"),
+        tool("tc", "iproute2", "the method tc of 'weir watch', for comparison"),
         realtime(held),
         awake(),
         timers(),
@@ -224,9 +225,9 @@ fn processor_limit() -> Check {
 fn btf() -> Check {
     let there = Path::new("/sys/kernel/btf/vmlinux").exists();
     let (status, detail) = if there {
-        (Status::Ok, "there, for probes of kernel queues")
+        (Status::Ok, "there, for 'weir watch'")
     } else {
-        (Status::Limited, "not there: kernel queues cannot be probed")
+        (Status::Limited, "not there: 'weir watch' reads the kernel's queues over netlink, which is slower")
     };
     Check::new("kernel types (BTF)", status, detail)
 }

@@ -49,5 +49,6 @@ fn open_one(plan: &Plan, method: Method) -> Result<Box<dyn Source>, ProbeError> 
         ))),
         Method::Netlink => Ok(Box::new(crate::netlink::Asking::open(plan)?)),
         Method::Tc => Ok(Box::new(crate::tc::Starting::open(plan)?)),
+        Method::Daemon => Err(ProbeError::Unavailable("a daemon has no queues of the kernel: `weir watch weir` reads its own".to_owned())),
     }
 }

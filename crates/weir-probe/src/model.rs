@@ -58,7 +58,7 @@ impl Queue {
         let place = self.netns.as_ref().map(|netns| format!("@{netns}")).unwrap_or_default();
         let own = match (self.band, self.handle) {
             (Some(band), _) => format!("band {band}"),
-            (None, Handle(0)) if self.root => self.kind.clone(),
+            (None, Handle(0)) if self.root || self.parent == Handle::ROOT => self.kind.clone(),
             (None, Handle(0)) => format!("{} parent {}", self.kind, self.parent),
             (None, handle) => format!("{} {handle}", self.kind),
         };

@@ -23,10 +23,12 @@ pub enum Method {
     Netlink,
     /// The program `tc` once for each reading: the baseline of the publication.
     Tc,
+    /// Questions to Weir's own daemon about its queues; not for the kernel's.
+    Daemon,
 }
 
 impl Method {
-    /// Every method, the fastest first.
+    /// Every method that reads the kernel's queues, the fastest first.
     pub const ALL: [Method; 5] = [Method::Loop, Method::Timer, Method::Events, Method::Netlink, Method::Tc];
 
     /// What it is called.
@@ -38,6 +40,7 @@ impl Method {
             Method::Events => "events",
             Method::Netlink => "netlink",
             Method::Tc => "tc",
+            Method::Daemon => "daemon",
         }
     }
 

@@ -23,6 +23,7 @@ mod serve;
 mod shaping;
 mod talk;
 mod verbs;
+mod watch;
 
 use std::process::{Command, ExitCode, Output};
 
@@ -75,7 +76,7 @@ fn measuring() -> Vec<Trial> {
 
 /// Tests of what happens, not of how fast.
 fn waiting() -> Vec<Trial> {
-    let modules = [killed::tests(), serve::tests(), failures::tests(), outputs::tests(), verbs::tests()];
+    let modules = [killed::tests(), serve::tests(), failures::tests(), outputs::tests(), verbs::tests(), watch::tests()];
     modules.into_iter().flatten().collect()
 }
 

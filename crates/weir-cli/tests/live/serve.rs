@@ -379,8 +379,13 @@ impl Daemon {
         Self { running, client }
     }
 
-    fn send(&self, script: &str) -> CommandReply {
+    pub(crate) fn send(&self, script: &str) -> CommandReply {
         send(&self.client, script)
+    }
+
+    /// Packets that wait in the first pipe.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.client.pipes().expect("pipes")[0].state.queue_packets
     }
 
     fn health(&self) -> Health {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub use distribution::Distribution;
 pub use envelope::{Bucket, Envelope, Recent};
 pub use queue::{EventCounts, Measured};
-pub use summary::{DeviceSummary, EventSummary, GapSummary, QueueSummary, Spread, Summary, TransmissionSummary, VarianceSummary};
+pub use summary::{Above, DeviceSummary, EventSummary, GapSummary, QueueSummary, Spread, Summary, TransmissionSummary, VarianceSummary};
 pub use tee::Tee;
 
 use crate::model::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};

@@ -124,6 +124,18 @@ pub struct QueueSummary {
     pub counted: Option<Counters>,
     /// Packets in and out, where they were recorded.
     pub events: Option<EventCounts>,
+    /// How long it was longer than a threshold, where one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub above: Option<Above>,
+}
+
+/// The share of readings, or of time where events were recorded, at which a queue was longer than a threshold.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Above {
+    /// The threshold.
+    pub packets: u32,
+    /// The share, 0 to 1.
+    pub share: f64,
 }
 
 /// A transmission queue.
@@ -260,6 +272,7 @@ impl QueueSummary {
             drops_per_s: counted.map(|counted| if life > 0.0 { counted.drops as f64 / life } else { 0.0 }),
             counted,
             events: queue.is_exact().then_some(queue.events),
+            above: None,
         }
     }
 }

@@ -1,0 +1,275 @@
+//! What can be typed behind `weir watch`, and the plan that it makes.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use weir_probe::{Method, Namespace, Plan, Target};
+
+/// `weir watch`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct WatchArgs {
+    /// Devices whose queues to watch: names, or patterns with `*` and `?`; `DEV@NETNS` and `DEV@PID` are in other namespaces. `weir` is
+    /// the daemon with its own queues, `weir:SOCKET` the one that listens there.
+    #[arg(value_name = "DEV", required = true, value_parser = parse_watched)]
+    pub(super) devices: Vec<Watched>,
+    /// The network namespace (of `ip netns`) of devices that name none.
+    #[arg(long, value_name = "NAME", conflicts_with = "pid", help_heading = "Devices")]
+    pub(super) netns: Option<String>,
+    /// The process whose network namespace is that of devices that name none.
+    #[arg(long, value_name = "PID", help_heading = "Devices")]
+    pub(super) pid: Option<u32>,
+    /// Watch what devices hand their packets to, and no disciplines below that.
+    #[arg(long, help_heading = "Devices")]
+    pub(super) root_only: bool,
+    /// Leave out the three bands of `pfifo_fast`.
+    #[arg(long, help_heading = "Devices")]
+    pub(super) no_bands: bool,
+    /// Readings per second, such as `200k`, `1M` or `5kHz`; `max` for as many as possible [default: 1k; of the methods loop and tc
+    /// `max`]
+    #[arg(long, value_name = "HZ", value_parser = parse_rate, allow_negative_numbers = true, help_heading = "Reading")]
+    pub(super) rate: Option<Rate>,
+    /// Record every packet that goes in and out, in place of readings; as `--method events`.
+    #[arg(long, conflicts_with_all = ["rate", "method"], help_heading = "Reading")]
+    pub(super) events: bool,
+    /// How to read, in place of the cheapest way that gives the rate: `loop` (in the kernel, takes a processor), `timer` (in the kernel,
+    /// up to 10 kHz), `events`, `netlink` (needs no rights), `tc` (starts tc for each reading).
+    #[arg(long, value_name = "METHOD", value_parser = method_names(), hide_possible_values = true, help_heading = "Reading")]
+    pub(super) method: Option<Method>,
+    /// End after this many seconds, such as `10` or `0.5`; without it ^C ends, or the command.
+    #[arg(long, value_name = "N", value_parser = parse_seconds, allow_negative_numbers = true, help_heading = "Reading")]
+    pub(super) seconds: Option<Duration>,
+    /// Watch while this shell command runs; its exit code is that of weir.
+    #[arg(long, value_name = "CMD", conflicts_with = "command", help_heading = "Reading")]
+    pub(super) exec: Option<OsString>,
+    /// Also tell how long queues were longer than this many packets.
+    #[arg(long, value_name = "N", help_heading = "Results")]
+    pub(super) threshold: Option<u32>,
+    /// Write the summary as JSON (`-` for standard output).
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(super) json: Option<PathBuf>,
+    /// Show nothing while watching, and no table at the end.
+    #[arg(short, long, help_heading = "Results")]
+    pub(super) quiet: bool,
+    /// Watch while this program runs; its exit code is that of weir.
+    #[arg(last = true, value_name = "CMD")]
+    pub(super) command: Vec<OsString>,
+}
+
+/// Something to watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Watched {
+    /// Devices of the kernel.
+    Kernel(Target),
+    /// A daemon of Weir: the one that this user's commands go to, or the one that listens on a socket.
+    Own(Option<PathBuf>),
+}
+
+/// How often to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rate {
+    /// So many times a second.
+    Hz(u64),
+    /// As often as the method can.
+    Max,
+}
+
+impl WatchArgs {
+    /// What to read in the kernel; none when all that is named is Weir's own.
+    ///
+    /// # Errors
+    /// For a rate that the method cannot have, in words.
+    pub(super) fn plan(&self) -> Result<Option<Plan>, String> {
+        let targets: Vec<Target> = self.devices.iter().filter_map(|watched| self.target(watched)).collect();
+        let method = if self.events { Some(Method::Events) } else { self.method };
+        let rate = match (self.rate, method) {
+            (Some(_), Some(Method::Events)) => return Err("events are recorded as they come: leave out --rate".to_owned()),
+            (Some(Rate::Max), Some(Method::Timer)) => {
+                return Err(format!("a timer gives up to {TIMER_RATE} readings a second: say --rate, or --method loop for more"));
+            }
+            (Some(Rate::Hz(rate)), Some(Method::Timer)) if rate > TIMER_RATE => {
+                return Err(format!("a timer gives up to {TIMER_RATE} readings a second: use --method loop for more"));
+            }
+            (Some(Rate::Hz(rate)), _) => Some(rate),
+            (Some(Rate::Max), _) | (None, Some(Method::Loop | Method::Events | Method::Tc)) => None,
+            (None, _) => Some(DEFAULT_RATE),
+        };
+        let (children, bands) = (!self.root_only, !self.no_bands && !self.root_only);
+        let plan = Plan { targets, method, rate, children, bands };
+        if plan.targets.is_empty() {
+            return Ok(None);
+        }
+        plan.check().map_err(|error| error.to_string())?;
+        Ok(Some(plan))
+    }
+
+    /// The daemons to watch, and how often to ask them, in readings per second.
+    pub(super) fn daemons(&self) -> (Vec<Option<PathBuf>>, u64) {
+        let of = |watched: &Watched| if let Watched::Own(socket) = watched { Some(socket.clone()) } else { None };
+        let mut sockets: Vec<Option<PathBuf>> = Vec::new();
+        for socket in self.devices.iter().filter_map(of) {
+            if !sockets.contains(&socket) {
+                sockets.push(socket);
+            }
+        }
+        let rate = if let Some(Rate::Hz(rate)) = self.rate { rate } else { DEFAULT_RATE };
+        (sockets, rate)
+    }
+
+    /// The files to write, with the options that name them.
+    pub(super) fn files(&self) -> [(&'static str, Option<&Path>); 1] {
+        [("--json", self.json.as_deref())]
+    }
+
+    /// The program to run meanwhile.
+    pub(super) fn program(&self) -> Option<Vec<OsString>> {
+        match &self.exec {
+            Some(line) => Some(vec!["/bin/sh".into(), "-c".into(), line.clone()]),
+            None if self.command.is_empty() => None,
+            None => Some(self.command.clone()),
+        }
+    }
+
+    fn target(&self, watched: &Watched) -> Option<Target> {
+        let Watched::Kernel(target) = watched else { return None };
+        let mut target = target.clone();
+        if target.namespace == Namespace::Own {
+            target.namespace = match (&self.netns, self.pid) {
+                (Some(name), _) => Namespace::Name(name.clone()),
+                (None, Some(pid)) => Namespace::Process(pid),
+                (None, None) => Namespace::Own,
+            };
+        }
+        Some(target)
+    }
+}
+
+fn parse_watched(text: &str) -> Result<Watched, String> {
+    match text.split_once(':') {
+        None if text == "weir" => Ok(Watched::Own(None)),
+        Some(("weir", socket)) if !socket.is_empty() => Ok(Watched::Own(Some(socket.into()))),
+        _ => text.parse().map(Watched::Kernel),
+    }
+}
+
+/// `200k`, `1.5M`, `5kHz`, `max`.
+fn parse_rate(text: &str) -> Result<Rate, String> {
+    if text == "max" {
+        return Ok(Rate::Max);
+    }
+    let wrong = || format!("'{text}' is no rate; give readings per second, such as 1000, 200k, 1.5M or 5kHz, or max");
+    let number = text.strip_suffix("Hz").or_else(|| text.strip_suffix("/s")).unwrap_or(text).trim_end();
+    let (digits, factor) = match number.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (&number[..at], 1e3),
+        Some((at, 'M')) => (&number[..at], 1e6),
+        Some(_) => (number, 1.0),
+        None => return Err(wrong()),
+    };
+    let value: f64 = digits.trim_end().parse().map_err(|_| wrong())?;
+    let rate = (value * factor).round();
+    if !(1.0..=Plan::MAX_RATE as f64).contains(&rate) {
+        return Err(format!("'{text}' is out of range: 1 to {} readings per second, or max", Plan::MAX_RATE));
+    }
+    Ok(Rate::Hz(rate as u64))
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let number = text.strip_suffix('s').unwrap_or(text).trim_end();
+    let seconds = number.parse::<f64>().ok().filter(|seconds| (0.001..=MAX_SECONDS).contains(seconds));
+    let seconds = seconds.ok_or_else(|| format!("'{text}' is no time in seconds from 0.001 to {MAX_SECONDS}, such as 10 or 0.5"))?;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+fn method_names() -> impl clap::builder::TypedValueParser<Value = Method> {
+    use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+    PossibleValuesParser::new(Method::ALL.map(Method::name)).try_map(|name| name.parse())
+}
+
+/// What a timer inside the kernel is asked for at most, per second.
+const TIMER_RATE: u64 = 10_000;
+/// Cheap: one processor in a hundred.
+const DEFAULT_RATE: u64 = 1000;
+/// Three years.
+const MAX_SECONDS: f64 = 1e8;
+
+const EXAMPLES: &str = "Examples:
+  weir watch eth0                                        all queues of eth0, a thousand times a second, until ^C
+  weir watch eth0 --rate max --seconds 10 --json q.json
+  weir watch 'veth*@router' eth0 --rate 200k -- iperf3 -c server
+  weir watch weir eth0                                   the daemon's queues beside the kernel's
+
+Reading in the kernel needs root, or CAP_BPF, CAP_PERFMON and, for other namespaces, CAP_SYS_ADMIN; without them the queues are
+read over netlink, which is slower. On a terminal: q ends, p pauses the view, arrows scroll, s sorts.
+The exit code is the program's; 125 when weir itself failed, 126 and 127 as in a shell, 2 for a bad command line.";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        watch: WatchArgs,
+    }
+
+    fn args(line: &str) -> WatchArgs {
+        let words = std::iter::once("watch").chain(line.split_whitespace());
+        Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).watch
+    }
+
+    fn plan(line: &str) -> Plan {
+        args(line).plan().unwrap_or_else(|error| panic!("{line}: {error}")).expect("a device is named")
+    }
+
+    #[test]
+    fn rates_have_units_and_bounds() {
+        let hz = |text: &str| parse_rate(text);
+        assert_eq!([hz("1000"), hz("200k"), hz("5kHz")], [Ok(Rate::Hz(1000)), Ok(Rate::Hz(200_000)), Ok(Rate::Hz(5000))]);
+        assert_eq!([hz("1.5M"), hz("10/s"), hz("max")], [Ok(Rate::Hz(1_500_000)), Ok(Rate::Hz(10)), Ok(Rate::Max)]);
+        for wrong in ["", "0", "-5", "k", "fast", "60M", "0.2", "5 m", "nan", "inf"] {
+            assert!(parse_rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_cheap_is_read_unless_more_is_asked_for() {
+        let rate_of = |line: &str| plan(line).rate;
+        assert_eq!(
+            (rate_of("eth0"), rate_of("eth0 --method netlink"), rate_of("eth0 --method timer")),
+            (Some(1000), Some(1000), Some(1000))
+        );
+        assert_eq!((rate_of("eth0 --rate max"), rate_of("eth0 --method loop"), rate_of("eth0 --events")), (None, None, None));
+        assert_eq!(plan("eth0 --events").method, Some(Method::Events));
+        for wrong in ["eth0 --method timer --rate 20k", "eth0 --method timer --rate max", "eth0 --method events --rate 5"] {
+            assert!(args(wrong).plan().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_for_devices_that_name_none() {
+        let named = plan("eth0 eth1@right --netns left --root-only");
+        assert_eq!(named.targets[0].namespace, Namespace::Name("left".into()));
+        assert_eq!(named.targets[1].namespace, Namespace::Name("right".into()));
+        assert!(!named.children && !named.bands);
+        assert_eq!(plan("eth0 --pid 12").targets[0].namespace, Namespace::Process(12));
+    }
+
+    #[test]
+    fn daemons_stand_beside_devices() {
+        let both = args("weir eth0 weir:/run/x.sock weir --rate max");
+        assert_eq!(both.daemons(), (vec![None, Some("/run/x.sock".into())], 1000));
+        assert_eq!(both.plan().expect("a plan").expect("a device").targets.len(), 1);
+        assert!(args("weir").plan().expect("a plan").is_none());
+    }
+
+    #[test]
+    fn a_command_stands_behind_or_in_an_option() {
+        assert_eq!(args("eth0 -- a b").program(), Some(vec!["a".into(), "b".into()]));
+        assert_eq!(args("eth0 --exec true").program().map(|words| words.len()), Some(3));
+        assert_eq!(args("eth0").program(), None);
+    }
+}

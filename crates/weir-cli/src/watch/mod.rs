@@ -1,0 +1,231 @@
+//! `weir watch`: what waits in the kernel's queues, and in Weir's own, while it lasts and when it is over.
+//!
+//! A thread for each source reads and hands on what it sees; another records it; the command's own thread draws the view and waits for
+//! whatever ends the watch: a key, a signal, the time, the program that runs meanwhile, or a source that can read no more.
+
+mod args;
+mod outputs;
+mod own;
+mod program;
+mod reader;
+mod record;
+mod show;
+mod terminal;
+mod view;
+
+use std::io::{self, IsTerminal as _};
+use std::process::ExitCode;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use weir_linux::process::{Signals, Stopper};
+
+pub(crate) use args::WatchArgs;
+
+use self::program::Program;
+use self::reader::{Progress, Reader};
+use self::record::Recorder;
+use self::terminal::Screen;
+use self::view::{Picture, View};
+use crate::output::{Failure, OWN, USAGE, check_files, colour, say};
+
+/// `weir watch`.
+pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
+    let plan = args.plan().map_err(|error| Failure::new(USAGE, error))?;
+    check_files(&args.files(), &["--json"])?;
+    // Before any thread: they inherit what is blocked.
+    let signals = Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
+    let over = Stopper::new().map_err(|error| Failure::own(format!("cannot watch: {error}")))?;
+    let (to, from) = sync_channel(BATCHES);
+    let mut readers = Vec::new();
+    if let Some(plan) = plan {
+        readers.push(Reader::start(0, to.clone(), over.clone(), move || weir_probe::open(&plan))?);
+    }
+    let (daemons, rate) = args.daemons();
+    for socket in daemons {
+        let number = readers.len();
+        readers.push(Reader::start(number, to.clone(), over.clone(), move || own::Own::open(socket, rate))?);
+    }
+    drop(to);
+    let recorder = Recorder::start(from)?;
+    for remark in readers.iter().flat_map(|reader| reader.progress().remarks) {
+        if !args.quiet {
+            say(format_args!("weir: note: {remark}\n"));
+        }
+        recorder.look().tally.note(&remark);
+    }
+    let began = Instant::now();
+    let mut attendance = Attendance { args, signals, over, readers, recorder, began, program: None };
+    attendance.program = args.program().map(|words| Program::start(&words)).transpose()?;
+    let code = attendance.attend()?;
+    attendance.conclude(code)
+}
+
+/// A watch that goes on.
+struct Attendance<'a> {
+    args: &'a WatchArgs,
+    signals: Signals,
+    over: Stopper,
+    readers: Vec<Reader>,
+    recorder: Recorder,
+    began: Instant,
+    program: Option<Program>,
+}
+
+/// Who sees what while it lasts.
+enum Display {
+    /// The whole terminal.
+    Screen(Screen, Box<View>),
+    /// A line now and then.
+    Lines(Instant),
+    Nothing,
+}
+
+impl Attendance<'_> {
+    /// Waits for the end of the watch; the exit code of the program, if there is one.
+    fn attend(&mut self) -> Result<u8, Failure> {
+        let deadline = self.args.seconds.map(|seconds| self.began + seconds);
+        let mut display = self.display();
+        let mut readers_over = false;
+        loop {
+            let picture = self.draw(&mut display);
+            let now = Instant::now();
+            if let Some(program) = &mut self.program {
+                if let Some(code) = program.code() {
+                    return Ok(code);
+                }
+                if deadline.is_some_and(|deadline| deadline <= now) {
+                    program.end();
+                }
+                program.enforce();
+            } else if deadline.is_some_and(|deadline| deadline <= now) || readers_over {
+                return Ok(0);
+            }
+            let until = deadline.filter(|_| self.program.is_none()).map_or(TICK, |deadline| deadline.saturating_duration_since(now));
+            let wake = self.wait(until.min(TICK), &display, readers_over)?;
+            readers_over |= wake.readers_over;
+            if wake.signal {
+                while let Some(signal) = self.signals.next().map_err(|error| Failure::own(format!("cannot read signals: {error}")))? {
+                    match &mut self.program {
+                        Some(program) => program.hand_on(signal),
+                        None => return Ok(0),
+                    }
+                }
+            }
+            if let Display::Screen(screen, view) = &mut display
+                && screen.keys().into_iter().any(|key| view.key(key, &picture))
+            {
+                return Ok(0);
+            }
+        }
+    }
+
+    /// Sleeps until something happens, for a while at most.
+    fn wait(&self, most: Duration, display: &Display, readers_over: bool) -> Result<Wake, Failure> {
+        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        // Once it is readable it stays so.
+        if !readers_over {
+            fds.push(PollFd::new(&self.over, PollFlags::IN));
+        }
+        fds.extend(self.program.as_ref().map(|program| PollFd::new(program, PollFlags::IN)));
+        let stdin = io::stdin();
+        if matches!(display, Display::Screen(screen, _) if screen.has_keys()) {
+            fds.push(PollFd::new(&stdin, PollFlags::IN));
+        }
+        let most = Timespec { tv_sec: most.as_secs().cast_signed(), tv_nsec: most.subsec_nanos().into() };
+        match poll(&mut fds, Some(&most)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(Failure::own(format!("cannot wait: {errno}"))),
+        }
+        let ready = |place: usize| fds.get(place).is_some_and(|fd| !fd.revents().is_empty());
+        Ok(Wake { signal: ready(0), readers_over: !readers_over && ready(1) })
+    }
+
+    /// Who is there to see: the view has the terminal for itself only where no program writes to it.
+    fn display(&self) -> Display {
+        let free = self.program.is_none() || !io::stdout().is_terminal();
+        match (self.args.quiet, io::stderr().is_terminal()) {
+            (true, _) => Display::Nothing,
+            (false, true) if free => Display::Screen(Screen::take(self.program.is_none()), Box::default()),
+            (false, true) => Display::Nothing,
+            (false, false) => Display::Lines(Instant::now()),
+        }
+    }
+
+    /// Shows how it stands, where that is due.
+    fn draw(&self, display: &mut Display) -> Picture {
+        let due = match display {
+            Display::Screen(..) => true,
+            Display::Lines(last) => last.elapsed() >= LINE_EVERY,
+            Display::Nothing => false,
+        };
+        if !due {
+            return Picture::default();
+        }
+        let seconds = self.began.elapsed().as_secs_f64();
+        let heads: Vec<String> = self.readers.iter().map(|reader| show::head(&reader.progress(), seconds)).collect();
+        let picture = Picture::of(&self.recorder.look().tally, heads.join("  |  "));
+        match display {
+            Display::Screen(screen, view) => {
+                let lines = view.frame(&picture, screen.size(), (screen.has_keys(), colour()));
+                screen.draw(&lines);
+            }
+            Display::Lines(last) => {
+                *last = Instant::now();
+                say(format_args!("{}\n", view::line(&picture)));
+            }
+            Display::Nothing => {}
+        }
+        picture
+    }
+
+    /// Ends reading, writes what was asked for, and says what was found.
+    fn conclude(self, code: u8) -> Result<ExitCode, Failure> {
+        let Self { args, signals, readers, recorder, began, .. } = self;
+        heed_signals(signals);
+        readers.iter().for_each(Reader::stop);
+        let sources: Vec<Progress> = readers.into_iter().map(Reader::join).collect();
+        let seconds = began.elapsed().as_secs_f64();
+        let mut record = recorder.join()?;
+        let mut failures: Vec<String> = sources.iter().filter_map(|source| source.failed.clone()).collect();
+        record.finish();
+        if !args.quiet {
+            say(show::account(&record.tally, &sources, seconds, args.threshold));
+        }
+        let devices = |place: usize| record.devices.get(place).map(|set| set.iter().cloned().collect()).unwrap_or_default();
+        let sources: Vec<_> = sources.into_iter().enumerate().map(|(place, source)| (source, devices(place))).collect();
+        failures.extend(outputs::write_results(args, &record.tally, &sources, seconds));
+        if failures.is_empty() { Ok(ExitCode::from(code)) } else { Err(Failure::new(OWN, failures.join("\nweir: "))) }
+    }
+}
+
+/// What a wait ended with.
+struct Wake {
+    signal: bool,
+    readers_over: bool,
+}
+
+/// From now on a signal ends the command at once: the first one has ended the watch.
+fn heed_signals(signals: Signals) {
+    let heed = move || {
+        loop {
+            let mut fds = [PollFd::new(&signals, PollFlags::IN)];
+            // Interrupted: looked at again.
+            let _ = poll(&mut fds, None);
+            if let Ok(Some(signal)) = signals.next() {
+                terminal::give_back();
+                std::process::exit(128 + signal.number);
+            }
+        }
+    };
+    // Without the thread the results are waited for.
+    let _ = std::thread::Builder::new().name("weir-signals".to_owned()).spawn(heed);
+}
+
+/// Batches between the readers and the recorder; beyond that readers wait.
+const BATCHES: usize = 64;
+/// Time between two frames of the view.
+const TICK: Duration = Duration::from_millis(200);
+/// Time between two lines.
+const LINE_EVERY: Duration = Duration::from_secs(1);

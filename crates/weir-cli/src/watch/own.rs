@@ -1,0 +1,158 @@
+//! Weir's own queues, as a source beside the kernel's: the pipes, queues and schedulers of a daemon, asked for over its API.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_control::api::{LengthView, LengthsView};
+use weir_control::client::{Client, ClientError, Connection, find_socket};
+use weir_linux::clock;
+use weir_probe::{Counters, Handle, Method, Opened, Pace, ProbeError, Queue, QueueId, Run, Sink, Source};
+
+/// A daemon's queues.
+pub(super) struct Own {
+    daemon: Connection,
+    /// What its queues are said to belong to.
+    place: Option<String>,
+    interval: u64,
+    next: u64,
+    last: u64,
+    pace: Pace,
+    queues: BTreeMap<(Kind, u16), QueueId>,
+    numbers: QueueId,
+}
+
+/// What has packets waiting in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Pipe,
+    Sched,
+    Queue,
+}
+
+type Readings = BTreeMap<(Kind, u16), LengthView>;
+
+impl Own {
+    /// A source of the queues of the daemon at this socket, or of the one that this user's commands go to. Asked for more readings
+    /// per second than the daemon should be asked for, it takes as many as that.
+    ///
+    /// # Errors
+    /// When no daemon answers.
+    pub(super) fn open(socket: Option<PathBuf>, rate: u64) -> Result<Opened, ProbeError> {
+        let place = socket.as_ref().map(|path| path.display().to_string());
+        let mut daemon = Client::new(socket.unwrap_or_else(find_socket)).keep().map_err(refused)?;
+        daemon.lengths().map_err(refused)?;
+        let mut remarks = Vec::new();
+        if rate > MOST_RATE {
+            remarks.push(format!("Weir's own queues are read {MOST_RATE} times a second"));
+        }
+        let rate = rate.clamp(1, MOST_RATE);
+        let own = Self {
+            daemon,
+            place,
+            interval: 1_000_000_000 / rate,
+            next: 0,
+            last: 0,
+            pace: Pace { asked: Some(rate), ..Pace::default() },
+            queues: BTreeMap::new(),
+            numbers: 0,
+        };
+        Ok(Opened { source: Box::new(own), remarks })
+    }
+
+    /// Sleeps until the next moment of the pace, or for a while; whether it has come.
+    fn wait(&mut self) -> bool {
+        let now = clock::now().0;
+        let due = if self.next == 0 { now } else { self.next };
+        if due > now {
+            std::thread::sleep(Duration::from_nanos((due - now).min(NAP)));
+            if due > now + NAP {
+                return false;
+            }
+        }
+        let passed = clock::now().0.saturating_sub(due) / self.interval;
+        self.pace.missed += passed;
+        self.next = due + (passed + 1) * self.interval;
+        true
+    }
+
+    /// The sink learns which queues came and went.
+    fn follow(&mut self, time: u64, readings: &Readings, sink: &mut dyn Sink) {
+        self.queues.retain(|key, id| {
+            let stays = readings.contains_key(key);
+            if !stays {
+                sink.vanished(time, *id);
+            }
+            stays
+        });
+        for &key in readings.keys() {
+            if !self.queues.contains_key(&key) {
+                let id = self.numbers;
+                self.numbers += 1;
+                self.queues.insert(key, id);
+                sink.appeared(time, id, &queue(key, self.place.clone()));
+            }
+        }
+    }
+}
+
+impl Source for Own {
+    fn method(&self) -> Method {
+        Method::Daemon
+    }
+
+    fn turn(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
+        if !self.wait() {
+            return Ok(());
+        }
+        let now = self.daemon.lengths().map_err(refused)?;
+        let (time, readings) = (now.at_ns, readings(now));
+        self.follow(time, &readings, sink);
+        let mut runs = Vec::with_capacity(readings.len());
+        for (key, length) in &readings {
+            let Some(&queue) = self.queues.get(key) else { continue };
+            let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+            runs.push(Run { queue, first: time, last: time, count: 1, qlen: narrow(length.packets), backlog: narrow(length.bytes) });
+            let LengthView { sent, sent_bytes, drops, .. } = *length;
+            sink.counters(time, queue, &Counters { packets: sent, bytes: sent_bytes, drops, ..Counters::default() });
+        }
+        sink.runs(&runs);
+        self.pace.readings += 1;
+        if self.last > 0 {
+            self.pace.gaps.record(time.saturating_sub(self.last));
+        }
+        self.last = time;
+        Ok(())
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace.clone()
+    }
+}
+
+/// All of them, whatever they are.
+fn readings(now: LengthsView) -> Readings {
+    let all = [(Kind::Pipe, now.pipes), (Kind::Sched, now.scheds), (Kind::Queue, now.queues)];
+    all.into_iter().flat_map(|(kind, lengths)| lengths.into_iter().map(move |(number, length)| ((kind, number), length))).collect()
+}
+
+fn queue((kind, number): (Kind, u16), place: Option<String>) -> Queue {
+    let word = match kind {
+        Kind::Pipe => "pipe",
+        Kind::Sched => "sched",
+        Kind::Queue => "queue",
+    };
+    let (handle, parent) = (Handle(0), Handle::ROOT);
+    Queue { device: DEVICE.into(), netns: place, kind: format!("{word} {number}"), handle, parent, band: None, root: false }
+}
+
+fn refused(error: ClientError) -> ProbeError {
+    ProbeError::Unavailable(error.to_string())
+}
+
+/// What the daemon's queues are said to belong to.
+const DEVICE: &str = "weir";
+/// Readings per second at most: each makes the loop look up from its packets.
+const MOST_RATE: u64 = 1000;
+/// The longest that a turn sleeps, in ns, so that whoever calls can stop.
+const NAP: u64 = 20_000_000;

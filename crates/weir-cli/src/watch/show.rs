@@ -1,0 +1,167 @@
+//! What a watch has found, in words: how it was read, a table of the queues, remarks.
+
+use std::fmt::Write as _;
+
+use weir_probe::measure::{Above, Measured, Summary, Tally};
+use weir_probe::{Method, Pace};
+use weir_report::format::{count, percent};
+
+use super::outputs::SourceOf;
+use super::reader::Progress;
+use super::view::gap;
+
+/// How a source is read, as one line of the view.
+pub(super) fn head(progress: &Progress, seconds: f64) -> String {
+    let Some(method) = progress.method else { return String::new() };
+    let pace = &progress.pace;
+    let mut line = format!("{} · {seconds:.1} s · ", method.name());
+    if method != Method::Events {
+        let _ = write!(line, "{} readings/s", per_second(pace.readings, seconds));
+        match pace.asked {
+            Some(asked) => drop(write!(line, " of {} asked, {} missed", count(asked), count(pace.missed))),
+            None => line.push_str(", as many as possible"),
+        }
+        let _ = write!(line, " · gaps {} p50, {} p99", gap(pace.gaps.quantile(0.5)), gap(pace.gaps.quantile(0.99)));
+    } else {
+        line.push_str("every packet");
+    }
+    line
+}
+
+/// The account at the end: pace of each source, figures of each queue, remarks.
+pub(super) fn account(tally: &Tally, sources: &[Progress], seconds: f64, threshold: Option<u32>) -> String {
+    let mut text = String::new();
+    for source in sources {
+        let _ = writeln!(text, "{}", pace_words(source, tally, seconds));
+    }
+    if !tally.queues().is_empty() {
+        text.push_str(&table(tally, threshold));
+    }
+    for ring in tally.rings() {
+        let (device, queue) = (&ring.device, ring.queue);
+        let (limit, flight) = (&ring.limit, &ring.inflight);
+        let _ = writeln!(
+            text,
+            "{device} transmission queue {queue}: limit {} to {} bytes, in flight {:.0} on average, {} at most",
+            count(limit.min()),
+            count(limit.max()),
+            flight.mean(),
+            count(flight.max())
+        );
+    }
+    let first = tally.span().map_or(0, |(first, _)| first);
+    for remark in tally.remarks().iter().take(REMARKS) {
+        let when = remark.time.map(|time| format!("{:.3} s: ", time.saturating_sub(first) as f64 / 1e9)).unwrap_or_default();
+        let _ = writeln!(text, "note: {when}{}", remark.text);
+    }
+    let more = tally.remarks().len().saturating_sub(REMARKS) as u64 + tally.more_remarks();
+    if more > 0 {
+        let _ = writeln!(text, "note: and {} remarks more", count(more));
+    }
+    text
+}
+
+/// Asked, got, and the gaps between readings.
+fn pace_words(source: &Progress, tally: &Tally, seconds: f64) -> String {
+    let Some(method) = source.method else { return String::new() };
+    if method == Method::Events {
+        let (mut recorded, mut gaps) = (0, 0);
+        for queue in tally.queues() {
+            recorded += queue.events.recorded();
+            gaps += queue.events.gaps;
+        }
+        return format!("events: {} in {seconds:.3} s, {} of them after a gap in the record", count(recorded), count(gaps));
+    }
+    let Pace { asked, readings, missed, gaps } = &source.pace;
+    let asked = match asked {
+        Some(asked) => format!("{} a second asked, {} got, {} missed", count(*asked), per_second(*readings, seconds), count(*missed)),
+        None => format!("as many as possible asked, {} a second got", per_second(*readings, seconds)),
+    };
+    let [p50, p99] = [0.5, 0.99].map(|q| gap(gaps.quantile(q)));
+    let longest = gap(gaps.longest());
+    format!("{}: {} readings in {seconds:.3} s; {asked}; gaps {p50} p50, {p99} p99, {longest} longest", method.name(), count(*readings))
+}
+
+fn per_second(readings: u64, seconds: f64) -> String {
+    let rate = readings as f64 / seconds.max(1e-9);
+    if rate < 100.0 { format!("{rate:.1}") } else { count(rate.round() as u64) }
+}
+
+/// A line for each queue.
+fn table(tally: &Tally, threshold: Option<u32>) -> String {
+    let queues = tally.queues();
+    let shown: Vec<&Measured> = if queues.len() <= MOST_ROWS {
+        queues.iter().collect()
+    } else {
+        // Those that were longest, in their order.
+        let mut by_length: Vec<&Measured> = queues.iter().collect();
+        by_length.sort_by_key(|queue| std::cmp::Reverse((queue.queue.root, queue.packets().max())));
+        by_length.truncate(MOST_ROWS);
+        by_length.sort_by_key(|queue| queue.id);
+        by_length
+    };
+    let above = threshold.map(|threshold| format!(">{threshold}"));
+    let mut names = vec!["queue", "mean", "p50", "p99", "max", "mean bytes", "drops", "drops/s"];
+    names.extend(above.as_deref());
+    let mut rows: Vec<Vec<String>> = vec![names.into_iter().map(str::to_owned).collect()];
+    rows.extend(shown.iter().map(|queue| cells(queue, tally, threshold)));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = format!("{:<w$}", row[0], w = widths[0]);
+        for (cell, width) in row.iter().zip(&widths).skip(1) {
+            let _ = write!(line, "  {cell:>width$}");
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    if queues.len() > shown.len() {
+        let _ = writeln!(text, "and {} queues more, none of them longer: the other outputs have all", queues.len() - shown.len());
+    }
+    text
+}
+
+fn cells(queue: &Measured, tally: &Tally, threshold: Option<u32>) -> Vec<String> {
+    let packets = queue.packets();
+    let gone = if queue.until.is_some() { " (gone)" } else { "" };
+    let end = queue.until.or(tally.span().map(|(_, last)| last)).unwrap_or(queue.since);
+    let life = end.saturating_sub(queue.since) as f64 / 1e9;
+    let drops = queue.counted().drops;
+    let counted = queue.counters().is_some();
+    let mut cells = vec![
+        format!("{}{gone}", queue.queue.label()),
+        format!("{:.2}", packets.mean()),
+        count(packets.quantile(0.5)),
+        count(packets.quantile(0.99)),
+        count(packets.max()),
+        if queue.queue.band.is_some() { "-".to_owned() } else { count(queue.bytes().mean().round() as u64) },
+        if counted { count(drops) } else { "-".to_owned() },
+        if counted && life > 0.0 { format!("{:.1}", drops as f64 / life) } else { "-".to_owned() },
+    ];
+    cells.extend(threshold.map(|threshold| percent(packets.share_above(threshold.into()))));
+    cells
+}
+
+/// The summary for programs: that of each source's devices with the source's pace, and the share of time above a threshold.
+pub(super) fn summary(tally: &Tally, sources: &[SourceOf], seconds: f64, threshold: Option<u32>) -> Summary {
+    let mut devices = Vec::new();
+    for (source, own) in sources {
+        let Some(method) = source.method else { continue };
+        let of_source = Summary::of(tally, method, seconds, &source.pace).devices.into_iter();
+        devices.extend(of_source.filter(|device| own.contains(&(device.device.clone(), device.netns.clone()))));
+    }
+    for device in &mut devices {
+        let (name, netns) = (&device.device, &device.netns);
+        let own = tally.queues().iter().filter(|queue| queue.queue.device == *name && queue.queue.netns == *netns);
+        for (summary, queue) in device.qdiscs.iter_mut().zip(own) {
+            let share = |packets: u32| Above { packets, share: queue.packets().share_above(packets.into()) };
+            summary.above = threshold.map(share);
+        }
+    }
+    Summary { devices }
+}
+
+/// Rows of the table.
+const MOST_ROWS: usize = 40;
+/// Remarks that are told.
+const REMARKS: usize = 20;

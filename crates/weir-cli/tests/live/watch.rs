@@ -1,0 +1,229 @@
+//! `weir watch`: what it says of a queue that stands still is what `tc` says, whatever ends it; its outputs agree with each other.
+
+use std::fs;
+use std::process::Command;
+
+use libtest_mimic::Trial;
+use nix::sys::signal::{Signal, kill};
+use serde_json::Value;
+
+use crate::common::{Copies, Done, Lab, NOBODY, Need, load, must, number, output_of, trial, until};
+use crate::serve::{Daemon, Wire};
+
+/// The tests of this file.
+pub(crate) fn tests() -> Vec<Trial> {
+    let needs: &[Need] = &[Need::Root, Need::Program("tc")];
+    let nobody: &[Need] = &[Need::Root, Need::Program("tc"), Need::Program("setpriv")];
+    let terminal: &[Need] = &[Need::Root, Need::Program("tc"), Need::Program("script")];
+    vec![
+        trial("a_full_queue_is_as_tc_says", needs, full_queue),
+        trial("a_program_runs_meanwhile_and_its_drops_are_counted", needs, program),
+        trial("a_watched_program_ends_with_its_own_exit_code", needs, exit_codes),
+        trial("interrupted_a_watch_writes_everything", needs, interrupted),
+        trial("without_rights_queues_are_read_over_netlink", nobody, without_rights),
+        trial("a_device_that_is_deleted_ends_in_the_results", needs, deleted),
+        trial("what_cannot_be_watched_is_said_plainly", needs, refused),
+        trial("weirs_own_queue_stands_beside_the_kernels", needs, own),
+        trial("the_view_gives_the_terminal_back", terminal, view),
+    ]
+}
+
+/// A cable of which one end has a queue that lets next to nothing out; deleted when dropped.
+struct Jam;
+
+impl Jam {
+    fn make() -> Self {
+        must("ip link add qa type veth peer name qb");
+        let jam = Self;
+        // Packets that nobody here sent would be counted too.
+        must("for i in qa qb; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; done");
+        must("ip addr add 10.78.0.1/24 dev qa && ip link set qa up && ip link set qb up");
+        must("ip neigh replace 10.78.0.2 lladdr 02:00:00:00:00:02 dev qa");
+        // The kernel's own packets go first: they use up the burst.
+        must("tc qdisc replace dev qa root handle 7: tbf rate 8bit burst 1600 limit 6000");
+        jam
+    }
+
+    /// Shell words that send packets into it: more than fit.
+    fn send() -> String {
+        format!("{} send --to 10.78.0.2:9 -4 --count 60 --pps 2000 --size 200 >/dev/null", load())
+    }
+
+    fn fill() -> Self {
+        let jam = Self::make();
+        must(&Self::send());
+        jam
+    }
+}
+
+impl Drop for Jam {
+    fn drop(&mut self) {
+        // A test may have deleted it.
+        let _ = output_of("ip link del qa");
+    }
+}
+
+/// What `tc` says of the queue with this handle.
+fn tc(handle: &str) -> Value {
+    let all: Value = serde_json::from_str(&output_of("tc -s -j qdisc show dev qa")).expect("tc prints JSON");
+    let found = all.as_array().and_then(|all| all.iter().find(|qdisc| qdisc["handle"] == handle));
+    found.unwrap_or_else(|| panic!("no {handle} in {all}")).clone()
+}
+
+/// The queue with this handle in a summary.
+fn qdisc<'a>(summary: &'a Value, handle: &str) -> &'a Value {
+    let all = summary["qdiscs"].as_array().unwrap_or_else(|| panic!("no queues in {summary}"));
+    all.iter().find(|qdisc| qdisc["handle"] == handle).unwrap_or_else(|| panic!("no {handle} in {summary}"))
+}
+
+/// Runs `weir watch` with a summary, which it gives too.
+fn watch(lab: &Lab, words: &[&str]) -> (Done, Value) {
+    let json = lab.path("watch.json").display().to_string();
+    let done = lab.weir(["watch"].iter().chain(&words[..1]).chain(&["--json", &json]).chain(&words[1..]));
+    assert!(lab.path("watch.json").exists(), "no summary: {done:?}");
+    (done, lab.json("watch.json"))
+}
+
+fn full_queue(lab: &Lab) {
+    let _jam = Jam::fill();
+    for method in ["timer", "loop"] {
+        let (done, summary) = watch(lab, &["qa", "--method", method, "--seconds", "0.3"]);
+        assert_eq!(done.code, 0, "{done:?}");
+        assert_eq!((&summary["method"], &summary["device"]), (&method.into(), &"qa".into()), "{summary}");
+        let (ours, theirs) = (qdisc(&summary, "7:"), tc("7:"));
+        assert!(number(&theirs, "qlen") > 10, "the queue is not full: {theirs}");
+        for figure in ["p50", "p99", "max"] {
+            assert_eq!(number(&ours["qlen"], figure), number(&theirs, "qlen"), "{method} {figure}");
+            assert_eq!(number(&ours["backlog_bytes"], figure), number(&theirs, "backlog"), "{method} {figure}");
+        }
+        assert_eq!(number(ours, "drops"), 0, "none during the watch: {ours}");
+        assert!(done.stderr.contains("gaps") && done.stderr.contains("asked"), "{}", done.stderr);
+    }
+}
+
+fn program(lab: &Lab) {
+    let _jam = Jam::make();
+    let before = number(&tc("7:"), "drops");
+    let (done, summary) = watch(lab, &["qa", "--threshold", "5", "--exec", &format!("{}; exit 7", Jam::send())]);
+    assert_eq!(done.code, 7, "{done:?}");
+    let (ours, theirs) = (qdisc(&summary, "7:"), tc("7:"));
+    assert_eq!(number(ours, "drops"), number(&theirs, "drops") - before, "{ours} {theirs}");
+    assert!(number(ours, "drops") > 0, "more was sent than fits: {ours}");
+    assert_eq!(number(&ours["qlen"], "max"), number(&theirs, "qlen"));
+    let share = ours["above"]["share"].as_f64().expect("a share");
+    assert!(share > 0.0 && share < 1.0, "it was empty at first and full in the end: {ours}");
+}
+
+fn exit_codes(lab: &Lab) {
+    let _jam = Jam::make();
+    let code = |words: &[&str]| lab.weir(["watch", "qa"].iter().chain(words)).code;
+    assert_eq!(code(&["--", "sh", "-c", "kill -TERM $$"]), 128 + 15);
+    assert_eq!(code(&["--", "no-such-program-anywhere"]), 127);
+    assert_eq!(code(&["--", "/"]), 126);
+    assert_eq!(code(&["--seconds", "0.2", "--", "sleep", "60"]), 128 + 15);
+    assert_eq!(code(&["--rate", "fast"]), 2);
+    // A signal to weir alone is for the program.
+    let running = lab.start(["watch", "qa", "--", "sh", "-c", "trap 'exit 9' TERM; echo ready >&2; while :; do sleep 0.05; done"]);
+    until("the program runs", || running.stderr().contains("ready"));
+    kill(running.pid(), Signal::SIGTERM).expect("it is alive");
+    assert_eq!(running.finish().code, 9);
+}
+
+fn interrupted(lab: &Lab) {
+    let _jam = Jam::fill();
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let json = lab.path("i.json").display().to_string();
+        let running = lab.start(["watch", "qa", "--json", &json]);
+        until("it tells of the queue", || running.stderr().contains("tbf 7:"));
+        running.signal_group(signal);
+        let done = running.finish();
+        assert_eq!(done.code, 0, "{done:?}");
+        assert!(number(qdisc(&lab.json("i.json"), "7:"), "samples") > 0);
+    }
+}
+
+fn without_rights(lab: &Lab) {
+    let _jam = Jam::fill();
+    let copies = Copies::make(lab);
+    let json = format!("{}/w.json", copies.home);
+    let mut command = Command::new(NOBODY[0]);
+    command.args(&NOBODY[1..]).args([&copies.weir, "watch", "qa", "--seconds", "0.3", "--json", &json]);
+    let done = lab.launch(&mut command).finish();
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.stderr.contains("netlink"), "it says why: {done:?}");
+    let summary: Value = serde_json::from_str(&fs::read_to_string(&json).expect("a summary")).expect("JSON");
+    assert_eq!(summary["method"], "netlink");
+    assert_eq!(number(&qdisc(&summary, "7:")["qlen"], "max"), number(&tc("7:"), "qlen"));
+    let mut command = Command::new(NOBODY[0]);
+    command.args(&NOBODY[1..]).args([&copies.weir, "watch", "qa", "--rate", "max", "--method", "loop"]);
+    let done = lab.launch(&mut command).finish();
+    assert!(done.code == 125 && done.stderr.contains("CAP_BPF"), "a method that was asked for is not replaced: {done:?}");
+}
+
+fn deleted(lab: &Lab) {
+    let _jam = Jam::fill();
+    let json = lab.path("d.json").display().to_string();
+    let running = lab.start(["watch", "q?", "--json", &json]);
+    until("it tells of the queue", || running.stderr().contains("tbf 7:"));
+    must("ip link del qa");
+    until("it tells of the end", || {
+        let said = running.stderr();
+        said.lines().last().is_some_and(|line| line.starts_with("timer") && !line.contains("tbf 7:"))
+    });
+    running.signal_group(Signal::SIGINT);
+    let done = running.finish();
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.stderr.contains("qa is gone"), "{done:?}");
+    let all = lab.json("d.json");
+    let devices = all.as_array().expect("two devices");
+    let of_qa = devices.iter().find(|device| device["device"] == "qa").expect("qa was there");
+    assert!(qdisc(of_qa, "7:")["until_s"].is_f64(), "it ended: {of_qa}");
+}
+
+fn refused(lab: &Lab) {
+    let _jam = Jam::make();
+    let said = |words: &[&str]| {
+        let done = lab.weir(["watch"].iter().chain(words).chain(&["--seconds", "0.2"]));
+        assert!(done.code == 125 || done.code == 2, "{words:?}: {done:?}");
+        done.stderr
+    };
+    assert!(said(&["nope"]).contains("qa"), "what there is instead");
+    assert!(said(&["qa", "--netns", "nowhere"]).contains("nowhere"));
+    assert!(said(&["qa", "--pid", "4000000"]).contains("no such process"));
+    assert!(said(&["qa", "--json", "/nowhere/x.json"]).contains("/nowhere"));
+    assert!(said(&["qa", "--method", "timer", "--rate", "1M"]).contains("--method loop"));
+    assert!(said(&["weir:/nowhere/weir.sock"]).contains("/nowhere/weir.sock"));
+}
+
+fn own(lab: &Lab) {
+    let _wire = Wire::new();
+    let daemon = Daemon::start(lab, &[]);
+    daemon.send("pipe 1 config bw 8kbit/s queue 100\nadd 100 pipe 1 udp from any to any 9000");
+    must("ip -n wl neigh replace 10.77.0.2 lladdr 02:00:00:00:00:02 dev e");
+    must(&format!("ip netns exec wl {} send --to 10.77.0.2:9000 -4 --count 50 --pps 1000 --size 1000 >/dev/null", load()));
+    let target = format!("weir:{}", lab.path("weir.sock").display());
+    let (done, all) = watch(lab, &[&target, "sl", "--seconds", "0.5"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let devices = all.as_array().expect("two devices");
+    let of = |name: &str| devices.iter().find(|device| device["device"] == name).unwrap_or_else(|| panic!("no {name} in {all}"));
+    assert_eq!((&of("weir")["method"], &of("sl")["method"]), (&"daemon".into(), &"timer".into()));
+    let pipe = &of("weir")["qdiscs"][0];
+    assert_eq!(pipe["kind"], "pipe 1");
+    let waiting = daemon.waiting();
+    assert!(waiting > 40 && number(&pipe["qlen"], "max").abs_diff(waiting) <= 2, "{waiting} wait by the daemon's account: {pipe}");
+    assert!(number(pipe, "samples") > 20 && number(&of("sl")["qdiscs"][0], "samples") > 20, "{all}");
+}
+
+fn view(lab: &Lab) {
+    let _jam = Jam::fill();
+    let shown = lab.path("screen").display().to_string();
+    let line = format!("stty rows 12 cols 100; {} watch qa --seconds 1", crate::common::weir());
+    let done = lab.launch(Command::new("script").args(["-qec", &line, &shown])).finish();
+    assert_eq!(done.code, 0, "{done:?}");
+    let screen = fs::read_to_string(&shown).expect("what was on the terminal");
+    let (entered, left) = (screen.find("\u{1b}[?1049h"), screen.rfind("\u{1b}[?1049l"));
+    assert!(entered.is_some() && left > entered, "{screen}");
+    assert!(screen.contains("qa tbf 7:") && screen.contains('█'), "{screen}");
+    let after = &screen[left.expect("it was left")..];
+    assert!(after.contains("readings in") && after.contains("tbf 7:"), "the account stands on the screen that was: {after}");
+}
