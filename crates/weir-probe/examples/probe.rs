@@ -1,6 +1,7 @@
 //! Watches devices for some seconds and prints how often each queue was read, and what was in it:
-//! `cargo run --release -p weir-probe --example probe -- METHOD RATE|max SECONDS DEV[@NETNS]…`
+//! `cargo run --release -p weir-probe --example probe -- [--json] METHOD|auto RATE|max SECONDS DEV[@NETNS]…`. Words go to standard error.
 
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use weir_probe::{Counters, Event, Plan, Queue, QueueId, Run, Sink};
@@ -17,7 +18,7 @@ impl Sink for Print {
         self.queues.push((queue.label(), 0, 0, 0, 0));
     }
     fn vanished(&mut self, _: u64, id: QueueId) {
-        println!("gone: {}", self.queues[id as usize].0);
+        eprintln!("gone: {}", self.queues[id as usize].0);
     }
     fn runs(&mut self, runs: &[Run]) {
         for run in runs {
@@ -35,29 +36,45 @@ impl Sink for Print {
         self.queues[id as usize].4 = counters.drops;
     }
     fn remark(&mut self, _: u64, text: &str) {
-        println!("{text}");
+        eprintln!("{text}");
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn watch(arguments: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let began = Instant::now();
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [method, rate, seconds, targets @ ..] = &arguments[..] else { return Err("METHOD RATE|max SECONDS DEV…".into()) };
+    let (json, arguments) = match arguments {
+        [first, rest @ ..] if first == "--json" => (true, rest),
+        all => (false, all),
+    };
+    let [method, rate, seconds, targets @ ..] = arguments else {
+        return Err("[--json] METHOD|auto RATE|max SECONDS DEV[@NETNS]…".into());
+    };
     let targets = targets.iter().map(|target| target.parse()).collect::<Result<_, _>>()?;
+    let method = if method == "auto" { None } else { Some(method.parse()?) };
     let rate = if rate == "max" { None } else { Some(rate.parse()?) };
-    let plan = Plan { targets, method: Some(method.parse()?), rate, children: true, bands: true };
-    let mut opened = weir_probe::open(&plan)?;
-    opened.remarks.iter().for_each(|remark| println!("{remark}"));
+    let seconds = Duration::from_secs_f64(seconds.parse()?);
+    let mut opened = weir_probe::open(&Plan { targets, method, rate, children: true, bands: true })?;
+    opened.remarks.iter().for_each(|remark| eprintln!("{remark}"));
     let mut print = Print::default();
     opened.source.turn(&mut print)?;
-    println!("ready after {:?}", began.elapsed());
-    let end = Instant::now() + Duration::from_secs_f64(seconds.parse()?);
-    while Instant::now() < end {
+    let ready = began.elapsed();
+    eprintln!("ready after {ready:?}");
+    let (start, processor, before) = (Instant::now(), processor_seconds(), opened.source.pace().readings);
+    while start.elapsed() < seconds {
         opened.source.turn(&mut print)?;
     }
+    let (took, processor, pace) = (start.elapsed().as_secs_f64(), processor_seconds() - processor, opened.source.pace());
     opened.source.finish(&mut print)?;
-    let pace = opened.source.pace();
     let (p50, p99, longest) = (pace.gaps.quantile(0.5), pace.gaps.quantile(0.99), pace.gaps.longest());
+    if json {
+        let value = serde_json::json!({
+            "method": opened.source.method(), "ready_ms": ready.as_secs_f64() * 1e3, "seconds": took, "readings": pace.readings - before,
+            "readings_per_s": (pace.readings - before) as f64 / took, "missed": pace.missed, "processor": processor / took,
+            "gap_ns": {"p50": p50, "p99": p99, "max": longest}, "events": print.events, "after_gap": print.gaps,
+        });
+        println!("{value}");
+        return Ok(());
+    }
     println!(
         "{} readings, {} missed, gaps {p50} / {p99} / {longest} ns; {} events, {} after gaps",
         pace.readings, pace.missed, print.events, print.gaps
@@ -66,4 +83,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{label}: {count} readings, mean {:.3}, max {most}, drops {drops}", *sum as f64 / (*count).max(1) as f64);
     }
     Ok(())
+}
+
+/// Processor time of this process so far.
+fn processor_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match watch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }

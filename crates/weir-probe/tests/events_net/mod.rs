@@ -1,0 +1,238 @@
+//! Namespaces with traffic in them, and a sink that checks what it is told while it takes it in.
+
+pub(crate) mod ends;
+pub(crate) mod faults;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::os::fd::AsFd as _;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use weir_probe::{Counters, Event, EventKind, Method, Namespace, Plan, ProbeError, Queue, QueueId, Run, Sink, Source, Target};
+
+/// A namespace, gone with the value. Its device `x0` has the address 10.9.0.1 and a neighbour 10.9.0.2 that does not exist.
+pub(crate) struct Place {
+    pub(crate) name: String,
+}
+
+impl Place {
+    /// `None`, with the reason on standard output, where it cannot be made.
+    pub(crate) fn new() -> Option<Place> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: needs root to make network namespaces");
+            return None;
+        }
+        let name = format!("weirevents{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        if !run("ip", &["netns", "add", &name]) {
+            println!("SKIPPED: `ip netns add` does not work here");
+            return None;
+        }
+        let place = Place { name };
+        place.ip("link set lo up");
+        place.add_device();
+        Some(place)
+    }
+
+    /// Makes `x0` and its peer `x1`.
+    pub(crate) fn add_device(&self) {
+        self.ip("link add x0 type veth peer name x1");
+        self.within(|| {
+            // Not a packet but those that the test sends.
+            for device in ["x0", "x1"] {
+                let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1");
+            }
+        });
+        self.ip("link set x1 up");
+        self.ip("addr add 10.9.0.1/24 dev x0");
+        self.ip("link set x0 up");
+        self.ip("neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev x0 nud permanent");
+    }
+
+    /// Runs `ip` in it.
+    pub(crate) fn ip(&self, words: &str) {
+        let words: Vec<&str> = ["-n", &self.name].into_iter().chain(words.split(' ')).collect();
+        assert!(run("ip", &words), "ip {words:?}");
+    }
+
+    /// Runs `tc qdisc` in it.
+    pub(crate) fn discipline(&self, words: &str) {
+        let words: Vec<&str> = ["-n", &self.name, "qdisc"].into_iter().chain(words.split(' ')).collect();
+        assert!(run("tc", &words), "tc {words:?}");
+    }
+
+    /// Length and counters of `x0`'s root, as `tc` says.
+    pub(crate) fn truth(&self) -> (u64, Counters) {
+        let output = Command::new("tc").args(["-n", &self.name, "-s", "-j", "qdisc", "show", "dev", "x0", "root"]).output();
+        let shown: Vec<serde_json::Value> = serde_json::from_slice(&output.expect("tc runs").stdout).expect("JSON");
+        let field = |name: &str| shown[0][name].as_u64().expect("a number");
+        let [packets, bytes, drops, requeues, overlimits] = ["packets", "bytes", "drops", "requeues", "overlimits"].map(field);
+        (field("qlen"), Counters { packets, bytes, drops, requeues, overlimits })
+    }
+
+    /// Waits until nothing waits at `x0`.
+    pub(crate) fn drain(&self) {
+        let end = Instant::now() + PATIENCE;
+        while self.truth().0 > 0 {
+            assert!(Instant::now() < end, "the queue does not drain: {:?}", self.truth());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Does work on a thread that is in it.
+    pub(crate) fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let place = File::open(format!("/run/netns/{}", self.name)).expect("the namespace was made");
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(move || {
+                move_into_link_name_space(place.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may enter it");
+                work()
+            });
+            thread.join().expect("no panic in the namespace")
+        })
+    }
+
+    /// Whether it has a device.
+    pub(crate) fn has_link(&self, name: &str) -> bool {
+        self.within(|| std::fs::read_to_string("/proc/thread-self/net/dev").expect("proc is mounted").contains(name))
+    }
+
+    /// Sends packets of 142 bytes by `x0`, as fast as it goes, while it is asked to; how many.
+    pub(crate) fn send(&self, go_on: impl Fn(u64) -> bool) -> u64 {
+        let socket = self.within(|| UdpSocket::bind("10.9.0.1:0").expect("the address is there"));
+        socket.set_nonblocking(true).expect("sockets can be");
+        let mut sent = 0;
+        while go_on(sent) {
+            match socket.send_to(&[0; 100], "10.9.0.2:9") {
+                // A queue that takes up the socket's whole buffer, or none at the moment.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
+                _ => sent += 1,
+            }
+        }
+        sent
+    }
+
+    /// A plan for devices here.
+    pub(crate) fn plan(&self, device: &str, method: Method) -> Plan {
+        let target = Target { device: device.into(), namespace: Namespace::Name(self.name.clone()) };
+        let rate = (method == Method::Timer).then_some(1000);
+        Plan { targets: vec![target], method: Some(method), rate, children: true, bands: false }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.name]).stderr(std::process::Stdio::null()).status();
+    }
+}
+
+/// Opens a plan on a thread of its own, since reading moves the thread, and lets `work` read, to the end. `None`, with the reason on
+/// standard output, where the method cannot be had.
+pub(crate) fn watch(plan: &Plan, work: impl FnOnce(&mut dyn Source, &mut Log) + Send) -> Option<Log> {
+    let name = plan.method.map_or("any", Method::name);
+    let read = || match weir_probe::open(plan) {
+        Ok(mut opened) => {
+            let mut log = Log { remarks: opened.remarks, ..Log::default() };
+            opened.source.turn(&mut log).expect("the device is there");
+            work(opened.source.as_mut(), &mut log);
+            opened.source.finish(&mut log).expect("nothing ends the ending");
+            Some(log)
+        }
+        Err(error @ (ProbeError::Rights { .. } | ProbeError::Load { .. } | ProbeError::Unavailable(_))) => {
+            println!("SKIPPED: {name}: {error}");
+            None
+        }
+        Err(error) => panic!("{name}: {error}"),
+    };
+    std::thread::scope(|scope| scope.spawn(read).join().expect("no panic while reading"))
+}
+
+/// Takes turns until something is so; panics when it is not in time.
+pub(crate) fn turn_until(source: &mut dyn Source, log: &mut Log, what: &str, so: impl Fn(&Log) -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !so(log) {
+        assert!(Instant::now() < end, "{}: {what} does not come: {:?} {:?}", source.method().name(), log.there(), log.remarks);
+        source.turn(log).expect("a change is no error");
+    }
+}
+
+/// Keeps what a source tells.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// Every queue that was ever there.
+    pub(crate) queues: BTreeMap<QueueId, Queue>,
+    /// Those that have vanished.
+    pub(crate) gone: BTreeSet<QueueId>,
+    /// Every event.
+    pub(crate) events: Vec<Event>,
+    /// Readings of each queue.
+    pub(crate) readings: BTreeMap<QueueId, u64>,
+    /// The longest queue ever read, in packets and bytes.
+    pub(crate) most: (u32, u32),
+    /// The last counters.
+    pub(crate) counters: BTreeMap<QueueId, Counters>,
+    /// What was remarked.
+    pub(crate) remarks: Vec<String>,
+}
+
+impl Log {
+    /// Labels of the queues that are there.
+    pub(crate) fn there(&self) -> BTreeSet<String> {
+        self.queues.iter().filter(|(id, _)| !self.gone.contains(id)).map(|(_, queue)| queue.label()).collect()
+    }
+
+    /// Whether something with these words was remarked.
+    pub(crate) fn has_remark(&self, words: &str) -> bool {
+        self.remarks.iter().any(|remark| remark.contains(words))
+    }
+
+    /// Packets that events of a kind were about.
+    pub(crate) fn packets(&self, kind: EventKind) -> u64 {
+        self.events.iter().filter(|event| event.kind == kind).map(|event| u64::from(event.packets)).sum()
+    }
+
+    fn reaches(&mut self, id: QueueId, (qlen, backlog): (u32, u32)) {
+        assert!(self.queues.contains_key(&id) && !self.gone.contains(&id), "a length of {id}, which is not there");
+        self.most = (self.most.0.max(qlen), self.most.1.max(backlog));
+    }
+}
+
+impl Sink for Log {
+    fn appeared(&mut self, _: u64, id: QueueId, queue: &Queue) {
+        assert!(self.queues.insert(id, queue.clone()).is_none(), "{id} has appeared twice");
+    }
+    fn vanished(&mut self, _: u64, id: QueueId) {
+        assert!(self.queues.contains_key(&id) && self.gone.insert(id), "{id} vanishes, and was not there");
+    }
+    fn runs(&mut self, runs: &[Run]) {
+        for run in runs {
+            assert!(run.count > 0 && run.first <= run.last, "{run:?}");
+            self.reaches(run.queue, (run.qlen, run.backlog));
+            *self.readings.entry(run.queue).or_default() += u64::from(run.count);
+        }
+    }
+    fn events(&mut self, events: &[Event]) {
+        for event in events {
+            self.reaches(event.queue, (event.qlen, event.backlog));
+            self.events.push(*event);
+        }
+    }
+    fn counters(&mut self, _: u64, id: QueueId, counters: &Counters) {
+        self.counters.insert(id, *counters);
+    }
+    fn remark(&mut self, _: u64, text: &str) {
+        self.remarks.push(text.to_owned());
+    }
+}
+
+/// Runs a program; whether it succeeds.
+pub(crate) fn run(program: &str, words: &[&str]) -> bool {
+    Command::new(program).args(words).status().is_ok_and(|status| status.success())
+}
+
+/// How long something may take that happens soon on an idle machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
