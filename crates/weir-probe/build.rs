@@ -2,7 +2,9 @@
 
 fn main() {
     #[cfg(feature = "bpf")]
-    programs::build();
+    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux") {
+        programs::build();
+    }
 }
 
 #[cfg(feature = "bpf")]

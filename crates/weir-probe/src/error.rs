@@ -2,8 +2,6 @@
 
 use std::io;
 
-use crate::target::Namespace;
-
 /// Why watching cannot begin or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
@@ -57,8 +55,11 @@ pub enum ProbeError {
     },
 }
 
+#[cfg(target_os = "linux")]
 impl ProbeError {
-    pub(crate) fn namespace(namespace: &Namespace, source: io::Error) -> ProbeError {
+    pub(crate) fn namespace(namespace: &crate::Namespace, source: io::Error) -> ProbeError {
+        use crate::Namespace;
+
         let hint = match (namespace, source.kind()) {
             (_, io::ErrorKind::PermissionDenied) => "; looking into it takes CAP_SYS_ADMIN: try with sudo".to_owned(),
             (Namespace::Name(_), _) => match named_namespaces() {
@@ -77,6 +78,7 @@ impl ProbeError {
     }
 }
 
+#[cfg(target_os = "linux")]
 fn named_namespaces() -> Vec<String> {
     let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();

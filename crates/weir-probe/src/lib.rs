@@ -3,24 +3,33 @@
 //!
 //! A [`Plan`] says which devices and how often. [`open`] chooses a [`Method`] and gives a [`Source`]; each of its turns lasts some
 //! milliseconds at most and tells a [`Sink`] what was seen. A source moves the thread that calls it into the namespaces it watches, so
-//! it belongs on a thread of its own. A [`Tally`] is a sink that keeps figures; a [`Summary`] of it is what programs read.
+//! it belongs on a thread of its own. A [`Tally`] is a sink that keeps figures; a [`Summary`] of it is what programs read. What is
+//! seen and measured compiles on every system; reading is for Linux.
 
+#[cfg(target_os = "linux")]
 mod beat;
+#[cfg(target_os = "linux")]
 mod catalogue;
+#[cfg(target_os = "linux")]
 mod choose;
 mod error;
 mod gaps;
+#[cfg(target_os = "linux")]
 mod group;
-#[cfg(feature = "bpf")]
+#[cfg(all(feature = "bpf", target_os = "linux"))]
 mod kernel;
 pub mod measure;
 mod model;
+#[cfg(target_os = "linux")]
 mod netlink;
 mod source;
 mod target;
+#[cfg(target_os = "linux")]
 mod tc;
+#[cfg(target_os = "linux")]
 mod transmission;
 
+#[cfg(target_os = "linux")]
 pub use choose::open;
 pub use error::ProbeError;
 pub use gaps::Gaps;

@@ -1,14 +1,7 @@
 //! What to watch: devices by name or pattern, each in a network namespace.
 
 use std::fmt;
-use std::fs::File;
-use std::io;
-use std::path::PathBuf;
 use std::str::FromStr;
-
-use weir_linux::netns::NetNs;
-
-use crate::ProbeError;
 
 /// A network namespace, as a user names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,12 +15,18 @@ pub enum Namespace {
     Process(u32),
 }
 
+#[cfg(target_os = "linux")]
 impl Namespace {
     /// Opens it; it lives at least as long as what is returned.
     ///
     /// # Errors
     /// [`ProbeError::Namespace`], with what there is instead, when it does not exist or may not be looked at.
-    pub fn open(&self) -> Result<NetNs, ProbeError> {
+    pub fn open(&self) -> Result<weir_linux::netns::NetNs, crate::ProbeError> {
+        use std::io;
+        use std::path::PathBuf;
+
+        use crate::ProbeError;
+
         let path = match self {
             Namespace::Own => PathBuf::from("/proc/thread-self/ns/net"),
             Namespace::Name(name) => {
@@ -38,8 +37,8 @@ impl Namespace {
             }
             Namespace::Process(pid) => PathBuf::from(format!("/proc/{pid}/ns/net")),
         };
-        let file = File::open(path).map_err(|source| ProbeError::namespace(self, source))?;
-        Ok(NetNs::of(file.into()))
+        let file = std::fs::File::open(path).map_err(|source| ProbeError::namespace(self, source))?;
+        Ok(weir_linux::netns::NetNs::of(file.into()))
     }
 }
 
@@ -128,6 +127,7 @@ mod tests {
         assert!(!fits("eth0", "eth01") && !fits("eth?", "eth") && !fits("v*1", "veth10") && !fits("", "x"));
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn a_namespace_that_is_not_there_is_named() {
         let error = Namespace::Name("no-such-place".into()).open().expect_err("it does not exist");

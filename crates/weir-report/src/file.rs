@@ -37,26 +37,61 @@ pub enum WriteError {
 /// so does the next boot after a crash. Devices and pipes (`/dev/stdout`) are written to, not replaced; a symbolic link stays
 /// and its target is replaced.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), WriteError> {
-    let create = |source| WriteError::Create { path: path.to_owned(), source };
-    let write = |source| WriteError::Write { path: path.to_owned(), source };
-    let existing = fs::metadata(path).ok();
-    if existing.as_ref().is_some_and(|m| !m.is_file()) {
-        let mut device = OpenOptions::new().write(true).open(path).map_err(create)?;
-        return device.write_all(content).map_err(write);
+    let mut beside = Beside::create(path).map_err(|source| WriteError::Create { path: path.to_owned(), source })?;
+    beside.file().write_all(content).map_err(|source| WriteError::Write { path: path.to_owned(), source })?;
+    beside.store().map_err(|source| WriteError::Write { path: path.to_owned(), source })?;
+    beside.rename().map_err(|source| WriteError::Replace { path: path.to_owned(), source })
+}
+
+/// A file that takes its place when it is whole. Until then it stands beside it under another name, which goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    file: File,
+    /// Where it is and where it goes; nothing where a device or a pipe is written to.
+    places: Option<(RemoveOnDrop, PathBuf)>,
+}
+
+impl Beside {
+    pub(crate) fn create(path: &Path) -> io::Result<Beside> {
+        let existing = fs::metadata(path).ok();
+        if existing.as_ref().is_some_and(|m| !m.is_file()) {
+            return Ok(Beside { file: OpenOptions::new().write(true).open(path)?, places: None });
+        }
+        let target = if existing.is_some() { fs::canonicalize(path)? } else { path.to_owned() };
+        let (temporary, file) = create_beside(&target)?;
+        let temporary = RemoveOnDrop(Some(temporary));
+        if let Some(old) = existing {
+            file.set_permissions(old.permissions())?;
+        }
+        Ok(Beside { file, places: Some((temporary, target)) })
     }
-    let target = if existing.is_some() { fs::canonicalize(path).map_err(create)? } else { path.to_owned() };
-    let (temporary, mut file) = create_beside(&target).map_err(create)?;
-    let guard = RemoveOnDrop(&temporary);
-    if let Some(old) = existing {
-        file.set_permissions(old.permissions()).map_err(write)?;
+
+    pub(crate) fn file(&mut self) -> &mut File {
+        &mut self.file
     }
-    file.write_all(content).and_then(|()| file.sync_all()).map_err(write)?;
-    drop(file);
-    fs::rename(&temporary, &target).map_err(|source| WriteError::Replace { path: path.to_owned(), source })?;
-    std::mem::forget(guard);
-    // The rename itself is durable once the directory is; where directories cannot be synced the file is still whole.
-    let _ = File::open(directory_of(&target)).and_then(|d| d.sync_all());
-    Ok(())
+
+    /// Stored and in its place.
+    pub(crate) fn put_in_place(mut self) -> io::Result<()> {
+        self.store()?;
+        self.rename()
+    }
+
+    fn store(&mut self) -> io::Result<()> {
+        if self.places.is_some() { self.file.sync_all() } else { Ok(()) }
+    }
+
+    fn rename(self) -> io::Result<()> {
+        let Beside { file, places } = self;
+        drop(file);
+        let Some((mut temporary, target)) = places else { return Ok(()) };
+        if let Some(path) = &temporary.0 {
+            fs::rename(path, &target)?;
+        }
+        temporary.0 = None;
+        // The rename itself is durable once the directory is; where directories cannot be synced the file is still whole.
+        let _ = File::open(directory_of(&target)).and_then(|d| d.sync_all());
+        Ok(())
+    }
 }
 
 /// A new file in the same directory, so that the rename stays within one file system.
@@ -81,12 +116,15 @@ fn directory_of(path: &Path) -> &Path {
 }
 
 /// Removes the temporary file unless the rename consumed it.
-struct RemoveOnDrop<'a>(&'a Path);
+#[derive(Debug)]
+struct RemoveOnDrop(Option<PathBuf>);
 
-impl Drop for RemoveOnDrop<'_> {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
-        // Nothing better can be done about a file that cannot be removed.
-        let _ = fs::remove_file(self.0);
+        if let Some(path) = &self.0 {
+            // Nothing better can be done about a file that cannot be removed.
+            let _ = fs::remove_file(path);
+        }
     }
 }
 

@@ -97,6 +97,7 @@ pub(crate) fn digits(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 => format!("{value:.0}"),
         v if v >= 9.995 => trimmed(&format!("{value:.1}")).to_owned(),
+        v if v > 0.0 && v < 0.00995 => trimmed(&format!("{value:.6}")).to_owned(),
         _ => trimmed(&format!("{value:.2}")).to_owned(),
     }
 }

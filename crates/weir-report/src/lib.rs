@@ -3,7 +3,7 @@
 //! A driver fills a [`RunResult`] (counters and histograms of the engine, a time series from a [`SeriesRecorder`]) and asks for
 //! a [`summary()`] for the terminal, [`to_json`] for programs, [`to_html`] for a report with plots in one file, and a pcapng
 //! file through a [`CaptureSink`]. Scenarios, of several flows and links and runs, have their results in
-//! [`sim`]. Nothing here drives traffic, and nothing here sits on a packet's path except [`CaptureSink::offer`], which never waits.
+//! [`sim`]; queues that were watched, in [`watch`]. Nothing here drives traffic, and nothing here sits on a packet's path except [`CaptureSink::offer`], which never waits.
 
 mod file;
 pub mod format;
@@ -15,6 +15,7 @@ pub mod plot;
 mod series;
 pub mod sim;
 mod summary;
+pub mod watch;
 
 pub use file::{WriteError, write_atomic};
 pub use html::{finding_to_html, to_html};

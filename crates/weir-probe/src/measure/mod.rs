@@ -30,6 +30,8 @@ pub struct Remark {
 pub struct Ring {
     /// The device.
     pub device: String,
+    /// Where it is, as it was asked for; `None` in the caller's own namespace.
+    pub netns: Option<String>,
     /// Number of its transmission queue.
     pub queue: u32,
     /// Bytes that dynamic queue limits let into it, of each look.
@@ -208,14 +210,21 @@ impl Sink for Tally {
     fn transmission(&mut self, time: u64, queues: &[Transmission]) {
         self.saw(time);
         for seen in queues {
-            let same = |ring: &Ring| ring.device == seen.device && ring.queue == seen.queue;
+            let same = |ring: &Ring| (&ring.device, &ring.netns, ring.queue) == (&seen.device, &seen.netns, seen.queue);
             let place = self.rings.iter().position(same).unwrap_or(self.rings.len());
             if place == MOST_QUEUES {
                 continue;
             }
             if place == self.rings.len() {
-                let (device, queue) = (seen.device.clone(), seen.queue);
-                self.rings.push(Ring { device, queue, limit: Distribution::default(), inflight: Distribution::default(), last_limit: 0 });
+                let (device, netns, queue) = (seen.device.clone(), seen.netns.clone(), seen.queue);
+                self.rings.push(Ring {
+                    device,
+                    netns,
+                    queue,
+                    limit: Distribution::default(),
+                    inflight: Distribution::default(),
+                    last_limit: 0,
+                });
             }
             let ring = &mut self.rings[place];
             ring.limit.record(seen.limit, 1);

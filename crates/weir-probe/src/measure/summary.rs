@@ -228,7 +228,12 @@ impl DeviceSummary {
             gap_ns: GapSummary { p50: pace.gaps.quantile(0.5), p99: pace.gaps.quantile(0.99), max: pace.gaps.longest() },
             variance: VarianceSummary::of(&steps),
             qdiscs: own.iter().map(|queue| QueueSummary::of(queue, (start, end))).collect(),
-            transmission: tally.rings().iter().filter(|ring| ring.device == device).map(TransmissionSummary::of).collect(),
+            transmission: tally
+                .rings()
+                .iter()
+                .filter(|ring| ring.device == device && ring.netns.as_deref() == netns)
+                .map(TransmissionSummary::of)
+                .collect(),
             events: (events.recorded() > 0).then_some(EventSummary { counts: events, gap_share }),
             notes: notes(tally, start),
         }

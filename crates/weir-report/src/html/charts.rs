@@ -32,6 +32,22 @@ pub(super) struct Data {
     x: &'static str,
     y: &'static str,
     curves: Vec<Values>,
+    /// What there is to zoom into, in place of the picture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) detail: Option<Detail>,
+}
+
+/// A range over time in periods of equal length, finer than the picture.
+#[derive(Serialize)]
+pub(super) struct Detail {
+    /// Where the first period begins, s.
+    pub(super) offset: f64,
+    /// Length of a period, s.
+    pub(super) period: f64,
+    /// Where the last item ends, s.
+    pub(super) end: f64,
+    /// The items, as the script reads them.
+    pub(super) items: String,
 }
 
 #[derive(Serialize)]
@@ -286,7 +302,7 @@ fn bar_of(value: f64, edge: &impl Fn(usize) -> f64) -> usize {
 
 pub(super) fn variant(name: &str, kind: &'static str, plot: Plot) -> Variant {
     let curves = plot.curves.iter().map(values).collect();
-    let data = Data { kind, x: unit_name(plot.x.unit), y: unit_name(plot.y.unit), curves };
+    let data = Data { kind, x: unit_name(plot.x.unit), y: unit_name(plot.y.unit), curves, detail: None };
     Variant { name: name.to_owned(), plot, data }
 }
 

@@ -7,6 +7,7 @@
 mod charts;
 mod finding;
 pub(crate) mod sim;
+pub(crate) mod watch;
 
 use std::fmt::Write;
 
@@ -145,8 +146,13 @@ fn section(out: &mut String, run: &RunResult, i: usize, l: &LinkResult, points: 
 
 /// A plot in two sizes, of which the style sheet shows the one that fits; alternatives (packets, bytes) have a switch.
 fn figure(out: &mut String, id: &str, chart: Chart, data: &mut Vec<charts::Data>) {
+    figure_in(out, id, chart, data, ("half", [WIDE, NARROW]));
+}
+
+/// The same with a class and the two sizes, the wide and the narrow one.
+fn figure_in(out: &mut String, id: &str, chart: Chart, data: &mut Vec<charts::Data>, (class, sizes): (&str, [Size; 2])) {
     let title = &chart.variants[0].plot.title;
-    let _ = write!(out, "<figure><figcaption><h3>{}</h3>", escape(title));
+    let _ = write!(out, "<figure class=\"{class}\"><figcaption><h3>{}</h3>", escape(title));
     if chart.variants.len() > 1 {
         let _ = write!(out, "<span class=\"switch\" role=\"radiogroup\" aria-label=\"{}: show\">", escape(title));
         for (k, variant) in chart.variants.iter().enumerate() {
@@ -162,7 +168,7 @@ fn figure(out: &mut String, id: &str, chart: Chart, data: &mut Vec<charts::Data>
     out.push_str("</figcaption>");
     for (k, variant) in chart.variants.into_iter().enumerate() {
         let _ = write!(out, "<div class=\"plot v{k}\" data-plot=\"{}\">", data.len());
-        for (class, size) in [("wide", WIDE), ("narrow", NARROW)] {
+        for (class, size) in ["wide", "narrow"].into_iter().zip(sizes) {
             let _ = write!(out, "<div class=\"{class}\">{}</div>", variant.plot.svg(size, &format!("{id}-{k}{class}")));
         }
         out.push_str("</div>");
@@ -250,7 +256,7 @@ fn micro(text: &str) -> String {
 /// Nothing may be fetched, whatever a name in the result says.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 const PAGE_STYLE: &str = include_str!("report.css");
-const SCRIPT: &str = include_str!("report.js");
+const SCRIPT: &str = concat!(include_str!("detail.js"), include_str!("report.js"));
 /// Points of one curve, and of all links together, so that the file stays small.
 const MAX_POINTS: usize = 400;
 const MIN_POINTS: usize = 40;

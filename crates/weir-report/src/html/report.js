@@ -54,6 +54,11 @@
       this.ticks = svg.querySelector(".xticks");
       this.original = this.ticks.innerHTML;
       this.holder = svg.closest(".plot");
+      if (data.detail) {
+        this.detail = data.finer ??= new WeirDetail(data.detail);
+        [this.bottomValue, this.topValue] = svg.dataset.y.split(",").map(Number);
+        this.picture = this.group.innerHTML;
+      }
       svg.setAttribute("tabindex", "0");
       svg.addEventListener("pointermove", (e) => this.move(e));
       svg.addEventListener("pointerleave", () => this.start === undefined && this.leave());
@@ -89,9 +94,11 @@
       this.at = px;
       this.line ??= node("path", { class: "cursor" }, this.svg);
       this.line.setAttribute("d", `M${px} ${this.top}V${this.bottom}`);
-      const rows = this.data.curves.map((c) => [c, read(c, x, this.data)]).filter(([, v]) => v !== null);
+      const rows = this.detail ? this.finer(x) : this.data.curves.map((c) => [c, read(c, x, this.data)]).filter(([, v]) => v !== null);
       this.tip ??= this.holder.appendChild(Object.assign(document.createElement("div"), { className: "tip" }));
-      this.tip.replaceChildren(text(x, this.data.x), ...rows.map(([c, v]) => {
+      // Under a zoom the time has as many digits as tell two pixels apart.
+      const digits = Math.max(2, Math.ceil(-Math.log10((this.high - this.low) / 500)));
+      this.tip.replaceChildren(this.data.x === "s" ? x.toFixed(digits) + " s" : text(x, this.data.x), ...rows.map(([c, v]) => {
         const row = document.createElement("div"), key = document.createElement("b");
         key.style.background = getComputedStyle(this.svg).getPropertyValue("--c" + c.colour);
         row.append(key, c.name + " " + v);
@@ -100,6 +107,14 @@
       const scale = this.svg.getBoundingClientRect().width / this.svg.viewBox.baseVal.width, at = px * scale;
       const flip = at + this.tip.offsetWidth + 16 > this.holder.offsetWidth;
       this.tip.style.left = Math.max(0, flip ? at - this.tip.offsetWidth - 12 : at + 12) + "px";
+    }
+    // What the range under the pointer's pixel holds.
+    finer(x) {
+      const pixel = (this.high - this.low) / (this.right - this.left) / 2, found = this.detail.range(x - pixel, x + pixel);
+      if (!found) return [];
+      const [band, mean] = this.data.curves, unit = this.data.y;
+      const exact = found.mean < 10 && unit === "count" ? String(+found.mean.toPrecision(3)) : text(found.mean, unit);
+      return [[band, found.low === found.high ? text(found.low, unit) : text(found.low, unit) + " to " + text(found.high, unit)], [mean, exact]];
     }
     leave() {
       this.tip?.remove();
@@ -139,7 +154,8 @@
       const whole = this.low === this.full[0] && this.high === this.full[1];
       const k = (this.full[1] - this.full[0]) / (this.high - this.low);
       const shift = this.left - k * (this.left + (this.low - this.full[0]) / (this.full[1] - this.full[0]) * (this.right - this.left));
-      if (whole) { this.group.removeAttribute("transform"); this.ticks.innerHTML = this.original; }
+      if (whole) { this.group.removeAttribute("transform"); this.ticks.innerHTML = this.original; if (this.detail) this.group.innerHTML = this.picture; }
+      else if (this.detail) { this.redraw(); this.retick(); }
       else { this.group.setAttribute("transform", `translate(${shift} 0) scale(${k} 1)`); this.retick(); }
       this.button?.remove();
       this.button = undefined;
@@ -147,6 +163,11 @@
         this.button = this.holder.appendChild(Object.assign(document.createElement("button"), { className: "reset", textContent: "whole run" }));
         this.button.addEventListener("click", () => setZoom(null));
       }
+    }
+    redraw() {
+      const x = (v) => this.left + (v - this.low) / (this.high - this.low) * (this.right - this.left);
+      const y = (v) => this.bottom - (v - this.bottomValue) / (this.topValue - this.bottomValue) * (this.bottom - this.top);
+      this.group.innerHTML = this.detail.draw(this.low, this.high, Math.round(this.right - this.left), x, y);
     }
     retick() {
       const span = (this.high - this.low) / this.unit, raw = span / ((this.right - this.left) / 68);

@@ -8,7 +8,7 @@ mod compare;
 mod directory;
 mod figures;
 mod json;
-mod parquet;
+pub(crate) mod parquet;
 mod tables;
 mod trace;
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use parquet::basic::Encoding;
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData};
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
@@ -123,6 +124,32 @@ impl<W: Write + Send> TableWriter<W> {
     pub fn finish(self) -> Result<(), TableError> {
         self.inner.close()?;
         Ok(())
+    }
+}
+
+impl TableWriter<Vec<u8>> {
+    /// What was written since the last call: for whoever stores it piece by piece.
+    ///
+    /// # Errors
+    /// None, as memory takes everything.
+    pub(crate) fn take(&mut self) -> Result<Vec<u8>, TableError> {
+        self.inner.flush().map_err(ParquetError::from)?;
+        Ok(std::mem::take(self.inner.inner_mut()))
+    }
+
+    /// The end of a file that has the first so many groups of rows.
+    ///
+    /// # Errors
+    /// More groups than there are.
+    pub(crate) fn footer(&self, groups: usize) -> Result<Vec<u8>, TableError> {
+        let groups = self.inner.flushed_row_groups().get(..groups).ok_or(TableError::Columns)?.to_vec();
+        let rows = groups.iter().map(RowGroupMetaData::num_rows).sum();
+        let schema = Arc::new(self.inner.schema_descr().clone());
+        let file = FileMetaData::new(2, rows, Some("weir".to_owned()), None, schema, None);
+        let mut bytes = Vec::new();
+        let metadata = ParquetMetaData::new(file, groups);
+        ParquetMetaDataWriter::new(&mut bytes, &metadata).with_preserve_page_index_locations(false).finish()?;
+        Ok(bytes)
     }
 }
 

@@ -1,0 +1,211 @@
+//! The plots of a queue that was watched.
+
+use weir_probe::measure::{Bucket, Distribution, Envelope, Measured};
+
+use super::super::charts::{Chart, Detail, micro, seconds, variant};
+use super::detail::{self, Part};
+use crate::format;
+use crate::plot::{Axis, Curve, Plot, Shape, Unit};
+
+/// When the watch began and ended, ns.
+pub(super) type Span = (u64, u64);
+
+/// Length over time; `most` bounds the items kept to zoom into.
+pub(super) fn length(queue: &Measured, (start, end): Span, most: usize) -> Chart {
+    let mut variants = Vec::new();
+    for (name, unit, part, most) in [("packets", Unit::Count, PACKETS, most), ("bytes", Unit::Bytes, BYTES, most / 4)] {
+        if unit == Unit::Bytes && queue.bytes().max() == 0 && queue.packets().max() > 0 {
+            continue;
+        }
+        let envelope = queue.envelope();
+        let offset = envelope.origin().saturating_sub(start);
+        let group = envelope.buckets().len().div_ceil(COLUMNS).max(1);
+        let width = envelope.width() * group as u64;
+        let until = queue.until.unwrap_or(end).saturating_sub(start);
+        let (mut band, mut mean) = (Vec::new(), Vec::new());
+        for item in detail::items(envelope, group, part) {
+            let at = seconds(offset + item.from as u64 * width);
+            band.push([at, item.low.into(), item.high.into()]);
+            mean.push([at, item.mean]);
+        }
+        let last = seconds(until);
+        band.extend(band.last().map(|&[from, low, high]| [last.max(from), low, high]));
+        mean.extend(mean.last().map(|&[from, mean]| [last.max(from), mean]));
+        let values = if unit == Unit::Count { queue.packets() } else { queue.bytes() };
+        let description = format!(
+            "{name} waiting in {} over time, least to most and mean: median {}, 99th percentile {}, at most {}.",
+            queue.queue.label(),
+            format::count(values.quantile(0.5)),
+            format::count(values.quantile(0.99)),
+            format::count(values.max())
+        );
+        let curves = vec![Curve::new("least to most", 5, Shape::Band(band)), Curve::new("mean", 0, Shape::Steps(mean))];
+        let plot = over_time("Queue length", description, Axis::linear(name, unit), (start, end), curves);
+        let mut variant = variant(name, "time", plot);
+        let (group, items) = detail::at_most(envelope, most, part);
+        let period = seconds(envelope.width() * group as u64);
+        variant.data.detail = Some(Detail { offset: seconds(offset), period, end: last, items: detail::encode(&items) });
+        variants.push(variant);
+    }
+    let finest = micro(&format::duration(queue.envelope().width() as f64));
+    let remark =
+        format!("The band spans the extremes, so that a single reading is visible. Zoom: drag, or + and −; finest period {finest}.");
+    Chart { variants, remark }
+}
+
+/// How much of the readings, or of the time, the queue had each length.
+pub(super) fn histogram(queue: &Measured) -> Chart {
+    let (packets, share) = (queue.packets(), share_of(queue));
+    let (least, most) = (packets.min(), packets.max());
+    let step = (most - least + 1).div_ceil(BARS).max(1);
+    let mut bars: Vec<[f64; 4]> = Vec::new();
+    for (value, weight) in packets.iter() {
+        let from = (least + (value - least) / step * step) as f64 - 0.5;
+        let height = weight as f64 / packets.total().max(1) as f64;
+        match bars.last_mut().filter(|bar| bar[0] == from) {
+            Some(bar) => bar[3] += height,
+            None => bars.push([from, from + step as f64, 0.0, height]),
+        }
+    }
+    let x =
+        Axis::linear("packets waiting", Unit::Count).over(least as f64 - 0.5, (least + (most - least) / step * step + step) as f64 - 0.5);
+    let description = format!("Share of {share} for each length of {}, from {least} to {most} packets.", queue.queue.label());
+    let plot = Plot {
+        title: "Lengths".to_owned(),
+        description,
+        x,
+        y: Axis::linear(share, Unit::Fraction),
+        curves: vec![Curve::new("", 0, Shape::Bars(bars))],
+    };
+    let remark = if step > 1 { format!("Bars of {step} packets each.") } else { String::new() };
+    Chart { variants: vec![variant("", "lengths", plot)], remark }
+}
+
+/// For each length, for how much of the readings, or of the time, the queue was longer.
+pub(super) fn above(queue: &Measured) -> Chart {
+    let (packets, share) = (queue.packets(), share_of(queue));
+    let points = complement(packets);
+    let lowest = points.iter().rev().map(|point| point[1]).find(|&share| share > 0.0).unwrap_or(1.0);
+    let description = format!(
+        "Share of {share} with more packets than this waiting in {}; more than half the maximum: {}.",
+        queue.queue.label(),
+        format::percent(packets.share_above(packets.max() / 2))
+    );
+    let plot = Plot {
+        title: "Time above a threshold".to_owned(),
+        description,
+        x: Axis::linear("more packets than", Unit::Count).over(0.0, packets.max().max(1) as f64),
+        y: Axis::log(share, Unit::Fraction).over((lowest * 0.7).max(LEAST_SHARE), 1.0),
+        curves: vec![Curve::new("", 0, Shape::Steps(points))],
+    };
+    Chart {
+        variants: vec![variant("", "lengths", plot)],
+        remark: "The scale of shares is logarithmic: rare long queues are visible.".to_owned(),
+    }
+}
+
+/// `[length, share above]`, thinned without losing the ends.
+fn complement(packets: &Distribution) -> Vec<[f64; 2]> {
+    let total = packets.total().max(1) as f64;
+    let mut left = packets.total();
+    let mut points = vec![[0.0, (packets.total() - packets.weight_at(0)) as f64 / total]];
+    for (value, weight) in packets.iter() {
+        left -= weight;
+        if value > 0 {
+            points.push([value as f64, left as f64 / total]);
+        }
+    }
+    // What is longest is exceeded by nothing: the curve ends there.
+    if points.len() > 1 {
+        let last = points.len() - 1;
+        points[last][1] = points[last - 1][1];
+    }
+    let every = points.len().div_ceil(CURVE_POINTS);
+    let last = points.len() - 1;
+    points.into_iter().enumerate().filter(|(place, _)| place % every == 0 || *place == last).map(|(_, point)| point).collect()
+}
+
+/// How consecutive readings differ, as the publication on the Fast Queue Sampler shows it.
+pub(super) fn variance(queue: &Measured) -> Chart {
+    let steps = queue.steps();
+    let most = steps.max().min(MOST_STEPS);
+    let share = |weight: u64| weight as f64 / steps.total().max(1) as f64;
+    let mut bars: Vec<[f64; 4]> = (0..=most)
+        .map(|step| [step as f64 - 0.5, step as f64 + 0.5, 0.0, share(steps.weight_at(step))])
+        .filter(|bar| bar[3] > 0.0)
+        .collect();
+    let more = steps.share_above(MOST_STEPS);
+    if more > 0.0 {
+        bars.push([MOST_STEPS as f64 + 0.5, MOST_STEPS as f64 + 1.5, 0.0, more]);
+    }
+    let (zero, one) = (format::percent(steps.share_at(0)), format::percent(steps.share_at(1)));
+    let lowest = bars.iter().map(|bar| bar[3]).fold(1.0, f64::min);
+    let plot = Plot {
+        title: "Difference of consecutive readings".to_owned(),
+        description: format!("Of {} differences {zero} are 0 and {one} are 1 packet.", format::count(steps.total())),
+        x: Axis::linear("packets", Unit::Count).over(-0.5, (most + 1).max(4) as f64 + if more > 0.0 { 0.5 } else { -0.5 }),
+        y: Axis::log("readings", Unit::Fraction).over((lowest * 0.5).max(LEAST_SHARE), 1.0),
+        curves: vec![Curve::new("", 2, Shape::Bars(bars))],
+    };
+    let rest = if more > 0.0 { format!(" The last bar is all above {MOST_STEPS}.") } else { String::new() };
+    let remark = format!("0: {zero}, 1: {one}, more: {}, up to {} packets.{rest}", format::percent(steps.share_above(1)), steps.max());
+    Chart { variants: vec![variant("", "lengths", plot)], remark }
+}
+
+/// Packets dropped over time.
+pub(super) fn drops(queue: &Measured, (start, end): Span) -> Chart {
+    let envelope = queue.envelope();
+    let offset = envelope.origin().saturating_sub(start);
+    let group = group_of(envelope);
+    let width = envelope.width() * group as u64;
+    let of_group = |(place, buckets): (usize, &[Bucket])| {
+        let drops: u64 = buckets.iter().map(|bucket| bucket.drops).sum();
+        let from = offset + place as u64 * width;
+        (drops > 0).then(|| [seconds(from), seconds(from + width), 0.0, drops as f64])
+    };
+    let bars: Vec<[f64; 4]> = envelope.buckets().chunks(group).enumerate().filter_map(of_group).collect();
+    let total = format::count(queue.counted().drops);
+    let description = format!("Packets dropped by {} over time, {total} in all.", queue.queue.label());
+    let plot = over_time(
+        "Drops",
+        description,
+        Axis::linear("packets dropped", Unit::Count),
+        (start, end),
+        vec![Curve::new("", 1, Shape::Bars(bars))],
+    );
+    let remark = format!("Packets in each {}.", micro(&format::duration(width as f64)));
+    Chart { variants: vec![variant("", "time", plot)], remark }
+}
+
+/// Periods in a bar of drops: counters are read less often than lengths.
+fn group_of(envelope: &Envelope) -> usize {
+    let least = LEAST_DROP_PERIOD_NS.div_ceil(envelope.width()) as usize;
+    envelope.buckets().len().div_ceil(DROP_COLUMNS).max(least).max(1)
+}
+
+fn over_time(title: &str, description: String, y: Axis, (start, end): Span, curves: Vec<Curve>) -> Plot {
+    let x = Axis::linear("time", Unit::Seconds).over(0.0, seconds(end.saturating_sub(start).max(1)));
+    Plot { title: title.to_owned(), description, x, y, curves }
+}
+
+/// What a distribution of lengths counts.
+pub(super) fn share_of(queue: &Measured) -> &'static str {
+    if queue.is_exact() { "time" } else { "readings" }
+}
+
+const PACKETS: Part = |bucket| (bucket.min_packets, bucket.max_packets, bucket.mean_packets());
+const BYTES: Part = |bucket| (bucket.min_bytes, bucket.max_bytes, bucket.mean_bytes());
+/// Periods of the picture over time: about as many as it has columns.
+const COLUMNS: usize = 700;
+/// Bars of drops over time.
+const DROP_COLUMNS: usize = 120;
+/// Counters are read every 20 ms.
+const LEAST_DROP_PERIOD_NS: u64 = 20_000_000;
+/// Bars of lengths.
+const BARS: u64 = 80;
+/// Differences that have a bar of their own.
+const MOST_STEPS: u64 = 20;
+/// Points of a curve.
+const CURVE_POINTS: usize = 400;
+/// Where the scale of shares begins at the lowest.
+const LEAST_SHARE: f64 = 1e-7;

@@ -1,0 +1,138 @@
+//! A queue over time as the page keeps it to zoom into: every period of the envelope that says something, in few bytes.
+//!
+//! Periods in a row that are alike are one item. An item is the number of empty periods before it, its length in periods, its least
+//! length against that of the item before (zigzag), what the greatest has more, and, where it has more, where between both the mean
+//! lies in 255 parts: numbers of 7 bits a byte, the low bits first, the last byte of each below 128. The whole is base64.
+
+use weir_probe::measure::{Bucket, Envelope};
+
+/// Periods that are alike: readings, or their absence, go on from one to the next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Item {
+    /// First period.
+    pub(super) from: usize,
+    /// The one after the last.
+    pub(super) to: usize,
+    /// Least length.
+    pub(super) low: u32,
+    /// Greatest.
+    pub(super) high: u32,
+    /// Mean.
+    pub(super) mean: f64,
+}
+
+/// Packets or bytes of a period: least, greatest, mean.
+pub(super) type Part = fn(&Bucket) -> (u32, u32, f64);
+
+/// The periods that say something, in groups of `group`.
+pub(super) fn items(envelope: &Envelope, group: usize, part: Part) -> Vec<Item> {
+    let mut items: Vec<Item> = Vec::new();
+    for (place, buckets) in envelope.buckets().chunks(group.max(1)).enumerate() {
+        let bucket = buckets[1..].iter().fold(buckets[0], |mut all, bucket| {
+            all.merge(bucket);
+            all
+        });
+        if bucket.is_empty() {
+            continue;
+        }
+        let (low, high, mean) = part(&bucket);
+        let flat = |item: &Item| item.to == place && (item.low, item.high) == (low, low) && high == low;
+        match items.last_mut().filter(|item| flat(item)) {
+            Some(last) => last.to = place + 1,
+            None => items.push(Item { from: place, to: place + 1, low, high, mean }),
+        }
+    }
+    items
+}
+
+/// At most `most` items: of the finest periods that are that few.
+pub(super) fn at_most(envelope: &Envelope, most: usize, part: Part) -> (usize, Vec<Item>) {
+    let mut group = 1;
+    loop {
+        let found = items(envelope, group, part);
+        if found.len() <= most.max(1) {
+            return (group, found);
+        }
+        group *= 2;
+    }
+}
+
+/// As the page reads it.
+pub(super) fn encode(items: &[Item]) -> String {
+    let (mut bytes, mut end, mut before) = (Vec::with_capacity(items.len() * 5), 0, 0i64);
+    for item in items {
+        number(&mut bytes, (item.from - end) as u64);
+        number(&mut bytes, (item.to - item.from) as u64);
+        let step = i64::from(item.low) - before;
+        number(&mut bytes, ((step << 1) ^ (step >> 63)) as u64);
+        let more = item.high - item.low;
+        number(&mut bytes, more.into());
+        if more > 0 {
+            let place = (item.mean - f64::from(item.low)) / f64::from(more) * 255.0;
+            bytes.push(place.round().clamp(0.0, 255.0) as u8);
+        }
+        (end, before) = (item.to, item.low.into());
+    }
+    base64(&bytes)
+}
+
+fn number(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 128 {
+        bytes.push((value & 127) as u8 | 128);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let word = three.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - three.len()));
+        for place in 0..4 {
+            let letter = LETTERS[(word >> (18 - 6 * place) & 63) as usize];
+            text.push(if place <= three.len() { letter.into() } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    pub(crate) const PACKETS: Part = |bucket| (bucket.min_packets, bucket.max_packets, bucket.mean_packets());
+
+    #[test]
+    fn the_text_is_base64() {
+        assert_eq!(["", "f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())), ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]);
+        let item = |from, to, low, high, mean| Item { from, to, low, high, mean };
+        let items = [item(2, 3, 1, 1, 1.0), item(3, 10, 0, 300, 300.0)];
+        // 2, 1, +1 → 2, 0; then 0, 7, −1 → 1, 300 → 172 2, 255.
+        assert_eq!(encode(&items), base64(&[2, 1, 2, 0, 0, 7, 1, 172, 2, 255]));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn one_reading_among_ten_million_is_seen_however_coarse(at in 0u64..10_000_000, gap in 40u64..100_000, most in 1usize..2000) {
+            let mut envelope = Envelope::new(0, 1 << 12);
+            let mut read = |from: u64, to: u64, qlen: u32| {
+                if to > from {
+                    envelope.hold(from * gap, (to - 1) * gap, to - from, qlen, 0);
+                }
+            };
+            read(0, at, 3);
+            read(at, at + 1, 997);
+            read(at + 1, 10_000_000, 3);
+            let (group, found) = at_most(&envelope, most, PACKETS);
+            prop_assert!(found.len() <= most);
+            let peak = found.iter().find(|item| item.high == 997).expect("the peak is there");
+            let width = envelope.width() * group as u64;
+            prop_assert!(peak.from as u64 * width <= at * gap && at * gap < peak.to as u64 * width, "where it was");
+            prop_assert_eq!(found.iter().filter(|item| item.high == 997).count(), 1);
+        }
+    }
+}

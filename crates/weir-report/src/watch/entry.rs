@@ -1,0 +1,154 @@
+//! What a record of a watch consists of, and how neighbouring equal readings become one entry of it.
+
+use serde::Serialize;
+use weir_probe::{Counters, Event, EventKind, Queue, QueueId, Run, Transmission};
+
+/// One entry of a record. As JSON, `type` says which it is; times are `CLOCK_MONOTONIC`, in ns.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Entry<'a> {
+    /// The beginning.
+    Watch { version: &'a str, clock: &'a str },
+    /// A queue is there now.
+    Queue {
+        id: QueueId,
+        time_ns: u64,
+        label: String,
+        #[serde(flatten)]
+        queue: &'a Queue,
+    },
+    /// It is there no longer.
+    Gone { id: QueueId, time_ns: u64 },
+    /// Equal readings that follow each other.
+    Readings(Readings),
+    /// A packet in.
+    Enqueue(Change),
+    /// Packets out.
+    Dequeue(Change),
+    /// Counters since the queue was made; told when they have changed.
+    Counters {
+        queue: QueueId,
+        time_ns: u64,
+        #[serde(flatten)]
+        counters: Counters,
+    },
+    /// A transmission queue; told when it has changed.
+    Transmission {
+        time_ns: u64,
+        #[serde(flatten)]
+        ring: &'a Transmission,
+    },
+    /// Something that the reader must know.
+    Remark { time_ns: u64, text: &'a str },
+}
+
+/// Equal readings of a queue that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Readings {
+    pub(super) queue: QueueId,
+    /// The first of them.
+    pub(super) time_ns: u64,
+    /// The last.
+    pub(super) until_ns: u64,
+    pub(super) samples: u64,
+    pub(super) qlen: u32,
+    pub(super) backlog_bytes: u32,
+}
+
+/// A packet put in or taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Change {
+    pub(super) queue: QueueId,
+    pub(super) time_ns: u64,
+    pub(super) packets: u32,
+    pub(super) bytes: u32,
+    /// Afterwards.
+    pub(super) qlen: u32,
+    /// Afterwards.
+    pub(super) backlog_bytes: u32,
+    pub(super) drops: u32,
+    pub(super) cpu: u32,
+    pub(super) after_gap: bool,
+}
+
+impl Entry<'static> {
+    pub(super) fn of(event: &Event) -> Self {
+        let &Event { queue, time, kind, packets, bytes, qlen, backlog, drops, cpu, after_gap } = event;
+        let change = Change { queue, time_ns: time, packets, bytes, qlen, backlog_bytes: backlog, drops, cpu, after_gap };
+        match kind {
+            EventKind::Enqueue => Entry::Enqueue(change),
+            EventKind::Dequeue => Entry::Dequeue(change),
+        }
+    }
+}
+
+/// Puts runs together that differ in time only: a source ends each at the end of its turn, though the queue stays as it is.
+#[derive(Debug, Default)]
+pub(super) struct Merger {
+    open: std::collections::BTreeMap<QueueId, Readings>,
+}
+
+impl Merger {
+    /// Takes in a run; gives what it has ended.
+    pub(super) fn push(&mut self, run: &Run) -> Option<Readings> {
+        let begun = Readings {
+            queue: run.queue,
+            time_ns: run.first,
+            until_ns: run.last,
+            samples: run.count.into(),
+            qlen: run.qlen,
+            backlog_bytes: run.backlog,
+        };
+        let Some(open) = self.open.get_mut(&run.queue) else {
+            self.open.insert(run.queue, begun);
+            return None;
+        };
+        let same = (open.qlen, open.backlog_bytes) == (run.qlen, run.backlog);
+        if same && run.last.saturating_sub(open.time_ns) < LONGEST_NS {
+            open.until_ns = run.last;
+            open.samples += u64::from(run.count);
+            return None;
+        }
+        Some(std::mem::replace(open, begun))
+    }
+
+    /// The queue is gone, or something else happens to it: gives what is open of it.
+    pub(super) fn end(&mut self, queue: QueueId) -> Option<Readings> {
+        self.open.remove(&queue)
+    }
+
+    /// Gives all that is open.
+    pub(super) fn end_all(&mut self) -> impl Iterator<Item = Readings> + use<> {
+        std::mem::take(&mut self.open).into_values()
+    }
+}
+
+/// An entry is written after this time though the queue stays as it is, so that whoever reads along sees it.
+const LONGEST_NS: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(queue: QueueId, first: u64, count: u32, qlen: u32) -> Run {
+        Run { queue, first, last: first + u64::from(count) - 1, count, qlen, backlog: qlen * 100 }
+    }
+
+    #[test]
+    fn equal_neighbours_become_one_and_no_reading_is_lost() {
+        let mut merger = Merger::default();
+        let runs = [run(0, 0, 10, 3), run(1, 5, 1, 3), run(0, 20, 5, 3), run(0, 30, 1, 4), run(1, 40, 2, 3), run(0, 50, 7, 3)];
+        let mut all: Vec<Readings> = runs.iter().filter_map(|run| merger.push(run)).collect();
+        all.extend(merger.end(1));
+        all.extend(merger.end_all());
+        let seen: Vec<_> = all.iter().map(|r| (r.queue, r.time_ns, r.until_ns, r.samples, r.qlen)).collect();
+        assert_eq!(seen, [(0, 0, 24, 15, 3), (0, 30, 30, 1, 4), (1, 5, 41, 3, 3), (0, 50, 56, 7, 3)]);
+    }
+
+    #[test]
+    fn a_queue_that_stays_as_it_is_is_told_of_each_second() {
+        let mut merger = Merger::default();
+        let told: usize = (0..40).filter_map(|n| merger.push(&run(0, n * 100_000_000, 1000, 0))).count();
+        assert_eq!(told, 3);
+    }
+}

@@ -1,0 +1,168 @@
+//! Records as text, a line for each entry: JSON, or a table with commas.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use weir_probe::{Queue, QueueId};
+
+use super::entry::{Change, Entry, Readings};
+
+/// A file to which whole lines are added. When it takes no more, it is cut back to the last whole line.
+#[derive(Debug)]
+pub(super) struct Lines {
+    file: File,
+    /// Whether it can be cut: a pipe or a device cannot.
+    regular: bool,
+    waiting: Vec<u8>,
+    written: u64,
+    /// Bytes and number of the whole lines among them.
+    whole: (u64, u64),
+}
+
+impl Lines {
+    /// Replaces what is there; a pipe or device is written to.
+    pub(super) fn create(path: &Path) -> io::Result<Lines> {
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+        let regular = file.metadata()?.is_file();
+        Ok(Lines { file, regular, waiting: Vec::with_capacity(2 * BUFFER), written: 0, whole: (0, 0) })
+    }
+
+    /// Adds a line, with its end.
+    fn line(&mut self, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> io::Result<()> {
+        write(&mut self.waiting)?;
+        if self.waiting.len() >= BUFFER { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what waits.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let mut rest = self.waiting.as_slice();
+        while !rest.is_empty() {
+            match self.file.write(rest) {
+                Ok(0) => return self.cut(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    if let Some(end) = rest[..n].iter().rposition(|&byte| byte == b'\n') {
+                        let lines = rest[..n].iter().filter(|&&byte| byte == b'\n').count();
+                        self.whole = (self.written + end as u64 + 1, self.whole.1 + lines as u64);
+                    }
+                    self.written += n as u64;
+                    rest = &rest[n..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return self.cut(error),
+            }
+        }
+        self.waiting.clear();
+        Ok(())
+    }
+
+    /// How many lines are in the file; nothing where there is not one.
+    pub(super) fn kept(&self) -> Option<u64> {
+        Some(self.whole.1).filter(|&lines| lines > 0)
+    }
+
+    fn cut(&mut self, error: io::Error) -> io::Result<()> {
+        if self.regular {
+            // Where that fails too, the last line is a part of one: the error says that the file ends early.
+            let _ = self.file.set_len(self.whole.0);
+        }
+        Err(error)
+    }
+}
+
+/// JSON, one object in a line.
+#[derive(Debug)]
+pub(super) struct JsonLines(pub(super) Lines);
+
+impl JsonLines {
+    pub(super) fn put(&mut self, entry: &Entry<'_>) -> io::Result<()> {
+        self.0.line(|out| {
+            serde_json::to_writer(&mut *out, entry)?;
+            out.push(b'\n');
+            Ok(())
+        })
+    }
+}
+
+/// A table: a row for each run of equal readings, and for each packet in or out.
+#[derive(Debug)]
+pub(super) struct Csv {
+    lines: Lines,
+    /// The cells that name a queue.
+    names: BTreeMap<QueueId, String>,
+}
+
+impl Csv {
+    pub(super) fn new(mut lines: Lines) -> io::Result<Csv> {
+        lines.line(|out| writeln!(out, "{HEAD}"))?;
+        Ok(Csv { lines, names: BTreeMap::new() })
+    }
+
+    pub(super) fn put(&mut self, entry: &Entry<'_>) -> io::Result<()> {
+        match entry {
+            Entry::Queue { id, queue, .. } => {
+                self.names.insert(*id, names(queue));
+                Ok(())
+            }
+            Entry::Gone { id, .. } => {
+                self.names.remove(id);
+                Ok(())
+            }
+            Entry::Readings(readings) => {
+                let Readings { queue, time_ns, until_ns, samples, qlen, backlog_bytes } = readings;
+                let name = self.names.get(queue).map_or(",,,,,", String::as_str);
+                self.lines.line(|out| writeln!(out, "readings,{time_ns},{until_ns},{queue},{name},{samples},{qlen},{backlog_bytes},,,,,"))
+            }
+            Entry::Enqueue(change) => self.change("enqueue", change),
+            Entry::Dequeue(change) => self.change("dequeue", change),
+            Entry::Watch { .. } | Entry::Counters { .. } | Entry::Transmission { .. } | Entry::Remark { .. } => Ok(()),
+        }
+    }
+
+    fn change(&mut self, what: &str, change: &Change) -> io::Result<()> {
+        let Change { queue, time_ns, packets, bytes, qlen, backlog_bytes, drops, cpu, after_gap } = change;
+        let name = self.names.get(queue).map_or(",,,,,", String::as_str);
+        let gap = u8::from(*after_gap);
+        self.lines.line(|out| {
+            writeln!(out, "{what},{time_ns},{time_ns},{queue},{name},1,{qlen},{backlog_bytes},{packets},{bytes},{drops},{cpu},{gap}")
+        })
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.lines.flush()
+    }
+
+    /// How many rows are in the file; nothing where there is not one.
+    pub(super) fn kept(&self) -> Option<u64> {
+        self.lines.kept().map(|lines| lines - 1).filter(|&rows| rows > 0)
+    }
+}
+
+fn names(queue: &Queue) -> String {
+    let band = queue.band.map(|band| band.to_string()).unwrap_or_default();
+    let netns = queue.netns.clone().unwrap_or_default();
+    let cells = [queue.device.clone(), netns, queue.kind.clone(), queue.handle.to_string(), queue.parent.to_string(), band];
+    cells.map(|cell| quoted(&cell)).join(",")
+}
+
+/// As RFC 4180 asks for.
+fn quoted(cell: &str) -> String {
+    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
+}
+
+const HEAD: &str =
+    "what,time_ns,until_ns,queue,device,netns,kind,handle,parent,band,samples,qlen,backlog_bytes,packets,bytes,drops,cpu,after_gap";
+/// Bytes that wait before they are written together.
+const BUFFER: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::{HEAD, quoted};
+
+    #[test]
+    fn odd_names_are_quoted() {
+        assert_eq!([quoted("eth0"), quoted("a,b"), quoted("\"x\"")], ["eth0", "\"a,b\"", "\"\"\"x\"\"\""]);
+        assert_eq!(HEAD.split(',').count(), 18);
+    }
+}
