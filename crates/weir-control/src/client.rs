@@ -262,6 +262,14 @@ impl Client {
         self.send_over(&mut self.connect().await?, method, path, body).await
     }
 
+    async fn lengths_over(&self, sender: &mut Sender) -> Result<LengthsView, ClientError> {
+        sender.ready().await.map_err(|error| self.failed(error))?;
+        let response = self.send_over(sender, Method::GET, "/v1/lengths", Vec::new()).await?;
+        let status = response.status();
+        let bytes = self.collect(response.into_body()).await?;
+        if status == StatusCode::OK { decode(&bytes) } else { Err(refusal(status, &bytes)) }
+    }
+
     async fn send_over(&self, sender: &mut Sender, method: Method, path: &str, body: Vec<u8>) -> Result<Response<Incoming>, ClientError> {
         let request = Request::builder().method(method).uri(path).header(HOST, "weir").header(CONTENT_TYPE, "application/json");
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| ClientError::Answer(error.to_string()))?;
@@ -305,19 +313,18 @@ impl Connection {
     pub fn lengths(&mut self) -> Result<LengthsView, ClientError> {
         let Self { client, runtime, sender } = self;
         runtime.block_on(async {
-            if let Some(kept) = sender
-                && (kept.is_closed() || kept.ready().await.is_err())
-            {
-                *sender = None;
+            loop {
+                let was_kept = sender.is_some();
+                let connected = match sender {
+                    Some(kept) => kept,
+                    None => sender.insert(client.connect().await?),
+                };
+                match client.lengths_over(connected).await {
+                    // The daemon closes what was quiet for long, or has been started again.
+                    Err(ClientError::Connection { .. }) if was_kept => *sender = None,
+                    answer => return answer,
+                }
             }
-            let sender = match sender {
-                Some(kept) => kept,
-                None => sender.insert(client.connect().await?),
-            };
-            let response = client.send_over(sender, Method::GET, "/v1/lengths", Vec::new()).await?;
-            let status = response.status();
-            let bytes = client.collect(response.into_body()).await?;
-            if status == StatusCode::OK { decode(&bytes) } else { Err(refusal(status, &bytes)) }
         })
     }
 }
