@@ -337,7 +337,7 @@ fn capture(names: [&str; 2], ends: &[String; 2], specs: &Directions, args: &Comm
 }
 
 /// RFC 3339, to the second.
-fn wall_time(time: SystemTime) -> String {
+pub(crate) fn wall_time(time: SystemTime) -> String {
     let whole = |t: jiff::Timestamp| jiff::Timestamp::from_second(t.as_second());
     jiff::Timestamp::try_from(time).and_then(whole).map(|t| t.to_string()).unwrap_or_default()
 }

@@ -1,5 +1,6 @@
 //! What can be typed behind `weir watch`, and the plan that it makes.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,6 +51,18 @@ pub(crate) struct WatchArgs {
     /// Write the summary as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(super) json: Option<PathBuf>,
+    /// Write every reading as a line of JSON (`-` for standard output).
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(super) jsonl: Option<PathBuf>,
+    /// Write every reading as a row of CSV (`-` for standard output).
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(super) csv: Option<PathBuf>,
+    /// Write every reading as a row of a Parquet table.
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(super) parquet: Option<PathBuf>,
+    /// Write a report with plots as one HTML file.
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(super) report: Option<PathBuf>,
     /// Show nothing while watching, and no table at the end.
     #[arg(short, long, help_heading = "Results")]
     pub(super) quiet: bool,
@@ -105,6 +118,12 @@ impl WatchArgs {
         Ok(Some(plan))
     }
 
+    /// In how many namespaces devices are watched: each is read as often as was asked for.
+    pub(super) fn namespaces(&self) -> usize {
+        let all = self.devices.iter().filter_map(|watched| self.target(watched)).map(|target| target.namespace);
+        all.collect::<BTreeSet<_>>().len()
+    }
+
     /// The daemons to watch, and how often to ask them, in readings per second.
     pub(super) fn daemons(&self) -> (Vec<Option<PathBuf>>, u64) {
         let of = |watched: &Watched| if let Watched::Own(socket) = watched { Some(socket.clone()) } else { None };
@@ -119,8 +138,10 @@ impl WatchArgs {
     }
 
     /// The files to write, with the options that name them.
-    pub(super) fn files(&self) -> [(&'static str, Option<&Path>); 1] {
-        [("--json", self.json.as_deref())]
+    pub(super) fn files(&self) -> [(&'static str, Option<&Path>); 5] {
+        let files = [&self.json, &self.jsonl, &self.csv, &self.parquet, &self.report];
+        let names = ["--json", "--jsonl", "--csv", "--parquet", "--report"];
+        std::array::from_fn(|place| (names[place], files[place].as_deref()))
     }
 
     /// The program to run meanwhile.
@@ -195,14 +216,17 @@ const DEFAULT_RATE: u64 = 1000;
 const MAX_SECONDS: f64 = 1e8;
 
 const EXAMPLES: &str = "Examples:
-  weir watch eth0                                        all queues of eth0, a thousand times a second, until ^C
-  weir watch eth0 --rate max --seconds 10 --json q.json
-  weir watch 'veth*@router' eth0 --rate 200k -- iperf3 -c server
-  weir watch weir eth0                                   the daemon's queues beside the kernel's
+  weir watch eth0                                  all queues of eth0, 1000 times a second, until ^C
+  weir watch eth0 --rate max --seconds 10 --report q.html
+  weir watch 'veth*@router' eth0 --rate 200k --parquet q.parquet
+  weir watch eth0 --events --csv packets.csv -- iperf3 -c server
+  weir watch weir eth0                             the daemon's queues beside the kernel's
 
-Reading in the kernel needs root, or CAP_BPF, CAP_PERFMON and, for other namespaces, CAP_SYS_ADMIN; without them the queues are
-read over netlink, which is slower. On a terminal: q ends, p pauses the view, arrows scroll, s sorts.
-The exit code is the program's; 125 when weir itself failed, 126 and 127 as in a shell, 2 for a bad command line.";
+Reading in the kernel needs root, or CAP_BPF, CAP_PERFMON and, for other namespaces, CAP_SYS_ADMIN;
+without them queues are read over netlink, which is slower.
+On a terminal q ends, p pauses the view, arrows scroll, s sorts.
+The exit code is the program's, or 0; 125 when weir itself failed, 126 and 127 as in a shell, 2 for
+a bad command line.";
 
 #[cfg(test)]
 mod tests {
@@ -256,6 +280,7 @@ mod tests {
         assert_eq!(named.targets[1].namespace, Namespace::Name("right".into()));
         assert!(!named.children && !named.bands);
         assert_eq!(plan("eth0 --pid 12").targets[0].namespace, Namespace::Process(12));
+        assert_eq!((args("eth0 eth1 lo@left").namespaces(), args("weir").namespaces()), (2, 0));
     }
 
     #[test]

@@ -16,13 +16,14 @@ mod view;
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::sync::mpsc::sync_channel;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_linux::process::{Signals, Stopper};
 
 pub(crate) use args::WatchArgs;
 
+use self::outputs::Outputs;
 use self::program::Program;
 use self::reader::{Progress, Reader};
 use self::record::Recorder;
@@ -33,30 +34,30 @@ use crate::output::{Failure, OWN, USAGE, check_files, colour, say};
 /// `weir watch`.
 pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
     let plan = args.plan().map_err(|error| Failure::new(USAGE, error))?;
-    check_files(&args.files(), &["--json"])?;
+    check_files(&args.files(), &["--json", "--jsonl", "--csv"])?;
     // Before any thread: they inherit what is blocked.
     let signals = Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
     let over = Stopper::new().map_err(|error| Failure::own(format!("cannot watch: {error}")))?;
     let (to, from) = sync_channel(BATCHES);
     let mut readers = Vec::new();
     if let Some(plan) = plan {
-        readers.push(Reader::start(0, to.clone(), over.clone(), move || weir_probe::open(&plan))?);
+        readers.push(Reader::start((0, args.namespaces()), to.clone(), over.clone(), move || weir_probe::open(&plan))?);
     }
     let (daemons, rate) = args.daemons();
     for socket in daemons {
         let number = readers.len();
-        readers.push(Reader::start(number, to.clone(), over.clone(), move || own::Own::open(socket, rate))?);
+        readers.push(Reader::start((number, 1), to.clone(), over.clone(), move || own::Own::open(socket, rate))?);
     }
     drop(to);
-    let recorder = Recorder::start(from)?;
+    let recorder = Recorder::start(from, Outputs::open(args)?)?;
     for remark in readers.iter().flat_map(|reader| reader.progress().remarks) {
         if !args.quiet {
             say(format_args!("weir: note: {remark}\n"));
         }
         recorder.look().tally.note(&remark);
     }
-    let began = Instant::now();
-    let mut attendance = Attendance { args, signals, over, readers, recorder, began, program: None };
+    let began = (Instant::now(), SystemTime::now());
+    let mut attendance = Attendance { args, signals, over, readers, recorder, began, program: None, failures: Vec::new() };
     attendance.program = args.program().map(|words| Program::start(&words)).transpose()?;
     let code = attendance.attend()?;
     attendance.conclude(code)
@@ -69,8 +70,16 @@ struct Attendance<'a> {
     over: Stopper,
     readers: Vec<Reader>,
     recorder: Recorder,
-    began: Instant,
+    began: (Instant, SystemTime),
     program: Option<Program>,
+    failures: Vec<Incident>,
+}
+
+/// Something that went wrong meanwhile.
+struct Incident {
+    text: String,
+    /// Whether it has been said.
+    told: bool,
 }
 
 /// Who sees what while it lasts.
@@ -85,12 +94,13 @@ enum Display {
 impl Attendance<'_> {
     /// Waits for the end of the watch; the exit code of the program, if there is one.
     fn attend(&mut self) -> Result<u8, Failure> {
-        let deadline = self.args.seconds.map(|seconds| self.began + seconds);
+        let deadline = self.args.seconds.map(|seconds| self.began.0 + seconds);
         let mut display = self.display();
         let mut readers_over = false;
         loop {
             let picture = self.draw(&mut display);
             let now = Instant::now();
+            self.tell_failures(&display);
             if let Some(program) = &mut self.program {
                 if let Some(code) = program.code() {
                     return Ok(code);
@@ -99,7 +109,7 @@ impl Attendance<'_> {
                     program.end();
                 }
                 program.enforce();
-            } else if deadline.is_some_and(|deadline| deadline <= now) || readers_over {
+            } else if deadline.is_some_and(|deadline| deadline <= now) || readers_over || !self.failures.is_empty() {
                 return Ok(0);
             }
             let until = deadline.filter(|_| self.program.is_none()).map_or(TICK, |deadline| deadline.saturating_duration_since(now));
@@ -163,7 +173,7 @@ impl Attendance<'_> {
         if !due {
             return Picture::default();
         }
-        let seconds = self.began.elapsed().as_secs_f64();
+        let seconds = self.began.0.elapsed().as_secs_f64();
         let heads: Vec<String> = self.readers.iter().map(|reader| show::head(&reader.progress(), seconds)).collect();
         let picture = Picture::of(&self.recorder.look().tally, heads.join("  |  "));
         match display {
@@ -180,23 +190,39 @@ impl Attendance<'_> {
         picture
     }
 
+    /// Says at once what cannot be written any more, where no view is in the way.
+    fn tell_failures(&mut self, display: &Display) {
+        for failure in self.recorder.look().failures() {
+            let told = !matches!(display, Display::Screen(..));
+            if told {
+                say(format_args!("weir: {failure}\n"));
+            }
+            self.failures.push(Incident { text: failure, told });
+        }
+    }
+
     /// Ends reading, writes what was asked for, and says what was found.
     fn conclude(self, code: u8) -> Result<ExitCode, Failure> {
-        let Self { args, signals, readers, recorder, began, .. } = self;
+        let Self { args, signals, readers, recorder, began: (began, started), mut failures, .. } = self;
         heed_signals(signals);
         readers.iter().for_each(Reader::stop);
         let sources: Vec<Progress> = readers.into_iter().map(Reader::join).collect();
         let seconds = began.elapsed().as_secs_f64();
         let mut record = recorder.join()?;
-        let mut failures: Vec<String> = sources.iter().filter_map(|source| source.failed.clone()).collect();
-        record.finish();
+        let untold = |text| Incident { text, told: false };
+        failures.extend(sources.iter().filter_map(|source| source.failed.clone()).map(untold));
+        failures.extend(record.finish().into_iter().map(untold));
         if !args.quiet {
             say(show::account(&record.tally, &sources, seconds, args.threshold));
         }
         let devices = |place: usize| record.devices.get(place).map(|set| set.iter().cloned().collect()).unwrap_or_default();
         let sources: Vec<_> = sources.into_iter().enumerate().map(|(place, source)| (source, devices(place))).collect();
-        failures.extend(outputs::write_results(args, &record.tally, &sources, seconds));
-        if failures.is_empty() { Ok(ExitCode::from(code)) } else { Err(Failure::new(OWN, failures.join("\nweir: "))) }
+        failures.extend(outputs::write_results(args, &record.tally, &sources, (started, seconds)).into_iter().map(untold));
+        if failures.is_empty() {
+            return Ok(ExitCode::from(code));
+        }
+        let texts: Vec<String> = failures.into_iter().filter(|incident| !incident.told).map(|incident| incident.text).collect();
+        if texts.is_empty() { Ok(ExitCode::from(OWN)) } else { Err(Failure::new(OWN, texts.join("\nweir: "))) }
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Progress {
     pub(super) method: Option<Method>,
     /// How often it has read.
     pub(super) pace: Pace,
+    /// In how many namespaces: each has the pace that was asked for.
+    pub(super) namespaces: usize,
     /// What the user must know about the choice of the way.
     pub(super) remarks: Vec<String>,
     /// Why it ended by itself.
@@ -55,7 +57,7 @@ impl Reader {
     /// # Errors
     /// When the source cannot be opened or read.
     pub(super) fn start(
-        number: usize,
+        (number, namespaces): (usize, usize),
         to: SyncSender<Batch>,
         over: Stopper,
         open: impl FnOnce() -> Result<Opened, ProbeError> + Send + 'static,
@@ -69,7 +71,7 @@ impl Reader {
                 let first = open().and_then(|Opened { mut source, remarks }| {
                     source.turn(&mut relay)?;
                     *progress.lock().unwrap_or_else(PoisonError::into_inner) =
-                        Progress { method: Some(source.method()), pace: source.pace(), remarks, failed: None };
+                        Progress { method: Some(source.method()), pace: source.pace(), namespaces, remarks, failed: None };
                     Ok(source)
                 });
                 let (source, answer) = match first {
@@ -238,7 +240,7 @@ mod tests {
     #[test]
     fn what_a_source_saw_before_it_failed_is_kept() {
         let (to, from) = sync_channel(64);
-        let reader = Reader::start(7, to, Stopper::new().expect("a stopper"), || {
+        let reader = Reader::start((7, 1), to, Stopper::new().expect("a stopper"), || {
             Ok(Opened { source: Box::new(Short(0)), remarks: vec!["why".into()] })
         });
         let progress = reader.unwrap_or_else(|_| panic!("it starts")).join();
@@ -251,6 +253,6 @@ mod tests {
     fn a_source_that_cannot_be_opened_is_a_failure() {
         let (to, _from) = sync_channel(1);
         let open = || Err(ProbeError::Plan("no such thing".into()));
-        assert!(Reader::start(0, to, Stopper::new().expect("a stopper"), open).is_err());
+        assert!(Reader::start((0, 1), to, Stopper::new().expect("a stopper"), open).is_err());
     }
 }

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use weir_probe::measure::Tally;
 use weir_probe::{Event, QueueId, Run, Sink};
 
+use super::outputs::Outputs;
 use super::reader::{Batch, Seen};
 use crate::output::Failure;
 
@@ -18,6 +19,8 @@ pub(super) struct Record {
     pub(super) tally: Tally,
     /// Which devices each source has told of, by name and namespace.
     pub(super) devices: Vec<BTreeSet<(String, Option<String>)>>,
+    outputs: Outputs,
+    failures: Vec<String>,
 }
 
 /// The recorder's thread, and what it has recorded.
@@ -31,8 +34,8 @@ impl Recorder {
     ///
     /// # Errors
     /// Without threads.
-    pub(super) fn start(from: Receiver<Batch>) -> Result<Self, Failure> {
-        let record = Arc::new(Mutex::new(Record::default()));
+    pub(super) fn start(from: Receiver<Batch>, outputs: Outputs) -> Result<Self, Failure> {
+        let record = Arc::new(Mutex::new(Record { outputs, ..Record::default() }));
         let work = {
             let record = Arc::clone(&record);
             move || {
@@ -85,11 +88,19 @@ impl Record {
             }
             seen.tell(&mut self.tally);
         }
+        self.failures.extend(self.outputs.take(&batch));
     }
 
-    /// Completes it.
-    pub(super) fn finish(&mut self) {
+    /// What went wrong with a file since the last call.
+    pub(super) fn failures(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.failures)
+    }
+
+    /// Completes the files of readings; what went wrong with them.
+    pub(super) fn finish(&mut self) -> Vec<String> {
         self.tally.finish();
+        self.failures.extend(self.outputs.finish());
+        self.failures()
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) fn head(progress: &Progress, seconds: f64) -> String {
     let pace = &progress.pace;
     let mut line = format!("{} · {seconds:.1} s · ", method.name());
     if method != Method::Events {
-        let _ = write!(line, "{} readings/s", per_second(pace.readings, seconds));
+        let _ = write!(line, "{} readings/s", per_second(of_each(progress), seconds));
         match pace.asked {
             Some(asked) => drop(write!(line, " of {} asked, {} missed", count(asked), count(pace.missed))),
             None => line.push_str(", as many as possible"),
@@ -73,13 +73,20 @@ fn pace_words(source: &Progress, tally: &Tally, seconds: f64) -> String {
         return format!("events: {} in {seconds:.3} s, {} of them after a gap in the record", count(recorded), count(gaps));
     }
     let Pace { asked, readings, missed, gaps } = &source.pace;
+    let place = if source.namespaces > 1 { format!(" in each of {} namespaces", source.namespaces) } else { String::new() };
+    let got = per_second(of_each(source), seconds);
     let asked = match asked {
-        Some(asked) => format!("{} a second asked, {} got, {} missed", count(*asked), per_second(*readings, seconds), count(*missed)),
-        None => format!("as many as possible asked, {} a second got", per_second(*readings, seconds)),
+        Some(asked) => format!("{} a second asked{place}, {got} got, {} missed", count(*asked), count(*missed)),
+        None => format!("as many as possible asked, {got} a second got{place}"),
     };
     let [p50, p99] = [0.5, 0.99].map(|q| gap(gaps.quantile(q)));
     let longest = gap(gaps.longest());
     format!("{}: {} readings in {seconds:.3} s; {asked}; gaps {p50} p50, {p99} p99, {longest} longest", method.name(), count(*readings))
+}
+
+/// Readings of each namespace.
+fn of_each(source: &Progress) -> u64 {
+    source.pace.readings / source.namespaces.max(1) as u64
 }
 
 fn per_second(readings: u64, seconds: f64) -> String {

@@ -19,9 +19,11 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("a_full_queue_is_as_tc_says", needs, full_queue),
         trial("a_program_runs_meanwhile_and_its_drops_are_counted", needs, program),
         trial("a_watched_program_ends_with_its_own_exit_code", needs, exit_codes),
+        trial("all_outputs_of_a_watch_agree", needs, outputs),
         trial("interrupted_a_watch_writes_everything", needs, interrupted),
         trial("without_rights_queues_are_read_over_netlink", nobody, without_rights),
         trial("a_device_that_is_deleted_ends_in_the_results", needs, deleted),
+        trial("a_record_that_cannot_be_written_is_named_and_the_rest_kept", needs, full_disk),
         trial("what_cannot_be_watched_is_said_plainly", needs, refused),
         trial("weirs_own_queue_stands_beside_the_kernels", needs, own),
         trial("the_view_gives_the_terminal_back", terminal, view),
@@ -129,16 +131,50 @@ fn exit_codes(lab: &Lab) {
     assert_eq!(running.finish().code, 9);
 }
 
+fn outputs(lab: &Lab) {
+    let _jam = Jam::make();
+    let path = |name: &str| lab.path(name).display().to_string();
+    let (jsonl, csv, parquet, report) = (path("w.jsonl"), path("w.csv"), path("w.parquet"), path("w.html"));
+    let words = ["qa", "--jsonl", &jsonl, "--csv", &csv, "--parquet", &parquet, "--report", &report, "--exec", &Jam::send()];
+    let (done, summary) = watch(lab, &words);
+    assert_eq!(done.code, 0, "{done:?}");
+    let text = fs::read_to_string(&jsonl).expect("the lines");
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect();
+    let samples = |id: &Value| {
+        let own = lines.iter().filter(|line| line["type"] == "readings" && line["queue"] == *id);
+        own.map(|line| number(line, "samples")).sum::<u64>()
+    };
+    let queues: Vec<&Value> = lines.iter().filter(|line| line["type"] == "queue").collect();
+    assert!(queues.len() >= 2, "a tbf and what is below it: {text}");
+    let mut sum = 0;
+    for (queue, summed) in queues.iter().zip(summary["qdiscs"].as_array().expect("queues")) {
+        assert_eq!((&queue["handle"], &queue["parent"]), (&summed["handle"], &summed["parent"]));
+        assert_eq!(samples(&queue["id"]), number(summed, "samples"), "{queue}");
+        sum += samples(&queue["id"]);
+    }
+    let table = fs::read_to_string(&csv).expect("the table");
+    let mut rows = table.lines();
+    let head: Vec<&str> = rows.next().expect("a head").split(',').collect();
+    let at = head.iter().position(|name| *name == "samples").unwrap_or_else(|| panic!("no samples in {head:?}"));
+    let counted: u64 = rows.filter_map(|row| row.split(',').nth(at)?.parse::<u64>().ok()).sum();
+    assert_eq!(counted, sum, "the table has the readings of the lines");
+    let parquet = fs::read(&parquet).expect("the Parquet table");
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"), "a whole Parquet file");
+    let report = fs::read_to_string(&report).expect("the report");
+    assert!(report.contains("</html>") && report.contains("tbf 7:"), "a whole report about this queue");
+}
+
 fn interrupted(lab: &Lab) {
     let _jam = Jam::fill();
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        let json = lab.path("i.json").display().to_string();
-        let running = lab.start(["watch", "qa", "--json", &json]);
+        let (json, csv) = (lab.path("i.json").display().to_string(), lab.path("i.csv").display().to_string());
+        let running = lab.start(["watch", "qa", "--json", &json, "--csv", &csv]);
         until("it tells of the queue", || running.stderr().contains("tbf 7:"));
         running.signal_group(signal);
         let done = running.finish();
         assert_eq!(done.code, 0, "{done:?}");
         assert!(number(qdisc(&lab.json("i.json"), "7:"), "samples") > 0);
+        assert!(fs::read_to_string(&csv).expect("the table").lines().count() > 1);
     }
 }
 
@@ -180,6 +216,17 @@ fn deleted(lab: &Lab) {
     assert!(qdisc(of_qa, "7:")["until_s"].is_f64(), "it ended: {of_qa}");
 }
 
+fn full_disk(lab: &Lab) {
+    let _jam = Jam::fill();
+    let (done, summary) = watch(lab, &["qa", "--csv", "/dev/full", "--seconds", "30"]);
+    assert_eq!(done.code, 125, "{done:?}");
+    assert!(done.stderr.contains("/dev/full") && done.stderr.contains("No space left"), "{done:?}");
+    assert!(summary["seconds"].as_f64().expect("seconds") < 20.0, "without a program it ends there: {summary}");
+    let (done, summary) = watch(lab, &["qa", "--csv", "/dev/full", "--", "sh", "-c", "sleep 2; exit 3"]);
+    assert_eq!(done.code, 125, "{done:?}");
+    assert!(summary["seconds"].as_f64().expect("seconds") >= 2.0, "the program is not disturbed: {summary}");
+}
+
 fn refused(lab: &Lab) {
     let _jam = Jam::make();
     let said = |words: &[&str]| {
@@ -191,6 +238,7 @@ fn refused(lab: &Lab) {
     assert!(said(&["qa", "--netns", "nowhere"]).contains("nowhere"));
     assert!(said(&["qa", "--pid", "4000000"]).contains("no such process"));
     assert!(said(&["qa", "--json", "/nowhere/x.json"]).contains("/nowhere"));
+    assert!(said(&["qa", "--json", "-", "--csv", "-"]).contains("standard output"));
     assert!(said(&["qa", "--method", "timer", "--rate", "1M"]).contains("--method loop"));
     assert!(said(&["weir:/nowhere/weir.sock"]).contains("/nowhere/weir.sock"));
 }
