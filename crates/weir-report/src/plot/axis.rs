@@ -160,8 +160,15 @@ impl Fitted {
     }
 }
 
-/// A value with its unit, such as `20.1 ms`.
+/// A value with its unit, such as `20.1 ms`. Of small fractions the power of ten: the zeros would take the room of a picture.
 pub(crate) fn text_of(unit: Unit, value: f64) -> String {
+    if unit == Unit::Fraction && value > 0.0 && value < 0.9995e-4 {
+        let exponent = (value * 100.0).log10();
+        if (exponent - exponent.round()).abs() < 1e-6 {
+            let digits = (-exponent.round() as u32).to_string();
+            return format!("10⁻{} %", digits.bytes().map(|digit| SUPERSCRIPT[usize::from(digit - b'0')]).collect::<String>());
+        }
+    }
     let (size, name) = unit_of(unit, value);
     let digits = crate::format::digits(value / size);
     if name.is_empty() { digits } else { format!("{digits} {name}") }
@@ -201,6 +208,8 @@ fn power_of_ten(exponent: i32) -> f64 {
     if exponent < 0 { 1.0 / power } else { power }
 }
 
+/// The digits 0 to 9, raised.
+const SUPERSCRIPT: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
 /// No axis is long enough for more; guards against a degenerate range.
 const MAX_TICKS: usize = 40;
 
@@ -226,6 +235,7 @@ mod tests {
         let axis = Axis::log("delay", Unit::Nanoseconds);
         assert_eq!(texts(&axis, 5e4, 2e9, 300.0), ["100 µs", "1 ms", "10 ms", "100 ms", "1 s"]);
         assert_eq!(texts(&axis, 1e7, 6e7, 360.0), ["10 ms", "20 ms", "50 ms"]);
+        assert_eq!(texts(&Axis::log("share", Unit::Fraction), 1e-6, 1.0, 200.0), ["10⁻⁴ %", "0.01 %", "1 %", "100 %"]);
     }
 
     #[test]

@@ -8,8 +8,8 @@ mod detail;
 
 use std::fmt::Write;
 
-use weir_probe::Tally;
 use weir_probe::measure::{DeviceSummary, Measured, QueueSummary, Spread, Summary};
+use weir_probe::{Handle, Tally};
 
 use super::charts::{Chart, Data};
 use super::{close, figure, figure_in, micro, opened};
@@ -79,8 +79,12 @@ fn header(out: &mut String, summary: &Summary, about: &About, title: &str) {
         out.push_str("</header>\n");
         return;
     };
-    let samples: u64 = summary.devices.iter().map(|device| device.samples).sum();
-    let what = if first.events.is_some() { "Events" } else { "Readings" };
+    let all = summary.devices.iter().map(|device| device.samples);
+    let (what, samples) = match (first.events.is_some(), summary.devices.len()) {
+        (true, _) => ("Events", all.sum()),
+        (false, 1) => ("Readings", first.samples),
+        (false, _) => ("Readings of each device", all.max().unwrap_or(0)),
+    };
     let per_second = format!("{} ({}/s)", count(samples), short(samples as f64 / first.seconds.max(1e-9)));
     let mut entries = vec![
         ("Started", about.started.clone()),
@@ -175,11 +179,13 @@ fn row(out: &mut String, queue: &QueueSummary) {
         variance(|v| v.one),
         count(queue.events.map_or(queue.samples, |events| events.recorded())),
     ];
-    let place = match (queue.band, queue.root) {
+    let name = match (queue.band, queue.handle) {
         (Some(band), _) => format!("band {band}"),
-        (None, true) => format!("{} {}", escape(&queue.kind), queue.handle),
-        (None, false) => format!("{} {} <small>below {}</small>", escape(&queue.kind), queue.handle, queue.parent),
+        (None, Handle(0)) => escape(&queue.kind),
+        (None, handle) => format!("{} {handle}", escape(&queue.kind)),
     };
+    let below = if queue.root || queue.band.is_some() { String::new() } else { format!(" <small>below {}</small>", queue.parent) };
+    let place = name + &below;
     let _ = write!(out, "<tr><th scope=\"row\">{place}{instances}{life}</th>");
     for cell in cells {
         let _ = write!(out, "<td>{cell}</td>");
