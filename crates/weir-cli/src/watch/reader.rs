@@ -143,8 +143,9 @@ fn read(source: &mut dyn Source, relay: &mut Relay, stop: &AtomicBool, progress:
             update(source.pace(), None);
         }
     }
+    let failed = source.finish(relay).err().map(|error| error.to_string());
     relay.flush();
-    update(source.pace(), None);
+    update(source.pace(), failed);
 }
 
 /// Gathers what a source tells and hands it on every few milliseconds.
