@@ -72,7 +72,7 @@ impl Context<'_> {
     }
 
     /// Sends a packet from the flow's source to its destination, or back when it has [`crate::packet::Flags::BACK`]. `sent` is set here.
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, packet: Packet) {
         self.network.send(packet, NONE);
     }

@@ -1,7 +1,8 @@
 //! The network between endpoints: packets, pipes, the ways through them, and what became of each flow.
 //!
 //! A *port* is one direction of a link with its queue: a pipe or scheduler of the engine, or a [`PlainPipe`], which gives the same
-//! departures in fewer steps. A *way* is the list of ports from one endpoint to another; packets know their place in it.
+//! departures in fewer steps. A *way* is the list of ports from one endpoint to another; packets know their place in it. A plain port
+//! that is entered from one other plain port alone is passed together with it, in one step.
 
 mod path;
 

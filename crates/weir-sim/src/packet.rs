@@ -142,18 +142,18 @@ pub struct Packets {
 
 impl Packets {
     /// Gives a packet a place.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, packet: Packet) -> u32 {
-        match self.free.pop() {
-            Some(number) => {
-                self.slots[number as usize] = packet;
-                number
-            }
-            None => {
-                self.slots.push(packet);
-                u32::try_from(self.slots.len() - 1).unwrap_or(NONE)
-            }
-        }
+        let number = self.free.pop().unwrap_or_else(|| self.grow());
+        self.slots[number as usize] = packet;
+        number
+    }
+
+    /// One place more.
+    #[cold]
+    fn grow(&mut self) -> u32 {
+        self.slots.push(Packet::default());
+        u32::try_from(self.slots.len() - 1).unwrap_or(NONE)
     }
 
     /// A packet by its place.

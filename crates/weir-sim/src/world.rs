@@ -2,8 +2,8 @@
 //!
 //! **Order.** Events happen in the order of their times. At the same time: first the engine's links in the order of their numbers,
 //! then plain ports in the order of theirs, then endpoints in theirs; and whatever these cause at once (a packet that arrives, a
-//! notice, a flow that begins) happens before the next of them, in the order in which it was caused. Nothing else has a say: not
-//! addresses in memory, not threads, not the machine.
+//! notice, a flow that begins) happens before the next of them, in the order in which it was caused. Of ports that are passed together
+//! ([`crate::network`]) only the last has an event. Nothing else has a say: not addresses in memory, not threads, not the machine.
 
 use weir_core::Nanos;
 
@@ -161,8 +161,7 @@ impl World {
                 match number.checked_sub(self.network.ports()) {
                     None => {
                         if let Some(packet) = self.network.run_plain(number) {
-                            let (to, packet) = self.network.take(packet);
-                            self.deliver(to, &packet);
+                            self.deliver(packet);
                         }
                     }
                     Some(endpoint) => {
@@ -188,8 +187,8 @@ impl World {
         loop {
             if !self.network.born.is_empty() {
                 self.bear();
-            } else if let Some((to, packet)) = self.network.take_arrived() {
-                self.deliver(to, &packet);
+            } else if let Some(packet) = self.network.next_arrived() {
+                self.deliver(packet);
             } else if let Some((to, packet)) = self.network.left_host.pop_front() {
                 self.call(to, |endpoint, context| endpoint.left_host(&packet, context));
             } else if let Some((to, flow, notice)) = self.network.notices.pop_front() {
@@ -203,9 +202,11 @@ impl World {
 
     /// Hands a packet to its endpoint.
     #[inline]
-    fn deliver(&mut self, to: EndpointId, packet: &Packet) {
-        self.call(to, |endpoint, context| endpoint.receive(packet, context));
-        self.network.finish(packet);
+    fn deliver(&mut self, number: u32) {
+        let packet = self.network.take(number);
+        let to = self.network.count_arrived(&packet);
+        self.call(to, |endpoint, context| endpoint.receive(&packet, context));
+        self.network.finish(&packet);
     }
 
     /// Places the endpoints of flows that have been opened, then starts them in that order.

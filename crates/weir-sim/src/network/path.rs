@@ -54,11 +54,16 @@ pub(super) struct PlainPort {
     pub(super) exits: VecDeque<Exit>,
 }
 
-/// A packet that will come out of a port.
+/// A packet that will come out of a port. Field by field what a [`Mover`] has, so that it is written where it stays.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exit {
     due: Nanos,
-    mover: Mover,
+    number: u32,
+    way: u32,
+    len: u32,
+    segments: u8,
+    tell: bool,
+    lost: bool,
 }
 
 /// What ports need to know of a packet.
@@ -76,8 +81,8 @@ struct Mover {
 }
 
 impl Network {
-    /// Sends a packet from one end of its flow.
-    #[inline]
+    /// Sends a packet from one end of its flow. In line, so that whoever puts a packet together does so in its place.
+    #[inline(always)]
     pub(crate) fn send(&mut self, mut packet: Packet, extra: u32) {
         let flow = &mut self.flows[packet.flow.0 as usize];
         packet.sent = self.now;
@@ -140,46 +145,37 @@ impl Network {
 
     /// Puts a packet into the port that it has come to and into those joined to it, or among those that have arrived.
     #[inline]
-    fn enter(&mut self, mut mover: Mover) {
+    fn enter(&mut self, mover: Mover) {
+        let Mover { number, mut way, len, segments, tell, lost } = mover;
         let (mut at, mut before) = (self.now, NONE);
         loop {
-            let hop = self.ways[mover.way as usize];
+            let hop = self.ways[way as usize];
             if hop.is_end() {
-                self.arrived.push_back(mover.number);
+                self.arrived.push_back(number);
                 self.unsettled = true;
                 return;
             }
             let port = hop.port & PORT;
             let Port::Plain(plain) = &mut self.ports[port as usize] else { return self.enter_engine(mover) };
-            let Ok(due) = plain.pipe.submit(at, mover.len, mover.segments.into(), self.horizon) else {
-                return self.refused(mover, port, before, at);
+            let Ok(due) = plain.pipe.submit(at, len, segments.into(), self.horizon) else {
+                return self.refused(Mover { way, ..mover }, port, before, at);
             };
+            way += 1;
+            let idle = plain.exits.is_empty();
+            // Of what is on its way out when a packet comes to be passed on, all must come to the next port before it.
+            if self.ways[way as usize].joined && idle && !tell && self.observer.is_none() {
+                (at, before) = (due, port);
+                continue;
+            }
+            plain.exits.push_back(Exit { due, number, way, len, segments, tell, lost });
+            if idle {
+                self.agenda.set(port, due);
+            }
             if self.observer.is_some() {
-                self.entered(mover.number, port);
+                self.entered(number, port);
             }
-            mover.way += 1;
-            if !self.ways[mover.way as usize].joined || !self.passes(port, mover) {
-                return self.will_exit(port, due, mover);
-            }
-            (at, before) = (due, port);
+            return;
         }
-    }
-
-    /// Whether a packet goes on from a port into the next in one step.
-    #[inline]
-    fn passes(&self, port: u32, mover: Mover) -> bool {
-        let idle = matches!(&self.ports[port as usize], Port::Plain(plain) if plain.exits.is_empty());
-        // Whoever comes out of it later comes to the next port later.
-        idle && !mover.tell && self.observer.is_none()
-    }
-
-    #[inline]
-    fn will_exit(&mut self, port: u32, due: Nanos, mover: Mover) {
-        let Port::Plain(plain) = &mut self.ports[port as usize] else { return };
-        if plain.exits.is_empty() {
-            self.agenda.set(port, due);
-        }
-        plain.exits.push_back(Exit { due, mover });
     }
 
     /// A plain port does not take a packet that comes from `before` at a time that may be ahead.
@@ -189,7 +185,12 @@ impl Network {
             return self.lose(mover.number, mover.way, PortId(port), DropReason::QueueFull);
         }
         mover.lost = true;
-        self.will_exit(before, at, mover);
+        let Mover { number, way, len, segments, tell, lost } = mover;
+        if let Port::Plain(plain) = &mut self.ports[before as usize] {
+            // The packet was to be passed on, so there is none on its way out.
+            plain.exits.push_back(Exit { due: at, number, way, len, segments, tell, lost });
+            self.agenda.set(before, at);
+        }
     }
 
     #[cold]
@@ -343,18 +344,19 @@ impl Network {
     pub(crate) fn run_plain(&mut self, port: u32) -> Option<u32> {
         loop {
             let Port::Plain(plain) = &mut self.ports[port as usize] else { return None };
-            let Exit { mover, .. } = plain.exits.pop_front()?;
+            let Exit { number, way, len, segments, tell, lost, .. } = plain.exits.pop_front()?;
+            let mover = Mover { number, way, len, segments, tell, lost };
             let next = plain.exits.front().map_or(Nanos::MAX, |exit| exit.due);
             self.agenda.set(port, next);
             self.handled += 1;
             let more = next <= self.now;
-            if mover.tell || mover.lost || self.observer.is_some() {
+            if tell || lost || self.observer.is_some() {
                 self.left(mover, port, None);
             }
-            if self.ways[mover.way as usize].is_end() && !more && !self.unsettled {
-                return Some(mover.number);
+            if self.ways[way as usize].is_end() && !more && !self.unsettled {
+                return Some(number);
             }
-            if !mover.lost {
+            if !lost {
                 self.enter(mover);
             }
             if !more {
@@ -388,23 +390,27 @@ impl Network {
         }
     }
 
-    /// Takes a packet that has arrived, counts it, and says whom it is for.
+    /// The next of the packets that have arrived.
     #[inline]
-    pub(crate) fn take_arrived(&mut self) -> Option<(EndpointId, Packet)> {
-        let number = self.arrived.pop_front()?;
-        Some(self.take(number))
+    pub(crate) fn next_arrived(&mut self) -> Option<u32> {
+        self.arrived.pop_front()
     }
 
-    /// The same with a packet that is not among the others.
+    /// Takes a packet out that has arrived.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, number: u32) -> Packet {
+        self.packets.remove(number)
+    }
+
+    /// Counts a packet that has arrived, and says whom it is for.
     #[inline]
-    pub(crate) fn take(&mut self, number: u32) -> (EndpointId, Packet) {
-        let packet = self.packets.remove(number);
+    pub(crate) fn count_arrived(&mut self, packet: &Packet) -> EndpointId {
         if self.observer.is_some() {
-            self.observe(&packet, 0, |observer, now| observer.arrived(now, &packet));
+            self.observe(packet, 0, |observer, now| observer.arrived(now, packet));
         }
         let flow = &self.flows[packet.flow.0 as usize];
         if packet.flags.has(Flags::BACK) {
-            return (flow.source, packet);
+            return flow.source;
         }
         let count = &mut self.counts[flow.group as usize];
         count.received += 1;
@@ -416,7 +422,7 @@ impl Network {
         }
         count.last_delay_ns = delay;
         count.delay_ns.record(delay);
-        (flow.sink, packet)
+        flow.sink
     }
 
     /// A packet was handed to its endpoint.

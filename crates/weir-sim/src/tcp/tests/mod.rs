@@ -108,7 +108,9 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
             assert_eq!(to, OWNER);
             self.notices.push(notice);
         }
-        while let Some((_, packet)) = self.network.take_arrived() {
+        while let Some(number) = self.network.next_arrived() {
+            let packet = self.network.take(number);
+            self.network.count_arrived(&packet);
             let now = self.now();
             if !self.quiet {
                 self.log.push((now, packet));
