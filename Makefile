@@ -18,7 +18,8 @@ setup: ## install the Debian packages that building, running and testing use
 
 build: ## the release binary, target/release/weir
 	@scripts/need-cargo
-	$(CARGO) build --release --locked -p weir-cli
+	@scripts/setup build
+	$(CARGO) build --release --locked -p weir-cli $$(scripts/features)
 
 demo: ## a real download and pings behind a DSL line: configured against measured
 	@scripts/setup demo

@@ -40,8 +40,8 @@ impl Own {
     /// When no daemon answers.
     pub(super) fn open(socket: Option<PathBuf>, rate: u64) -> Result<Opened, ProbeError> {
         let place = socket.as_ref().map(|path| path.display().to_string());
-        let mut daemon = Client::new(socket.unwrap_or_else(find_socket)).keep().map_err(refused)?;
-        daemon.lengths().map_err(refused)?;
+        let mut daemon = Client::new(socket.unwrap_or_else(find_socket)).keep().map_err(|error| refused(&error))?;
+        daemon.lengths().map_err(|error| refused(&error))?;
         let mut remarks = Vec::new();
         if rate > MOST_RATE {
             remarks.push(format!("Weir's own queues are read {MOST_RATE} times a second"));
@@ -105,7 +105,7 @@ impl Source for Own {
         if !self.wait() {
             return Ok(());
         }
-        let now = self.daemon.lengths().map_err(refused)?;
+        let now = self.daemon.lengths().map_err(|error| refused(&error))?;
         let (time, readings) = (now.at_ns, readings(now));
         self.follow(time, &readings, sink);
         let mut runs = Vec::with_capacity(readings.len());
@@ -146,7 +146,7 @@ fn queue((kind, number): (Kind, u16), place: Option<String>) -> Queue {
     Queue { device: DEVICE.into(), netns: place, kind: format!("{word} {number}"), handle, parent, band: None, root: false }
 }
 
-fn refused(error: ClientError) -> ProbeError {
+fn refused(error: &ClientError) -> ProbeError {
     ProbeError::Unavailable(error.to_string())
 }
 
@@ -156,3 +156,44 @@ const DEVICE: &str = "weir";
 const MOST_RATE: u64 = 1000;
 /// The longest that a turn sleeps, in ns, so that whoever calls can stop.
 const NAP: u64 = 20_000_000;
+
+#[cfg(test)]
+mod tests {
+    use weir_probe::Tally;
+
+    use super::*;
+
+    fn lengths(pipes: &[(u16, u64)], queues: &[(u16, u64)]) -> Readings {
+        let view = |&(number, packets): &(u16, u64)| (number, LengthView { packets, ..LengthView::default() });
+        let (pipes, queues) = (pipes.iter().map(view).collect(), queues.iter().map(view).collect());
+        readings(LengthsView { at_ns: 1, pipes, queues, ..LengthsView::default() })
+    }
+
+    #[test]
+    fn pipes_and_queues_are_told_apart_and_followed() {
+        let mut own = Own {
+            daemon: Client::new("/nowhere").keep().expect("nothing is connected yet"),
+            place: None,
+            interval: 1,
+            next: 0,
+            last: 0,
+            pace: Pace::default(),
+            queues: BTreeMap::new(),
+            numbers: 0,
+        };
+        let mut tally = Tally::new();
+        own.follow(1, &lengths(&[(1, 5)], &[(1, 3)]), &mut tally);
+        own.follow(2, &lengths(&[(2, 0)], &[(1, 3)]), &mut tally);
+        own.follow(3, &lengths(&[(1, 0), (2, 0)], &[(1, 3)]), &mut tally);
+        let seen: Vec<(String, Option<u64>)> = tally.queues().iter().map(|queue| (queue.queue.label(), queue.until)).collect();
+        let names = ["weir pipe 1", "weir queue 1", "weir pipe 2", "weir pipe 1"].map(str::to_owned);
+        assert_eq!(seen.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), names);
+        assert_eq!(seen.iter().map(|(_, until)| *until).collect::<Vec<_>>(), [Some(2), None, None, None]);
+    }
+
+    #[test]
+    fn a_daemon_that_is_not_there_is_named() {
+        let failed = Own::open(Some("/nowhere/weir.sock".into()), 10).map(|_| ()).expect_err("nobody listens there");
+        assert!(failed.to_string().contains("/nowhere/weir.sock"), "{failed}");
+    }
+}

@@ -246,7 +246,7 @@ mod tests {
         });
         let progress = reader.unwrap_or_else(|_| panic!("it starts")).join();
         assert_eq!((progress.method, progress.failed.as_deref(), progress.remarks.len()), (Some(Method::Netlink), Some("no more"), 1));
-        let seen: Vec<Seen> = from.iter().flat_map(|(number, batch)| (number == 7).then_some(batch).unwrap_or_default()).collect();
+        let seen: Vec<Seen> = from.iter().filter(|(number, _)| *number == 7).flat_map(|(_, batch)| batch).collect();
         assert_eq!(seen.len(), 3, "{seen:?}");
     }
 

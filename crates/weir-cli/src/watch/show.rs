@@ -172,3 +172,63 @@ pub(super) fn summary(tally: &Tally, sources: &[SourceOf], seconds: f64, thresho
 const MOST_ROWS: usize = 40;
 /// Remarks that are told.
 const REMARKS: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use weir_probe::{Counters, Gaps, Handle, Queue, Run, Sink as _};
+
+    use super::*;
+
+    /// Queues of which number n has n packets in each of ten readings.
+    fn tally(queues: u32) -> Tally {
+        let mut tally = Tally::new();
+        for id in 0..queues {
+            let (handle, parent) = (Handle((id + 1) << 16), Handle::ROOT);
+            let queue = Queue { device: "eth0".into(), netns: None, kind: "tbf".into(), handle, parent, band: None, root: true };
+            tally.appeared(0, id, &queue);
+            tally.runs(&[Run { queue: id, first: 0, last: 1_000_000_000, count: 10, qlen: id, backlog: 100 * id }]);
+            tally.counters(0, id, &Counters { drops: 5, ..Counters::default() });
+            tally.counters(1_000_000_000, id, &Counters { drops: 5 + u64::from(id), ..Counters::default() });
+        }
+        tally.remark(500_000_000, "something");
+        tally
+    }
+
+    fn source(namespaces: usize) -> Progress {
+        let mut gaps = Gaps::default();
+        gaps.record(1000);
+        let pace = Pace { asked: Some(2000), readings: 2000, missed: 3, gaps };
+        Progress { method: Some(Method::Timer), pace, namespaces, remarks: Vec::new(), failed: None }
+    }
+
+    #[test]
+    fn the_account_says_what_was_asked_what_was_got_and_what_was_there() {
+        let text = account(&tally(3), &[source(2)], 1.0, Some(1));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].contains("2,000 a second asked in each of 2 namespaces, 1,000 got, 3 missed; gaps 1 us p50"), "{text}");
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(lines[1])[..5], ["queue", "mean", "p50", "p99", "max"]);
+        assert_eq!(words(lines[1]).last().map(String::as_str), Some(">1"));
+        assert_eq!(words(lines[4]), ["eth0", "tbf", "3:", "2.00", "2", "2", "2", "200", "2", "2.0", "100", "%"]);
+        assert_eq!(*lines.last().expect("a remark"), "note: 0.500 s: something");
+    }
+
+    #[test]
+    fn of_many_queues_the_longest_are_shown_in_their_order() {
+        let text = table(&tally(100), None);
+        assert_eq!(text.lines().count(), MOST_ROWS + 2, "{text}");
+        assert!(text.contains("eth0 tbf 64:") && !text.contains("eth0 tbf 1: "), "{text}");
+        assert!(text.lines().last().expect("a line").contains("60 queues more"), "{text}");
+    }
+
+    #[test]
+    fn each_device_has_the_pace_of_its_source() {
+        let of_none = summary(&tally(2), &[(source(1), Vec::new())], 1.0, Some(0));
+        assert!(of_none.devices.is_empty());
+        let sources = [(source(1), vec![("eth0".to_owned(), None)])];
+        let summary = summary(&tally(2), &sources, 1.0, Some(0));
+        assert_eq!((summary.devices.len(), summary.devices[0].asked_per_s), (1, Some(2000)));
+        let shares: Vec<f64> = summary.devices[0].qdiscs.iter().filter_map(|queue| queue.above).map(|above| above.share).collect();
+        assert_eq!(shares, [0.0, 1.0]);
+    }
+}
