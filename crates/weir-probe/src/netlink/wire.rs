@@ -91,6 +91,8 @@ pub(super) struct Asker {
     request: [u8; REQUEST],
     sequence: u32,
     buffer: Vec<u8>,
+    /// How much of the buffer the kernel is shown: it makes pieces of an answer as large as that.
+    room: usize,
 }
 
 impl Asker {
@@ -109,7 +111,7 @@ impl Asker {
         // An empty attribute, a flag: disciplines that the kernel made by itself are shown too. A get takes no notice.
         request[HEADER + TCMSG..][..2].copy_from_slice(&4u16.to_ne_bytes());
         request[HEADER + TCMSG + 2..].copy_from_slice(&TCA_DUMP_INVISIBLE.to_ne_bytes());
-        Ok(Asker { socket, request, sequence: 0, buffer: vec![0; ANSWER] })
+        Ok(Asker { socket, request, sequence: 0, buffer: vec![0; ANSWER], room: SMALL_ANSWER })
     }
 
     /// Asks for every discipline of the namespace. A kernel that heeds `ifindex` (none does so far) gives that device's alone; 0 is all.
@@ -137,9 +139,9 @@ impl Asker {
         self.request[HEADER + 12..HEADER + 16].copy_from_slice(&parent.to_ne_bytes());
         self.socket.send(&self.request, 0)?;
         let is_dump = flags & NLM_F_DUMP == NLM_F_DUMP;
-        let mut outcome = Outcome::Whole;
+        let (mut outcome, mut pieces) = (Outcome::Whole, 0);
         loop {
-            let length = match self.socket.recv(&mut &mut self.buffer[..], 0) {
+            let length = match self.socket.recv(&mut &mut self.buffer[..self.room], 0) {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // No answer to a get means that there is no such root; a dump would have said that it is over.
@@ -167,7 +169,12 @@ impl Asker {
                     _ => {}
                 }
             }
+            pieces += 1;
             if over {
+                // The last piece says only that it is over. More than one before it: next time in larger ones.
+                if pieces > 2 {
+                    self.room = (2 * self.room).min(ANSWER);
+                }
                 return Ok(outcome);
             }
         }
@@ -236,8 +243,10 @@ const KIND: usize = 16;
 const HEADER: usize = 16;
 const TCMSG: usize = 20;
 const REQUEST: usize = HEADER + TCMSG + 4;
-/// The largest piece in which the kernel answers a dump; it makes as large ones as it has seen room for.
+/// The largest piece in which the kernel answers a dump.
 const ANSWER: usize = 32 * 1024;
+/// What no piece falls short of, and enough for some forty disciplines: the kernel looks for memory of this size for each piece.
+const SMALL_ANSWER: usize = 8 * 1024;
 
 const NLM_F_REQUEST: u16 = 0x001;
 const NLM_F_ECHO: u16 = 0x008;
