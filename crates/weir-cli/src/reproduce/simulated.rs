@@ -20,14 +20,18 @@ pub(super) fn all() -> impl Iterator<Item = Experiment> {
 
 /// Runs one.
 pub(super) fn run(experiment: fn(&Options) -> Finding, settings: &Settings) -> Outcome {
-    let finding = experiment(&Options { quick: settings.quick, ..Options::default() });
+    outcome(&experiment(&Options { quick: settings.quick, ..Options::default() }))
+}
+
+/// A finding as what came of an experiment.
+pub(super) fn outcome(finding: &Finding) -> Outcome {
     Outcome {
-        text: text(&finding),
+        text: text(finding),
         claims: finding.claims.iter().map(claim).collect(),
         runs: Vec::new(),
         plots: finding.plots.iter().map(|plot| (plot.name.clone(), Plot::from(plot))).collect(),
         tables: json!(finding.tables),
-        page: Some(finding_to_html(&finding)),
+        page: Some(finding_to_html(finding)),
     }
 }
 
@@ -61,7 +65,7 @@ mod tests {
             let claims = vec![found::Claim::tried("it waits", true, "2.5 ms")];
             Finding { title: "A queue".into(), tables: vec![table], claims, plots: Vec::new() }
         }
-        let outcome = run(none, &Settings { quick: true, show_progress: false });
+        let outcome = run(none, &Settings { quick: true, show_progress: false, seconds: None, clients: None });
         assert!(outcome.text.contains("A queue\n\nwaits, ms\n  system  mean\n  FIFO     2.5\n"), "{}", outcome.text);
         assert_eq!(outcome.claims[0].seen, Some((true, "2.5 ms".to_owned())));
         assert_eq!(outcome.tables[0]["rows"][0][1]["value"], 2.5);

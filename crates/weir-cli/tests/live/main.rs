@@ -16,6 +16,7 @@ mod killed;
 mod links;
 mod outputs;
 mod programs;
+mod reproduce;
 mod rules;
 mod scenario;
 mod sched;
@@ -76,7 +77,8 @@ fn measuring() -> Vec<Trial> {
 
 /// Tests of what happens, not of how fast.
 fn waiting() -> Vec<Trial> {
-    let modules = [killed::tests(), serve::tests(), failures::tests(), outputs::tests(), verbs::tests(), watch::tests()];
+    let modules =
+        [killed::tests(), serve::tests(), failures::tests(), outputs::tests(), verbs::tests(), watch::tests(), reproduce::tests()];
     modules.into_iter().flatten().collect()
 }
 
