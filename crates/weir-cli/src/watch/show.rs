@@ -50,11 +50,12 @@ pub(super) fn account(tally: &Tally, sources: &[Progress], seconds: f64, thresho
         );
     }
     let first = tally.span().map_or(0, |(first, _)| first);
-    for remark in tally.remarks().iter().take(REMARKS) {
-        let when = remark.time.map(|time| format!("{:.3} s: ", time.saturating_sub(first) as f64 / 1e9)).unwrap_or_default();
-        let _ = writeln!(text, "note: {when}{}", remark.text);
+    // What holds for the whole watch was said when it began.
+    let timed: Vec<_> = tally.remarks().iter().filter_map(|remark| Some((remark.time?, &remark.text))).collect();
+    for (time, remark) in timed.iter().take(REMARKS) {
+        let _ = writeln!(text, "note: {:.3} s: {remark}", time.saturating_sub(first) as f64 / 1e9);
     }
-    let more = tally.remarks().len().saturating_sub(REMARKS) as u64 + tally.more_remarks();
+    let more = timed.len().saturating_sub(REMARKS) as u64 + tally.more_remarks();
     if more > 0 {
         let _ = writeln!(text, "note: and {} remarks more", count(more));
     }

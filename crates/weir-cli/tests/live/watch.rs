@@ -24,6 +24,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("without_rights_queues_are_read_over_netlink", nobody, without_rights),
         trial("a_device_that_is_deleted_ends_in_the_results", needs, deleted),
         trial("a_record_that_cannot_be_written_is_named_and_the_rest_kept", needs, full_disk),
+        trial("a_disk_that_fills_up_keeps_whole_lines", needs, filling_disk),
         trial("what_cannot_be_watched_is_said_plainly", needs, refused),
         trial("weirs_own_queue_stands_beside_the_kernels", needs, own),
         trial("the_view_gives_the_terminal_back", terminal, view),
@@ -225,6 +226,25 @@ fn full_disk(lab: &Lab) {
     let (done, summary) = watch(lab, &["qa", "--csv", "/dev/full", "--", "sh", "-c", "sleep 2; exit 3"]);
     assert_eq!(done.code, 125, "{done:?}");
     assert!(summary["seconds"].as_f64().expect("seconds") >= 2.0, "the program is not disturbed: {summary}");
+}
+
+fn filling_disk(lab: &Lab) {
+    let _jam = Jam::make();
+    // Every packet goes through, and makes two lines.
+    must("tc qdisc replace dev qa root handle 8: tbf rate 1gbit burst 100000 limit 1000000");
+    let small = lab.path("small").display().to_string();
+    fs::create_dir(&small).expect("a mount point");
+    must(&format!("mount -t tmpfs -o size=16k,mode=777 weir-test {small}"));
+    let record = format!("{small}/w.jsonl");
+    let send = format!("{s}; {s}; {s}; sleep 1; exit 3", s = Jam::send());
+    let (done, summary) = watch(lab, &["qa", "--events", "--jsonl", &record, "--exec", &send]);
+    let text = fs::read_to_string(&record).expect("the record");
+    must(&format!("umount -l {small}"));
+    assert_eq!(done.code, 125, "{done:?}");
+    assert!(done.stderr.contains("w.jsonl") && done.stderr.contains("No space left"), "{done:?}");
+    assert!(text.ends_with('\n') && text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "whole lines: {text}");
+    let lines = text.lines().count() as u64;
+    assert!(lines > 10 && number(&summary, "samples") > lines, "the summary has what did not fit: {lines} lines, {summary}");
 }
 
 fn refused(lab: &Lab) {
