@@ -7,6 +7,8 @@
 
 mod wire;
 
+use std::io;
+
 use wire::{Answer, Asker, Outcome};
 
 use crate::beat::{Beat, NAP, monotonic, sleep_until};
@@ -76,14 +78,11 @@ impl Asking {
                 time = monotonic();
             }
             let place = &mut self.places[at];
-            match place.ask(self.children).map_err(ProbeError::system("ask the kernel for its queueing disciplines"))? {
-                Outcome::Whole => {}
-                Outcome::Interrupted => {
-                    if !std::mem::replace(&mut self.interrupted, true) {
-                        sink.remark(time, "disciplines changed while the kernel listed them: such readings are left out");
-                    }
-                    return Ok(false);
+            if !place.ask(self.children).map_err(ProbeError::system("ask the kernel for its queueing disciplines"))? {
+                if !std::mem::replace(&mut self.interrupted, true) {
+                    sink.remark(time, "disciplines changed while the kernel listed them: such readings are left out");
                 }
+                return Ok(false);
             }
             if place.is_as_before() {
                 place.note(time, &mut self.ended);
@@ -145,7 +144,18 @@ impl Asking {
 }
 
 impl Place {
-    fn ask(&mut self, children: bool) -> std::io::Result<Outcome> {
+    /// Asks until the answer fits; whether it is one.
+    fn ask(&mut self, children: bool) -> io::Result<bool> {
+        loop {
+            match self.ask_once(children)? {
+                Outcome::Whole => return Ok(true),
+                Outcome::Interrupted => return Ok(false),
+                Outcome::Cut => {}
+            }
+        }
+    }
+
+    fn ask_once(&mut self, children: bool) -> io::Result<Outcome> {
         let Place { group, asker, now, .. } = self;
         now.clear();
         if children {
@@ -157,8 +167,9 @@ impl Place {
             });
         }
         for &ifindex in group.devices.keys() {
-            if asker.root(ifindex, |answer| now.push(answer))? == Outcome::Interrupted {
-                return Ok(Outcome::Interrupted);
+            let outcome = asker.root(ifindex, |answer| now.push(answer))?;
+            if outcome != Outcome::Whole {
+                return Ok(outcome);
             }
         }
         Ok(Outcome::Whole)

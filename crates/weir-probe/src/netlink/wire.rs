@@ -83,6 +83,8 @@ pub(super) enum Outcome {
     Whole,
     /// Disciplines changed while the kernel answered, or the answer was cut off: it is no reading.
     Interrupted,
+    /// A piece of the answer did not fit. There is more room now: ask again.
+    Cut,
 }
 
 /// A socket to ask with.
@@ -141,7 +143,11 @@ impl Asker {
         let is_dump = flags & NLM_F_DUMP == NLM_F_DUMP;
         let (mut outcome, mut pieces) = (Outcome::Whole, 0);
         loop {
-            let length = match self.socket.recv(&mut &mut self.buffer[..self.room], 0) {
+            let length = match self.socket.recv(&mut &mut self.buffer[..self.room], MSG_TRUNC) {
+                Ok(length) if length > self.room && self.room < ANSWER => {
+                    self.room = (2 * self.room).min(ANSWER);
+                    return self.give_up().map(|_| Outcome::Cut);
+                }
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // No answer to a get means that there is no such root; a dump would have said that it is over.
@@ -152,7 +158,7 @@ impl Asker {
                 Err(error) => return Err(error),
             };
             let mut over = !is_dump;
-            for message in messages(&self.buffer[..length]) {
+            for message in messages(&self.buffer[..length.min(self.room)]) {
                 if message.sequence != self.sequence {
                     over = false;
                     continue;
@@ -245,8 +251,8 @@ const TCMSG: usize = 20;
 const REQUEST: usize = HEADER + TCMSG + 4;
 /// The largest piece in which the kernel answers a dump.
 const ANSWER: usize = 32 * 1024;
-/// What no piece falls short of, and enough for some forty disciplines: the kernel looks for memory of this size for each piece.
-const SMALL_ANSWER: usize = 8 * 1024;
+/// Enough for twenty disciplines, and as much as the kernel has at hand: looking for more takes it longer than to answer.
+const SMALL_ANSWER: usize = 4 * 1024;
 
 const NLM_F_REQUEST: u16 = 0x001;
 const NLM_F_ECHO: u16 = 0x008;
@@ -264,6 +270,8 @@ const TCA_DUMP_INVISIBLE: u16 = 10;
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_PKT64: u16 = 8;
+/// Lets a receiver know how long a datagram was that did not fit.
+const MSG_TRUNC: i32 = 0x20;
 const ENOENT: i32 = 2;
 const ENODEV: i32 = 19;
 const ENOBUFS: i32 = 105;
@@ -272,7 +280,7 @@ const ENOBUFS: i32 = 105;
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Answer, TCA_KIND, TCA_STATS_BASIC, TCA_STATS_PKT64, TCA_STATS_QUEUE, TCA_STATS2, attributes, messages};
+    use super::{Answer, Asker, Outcome, TCA_KIND, TCA_STATS_BASIC, TCA_STATS_PKT64, TCA_STATS_QUEUE, TCA_STATS2, attributes, messages};
 
     fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
         let mut bytes = [(value.len() as u16 + 4).to_ne_bytes(), kind.to_ne_bytes()].concat();
@@ -310,6 +318,22 @@ mod tests {
         {
             assert!(!one.same_queue(&other), "{other:?}");
         }
+    }
+
+    #[test]
+    fn an_answer_that_does_not_fit_is_asked_for_again_with_more_room() {
+        let mut asker = Asker::open().expect("nothing is needed");
+        asker.room = 8;
+        let mut asked = 0;
+        let mut answers = Vec::new();
+        while asker.all(0, |answer| answers.push(answer)).expect("the kernel answers") == Outcome::Cut {
+            answers.clear();
+            asked += 1;
+        }
+        assert!(asked >= 1, "the end of the list alone takes 20 bytes");
+        let mut again = 0;
+        let outcome = Asker::open().expect("nothing is needed").all(0, |_| again += 1).expect("the kernel answers");
+        assert_eq!((outcome, answers.len()), (Outcome::Whole, again));
     }
 
     proptest! {
