@@ -152,6 +152,10 @@ impl Measured {
         self.readings += count;
         self.read[0].record(run.qlen.into(), count);
         self.read[1].record(run.backlog.into(), count);
+        if self.is_exact() {
+            // A look in between: events tell of the length, and of those before it some may be on their way.
+            return;
+        }
         // Each reading but the first follows another: those within the run are equal to the one before.
         match self.last {
             Some(last) => {

@@ -36,13 +36,14 @@ pub struct DeviceSummary {
     pub missed: u64,
     /// Time between readings, of all devices together.
     pub gap_ns: GapSummary,
-    /// Differences between consecutive readings of what the device sends from; null without such.
+    /// Differences between consecutive readings of what the device hands its packets to: its root, or below an `mq` each of its
+    /// children; null without such.
     pub variance: Option<VarianceSummary>,
     /// Its queues.
     pub qdiscs: Vec<QueueSummary>,
     /// Its transmission queues, where they have dynamic limits.
     pub transmission: Vec<TransmissionSummary>,
-    /// Packets in and out of its root, where they were recorded.
+    /// Packets in and out of what it hands them to, where they were recorded.
     pub events: Option<EventSummary>,
     /// What the reader must know, with the time since the watch began where it has one.
     pub notes: Vec<String>,
@@ -151,7 +152,7 @@ pub struct TransmissionSummary {
     pub samples: u64,
 }
 
-/// Packets in and out of a device's root.
+/// Packets in and out of a device.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct EventSummary {
     /// Counts.
@@ -205,10 +206,8 @@ impl DeviceSummary {
         let (start, end) = tally.span().unwrap_or_default();
         let mut events = EventCounts::default();
         let mut steps = Distribution::default();
-        for queue in roots() {
-            events.add(&queue.events);
-            steps.merge(queue.steps());
-        }
+        own.iter().for_each(|queue| events.add(&queue.events));
+        own.iter().filter(|queue| takes_packets(queue, &own)).for_each(|queue| steps.merge(queue.steps()));
         // Every reading is of one root; where there is none, of each of the other queues.
         let readings = match roots().map(|queue| queue.readings).sum() {
             0 => own.iter().map(|queue| queue.readings).max().unwrap_or(0),
@@ -238,6 +237,14 @@ impl DeviceSummary {
             notes: notes(tally, start),
         }
     }
+}
+
+/// Whether the device hands its packets to it: it is the root, or the root only deals out the device's transmission queues and is never
+/// long itself.
+fn takes_packets(queue: &Measured, all: &[&Measured]) -> bool {
+    let deals = |root: &Measured| root.queue.root && root.queue.kind.starts_with("mq");
+    let below = |root: &Measured| deals(root) && queue.queue.band.is_none() && queue.queue.parent.0 >> 16 == root.queue.handle.0 >> 16;
+    if queue.queue.root { !deals(queue) } else { all.iter().any(|root| below(root)) }
 }
 
 fn notes(tally: &Tally, start: u64) -> Vec<String> {

@@ -80,6 +80,23 @@ fn events_weigh_lengths_by_time() {
 }
 
 #[test]
+fn below_an_mq_its_children_are_what_the_device_sends_from() {
+    let mut tally = Tally::new();
+    let child = |parent, band| Queue { parent: Handle(parent), band, ..queue("eth0", "pfifo_fast", 0, false) };
+    tally.appeared(0, 0, &queue("eth0", "mq", 0, true));
+    tally.appeared(0, 1, &child(1, None));
+    tally.appeared(0, 2, &child(2, None));
+    tally.appeared(0, 3, &child(1, Some(0)));
+    tally.appeared(0, 4, &child(0x8001_0001, None));
+    for id in 0..5 {
+        tally.runs(&[run(id, 0, 9, 10, 0), run(id, 10, 19, 10, id)]);
+    }
+    let summary = Summary::of(&tally, Method::Loop, 1.0, &Pace::default());
+    let variance = summary.devices[0].variance.expect("there are differences");
+    assert_eq!((variance.count, variance.one, variance.max, summary.devices[0].samples), (38, 1.0 / 38.0, 2, 20));
+}
+
+#[test]
 fn counters_that_wrap_or_begin_anew_lose_nothing() {
     let mut tally = Tally::new();
     tally.appeared(0, 0, &queue("eth0", "tbf", 0x1_0000, true));

@@ -202,7 +202,7 @@ const DROP_COLUMNS: usize = 120;
 /// Counters are read every 20 ms.
 const LEAST_DROP_PERIOD_NS: u64 = 20_000_000;
 /// Bars of lengths.
-const BARS: u64 = 80;
+const BARS: u64 = 100;
 /// Differences that have a bar of their own.
 const MOST_STEPS: u64 = 20;
 /// Points of a curve.

@@ -46,7 +46,12 @@ pub fn html(tally: &Tally, summary: &Summary, about: &About) -> String {
     let shown = most_interesting(tally);
     if shown.len() < tally.queues().len() {
         let all = count(tally.queues().len() as u64);
-        let _ = writeln!(out, "<p class=\"note\">Plots follow of {} queues of {all}: roots, and those that were longest.</p>", shown.len());
+        let others = if shown.len() < MOST_SECTIONS {
+            "the others were empty whenever they were looked at"
+        } else {
+            "those that were longest, roots first"
+        };
+        let _ = writeln!(out, "<p class=\"note\">Plots follow of {} queues of {all}: {others}.</p>", shown.len());
     }
     // Bytes have a quarter of what packets have.
     let most = (ALL_ITEMS / shown.len().max(1)).min(MOST_ITEMS);
@@ -75,44 +80,48 @@ fn header(out: &mut String, summary: &Summary, about: &About, title: &str) {
     if !about.command.is_empty() {
         let _ = writeln!(out, "<p class=\"spec\">while <code>{}</code> ran</p>", escape(&shell_words(&about.command)));
     }
-    let Some(first) = summary.devices.first() else {
-        out.push_str("</header>\n");
-        return;
-    };
-    let all = summary.devices.iter().map(|device| device.samples);
-    let (what, samples) = match (first.events.is_some(), summary.devices.len()) {
-        (true, _) => ("Events", all.sum()),
-        (false, 1) => ("Readings", first.samples),
-        (false, _) => ("Readings of each device", all.max().unwrap_or(0)),
-    };
-    let per_second = format!("{} ({}/s)", count(samples), short(samples as f64 / first.seconds.max(1e-9)));
-    let mut entries = vec![
-        ("Started", about.started.clone()),
-        ("Took", elapsed((first.seconds * 1e9) as u64)),
-        ("Method", first.method.name().to_owned()),
-        (what, per_second),
-    ];
-    if let Some(asked) = first.asked_per_s {
-        let missed = match first.missed {
+    let mut methods: Vec<&str> = summary.devices.iter().map(|device| device.method.name()).collect();
+    methods.dedup();
+    let took = summary.devices.first().map_or(String::new(), |device| elapsed((device.seconds * 1e9) as u64));
+    out.push_str("<dl class=\"meta\">");
+    for (name, value) in [("Started", about.started.clone()), ("Took", took), ("Method", methods.join(", "))] {
+        if !value.is_empty() {
+            let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value));
+        }
+    }
+    out.push_str("</dl>\n</header>\n");
+}
+
+/// How often a device was read, against what was asked.
+fn pace(out: &mut String, device: &DeviceSummary) {
+    let what = if device.events.is_some() { "Events" } else { "Readings" };
+    let mut entries = vec![(what, format!("{} ({}/s)", count(device.samples), short(device.samples_per_s)))];
+    if let Some(asked) = device.asked_per_s {
+        let missed = match device.missed {
             0 => String::new(),
             1 => ", one moment missed".to_owned(),
             n => format!(", {} moments missed", count(n)),
         };
         entries.push(("Asked for", format!("{}/s{missed}", count(asked))));
     }
-    if first.gap_ns.max > 0 {
+    if device.gap_ns.max > 0 {
         let text = |ns: u64| micro(&duration(ns as f64));
-        let (p50, p99, max) = (text(first.gap_ns.p50), text(first.gap_ns.p99), text(first.gap_ns.max));
-        entries.push(("Between readings", format!("median {p50}, p99 {p99}, longest {max}")));
+        let (p50, p99, max) = (text(device.gap_ns.p50), text(device.gap_ns.p99), text(device.gap_ns.max));
+        entries.push(("In between", format!("median {p50}, p99 {p99}, longest {max}")));
     }
-    if let Some(events) = &first.events {
-        entries.push(("Not recorded in between", format!("{} times ({})", count(events.counts.gaps), percent(events.gap_share))));
+    if let Some(events) = &device.events {
+        let gaps = if events.counts.gaps == 0 {
+            "nothing".to_owned()
+        } else {
+            format!("{} times ({})", count(events.counts.gaps), percent(events.gap_share))
+        };
+        entries.push(("Not recorded", gaps));
     }
     out.push_str("<dl class=\"meta\">");
-    for (name, value) in entries.iter().filter(|(_, value)| !value.is_empty()) {
-        let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(value));
+    for (name, value) in entries {
+        let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value));
     }
-    out.push_str("</dl>\n</header>\n");
+    out.push_str("</dl>\n");
 }
 
 fn remarks(out: &mut String, tally: &Tally, (start, _): Span) {
@@ -133,9 +142,11 @@ fn remarks(out: &mut String, tally: &Tally, (start, _): Span) {
 
 fn table(out: &mut String, device: &DeviceSummary) {
     let name = escape(&device_name(device));
+    let _ = writeln!(out, "<h2>{name}</h2>");
+    pace(out, device);
     let _ = write!(
         out,
-        "<h2>{name}</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Queues of {name}\"><table class=\"numbers\">\n<thead><tr>"
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Queues of {name}\"><table class=\"numbers\">\n<thead><tr>"
     );
     let columns = ["Queue", "Packets, mean", "p50", "p99", "max", "Bytes, mean", "max", "Dropped", "Readings alike", "by 1", "Readings"];
     for column in columns {
@@ -220,15 +231,18 @@ fn rings(out: &mut String, device: &DeviceSummary) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// The queues with plots, in the order in which they appeared: roots, and the longest of the others.
+/// The queues with plots, in the order in which they appeared: those that were ever longer than nothing, roots and the longest first;
+/// where all were empty, roots.
 fn most_interesting(tally: &Tally) -> Vec<&Measured> {
-    let mut all: Vec<(usize, &Measured)> = tally.queues().iter().enumerate().filter(|(_, queue)| queue.packets().total() > 0).collect();
-    all.retain(|(_, queue)| queue.queue.root || queue.packets().max() > 0);
-    let weight = |queue: &Measured| (queue.queue.root && queue.packets().max() > 0, queue.packets().max());
-    all.sort_by_key(|(place, queue)| (std::cmp::Reverse(weight(queue)), *place));
-    all.truncate(MOST_SECTIONS);
-    all.sort_by_key(|(place, _)| *place);
-    all.into_iter().map(|(_, queue)| queue).collect()
+    let all = || tally.queues().iter().enumerate().filter(|(_, queue)| queue.packets().total() > 0);
+    let mut shown: Vec<(usize, &Measured)> = all().filter(|(_, queue)| queue.packets().max() > 0).collect();
+    if shown.is_empty() {
+        shown = all().filter(|(_, queue)| queue.queue.root).collect();
+    }
+    shown.sort_by_key(|(place, queue)| (std::cmp::Reverse((queue.queue.root, queue.packets().max())), *place));
+    shown.truncate(MOST_SECTIONS);
+    shown.sort_by_key(|(place, _)| *place);
+    shown.into_iter().map(|(_, queue)| queue).collect()
 }
 
 fn section(out: &mut String, place: usize, queue: &Measured, (span, most): (Span, usize), data: &mut Vec<Data>) {
