@@ -70,15 +70,15 @@ pub(super) fn histogram(queue: &Measured) -> Chart {
     let x =
         Axis::linear("packets waiting", Unit::Count).over(least as f64 - 0.5, (least + (most - least) / step * step + step) as f64 - 0.5);
     let description = format!("Share of {share} for each length of {}, from {least} to {most} packets.", queue.queue.label());
-    let plot = Plot {
-        title: "Lengths".to_owned(),
-        description,
-        x,
-        y: Axis::linear(share, Unit::Fraction),
-        curves: vec![Curve::new("", 0, Shape::Bars(bars))],
+    let lowest = bars.iter().map(|bar| bar[3]).fold(1.0, f64::min);
+    let logarithmic = Axis::log(share, Unit::Fraction).over((lowest * 0.5).max(LEAST_SHARE), 1.0);
+    let one = |name: &str, y: Axis| {
+        let (title, curves) = ("Lengths".to_owned(), vec![Curve::new("", 0, Shape::Bars(bars.clone()))]);
+        variant(name, "lengths", Plot { title, description: description.clone(), x: x.clone(), y, curves })
     };
+    let variants = vec![one("linear", Axis::linear(share, Unit::Fraction)), one("logarithmic", logarithmic)];
     let remark = if step > 1 { format!("Bars of {step} packets each.") } else { String::new() };
-    Chart { variants: vec![variant("", "lengths", plot)], remark }
+    Chart { variants, remark }
 }
 
 /// For each length, for how much of the readings, or of the time, the queue was longer.
@@ -208,4 +208,4 @@ const MOST_STEPS: u64 = 20;
 /// Points of a curve.
 const CURVE_POINTS: usize = 400;
 /// Where the scale of shares begins at the lowest.
-const LEAST_SHARE: f64 = 1e-7;
+const LEAST_SHARE: f64 = 1e-10;

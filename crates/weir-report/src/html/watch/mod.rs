@@ -39,6 +39,10 @@ pub fn html(tally: &Tally, summary: &Summary, about: &About) -> String {
     header(&mut out, summary, about, &title);
     remarks(&mut out, tally, span);
     for device in &summary.devices {
+        // The page's own title names a device that is alone.
+        let heading = if names.len() == 1 { "Queues".to_owned() } else { device_name(device) };
+        let _ = writeln!(out, "<h2>{}</h2>", escape(&heading));
+        pace(&mut out, device);
         table(&mut out, device);
         rings(&mut out, device);
     }
@@ -142,13 +146,12 @@ fn remarks(out: &mut String, tally: &Tally, (start, _): Span) {
 
 fn table(out: &mut String, device: &DeviceSummary) {
     let name = escape(&device_name(device));
-    let _ = writeln!(out, "<h2>{name}</h2>");
-    pace(out, device);
     let _ = write!(
         out,
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Queues of {name}\"><table class=\"numbers\">\n<thead><tr>"
     );
-    let columns = ["Queue", "Packets, mean", "p50", "p99", "max", "Bytes, mean", "max", "Dropped", "Readings alike", "by 1", "Readings"];
+    let last = if device.events.is_some() { "Events" } else { "Readings" };
+    let columns = ["Queue", "Packets, mean", "p50", "p99", "max", "Bytes, mean", "max", "Dropped", "Readings alike", "by 1", last];
     for column in columns {
         let _ = write!(out, "<th scope=\"col\">{column}</th>");
     }
