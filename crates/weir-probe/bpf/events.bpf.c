@@ -50,10 +50,12 @@ static __always_inline bool is_watched(struct recorder *c, u32 netns, u32 ifinde
 {
 	u64 key = (u64)netns << 32 | ifindex;
 	u32 first = (ifindex * 0x9e3779b1 + netns * 0x85ebca6b) >> 22;
-	int i;
+	u32 i;
 
-#pragma unroll
-	for (i = 0; i < NEIGHBOURS; i++)
+	if (c->watched[first & (MAX_WATCHED - 1)] == key)
+		return true;
+	/* Few devices share a place, so this is hardly ever more. */
+	for (i = 1; i < NEIGHBOURS && i < c->near; i++)
 		if (c->watched[(first + i) & (MAX_WATCHED - 1)] == key)
 			return true;
 	return false;
@@ -117,27 +119,26 @@ static __always_inline void measure(struct record *r, struct processors *p, u64 
 	}
 }
 
-static __always_inline int note(struct Qdisc *qdisc, const struct sk_buff *skb, u8 kind, int packets)
+static __always_inline int note(u64 address, u64 packet, u8 kind, int packets)
 {
+	struct Qdisc *qdisc = SEE(Qdisc, address);
 	struct net_device *device = qdisc->dev_queue->dev;
-	u32 netns = device->nd_net.net->ns.inum, ifindex = device->ifindex;
-	u32 cpu = bpf_get_smp_processor_id(), at;
+	u32 netns = device->nd_net.net->ns.inum, ifindex = device->ifindex, cpu, at;
 	struct recorder *c = the_recorder();
-	struct processors *p = the_processors();
-	u64 address, packet, head;
+	struct processors *p;
 	struct region *g;
 	struct record *r;
+	u64 head;
 
-	if (!c || !p || !is_watched(c, netns, ifindex))
+	if (!c || !is_watched(c, netns, ifindex))
 		return 0;
+	cpu = bpf_get_smp_processor_id();
+	p = the_processors();
 	g = bpf_map_lookup_elem(&regions, &cpu);
-	if (!g) {
+	if (!p || !g) {
 		__sync_fetch_and_add(&c->elsewhere, 1);
 		return 0;
 	}
-	packet = number_through(&g->scratch, skb);
-	if (!packet && kind == KIND_DEQUEUE)
-		return 0;
 	head = g->head;
 	if (head - *(volatile u64 *)&g->tail > c->mask) {
 		g->lost++;
@@ -147,7 +148,6 @@ static __always_inline int note(struct Qdisc *qdisc, const struct sk_buff *skb, 
 	r = bpf_map_lookup_elem(&records, &at);
 	if (!r)
 		return 0;
-	address = number_through(&g->scratch, qdisc);
 	r->time = bpf_ktime_get_ns();
 	measure(r, p, address);
 	r->address = address;
@@ -165,28 +165,34 @@ static __always_inline int note(struct Qdisc *qdisc, const struct sk_buff *skb, 
 	return __sync_fetch_and_add(&g->head, 1) == ~0ULL;
 }
 
-SEC("tp_btf/qdisc_enqueue")
-int BPF_PROG(put_in, struct Qdisc *qdisc, const struct netdev_queue *txq, struct sk_buff *skb)
+/* Discipline, transmission queue, packet. */
+SEC("raw_tp/qdisc_enqueue")
+int put_in(const u64 *args)
 {
-	return note(qdisc, skb, KIND_ENQUEUE, 1);
+	return note(args[0], args[2], KIND_ENQUEUE, 1);
 }
 
-SEC("tp_btf/qdisc_dequeue")
-int BPF_PROG(take_out, struct Qdisc *qdisc, const struct netdev_queue *txq, int packets, struct sk_buff *skb)
+/* Discipline, transmission queue, how many packets, the first of them: none at every third call or so. */
+SEC("raw_tp/qdisc_dequeue")
+int take_out(const u64 *args)
 {
-	return note(qdisc, skb, KIND_DEQUEUE, packets);
+	if (!args[3])
+		return 0;
+	return note(args[0], args[3], KIND_DEQUEUE, args[2]);
 }
 
-SEC("tp_btf/qdisc_reset")
-int BPF_PROG(throw_away, struct Qdisc *qdisc)
+/* Discipline. */
+SEC("raw_tp/qdisc_reset")
+int throw_away(const u64 *args)
 {
-	return note(qdisc, 0, KIND_RESET, 0);
+	return note(args[0], 0, KIND_RESET, 0);
 }
 
-SEC("tp_btf/qdisc_destroy")
-int BPF_PROG(end, struct Qdisc *qdisc)
+/* Discipline. */
+SEC("raw_tp/qdisc_destroy")
+int end(const u64 *args)
 {
-	return note(qdisc, 0, KIND_DESTROY, 0);
+	return note(args[0], 0, KIND_DESTROY, 0);
 }
 
 /* What a kind of discipline is called. */

@@ -36,8 +36,7 @@ struct record {
 struct region {
 	u64 head;
 	u64 lost; /* events that found the part full */
-	u64 scratch;
-	u64 unused[5];
+	u64 unused[6];
 	u64 tail;
 	u64 others_unused[7];
 };
@@ -46,6 +45,7 @@ struct recorder {
 	/* Asked. */
 	u64 mask; /* records of a processor, less one */
 	u64 ops;  /* of `name_kind` */
+	u64 near; /* how many places, from its own on, a device may be at */
 	/* Answered. */
 	u8 kind[16];
 	u64 elsewhere; /* events on processors that have no part */

@@ -19,9 +19,10 @@ const NEIGHBOURS: usize = 8;
 /// Words of `struct recorder` and where they are.
 pub(super) const MASK: usize = 0;
 pub(super) const OPS: usize = 1;
-pub(super) const KIND: usize = 2;
-pub(super) const ELSEWHERE: usize = 4;
-const WATCHED: usize = 5;
+const NEAR: usize = 2;
+pub(super) const KIND: usize = 3;
+pub(super) const ELSEWHERE: usize = 5;
+const WATCHED: usize = 6;
 pub(super) const RECORDER: usize = WATCHED + MAX_WATCHED;
 
 /// What a record tells of.
@@ -136,12 +137,15 @@ pub(super) fn watch(recorder: &[AtomicU64], devices: &[(u32, u32)]) -> Vec<(u32,
     }
     let mut left = Vec::new();
     for device in devices {
-        let mut near = (0..NEIGHBOURS).map(|i| &places[(own_place(*device) + i) % MAX_WATCHED]);
+        let near = (0..NEIGHBOURS).map(|i| &places[(own_place(*device) + i) % MAX_WATCHED]);
         if near.clone().any(|place| place.load(Relaxed) == key(device)) {
             continue;
         }
-        match near.find(|place| place.load(Relaxed) == 0) {
-            Some(place) => place.store(key(device), Relaxed),
+        match near.enumerate().find(|(_, place)| place.load(Relaxed) == 0) {
+            Some((distance, place)) => {
+                recorder[NEAR].fetch_max(distance as u64 + 1, Relaxed);
+                place.store(key(device), Relaxed);
+            }
             None => left.push(*device),
         }
     }
