@@ -28,6 +28,18 @@ impl Histogram {
         self.sum += u128::from(value);
     }
 
+    /// Counts one value `times` times.
+    #[inline]
+    pub fn record_many(&mut self, value: u64, times: u64) {
+        let Some(more) = times.checked_sub(1) else { return };
+        self.record(value);
+        if let Some(buckets) = &mut self.buckets {
+            buckets[index(value)] += more;
+        }
+        self.count += more;
+        self.sum += u128::from(value) * u128::from(more);
+    }
+
     #[cold]
     fn record_first(&mut self, value: u64) {
         self.buckets = Some(Box::new([0; BUCKETS]));
@@ -141,6 +153,17 @@ mod tests {
             assert!(i + 1 == BUCKETS || value < lower(i + 1), "{value}");
         }
         assert_eq!(index(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn many_are_counted_as_one_after_the_other() {
+        let (mut many, mut single) = (Histogram::default(), Histogram::default());
+        for (value, times) in [(7, 0), (900, 3), (u64::MAX, 2), (31, 1), (900, 1000)] {
+            many.record_many(value, times);
+            (0..times).for_each(|_| single.record(value));
+            let figures = |h: &Histogram| (h.count(), h.sum(), h.min(), h.max(), h.iter().collect::<alloc::vec::Vec<_>>());
+            assert_eq!(figures(&many), figures(&single));
+        }
     }
 
     #[test]

@@ -16,12 +16,13 @@
 //! # Counting
 //! Nobody looks at counters before a time that is known, the *horizon*: the end of a run, or when a meter looks next. A packet that
 //! has left before the horizon is counted at once, as if it had been there; of the others the pipe keeps what is left to count, until
-//! [`PlainPipe::catch_up`]. So the counters are right whenever somebody looks, and most packets cost no second step.
+//! [`PlainPipe::catch_up`]. So the counters are right whenever somebody looks, and most packets cost no second step. Over a link that is
+//! faster than the one before it, packets of one length go without a wait and with one latency: those are counted together.
 
 use alloc::collections::VecDeque;
 
 use crate::config::{Capacity, PipeConfig, QueueLimit};
-use crate::link::{Overhead, Serializer};
+use crate::link::{Overhead, Serializer, Timed};
 use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
 
@@ -35,17 +36,29 @@ pub struct PlainPipe {
     max_packets: usize,
     max_bytes: u64,
     serializer: Serializer,
+    /// What a packet like the last takes: nearly all have one of two lengths, and mostly one alone goes one way.
+    last: Timed,
     /// Packets that wait when the last one comes, and before them those that have started by then but will be asked for.
     queue: VecDeque<Waiting>,
     /// How many these are: submitted ahead, they start behind the horizon.
     started: usize,
     /// Bytes of those that have not.
     bytes: u64,
+    /// Packets that are to be counted together.
+    alike: Alike,
     stats: LinkStats,
     /// Packets that were counted as they came, and have not left.
     inside: VecDeque<Leaving>,
     /// Packets that were submitted ahead and are not counted yet.
     coming: VecDeque<Coming>,
+}
+
+/// Packets that did not wait, of one length and with one latency: they come one after the other, so they are counted together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Alike {
+    total: Nanos,
+    len: u32,
+    count: u32,
 }
 
 /// A packet that waits.
@@ -117,9 +130,11 @@ impl PlainPipe {
             max_packets,
             max_bytes,
             serializer: Serializer::new(Nanos::ZERO, link.capacity.clone(), link.burst),
+            last: Timed::default(),
             queue: VecDeque::new(),
             started: 0,
             bytes: 0,
+            alike: Alike::default(),
             stats: LinkStats::default(),
             inside: VecDeque::new(),
             coming: VecDeque::new(),
@@ -143,17 +158,27 @@ impl PlainPipe {
             return Err(DropReason::QueueFull);
         }
         let start = now.max(self.last_done);
-        let done = self.serializer.start(start, self.overhead.wire_bytes(len, segments), Nanos::ZERO);
+        let done = self.serializer.start_like(start, self.overhead.wire_bytes(len, segments), &mut self.last);
         let due = done.saturating_add(self.delay);
         self.last_done = done;
+        let alike = &mut self.alike;
+        if start == now && due < horizon && due.since(now) == alike.total && len == alike.len && alike.count < u32::MAX {
+            alike.count += 1;
+            return Ok(due);
+        }
         if start > now {
             self.queue.push_back(Waiting { start, len });
             self.bytes += u64::from(len);
         }
         let passage = Passage { start, due, ahead: waiting as u32 };
         if due < horizon {
-            self.count_coming(now, len, &passage);
-            self.count_leaving(len);
+            if start == now {
+                self.count_alike();
+                self.alike = Alike { total: due.since(now), len, count: 1 };
+            } else {
+                self.count_coming(now, len, &passage);
+                self.count_leaving(len);
+            }
         } else {
             self.count_later(now, len, passage, horizon);
         }
@@ -163,6 +188,7 @@ impl PlainPipe {
     /// Counts what has happened until `now`, `now` included. To be called before counters or queue are looked at.
     #[inline]
     pub fn catch_up(&mut self, now: Nanos) {
+        self.count_alike();
         if !self.coming.is_empty() || !self.inside.is_empty() {
             self.count_until(now);
         }
@@ -184,6 +210,7 @@ impl PlainPipe {
 
     /// The most packets that waited at once since the last call, or since counting began; counts on from what waits at `now`.
     pub fn take_peak(&mut self, now: Nanos) -> u64 {
+        self.count_alike();
         let (waiting, _) = self.queue_length(now);
         core::mem::replace(&mut self.stats.counters.peak_queue_packets, waiting)
     }
@@ -196,6 +223,7 @@ impl PlainPipe {
 
     /// Begins to count anew. What is inside is carried over.
     pub fn zero(&mut self, now: Nanos) {
+        self.count_alike();
         let (packets, _) = self.queue_length(now);
         self.stats.zero(packets);
     }
@@ -279,6 +307,24 @@ impl PlainPipe {
         counters.peak_queue_packets = counters.peak_queue_packets.max(u64::from(passage.ahead) + 1);
         self.stats.queue_ns.record(passage.start.since(came).0);
         self.stats.total_ns.record(passage.due.since(came).0);
+    }
+
+    /// Counts packets that did not wait and have left.
+    #[inline(never)]
+    fn count_alike(&mut self) {
+        let Alike { total, len, count } = core::mem::take(&mut self.alike);
+        if count == 0 {
+            return;
+        }
+        let (packets, bytes) = (u64::from(count), u64::from(len) * u64::from(count));
+        let counters = &mut self.stats.counters;
+        counters.packets_in += packets;
+        counters.bytes_in += bytes;
+        counters.packets_out += packets;
+        counters.bytes_out += bytes;
+        counters.peak_queue_packets = counters.peak_queue_packets.max(1);
+        self.stats.queue_ns.record_many(0, packets);
+        self.stats.total_ns.record_many(total.0, packets);
     }
 
     #[inline]

@@ -15,5 +15,5 @@ pub(crate) use loss::LossProcess;
 pub use overhead::Overhead;
 pub use profile::{DEFAULT_SAMPLES, MAX_SAMPLES, Profile, ProfileError};
 pub use schedule::{Schedule, ScheduleError, Step};
-pub(crate) use serial::Serializer;
+pub(crate) use serial::{Serializer, Timed};
 pub use trace::{OPPORTUNITY_BYTES, Trace, TraceCursor, TraceError};

@@ -39,6 +39,16 @@ struct Current {
     extra: Nanos,
 }
 
+/// What a packet of some length takes by itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Timed {
+    bytes: Bytes,
+    /// Whole nanoseconds.
+    time: Nanos,
+    /// Nanoseconds times rate that the division leaves.
+    rest: u64,
+}
+
 impl Serializer {
     /// A serialiser that is free from `now` on.
     pub(crate) fn new(now: Nanos, capacity: Capacity, burst: Bytes) -> Self {
@@ -52,15 +62,39 @@ impl Serializer {
     #[inline(always)]
     pub(crate) fn start(&mut self, now: Nanos, bytes: Bytes, extra: Nanos) -> Nanos {
         let Capacity::Constant(rate) = self.capacity else { return self.start_uneven(now, bytes, extra) };
-        let start = self.free_at.max(now.saturating_sub(self.credit));
-        if start > self.free_at {
-            self.remainder = 0;
-        }
+        let start = self.begin(now);
         let (time, remainder) = serialisation(bytes, rate, self.remainder);
         self.remainder = remainder;
         self.current = Current { start, bytes, extra };
         self.free_at = start.saturating_add(time).saturating_add(extra);
         self.free_at.max(now)
+    }
+
+    /// As [`Self::start`] for a link whose capacity never changes: of a packet as long as the one before, `last` knows the time.
+    #[inline(always)]
+    pub(crate) fn start_like(&mut self, now: Nanos, bytes: Bytes, last: &mut Timed) -> Nanos {
+        let Capacity::Constant(rate) = self.capacity else { return self.start_uneven(now, bytes, Nanos::ZERO) };
+        if last.bytes != bytes {
+            let (time, rest) = serialisation(bytes, rate, 0);
+            *last = Timed { bytes, time, rest };
+        }
+        let start = self.begin(now);
+        // Both are less than the rate, and it is less than half of what fits.
+        let carried = self.remainder + last.rest;
+        let full = carried >= rate.bps();
+        self.remainder = if full { carried - rate.bps() } else { carried };
+        self.free_at = start.saturating_add(last.time).saturating_add(Nanos(full.into()));
+        self.free_at.max(now)
+    }
+
+    /// When the clock stands for a packet that starts at `now`. After a pause nothing is carried.
+    #[inline(always)]
+    fn begin(&mut self, now: Nanos) -> Nanos {
+        let start = self.free_at.max(now.saturating_sub(self.credit));
+        if start > self.free_at {
+            self.remainder = 0;
+        }
+        start
     }
 
     /// The same on a link without a constant rate.
@@ -205,6 +239,23 @@ mod tests {
             }
             let bits: u128 = sizes.iter().map(|&b| u128::from(b) * 8).sum();
             prop_assert_eq!(u128::from(now.0), bits * 1_000_000_000 / u128::from(rate));
+        }
+
+        /// Pauses, bursts and lengths as they come: what is known of the length before makes no difference.
+        #[test]
+        fn a_length_that_is_known_takes_as_long_as_one_that_is_not(
+            rate in 1u64..400_000_000_000,
+            burst in 0u64..5_000,
+            packets in proptest::collection::vec((0u64..3_000_000, proptest::sample::select(vec![0u64, 52, 1502, 70_000, 1 << 33])), 1..200),
+        ) {
+            let mut plain = Serializer::new(Nanos::ZERO, constant(rate), Bytes(burst));
+            let (mut like, mut last) = (plain.clone(), Timed::default());
+            let mut now = Nanos::ZERO;
+            for (gap, bytes) in packets {
+                now += Nanos(gap);
+                prop_assert_eq!(like.start_like(now, Bytes(bytes), &mut last), plain.start(now, Bytes(bytes), Nanos::ZERO));
+                prop_assert_eq!(like.remainder, plain.remainder);
+            }
         }
 
         /// No interval carries more than the trace offers.
