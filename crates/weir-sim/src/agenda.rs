@@ -1,83 +1,163 @@
 //! The agenda: for everybody who waits for a time, that time; and who is next.
 //!
-//! A tournament: waiters stand side by side, and above each two of them the one that is earlier, up to the one at the top, who is next.
-//! Of equal times the lower number wins, so the order is total. A change plays the matches on its way to the top: what it plays against
-//! is known beforehand, so a processor has it at hand, and there is nothing to guess. Only far down, where a tree of thousands of waiters
-//! is too large for that, a change stops at the first match that it does not decide.
+//! A tournament: waiters stand side by side in groups of four, and above each group the one of it that is earliest, four of these again a
+//! group, up to the one at the top, who is next. Of equal times the lower number wins, so the order is total. A change plays the matches
+//! on its way to the top: what it plays against is known beforehand, so a processor has it at hand, and there is nothing to guess. Only
+//! far down, where a tree of thousands of waiters is too large for that, a change stops at the first match that it does not decide.
+//!
+//! # Keys
+//! A match compares one number: time since a base above, the waiter's number below, in as many bits as the highest needs.
+//!
+//! ```text
+//! time since the base, or `far`, or `none`   number
+//! 63                              bits      bits − 1          0
+//! ```
+//!
+//! What is too far from the base to fit stands as `far`. Nobody asks for more until all that is nearer is over, and then the base
+//! moves up to the earliest: with a million waiters every five hours, with 64 waiters every nine years.
 
 use weir_core::Nanos;
 
 /// Times by number.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// Node 1 is the top; below node `n` are `2n` and `2n + 1`. An entry is a time in the upper half and a number in the lower.
-    nodes: Vec<u128>,
-    /// Where waiter 0 stands: behind it the others, in their order.
+    /// Group 0 is the top; above group `g > 0` is a place in group `(g − 1) / 4`, the places being in the order of the groups.
+    groups: Vec<[u64; 4]>,
+    /// The group of waiter 0: behind it those of the others, in their order.
     leaves: usize,
+    /// The winner of group 0.
+    top: u64,
+    /// Bits of a key that have the number.
+    bits: u32,
+    base: Nanos,
+    /// Exact times by number.
+    times: Vec<Nanos>,
 }
 
 impl Default for Agenda {
     fn default() -> Self {
-        Self { nodes: vec![entry(Nanos::MAX, 0); 2], leaves: 1 }
+        let mut agenda = Self { groups: Vec::new(), leaves: 0, top: 0, bits: 0, base: Nanos::ZERO, times: Vec::new() };
+        agenda.grow(0);
+        agenda
     }
 }
 
 impl Agenda {
     /// The earliest time, [`Nanos::MAX`] when nobody waits.
     #[inline]
-    pub(crate) fn earliest(&self) -> Nanos {
-        Nanos((self.nodes[1] >> 64) as u64)
+    pub(crate) fn earliest(&mut self) -> Nanos {
+        let offset = self.top >> self.bits;
+        if offset < self.far() {
+            return Nanos(self.base.0 + offset);
+        }
+        self.earliest_far()
     }
 
-    /// Who is next: the lowest number of those with the earliest time.
+    /// Who is next, as of the last [`Self::earliest`]: the lowest number of those with that time.
     #[inline]
     pub(crate) fn next(&self) -> u32 {
-        self.nodes[1] as u32
+        (self.top & ((1 << self.bits) - 1)) as u32
     }
 
     /// Sets the time that a number waits for; [`Nanos::MAX`] for none.
     #[inline]
     pub(crate) fn set(&mut self, number: u32, time: Nanos) {
-        if number as usize >= self.leaves {
+        if number as usize >= self.times.len() {
             self.grow(number);
         }
-        let mut node = self.leaves + number as usize;
-        let mut winner = entry(time, number);
-        self.nodes[node] = winner;
-        while node >= NEAR {
-            winner = winner.min(self.nodes[node ^ 1]);
-            node /= 2;
-            if std::mem::replace(&mut self.nodes[node], winner) == winner {
+        self.times[number as usize] = time;
+        if time < self.base {
+            return self.rebuild(time);
+        }
+        let mut winner = self.key(number, time);
+        let (mut group, mut place) = (self.leaves + number as usize / 4, number as usize % 4);
+        while group >= NEAR {
+            winner = self.play(group, place, winner);
+            (group, place) = above(group);
+            if self.groups[group][place] == winner {
                 return;
             }
         }
-        while node > 1 {
-            winner = winner.min(self.nodes[node ^ 1]);
-            node /= 2;
-            self.nodes[node] = winner;
+        while group > 0 {
+            winner = self.play(group, place, winner);
+            (group, place) = above(group);
         }
+        self.top = self.play(0, place, winner);
+    }
+
+    /// Puts a key into its place, and says who wins the group.
+    #[inline(always)]
+    fn play(&mut self, group: usize, place: usize, key: u64) -> u64 {
+        let group = &mut self.groups[group];
+        let others = group[place ^ 1].min(group[place ^ 2]).min(group[place ^ 3]);
+        group[place] = key;
+        key.min(others)
+    }
+
+    #[inline]
+    fn key(&self, number: u32, time: Nanos) -> u64 {
+        let offset = if time == Nanos::MAX { self.far() + 1 } else { time.since(self.base).0.min(self.far()) };
+        offset << self.bits | u64::from(number)
+    }
+
+    /// In place of what is too far from the base; one more is for those who do not wait.
+    #[inline]
+    fn far(&self) -> u64 {
+        (u64::MAX >> self.bits) - 1
+    }
+
+    /// Nobody waits, or for a time far away.
+    #[cold]
+    fn earliest_far(&mut self) -> Nanos {
+        if self.top >> self.bits > self.far() {
+            return Nanos::MAX;
+        }
+        let earliest = self.times.iter().min().copied().unwrap_or(Nanos::MAX);
+        self.rebuild(earliest);
+        earliest
     }
 
     /// Makes room for a number.
     #[cold]
     fn grow(&mut self, number: u32) {
-        let old = self.nodes.split_off(self.leaves);
-        self.leaves = (number as usize + 1).next_power_of_two();
-        self.nodes = vec![entry(Nanos::MAX, 0); self.leaves];
-        self.nodes.extend(old);
-        self.nodes.resize(2 * self.leaves, entry(Nanos::MAX, 0));
-        for node in (1..self.leaves).rev() {
-            self.nodes[node] = self.nodes[2 * node].min(self.nodes[2 * node + 1]);
+        self.leaves = 0;
+        self.bits = 2;
+        while number >> self.bits > 0 {
+            self.leaves = 4 * self.leaves + 1;
+            self.bits += 2;
         }
+        self.times.resize(1 << self.bits, Nanos::MAX);
+        self.groups = vec![[0; 4]; self.leaves + self.times.len() / 4];
+        self.rebuild(self.base);
+    }
+
+    /// Plays all matches anew, with times since `base`.
+    #[cold]
+    fn rebuild(&mut self, base: Nanos) {
+        self.base = base;
+        for number in 0..self.times.len() {
+            self.groups[self.leaves + number / 4][number % 4] = self.key(number as u32, self.times[number]);
+        }
+        for group in (1..self.groups.len()).rev() {
+            let (upper, place) = above(group);
+            self.groups[upper][place] = winner(&self.groups[group]);
+        }
+        self.top = winner(&self.groups[0]);
     }
 }
 
-fn entry(time: Nanos, number: u32) -> u128 {
-    u128::from(time.0) << 64 | u128::from(number)
+/// The place above a group: its group, and which of the four it is there.
+#[inline]
+fn above(group: usize) -> (usize, usize) {
+    ((group - 1) / 4, (group - 1) % 4)
 }
 
-/// Nodes from here on are far from the top.
-const NEAR: usize = 256;
+fn winner(&[a, b, c, d]: &[u64; 4]) -> u64 {
+    a.min(b).min(c).min(d)
+}
+
+/// Groups from here on are far from the top: there are more than 256 waiters.
+const NEAR: usize = 85;
 
 #[cfg(test)]
 mod tests {
@@ -86,13 +166,17 @@ mod tests {
     use super::*;
 
     proptest! {
+        /// Times near and far, that go up and down, and with now and then nobody.
         #[test]
-        fn the_next_is_the_earliest_and_of_equals_the_lowest(changes in prop::collection::vec((0u32..70, 0u64..20), 1..300)) {
+        fn the_next_is_the_earliest_and_of_equals_the_lowest(
+            most in prop::sample::select(vec![3u32, 70, 3000]),
+            changes in prop::collection::vec((any::<u32>(), 0u64..20, prop::sample::select(vec![0u32, 0, 30, 58, 63])), 1..300),
+        ) {
             let mut agenda = Agenda::default();
             let mut model = std::collections::BTreeMap::new();
-            for (number, time) in changes {
-                // Now and then nobody waits there any more.
-                let time = if time == 19 { u64::MAX } else { time };
+            for (number, time, shift) in changes {
+                let number = number % most;
+                let time = if time == 19 { u64::MAX } else { time << shift };
                 agenda.set(number, Nanos(time));
                 model.insert(number, time);
                 let earliest = model.iter().map(|(&n, &t)| (t, n)).min().filter(|&(t, _)| t != u64::MAX);
