@@ -1,4 +1,5 @@
-//! Compiles the BPF programs, when the feature `bpf` is on. Without clang the error says how to get it, or to do without.
+//! Compiles the BPF programs, when the feature `bpf` is on. Without clang the error says how to get
+//! it, or to do without.
 
 fn main() {
     #[cfg(feature = "bpf")]

@@ -1,4 +1,5 @@
-//! Any bytes as a frame: every function over headers answers, stays within the frame, and keeps what it promises.
+//! Any bytes as a frame: every function over headers answers, stays within the frame, and keeps
+//! what it promises.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,7 +7,8 @@ use weir_core::packet::Ecn;
 use weir_wire::{IpVersion, Parsed, checksum, ecn, flow_key, invert_bit, parse, parse_ip, set_ce};
 
 fuzz_target!(|data: &[u8]| {
-    // Four bytes choose what has no place in a frame: the bit to invert, and where a partial checksum is.
+    // Four bytes choose what has no place in a frame: the bit to invert, and where a partial
+    // checksum is.
     let Some((choice, frame)) = data.split_first_chunk::<4>() else { return };
     let number = u32::from_be_bytes(*choice);
     sums_agree(frame, number);
@@ -18,8 +20,16 @@ fuzz_target!(|data: &[u8]| {
     // Headers of another frame must be harmless too.
     if let (Ok(parsed), Some(half)) = (parse(frame), frame.get(..frame.len() / 2)) {
         let mut half = half.to_vec();
-        let _ = (flow_key(&half, &parsed), ecn(&half, &parsed), set_ce(&mut half, &parsed), invert_bit(&mut half, &parsed, number));
-        let _ = (checksum::verify_ipv4_header(&half, &parsed), checksum::verify_transport(&half, &parsed));
+        let _ = (
+            flow_key(&half, &parsed),
+            ecn(&half, &parsed),
+            set_ce(&mut half, &parsed),
+            invert_bit(&mut half, &parsed, number),
+        );
+        let _ = (
+            checksum::verify_ipv4_header(&half, &parsed),
+            checksum::verify_transport(&half, &parsed),
+        );
     }
 });
 
@@ -47,7 +57,8 @@ fn marks(frame: &[u8], parsed: &Parsed) {
     let done = set_ce(&mut marked, parsed);
     assert_eq!(done, parsed.ecn != Ecn::NotEct);
     assert_eq!(ecn(&marked, parsed), if done { Ecn::Ce } else { Ecn::NotEct });
-    // A header whose words are all zero cannot be, since it starts with a version; so true stays true and false false.
+    // A header whose words are all zero cannot be, since it starts with a version; so true stays
+    // true and false false.
     assert_eq!(checksum::verify_ipv4_header(&marked, parsed), before);
     assert!(done || marked == frame);
 }
@@ -67,7 +78,10 @@ fn inverts(frame: &[u8], parsed: &Parsed, bit: u32) {
 
 /// The fast sum against the definition, and a completed checksum against verification.
 fn sums_agree(frame: &[u8], number: u32) {
-    let mut total: u64 = frame.chunks(2).map(|c| u64::from(c[0]) << 8 | u64::from(c.get(1).copied().unwrap_or(0))).sum();
+    let mut total: u64 = frame
+        .chunks(2)
+        .map(|c| u64::from(c[0]) << 8 | u64::from(c.get(1).copied().unwrap_or(0)))
+        .sum();
     while total > 0xffff {
         total = (total >> 16) + (total & 0xffff);
     }
@@ -78,7 +92,8 @@ fn sums_agree(frame: &[u8], number: u32) {
         Ok(()) => {
             let field = usize::from(start) + usize::from(offset);
             let seed = u16::from_be_bytes([frame[field], frame[field + 1]]);
-            // With its seed the covered part sums to all ones, if the field is at an even place of it.
+            // With its seed the covered part sums to all ones, if the field is at an even place of
+            // it.
             if offset % 2 == 0 {
                 assert_eq!(checksum::add(checksum::sum(&copy[start.into()..]), seed), 0xffff);
             }

@@ -1,5 +1,6 @@
-//! What the scheduler rig is told: flow sets, algorithms, backlogs and traces. No text makes a reader panic, what is printed reads
-//! back, and a small plan that was accepted is driven to its end.
+//! What the scheduler rig is told: flow sets, algorithms, backlogs and traces. No text makes a
+//! reader panic, what is printed reads back, and a small plan that was accepted is driven to its
+//! end.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -24,7 +25,9 @@ fuzz_target!(|data: (&str, &str, &str, &str, u8, u8)| {
         assert_eq!(Trace::read(&trace.to_string()).as_ref(), Ok(trace));
     }
     let Some(set) = sets.first().filter(|set| set.len() <= 64) else { return };
-    let orders = Order::names().filter_map(Order::from_name).chain(trace.ok().map(|trace| Order::Trace(Box::new(trace))));
+    let orders = Order::names()
+        .filter_map(Order::from_name)
+        .chain(trace.ok().map(|trace| Order::Trace(Box::new(trace))));
     for order in orders {
         let plan = Plan::new(set.clone(), order, backlog, batch.into(), pairs.into(), 1);
         let (Ok(plan), Ok(algorithm)) = (plan, &algorithm) else { continue };

@@ -1,4 +1,5 @@
-//! Scripts: no text makes the reader panic, what is printed reads back, and laying out changes no meaning.
+//! Scripts: no text makes the reader panic, what is printed reads back, and laying out changes no
+//! meaning.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -9,7 +10,10 @@ use weir_rules::script::{Parsed, check, format, parse, parse_command, print};
 
 fuzz_target!(|data: (&str, &str)| {
     let (text, content) = data;
-    let files: BTreeMap<String, String> = ["f", "f.csv", "f.dist"].iter().map(|name| ((*name).to_owned(), content.to_owned())).collect();
+    let files: BTreeMap<String, String> = ["f", "f.csv", "f.dist"]
+        .iter()
+        .map(|name| ((*name).to_owned(), content.to_owned()))
+        .collect();
     let parsed = parse(text, "script", &files);
     let _ = parsed.diagnostics.render(false);
     let _ = check(&parsed.commands, text, "script").render(false);

@@ -1,4 +1,5 @@
-//! Link specifications and the files they name: no text makes the reader panic, and what is printed reads back.
+//! Link specifications and the files they name: no text makes the reader panic, and what is printed
+//! reads back.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -9,7 +10,8 @@ use weir_rules::{canonical, check_spec, parse_spec};
 fuzz_target!(|data: (&str, &str)| {
     let (text, content) = data;
     let names = ["f", "f.csv", "f.dist"];
-    let files: BTreeMap<String, String> = names.iter().map(|name| ((*name).to_owned(), content.to_owned())).collect();
+    let files: BTreeMap<String, String> =
+        names.iter().map(|name| ((*name).to_owned(), content.to_owned())).collect();
     let checked = check_spec(text, &files);
     let _ = checked.diagnostics.render(false);
     if let Some(spec) = checked.spec {

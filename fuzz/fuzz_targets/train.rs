@@ -1,9 +1,12 @@
-//! Any virtio-net header before any bytes: what is accepted as a train is cut into packets that make sense, and a run of them
-//! is a train that is cut into the same packets.
+//! Any virtio-net header before any bytes: what is accepted as a train is cut into packets that
+//! make sense, and a run of them is a train that is cut into the same packets.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_wire::{ChecksumMode, Gso, MAX_HEADER_LEN, Parsed, Run, Train, VNET_HEADER_LEN, VnetHeader, checksum, parse, parse_ip};
+use weir_wire::{
+    ChecksumMode, Gso, MAX_HEADER_LEN, Parsed, Run, Train, VNET_HEADER_LEN, VnetHeader, checksum,
+    parse, parse_ip,
+};
 
 fuzz_target!(|data: &[u8]| {
     // Two bytes choose the layer and the run, ten are the virtio-net header, the rest the frame.
@@ -19,8 +22,21 @@ fuzz_target!(|data: &[u8]| {
         let first = u16::from(choice[0] & 0x7f) % train.segments();
         let last = first + u16::from(choice[1]) % (train.segments() - first) + 1;
         cut(&train, frame, first..last, &vnet, &reparse);
-        assert!(train.headers(first..first, frame, ChecksumMode::Partial, &mut [0; MAX_HEADER_LEN]).is_err());
-        assert!(train.headers(0..train.segments(), &frame[..frame.len() / 2], ChecksumMode::Partial, &mut [0; 8]).is_err());
+        assert!(
+            train
+                .headers(first..first, frame, ChecksumMode::Partial, &mut [0; MAX_HEADER_LEN])
+                .is_err()
+        );
+        assert!(
+            train
+                .headers(
+                    0..train.segments(),
+                    &frame[..frame.len() / 2],
+                    ChecksumMode::Partial,
+                    &mut [0; 8]
+                )
+                .is_err()
+        );
     } else if vnet.validate(frame).is_ok() && vnet.gso() == Ok(Gso::None) {
         let mut copy = frame.to_vec();
         assert!(vnet.complete(&mut copy).is_ok() && !vnet.needs_csum());
@@ -37,19 +53,31 @@ fn lengths_add_up(train: &Train, parsed: &Parsed) {
 
 type Parser = fn(&[u8]) -> Result<Parsed, weir_wire::ParseError>;
 
-fn cut(train: &Train, frame: &[u8], range: core::ops::Range<u16>, vnet: &VnetHeader, reparse: &Parser) {
+fn cut(
+    train: &Train,
+    frame: &[u8],
+    range: core::ops::Range<u16>,
+    vnet: &VnetHeader,
+    reparse: &Parser,
+) {
     let (run, joined) = made(train, frame, range.clone(), ChecksumMode::Partial);
     let parsed = reparse(&joined).expect("a run has headers that parse");
     assert_eq!(parsed.network_end(), joined.len());
     assert_eq!(parsed.network_len, train.run_len(range.clone()));
     assert_ne!(checksum::verify_ipv4_header(&joined, &parsed), Some(false));
-    let again = (range.len() > 1).then(|| Train::plan(&joined, &run.vnet, &parsed).expect("a run of several packets is a train"));
+    let again = (range.len() > 1).then(|| {
+        Train::plan(&joined, &run.vnet, &parsed).expect("a run of several packets is a train")
+    });
     assert!(again.is_none_or(|again| usize::from(again.segments()) == range.len()));
     // Enough of a long run to see its first, inner and last packets.
     for i in range.clone().take(3).chain(range.clone().skip(3).last()) {
         let (_, packet) = made(train, frame, i..i + 1, ChecksumMode::Partial);
         if let Some(again) = again {
-            assert_eq!(made(&again, &joined, i - range.start..i - range.start + 1, ChecksumMode::Partial).1, packet);
+            assert_eq!(
+                made(&again, &joined, i - range.start..i - range.start + 1, ChecksumMode::Partial)
+                    .1,
+                packet
+            );
         }
         let (complete, packet) = made(train, frame, i..i + 1, ChecksumMode::Complete);
         assert!(!complete.vnet.needs_csum() && complete.vnet.gso() == Ok(Gso::None));
@@ -63,7 +91,12 @@ fn cut(train: &Train, frame: &[u8], range: core::ops::Range<u16>, vnet: &VnetHea
 }
 
 /// The run as one frame.
-fn made(train: &Train, frame: &[u8], range: core::ops::Range<u16>, mode: ChecksumMode) -> (Run, Vec<u8>) {
+fn made(
+    train: &Train,
+    frame: &[u8],
+    range: core::ops::Range<u16>,
+    mode: ChecksumMode,
+) -> (Run, Vec<u8>) {
     let mut out = [0; MAX_HEADER_LEN];
     let run = train.headers(range, frame, mode, &mut out).expect("the run is within the train");
     assert_eq!(run.header_len, train.header_len());

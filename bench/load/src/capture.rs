@@ -1,13 +1,17 @@
 //! The raw receiver: sees frames that UDP would drop, and finds inverted bits in them.
 //!
-//! Every frame with an IP packet of the expected size is taken as one of the stream's: a damaged one must be counted whatever
-//! field was hit. A packet is damaged when its IPv4 header's checksum, its payload's pattern, its UDP ports and length, or its UDP
-//! checksum is not right. The UDP checksum may also be a partial one: between namespaces the kernel leaves it to hardware that
+//! Every frame with an IP packet of the expected size is taken as one of the stream's: a damaged
+//! one must be counted whatever field was hit. A packet is damaged when its IPv4 header's checksum,
+//! its payload's pattern, its UDP ports and length, or its UDP checksum is not right. The UDP
+//! checksum may also be a partial one: between namespaces the kernel leaves it to hardware that
 //! never comes. In an IPv6 header only version, length, next header and addresses are covered.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use nix::sys::socket::{AddressFamily, LinkAddr, SockFlag, SockProtocol, SockType, recvfrom, setsockopt, socket, sockopt};
+use nix::sys::socket::{
+    AddressFamily, LinkAddr, SockFlag, SockProtocol, SockType, recvfrom, setsockopt, socket,
+    sockopt,
+};
 use nix::sys::time::{TimeVal, TimeValLike};
 use serde::{Deserialize, Serialize};
 
@@ -50,12 +54,16 @@ pub struct Capture {
 /// # Errors
 /// No privilege for raw sockets, no such interface, or a socket that fails.
 pub fn capture(watch: &Watch) -> Result<Capture, LoadError> {
-    let index = nix::net::if_::if_nametoindex(watch.interface.as_str()).map_err(|_| LoadError::NoInterface(watch.interface.clone()))?;
-    let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll).when("open a raw socket")?;
+    let index = nix::net::if_::if_nametoindex(watch.interface.as_str())
+        .map_err(|_| LoadError::NoInterface(watch.interface.clone()))?;
+    let socket =
+        socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll)
+            .when("open a raw socket")?;
     if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
         let _ = setsockopt(&socket, sockopt::RcvBuf, &BUFFER);
     }
-    setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::milliseconds(20)).when("set a timeout")?;
+    setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::milliseconds(20))
+        .when("set a timeout")?;
     let mut seen = Capture::default();
     let mut buffer = vec![0; 65_536];
     let (begun, mut last) = (now(), None);
@@ -66,7 +74,8 @@ pub fn capture(watch: &Watch) -> Result<Capture, LoadError> {
                 last = Some(now());
             }
             _ => {
-                let over = last.map_or(now() - begun > watch.wait_ns, |t| now() - t > watch.idle_ns);
+                let over =
+                    last.map_or(now() - begun > watch.wait_ns, |t| now() - t > watch.idle_ns);
                 if over {
                     break;
                 }
@@ -77,10 +86,17 @@ pub fn capture(watch: &Watch) -> Result<Capture, LoadError> {
 }
 
 /// The next frame that came in on the interface; `None` for others' and when nothing came.
-fn next<'a>(socket: &OwnedFd, buffer: &'a mut [u8], index: usize) -> Result<Option<&'a [u8]>, LoadError> {
+fn next<'a>(
+    socket: &OwnedFd,
+    buffer: &'a mut [u8],
+    index: usize,
+) -> Result<Option<&'a [u8]>, LoadError> {
     match recvfrom::<LinkAddr>(socket.as_raw_fd(), buffer) {
         Ok((len, Some(from))) if from.ifindex() == index => Ok(Some(&buffer[..len])),
-        Ok(_) | Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR | nix::errno::Errno::ENETDOWN) => Ok(None),
+        Ok(_)
+        | Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR | nix::errno::Errno::ENETDOWN) => {
+            Ok(None)
+        }
         Err(e) => Err(e).when("receive frames"),
     }
 }
@@ -110,7 +126,9 @@ fn headers_right(packet: &[u8], headers: usize, payload_right: bool) -> bool {
     let (ip, udp) = packet.split_at(headers - 8);
     let length = u16::from_be_bytes([udp[4], udp[5]]);
     let fixed = if headers == 48 {
-        ip[0] >> 4 == 6 && ip[6] == UDP && usize::from(u16::from_be_bytes([ip[4], ip[5]])) == udp.len()
+        ip[0] >> 4 == 6
+            && ip[6] == UDP
+            && usize::from(u16::from_be_bytes([ip[4], ip[5]])) == udp.len()
     } else {
         ip[0] == 0x45 && fold(sum(ip)) == 0xffff
     };

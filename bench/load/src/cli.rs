@@ -18,7 +18,8 @@ use crate::send::{Pace, Plan, send};
 use crate::spray::{Spray, spray};
 use crate::stats::Known;
 
-/// Traffic for measuring and testing emulated links. Sizes and rates include the IP and UDP headers.
+/// Traffic for measuring and testing emulated links. Sizes and rates include the IP and UDP
+/// headers.
 #[derive(Debug, Parser)]
 #[command(name = "weir-load")]
 struct Cli {
@@ -202,7 +203,8 @@ struct SprayArgs {
     seconds: u64,
 }
 
-/// Runs the command with its arguments, the program's name first, and returns the exit code: 0, 1 on failure, 2 on misuse.
+/// Runs the command with its arguments, the program's name first, and returns the exit code: 0, 1
+/// on failure, 2 on misuse.
 pub fn main(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
@@ -230,12 +232,21 @@ fn run(cli: &Cli) -> Result<(), LoadError> {
             let PingArgs { size, count, interval: interval_ns, timeout: timeout_ns, icmp, .. } = *a;
             print(&cli.output, &ping(&Ask { to, size, count, interval_ns, timeout_ns, icmp })?)
         }
-        Command::Echo(a) => print(&cli.output, &echo(a.bind, a.count.unwrap_or(u64::MAX), a.seconds.unwrap_or(u64::MAX))?),
+        Command::Echo(a) => print(
+            &cli.output,
+            &echo(a.bind, a.count.unwrap_or(u64::MAX), a.seconds.unwrap_or(u64::MAX))?,
+        ),
         Command::Capture(a) => print(&cli.output, &capture(&a.watch())?),
         Command::Spray(a) => {
             let SprayArgs { interface, customers, size, pps, seconds } = a;
             let pace = pps.map_or(Pace::Flood, Pace::Packets);
-            let plan = Spray { interface: interface.clone(), customers: *customers, size: *size, pace, span_ns: *seconds };
+            let plan = Spray {
+                interface: interface.clone(),
+                customers: *customers,
+                size: *size,
+                pace,
+                span_ns: *seconds,
+            };
             print(&cli.output, &spray(&plan)?)
         }
     }
@@ -249,7 +260,8 @@ impl SendArgs {
             (None, None) => Pace::Flood,
         };
         // Without an end the sender stops after ten seconds rather than never.
-        let span_ns = self.seconds.unwrap_or(if self.count.is_some() { u64::MAX } else { 10 * SECOND });
+        let span_ns =
+            self.seconds.unwrap_or(if self.count.is_some() { u64::MAX } else { 10 * SECOND });
         let count = self.count.unwrap_or(u64::MAX);
         Ok(Plan {
             to: self.target.resolve()?,
@@ -266,7 +278,12 @@ impl SendArgs {
 
 impl RecvArgs {
     fn listen(&self) -> Listen {
-        let known = Known { sent: self.sent, burst_rate: self.burst_rate, list_lost: self.list_lost, list_arrivals: self.list_arrivals };
+        let known = Known {
+            sent: self.sent,
+            burst_rate: self.burst_rate,
+            list_lost: self.list_lost,
+            list_arrivals: self.list_arrivals,
+        };
         Listen {
             bind: self.bind,
             count: self.count.unwrap_or(u64::MAX),
@@ -281,24 +298,40 @@ impl RecvArgs {
 impl CaptureArgs {
     fn watch(&self) -> Watch {
         let count = self.count.unwrap_or(u64::MAX);
-        Watch { interface: self.interface.clone(), size: self.size, count, idle_ns: self.idle, wait_ns: self.wait }
+        Watch {
+            interface: self.interface.clone(),
+            size: self.size,
+            count,
+            idle_ns: self.idle,
+            wait_ns: self.wait,
+        }
     }
 }
 
 impl Target {
-    /// The first address of the name that will do: a name such as `host` is resolved as any program does.
+    /// The first address of the name that will do: a name such as `host` is resolved as any program
+    /// does.
     fn resolve(&self) -> Result<SocketAddr, LoadError> {
         use std::net::ToSocketAddrs;
         let failed = |source| LoadError::System { what: "resolve the address", source };
         let fits = |a: &SocketAddr| (!self.v4 || a.is_ipv4()) && (!self.v6 || a.is_ipv6());
-        self.to.to_socket_addrs().map_err(failed)?.find(fits).ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
+        self.to
+            .to_socket_addrs()
+            .map_err(failed)?
+            .find(fits)
+            .ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
     }
 }
 
 fn print(output: &Output, result: &impl Serialize) -> Result<(), LoadError> {
-    let text = if output.json { serde_json::to_string(result)? + "\n" } else { table(&serde_json::to_value(result)?) };
+    let text = if output.json {
+        serde_json::to_string(result)? + "\n"
+    } else {
+        table(&serde_json::to_value(result)?)
+    };
     match &output.out {
-        Some(path) => std::fs::write(path, text).map_err(|source| LoadError::System { what: "write the result", source }),
+        Some(path) => std::fs::write(path, text)
+            .map_err(|source| LoadError::System { what: "write the result", source }),
         None => {
             print!("{text}");
             Ok(())
@@ -346,7 +379,11 @@ mod tests {
     fn numbers_and_times_are_read() {
         assert_eq!(scaled("4M"), Ok(4_000_000));
         assert_eq!(scaled("7"), Ok(7));
-        assert!(scaled("1.5M").is_err() && scaled("-1").is_err() && scaled("99999999999999999999G").is_err());
+        assert!(
+            scaled("1.5M").is_err()
+                && scaled("-1").is_err()
+                && scaled("99999999999999999999G").is_err()
+        );
         assert_eq!(span("0.25"), Ok(250_000_000));
         assert!(span("-1").is_err() && span("nan").is_err());
     }

@@ -18,10 +18,14 @@ pub fn nanos(t: TimeSpec) -> u64 {
 pub fn sleep_until(deadline: u64) {
     let at = TimeSpec::new((deadline / SECOND) as i64, (deadline % SECOND) as i64);
     // A signal ends the sleep early: go on with what is left.
-    while now() < deadline && clock_nanosleep(ClockId::CLOCK_REALTIME, ClockNanosleepFlags::TIMER_ABSTIME, &at).is_err() {}
+    while now() < deadline
+        && clock_nanosleep(ClockId::CLOCK_REALTIME, ClockNanosleepFlags::TIMER_ABSTIME, &at)
+            .is_err()
+    {}
 }
 
-/// Sleeps to shortly before a point on the clock, then spins, so that the wake-up of an idle processor does not add to it.
+/// Sleeps to shortly before a point on the clock, then spins, so that the wake-up of an idle
+/// processor does not add to it.
 pub fn spin_until(deadline: u64) {
     sleep_until(deadline.saturating_sub(SPIN));
     while now() < deadline {

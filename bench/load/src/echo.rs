@@ -26,7 +26,8 @@ pub struct Ask {
     pub interval_ns: u64,
     /// How long to wait for the last answer, ns.
     pub timeout_ns: u64,
-    /// ICMP echo requests, which the kernel answers, in place of UDP packets to an echo program. IPv4, and needs CAP_NET_RAW.
+    /// ICMP echo requests, which the kernel answers, in place of UDP packets to an echo program.
+    /// IPv4, and needs CAP_NET_RAW.
     pub icmp: bool,
 }
 
@@ -52,7 +53,8 @@ pub fn ping(ask: &Ask) -> Result<Answers, LoadError> {
     let socket = if ask.icmp { icmp::connect(ask.to)? } else { connect(ask.to)? };
     let sender = socket.try_clone().when("share the socket")?;
     let plan = *ask;
-    let content: fn(&[u8]) -> Option<&[u8]> = if ask.icmp { icmp::answer } else { |packet| Some(packet) };
+    let content: fn(&[u8]) -> Option<&[u8]> =
+        if ask.icmp { icmp::answer } else { |packet| Some(packet) };
     let end = now() + u64::from(ask.count) * ask.interval_ns + ask.timeout_ns;
     let sending = std::thread::spawn(move || send_all(&sender, &plan, size));
     let mut first = vec![None; ask.count as usize];
@@ -65,7 +67,14 @@ pub fn ping(ask: &Ask) -> Result<Answers, LoadError> {
         let len = match socket.recv(&mut buffer) {
             Ok(len) => len,
             // Nobody listens yet, or nothing came: the time-out decides.
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused) => continue,
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused
+                ) =>
+            {
+                continue;
+            }
             Err(e) => return Err(e).when("receive"),
         };
         let arrived = now();
@@ -80,7 +89,12 @@ pub fn ping(ask: &Ask) -> Result<Answers, LoadError> {
     }
     let sent = sending.join().unwrap_or(0);
     let times: Vec<u64> = first.into_iter().flatten().collect();
-    Ok(Answers { sent, received, lost: sent - (times.len() as u64).min(sent), rtt_ns: Spread::of(times) })
+    Ok(Answers {
+        sent,
+        received,
+        lost: sent - (times.len() as u64).min(sent),
+        rtt_ns: Spread::of(times),
+    })
 }
 
 /// Sends every packet back to where it came from until `count` were sent back or `span_ns` passed.
@@ -99,7 +113,11 @@ pub fn echo(bind: SocketAddr, count: u64, span_ns: u64) -> Result<u64, LoadError
                 let _ = socket.send_to(&buffer[..len], from);
                 answered += 1;
             }
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused) => {}
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused
+                ) => {}
             Err(e) => return Err(e).when("receive"),
         }
     }
@@ -135,7 +153,15 @@ mod tests {
         // The echo may start late: send until it has had its twenty.
         let mut answers = Answers::default();
         for _ in 0..50 {
-            answers = ping(&Ask { to: port, size: 100, count: 20, interval_ns: 1_000_000, timeout_ns: SECOND / 5, icmp: false }).unwrap();
+            answers = ping(&Ask {
+                to: port,
+                size: 100,
+                count: 20,
+                interval_ns: 1_000_000,
+                timeout_ns: SECOND / 5,
+                icmp: false,
+            })
+            .unwrap();
             if answers.received > 0 {
                 break;
             }
@@ -148,7 +174,14 @@ mod tests {
     #[test]
     fn unanswered_pings_are_lost() {
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let ask = Ask { to: silent.local_addr().unwrap(), size: 100, count: 3, interval_ns: 1000, timeout_ns: SECOND / 20, icmp: false };
+        let ask = Ask {
+            to: silent.local_addr().unwrap(),
+            size: 100,
+            count: 3,
+            interval_ns: 1000,
+            timeout_ns: SECOND / 20,
+            icmp: false,
+        };
         let answers = ping(&ask).unwrap();
         assert_eq!((answers.sent, answers.received, answers.lost), (3, 0, 3));
     }

@@ -2,7 +2,9 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, SockaddrIn, connect as connect_socket, socket};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockProtocol, SockType, SockaddrIn, connect as connect_socket, socket,
+};
 
 use weir_wire::checksum::checksum;
 
@@ -13,14 +15,19 @@ pub(crate) const HEADER: usize = 8;
 /// Most bytes in front of an answer's payload: an IPv4 header with options, and the header.
 pub(crate) const MOST_HEADERS: usize = 60 + HEADER;
 
-/// A raw ICMP socket that sends to and hears from `to` only. The standard library has no type for it; sending and receiving are those
-/// of a connected UDP socket.
+/// A raw ICMP socket that sends to and hears from `to` only. The standard library has no type for
+/// it; sending and receiving are those of a connected UDP socket.
 pub(crate) fn connect(to: SocketAddr) -> Result<UdpSocket, LoadError> {
     let SocketAddr::V4(to) = to else {
-        let source = std::io::Error::new(std::io::ErrorKind::Unsupported, "ICMP round trips are measured over IPv4: give -4");
+        let source = std::io::Error::new(
+            std::io::ErrorKind::Unsupported,
+            "ICMP round trips are measured over IPv4: give -4",
+        );
         return Err(LoadError::System { what: "make an ICMP socket", source });
     };
-    let icmp = socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Icmp).when("make an ICMP socket")?;
+    let icmp =
+        socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Icmp)
+            .when("make an ICMP socket")?;
     let to = SockaddrIn::from(to);
     connect_socket(std::os::fd::AsRawFd::as_raw_fd(&icmp), &to).when("connect the ICMP socket")?;
     Ok(UdpSocket::from(icmp))

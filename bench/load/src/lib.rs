@@ -1,7 +1,9 @@
-//! Traffic that shows what programs on both sides of an emulated link see: sequence numbers, clocks, and the sums behind them.
+//! Traffic that shows what programs on both sides of an emulated link see: sequence numbers,
+//! clocks, and the sums behind them.
 //!
-//! Used as the command `weir-load` by the benches, and as a library by the live tests. Sender and receiver run on one machine,
-//! so that both read the same clock whatever network namespaces they are in; one-way delays are exact.
+//! Used as the command `weir-load` by the benches, and as a library by the live tests. Sender and
+//! receiver run on one machine, so that both read the same clock whatever network namespaces they
+//! are in; one-way delays are exact.
 //!
 //! Sizes and rates are those of the network layer: IP header, UDP header and payload.
 
@@ -30,7 +32,9 @@ pub enum LoadError {
         source: io::Error,
     },
     /// A packet size outside what the tool can send.
-    #[error("a packet has {least} to {most} bytes with its IP and UDP headers; {given} is not one of them")]
+    #[error(
+        "a packet has {least} to {most} bytes with its IP and UDP headers; {given} is not one of them"
+    )]
     Size {
         /// The size asked for.
         given: usize,

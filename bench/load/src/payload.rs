@@ -1,10 +1,12 @@
-//! What a packet carries: a stamp that checks itself, then a known pattern, so that a receiver can find every inverted bit.
+//! What a packet carries: a stamp that checks itself, then a known pattern, so that a receiver can
+//! find every inverted bit.
 //!
 //! ```text
 //! 0      2       4          8                    16
 //! | check | magic | sequence | time of sending, ns | pattern …
 //! ```
-//! `check` makes the exclusive-or of all eight 16-bit words of the stamp equal a constant. All numbers are big-endian.
+//! `check` makes the exclusive-or of all eight 16-bit words of the stamp equal a constant. All
+//! numbers are big-endian.
 
 /// Bytes of a stamp, and so the least payload.
 pub const STAMP: usize = 16;
@@ -42,11 +44,14 @@ pub fn read(payload: &[u8]) -> Option<Stamp> {
         return None;
     }
     let sequence = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
-    let sent_ns = u64::from_be_bytes([head[8], head[9], head[10], head[11], head[12], head[13], head[14], head[15]]);
+    let sent_ns = u64::from_be_bytes([
+        head[8], head[9], head[10], head[11], head[12], head[13], head[14], head[15],
+    ]);
     Some(Stamp { sequence, sent_ns })
 }
 
-/// How many bits of a payload are not as they were sent: exact in the pattern, at least this many in the stamp.
+/// How many bits of a payload are not as they were sent: exact in the pattern, at least this many
+/// in the stamp.
 pub fn bit_errors(payload: &[u8]) -> u32 {
     let Some(head) = payload.get(..STAMP) else {
         return 0;

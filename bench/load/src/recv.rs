@@ -1,11 +1,14 @@
-//! The receiver: takes packets with the kernel's receive timestamps and hands them to the statistics.
+//! The receiver: takes packets with the kernel's receive timestamps and hands them to the
+//! statistics.
 
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, setsockopt, sockopt};
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, setsockopt, sockopt,
+};
 use nix::sys::time::TimeSpec;
 
 use crate::clock::{nanos, now};
@@ -59,7 +62,10 @@ pub fn collect(socket: &UdpSocket, listen: &Listen) -> Result<(Vec<Receipt>, u64
     let overhead = headers(listen.bind);
     let mut receipts = Vec::new();
     let mut buffer = vec![0; MESSAGES * LARGEST];
-    let mut messages = MultiHeaders::<SockaddrStorage>::preallocate(MESSAGES, Some(nix::cmsg_space!(TimeSpec, i32)));
+    let mut messages = MultiHeaders::<SockaddrStorage>::preallocate(
+        MESSAGES,
+        Some(nix::cmsg_space!(TimeSpec, i32)),
+    );
     let begun = now();
     while (receipts.len() as u64) < listen.count.min(MOST) {
         let here = receipts.len();
@@ -71,12 +77,15 @@ pub fn collect(socket: &UdpSocket, listen: &Listen) -> Result<(Vec<Receipt>, u64
             continue;
         };
         if receipts.len() - here < MESSAGES {
-            // The socket is empty. Whoever waits in it makes the sender wake it for every packet, which costs the sender more than
-            // the packet; the kernel notes the times of arrival, so there is no hurry.
+            // The socket is empty. Whoever waits in it makes the sender wake it for every packet,
+            // which costs the sender more than the packet; the kernel notes the times of arrival,
+            // so there is no hurry.
             std::thread::sleep(NAP);
         }
         let last = receipts[receipts.len() - 1].arrived_ns;
-        if last.saturating_sub(first.arrived_ns) >= listen.span_ns || (receipts.len() == here && now() > last + listen.idle_ns) {
+        if last.saturating_sub(first.arrived_ns) >= listen.span_ns
+            || (receipts.len() == here && now() > last + listen.idle_ns)
+        {
             break;
         }
     }
@@ -91,10 +100,19 @@ fn receive(
     overhead: usize,
     receipts: &mut Vec<Receipt>,
 ) -> Result<(), LoadError> {
-    let mut slices: Vec<[IoSliceMut<'_>; 1]> = buffer.chunks_mut(LARGEST).map(|c| [IoSliceMut::new(c)]).collect();
-    let results = match recvmmsg(socket.as_fd().as_raw_fd(), messages, slices.iter_mut(), MsgFlags::MSG_WAITFORONE, None) {
+    let mut slices: Vec<[IoSliceMut<'_>; 1]> =
+        buffer.chunks_mut(LARGEST).map(|c| [IoSliceMut::new(c)]).collect();
+    let results = match recvmmsg(
+        socket.as_fd().as_raw_fd(),
+        messages,
+        slices.iter_mut(),
+        MsgFlags::MSG_WAITFORONE,
+        None,
+    ) {
         Ok(results) => results,
-        Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR | nix::errno::Errno::ECONNREFUSED) => return Ok(()),
+        Err(
+            nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR | nix::errno::Errno::ECONNREFUSED,
+        ) => return Ok(()),
         Err(e) => return Err(e).when("receive"),
     };
     for message in results {
@@ -111,16 +129,24 @@ fn receive(
             continue;
         };
         let bytes = (message.bytes + overhead) as u32;
-        receipts.push(Receipt { sequence: stamp.sequence, bytes, sent_ns: stamp.sent_ns, arrived_ns: stamped.unwrap_or_else(now), marked });
+        receipts.push(Receipt {
+            sequence: stamp.sequence,
+            bytes,
+            sent_ns: stamp.sent_ns,
+            arrived_ns: stamped.unwrap_or_else(now),
+            marked,
+        });
     }
     Ok(())
 }
 
-/// Packets that found the socket's buffer full, from the kernel's table of sockets; 0 when that cannot be read.
+/// Packets that found the socket's buffer full, from the kernel's table of sockets; 0 when that
+/// cannot be read.
 fn socket_drops(socket: &UdpSocket) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let fd = socket.as_raw_fd();
-    let Ok(inode) = std::fs::metadata(format!("/proc/self/fd/{fd}")).map(|m| m.ino().to_string()) else {
+    let Ok(inode) = std::fs::metadata(format!("/proc/self/fd/{fd}")).map(|m| m.ino().to_string())
+    else {
         return 0;
     };
     ["/proc/self/net/udp", "/proc/self/net/udp6"]
@@ -132,7 +158,14 @@ fn socket_drops(socket: &UdpSocket) -> u64 {
 
 /// The last column of the line whose tenth column is the inode.
 fn drops_of(table: &str, inode: &str) -> Option<u64> {
-    table.lines().skip(1).find(|line| line.split_whitespace().nth(9) == Some(inode))?.split_whitespace().last()?.parse().ok()
+    table
+        .lines()
+        .skip(1)
+        .find(|line| line.split_whitespace().nth(9) == Some(inode))?
+        .split_whitespace()
+        .last()?
+        .parse()
+        .ok()
 }
 
 /// Congestion experienced, in the ECN field.
@@ -145,7 +178,8 @@ const LARGEST: usize = 10_240;
 const MOST: u64 = 20_000_000;
 /// Socket buffer: the receiver must not be what loses packets.
 const BUFFER: usize = 64 << 20;
-/// How long to stay away from an empty socket; its buffer holds 80 ms at a million packets a second.
+/// How long to stay away from an empty socket; its buffer holds 80 ms at a million packets a
+/// second.
 const NAP: Duration = Duration::from_micros(500);
 /// How often to look at the clock while nothing comes.
 const TICK: Duration = Duration::from_millis(20);
@@ -160,8 +194,24 @@ mod tests {
         let socket = UdpSocket::bind(bind).unwrap();
         let to = socket.local_addr().unwrap();
         let known = Known { sent: Some(500), list_arrivals: true, ..Known::default() };
-        let listen = Listen { bind: to, count: 500, span_ns: u64::MAX, idle_ns: SECOND, wait_ns: 5 * SECOND, known };
-        let plan = Plan { to, size: 300, pace: Pace::Packets(20_000), count: 500, span_ns: u64::MAX, train, after_ns: 0, tos: 0 };
+        let listen = Listen {
+            bind: to,
+            count: 500,
+            span_ns: u64::MAX,
+            idle_ns: SECOND,
+            wait_ns: 5 * SECOND,
+            known,
+        };
+        let plan = Plan {
+            to,
+            size: 300,
+            pace: Pace::Packets(20_000),
+            count: 500,
+            span_ns: u64::MAX,
+            train,
+            after_ns: 0,
+            tos: 0,
+        };
         let sender = std::thread::spawn(move || send(&plan).unwrap());
         let (receipts, drops) = collect(&socket, &listen).unwrap();
         let sent = sender.join().unwrap();
@@ -173,9 +223,17 @@ mod tests {
     fn everything_sent_over_loopback_is_received_once_and_in_order() {
         for (bind, train) in [("127.0.0.1:0", 1), ("[::1]:0", 1), ("127.0.0.1:0", 8)] {
             let r = over_loopback(bind, train);
-            assert_eq!((r.received, r.bytes, r.lost, r.duplicated, r.reordered), (500, 150_000, 0, 0, 0), "{bind}");
+            assert_eq!(
+                (r.received, r.bytes, r.lost, r.duplicated, r.reordered),
+                (500, 150_000, 0, 0, 0),
+                "{bind}"
+            );
             assert!(r.arrivals.iter().enumerate().all(|(i, a)| a.0 as usize == i));
-            assert!(r.delay_ns.max < 10 * SECOND, "both ends must read one clock: {:?}", r.delay_ns);
+            assert!(
+                r.delay_ns.max < 10 * SECOND,
+                "both ends must read one clock: {:?}",
+                r.delay_ns
+            );
         }
     }
 

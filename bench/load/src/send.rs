@@ -4,7 +4,9 @@ use std::io::IoSlice;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
-use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg, setsockopt, sockopt};
+use nix::sys::socket::{
+    ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg, setsockopt, sockopt,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{SECOND, now, precise_sleeps, spin_until};
@@ -65,8 +67,11 @@ pub fn send(plan: &Plan) -> Result<Sent, LoadError> {
     let socket = connect(plan.to)?;
     if plan.tos != 0 {
         let tos = i32::from(plan.tos);
-        let set =
-            if plan.to.is_ipv4() { setsockopt(&socket, sockopt::Ipv4Tos, &tos) } else { setsockopt(&socket, sockopt::Ipv6TClass, &tos) };
+        let set = if plan.to.is_ipv4() {
+            setsockopt(&socket, sockopt::Ipv4Tos, &tos)
+        } else {
+            setsockopt(&socket, sockopt::Ipv6TClass, &tos)
+        };
         set.when("set the ECN field")?;
     }
     precise_sleeps();
@@ -84,7 +89,9 @@ pub fn send(plan: &Plan) -> Result<Sent, LoadError> {
             None => left,
             Some(at) => {
                 spin_until(start + at);
-                let due = due_until(plan.pace, plan.size, now() - start).saturating_sub(tried).clamp(whole, left);
+                let due = due_until(plan.pace, plan.size, now() - start)
+                    .saturating_sub(tried)
+                    .clamp(whole, left);
                 if due == left { due } else { due - due % whole }
             }
         };
@@ -126,11 +133,16 @@ pub(crate) fn connect(to: SocketAddr) -> Result<UdpSocket, LoadError> {
     Ok(socket)
 }
 
-/// When packet `n` is due, ns after the start; `None` while flooding. Exact for every `n`: no interval is rounded and summed.
+/// When packet `n` is due, ns after the start; `None` while flooding. Exact for every `n`: no
+/// interval is rounded and summed.
 fn interval(pace: Pace, size: usize, n: u64) -> Option<u64> {
-    let nanos = |numerator: u128, denominator: u64| u64::try_from(numerator / u128::from(denominator.max(1))).unwrap_or(u64::MAX);
+    let nanos = |numerator: u128, denominator: u64| {
+        u64::try_from(numerator / u128::from(denominator.max(1))).unwrap_or(u64::MAX)
+    };
     match pace {
-        Pace::Bits(rate) => Some(nanos(u128::from(n) * size as u128 * 8 * u128::from(SECOND), rate)),
+        Pace::Bits(rate) => {
+            Some(nanos(u128::from(n) * size as u128 * 8 * u128::from(SECOND), rate))
+        }
         Pace::Packets(rate) => Some(nanos(u128::from(n) * u128::from(SECOND), rate)),
         Pace::Flood => None,
     }
@@ -163,26 +175,41 @@ impl Batch {
     }
 
     /// Sends up to `due` packets numbered from `first` in one call and says how many it dealt with.
-    fn send(&mut self, socket: &UdpSocket, first: u64, due: u64, sent: &mut Sent) -> Result<u64, LoadError> {
+    fn send(
+        &mut self,
+        socket: &UdpSocket,
+        first: u64,
+        due: u64,
+        sent: &mut Sent,
+    ) -> Result<u64, LoadError> {
         let packets = due.min((self.train * MESSAGES) as u64) as usize;
         let bytes = &mut self.bytes[..packets * self.payload];
         let sent_ns = now();
         for (i, payload) in bytes.chunks_mut(self.payload).enumerate() {
             stamp(payload, Stamp { sequence: (first + i as u64) as u32, sent_ns });
         }
-        let slices: Vec<[IoSlice<'_>; 1]> = bytes.chunks(self.payload * self.train).map(|c| [IoSlice::new(c)]).collect();
+        let slices: Vec<[IoSlice<'_>; 1]> =
+            bytes.chunks(self.payload * self.train).map(|c| [IoSlice::new(c)]).collect();
         let segment = self.payload as u16;
         let control = [ControlMessage::UdpGsoSegments(&segment)];
         let control = if self.train > 1 { control.as_slice() } else { &[] };
         let nowhere = vec![None; slices.len()];
-        match sendmmsg(socket.as_raw_fd(), &mut self.headers, &slices, nowhere.as_slice(), control, MsgFlags::empty()) {
+        match sendmmsg(
+            socket.as_raw_fd(),
+            &mut self.headers,
+            &slices,
+            nowhere.as_slice(),
+            control,
+            MsgFlags::empty(),
+        ) {
             Ok(results) => {
                 let messages = results.count();
                 let done = (messages * self.train).min(packets) as u64;
                 sent.packets += done;
                 Ok(done)
             }
-            // The news that nobody listens, from an earlier packet; this call sent nothing, and its packets are still to go.
+            // The news that nobody listens, from an earlier packet; this call sent nothing, and its
+            // packets are still to go.
             Err(nix::errno::Errno::ECONNREFUSED) => Ok(0),
             Err(nix::errno::Errno::ENOBUFS | nix::errno::Errno::EAGAIN) => {
                 sent.refused += 1;
@@ -220,7 +247,10 @@ mod tests {
         for pace in [Pace::Bits(9_999_991), Pace::Packets(7)] {
             for n in 1..200 {
                 let at = interval(pace, 1337, n).unwrap();
-                assert!(due_until(pace, 1337, at + 1) == n + 1 && due_until(pace, 1337, at - 1) == n, "{pace:?} {n}");
+                assert!(
+                    due_until(pace, 1337, at + 1) == n + 1 && due_until(pace, 1337, at - 1) == n,
+                    "{pace:?} {n}"
+                );
             }
         }
     }

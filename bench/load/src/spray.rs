@@ -1,11 +1,13 @@
-//! Many customers at once: raw frames out of an interface, each to the next of many addresses, as a router would send them on.
+//! Many customers at once: raw frames out of an interface, each to the next of many addresses, as a
+//! router would send them on.
 
 use std::io::IoSlice;
 use std::os::fd::AsRawFd;
 
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, MultiHeaders, SockFlag, SockProtocol, SockType, bind, sendmmsg, setsockopt, socket, sockopt,
+    AddressFamily, LinkAddr, MsgFlags, MultiHeaders, SockFlag, SockProtocol, SockType, bind,
+    sendmmsg, setsockopt, socket, sockopt,
 };
 use weir_wire::checksum::checksum;
 
@@ -37,7 +39,9 @@ pub fn spray(plan: &Spray) -> Result<Sent, LoadError> {
     if !(least..=MOST).contains(&plan.size) {
         return Err(LoadError::Size { given: plan.size, least, most: MOST });
     }
-    let out = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None::<SockProtocol>).when("make a raw socket")?;
+    let out =
+        socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None::<SockProtocol>)
+            .when("make a raw socket")?;
     // As for UDP senders: the bound applies without the privilege.
     let _ = setsockopt(&out, sockopt::SndBufForce, &(4 << 20));
     let address = nix::ifaddrs::getifaddrs()
@@ -51,7 +55,9 @@ pub fn spray(plan: &Spray) -> Result<Sent, LoadError> {
     let mut headers = MultiHeaders::<LinkAddr>::preallocate(MESSAGES, None);
     let (start, mut sent, mut next) = (now(), Sent::default(), 0u32);
     while now() < start + plan.span_ns {
-        let due = due_until(plan.pace, plan.size, now() - start).saturating_sub(sent.packets).min(MESSAGES as u64) as usize;
+        let due = due_until(plan.pace, plan.size, now() - start)
+            .saturating_sub(sent.packets)
+            .min(MESSAGES as u64) as usize;
         if due == 0 {
             spin_until(now() + PAUSE);
             continue;
@@ -60,9 +66,17 @@ pub fn spray(plan: &Spray) -> Result<Sent, LoadError> {
             address_to(frame, next);
             next = (next + 1) % plan.customers.max(1);
         }
-        let slices: Vec<[IoSlice<'_>; 1]> = frames[..due].iter().map(|frame| [IoSlice::new(frame)]).collect();
+        let slices: Vec<[IoSlice<'_>; 1]> =
+            frames[..due].iter().map(|frame| [IoSlice::new(frame)]).collect();
         let nowhere = vec![None; due];
-        match sendmmsg(out.as_raw_fd(), &mut headers, &slices, nowhere.as_slice(), [], MsgFlags::empty()) {
+        match sendmmsg(
+            out.as_raw_fd(),
+            &mut headers,
+            &slices,
+            nowhere.as_slice(),
+            [],
+            MsgFlags::empty(),
+        ) {
             Ok(results) => sent.packets += results.count() as u64,
             Err(Errno::ENOBUFS | Errno::EAGAIN) => sent.refused += 1,
             Err(e) => return Err(e).when("send"),
@@ -78,7 +92,20 @@ fn frame(size: usize) -> Vec<u8> {
     let mut frame = vec![0; ETHERNET + size];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
     let ip = &mut frame[ETHERNET..];
-    ip[..12].copy_from_slice(&[0x45, 0, (size >> 8) as u8, size as u8, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+    ip[..12].copy_from_slice(&[
+        0x45,
+        0,
+        (size >> 8) as u8,
+        size as u8,
+        0,
+        0,
+        0x40,
+        0,
+        64,
+        17,
+        0,
+        0,
+    ]);
     ip[12..16].copy_from_slice(&[10, 1, 1, 1]);
     let datagram = (size - 20) as u16;
     ip[20..24].copy_from_slice(&[0x03, 0xe8, 0x07, 0xd0]);
@@ -116,6 +143,9 @@ mod tests {
         let parsed = weir_wire::parse(&frame).unwrap();
         assert_eq!(weir_wire::checksum::verify_ipv4_header(&frame, &parsed), Some(true));
         let key = weir_wire::flow_key(&frame, &parsed);
-        assert_eq!((key.dst, key.src_port, key.dst_port, parsed.network_len), (0x0a02_0102, 1000, 2000, 64));
+        assert_eq!(
+            (key.dst, key.src_port, key.dst_port, parsed.network_len),
+            (0x0a02_0102, 1000, 2000, 64)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! From a list of received packets to the figures: loss, duplication, order, gaps, delays, throughput and bursts.
+//! From a list of received packets to the figures: loss, duplication, order, gaps, delays,
+//! throughput and bursts.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +45,8 @@ impl Spread {
             return Self::default();
         };
         // Nearest rank: the least value that at least this share of all values does not exceed.
-        let rank = |percent: usize| values[(values.len() * percent).div_ceil(100).saturating_sub(1)];
+        let rank =
+            |percent: usize| values[(values.len() * percent).div_ceil(100).saturating_sub(1)];
         let mean = values.iter().map(|&v| v as f64).sum::<f64>() / values.len() as f64;
         Self { min, p1: rank(1), p50: rank(50), p99: rank(99), max, mean }
     }
@@ -59,7 +61,8 @@ pub struct Reception {
     pub bytes: u64,
     /// From the first to the last packet, ns.
     pub span_ns: u64,
-    /// Network-layer bits per second: the bytes after the first packet over the span. 0 below two packets.
+    /// Network-layer bits per second: the bytes after the first packet over the span. 0 below two
+    /// packets.
     pub bits_per_second: f64,
     /// Packets per second over the span.
     pub packets_per_second: f64,
@@ -91,7 +94,8 @@ pub struct Reception {
     /// The lost numbers, when asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost_sequences: Vec<u32>,
-    /// Each packet's number and arrival in nanoseconds since the first, in the order of arrival, when asked for.
+    /// Each packet's number and arrival in nanoseconds since the first, in the order of arrival,
+    /// when asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrivals: Vec<(u32, u64)>,
 }
@@ -99,7 +103,8 @@ pub struct Reception {
 /// What the figures need to know beside the packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
-    /// How many packets were sent, when known; the numbers after the last one received are lost too then.
+    /// How many packets were sent, when known; the numbers after the last one received are lost too
+    /// then.
     pub sent: Option<u64>,
     /// Rate in bits/s against which bursts are measured.
     pub burst_rate: Option<u64>,
@@ -113,14 +118,22 @@ pub struct Known {
 pub fn reception(receipts: &[Receipt], known: Known) -> Reception {
     let (Some(first), Some(last)) = (receipts.first(), receipts.last()) else {
         let lost = known.sent.unwrap_or(0);
-        return Reception { expected: lost, lost, loss_runs: lost.min(1), longest_loss_run: lost, ..Reception::default() };
+        return Reception {
+            expected: lost,
+            lost,
+            loss_runs: lost.min(1),
+            longest_loss_run: lost,
+            ..Reception::default()
+        };
     };
     let span_ns = last.arrived_ns.saturating_sub(first.arrived_ns);
     let bytes: u64 = receipts.iter().map(|r| u64::from(r.bytes)).sum();
-    let per_second = |n: u64| if span_ns == 0 { 0.0 } else { n as f64 * SECOND as f64 / span_ns as f64 };
+    let per_second =
+        |n: u64| if span_ns == 0 { 0.0 } else { n as f64 * SECOND as f64 / span_ns as f64 };
     let order = order(receipts);
     let losses = losses(&order.seen, known.sent);
-    let gaps = receipts.windows(2).map(|w| w[1].arrived_ns.saturating_sub(w[0].arrived_ns)).collect();
+    let gaps =
+        receipts.windows(2).map(|w| w[1].arrived_ns.saturating_sub(w[0].arrived_ns)).collect();
     Reception {
         received: receipts.len() as u64,
         bytes,
@@ -136,12 +149,17 @@ pub fn reception(receipts: &[Receipt], known: Known) -> Reception {
         reordered: order.reordered,
         reorder_depth: order.depth,
         gap_ns: Spread::of(gaps),
-        delay_ns: Spread::of(receipts.iter().map(|r| r.arrived_ns.saturating_sub(r.sent_ns)).collect()),
+        delay_ns: Spread::of(
+            receipts.iter().map(|r| r.arrived_ns.saturating_sub(r.sent_ns)).collect(),
+        ),
         burst_bytes: known.burst_rate.map(|rate| burst(receipts, rate)),
         socket_drops: 0,
         lost_sequences: if known.list_lost { losses.sequences } else { Vec::new() },
         arrivals: if known.list_arrivals {
-            receipts.iter().map(|r| (r.sequence, r.arrived_ns.saturating_sub(first.arrived_ns))).collect()
+            receipts
+                .iter()
+                .map(|r| (r.sequence, r.arrived_ns.saturating_sub(first.arrived_ns)))
+                .collect()
         } else {
             Vec::new()
         },
@@ -158,7 +176,8 @@ struct Order {
 
 fn order(receipts: &[Receipt]) -> Order {
     let highest = receipts.iter().map(|r| r.sequence).max().unwrap_or(0);
-    let mut order = Order { seen: vec![false; highest as usize + 1], duplicated: 0, reordered: 0, depth: 0 };
+    let mut order =
+        Order { seen: vec![false; highest as usize + 1], duplicated: 0, reordered: 0, depth: 0 };
     let mut top = 0;
     for r in receipts {
         if std::mem::replace(&mut order.seen[r.sequence as usize], true) {
@@ -218,12 +237,21 @@ mod tests {
 
     fn at(list: &[(u32, u64)]) -> Vec<Receipt> {
         list.iter()
-            .map(|&(sequence, ms)| Receipt { sequence, bytes: 1000, sent_ns: 0, arrived_ns: ms * 1_000_000, marked: false })
+            .map(|&(sequence, ms)| Receipt {
+                sequence,
+                bytes: 1000,
+                sent_ns: 0,
+                arrived_ns: ms * 1_000_000,
+                marked: false,
+            })
             .collect()
     }
 
     fn figures(list: &[(u32, u64)]) -> Reception {
-        reception(&at(list), Known { list_lost: true, burst_rate: Some(8_000_000), ..Known::default() })
+        reception(
+            &at(list),
+            Known { list_lost: true, burst_rate: Some(8_000_000), ..Known::default() },
+        )
     }
 
     #[test]
@@ -264,7 +292,10 @@ mod tests {
     fn percentiles_are_values_of_the_sample() {
         let s = Spread::of((1..=200).rev().collect());
         assert_eq!((s.min, s.p1, s.p50, s.p99, s.max, s.mean), (1, 2, 100, 198, 200, 100.5));
-        assert_eq!(Spread::of(vec![7]), Spread { min: 7, p1: 7, p50: 7, p99: 7, max: 7, mean: 7.0 });
+        assert_eq!(
+            Spread::of(vec![7]),
+            Spread { min: 7, p1: 7, p50: 7, p99: 7, max: 7, mean: 7.0 }
+        );
         assert_eq!(Spread::of(vec![]), Spread::default());
     }
 }

@@ -53,13 +53,23 @@ fn head(text: &mut String, name: &str, summary: &str, source: &str) {
 fn parameters(text: &mut String, parameters: &[Parameter]) {
     for p in parameters {
         let default = p.domain.write(p.default);
-        let _ = writeln!(text, "    {:<6}{:<12}{} (default {default}): {}", scope(p.scope), p.name, p.domain, p.summary);
+        let _ = writeln!(
+            text,
+            "    {:<6}{:<12}{} (default {default}): {}",
+            scope(p.scope),
+            p.name,
+            p.domain,
+            p.summary
+        );
     }
 }
 
 /// Everything about the algorithm of this name.
 fn one(name: &str, json: bool) -> Result<ExitCode, Failure> {
-    let (value, text) = match (Kind::from_name(name).map(Kind::row), aqm::Kind::from_name(name).map(aqm::Kind::row)) {
+    let (value, text) = match (
+        Kind::from_name(name).map(Kind::row),
+        aqm::Kind::from_name(name).map(aqm::Kind::row),
+    ) {
         (Some(row), _) => (sched_json(row), sched_page(row)),
         (None, Some(row)) => (aqm_json(row), aqm_page(row)),
         (None, None) => return Err(unknown(name)),
@@ -69,10 +79,16 @@ fn one(name: &str, json: bool) -> Result<ExitCode, Failure> {
 
 fn unknown(name: &str) -> Failure {
     let scheds = sched::TABLE.iter().map(|row| (row.name, row.aliases));
-    let all: Vec<&str> =
-        scheds.chain(aqm::TABLE.iter().map(|row| (row.name, row.aliases))).flat_map(|(name, others)| [&[name], others].concat()).collect();
-    let meant = closest(name, all.iter().copied()).map_or(String::new(), |meant| format!(" (did you mean `{meant}`?)"));
-    Failure::new(USAGE, format!("there is no algorithm `{name}`{meant}; `weir algorithms` lists all"))
+    let all: Vec<&str> = scheds
+        .chain(aqm::TABLE.iter().map(|row| (row.name, row.aliases)))
+        .flat_map(|(name, others)| [&[name], others].concat())
+        .collect();
+    let meant = closest(name, all.iter().copied())
+        .map_or(String::new(), |meant| format!(" (did you mean `{meant}`?)"));
+    Failure::new(
+        USAGE,
+        format!("there is no algorithm `{name}`{meant}; `weir algorithms` lists all"),
+    )
 }
 
 fn sched_page(row: &sched::Row) -> String {
@@ -90,18 +106,26 @@ fn sched_page(row: &sched::Row) -> String {
 
 fn aqm_page(row: &aqm::Row) -> String {
     let mut text = page("AQM", row.name, row.aliases, row.summary);
-    let marks = if row.marks { "marks packets that can be marked, or only drops, as its settings say" } else { "drops, and never marks" };
+    let marks = if row.marks {
+        "marks packets that can be marked, or only drops, as its settings say"
+    } else {
+        "drops, and never marks"
+    };
     let classifies = if row.classifies { "; tells flows apart by itself" } else { "" };
     let _ = writeln!(text, "  It {marks}{classifies}.");
     let _ = writeln!(text, "  Source: {}", row.source);
-    let setting = row.parameters.first().map_or(String::new(), |p| format!(" {}={}", p.name, p.domain.write(p.default)));
+    let setting = row
+        .parameters
+        .first()
+        .map_or(String::new(), |p| format!(" {}={}", p.name, p.domain.write(p.default)));
     let _ = writeln!(text, "  Example: pipe 1 config bw 10Mbit/s aqm {}{setting}", row.name);
     details(&mut text, row.parameters);
     text
 }
 
 fn page(what: &str, name: &str, aliases: &[&str], summary: &str) -> String {
-    let also = if aliases.is_empty() { String::new() } else { format!(", also {}", aliases.join(", ")) };
+    let also =
+        if aliases.is_empty() { String::new() } else { format!(", also {}", aliases.join(", ")) };
     format!("{name} ({what}{also})\n  {summary}\n\n")
 }
 
@@ -141,13 +165,20 @@ fn place(scope: Scope) -> &'static str {
 
 /// The 802.11b medium beside Bianchi's model of it.
 fn check_medium(json: bool) -> Result<ExitCode, Failure> {
-    let found: Vec<_> = dcf::STATIONS.iter().map(|&n| dcf::saturation(&Kind::Dcf.into(), n, dcf::PACKET, dcf::PACKETS)).collect();
+    let found: Vec<_> = dcf::STATIONS
+        .iter()
+        .map(|&n| dcf::saturation(&Kind::Dcf.into(), n, dcf::PACKET, dcf::PACKETS))
+        .collect();
     if json {
         return print(&format!("{:#}\n", json!({ "dcf": found })));
     }
-    let mut text =
-        format!("802.11b at 11 Mbit/s, long preamble, packets of {} bytes: throughput of stations that always have some\n\n", dcf::PACKET);
-    text.push_str("stations   simulated       Bianchi    apart   collisions   Bianchi   given up\n");
+    let mut text = format!(
+        "802.11b at 11 Mbit/s, long preamble, packets of {} bytes: throughput of stations that always have some\n\n",
+        dcf::PACKET
+    );
+    text.push_str(
+        "stations   simulated       Bianchi    apart   collisions   Bianchi   given up\n",
+    );
     for f in found {
         let (mbps, percent) = (|bps: f64| bps / 1e6, |share: f64| share * 100.0);
         let _ = writeln!(

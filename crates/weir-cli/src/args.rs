@@ -1,4 +1,5 @@
-//! What can be typed: commands, options, their help. Parsing only; the modules named like the commands do it.
+//! What can be typed: commands, options, their help. Parsing only; the modules named like the
+//! commands do it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,26 +23,33 @@ pub(crate) enum Command {
     Pair(PairArgs),
     /// Emulate a link between two interfaces, as a transparent bridge.
     Bridge(BridgeArgs),
-    /// Run a scenario on real frames: hosts in namespaces, with all links of the scenario between them.
+    /// Run a scenario on real frames: hosts in namespaces, with all links of the scenario between
+    /// them.
     Live(crate::live_scenario::LiveArgs),
     /// Traffic of one host of a live scenario; `weir live` starts it.
     #[command(hide = true)]
     Traffic,
-    /// Watch queues: the kernel's own, millions of times a second or packet by packet, and those of Weir.
+    /// Watch queues: the kernel's own, millions of times a second or packet by packet, and those of
+    /// Weir.
     Watch(crate::watch::WatchArgs),
-    /// Run as a daemon: bridges shaped by rules, changed while they run, with a configuration that survives.
+    /// Run as a daemon: bridges shaped by rules, changed while they run, with a configuration that
+    /// survives.
     Serve(ServeArgs),
-    /// Check a link specification, a script of commands or a scenario, and print its canonical form; needs no privileges.
+    /// Check a link specification, a script of commands or a scenario, and print its canonical
+    /// form; needs no privileges.
     Check(CheckArgs),
     /// Lay out a script of commands: each in canonical form, comments kept.
     Fmt(FmtArgs),
-    /// Measure schedulers alone: what a packet costs, and what service flows get; needs no privileges.
+    /// Measure schedulers alone: what a packet costs, and what service flows get; needs no
+    /// privileges.
     Rig(crate::rig::RigArgs),
-    /// Simulate a network and its traffic, as a scenario file describes them, in virtual time; needs no privileges.
+    /// Simulate a network and its traffic, as a scenario file describes them, in virtual time;
+    /// needs no privileges.
     Sim(crate::sim::SimArgs),
     /// Run published experiments again: their figures beside ours, and a verdict on the shape.
     Reproduce(crate::reproduce::ReproduceArgs),
-    /// Put two directories of results side by side: differences, and whether they are more than chance.
+    /// Put two directories of results side by side: differences, and whether they are more than
+    /// chance.
     Compare(crate::compare::CompareArgs),
     /// Say what of this machine Weir can use, what is missing, and how to get it.
     Doctor(JsonFlag),
@@ -67,17 +75,19 @@ pub(crate) struct RunArgs {
     /// The direction from the network to the program, as a SPEC.
     #[arg(long, value_name = "SPEC", conflicts_with = "link", help_heading = "Network")]
     pub(crate) down: Option<String>,
-    /// Both directions, as a SPEC: `4M/20ms`, or words such as `bw 4Mbit/s delay 20ms queue 50 loss 1%`.
+    /// Both directions, as a SPEC: `4M/20ms`, or words such as
+    /// `bw 4Mbit/s delay 20ms queue 50 loss 1%`.
     #[arg(long, value_name = "SPEC", help_heading = "Network")]
     pub(crate) link: Option<String>,
     /// A well-known network (see `weir presets`); --up and --down replace its directions.
     #[arg(long, value_name = "NAME", conflicts_with = "link", value_parser = preset_names(), hide_possible_values = true, help_heading = "Network")]
     pub(crate) preset: Option<String>,
-    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC; `in` and `out` are the program's,
-    /// and `eth0` is its interface.
+    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC;
+    /// `in` and `out` are the program's, and `eth0` is its interface.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["up", "down", "link", "preset"], help_heading = "Network")]
     pub(crate) rules: Option<PathBuf>,
-    /// Leave out the connection to what lies behind this machine: only the machine itself is reached, as `host`.
+    /// Leave out the connection to what lies behind this machine: only the machine itself is
+    /// reached, as `host`.
     #[arg(long, help_heading = "Network")]
     pub(crate) no_outside: bool,
     #[command(flatten)]
@@ -95,14 +105,16 @@ pub(crate) struct RunArgs {
 pub(crate) struct PairArgs {
     #[command(flatten)]
     pub(crate) link: TwoWayArgs,
-    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC; `in` and `out` are the left
-    /// program's, and `eth0` is its interface.
+    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC;
+    /// `in` and `out` are the left program's, and `eth0` is its interface.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["link", "to_right", "to_left", "preset"], help_heading = "Network")]
     pub(crate) rules: Option<PathBuf>,
-    /// The left program, as a shell command; usually the server. It reaches the other side as `right`.
+    /// The left program, as a shell command; usually the server. It reaches the other side as
+    /// `right`.
     #[arg(long, value_name = "CMD", help_heading = "Programs")]
     pub(crate) left: OsString,
-    /// The right program, as a shell command; usually the client. It reaches the other side as `left`.
+    /// The right program, as a shell command; usually the client. It reaches the other side as
+    /// `left`.
     #[arg(long, value_name = "CMD", help_heading = "Programs")]
     pub(crate) right: OsString,
     #[command(flatten)]
@@ -123,8 +135,9 @@ pub(crate) struct BridgeArgs {
     pub(crate) right: String,
     #[command(flatten)]
     pub(crate) link: TwoWayArgs,
-    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC; a frame is looked at where it comes
-    /// in, and by rules that say `out` or `xmit` where it goes out.
+    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC; a
+    /// frame is looked at where it comes in, and by rules that say `out` or `xmit` where it goes
+    /// out.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["link", "to_right", "to_left", "preset"], help_heading = "Network")]
     pub(crate) rules: Option<PathBuf>,
     #[command(flatten)]
@@ -147,16 +160,19 @@ pub(crate) struct ServeArgs {
     /// Seed of all random draws.
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, help_heading = "Network")]
     pub(crate) seed: u64,
-    /// Directory in which the configuration is kept [default: /var/lib/weir; of ordinary users ~/.local/state/weir]
+    /// Directory in which the configuration is kept [default: /var/lib/weir; of ordinary users
+    /// ~/.local/state/weir]
     #[arg(long, value_name = "DIR", help_heading = "Control")]
     pub(crate) state: Option<PathBuf>,
-    /// Unix socket of the API [default: /run/weir/weir.sock; of ordinary users $XDG_RUNTIME_DIR/weir.sock]
+    /// Unix socket of the API [default: /run/weir/weir.sock; of ordinary users
+    /// $XDG_RUNTIME_DIR/weir.sock]
     #[arg(long, value_name = "PATH", help_heading = "Control")]
     pub(crate) socket: Option<PathBuf>,
     /// Group whose members may use the socket, besides root and the daemon's user.
     #[arg(long, value_name = "GROUP", help_heading = "Control")]
     pub(crate) group: Option<String>,
-    /// TCP address on which the API is offered too, to those who know the token. It is not encrypted: leave that to a proxy.
+    /// TCP address on which the API is offered too, to those who know the token. It is not
+    /// encrypted: leave that to a proxy.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "token_file", help_heading = "Control")]
     pub(crate) http: Option<std::net::SocketAddr>,
     /// File with the token for --http, one line that nobody else can read.
@@ -192,7 +208,8 @@ pub(crate) struct BridgeNames(pub(crate) [String; 2]);
 /// The link between two equal sides.
 #[derive(Debug, Args)]
 pub(crate) struct TwoWayArgs {
-    /// Both directions, as a SPEC: `4M/20ms`, or words such as `bw 4Mbit/s delay 20ms queue 50 loss 1%`.
+    /// Both directions, as a SPEC: `4M/20ms`, or words such as
+    /// `bw 4Mbit/s delay 20ms queue 50 loss 1%`.
     #[arg(long, value_name = "SPEC", help_heading = "Network")]
     pub(crate) link: Option<String>,
     /// The direction from left to right, as a SPEC, in place of --link.
@@ -227,10 +244,12 @@ pub(crate) struct PlaceArgs {
 /// Options of every live command.
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {
-    /// Seed of all random draws: the same seed loses the same packets. `random` picks one and says which.
+    /// Seed of all random draws: the same seed loses the same packets. `random` picks one and says
+    /// which.
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true, help_heading = "Network")]
     pub(crate) seed: u64,
-    /// End after this long, for example `30s`: a program that still runs gets SIGTERM, three seconds later SIGKILL.
+    /// End after this long, for example `30s`: a program that still runs gets SIGTERM, three
+    /// seconds later SIGKILL.
     #[arg(long, value_name = "TIME", value_parser = parse_time, allow_negative_numbers = true)]
     pub(crate) timeout: Option<std::time::Duration>,
     /// Write the results as JSON (`-` for standard output).
@@ -248,7 +267,8 @@ pub(crate) struct CommonArgs {
     /// Do not print the summary.
     #[arg(short, long, help_heading = "Results")]
     pub(crate) quiet: bool,
-    /// Show progress while the program runs; by default only when the program does not print to the terminal.
+    /// Show progress while the program runs; by default only when the program does not print to the
+    /// terminal.
     #[arg(long, help_heading = "Results")]
     pub(crate) progress: bool,
     /// How long to spin before a release: `adaptive`, `off`, or a time such as `60us`.
@@ -276,8 +296,14 @@ pub(crate) struct CheckArgs {
     /// Print what a script or scenario says, and what there is to say about it, as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// A specification, one word or several; or the file of a script, `-` for standard input; or that of a scenario (`.toml`).
-    #[arg(value_name = "SPEC|FILE", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    /// A specification, one word or several; or the file of a script, `-` for standard input; or
+    /// that of a scenario (`.toml`).
+    #[arg(
+        value_name = "SPEC|FILE",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
     pub(crate) spec: Vec<String>,
 }
 
@@ -354,7 +380,9 @@ fn parse_seed(text: &str) -> Result<u64, String> {
     if text == "random" {
         return Ok(std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0) >> 32);
     }
-    text.parse().map_err(|_| "a seed is a whole number from 0 to 18446744073709551615, or `random`".to_owned())
+    text.parse().map_err(|_| {
+        "a seed is a whole number from 0 to 18446744073709551615, or `random`".to_owned()
+    })
 }
 
 fn parse_bridge(text: &str) -> Result<BridgeNames, String> {
@@ -362,7 +390,10 @@ fn parse_bridge(text: &str) -> Result<BridgeNames, String> {
         Some((left, right)) if !left.is_empty() && !right.is_empty() && !right.contains(',') => {
             Ok(BridgeNames([left.to_owned(), right.to_owned()]))
         }
-        _ => Err("a bridge is two interfaces with a comma between them, such as eth1,eth2".to_owned()),
+        _ => {
+            Err("a bridge is two interfaces with a comma between them, such as eth1,eth2"
+                .to_owned())
+        }
     }
 }
 
@@ -375,7 +406,8 @@ fn parse_workers(text: &str) -> Result<usize, String> {
 
 fn parse_time(text: &str) -> Result<std::time::Duration, String> {
     let most = weir_core::Nanos::from_secs(1_000_000);
-    let time = weir_rules::quantity::time(text, most).map_err(|error| format!("{error}; for example 30s or 500ms"))?;
+    let time = weir_rules::quantity::time(text, most)
+        .map_err(|error| format!("{error}; for example 30s or 500ms"))?;
     Ok(std::time::Duration::from_nanos(time.0))
 }
 
@@ -387,13 +419,16 @@ pub(crate) fn parse_spin(text: &str) -> Result<weir_linux::live::Spin, String> {
         _ => {
             let most = weir_core::Nanos::from_millis(10);
             let time = weir_rules::quantity::time(text, most);
-            time.map(Spin::Fixed).map_err(|error| format!("{error}; give `adaptive`, `off`, or a time up to 10 ms such as 60us"))
+            time.map(Spin::Fixed).map_err(|error| {
+                format!("{error}; give `adaptive`, `off`, or a time up to 10 ms such as 60us")
+            })
         }
     }
 }
 
 fn parse_size(text: &str) -> Result<usize, String> {
-    let size = weir_rules::quantity::size(text).map_err(|error| format!("{error}; for example 512MB"))?;
+    let size =
+        weir_rules::quantity::size(text).map_err(|error| format!("{error}; for example 512MB"))?;
     let range = 1_000_000..=64_000_000_000;
     if !range.contains(&size) {
         return Err("the memory for frames must be within 1MB and 64GB".to_owned());

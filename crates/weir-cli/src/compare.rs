@@ -52,12 +52,16 @@ fn text(comparison: &Comparison, all: bool) -> String {
     let mut text = side("left ", &comparison.left) + &side("right", &comparison.right);
     let mut rest = comparison.differences.as_slice();
     while let Some(first) = rest.first() {
-        let same = rest.iter().take_while(|d| (d.object, &d.name) == (first.object, &first.name)).count();
+        let same =
+            rest.iter().take_while(|d| (d.object, &d.name) == (first.object, &first.name)).count();
         let (block, others) = rest.split_at(same);
         rest = others;
         let _ = writeln!(text, "\n{} {}", first.object, first.name);
         let mut table = Table::new(["", "left", "right", "difference", "relative", ""]);
-        block.iter().filter(|d| all || MAIN.contains(&d.figure.as_str())).for_each(|d| table.row(row(d)));
+        block
+            .iter()
+            .filter(|d| all || MAIN.contains(&d.figure.as_str()))
+            .for_each(|d| table.row(row(d)));
         text += &table.text();
     }
     for (side, names) in [("left", &comparison.only_left), ("right", &comparison.only_right)] {
@@ -72,7 +76,11 @@ fn text(comparison: &Comparison, all: bool) -> String {
 fn row(d: &Difference) -> Vec<String> {
     let words = |value: f64| in_words(&d.figure, value);
     let sign = if d.difference < 0.0 { "-" } else { "+" };
-    let difference = if d.difference == 0.0 { "0".to_owned() } else { format!("{sign}{}", words(d.difference.abs())) };
+    let difference = if d.difference == 0.0 {
+        "0".to_owned()
+    } else {
+        format!("{sign}{}", words(d.difference.abs()))
+    };
     let relative = match d.relative {
         Some(part) if part != 0.0 => format!("{sign}{}", percent(part.abs())),
         _ => String::new(),
@@ -82,7 +90,11 @@ fn row(d: &Difference) -> Vec<String> {
         Significance::SingleRun => "single runs: not known".to_owned(),
         Significance::Runs { p } | Significance::Parts { p } => {
             let p = if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") };
-            if d.significance.significant() == Some(true) { format!("significant, {p}") } else { format!("not significant, {p}") }
+            if d.significance.significant() == Some(true) {
+                format!("significant, {p}")
+            } else {
+                format!("not significant, {p}")
+            }
         }
     };
     vec![
@@ -108,7 +120,9 @@ fn in_words(figure: &str, value: f64) -> String {
 
 /// How differences were judged.
 fn remark(comparison: &Comparison) -> String {
-    let by = |test: fn(&Significance) -> bool| comparison.differences.iter().any(|d| test(&d.significance));
+    let by = |test: fn(&Significance) -> bool| {
+        comparison.differences.iter().any(|d| test(&d.significance))
+    };
     let mut text = String::new();
     if by(|s| matches!(s, Significance::Runs { .. })) {
         text += "p: how often chance alone sets the means of so many runs as far apart (Welch's test); significant below 0.05.\n";

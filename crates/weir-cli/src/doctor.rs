@@ -20,21 +20,35 @@ pub(crate) fn doctor(args: &JsonFlag) -> Result<ExitCode, Failure> {
             checks.iter().map(|c| json!({ "name": c.name, "status": word(c.status), "detail": c.detail, "remedy": c.remedy })).collect();
         return print(&format!("{:#}\n", json!({ "checks": rows })));
     }
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let colour = std::io::stdout().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     print(&text(&checks, colour))
 }
 
-/// Whether programs that read queues can be loaded into the kernel: by loading them, and taking them out again.
+/// Whether programs that read queues can be loaded into the kernel: by loading them, and taking
+/// them out again.
 fn queue_programs() -> Check {
     let name = "queue programs (BPF)";
     let lo = Target { device: "lo".to_owned(), namespace: Namespace::Own };
-    let plan = Plan { targets: vec![lo], method: Some(Method::Loop), rate: None, children: false, bands: false };
+    let plan = Plan {
+        targets: vec![lo],
+        method: Some(Method::Loop),
+        rate: None,
+        children: false,
+        bands: false,
+    };
     let (status, detail, remedy) = match weir_probe::open(&plan) {
-        Ok(_) => (Status::Ok, "can be loaded: 'weir watch' reads queues inside the kernel".to_owned(), None),
+        Ok(_) => (
+            Status::Ok,
+            "can be loaded: 'weir watch' reads queues inside the kernel".to_owned(),
+            None,
+        ),
         Err(error) => {
             let remedy = match error {
                 ProbeError::Rights { .. } => Some("sudo weir watch …".to_owned()),
-                ProbeError::Unavailable(_) => Some("apt-get install clang libelf-dev zlib1g-dev (and build weir again)".to_owned()),
+                ProbeError::Unavailable(_) => Some(
+                    "apt-get install clang libelf-dev zlib1g-dev (and build weir again)".to_owned(),
+                ),
                 _ => None,
             };
             (Status::Limited, format!("{error}; 'weir watch' uses netlink"), remedy)

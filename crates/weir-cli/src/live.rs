@@ -11,10 +11,14 @@ use weir_core::Nanos;
 use weir_core::config::{Capacity, LinkConfig, Loss};
 use weir_core::link::Step;
 use weir_linux::clock;
-use weir_linux::live::{Gso, LaneConfig, LaneReport, Live, LiveConfig, LiveHandle, LiveReport, Realtime, StopReason};
+use weir_linux::live::{
+    Gso, LaneConfig, LaneReport, Live, LiveConfig, LiveHandle, LiveReport, Realtime, StopReason,
+};
 use weir_linux::port::AnyPort;
 use weir_linux::process::Signals;
-use weir_linux::topology::{self, Backend, BridgeSetup, EndedBy, Outcome, PairSetup, RunSetup, Session, Side};
+use weir_linux::topology::{
+    self, Backend, BridgeSetup, EndedBy, Outcome, PairSetup, RunSetup, Session, Side,
+};
 use weir_report::pcap::{Interface, LinkType};
 use weir_report::{CaptureSink, LinkResult, RunInfo, RunResult, Series, spawn_writer};
 use weir_rules::ruleset::Ruleset;
@@ -39,7 +43,11 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     };
     let emulation = Emulation { specs: directions(&wanted)?, rules };
     check_destinations(&args.common)?;
-    let setup = RunSetup { mtu: args.place.mtu, backend: backend(args.place.backend), outside: !args.no_outside };
+    let setup = RunSetup {
+        mtu: args.place.mtu,
+        backend: backend(args.place.backend),
+        outside: !args.no_outside,
+    };
     let session = topology::run(&setup).map_err(Failure::own)?;
     drive(session, ["up", "down"], emulation, &[(Side::Left, args.command)], &args.common)
 }
@@ -100,7 +108,8 @@ fn drive(
         say(format_args!("weir: note: {}{remedy}\n", note.what));
     }
     let noted = session.notes().len();
-    let signals = Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
+    let signals =
+        Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
     let ends = [session.ends()[0].name.clone(), session.ends()[1].name.clone()];
     let link = Link::start(&mut session, names, &ends, &emulation, args)?;
     for (side, command) in programs {
@@ -112,7 +121,8 @@ fn drive(
     for note in session.notes().iter().skip(noted).filter(|_| !args.quiet) {
         say(format_args!("weir: note: {}\n", note.what));
     }
-    let progress = progress(programs.is_empty(), args).map(|bar| Progress::start(bar, link.handle.clone(), args.timeout));
+    let progress = progress(programs.is_empty(), args)
+        .map(|bar| Progress::start(bar, link.handle.clone(), args.timeout));
     let began = Instant::now();
     let mut duration = None;
     let settle = || {
@@ -120,7 +130,8 @@ fn drive(
         link.run_dry();
     };
     let outcome = session.wait_and_settle(&signals, args.timeout, settle);
-    let outcome = outcome.map_err(|error| Failure::own(format!("cannot wait for the program: {error}")));
+    let outcome =
+        outcome.map_err(|error| Failure::own(format!("cannot wait for the program: {error}")));
     let duration = duration.unwrap_or_else(|| began.elapsed());
     drop(progress);
     let finished = link.stop();
@@ -141,10 +152,16 @@ fn drive(
     info.warnings.extend(closed.notes.into_iter().map(|n| n.what));
     let Finished { report, series, capture, .. } = finished;
     let by_rules = emulation.rules.is_some();
-    let counts = emulation.rules.map(|(ruleset, _)| rules::results(&ruleset, &report)).unwrap_or_default();
+    let counts =
+        emulation.rules.map(|(ruleset, _)| rules::results(&ruleset, &report)).unwrap_or_default();
     let specs = [emulation.specs.forth, emulation.specs.back];
     let lanes = report.lanes.into_iter().zip(series).zip(&specs);
-    let links = lanes.map(|((lane, series), spec)| LinkResult { by_rules, ..link_result(&ends, lane, series, spec) }).collect();
+    let links = lanes
+        .map(|((lane, series), spec)| LinkResult {
+            by_rules,
+            ..link_result(&ends, lane, series, spec)
+        })
+        .collect();
     write_results(args, &RunResult::new(info, links).with_rules(counts.0, counts.1))?;
     // As with the other results: what could not be written is a failure, however the program ended.
     match capture.and_then(|capture| capture.error) {
@@ -170,7 +187,10 @@ fn explain(info: &mut RunInfo, outcome: &Outcome, finished: &Finished, args: &Co
     match (outcome.ended_by, finished.report.stopped) {
         (_, Some(StopReason::PortVanished(_))) => {
             for event in &finished.report.events {
-                info.warnings.push(format!("interface {}: {:?}; the run ended there", event.interface, event.fault));
+                info.warnings.push(format!(
+                    "interface {}: {:?}; the run ended there",
+                    event.interface, event.fault
+                ));
             }
         }
         (EndedBy::Timeout, _) => info.notes.push("ended by --timeout".to_owned()),
@@ -178,24 +198,34 @@ fn explain(info: &mut RunInfo, outcome: &Outcome, finished: &Finished, args: &Co
     }
     for lane in &finished.report.lanes {
         if lane.rx_kernel_drops > 0 {
-            info.warnings.push(format!("link {}: the kernel dropped {} frames before they could be read", lane.name, lane.rx_kernel_drops));
+            info.warnings.push(format!(
+                "link {}: the kernel dropped {} frames before they could be read",
+                lane.name, lane.rx_kernel_drops
+            ));
         }
         if lane.rx_unreadable > 0 {
-            info.warnings.push(format!("link {}: {} frames could not be read with their offloads", lane.name, lane.rx_unreadable));
+            info.warnings.push(format!(
+                "link {}: {} frames could not be read with their offloads",
+                lane.name, lane.rx_unreadable
+            ));
         }
     }
     if let Some(capture) = &finished.capture {
         if let Some(error) = &capture.error {
             info.warnings.push(format!("the capture is incomplete: {error}"));
         } else if capture.dropped > 0 {
-            info.warnings.push(format!("the capture lacks {} packets: the disk was slower than the link", capture.dropped));
+            info.warnings.push(format!(
+                "the capture lacks {} packets: the disk was slower than the link",
+                capture.dropped
+            ));
         } else if let Some(path) = &args.pcap {
             info.notes.push(format!("capture: {} packets in {}", capture.written, path.display()));
         }
     }
 }
 
-/// How long a link must have been empty to count as dry: an answer to what just arrived would have come by then.
+/// How long a link must have been empty to count as dry: an answer to what just arrived would have
+/// come by then.
 const EMPTY_FOR: Duration = Duration::from_millis(20);
 /// How long what is still inside a link may take to arrive.
 const LONGEST_RUN_DRY: Duration = Duration::from_secs(2);
@@ -227,9 +257,13 @@ impl Link {
         args: &CommonArgs,
     ) -> Result<Self, Failure> {
         check_processor(args.cpu)?;
-        let plan = emulation.rules.as_ref().map(|(ruleset, place)| rules::plan(ruleset, *place, session.ends()));
+        let plan = emulation
+            .rules
+            .as_ref()
+            .map(|(ruleset, place)| rules::plan(ruleset, *place, session.ends()));
         let specs = &emulation.specs;
-        let mut ports = session.take_ports().ok_or_else(|| Failure::own("the ports are already taken"))?;
+        let mut ports =
+            session.take_ports().ok_or_else(|| Failure::own("the ports are already taken"))?;
         let lane = |index: usize, spec: &LinkSpec| LaneConfig {
             name: names[index].to_owned(),
             from: index,
@@ -244,30 +278,46 @@ impl Link {
         };
         let capture = capture(names, ends, specs, args)?.map(|sink| Arc::new(Mutex::new(sink)));
         let (now, started) = (clock::now(), SystemTime::now());
-        let wall = started.duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
+        let wall = started
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
         let recording = Recording::new(2, now);
         let mut more_workers = Vec::new();
         for _ in 1..args.workers {
             let shared = ports.iter_mut().map(AnyPort::share).collect::<Result<Vec<_>, _>>();
-            more_workers.push(shared.map_err(|error| Failure::own(format!("--workers {}: {error}", args.workers)))?);
+            more_workers.push(
+                shared.map_err(|error| {
+                    Failure::own(format!("--workers {}: {error}", args.workers))
+                })?,
+            );
         }
-        let mut config = LiveConfig::new(ports.into(), vec![lane(0, &specs.forth), lane(1, &specs.back)]);
+        let mut config =
+            LiveConfig::new(ports.into(), vec![lane(0, &specs.forth), lane(1, &specs.back)]);
         config.more_workers = more_workers;
         match &plan {
             Some(plan) => config.rules = Some(Arc::clone(&plan.classifier)),
-            None => config.pipes = vec![(1, specs.forth.pipe.clone()), (2, specs.back.pipe.clone())],
+            None => {
+                config.pipes = vec![(1, specs.forth.pipe.clone()), (2, specs.back.pipe.clone())]
+            }
         }
         config.seed = args.seed;
         config.memory = args.memory;
         config.spin = args.spin;
         config.realtime = if args.no_realtime { Realtime::Off } else { Realtime::WhenAllowed };
         config.cpu = args.cpu;
-        config.observer = Some(Box::new(Watcher::new(recording.clone(), capture.clone(), wall.saturating_sub(now.0))));
+        config.observer = Some(Box::new(Watcher::new(
+            recording.clone(),
+            capture.clone(),
+            wall.saturating_sub(now.0),
+        )));
         let mut live = Live::new(config).map_err(Failure::own)?;
         if let Some(plan) = &plan {
-            live.configure(|engine, now| plan.changes.engine.iter().for_each(|change| change.apply(now, engine)));
+            live.configure(|engine, now| {
+                plan.changes.engine.iter().for_each(|change| change.apply(now, engine))
+            });
         }
-        let (handle, stop, stopper) = (live.handle(), Arc::new(AtomicBool::new(false)), session.stopper());
+        let (handle, stop, stopper) =
+            (live.handle(), Arc::new(AtomicBool::new(false)), session.stopper());
         let thread = std::thread::Builder::new()
             .name("weir-link".to_owned())
             .spawn({
@@ -283,8 +333,9 @@ impl Link {
         Ok(Self { handle, stop, thread, recording, capture, started })
     }
 
-    /// Lets what is still on its way arrive: a program's last words, and the end of its connections, are often in the link
-    /// when it ends. Returns when the link has been empty for a moment, or after [`LONGEST_RUN_DRY`].
+    /// Lets what is still on its way arrive: a program's last words, and the end of its
+    /// connections, are often in the link when it ends. Returns when the link has been empty for a
+    /// moment, or after [`LONGEST_RUN_DRY`].
     fn run_dry(&self) {
         let deadline = Instant::now() + LONGEST_RUN_DRY;
         let mut empty_since = None;
@@ -305,9 +356,21 @@ impl Link {
         self.stop.store(true, Ordering::Relaxed);
         // It may have ended by itself.
         let _ = self.handle.stop();
-        let report = self.thread.join().map_err(|_| Failure::own("the link's thread panicked; please report this as a bug"))?;
-        let capture = self.capture.and_then(Arc::into_inner).and_then(|sink| sink.into_inner().ok()).map(CaptureSink::finish);
-        Ok(Finished { report: report.map_err(Failure::own)?, series: self.recording.series(), capture, started: self.started })
+        let report = self
+            .thread
+            .join()
+            .map_err(|_| Failure::own("the link's thread panicked; please report this as a bug"))?;
+        let capture = self
+            .capture
+            .and_then(Arc::into_inner)
+            .and_then(|sink| sink.into_inner().ok())
+            .map(CaptureSink::finish);
+        Ok(Finished {
+            report: report.map_err(Failure::own)?,
+            series: self.recording.series(),
+            capture,
+            started: self.started,
+        })
     }
 }
 
@@ -317,14 +380,20 @@ fn check_processor(wanted: Option<usize>) -> Result<(), Failure> {
     let all = Path::new("/sys/devices/system/cpu");
     let online = std::fs::read_to_string(all.join("online"));
     match online {
-        Ok(online) if !all.join(format!("cpu{number}")).exists() => {
-            Err(Failure::new(USAGE, format!("--cpu {number}: there is no such processor; there are {}", online.trim())))
-        }
+        Ok(online) if !all.join(format!("cpu{number}")).exists() => Err(Failure::new(
+            USAGE,
+            format!("--cpu {number}: there is no such processor; there are {}", online.trim()),
+        )),
         _ => Ok(()),
     }
 }
 
-fn capture(names: [&str; 2], ends: &[String; 2], specs: &Directions, args: &CommonArgs) -> Result<Option<CaptureSink>, Failure> {
+fn capture(
+    names: [&str; 2],
+    ends: &[String; 2],
+    specs: &Directions,
+    args: &CommonArgs,
+) -> Result<Option<CaptureSink>, Failure> {
     let Some(path) = &args.pcap else { return Ok(None) };
     let interface = |index: usize, spec: &LinkSpec| Interface {
         name: names[index].to_owned(),
@@ -343,11 +412,21 @@ pub(crate) fn wall_time(time: SystemTime) -> String {
 }
 
 /// One direction's results in the form that is written.
-fn link_result(ends: &[String; 2], lane: LaneReport, series: Series, spec: &LinkSpec) -> LinkResult {
+fn link_result(
+    ends: &[String; 2],
+    lane: LaneReport,
+    series: Series,
+    spec: &LinkSpec,
+) -> LinkResult {
     let (from, to) = if lane.pipe == 1 { (&ends[0], &ends[1]) } else { (&ends[1], &ends[0]) };
     let link = &spec.pipe.link;
     let (rate_bps, delay) = configured(link);
-    let stats = weir_core::stats::LinkStats { counters: lane.counters, queue_ns: lane.queue_ns, total_ns: lane.total_ns, device: None };
+    let stats = weir_core::stats::LinkStats {
+        counters: lane.counters,
+        queue_ns: lane.queue_ns,
+        total_ns: lane.total_ns,
+        device: None,
+    };
     LinkResult {
         spec: canonical(spec),
         rate_bps,
@@ -359,8 +438,9 @@ fn link_result(ends: &[String; 2], lane: LaneReport, series: Series, spec: &Link
     }
 }
 
-/// Rate and delay as they are configured; of a table that changes them over time the means of its steps, weighted by how long each
-/// lasts: over one period where it repeats, else from the start on (and the last step counts as long as the one before it).
+/// Rate and delay as they are configured; of a table that changes them over time the means of its
+/// steps, weighted by how long each lasts: over one period where it repeats, else from the start on
+/// (and the last step counts as long as the one before it).
 fn configured(link: &LinkConfig) -> (Option<u64>, Nanos) {
     let bps = |capacity: &Capacity| match capacity {
         Capacity::Unlimited => None,
@@ -369,10 +449,16 @@ fn configured(link: &LinkConfig) -> (Option<u64>, Nanos) {
     };
     let at_first = (bps(&link.capacity), link.delay);
     let Some(schedule) = &link.schedule else { return at_first };
-    let after = |(rate, delay), step: &Step| (step.capacity.as_ref().map_or(rate, bps), step.delay.unwrap_or(delay));
+    let after = |(rate, delay), step: &Step| {
+        (step.capacity.as_ref().map_or(rate, bps), step.delay.unwrap_or(delay))
+    };
     let steps = schedule.steps();
     // What a round begins with is what the one before has left.
-    let mut now = if schedule.period().is_some() { steps.iter().fold(at_first, |now, (_, step)| after(now, step)) } else { at_first };
+    let mut now = if schedule.period().is_some() {
+        steps.iter().fold(at_first, |now, (_, step)| after(now, step))
+    } else {
+        at_first
+    };
     let mut held = vec![(Nanos::ZERO, now)];
     for (at, step) in steps {
         now = after(now, step);
@@ -385,8 +471,11 @@ fn configured(link: &LinkConfig) -> (Option<u64>, Nanos) {
         None => (begins(i) - begins(i - 1)).max(1),
     };
     let parts = || (0..held.len()).map(|i| (held[i].1, lasts(i))).filter(|(_, lasts)| *lasts > 0);
-    let mean = |sum: u128| u64::try_from(sum / parts().map(|(_, lasts)| lasts).sum::<u128>()).unwrap_or(u64::MAX);
-    let bits: Option<u128> = parts().map(|((rate, _), lasts)| Some(u128::from(rate?) * lasts)).sum();
+    let mean = |sum: u128| {
+        u64::try_from(sum / parts().map(|(_, lasts)| lasts).sum::<u128>()).unwrap_or(u64::MAX)
+    };
+    let bits: Option<u128> =
+        parts().map(|((rate, _), lasts)| Some(u128::from(rate?) * lasts)).sum();
     let delays: u128 = parts().map(|((_, delay), lasts)| u128::from(delay.0) * lasts).sum();
     (bits.map(mean), Nanos(mean(delays)))
 }
@@ -397,7 +486,12 @@ fn mean_loss(loss: Loss) -> Option<f64> {
         Loss::None => None,
         Loss::Bernoulli(p) => Some(p.as_f64()),
         Loss::GilbertElliott { loss_in_good, good_to_bad, loss_in_bad, bad_to_good } => {
-            let (k, p, h, r) = (loss_in_good.as_f64(), good_to_bad.as_f64(), loss_in_bad.as_f64(), bad_to_good.as_f64());
+            let (k, p, h, r) = (
+                loss_in_good.as_f64(),
+                good_to_bad.as_f64(),
+                loss_in_bad.as_f64(),
+                bad_to_good.as_f64(),
+            );
             let bad = if p + r > 0.0 { p / (p + r) } else { 0.0 };
             Some(k * (1.0 - bad) + h * bad)
         }
@@ -414,11 +508,17 @@ fn exit_code(outcome: &Outcome, report: &LiveReport) -> u8 {
 }
 
 fn command_words(programs: &[(Side, Vec<OsString>)]) -> Vec<String> {
-    let words = |command: &[OsString]| command.iter().map(|w| w.to_string_lossy().into_owned()).collect::<Vec<_>>();
+    let words = |command: &[OsString]| {
+        command.iter().map(|w| w.to_string_lossy().into_owned()).collect::<Vec<_>>()
+    };
     match programs {
         [(_, one)] => words(one),
         // The shell command of each side is its last word.
-        several => several.iter().filter_map(|(_, c)| c.last()).map(|w| w.to_string_lossy().into_owned()).collect(),
+        several => several
+            .iter()
+            .filter_map(|(_, c)| c.last())
+            .map(|w| w.to_string_lossy().into_owned())
+            .collect(),
     }
 }
 
@@ -452,17 +552,33 @@ mod tests {
 
     #[test]
     fn a_tables_means_count_each_value_for_as_long_as_it_holds() {
-        assert_eq!(means("trace t.csv", "time,rate,delay\n0,1M,10\n1,4M,40\n4,,\n"), (Some(3_250_000), 32));
+        assert_eq!(
+            means("trace t.csv", "time,rate,delay\n0,1M,10\n1,4M,40\n4,,\n"),
+            (Some(3_250_000), 32)
+        );
         assert_eq!(means("schedule t.csv", "time,rate\n0,1M\n1,4M\n4,2M\n"), (Some(2_714_285), 0));
-        assert_eq!(means("bw 7M delay 5ms schedule t.csv", "time,rate,delay\n0,3M,\n"), (Some(3_000_000), 5));
+        assert_eq!(
+            means("bw 7M delay 5ms schedule t.csv", "time,rate,delay\n0,3M,\n"),
+            (Some(3_000_000), 5)
+        );
     }
 
     #[test]
     fn what_holds_before_a_tables_first_row_counts_too() {
         assert_eq!(means("bw 1M schedule t.csv", "time,rate\n2,4M\n"), (Some(2_500_000), 0));
-        assert_eq!(means("schedule t.csv", "time,rate\n2,4M\n"), (None, 0), "no limit at first: there is no mean");
+        assert_eq!(
+            means("schedule t.csv", "time,rate\n2,4M\n"),
+            (None, 0),
+            "no limit at first: there is no mean"
+        );
         // In all rounds but the first it is what the last row has left.
-        assert_eq!(means("bw 9M schedule t.csv loop", "time,rate\n1,2M\n3,6M\n4,\n"), (Some(4_000_000), 0));
-        assert_eq!(means("trace t.csv", "time,rate,delay\n0,2M,\n1,,10\n2,,\n"), (Some(2_000_000), 10));
+        assert_eq!(
+            means("bw 9M schedule t.csv loop", "time,rate\n1,2M\n3,6M\n4,\n"),
+            (Some(4_000_000), 0)
+        );
+        assert_eq!(
+            means("trace t.csv", "time,rate,delay\n0,2M,\n1,,10\n2,,\n"),
+            (Some(2_000_000), 10)
+        );
     }
 }

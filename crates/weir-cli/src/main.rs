@@ -1,6 +1,7 @@
 //! The `weir` command: put any network you describe between programs.
 //!
-//! `args` says what can be typed, and nothing here but parsing; each command's module does it. stdout is data, stderr is words.
+//! `args` says what can be typed, and nothing here but parsing; each command's module does it.
+//! stdout is data, stderr is words.
 
 mod algorithms;
 mod args;
@@ -56,7 +57,10 @@ fn with_hint(mut error: clap::Error) -> clap::Error {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let is_word = |value: Option<&ContextValue>| matches!(value, Some(ContextValue::String(word)) if !word.starts_with('-'));
     let is_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
-    if is_run && error.kind() == ErrorKind::UnknownArgument && is_word(error.get(ContextKind::InvalidArg)) {
+    if is_run
+        && error.kind() == ErrorKind::UnknownArgument
+        && is_word(error.get(ContextKind::InvalidArg))
+    {
         let hint = "the program stands after `--`, as in `weir run --link 4M/20ms -- curl …`";
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     }

@@ -18,7 +18,12 @@ impl Recording {
 
     /// The series of each lane up to now.
     pub(crate) fn series(&self) -> Vec<Series> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(SeriesRecorder::series).collect()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .map(SeriesRecorder::series)
+            .collect()
     }
 }
 
@@ -33,7 +38,11 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     /// `wall_offset` is what turns the link's monotonic times into wall times.
-    pub(crate) fn new(recording: Recording, capture: Option<Arc<Mutex<CaptureSink>>>, wall_offset: u64) -> Self {
+    pub(crate) fn new(
+        recording: Recording,
+        capture: Option<Arc<Mutex<CaptureSink>>>,
+        wall_offset: u64,
+    ) -> Self {
         Self { recording, capture, wall_offset }
     }
 
@@ -41,7 +50,15 @@ impl Watcher {
         let Some(sink) = &self.capture else { return };
         let original_len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         let sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
-        sink.offer(&Meta { interface: lane.into(), unix_ns: at.0.saturating_add(self.wall_offset), original_len, event }, frame);
+        sink.offer(
+            &Meta {
+                interface: lane.into(),
+                unix_ns: at.0.saturating_add(self.wall_offset),
+                original_len,
+                event,
+            },
+            frame,
+        );
     }
 }
 
@@ -71,7 +88,11 @@ impl Observer for Watcher {
     fn on_sample(&mut self, sample: &Sample<'_>) {
         let mut recorders = self.recording.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(recorder) = recorders.get_mut(usize::from(sample.lane)) {
-            recorder.observe(sample.at, sample.counters, (sample.queue_packets, sample.queue_bytes));
+            recorder.observe(
+                sample.at,
+                sample.counters,
+                (sample.queue_packets, sample.queue_bytes),
+            );
         }
     }
 }

@@ -65,7 +65,8 @@ pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Words for people. Nobody may be listening any more (`2>&1 | head`): that costs neither the results nor the exit code.
+/// Words for people. Nobody may be listening any more (`2>&1 | head`): that costs neither the
+/// results nor the exit code.
 pub(crate) fn say(text: impl fmt::Display) {
     let _ = write!(std::io::stderr(), "{text}");
 }
@@ -77,28 +78,49 @@ pub(crate) fn colour() -> bool {
 
 /// Finds out before the run whether the results can be written after it.
 pub(crate) fn check_destinations(args: &CommonArgs) -> Result<(), Failure> {
-    check_files(&[("--json", args.json.as_deref()), ("--report", args.report.as_deref()), ("--pcap", args.pcap.as_deref())], &["--json"])
+    check_files(
+        &[
+            ("--json", args.json.as_deref()),
+            ("--report", args.report.as_deref()),
+            ("--pcap", args.pcap.as_deref()),
+        ],
+        &["--json"],
+    )
 }
 
 /// The same for these options and their files; those of `to_stdout` may name `-`, one of them.
-pub(crate) fn check_files(files: &[(&str, Option<&Path>)], to_stdout: &[&str]) -> Result<(), Failure> {
+pub(crate) fn check_files(
+    files: &[(&str, Option<&Path>)],
+    to_stdout: &[&str],
+) -> Result<(), Failure> {
     let mut on_stdout = None;
     for &(option, path) in files {
         let Some(path) = path else { continue };
         if path.as_os_str() == "-" {
             if let Some(other) = on_stdout.filter(|_| to_stdout.contains(&option)) {
-                return Err(Failure::new(USAGE, format!("{other} and {option} cannot both write to standard output: give one a file")));
+                return Err(Failure::new(
+                    USAGE,
+                    format!(
+                        "{other} and {option} cannot both write to standard output: give one a file"
+                    ),
+                ));
             }
             if to_stdout.contains(&option) {
                 on_stdout = Some(option);
                 continue;
             }
-            let (which, verb) = (to_stdout.join(", "), if to_stdout.len() == 1 { "writes" } else { "write" });
-            let message = format!("{option} needs a file's name: only {which} {verb} to standard output (./- is a file of that name)");
+            let (which, verb) =
+                (to_stdout.join(", "), if to_stdout.len() == 1 { "writes" } else { "write" });
+            let message = format!(
+                "{option} needs a file's name: only {which} {verb} to standard output (./- is a file of that name)"
+            );
             return Err(Failure::new(USAGE, message));
         }
         if path.is_dir() {
-            return Err(Failure::new(USAGE, format!("{} is a directory; name a file", path.display())));
+            return Err(Failure::new(
+                USAGE,
+                format!("{} is a directory; name a file", path.display()),
+            ));
         }
         if path.exists() && !path.is_file() {
             // A device or a pipe: written to where it is.
@@ -106,23 +128,34 @@ pub(crate) fn check_files(files: &[(&str, Option<&Path>)], to_stdout: &[&str]) -
         }
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !parent.is_dir() {
-            let message = format!("{}: there is no directory {}; make it first", path.display(), parent.display());
+            let message = format!(
+                "{}: there is no directory {}; make it first",
+                path.display(),
+                parent.display()
+            );
             return Err(Failure::new(USAGE, message));
         }
-        try_to_create_in(parent)
-            .map_err(|error| Failure::own(format!("{}: nothing can be written in {}: {error}", path.display(), parent.display())))?;
+        try_to_create_in(parent).map_err(|error| {
+            Failure::own(format!(
+                "{}: nothing can be written in {}: {error}",
+                path.display(),
+                parent.display()
+            ))
+        })?;
     }
     Ok(())
 }
 
-/// Whether files can be made in a directory: by making one, since permissions alone do not tell (read-only file systems).
+/// Whether files can be made in a directory: by making one, since permissions alone do not tell
+/// (read-only file systems).
 fn try_to_create_in(directory: &Path) -> std::io::Result<()> {
     let probe = directory.join(format!(".weir-{}.tmp", std::process::id()));
     OpenOptions::new().write(true).create_new(true).open(&probe)?;
     std::fs::remove_file(&probe)
 }
 
-/// Writes what was asked for. One destination that fails does not keep the others from being written.
+/// Writes what was asked for. One destination that fails does not keep the others from being
+/// written.
 pub(crate) fn write_results(args: &CommonArgs, result: &RunResult) -> Result<(), Failure> {
     if !args.quiet {
         say(format_args!("\n{}", summary(result, colour())));

@@ -20,9 +20,14 @@ pub(crate) fn list(args: &JsonFlag) -> Result<ExitCode, Failure> {
     }
     let mut text = String::new();
     for p in PRESETS {
-        let names = std::iter::once(p.name).chain(p.aliases.iter().copied()).collect::<Vec<_>>().join(", ");
+        let names =
+            std::iter::once(p.name).chain(p.aliases.iter().copied()).collect::<Vec<_>>().join(", ");
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{names}\n    {}\n    up    {}\n    down  {}\n    source: {}\n", p.summary, p.up, p.down, p.source);
+        let _ = writeln!(
+            text,
+            "{names}\n    {}\n    up    {}\n    down  {}\n    source: {}\n",
+            p.summary, p.up, p.down, p.source
+        );
     }
     text.push_str("Use one with `weir run --preset NAME -- CMD`.\n");
     print(&text)

@@ -12,7 +12,8 @@ use weir_report::format::{count, rate};
 
 use crate::args::CommonArgs;
 
-/// A progress line, where it does not disturb: on a terminal that the program does not write to, or when asked for.
+/// A progress line, where it does not disturb: on a terminal that the program does not write to, or
+/// when asked for.
 pub(crate) fn progress(no_program: bool, args: &CommonArgs) -> Option<ProgressBar> {
     let terminal = std::io::stderr().is_terminal() && !args.quiet;
     let wanted = args.progress || no_program || !std::io::stdout().is_terminal();
@@ -67,13 +68,23 @@ impl Drop for Progress {
     }
 }
 
-fn progress_text(report: &LiveReport, before: Option<&LiveReport>, timeout: Option<Duration>) -> String {
+fn progress_text(
+    report: &LiveReport,
+    before: Option<&LiveReport>,
+    timeout: Option<Duration>,
+) -> String {
     let mut parts = Vec::new();
     for (index, lane) in report.lanes.iter().enumerate() {
-        let (bytes, since) = before.map_or((0, report.started), |b| (b.lanes[index].counters.bytes_out, b.at));
+        let (bytes, since) =
+            before.map_or((0, report.started), |b| (b.lanes[index].counters.bytes_out, b.at));
         let span = report.at.since(since).max(Nanos(1)).0 as f64 / 1e9;
         let bps = lane.counters.bytes_out.saturating_sub(bytes) as f64 * 8.0 / span;
-        parts.push(format!("{} {}, {} dropped", lane.name, rate(bps), count(lane.counters.total_drops())));
+        parts.push(format!(
+            "{} {}, {} dropped",
+            lane.name,
+            rate(bps),
+            count(lane.counters.total_drops())
+        ));
     }
     if let Some(timeout) = timeout {
         let left = timeout.saturating_sub(Duration::from_nanos(report.at.since(report.started).0));

@@ -19,7 +19,8 @@ use crate::spec::Disk;
 /// Where packets are when rules look at them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Where {
-    /// At the interface of the machine behind port 0: what it sends goes out, what it receives comes in.
+    /// At the interface of the machine behind port 0: what it sends goes out, what it receives
+    /// comes in.
     Machine,
     /// On a bridge between the two ends.
     Bridge,
@@ -40,16 +41,25 @@ pub(crate) struct Plan {
 /// Reads rules; what is doubtful about them goes to stderr.
 pub(crate) fn read(path: &Path) -> Result<Ruleset, Failure> {
     let name = path.display().to_string();
-    let text = weir_rules::Files::read(&Disk, &name).map_err(|error| Failure::new(USAGE, format!("--rules {name}: {error}")))?;
+    let text = weir_rules::Files::read(&Disk, &name)
+        .map_err(|error| Failure::new(USAGE, format!("--rules {name}: {error}")))?;
     let script::Parsed { commands, diagnostics } = script::parse(&text, &name, &Disk);
     if diagnostics.has_errors() {
-        return Err(Failure::new(USAGE, format!("weir: --rules {name} cannot be used\n{}\n", diagnostics.render(colour()).trim_end())));
+        return Err(Failure::new(
+            USAGE,
+            format!(
+                "weir: --rules {name} cannot be used\n{}\n",
+                diagnostics.render(colour()).trim_end()
+            ),
+        ));
     }
     if !diagnostics.is_empty() {
         say(format_args!("weir: about {name}:\n{}\n", diagnostics.render(colour()).trim_end()));
     }
     let mut ruleset = Ruleset::default();
-    ruleset.apply_all(&commands).map_err(|error| Failure::new(USAGE, format!("--rules {name}: {error}")))?;
+    ruleset
+        .apply_all(&commands)
+        .map_err(|error| Failure::new(USAGE, format!("--rules {name}: {error}")))?;
     for warning in ruleset.loose_ends() {
         say(format_args!("weir: warning: {name}: {warning}\n"));
     }
@@ -61,7 +71,8 @@ pub(crate) fn plan(ruleset: &Ruleset, place: Where, ends: &[End; 2]) -> Plan {
     let passes = passes(place);
     let interface = |number: u16| {
         let End { interface, ipv4, ipv6, .. } = &ends[usize::from(number)];
-        let (v4, v6) = (ipv4.map(u32::from).into_iter().collect(), ipv6.map(u128::from).into_iter().collect());
+        let (v4, v6) =
+            (ipv4.map(u32::from).into_iter().collect(), ipv6.map(u128::from).into_iter().collect());
         PlaceInterface { number, name: interface.as_str().into(), v4, v6 }
     };
     let interfaces = match place {
@@ -70,7 +81,8 @@ pub(crate) fn plan(ruleset: &Ruleset, place: Where, ends: &[End; 2]) -> Plan {
     };
     let all = passes.iter().flatten().copied().collect();
     let place = Place { interfaces, passes: all, ..Place::default() };
-    let whole = !ruleset.pipes.is_empty() && ruleset.pipes.values().all(|pipe| pipe.gso == weir_rules::Gso::Whole);
+    let whole = !ruleset.pipes.is_empty()
+        && ruleset.pipes.values().all(|pipe| pipe.gso == weir_rules::Gso::Whole);
     Plan {
         classifier: Arc::new(Classifier::compile(ruleset, &place)),
         changes: Changes::between(&Ruleset::default(), ruleset),
@@ -85,13 +97,24 @@ fn passes(place: Where) -> [Vec<Pass>; 2] {
     let outgoing = |recv, xmit, bridged| Pass { out: true, bridged, recv, xmit: Some(xmit) };
     match place {
         Where::Machine => [vec![outgoing(None, 0, false)], vec![incoming(0, false)]],
-        Where::Bridge => [(0, 1), (1, 0)].map(|(from, to)| vec![incoming(from, true), outgoing(Some(from), to, true)]),
+        Where::Bridge => [(0, 1), (1, 0)]
+            .map(|(from, to)| vec![incoming(from, true), outgoing(Some(from), to, true)]),
     }
 }
 
 /// What rules and pipes have counted, for the results.
-pub(crate) fn results(ruleset: &Ruleset, report: &LiveReport) -> (Vec<RuleResult>, Vec<PipeResult>) {
-    let counted = |id: u32| report.rules.iter().find(|count| count.id == id).map(|count: &RuleCount| count.counters).unwrap_or_default();
+pub(crate) fn results(
+    ruleset: &Ruleset,
+    report: &LiveReport,
+) -> (Vec<RuleResult>, Vec<PipeResult>) {
+    let counted = |id: u32| {
+        report
+            .rules
+            .iter()
+            .find(|count| count.id == id)
+            .map(|count: &RuleCount| count.counters)
+            .unwrap_or_default()
+    };
     let result = |number, text, id| {
         let counters = counted(id);
         RuleResult { number, text, packets: counters.packets, bytes: counters.bytes }
@@ -102,8 +125,12 @@ pub(crate) fn results(ruleset: &Ruleset, report: &LiveReport) -> (Vec<RuleResult
         let body = command.strip_prefix(&format!("add {} ", rule.number)).map(str::to_owned);
         body.unwrap_or(command)
     };
-    let own = ruleset.rules.iter().map(|entry| result(entry.rule.number, text(&entry.rule), entry.id));
-    let rules = own.chain([result(DEFAULT_RULE, "allow ip from any to any".to_owned(), DEFAULT_ID)]).collect();
-    let pipe = |(number, stats): &(u16, LinkStats)| PipeResult { number: *number, stats: stats.clone() };
+    let own =
+        ruleset.rules.iter().map(|entry| result(entry.rule.number, text(&entry.rule), entry.id));
+    let rules = own
+        .chain([result(DEFAULT_RULE, "allow ip from any to any".to_owned(), DEFAULT_ID)])
+        .collect();
+    let pipe =
+        |(number, stats): &(u16, LinkStats)| PipeResult { number: *number, stats: stats.clone() };
     (rules, report.pipes.iter().map(pipe).collect())
 }

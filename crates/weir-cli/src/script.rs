@@ -13,7 +13,8 @@ use crate::args::FmtArgs;
 use crate::output::{Failure, USAGE, colour, print, say};
 use crate::spec::Disk;
 
-/// The script that a word of `weir check` names, if it names one: a file, or `-` for standard input.
+/// The script that a word of `weir check` names, if it names one: a file, or `-` for standard
+/// input.
 pub(crate) fn named(words: &[String]) -> Option<&str> {
     match words {
         [word] if word == "-" || Path::new(word).is_file() => Some(word),
@@ -58,7 +59,12 @@ pub(crate) fn fmt(args: &FmtArgs) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::SUCCESS);
         }
         let line = text.lines().zip(formatted.lines()).take_while(|(a, b)| a == b).count() + 1;
-        return Err(Failure::new(1, format!("{name} is not laid out, from line {line} on; `weir fmt --write {name}` does it")));
+        return Err(Failure::new(
+            1,
+            format!(
+                "{name} is not laid out, from line {line} on; `weir fmt --write {name}` does it"
+            ),
+        ));
     }
     if !args.write {
         return print(&formatted);
@@ -79,7 +85,8 @@ fn read(name: &str) -> Result<(String, String), Failure> {
     let read = if name == "-" {
         std::io::stdin().lock().take(LARGEST_SCRIPT + 1).read_to_end(&mut bytes)
     } else {
-        std::fs::File::open(name).and_then(|file| file.take(LARGEST_SCRIPT + 1).read_to_end(&mut bytes))
+        std::fs::File::open(name)
+            .and_then(|file| file.take(LARGEST_SCRIPT + 1).read_to_end(&mut bytes))
     };
     let fail = |why: String| Failure::new(USAGE, format!("cannot read {shown}: {why}"));
     read.map_err(|error| fail(error.to_string()))?;
@@ -87,7 +94,11 @@ fn read(name: &str) -> Result<(String, String), Failure> {
         return Err(fail("it is larger than 256 MB, which no script is".to_owned()));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
-        let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
+        let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
+            + 1;
         fail(format!("line {line} is not UTF-8"))
     })?;
     Ok((shown.to_owned(), text))

@@ -19,19 +19,31 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     let mut root = Cli::command().disable_help_subcommand(true);
     root.build();
     if let Some(directory) = &args.out {
-        return clap_mangen::generate_to(root, directory)
-            .map(|()| ExitCode::SUCCESS)
-            .map_err(|error| Failure::own(format!("cannot write manual pages to {}: {error}", directory.display())));
+        return clap_mangen::generate_to(root, directory).map(|()| ExitCode::SUCCESS).map_err(
+            |error| {
+                Failure::own(format!(
+                    "cannot write manual pages to {}: {error}",
+                    directory.display()
+                ))
+            },
+        );
     }
     let page = match &args.command {
         None => root,
         Some(name) => {
             let known = root.get_subcommands().map(|c| c.get_name().to_owned()).collect::<Vec<_>>();
             let found = root.find_subcommand(name).cloned();
-            found.ok_or_else(|| Failure::new(USAGE, format!("there is no command `{name}`; there are {}", known.join(", "))))?
+            found.ok_or_else(|| {
+                Failure::new(
+                    USAGE,
+                    format!("there is no command `{name}`; there are {}", known.join(", ")),
+                )
+            })?
         }
     };
     let mut text = Vec::new();
-    clap_mangen::Man::new(page).render(&mut text).map_err(|error| Failure::own(format!("cannot make the page: {error}")))?;
+    clap_mangen::Man::new(page)
+        .render(&mut text)
+        .map_err(|error| Failure::own(format!("cannot make the page: {error}")))?;
     print(&String::from_utf8_lossy(&text))
 }

@@ -15,7 +15,9 @@ pub(crate) struct Disk;
 impl Files for Disk {
     fn read(&self, path: &str) -> std::io::Result<String> {
         let bytes = self.read_bytes(path)?;
-        String::from_utf8(bytes).map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error.utf8_error()))
+        String::from_utf8(bytes).map_err(|error| {
+            std::io::Error::new(std::io::ErrorKind::InvalidData, error.utf8_error())
+        })
     }
 
     fn read_bytes(&self, path: &str) -> std::io::Result<Vec<u8>> {
@@ -23,7 +25,9 @@ impl Files for Disk {
         let mut bytes = Vec::new();
         std::fs::File::open(path)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > LARGEST_FILE {
-            return Err(std::io::Error::other("the file is larger than 256 MB, which no trace or profile is"));
+            return Err(std::io::Error::other(
+                "the file is larger than 256 MB, which no trace or profile is",
+            ));
         }
         Ok(bytes)
     }
@@ -58,10 +62,16 @@ pub(crate) struct Wanted<'a> {
 
 /// Reads both directions; warnings go to stderr.
 pub(crate) fn directions(wanted: &Wanted<'_>) -> Result<Directions, Failure> {
-    let preset =
-        wanted.preset.map(preset).transpose().map_err(|error| Failure::new(USAGE, format!("{error}; `weir presets` lists them")))?;
-    let (ahead, behind) =
-        if wanted.user_is_left { (preset.map(|p| p.up), preset.map(|p| p.down)) } else { (preset.map(|p| p.down), preset.map(|p| p.up)) };
+    let preset = wanted
+        .preset
+        .map(preset)
+        .transpose()
+        .map_err(|error| Failure::new(USAGE, format!("{error}; `weir presets` lists them")))?;
+    let (ahead, behind) = if wanted.user_is_left {
+        (preset.map(|p| p.up), preset.map(|p| p.down))
+    } else {
+        (preset.map(|p| p.down), preset.map(|p| p.up))
+    };
     let one = |(option, text): (&'static str, Option<&str>), preset: Option<&'static str>| {
         let (option, text) = match (text, wanted.link, preset) {
             (Some(text), _, _) => (option, text),
@@ -112,9 +122,14 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new(USAGE, message));
     }
     let spec = read("the specification", &words.join(" ")).map_err(|failure| match words {
-        [word] if word.contains(['/', '.']) => failure.and(&format!("weir: nor is there a file `{word}`\n")),
+        [word] if word.contains(['/', '.']) => {
+            failure.and(&format!("weir: nor is there a file `{word}`\n"))
+        }
         _ => failure,
     })?;
     let text = canonical(&spec);
-    print(&format!("{}\n", if text.is_empty() { "(a perfect link: no rate limit, no delay)" } else { &text }))
+    print(&format!(
+        "{}\n",
+        if text.is_empty() { "(a perfect link: no rate limit, no delay)" } else { &text }
+    ))
 }

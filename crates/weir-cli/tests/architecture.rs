@@ -1,6 +1,8 @@
-//! Keeps the workspace's shape: which crate may use which, where `unsafe` may stand, what the engine may not touch.
+//! Keeps the workspace's shape: which crate may use which, where `unsafe` may stand, what the
+//! engine may not touch.
 //!
-//! The layers are those of `docs/architecture.md`. A new crate must be given its layer here before it builds green.
+//! The layers are those of `docs/architecture.md`. A new crate must be given its layer here before
+//! it builds green.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +10,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Crates by layer, lowest first: a crate uses crates of lower layers only, never its own layer or above.
+/// Crates by layer, lowest first: a crate uses crates of lower layers only, never its own layer or
+/// above.
 const LAYERS: &[&[&str]] = &[
     &["weir-core"],
     &["weir-wire"],
@@ -26,40 +29,61 @@ const LAYERS: &[&[&str]] = &[
 /// Crates that are built without `std`, because nothing in them may need an operating system.
 const NO_STD: &[&str] = &["weir-core", "weir-wire"];
 
-/// Crates that decide what happens to packets and are told the time: they may neither ask for it nor wait, read or send.
+/// Crates that decide what happens to packets and are told the time: they may neither ask for it
+/// nor wait, read or send.
 const SANS_IO: &[&str] = &["weir-core", "weir-wire", "weir-rules"];
 
-/// The only places with code of ours that the compiler does not check: system calls, and a hint to the processor.
+/// The only places with code of ours that the compiler does not check: system calls, and a hint to
+/// the processor.
 const UNSAFE_HOMES: [&str; 2] = ["weir-linux/src/sys/", "weir-core/src/prefetch.rs"];
 
 #[test]
 fn crates_use_only_lower_layers() {
-    let layer_of: BTreeMap<&str, usize> =
-        LAYERS.iter().enumerate().flat_map(|(layer, names)| names.iter().map(move |name| (*name, layer))).collect();
+    let layer_of: BTreeMap<&str, usize> = LAYERS
+        .iter()
+        .enumerate()
+        .flat_map(|(layer, names)| names.iter().map(move |name| (*name, layer)))
+        .collect();
     let mut edges = 0;
     for package in packages() {
         let name = package["name"].as_str().expect("a package has a name");
-        let layer = *layer_of.get(name).unwrap_or_else(|| panic!("{name} has no layer: put it into LAYERS and docs/architecture.md"));
-        for dependency in package["dependencies"].as_array().expect("a package lists its dependencies") {
+        let layer = *layer_of.get(name).unwrap_or_else(|| {
+            panic!("{name} has no layer: put it into LAYERS and docs/architecture.md")
+        });
+        for dependency in
+            package["dependencies"].as_array().expect("a package lists its dependencies")
+        {
             let used = dependency["name"].as_str().expect("a dependency has a name");
             // A crate may use itself in its tests, to switch a feature on.
             if !used.starts_with("weir-") || used == name {
                 continue;
             }
             edges += 1;
-            let below = layer_of.get(used).unwrap_or_else(|| panic!("{name} uses {used}, which has no layer"));
+            let below = layer_of
+                .get(used)
+                .unwrap_or_else(|| panic!("{name} uses {used}, which has no layer"));
             assert!(*below < layer, "{name} (layer {layer}) must not use {used} (layer {below})");
         }
     }
-    assert!(edges > 0, "no dependency between crates of ours was seen: the metadata is not what this test reads");
+    assert!(
+        edges > 0,
+        "no dependency between crates of ours was seen: the metadata is not what this test reads"
+    );
 }
 
 #[test]
 fn engine_and_wire_need_no_std() {
     for name in NO_STD {
-        let root = std::fs::read_to_string(crate_dir(name).join("src/lib.rs")).expect("the crate has a lib.rs");
-        assert!(root.lines().any(|line| line.starts_with("#![") && line.contains("no_std")), "{name} must be #![no_std]");
-        assert!(!root.lines().any(|line| line.trim() == "extern crate std;"), "{name} brings std back");
+        let root = std::fs::read_to_string(crate_dir(name).join("src/lib.rs"))
+            .expect("the crate has a lib.rs");
+        assert!(
+            root.lines().any(|line| line.starts_with("#![") && line.contains("no_std")),
+            "{name} must be #![no_std]"
+        );
+        assert!(
+            !root.lines().any(|line| line.trim() == "extern crate std;"),
+            "{name} brings std back"
+        );
     }
 }
 
@@ -100,8 +124,12 @@ fn deciding_crates_have_no_clock_thread_or_io() {
 fn unsafe_code_has_one_home() {
     let mut seen_at_home = false;
     for package in packages() {
-        let dir = PathBuf::from(package["manifest_path"].as_str().expect("a manifest path")).parent().expect("a directory").to_owned();
-        let manifest = std::fs::read_to_string(dir.join("Cargo.toml")).expect("the manifest is readable");
+        let dir = PathBuf::from(package["manifest_path"].as_str().expect("a manifest path"))
+            .parent()
+            .expect("a directory")
+            .to_owned();
+        let manifest =
+            std::fs::read_to_string(dir.join("Cargo.toml")).expect("the manifest is readable");
         assert!(
             manifest.contains("[lints]\nworkspace = true"),
             "{}: the workspace's lints (unsafe_code among them) must apply",
@@ -111,7 +139,13 @@ fn unsafe_code_has_one_home() {
             let home = UNSAFE_HOMES.iter().any(|home| path.to_string_lossy().contains(home));
             for (number, line) in text.lines().enumerate().filter(|(_, line)| opens_unsafe(line)) {
                 seen_at_home |= home;
-                assert!(home, "{}:{}: unsafe outside {UNSAFE_HOMES:?}: {}", path.display(), number + 1, line.trim());
+                assert!(
+                    home,
+                    "{}:{}: unsafe outside {UNSAFE_HOMES:?}: {}",
+                    path.display(),
+                    number + 1,
+                    line.trim()
+                );
             }
         }
     }
@@ -139,19 +173,25 @@ fn packages() -> Vec<Value> {
         .output()
         .expect("cargo can be started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    let metadata: Value =
+        serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
     metadata["packages"].as_array().expect("a list of packages").clone()
 }
 
 fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/weir-cli is two levels down").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("crates/weir-cli is two levels down")
+        .to_owned()
 }
 
 fn crate_dir(name: &str) -> PathBuf {
     workspace().join("crates").join(name)
 }
 
-/// Every Rust file under `dir` with its text, in a stable order; this file is left out, for it names what it looks for.
+/// Every Rust file under `dir` with its text, in a stable order; this file is left out, for it
+/// names what it looks for.
 fn sources(dir: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_owned()];
@@ -160,7 +200,9 @@ fn sources(dir: &Path) -> Vec<(PathBuf, String)> {
             let path = entry.expect("a directory entry").path();
             if path.is_dir() {
                 open.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests/architecture.rs") {
+            } else if path.extension().is_some_and(|extension| extension == "rs")
+                && !path.ends_with("tests/architecture.rs")
+            {
                 let text = std::fs::read_to_string(&path).expect("a source file is readable");
                 found.push((path, text));
             }
@@ -170,7 +212,8 @@ fn sources(dir: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Numbered lines of a file without comments and without its unit tests, which may do as they please.
+/// Numbered lines of a file without comments and without its unit tests, which may do as they
+/// please.
 fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .take_while(|line| !line.starts_with("mod tests"))
@@ -181,9 +224,15 @@ fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 /// Whether a line holds the keyword `unsafe` (or lifts the lint against it) outside a line comment.
 fn opens_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or("");
-    let lifts = (code.contains("expect(") || code.contains("allow(")) && code.contains("unsafe_code");
-    let keyword = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "unsafe trait", "unsafe("].iter().any(|form| {
-        code.match_indices(form).any(|(at, _)| !code[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_'))
-    });
+    let lifts =
+        (code.contains("expect(") || code.contains("allow(")) && code.contains("unsafe_code");
+    let keyword =
+        ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "unsafe trait", "unsafe("]
+            .iter()
+            .any(|form| {
+                code.match_indices(form).any(|(at, _)| {
+                    !code[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_')
+                })
+            });
     lifts || keyword
 }

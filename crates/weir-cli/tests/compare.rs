@@ -15,7 +15,8 @@ fn results(name: &str, flow: &str, runs: &[(f64, f64)]) -> PathBuf {
     std::fs::create_dir_all(&dir).expect("a directory can be made");
     let run = |&(goodput, delay): &(f64, f64)| json!({ "seed": 1, "flows": [{ "name": flow, "goodput_bps": goodput, "delay_mean_ns": delay }], "links": [{ "name": "up", "queue_mean_ns": delay, "bytes": 7 }] });
     let summary = json!({ "source": "sim", "scenario": "s", "runs": runs.iter().map(run).collect::<Vec<_>>() });
-    std::fs::write(dir.join("summary.json"), summary.to_string()).expect("a summary can be written");
+    std::fs::write(dir.join("summary.json"), summary.to_string())
+        .expect("a summary can be written");
     dir
 }
 
@@ -34,7 +35,10 @@ fn differences_are_shown_with_what_they_are_worth() {
     for word in ["9 Mbit/s", "5 Mbit/s", "-4 Mbit/s", "-44.4 %", "significant, p < 0.001"] {
         assert!(goodput.contains(word), "{word}: {goodput}");
     }
-    assert!(text.contains("link up") && text.contains("equal") && !text.contains("bytes"), "{text}");
+    assert!(
+        text.contains("link up") && text.contains("equal") && !text.contains("bytes"),
+        "{text}"
+    );
     let output = weir(&["compare", words(&left), words(&right), "--json", "-"]);
     let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(value["differences"][0]["figure"], "delay_mean_ns");
@@ -48,8 +52,12 @@ fn differences_are_shown_with_what_they_are_worth() {
 #[test]
 fn other_flows_are_named_and_what_is_no_result_is_refused() {
     let (left, right) = (results("f", "f", &[(9e6, 1e6)]), results("g", "g", &[(9e6, 2e6)]));
-    let text = String::from_utf8(weir(&["compare", words(&left), words(&right)]).stdout).expect("tables are text");
-    assert!(text.contains("only on the left: flow f") && text.contains("only on the right: flow g"), "{text}");
+    let text = String::from_utf8(weir(&["compare", words(&left), words(&right)]).stdout)
+        .expect("tables are text");
+    assert!(
+        text.contains("only on the left: flow f") && text.contains("only on the right: flow g"),
+        "{text}"
+    );
     assert!(text.contains("single runs: not known"), "{text}");
     let output = weir(&["compare", words(&left), "/nonexistent"]);
     assert_eq!(output.status.code(), Some(2));

@@ -1,6 +1,8 @@
-//! Keeps the documentation true: the commands it shows exist, their options too, their links parse, its files are there.
+//! Keeps the documentation true: the commands it shows exist, their options too, their links parse,
+//! its files are there.
 //!
-//! Looks at README.md and docs/*.md. Commands are read from fenced `sh` blocks and from code spans that begin with `weir `.
+//! Looks at README.md and docs/*.md. Commands are read from fenced `sh` blocks and from code spans
+//! that begin with `weir `.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +10,8 @@ use std::process::Command;
 
 use weir_rules::{Files, parse_spec, presets};
 
-/// Stands in for the traces and tables that examples name: one content for each kind, told apart by the name.
+/// Stands in for the traces and tables that examples name: one content for each kind, told apart by
+/// the name.
 struct ExampleFiles;
 
 impl Files for ExampleFiles {
@@ -26,9 +29,15 @@ fn link_specifications_in_the_documentation_parse() {
     let mut seen = 0;
     for (place, words) in commands() {
         for pair in words.windows(2).take_while(|pair| pair[0] != "--") {
-            if matches!(pair[0].as_str(), "--up" | "--down" | "--link") && !is_placeholder(&pair[1]) {
+            if matches!(pair[0].as_str(), "--up" | "--down" | "--link") && !is_placeholder(&pair[1])
+            {
                 let result = parse_spec(&pair[1], &ExampleFiles);
-                assert!(result.is_ok(), "{place}: '{}' does not parse: {:?}", pair[1], result.err());
+                assert!(
+                    result.is_ok(),
+                    "{place}: '{}' does not parse: {:?}",
+                    pair[1],
+                    result.err()
+                );
                 seen += 1;
             }
             if pair[0] == "--preset" && !is_placeholder(&pair[1]) {
@@ -44,13 +53,22 @@ fn link_specifications_in_the_documentation_parse() {
 fn commands_and_options_in_the_documentation_exist() {
     let mut help_of: BTreeMap<String, String> = BTreeMap::new();
     for (place, words) in commands() {
-        let Some(name) = words.get(1).filter(|word| word.starts_with(|first: char| first.is_ascii_lowercase())) else { continue };
+        let Some(name) =
+            words.get(1).filter(|word| word.starts_with(|first: char| first.is_ascii_lowercase()))
+        else {
+            continue;
+        };
         let help = help_of.entry(name.clone()).or_insert_with(|| {
-            let output = Command::new(env!("CARGO_BIN_EXE_weir")).args([name, "--help"]).output().expect("weir can be started");
+            let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+                .args([name, "--help"])
+                .output()
+                .expect("weir can be started");
             assert!(output.status.success(), "{place}: there is no command 'weir {name}'");
             String::from_utf8(output.stdout).expect("help is text")
         });
-        for option in words.iter().take_while(|word| *word != "--").filter(|word| word.starts_with("--")) {
+        for option in
+            words.iter().take_while(|word| *word != "--").filter(|word| word.starts_with("--"))
+        {
             let option = option.split('=').next().unwrap_or(option);
             assert!(help.contains(option), "{place}: 'weir {name}' has no option {option}");
         }
@@ -75,7 +93,10 @@ fn files_named_by_the_documentation_exist() {
 
 #[test]
 fn words_are_split_as_a_shell_does() {
-    assert_eq!(split("weir run --link 'bw 1M delay 2' -- a"), ["weir", "run", "--link", "bw 1M delay 2", "--", "a"]);
+    assert_eq!(
+        split("weir run --link 'bw 1M delay 2' -- a"),
+        ["weir", "run", "--link", "bw 1M delay 2", "--", "a"]
+    );
     assert_eq!(split("weir x \"a b\"   # why"), ["weir", "x", "a b"]);
     assert_eq!(split("a ''"), ["a", ""]);
 }
@@ -97,7 +118,8 @@ fn commands() -> Vec<(String, Vec<String>)> {
                 }
             } else {
                 // Code spans are the odd pieces between backticks.
-                let spans = line.split('`').skip(1).step_by(2).filter(|span| span.starts_with("weir "));
+                let spans =
+                    line.split('`').skip(1).step_by(2).filter(|span| span.starts_with("weir "));
                 found.extend(spans.map(|span| (place.clone(), split(span))));
             }
         }
@@ -106,13 +128,18 @@ fn commands() -> Vec<(String, Vec<String>)> {
 }
 
 fn documents() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/weir-cli is two levels down");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("crates/weir-cli is two levels down");
     let mut paths: Vec<PathBuf> = std::fs::read_dir(root.join("docs"))
         .expect("there is a docs directory")
         .map(|entry| entry.expect("a directory entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
         .collect();
-    paths.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(|name| root.join(name)));
+    paths.extend(
+        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(|name| root.join(name)),
+    );
     paths.sort();
     paths
 }
@@ -122,7 +149,8 @@ fn is_placeholder(word: &str) -> bool {
     word.contains('…') || word.chars().all(|letter| letter.is_ascii_uppercase()) && !word.is_empty()
 }
 
-/// A command line's words: blanks separate, quotes of either kind hold together, ` #` begins a comment.
+/// A command line's words: blanks separate, quotes of either kind hold together, ` #` begins a
+/// comment.
 fn split(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -1,4 +1,5 @@
-//! `weir rig` and `weir reproduce` as a user meets them: what they print and write, and how they refuse.
+//! `weir rig` and `weir reproduce` as a user meets them: what they print and write, and how they
+//! refuse.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -6,7 +7,10 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 fn weir(words: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_weir")).args(words.split_whitespace()).output().expect("weir can be started")
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(words.split_whitespace())
+        .output()
+        .expect("weir can be started")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -14,7 +18,8 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn scratch(name: &str) -> PathBuf {
-    let directory = std::env::temp_dir().join(format!("weir-rig-test-{}-{name}", std::process::id()));
+    let directory =
+        std::env::temp_dir().join(format!("weir-rig-test-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a scratch directory");
     directory
 }
@@ -22,7 +27,9 @@ fn scratch(name: &str) -> PathBuf {
 #[test]
 fn every_run_has_every_field_and_the_same_seed_gives_the_same_order() {
     let run = || {
-        let output = weir("rig --alg all --flows 5:w1,3:w4:imix --pairs 500 --runs 1 --metric time,wfi --json -");
+        let output = weir(
+            "rig --alg all --flows 5:w1,3:w4:imix --pairs 500 --runs 1 --metric time,wfi --json -",
+        );
         assert!(output.status.success(), "{}", text(&output.stderr));
         serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
     };
@@ -31,11 +38,24 @@ fn every_run_has_every_field_and_the_same_seed_gives_the_same_order() {
     assert!(runs.len() >= 5, "none and the table");
     let mut keys: Vec<&String> = runs[0].as_object().expect("a run").keys().collect();
     keys.sort();
-    let expected =
-        ["alg", "flows", "gen", "instructions_per_pair", "l2_misses_per_pair", "ns_net", "ns_per_pair", "order_hash", "pairs", "wfi"];
+    let expected = [
+        "alg",
+        "flows",
+        "gen",
+        "instructions_per_pair",
+        "l2_misses_per_pair",
+        "ns_net",
+        "ns_per_pair",
+        "order_hash",
+        "pairs",
+        "wfi",
+    ];
     assert_eq!(keys, expected);
     for (one, other) in runs.iter().zip(second["runs"].as_array().expect("runs")) {
-        assert_eq!((&one["alg"], &one["order_hash"], &one["wfi"]), (&other["alg"], &other["order_hash"], &other["wfi"]));
+        assert_eq!(
+            (&one["alg"], &one["order_hash"], &one["wfi"]),
+            (&other["alg"], &other["order_hash"], &other["wfi"])
+        );
         assert!(one["ns_per_pair"].is_number() && one["instructions_per_pair"].is_null());
         assert_eq!(one["wfi"].is_null(), one["alg"] == "none");
     }
@@ -46,9 +66,16 @@ fn aqms_are_measured_beside_none_and_have_their_names() {
     let output = weir("rig --aqm droptail --flows 3 --pairs 500 --runs 1 --offered 1.5 --json -");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let names: Vec<&Value> = report["runs"].as_array().expect("runs").iter().map(|run| &run["aqm"]).collect();
+    let names: Vec<&Value> =
+        report["runs"].as_array().expect("runs").iter().map(|run| &run["aqm"]).collect();
     assert_eq!(names, ["none", "droptail"]);
-    assert!(report["runs"].as_array().expect("runs").iter().all(|run| run["alg"] == "fifo" && run["ns_net"].is_number()));
+    assert!(
+        report["runs"]
+            .as_array()
+            .expect("runs")
+            .iter()
+            .all(|run| run["alg"] == "fifo" && run["ns_net"].is_number())
+    );
     for (words, expected) in [
         ("--aqm nope", "`nope`"),
         ("--aqm droptail:m=1", "`m`"),
@@ -60,7 +87,11 @@ fn aqms_are_measured_beside_none_and_have_their_names() {
         ("--case /nowhere", "/nowhere"),
     ] {
         let output = weir(&format!("rig {words}"));
-        assert!(!output.status.success() && text(&output.stderr).contains(expected), "{words}: {}", text(&output.stderr));
+        assert!(
+            !output.status.success() && text(&output.stderr).contains(expected),
+            "{words}: {}",
+            text(&output.stderr)
+        );
     }
 }
 
@@ -70,9 +101,10 @@ fn a_case_is_played_and_one_that_fails_is_told_by_status_and_line() {
     let path = directory.join("case.toml");
     let case = "about = \"two\"\n[queue]\naqm = \"droptail\"\nlimit = 1\n[[arrive]]\nat = \"0ms\"\ncount = 2\nbytes = 9\n\
                 [[dequeue]]\nat = \"1ms\"\n[expect.total]\ndrops = 1\n";
-    for (case, status, expected) in
-        [(case.to_owned(), 0, "ok      drops (line 12)"), (case.replace("drops = 1", "drops = 2"), 1, "FAILED  drops (line 12)")]
-    {
+    for (case, status, expected) in [
+        (case.to_owned(), 0, "ok      drops (line 12)"),
+        (case.replace("drops = 1", "drops = 2"), 1, "FAILED  drops (line 12)"),
+    ] {
         std::fs::write(&path, case).expect("the case");
         let output = weir(&format!("rig --case {}", path.display()));
         assert_eq!(output.status.code(), Some(status));
@@ -90,7 +122,11 @@ fn a_step_of_load_is_drawn() {
     let directory = scratch("step");
     let svg = directory.join("step.svg");
     let output = weir(&format!("rig --aqm droptail --step -q --plot {}", svg.display()));
-    assert!(output.status.success() && text(&output.stdout).contains("droptail"), "{}", text(&output.stderr));
+    assert!(
+        output.status.success() && text(&output.stdout).contains("droptail"),
+        "{}",
+        text(&output.stderr)
+    );
     let picture = std::fs::read_to_string(&svg).expect("the picture");
     assert!(picture.contains("drops</text>") && picture.len() < 60_000);
     std::fs::remove_dir_all(directory).expect("the scratch directory goes");
@@ -100,9 +136,17 @@ fn a_step_of_load_is_drawn() {
 fn pictures_are_written_in_the_form_that_their_names_ask_for() {
     let directory = scratch("pictures");
     let (svg, png) = (directory.join("cost.svg"), directory.join("cost.png"));
-    let words = format!("rig --alg none,fifo --flows 1..4 --pairs 100 --runs 1 -q --plot {} --plot {}", svg.display(), png.display());
+    let words = format!(
+        "rig --alg none,fifo --flows 1..4 --pairs 100 --runs 1 -q --plot {} --plot {}",
+        svg.display(),
+        png.display()
+    );
     let output = weir(&words);
-    assert!(output.status.success() && text(&output.stdout).contains("4:w1"), "{}", text(&output.stderr));
+    assert!(
+        output.status.success() && text(&output.stdout).contains("4:w1"),
+        "{}",
+        text(&output.stderr)
+    );
     assert!(std::fs::read_to_string(&svg).expect("the picture").contains("none</text>"));
     assert!(std::fs::read(&png).expect("the picture").starts_with(b"\x89PNG\r\n"));
     std::fs::remove_dir_all(directory).expect("the scratch directory goes");
@@ -119,7 +163,9 @@ fn instructions_are_the_same_each_time_where_valgrind_is_there() {
     let count = || {
         let output = weir("rig --alg fifo --flows 4 --pairs 200 --metric instr,memory --json -");
         let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        json["runs"][0]["instructions_per_pair"].as_f64().unwrap_or_else(|| panic!("no count: {}", text(&output.stderr)))
+        json["runs"][0]["instructions_per_pair"]
+            .as_f64()
+            .unwrap_or_else(|| panic!("no count: {}", text(&output.stderr)))
     };
     let (first, second) = (count(), count());
     assert!(first > 5.0 && (first - second).abs() <= 1.0, "{first} and {second} instructions");
@@ -130,7 +176,9 @@ fn the_adversary_goes_on_where_it_was_and_its_trace_is_replayed_to_the_same_figu
     let directory = scratch("adversary");
     let out = directory.display();
     let search = |tries| {
-        let output = weir(&format!("rig --adversary --alg rr --flows 4:w1,2:w3 --weights keep --tries {tries} --out {out} -q --json -"));
+        let output = weir(&format!(
+            "rig --adversary --alg rr --flows 4:w1,2:w3 --weights keep --tries {tries} --out {out} -q --json -"
+        ));
         assert!(output.status.success(), "{}", text(&output.stderr));
         serde_json::from_slice::<Value>(&output.stdout).expect("JSON")["runs"][0]["wfi"].clone()
     };
@@ -140,7 +188,11 @@ fn the_adversary_goes_on_where_it_was_and_its_trace_is_replayed_to_the_same_figu
     let replayed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(replayed["runs"][0]["wfi"], found, "{}", text(&output.stderr));
     let refused = weir(&format!("rig --adversary --alg rr --flows 5 --tries 10 --out {out} -q"));
-    assert!(!refused.status.success() && text(&refused.stderr).contains("--out"), "{}", text(&refused.stderr));
+    assert!(
+        !refused.status.success() && text(&refused.stderr).contains("--out"),
+        "{}",
+        text(&refused.stderr)
+    );
     std::fs::remove_dir_all(directory).expect("the scratch directory goes");
 }
 

@@ -1,4 +1,5 @@
-//! `weir sim` and `weir check SCENARIO.toml` as a user meets them: what they print and write, and how they refuse.
+//! `weir sim` and `weir check SCENARIO.toml` as a user meets them: what they print and write, and
+//! how they refuse.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,7 +15,8 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn scratch(name: &str) -> PathBuf {
-    let directory = std::env::temp_dir().join(format!("weir-sim-test-{}-{name}", std::process::id()));
+    let directory =
+        std::env::temp_dir().join(format!("weir-sim-test-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a scratch directory");
     directory
 }
@@ -48,7 +50,8 @@ fn a_scenario_is_simulated_and_shown_as_tables() {
 fn a_capture_beside_the_scenario_is_replayed() {
     let directory = scratch("capture");
     // Ethernet frames of 1014 and 514 bytes, 100 ms apart; a capture is not text.
-    let mut capture = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
+    let mut capture =
+        [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
     for (us, len) in [(0_u32, 1014_u32), (100_000, 514)] {
         capture.extend([7, us, 14, len].map(u32::to_le_bytes).concat());
         capture.extend([0xff; 12]);
@@ -56,19 +59,28 @@ fn a_capture_beside_the_scenario_is_replayed() {
     }
     std::fs::write(directory.join("link.pcap"), capture).expect("a capture");
     let scenario = directory.join("replay.toml");
-    let nodes =
-        "duration = \"1s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\nspec = \"bw 10Mbit/s\"\n";
+    let nodes = "duration = \"1s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\nspec = \"bw 10Mbit/s\"\n";
     let traffic = "[[traffic]]\nname = \"t\"\nfrom = \"a\"\nto = \"b\"\nkind = \"trace\"\nfile = \"link.pcap\"\n";
     std::fs::write(&scenario, format!("{nodes}{traffic}")).expect("a scenario");
     let json = results(&[&scenario.display().to_string()]);
-    assert_eq!((json["flows"][0]["sent"].as_u64(), json["flows"][0]["received"].as_u64()), (Some(2), Some(2)), "{json}");
+    assert_eq!(
+        (json["flows"][0]["sent"].as_u64(), json["flows"][0]["received"].as_u64()),
+        (Some(2), Some(2)),
+        "{json}"
+    );
 }
 
 #[test]
 fn results_have_the_published_keys_and_are_the_same_on_any_number_of_threads() {
     let run = |threads: &str| {
-        let mut json = results(&[&two_hosts(), "--set", "duration=2s", "--runs", "3", "--threads", threads]);
-        assert!(json.as_object_mut().expect("an object").remove("cpu_s").is_some_and(|cpu| cpu.is_number()));
+        let mut json =
+            results(&[&two_hosts(), "--set", "duration=2s", "--runs", "3", "--threads", threads]);
+        assert!(
+            json.as_object_mut()
+                .expect("an object")
+                .remove("cpu_s")
+                .is_some_and(|cpu| cpu.is_number())
+        );
         json
     };
     let first = run("1");
@@ -77,13 +89,27 @@ fn results_have_the_published_keys_and_are_the_same_on_any_number_of_threads() {
     for key in ["seed", "simulated_s", "events", "flows", "links", "runs"] {
         assert!(first.get(key).is_some(), "{key}");
     }
-    for key in ["name", "kind", "goodput_bps", "delay_ns", "sent", "received", "lost", "retransmitted"] {
+    for key in
+        ["name", "kind", "goodput_bps", "delay_ns", "sent", "received", "lost", "retransmitted"]
+    {
         assert!(first["flows"][0].get(key).is_some(), "{key}");
     }
     for key in ["mean", "p50", "p99", "p999", "max"] {
         assert!(first["flows"][0]["delay_ns"].get(key).is_some(), "{key}");
     }
-    for key in ["name", "from", "to", "rate_bps", "delay_ns", "packets_in", "packets_out", "drops", "marks", "queue_ns", "spec"] {
+    for key in [
+        "name",
+        "from",
+        "to",
+        "rate_bps",
+        "delay_ns",
+        "packets_in",
+        "packets_out",
+        "drops",
+        "marks",
+        "queue_ns",
+        "spec",
+    ] {
         assert!(first["links"][0].get(key).is_some(), "{key}");
     }
 }
@@ -93,12 +119,27 @@ fn a_sweep_has_its_points_and_settings_change_keys() {
     let directory = scratch("sweep");
     let path = directory.join("s.toml");
     let text = std::fs::read_to_string(two_hosts()).expect("the example");
-    std::fs::write(&path, text + "\n[[sweep]]\nkey = \"link.bottleneck.spec.delay\"\nvalues = [\"1ms\", \"20ms\"]\n").expect("written");
-    let json = results(&[path.to_str().expect("a name"), "--set", "duration=2s", "--set", "traffic.video.rate=1Mbit/s"]);
+    std::fs::write(
+        &path,
+        text + "\n[[sweep]]\nkey = \"link.bottleneck.spec.delay\"\nvalues = [\"1ms\", \"20ms\"]\n",
+    )
+    .expect("written");
+    let json = results(&[
+        path.to_str().expect("a name"),
+        "--set",
+        "duration=2s",
+        "--set",
+        "traffic.video.rate=1Mbit/s",
+    ]);
     let points = json["sweep"].as_array().expect("points");
     assert_eq!(points.len(), 2);
     for (point, delay) in points.iter().zip([1_000_000u64, 20_000_000]) {
-        let bottleneck = point["links"].as_array().expect("links").iter().find(|link| link["name"] == "bottleneck").expect("it is there");
+        let bottleneck = point["links"]
+            .as_array()
+            .expect("links")
+            .iter()
+            .find(|link| link["name"] == "bottleneck")
+            .expect("it is there");
         assert_eq!(bottleneck["delay_ns"], delay);
         assert!(point["flows"][0]["goodput_bps"].as_f64().expect("a rate") < 1_000_000.0);
     }
@@ -107,8 +148,15 @@ fn a_sweep_has_its_points_and_settings_change_keys() {
 
 /// The files in a directory and their bytes.
 fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
-    let entries = std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
-    let one = |path: PathBuf| (path.file_name().expect("a name").to_string_lossy().into_owned(), std::fs::read(&path).expect("a file"));
+    let entries = std::fs::read_dir(directory)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").path());
+    let one = |path: PathBuf| {
+        (
+            path.file_name().expect("a name").to_string_lossy().into_owned(),
+            std::fs::read(&path).expect("a file"),
+        )
+    };
     let mut files: Vec<_> = entries.map(one).collect();
     files.sort();
     files
@@ -140,11 +188,20 @@ fn a_directory_of_results_appears_whole_and_has_the_same_bytes_each_time() {
     };
     let first = run("first", "1");
     let names: Vec<&str> = first.iter().map(|(name, _)| name.as_str()).collect();
-    for name in ["summary.json", "report.html", "scenario.toml", "flows.parquet", "links.parquet", "trace.parquet", "trace.pcapng"] {
+    for name in [
+        "summary.json",
+        "report.html",
+        "scenario.toml",
+        "flows.parquet",
+        "links.parquet",
+        "trace.parquet",
+        "trace.pcapng",
+    ] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     assert!(run("second", "2") == first, "the same bytes on two threads");
-    let (_, scenario) = first.iter().find(|(name, _)| name == "scenario.toml").expect("the scenario");
+    let (_, scenario) =
+        first.iter().find(|(name, _)| name == "scenario.toml").expect("the scenario");
     assert!(text(scenario).contains("duration = \"2s\""));
     // One that exists is refused, and nothing in it is touched; --force replaces it.
     let out = directory.join("first");
@@ -153,7 +210,8 @@ fn a_directory_of_results_appears_whole_and_has_the_same_bytes_each_time() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("--force"), "{}", text(&output.stderr));
     assert!(files(Path::new(out)) == first);
-    let output = weir(&["sim", &two_hosts(), "--set", "duration=2s", "--out", out, "--force", "-q"]);
+    let output =
+        weir(&["sim", &two_hosts(), "--set", "duration=2s", "--out", out, "--force", "-q"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(!files(Path::new(out)).iter().any(|(name, _)| name == "trace.parquet"));
     let left: Vec<_> = files_in(&directory);
@@ -174,7 +232,9 @@ fn files_in(directory: &Path) -> Vec<String> {
 fn what_is_wrong_is_said_in_one_message_and_nothing_is_written() {
     let directory = scratch("wrong");
     let path = directory.join("w.toml");
-    let broken = std::fs::read_to_string(two_hosts()).expect("the example").replace("delay 10ms", "dely 10ms");
+    let broken = std::fs::read_to_string(two_hosts())
+        .expect("the example")
+        .replace("delay 10ms", "dely 10ms");
     std::fs::write(&path, broken).expect("written");
     let (file, json) = (path.to_str().expect("a name"), directory.join("out.json"));
     for words in [&["sim", file, "--json", json.to_str().expect("a name")][..], &["check", file]] {

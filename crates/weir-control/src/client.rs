@@ -1,4 +1,5 @@
-//! The other side of the API: blocking, one request after another, for the command line and for tests.
+//! The other side of the API: blocking, one request after another, for the command line and for
+//! tests.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -13,8 +14,9 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
 use crate::api::{
-    CommandReply, CommandRequest, ConfigurationView, EventQuery, EventSample, Health, InstancePage, LengthsView, NetConfigView, PipeView,
-    Problem, QueueView, RuleView, SchedView, TablePage, TableView,
+    CommandReply, CommandRequest, ConfigurationView, EventQuery, EventSample, Health, InstancePage,
+    LengthsView, NetConfigView, PipeView, Problem, QueueView, RuleView, SchedView, TablePage,
+    TableView,
 };
 
 /// Why a daemon could not be asked, or did not answer as asked.
@@ -60,7 +62,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the daemon that listens on this socket. Nothing is connected before something is asked.
+    /// A client of the daemon that listens on this socket. Nothing is connected before something is
+    /// asked.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
@@ -71,12 +74,14 @@ impl Client {
         &self.path
     }
 
-    /// Sends commands: all are carried out, or none. A refusal is a reply that is not `applied` and whose diagnostics say why.
+    /// Sends commands: all are carried out, or none. A refusal is a reply that is not `applied` and
+    /// whose diagnostics say why.
     ///
     /// # Errors
     /// No daemon, no permission, or the daemon could not save.
     pub fn commands(&self, request: &CommandRequest) -> Result<CommandReply, ClientError> {
-        let body = serde_json::to_vec(request).map_err(|error| ClientError::Answer(error.to_string()))?;
+        let body =
+            serde_json::to_vec(request).map_err(|error| ClientError::Answer(error.to_string()))?;
         let (status, bytes) = self.exchange(Method::POST, "/v1/commands", body)?;
         match status {
             StatusCode::OK | StatusCode::UNPROCESSABLE_ENTITY => decode(&bytes),
@@ -152,7 +157,13 @@ impl Client {
     ///
     /// # Errors
     /// As with [`Client::health`]; [`ClientError::Refused`] with 404 when there is no such object.
-    pub fn instances(&self, list: &str, number: u16, after: Option<u64>, limit: usize) -> Result<InstancePage, ClientError> {
+    pub fn instances(
+        &self,
+        list: &str,
+        number: u16,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<InstancePage, ClientError> {
         let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
         self.get(&format!("/v1/{list}/{number}/instances?limit={limit}{after}"))
     }
@@ -185,12 +196,16 @@ impl Client {
         self.get("/v1/lengths")
     }
 
-    /// A connection that is kept, for who asks often. Nothing is connected before something is asked.
+    /// A connection that is kept, for who asks often. Nothing is connected before something is
+    /// asked.
     ///
     /// # Errors
     /// Without the means for it.
     pub fn keep(&self) -> Result<Connection, ClientError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(|error| self.failed(error))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .map_err(|error| self.failed(error))?;
         Ok(Connection { client: self.clone(), runtime, sender: None })
     }
 
@@ -198,7 +213,11 @@ impl Client {
     ///
     /// # Errors
     /// As with [`Client::health`].
-    pub fn events(&self, query: EventQuery, mut each: impl FnMut(EventSample) -> ControlFlow<()>) -> Result<(), ClientError> {
+    pub fn events(
+        &self,
+        query: EventQuery,
+        mut each: impl FnMut(EventSample) -> ControlFlow<()>,
+    ) -> Result<(), ClientError> {
         let mut path = format!("/v1/events?period={}", query.period.unwrap_or(1000));
         if let Some(count) = query.count {
             path.push_str(&format!("&count={count}"));
@@ -216,7 +235,9 @@ impl Client {
                 pending.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
                 while let Some(end) = pending.windows(2).position(|pair| pair == b"\n\n") {
                     let event: Vec<u8> = pending.drain(..end + 2).collect();
-                    let data = event.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"data: "));
+                    let data = event
+                        .split(|byte| *byte == b'\n')
+                        .find_map(|line| line.strip_prefix(b"data: "));
                     if let Some(data) = data
                         && each(decode(data)?).is_break()
                     {
@@ -237,7 +258,12 @@ impl Client {
         if status == StatusCode::OK { decode(&bytes) } else { Err(refusal(status, &bytes)) }
     }
 
-    fn exchange(&self, method: Method, path: &str, body: Vec<u8>) -> Result<(StatusCode, Bytes), ClientError> {
+    fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<(StatusCode, Bytes), ClientError> {
         self.run(async {
             let response = self.send(method, path, body).await?;
             let status = response.status();
@@ -246,19 +272,30 @@ impl Client {
     }
 
     fn run<T>(&self, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(|error| self.failed(error))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .map_err(|error| self.failed(error))?;
         runtime.block_on(work)
     }
 
     async fn connect(&self) -> Result<Sender, ClientError> {
-        let stream = UnixStream::connect(&self.path).await.map_err(|error| self.not_connected(&error))?;
-        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.failed(error))?;
+        let stream =
+            UnixStream::connect(&self.path).await.map_err(|error| self.not_connected(&error))?;
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| self.failed(error))?;
         // What goes wrong there is told where the answer is waited for.
         tokio::spawn(connection);
         Ok(sender)
     }
 
-    async fn send(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Response<Incoming>, ClientError> {
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Response<Incoming>, ClientError> {
         self.send_over(&mut self.connect().await?, method, path, body).await
     }
 
@@ -270,9 +307,21 @@ impl Client {
         if status == StatusCode::OK { decode(&bytes) } else { Err(refusal(status, &bytes)) }
     }
 
-    async fn send_over(&self, sender: &mut Sender, method: Method, path: &str, body: Vec<u8>) -> Result<Response<Incoming>, ClientError> {
-        let request = Request::builder().method(method).uri(path).header(HOST, "weir").header(CONTENT_TYPE, "application/json");
-        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| ClientError::Answer(error.to_string()))?;
+    async fn send_over(
+        &self,
+        sender: &mut Sender,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, "weir")
+            .header(CONTENT_TYPE, "application/json");
+        let request = request
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|error| ClientError::Answer(error.to_string()))?;
         sender.send_request(request).await.map_err(|error| self.failed(error))
     }
 
@@ -283,7 +332,9 @@ impl Client {
     fn not_connected(&self, error: &io::Error) -> ClientError {
         let path = self.path.clone();
         match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ClientError::NoDaemon { path },
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                ClientError::NoDaemon { path }
+            }
             io::ErrorKind::PermissionDenied => ClientError::NotAllowed { path },
             _ => ClientError::Connection { path, message: error.to_string() },
         }
@@ -297,7 +348,8 @@ impl Client {
 
 type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
 
-/// A connection to a daemon that is kept between questions, and made again when the daemon has closed it.
+/// A connection to a daemon that is kept between questions, and made again when the daemon has
+/// closed it.
 #[derive(Debug)]
 pub struct Connection {
     client: Client,
@@ -329,13 +381,15 @@ impl Connection {
     }
 }
 
-/// Where the daemon of this user listens unless it is told otherwise: of root `/run/weir/weir.sock`, of others in their runtime directory.
+/// Where the daemon of this user listens unless it is told otherwise: of root
+/// `/run/weir/weir.sock`, of others in their runtime directory.
 #[must_use]
 pub fn default_socket() -> PathBuf {
     own_socket().unwrap_or_else(|| PathBuf::from(SYSTEM_SOCKET))
 }
 
-/// Where a client looks for a daemon: at `WEIR_SOCKET`, at this user's own socket if there is one, else at the system's.
+/// Where a client looks for a daemon: at `WEIR_SOCKET`, at this user's own socket if there is one,
+/// else at the system's.
 #[must_use]
 pub fn find_socket() -> PathBuf {
     if let Some(named) = std::env::var_os("WEIR_SOCKET").filter(|named| !named.is_empty()) {
@@ -350,14 +404,19 @@ pub fn default_state() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         return PathBuf::from("/var/lib/weir");
     }
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
+    let absolute =
+        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
     state.unwrap_or_else(|| PathBuf::from(".")).join("weir")
 }
 
 fn own_socket() -> Option<PathBuf> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    runtime.filter(|_| !rustix::process::geteuid().is_root()).map(|directory| directory.join("weir.sock"))
+    let runtime =
+        std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    runtime
+        .filter(|_| !rustix::process::geteuid().is_root())
+        .map(|directory| directory.join("weir.sock"))
 }
 
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ClientError> {
@@ -365,14 +424,17 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ClientError> {
 }
 
 fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
-    let message = decode::<Problem>(bytes).map_or_else(|_| format!("the daemon answered {status}"), |problem| problem.error);
+    let message = decode::<Problem>(bytes)
+        .map_or_else(|_| format!("the daemon answered {status}"), |problem| problem.error);
     ClientError::Refused { status: status.as_u16(), message }
 }
 
 /// A name as a part of a path.
 fn escape(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    name.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    name.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }
 
 const SYSTEM_SOCKET: &str = "/run/weir/weir.sock";

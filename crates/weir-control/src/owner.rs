@@ -1,11 +1,12 @@
 //! The thread that owns the configuration.
 //!
-//! Commands come one after another, whoever sends them. Their way: read → carried out on a copy → saved → put in force →
-//! acknowledged. So what is acknowledged is on disk, and what is on disk was accepted; a daemon that is killed between two of
-//! these steps comes back with the last acknowledged configuration, or with one that was on its way to be.
+//! Commands come one after another, whoever sends them. Their way: read → carried out on a copy →
+//! saved → put in force → acknowledged. So what is acknowledged is on disk, and what is on disk was
+//! accepted; a daemon that is killed between two of these steps comes back with the last
+//! acknowledged configuration, or with one that was on its way to be.
 //!
-//! **Group commit.** Syncing a disk takes milliseconds. Commands that wait while one save is under way are carried out together and
-//! share the next one, each with an answer of its own.
+//! **Group commit.** Syncing a disk takes milliseconds. Commands that wait while one save is under
+//! way are carried out together and share the next one, each with an answer of its own.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -87,10 +88,15 @@ impl Resumed {
     /// # Errors
     /// What is saved cannot be read: a daemon must not go on as if there had been nothing.
     pub fn new(store: Store) -> Result<Self, ResumeError> {
-        let Some(saved) = store.load()? else { return Ok(Self { store, current: Current::default(), saved: false }) };
+        let Some(saved) = store.load()? else {
+            return Ok(Self { store, current: Current::default(), saved: false });
+        };
         let mut ruleset = Ruleset::default();
-        let request =
-            CommandRequest { script: saved.script, name: Some(store.configuration().display().to_string()), ..Default::default() };
+        let request = CommandRequest {
+            script: saved.script,
+            name: Some(store.configuration().display().to_string()),
+            ..Default::default()
+        };
         let prepared = Prepared::new(&request, &store);
         let (reply, _) = prepared.carry_out(&mut ruleset);
         if !reply.applied {
@@ -125,13 +131,23 @@ impl Resumed {
         let store = Arc::new(store);
         let shared = Arc::new(RwLock::new(current));
         let (jobs, inbox) = sync_channel(WAITING);
-        let work = Work { store: Arc::clone(&store), plane, shared: Arc::clone(&shared), inbox, named: BTreeSet::new() };
-        std::thread::Builder::new().name("weir-config".to_owned()).spawn(move || work.run()).map_err(ResumeError::Thread)?;
+        let work = Work {
+            store: Arc::clone(&store),
+            plane,
+            shared: Arc::clone(&shared),
+            inbox,
+            named: BTreeSet::new(),
+        };
+        std::thread::Builder::new()
+            .name("weir-config".to_owned())
+            .spawn(move || work.run())
+            .map_err(ResumeError::Thread)?;
         Ok(Owner { jobs, store, shared })
     }
 }
 
-/// A handle on the owner; clones and threads are free to use it. The owner ends with its last handle.
+/// A handle on the owner; clones and threads are free to use it. The owner ends with its last
+/// handle.
 #[derive(Clone, Debug)]
 pub struct Owner {
     jobs: SyncSender<Job>,
@@ -140,7 +156,8 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Reads a request's text. That takes as long as the text is, and nobody waits for it but who sent it.
+    /// Reads a request's text. That takes as long as the text is, and nobody waits for it but who
+    /// sent it.
     #[must_use]
     pub fn prepare(&self, request: &CommandRequest) -> Prepared {
         Prepared::new(request, &self.store)
@@ -237,8 +254,8 @@ impl Work {
         self.shared.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Carries jobs out on one copy and saves once. When that cannot be saved, each is tried by itself: one that is too large for the
-    /// disk must not take the others with it.
+    /// Carries jobs out on one copy and saves once. When that cannot be saved, each is tried by
+    /// itself: one that is too large for the disk must not take the others with it.
     fn serve(&mut self, jobs: Vec<Job>) {
         let before = self.current();
         let (mut trial, mut revision) = ((*before.ruleset).clone(), before.revision);
@@ -275,7 +292,10 @@ impl Work {
             Err(error) => {
                 for job in jobs {
                     // Who asked may have gone.
-                    let _ = job.reply.send(Err(OwnerError::NotSaved { message: error.to_string(), full: error.is_full() }));
+                    let _ = job.reply.send(Err(OwnerError::NotSaved {
+                        message: error.to_string(),
+                        full: error.is_full(),
+                    }));
                 }
                 return;
             }
@@ -286,8 +306,12 @@ impl Work {
         let mut counters = None;
         for (job, (mut reply, queries)) in jobs.into_iter().zip(answers) {
             for (place, query) in queries {
-                let counters = counters.get_or_insert_with(|| Counters { plane: &*self.plane, snapshot: self.plane.snapshot() });
-                reply.outcomes[place].answer = Some(show::answer(&query, &self.current().ruleset, counters));
+                let counters = counters.get_or_insert_with(|| Counters {
+                    plane: &*self.plane,
+                    snapshot: self.plane.snapshot(),
+                });
+                reply.outcomes[place].answer =
+                    Some(show::answer(&query, &self.current().ruleset, counters));
             }
             if reply.applied {
                 reply.notices.extend_from_slice(&notices);
@@ -297,7 +321,13 @@ impl Work {
     }
 
     /// Saves a configuration and puts it in force.
-    fn commit(&mut self, before: &Current, next: Ruleset, revision: u64, files: &[(&PathBuf, &String)]) -> Result<Vec<String>, StoreError> {
+    fn commit(
+        &mut self,
+        before: &Current,
+        next: Ruleset,
+        revision: u64,
+        files: &[(&PathBuf, &String)],
+    ) -> Result<Vec<String>, StoreError> {
         if revision == before.revision {
             return Ok(Vec::new());
         }
@@ -314,7 +344,8 @@ impl Work {
         }
         let next = Arc::new(next);
         let notices = self.plane.apply(&before.ruleset, &next);
-        *self.shared.write().unwrap_or_else(PoisonError::into_inner) = Current { revision, ruleset: next };
+        *self.shared.write().unwrap_or_else(PoisonError::into_inner) =
+            Current { revision, ruleset: next };
         Ok(notices)
     }
 
@@ -338,7 +369,11 @@ struct Counters<'a> {
 impl show::Source for Counters<'_> {
     fn rule(&self, id: u32) -> show::RuleCount {
         let counters = self.snapshot.rules.get(&id).copied().unwrap_or_default();
-        show::RuleCount { packets: counters.packets, bytes: counters.bytes, last_s: counters.last_match_s }
+        show::RuleCount {
+            packets: counters.packets,
+            bytes: counters.bytes,
+            last_s: counters.last_match_s,
+        }
     }
 
     fn flows(&self, kind: ObjectKind, number: u16) -> (Vec<show::FlowCount>, u64) {

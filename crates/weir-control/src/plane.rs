@@ -1,6 +1,7 @@
 //! What the daemon asks of whatever moves packets.
 //!
-//! Calls come from several threads and may take as long as a packet batch, not longer: a reader of counters waits for the answer.
+//! Calls come from several threads and may take as long as a packet batch, not longer: a reader of
+//! counters waits for the answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +10,17 @@ use weir_rules::command::ObjectKind;
 use weir_rules::ruleset::Ruleset;
 use weir_rules::show::{DynamicView, FlowCount};
 
-use crate::api::{BridgeView, InstancePage, LaneView, LengthView, LinkSample, QueueCounters, RuleCounters};
+use crate::api::{
+    BridgeView, InstancePage, LaneView, LengthView, LinkSample, QueueCounters, RuleCounters,
+};
 
 /// Moves packets by a configuration.
 pub trait Plane: Send + Sync + 'static {
-    /// Puts `new` in force in place of `old`, between two packets. What did not change is not touched: packets inside stay.
+    /// Puts `new` in force in place of `old`, between two packets. What did not change is not
+    /// touched: packets inside stay.
     ///
-    /// The configuration is on disk already and is not taken back, so this cannot fail; what the user should know about it is
-    /// returned.
+    /// The configuration is on disk already and is not taken back, so this cannot fail; what the
+    /// user should know about it is returned.
     fn apply(&self, old: &Ruleset, new: &Arc<Ruleset>) -> Vec<String>;
 
     /// Sets the counters of these rules to zero; of all of them without a list.
@@ -28,10 +32,18 @@ pub trait Plane: Send + Sync + 'static {
     /// What waits now: cheap enough to be asked for a thousand times a second.
     fn lengths(&self) -> Lengths;
 
-    /// Up to `limit` instances of a pipe, queue or scheduler, from the first or behind where the page before ended.
-    fn instances(&self, kind: ObjectKind, number: u16, after: Option<u64>, limit: usize) -> InstancePage;
+    /// Up to `limit` instances of a pipe, queue or scheduler, from the first or behind where the
+    /// page before ended.
+    fn instances(
+        &self,
+        kind: ObjectKind,
+        number: u16,
+        after: Option<u64>,
+        limit: usize,
+    ) -> InstancePage;
 
-    /// The first `most` instances of a pipe, queue or scheduler, for `show`, and how many there are.
+    /// The first `most` instances of a pipe, queue or scheduler, for `show`, and how many there
+    /// are.
     fn flows(&self, kind: ObjectKind, number: u16, most: usize) -> (Vec<FlowCount>, u64);
 
     /// Dynamic rules that there are now.
@@ -84,7 +96,13 @@ impl Plane for NoPlane {
         Lengths::default()
     }
 
-    fn instances(&self, _kind: ObjectKind, _number: u16, _after: Option<u64>, _limit: usize) -> InstancePage {
+    fn instances(
+        &self,
+        _kind: ObjectKind,
+        _number: u16,
+        _after: Option<u64>,
+        _limit: usize,
+    ) -> InstancePage {
         InstancePage::default()
     }
 

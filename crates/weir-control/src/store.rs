@@ -6,10 +6,12 @@
 //! lock            held by the daemon that uses the directory
 //! ```
 //!
-//! A configuration is written beside its place, synced, and renamed into it; then the directory is synced. Whoever reads
-//! `config.weir`, at any moment and after any crash, finds a whole configuration: the last one that was saved, or the one before.
+//! A configuration is written beside its place, synced, and renamed into it; then the directory is
+//! synced. Whoever reads `config.weir`, at any moment and after any crash, finds a whole
+//! configuration: the last one that was saved, or the one before.
 //!
-//! **Invariant:** a file under `files/` is there before a configuration that names it, and goes after the last one.
+//! **Invariant:** a file under `files/` is there before a configuration that names it, and goes
+//! after the last one.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -95,10 +97,18 @@ impl Store {
         DirBuilder::new().recursive(true).mode(0o700).create(&files).map_err(open(&files))?;
         let directory = fs::canonicalize(directory).map_err(open(directory))?;
         let path = directory.join("lock");
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(open(&path))?;
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(open(&path))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(StoreError::InUse { path: directory }),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(StoreError::InUse { path: directory });
+            }
             Err(errno) => return Err(open(&path)(errno.into())),
         }
         // What a killed daemon was writing.
@@ -141,12 +151,22 @@ impl Store {
         self.replace(&self.configuration(), &format!("{HEAD}{revision}\n{script}"))
     }
 
-    /// Where a file with this content is kept. The name's end stays, since it says what the file is.
+    /// Where a file with this content is kept. The name's end stays, since it says what the file
+    /// is.
     #[must_use]
     pub fn place_of(&self, name: &str, content: &str) -> PathBuf {
-        let hash: String = Sha256::digest(content).iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect();
-        let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' };
-        let last = Path::new(name).file_name().map(|last| last.to_string_lossy().into_owned()).unwrap_or_default();
+        let hash: String = Sha256::digest(content)
+            .iter()
+            .take(HASH_BYTES)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' }
+        };
+        let last = Path::new(name)
+            .file_name()
+            .map(|last| last.to_string_lossy().into_owned())
+            .unwrap_or_default();
         // What is kept already is not given a second hash.
         let last = last.strip_prefix(&format!("{hash}-")).unwrap_or(&last);
         let last: Vec<char> = last.chars().map(plain).collect();
@@ -181,7 +201,12 @@ impl Store {
         // One process writes here, from one thread: the name is free, or left over from a crash.
         let temporary = parent.join(TEMPORARY);
         let write = || {
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&temporary)?;
             file.write_all(content.as_bytes())?;
             file.sync_all()?;
             fs::rename(&temporary, path)?;
@@ -200,13 +225,19 @@ impl Files for Store {
         let inside = Path::new(path).strip_prefix(self.directory.join(FILES)).ok();
         let mut parts = inside.into_iter().flat_map(Path::components);
         match (parts.next(), parts.next()) {
-            (Some(Component::Normal(name)), None) => fs::read_to_string(self.directory.join(FILES).join(name)),
-            _ => Err(io::Error::new(io::ErrorKind::NotFound, "it was not sent along; the daemon reads no files of its own")),
+            (Some(Component::Normal(name)), None) => {
+                fs::read_to_string(self.directory.join(FILES).join(name))
+            }
+            _ => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "it was not sent along; the daemon reads no files of its own",
+            )),
         }
     }
 }
 
-/// The number in a configuration's first line; 0 for one without, such as one that was written by hand.
+/// The number in a configuration's first line; 0 for one without, such as one that was written by
+/// hand.
 fn revision_of(script: &str) -> u64 {
     let first = script.lines().next().unwrap_or_default();
     first.strip_prefix(HEAD).and_then(|number| number.parse().ok()).unwrap_or(0)
@@ -259,7 +290,12 @@ mod tests {
         let name = place.to_string_lossy().into_owned();
         assert_eq!(store.read(&name).unwrap(), "1,2\n");
         assert_eq!(store.place_of(&name, "1,2\n"), place, "a kept file keeps its name");
-        for other in ["/etc/hostname", "config.weir", &format!("{}/files/../config.weir", store.directory().display()), ""] {
+        for other in [
+            "/etc/hostname",
+            "config.weir",
+            &format!("{}/files/../config.weir", store.directory().display()),
+            "",
+        ] {
             assert_eq!(store.read(other).unwrap_err().kind(), io::ErrorKind::NotFound, "{other}");
         }
         store.forget_others(&BTreeSet::new());

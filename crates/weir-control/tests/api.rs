@@ -1,4 +1,5 @@
-//! The API over a real socket: a server with the real configuration behind it, and a plane that only remembers.
+//! The API over a real socket: a server with the real configuration behind it, and a plane that
+//! only remembers.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use weir_control::api::{
-    BridgeView, CommandReply, CommandRequest, EventQuery, HealthStatus, InstancePage, LengthView, LinkSample, OutcomeKind, SeverityView,
+    BridgeView, CommandReply, CommandRequest, EventQuery, HealthStatus, InstancePage, LengthView,
+    LinkSample, OutcomeKind, SeverityView,
 };
 use weir_control::client::{Client, ClientError};
 use weir_control::owner::{Onto, Owner, Resumed};
@@ -27,13 +29,20 @@ use weir_rules::show::{Answer, DynamicView, FlowCount};
 fn commands_are_carried_out_saved_and_seen() {
     let lab = Lab::new();
     let client = lab.client();
-    let reply = send(&client, "pipe 1 config bw 4Mbit/s delay 20ms\nadd 100 pipe 1 ip from any to any\n");
+    let reply =
+        send(&client, "pipe 1 config bw 4Mbit/s delay 20ms\nadd 100 pipe 1 ip from any to any\n");
     assert!(reply.applied, "{reply:?}");
     assert_eq!((reply.outcomes.len(), reply.outcomes[1].rule), (2, Some(100)));
     assert_eq!(reply.outcomes[0].result, OutcomeKind::Changed);
     let pipes = client.pipes().unwrap();
-    assert_eq!((pipes[0].number, pipes[0].rate_bps, pipes[0].delay_ns), (1, Some(4_000_000), 20_000_000));
-    assert_eq!(pipes[0].state.counters.packets_in, 17, "the plane's counters stand beside the configuration");
+    assert_eq!(
+        (pipes[0].number, pipes[0].rate_bps, pipes[0].delay_ns),
+        (1, Some(4_000_000), 20_000_000)
+    );
+    assert_eq!(
+        pipes[0].state.counters.packets_in, 17,
+        "the plane's counters stand beside the configuration"
+    );
     let rules = client.rules().unwrap();
     assert_eq!(rules.iter().map(|rule| rule.number).collect::<Vec<_>>(), [100, 65_535]);
     let view = client.configuration().unwrap();
@@ -49,17 +58,28 @@ fn a_script_is_all_or_nothing() {
     let client = lab.client();
     send(&client, "pipe 1 config bw 4Mbit/s");
     let before = client.configuration().unwrap();
-    for script in ["pipe 2 config bw 1Mbit/s\npipe 7 delete\n", "pipe 2 config bw 1Mbit/s\npipe 3 config bw fast\n"] {
+    for script in [
+        "pipe 2 config bw 1Mbit/s\npipe 7 delete\n",
+        "pipe 2 config bw 1Mbit/s\npipe 3 config bw fast\n",
+    ] {
         let reply = send(&client, script);
         assert!(!reply.applied);
-        let error = reply.diagnostics.iter().find(|d| d.severity == SeverityView::Error).expect("an error");
+        let error =
+            reply.diagnostics.iter().find(|d| d.severity == SeverityView::Error).expect("an error");
         assert_eq!(error.line, 2, "{error:?}");
         assert!(error.text.starts_with("pipe"), "{error:?}");
         assert_eq!(client.configuration().unwrap(), before);
     }
-    let check = CommandRequest { script: "pipe 9 config bw 1Mbit/s".into(), check_only: true, ..CommandRequest::default() };
+    let check = CommandRequest {
+        script: "pipe 9 config bw 1Mbit/s".into(),
+        check_only: true,
+        ..CommandRequest::default()
+    };
     let reply = client.commands(&check).unwrap();
-    assert!(!reply.applied && reply.diagnostics.is_empty() && reply.outcomes.len() == 1, "{reply:?}");
+    assert!(
+        !reply.applied && reply.diagnostics.is_empty() && reply.outcomes.len() == 1,
+        "{reply:?}"
+    );
     assert_eq!(client.configuration().unwrap(), before);
 }
 
@@ -72,14 +92,19 @@ fn a_killed_daemon_comes_back_with_what_was_acknowledged() {
     let after = lab.client().configuration().unwrap();
     assert_eq!(after, before);
     assert_eq!(after.revision, reply.revision);
-    assert_eq!(lab.plane.applied.lock().unwrap().len(), 1, "the plane is given what was saved, once");
+    assert_eq!(
+        lab.plane.applied.lock().unwrap().len(),
+        1,
+        "the plane is given what was saved, once"
+    );
 }
 
 #[test]
 fn a_damaged_configuration_is_not_taken_for_none() {
     let scratch = Scratch::new();
     drop(Store::open(&scratch.0).unwrap());
-    std::fs::write(scratch.0.join("config.weir"), "pipe 1 config bw 4Mbit/s\nnonsense here\n").unwrap();
+    std::fs::write(scratch.0.join("config.weir"), "pipe 1 config bw 4Mbit/s\nnonsense here\n")
+        .unwrap();
     let error = Resumed::new(Store::open(&scratch.0).unwrap()).unwrap_err().to_string();
     assert!(error.contains("config.weir") && error.contains("line 2"), "{error}");
 }
@@ -97,7 +122,11 @@ fn files_that_commands_name_are_kept_and_forgotten() {
     let kept = |lab: &Lab| std::fs::read_dir(lab.state().join("files")).unwrap().count();
     assert_eq!(kept(&lab), 1);
     let before = lab.client().configuration().unwrap();
-    assert!(before.script.contains("/files/") && before.script.contains("-up.csv"), "{}", before.script);
+    assert!(
+        before.script.contains("/files/") && before.script.contains("-up.csv"),
+        "{}",
+        before.script
+    );
     lab.restart();
     assert_eq!(lab.client().configuration().unwrap(), before);
     // What a client reads it can send back.
@@ -105,8 +134,14 @@ fn files_that_commands_name_are_kept_and_forgotten() {
     assert!(lab.client().commands(&again).unwrap().applied);
     assert!(lab.client().commands(&trace(5)).unwrap().applied);
     assert_eq!(kept(&lab), 1, "the first content is named by nobody");
-    let missing = CommandRequest { script: "pipe 1 config trace /etc/hostname".into(), ..CommandRequest::default() };
-    assert!(!lab.client().commands(&missing).unwrap().applied, "the daemon reads no files of its own");
+    let missing = CommandRequest {
+        script: "pipe 1 config trace /etc/hostname".into(),
+        ..CommandRequest::default()
+    };
+    assert!(
+        !lab.client().commands(&missing).unwrap().applied,
+        "the daemon reads no files of its own"
+    );
 }
 
 #[test]
@@ -119,7 +154,8 @@ fn waiting_commands_share_a_save_and_each_is_answered() {
             std::thread::spawn(move || send(&client, &format!("pipe {n} config bw {n}Mbit/s")))
         })
         .collect();
-    let mut revisions: Vec<u64> = threads.into_iter().map(|thread| thread.join().unwrap().revision).collect();
+    let mut revisions: Vec<u64> =
+        threads.into_iter().map(|thread| thread.join().unwrap().revision).collect();
     revisions.sort_unstable();
     assert_eq!(revisions, (1..=40).collect::<Vec<u64>>(), "each change has a number of its own");
     assert_eq!(client.configuration().unwrap().pipes, (1..=40).collect::<Vec<u16>>());
@@ -130,7 +166,8 @@ fn waiting_commands_share_a_save_and_each_is_answered() {
 fn replacing_starts_from_nothing() {
     let lab = Lab::new();
     send(&lab.client(), "pipe 1 config bw 4Mbit/s");
-    let request = CommandRequest { script: "pipe 2 config bw 1Mbit/s".into(), ..CommandRequest::default() };
+    let request =
+        CommandRequest { script: "pipe 2 config bw 1Mbit/s".into(), ..CommandRequest::default() };
     let reply = lab.owner.submit(lab.owner.prepare(&request), Onto::Empty).unwrap().wait().unwrap();
     assert!(reply.applied);
     assert_eq!(lab.client().configuration().unwrap().pipes, [2]);
@@ -171,9 +208,16 @@ fn zero_reaches_the_plane_and_changes_no_number() {
 #[test]
 fn what_a_command_asks_for_is_in_its_answer() {
     let lab = Lab::new();
-    let reply = send(&lab.client(), "pipe 1 config bw 4Mbit/s\npipe show\nadd 100 pipe 1 ip from any to any\nshow");
+    let reply = send(
+        &lab.client(),
+        "pipe 1 config bw 4Mbit/s\npipe show\nadd 100 pipe 1 ip from any to any\nshow",
+    );
     let answers: Vec<_> = reply.outcomes.iter().map(|outcome| outcome.answer.as_ref()).collect();
-    let [None, Some(Answer::Objects(objects)), None, Some(Answer::Rules { rules, .. })] = answers.as_slice() else { panic!("{reply:?}") };
+    let [None, Some(Answer::Objects(objects)), None, Some(Answer::Rules { rules, .. })] =
+        answers.as_slice()
+    else {
+        panic!("{reply:?}")
+    };
     assert_eq!((objects.len(), rules.len()), (1, 2));
     assert_eq!(lab.client().configuration().unwrap().revision, reply.revision);
 }
@@ -182,10 +226,15 @@ fn what_a_command_asks_for_is_in_its_answer() {
 fn what_is_no_request_is_refused_with_words() {
     let lab = Lab::new();
     let post = |kind: &str, body: &str| {
-        let head = format!("POST /v1/commands HTTP/1.1\r\nHost: weir\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n", body.len());
+        let head = format!(
+            "POST /v1/commands HTTP/1.1\r\nHost: weir\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n",
+            body.len()
+        );
         lab.raw(&format!("{head}Connection: close\r\n\r\n{body}"))
     };
-    let get = |path: &str| lab.raw(&format!("GET {path} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n"));
+    let get = |path: &str| {
+        lab.raw(&format!("GET {path} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n"))
+    };
     for (answer, status, word) in [
         (post("text/plain", "{}"), "415", "application/json"),
         (post("application/json", "{"), "400", "error"),
@@ -243,11 +292,18 @@ fn a_reader_that_never_reads_costs_samples_and_nothing_else() {
     let deadline = Instant::now() + Duration::from_secs(20);
     let stalled = loop {
         let metrics = lab.client().metrics().unwrap();
-        let line = metrics.lines().find(|line| line.starts_with("weir_clients_stalled_total")).expect("it is counted").to_owned();
+        let line = metrics
+            .lines()
+            .find(|line| line.starts_with("weir_clients_stalled_total"))
+            .expect("it is counted")
+            .to_owned();
         if !line.ends_with(" 0") || Instant::now() > deadline {
             break line;
         }
-        assert!(send(&lab.client(), "pipe 1 config bw 1Mbit/s").applied, "others are served meanwhile");
+        assert!(
+            send(&lab.client(), "pipe 1 config bw 1Mbit/s").applied,
+            "others are served meanwhile"
+        );
         std::thread::sleep(Duration::from_millis(100));
     };
     assert!(stalled.ends_with(" 1"), "{stalled}");
@@ -265,7 +321,10 @@ fn metrics_are_openmetrics_and_balance() {
     let text = lab.client().metrics().unwrap();
     assert!(text.ends_with("# EOF\n"), "{text}");
     let value = |name: &str| {
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} is missing in {text}"));
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_else(|| panic!("{name} is missing in {text}"));
         line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()
     };
     assert_eq!(value("weir_link_packets_total{link=\"1\",direction=\"in\"}"), 17.0);
@@ -290,8 +349,13 @@ fn every_resource_is_described_and_every_description_is_a_resource() {
                 if path.ends_with("events") { "?count=1" } else { "" }
             );
             let head = lab.raw_head(&request);
-            let known = head.starts_with("HTTP/1.1 200") || head.contains("there is no pipe") || head.contains("there is no queue");
-            assert!(known || head.contains("there is no sched") || head.contains("there is no table"), "{path}: {head}");
+            let known = head.starts_with("HTTP/1.1 200")
+                || head.contains("there is no pipe")
+                || head.contains("there is no queue");
+            assert!(
+                known || head.contains("there is no sched") || head.contains("there is no table"),
+                "{path}: {head}"
+            );
         }
     }
     // References lead somewhere.
@@ -312,15 +376,27 @@ fn on_tcp_the_token_decides() {
     let address = lab.server.as_ref().unwrap().address().unwrap();
     let get = |header: &str| {
         let mut stream = TcpStream::connect(address).unwrap();
-        write!(stream, "GET /v1/health HTTP/1.1\r\nHost: weir\r\n{header}Connection: close\r\n\r\n").unwrap();
+        write!(
+            stream,
+            "GET /v1/health HTTP/1.1\r\nHost: weir\r\n{header}Connection: close\r\n\r\n"
+        )
+        .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
     assert!(get("Authorization: Bearer correct-horse-battery\r\n").starts_with("HTTP/1.1 200"));
-    for header in ["", "Authorization: Bearer wrong-horse-battery\r\n", "Authorization: Basic correct-horse-battery\r\n"] {
+    for header in [
+        "",
+        "Authorization: Bearer wrong-horse-battery\r\n",
+        "Authorization: Basic correct-horse-battery\r\n",
+    ] {
         let answer = get(header);
-        assert!(answer.starts_with("HTTP/1.1 401") && answer.to_lowercase().contains("www-authenticate: bearer"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 401")
+                && answer.to_lowercase().contains("www-authenticate: bearer"),
+            "{answer}"
+        );
     }
 }
 
@@ -335,7 +411,9 @@ fn the_name_of_the_socket_goes_with_the_server() {
 }
 
 fn send(client: &Client, script: &str) -> CommandReply {
-    client.commands(&CommandRequest { script: script.to_owned(), ..CommandRequest::default() }).unwrap()
+    client
+        .commands(&CommandRequest { script: script.to_owned(), ..CommandRequest::default() })
+        .unwrap()
 }
 
 /// A plane that remembers what it was given and counts the same for every pipe.
@@ -362,17 +440,35 @@ impl Plane for Memory {
         (sample.counters.packets_in, sample.counters.packets_out) = (17, 15);
         sample.counters.drops.insert("queue_full".into(), 2);
         let applied = self.applied.lock().unwrap();
-        let real = applied.last().map(|ruleset| ruleset.pipes.keys().copied().collect::<Vec<_>>()).unwrap_or_default();
+        let real = applied
+            .last()
+            .map(|ruleset| ruleset.pipes.keys().copied().collect::<Vec<_>>())
+            .unwrap_or_default();
         let made_up = 1000..1000 + self.links.load(Ordering::Relaxed) as u16;
-        Snapshot { links: real.into_iter().chain(made_up).map(|number| (number, sample.clone())).collect(), ..Snapshot::default() }
+        Snapshot {
+            links: real.into_iter().chain(made_up).map(|number| (number, sample.clone())).collect(),
+            ..Snapshot::default()
+        }
     }
 
     fn lengths(&self) -> Lengths {
-        let length = |&number: &u16| (number, LengthView { packets: number.into(), ..LengthView::default() });
-        Lengths { at_ns: 99, links: self.snapshot().links.keys().map(length).collect(), ..Lengths::default() }
+        let length = |&number: &u16| {
+            (number, LengthView { packets: number.into(), ..LengthView::default() })
+        };
+        Lengths {
+            at_ns: 99,
+            links: self.snapshot().links.keys().map(length).collect(),
+            ..Lengths::default()
+        }
     }
 
-    fn instances(&self, _kind: ObjectKind, _number: u16, _after: Option<u64>, _limit: usize) -> InstancePage {
+    fn instances(
+        &self,
+        _kind: ObjectKind,
+        _number: u16,
+        _after: Option<u64>,
+        _limit: usize,
+    ) -> InstancePage {
         InstancePage::default()
     }
 
@@ -463,12 +559,14 @@ fn start(directory: &Path, token: Option<Token>) -> (Arc<Memory>, Owner, Server)
     let plane = Arc::new(Memory::default());
     let store = Store::open(&directory.join("state")).unwrap();
     let owner = Resumed::new(store).unwrap().start(Arc::clone(&plane) as Arc<dyn Plane>).unwrap();
-    let access = Access { uid: rustix::process::geteuid().as_raw(), gid: None, groups_of: no_groups };
+    let access =
+        Access { uid: rustix::process::geteuid().as_raw(), gid: None, groups_of: no_groups };
     let endpoints = Endpoints {
         socket: (ControlSocket::bind(&directory.join("weir.sock"), None).unwrap(), access),
         http: token.map(|token| (TcpListener::bind("127.0.0.1:0").unwrap(), token)),
     };
-    let server = Server::start(endpoints, owner.clone(), Arc::clone(&plane) as Arc<dyn Plane>).unwrap();
+    let server =
+        Server::start(endpoints, owner.clone(), Arc::clone(&plane) as Arc<dyn Plane>).unwrap();
     (plane, owner, server)
 }
 

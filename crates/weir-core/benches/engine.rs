@@ -1,9 +1,12 @@
-//! Cost of a packet through the engine alone: submit and poll, through one link and through many; and through each scheduler.
+//! Cost of a packet through the engine alone: submit and poll, through one link and through many;
+//! and through each scheduler.
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use std::sync::Arc;
-use weir_core::config::{Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit};
+use weir_core::config::{
+    Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit,
+};
 use weir_core::dist::Distribution;
 use weir_core::key::{FlowKey, FlowMask};
 use weir_core::packet::Ecn;
@@ -13,19 +16,33 @@ use weir_core::{Action, Arrival, Departure, Emulator, Limits, Nanos, Probability
 const PACKETS: u32 = 100_000;
 
 fn link(bps: u64, delay: Nanos) -> LinkConfig {
-    LinkConfig { capacity: Rate::new(bps).map_or(Capacity::Unlimited, Capacity::Constant), delay, ..LinkConfig::default() }
+    LinkConfig {
+        capacity: Rate::new(bps).map_or(Capacity::Unlimited, Capacity::Constant),
+        delay,
+        ..LinkConfig::default()
+    }
 }
 
 /// The same with 1 % loss and 1 ms of jitter that keeps order.
 fn impaired(link: LinkConfig) -> LinkConfig {
     let distribution = Arc::new(Distribution::normal());
-    let jitter = Jitter { amount: Nanos::from_millis(1), distribution, correlation: Probability::ZERO, may_reorder: false };
-    LinkConfig { jitter: Some(jitter), loss: Probability::new(0.01).map_or(Loss::None, Loss::Bernoulli), ..link }
+    let jitter = Jitter {
+        amount: Nanos::from_millis(1),
+        distribution,
+        correlation: Probability::ZERO,
+        may_reorder: false,
+    };
+    LinkConfig {
+        jitter: Some(jitter),
+        loss: Probability::new(0.01).map_or(Loss::None, Loss::Bernoulli),
+        ..link
+    }
 }
 
 fn emulator(link: &LinkConfig, mask: FlowMask) -> Emulator {
     let mut emulator = Emulator::new(1, Limits::default());
-    let queue = FlowsetConfig { mask, limit: Some(QueueLimit::Packets(100)), ..FlowsetConfig::default() };
+    let queue =
+        FlowsetConfig { mask, limit: Some(QueueLimit::Packets(100)), ..FlowsetConfig::default() };
     emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link: link.clone(), queue });
     emulator
 }
@@ -38,7 +55,14 @@ fn run(emulator: &mut Emulator, out: &mut Vec<Departure>, start: u64, gap: u64, 
         // A permutation, so that neighbours in time are not neighbours in memory.
         let customer = (n.wrapping_mul(2_654_435_761)) % links;
         let key = FlowKey { dst: customer.into(), ..FlowKey::default() };
-        let arrival = Arrival { frame: n, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
+        let arrival = Arrival {
+            frame: n,
+            len: 1000,
+            link_header: 14,
+            segments: 1,
+            ecn: Ecn::NotEct,
+            label: 0,
+        };
         emulator.poll(Nanos(now), out);
         let _ = black_box(emulator.submit(Nanos(now), arrival, &key, Action::Pipe(1)));
         out.clear();
@@ -49,11 +73,22 @@ fn run(emulator: &mut Emulator, out: &mut Vec<Departure>, start: u64, gap: u64, 
 fn engine(c: &mut Criterion) {
     let mut group = c.benchmark_group("packet");
     group.throughput(Throughput::Elements(PACKETS.into())).sample_size(20);
-    // 1000 bytes every 10 us are 800 Mbit/s in all; each link runs at 80 % of its rate with 10 ms of delay.
-    for (links, impairments) in [(1u32, false), (100, false), (10_000, false), (1, true), (10_000, true)] {
-        let mask = if links == 1 { FlowMask::default() } else { FlowMask { dst_ip: u32::MAX, ..FlowMask::default() } };
+    // 1000 bytes every 10 us are 800 Mbit/s in all; each link runs at 80 % of its rate with 10 ms
+    // of delay.
+    for (links, impairments) in
+        [(1u32, false), (100, false), (10_000, false), (1, true), (10_000, true)]
+    {
+        let mask = if links == 1 {
+            FlowMask::default()
+        } else {
+            FlowMask { dst_ip: u32::MAX, ..FlowMask::default() }
+        };
         let plain = link(1_000_000_000 / u64::from(links), Nanos::from_millis(10));
-        let (name, config) = if impairments { ("rate+delay+loss+jitter", impaired(plain)) } else { ("rate+delay", plain) };
+        let (name, config) = if impairments {
+            ("rate+delay+loss+jitter", impaired(plain))
+        } else {
+            ("rate+delay", plain)
+        };
         group.bench_function(BenchmarkId::new(name, links), |b| {
             b.iter_batched_ref(
                 || {

@@ -1,17 +1,23 @@
-//! Passes packets through one or many links, for instruction counts: `valgrind --tool=callgrind engine_cost LINKS PACKETS`.
+//! Passes packets through one or many links, for instruction counts:
+//! `valgrind --tool=callgrind engine_cost LINKS PACKETS`.
 //!
-//! The difference between two numbers of packets, divided by it, is the cost of one. Prints the packets that left, the nanoseconds
-//! that a packet took on average and in the fastest of [`PARTS`] parts of the run, which is the cost without what else the
-//! machine did, and how many links a second were made in a second engine.
+//! The difference between two numbers of packets, divided by it, is the cost of one. Prints the
+//! packets that left, the nanoseconds that a packet took on average and in the fastest of [`PARTS`]
+//! parts of the run, which is the cost without what else the machine did, and how many links a
+//! second were made in a second engine.
 //!
-//! Options: `impaired` gives each link loss and jitter, `ring` a network card with 256 places and dynamic queue limits. `batch=N` submits N packets at one time, as a driver does that finds so many;
-//! with `same` they are of one flow, and with `train` they are submitted together, as a cut offload train is.
+//! Options: `impaired` gives each link loss and jitter, `ring` a network card with 256 places and
+//! dynamic queue limits. `batch=N` submits N packets at one time, as a driver does that finds so
+//! many; with `same` they are of one flow, and with `train` they are submitted together, as a cut
+//! offload train is.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use weir_core::config::{Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit};
+use weir_core::config::{
+    Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit,
+};
 use weir_core::device::{DeviceConfig, DqlConfig};
 use weir_core::dist::Distribution;
 use weir_core::key::{FlowKey, FlowMask};
@@ -61,7 +67,15 @@ fn main() -> ExitCode {
 fn options() -> Option<Options> {
     let mut words = std::env::args().skip(1);
     let mut number = || words.next().and_then(|word| word.parse::<u32>().ok()).filter(|&n| n > 0);
-    let mut options = Options { links: number()?, packets: number()?, impaired: false, ring: false, batch: 1, same: false, train: false };
+    let mut options = Options {
+        links: number()?,
+        packets: number()?,
+        impaired: false,
+        ring: false,
+        batch: 1,
+        same: false,
+        train: false,
+    };
     for word in words {
         match word.split_once('=') {
             None if word == "impaired" => options.impaired = true,
@@ -89,8 +103,16 @@ struct Driver {
 
 impl Driver {
     fn new(options: &Options) -> Self {
-        let mask = if options.links == 1 { FlowMask::default() } else { FlowMask { dst_ip: u32::MAX, ..FlowMask::default() } };
-        let queue = FlowsetConfig { mask, limit: Some(QueueLimit::Packets(100)), ..FlowsetConfig::default() };
+        let mask = if options.links == 1 {
+            FlowMask::default()
+        } else {
+            FlowMask { dst_ip: u32::MAX, ..FlowMask::default() }
+        };
+        let queue = FlowsetConfig {
+            mask,
+            limit: Some(QueueLimit::Packets(100)),
+            ..FlowsetConfig::default()
+        };
         let limits = Limits { instances: u32::MAX / 2, ..Limits::default() };
         let mut emulator = Emulator::new(1, limits);
         emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link: link(options), queue });
@@ -114,15 +136,36 @@ impl Driver {
             self.now += GAP * u64::from(until - next);
             let now = Nanos(self.now);
             self.emulator.poll(now, &mut self.out);
-            let arrival = |n| Arrival { frame: n, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
+            let arrival = |n| Arrival {
+                frame: n,
+                len: 1000,
+                link_header: 14,
+                segments: 1,
+                ecn: Ecn::NotEct,
+                label: 0,
+            };
             // A permutation, so that neighbours in time are not neighbours in memory.
             let links = self.links;
-            let key = |n: u32| FlowKey { dst: (n.wrapping_mul(2_654_435_761) % links).into(), ..FlowKey::default() };
+            let key = |n: u32| FlowKey {
+                dst: (n.wrapping_mul(2_654_435_761) % links).into(),
+                ..FlowKey::default()
+            };
             if self.train {
-                self.emulator.submit_train(now, (next..until).map(arrival), &key(next), Action::Pipe(1), |_, _| ());
+                self.emulator.submit_train(
+                    now,
+                    (next..until).map(arrival),
+                    &key(next),
+                    Action::Pipe(1),
+                    |_, _| (),
+                );
             } else {
                 for n in next..until {
-                    let _ = self.emulator.submit(now, arrival(n), &key(if self.same { next } else { n }), Action::Pipe(1));
+                    let _ = self.emulator.submit(
+                        now,
+                        arrival(n),
+                        &key(if self.same { next } else { n }),
+                        Action::Pipe(1),
+                    );
                 }
             }
             self.left += self.out.len();
@@ -143,13 +186,26 @@ fn made(options: &Options) -> f64 {
 
 /// One of the links, which share 1 Gbit/s, with 10 ms of delay.
 fn link(options: &Options) -> LinkConfig {
-    let capacity = Rate::new(1_000_000_000 / u64::from(options.links)).map_or(Capacity::Unlimited, Capacity::Constant);
-    let device = options.ring.then(|| Arc::new(DeviceConfig { dql: Some(DqlConfig::default()), ..DeviceConfig::default() }));
-    let plain = LinkConfig { capacity, delay: Nanos::from_millis(10), device, ..LinkConfig::default() };
+    let capacity = Rate::new(1_000_000_000 / u64::from(options.links))
+        .map_or(Capacity::Unlimited, Capacity::Constant);
+    let device = options.ring.then(|| {
+        Arc::new(DeviceConfig { dql: Some(DqlConfig::default()), ..DeviceConfig::default() })
+    });
+    let plain =
+        LinkConfig { capacity, delay: Nanos::from_millis(10), device, ..LinkConfig::default() };
     if !options.impaired {
         return plain;
     }
     let distribution = Arc::new(Distribution::normal());
-    let jitter = Jitter { amount: Nanos::from_millis(1), distribution, correlation: Probability::ZERO, may_reorder: false };
-    LinkConfig { jitter: Some(jitter), loss: Probability::new(0.01).map_or(Loss::None, Loss::Bernoulli), ..plain }
+    let jitter = Jitter {
+        amount: Nanos::from_millis(1),
+        distribution,
+        correlation: Probability::ZERO,
+        may_reorder: false,
+    };
+    LinkConfig {
+        jitter: Some(jitter),
+        loss: Probability::new(0.01).map_or(Loss::None, Loss::Bernoulli),
+        ..plain
+    }
 }

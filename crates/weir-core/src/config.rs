@@ -1,7 +1,8 @@
 //! What a user configures, validated: links, flowsets and schedulers.
 //!
-//! These are the types that the command language produces and the engine takes. Text never comes this far, and a value that
-//! the engine could not honour cannot be written down here: the constructors of the parts refuse it.
+//! These are the types that the command language produces and the engine takes. Text never comes
+//! this far, and a value that the engine could not honour cannot be written down here: the
+//! constructors of the parts refuse it.
 
 use alloc::sync::Arc;
 
@@ -44,7 +45,8 @@ pub struct Jitter {
     pub distribution: Arc<Distribution>,
     /// Correlation of a packet's deviation with the one before it.
     pub correlation: Probability,
-    /// Whether a packet may overtake one that was sent before it. Off: late packets hold back those behind them.
+    /// Whether a packet may overtake one that was sent before it. Off: late packets hold back those
+    /// behind them.
     pub may_reorder: bool,
 }
 
@@ -82,8 +84,9 @@ pub struct Reorder {
 
 /// A link: what happens to a packet from the moment the scheduler hands it over until it leaves.
 ///
-/// Order of effects: device → serialisation (capacity, overhead, profile, burst) → loss → duplication → corruption → delay, jitter and
-/// reordering. A packet that the link loses has used its air-time.
+/// Order of effects: device → serialisation (capacity, overhead, profile, burst) → loss →
+/// duplication → corruption → delay, jitter and reordering. A packet that the link loses has used
+/// its air-time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkConfig {
     /// How fast packets are serialised.
@@ -96,7 +99,8 @@ pub struct LinkConfig {
     pub profile: Option<Arc<Profile>>,
     /// Changes of rate, delay and loss over time.
     pub schedule: Option<Arc<Schedule>>,
-    /// What holds packets between the scheduler and the wire: a transmission ring, the queues of a switch.
+    /// What holds packets between the scheduler and the wire: a transmission ring, the queues of a
+    /// switch.
     pub device: Option<Arc<DeviceConfig>>,
     /// Propagation delay.
     pub delay: Nanos,
@@ -136,17 +140,20 @@ pub struct FlowsetConfig {
     pub rate: Option<Rate>,
     /// Rate that no flow exceeds; used by schedulers that shape.
     pub ceil: Option<Rate>,
-    /// Bytes that a flow may send at once above its rates; what is beyond 32 bits counts as the most that they hold.
+    /// Bytes that a flow may send at once above its rates; what is beyond 32 bits counts as the
+    /// most that they hold.
     pub burst: Bytes,
     /// How long a flow's packets may wait; used by schedulers that go by deadlines.
     pub deadline: Nanos,
-    /// Capacity of each queue; `None` sizes it for the link and the scheduler (see [`default_limit`]).
+    /// Capacity of each queue; `None` sizes it for the link and the scheduler (see
+    /// [`default_limit`]).
     pub limit: Option<QueueLimit>,
     /// What else decides which packets enter and leave it; `None` for the limit alone.
     pub aqm: Option<crate::aqm::Policy>,
     /// Loss before the queue: lost packets use neither queue nor link.
     pub loss: Loss,
-    /// Most flows made by the mask at once (for a pipe: most pipes); `None` leaves it to [`crate::Limits::instances`].
+    /// Most flows made by the mask at once (for a pipe: most pipes); `None` leaves it to
+    /// [`crate::Limits::instances`].
     pub max_flows: Option<u32>,
 }
 
@@ -178,8 +185,9 @@ pub struct SchedulerConfig {
     pub mask: FlowMask,
     /// Most instances made by the mask at once; `None` leaves it to [`crate::Limits::instances`].
     pub max_instances: Option<u32>,
-    /// The scheduler that this one is a flow of. It then has no link, takes packets from queues only, and its own queue's
-    /// settings say what it is like as a flow; each value under its mask is a flow of its own.
+    /// The scheduler that this one is a flow of. It then has no link, takes packets from queues
+    /// only, and its own queue's settings say what it is like as a flow; each value under its mask
+    /// is a flow of its own.
     pub parent: Option<u16>,
 }
 
@@ -188,15 +196,17 @@ pub struct SchedulerConfig {
 pub struct PipeConfig {
     /// The link.
     pub link: LinkConfig,
-    /// The queue in front of it. Its mask makes pipes on demand: one queue and one link for each flow.
+    /// The queue in front of it. Its mask makes pipes on demand: one queue and one link for each
+    /// flow.
     pub queue: FlowsetConfig,
 }
 
 /// The limit of a queue that was not given one.
 ///
-/// At least dummynet's 50 packets; at higher rates as many 1500-byte packets as the link sends in the larger of 100 ms and two
-/// of its delays, so that a single TCP flow can fill the link. A link without a rate never queues. In front of a scheduler that tells
-/// flows apart by itself there is none: it has a limit of its own for all of them.
+/// At least dummynet's 50 packets; at higher rates as many 1500-byte packets as the link sends in
+/// the larger of 100 ms and two of its delays, so that a single TCP flow can fill the link. A link
+/// without a rate never queues. In front of a scheduler that tells flows apart by itself there is
+/// none: it has a limit of its own for all of them.
 pub fn default_limit(link: &LinkConfig, scheduler: Kind) -> QueueLimit {
     if scheduler.row().classifies {
         return QueueLimit::Packets(MAX_QUEUE_PACKETS);

@@ -20,7 +20,8 @@ struct Descriptor {
 
 const _: () = assert!(size_of::<Descriptor>() == 16, "four packets fill one cache line");
 
-/// Descriptors and the free ones among them. The one freed last is used next, since the processor still has it.
+/// Descriptors and the free ones among them. The one freed last is used next, since the processor
+/// still has it.
 #[derive(Debug)]
 pub struct Descriptors {
     all: Vec<Descriptor>,

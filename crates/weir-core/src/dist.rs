@@ -1,17 +1,20 @@
 //! Distributions of delay, as tables of quantiles, and correlated draws from them.
 //!
 //! # Model
-//! A distribution is a table of [`TABLE_SIZE`] or more quantiles in units of the configured amount, scaled by [`SCALE`]; a draw
-//! picks one by a uniform number. This is the form of netem's `.dist` files, so those are taken as they are.
+//! A distribution is a table of [`TABLE_SIZE`] or more quantiles in units of the configured amount,
+//! scaled by [`SCALE`]; a draw picks one by a uniform number. This is the form of netem's `.dist`
+//! files, so those are taken as they are.
 //!
-//! Correlated draws follow a Gaussian copula: an AR(1) process `z ← ρ z + √(1−ρ²) e` of normal deviates, each turned into a
-//! uniform number by the normal distribution function. So neighbours are correlated and the distribution stays what was
-//! configured.
+//! Correlated draws follow a Gaussian copula: an AR(1) process `z ← ρ z + √(1−ρ²) e` of normal
+//! deviates, each turned into a uniform number by the normal distribution function. So neighbours
+//! are correlated and the distribution stays what was configured.
 //!
 //! # Differences from Linux
-//! netem mixes the previous uniform number with a new one, which narrows the distribution as the correlation grows.
+//! netem mixes the previous uniform number with a new one, which narrows the distribution as the
+//! correlation grows.
 //!
-//! All tables are made with `libm`, called by name; a draw itself is integer arithmetic. Both are pinned by golden values.
+//! All tables are made with `libm`, called by name; a draw itself is integer arithmetic. Both are
+//! pinned by golden values.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -66,11 +69,16 @@ impl Distribution {
 
     /// A quarter normal and three quarters Pareto, as netem's `paretonormal` mixes them.
     pub fn pareto_normal() -> Self {
-        Self::from_quantiles("paretonormal", |p| 0.25 * normal_quantile(p) + 0.75 * pareto_quantile(p))
+        Self::from_quantiles("paretonormal", |p| {
+            0.25 * normal_quantile(p) + 0.75 * pareto_quantile(p)
+        })
     }
 
     fn from_quantiles(name: &str, quantile: impl Fn(f64) -> f64) -> Self {
-        let at = |i| libm::round(quantile((f64::from(i) + 0.5) / TABLE_SIZE as f64) * f64::from(SCALE)) as i32;
+        let at = |i| {
+            libm::round(quantile((f64::from(i) + 0.5) / TABLE_SIZE as f64) * f64::from(SCALE))
+                as i32
+        };
         Self { name: name.into(), table: (0..TABLE_SIZE as u32).map(at).collect() }
     }
 
@@ -110,7 +118,8 @@ impl CorrelatedUniform {
         Self { z: 0, keep: q16(rho), fresh: q16(libm::sqrt(1.0 - rho * rho)) }
     }
 
-    /// The next uniform number. Without tables, or without correlation, it is independent of those before.
+    /// The next uniform number. Without tables, or without correlation, it is independent of those
+    /// before.
     pub fn next(&mut self, stream: &mut Stream, tables: Option<&NormalTables>) -> u32 {
         let (Some(tables), true) = (tables, self.keep != 0) else {
             return stream.bits32();
@@ -133,7 +142,11 @@ pub struct NormalTables {
 impl Default for NormalTables {
     fn default() -> Self {
         let n = 1u32 << NORMAL_BITS;
-        let quantiles = (0..n).map(|i| libm::round(normal_quantile((f64::from(i) + 0.5) / f64::from(n)) * 65_536.0) as i32).collect();
+        let quantiles = (0..n)
+            .map(|i| {
+                libm::round(normal_quantile((f64::from(i) + 0.5) / f64::from(n)) * 65_536.0) as i32
+            })
+            .collect();
         let at = |i: i32| {
             let z = f64::from(i - CUMULATIVE_HALF) / f64::from(CUMULATIVE_STEP);
             libm::round(0.5 * libm::erfc(-z / core::f64::consts::SQRT_2) * 4_294_967_295.0) as u32
@@ -145,7 +158,8 @@ impl Default for NormalTables {
 impl NormalTables {
     /// The distribution function at a deviate in Q16, as a uniform number; interpolated.
     fn uniform(&self, z: i64) -> u32 {
-        let position = (z * i64::from(CUMULATIVE_STEP) + (i64::from(CUMULATIVE_HALF) << 16)).clamp(0, i64::from(2 * CUMULATIVE_HALF) << 16);
+        let position = (z * i64::from(CUMULATIVE_STEP) + (i64::from(CUMULATIVE_HALF) << 16))
+            .clamp(0, i64::from(2 * CUMULATIVE_HALF) << 16);
         let index = (position >> 16) as usize;
         let low = u64::from(self.cumulative[index]);
         let high = u64::from(*self.cumulative.get(index + 1).unwrap_or(&self.cumulative[index]));
@@ -153,7 +167,8 @@ impl NormalTables {
     }
 }
 
-/// Quantile of the normal distribution: bisection on `erfc` to within 0.02, then Newton's method. Used only to fill tables.
+/// Quantile of the normal distribution: bisection on `erfc` to within 0.02, then Newton's method.
+/// Used only to fill tables.
 fn normal_quantile(p: f64) -> f64 {
     let cumulative = |z: f64| 0.5 * libm::erfc(-z / core::f64::consts::SQRT_2);
     let (mut low, mut high) = (-10.0, 10.0);
@@ -199,20 +214,30 @@ mod tests {
 
     /// FNV-1a over a table, to pin it.
     fn golden(table: &[i32]) -> u64 {
-        table.iter().flat_map(|v| v.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+        table
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
     }
 
     fn moments(d: &Distribution) -> (f64, f64) {
         let n = d.table().len() as f64;
         let mean = d.table().iter().map(|&v| f64::from(v)).sum::<f64>() / n;
-        let variance = d.table().iter().map(|&v| (f64::from(v) - mean) * (f64::from(v) - mean)).sum::<f64>() / n;
+        let variance =
+            d.table().iter().map(|&v| (f64::from(v) - mean) * (f64::from(v) - mean)).sum::<f64>()
+                / n;
         (mean / f64::from(SCALE), libm::sqrt(variance) / f64::from(SCALE))
     }
 
     #[test]
     fn tables_are_pinned() {
-        let hashes = [Distribution::uniform(), Distribution::normal(), Distribution::pareto(), Distribution::pareto_normal()]
-            .map(|d| golden(d.table()));
+        let hashes = [
+            Distribution::uniform(),
+            Distribution::normal(),
+            Distribution::pareto(),
+            Distribution::pareto_normal(),
+        ]
+        .map(|d| golden(d.table()));
         assert_eq!(hashes, GOLDEN);
     }
 
@@ -232,13 +257,24 @@ mod tests {
         for (rho, expected) in [(0.0, 0.0), (0.5, 0.483), (0.9, 0.891)] {
             let mut stream = Stream::new(3, 1, Purpose::Jitter);
             let mut source = CorrelatedUniform::new(Probability::new(rho).unwrap());
-            let xs: Vec<f64> = (0..200_000).map(|_| f64::from(source.next(&mut stream, Some(&tables))) / 4_294_967_296.0).collect();
+            let xs: Vec<f64> = (0..200_000)
+                .map(|_| f64::from(source.next(&mut stream, Some(&tables))) / 4_294_967_296.0)
+                .collect();
             let mean = xs.iter().sum::<f64>() / xs.len() as f64;
-            let variance = xs.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / xs.len() as f64;
-            let covariance = xs.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum::<f64>() / xs.len() as f64;
-            assert!((mean - 0.5).abs() < 0.01 && (variance - 1.0 / 12.0).abs() < 0.003, "{rho}: {mean} {variance}");
+            let variance =
+                xs.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / xs.len() as f64;
+            let covariance =
+                xs.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum::<f64>() / xs.len() as f64;
+            assert!(
+                (mean - 0.5).abs() < 0.01 && (variance - 1.0 / 12.0).abs() < 0.003,
+                "{rho}: {mean} {variance}"
+            );
             // Rank correlation of a bivariate normal: 6/π·asin(ρ/2).
-            assert!((covariance / variance - expected).abs() < 0.02, "{rho}: {}", covariance / variance);
+            assert!(
+                (covariance / variance - expected).abs() < 0.02,
+                "{rho}: {}",
+                covariance / variance
+            );
         }
     }
 
@@ -249,5 +285,6 @@ mod tests {
         assert_eq!(d.deviation(u32::MAX, Nanos(500)), 500);
     }
 
-    const GOLDEN: [u64; 4] = [9892694499487790885, 6999114295383943791, 4619257199967962041, 12412097102484686674];
+    const GOLDEN: [u64; 4] =
+        [9892694499487790885, 6999114295383943791, 4619257199967962041, 12412097102484686674];
 }

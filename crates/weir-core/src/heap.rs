@@ -1,6 +1,8 @@
-//! The event heap: next events of links, the earliest on top. It stands in front of the wheel, which has the rest.
+//! The event heap: next events of links, the earliest on top. It stands in front of the wheel,
+//! which has the rest.
 //!
-//! A 4-ary heap with positions, so that a link's event can be moved in place. Equal times are served in the order of link numbers, which makes the order of events total.
+//! A 4-ary heap with positions, so that a link's event can be moved in place. Equal times are
+//! served in the order of link numbers, which makes the order of events total.
 
 use alloc::vec::Vec;
 
@@ -8,8 +10,8 @@ use crate::units::Nanos;
 
 /// Next events of up to 2^32 − 1 links.
 ///
-/// An entry is the time in the upper half and the link in the lower: one comparison of integers orders both, and each half is
-/// read as it was written, in one piece.
+/// An entry is the time in the upper half and the link in the lower: one comparison of integers
+/// orders both, and each half is read as it was written, in one piece.
 #[derive(Debug, Default)]
 pub(crate) struct EventHeap {
     entries: Vec<u128>,
@@ -131,8 +133,8 @@ impl EventHeap {
     }
 }
 
-/// The least of a node's children and which it is, as a tournament: which child wins is as good as random, so that a
-/// processor would guess wrong; here there is nothing to guess.
+/// The least of a node's children and which it is, as a tournament: which child wins is as good as
+/// random, so that a processor would guess wrong; here there is nothing to guess.
 #[inline]
 fn least_of(children: &[u128; ARITY]) -> (usize, u128) {
     let [a, b, c, d] = *children;

@@ -1,7 +1,8 @@
 //! Latency histograms with bounded relative error, small enough to keep one for every link.
 //!
-//! Log-linear: each power of two is cut into 32 equal buckets, so a value is known to within 1/32 (3.1 %). Mean, minimum and
-//! maximum are exact. Written here because the engine has no `std` and the crates for it need one.
+//! Log-linear: each power of two is cut into 32 equal buckets, so a value is known to within 1/32
+//! (3.1 %). Mean, minimum and maximum are exact. Written here because the engine has no `std` and
+//! the crates for it need one.
 
 use alloc::boxed::Box;
 
@@ -72,7 +73,8 @@ impl Histogram {
         self.max
     }
 
-    /// The value below which a fraction `q` (0 to 1) of all values lies, to within 3.1 %; 0 without values.
+    /// The value below which a fraction `q` (0 to 1) of all values lies, to within 3.1 %; 0 without
+    /// values.
     pub fn quantile(&self, q: f64) -> u64 {
         let Some(buckets) = &self.buckets else {
             return 0;
@@ -105,11 +107,16 @@ impl Histogram {
 
     /// The filled buckets, ascending: (least value of the bucket, count).
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.buckets.iter().flat_map(|b| b.iter().enumerate()).filter(|&(_, &n)| n > 0).map(|(i, &n)| (lower(i), n))
+        self.buckets
+            .iter()
+            .flat_map(|b| b.iter().enumerate())
+            .filter(|&(_, &n)| n > 0)
+            .map(|(i, &n)| (lower(i), n))
     }
 }
 
-/// Bucket of a value. Values below 32 have a bucket each; above, the leading one and the 5 bits after it choose.
+/// Bucket of a value. Values below 32 have a bucket each; above, the leading one and the 5 bits
+/// after it choose.
 #[inline]
 fn index(value: u64) -> usize {
     if value < SUB {
@@ -161,7 +168,9 @@ mod tests {
         for (value, times) in [(7, 0), (900, 3), (u64::MAX, 2), (31, 1), (900, 1000)] {
             many.record_many(value, times);
             (0..times).for_each(|_| single.record(value));
-            let figures = |h: &Histogram| (h.count(), h.sum(), h.min(), h.max(), h.iter().collect::<alloc::vec::Vec<_>>());
+            let figures = |h: &Histogram| {
+                (h.count(), h.sum(), h.min(), h.max(), h.iter().collect::<alloc::vec::Vec<_>>())
+            };
             assert_eq!(figures(&many), figures(&single));
         }
     }

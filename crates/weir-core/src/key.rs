@@ -40,8 +40,8 @@ impl FlowKey {
 
 /// Which bits of a [`FlowKey`] tell flows apart. The default has none: every packet is of one flow.
 ///
-/// Address masks are kept apart for the two IP versions, because `dst-ip` and `dst-ip6` are different keywords and a packet
-/// of one version is not split by the other's mask.
+/// Address masks are kept apart for the two IP versions, because `dst-ip` and `dst-ip6` are
+/// different keywords and a packet of one version is not split by the other's mask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowMask {
     /// IPv4 source address bits.
@@ -97,7 +97,11 @@ impl FlowMask {
 
     /// The key with every bit cleared that the mask does not name.
     pub fn apply(&self, key: &FlowKey) -> FlowKey {
-        let (src_mask, dst_mask) = if key.ipv6 { (self.src_ip6, self.dst_ip6) } else { (self.src_ip.into(), self.dst_ip.into()) };
+        let (src_mask, dst_mask) = if key.ipv6 {
+            (self.src_ip6, self.dst_ip6)
+        } else {
+            (self.src_ip.into(), self.dst_ip.into())
+        };
         FlowKey {
             src: key.src & src_mask,
             dst: key.dst & dst_mask,
@@ -110,7 +114,8 @@ impl FlowMask {
             vlan: key.vlan & self.vlan,
             proto: key.proto & self.proto,
             dscp: key.dscp & self.dscp,
-            // Addresses of the two versions share a field; keep an IPv4 flow apart from an IPv6 one with the same low bits.
+            // Addresses of the two versions share a field; keep an IPv4 flow apart from an IPv6 one
+            // with the same low bits.
             ipv6: key.ipv6 && (src_mask | dst_mask) != 0,
         }
     }
@@ -118,13 +123,20 @@ impl FlowMask {
 
 const _: () = assert!(size_of::<FlowKey>() == 64, "a key fills one cache line");
 
-/// A hash of a key that is the same on every machine: it finds instances, and seeds the random streams of the instance made
-/// for the key.
+/// A hash of a key that is the same on every machine: it finds instances, and seeds the random
+/// streams of the instance made for the key.
 ///
-/// The key's eight words are multiplied in pairs and folded, so that no multiplication waits for another.
+/// The key's eight words are multiplied in pairs and folded, so that no multiplication waits for
+/// another.
 pub fn stable_hash(key: &FlowKey) -> u64 {
-    let ports = u64::from(key.src_port) | u64::from(key.dst_port) << 16 | u64::from(key.ethertype) << 32 | u64::from(key.vlan) << 48;
-    let small = u64::from(key.flow_id) | u64::from(key.proto) << 32 | u64::from(key.dscp) << 40 | u64::from(key.ipv6) << 48;
+    let ports = u64::from(key.src_port)
+        | u64::from(key.dst_port) << 16
+        | u64::from(key.ethertype) << 32
+        | u64::from(key.vlan) << 48;
+    let small = u64::from(key.flow_id)
+        | u64::from(key.proto) << 32
+        | u64::from(key.dscp) << 40
+        | u64::from(key.ipv6) << 48;
     let a = fold(key.src as u64 ^ HASH_KEYS[0], (key.src >> 64) as u64 ^ HASH_KEYS[1]);
     let b = fold(key.dst as u64 ^ HASH_KEYS[2], (key.dst >> 64) as u64 ^ HASH_KEYS[3]);
     let c = fold(key.src_mac ^ HASH_KEYS[4], key.dst_mac ^ HASH_KEYS[5]);
@@ -139,18 +151,26 @@ pub fn stable_hash(key: &FlowKey) -> u64 {
 /// 0         0            DSCP         protocol    destination   source port   destination    source     an IPv4 key
 /// 1         bits of the hash                                                                           any other
 /// ```
-/// Two keys of the first kind are equal where their forms are; of the others, equal forms say only that they may be.
+/// Two keys of the first kind are equal where their forms are; of the others, equal forms say only
+/// that they may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CompactKey(u128);
 
 impl CompactKey {
     #[inline]
     pub(crate) fn new(key: &FlowKey) -> Self {
-        let others = key.src_mac | key.dst_mac | u64::from(key.flow_id) | u64::from(key.ethertype) | u64::from(key.vlan);
+        let others = key.src_mac
+            | key.dst_mac
+            | u64::from(key.flow_id)
+            | u64::from(key.ethertype)
+            | u64::from(key.vlan);
         if (key.src | key.dst) >> 32 != 0 || others != 0 || key.ipv6 {
             return Self::wide(key);
         }
-        let ports = u64::from(key.src_port) | u64::from(key.dst_port) << 16 | u64::from(key.proto) << 32 | u64::from(key.dscp) << 40;
+        let ports = u64::from(key.src_port)
+            | u64::from(key.dst_port) << 16
+            | u64::from(key.proto) << 32
+            | u64::from(key.dscp) << 40;
         Self(u128::from(key.src as u64 | (key.dst as u64) << 32) | u128::from(ports) << 64)
     }
 
@@ -201,7 +221,8 @@ mod tests {
     #[test]
     fn a_mask_keeps_only_its_bits() {
         let mask = FlowMask { dst_ip: 0xff, ..FlowMask::default() };
-        let key = FlowKey { src: 1, dst: 0x0a00_0005, dst_port: 80, proto: 6, ..FlowKey::default() };
+        let key =
+            FlowKey { src: 1, dst: 0x0a00_0005, dst_port: 80, proto: 6, ..FlowKey::default() };
         assert_eq!(mask.apply(&key), FlowKey { dst: 5, ..FlowKey::default() });
     }
 
@@ -214,7 +235,8 @@ mod tests {
 
     #[test]
     fn the_hash_is_pinned_and_sees_every_field() {
-        let key = FlowKey { src: 1, dst: 2, src_port: 3, dst_port: 4, proto: 6, ..FlowKey::default() };
+        let key =
+            FlowKey { src: 1, dst: 2, src_port: 3, dst_port: 4, proto: 6, ..FlowKey::default() };
         assert_eq!(stable_hash(&key), PINNED);
         let variants = [
             FlowKey { src: 2, dst: 1, ..key },
@@ -234,7 +256,15 @@ mod tests {
 
     #[test]
     fn compact_keys_tell_apart_what_they_hold_and_say_when_they_do_not() {
-        let key = FlowKey { src: 1, dst: 2, src_port: 3, dst_port: 4, proto: 6, dscp: 7, ..FlowKey::default() };
+        let key = FlowKey {
+            src: 1,
+            dst: 2,
+            src_port: 3,
+            dst_port: 4,
+            proto: 6,
+            dscp: 7,
+            ..FlowKey::default()
+        };
         let narrow = [
             key,
             FlowKey { src: 2, dst: 1, ..key },
@@ -266,7 +296,10 @@ mod tests {
             buckets[(stable_hash(&key) >> 56) as usize] += 1;
             compact[(CompactKey::new(&key).hash() >> 56) as usize] += 1;
         }
-        assert!(buckets.iter().chain(&compact).all(|&n| (150..400).contains(&n)), "{buckets:?} {compact:?}");
+        assert!(
+            buckets.iter().chain(&compact).all(|&n| (150..400).contains(&n)),
+            "{buckets:?} {compact:?}"
+        );
     }
 
     const PINNED: u64 = 7_716_341_907_206_500_116;

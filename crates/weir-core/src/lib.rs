@@ -1,8 +1,9 @@
 //! Weir's engine: classifier actions in, queues, schedulers, AQMs and links, departures out.
 //!
-//! The engine is sans-IO: it has no clock, no threads and no files. Whoever drives it says what time it is
-//! ([`Emulator::submit`], [`Emulator::poll`]) and asks when to come back ([`Emulator::next_event`]). Live traffic, simulation
-//! and the scheduler rig differ only in who calls.
+//! The engine is sans-IO: it has no clock, no threads and no files. Whoever drives it says what
+//! time it is ([`Emulator::submit`], [`Emulator::poll`]) and asks when to come back
+//! ([`Emulator::next_event`]). Live traffic, simulation and the scheduler rig differ only in who
+//! calls.
 #![no_std]
 
 extern crate alloc;
@@ -29,5 +30,7 @@ pub mod stats;
 pub mod units;
 mod wheel;
 
-pub use emulator::{Action, Arrival, Departure, Emulator, Fate, FlowView, InstanceView, Limits, Rejected, Totals};
+pub use emulator::{
+    Action, Arrival, Departure, Emulator, Fate, FlowView, InstanceView, Limits, Rejected, Totals,
+};
 pub use units::{Bytes, Nanos, Probability, Rate};

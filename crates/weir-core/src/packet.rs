@@ -1,12 +1,13 @@
 //! Packet descriptors, the pool that holds them, and lists of them.
 //!
-//! A descriptor is 40 bytes and is addressed by a `u32`. Frame bytes never enter the engine: `frame` is the driver's own handle.
+//! A descriptor is 40 bytes and is addressed by a `u32`. Frame bytes never enter the engine:
+//! `frame` is the driver's own handle.
 //!
 //! # Memory
-//! A packet inside takes one slot of 64 bytes, one cache line, wherever it is: the list of its queue and the delay line are
-//! threaded through the slots, so that neither has memory of its own. Only a packet that overtakes others in the delay line
-//! takes 24 bytes more. The pool grows by doubling and keeps what it has: at its peak of `n` packets it holds at most
-//! `128 × n` bytes.
+//! A packet inside takes one slot of 64 bytes, one cache line, wherever it is: the list of its
+//! queue and the delay line are threaded through the slots, so that neither has memory of its own.
+//! Only a packet that overtakes others in the delay line takes 24 bytes more. The pool grows by
+//! doubling and keeps what it has: at its peak of `n` packets it holds at most `128 × n` bytes.
 
 use alloc::vec::Vec;
 
@@ -48,7 +49,8 @@ pub struct Header {
     pub ecn: Ecn,
     /// Differentiated services code point, 6 bits.
     pub dscp: u8,
-    /// Hash of addresses, ports and protocol; 0 where nothing on the packet's way tells flows apart by it.
+    /// Hash of addresses, ports and protocol; 0 where nothing on the packet's way tells flows apart
+    /// by it.
     pub hash: u32,
 }
 
@@ -57,11 +59,13 @@ pub struct Header {
 pub struct Packet {
     /// The driver's handle of the frame.
     pub frame: u32,
-    /// Length in bytes from the network-layer header on; what a rate counts before framing overhead.
+    /// Length in bytes from the network-layer header on; what a rate counts before framing
+    /// overhead.
     pub len: u32,
     /// The flow (queue) the packet belongs to.
     pub flow: u32,
-    /// How many wire packets the descriptor stands for; more than one only when an offload train is kept whole.
+    /// How many wire packets the descriptor stands for; more than one only when an offload train is
+    /// kept whole.
     pub segments: u16,
     /// Bytes of link-layer header in front of the network layer.
     pub link_header: u8,
@@ -71,8 +75,9 @@ pub struct Packet {
     pub arrived: Nanos,
     /// When the packet left its queue.
     pub dequeued: Nanos,
-    /// What its source, or a hop before this one, says of it to schedulers that rank packets: a slack or a deadline in ns, or the
-    /// bytes that its flow has still to send. 0 for nothing. Once the wire has begun with it, when that was, in ns.
+    /// What its source, or a hop before this one, says of it to schedulers that rank packets: a
+    /// slack or a deadline in ns, or the bytes that its flow has still to send. 0 for nothing. Once
+    /// the wire has begun with it, when that was, in ns.
     pub label: u64,
 }
 
@@ -85,7 +90,8 @@ struct Slot {
     packet: Packet,
     /// When it arrives at the other end of the delay line.
     due: Nanos,
-    /// While it waits, [`Header::hash`]. Once it is on its way over the link, the bit to invert, or [`INTACT`].
+    /// While it waits, [`Header::hash`]. Once it is on its way over the link, the bit to invert, or
+    /// [`INTACT`].
     word: u32,
     /// Successor in the list it is in; for a free slot, the next free one.
     next: u32,
@@ -136,12 +142,15 @@ impl Pool {
         Ok(id)
     }
 
-    /// A place for a packet, with whatever was there before; `None` when the pool is full. Who fills it field by field saves
-    /// the copy of a descriptor that has just been written, for which a processor waits.
+    /// A place for a packet, with whatever was there before; `None` when the pool is full. Who
+    /// fills it field by field saves the copy of a descriptor that has just been written, for which
+    /// a processor waits.
     #[inline]
     pub(crate) fn allocate(&mut self) -> Option<PacketId> {
         let id = self.free;
-        let Some(slot) = self.slots.get(id as usize).filter(|_| self.live < self.capacity) else { return self.grow() };
+        let Some(slot) = self.slots.get(id as usize).filter(|_| self.live < self.capacity) else {
+            return self.grow();
+        };
         self.free = slot.next;
         self.live += 1;
         Some(PacketId(id))
@@ -155,7 +164,16 @@ impl Pool {
             return None;
         }
         let packet = Packet::default();
-        let slot = Slot { packet, due: Nanos::ZERO, word: INTACT, next: NONE, next_len: 0, duplicate: false, dscp: 0, mark: None };
+        let slot = Slot {
+            packet,
+            due: Nanos::ZERO,
+            word: INTACT,
+            next: NONE,
+            next_len: 0,
+            duplicate: false,
+            dscp: 0,
+            mark: None,
+        };
         self.slots.push(slot);
         self.live += 1;
         Some(PacketId(id))
@@ -171,14 +189,19 @@ impl Pool {
         slot.packet
     }
 
-    /// Takes a packet out that has been through the delay line, with what [`Self::set_crossed`] wrote, and why it is marked, if it is.
+    /// Takes a packet out that has been through the delay line, with what [`Self::set_crossed`]
+    /// wrote, and why it is marked, if it is.
     #[inline]
     pub(crate) fn depart(&mut self, id: PacketId) -> (Packet, Crossed, Option<MarkReason>) {
         let slot = &mut self.slots[id.0 as usize];
         slot.next = self.free;
         self.free = id.0;
         self.live -= 1;
-        (slot.packet, Crossed { due: slot.due, corrupt: slot.word, duplicate: slot.duplicate }, slot.mark)
+        (
+            slot.packet,
+            Crossed { due: slot.due, corrupt: slot.word, duplicate: slot.duplicate },
+            slot.mark,
+        )
     }
 
     /// The packet `id`.
@@ -193,7 +216,8 @@ impl Pool {
         &mut self.slots[id.0 as usize].packet
     }
 
-    /// Changes how many packets it may hold. Those above stay; until enough have left, no other comes in.
+    /// Changes how many packets it may hold. Those above stay; until enough have left, no other
+    /// comes in.
     pub fn set_capacity(&mut self, capacity: u32) {
         self.capacity = capacity.min(NONE - 1);
     }
@@ -224,7 +248,13 @@ impl Pool {
 
     /// Fills a place that [`Self::allocate`] gave.
     #[inline(always)]
-    pub(crate) fn fill(&mut self, id: PacketId, packet: Packet, header: Header, mark: Option<MarkReason>) {
+    pub(crate) fn fill(
+        &mut self,
+        id: PacketId,
+        packet: Packet,
+        header: Header,
+        mark: Option<MarkReason>,
+    ) {
         let slot = &mut self.slots[id.0 as usize];
         slot.packet = packet;
         (slot.dscp, slot.word, slot.mark) = (header.dscp, header.hash, mark);
@@ -243,7 +273,8 @@ impl Pool {
     }
 }
 
-/// Where packets are, as lists and schedulers see it: the [`Pool`] of an engine, or [`Descriptors`] alone.
+/// Where packets are, as lists and schedulers see it: the [`Pool`] of an engine, or [`Descriptors`]
+/// alone.
 pub trait Store {
     /// Length in bytes from the network-layer header on.
     fn len(&self, id: PacketId) -> u32;
@@ -260,8 +291,8 @@ pub trait Store {
     /// When it came to its queue.
     fn arrived(&self, id: PacketId) -> Nanos;
 
-    /// Marks it with congestion experienced when it leaves; the first reason counts. Only for packets whose [`Header::ecn`] allows
-    /// it.
+    /// Marks it with congestion experienced when it leaves; the first reason counts. Only for
+    /// packets whose [`Header::ecn`] allows it.
     fn mark(&mut self, id: PacketId, reason: MarkReason);
 
     /// The successor in its list, and the successor's length. Means nothing for the last one.
@@ -326,8 +357,8 @@ impl Store for Pool {
 
 /// A first-in first-out list of packets, threaded through their store.
 ///
-/// It knows the length of its first packet, and each packet the length of the next: whoever takes a packet learns how long the
-/// one behind it is without a look at that.
+/// It knows the length of its first packet, and each packet the length of the next: whoever takes a
+/// packet learns how long the one behind it is without a look at that.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketList {
     chain: Chain,
@@ -375,7 +406,8 @@ impl PacketList {
         self.chain.push_back(store, id, len);
     }
 
-    /// Takes the packets of flow `flow` out, in order; the others keep theirs. Looks at every packet.
+    /// Takes the packets of flow `flow` out, in order; the others keep theirs. Looks at every
+    /// packet.
     pub fn take_flow<P: Store>(&mut self, store: &mut P, flow: u32) -> Self {
         let (mut taken, mut rest) = (Self::default(), Self::default());
         while let Some(id) = self.pop_front(store) {
@@ -421,7 +453,8 @@ impl PacketList {
         id
     }
 
-    /// Takes the first packet of a list that the caller knows to have one, and says whether there are more.
+    /// Takes the first packet of a list that the caller knows to have one, and says whether there
+    /// are more.
     ///
     /// # Panics
     /// May panic when there is none.
@@ -436,8 +469,8 @@ impl PacketList {
     }
 }
 
-/// A first-in first-out list of packets that does not know their lengths. Its end is told by `tail` alone, so that appending
-/// writes to one packet only.
+/// A first-in first-out list of packets that does not know their lengths. Its end is told by `tail`
+/// alone, so that appending writes to one packet only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain {
     head: u32,

@@ -1,23 +1,29 @@
 //! A plain pipe: one FIFO with tail drop, a rate and a delay, in the fewest steps.
 //!
-//! What becomes of a packet here is known when it comes: it starts when the one before it has left, and nothing that comes later
-//! changes that. So it is told then, and whoever asks keeps the packet and the time; a pipe of the [`Emulator`](crate::Emulator) may
-//! need two events and a place in the pool. Simulations of many hops are made of such pipes.
+//! What becomes of a packet here is known when it comes: it starts when the one before it has left,
+//! and nothing that comes later changes that. So it is told then, and whoever asks keeps the packet
+//! and the time; a pipe of the [`Emulator`](crate::Emulator) may need two events and a place in the
+//! pool. Simulations of many hops are made of such pipes.
 //!
-//! It may also be asked ahead: where all packets come from one other pipe, which tells their times, they can be submitted with these
-//! times long before. Counters and queue lengths are nevertheless those of the moment at which they are asked for.
+//! It may also be asked ahead: where all packets come from one other pipe, which tells their times,
+//! they can be submitted with these times long before. Counters and queue lengths are nevertheless
+//! those of the moment at which they are asked for.
 //!
-//! **Invariant:** for the same arrivals a plain pipe gives the same departures and drops, at the same times, as the engine's pipe
-//! with the same configuration. `tests/plain.rs` holds both side by side, and a pipe that is asked ahead beside one that is not.
+//! **Invariant:** for the same arrivals a plain pipe gives the same departures and drops, at the
+//! same times, as the engine's pipe with the same configuration. `tests/plain.rs` holds both side
+//! by side, and a pipe that is asked ahead beside one that is not.
 //!
 //! # Model
-//! A packet waits while the one before it is on the wire or waits itself: those are the packets whose *start* is still to come.
+//! A packet waits while the one before it is on the wire or waits itself: those are the packets
+//! whose *start* is still to come.
 //!
 //! # Counting
-//! Nobody looks at counters before a time that is known, the *horizon*: the end of a run, or when a meter looks next. A packet that
-//! has left before the horizon is counted at once, as if it had been there; of the others the pipe keeps what is left to count, until
-//! [`PlainPipe::catch_up`]. So the counters are right whenever somebody looks, and most packets cost no second step. Over a link that is
-//! faster than the one before it, packets of one length go without a wait and with one latency: those are counted together.
+//! Nobody looks at counters before a time that is known, the *horizon*: the end of a run, or when a
+//! meter looks next. A packet that has left before the horizon is counted at once, as if it had
+//! been there; of the others the pipe keeps what is left to count, until [`PlainPipe::catch_up`].
+//! So the counters are right whenever somebody looks, and most packets cost no second step. Over a
+//! link that is faster than the one before it, packets of one length go without a wait and with one
+//! latency: those are counted together.
 
 use alloc::collections::VecDeque;
 
@@ -36,9 +42,11 @@ pub struct PlainPipe {
     max_packets: usize,
     max_bytes: u64,
     serializer: Serializer,
-    /// What a packet like the last takes: nearly all have one of two lengths, and mostly one alone goes one way.
+    /// What a packet like the last takes: nearly all have one of two lengths, and mostly one alone
+    /// goes one way.
     last: Timed,
-    /// Packets that wait when the last one comes, and before them those that have started by then but will be asked for.
+    /// Packets that wait when the last one comes, and before them those that have started by then
+    /// but will be asked for.
     queue: VecDeque<Waiting>,
     /// How many these are: submitted ahead, they start behind the horizon.
     started: usize,
@@ -53,7 +61,8 @@ pub struct PlainPipe {
     coming: VecDeque<Coming>,
 }
 
-/// Packets that did not wait, of one length and with one latency: they come one after the other, so they are counted together.
+/// Packets that did not wait, of one length and with one latency: they come one after the other, so
+/// they are counted together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Alike {
     total: Nanos,
@@ -97,8 +106,8 @@ struct Passage {
 }
 
 impl PlainPipe {
-    /// A pipe as configured, or `None` when the configuration asks for more than a plain pipe has: a rate that is not constant,
-    /// an AQM, a mask, loss, jitter or any other impairment.
+    /// A pipe as configured, or `None` when the configuration asks for more than a plain pipe has:
+    /// a rate that is not constant, an AQM, a mask, loss, jitter or any other impairment.
     pub fn new(config: &PipeConfig) -> Option<Self> {
         let (link, queue) = (&config.link, &config.queue);
         let plain_link = crate::config::LinkConfig {
@@ -115,10 +124,15 @@ impl PlainPipe {
             limit: queue.limit,
             ..Default::default()
         };
-        if *link != plain_link || *queue != plain_queue || matches!(link.capacity, Capacity::Trace(_)) {
+        if *link != plain_link
+            || *queue != plain_queue
+            || matches!(link.capacity, Capacity::Trace(_))
+        {
             return None;
         }
-        let limit = queue.limit.unwrap_or_else(|| crate::config::default_limit(link, crate::sched::Kind::Fifo));
+        let limit = queue
+            .limit
+            .unwrap_or_else(|| crate::config::default_limit(link, crate::sched::Kind::Fifo));
         let (max_packets, max_bytes) = match limit {
             QueueLimit::Packets(packets) => (packets as usize, u64::MAX),
             QueueLimit::Bytes(bytes) => (usize::MAX, bytes),
@@ -141,28 +155,46 @@ impl PlainPipe {
         })
     }
 
-    /// Takes a packet of `len` network-layer bytes that stands for `segments` wire packets and comes at `now`, which may be ahead of
-    /// time but not before the packet submitted last. Counters and queue are not asked for before `horizon`, which never goes back.
-    /// Returns when it arrives at the other end.
+    /// Takes a packet of `len` network-layer bytes that stands for `segments` wire packets and
+    /// comes at `now`, which may be ahead of time but not before the packet submitted last.
+    /// Counters and queue are not asked for before `horizon`, which never goes back. Returns when
+    /// it arrives at the other end.
     ///
     /// # Errors
     /// [`DropReason::QueueFull`]: it is lost at `now`.
     #[inline]
-    pub fn submit(&mut self, now: Nanos, len: u32, segments: u16, horizon: Nanos) -> Result<Nanos, DropReason> {
+    pub fn submit(
+        &mut self,
+        now: Nanos,
+        len: u32,
+        segments: u16,
+        horizon: Nanos,
+    ) -> Result<Nanos, DropReason> {
         if !self.queue.is_empty() {
             self.advance(now, horizon);
         }
         let waiting = self.queue.len() - self.started;
-        if waiting >= self.max_packets || waiting > 0 && self.bytes + u64::from(len) > self.max_bytes {
+        if waiting >= self.max_packets
+            || waiting > 0 && self.bytes + u64::from(len) > self.max_bytes
+        {
             self.refuse(now, len, horizon);
             return Err(DropReason::QueueFull);
         }
         let start = now.max(self.last_done);
-        let done = self.serializer.start_like(start, self.overhead.wire_bytes(len, segments), &mut self.last);
+        let done = self.serializer.start_like(
+            start,
+            self.overhead.wire_bytes(len, segments),
+            &mut self.last,
+        );
         let due = done.saturating_add(self.delay);
         self.last_done = done;
         let alike = &mut self.alike;
-        if start == now && due < horizon && due.since(now) == alike.total && len == alike.len && alike.count < u32::MAX {
+        if start == now
+            && due < horizon
+            && due.since(now) == alike.total
+            && len == alike.len
+            && alike.count < u32::MAX
+        {
             alike.count += 1;
             return Ok(due);
         }
@@ -185,7 +217,8 @@ impl PlainPipe {
         Ok(due)
     }
 
-    /// Counts what has happened until `now`, `now` included. To be called before counters or queue are looked at.
+    /// Counts what has happened until `now`, `now` included. To be called before counters or queue
+    /// are looked at.
     #[inline]
     pub fn catch_up(&mut self, now: Nanos) {
         self.count_alike();
@@ -202,21 +235,24 @@ impl PlainPipe {
         }
         // Of those in the queue some have started by now, and some, at the end, are still to come.
         let started = self.queue.partition_point(|waiting| waiting.start <= now);
-        let waits = |coming: &Coming| coming.passage.is_some_and(|passage| passage.start > coming.came);
+        let waits =
+            |coming: &Coming| coming.passage.is_some_and(|passage| passage.start > coming.came);
         let here = self.queue.len() - self.coming.iter().filter(|&coming| waits(coming)).count();
-        let bytes = self.queue.range(started.min(here)..here).map(|waiting| u64::from(waiting.len)).sum();
+        let bytes =
+            self.queue.range(started.min(here)..here).map(|waiting| u64::from(waiting.len)).sum();
         (here.saturating_sub(started) as u64, bytes)
     }
 
-    /// The most packets that waited at once since the last call, or since counting began; counts on from what waits at `now`.
+    /// The most packets that waited at once since the last call, or since counting began; counts on
+    /// from what waits at `now`.
     pub fn take_peak(&mut self, now: Nanos) -> u64 {
         self.count_alike();
         let (waiting, _) = self.queue_length(now);
         core::mem::replace(&mut self.stats.counters.peak_queue_packets, waiting)
     }
 
-    /// Counters and latencies, as of the last [`Self::catch_up`]. Latencies count when a packet comes, so those of packets inside are
-    /// among them.
+    /// Counters and latencies, as of the last [`Self::catch_up`]. Latencies count when a packet
+    /// comes, so those of packets inside are among them.
     pub fn stats(&self) -> &LinkStats {
         &self.stats
     }

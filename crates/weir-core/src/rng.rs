@@ -1,7 +1,7 @@
 //! Random streams: one for each source of chance, all from one seed.
 //!
-//! A stream is named by the seed, a path (pipe, instance) and its purpose, so that adding one impairment to a link leaves the
-//! draws of the others as they were.
+//! A stream is named by the seed, a path (pipe, instance) and its purpose, so that adding one
+//! impairment to a link leaves the draws of the others as they were.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;

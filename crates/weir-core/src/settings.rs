@@ -1,7 +1,8 @@
-//! Settings of algorithms: parameters with the values that they may have, and an algorithm of a table with its settings chosen.
+//! Settings of algorithms: parameters with the values that they may have, and an algorithm of a
+//! table with its settings chosen.
 //!
-//! A value is one `u64` whatever it stands for, so that a choice of algorithm and settings is small, can be copied and compared,
-//! and holds nothing that the algorithm could not honour.
+//! A value is one `u64` whatever it stands for, so that a choice of algorithm and settings is
+//! small, can be copied and compared, and holds nothing that the algorithm could not honour.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -84,10 +85,19 @@ impl Domain {
     /// The value that a word stands for; `None` when it is not allowed.
     pub fn parse(&self, text: &str) -> Option<u64> {
         match *self {
-            Self::Number { least, most, .. } => text.parse().ok().filter(|value| (least..=most).contains(value)),
-            Self::Choice(words) => words.iter().position(|word| word.eq_ignore_ascii_case(text)).map(|place| place as u64),
-            Self::Time { least, most } => parse_time(text).filter(|value| (least..=most).contains(value)),
-            Self::Fraction { least, most } => parse_fraction(text).filter(|value| (least..=most).contains(value)),
+            Self::Number { least, most, .. } => {
+                text.parse().ok().filter(|value| (least..=most).contains(value))
+            }
+            Self::Choice(words) => words
+                .iter()
+                .position(|word| word.eq_ignore_ascii_case(text))
+                .map(|place| place as u64),
+            Self::Time { least, most } => {
+                parse_time(text).filter(|value| (least..=most).contains(value))
+            }
+            Self::Fraction { least, most } => {
+                parse_fraction(text).filter(|value| (least..=most).contains(value))
+            }
         }
     }
 
@@ -106,12 +116,16 @@ impl Domain {
 impl fmt::Display for Domain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Number { least, most, unit } => write!(f, "{least}..{most}{}{unit}", if unit.is_empty() { "" } else { " " }),
+            Self::Number { least, most, unit } => {
+                write!(f, "{least}..{most}{}{unit}", if unit.is_empty() { "" } else { " " })
+            }
             Self::Choice(words) => words.iter().enumerate().try_for_each(|(n, word)| {
                 let bar = if n == 0 { "" } else { "|" };
                 write!(f, "{bar}{word}")
             }),
-            Self::Time { least, most } | Self::Fraction { least, most } => write!(f, "{}..{}", self.write(least), self.write(most)),
+            Self::Time { least, most } | Self::Fraction { least, most } => {
+                write!(f, "{}..{}", self.write(least), self.write(most))
+            }
         }
     }
 }
@@ -129,7 +143,8 @@ fn parse_time(text: &str) -> Option<u64> {
     parse_scaled(text[..end].trim_end(), unit)
 }
 
-/// `0.002`, `1/8`, `12.5%` in billionths; smaller parts of a decimal are refused, those of a quotient are cut.
+/// `0.002`, `1/8`, `12.5%` in billionths; smaller parts of a decimal are refused, those of a
+/// quotient are cut.
 fn parse_fraction(text: &str) -> Option<u64> {
     if let Some(number) = text.strip_suffix('%') {
         return parse_scaled(number, UNIT / 100);
@@ -143,7 +158,8 @@ fn parse_fraction(text: &str) -> Option<u64> {
     }
 }
 
-/// The decimal number `text` times `scale`, a power of ten; `None` when that is not whole or does not fit.
+/// The decimal number `text` times `scale`, a power of ten; `None` when that is not whole or does
+/// not fit.
 fn parse_scaled(text: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
@@ -232,7 +248,11 @@ impl<K: Entry> Chosen<K> {
 
     /// The value of the setting `name`; of a choice, its place. 0 when there is none of that name.
     pub fn get(&self, name: &str) -> u64 {
-        self.kind.settings().zip(self.values).find(|(parameter, _)| parameter.name == name).map_or(0, |(_, value)| value)
+        self.kind
+            .settings()
+            .zip(self.values)
+            .find(|(parameter, _)| parameter.name == name)
+            .map_or(0, |(_, value)| value)
     }
 
     /// The value of the setting `name` as a span of time.
@@ -248,9 +268,11 @@ impl<K: Entry> Chosen<K> {
     /// Sets a parameter from the words of the command language.
     ///
     /// # Errors
-    /// [`SettingError`] when the algorithm has no such parameter of its own, or the value is not allowed.
+    /// [`SettingError`] when the algorithm has no such parameter of its own, or the value is not
+    /// allowed.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), SettingError> {
-        let found = self.kind.settings().enumerate().find(|(_, p)| p.name.eq_ignore_ascii_case(name));
+        let found =
+            self.kind.settings().enumerate().find(|(_, p)| p.name.eq_ignore_ascii_case(name));
         let (place, parameter) = found.ok_or(SettingError::Unknown)?;
         self.values[place] = parameter.domain.parse(text).ok_or(SettingError::Value(parameter))?;
         Ok(())
@@ -258,7 +280,8 @@ impl<K: Entry> Chosen<K> {
 
     /// Settings that are not at their defaults, with their values as they are written.
     pub fn changed(&self) -> impl Iterator<Item = (&'static Parameter, String)> + use<K> {
-        self.settings().filter(|(parameter, value)| *value != parameter.domain.write(parameter.default))
+        self.settings()
+            .filter(|(parameter, value)| *value != parameter.domain.write(parameter.default))
     }
 
     /// All settings, with their values as they are written.
@@ -324,7 +347,8 @@ mod tests {
             assert_eq!(domain.parse(text), Some(ns), "{text}");
             assert_eq!(domain.write(ns), written);
         }
-        for text in ["", "ms", "5 parsec", "0.5ns", "11s", "-1ms", "1e3ms", "99999999999999999999s"] {
+        for text in ["", "ms", "5 parsec", "0.5ns", "11s", "-1ms", "1e3ms", "99999999999999999999s"]
+        {
             assert_eq!(domain.parse(text), None, "{text}");
         }
     }

@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use crate::prefetch;
 
-/// A vector with gaps: a number stays its object's until that is taken out, and is then given to the next.
+/// A vector with gaps: a number stays its object's until that is taken out, and is then given to
+/// the next.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     slots: Vec<Option<T>>,
@@ -92,7 +93,12 @@ pub(crate) struct Lines<T> {
 
 impl<T> Default for Lines<T> {
     fn default() -> Self {
-        const { assert!(size_of::<T>().is_multiple_of(64) && align_of::<T>() == 64, "objects fill cache lines") }
+        const {
+            assert!(
+                size_of::<T>().is_multiple_of(64) && align_of::<T>() == 64,
+                "objects fill cache lines"
+            )
+        }
         Self { all: Vec::new(), free: Vec::new() }
     }
 }

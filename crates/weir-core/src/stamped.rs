@@ -1,5 +1,5 @@
-//! Packets without an engine, for what looks at more of them than lengths: descriptors of 32 bytes with the time of arrival, the
-//! ECN field and a hash of the flow.
+//! Packets without an engine, for what looks at more of them than lengths: descriptors of 32 bytes
+//! with the time of arrival, the ECN field and a hash of the flow.
 
 use alloc::vec::Vec;
 
@@ -42,7 +42,8 @@ pub struct Released {
     pub mark: Option<MarkReason>,
 }
 
-/// Stamped descriptors and the free ones among them. The one freed last is used next, since the processor still has it.
+/// Stamped descriptors and the free ones among them. The one freed last is used next, since the
+/// processor still has it.
 #[derive(Debug)]
 pub struct StampedDescriptors {
     all: Vec<Stamp>,
@@ -66,7 +67,17 @@ impl StampedDescriptors {
             (stamp.hash, stamp.ecn, stamp.dscp, stamp.mark) = (hash, ecn, dscp, None);
             return PacketId(id);
         }
-        self.grow(Stamp { next: NONE, next_len: 0, len, flow, arrived, hash, ecn, dscp, mark: None })
+        self.grow(Stamp {
+            next: NONE,
+            next_len: 0,
+            len,
+            flow,
+            arrived,
+            hash,
+            ecn,
+            dscp,
+            mark: None,
+        })
     }
 
     #[cold]
@@ -148,7 +159,16 @@ mod tests {
         store.mark(first, MarkReason::Target);
         store.mark(first, MarkReason::Early);
         let left = store.release(first);
-        assert_eq!(left, Released { len: 100, flow: 3, arrived: Nanos(5), header, mark: Some(MarkReason::Target) });
+        assert_eq!(
+            left,
+            Released {
+                len: 100,
+                flow: 3,
+                arrived: Nanos(5),
+                header,
+                mark: Some(MarkReason::Target)
+            }
+        );
         let again = store.allocate(40, 4, Nanos(6), header);
         assert_eq!(again, first);
         assert_eq!(store.release(again).mark, None);

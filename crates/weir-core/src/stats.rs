@@ -2,7 +2,8 @@
 //!
 //! # Identities
 //! For each link, and so for their sum:
-//! `carried + packets_in + duplicated = packets_out + Σ drops + backlog`. What a device counts has [its own](crate::device::DeviceStats).
+//! `carried + packets_in + duplicated = packets_out + Σ drops +
+//! backlog`. What a device counts has [its own](crate::device::DeviceStats).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -128,7 +129,8 @@ pub enum MarkReason {
 
 impl MarkReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 6] = [Self::Early, Self::Forced, Self::Target, Self::CeThreshold, Self::Step, Self::Coupled];
+    pub const ALL: [Self; 6] =
+        [Self::Early, Self::Forced, Self::Target, Self::CeThreshold, Self::Step, Self::Coupled];
 
     /// The reason's name in results.
     pub const fn name(self) -> &'static str {
@@ -265,8 +267,9 @@ impl LinkCounters {
         came == (self.packets_out + self.total_drops()).wrapping_add(self.backlog_packets)
     }
 
-    /// Adds the counters of another part of the same link. Two peaks need not have been at one time: their sum is a bound. The
-    /// backlog wraps, so that a part which sends what another took in may count down from zero.
+    /// Adds the counters of another part of the same link. Two peaks need not have been at one
+    /// time: their sum is a bound. The backlog wraps, so that a part which sends what another took
+    /// in may count down from zero.
     pub fn merge(&mut self, other: &Self) {
         self.packets_in += other.packets_in;
         self.bytes_in += other.bytes_in;
@@ -319,7 +322,12 @@ impl LinkStats {
     /// Begins to count anew, with `queued` packets in queues. What is inside is carried over.
     pub(crate) fn zero(&mut self, queued: u64) {
         let backlog_packets = self.counters.backlog_packets;
-        let counters = LinkCounters { backlog_packets, carried: backlog_packets, peak_queue_packets: queued, ..LinkCounters::default() };
+        let counters = LinkCounters {
+            backlog_packets,
+            carried: backlog_packets,
+            peak_queue_packets: queued,
+            ..LinkCounters::default()
+        };
         let mut device = self.device.take();
         device.iter_mut().for_each(|device| device.zero());
         *self = Self { counters, device, ..Self::default() };

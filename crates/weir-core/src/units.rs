@@ -1,4 +1,5 @@
-//! Units of the engine: time, rate, size and probability, each a type of its own so that none can be taken for another.
+//! Units of the engine: time, rate, size and probability, each a type of its own so that none can
+//! be taken for another.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
@@ -8,7 +9,8 @@ pub const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// A point in time, or a span of time, in nanoseconds.
 ///
-/// The engine never reads a clock: whoever drives it says what time it is. The origin is the driver's choice.
+/// The engine never reads a clock: whoever drives it says what time it is. The origin is the
+/// driver's choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
@@ -89,7 +91,8 @@ impl fmt::Display for Nanos {
 pub struct Rate(u64);
 
 impl Rate {
-    /// 400 Gbit/s, the largest rate for which the engine's arithmetic is exact for every packet size.
+    /// 400 Gbit/s, the largest rate for which the engine's arithmetic is exact for every packet
+    /// size.
     pub const MAX: Self = Self(400_000_000_000);
 
     /// A rate of `bps` bits per second, or `None` when it is zero or above [`Rate::MAX`].
@@ -137,7 +140,8 @@ impl fmt::Display for Bytes {
 
 /// A probability as a 63-bit fixed-point fraction: `0` is never, [`Probability::ONE`] is always.
 ///
-/// A draw compares 63 random bits with it, so that 0 and 1 are exact and the packet path needs no floating point.
+/// A draw compares 63 random bits with it, so that 0 and 1 are exact and the packet path needs no
+/// floating point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Probability(u64);
 
@@ -169,7 +173,8 @@ impl Probability {
     }
 }
 
-/// Writes `value / unit` with up to three decimals and no trailing zeros; exact where three decimals suffice.
+/// Writes `value / unit` with up to three decimals and no trailing zeros; exact where three
+/// decimals suffice.
 fn write_decimal(f: &mut fmt::Formatter<'_>, value: u64, unit: u64) -> fmt::Result {
     let thousandths = ((u128::from(value) * 1000) + u128::from(unit) / 2) / u128::from(unit);
     let (whole, fraction) = (thousandths / 1000, thousandths % 1000);

@@ -1,18 +1,22 @@
-//! The event queue: for every link its next event, the earliest first, however many links there are.
+//! The event queue: for every link its next event, the earliest first, however many links there
+//! are.
 //!
-//! A hierarchical timing wheel with a small heap in front. Few events, and those of the current tick, stand in the heap, which
-//! gives their exact order: time, then link number. All others stand in lists, one for each slot of the wheel, where an event
-//! is put, moved and taken in constant time. Links without an event are nowhere, so idle links cost nothing.
+//! A hierarchical timing wheel with a small heap in front. Few events, and those of the current
+//! tick, stand in the heap, which gives their exact order: time, then link number. All others stand
+//! in lists, one for each slot of the wheel, where an event is put, moved and taken in constant
+//! time. Links without an event are nowhere, so idle links cost nothing.
 //!
 //! ```text
 //! tick of an event   … | 8 bits, level 2 | 8 bits, level 1 | 8 bits, level 0 |  2^12 ns below: order within the heap
 //! ```
-//! The level of an event is the highest digit in which its tick differs from the wheel's position; its slot is that digit. So
-//! all events of a level come before those of the levels above, and the lowest slot of the lowest level holds the earliest.
-//! When the heap's first event is not before that slot, the position moves to its start and its events are put anew: into
-//! a level below, or into the heap.
+//! The level of an event is the highest digit in which its tick differs from the wheel's position;
+//! its slot is that digit. So all events of a level come before those of the levels above, and the
+//! lowest slot of the lowest level holds the earliest. When the heap's first event is not before
+//! that slot, the position moves to its start and its events are put anew: into a level below, or
+//! into the heap.
 //!
-//! **Invariant:** the heap's first event is before every event of the wheel, and the heap is empty only when the wheel is.
+//! **Invariant:** the heap's first event is before every event of the wheel, and the heap is empty
+//! only when the wheel is.
 //!
 //! # Reference
 //! Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987.
@@ -70,10 +74,12 @@ impl EventQueue {
         self.heap.first()
     }
 
-    /// A time, later than the first event if it is later in ticks, before which no other link has one.
+    /// A time, later than the first event if it is later in ticks, before which no other link has
+    /// one.
     #[inline]
     pub(crate) fn others_from(&self) -> Nanos {
-        let wheel = if self.earliest == NEVER { Nanos::MAX } else { Nanos(self.earliest << TICK_BITS) };
+        let wheel =
+            if self.earliest == NEVER { Nanos::MAX } else { Nanos(self.earliest << TICK_BITS) };
         self.heap.second_time().min(wheel)
     }
 
@@ -102,21 +108,27 @@ impl EventQueue {
         }
     }
 
-    /// Whether an event, or that there is none, is for the heap to know: of the current tick, or before all others.
+    /// Whether an event, or that there is none, is for the heap to know: of the current tick, or
+    /// before all others.
     fn belongs_to_heap(&self, link: u32, time: Nanos) -> bool {
-        time == Nanos::MAX || tick(time) <= self.position || self.heap.first().is_some_and(|first| (time, link) < first)
+        time == Nanos::MAX
+            || tick(time) <= self.position
+            || self.heap.first().is_some_and(|first| (time, link) < first)
     }
 
     /// Moves the position until the heap's first event is before all of the wheel.
     fn refill(&mut self) {
-        while self.earliest != NEVER && self.heap.first().is_none_or(|(first, _)| tick(first) >= self.earliest) {
+        while self.earliest != NEVER
+            && self.heap.first().is_none_or(|(first, _)| tick(first) >= self.earliest)
+        {
             let level = self.levels.trailing_zeros() as usize;
             let slot = level * SLOTS + first_of(&self.slots[level]);
             self.position = self.earliest;
             let mut link = core::mem::replace(&mut self.heads[slot], NONE);
             self.empty(slot);
             while link != NONE {
-                let Node { time, next, .. } = core::mem::replace(&mut self.nodes[link as usize], NOWHERE);
+                let Node { time, next, .. } =
+                    core::mem::replace(&mut self.nodes[link as usize], NOWHERE);
                 if tick(time) <= self.position {
                     self.heap.set(link, time);
                 } else {
@@ -149,7 +161,8 @@ impl EventQueue {
 
     /// Takes a link out of its slot.
     fn unlink(&mut self, link: u32) {
-        let Node { next, previous, .. } = core::mem::replace(&mut self.nodes[link as usize], NOWHERE);
+        let Node { next, previous, .. } =
+            core::mem::replace(&mut self.nodes[link as usize], NOWHERE);
         if let Some(next) = self.nodes.get_mut(next as usize) {
             next.previous = previous;
         }
@@ -196,10 +209,12 @@ fn tick(time: Nanos) -> u64 {
     time.0 >> TICK_BITS
 }
 
-/// Nanoseconds of a tick as a power of two: 4 us, so that a busy engine has a handful of events in one.
+/// Nanoseconds of a tick as a power of two: 4 us, so that a busy engine has a handful of events in
+/// one.
 const TICK_BITS: u32 = 12;
-/// Bits of a tick that choose the slot of a level. More levels would move an event down more often before its time, and each
-/// move waits for memory; larger ones would have more flags to look through.
+/// Bits of a tick that choose the slot of a level. More levels would move an event down more often
+/// before its time, and each move waits for memory; larger ones would have more flags to look
+/// through.
 const DIGIT_BITS: u32 = 8;
 /// Slots of a level.
 const SLOTS: usize = 1 << DIGIT_BITS;
@@ -225,7 +240,8 @@ mod tests {
     use alloc::collections::BTreeMap;
     use proptest::prelude::*;
 
-    /// An operation: a link's event is set so far ahead of the first, or removed, or the first is taken.
+    /// An operation: a link's event is set so far ahead of the first, or removed, or the first is
+    /// taken.
     #[derive(Clone, Debug)]
     enum Operation {
         Set(u32, u64),

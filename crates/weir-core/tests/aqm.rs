@@ -1,10 +1,13 @@
-//! AQMs within the engine: every one of the table with random traffic, and those that own no arithmetic against lists.
+//! AQMs within the engine: every one of the table with random traffic, and those that own no
+//! arithmetic against lists.
 
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use weir_core::aqm::{self, Policy};
-use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig};
+use weir_core::config::{
+    Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig,
+};
 use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
 use weir_core::sched::Kind;
@@ -14,13 +17,17 @@ use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos, Rate}
 /// 8 Mbit/s: a byte takes 1 us.
 fn pipe(aqm: Option<Policy>, limit: QueueLimit) -> Emulator {
     let mut emulator = Emulator::new(1, Limits::default());
-    let link = LinkConfig { capacity: Capacity::Constant(Rate::new(8_000_000).unwrap()), ..LinkConfig::default() };
+    let link = LinkConfig {
+        capacity: Capacity::Constant(Rate::new(8_000_000).unwrap()),
+        ..LinkConfig::default()
+    };
     let queue = FlowsetConfig { aqm, limit: Some(limit), ..FlowsetConfig::default() };
     emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue });
     emulator
 }
 
-/// Packets of a length and a time since the one before, through a pipe: what departs, with those refused among them.
+/// Packets of a length and a time since the one before, through a pipe: what departs, with those
+/// refused among them.
 fn play(emulator: &mut Emulator, packets: &[(u32, u64)], ecn: Ecn) -> Vec<Departure> {
     let (mut now, mut out) = (Nanos::ZERO, Vec::new());
     for (frame, &(len, gap)) in (0..).zip(packets) {
@@ -28,7 +35,15 @@ fn play(emulator: &mut Emulator, packets: &[(u32, u64)], ecn: Ecn) -> Vec<Depart
         emulator.poll(now, &mut out);
         let arrival = Arrival { frame, len, link_header: 14, segments: 1, ecn, label: 0 };
         if let Err(rejected) = emulator.submit(now, arrival, &FlowKey::default(), Action::Pipe(1)) {
-            out.push(Departure { frame, link: 1, fate: Fate::Drop(rejected.reason), arrived: now, dequeued: now, started: now, due: now });
+            out.push(Departure {
+                frame,
+                link: 1,
+                fate: Fate::Drop(rejected.reason),
+                arrived: now,
+                dequeued: now,
+                started: now,
+                due: now,
+            });
         }
     }
     while let Some(next) = emulator.next_event() {
@@ -38,7 +53,11 @@ fn play(emulator: &mut Emulator, packets: &[(u32, u64)], ecn: Ecn) -> Vec<Depart
 }
 
 fn delivered(departures: &[Departure]) -> Vec<(u32, Nanos)> {
-    departures.iter().filter(|d| matches!(d.fate, Fate::Deliver { .. })).map(|d| (d.frame, d.due)).collect()
+    departures
+        .iter()
+        .filter(|d| matches!(d.fate, Fate::Deliver { .. }))
+        .map(|d| (d.frame, d.due))
+        .collect()
 }
 
 fn packets() -> impl Strategy<Value = Vec<(u32, u64)>> {
@@ -46,7 +65,10 @@ fn packets() -> impl Strategy<Value = Vec<(u32, u64)>> {
 }
 
 fn limits() -> impl Strategy<Value = QueueLimit> {
-    prop_oneof![(1u32..30).prop_map(QueueLimit::Packets), (100u64..20_000).prop_map(QueueLimit::Bytes)]
+    prop_oneof![
+        (1u32..30).prop_map(QueueLimit::Packets),
+        (100u64..20_000).prop_map(QueueLimit::Bytes)
+    ]
 }
 
 /// What head drop delivers, by a list from whose front packets are taken.
@@ -67,7 +89,9 @@ fn head_drop(packets: &[(u32, u64)], limit: QueueLimit) -> Vec<(u32, Nanos)> {
         serve(&mut waiting, &mut free, now, before);
         let fits = |w: &VecDeque<(u32, u32)>| match limit {
             QueueLimit::Packets(most) => w.len() < most as usize,
-            QueueLimit::Bytes(most) => w.iter().map(|p| u64::from(p.1)).sum::<u64>() + u64::from(len) <= most,
+            QueueLimit::Bytes(most) => {
+                w.iter().map(|p| u64::from(p.1)).sum::<u64>() + u64::from(len) <= most
+            }
         };
         while !waiting.is_empty() && !fits(&waiting) {
             waiting.pop_front();
@@ -118,11 +142,28 @@ proptest! {
 #[test]
 fn a_queue_before_a_scheduler_with_a_limit_of_its_own_has_none() {
     let mut emulator = Emulator::new(1, Limits::default());
-    let link = LinkConfig { capacity: Capacity::Constant(Rate::new(8_000_000).unwrap()), ..LinkConfig::default() };
-    let scheduler = |kind| SchedulerConfig { discipline: Kind::into(kind), ..SchedulerConfig::default() };
+    let link = LinkConfig {
+        capacity: Capacity::Constant(Rate::new(8_000_000).unwrap()),
+        ..LinkConfig::default()
+    };
+    let scheduler =
+        |kind| SchedulerConfig { discipline: Kind::into(kind), ..SchedulerConfig::default() };
     let refused = |emulator: &mut Emulator| {
-        let arrival = |frame| Arrival { frame, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
-        (0..1000).filter(|&n| emulator.submit(Nanos::ZERO, arrival(n), &FlowKey::default(), Action::Queue(1)).is_err()).count()
+        let arrival = |frame| Arrival {
+            frame,
+            len: 1000,
+            link_header: 14,
+            segments: 1,
+            ecn: Ecn::NotEct,
+            label: 0,
+        };
+        (0..1000)
+            .filter(|&n| {
+                emulator
+                    .submit(Nanos::ZERO, arrival(n), &FlowKey::default(), Action::Queue(1))
+                    .is_err()
+            })
+            .count()
     };
     emulator.set_scheduler(Nanos::ZERO, 1, &scheduler(Kind::FqCodel), &link);
     emulator.set_queue(Nanos::ZERO, 1, 1, &FlowsetConfig::default());

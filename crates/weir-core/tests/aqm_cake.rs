@@ -24,15 +24,27 @@ struct Link<S> {
 
 impl<S: Scheduler> Link<S> {
     fn new(scheduler: S) -> Self {
-        Self { scheduler, pool: Pool::new(100_000), inside: BTreeMap::new(), out: Vec::new(), frames: 0 }
+        Self {
+            scheduler,
+            pool: Pool::new(100_000),
+            inside: BTreeMap::new(),
+            out: Vec::new(),
+            frames: 0,
+        }
     }
 
     fn send(&mut self, now: u64, len: u32, header: Header) {
-        let id = self.pool.insert(Packet { frame: self.frames, len, arrived: Nanos(now), ..Packet::default() }).unwrap();
+        let id = self
+            .pool
+            .insert(Packet { frame: self.frames, len, arrived: Nanos(now), ..Packet::default() })
+            .unwrap();
         self.pool.set_header(id, header);
         self.inside.entry((header.dscp, header.hash)).or_default().push_back(self.frames);
         self.frames += 1;
-        assert_eq!(self.scheduler.enqueue(Nanos(now), &mut self.pool, FlowSlot::default(), id), None);
+        assert_eq!(
+            self.scheduler.enqueue(Nanos(now), &mut self.pool, FlowSlot::default(), id),
+            None
+        );
         self.refused();
     }
 
@@ -40,7 +52,11 @@ impl<S: Scheduler> Link<S> {
         while let Some((id, reason)) = self.scheduler.pop_refused(&mut self.pool) {
             let Header { dscp, hash, .. } = self.pool.header(id);
             let frame = self.pool.remove(id).frame;
-            assert_eq!(self.inside.get_mut(&(dscp, hash)).unwrap().pop_front(), Some(frame), "the oldest is dropped");
+            assert_eq!(
+                self.inside.get_mut(&(dscp, hash)).unwrap().pop_front(),
+                Some(frame),
+                "the oldest is dropped"
+            );
             self.out.push((frame, dscp, hash, Some(reason)));
         }
     }
@@ -51,7 +67,11 @@ impl<S: Scheduler> Link<S> {
         let id = taken?;
         let Header { dscp, hash, .. } = self.pool.header(id);
         let frame = self.pool.remove(id).frame;
-        assert_eq!(self.inside.get_mut(&(dscp, hash)).unwrap().pop_front(), Some(frame), "order within a flow");
+        assert_eq!(
+            self.inside.get_mut(&(dscp, hash)).unwrap().pop_front(),
+            Some(frame),
+            "order within a flow"
+        );
         self.out.push((frame, dscp, hash, None));
         Some((dscp, hash))
     }
@@ -98,7 +118,8 @@ impl Run for Shares<'_> {
         let mut bytes = vec![0; self.points.len()];
         for _ in 0..20_000 {
             let (dscp, _) = link.take(0).unwrap();
-            bytes[self.points.iter().position(|&point| point == dscp).unwrap()] += u64::from(self.len);
+            bytes[self.points.iter().position(|&point| point == dscp).unwrap()] +=
+                u64::from(self.len);
             link.send(0, self.len, header(dscp));
         }
         bytes
@@ -113,7 +134,10 @@ fn tins_share_by_their_weights() {
         for (&got, weight) in bytes.iter().zip([16, 1, 8, 4]) {
             assert!((got * 29).abs_diff(all * weight) < all * 29 / 100, "{len}: {bytes:?}");
         }
-        assert_eq!(play(&[("tins", "besteffort")], Shares { points: &[0], len })[0], 20_000 * u64::from(len));
+        assert_eq!(
+            play(&[("tins", "besteffort")], Shares { points: &[0], len })[0],
+            20_000 * u64::from(len)
+        );
     }
 }
 
@@ -151,7 +175,9 @@ impl Run for Random<'_> {
         for &(hash, dscp, len, ecn, gap) in self.0 {
             let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn % 4)];
             // Few different hashes, many in one set.
-            (0..=ecn as u32).for_each(|_| link.send(now, len, Header { ecn, dscp, hash: hash.wrapping_mul(0x144c_bc89) }));
+            (0..=ecn as u32).for_each(|_| {
+                link.send(now, len, Header { ecn, dscp, hash: hash.wrapping_mul(0x144c_bc89) })
+            });
             now += gap;
             let waiting = link.scheduler.len();
             let taken = link.take(now);

@@ -1,4 +1,5 @@
-//! `CoDel` and COBALT alone, before one queue: published cases, the law as a property, and the published loop beside ours.
+//! `CoDel` and COBALT alone, before one queue: published cases, the law as a property, and the
+//! published loop beside ours.
 
 use std::collections::VecDeque;
 
@@ -69,7 +70,8 @@ fn with<R>(settings: &[(&str, &str)], run: impl FnOnce(&mut dyn Driven) -> R) ->
         }
     }
     let stream = Stream::new(1, 1, Purpose::Aqm);
-    policy.visit(&Setup { rate: 0, limit_packets: u32::MAX, limit_bytes: u64::MAX, stream }, Run(run))
+    policy
+        .visit(&Setup { rate: 0, limit_packets: u32::MAX, limit_bytes: u64::MAX, stream }, Run(run))
 }
 
 /// A queue with whichever AQM.
@@ -103,14 +105,19 @@ impl<A: Aqm> Driven for Queue<A> {
     }
 }
 
-/// Twenty packets at once, of which one leaves at each of four times: left, dropped and marked after each, and the next drop in
-/// ticks of 1.024 us.
+/// Twenty packets at once, of which one leaves at each of four times: left, dropped and marked
+/// after each, and the next drop in ticks of 1.024 us.
 fn twenty(ecn: Ecn, switch: &str) -> Vec<(usize, usize, usize, u64)> {
     with(&[("ecn", switch)], |queue| {
         (0..20).for_each(|_| queue.send(0, 1000, ecn));
         let step = |ms: u64| {
             queue.take(ms * MS);
-            (queue.left(), queue.drops().len(), queue.marks().len(), queue.figure("drop_next") >> 10)
+            (
+                queue.left(),
+                queue.drops().len(),
+                queue.marks().len(),
+                queue.figure("drop_next") >> 10,
+            )
         };
         [10, 210, 210, 420].map(step).into()
     })
@@ -131,7 +138,8 @@ fn marks_take_the_place_of_drops_one_at_a_time() {
     assert!(twenty(Ecn::Ect1, "on").iter().all(|step| step.1 == 0));
 }
 
-/// A packet every 1.0 ms, and one leaves every 1.2 ms: times of drops and of marks, and what is left.
+/// A packet every 1.0 ms, and one leaves every 1.2 ms: times of drops and of marks, and what is
+/// left.
 fn overload(settings: &[(&str, &str)], ecn: Ecn) -> (Vec<u64>, Vec<u64>, usize) {
     with(settings, |queue| {
         let mut sent = 0;
@@ -177,7 +185,8 @@ fn a_steady_overload_is_marked_where_senders_understand_it() {
     }
 }
 
-/// The published algorithm with its loop, in ns and with the exact root: it drops several packets in one go.
+/// The published algorithm with its loop, in ns and with the exact root: it drops several packets
+/// in one go.
 struct Published {
     packets: VecDeque<Seen>,
     bytes: u64,
@@ -271,7 +280,8 @@ proptest! {
         })?;
     }
 
-    /// While a queue stays above its target, drop `k` comes `interval / √k` after the one before, late by no more than a packet.
+    /// While a queue stays above its target, drop `k` comes `interval / √k` after the one before,
+    /// late by no more than a packet.
     #[test]
     fn drops_of_a_queue_that_stands_are_spaced_by_the_law(interval in 10u64..200, service in 10u64..200) {
         let (interval, service) = (interval * MS, service * 1000);
@@ -324,6 +334,7 @@ fn every_reason_of_a_drop_is_the_target() {
         }
     }
     let stream = Stream::new(1, 1, Purpose::Aqm);
-    let verdicts = Policy::new(Kind::Codel).visit(&Setup { rate: 0, limit_packets: 9, limit_bytes: u64::MAX, stream }, Reasons);
+    let verdicts = Policy::new(Kind::Codel)
+        .visit(&Setup { rate: 0, limit_packets: 9, limit_bytes: u64::MAX, stream }, Reasons);
     assert_eq!(verdicts, [Verdict::Pass, Verdict::Pass, Verdict::Drop(DropReason::Target)]);
 }

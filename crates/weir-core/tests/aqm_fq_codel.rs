@@ -1,4 +1,5 @@
-//! FQ-CoDel: published cases, and random traffic of many flows beside a plain list of what each has.
+//! FQ-CoDel: published cases, and random traffic of many flows beside a plain list of what each
+//! has.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,7 +30,13 @@ struct Link<S> {
 
 impl<S: Scheduler> Link<S> {
     fn new(scheduler: S) -> Self {
-        Self { scheduler, pool: Pool::new(100_000), inside: BTreeMap::new(), out: Vec::new(), frames: 0 }
+        Self {
+            scheduler,
+            pool: Pool::new(100_000),
+            inside: BTreeMap::new(),
+            out: Vec::new(),
+            frames: 0,
+        }
     }
 
     fn send(&mut self, now: u64, len: u32, header: Header) {
@@ -38,7 +45,10 @@ impl<S: Scheduler> Link<S> {
         self.pool.set_header(id, header);
         self.inside.entry(header.hash).or_default().push_back(self.frames);
         self.frames += 1;
-        assert_eq!(self.scheduler.enqueue(Nanos(now), &mut self.pool, FlowSlot::default(), id), None);
+        assert_eq!(
+            self.scheduler.enqueue(Nanos(now), &mut self.pool, FlowSlot::default(), id),
+            None
+        );
         self.take_refused();
     }
 
@@ -46,7 +56,8 @@ impl<S: Scheduler> Link<S> {
         while let Some((id, reason)) = self.scheduler.pop_refused(&mut self.pool) {
             let hash = self.pool.header(id).hash;
             let frame = self.pool.remove(id).frame;
-            // What is dropped is the first of its flow, as what leaves is, or the one that came last.
+            // What is dropped is the first of its flow, as what leaves is, or the one that came
+            // last.
             let inside = self.inside.get_mut(&hash).unwrap();
             let place = inside.iter().position(|&other| other == frame).unwrap();
             assert!(place == 0 || place == inside.len() - 1);
@@ -62,7 +73,11 @@ impl<S: Scheduler> Link<S> {
         let id = taken?;
         let (hash, mark) = (self.pool.header(id).hash, self.pool.mark_of(id));
         let frame = self.pool.remove(id).frame;
-        assert_eq!(self.inside.get_mut(&hash).unwrap().pop_front(), Some(frame), "order within a flow");
+        assert_eq!(
+            self.inside.get_mut(&hash).unwrap().pop_front(),
+            Some(frame),
+            "order within a flow"
+        );
         self.out.push((frame, hash, Fate::Sent(mark)));
         Some(hash)
     }
@@ -157,7 +172,8 @@ fn flows_that_stand_are_marked_each_by_itself() {
         })
     };
     assert_eq!(marks(&[]), [6; 5]);
-    // Where all bytes are compared with the mtu, what a flow has left behind it does not end its marks.
+    // Where all bytes are compared with the mtu, what a flow has left behind it does not end its
+    // marks.
     assert_eq!(marks(&[("count", "all")]), [12, 12, 12, 12, 7]);
 }
 
@@ -222,7 +238,8 @@ fn all_that_waits_is_given_at_the_end_of_time() {
 }
 
 proptest! {
-    /// Whatever comes: conservation, order within a flow, marks only for those who understand them, and the same again.
+    /// Whatever comes: conservation, order within a flow, marks only for those who understand them,
+    /// and the same again.
     #[test]
     fn random_traffic_is_accounted_for(
         steps in proptest::collection::vec((0u32..12, 0u32..6, prop_oneof![40u32..1501, Just(0), Just(4 << 20)], 0u8..4, 0u64..20_000_000), 1..600),

@@ -1,4 +1,5 @@
-//! FQ-PIE: one flow against PIE alone, overflow, what is forgotten, and random traffic of many flows.
+//! FQ-PIE: one flow against PIE alone, overflow, what is forgotten, and random traffic of many
+//! flows.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,11 +26,20 @@ impl Link {
         for (name, value) in settings {
             discipline.set(name, value).unwrap();
         }
-        Self { scheduler: FqPie::new(&discipline), pool: Pool::new(100_000), inside: BTreeMap::new(), dropped: Vec::new(), frames: 0 }
+        Self {
+            scheduler: FqPie::new(&discipline),
+            pool: Pool::new(100_000),
+            inside: BTreeMap::new(),
+            dropped: Vec::new(),
+            frames: 0,
+        }
     }
 
     fn send(&mut self, now: Nanos, len: u32, hash: u32, ecn: Ecn) -> u32 {
-        let id = self.pool.insert(Packet { frame: self.frames, len, arrived: now, ..Packet::default() }).unwrap();
+        let id = self
+            .pool
+            .insert(Packet { frame: self.frames, len, arrived: now, ..Packet::default() })
+            .unwrap();
         self.pool.set_header(id, Header { ecn, dscp: 0, hash });
         self.inside.entry(hash).or_default().push_back(self.frames);
         self.frames += 1;
@@ -52,7 +62,11 @@ impl Link {
         let id = self.scheduler.dequeue(now, &mut self.pool)?;
         let (hash, mark) = (self.pool.header(id).hash, self.pool.mark_of(id));
         let frame = self.pool.remove(id).frame;
-        assert_eq!(self.inside.get_mut(&hash).unwrap().pop_front(), Some(frame), "order within a flow");
+        assert_eq!(
+            self.inside.get_mut(&hash).unwrap().pop_front(),
+            Some(frame),
+            "order within a flow"
+        );
         Some((hash, mark.is_some()))
     }
 
@@ -132,9 +146,11 @@ proptest! {
 /// Three of one flow and one of another, where four fit, and then another of the second.
 #[test]
 fn without_room_the_fattest_queue_pays_or_the_packet_that_comes() {
-    for (variant, expected) in
-        [("rfc", (0, DropReason::Overlimit)), ("dummynet", (0, DropReason::Overlimit)), ("linux", (4, DropReason::QueueFull))]
-    {
+    for (variant, expected) in [
+        ("rfc", (0, DropReason::Overlimit)),
+        ("dummynet", (0, DropReason::Overlimit)),
+        ("linux", (4, DropReason::QueueFull)),
+    ] {
         let mut link = Link::new(&[("variant", variant), ("limit", "4")]);
         for flow in [1, 1, 1, 2, 2] {
             link.send(Nanos::ZERO, 120, flow, Ecn::NotEct);
@@ -143,7 +159,8 @@ fn without_room_the_fattest_queue_pays_or_the_packet_that_comes() {
     }
 }
 
-/// Two flows of which one sends too much: it alone is dropped from, and the other waits for its packets only.
+/// Two flows of which one sends too much: it alone is dropped from, and the other waits for its
+/// packets only.
 #[test]
 fn who_sends_too_much_is_dropped_from_and_who_does_not_is_not() {
     let mut link = Link::new(&[]);
@@ -162,10 +179,14 @@ fn who_sends_too_much_is_dropped_from_and_who_does_not_is_not() {
     }
     // 17,000 came, 10,000 left.
     let dropped = link.dropped.len();
-    assert!(dropped.abs_diff(7000) < 500 && link.dropped.iter().all(|d| d.1 == DropReason::Early), "{dropped}");
+    assert!(
+        dropped.abs_diff(7000) < 500 && link.dropped.iter().all(|d| d.1 == DropReason::Early),
+        "{dropped}"
+    );
 }
 
-/// What a queue has learnt when it is empty: PIE's probability stays for a while, dummynet's is gone.
+/// What a queue has learnt when it is empty: PIE's probability stays for a while, dummynet's is
+/// gone.
 #[test]
 fn dummynets_queues_begin_anew() {
     let again = |variant| {

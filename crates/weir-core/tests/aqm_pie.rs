@@ -1,4 +1,5 @@
-//! PI, PIE and PI2 before a plain queue: conformance cases, the equations, and the options one by one.
+//! PI, PIE and PI2 before a plain queue: conformance cases, the equations, and the options one by
+//! one.
 
 use std::collections::VecDeque;
 
@@ -25,7 +26,11 @@ impl<A: Aqm> Queue<A> {
     }
 
     fn state(&self) -> QueueState {
-        QueueState { packets: self.waiting.len() as u32, bytes: self.bytes, full: self.waiting.len() >= self.limit }
+        QueueState {
+            packets: self.waiting.len() as u32,
+            bytes: self.bytes,
+            full: self.waiting.len() >= self.limit,
+        }
     }
 
     fn send(&mut self, now: Nanos, len: u32, ecn: Ecn) -> Verdict {
@@ -71,7 +76,12 @@ fn policy(kind: Kind, settings: &[(&str, &str)]) -> Policy {
 }
 
 fn setup(seed: u64) -> Setup {
-    Setup { rate: 0, limit_packets: 300, limit_bytes: u64::MAX, stream: Stream::new(seed, 1, Purpose::Aqm) }
+    Setup {
+        rate: 0,
+        limit_packets: 300,
+        limit_bytes: u64::MAX,
+        stream: Stream::new(seed, 1, Purpose::Aqm),
+    }
 }
 
 fn pie(settings: &[(&str, &str)], seed: u64) -> Queue<Pie> {
@@ -82,7 +92,8 @@ const fn ms(ms: u64) -> Nanos {
     Nanos::from_millis(ms)
 }
 
-/// 400 packets of 1000 bytes, one each 10 ms from 10 ms on; one leaves each 14 ms. At equal times, packets come first.
+/// 400 packets of 1000 bytes, one each 10 ms from 10 ms on; one leaves each 14 ms. At equal times,
+/// packets come first.
 fn ns3_case(queue: &mut Queue<Pie>, ecn: Ecn) {
     for time in 0..=5600 {
         if time % 10 == 0 && (1..=400).contains(&(time / 10)) {
@@ -94,8 +105,9 @@ fn ns3_case(queue: &mut Queue<Pie>, ecn: Ecn) {
     }
 }
 
-/// The case is one of chance, its result is not: the target is shorter than three packets take, so the probability rises until
-/// everything is dropped that finds more than two packets. By 4 s the link, which was never idle, has sent 285, and 3 wait.
+/// The case is one of chance, its result is not: the target is shorter than three packets take, so
+/// the probability rises until everything is dropped that finds more than two packets. By 4 s the
+/// link, which was never idle, has sent 285, and 3 wait.
 #[test]
 fn pie_drops_what_ns3_does_whatever_it_draws() {
     for seed in 0..1000 {
@@ -111,11 +123,13 @@ fn the_same_case_by_variants_and_options() {
     for (settings, ecn, drops, marks) in [
         (&[("derand", "on")][..], Ecn::NotEct, 112, 0..=0),
         (&[("variant", "linux")], Ecn::NotEct, 112, 0..=0),
-        // Four packets of 1000 bytes fit where three of 1500 would not be too many, two where two of 800 are enough.
+        // Four packets of 1000 bytes fit where three of 1500 would not be too many, two where two
+        // of 800 are enough.
         (&[("mean_pkt", "1500")], Ecn::NotEct, 111, 0..=0),
         (&[("variant", "dummynet")], Ecn::NotEct, 113, 0..=0),
         (&[("variant", "dummynet"), ("qdelay", "ts")], Ecn::NotEct, 113, 0..=0),
-        // Only packets that understand it are marked, and only while a mark is enough; three more wait then at the end.
+        // Only packets that understand it are marked, and only while a mark is enough; three more
+        // wait then at the end.
         (&[("ecn", "on"), ("max_ecnth", "1")], Ecn::NotEct, 112, 0..=0),
         (&[("ecn", "off"), ("max_ecnth", "1")], Ecn::Ect0, 112, 0..=0),
         (&[("ecn", "on"), ("max_ecnth", "0.3")], Ecn::Ect0, 112, 0..=20),
@@ -135,7 +149,14 @@ fn the_same_case_by_variants_and_options() {
 
 /// Traffic: the time to the next event in us, whether it is a packet, and its length.
 fn traffic() -> impl Strategy<Value = Vec<(u64, bool, u32)>> {
-    proptest::collection::vec((prop_oneof![4 => 0u64..3_000, 1 => 0u64..100_000], prop::bool::weighted(0.55), 40u32..1500), 1..600)
+    proptest::collection::vec(
+        (
+            prop_oneof![4 => 0u64..3_000, 1 => 0u64..100_000],
+            prop::bool::weighted(0.55),
+            40u32..1500,
+        ),
+        1..600,
+    )
 }
 
 /// PIE by RFC 8033, with the delay by timestamps: what is known of the queue, and the probability.
@@ -199,8 +220,8 @@ proptest! {
         }
     }
 
-    /// Whatever comes and whenever, PIE keeps to its rules: nothing is touched that finds two packets or fewer, or while bursts are
-    /// allowed.
+    /// Whatever comes and whenever, PIE keeps to its rules: nothing is touched that finds two
+    /// packets or fewer, or while bursts are allowed.
     #[test]
     fn pie_leaves_short_queues_and_bursts_alone(traffic in traffic(), seed in any::<u64>(), variant in prop_oneof![Just("rfc"), Just("linux"), Just("dummynet")]) {
         let mut queue = pie(&[("variant", variant), ("ecn", "on")], seed);
@@ -273,7 +294,17 @@ proptest! {
 /// Packets between drops at a constant probability.
 fn gaps(derand: &str) -> Vec<u32> {
     // One update, and then the time stands still.
-    let mut queue = pie(&[("derand", derand), ("alpha", "32"), ("beta", "0"), ("max_burst", "0"), ("tupdate", "1s"), ("target", "1us")], 4);
+    let mut queue = pie(
+        &[
+            ("derand", derand),
+            ("alpha", "32"),
+            ("beta", "0"),
+            ("max_burst", "0"),
+            ("tupdate", "1s"),
+            ("target", "1us"),
+        ],
+        4,
+    );
     queue.limit = usize::MAX;
     for time in 0..2000 {
         queue.send(ms(time), 1000, Ecn::NotEct);
@@ -308,7 +339,14 @@ fn derandomised_drops_are_neither_close_together_nor_far_apart() {
 fn marks_stop_where_the_threshold_says_and_linux_counts_the_threshold_itself() {
     // All of the probability: every packet is hit.
     for (variant, at) in [("rfc", false), ("linux", true), ("dummynet", false)] {
-        let settings = [("variant", variant), ("ecn", "on"), ("max_burst", "0"), ("max_ecnth", "1"), ("derand", "off"), ("qdelay", "ts")];
+        let settings = [
+            ("variant", variant),
+            ("ecn", "on"),
+            ("max_burst", "0"),
+            ("max_ecnth", "1"),
+            ("derand", "off"),
+            ("qdelay", "ts"),
+        ];
         let mut queue = pie(&settings, 1);
         for time in 0..3000 {
             queue.send(ms(time), 1000, Ecn::Ect0);
@@ -317,7 +355,8 @@ fn marks_stop_where_the_threshold_says_and_linux_counts_the_threshold_itself() {
             }
         }
         assert_eq!(queue.figure("probability"), 1 << 32);
-        let expected = if at { Verdict::Mark(MarkReason::Early) } else { Verdict::Drop(DropReason::Early) };
+        let expected =
+            if at { Verdict::Mark(MarkReason::Early) } else { Verdict::Drop(DropReason::Early) };
         queue.limit = usize::MAX;
         assert_eq!(queue.send(ms(3000), 1000, Ecn::Ect0), expected, "{variant}");
         assert_eq!(queue.send(ms(3000), 1000, Ecn::NotEct), Verdict::Drop(DropReason::Early));

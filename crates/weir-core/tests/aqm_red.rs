@@ -1,4 +1,5 @@
-//! The RED family against its equations in floating point, and the counts that other implementations' own tests have.
+//! The RED family against its equations in floating point, and the counts that other
+//! implementations' own tests have.
 
 use std::collections::VecDeque;
 
@@ -110,8 +111,10 @@ fn three_hundred_at_once_lose_as_many_as_in_ns3() {
 fn marks_and_hard_drops_are_for_those_who_asked() {
     let base = [("min", "5"), ("max", "30"), ("w", "1"), ("gentle", "off"), ("max_p", "1")];
     let play = |more: &[(&str, &str)], ecn| {
-        let mut queue = Queue::new(aqm::Red::new(&policy(Kind::Red, &[&base, more].concat()), &setup(1)));
-        let mut verdicts: Vec<Verdict> = (0..200).map(|_| queue.come(seen(Nanos::ZERO, 100, ecn, 0))).collect();
+        let mut queue =
+            Queue::new(aqm::Red::new(&policy(Kind::Red, &[&base, more].concat()), &setup(1)));
+        let mut verdicts: Vec<Verdict> =
+            (0..200).map(|_| queue.come(seen(Nanos::ZERO, 100, ecn, 0))).collect();
         verdicts.sort_by_key(|v| format!("{v:?}"));
         verdicts.dedup();
         verdicts
@@ -119,18 +122,30 @@ fn marks_and_hard_drops_are_for_those_who_asked() {
     use Verdict::{Drop, Mark, Pass};
     let drops = [Drop(DropReason::Early), Pass];
     let marks = [Mark(MarkReason::Early), Pass];
-    // Early drops alone keep the queue below `max`: with probability 1 there, and those that pass are rare.
+    // Early drops alone keep the queue below `max`: with probability 1 there, and those that pass
+    // are rare.
     assert_eq!(play(&[], Ecn::Ect0)[..1], drops[..1]);
     assert!(!play(&[("ecn", "on")], Ecn::NotEct).iter().any(|v| matches!(v, Mark(_))));
     assert_eq!(play(&[("ecn", "on")], Ecn::Ect1), [Drop(DropReason::Forced), marks[0], Pass]);
-    assert_eq!(play(&[("ecn", "on"), ("harddrop", "off")], Ecn::Ect0), [marks[0], Mark(MarkReason::Forced), Pass]);
+    assert_eq!(
+        play(&[("ecn", "on"), ("harddrop", "off")], Ecn::Ect0),
+        [marks[0], Mark(MarkReason::Forced), Pass]
+    );
 }
 
 #[test]
 fn a_limited_queue_is_marked_by_its_depth() {
-    // As switches do: marks at a depth, without an average. 30000 bytes, of which two thirds and three halves are held.
-    let settings =
-        [("unit", "bytes"), ("min", "30000"), ("max", "30000"), ("w", "1"), ("gentle", "off"), ("ecn", "on"), ("harddrop", "off")];
+    // As switches do: marks at a depth, without an average. 30000 bytes, of which two thirds and
+    // three halves are held.
+    let settings = [
+        ("unit", "bytes"),
+        ("min", "30000"),
+        ("max", "30000"),
+        ("w", "1"),
+        ("gentle", "off"),
+        ("ecn", "on"),
+        ("harddrop", "off"),
+    ];
     for variant in ["ns3", "linux", "dummynet"] {
         let share = |depth: u64| {
             let settings = [settings.as_slice(), &[("variant", variant)]].concat();
@@ -141,7 +156,10 @@ fn a_limited_queue_is_marked_by_its_depth() {
             let mut marks = 0;
             for n in 1..=1000 {
                 queue.go(Nanos::from_micros(n)).unwrap();
-                marks += u32::from(matches!(queue.come(seen(Nanos::from_micros(n), 1000, Ecn::Ect0, 0)), Verdict::Mark(_)));
+                marks += u32::from(matches!(
+                    queue.come(seen(Nanos::from_micros(n), 1000, Ecn::Ect0, 0)),
+                    Verdict::Mark(_)
+                ));
             }
             marks
         };
@@ -154,11 +172,24 @@ fn a_limited_queue_is_marked_by_its_depth() {
 fn choices_of_every_variant_have_the_probability_of_the_average() {
     // At the middle of the thresholds p_b is max_p / 2 = 0.05.
     for (variant, wait, expected) in
-        // Distances are spread evenly over 1..=1/p; in ns-3, which counts the packet itself, over one less, or with `wait` from 1/p
-        // to one less than 2/p.
-        [("ns3", "off", 1.0 / 10.0), ("ns3", "on", 1.0 / 29.5), ("linux", "off", 1.0 / 10.5), ("dummynet", "off", 1.0 / 10.5)]
+        // Distances are spread evenly over 1..=1/p; in ns-3, which counts the packet itself, over
+        // one less, or with `wait` from 1/p to one less than 2/p.
+        [
+            ("ns3", "off", 1.0 / 10.0),
+            ("ns3", "on", 1.0 / 29.5),
+            ("linux", "off", 1.0 / 10.5),
+            ("dummynet", "off", 1.0 / 10.5),
+        ]
     {
-        let settings = [("min", "20"), ("max", "40"), ("w", "1"), ("max_p", "0.1"), ("variant", variant), ("wait", wait), ("ecn", "on")];
+        let settings = [
+            ("min", "20"),
+            ("max", "40"),
+            ("w", "1"),
+            ("max_p", "0.1"),
+            ("variant", variant),
+            ("wait", wait),
+            ("ecn", "on"),
+        ];
         let mut queue = Queue::new(aqm::Red::new(&policy(Kind::Red, &settings), &setup(5)));
         let mut now = Nanos::ZERO;
         let mut fill = |queue: &mut Queue<aqm::Red>| {
@@ -180,7 +211,9 @@ fn choices_of_every_variant_have_the_probability_of_the_average() {
 
 #[test]
 fn adaptive_red_finds_its_parameters() {
-    let make = |settings: &[(&str, &str)]| Queue::new(aqm::Ared::new(&policy(Kind::Ared, settings), &setup(1)));
+    let make = |settings: &[(&str, &str)]| {
+        Queue::new(aqm::Ared::new(&policy(Kind::Ared, settings), &setup(1)))
+    };
     // 10 Mbit/s are 2500 packets of 500 bytes a second, and 5 ms of them 12.5.
     let queue = make(&[]);
     assert_eq!((queue.figure("min"), queue.figure("max")), (6, 18));
@@ -194,9 +227,25 @@ fn adaptive_red_finds_its_parameters() {
 fn max_p_follows_the_average() {
     for (kind, settings) in [
         (Kind::Ared, vec![("w", "1"), ("min", "10"), ("max", "30"), ("ecn", "on")]),
-        (Kind::Ared, vec![("w", "1"), ("min", "10"), ("max", "30"), ("ecn", "on"), ("adapt", "linux")]),
-        (Kind::Red, vec![("w", "1"), ("min", "10"), ("max", "30"), ("ecn", "on"), ("adapt", "floyd")]),
-        (Kind::Red, vec![("w", "1"), ("min", "10"), ("max", "30"), ("ecn", "on"), ("adapt", "linux"), ("variant", "linux")]),
+        (
+            Kind::Ared,
+            vec![("w", "1"), ("min", "10"), ("max", "30"), ("ecn", "on"), ("adapt", "linux")],
+        ),
+        (
+            Kind::Red,
+            vec![("w", "1"), ("min", "10"), ("max", "30"), ("ecn", "on"), ("adapt", "floyd")],
+        ),
+        (
+            Kind::Red,
+            vec![
+                ("w", "1"),
+                ("min", "10"),
+                ("max", "30"),
+                ("ecn", "on"),
+                ("adapt", "linux"),
+                ("variant", "linux"),
+            ],
+        ),
     ] {
         struct Play;
         impl Visitor for Play {
@@ -238,7 +287,8 @@ fn a_virtual_queue_alone_is_red_as_in_linux() {
     for mode in ["own", "rio", "wred"] {
         let virtual_queue = [common.as_slice(), &[("queues", "1"), ("mode", mode)]].concat();
         let mut one = Queue::new(aqm::Red::new(&policy(Kind::Red, &red), &setup(9)));
-        let mut other = Queue::new(aqm::VqRed::new(&policy(Kind::VqRed, &virtual_queue), &setup(9)));
+        let mut other =
+            Queue::new(aqm::VqRed::new(&policy(Kind::VqRed, &virtual_queue), &setup(9)));
         let mut draws = Stream::new(4, 4, Purpose::Generator);
         let mut now = Nanos::ZERO;
         for _ in 0..20_000 {
@@ -284,8 +334,12 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<(Step, u64)>> {
-    let step = prop_oneof![3 => (40u32..3000).prop_map(|len| Step::Come { len }), 2 => Just(Step::Go)];
-    proptest::collection::vec((step, prop_oneof![4 => 0u64..100_000, 1 => 0u64..100_000_000]), 1..400)
+    let step =
+        prop_oneof![3 => (40u32..3000).prop_map(|len| Step::Come { len }), 2 => Just(Step::Go)];
+    proptest::collection::vec(
+        (step, prop_oneof![4 => 0u64..100_000, 1 => 0u64..100_000_000]),
+        1..400,
+    )
 }
 
 proptest! {

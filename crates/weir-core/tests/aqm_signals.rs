@@ -1,4 +1,5 @@
-//! BLUE, SFB, AVQ and REM against their equations, in floating point or with lists, and with extremes.
+//! BLUE, SFB, AVQ and REM against their equations, in floating point or with lists, and with
+//! extremes.
 
 use std::collections::VecDeque;
 
@@ -46,7 +47,11 @@ impl<A: Aqm> Queue<A> {
     }
 
     fn state(&self) -> QueueState {
-        QueueState { packets: self.waiting.len() as u32, bytes: self.bytes, full: self.waiting.len() >= 50 }
+        QueueState {
+            packets: self.waiting.len() as u32,
+            bytes: self.bytes,
+            full: self.waiting.len() >= 50,
+        }
     }
 
     fn come(&mut self, packet: Seen) -> Verdict {
@@ -209,7 +214,8 @@ proptest! {
                 let flow = len % flows;
                 let mine = queue.waiting.iter().filter(|packet| packet.header.hash == flow).count();
                 let verdict = queue.come(seen(Nanos(now), len, Ecn::NotEct, flow));
-                // A flow's packets are in all its bins: of one hash, and of another after a change while they wait.
+                // A flow's packets are in all its bins: of one hash, and of another after a change
+                // while they wait.
                 prop_assert!(now > 500_000_000 || mine < 6 || told(verdict) || queue.waiting.len() >= 50);
                 prop_assert!(mine > 0 || queue.waiting.len() > 1 || verdict != Verdict::Drop(DropReason::Forced));
             } else {
@@ -263,8 +269,9 @@ proptest! {
     }
 }
 
-/// For 60 s, 1000 packets a second leave. One flow sends `thousands` of packets a second, and half a one, whatever happens, and each of ten others 40.
-/// How many each sent and lost, and how many as a penalty.
+/// For 60 s, 1000 packets a second leave. One flow sends `thousands` of packets a second, and half
+/// a one, whatever happens, and each of ten others 40. How many each sent and lost, and how many as
+/// a penalty.
 fn one_among_ten(thousands: u32, settings: &[(&str, &str)]) -> ([u32; 11], [u32; 11], u32) {
     let mut queue = Queue::new(aqm::Sfb::new(&policy(Kind::Sfb, settings), &setup(7)));
     let (mut sent, mut lost, mut penalty) = ([0u32; 11], [0u32; 11], 0);
@@ -301,7 +308,8 @@ fn sfb_gives_a_flow_that_does_not_respond_what_others_leave() {
 
 #[test]
 fn sfb_boxes_a_flow_whose_probability_stays_at_1() {
-    let (sent, lost, penalty) = one_among_ten(20, &[("increment", "0.1"), ("decrement", "0"), ("penalty_rate", "50")]);
+    let (sent, lost, penalty) =
+        one_among_ten(20, &[("increment", "0.1"), ("decrement", "0"), ("penalty_rate", "50")]);
     assert_eq!(lost[1..].iter().sum::<u32>(), 0, "{lost:?} of {sent:?}");
     assert!(penalty > lost[0] * 9 / 10, "{penalty} of {}", lost[0]);
     // Fifty a second, beside a burst and those before the box.
@@ -312,7 +320,13 @@ fn sfb_boxes_a_flow_whose_probability_stays_at_1() {
 #[test]
 fn sfb_learns_before_it_changes_the_hash() {
     let probability_after_change = |db: &str| {
-        let settings = [("rehash", "10s"), ("db", db), ("increment", "0.1"), ("decrement", "0"), ("penalty_rate", "2000")];
+        let settings = [
+            ("rehash", "10s"),
+            ("db", db),
+            ("increment", "0.1"),
+            ("decrement", "0"),
+            ("penalty_rate", "2000"),
+        ];
         let mut queue = Queue::new(aqm::Sfb::new(&policy(Kind::Sfb, &settings), &setup(7)));
         // A flow with twenty times the link's rate.
         for step in 0..=200_000u64 {
@@ -332,7 +346,10 @@ fn sfb_learns_before_it_changes_the_hash() {
 
 #[test]
 fn avq_settles_where_the_link_is_used_as_said() {
-    let mut queue = Queue::new(aqm::Avq::new(&policy(Kind::Avq, &[("gamma", "0.9"), ("ecn", "on")]), &setup(1)));
+    let mut queue = Queue::new(aqm::Avq::new(
+        &policy(Kind::Avq, &[("gamma", "0.9"), ("ecn", "on")]),
+        &setup(1),
+    ));
     // A sender that sends faster after each packet without a mark, and slower after one with it.
     let (mut now, mut gap, mut bytes) = (0u64, 2_000_000f64, 0u64);
     for _ in 0..200_000 {

@@ -1,9 +1,12 @@
-//! Changes under traffic, and views of what there is: nothing is lost, flows keep their order, and sums agree.
+//! Changes under traffic, and views of what there is: nothing is lost, flows keep their order, and
+//! sums agree.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig};
+use weir_core::config::{
+    Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig,
+};
 use weir_core::key::{FlowKey, FlowMask};
 use weir_core::packet::Ecn;
 use weir_core::sched::Kind;
@@ -20,8 +23,19 @@ fn key(customer: u32, port: u16) -> FlowKey {
     FlowKey { dst: customer.into(), src_port: port, ..FlowKey::default() }
 }
 
-fn submit(emulator: &mut Emulator, now: Nanos, frame: u32, key: &FlowKey, action: Action) -> Result<(), Rejected> {
-    emulator.submit(now, Arrival { frame, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 }, key, action)
+fn submit(
+    emulator: &mut Emulator,
+    now: Nanos,
+    frame: u32,
+    key: &FlowKey,
+    action: Action,
+) -> Result<(), Rejected> {
+    emulator.submit(
+        now,
+        Arrival { frame, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 },
+        key,
+        action,
+    )
 }
 
 fn finish(emulator: &mut Emulator, out: &mut Vec<Departure>) {
@@ -31,7 +45,12 @@ fn finish(emulator: &mut Emulator, out: &mut Vec<Departure>) {
 }
 
 fn queue(mask: FlowMask, weight: u32) -> FlowsetConfig {
-    FlowsetConfig { mask, weight, limit: Some(QueueLimit::Packets(1000)), ..FlowsetConfig::default() }
+    FlowsetConfig {
+        mask,
+        weight,
+        limit: Some(QueueLimit::Packets(1000)),
+        ..FlowsetConfig::default()
+    }
 }
 
 fn by_port(bits: u16) -> FlowMask {
@@ -110,7 +129,8 @@ proptest! {
         finish(&mut emulator, &mut out);
         prop_assert_eq!(out.len(), sent.len());
         let mut last = BTreeMap::new();
-        // A scheduler with bounds or an AQM of its own drops a packet at once, before older ones that wait or are on the wire.
+        // A scheduler with bounds or an AQM of its own drops a packet at once, before older ones
+        // that wait or are on the wire.
         for departure in out.iter().filter(|d| matches!(d.fate, Fate::Deliver { .. })) {
             let flow = sent[departure.frame as usize];
             let before = last.insert(flow, departure.frame);
@@ -189,12 +209,22 @@ fn pages_show_every_instance_once_and_their_sums_are_the_counters() {
     let mut emulator = Emulator::new(1, Limits::default());
     let config = PipeConfig {
         link: rate(80_000),
-        queue: FlowsetConfig { mask: by_customer(), limit: Some(QueueLimit::Packets(2)), ..FlowsetConfig::default() },
+        queue: FlowsetConfig {
+            mask: by_customer(),
+            limit: Some(QueueLimit::Packets(2)),
+            ..FlowsetConfig::default()
+        },
     };
     emulator.set_pipe(Nanos::ZERO, 1, &config);
     emulator.set_pipe(Nanos::ZERO, 2, &config);
     for n in 0..1000u32 {
-        let _ = submit(&mut emulator, Nanos::ZERO, n, &key(n % 100, 1), Action::Pipe(1 + (n % 100 == 50) as u16));
+        let _ = submit(
+            &mut emulator,
+            Nanos::ZERO,
+            n,
+            &key(n % 100, 1),
+            Action::Pipe(1 + (n % 100 == 50) as u16),
+        );
     }
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
@@ -210,9 +240,17 @@ fn pages_show_every_instance_once_and_their_sums_are_the_counters() {
     let counters = &emulator.stats(1).unwrap().counters;
     assert_eq!(seen.iter().map(|i| i.totals.packets).sum::<u64>(), counters.packets_in);
     assert_eq!(seen.iter().map(|i| i.totals.bytes).sum::<u64>(), counters.bytes_in);
-    assert_eq!(seen.iter().map(|i| i.totals.drops).sum::<u64>(), counters.drops(DropReason::QueueFull));
+    assert_eq!(
+        seen.iter().map(|i| i.totals.drops).sum::<u64>(),
+        counters.drops(DropReason::QueueFull)
+    );
     // One of ten is on the wire, two wait, seven find the queue full.
-    assert!(seen.iter().all(|i| (i.totals.packets, i.totals.queued_packets, i.totals.queued_bytes, i.totals.drops) == (10, 2, 2000, 7)));
+    assert!(seen.iter().all(|i| (
+        i.totals.packets,
+        i.totals.queued_packets,
+        i.totals.queued_bytes,
+        i.totals.drops
+    ) == (10, 2, 2000, 7)));
     assert_eq!(emulator.pipe_config(1).as_ref(), Some(&config));
     assert_eq!(emulator.schedulers().collect::<Vec<_>>(), [1, 2]);
 }
@@ -220,11 +258,17 @@ fn pages_show_every_instance_once_and_their_sums_are_the_counters() {
 #[test]
 fn flows_of_a_queue_are_seen_with_their_instance() {
     let mut emulator = Emulator::new(1, Limits::default());
-    emulator.set_scheduler(Nanos::ZERO, SCHEDULER, &SchedulerConfig { mask: by_customer(), ..SchedulerConfig::default() }, &rate(80_000));
+    emulator.set_scheduler(
+        Nanos::ZERO,
+        SCHEDULER,
+        &SchedulerConfig { mask: by_customer(), ..SchedulerConfig::default() },
+        &rate(80_000),
+    );
     let config = queue(by_port(0xff), 5);
     emulator.set_queue(Nanos::ZERO, 3, SCHEDULER, &config);
     for n in 0..60u32 {
-        submit(&mut emulator, Nanos::ZERO, n, &key(n % 4, (n % 3) as u16), Action::Queue(3)).unwrap();
+        submit(&mut emulator, Nanos::ZERO, n, &key(n % 4, (n % 3) as u16), Action::Queue(3))
+            .unwrap();
     }
     let flows: Vec<_> = emulator.flows_of(3, None, 100).collect();
     assert_eq!((flows.len(), emulator.flow_count(3)), (12, 12));
@@ -251,7 +295,10 @@ fn counting_anew_carries_over_what_is_inside() {
     assert!(emulator.zero(1) && !emulator.zero(2));
     let counters = emulator.stats(1).unwrap().counters.clone();
     // 51 of 80 found room, 10 have left, one is on the wire.
-    assert_eq!((counters.carried, counters.backlog_packets, counters.peak_queue_packets), (41, 41, 40));
+    assert_eq!(
+        (counters.carried, counters.backlog_packets, counters.peak_queue_packets),
+        (41, 41, 40)
+    );
     assert_eq!((counters.packets_in, counters.packets_out, counters.total_drops()), (0, 0, 0));
     let totals = emulator.instances_of(1, None, 1).next().unwrap().totals;
     assert_eq!((totals.packets, totals.drops, totals.queued_packets), (0, 0, 40));
@@ -264,23 +311,43 @@ fn counting_anew_carries_over_what_is_inside() {
 fn a_full_pipe_refuses_new_customers_serves_the_old_and_leaves_other_pipes_alone() {
     let mut emulator = Emulator::new(1, Limits { idle: Nanos::from_secs(1), ..Limits::default() });
     for (id, most) in [(1, Some(10)), (2, None)] {
-        let queue = FlowsetConfig { mask: by_customer(), max_flows: most, ..FlowsetConfig::default() };
+        let queue =
+            FlowsetConfig { mask: by_customer(), max_flows: most, ..FlowsetConfig::default() };
         emulator.set_pipe(Nanos::ZERO, id, &PipeConfig { link: rate(8_000_000), queue });
     }
     let mut refused = 0;
     for customer in 0..30 {
-        refused += usize::from(submit(&mut emulator, Nanos::ZERO, customer, &key(customer, 1), Action::Pipe(1)).is_err());
+        refused += usize::from(
+            submit(&mut emulator, Nanos::ZERO, customer, &key(customer, 1), Action::Pipe(1))
+                .is_err(),
+        );
         submit(&mut emulator, Nanos::ZERO, customer, &key(customer, 1), Action::Pipe(2)).unwrap();
     }
-    assert_eq!((refused, emulator.stats(1).unwrap().counters.drops(DropReason::TooManyFlows)), (20, 20));
+    assert_eq!(
+        (refused, emulator.stats(1).unwrap().counters.drops(DropReason::TooManyFlows)),
+        (20, 20)
+    );
     submit(&mut emulator, Nanos::ZERO, 0, &key(3, 1), Action::Pipe(1)).unwrap();
     let mut out = Vec::new();
     emulator.poll(Nanos::from_secs(3), &mut out);
     submit(&mut emulator, Nanos::from_secs(3), 0, &key(29, 1), Action::Pipe(1)).unwrap();
     // Limits of the engine can be changed as it runs.
-    emulator.set_limits(Nanos::from_secs(3), Limits { instances: 1, packets: 1, idle: Nanos::from_secs(1) });
-    assert_eq!(submit(&mut emulator, Nanos::from_secs(3), 0, &key(28, 1), Action::Pipe(1)).unwrap_err().reason, DropReason::TooManyFlows);
-    assert_eq!(submit(&mut emulator, Nanos::from_secs(3), 0, &key(29, 1), Action::Pipe(1)).unwrap_err().reason, DropReason::NoMemory);
+    emulator.set_limits(
+        Nanos::from_secs(3),
+        Limits { instances: 1, packets: 1, idle: Nanos::from_secs(1) },
+    );
+    assert_eq!(
+        submit(&mut emulator, Nanos::from_secs(3), 0, &key(28, 1), Action::Pipe(1))
+            .unwrap_err()
+            .reason,
+        DropReason::TooManyFlows
+    );
+    assert_eq!(
+        submit(&mut emulator, Nanos::from_secs(3), 0, &key(29, 1), Action::Pipe(1))
+            .unwrap_err()
+            .reason,
+        DropReason::NoMemory
+    );
     emulator.set_limits(Nanos::from_secs(3), Limits::default());
     submit(&mut emulator, Nanos::from_secs(3), 0, &key(28, 1), Action::Pipe(1)).unwrap();
 }
@@ -305,24 +372,40 @@ fn idle_flows_of_a_scheduler_that_stays_make_room_for_others() {
             for n in 0..100 {
                 submit(&mut emulator, now, 0, &key(1, round * 100 + n), Action::Queue(1)).unwrap();
             }
-            assert_eq!(submit(&mut emulator, now, 0, &key(1, 9999), Action::Queue(1)).unwrap_err().reason, DropReason::TooManyFlows);
+            assert_eq!(
+                submit(&mut emulator, now, 0, &key(1, 9999), Action::Queue(1)).unwrap_err().reason,
+                DropReason::TooManyFlows
+            );
         }
         finish(&mut emulator, &mut out);
         assert_eq!(emulator.instances_of(SCHEDULER, None, 1).next().unwrap().totals.packets, 500);
     }
 }
 
-/// What a scheduler held back while the wire was free goes on under one that holds nothing back, without another packet to wake it.
+/// What a scheduler held back while the wire was free goes on under one that holds nothing back,
+/// without another packet to wake it.
 #[test]
 fn packets_held_back_leave_when_their_scheduler_is_replaced_by_one_that_holds_nothing() {
-    for (from, to) in [(Kind::Dcf, Kind::SpPifo), (Kind::Dcf, Kind::Fifo), (Kind::Htb, Kind::RoundRobin)] {
+    for (from, to) in
+        [(Kind::Dcf, Kind::SpPifo), (Kind::Dcf, Kind::Fifo), (Kind::Htb, Kind::RoundRobin)]
+    {
         let mut emulator = Emulator::new(1, Limits::default());
         let link = rate(8_000_000);
         let configure = |emulator: &mut Emulator, now, kind: Kind| {
-            emulator.set_scheduler(now, SCHEDULER, &SchedulerConfig { discipline: kind.into(), ..SchedulerConfig::default() }, &link);
+            emulator.set_scheduler(
+                now,
+                SCHEDULER,
+                &SchedulerConfig { discipline: kind.into(), ..SchedulerConfig::default() },
+                &link,
+            );
         };
         configure(&mut emulator, Nanos::ZERO, from);
-        emulator.set_queue(Nanos::ZERO, 1, SCHEDULER, &FlowsetConfig { ceil: Rate::new(1_000_000), ..queue(by_port(0), 1) });
+        emulator.set_queue(
+            Nanos::ZERO,
+            1,
+            SCHEDULER,
+            &FlowsetConfig { ceil: Rate::new(1_000_000), ..queue(by_port(0), 1) },
+        );
         for n in 0..20 {
             submit(&mut emulator, Nanos::ZERO, n, &key(1, 0), Action::Queue(1)).unwrap();
         }

@@ -1,4 +1,5 @@
-//! Devices between scheduler and wire: against a naive model, under change, and under real schedulers.
+//! Devices between scheduler and wire: against a naive model, under change, and under real
+//! schedulers.
 
 #[path = "models/device.rs"]
 mod model;
@@ -7,7 +8,9 @@ use std::sync::Arc;
 
 use model::{Event, Model};
 use proptest::prelude::*;
-use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig};
+use weir_core::config::{
+    Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig,
+};
 use weir_core::device::{Completion, DeviceConfig, Done, DqlConfig, StageConfig};
 use weir_core::key::{FlowKey, FlowMask};
 use weir_core::packet::Ecn;
@@ -33,7 +36,10 @@ fn pipe(device: Option<&DeviceConfig>) -> PipeConfig {
 }
 
 fn ring(packets: u32) -> DeviceConfig {
-    DeviceConfig { ring: StageConfig { limit: QueueLimit::Packets(packets), ..StageConfig::default() }, ..DeviceConfig::default() }
+    DeviceConfig {
+        ring: StageConfig { limit: QueueLimit::Packets(packets), ..StageConfig::default() },
+        ..DeviceConfig::default()
+    }
 }
 
 fn submit(emulator: &mut Emulator, now: Nanos, frame: u32, len: u32, segments: u16) {
@@ -62,41 +68,39 @@ fn limit() -> impl Strategy<Value = QueueLimit> {
 }
 
 fn stage() -> impl Strategy<Value = StageConfig> {
-    (limit(), prop_oneof![Just(0u64), 0u64..80], any::<bool>()).prop_map(|(limit, service, blocking)| StageConfig {
-        limit,
-        service: Nanos(service),
-        blocking,
-    })
+    (limit(), prop_oneof![Just(0u64), 0u64..80], any::<bool>()).prop_map(
+        |(limit, service, blocking)| StageConfig { limit, service: Nanos(service), blocking },
+    )
 }
 
 fn device() -> impl Strategy<Value = DeviceConfig> {
-    let completion = (any::<bool>(), 0u32..6, 0u64..300).prop_map(|(sent, frames, time)| Completion {
-        when: if sent { Done::Sent } else { Done::Read },
-        frames,
-        time: Nanos(time),
+    let completion = (any::<bool>(), 0u32..6, 0u64..300).prop_map(|(sent, frames, time)| {
+        Completion { when: if sent { Done::Sent } else { Done::Read }, frames, time: Nanos(time) }
     });
-    let dql = proptest::option::of((0u32..200, 0u32..2000, 0u64..3000).prop_map(|(least, most, hold)| DqlConfig {
-        least,
-        most,
-        hold: Nanos(hold),
-    }));
-    (proptest::collection::vec(stage(), 0..3), stage(), completion, dql).prop_map(|(stages, ring, completion, dql)| DeviceConfig {
-        stages,
-        ring,
-        completion,
-        dql,
-    })
+    let dql = proptest::option::of(
+        (0u32..200, 0u32..2000, 0u64..3000).prop_map(|(least, most, hold)| DqlConfig {
+            least,
+            most,
+            hold: Nanos(hold),
+        }),
+    );
+    (proptest::collection::vec(stage(), 0..3), stage(), completion, dql)
+        .prop_map(|(stages, ring, completion, dql)| DeviceConfig { stages, ring, completion, dql })
 }
 
 /// Gap to the packet before, length, and packets on the wire: none of these is empty.
 fn arrivals() -> impl Strategy<Value = Vec<(u64, u32, u16)>> {
-    proptest::collection::vec((prop_oneof![3 => 0u64..3, 2 => 0u64..120, 1 => 0u64..1500], 3u32..90, 1u16..4), 1..120)
+    proptest::collection::vec(
+        (prop_oneof![3 => 0u64..3, 2 => 0u64..120, 1 => 0u64..1500], 3u32..90, 1u16..4),
+        1..120,
+    )
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// When each packet starts and where it is dropped is what a model says that looks at every nanosecond.
+    /// When each packet starts and where it is dropped is what a model says that looks at every
+    /// nanosecond.
     #[test]
     fn a_device_does_what_the_naive_model_does(device in device(), arrivals in arrivals()) {
         let mut emulator = Emulator::new(1, Limits::default());
@@ -129,7 +133,8 @@ proptest! {
         prop_assert_eq!(device.most_bytes, model.most_bytes());
     }
 
-    /// Behind one queue for all, a ring that reports at once changes nothing of when packets leave, whatever its size.
+    /// Behind one queue for all, a ring that reports at once changes nothing of when packets leave,
+    /// whatever its size.
     #[test]
     fn behind_a_fifo_the_size_of_the_ring_does_not_matter(packets in 1u32..50, dql in proptest::option::of(0u32..5000), arrivals in arrivals()) {
         let dql = dql.map(|most| DqlConfig { most, ..DqlConfig::default() });
@@ -148,7 +153,8 @@ proptest! {
         prop_assert_eq!(leave(Some(&DeviceConfig { dql, ..ring(packets) })), leave(None));
     }
 
-    /// Other devices, and none, in the middle of traffic: nothing is lost that a stage does not count, and what leaves keeps its order.
+    /// Other devices, and none, in the middle of traffic: nothing is lost that a stage does not
+    /// count, and what leaves keeps its order.
     #[test]
     fn a_change_keeps_packets_and_their_order(
         devices in proptest::collection::vec(proptest::option::of(device()), 1..8),
@@ -175,8 +181,9 @@ proptest! {
         prop_assert!(stats(&emulator).device.as_ref().is_none_or(|device| (device.packets, device.bytes) == (0, 0)));
     }
 
-    /// Whatever schedules above it, the wire begins with packets in the order in which they left the scheduler, and a ring that does
-    /// not run dry costs nothing: as much leaves in the same time as without it.
+    /// Whatever schedules above it, the wire begins with packets in the order in which they left
+    /// the scheduler, and a ring that does not run dry costs nothing: as much leaves in the same
+    /// time as without it.
     #[test]
     fn order_below_a_scheduler_is_its_order(kind in 0..Kind::ALL.len(), packets in 1u32..40, dql: bool, flows in proptest::collection::vec(0u16..5, 50..200)) {
         let device = DeviceConfig { dql: dql.then(DqlConfig::default), ..ring(packets) };
@@ -206,7 +213,8 @@ proptest! {
     }
 }
 
-/// Sends `packets` of 1000 bytes at once through `device`, and gives when the last has left and what the device counted.
+/// Sends `packets` of 1000 bytes at once through `device`, and gives when the last has left and
+/// what the device counted.
 fn send_burst(device: &DeviceConfig, packets: u32) -> (Nanos, Box<weir_core::device::DeviceStats>) {
     let mut emulator = Emulator::new(1, Limits::default());
     emulator.set_pipe(Nanos::ZERO, PIPE, &pipe(Some(device)));
@@ -219,7 +227,8 @@ fn send_burst(device: &DeviceConfig, packets: u32) -> (Nanos, Box<weir_core::dev
 
 #[test]
 fn a_ring_too_small_for_its_processor_loses_throughput() {
-    // The processor needs 400 ns for each packet of 1000 ns, and places are free only when a packet has left.
+    // The processor needs 400 ns for each packet of 1000 ns, and places are free only when a packet
+    // has left.
     let device = |packets| DeviceConfig {
         ring: StageConfig { service: Nanos(400), ..ring(packets).ring },
         completion: Completion { when: Done::Sent, ..Completion::default() },
@@ -235,7 +244,10 @@ fn a_ring_too_small_for_its_processor_loses_throughput() {
 
 #[test]
 fn coalesced_reports_need_a_larger_ring() {
-    let device = |packets| DeviceConfig { completion: Completion { when: Done::Sent, frames: 16, time: Nanos(50_000) }, ..ring(packets) };
+    let device = |packets| DeviceConfig {
+        completion: Completion { when: Done::Sent, frames: 16, time: Nanos(50_000) },
+        ..ring(packets)
+    };
     // Eight are sent in 8 us, and reported 50 us after the first.
     let (small, stats) = send_burst(&device(8), 80);
     assert_eq!(small, Nanos(9 * 51_000 + 8_000));
@@ -271,10 +283,18 @@ fn a_train_takes_a_place_for_each_packet_on_the_wire() {
 
 #[test]
 fn the_queues_of_a_switch_push_back_or_drop() {
-    // Traffic manager → egress queue of 128 → interface queue of 1000 → wire, the egress pipeline faster than the wire.
-    let stage = |packets, service, blocking| StageConfig { limit: QueueLimit::Packets(packets), service: Nanos(service), blocking };
-    let switch =
-        |blocking| DeviceConfig { stages: vec![stage(128, 100, true)], ring: stage(1000, 200, blocking), ..DeviceConfig::default() };
+    // Traffic manager → egress queue of 128 → interface queue of 1000 → wire, the egress pipeline
+    // faster than the wire.
+    let stage = |packets, service, blocking| StageConfig {
+        limit: QueueLimit::Packets(packets),
+        service: Nanos(service),
+        blocking,
+    };
+    let switch = |blocking| DeviceConfig {
+        stages: vec![stage(128, 100, true)],
+        ring: stage(1000, 200, blocking),
+        ..DeviceConfig::default()
+    };
     let mut emulator = Emulator::new(1, Limits::default());
     emulator.set_pipe(Nanos::ZERO, PIPE, &pipe(Some(&switch(true))));
     let mut out = Vec::new();
@@ -288,7 +308,8 @@ fn the_queues_of_a_switch_push_back_or_drop() {
     let (last, counted) = send_burst(&switch(false), 5_000);
     assert_eq!(counted.drops.len(), 2, "only the interface queue drops");
     assert_eq!(counted.started + counted.drops[1], 5_000);
-    // The egress pipeline is done with all of them after 1 ms. Until then the wire has sent 1000; what is left is a full queue.
+    // The egress pipeline is done with all of them after 1 ms. Until then the wire has sent 1000;
+    // what is left is a full queue.
     assert!((1_999..=2_001).contains(&counted.started), "{counted:?}");
     assert_eq!(last, Nanos(300 + counted.started * 1000));
 }
@@ -299,7 +320,10 @@ fn a_deleted_pipe_gives_up_what_is_in_its_device() {
     emulator.set_pipe(Nanos::ZERO, PIPE, &pipe(Some(&ring(8))));
     (0..20).for_each(|frame| submit(&mut emulator, Nanos::ZERO, frame, 1000, 1));
     let counted = emulator.delete(Nanos(500), PIPE).unwrap();
-    assert_eq!((counted.counters.drops(DropReason::NoSuchPipe), counted.counters.backlog_packets), (20, 0));
+    assert_eq!(
+        (counted.counters.drops(DropReason::NoSuchPipe), counted.counters.backlog_packets),
+        (20, 0)
+    );
     assert_eq!(counted.device.unwrap().packets, 0);
 }
 

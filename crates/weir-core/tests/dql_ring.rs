@@ -1,12 +1,15 @@
-//! A preferred flow behind a transmission ring, as published for DQL in ns-3: 10 Gbit/s → router → 1 Gbit/s with 100 us, bulk of
-//! 1.2 Gbit/s, and a small packet every 997 us.
+//! A preferred flow behind a transmission ring, as published for DQL in ns-3: 10 Gbit/s → router →
+//! 1 Gbit/s with 100 us, bulk of 1.2 Gbit/s, and a small packet every 997 us.
 //!
-//! There the delay of the small packets is 119.883 us + 12.016 us × (bulk packets in the ring − 1): each waits for those before
-//! it, whatever the scheduler does. The wire takes 2 bytes of framing; the ring does not count the packet that is being sent.
+//! There the delay of the small packets is 119.883 us + 12.016 us × (bulk packets in the ring − 1):
+//! each waits for those before it, whatever the scheduler does. The wire takes 2 bytes of framing;
+//! the ring does not count the packet that is being sent.
 
 use std::sync::Arc;
 
-use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig};
+use weir_core::config::{
+    Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig,
+};
 use weir_core::device::{DeviceConfig, DqlConfig, StageConfig};
 use weir_core::histogram::Histogram;
 use weir_core::key::FlowKey;
@@ -57,7 +60,8 @@ fn ring(packets: u32, dql: bool) -> DeviceConfig {
 /// Both links; on the second one scheduler with a queue for the bulk, 0, and one for the probe, 1.
 fn network(kind: Kind, device: DeviceConfig) -> Emulator {
     let mut emulator = Emulator::new(1, Limits::default());
-    let mut access = PipeConfig { link: link(10, Nanos::from_micros(1), None), ..PipeConfig::default() };
+    let mut access =
+        PipeConfig { link: link(10, Nanos::from_micros(1), None), ..PipeConfig::default() };
     access.queue.limit = Some(QueueLimit::Packets(1000));
     emulator.set_pipe(Nanos::ZERO, ACCESS, &access);
     let mut discipline = Discipline::new(kind);
@@ -65,10 +69,20 @@ fn network(kind: Kind, device: DeviceConfig) -> Emulator {
         discipline.set("limit", "1000").unwrap();
     }
     let scheduler = SchedulerConfig { discipline, ..SchedulerConfig::default() };
-    emulator.set_scheduler(Nanos::ZERO, BOTTLENECK, &scheduler, &link(1, Nanos::from_micros(100), Some(device)));
+    emulator.set_scheduler(
+        Nanos::ZERO,
+        BOTTLENECK,
+        &scheduler,
+        &link(1, Nanos::from_micros(100), Some(device)),
+    );
     let limit = (kind != Kind::FqCodel).then_some(QueueLimit::Packets(1000));
     for (queue, priority) in [(0, 1), (1, 0)] {
-        emulator.set_queue(Nanos::ZERO, queue, BOTTLENECK, &FlowsetConfig { limit, priority, ..FlowsetConfig::default() });
+        emulator.set_queue(
+            Nanos::ZERO,
+            queue,
+            BOTTLENECK,
+            &FlowsetConfig { limit, priority, ..FlowsetConfig::default() },
+        );
     }
     emulator
 }
@@ -91,7 +105,13 @@ fn run(kind: Kind, device: DeviceConfig) -> Outcome {
             let Fate::Deliver { .. } = departure.fate else { continue };
             let (is_probe, begun) = sent[departure.frame as usize];
             if departure.link == ACCESS {
-                submit(&mut emulator, now, departure.frame, is_probe, Action::Queue(u16::from(is_probe)));
+                submit(
+                    &mut emulator,
+                    now,
+                    departure.frame,
+                    is_probe,
+                    Action::Queue(u16::from(is_probe)),
+                );
             } else if is_probe && begun >= WARM {
                 outcome.probe.record(departure.due.since(begun).0);
             } else if !is_probe && now >= WARM {
@@ -108,7 +128,8 @@ fn run(kind: Kind, device: DeviceConfig) -> Outcome {
     }
     let measured = END - WARM;
     outcome.bulk_bps = bulk_bytes as f64 * 8.0e9 / measured.0 as f64;
-    outcome.device_bytes = emulator.stats(BOTTLENECK).unwrap().device.as_ref().unwrap().mean_bytes(measured);
+    outcome.device_bytes =
+        emulator.stats(BOTTLENECK).unwrap().device.as_ref().unwrap().mean_bytes(measured);
     outcome
 }
 
@@ -116,12 +137,16 @@ fn submit(emulator: &mut Emulator, now: Nanos, frame: u32, is_probe: bool, actio
     let len = if is_probe { PROBE } else { BULK };
     let key = FlowKey { src_port: u16::from(is_probe), ..FlowKey::default() };
     // What is refused is lost, as on any full queue.
-    let arrival = Arrival { frame, len, link_header: FRAMING, segments: 1, ecn: Ecn::NotEct, label: 0 };
+    let arrival =
+        Arrival { frame, len, link_header: FRAMING, segments: 1, ecn: Ecn::NotEct, label: 0 };
     let _ = emulator.submit(now, arrival, &key, action);
 }
 
 fn assert_near(what: &str, found: f64, published: f64) {
-    assert!((found - published).abs() <= published * 0.02, "{what}: {found}, published {published}");
+    assert!(
+        (found - published).abs() <= published * 0.02,
+        "{what}: {found}, published {published}"
+    );
 }
 
 fn assert_published(ring_packets: u32, dql: bool, probe_us: f64) {
@@ -132,7 +157,11 @@ fn assert_published(ring_packets: u32, dql: bool, probe_us: f64) {
         assert_near("probe p99, ns", outcome.probe.quantile(0.99) as f64, 150_000.0);
     }
     let bulk_in_ring = (probe_us - 119.883) / 12.016 + 1.0;
-    assert_near("bytes in the device", outcome.device_bytes, bulk_in_ring * f64::from(BULK + u32::from(FRAMING)));
+    assert_near(
+        "bytes in the device",
+        outcome.device_bytes,
+        bulk_in_ring * f64::from(BULK + u32::from(FRAMING)),
+    );
 }
 
 #[test]

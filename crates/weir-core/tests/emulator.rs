@@ -1,13 +1,19 @@
-//! The emulator against what it must be: an obviously right model, and properties over random traffic and configurations.
+//! The emulator against what it must be: an obviously right model, and properties over random
+//! traffic and configurations.
 
 use proptest::prelude::*;
-use weir_core::config::{Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit, Reorder, SchedulerConfig};
+use weir_core::config::{
+    Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit, Reorder,
+    SchedulerConfig,
+};
 use weir_core::dist::Distribution;
 use weir_core::key::{FlowKey, FlowMask};
 use weir_core::link::{Schedule, Step};
 use weir_core::packet::Ecn;
 use weir_core::stats::DropReason;
-use weir_core::{Action, Arrival, Bytes, Departure, Emulator, Fate, Limits, Nanos, Probability, Rate};
+use weir_core::{
+    Action, Arrival, Bytes, Departure, Emulator, Fate, Limits, Nanos, Probability, Rate,
+};
 
 fn arrival(frame: u32, len: u32) -> Arrival {
     Arrival { frame, len, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 }
@@ -25,19 +31,26 @@ fn pipe(link: LinkConfig, limit: QueueLimit) -> PipeConfig {
     PipeConfig { link, queue: FlowsetConfig { limit: Some(limit), ..FlowsetConfig::default() } }
 }
 
-/// Submits packets (time, length) to pipe 1 with a poll at each arrival and at the extra times, then until nothing is left.
+/// Submits packets (time, length) to pipe 1 with a poll at each arrival and at the extra times,
+/// then until nothing is left.
 fn play(config: &PipeConfig, packets: &[(u64, u32)], polls: &[u64]) -> (Vec<Departure>, Emulator) {
     let mut emulator = Emulator::new(42, Limits::default());
     emulator.set_pipe(Nanos::ZERO, 1, config);
     let mut out = Vec::new();
-    let mut events: Vec<(u64, Option<u32>)> = packets.iter().map(|&(t, len)| (t, Some(len))).collect();
+    let mut events: Vec<(u64, Option<u32>)> =
+        packets.iter().map(|&(t, len)| (t, Some(len))).collect();
     events.extend(polls.iter().map(|&t| (t, None)));
     events.sort_by_key(|e| e.0);
     let mut frame = 0;
     for (t, len) in events {
         emulator.poll(Nanos(t), &mut out);
         if let Some(len) = len {
-            let _ = emulator.submit(Nanos(t), arrival(frame, len), &FlowKey::default(), Action::Pipe(1));
+            let _ = emulator.submit(
+                Nanos(t),
+                arrival(frame, len),
+                &FlowKey::default(),
+                Action::Pipe(1),
+            );
             frame += 1;
         }
     }
@@ -56,7 +69,8 @@ fn model(bps: u64, delay: u64, limit: u32, packets: &[(u64, u32)]) -> Vec<(u32, 
     let mut out = Vec::new();
     for (frame, &(t, len)) in packets.iter().enumerate() {
         let now = u128::from(t) * bps;
-        // Waiting: accepted and not yet started. The engine starts a packet at the whole nanosecond.
+        // Waiting: accepted and not yet started. The engine starts a packet at the whole
+        // nanosecond.
         let waiting = starts.iter().filter(|&&s| s / bps > u128::from(t)).count();
         if waiting >= limit as usize {
             continue;
@@ -162,16 +176,21 @@ proptest! {
 fn configs() -> impl Strategy<Value = PipeConfig> {
     let capacity = prop_oneof![Just(Capacity::Unlimited), (10_000u64..50_000_000).prop_map(rate)];
     let small = || (0.0f64..0.3).prop_map(p);
-    let jitter = proptest::option::of((0u64..5_000_000, small(), any::<bool>()).prop_map(|(amount, correlation, may_reorder)| Jitter {
-        amount: Nanos(amount),
-        distribution: std::sync::Arc::new(Distribution::normal()),
-        correlation,
-        may_reorder,
+    let jitter = proptest::option::of((0u64..5_000_000, small(), any::<bool>()).prop_map(
+        |(amount, correlation, may_reorder)| Jitter {
+            amount: Nanos(amount),
+            distribution: std::sync::Arc::new(Distribution::normal()),
+            correlation,
+            may_reorder,
+        },
+    ));
+    let reorder = proptest::option::of((small(), 1u32..5).prop_map(|(probability, gap)| Reorder {
+        probability,
+        gap,
+        correlation: p(0.25),
     }));
-    let reorder =
-        proptest::option::of((small(), 1u32..5).prop_map(|(probability, gap)| Reorder { probability, gap, correlation: p(0.25) }));
-    (capacity, 0u64..3000, 0u64..20_000_000, jitter, small(), small(), small(), reorder, 1u32..30).prop_map(
-        |(capacity, burst, delay, jitter, loss, duplicate, corrupt, reorder, limit)| {
+    (capacity, 0u64..3000, 0u64..20_000_000, jitter, small(), small(), small(), reorder, 1u32..30)
+        .prop_map(|(capacity, burst, delay, jitter, loss, duplicate, corrupt, reorder, limit)| {
             let link = LinkConfig {
                 capacity,
                 burst: Bytes(burst),
@@ -184,13 +203,13 @@ fn configs() -> impl Strategy<Value = PipeConfig> {
                 ..LinkConfig::default()
             };
             pipe(link, QueueLimit::Packets(limit))
-        },
-    )
+        })
 }
 
 #[test]
 fn a_burst_leaves_at_once_and_no_more() {
-    let link = LinkConfig { capacity: rate(8_000_000), burst: Bytes(5000), ..LinkConfig::default() };
+    let link =
+        LinkConfig { capacity: rate(8_000_000), burst: Bytes(5000), ..LinkConfig::default() };
     let packets: Vec<(u64, u32)> = (0..10).map(|_| (1_000_000_000, 1000)).collect();
     let (out, _) = play(&pipe(link, QueueLimit::Packets(100)), &packets, &[]);
     let at_once = out.iter().filter(|d| d.due == Nanos(1_000_000_000)).count();
@@ -201,23 +220,37 @@ fn a_burst_leaves_at_once_and_no_more() {
 #[test]
 fn a_schedule_changes_rate_in_the_middle_of_a_packet_and_repeats() {
     let step = |bps| Step { capacity: Some(rate(bps)), ..Step::default() };
-    let schedule =
-        Schedule::new(vec![(Nanos::ZERO, step(8_000_000)), (Nanos::from_micros(500), step(1_000_000))], Some(Nanos::from_secs(1))).unwrap();
-    let link = LinkConfig { capacity: rate(1), schedule: Some(std::sync::Arc::new(schedule)), ..LinkConfig::default() };
-    let (out, _) = play(&pipe(link, QueueLimit::Packets(10)), &[(0, 1000), (3_000_000_000, 1000)], &[]);
+    let schedule = Schedule::new(
+        vec![(Nanos::ZERO, step(8_000_000)), (Nanos::from_micros(500), step(1_000_000))],
+        Some(Nanos::from_secs(1)),
+    )
+    .unwrap();
+    let link = LinkConfig {
+        capacity: rate(1),
+        schedule: Some(std::sync::Arc::new(schedule)),
+        ..LinkConfig::default()
+    };
+    let (out, _) =
+        play(&pipe(link, QueueLimit::Packets(10)), &[(0, 1000), (3_000_000_000, 1000)], &[]);
     assert_eq!(out[0].due, Nanos::from_micros(4_500));
     assert_eq!(out[1].due, Nanos::from_secs(3) + Nanos::from_micros(4_500));
 }
 
 #[test]
 fn masks_make_a_link_for_each_customer_and_expire_it() {
-    let mut emulator = Emulator::new(1, Limits { idle: Nanos::from_secs(1), instances: 3, ..Limits::default() });
+    let mut emulator =
+        Emulator::new(1, Limits { idle: Nanos::from_secs(1), instances: 3, ..Limits::default() });
     let link = LinkConfig { capacity: rate(8_000_000), ..LinkConfig::default() };
     let mask = FlowMask { dst_ip: 0xff, ..FlowMask::default() };
     let queue = FlowsetConfig { mask, ..FlowsetConfig::default() };
     emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue });
     let submit = |emulator: &mut Emulator, now, dst| {
-        emulator.submit(now, arrival(dst, 1000), &FlowKey { dst: dst.into(), ..FlowKey::default() }, Action::Pipe(1))
+        emulator.submit(
+            now,
+            arrival(dst, 1000),
+            &FlowKey { dst: dst.into(), ..FlowKey::default() },
+            Action::Pipe(1),
+        )
     };
     for customer in 0..3 {
         submit(&mut emulator, Nanos::ZERO, customer).unwrap();
@@ -239,13 +272,26 @@ fn queues_of_two_flowsets_share_one_link_and_have_limits_of_their_own() {
     let link = LinkConfig { capacity: rate(8_000), ..LinkConfig::default() };
     emulator.set_scheduler(Nanos::ZERO, 5, &SchedulerConfig::default(), &link);
     for (id, limit) in [(1, 2), (2, 4)] {
-        emulator.set_queue(Nanos::ZERO, id, 5, &FlowsetConfig { limit: Some(QueueLimit::Packets(limit)), ..FlowsetConfig::default() });
+        emulator.set_queue(
+            Nanos::ZERO,
+            id,
+            5,
+            &FlowsetConfig { limit: Some(QueueLimit::Packets(limit)), ..FlowsetConfig::default() },
+        );
     }
     let mut accepted = [0; 2];
     for n in 0..20 {
         let queue = n % 2;
-        accepted[queue] +=
-            usize::from(emulator.submit(Nanos::ZERO, arrival(n as u32, 100), &FlowKey::default(), Action::Queue(queue as u16 + 1)).is_ok());
+        accepted[queue] += usize::from(
+            emulator
+                .submit(
+                    Nanos::ZERO,
+                    arrival(n as u32, 100),
+                    &FlowKey::default(),
+                    Action::Queue(queue as u16 + 1),
+                )
+                .is_ok(),
+        );
     }
     // The first packet went straight to the wire.
     assert_eq!(accepted, [3, 4]);
@@ -254,16 +300,26 @@ fn queues_of_two_flowsets_share_one_link_and_have_limits_of_their_own() {
 
 #[test]
 fn a_link_that_expires_takes_its_flows_along() {
-    // Three links of two flows each are as many flows as the limit allows: one that stayed would be one too many.
-    let mut emulator = Emulator::new(1, Limits { idle: Nanos::from_secs(1), instances: 3, ..Limits::default() });
+    // Three links of two flows each are as many flows as the limit allows: one that stayed would be
+    // one too many.
+    let mut emulator =
+        Emulator::new(1, Limits { idle: Nanos::from_secs(1), instances: 3, ..Limits::default() });
     let mask = FlowMask { dst_ip: u32::MAX, ..FlowMask::default() };
     let scheduler = SchedulerConfig { mask, ..SchedulerConfig::default() };
-    emulator.set_scheduler(Nanos::ZERO, 5, &scheduler, &LinkConfig { capacity: rate(8_000_000), ..LinkConfig::default() });
+    emulator.set_scheduler(
+        Nanos::ZERO,
+        5,
+        &scheduler,
+        &LinkConfig { capacity: rate(8_000_000), ..LinkConfig::default() },
+    );
     emulator.set_queue(
         Nanos::ZERO,
         1,
         5,
-        &FlowsetConfig { mask: FlowMask { src_port: 1, ..FlowMask::default() }, ..FlowsetConfig::default() },
+        &FlowsetConfig {
+            mask: FlowMask { src_port: 1, ..FlowMask::default() },
+            ..FlowsetConfig::default()
+        },
     );
     let mut out = Vec::new();
     for round in 0..4u32 {
@@ -271,7 +327,11 @@ fn a_link_that_expires_takes_its_flows_along() {
         emulator.poll(now, &mut out);
         assert_eq!(emulator.instances(), 0);
         for flow in 0..6u32 {
-            let key = FlowKey { dst: (round * 3 + flow % 3).into(), src_port: (flow / 3) as u16, ..FlowKey::default() };
+            let key = FlowKey {
+                dst: (round * 3 + flow % 3).into(),
+                src_port: (flow / 3) as u16,
+                ..FlowKey::default()
+            };
             emulator.submit(now, arrival(flow, 1000), &key, Action::Queue(1)).unwrap();
         }
         assert_eq!(emulator.instances(), 3);
@@ -281,10 +341,21 @@ fn a_link_that_expires_takes_its_flows_along() {
 #[test]
 fn deleting_a_pipe_gives_every_frame_back() {
     let mut emulator = Emulator::new(1, Limits::default());
-    let link = LinkConfig { capacity: rate(1_000_000), delay: Nanos::from_secs(1), ..LinkConfig::default() };
+    let link = LinkConfig {
+        capacity: rate(1_000_000),
+        delay: Nanos::from_secs(1),
+        ..LinkConfig::default()
+    };
     emulator.set_pipe(Nanos::ZERO, 1, &pipe(link, QueueLimit::Packets(100)));
     for n in 0..50 {
-        emulator.submit(Nanos(u64::from(n) * 1_000_000), arrival(n, 1000), &FlowKey::default(), Action::Pipe(1)).unwrap();
+        emulator
+            .submit(
+                Nanos(u64::from(n) * 1_000_000),
+                arrival(n, 1000),
+                &FlowKey::default(),
+                Action::Pipe(1),
+            )
+            .unwrap();
     }
     let stats = emulator.delete(Nanos::from_millis(60), 1).unwrap();
     assert!(stats.counters.balanced() && stats.counters.backlog_packets == 0);
@@ -293,19 +364,26 @@ fn deleting_a_pipe_gives_every_frame_back() {
     let mut frames: Vec<u32> = out.iter().map(|d| d.frame).collect();
     frames.sort_unstable();
     assert_eq!(frames, (0..50).collect::<Vec<_>>());
-    assert!(emulator.submit(Nanos::from_secs(1), arrival(0, 1), &FlowKey::default(), Action::Pipe(1)).is_err());
+    assert!(
+        emulator
+            .submit(Nanos::from_secs(1), arrival(0, 1), &FlowKey::default(), Action::Pipe(1))
+            .is_err()
+    );
     assert_eq!(emulator.unrouted(), 1);
 }
 
 #[test]
 fn a_hundred_hours_at_full_rate_do_not_drift() {
-    // 3 Mbit/s divides no packet evenly; a packet an hour of queue time apart is still where arithmetic puts it.
+    // 3 Mbit/s divides no packet evenly; a packet an hour of queue time apart is still where
+    // arithmetic puts it.
     let link = LinkConfig { capacity: rate(3_000_000), ..LinkConfig::default() };
     let mut emulator = Emulator::new(1, Limits::default());
     emulator.set_pipe(Nanos::ZERO, 1, &pipe(link, QueueLimit::Packets(10)));
     let (mut out, mut frame) = (Vec::new(), 0u32);
     for _ in 0..2 {
-        emulator.submit(Nanos::ZERO, arrival(frame, 1499), &FlowKey::default(), Action::Pipe(1)).unwrap();
+        emulator
+            .submit(Nanos::ZERO, arrival(frame, 1499), &FlowKey::default(), Action::Pipe(1))
+            .unwrap();
         frame += 1;
     }
     while frame < 1_000_000 {

@@ -1,4 +1,5 @@
-//! A flood of spoofed sources against links made on demand. Alone in its process, so that memory can be measured.
+//! A flood of spoofed sources against links made on demand. Alone in its process, so that memory
+//! can be measured.
 
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig};
 use weir_core::key::{FlowKey, FlowMask};
@@ -14,17 +15,30 @@ fn resident() -> Option<u64> {
 
 fn submit(emulator: &mut Emulator, now: Nanos, source: u32, len: u32) -> Result<(), Rejected> {
     let key = FlowKey { dst: source.into(), src_port: 80, ..FlowKey::default() };
-    emulator.submit(now, Arrival { frame: source, len, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 }, &key, Action::Pipe(1))
+    emulator.submit(
+        now,
+        Arrival { frame: source, len, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 },
+        &key,
+        Action::Pipe(1),
+    )
 }
 
-/// Memory stays within the limit, the customers who were there lose nothing, and when the flood has expired others can come.
+/// Memory stays within the limit, the customers who were there lose nothing, and when the flood has
+/// expired others can come.
 #[test]
 fn a_flood_of_spoofed_sources_neither_grows_the_engine_nor_harms_who_was_there() {
     let limits = Limits { idle: Nanos::from_secs(2), instances: 10_000, ..Limits::default() };
     let mut emulator = Emulator::new(1, limits);
-    let link = LinkConfig { capacity: Capacity::Constant(Rate::new(1_000_000_000).unwrap()), ..LinkConfig::default() };
+    let link = LinkConfig {
+        capacity: Capacity::Constant(Rate::new(1_000_000_000).unwrap()),
+        ..LinkConfig::default()
+    };
     let mask = FlowMask { dst_ip: u32::MAX, ..FlowMask::default() };
-    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue: FlowsetConfig { mask, ..FlowsetConfig::default() } });
+    emulator.set_pipe(
+        Nanos::ZERO,
+        1,
+        &PipeConfig { link, queue: FlowsetConfig { mask, ..FlowsetConfig::default() } },
+    );
     let before = resident();
     let (mut out, mut now, mut refused) = (Vec::new(), Nanos::ZERO, 0u64);
     for source in 0..1_000_000u32 {
@@ -40,7 +54,11 @@ fn a_flood_of_spoofed_sources_neither_grows_the_engine_nor_harms_who_was_there()
     // The flood had the places that the customers left.
     assert_eq!((refused, counters.total_drops()), (1_000_000 - 9_900, 1_000_000 - 9_900));
     assert!(
-        emulator.instances_of(1, None, usize::MAX).filter(|i| i.key.dst < 100).all(|i| i.totals.packets == 10_000 && i.totals.drops == 0)
+        emulator.instances_of(1, None, usize::MAX).filter(|i| i.key.dst < 100).all(|i| i
+            .totals
+            .packets
+            == 10_000
+            && i.totals.drops == 0)
     );
     if let (Some(before), Some(after)) = (before, resident()) {
         assert!(after.saturating_sub(before) < 10_000 * 2048, "{} bytes", after - before);

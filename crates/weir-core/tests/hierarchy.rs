@@ -1,4 +1,5 @@
-//! Schedulers that are flows of schedulers, in the emulator: who gets what, and that changes lose nothing.
+//! Schedulers that are flows of schedulers, in the emulator: who gets what, and that changes lose
+//! nothing.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,10 @@ use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos, Rate}
 const ROOT: u16 = 1;
 
 fn link() -> LinkConfig {
-    LinkConfig { capacity: Capacity::Constant(Rate::new(8_000_000).unwrap()), ..LinkConfig::default() }
+    LinkConfig {
+        capacity: Capacity::Constant(Rate::new(8_000_000).unwrap()),
+        ..LinkConfig::default()
+    }
 }
 
 fn of_weight(weight: u32) -> FlowsetConfig {
@@ -28,11 +32,29 @@ fn by_port() -> FlowMask {
 }
 
 fn root(emulator: &mut Emulator, now: Nanos, kind: Kind) {
-    emulator.set_scheduler(now, ROOT, &SchedulerConfig { discipline: kind.into(), ..SchedulerConfig::default() }, &link());
+    emulator.set_scheduler(
+        now,
+        ROOT,
+        &SchedulerConfig { discipline: kind.into(), ..SchedulerConfig::default() },
+        &link(),
+    );
 }
 
-fn child(emulator: &mut Emulator, now: Nanos, id: u16, kind: Kind, parent: u16, weight: u32, mask: FlowMask) {
-    let config = SchedulerConfig { discipline: kind.into(), mask, max_instances: None, parent: Some(parent) };
+fn child(
+    emulator: &mut Emulator,
+    now: Nanos,
+    id: u16,
+    kind: Kind,
+    parent: u16,
+    weight: u32,
+    mask: FlowMask,
+) {
+    let config = SchedulerConfig {
+        discipline: kind.into(),
+        mask,
+        max_instances: None,
+        parent: Some(parent),
+    };
     emulator.set_link(now, id, &config, &LinkConfig::default(), &of_weight(weight));
 }
 
@@ -41,7 +63,8 @@ fn key(customer: u32, port: u16) -> FlowKey {
 }
 
 fn submit(emulator: &mut Emulator, now: Nanos, frame: u32, queue: u16, key: &FlowKey) -> bool {
-    let arrival = Arrival { frame, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
+    let arrival =
+        Arrival { frame, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
     emulator.submit(now, arrival, key, Action::Queue(queue)).is_ok()
 }
 
@@ -70,7 +93,13 @@ fn shares_are_those_of_each_level() {
     }
     let mut packets = [0; 4];
     served(&mut emulator, 2000).iter().for_each(|d| packets[d.frame as usize % 4] += 1);
-    assert!(packets.iter().zip([500, 500, 500, 500]).all(|(got, exact): (&i32, i32)| got.abs_diff(exact) <= 6), "{packets:?}");
+    assert!(
+        packets
+            .iter()
+            .zip([500, 500, 500, 500])
+            .all(|(got, exact): (&i32, i32)| got.abs_diff(exact) <= 6),
+        "{packets:?}"
+    );
     assert!(emulator.stats(ROOT).unwrap().counters.balanced());
 }
 
@@ -103,7 +132,8 @@ fn packets_go_nowhere_while_a_parent_is_missing_or_a_circle() {
     assert_eq!(emulator.unrouted(), 2);
     assert_eq!(served(&mut emulator, 9).iter().map(|d| d.frame).collect::<Vec<_>>(), [1]);
     // Not even straight to it: it has no link.
-    let arrival = Arrival { frame: 3, len: 1, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
+    let arrival =
+        Arrival { frame: 3, len: 1, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
     assert!(emulator.submit(Nanos::from_secs(1), arrival, &key(0, 0), Action::Pipe(2)).is_err());
 }
 
@@ -155,7 +185,8 @@ fn reset(emulator: &mut Emulator, now: Nanos, queue: u16, masked: bool, weight: 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
-    /// Other types, parents, weights and masks in the middle of traffic: each packet departs once, those of a flow in order.
+    /// Other types, parents, weights and masks in the middle of traffic: each packet departs once,
+    /// those of a flow in order.
     #[test]
     fn changes_of_a_hierarchy_lose_no_packet_and_keep_the_order_of_each_flow(operations in operations()) {
         let mut emulator = Emulator::new(1, Limits { idle: Nanos::from_millis(5), ..Limits::default() });

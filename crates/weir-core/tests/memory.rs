@@ -1,11 +1,14 @@
 //! What the engine holds for an idle link and for a packet, as the operating system counts it.
 //!
-//! Measured instead of added up, so that nothing is forgotten. Each test makes so many links or packets that what else the
-//! process does is lost in the rounding.
+//! Measured instead of added up, so that nothing is forgotten. Each test makes so many links or
+//! packets that what else the process does is lost in the rounding.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_core::config::{Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit, Reorder, SchedulerConfig};
+use weir_core::config::{
+    Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit, Reorder,
+    SchedulerConfig,
+};
 use weir_core::dist::Distribution;
 use weir_core::key::{FlowKey, FlowMask};
 use weir_core::link::Trace;
@@ -30,7 +33,14 @@ fn resident() -> Option<u64> {
 
 fn submit(emulator: &mut Emulator, now: Nanos, customer: u32, action: Action) {
     let key = FlowKey { dst: customer.into(), src_port: 80, ..FlowKey::default() };
-    let arrival = Arrival { frame: customer, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
+    let arrival = Arrival {
+        frame: customer,
+        len: 1000,
+        link_header: 14,
+        segments: 1,
+        ecn: Ecn::NotEct,
+        label: 0,
+    };
     emulator.submit(now, arrival, &key, action).unwrap();
 }
 
@@ -39,11 +49,20 @@ fn idle_link(link: LinkConfig, action: Action) -> Option<u64> {
     let limits = Limits { idle: Nanos::from_secs(1_000_000), ..Limits::default() };
     let mut emulator = Emulator::new(1, limits);
     let mask = FlowMask { dst_ip: u32::MAX, ..FlowMask::default() };
-    let queue = FlowsetConfig { mask, loss: Loss::Bernoulli(Probability::new(1e-9).unwrap()), ..FlowsetConfig::default() };
+    let queue = FlowsetConfig {
+        mask,
+        loss: Loss::Bernoulli(Probability::new(1e-9).unwrap()),
+        ..FlowsetConfig::default()
+    };
     match action {
         Action::Pipe(id) => emulator.set_pipe(Nanos::ZERO, id, &PipeConfig { link, queue }),
         Action::Queue(id) => {
-            emulator.set_scheduler(Nanos::ZERO, 1, &SchedulerConfig { mask, ..SchedulerConfig::default() }, &link);
+            emulator.set_scheduler(
+                Nanos::ZERO,
+                1,
+                &SchedulerConfig { mask, ..SchedulerConfig::default() },
+                &link,
+            );
             emulator.set_queue(Nanos::ZERO, id, 1, &queue);
         }
     }
@@ -69,9 +88,17 @@ fn an_idle_link_takes_at_most_2_kib() {
     let _alone = alone();
     let p = |x| Probability::new(x).unwrap();
     let delay = Nanos::from_millis(10);
-    let plain = LinkConfig { capacity: Capacity::Constant(Rate::new(1_000_000).unwrap()), delay, ..LinkConfig::default() };
-    let jitter =
-        Jitter { amount: Nanos::from_millis(1), distribution: Arc::new(Distribution::normal()), correlation: p(0.1), may_reorder: true };
+    let plain = LinkConfig {
+        capacity: Capacity::Constant(Rate::new(1_000_000).unwrap()),
+        delay,
+        ..LinkConfig::default()
+    };
+    let jitter = Jitter {
+        amount: Nanos::from_millis(1),
+        distribution: Arc::new(Distribution::normal()),
+        correlation: p(0.1),
+        may_reorder: true,
+    };
     let everything = LinkConfig {
         capacity: Capacity::Trace(Arc::new(Trace::new(vec![Nanos::from_millis(1)]).unwrap())),
         loss: Loss::Bernoulli(p(1e-9)),
@@ -88,7 +115,10 @@ fn an_idle_link_takes_at_most_2_kib() {
                 return;
             };
             eprintln!("{bytes} bytes for an idle link, {name}, {action:?}");
-            assert!((256..=2048).contains(&bytes), "{bytes} bytes for an idle link, {name}, {action:?}");
+            assert!(
+                (256..=2048).contains(&bytes),
+                "{bytes} bytes for an idle link, {name}, {action:?}"
+            );
         }
     }
 }
@@ -99,10 +129,13 @@ fn a_packet_inside_takes_one_cache_line() {
     let slow = Capacity::Constant(Rate::new(1).unwrap());
     let fast = Capacity::Constant(Rate::MAX);
     // In the delay line, and in the queue.
-    for (place, capacity, delay) in [("delay line", fast, Nanos::from_secs(1_000)), ("queue", slow, Nanos::ZERO)] {
+    for (place, capacity, delay) in
+        [("delay line", fast, Nanos::from_secs(1_000)), ("queue", slow, Nanos::ZERO)]
+    {
         let mut emulator = Emulator::new(1, Limits::default());
         let link = LinkConfig { capacity, delay, ..LinkConfig::default() };
-        let queue = FlowsetConfig { limit: Some(QueueLimit::Packets(PACKETS)), ..FlowsetConfig::default() };
+        let queue =
+            FlowsetConfig { limit: Some(QueueLimit::Packets(PACKETS)), ..FlowsetConfig::default() };
         emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue });
         let Some(before) = resident() else {
             eprintln!("SKIPPED: the system does not say how much memory a process has");
@@ -113,7 +146,8 @@ fn a_packet_inside_takes_one_cache_line() {
         }
         let bytes = resident().unwrap().saturating_sub(before) / u64::from(PACKETS);
         eprintln!("{bytes} bytes for a packet in the {place}");
-        // Before it is touched, the room for growth costs nothing; where it is not moved in place, it is there twice.
+        // Before it is touched, the room for growth costs nothing; where it is not moved in place,
+        // it is there twice.
         assert!((60..=130).contains(&bytes), "{bytes} bytes for a packet in the {place}");
         assert_eq!(emulator.stats(1).unwrap().counters.backlog_packets, u64::from(PACKETS));
         std::mem::forget(emulator);

@@ -1,5 +1,5 @@
-//! The pages of `docs/schedulers/` and `docs/aqm/` are what the modules of the algorithms and their tables say;
-//! `WEIR_UPDATE_DOCS=1` writes them anew.
+//! The pages of `docs/schedulers/` and `docs/aqm/` are what the modules of the algorithms and their
+//! tables say; `WEIR_UPDATE_DOCS=1` writes them anew.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,23 @@ use weir_core::{aqm, sched};
 #[test]
 fn the_pages_of_the_schedulers_are_up_to_date() {
     let sources = sources("sched");
-    let mut index =
-        format!("# Schedulers, one page each\n\n{}\n\nWhich of them when: [schedulers.md](../schedulers.md).\n\n", origin("scheduler"));
+    let mut index = format!(
+        "# Schedulers, one page each\n\n{}\n\nWhich of them when: [schedulers.md](../schedulers.md).\n\n",
+        origin("scheduler")
+    );
     index.push_str("| name | what it does | cost of a packet | from |\n|---|---|---|---|\n");
     for row in TABLE {
         compare("schedulers", &file(row.name), &scheduler_page(row, source(&sources, row.name)));
-        writeln!(index, "| [{}]({}) | {} | {} | {} |", row.name, file(row.name), row.summary, row.complexity, row.source).unwrap();
+        writeln!(
+            index,
+            "| [{}]({}) | {} | {} | {} |",
+            row.name,
+            file(row.name),
+            row.summary,
+            row.complexity,
+            row.source
+        )
+        .unwrap();
     }
     compare("schedulers", "README.md", &index);
 }
@@ -33,13 +44,26 @@ fn the_pages_of_the_aqms_are_up_to_date() {
     for row in aqm::TABLE {
         compare("aqm", &file(row.name), &aqm_page(row, source(&sources, row.name)));
         let marks = if row.marks { "yes" } else { "no" };
-        writeln!(index, "| [{}]({}) | {} | {marks} | {} |", row.name, file(row.name), row.summary, row.source).unwrap();
+        writeln!(
+            index,
+            "| [{}]({}) | {} | {marks} | {} |",
+            row.name,
+            file(row.name),
+            row.summary,
+            row.source
+        )
+        .unwrap();
     }
     let inside = TABLE.iter().filter(|row| row.classifies);
     index.push_str("\n| name | what it does | cost of a packet | from |\n|---|---|---|---|\n");
     for row in inside {
         let file = file(row.name);
-        writeln!(index, "| [{}](../schedulers/{file}) | {} | {} | {} |", row.name, row.summary, row.complexity, row.source).unwrap();
+        writeln!(
+            index,
+            "| [{}](../schedulers/{file}) | {} | {} | {} |",
+            row.name, row.summary, row.complexity, row.source
+        )
+        .unwrap();
     }
     compare("aqm", "README.md", &index);
 }
@@ -52,14 +76,23 @@ fn scheduler_page(row: &sched::Row, source: &str) -> String {
     text.push_str("\n## In the command language\n\n```\n");
     // A medium has a rate of its own.
     let rate = if row.name == "dcf" { "" } else { " bw 10Mbit/s" };
-    writeln!(text, "sched 1 config type {}{rate}\nqueue 1 config sched 1\n```\n", row.name).unwrap();
+    writeln!(text, "sched 1 config type {}{rate}\nqueue 1 config sched 1\n```\n", row.name)
+        .unwrap();
     text + &parameters(row.aliases, row.parameters)
 }
 
 fn aqm_page(row: &aqm::Row, source: &str) -> String {
     let mut text = body(row.name, "AQM", source) + &picture(row.name);
-    let setting = row.parameters.first().map_or(String::new(), |p| format!(" {}={}", p.name, p.domain.write(p.default)));
-    write!(text, "\n## In the command language\n\n```\npipe 1 config bw 10Mbit/s aqm {}{setting}\n```\n\n", row.name).unwrap();
+    let setting = row
+        .parameters
+        .first()
+        .map_or(String::new(), |p| format!(" {}={}", p.name, p.domain.write(p.default)));
+    write!(
+        text,
+        "\n## In the command language\n\n```\npipe 1 config bw 10Mbit/s aqm {}{setting}\n```\n\n",
+        row.name
+    )
+    .unwrap();
     text + &parameters(row.aliases, row.parameters)
 }
 
@@ -71,7 +104,10 @@ fn file(name: &str) -> String {
 /// Each module with a row, by the row's name.
 fn sources(folder: &str) -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder);
-    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let paths = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file());
     let files = paths.map(|path| std::fs::read_to_string(path).unwrap());
     let of_row = |source: String| {
         let row = source.split("const ROW: Row = Row {").nth(1)?;
@@ -83,17 +119,26 @@ fn sources(folder: &str) -> Vec<(String, String)> {
 
 fn source<'a>(sources: &'a [(String, String)], name: &str) -> &'a str {
     let found = sources.iter().find(|(known, _)| known == name);
-    found.map(|(_, source)| source.as_str()).unwrap_or_else(|| panic!("no module has the row of {name}"))
+    found
+        .map(|(_, source)| source.as_str())
+        .unwrap_or_else(|| panic!("no module has the row of {name}"))
 }
 
 /// What the module's documentation says.
 fn body(name: &str, kind: &str, source: &str) -> String {
-    let lines = source.lines().map_while(|line| line.strip_prefix("//!")).map(|line| line.strip_prefix(' ').unwrap_or(line));
+    let lines = source
+        .lines()
+        .map_while(|line| line.strip_prefix("//!"))
+        .map(|line| line.strip_prefix(' ').unwrap_or(line));
     let mut text = format!("# {name}\n\n{}\n\n", origin(kind));
     let mut fenced = false;
     for line in lines {
         fenced ^= line.starts_with("```");
-        let line = if !fenced && line.starts_with("# ") { format!("\n#{line}\n") } else { line.to_owned() };
+        let line = if !fenced && line.starts_with("# ") {
+            format!("\n#{line}\n")
+        } else {
+            line.to_owned()
+        };
         // Links into the code lead nowhere from here.
         text += &line.replace("[`", "`").replace("`]", "`");
         text.push('\n');
@@ -115,13 +160,22 @@ fn picture(name: &str) -> String {
         )
         .unwrap();
     }
-    let files = std::fs::read_dir(root.join("tests/conformance")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut own: Vec<String> = files.filter(|file| file.rsplit_once('-').is_some() && file.split('-').next() == Some(name)).collect();
+    let files = std::fs::read_dir(root.join("tests/conformance"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut own: Vec<String> = files
+        .filter(|file| file.rsplit_once('-').is_some() && file.split('-').next() == Some(name))
+        .collect();
     own.sort();
     if !own.is_empty() {
         let links: Vec<String> = own
             .iter()
-            .map(|file| format!("[{}](../../crates/weir-core/tests/conformance/{file})", file.trim_end_matches(".toml")))
+            .map(|file| {
+                format!(
+                    "[{}](../../crates/weir-core/tests/conformance/{file})",
+                    file.trim_end_matches(".toml")
+                )
+            })
             .collect();
         write!(
             text,
@@ -151,23 +205,37 @@ fn parameters(aliases: &[&str], parameters: &[Parameter]) -> String {
             Scope::Congestion => "`cc`",
         };
         let allowed = p.domain.to_string().replace('|', "\\|");
-        writeln!(text, "| `{}` | {of} | {allowed} | {} | {} |", p.name, p.domain.write(p.default), p.summary).unwrap();
+        writeln!(
+            text,
+            "| `{}` | {of} | {allowed} | {} | {} |",
+            p.name,
+            p.domain.write(p.default),
+            p.summary
+        )
+        .unwrap();
     }
     text
 }
 
 fn compare(folder: &str, file: &str, expected: &str) {
-    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(folder).join(file);
+    let path: PathBuf =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(folder).join(file);
     if std::env::var_os("WEIR_UPDATE_DOCS").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         return std::fs::write(&path, expected).unwrap();
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == expected, "{} is not up to date; WEIR_UPDATE_DOCS=1 cargo test -p weir-core --test pages writes it", path.display());
+    assert!(
+        found == expected,
+        "{} is not up to date; WEIR_UPDATE_DOCS=1 cargo test -p weir-core --test pages writes it",
+        path.display()
+    );
 }
 
 fn origin(kind: &str) -> String {
-    format!("<!-- Made from the {kind}'s module and its row; `WEIR_UPDATE_DOCS=1 cargo test -p weir-core --test pages` writes it anew. -->")
+    format!(
+        "<!-- Made from the {kind}'s module and its row; `WEIR_UPDATE_DOCS=1 cargo test -p weir-core --test pages` writes it anew. -->"
+    )
 }
 
 /// What the pictures show.

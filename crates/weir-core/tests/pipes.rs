@@ -1,10 +1,14 @@
-//! Many links in one engine against each link in an engine of its own: what one does must not depend on the others.
+//! Many links in one engine against each link in an engine of its own: what one does must not
+//! depend on the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use weir_core::config::{Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit, Reorder, SchedulerConfig};
+use weir_core::config::{
+    Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit, Reorder,
+    SchedulerConfig,
+};
 use weir_core::dist::Distribution;
 use weir_core::key::{FlowKey, FlowMask};
 use weir_core::packet::Ecn;
@@ -45,7 +49,8 @@ impl Setup {
     fn emulator(&self, only: Option<u16>) -> Emulator {
         let mut emulator = Emulator::new(7, Limits::default());
         for id in (1..=PIPES).filter(|&id| only.is_none_or(|only| only == id)) {
-            let (link, queue) = (self.links[usize::from(id)].clone(), self.queues[usize::from(id)].clone());
+            let (link, queue) =
+                (self.links[usize::from(id)].clone(), self.queues[usize::from(id)].clone());
             emulator.set_pipe(Nanos::ZERO, id, &PipeConfig { link, queue });
         }
         if only.is_some_and(|only| only != SCHEDULER) {
@@ -74,7 +79,14 @@ impl Setup {
         for sent in traffic {
             emulator.poll(sent.at, &mut out);
             outcomes.extend(out.drain(..).map(Outcome::Departed));
-            let arrival = Arrival { frame: sent.frame, len: sent.len, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
+            let arrival = Arrival {
+                frame: sent.frame,
+                len: sent.len,
+                link_header: 14,
+                segments: 1,
+                ecn: Ecn::NotEct,
+                label: 0,
+            };
             if let Err(refused) = emulator.submit(sent.at, arrival, &sent.key, sent.action) {
                 outcomes.push(Outcome::Refused(sent.frame, refused.reason));
             }
@@ -83,7 +95,10 @@ impl Setup {
             emulator.poll(at, &mut out);
         }
         outcomes.extend(out.drain(..).map(Outcome::Departed));
-        let counters = (1..=SCHEDULER).filter_map(|id| emulator.stats(id)).map(|stats| stats.counters.clone()).collect();
+        let counters = (1..=SCHEDULER)
+            .filter_map(|id| emulator.stats(id))
+            .map(|stats| stats.counters.clone())
+            .collect();
         (outcomes, counters)
     }
 }
@@ -108,7 +123,8 @@ proptest! {
                 setup.link_of(&traffic[*frame as usize]) == link
             };
             let expected: Vec<Outcome> = together.iter().filter(of_link).copied().collect();
-            // Refusals are known at once and departures when they are polled: compare each kind in its own order.
+            // Refusals are known at once and departures when they are polled: compare each kind in
+            // its own order.
             let sorted = |outcomes: Vec<Outcome>| -> (Vec<_>, Vec<_>) {
                 outcomes.into_iter().partition(|o| matches!(o, Outcome::Refused(..)))
             };
@@ -147,10 +163,20 @@ fn traffic() -> impl Strategy<Value = Vec<Sent>> {
     let packet = (0u64..2_000_000, any::<bool>(), 40u32..1501, 0u32..5, 0u16..4, 0u16..5);
     proptest::collection::vec(packet, 1..200).prop_map(|packets| {
         let mut at = Nanos::ZERO;
-        let sent = |(frame, (gap, together, len, dst, src_port, way)): (usize, (u64, bool, u32, u32, u16, u16))| {
+        let sent = |(frame, (gap, together, len, dst, src_port, way)): (
+            usize,
+            (u64, bool, u32, u32, u16, u16),
+        )| {
             at += Nanos(if together { 0 } else { gap });
-            let action = if way < PIPES { Action::Pipe(way + 1) } else { Action::Queue(way - PIPES + 1) };
-            Sent { frame: frame as u32, at, len, key: FlowKey { dst: dst.into(), src_port, ..FlowKey::default() }, action }
+            let action =
+                if way < PIPES { Action::Pipe(way + 1) } else { Action::Queue(way - PIPES + 1) };
+            Sent {
+                frame: frame as u32,
+                at,
+                len,
+                key: FlowKey { dst: dst.into(), src_port, ..FlowKey::default() },
+                action,
+            }
         };
         packets.into_iter().enumerate().map(sent).collect()
     })
@@ -171,11 +197,8 @@ fn setups() -> impl Strategy<Value = Setup> {
 }
 
 fn masks() -> impl Strategy<Value = FlowMask> {
-    (prop_oneof![Just(0u32), Just(1), Just(u32::MAX)], prop_oneof![Just(0u16), Just(3)]).prop_map(|(dst_ip, src_port)| FlowMask {
-        dst_ip,
-        src_port,
-        ..FlowMask::default()
-    })
+    (prop_oneof![Just(0u32), Just(1), Just(u32::MAX)], prop_oneof![Just(0u16), Just(3)])
+        .prop_map(|(dst_ip, src_port)| FlowMask { dst_ip, src_port, ..FlowMask::default() })
 }
 
 fn small() -> impl Strategy<Value = Probability> {
@@ -183,24 +206,45 @@ fn small() -> impl Strategy<Value = Probability> {
 }
 
 fn links() -> impl Strategy<Value = LinkConfig> {
-    let capacity =
-        prop_oneof![Just(Capacity::Unlimited), (10_000u64..50_000_000).prop_map(|bps| Capacity::Constant(Rate::new(bps).unwrap())),];
+    let capacity = prop_oneof![
+        Just(Capacity::Unlimited),
+        (10_000u64..50_000_000).prop_map(|bps| Capacity::Constant(Rate::new(bps).unwrap())),
+    ];
     let correlation = prop_oneof![3 => Just(Probability::ZERO), 1 => small()];
-    let jitter = (0u64..3_000_000, correlation, any::<bool>()).prop_map(|(amount, correlation, may_reorder)| Jitter {
-        amount: Nanos(amount),
-        distribution: Arc::new(Distribution::normal()),
-        correlation,
-        may_reorder,
+    let jitter = (0u64..3_000_000, correlation, any::<bool>()).prop_map(
+        |(amount, correlation, may_reorder)| Jitter {
+            amount: Nanos(amount),
+            distribution: Arc::new(Distribution::normal()),
+            correlation,
+            may_reorder,
+        },
+    );
+    let reorder = (small(), 1u32..4).prop_map(|(probability, gap)| Reorder {
+        probability,
+        gap,
+        correlation: Probability::ZERO,
     });
-    let reorder = (small(), 1u32..4).prop_map(|(probability, gap)| Reorder { probability, gap, correlation: Probability::ZERO });
-    let impaired = (proptest::option::of(jitter), small(), small(), small(), proptest::option::of(reorder));
-    (capacity, 0u64..3000, 0u64..20_000_000, proptest::option::of(impaired)).prop_map(|(capacity, burst, delay, impaired)| {
-        let plain = LinkConfig { capacity, burst: Bytes(burst), delay: Nanos(delay), ..LinkConfig::default() };
-        match impaired {
-            None => plain,
-            Some((jitter, loss, duplicate, corrupt, reorder)) => {
-                LinkConfig { jitter, loss: Loss::Bernoulli(loss), duplicate, corrupt, reorder, ..plain }
+    let impaired =
+        (proptest::option::of(jitter), small(), small(), small(), proptest::option::of(reorder));
+    (capacity, 0u64..3000, 0u64..20_000_000, proptest::option::of(impaired)).prop_map(
+        |(capacity, burst, delay, impaired)| {
+            let plain = LinkConfig {
+                capacity,
+                burst: Bytes(burst),
+                delay: Nanos(delay),
+                ..LinkConfig::default()
+            };
+            match impaired {
+                None => plain,
+                Some((jitter, loss, duplicate, corrupt, reorder)) => LinkConfig {
+                    jitter,
+                    loss: Loss::Bernoulli(loss),
+                    duplicate,
+                    corrupt,
+                    reorder,
+                    ..plain
+                },
             }
-        }
-    })
+        },
+    )
 }

@@ -1,4 +1,5 @@
-//! Plain pipes beside the engine's: the same arrivals must give the same departures and drops, to the nanosecond.
+//! Plain pipes beside the engine's: the same arrivals must give the same departures and drops, to
+//! the nanosecond.
 
 use proptest::prelude::*;
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
@@ -16,12 +17,29 @@ fn config() -> impl Strategy<Value = PipeConfig> {
         (1u64..30_000).prop_map(|b| Some(QueueLimit::Bytes(b))),
         Just(None)
     ];
-    let parts = (1_000u64..2_000_000_000, 0u64..20_000_000, 0u64..10_000, limit, any::<bool>(), prop::bool::weighted(0.1));
+    let parts = (
+        1_000u64..2_000_000_000,
+        0u64..20_000_000,
+        0u64..10_000,
+        limit,
+        any::<bool>(),
+        prop::bool::weighted(0.1),
+    );
     parts.prop_map(|(rate, delay, burst, limit, framing, unlimited)| {
-        let capacity = if unlimited { Capacity::Unlimited } else { Capacity::Constant(Rate::new(rate).unwrap()) };
+        let capacity = if unlimited {
+            Capacity::Unlimited
+        } else {
+            Capacity::Constant(Rate::new(rate).unwrap())
+        };
         let overhead = if framing { Overhead::ETHERNET } else { Overhead::NONE };
         PipeConfig {
-            link: LinkConfig { capacity, delay: Nanos(delay), burst: Bytes(burst), overhead, ..LinkConfig::default() },
+            link: LinkConfig {
+                capacity,
+                delay: Nanos(delay),
+                burst: Bytes(burst),
+                overhead,
+                ..LinkConfig::default()
+            },
             queue: FlowsetConfig { limit, ..FlowsetConfig::default() },
         }
     })
@@ -72,7 +90,8 @@ proptest! {
         prop_assert!(plain.stats().counters.balanced());
     }
 
-    /// Packets are submitted as they come to one pipe, and up to 3 ms ahead to the other; every look finds the same.
+    /// Packets are submitted as they come to one pipe, and up to 3 ms ahead to the other; every
+    /// look finds the same.
     #[test]
     fn a_pipe_that_is_asked_ahead_counts_and_queues_as_one_that_is_not(
         config in config(),

@@ -1,4 +1,5 @@
-//! The 802.11b medium: exact times of a lone station, fair turns, and every collision accounted for.
+//! The 802.11b medium: exact times of a lone station, fair turns, and every collision accounted
+//! for.
 
 mod common;
 
@@ -21,7 +22,8 @@ fn figure<S: Scheduler>(rig: &Rig<S>, name: &str) -> u64 {
     rig.scheduler.figures().into_iter().find(|f| f.0 == name).unwrap().1
 }
 
-/// A packet of 1464 bytes is 1500 with its overhead: 192 + 1091 us at 11 Mbit/s, SIFS, and 192 + 56 us of acknowledgement.
+/// A packet of 1464 bytes is 1500 with its overhead: 192 + 1091 us at 11 Mbit/s, SIFS, and 192 + 56
+/// us of acknowledgement.
 #[test]
 fn a_lone_station_waits_whole_slots_between_exchanges_of_known_length() {
     let mut rig = medium(&[]);
@@ -48,9 +50,11 @@ fn a_lone_station_waits_whole_slots_between_exchanges_of_known_length() {
 
 #[test]
 fn rates_and_preambles_take_the_times_of_the_standard() {
-    for (phy, preamble, us) in
-        [("1", "long", 192 + 12_000 + 10 + 192 + 112), ("2", "short", 96 + 6000 + 10 + 96 + 56), ("5.5", "long", 192 + 2182 + 10 + 248)]
-    {
+    for (phy, preamble, us) in [
+        ("1", "long", 192 + 12_000 + 10 + 192 + 112),
+        ("2", "short", 96 + 6000 + 10 + 96 + 56),
+        ("5.5", "long", 192 + 2182 + 10 + 248),
+    ] {
         let mut rig = medium(&[("phy", phy), ("preamble", preamble)]);
         let station = rig.add(1, 1500, 0);
         rig.send(station, 1464);
@@ -74,8 +78,12 @@ fn stations_share_packets_alike_whatever_their_sizes() {
         rig.send(station, len);
     }
     assert!(packets.iter().all(|&n| n.abs_diff(10_000) < 500), "{packets:?}");
-    let (collisions, retries, given_up) = (figure(&rig, "collisions"), figure(&rig, "retries"), figure(&rig, "given-up"));
-    assert!(collisions > 1000 && retries + given_up >= 2 * collisions, "{collisions} {retries} {given_up}");
+    let (collisions, retries, given_up) =
+        (figure(&rig, "collisions"), figure(&rig, "retries"), figure(&rig, "given-up"));
+    assert!(
+        collisions > 1000 && retries + given_up >= 2 * collisions,
+        "{collisions} {retries} {given_up}"
+    );
 }
 
 #[test]

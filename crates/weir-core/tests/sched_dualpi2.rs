@@ -1,4 +1,5 @@
-//! DualPI2: which queue goes, the equation with the delays of the heads, limits, and the way through the engine.
+//! DualPI2: which queue goes, the equation with the delays of the heads, limits, and the way
+//! through the engine.
 
 use std::collections::VecDeque;
 
@@ -31,7 +32,8 @@ impl Rig {
     }
 
     fn send(&mut self, now: Nanos, len: u32, ecn: Ecn, flow: u32) -> u32 {
-        let packet = Packet { frame: self.frames, len, flow, ecn, arrived: now, ..Packet::default() };
+        let packet =
+            Packet { frame: self.frames, len, flow, ecn, arrived: now, ..Packet::default() };
         let id = self.pool.insert(packet).unwrap();
         assert_eq!(self.scheduler.enqueue(now, &mut self.pool, FlowSlot::default(), id), None);
         self.frames += 1;
@@ -62,7 +64,15 @@ fn ecns() -> impl Strategy<Value = Ecn> {
 
 /// Time to the next event in us, whether it is a packet, its length and its ECN field.
 fn traffic() -> impl Strategy<Value = Vec<(u64, bool, u32, Ecn)>> {
-    proptest::collection::vec((prop_oneof![4 => 0u64..3_000, 1 => 0u64..200_000], prop::bool::weighted(0.55), 40u32..1500, ecns()), 1..400)
+    proptest::collection::vec(
+        (
+            prop_oneof![4 => 0u64..3_000, 1 => 0u64..200_000],
+            prop::bool::weighted(0.55),
+            40u32..1500,
+            ecns(),
+        ),
+        1..400,
+    )
 }
 
 proptest! {
@@ -104,7 +114,8 @@ proptest! {
         }
     }
 
-    /// `p'` follows the older head, and `p_C = p'²`, `p_L = 2 p'`. What is dropped is gone from the queue too.
+    /// `p'` follows the older head, and `p_C = p'²`, `p_L = 2 p'`. What is dropped is gone from the
+    /// queue too.
     #[test]
     fn the_controller_follows_its_equation(traffic in traffic(), recur in any::<bool>()) {
         let mut rig = Rig::new(&[("decide", if recur { "recur" } else { "random" })]);
@@ -140,7 +151,8 @@ proptest! {
         }
     }
 
-    /// Whatever comes and whenever: nothing is lost, nothing overflows, and at the end of time everything is given.
+    /// Whatever comes and whenever: nothing is lost, nothing overflows, and at the end of time
+    /// everything is given.
     #[test]
     fn every_packet_is_given_or_refused(
         traffic in proptest::collection::vec((prop_oneof![0u64..1 << 22, 0u64..u64::MAX >> 9], any::<bool>(), 0u32..=4 << 20, ecns()), 1..300),
@@ -182,7 +194,10 @@ fn the_classic_queue_keeps_its_share() {
             bytes[usize::from(classic)] += u64::from(packet.len);
             rig.send(Nanos(n), if classic { 1500 } else { 700 }, packet.ecn, 1);
             let [low, classic] = bytes;
-            assert!((classic * 100).abs_diff((low + classic) * share) <= 100 * 3000, "{share}: {bytes:?}");
+            assert!(
+                (classic * 100).abs_diff((low + classic) * share) <= 100 * 3000,
+                "{share}: {bytes:?}"
+            );
         }
     }
 }
@@ -193,32 +208,48 @@ fn what_does_not_fit_is_dropped_when_it_comes() {
     for ecn in [Ecn::Ect1, Ecn::NotEct, Ecn::Ect1, Ecn::Ect1, Ecn::NotEct] {
         rig.send(Nanos::ZERO, 100, ecn, 1);
     }
-    assert_eq!([rig.refused(), rig.refused(), rig.refused()], [Some((3, DropReason::QueueFull)), Some((4, DropReason::QueueFull)), None]);
+    assert_eq!(
+        [rig.refused(), rig.refused(), rig.refused()],
+        [Some((3, DropReason::QueueFull)), Some((4, DropReason::QueueFull)), None]
+    );
     assert_eq!((rig.scheduler.len(), rig.scheduler.backlog(), rig.figure("low")), (3, 300, 2));
 }
 
 #[test]
 fn a_flow_that_leaves_gets_its_packets_of_both_queues_by_age() {
     let mut rig = Rig::new(&QUIET);
-    for (n, ecn, flow) in
-        [(0, Ecn::NotEct, 1), (1, Ecn::Ect1, 1), (2, Ecn::Ect1, 2), (3, Ecn::NotEct, 1), (4, Ecn::NotEct, 2), (5, Ecn::Ce, 1)]
-    {
+    for (n, ecn, flow) in [
+        (0, Ecn::NotEct, 1),
+        (1, Ecn::Ect1, 1),
+        (2, Ecn::Ect1, 2),
+        (3, Ecn::NotEct, 1),
+        (4, Ecn::NotEct, 2),
+        (5, Ecn::Ce, 1),
+    ] {
         rig.send(Nanos(n), 100, ecn, flow);
     }
     let mut list = rig.scheduler.remove_flow(Nanos(6), &mut rig.pool, FlowSlot::default(), 1);
-    let removed: Vec<u32> = std::iter::from_fn(|| list.pop_front(&rig.pool)).map(|id| rig.pool.get(id).frame).collect();
+    let removed: Vec<u32> =
+        std::iter::from_fn(|| list.pop_front(&rig.pool)).map(|id| rig.pool.get(id).frame).collect();
     assert_eq!((removed, rig.scheduler.len(), rig.scheduler.backlog()), (vec![0, 1, 3, 5], 2, 200));
-    assert_eq!([rig.take(Nanos(7)), rig.take(Nanos(7))].map(|packet| packet.unwrap().frame), [2, 4]);
+    assert_eq!(
+        [rig.take(Nanos(7)), rig.take(Nanos(7))].map(|packet| packet.unwrap().frame),
+        [2, 4]
+    );
 }
 
 /// 10 Mbit/s, offered 12 of each kind, neither of which responds.
 #[test]
 fn through_the_engine_every_packet_is_accounted_for() {
     let mut emulator = Emulator::new(1, Limits::default());
-    let link = LinkConfig { capacity: Capacity::Constant(Rate::new(10_000_000).unwrap()), ..LinkConfig::default() };
+    let link = LinkConfig {
+        capacity: Capacity::Constant(Rate::new(10_000_000).unwrap()),
+        ..LinkConfig::default()
+    };
     let scheduler = SchedulerConfig { discipline: discipline(&[]), ..SchedulerConfig::default() };
     emulator.set_scheduler(Nanos::ZERO, 1, &scheduler, &link);
-    let queue = FlowsetConfig { limit: Some(QueueLimit::Packets(20_000)), ..FlowsetConfig::default() };
+    let queue =
+        FlowsetConfig { limit: Some(QueueLimit::Packets(20_000)), ..FlowsetConfig::default() };
     emulator.set_queue(Nanos::ZERO, 1, 1, &queue);
     let mut out = Vec::new();
     for n in 0..20_000u32 {
@@ -233,5 +264,8 @@ fn through_the_engine_every_packet_is_accounted_for() {
     }
     let counters = &emulator.stats(1).unwrap().counters;
     assert!(counters.balanced() && counters.backlog_packets == 0);
-    assert!(counters.marks(MarkReason::Step) + counters.marks(MarkReason::Coupled) > 1000 && counters.drops(DropReason::Early) > 1000);
+    assert!(
+        counters.marks(MarkReason::Step) + counters.marks(MarkReason::Coupled) > 1000
+            && counters.drops(DropReason::Early) > 1000
+    );
 }

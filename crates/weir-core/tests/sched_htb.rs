@@ -1,4 +1,5 @@
-//! Hierarchical token buckets: rates that are promised, rates that are not exceeded, and what is shared between them.
+//! Hierarchical token buckets: rates that are promised, rates that are not exceeded, and what is
+//! shared between them.
 
 mod common;
 
@@ -13,7 +14,8 @@ fn class(rate: u64, ceil: u64) -> FlowSpec {
     FlowSpec { rate, ceil, ..FlowSpec::default() }
 }
 
-/// Serves flows that always have packets of 1500 bytes over a link of `bps` until `end`, and gives each one's bytes.
+/// Serves flows that always have packets of 1500 bytes over a link of `bps` until `end`, and gives
+/// each one's bytes.
 fn serve<S: Scheduler>(rig: &mut Rig<S>, bps: u64, end: Nanos) -> Vec<u64> {
     let flows: Vec<u32> = rig.flows.keys().copied().collect();
     for &flow in &flows {
@@ -52,7 +54,10 @@ fn a_bound_holds_over_hours_without_drift() {
         let hours = 5 * 3600;
         let bytes = serve(&mut rig, 100_000_000, Nanos(hours * SECOND))[0];
         let exact = bps * hours / 8 + depth(bps);
-        assert!((exact - 1500..=exact).contains(&bytes), "{bps} bit/s: {bytes} bytes, {exact} is exact");
+        assert!(
+            (exact - 1500..=exact).contains(&bytes),
+            "{bps} bit/s: {bytes} bytes, {exact} is exact"
+        );
     }
 }
 
@@ -109,9 +114,19 @@ fn a_raised_bound_lets_waiting_packets_go_earlier() {
     assert_eq!(rig.scheduler.next_event(), Some(Nanos(1_500_000_000)));
     rig.now = Nanos(SECOND / 2);
     let state = rig.flows[&flow].clone();
-    rig.scheduler.change_flow(rig.now, &mut rig.pool, state.slot, &FlowSpec { ceil: 16_000, ..state.spec });
+    rig.scheduler.change_flow(
+        rig.now,
+        &mut rig.pool,
+        state.slot,
+        &FlowSpec { ceil: 16_000, ..state.spec },
+    );
     assert_eq!(rig.scheduler.next_event(), Some(Nanos(SECOND)));
-    rig.scheduler.change_flow(rig.now, &mut rig.pool, state.slot, &FlowSpec { ceil: 0, ..state.spec });
+    rig.scheduler.change_flow(
+        rig.now,
+        &mut rig.pool,
+        state.slot,
+        &FlowSpec { ceil: 0, ..state.spec },
+    );
     assert_eq!(rig.scheduler.next_event(), Some(rig.now));
     assert!(rig.take().is_some());
 }
@@ -141,15 +156,17 @@ enum Operation {
 fn spec() -> impl Strategy<Value = FlowSpec> {
     let rate = || prop_oneof![2 => Just(0u64), 1 => 1u64..100, 3 => 100_000u64..100_000_000, 1 => Just(u64::MAX)];
     let burst = prop_oneof![Just(0u32), 1u32..10_000, Just(u32::MAX)];
-    (rate(), rate(), burst, 1u32..70_000, 0u32..70, 0u32..70_000).prop_map(|(rate, ceil, burst, weight, priority, max_packet)| FlowSpec {
-        rate,
-        ceil,
-        burst,
-        weight,
-        priority,
-        max_packet,
-        ..FlowSpec::default()
-    })
+    (rate(), rate(), burst, 1u32..70_000, 0u32..70, 0u32..70_000).prop_map(
+        |(rate, ceil, burst, weight, priority, max_packet)| FlowSpec {
+            rate,
+            ceil,
+            burst,
+            weight,
+            priority,
+            max_packet,
+            ..FlowSpec::default()
+        },
+    )
 }
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
@@ -165,7 +182,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 }
 
 proptest! {
-    /// Nothing is lost, whatever comes, goes and changes; it gives a packet at the time it names, and everything at the end of time.
+    /// Nothing is lost, whatever comes, goes and changes; it gives a packet at the time it names,
+    /// and everything at the end of time.
     #[test]
     fn classes_keep_their_packets_and_times_under_any_sequence(operations in operations()) {
         let mut rig = Rig::new(Kind::Htb.build());
@@ -199,7 +217,8 @@ proptest! {
         prop_assert_eq!((rig.inside(), rig.scheduler.len(), rig.scheduler.backlog()), (0, 0, 0));
     }
 
-    /// In every window a class sends at most its bound and the depth of its bucket, however the packets come.
+    /// In every window a class sends at most its bound and the depth of its bucket, however the
+    /// packets come.
     #[test]
     fn no_window_has_more_than_the_bound(
         ceil in 100_000u64..50_000_000, burst in 1500u32..20_000, packets in proptest::collection::vec((40u32..1501, 0u64..3_000_000), 1..200),
@@ -241,22 +260,36 @@ mod in_the_emulator {
 
     fn emulator(ceil: u64) -> Emulator {
         let mut emulator = Emulator::new(1, Limits::default());
-        let link = LinkConfig { capacity: Capacity::Constant(Rate::new(100_000_000).unwrap()), ..LinkConfig::default() };
-        emulator.set_scheduler(Nanos::ZERO, 1, &SchedulerConfig { discipline: Kind::Htb.into(), ..SchedulerConfig::default() }, &link);
+        let link = LinkConfig {
+            capacity: Capacity::Constant(Rate::new(100_000_000).unwrap()),
+            ..LinkConfig::default()
+        };
+        emulator.set_scheduler(
+            Nanos::ZERO,
+            1,
+            &SchedulerConfig { discipline: Kind::Htb.into(), ..SchedulerConfig::default() },
+            &link,
+        );
         emulator.set_queue(Nanos::ZERO, 1, 1, &bounded(ceil));
         emulator
     }
 
     fn bounded(ceil: u64) -> FlowsetConfig {
-        FlowsetConfig { ceil: Rate::new(ceil), burst: weir_core::Bytes(1500), ..FlowsetConfig::default() }
+        FlowsetConfig {
+            ceil: Rate::new(ceil),
+            burst: weir_core::Bytes(1500),
+            ..FlowsetConfig::default()
+        }
     }
 
     fn submit(emulator: &mut Emulator, now: u64, frame: u32) {
-        let arrival = Arrival { frame, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
+        let arrival =
+            Arrival { frame, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
         emulator.submit(Nanos(now), arrival, &FlowKey::default(), Action::Queue(1)).unwrap();
     }
 
-    /// Packets that a scheduler holds back leave at their times, whether somebody looks then or only when the next packet comes.
+    /// Packets that a scheduler holds back leave at their times, whether somebody looks then or
+    /// only when the next packet comes.
     #[test]
     fn a_late_poll_moves_no_release() {
         let dues = |eager: bool| {

@@ -1,11 +1,13 @@
-//! Schedulers that rank packets: the exact queue against a sorted list, each rank in an example worked by hand, and the
-//! approximations with what they count.
+//! Schedulers that rank packets: the exact queue against a sorted list, each rank in an example
+//! worked by hand, and the approximations with what they count.
 
 mod common;
 
 use proptest::prelude::*;
 use weir_core::Nanos;
-use weir_core::sched::{Aifo, Discipline, FlowSpec, Kind, Pifo, Ranking, Scheduler, SpPifo, StrictSlices};
+use weir_core::sched::{
+    Aifo, Discipline, FlowSpec, Kind, Pifo, Ranking, Scheduler, SpPifo, StrictSlices,
+};
 
 use common::Rig;
 
@@ -64,7 +66,8 @@ struct Model {
 impl Model {
     fn rank(&self, flow: u32, now: u64, len: u32, label: u64) -> u64 {
         let known = &self.flows[flow as usize];
-        let inside: u64 = self.list.iter().filter(|w| w.flow == flow).map(|w| u64::from(w.len)).sum();
+        let inside: u64 =
+            self.list.iter().filter(|w| w.flow == flow).map(|w| u64::from(w.len)).sum();
         let or = |other: u64| if label > 0 { label } else { other };
         match self.ranking {
             Ranking::Stfq => known.finish.max(self.virtual_time),
@@ -144,12 +147,14 @@ fn steps(flows: u32) -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn specs() -> impl Strategy<Value = Vec<FlowSpec>> {
-    let spec = (prop_oneof![1u32..5, 1u32..65_537], 0u32..4, 0u64..150).prop_map(|(weight, priority, deadline)| FlowSpec {
-        weight,
-        priority,
-        deadline: Nanos(deadline),
-        ..FlowSpec::default()
-    });
+    let spec = (prop_oneof![1u32..5, 1u32..65_537], 0u32..4, 0u64..150).prop_map(
+        |(weight, priority, deadline)| FlowSpec {
+            weight,
+            priority,
+            deadline: Nanos(deadline),
+            ..FlowSpec::default()
+        },
+    );
     proptest::collection::vec(spec, 5)
 }
 
@@ -215,7 +220,8 @@ proptest! {
         }
     }
 
-    /// Start-time fair queueing: flows that always have packets are no further apart than a packet of each.
+    /// Start-time fair queueing: flows that always have packets are no further apart than a packet
+    /// of each.
     #[test]
     fn stfq_shares_by_weight_within_a_packet_of_each_flow(
         flows in proptest::collection::vec((prop_oneof![1u32..9, 1u32..=65_536], 64u32..1501), 2..10), seed in any::<u32>(),
@@ -241,14 +247,16 @@ proptest! {
                     let ((a, la), (b, lb)) = (flows[i], flows[j]);
                     let (a, b, la, lb) = (u128::from(a), u128::from(b), u128::from(la), u128::from(lb));
                     let apart = (bytes[i] * b).abs_diff(bytes[j] * a);
-                    // And a millionth of a byte for each unit of weight, for the rounding of virtual times.
+                    // And a millionth of a byte for each unit of weight, for the rounding of
+                    // virtual times.
                     prop_assert!(apart <= la * b + lb * a + a * b / 500_000 + 1, "{:?} {:?}: {}", flows[i], flows[j], apart);
                 }
             }
         }
     }
 
-    /// The approximations count inversions as a plain list does, and keep every flow's order (which the rig asserts).
+    /// The approximations count inversions as a plain list does, and keep every flow's order (which
+    /// the rig asserts).
     #[test]
     fn inversions_are_counted_exactly(kind in 0usize..3, queues in 1u32..6, depth in 0u32..6, specs in specs(), steps in steps(5)) {
         let (queues, depth) = (queues.to_string(), depth.to_string());
@@ -294,7 +302,8 @@ impl weir_core::sched::Visitor for Counted {
         for step in self.steps.iter().copied().chain(takes) {
             match step {
                 Step::Send { flow, len, label } => {
-                    let slack = if label == 0 { self.specs[flow as usize].deadline.0 } else { label };
+                    let slack =
+                        if label == 0 { self.specs[flow as usize].deadline.0 } else { label };
                     let rank = slack + if self.with_now { rig.now.0 } else { 0 };
                     match rig.send_labelled(flow, len, label) {
                         None => inside.push((flow, rank)),
@@ -305,7 +314,8 @@ impl weir_core::sched::Visitor for Counted {
                     let Some((flow, _)) = rig.take() else { continue };
                     let place = inside.iter().position(|p| p.0 == flow).unwrap();
                     let (_, rank) = inside.remove(place);
-                    let lower: Vec<u64> = inside.iter().filter(|p| p.1 < rank).map(|p| rank - p.1).collect();
+                    let lower: Vec<u64> =
+                        inside.iter().filter(|p| p.1 < rank).map(|p| rank - p.1).collect();
                     pairs += lower.len() as u64;
                     services += u64::from(!lower.is_empty());
                     apart += lower.iter().sum::<u64>();
@@ -313,7 +323,8 @@ impl weir_core::sched::Visitor for Counted {
                 Step::Wait(ns) => rig.now += Nanos(ns),
             }
         }
-        let figures = ["inversions", "inverted", "unpifoness", "refused"].map(|name| figure(&rig.scheduler, name));
+        let figures = ["inversions", "inverted", "unpifoness", "refused"]
+            .map(|name| figure(&rig.scheduler, name));
         assert_eq!(figures, [pairs, services, apart, refused]);
     }
 }
@@ -346,21 +357,54 @@ impl weir_core::sched::Visitor for Played {
 
 #[test]
 fn each_rank_orders_as_it_is_worked_by_hand() {
-    // Three flows; who sends what, of how many bytes and with which label; and the order that comes out.
+    // Three flows; who sends what, of how many bytes and with which label; and the order that comes
+    // out.
     type Sent = (u32, u32, u64);
     let cases: [(&str, &[Sent], &[u32]); 9] = [
-        // Weights 1, 2, 4 and 400 bytes each: starts 0 400 800, 0 200 400, 0 100 200, and where they are equal the arrival.
-        ("stfq", &[(0, 400, 0), (0, 400, 0), (1, 400, 0), (1, 400, 0), (2, 400, 0), (2, 400, 0), (2, 400, 0)], &[0, 1, 2, 2, 1, 2, 0]),
+        // Weights 1, 2, 4 and 400 bytes each: starts 0 400 800, 0 200 400, 0 100 200, and where
+        // they are equal the arrival.
+        (
+            "stfq",
+            &[
+                (0, 400, 0),
+                (0, 400, 0),
+                (1, 400, 0),
+                (1, 400, 0),
+                (2, 400, 0),
+                (2, 400, 0),
+                (2, 400, 0),
+            ],
+            &[0, 1, 2, 2, 1, 2, 0],
+        ),
         // Slack 300, 200 and 100 by flow, 50 and 250 by label: 300, 250, 200, 100, 50.
-        ("lstf", &[(0, 40, 0), (0, 40, 250), (1, 40, 0), (2, 40, 0), (2, 40, 50)], &[2, 2, 1, 0, 0]),
-        // Deadlines 300, 200, 100; then a label of 150, and one of 260 that lends its turn to the 300 before it.
-        ("edf", &[(0, 40, 0), (1, 40, 0), (2, 40, 0), (2, 40, 150), (0, 40, 260)], &[2, 2, 1, 0, 0]),
-        // Left to send: 900 and 500 of flow 0, 700 of flow 1, what is inside (600, then 1200) of flow 2.
-        ("srpt", &[(0, 400, 900), (1, 100, 700), (2, 600, 0), (2, 600, 0), (0, 400, 500)], &[0, 0, 2, 1, 2]),
+        (
+            "lstf",
+            &[(0, 40, 0), (0, 40, 250), (1, 40, 0), (2, 40, 0), (2, 40, 50)],
+            &[2, 2, 1, 0, 0],
+        ),
+        // Deadlines 300, 200, 100; then a label of 150, and one of 260 that lends its turn to the
+        // 300 before it.
+        (
+            "edf",
+            &[(0, 40, 0), (1, 40, 0), (2, 40, 0), (2, 40, 150), (0, 40, 260)],
+            &[2, 2, 1, 0, 0],
+        ),
+        // Left to send: 900 and 500 of flow 0, 700 of flow 1, what is inside (600, then 1200) of
+        // flow 2.
+        (
+            "srpt",
+            &[(0, 400, 900), (1, 100, 700), (2, 600, 0), (2, 600, 0), (0, 400, 500)],
+            &[0, 0, 2, 1, 2],
+        ),
         ("sjf", &[(0, 400, 900), (1, 100, 700), (2, 600, 0), (2, 600, 0)], &[2, 1, 0, 2]),
         // Brought before: 0 and 1000, 0 and 100 and 200, 0.
-        ("las", &[(0, 1000, 0), (0, 40, 0), (1, 100, 0), (1, 100, 0), (1, 100, 0), (2, 1500, 0)], &[0, 1, 2, 1, 1, 0]),
-        // Left of the deadline: 300, 200, 100 at the first hop, 30 for one that has waited for 70 before.
+        (
+            "las",
+            &[(0, 1000, 0), (0, 40, 0), (1, 100, 0), (1, 100, 0), (1, 100, 0), (2, 1500, 0)],
+            &[0, 1, 2, 1, 1, 0],
+        ),
+        // Left of the deadline: 300, 200, 100 at the first hop, 30 for one that has waited for 70
+        // before.
         ("fifo+", &[(0, 40, 0), (1, 40, 0), (2, 40, 0), (1, 40, 30)], &[1, 1, 2, 0]),
         ("prio", &[(0, 40, 0), (1, 40, 0), (2, 40, 0), (1, 40, 9), (0, 40, 1)], &[2, 1, 1, 0, 0]),
         ("arrival", &[(1, 40, 9), (0, 40, 3), (2, 40, 1), (0, 40, 0)], &[1, 0, 2, 0]),
@@ -368,7 +412,12 @@ fn each_rank_orders_as_it_is_worked_by_hand() {
     for (rank, sent, expected) in cases {
         let mut rig = pifo(&[("rank", rank)]);
         for (weight, priority, deadline) in [(1, 2, 300), (2, 1, 200), (4, 0, 100)] {
-            rig.add_spec(FlowSpec { weight, priority, deadline: Nanos(deadline), ..FlowSpec::default() });
+            rig.add_spec(FlowSpec {
+                weight,
+                priority,
+                deadline: Nanos(deadline),
+                ..FlowSpec::default()
+            });
         }
         for &(flow, len, label) in sent {
             rig.send_labelled(flow, len, label);
@@ -396,7 +445,8 @@ fn a_full_pifo_gives_up_the_worst_rank_and_no_flow_its_order() {
 
 #[test]
 fn fifo_plus_prefers_longer_paths_and_slack_restores_the_order_of_sources() {
-    // Flow 0 has waited for 40 at a hop before, of a deadline of 100; flow 1 begins here, and came 20 earlier.
+    // Flow 0 has waited for 40 at a hop before, of a deadline of 100; flow 1 begins here, and came
+    // 20 earlier.
     for (rank, expected) in [("fifo+", [0, 1]), ("lstf", [0, 1])] {
         let mut rig = pifo(&[("rank", rank)]);
         rig.add(1, 1500, 0);
@@ -406,7 +456,8 @@ fn fifo_plus_prefers_longer_paths_and_slack_restores_the_order_of_sources() {
         rig.send_labelled(0, 100, 60);
         assert_eq!(order(&mut rig), expected, "{rank}");
     }
-    // When it comes 50 later, slack says that flow 1 has waited longer in all; what is left of the deadline does not.
+    // When it comes 50 later, slack says that flow 1 has waited longer in all; what is left of the
+    // deadline does not.
     for (rank, expected) in [("fifo+", [0, 1]), ("lstf", [1, 0])] {
         let mut rig = pifo(&[("rank", rank)]);
         rig.add(1, 1500, 0);
@@ -420,22 +471,36 @@ fn fifo_plus_prefers_longer_paths_and_slack_restores_the_order_of_sources() {
 
 #[test]
 fn sp_pifo_orders_nearly_by_rank_and_counts_where_it_fails() {
-    let mut rig = Rig::new(SpPifo::new(&discipline(Kind::SpPifo, &[("rank", "srpt"), ("queues", "2")])));
+    let mut rig =
+        Rig::new(SpPifo::new(&discipline(Kind::SpPifo, &[("rank", "srpt"), ("queues", "2")])));
     // Each packet is a flow of its own, so that nothing is held.
     for rank in [3, 2, 5, 4, 1, 2] {
         let flow = rig.add(1, 1500, 0);
         rig.send_labelled(flow, 100, rank);
     }
-    // The first queue takes 2 4 1, the second 3 5 2. Rank 4 leaves before 1 3 2, then 3 before 2, and 5 before 2.
+    // The first queue takes 2 4 1, the second 3 5 2. Rank 4 leaves before 1 3 2, then 3 before 2,
+    // and 5 before 2.
     assert_eq!(order(&mut rig), [1, 3, 4, 0, 2, 5]);
     let figures = rig.scheduler.figures();
     // 2 leaves before 1 as well.
-    assert_eq!(figures, [("inversions", 6), ("inverted", 4), ("unpifoness", 1 + 6 + 1 + 3), ("refused", 0), ("held", 0)]);
+    assert_eq!(
+        figures,
+        [
+            ("inversions", 6),
+            ("inverted", 4),
+            ("unpifoness", 1 + 6 + 1 + 3),
+            ("refused", 0),
+            ("held", 0)
+        ]
+    );
 }
 
 #[test]
 fn sp_pifo_holds_a_packet_behind_older_ones_of_its_flow() {
-    let mut rig = Rig::new(SpPifo::new(&discipline(Kind::SpPifo, &[("rank", "srpt"), ("queues", "2"), ("depth", "3")])));
+    let mut rig = Rig::new(SpPifo::new(&discipline(
+        Kind::SpPifo,
+        &[("rank", "srpt"), ("queues", "2"), ("depth", "3")],
+    )));
     rig.add(1, 1500, 0);
     rig.add(1, 1500, 0);
     // 9 goes to the last queue; 4 would go to the first, before it.
@@ -452,7 +517,8 @@ fn sp_pifo_holds_a_packet_behind_older_ones_of_its_flow() {
     assert_eq!(figure(&rig.scheduler, "held"), 1);
 }
 
-/// Flows of ever higher priority fill one slice after the other; the newest sees its own queue only.
+/// Flows of ever higher priority fill one slice after the other; the newest sees its own queue
+/// only.
 #[test]
 fn eight_slices_of_64_keep_512_packets_and_the_highest_flow_waits_for_its_own_only() {
     let mut rig = Rig::new(StrictSlices::new(&Discipline::new(Kind::StrictSlices)));
@@ -460,7 +526,8 @@ fn eight_slices_of_64_keep_512_packets_and_the_highest_flow_waits_for_its_own_on
         let flow = rig.add(1, 1512, 7 - step);
         let lost = (0..100).filter(|_| rig.send_labelled(flow, 1512, 0).is_some()).count();
         assert_eq!((lost, rig.inside()), (36, 64 * (step as usize + 1)));
-        // At 5 Mbit/s a packet of 1512 bytes takes 2.42 ms: 64 of them are the 155 ms that the newest flow waits at most.
+        // At 5 Mbit/s a packet of 1512 bytes takes 2.42 ms: 64 of them are the 155 ms that the
+        // newest flow waits at most.
         let (served, _) = rig.take().unwrap();
         assert_eq!(served, flow);
         assert_eq!(rig.send_labelled(flow, 1512, 0), None);
@@ -530,8 +597,15 @@ impl weir_core::sched::Visitor for Extremes {
     fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) {
         let mut rig = Rig::new(scheduler);
         for n in 0..self.flows {
-            let (weight, deadline) = if n % 2 == 0 { (1, Nanos::MAX) } else { (u32::MAX, Nanos::ZERO) };
-            rig.add_spec(FlowSpec { weight, deadline, priority: n * 3, max_packet: n, ..FlowSpec::default() });
+            let (weight, deadline) =
+                if n % 2 == 0 { (1, Nanos::MAX) } else { (u32::MAX, Nanos::ZERO) };
+            rig.add_spec(FlowSpec {
+                weight,
+                deadline,
+                priority: n * 3,
+                max_packet: n,
+                ..FlowSpec::default()
+            });
         }
         let (lens, labels) = ([0, 1, 4 << 20, 65_535], [0, 1, u64::MAX]);
         for n in 0..90_000 {
@@ -548,6 +622,11 @@ impl weir_core::sched::Visitor for Extremes {
             rig.remove(flow);
         }
         while rig.take().is_some() {}
-        assert_eq!((rig.inside(), rig.scheduler.len(), rig.scheduler.backlog()), (0, 0, 0), "{:?}", self.kind);
+        assert_eq!(
+            (rig.inside(), rig.scheduler.len(), rig.scheduler.backlog()),
+            (0, 0, 0),
+            "{:?}",
+            self.kind
+        );
     }
 }

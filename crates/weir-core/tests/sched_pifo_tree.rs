@@ -1,4 +1,5 @@
-//! Trees of PIFOs: against the exact queue and plain lists, shares at each level, and bounds in exact arithmetic.
+//! Trees of PIFOs: against the exact queue and plain lists, shares at each level, and bounds in
+//! exact arithmetic.
 
 mod common;
 
@@ -6,7 +7,9 @@ use proptest::prelude::*;
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, SchedulerConfig};
 use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
-use weir_core::sched::{Discipline, FlowSpec, Kind, NodeSpec, Pifo, PifoTree, Ranking, Scheduler, TreeSpec};
+use weir_core::sched::{
+    Discipline, FlowSpec, Kind, NodeSpec, Pifo, PifoTree, Ranking, Scheduler, TreeSpec,
+};
 use weir_core::{Action, Arrival, Bytes, Emulator, Fate, Limits, Nanos, Rate};
 
 use common::Rig;
@@ -45,16 +48,19 @@ fn steps(flows: u32) -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn specs() -> impl Strategy<Value = Vec<FlowSpec>> {
-    let spec = (prop_oneof![1u32..5, 1u32..65_537], 0u32..4, 0u64..150).prop_map(|(weight, priority, deadline)| FlowSpec {
-        weight,
-        priority,
-        deadline: Nanos(deadline),
-        ..FlowSpec::default()
-    });
+    let spec = (prop_oneof![1u32..5, 1u32..65_537], 0u32..4, 0u64..150).prop_map(
+        |(weight, priority, deadline)| FlowSpec {
+            weight,
+            priority,
+            deadline: Nanos(deadline),
+            ..FlowSpec::default()
+        },
+    );
     proptest::collection::vec(spec, 5)
 }
 
-/// Two levels as plain lists, with ranks that need nothing but the packet: slack at the root, what is left in the classes.
+/// Two levels as plain lists, with ranks that need nothing but the packet: slack at the root, what
+/// is left in the classes.
 #[derive(Default)]
 struct Lists {
     arrivals: u64,
@@ -100,13 +106,15 @@ enum Event {
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let ceil = prop_oneof![Just(0u64), 1u64..1000, 1_000_000u64..1_000_000_000];
     let spec = || {
-        (1u32..100, 0u32..6, ceil.clone(), prop_oneof![Just(0u32), 1u32..5000]).prop_map(|(weight, priority, ceil, burst)| FlowSpec {
-            weight,
-            priority,
-            ceil,
-            burst,
-            ..FlowSpec::default()
-        })
+        (1u32..100, 0u32..6, ceil.clone(), prop_oneof![Just(0u32), 1u32..5000]).prop_map(
+            |(weight, priority, ceil, burst)| FlowSpec {
+                weight,
+                priority,
+                ceil,
+                burst,
+                ..FlowSpec::default()
+            },
+        )
     };
     let event = prop_oneof![
         2 => spec().prop_map(Event::Add),
@@ -122,9 +130,21 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 /// Three levels: bounds at the first and the second, the flows' own below them.
 fn deep() -> TreeSpec {
     let mut spec = TreeSpec::new(Ranking::Stfq);
-    let left = spec.add(TreeSpec::ROOT, NodeSpec { rank: Ranking::Prio, weight: 3, ceil: 40_000_000, burst: 2000, ..NodeSpec::default() });
+    let left = spec.add(
+        TreeSpec::ROOT,
+        NodeSpec {
+            rank: Ranking::Prio,
+            weight: 3,
+            ceil: 40_000_000,
+            burst: 2000,
+            ..NodeSpec::default()
+        },
+    );
     let right = spec.add(TreeSpec::ROOT, NodeSpec { rank: Ranking::Srpt, ..NodeSpec::default() });
-    let below = spec.add(left, NodeSpec { rank: Ranking::Las, priority: 1, ceil: 9_000_000, ..NodeSpec::default() });
+    let below = spec.add(
+        left,
+        NodeSpec { rank: Ranking::Las, priority: 1, ceil: 9_000_000, ..NodeSpec::default() },
+    );
     for (priority, node) in [(0, left), (1, right), (2, below), (3, below)] {
         spec.assign_priority(priority, node);
     }
@@ -132,14 +152,18 @@ fn deep() -> TreeSpec {
     spec
 }
 
-/// Plays packets, each of a flow, with a length and a gap to the next, through bounds below bounds under a driver that comes `late`
-/// ns after each event, and looks at every window.
+/// Plays packets, each of a flow, with a length and a gap to the next, through bounds below bounds
+/// under a driver that comes `late` ns after each event, and looks at every window.
 fn bounds_hold(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseError> {
     let mut spec = TreeSpec::new(Ranking::Arrival);
-    let class = spec.add(TreeSpec::ROOT, NodeSpec { rank: Ranking::Stfq, ceil: 8_000_000, burst: 3000, ..NodeSpec::default() });
+    let class = spec.add(
+        TreeSpec::ROOT,
+        NodeSpec { rank: Ranking::Stfq, ceil: 8_000_000, burst: 3000, ..NodeSpec::default() },
+    );
     spec.assign_priority(0, class);
     let mut rig = Rig::new(PifoTree::with_tree(spec));
-    // Flows 0 and 1 have that of their class, flow 0 one of its own below it, and flow 2 its own only.
+    // Flows 0 and 1 have that of their class, flow 0 one of its own below it, and flow 2 its own
+    // only.
     for (ceil, priority) in [(3_000_000, 0), (0, 0), (5_000_000, 1)] {
         rig.add_spec(FlowSpec { ceil, priority, burst: 1500, ..FlowSpec::default() });
     }
@@ -173,7 +197,12 @@ fn bounds_hold(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseErr
                 bytes += u64::from(l.2);
                 let span = l.0 - of[i].0;
                 // Bits by Mbit/s are microseconds.
-                prop_assert!(bytes * 8000 <= rate * (span + late) + depth * 8000, "{} bytes in {} ns", bytes, span);
+                prop_assert!(
+                    bytes * 8000 <= rate * (span + late) + depth * 8000,
+                    "{} bytes in {} ns",
+                    bytes,
+                    span
+                );
             }
         }
     }
@@ -182,7 +211,16 @@ fn bounds_hold(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseErr
 
 #[test]
 fn a_long_packet_that_takes_the_turn_of_a_short_one_is_charged_its_own_length() {
-    let packets = [(1, 40, 0), (1, 40, 0), (1, 1319, 0), (0, 847, 0), (0, 948, 0), (1, 143, 0), (1, 1197, 0), (1, 40, 0)];
+    let packets = [
+        (1, 40, 0),
+        (1, 40, 0),
+        (1, 1319, 0),
+        (0, 847, 0),
+        (0, 948, 0),
+        (1, 143, 0),
+        (1, 1197, 0),
+        (1, 40, 0),
+    ];
     bounds_hold(&packets, 200_667).unwrap();
 }
 
@@ -235,7 +273,8 @@ proptest! {
         prop_assert_eq!(order(&mut rig), rest);
     }
 
-    /// Classes weigh as much as their flows, so that flows that always have packets share by weight whatever their classes.
+    /// Classes weigh as much as their flows, so that flows that always have packets share by weight
+    /// whatever their classes.
     #[test]
     fn flows_share_by_weight_through_classes(flows in proptest::collection::vec((1u32..9, 0u32..4), 2..10)) {
         let mut rig = tree(&[]);
@@ -259,8 +298,8 @@ proptest! {
         }
     }
 
-    /// Whatever comes, goes and changes, nothing is lost, flows keep their order (which the rig asserts), and a tree that gives
-    /// nothing says when it will.
+    /// Whatever comes, goes and changes, nothing is lost, flows keep their order (which the rig
+    /// asserts), and a tree that gives nothing says when it will.
     #[test]
     fn trees_with_bounds_lose_nothing_and_say_when_they_give(deeply in any::<bool>(), events in events()) {
         let scheduler = if deeply { PifoTree::with_tree(deep()) } else { PifoTree::new(&Discipline::new(Kind::PifoTree)) };
@@ -314,7 +353,8 @@ proptest! {
         prop_assert_eq!((rig.inside(), rig.scheduler.len(), rig.scheduler.backlog()), (0, 0, 0));
     }
 
-    /// In every window a bound lets no more pass than its rate and its burst, whoever asks when; and with packets waiting no less.
+    /// In every window a bound lets no more pass than its rate and its burst, whoever asks when;
+    /// and with packets waiting no less.
     #[test]
     fn bounds_hold_in_every_window(
         packets in proptest::collection::vec((0u32..3, 40u32..1501, 0u64..2_000_000), 1..120), late in prop_oneof![Just(0u64), 1u64..300_000],
@@ -372,7 +412,9 @@ fn classes_share_first_and_flows_within_them() {
         }
         packets
     };
-    let near = |got: [i32; 3], expected: [i32; 3]| got.iter().zip(expected).all(|(a, b)| (a - b).abs() <= 3);
+    let near = |got: [i32; 3], expected: [i32; 3]| {
+        got.iter().zip(expected).all(|(a, b)| (a - b).abs() <= 3)
+    };
     let all = serve(&mut rig, &[0, 1, 2]);
     assert!(near(all, [100, 200, 900]), "{all:?}");
     // Flow 1 ends: its share goes to flow 0 and not to the other class.
@@ -432,7 +474,8 @@ fn a_bound_is_exact_over_years() {
 #[test]
 fn a_link_serves_a_bounded_flow_on_time_and_others_between() {
     let mut emulator = Emulator::new(1, Limits::default());
-    let scheduler = SchedulerConfig { discipline: Kind::PifoTree.into(), ..SchedulerConfig::default() };
+    let scheduler =
+        SchedulerConfig { discipline: Kind::PifoTree.into(), ..SchedulerConfig::default() };
     let rate = |bps| Rate::new(bps).unwrap();
     emulator.set_scheduler(
         Nanos::ZERO,
@@ -441,10 +484,16 @@ fn a_link_serves_a_bounded_flow_on_time_and_others_between() {
         &LinkConfig { capacity: Capacity::Constant(rate(80_000_000)), ..LinkConfig::default() },
     );
     for (id, ceil) in [(1, Some(rate(8_000_000))), (2, None)] {
-        emulator.set_queue(Nanos::ZERO, id, 1, &FlowsetConfig { ceil, burst: Bytes(1500), ..FlowsetConfig::default() });
+        emulator.set_queue(
+            Nanos::ZERO,
+            id,
+            1,
+            &FlowsetConfig { ceil, burst: Bytes(1500), ..FlowsetConfig::default() },
+        );
     }
     for frame in 0..30u32 {
-        let arrival = Arrival { frame, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
+        let arrival =
+            Arrival { frame, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
         let queue = if frame < 10 { 1 } else { 2 };
         emulator.submit(Nanos::ZERO, arrival, &FlowKey::default(), Action::Queue(queue)).unwrap();
     }

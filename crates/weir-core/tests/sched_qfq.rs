@@ -55,13 +55,26 @@ impl ModelFlow {
 impl Model {
     fn new(epoch: u64, most: usize) -> Self {
         let epoch = u128::from(epoch);
-        Self { epoch, virtual_time: epoch, flows: BTreeMap::new(), removed: Vec::new(), moments: 0, most }
+        Self {
+            epoch,
+            virtual_time: epoch,
+            flows: BTreeMap::new(),
+            removed: Vec::new(),
+            moments: 0,
+            most,
+        }
     }
 
     fn weights(&self) -> u128 {
         let counts = |f: &&ModelFlow| f.busy() || f.counts_until > self.virtual_time;
         let flows: u128 = self.flows.values().filter(counts).map(|f| u128::from(f.weight)).sum();
-        flows + self.removed.iter().filter(|r| r.1 > self.virtual_time).map(|r| u128::from(r.0)).sum::<u128>()
+        flows
+            + self
+                .removed
+                .iter()
+                .filter(|r| r.1 > self.virtual_time)
+                .map(|r| u128::from(r.0))
+                .sum::<u128>()
     }
 
     fn add(&mut self, flow: u32, weight: u32, lmax: u32) {
@@ -85,19 +98,27 @@ impl Model {
         }
     }
 
-    /// Where those start that flow `flow` is in an aggregate with, if some have packets. Flows of a kind form aggregates in the order in
-    /// which they were added.
+    /// Where those start that flow `flow` is in an aggregate with, if some have packets. Flows of a
+    /// kind form aggregates in the order in which they were added.
     fn start_of_aggregate(&self, flow: u32) -> u128 {
         let kind = |f: &ModelFlow| (f.weight, f.lmax);
-        let alike: Vec<_> = self.flows.iter().filter(|(_, f)| kind(f) == kind(&self.flows[&flow])).collect();
-        let own = alike.chunks(self.most).find(|chunk| chunk.iter().any(|(id, _)| **id == flow)).unwrap();
-        own.iter().filter(|(id, f)| **id != flow && f.busy()).map(|(_, f)| f.rounded()).min().unwrap_or(0)
+        let alike: Vec<_> =
+            self.flows.iter().filter(|(_, f)| kind(f) == kind(&self.flows[&flow])).collect();
+        let own =
+            alike.chunks(self.most).find(|chunk| chunk.iter().any(|(id, _)| **id == flow)).unwrap();
+        own.iter()
+            .filter(|(id, f)| **id != flow && f.busy())
+            .map(|(_, f)| f.rounded())
+            .min()
+            .unwrap_or(0)
     }
 
-    /// Gives a flow with packets its place behind others; at most 30 units ahead of the first with the same.
+    /// Gives a flow with packets its place behind others; at most 30 units ahead of the first with
+    /// the same.
     fn place(&mut self, flow: u32) {
         let unit = self.flows[&flow].unit();
-        let others = self.flows.iter().filter(|(id, f)| **id != flow && f.busy() && f.unit() == unit);
+        let others =
+            self.flows.iter().filter(|(id, f)| **id != flow && f.busy() && f.unit() == unit);
         let first = others.map(|(_, f)| f.rounded()).min();
         self.moments += 1;
         let f = self.flows.get_mut(&flow).unwrap();
@@ -115,7 +136,11 @@ impl Model {
         self.virtual_time = self.virtual_time.max(starts.min()?);
         let now = self.virtual_time;
         let eligible = self.flows.iter().filter(|(_, f)| f.busy() && f.rounded() <= now);
-        let (&flow, _) = eligible.min_by_key(|(id, f)| (f.rounded() + 2 * f.unit(), f.unit(), Some(**id) != preferred, f.came)).unwrap();
+        let (&flow, _) = eligible
+            .min_by_key(|(id, f)| {
+                (f.rounded() + 2 * f.unit(), f.unit(), Some(**id) != preferred, f.came)
+            })
+            .unwrap();
         let weights = self.weights();
         let f = self.flows.get_mut(&flow).unwrap();
         let len = f.queue.pop_front().unwrap();
@@ -169,7 +194,8 @@ impl Model {
 
     fn remove(&mut self, flow: u32) -> usize {
         let f = self.flows.remove(&flow).unwrap();
-        self.removed.push((f.weight, if f.busy() { until(&f, self.virtual_time) } else { f.counts_until }));
+        self.removed
+            .push((f.weight, if f.busy() { until(&f, self.virtual_time) } else { f.counts_until }));
         if f.busy() {
             self.rest();
         }
@@ -205,7 +231,9 @@ impl<S: Scheduler> Player<S> {
     }
 
     fn play(&mut self, operation: Operation, served: &mut Vec<(u32, u32)>) {
-        let nth = |n: usize| self.flows.iter().nth(n % self.flows.len().max(1)).map(|(&flow, &slot)| (flow, slot));
+        let nth = |n: usize| {
+            self.flows.iter().nth(n % self.flows.len().max(1)).map(|(&flow, &slot)| (flow, slot))
+        };
         match operation {
             Operation::Add(weight, max_packet) => {
                 let spec = FlowSpec { flow: self.next, weight, max_packet, ..FlowSpec::default() };
@@ -239,7 +267,10 @@ impl<S: Scheduler> Player<S> {
     /// A packet of flow `flow`.
     fn put_of(&mut self, flow: u32, len: u32) {
         let packet = self.store.allocate(len, flow);
-        assert_eq!(self.scheduler.enqueue(Nanos::ZERO, &mut self.store, self.flows[&flow], packet), None);
+        assert_eq!(
+            self.scheduler.enqueue(Nanos::ZERO, &mut self.store, self.flows[&flow], packet),
+            None
+        );
     }
 
     /// Several [`Operation::Put`] at once.
@@ -269,9 +300,17 @@ impl<S: Scheduler> Player<S> {
     }
 }
 
-/// Plays operations on the model; it must serve the same packets, in their order but where it may choose.
-fn play_model(model: &mut Model, next: &mut u32, operation: Operation, preferred: Option<u32>, served: &mut Vec<(u32, u32)>) {
-    let nth = |model: &Model, n: usize| model.flows.keys().copied().nth(n % model.flows.len().max(1));
+/// Plays operations on the model; it must serve the same packets, in their order but where it may
+/// choose.
+fn play_model(
+    model: &mut Model,
+    next: &mut u32,
+    operation: Operation,
+    preferred: Option<u32>,
+    served: &mut Vec<(u32, u32)>,
+) {
+    let nth =
+        |model: &Model, n: usize| model.flows.keys().copied().nth(n % model.flows.len().max(1));
     match operation {
         Operation::Add(weight, lmax) => {
             model.add(*next, weight, lmax);
@@ -279,7 +318,9 @@ fn play_model(model: &mut Model, next: &mut u32, operation: Operation, preferred
         }
         Operation::Put(n, len) => nth(model, n).into_iter().for_each(|flow| model.put(flow, len)),
         Operation::Take => served.extend(model.take(preferred)),
-        Operation::Change(n, weight, lmax) => nth(model, n).into_iter().for_each(|flow| model.change(flow, weight, lmax)),
+        Operation::Change(n, weight, lmax) => {
+            nth(model, n).into_iter().for_each(|flow| model.change(flow, weight, lmax))
+        }
         Operation::Remove(n) => drop(nth(model, n).map(|flow| model.remove(flow))),
     }
 }
@@ -327,7 +368,8 @@ impl Visitor for Order<'_> {
     }
 }
 
-/// What it serves when it is handed as many packets at once as come one after the other, and asked for as many.
+/// What it serves when it is handed as many packets at once as come one after the other, and asked
+/// for as many.
 struct InBatches<'a>(&'a [Operation]);
 
 impl Visitor for InBatches<'_> {
@@ -335,7 +377,8 @@ impl Visitor for InBatches<'_> {
 
     fn visit<S: Scheduler + core::fmt::Debug>(self, scheduler: S) -> Self::Output {
         let (mut player, mut served) = (Player::new(scheduler), Vec::new());
-        let same = |a: &Operation, b: &Operation| std::mem::discriminant(a) == std::mem::discriminant(b);
+        let same =
+            |a: &Operation, b: &Operation| std::mem::discriminant(a) == std::mem::discriminant(b);
         for batch in self.0.chunk_by(same).chain([&vec![Operation::Take; self.0.len()][..]]) {
             match batch[0] {
                 Operation::Put(..) => player.put(batch),
@@ -370,7 +413,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     proptest::collection::vec(operation, 1..600)
 }
 
-/// Starts of virtual time: the beginning, and shortly before a half, three quarters and the whole of its range.
+/// Starts of virtual time: the beginning, and shortly before a half, three quarters and the whole
+/// of its range.
 fn epoch() -> impl Strategy<Value = u64> {
     let near = |end: u64| (20u32..56).prop_map(move |bits| end.wrapping_sub(1 << bits));
     prop_oneof![Just(0u64), near(0), near(1 << 63), near(3 << 62), near(1 << 53)]
@@ -399,8 +443,9 @@ proptest! {
         agree(epoch, &operations)?;
     }
 
-    /// Each packet that QFQ+ serves is one that QFQ might serve, when times of flows that come are as QFQ+ has them. Aggregates of short
-    /// packets often wait for long ones, by many of their slots.
+    /// Each packet that QFQ+ serves is one that QFQ might serve, when times of flows that come are
+    /// as QFQ+ has them. Aggregates of short packets often wait for long ones, by many of their
+    /// slots.
     #[test]
     fn qfqp_serves_in_the_order_of_the_model_but_for_ties(
         epoch in epoch(), m in 2u32..=16, kinds in proptest::collection::vec((weight(), any::<bool>()), 1..4),
@@ -438,7 +483,8 @@ proptest! {
         }
     }
 
-    /// Where virtual time begins and wraps around makes no difference, as long as it begins at a multiple of all units.
+    /// Where virtual time begins and wraps around makes no difference, as long as it begins at a
+    /// multiple of all units.
     #[test]
     fn orders_do_not_depend_on_where_virtual_time_begins(operations in operations(), multiple in 0u64..1024, m in 1u32..=16) {
         let mut some = [Discipline::new(Kind::Qfq), Discipline::new(Kind::QfqPlus)];
@@ -449,7 +495,8 @@ proptest! {
     }
 }
 
-/// Flows that always have packets of their largest size, by weight; bytes that each got while `packets` left.
+/// Flows that always have packets of their largest size, by weight; bytes that each got while
+/// `packets` left.
 struct Shares<'a> {
     flows: &'a [(u32, u32)],
     packets: usize,
@@ -477,7 +524,8 @@ impl Visitor for Shares<'_> {
     }
 }
 
-/// Shares of bytes by weight to within `units` of each flow's own bytes per unit of virtual time, from the lightest to the heaviest.
+/// Shares of bytes by weight to within `units` of each flow's own bytes per unit of virtual time,
+/// from the lightest to the heaviest.
 fn assert_shares(flows: &[(u32, u32)], packets: usize) {
     for kind in [Kind::Qfq, Kind::QfqPlus] {
         let bytes = Discipline::new(kind).visit(Shares { flows, packets });
@@ -488,7 +536,10 @@ fn assert_shares(flows: &[(u32, u32)], packets: usize) {
             let share = all * u128::from(weight) / weights;
             // 3 w σ with w σ < 2 L_k, a packet of its own, and the share of two others.
             let bound = 7 * u128::from(len) + 2 * largest * u128::from(weight) / weights + 1;
-            assert!(share.abs_diff(u128::from(got)) <= bound, "{kind:?}: {weight} of {weights} got {got}, not {share} ± {bound}");
+            assert!(
+                share.abs_diff(u128::from(got)) <= bound,
+                "{kind:?}: {weight} of {weights} got {got}, not {share} ± {bound}"
+            );
         }
     }
 }
@@ -530,6 +581,10 @@ fn idle_flows_do_not_count() {
     let without = [&busy[..], &puts].concat();
     let with = [&busy[..], &[Operation::Add(1, 1500); 1000], &puts].concat();
     for kind in [Kind::Qfq, Kind::QfqPlus] {
-        assert_eq!(Discipline::new(kind).visit(Order(&with)), Discipline::new(kind).visit(Order(&without)), "{kind:?}");
+        assert_eq!(
+            Discipline::new(kind).visit(Order(&with)),
+            Discipline::new(kind).visit(Order(&without)),
+            "{kind:?}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Disciplines that order packets by virtual times: the order in which they serve, against plain models of themselves that look at
-//! every flow each time, and what they promise, against exact arithmetic.
+//! Disciplines that order packets by virtual times: the order in which they serve, against plain
+//! models of themselves that look at every flow each time, and what they promise, against exact
+//! arithmetic.
 
 mod common;
 mod models;
@@ -42,7 +43,8 @@ fn weights() -> impl Strategy<Value = u32> {
 }
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
-    let len = || prop_oneof![6 => 40u32..1501, 3 => Just(1500), 1 => Just(65_535), 1 => 0u32..=4 << 20];
+    let len =
+        || prop_oneof![6 => 40u32..1501, 3 => Just(1500), 1 => Just(65_535), 1 => 0u32..=4 << 20];
     let operation = prop_oneof![
         3 => weights().prop_map(Operation::Add),
         12 => (0usize..24, len()).prop_map(|(n, len)| Operation::Send(n, len)),
@@ -54,7 +56,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     proptest::collection::vec(operation, 1..300)
 }
 
-/// Flows of a few kinds that send packets of a few lengths, mostly one, so that many take equally long.
+/// Flows of a few kinds that send packets of a few lengths, mostly one, so that many take equally
+/// long.
 fn steady_operations() -> impl Strategy<Value = Vec<Operation>> {
     let weights = || prop_oneof![4 => Just(1u32), 2 => Just(2), 2 => Just(4), 1 => 3u32..14];
     let len = || prop_oneof![12 => Just(1500u32), 3 => Just(750), 1 => Just(40), 1 => 64u32..1501];
@@ -66,13 +69,20 @@ fn steady_operations() -> impl Strategy<Value = Vec<Operation>> {
         1 => (0usize..40, weights()).prop_map(|(n, w)| Operation::Change(n, w)),
         1 => (0usize..40).prop_map(Operation::Remove),
     ];
-    (proptest::collection::vec(weights().prop_map(Operation::Add), 1..30), proptest::collection::vec(operation, 1..400))
+    (
+        proptest::collection::vec(weights().prop_map(Operation::Add), 1..30),
+        proptest::collection::vec(operation, 1..400),
+    )
         .prop_map(|(add, operations)| [add, operations].concat())
 }
 
 /// Times begin at the start of their range, or so that they come to its end.
 fn epochs() -> impl Strategy<Value = u64> {
-    prop_oneof![Just(0), (0u64..4 << 40).prop_map(|before| (1 << 63) - 1 - before), any::<u64>().prop_map(|e| e % (1 << 63))]
+    prop_oneof![
+        Just(0),
+        (0u64..4 << 40).prop_map(|before| (1 << 63) - 1 - before),
+        any::<u64>().prop_map(|e| e % (1 << 63))
+    ]
 }
 
 /// Plays operations to a scheduler and to its model, and says where they first differ.
@@ -88,7 +98,8 @@ impl Visitor for Against<'_> {
         let mut rig = Rig::new(scheduler);
         let mut served = 0;
         for &operation in self.operations {
-            let nth = |rig: &Rig<S>, n: usize| rig.flows.keys().copied().nth(n % rig.flows.len().max(1));
+            let nth =
+                |rig: &Rig<S>, n: usize| rig.flows.keys().copied().nth(n % rig.flows.len().max(1));
             match operation {
                 Operation::Add(weight) => {
                     let flow = rig.add(weight, 1500, 0);
@@ -134,11 +145,20 @@ impl Against<'_> {
         let expected = self.model.take();
         let taken = rig.take().map(|(flow, _)| rig.flows[&flow].slot.0);
         *served += 1;
-        if taken == expected { Ok(taken.is_some()) } else { Err(format!("service {served}: place {taken:?}, the model's {expected:?}")) }
+        if taken == expected {
+            Ok(taken.is_some())
+        } else {
+            Err(format!("service {served}: place {taken:?}, the model's {expected:?}"))
+        }
     }
 }
 
-fn against(kind: Kind, epoch: u64, model: Box<dyn Model>, operations: &[Operation]) -> Result<(), String> {
+fn against(
+    kind: Kind,
+    epoch: u64,
+    model: Box<dyn Model>,
+    operations: &[Operation],
+) -> Result<(), String> {
     Discipline::new(kind).starting_at(epoch).visit(Against { model, operations })
 }
 
@@ -170,14 +190,19 @@ proptest! {
     }
 }
 
-/// Classes of flows whose packets take equally long, fewer than a discipline may have queues for and more, near the end of times.
+/// Classes of flows whose packets take equally long, fewer than a discipline may have queues for
+/// and more, near the end of times.
 #[test]
 fn order_is_kept_among_few_and_many_kinds_of_flows() {
     for kinds in [1, 2, 3, 8, 9, 20] {
         let mut operations: Vec<_> = (0..40).map(|n| Operation::Add(1 + n % kinds)).collect();
         for round in 0..60 {
             operations.extend((0..40).map(|n| Operation::Send(n, 1500)));
-            operations.extend([Operation::Take(30), Operation::Burst(round * 7 % 40, 1500), Operation::Take(10 + round as u32 % 40)]);
+            operations.extend([
+                Operation::Take(30),
+                Operation::Burst(round * 7 % 40, 1500),
+                Operation::Take(10 + round as u32 % 40),
+            ]);
             if round % 10 == 9 {
                 operations.extend([
                     Operation::Change(round, 5),
@@ -189,7 +214,11 @@ fn order_is_kept_among_few_and_many_kinds_of_flows() {
         }
         for &(kind, model) in ALL {
             for epoch in [0, (1 << 63) - (20_000 << 40), (1 << 63) - 1] {
-                assert_eq!(against(kind, epoch, model(epoch), &operations), Ok(()), "{kind:?} from {epoch}, {kinds} kinds");
+                assert_eq!(
+                    against(kind, epoch, model(epoch), &operations),
+                    Ok(()),
+                    "{kind:?} from {epoch}, {kinds} kinds"
+                );
             }
         }
     }
@@ -204,10 +233,18 @@ fn order_is_kept_when_a_million_flows_are_added_meanwhile() {
 
         fn visit<S: Scheduler + fmt::Debug>(self, mut scheduler: S) -> Self::Output {
             let mut pool = Pool::new(1000);
-            let slots: Vec<_> = (0..4).map(|flow| scheduler.add_flow(Nanos::ZERO, &FlowSpec { flow, ..FlowSpec::default() })).collect();
+            let slots: Vec<_> = (0..4)
+                .map(|flow| {
+                    scheduler.add_flow(Nanos::ZERO, &FlowSpec { flow, ..FlowSpec::default() })
+                })
+                .collect();
             for n in 0..80 {
-                let packet = pool.insert(Packet { len: 1500, flow: n % 4, ..Packet::default() }).unwrap();
-                assert_eq!(scheduler.enqueue(Nanos::ZERO, &mut pool, slots[n as usize % 4], packet), None);
+                let packet =
+                    pool.insert(Packet { len: 1500, flow: n % 4, ..Packet::default() }).unwrap();
+                assert_eq!(
+                    scheduler.enqueue(Nanos::ZERO, &mut pool, slots[n as usize % 4], packet),
+                    None
+                );
             }
             let mut order = Vec::new();
             for n in 0..80 {
@@ -229,8 +266,14 @@ fn order_is_kept_when_a_million_flows_are_added_meanwhile() {
 /// A busy period in which the times of the heaviest and the longest come round several times.
 #[test]
 fn order_is_kept_through_a_busy_period_longer_than_the_range_of_times() {
-    let mut operations = vec![Operation::Add(1), Operation::Add(1), Operation::Add(3), Operation::Add(65_536)];
-    let feed = [Operation::Burst(0, 1 << 18), Operation::Burst(1, 200_000), Operation::Burst(2, 65_535), Operation::Take(11)];
+    let mut operations =
+        vec![Operation::Add(1), Operation::Add(1), Operation::Add(3), Operation::Add(65_536)];
+    let feed = [
+        Operation::Burst(0, 1 << 18),
+        Operation::Burst(1, 200_000),
+        Operation::Burst(2, 65_535),
+        Operation::Take(11),
+    ];
     operations.extend(feed);
     for round in 0..120 {
         // The flow of weight 3 rests for longer than the range, the heaviest is there now and then.
@@ -242,7 +285,11 @@ fn order_is_kept_through_a_busy_period_longer_than_the_range_of_times() {
     }
     for &(kind, model) in ALL {
         for epoch in [0, 1 << 62, (1 << 63) - 1] {
-            assert_eq!(against(kind, epoch, model(epoch), &operations), Ok(()), "{kind:?} from {epoch}");
+            assert_eq!(
+                against(kind, epoch, model(epoch), &operations),
+                Ok(()),
+                "{kind:?} from {epoch}"
+            );
         }
     }
 }
@@ -275,7 +322,10 @@ fn sixty_five_thousand_flows_share_by_weight() {
         for (name, depth) in figures.iter().filter(|(name, _)| name.starts_with("depth")) {
             assert!((1..=24).contains(depth), "{kind:?}: {name} is {depth}");
         }
-        assert!(light.abs_diff(65_536) <= 32_768 && heavy.abs_diff(2 * 65_536) <= 32_768, "{kind:?}: {light} and {heavy}");
+        assert!(
+            light.abs_diff(65_536) <= 32_768 && heavy.abs_diff(2 * 65_536) <= 32_768,
+            "{kind:?}: {light} and {heavy}"
+        );
     }
 }
 
@@ -284,21 +334,31 @@ fn a_flow_alone_sends_whatever_its_weight() {
     for &(kind, model) in ALL {
         for weight in [1, 65_536] {
             let mut operations = vec![Operation::Add(weight)];
-            operations.extend([Operation::Burst(0, 4 << 20), Operation::Take(30), Operation::Send(0, 0), Operation::Take(2)].repeat(40));
+            operations.extend(
+                [
+                    Operation::Burst(0, 4 << 20),
+                    Operation::Take(30),
+                    Operation::Send(0, 0),
+                    Operation::Take(2),
+                ]
+                .repeat(40),
+            );
             assert_eq!(against(kind, 0, model(0), &operations), Ok(()), "{kind:?}");
         }
     }
 }
 
 proptest! {
-    /// Over any time in which two flows always have packets, they get the same for their weights to within one packet of each.
+    /// Over any time in which two flows always have packets, they get the same for their weights to
+    /// within one packet of each.
     #[test]
     fn self_clocked_disciplines_hold_any_two_flows_together(
         flows in proptest::collection::vec((weights(), 64u32..1501), 2..8), lens in proptest::collection::vec(1u32..=100, 200..600),
     ) {
         for kind in [Kind::StartTime, Kind::SelfClocked] {
             let mut rig = Rig::new(kind.build());
-            // What a flow got, in bytes over its weight, times the product that makes it whole: least and most so far, for each pair.
+            // What a flow got, in bytes over its weight, times the product that makes it whole:
+            // least and most so far, for each pair.
             for &(weight, largest) in &flows {
                 let flow = rig.add(weight, largest, 0);
                 rig.send(flow, largest);
@@ -341,7 +401,8 @@ fn wfq_lets_a_heavy_flow_get_ahead_and_wf2q_does_not() {
         }
         std::iter::from_fn(|| rig.take()).map(|(flow, _)| flow).collect::<Vec<_>>()
     };
-    let ahead: Vec<u32> = [[0; 10], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]].concat().into_iter().chain([0]).collect();
+    let ahead: Vec<u32> =
+        [[0; 10], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]].concat().into_iter().chain([0]).collect();
     let even: Vec<u32> = (1..=10).flat_map(|light| [0, light]).chain([0]).collect();
     assert_eq!(order(Kind::Wfq), ahead);
     assert_eq!(order(Kind::LWf2q), even);
@@ -349,9 +410,10 @@ fn wfq_lets_a_heavy_flow_get_ahead_and_wf2q_does_not() {
 }
 
 proptest! {
-    /// Flows that always have packets: none is behind its share by more than its own packet and its part of another, and by WF2Q
-    /// none is ahead by more than the others' part of its own. By WFQ none is behind by more than the largest packet, and by KPS
-    /// none is farther off than its slots are long.
+    /// Flows that always have packets: none is behind its share by more than its own packet and its
+    /// part of another, and by WF2Q none is ahead by more than the others' part of its own. By WFQ
+    /// none is behind by more than the largest packet, and by KPS none is farther off than its
+    /// slots are long.
     #[test]
     fn shares_are_kept_to_within_a_packet(
         flows in proptest::collection::vec((1u32..=100, 64u32..1501), 1..10), lens in proptest::collection::vec(20u32..=100, 200..800),
@@ -359,7 +421,8 @@ proptest! {
         for kind in [Kind::Wf2qPlus, Kind::LWf2q, Kind::Wfq, Kind::Kps] {
             let mut rig = Rig::new(kind.build());
             for &(weight, largest) in &flows {
-                // More than the longest packet of all at any time, so that the fluid does not come to the end of a flow either.
+                // More than the longest packet of all at any time, so that the fluid does not come
+                // to the end of a flow either.
                 let flow = rig.add(weight, largest, 0);
                 for percent in lens.iter().cycle().take(4 * 5 * 1500 / largest as usize) {
                     rig.send(flow, (largest * percent / 100).max(1));
@@ -375,7 +438,8 @@ proptest! {
                 let all: i128 = bytes.iter().sum();
                 for (k, &(weight, own)) in flows.iter().enumerate() {
                     let (weight, own) = (i128::from(weight), i128::from(own));
-                    // What the fluid gave less what it got, times the sum of weights; a byte for the rounding of times.
+                    // What the fluid gave less what it got, times the sum of weights; a byte for
+                    // the rounding of times.
                     let behind = weight * all - weights * bytes[k];
                     let (most, least) = match kind {
                         Kind::Wfq => (weights * largest, i128::MIN + weights),

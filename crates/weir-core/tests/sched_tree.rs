@@ -1,4 +1,5 @@
-//! Schedulers in schedulers: shares on each level, and nothing lost or out of order whatever the types.
+//! Schedulers in schedulers: shares on each level, and nothing lost or out of order whatever the
+//! types.
 
 mod common;
 
@@ -30,7 +31,8 @@ fn settle(rig: &mut Rig<Tree>) {
     }
 }
 
-/// Every weighing type in every other: 1:3 at the root, 1:2 and 1:1:2 below, packets of different sizes.
+/// Every weighing type in every other: 1:3 at the root, 1:2 and 1:1:2 below, packets of different
+/// sizes.
 #[test]
 fn shares_hold_on_each_level() {
     for outer in weighing() {
@@ -43,7 +45,11 @@ fn shares_hold_on_each_level() {
             for (place, weights) in weights.iter().enumerate() {
                 for &weight in *weights {
                     let number = flow(&mut rig, nodes[place], share(weight));
-                    flows.push((f64::from(weight) / weights.iter().sum::<u32>() as f64 * [0.25, 0.75][place], number));
+                    flows.push((
+                        f64::from(weight) / weights.iter().sum::<u32>() as f64
+                            * [0.25, 0.75][place],
+                        number,
+                    ));
                 }
             }
             for _ in 0..4 {
@@ -58,9 +64,17 @@ fn shares_hold_on_each_level() {
             let all = bytes.iter().sum::<u64>() as f64;
             for (&(exact, flow), got) in flows.iter().zip(bytes) {
                 let off = (got as f64 - exact * all).abs();
-                // A fluid that knows of two packets may be done with them before the link is: such a parent shares nearly, not exactly.
-                let most = if matches!(outer, Kind::Wfq | Kind::LWf2q) { 0.03 * all } else { 10.0 * 1500.0 };
-                assert!(off < most, "{outer:?} of {inner:?}: flow {flow} is {off} bytes off, {bytes:?}");
+                // A fluid that knows of two packets may be done with them before the link is: such
+                // a parent shares nearly, not exactly.
+                let most = if matches!(outer, Kind::Wfq | Kind::LWf2q) {
+                    0.03 * all
+                } else {
+                    10.0 * 1500.0
+                };
+                assert!(
+                    off < most,
+                    "{outer:?} of {inner:?}: flow {flow} is {off} bytes off, {bytes:?}"
+                );
             }
         }
     }
@@ -96,11 +110,13 @@ fn an_urgent_packet_waits_for_two_of_its_node() {
         rig.send(bulk, 1000);
     }
     rig.send(urgent, 100);
-    let served: Vec<u32> = core::iter::from_fn(|| rig.take()).map(|(flow, _)| flow).take(4).collect();
+    let served: Vec<u32> =
+        core::iter::from_fn(|| rig.take()).map(|(flow, _)| flow).take(4).collect();
     assert_eq!(served, [bulk, bulk, urgent, bulk]);
 }
 
-/// Three levels, the middle one shaped: its bound holds for the flows below it together, and the rest goes to others.
+/// Three levels, the middle one shaped: its bound holds for the flows below it together, and the
+/// rest goes to others.
 #[test]
 fn a_bound_in_the_middle_holds_for_all_below() {
     let mut rig = Rig::new(Tree::new(&Kind::Prio.into()));
@@ -161,8 +177,15 @@ enum Operation {
 }
 
 fn spec() -> impl Strategy<Value = FlowSpec> {
-    (1u32..9, 64u32..1600, 0u32..64, prop_oneof![Just(0u64), 10_000u64..1_000_000])
-        .prop_map(|(weight, max_packet, priority, ceil)| FlowSpec { weight, max_packet, priority, ceil, ..FlowSpec::default() })
+    (1u32..9, 64u32..1600, 0u32..64, prop_oneof![Just(0u64), 10_000u64..1_000_000]).prop_map(
+        |(weight, max_packet, priority, ceil)| FlowSpec {
+            weight,
+            max_packet,
+            priority,
+            ceil,
+            ..FlowSpec::default()
+        },
+    )
 }
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {

@@ -1,4 +1,5 @@
-//! Every scheduler of the table: what holds for all, and the shares of those that promise some, against exact arithmetic.
+//! Every scheduler of the table: what holds for all, and the shares of those that promise some,
+//! against exact arithmetic.
 
 mod common;
 
@@ -34,7 +35,8 @@ fn play(kind: Kind, operations: &[Operation]) -> Vec<(u32, u32)> {
     let mut served = Vec::new();
     rig.add(1, 1500, 0);
     for &operation in operations {
-        let nth = |rig: &Rig<_>, n: usize| rig.flows.keys().copied().nth(n % rig.flows.len().max(1));
+        let nth =
+            |rig: &Rig<_>, n: usize| rig.flows.keys().copied().nth(n % rig.flows.len().max(1));
         match operation {
             Operation::Add(weight, max_packet, priority) => {
                 rig.add(weight, max_packet, priority);
@@ -46,10 +48,14 @@ fn play(kind: Kind, operations: &[Operation]) -> Vec<(u32, u32)> {
             }
             Operation::Take => {
                 let expected = rig.inside() > 0;
-                let taken = if kind.row().work_conserving { rig.take() } else { rig.take_in_time() };
+                let taken =
+                    if kind.row().work_conserving { rig.take() } else { rig.take_in_time() };
                 // A medium may give the last one up.
                 let emptied = !kind.row().work_conserving && rig.inside() == 0;
-                assert!(taken.is_some() == expected || emptied, "{kind:?} must give a packet while it has one");
+                assert!(
+                    taken.is_some() == expected || emptied,
+                    "{kind:?} must give a packet while it has one"
+                );
                 served.extend(taken);
             }
             Operation::Change(n, weight, priority) => {
@@ -78,7 +84,8 @@ fn play(kind: Kind, operations: &[Operation]) -> Vec<(u32, u32)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// Conservation, order within a flow, work conservation and determinism, whatever comes, goes and changes meanwhile.
+    /// Conservation, order within a flow, work conservation and determinism, whatever comes, goes
+    /// and changes meanwhile.
     #[test]
     fn every_scheduler_gives_back_what_it_takes_in_order(operations in operations()) {
         for kind in Kind::ALL {
@@ -120,7 +127,8 @@ proptest! {
                     let (most, least_behind) = if kind == Kind::Wf2qPlus {
                         (weights * own + weight * (largest - own), -(weights - weight) * own)
                     } else {
-                        // Every other flow may be two quanta and a packet ahead or behind, each times its weight over the least.
+                        // Every other flow may be two quanta and a packet ahead or behind, each
+                        // times its weight over the least.
                         let apart = (2 * largest * weights / least + largest * flows.len() as i128) * weights;
                         (apart, -apart)
                     };
@@ -132,7 +140,8 @@ proptest! {
         }
     }
 
-    /// A flow that always has packets gets its share of the sum of all weights while others come and go.
+    /// A flow that always has packets gets its share of the sum of all weights while others come
+    /// and go.
     #[test]
     fn wf2qp_keeps_its_promise_while_others_come_and_go(
         others in proptest::collection::vec((1u32..=100, 64u32..1501), 1..10), weight in 1u32..=100,
@@ -202,5 +211,8 @@ fn wf2qp_shares_hold_over_a_busy_period_longer_than_its_range_of_times() {
         rig.send(flow, len);
     }
     // 5 GB over a sum of weights of 8; the range is 8 MB for each unit of weight.
-    assert!(packets.iter().zip([10_000, 20_000, 50_000]).all(|(&got, share)| got.abs_diff(share) <= 1), "{packets:?}");
+    assert!(
+        packets.iter().zip([10_000, 20_000, 50_000]).all(|(&got, share)| got.abs_diff(share) <= 1),
+        "{packets:?}"
+    );
 }

@@ -1,4 +1,5 @@
-//! The token bucket of a link, and that of a class, held to their rates over ten seconds, as the well-known cases have it.
+//! The token bucket of a link, and that of a class, held to their rates over ten seconds, as the
+//! well-known cases have it.
 
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, QueueLimit, SchedulerConfig};
 use weir_core::key::FlowKey;
@@ -20,7 +21,14 @@ fn carried(link: &LinkConfig, queue: &FlowsetConfig) -> f64 {
         if now >= Nanos::from_secs(SECONDS) {
             break;
         }
-        let arrival = Arrival { frame: n, len: 1500, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
+        let arrival = Arrival {
+            frame: n,
+            len: 1500,
+            link_header: 14,
+            segments: 1,
+            ecn: Ecn::NotEct,
+            label: 0,
+        };
         // What finds the queue full is dropped, which is what an overload is for.
         let _ = emulator.submit(now, arrival, &FlowKey::default(), Action::Queue(1));
         bytes = emulator.stats(1).unwrap().counters.bytes_out;
@@ -33,8 +41,17 @@ fn both_keep_400_and_800_mbit_within_a_thousandth() {
     let limit = Some(QueueLimit::Packets(1000));
     for mbit in [400, 800] {
         let rate = Rate::new(mbit * 1_000_000).unwrap();
-        let link = LinkConfig { capacity: Capacity::Constant(rate), burst: Bytes(50_000), ..LinkConfig::default() };
-        let bucket = FlowsetConfig { limit, ceil: Some(rate), burst: Bytes(50_000), ..FlowsetConfig::default() };
+        let link = LinkConfig {
+            capacity: Capacity::Constant(rate),
+            burst: Bytes(50_000),
+            ..LinkConfig::default()
+        };
+        let bucket = FlowsetConfig {
+            limit,
+            ceil: Some(rate),
+            burst: Bytes(50_000),
+            ..FlowsetConfig::default()
+        };
         for (what, bps) in [
             ("the link", carried(&link, &FlowsetConfig { limit, ..FlowsetConfig::default() })),
             ("the class", carried(&LinkConfig::default(), &bucket)),

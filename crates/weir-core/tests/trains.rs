@@ -1,4 +1,5 @@
-//! Packets that come together are served as if they had come one after the other, whatever scheduler and link they meet.
+//! Packets that come together are served as if they had come one after the other, whatever
+//! scheduler and link they meet.
 
 use proptest::prelude::*;
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, Loss, QueueLimit, SchedulerConfig};
@@ -17,8 +18,10 @@ fn trains() -> impl Strategy<Value = Vec<Train>> {
 }
 
 fn links() -> impl Strategy<Value = LinkConfig> {
-    let capacity =
-        prop_oneof![Just(Capacity::Unlimited), (1_000_000u64..1_000_000_000).prop_map(|bps| Capacity::Constant(Rate::new(bps).unwrap()))];
+    let capacity = prop_oneof![
+        Just(Capacity::Unlimited),
+        (1_000_000u64..1_000_000_000).prop_map(|bps| Capacity::Constant(Rate::new(bps).unwrap()))
+    ];
     let loss = prop_oneof![Just(Loss::None), Just(Loss::Bernoulli(Probability::new(0.2).unwrap()))];
     (capacity, loss, 0u64..3_000_000).prop_map(|(capacity, loss, delay)| LinkConfig {
         capacity,
@@ -33,10 +36,20 @@ type Outcome = (Vec<Departure>, Vec<(u32, DropReason)>, String);
 
 fn play(kind: Kind, link: &LinkConfig, limit: u32, trains: &[Train], together: bool) -> Outcome {
     let mut emulator = Emulator::new(7, Limits { packets: 300, ..Limits::default() });
-    emulator.set_scheduler(Nanos::ZERO, 9, &SchedulerConfig { discipline: kind.into(), ..SchedulerConfig::default() }, link);
+    emulator.set_scheduler(
+        Nanos::ZERO,
+        9,
+        &SchedulerConfig { discipline: kind.into(), ..SchedulerConfig::default() },
+        link,
+    );
     for queue in 1..4 {
         let limit = Some(QueueLimit::Packets(limit));
-        let config = FlowsetConfig { weight: queue.into(), priority: queue.into(), limit, ..FlowsetConfig::default() };
+        let config = FlowsetConfig {
+            weight: queue.into(),
+            priority: queue.into(),
+            limit,
+            ..FlowsetConfig::default()
+        };
         emulator.set_queue(Nanos::ZERO, queue, 9, &config);
     }
     let (mut out, mut refused, mut now, mut frame) = (Vec::new(), Vec::new(), Nanos::ZERO, 0);
@@ -45,12 +58,20 @@ fn play(kind: Kind, link: &LinkConfig, limit: u32, trains: &[Train], together: b
         emulator.poll(now, &mut out);
         let first = frame;
         frame += lengths.len() as u32;
-        let arrivals =
-            (first..).zip(lengths).map(|(frame, &len)| Arrival { frame, len, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 });
+        let arrivals = (first..).zip(lengths).map(|(frame, &len)| Arrival {
+            frame,
+            len,
+            link_header: 14,
+            segments: 1,
+            ecn: Ecn::NotEct,
+            label: 0,
+        });
         // Queue 4 does not exist.
         let (key, action) = (FlowKey::default(), Action::Queue(*flow));
         if together {
-            emulator.submit_train(now, arrivals, &key, action, |frame, rejected| refused.push((frame, rejected.reason)));
+            emulator.submit_train(now, arrivals, &key, action, |frame, rejected| {
+                refused.push((frame, rejected.reason))
+            });
         } else {
             for arrival in arrivals {
                 if let Err(rejected) = emulator.submit(now, arrival, &key, action) {

@@ -1,8 +1,11 @@
-//! Joins two interfaces by an emulated link: what the loop costs and how exact it is, measured with ordinary tools.
+//! Joins two interfaces by an emulated link: what the loop costs and how exact it is, measured with
+//! ordinary tools.
 //!
-//! `join PORT PORT [delay=NANOS] [rate=BITS_PER_SECOND] [gso=split|whole] [spin=adaptive|off|NANOS] [realtime=on|off] [seconds=N]
-//! [netns=NAME]`, where PORT is `packet:INTERFACE` or `tap:NAME@NETNS`. Prints the report of each direction when the time is up.
-//! Packet ports are opened in the namespace NAME of `ip netns`, or in the caller's.
+//! `join PORT PORT [delay=NANOS] [rate=BITS_PER_SECOND] [gso=split|whole] [spin=adaptive|off|NANOS]
+//! [realtime=on|off] [seconds=N]
+//! [netns=NAME]`, where PORT is `packet:INTERFACE` or `tap:NAME@NETNS`. Prints the report of each
+//! direction when the time is up. Packet ports are opened in the namespace NAME of `ip netns`, or
+//! in the caller's.
 
 use std::error::Error;
 use std::fs::File;
@@ -19,7 +22,10 @@ use weir_linux::port::{AnyPort, PacketPort, TapPort};
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [first, second, options @ ..] = words.as_slice() else {
-        return Err("usage: join PORT PORT [key=value…]; a PORT is packet:INTERFACE or tap:NAME@NETNS".into());
+        return Err(
+            "usage: join PORT PORT [key=value…]; a PORT is packet:INTERFACE or tap:NAME@NETNS"
+                .into(),
+        );
     };
     let mut link = LinkConfig::default();
     let (mut gso, mut seconds, mut netns) = (Gso::Split, 10, None);
@@ -27,23 +33,38 @@ fn main() -> Result<(), Box<dyn Error>> {
     for option in options {
         match option.split_once('=') {
             Some(("delay", n)) => link.delay = Nanos(n.parse()?),
-            Some(("rate", n)) => link.capacity = Capacity::Constant(Rate::new(n.parse()?).ok_or("rate: 1 to 400,000,000,000 bit/s")?),
+            Some(("rate", n)) => {
+                link.capacity = Capacity::Constant(
+                    Rate::new(n.parse()?).ok_or("rate: 1 to 400,000,000,000 bit/s")?,
+                )
+            }
             Some(("gso", "whole")) => gso = Gso::Whole,
             Some(("gso", "split")) => gso = Gso::Split,
             Some(("spin", "adaptive")) => spin = Spin::Adaptive,
             Some(("spin", "off")) => spin = Spin::Off,
             Some(("spin", n)) => spin = Spin::Fixed(Nanos(n.parse()?)),
-            Some(("realtime", on)) => realtime = if on == "on" { Realtime::WhenAllowed } else { Realtime::Off },
+            Some(("realtime", on)) => {
+                realtime = if on == "on" { Realtime::WhenAllowed } else { Realtime::Off }
+            }
             Some(("seconds", n)) => seconds = n.parse()?,
             Some(("netns", name)) => netns = Some(name.to_owned()),
             _ => return Err(format!("{option}: no such option").into()),
         }
     }
     let ports = vec![open(first, netns.as_deref())?, open(second, netns.as_deref())?];
-    let lane = |name: &str, from, to, pipe| LaneConfig { name: name.into(), from, to, pipe, passes: Vec::new(), gso };
+    let lane = |name: &str, from, to, pipe| LaneConfig {
+        name: name.into(),
+        from,
+        to,
+        pipe,
+        passes: Vec::new(),
+        gso,
+    };
     let mut config = LiveConfig::new(ports, vec![lane("there", 0, 1, 1), lane("back", 1, 0, 2)]);
-    let queue = FlowsetConfig { limit: Some(QueueLimit::Packets(20_000)), ..FlowsetConfig::default() };
-    config.pipes = [1, 2].map(|id| (id, PipeConfig { link: link.clone(), queue: queue.clone() })).into();
+    let queue =
+        FlowsetConfig { limit: Some(QueueLimit::Packets(20_000)), ..FlowsetConfig::default() };
+    config.pipes =
+        [1, 2].map(|id| (id, PipeConfig { link: link.clone(), queue: queue.clone() })).into();
     (config.spin, config.realtime) = (spin, realtime);
     let mut live = Live::new(config)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -56,19 +77,28 @@ fn main() -> Result<(), Box<dyn Error>> {
     for lane in &report.lanes {
         print(lane);
     }
-    println!("realtime {} spin margin {} stopped {:?} events {:?}", report.realtime, report.spin_margin, report.stopped, report.events);
+    println!(
+        "realtime {} spin margin {} stopped {:?} events {:?}",
+        report.realtime, report.spin_margin, report.stopped, report.events
+    );
     Ok(())
 }
 
 /// Opens a port; a TAP device is made in its namespace by a thread of its own.
 fn open(word: &str, netns: Option<&str>) -> Result<AnyPort, Box<dyn Error>> {
-    let (kind, rest) = word.split_once(':').ok_or("a port is packet:INTERFACE or tap:NAME@NETNS")?;
-    let (name, netns) = rest.split_once('@').map_or((rest, netns), |(name, netns)| (name, Some(netns)));
+    let (kind, rest) =
+        word.split_once(':').ok_or("a port is packet:INTERFACE or tap:NAME@NETNS")?;
+    let (name, netns) =
+        rest.split_once('@').map_or((rest, netns), |(name, netns)| (name, Some(netns)));
     let place = netns.map(|netns| File::open(format!("/run/netns/{netns}"))).transpose()?;
     let opened = std::thread::scope(|scope| {
         let work = || {
             if let Some(place) = &place {
-                move_into_link_name_space(std::os::fd::AsFd::as_fd(place), Some(LinkNameSpaceType::Network)).map_err(|e| e.to_string())?;
+                move_into_link_name_space(
+                    std::os::fd::AsFd::as_fd(place),
+                    Some(LinkNameSpaceType::Network),
+                )
+                .map_err(|e| e.to_string())?;
             }
             match kind {
                 "packet" => PacketPort::open(name).map(AnyPort::from).map_err(|e| e.to_string()),
@@ -81,7 +111,9 @@ fn open(word: &str, netns: Option<&str>) -> Result<AnyPort, Box<dyn Error>> {
     let port = opened?;
     if let (AnyPort::Tap(tap), Some(netns)) = (&port, netns) {
         // Whoever measures gives it an address; being up is enough here.
-        std::process::Command::new("ip").args(["-n", netns, "link", "set", tap.name(), "up"]).status()?;
+        std::process::Command::new("ip")
+            .args(["-n", netns, "link", "set", tap.name(), "up"])
+            .status()?;
     }
     Ok(port)
 }

@@ -1,8 +1,11 @@
-//! Runs programs behind a plain link: the smallest user of `topology`, for its tests and for trying a machine out.
+//! Runs programs behind a plain link: the smallest user of `topology`, for its tests and for trying
+//! a machine out.
 //!
-//! `surround run [tap|packet] [closed] [slow] -- COMMAND…`, `surround pair [tap|packet] [slow] -- LEFT… -- RIGHT…`,
-//! `surround bridge [tap|packet] IF1 IF2`, `surround doctor`. The link has a delay of 1 ms; `slow` makes it 4 Mbit/s and 20 ms.
-//! With `count` each direction's counters are written to standard error once things should be quiet, and at the end.
+//! `surround run [tap|packet] [closed] [slow] -- COMMAND…`,
+//! `surround pair [tap|packet] [slow] -- LEFT… -- RIGHT…`, `surround bridge [tap|packet] IF1 IF2`,
+//! `surround doctor`. The link has a delay of 1 ms; `slow` makes it 4 Mbit/s and 20 ms. With
+//! `count` each direction's counters are written to standard error once things should be quiet, and
+//! at the end.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -15,7 +18,10 @@ use weir_core::config::{Capacity, LinkConfig, PipeConfig};
 use weir_core::{Nanos, Rate};
 use weir_linux::live::{Gso, LaneConfig, Live, LiveConfig, LiveHandle};
 use weir_linux::process::Signals;
-use weir_linux::topology::{Backend, BridgeSetup, EndedBy, Outcome, PairSetup, RunSetup, Session, Side, SpawnError, bridge, pair, run};
+use weir_linux::topology::{
+    Backend, BridgeSetup, EndedBy, Outcome, PairSetup, RunSetup, Session, Side, SpawnError, bridge,
+    pair, run,
+};
 use weir_linux::{helper, probe};
 
 fn main() -> ExitCode {
@@ -35,7 +41,8 @@ fn surround() -> Result<u8, Box<dyn Error>> {
     let signals = Signals::take()?;
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let mut parts = words.split(|word| word == "--");
-    let options: Vec<&str> = parts.next().unwrap_or_default().iter().filter_map(|word| word.to_str()).collect();
+    let options: Vec<&str> =
+        parts.next().unwrap_or_default().iter().filter_map(|word| word.to_str()).collect();
     let commands: Vec<&[OsString]> = parts.collect();
     let backend = match &options[..] {
         [_, "tap", ..] => Backend::Tap,
@@ -48,7 +55,9 @@ fn surround() -> Result<u8, Box<dyn Error>> {
         Some(&"run") => run(&RunSetup { backend, outside, ..RunSetup::default() })?,
         Some(&"pair") => pair(&PairSetup { backend, ..PairSetup::default() })?,
         Some(&"bridge") => {
-            let [.., left, right] = &options[..] else { return Err("a bridge joins two interfaces".into()) };
+            let [.., left, right] = &options[..] else {
+                return Err("a bridge joins two interfaces".into());
+            };
             bridge(&BridgeSetup { left: (*left).into(), right: (*right).into() })?
         }
         Some(&"doctor") => {
@@ -60,10 +69,18 @@ fn surround() -> Result<u8, Box<dyn Error>> {
             }
             return Ok(0);
         }
-        _ => return Err("usage: surround run|pair|bridge|doctor …; see the head of its source".into()),
+        _ => {
+            return Err(
+                "usage: surround run|pair|bridge|doctor …; see the head of its source".into()
+            );
+        }
     };
     for note in session.notes() {
-        eprintln!("note: {}{}", note.what, note.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default());
+        eprintln!(
+            "note: {}{}",
+            note.what,
+            note.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default()
+        );
     }
     let outcome = drive(&mut session, &signals, &commands, &link)?;
     for end in outcome.programs.iter().filter(|end| end.background > 0) {
@@ -82,16 +99,30 @@ struct LinkOptions {
 }
 
 /// Joins the ports and runs the programs until they are over.
-fn drive(session: &mut Session, signals: &Signals, commands: &[&[OsString]], options: &LinkOptions) -> Result<Outcome, Box<dyn Error>> {
+fn drive(
+    session: &mut Session,
+    signals: &Signals,
+    commands: &[&[OsString]],
+    options: &LinkOptions,
+) -> Result<Outcome, Box<dyn Error>> {
     let ports = session.take_ports().ok_or("the ports are taken once")?;
-    let lane = |name: &str, from, to, pipe| LaneConfig { name: name.into(), from, to, pipe, passes: Vec::new(), gso: Gso::Split };
-    let mut config = LiveConfig::new(ports.into(), vec![lane("up", 0, 1, 1), lane("down", 1, 0, 2)]);
+    let lane = |name: &str, from, to, pipe| LaneConfig {
+        name: name.into(),
+        from,
+        to,
+        pipe,
+        passes: Vec::new(),
+        gso: Gso::Split,
+    };
+    let mut config =
+        LiveConfig::new(ports.into(), vec![lane("up", 0, 1, 1), lane("down", 1, 0, 2)]);
     let mut link = LinkConfig { delay: Nanos::from_millis(1), ..LinkConfig::default() };
     if options.slow {
         link.delay = Nanos::from_millis(20);
         link.capacity = Rate::new(4_000_000).map_or(Capacity::Unlimited, Capacity::Constant);
     }
-    config.pipes = [1, 2].map(|id| (id, PipeConfig { link: link.clone(), queue: Default::default() })).into();
+    config.pipes =
+        [1, 2].map(|id| (id, PipeConfig { link: link.clone(), queue: Default::default() })).into();
     let mut live = Live::new(config)?;
     let handle = live.handle();
     let stop = Arc::new(AtomicBool::new(false));
@@ -128,7 +159,13 @@ fn count(when: &str, handle: &LiveHandle) {
     let Ok(report) = handle.report() else { return };
     for lane in report.lanes {
         let counters = &lane.counters;
-        eprintln!("{when} {} {} {} {}", lane.name, counters.packets_in, counters.packets_out, counters.total_drops());
+        eprintln!(
+            "{when} {} {} {} {}",
+            lane.name,
+            counters.packets_in,
+            counters.packets_out,
+            counters.total_drops()
+        );
     }
 }
 

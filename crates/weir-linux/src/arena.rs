@@ -1,10 +1,12 @@
 //! Frame storage: the bytes behind the `u32` that the engine carries.
 //!
-//! A handle names a frame and, for an offload train that was cut into wire packets, one segment of it: 20 bits of slot, 12 bits
-//! of segment. The segments of a train and the copies of a duplicate share one frame, which lives until the last reference is
-//! gone. Buffers come in three sizes and are recycled, most recently used first, so that a busy loop stays in the cache.
+//! A handle names a frame and, for an offload train that was cut into wire packets, one segment of
+//! it: 20 bits of slot, 12 bits of segment. The segments of a train and the copies of a duplicate
+//! share one frame, which lives until the last reference is gone. Buffers come in three sizes and
+//! are recycled, most recently used first, so that a busy loop stays in the cache.
 //!
-//! **Invariant:** the bytes of all buffers in stored frames never exceed the budget; a frame that would is handed back.
+//! **Invariant:** the bytes of all buffers in stored frames never exceed the budget; a frame that
+//! would is handed back.
 
 use weir_wire::{Parsed, Train, VnetHeader};
 
@@ -40,7 +42,8 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    /// A buffer of at least `bytes` bytes (of the largest size when that is too little); its content is arbitrary.
+    /// A buffer of at least `bytes` bytes (of the largest size when that is too little); its
+    /// content is arbitrary.
     pub fn take(&mut self, bytes: usize) -> Buffer {
         let class = SIZES.iter().position(|&size| size >= bytes).unwrap_or(SIZES.len() - 1);
         self.free[class].pop().unwrap_or_else(|| Buffer(vec![0; SIZES[class]].into_boxed_slice()))
@@ -79,8 +82,8 @@ pub struct Frame {
     pub lane: u16,
     /// Wire packets that each reference stands for: 1, or those of a train kept whole.
     pub weight: u16,
-    /// Network-layer bytes of a frame without a plan to cut it: of all its wire packets, each with headers of its own, when it
-    /// is a train kept whole.
+    /// Network-layer bytes of a frame without a plan to cut it: of all its wire packets, each with
+    /// headers of its own, when it is a train kept whole.
     pub wire_len: u32,
     /// How far its packets have come, by segment; empty while none of them is to be judged again.
     pub journeys: Vec<Journey>,
@@ -127,14 +130,15 @@ impl Arena {
         Self { slots: Vec::new(), free: Vec::new(), held: 0, budget, pool: BufferPool::default() }
     }
 
-    /// Stores a frame with `references` references, which must not be 0; gives its slot. A frame for which there is no room is
-    /// dropped, and its buffer recycled.
+    /// Stores a frame with `references` references, which must not be 0; gives its slot. A frame
+    /// for which there is no room is dropped, and its buffer recycled.
     ///
     /// # Errors
     /// The budget or the number of slots is used up.
     pub fn store(&mut self, frame: Frame, references: u32) -> Result<u32, NoRoom> {
         let size = frame.buffer.0.len();
-        if self.held + size > self.budget || (self.free.is_empty() && self.slots.len() >= MAX_SLOTS) {
+        if self.held + size > self.budget || (self.free.is_empty() && self.slots.len() >= MAX_SLOTS)
+        {
             self.pool.give(frame.buffer);
             return Err(NoRoom);
         }
@@ -153,7 +157,8 @@ impl Arena {
         self.slots.get(slot as usize)?.frame.as_ref()
     }
 
-    /// The frame in a slot, to change what all that share it have in common; `None` when it is gone.
+    /// The frame in a slot, to change what all that share it have in common; `None` when it is
+    /// gone.
     pub fn get_mut(&mut self, slot: u32) -> Option<&mut Frame> {
         self.slots.get_mut(slot as usize)?.frame.as_mut()
     }
@@ -220,8 +225,9 @@ pub fn unpack(handle: u32) -> (u32, u16) {
 
 const SEGMENT_BITS: u32 = 12;
 const MAX_SLOTS: usize = 1 << (32 - SEGMENT_BITS);
-/// Small for ordinary frames, medium for jumbo frames and short trains, large for any train the kernel makes (64 KiB of payload,
-/// its headers, and the first 2 KiB that a receive call writes elsewhere).
+/// Small for ordinary frames, medium for jumbo frames and short trains, large for any train the
+/// kernel makes (64 KiB of payload, its headers, and the first 2 KiB that a receive call writes
+/// elsewhere).
 const SIZES: [usize; 3] = [SMALL, 10 * 1024, 68 * 1024];
 
 #[cfg(test)]
@@ -279,7 +285,10 @@ mod tests {
         let slot = arena.store(first, 3).unwrap();
         assert_eq!(arena.references(slot), 3);
         let taken = arena.take(slot).unwrap();
-        assert_eq!((arena.held(), arena.references(slot), arena.get(slot).is_some()), (0, 0, false));
+        assert_eq!(
+            (arena.held(), arena.references(slot), arena.get(slot).is_some()),
+            (0, 0, false)
+        );
         assert!(arena.take(slot).is_none());
         assert_eq!(arena.store(taken, 1), Ok(slot));
     }

@@ -10,7 +10,8 @@ pub fn now() -> Nanos {
 
 /// What to add to a time of [`now`] for the time since 1970 (UTC), as it stands at the call.
 pub fn wall_offset() -> Nanos {
-    // The wall clock is read between two readings of ours: the middle of them is within half the gap of the truth.
+    // The wall clock is read between two readings of ours: the middle of them is within half the
+    // gap of the truth.
     let before = now();
     let wall = read(ClockId::Realtime);
     let after = now();

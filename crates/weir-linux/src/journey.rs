@@ -4,14 +4,16 @@ use weir_core::Nanos;
 use weir_core::stats::MarkReason;
 use weir_rules::classify::{Resume, Tags};
 
-/// Where a packet is on its way, and what has happened to it so far. Only packets that may be looked at again have one.
+/// Where a packet is on its way, and what has happened to it so far. Only packets that may be
+/// looked at again have one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Journey {
     /// The lane's pass that is next, or goes on at `resume`.
     pub pass: u8,
     /// How often the engine has taken it.
     pub hops: u8,
-    /// Why a pipe marked it with congestion experienced, the first that did; the frame of a segment does not carry that yet.
+    /// Why a pipe marked it with congestion experienced, the first that did; the frame of a segment
+    /// does not carry that yet.
     pub mark: Option<MarkReason>,
     /// It is an additional copy.
     pub duplicate: bool,

@@ -1,7 +1,8 @@
 //! Weir on Linux: frames in and out, namespaces, and the live loop.
 //!
-//! `sys` holds every system call that needs `unsafe`; `port` the ways to receive and send frames; `live` the loop that drives
-//! the engine with them; `topology` and the modules it uses the namespaces, addresses and routes around a program.
+//! `sys` holds every system call that needs `unsafe`; `port` the ways to receive and send frames;
+//! `live` the loop that drives the engine with them; `topology` and the modules it uses the
+//! namespaces, addresses and routes around a program.
 
 pub mod arena;
 pub mod clock;

@@ -1,7 +1,9 @@
-//! The way from a namespace to the networks of the machine, as root: address translation and forwarding.
+//! The way from a namespace to the networks of the machine, as root: address translation and
+//! forwarding.
 //!
-//! The nftables table is owned by a process (`flags owner`), so the kernel removes it when that process ends; and the process, an
-//! interactive `nft`, ends when its standard input closes. Forwarding is switched on for single interfaces, never for the machine.
+//! The nftables table is owned by a process (`flags owner`), so the kernel removes it when that
+//! process ends; and the process, an interactive `nft`, ends when its standard input closes.
+//! Forwarding is switched on for single interfaces, never for the machine.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -43,15 +45,26 @@ pub enum NatError {
 }
 
 impl Translation {
-    /// Hides the two inside addresses behind the machine's own for whatever leaves it by an interface other than `interface`.
+    /// Hides the two inside addresses behind the machine's own for whatever leaves it by an
+    /// interface other than `interface`.
     ///
     /// # Errors
     /// Why not; no rule is left then.
-    pub fn start(interface: &str, ipv4: Ipv4Addr, ipv6: Option<Ipv6Addr>) -> Result<Translation, NatError> {
+    pub fn start(
+        interface: &str,
+        ipv4: Ipv4Addr,
+        ipv6: Option<Ipv6Addr>,
+    ) -> Result<Translation, NatError> {
         let program = find_tool("nft").ok_or(NatError::NoNft)?;
         let mut command = Command::new(&program);
         // A group of its own: ^C is for the user's program.
-        command.arg("-i").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0).current_dir("/");
+        command
+            .arg("-i")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .current_dir("/");
         let mut nft = command.spawn()?;
         let mut translation = Translation { input: nft.stdin.take(), nft };
         let table = format!("{TABLE}{interface}");
@@ -62,7 +75,10 @@ impl Translation {
         let deadline = Instant::now() + START_TIME;
         while Instant::now() < deadline && translation.nft.try_wait()?.is_none() {
             let mut list = Command::new(&program);
-            list.args(["list", "chain", "inet", &table, "out"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            list.args(["list", "chain", "inet", &table, "out"])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
             if list.status()?.success() {
                 return Ok(translation);
             }
@@ -95,13 +111,20 @@ pub(crate) fn load(netns: &NetNs, rules: &str) -> Result<(), NatError> {
     let program = find_tool("nft").ok_or(NatError::NoNft)?;
     netns.enter(|| {
         let mut command = Command::new(program);
-        command.args(["-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0).current_dir("/");
+        command
+            .args(["-f", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .current_dir("/");
         if !rustix::process::geteuid().is_root() {
             keep_capabilities(&mut command);
         }
         let mut nft = command.spawn()?;
         // It reads everything before it says anything.
-        let written = nft.stdin.take().map_or(Ok(()), |mut input| input.write_all(rules.as_bytes()));
+        let written =
+            nft.stdin.take().map_or(Ok(()), |mut input| input.write_all(rules.as_bytes()));
         let output = nft.wait_with_output()?;
         if output.status.success() {
             return Ok(written?);
@@ -110,17 +133,29 @@ pub(crate) fn load(netns: &NetNs, rules: &str) -> Result<(), NatError> {
     })
 }
 
-/// The settings that let packets from and to a link through this machine: (setting, value), of interfaces that exist already.
+/// The settings that let packets from and to a link through this machine: (setting, value), of
+/// interfaces that exist already.
 #[must_use]
 pub fn forwarding_settings(links: &[Link], routes: &[Route]) -> ForwardingPlan {
     let on = |setting: &str| read_setting(setting).is_ok_and(|value| value != "0");
     let by_routes = |ipv6: bool| {
-        let used = |link: &&Link| routes.iter().any(|route| route.unicast && route.ipv6 == ipv6 && route.interface == Some(link.index));
-        links.iter().filter(|link| !link.loopback).filter(used).map(|link| link.name.clone()).collect::<Vec<_>>()
+        let used = |link: &&Link| {
+            routes.iter().any(|route| {
+                route.unicast && route.ipv6 == ipv6 && route.interface == Some(link.index)
+            })
+        };
+        links
+            .iter()
+            .filter(|link| !link.loopback)
+            .filter(used)
+            .map(|link| link.name.clone())
+            .collect::<Vec<_>>()
     };
     let mut plan = ForwardingPlan::default();
     if !on("ipv4/ip_forward") {
-        plan.changes.extend(by_routes(false).into_iter().map(|name| format!("ipv4/conf/{name}/forwarding")));
+        plan.changes.extend(
+            by_routes(false).into_iter().map(|name| format!("ipv4/conf/{name}/forwarding")),
+        );
     }
     let leads_out = routes.iter().any(|route| route.ipv6 && route.to.is_none() && route.unicast);
     plan.ipv6 = if !leads_out {
@@ -128,7 +163,9 @@ pub fn forwarding_settings(links: &[Link], routes: &[Route]) -> ForwardingPlan {
     } else if on("ipv6/conf/all/forwarding") {
         Ipv6Forwarding::Possible
     } else if Path::new("/proc/sys/net/ipv6/conf/default/force_forwarding").exists() {
-        plan.changes.extend(by_routes(true).into_iter().map(|name| format!("ipv6/conf/{name}/force_forwarding")));
+        plan.changes.extend(
+            by_routes(true).into_iter().map(|name| format!("ipv6/conf/{name}/force_forwarding")),
+        );
         Ipv6Forwarding::Possible
     } else {
         Ipv6Forwarding::Off
@@ -153,25 +190,40 @@ pub enum Ipv6Forwarding {
     NoRoute,
     /// With the plan's changes.
     Possible,
-    /// Only by turning the whole machine into a router, which would make it ignore router advertisements: left to the user.
+    /// Only by turning the whole machine into a router, which would make it ignore router
+    /// advertisements: left to the user.
     Off,
 }
 
-/// Chains of other tables that drop forwarded packets, or those to the machine itself, unless a rule lets them pass.
+/// Chains of other tables that drop forwarded packets, or those to the machine itself, unless a
+/// rule lets them pass.
 #[must_use]
 pub fn strict_chains() -> Vec<StrictChain> {
     let mut chains = find_tool("nft").map_or_else(Vec::new, |nft| {
-        let output = Command::new(nft).args(["-j", "list", "chains"]).stdin(Stdio::null()).stderr(Stdio::null()).output();
+        let output = Command::new(nft)
+            .args(["-j", "list", "chains"])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output();
         output.map_or_else(|_| Vec::new(), |output| strict_nft_chains(&output.stdout))
     });
     // Rules of the older kernel interface are invisible to nft.
-    let legacy = std::fs::read_to_string("/proc/net/ip_tables_names").is_ok_and(|tables| tables.lines().any(|table| table == "filter"));
+    let legacy = std::fs::read_to_string("/proc/net/ip_tables_names")
+        .is_ok_and(|tables| tables.lines().any(|table| table == "filter"));
     if legacy && let Some(iptables) = find_tool("iptables-legacy") {
-        let output = Command::new(iptables).arg("-S").stdin(Stdio::null()).stderr(Stdio::null()).output();
-        let text = output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let output =
+            Command::new(iptables).arg("-S").stdin(Stdio::null()).stderr(Stdio::null()).output();
+        let text = output.map_or_else(
+            |_| String::new(),
+            |output| String::from_utf8_lossy(&output.stdout).into_owned(),
+        );
         for (policy, forwards) in [("-P FORWARD DROP", true), ("-P INPUT DROP", false)] {
             if text.lines().any(|line| line == policy) {
-                chains.push(StrictChain { name: policy[3..].replace(" DROP", ""), forwards, iptables: true });
+                chains.push(StrictChain {
+                    name: policy[3..].replace(" DROP", ""),
+                    forwards,
+                    iptables: true,
+                });
             }
         }
     }
@@ -194,7 +246,10 @@ impl StrictChain {
     #[must_use]
     pub fn remedy(&self, interface: &str) -> String {
         if self.iptables {
-            format!("iptables -I {} -i {interface} -j ACCEPT", if self.forwards { "FORWARD" } else { "INPUT" })
+            format!(
+                "iptables -I {} -i {interface} -j ACCEPT",
+                if self.forwards { "FORWARD" } else { "INPUT" }
+            )
         } else {
             format!("nft insert rule {} iifname {interface} accept", self.name)
         }
@@ -204,14 +259,21 @@ impl StrictChain {
 fn strict_nft_chains(json: &[u8]) -> Vec<StrictChain> {
     let Ok(answer) = serde_json::from_slice::<Value>(json) else { return vec![] };
     let chains = answer["nftables"].as_array().into_iter().flatten().map(|item| &item["chain"]);
-    let strict = chains.filter(|chain| chain["policy"] == "drop" && (chain["hook"] == "forward" || chain["hook"] == "input"));
+    let strict = chains.filter(|chain| {
+        chain["policy"] == "drop" && (chain["hook"] == "forward" || chain["hook"] == "input")
+    });
     strict
         .map(|chain| {
             let word = |key: &str| chain[key].as_str().unwrap_or_default();
             let (family, table, name) = (word("family"), word("table"), word("name"));
             // Both tools see these names; Debian's iptables writes them.
-            let iptables = family == "ip" && table == "filter" && (name == "FORWARD" || name == "INPUT");
-            StrictChain { name: format!("{family} {table} {name}"), forwards: word("hook") == "forward", iptables }
+            let iptables =
+                family == "ip" && table == "filter" && (name == "FORWARD" || name == "INPUT");
+            StrictChain {
+                name: format!("{family} {table} {name}"),
+                forwards: word("hook") == "forward",
+                iptables,
+            }
         })
         .collect()
 }
@@ -222,7 +284,9 @@ fn rules(table: &str, interface: &str, ipv4: Ipv4Addr, ipv6: Option<Ipv6Addr>) -
     if let Some(ipv6) = ipv6 {
         rules.push_str(&format!("ip6 saddr {ipv6} oifname != \"{interface}\" masquerade; "));
     }
-    format!("table inet {table} {{ flags owner; chain out {{ type nat hook postrouting priority srcnat; {rules}}}; }}\n")
+    format!(
+        "table inet {table} {{ flags owner; chain out {{ type nat hook postrouting priority srcnat; {rules}}}; }}\n"
+    )
 }
 
 /// First part of the tables' names; the rest is the interface's.
@@ -238,9 +302,17 @@ mod tests {
 
     #[test]
     fn rules_are_one_line_and_name_both_families() {
-        let text = rules("weir_weir0", "weir0", Ipv4Addr::new(198, 18, 0, 2), Some("fd77::2".parse().unwrap()));
+        let text = rules(
+            "weir_weir0",
+            "weir0",
+            Ipv4Addr::new(198, 18, 0, 2),
+            Some("fd77::2".parse().unwrap()),
+        );
         assert_eq!(text.matches('\n').count(), 1);
-        assert!(text.contains("ip saddr 198.18.0.2 oifname") && text.contains("ip6 saddr fd77::2 oifname"));
+        assert!(
+            text.contains("ip saddr 198.18.0.2 oifname")
+                && text.contains("ip6 saddr fd77::2 oifname")
+        );
     }
 
     #[test]

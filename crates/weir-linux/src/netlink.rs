@@ -1,17 +1,28 @@
-//! Interfaces, addresses and routes through the kernel's own socket, one request at a time: the only module that knows the netlink
-//! crates, whose types change often.
+//! Interfaces, addresses and routes through the kernel's own socket, one request at a time: the
+//! only module that knows the netlink crates, whose types change often.
 
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd as _;
 use std::os::fd::BorrowedFd;
 
-use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
+};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
-use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
-use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
-use netlink_packet_route::neighbour_table::{NeighbourTableAttribute, NeighbourTableMessage, NeighbourTableParameter};
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::neighbour_table::{
+    NeighbourTableAttribute, NeighbourTableMessage, NeighbourTableParameter,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
@@ -88,7 +99,8 @@ impl Netlink {
     /// # Errors
     /// When the kernel refuses the dump.
     pub fn links(&mut self) -> Result<Vec<Link>, NetlinkError> {
-        let answers = self.dump(&RouteNetlinkMessage::GetLink(LinkMessage::default()), "list the interfaces")?;
+        let answers = self
+            .dump(&RouteNetlinkMessage::GetLink(LinkMessage::default()), "list the interfaces")?;
         Ok(answers
             .into_iter()
             .filter_map(|answer| match answer {
@@ -104,7 +116,10 @@ impl Netlink {
     /// `NotFound` when there is none.
     pub fn link(&mut self, name: &str) -> Result<Link, NetlinkError> {
         let found = self.links()?.into_iter().find(|link| link.name == name);
-        found.ok_or_else(|| NetlinkError { what: format!("find interface {name}"), source: io::ErrorKind::NotFound.into() })
+        found.ok_or_else(|| NetlinkError {
+            what: format!("find interface {name}"),
+            source: io::ErrorKind::NotFound.into(),
+        })
     }
 
     /// Every route of every table.
@@ -130,7 +145,10 @@ impl Netlink {
     /// # Errors
     /// When the kernel refuses the dump.
     pub fn addresses(&mut self, index: u32) -> Result<Vec<(IpAddr, u8)>, NetlinkError> {
-        let answers = self.dump(&RouteNetlinkMessage::GetAddress(AddressMessage::default()), "list the addresses")?;
+        let answers = self.dump(
+            &RouteNetlinkMessage::GetAddress(AddressMessage::default()),
+            "list the addresses",
+        )?;
         let own = |message: &AddressMessage| {
             let found = message.attributes.iter().find_map(|attribute| match attribute {
                 AddressAttribute::Local(ip) | AddressAttribute::Address(ip) => Some(*ip),
@@ -147,8 +165,9 @@ impl Netlink {
             .collect())
     }
 
-    /// Makes a veth pair: `near` in this namespace with the number `index`, `far` in that of the descriptor. `mac` is the far end's
-    /// address. An end whose number differs from its peer's is ready at once, another one after up to a second.
+    /// Makes a veth pair: `near` in this namespace with the number `index`, `far` in that of the
+    /// descriptor. `mac` is the far end's address. An end whose number differs from its peer's is
+    /// ready at once, another one after up to a second.
     ///
     /// # Errors
     /// `AlreadyExists` when a name is taken; `PermissionDenied` without `CAP_NET_ADMIN` in both.
@@ -172,9 +191,14 @@ impl Netlink {
         message.attributes = vec![
             LinkAttribute::IfName(near.into()),
             LinkAttribute::Mtu(mtu),
-            LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)))]),
+            LinkAttribute::LinkInfo(vec![
+                LinkInfo::Kind(InfoKind::Veth),
+                LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
+            ]),
         ];
-        self.create(RouteNetlinkMessage::NewLink(message), || format!("make the interface pair {near}, {far}"))
+        self.create(RouteNetlinkMessage::NewLink(message), || {
+            format!("make the interface pair {near}, {far}")
+        })
     }
 
     /// Sets an interface's Ethernet address and MTU.
@@ -185,7 +209,9 @@ impl Netlink {
         let mut message = LinkMessage::default();
         message.header.index = index;
         message.attributes = vec![LinkAttribute::Address(mac.to_vec()), LinkAttribute::Mtu(mtu)];
-        self.change(RouteNetlinkMessage::SetLink(message), || format!("set interface {index}'s address and MTU of {mtu}"))
+        self.change(RouteNetlinkMessage::SetLink(message), || {
+            format!("set interface {index}'s address and MTU of {mtu}")
+        })
     }
 
     /// Switches an interface on.
@@ -197,7 +223,9 @@ impl Netlink {
         message.header.index = index;
         message.header.flags = LinkFlags::Up;
         message.header.change_mask = LinkFlags::Up;
-        self.change(RouteNetlinkMessage::SetLink(message), || format!("switch interface {index} on"))
+        self.change(RouteNetlinkMessage::SetLink(message), || {
+            format!("switch interface {index} on")
+        })
     }
 
     /// Deletes an interface.
@@ -210,20 +238,31 @@ impl Netlink {
         self.change(RouteNetlinkMessage::DelLink(message), || format!("delete interface {index}"))
     }
 
-    /// Gives an interface an address, usable at once: without asking the link whether somebody else has it.
+    /// Gives an interface an address, usable at once: without asking the link whether somebody else
+    /// has it.
     ///
     /// # Errors
-    /// What the kernel answers; `EADDRNOTAVAIL`, `EACCES` or `EOPNOTSUPP` for IPv6 where it is switched off.
-    pub fn add_address(&mut self, index: u32, address: IpAddr, prefix: u8) -> Result<(), NetlinkError> {
+    /// What the kernel answers; `EADDRNOTAVAIL`, `EACCES` or `EOPNOTSUPP` for IPv6 where it is
+    /// switched off.
+    pub fn add_address(
+        &mut self,
+        index: u32,
+        address: IpAddr,
+        prefix: u8,
+    ) -> Result<(), NetlinkError> {
         let mut message = AddressMessage::default();
-        message.header.family = if address.is_ipv6() { AddressFamily::Inet6 } else { AddressFamily::Inet };
+        message.header.family =
+            if address.is_ipv6() { AddressFamily::Inet6 } else { AddressFamily::Inet };
         message.header.prefix_len = prefix;
         message.header.index = index;
-        message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+        message.attributes =
+            vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
         if address.is_ipv6() {
             message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
         }
-        self.create(RouteNetlinkMessage::NewAddress(message), || format!("give interface {index} the address {address}/{prefix}"))
+        self.create(RouteNetlinkMessage::NewAddress(message), || {
+            format!("give interface {index} the address {address}/{prefix}")
+        })
     }
 
     /// Sends everything else through `gateway` on an interface.
@@ -232,30 +271,45 @@ impl Netlink {
     /// What the kernel answers.
     pub fn add_default_route(&mut self, index: u32, gateway: IpAddr) -> Result<(), NetlinkError> {
         let mut message = RouteMessage::default();
-        message.header.address_family = if gateway.is_ipv6() { AddressFamily::Inet6 } else { AddressFamily::Inet };
+        message.header.address_family =
+            if gateway.is_ipv6() { AddressFamily::Inet6 } else { AddressFamily::Inet };
         message.header.table = RouteHeader::RT_TABLE_MAIN;
         message.header.protocol = RouteProtocol::Static;
         message.header.scope = RouteScope::Universe;
         message.header.kind = RouteType::Unicast;
-        message.attributes = vec![RouteAttribute::Gateway(RouteAddress::from(gateway)), RouteAttribute::Oif(index)];
-        self.create(RouteNetlinkMessage::NewRoute(message), || format!("route everything through {gateway}"))
+        message.attributes =
+            vec![RouteAttribute::Gateway(RouteAddress::from(gateway)), RouteAttribute::Oif(index)];
+        self.create(RouteNetlinkMessage::NewRoute(message), || {
+            format!("route everything through {gateway}")
+        })
     }
 
     /// Tells an interface for good which Ethernet address a neighbour has, so that it never asks.
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn add_neighbour(&mut self, index: u32, address: IpAddr, mac: Mac) -> Result<(), NetlinkError> {
+    pub fn add_neighbour(
+        &mut self,
+        index: u32,
+        address: IpAddr,
+        mac: Mac,
+    ) -> Result<(), NetlinkError> {
         let mut message = NeighbourMessage::default();
-        message.header.family = if address.is_ipv6() { AddressFamily::Inet6 } else { AddressFamily::Inet };
+        message.header.family =
+            if address.is_ipv6() { AddressFamily::Inet6 } else { AddressFamily::Inet };
         message.header.ifindex = index;
         message.header.state = NeighbourState::Permanent;
-        message.attributes =
-            vec![NeighbourAttribute::Destination(NeighbourAddress::from(address)), NeighbourAttribute::LinkLayerAddress(mac.to_vec())];
-        self.create(RouteNetlinkMessage::NewNeighbour(message), || format!("make {address} a neighbour of interface {index}"))
+        message.attributes = vec![
+            NeighbourAttribute::Destination(NeighbourAddress::from(address)),
+            NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
+        ];
+        self.create(RouteNetlinkMessage::NewNeighbour(message), || {
+            format!("make {address} a neighbour of interface {index}")
+        })
     }
 
-    /// Lets what an interface has learnt of its neighbours hold for a day without asking them again. They are still asked first.
+    /// Lets what an interface has learnt of its neighbours hold for a day without asking them
+    /// again. They are still asked first.
     ///
     /// # Errors
     /// What the kernel answers; `NotFound` for IPv6 where the interface has none.
@@ -268,31 +322,58 @@ impl Netlink {
             NeighbourTableParameter::DelayProbeTime(A_DAY_MS),
         ];
         let table = if ipv6 { "ndisc_cache" } else { "arp_cache" };
-        message.attributes = vec![NeighbourTableAttribute::Name(table.into()), NeighbourTableAttribute::Parms(parameters)];
-        self.change(RouteNetlinkMessage::SetNeighbourTable(message), || format!("set the neighbour times of interface {index}"))
+        message.attributes = vec![
+            NeighbourTableAttribute::Name(table.into()),
+            NeighbourTableAttribute::Parms(parameters),
+        ];
+        self.change(RouteNetlinkMessage::SetNeighbourTable(message), || {
+            format!("set the neighbour times of interface {index}")
+        })
     }
 
-    fn create(&mut self, message: RouteNetlinkMessage, what: impl Fn() -> String) -> Result<(), NetlinkError> {
-        self.request(message, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL).map(drop).map_err(|source| NetlinkError { what: what(), source })
+    fn create(
+        &mut self,
+        message: RouteNetlinkMessage,
+        what: impl Fn() -> String,
+    ) -> Result<(), NetlinkError> {
+        self.request(message, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL)
+            .map(drop)
+            .map_err(|source| NetlinkError { what: what(), source })
     }
 
-    fn change(&mut self, message: RouteNetlinkMessage, what: impl Fn() -> String) -> Result<(), NetlinkError> {
-        self.request(message, NLM_F_ACK).map(drop).map_err(|source| NetlinkError { what: what(), source })
+    fn change(
+        &mut self,
+        message: RouteNetlinkMessage,
+        what: impl Fn() -> String,
+    ) -> Result<(), NetlinkError> {
+        self.request(message, NLM_F_ACK)
+            .map(drop)
+            .map_err(|source| NetlinkError { what: what(), source })
     }
 
-    fn dump(&mut self, message: &RouteNetlinkMessage, what: &str) -> Result<Vec<RouteNetlinkMessage>, NetlinkError> {
+    fn dump(
+        &mut self,
+        message: &RouteNetlinkMessage,
+        what: &str,
+    ) -> Result<Vec<RouteNetlinkMessage>, NetlinkError> {
         for _ in 0..DUMP_ATTEMPTS {
             match self.request(message.clone(), NLM_F_DUMP) {
                 // The tables changed while they were read.
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-                result => return result.map_err(|source| NetlinkError { what: what.into(), source }),
+                result => {
+                    return result.map_err(|source| NetlinkError { what: what.into(), source });
+                }
             }
         }
         Err(NetlinkError { what: what.into(), source: io::ErrorKind::Interrupted.into() })
     }
 
     /// Sends one request and collects its answers up to the acknowledgement or the end of the dump.
-    fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
+    fn request(
+        &mut self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+    ) -> io::Result<Vec<RouteNetlinkMessage>> {
         self.sequence += 1;
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | flags;
@@ -308,17 +389,25 @@ impl Netlink {
             let mut rest = &bytes[..];
             while rest.len() >= HEADER {
                 let length = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize;
-                let one = rest.get(..length).filter(|one| one.len() >= HEADER).ok_or(io::ErrorKind::InvalidData)?;
+                let one = rest
+                    .get(..length)
+                    .filter(|one| one.len() >= HEADER)
+                    .ok_or(io::ErrorKind::InvalidData)?;
                 rest = &rest[length.next_multiple_of(4).min(rest.len())..];
                 let sequence = u32::from_ne_bytes([one[8], one[9], one[10], one[11]]);
                 if sequence != self.sequence {
                     continue;
                 }
-                // An interface or route with attributes that the crate cannot read is none that this project uses.
-                let Ok(answer) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(one) else { continue };
+                // An interface or route with attributes that the crate cannot read is none that
+                // this project uses.
+                let Ok(answer) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(one) else {
+                    continue;
+                };
                 match answer.payload {
                     NetlinkPayload::Done(_) => return Ok(answers),
-                    NetlinkPayload::Error(error) => return error.code.map_or(Ok(answers), |_| Err(error.to_io())),
+                    NetlinkPayload::Error(error) => {
+                        return error.code.map_or(Ok(answers), |_| Err(error.to_io()));
+                    }
                     NetlinkPayload::InnerMessage(inner) => answers.push(inner),
                     _ => {}
                 }
@@ -384,10 +473,18 @@ mod tests {
     fn loopback_is_listed_with_its_address() {
         let mut netlink = Netlink::open().unwrap();
         let links = netlink.links().unwrap();
-        let loopback = links.iter().find(|link| link.loopback).expect("every namespace has a loopback interface");
+        let loopback = links
+            .iter()
+            .find(|link| link.loopback)
+            .expect("every namespace has a loopback interface");
         assert_eq!(netlink.link(&loopback.name).unwrap().index, loopback.index);
         if loopback.up {
-            assert!(netlink.addresses(loopback.index).unwrap().contains(&("127.0.0.1".parse().unwrap(), 8)));
+            assert!(
+                netlink
+                    .addresses(loopback.index)
+                    .unwrap()
+                    .contains(&("127.0.0.1".parse().unwrap(), 8))
+            );
         }
     }
 

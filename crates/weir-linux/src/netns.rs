@@ -1,4 +1,5 @@
-//! Network namespaces without names: held by a descriptor, gone with the last process or descriptor that refers to them.
+//! Network namespaces without names: held by a descriptor, gone with the last process or descriptor
+//! that refers to them.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +17,8 @@ pub struct NetNs {
 }
 
 impl NetNs {
-    /// A new, empty namespace in which only the loopback interface exists, down. The calling thread stays where it is.
+    /// A new, empty namespace in which only the loopback interface exists, down. The calling thread
+    /// stays where it is.
     ///
     /// # Errors
     /// What the kernel answers; `EPERM` without `CAP_SYS_ADMIN`.
@@ -41,11 +43,15 @@ impl NetNs {
         NetNs { file: descriptor.into() }
     }
 
-    /// Runs `work` on a thread of its own inside the namespace and returns what it returns. Sockets made there stay there.
+    /// Runs `work` on a thread of its own inside the namespace and returns what it returns. Sockets
+    /// made there stay there.
     ///
     /// # Errors
     /// When the namespace cannot be entered; what `work` returns.
-    pub fn enter<T: Send, E: Send + From<io::Error>>(&self, work: impl FnOnce() -> Result<T, E> + Send) -> Result<T, E> {
+    pub fn enter<T: Send, E: Send + From<io::Error>>(
+        &self,
+        work: impl FnOnce() -> Result<T, E> + Send,
+    ) -> Result<T, E> {
         on_a_thread(|| {
             self.join()?;
             work()
@@ -73,11 +79,14 @@ impl NetNs {
     }
 }
 
-/// Runs `work` on a new thread and waits for it: namespaces belong to threads, and a thread that ends takes its change with it.
+/// Runs `work` on a new thread and waits for it: namespaces belong to threads, and a thread that
+/// ends takes its change with it.
 ///
 /// # Errors
 /// When no thread can be started; what `work` returns.
-pub(crate) fn on_a_thread<T: Send, E: Send + From<io::Error>>(work: impl FnOnce() -> Result<T, E> + Send) -> Result<T, E> {
+pub(crate) fn on_a_thread<T: Send, E: Send + From<io::Error>>(
+    work: impl FnOnce() -> Result<T, E> + Send,
+) -> Result<T, E> {
     thread::scope(|scope| {
         let handle = thread::Builder::new().name("weir-netns".into()).spawn_scoped(scope, work)?;
         match handle.join() {
@@ -98,7 +107,8 @@ pub fn read_setting(path: &str) -> io::Result<String> {
 /// Writes a network setting of the calling thread's namespace.
 ///
 /// # Errors
-/// `NotFound` when the kernel does not have it, `PermissionDenied` or `ReadOnlyFilesystem` where containers forbid it.
+/// `NotFound` when the kernel does not have it, `PermissionDenied` or `ReadOnlyFilesystem` where
+/// containers forbid it.
 pub fn write_setting(path: &str, value: &str) -> io::Result<()> {
     std::fs::write(format!("/proc/sys/net/{path}"), value)
 }

@@ -43,7 +43,8 @@ pub struct Check {
 #[must_use]
 pub fn probe() -> Vec<Check> {
     let held = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
-    let privileged = held.contains(CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW);
+    let privileged =
+        held.contains(CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW);
     vec![
         privileges(privileged),
         user_namespaces(),
@@ -77,7 +78,11 @@ impl Check {
 fn privileges(privileged: bool) -> Check {
     let name = "privileges";
     if privileged {
-        return Check::new(name, Status::Ok, "this user may make namespaces and open packet sockets directly");
+        return Check::new(
+            name,
+            Status::Ok,
+            "this user may make namespaces and open packet sockets directly",
+        );
     }
     let detail = "an ordinary user: sessions run in a user namespace; 'weir bridge' needs more";
     Check::new(name, Status::Limited, detail).remedy("sudo weir …")
@@ -87,22 +92,41 @@ fn privileges(privileged: bool) -> Check {
 fn user_namespaces() -> Check {
     let name = "user namespaces";
     let Some(unshare) = find_tool("unshare") else {
-        let most = read("/proc/sys/user/max_user_namespaces").and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        let most = read("/proc/sys/user/max_user_namespaces")
+            .and_then(|text| text.parse::<u64>().ok())
+            .unwrap_or(0);
         let status = if most > 0 { Status::Limited } else { Status::Missing };
-        return Check::new(name, status, format!("not tried (unshare is missing); at most {most} are allowed"));
+        return Check::new(
+            name,
+            status,
+            format!("not tried (unshare is missing); at most {most} are allowed"),
+        );
     };
     let mut command = Command::new(unshare);
-    command.args(["--user", "--net", "--map-current-user", "true"]).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+        .args(["--user", "--net", "--map-current-user", "true"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
     match command.output() {
         Ok(output) if output.status.success() => Check::new(name, Status::Ok, "allowed"),
         Ok(output) => {
             let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             let knobs = [
-                ("kernel/apparmor_restrict_unprivileged_userns", "1", "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"),
-                ("kernel/unprivileged_userns_clone", "0", "sysctl -w kernel.unprivileged_userns_clone=1"),
+                (
+                    "kernel/apparmor_restrict_unprivileged_userns",
+                    "1",
+                    "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+                ),
+                (
+                    "kernel/unprivileged_userns_clone",
+                    "0",
+                    "sysctl -w kernel.unprivileged_userns_clone=1",
+                ),
                 ("user/max_user_namespaces", "0", "sysctl -w user.max_user_namespaces=10000"),
             ];
-            let closed = knobs.iter().find(|(path, closed, _)| read(&format!("/proc/sys/{path}")).as_deref() == Some(*closed));
+            let closed = knobs.iter().find(|(path, closed, _)| {
+                read(&format!("/proc/sys/{path}")).as_deref() == Some(*closed)
+            });
             let check = Check::new(name, Status::Missing, format!("refused ({words})"));
             match closed {
                 Some((_, _, remedy)) => check.remedy(*remedy),
@@ -117,12 +141,18 @@ fn tun() -> Check {
     let name = "/dev/net/tun";
     match File::options().read(true).write(true).open(name) {
         Ok(_) => Check::new(name, Status::Ok, "can be opened, for --backend tap"),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Check::new(name, Status::Limited, "only root may open it; packet sockets are used instead").remedy("chmod 0666 /dev/net/tun")
-        }
-        Err(error) => {
-            Check::new(name, Status::Limited, format!("not usable ({error}); packet sockets are used instead")).remedy("modprobe tun")
-        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Check::new(
+            name,
+            Status::Limited,
+            "only root may open it; packet sockets are used instead",
+        )
+        .remedy("chmod 0666 /dev/net/tun"),
+        Err(error) => Check::new(
+            name,
+            Status::Limited,
+            format!("not usable ({error}); packet sockets are used instead"),
+        )
+        .remedy("modprobe tun"),
     }
 }
 
@@ -147,7 +177,8 @@ fn packet_sockets(privileged: bool) -> Check {
 fn tool(name: &'static str, package: &str, purpose: &str) -> Check {
     match find_tool(name) {
         Some(path) => Check::new(name, Status::Ok, format!("{}: {purpose}", path.display())),
-        None => Check::new(name, Status::Missing, format!("not installed: no {purpose}")).remedy(format!("apt-get install {package}")),
+        None => Check::new(name, Status::Missing, format!("not installed: no {purpose}"))
+            .remedy(format!("apt-get install {package}")),
     }
 }
 
@@ -158,14 +189,23 @@ fn realtime(held: CapabilitySet) -> Check {
         return Check::new(name, Status::Ok, "allowed: packets leave on time beside other work");
     }
     let detail = "not allowed: beside other work packets may leave milliseconds late";
-    Check::new(name, Status::Limited, detail).remedy("echo '* - rtprio 10' > /etc/security/limits.d/weir.conf (and log in again)")
+    Check::new(name, Status::Limited, detail)
+        .remedy("echo '* - rtprio 10' > /etc/security/limits.d/weir.conf (and log in again)")
 }
 
 fn awake() -> Check {
     let name = "processors kept awake";
     match File::options().write(true).open("/dev/cpu_dma_latency") {
-        Ok(_) => Check::new(name, Status::Ok, "allowed: under light traffic no packet waits for a processor to wake"),
-        Err(_) => Check::new(name, Status::Limited, "not allowed: a packet may wait tens of microseconds for a sleeping processor"),
+        Ok(_) => Check::new(
+            name,
+            Status::Ok,
+            "allowed: under light traffic no packet waits for a processor to wake",
+        ),
+        Err(_) => Check::new(
+            name,
+            Status::Limited,
+            "not allowed: a packet may wait tens of microseconds for a sleeping processor",
+        ),
     }
 }
 
@@ -181,28 +221,35 @@ fn timers() -> Check {
     late.sort_unstable();
     let (middle, worst) = (late[SLEEPS / 2], late[SLEEPS - 1]);
     let status = if middle < COARSE { Status::Ok } else { Status::Limited };
-    let detail =
-        format!("sleeps end {} us late (median; worst of {SLEEPS}: {} us); spinning hides it", middle.as_micros(), worst.as_micros());
+    let detail = format!(
+        "sleeps end {} us late (median; worst of {SLEEPS}: {} us); spinning hides it",
+        middle.as_micros(),
+        worst.as_micros()
+    );
     Check::new("timers", status, detail)
 }
 
 fn processors() -> Check {
     let count = thread::available_parallelism().map_or(1, usize::from);
     let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-    let words = governor.as_ref().map_or_else(String::new, |governor| format!(", governor {governor}"));
+    let words =
+        governor.as_ref().map_or_else(String::new, |governor| format!(", governor {governor}"));
     let detail = format!("{count} usable{words}");
     if count < 2 {
-        let detail = format!("{detail}: the link and the programs share one, so packets may be late");
+        let detail =
+            format!("{detail}: the link and the programs share one, so packets may be late");
         return Check::new("processors", Status::Limited, detail);
     }
     match governor.as_deref() {
-        Some("powersave") => Check::new("processors", Status::Limited, detail).remedy("cpupower frequency-set -g performance"),
+        Some("powersave") => Check::new("processors", Status::Limited, detail)
+            .remedy("cpupower frequency-set -g performance"),
         _ => Check::new("processors", Status::Ok, detail),
     }
 }
 
 fn clock_source() -> Check {
-    let source = read("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_else(|| "unknown".into());
+    let source = read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+        .unwrap_or_else(|| "unknown".into());
     let slow = matches!(source.as_str(), "hpet" | "acpi_pm" | "jiffies");
     let status = if slow { Status::Limited } else { Status::Ok };
     let words = if slow { ": reading it takes a microsecond or more" } else { "" };
@@ -211,11 +258,14 @@ fn clock_source() -> Check {
 
 fn processor_limit() -> Check {
     let name = "processor limit";
-    let group = read("/proc/self/cgroup").and_then(|text| text.lines().find_map(|line| line.strip_prefix("0::").map(str::to_owned)));
+    let group = read("/proc/self/cgroup")
+        .and_then(|text| text.lines().find_map(|line| line.strip_prefix("0::").map(str::to_owned)));
     let limit = group.and_then(|path| read(&format!("/sys/fs/cgroup{path}/cpu.max")));
     match limit {
         Some(text) if !text.starts_with("max") => {
-            let detail = format!("cpu.max is '{text}' (us of each period): when it is used up, packets wait");
+            let detail = format!(
+                "cpu.max is '{text}' (us of each period): when it is used up, packets wait"
+            );
             Check::new(name, Status::Limited, detail)
         }
         _ => Check::new(name, Status::Ok, "none that can be seen"),
@@ -227,18 +277,24 @@ fn btf() -> Check {
     let (status, detail) = if there {
         (Status::Ok, "there, for 'weir watch'")
     } else {
-        (Status::Limited, "not there: 'weir watch' reads the kernel's queues over netlink, which is slower")
+        (
+            Status::Limited,
+            "not there: 'weir watch' reads the kernel's queues over netlink, which is slower",
+        )
     };
     Check::new("kernel types (BTF)", status, detail)
 }
 
 fn leftovers() -> Check {
     let name = "left-over state";
-    let dead = list_states(state_directory()).map_or(0, |states| states.iter().filter(|state| !state.is_alive()).count());
+    let dead = list_states(state_directory())
+        .map_or(0, |states| states.iter().filter(|state| !state.is_alive()).count());
     if dead == 0 {
         return Check::new(name, Status::Ok, "none");
     }
-    let detail = format!("{dead} killed sessions left settings changed; the next 'weir run' as root puts them back");
+    let detail = format!(
+        "{dead} killed sessions left settings changed; the next 'weir run' as root puts them back"
+    );
     Check::new(name, Status::Limited, detail).remedy("sudo weir run -- true")
 }
 
@@ -262,6 +318,8 @@ mod tests {
         let checks = probe();
         let names: std::collections::BTreeSet<_> = checks.iter().map(|check| check.name).collect();
         assert_eq!(names.len(), checks.len());
-        assert!(checks.iter().all(|check| !check.detail.is_empty() && !check.detail.ends_with('.')));
+        assert!(
+            checks.iter().all(|check| !check.detail.is_empty() && !check.detail.ends_with('.'))
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A thread that stays in a network namespace and does there what it is given, after its process may no longer enter any.
+//! A thread that stays in a network namespace and does there what it is given, after its process
+//! may no longer enter any.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +8,8 @@ use std::thread;
 
 use crate::netns::NetNs;
 
-/// A thread in a network namespace; clones are handles on the same one. It ends with its last handle.
+/// A thread in a network namespace; clones are handles on the same one. It ends with its last
+/// handle.
 #[derive(Clone, Debug)]
 pub struct Resident {
     work: Sender<Box<dyn FnOnce() + Send>>,
@@ -17,7 +19,8 @@ impl Resident {
     /// Starts a thread in the namespace that `ip netns add NAME` made, or in the caller's own.
     ///
     /// # Errors
-    /// `NotFound` when there is none of this name, `InvalidInput` when it cannot be one; what the kernel answers.
+    /// `NotFound` when there is none of this name, `InvalidInput` when it cannot be one; what the
+    /// kernel answers.
     pub fn start(name: Option<&str>) -> io::Result<Resident> {
         let netns = name.map(named).transpose()?;
         let (work, inbox) = channel::<Box<dyn FnOnce() + Send>>();

@@ -13,10 +13,16 @@ pub fn retransmitted(socket: &impl AsFd) -> io::Result<u32> {
 
 /// The congestion controls that a program here may choose, the machine's default first.
 pub fn congestion_controls() -> Vec<String> {
-    let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
+    let read = |name: &str| {
+        std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default()
+    };
     let first = read("tcp_congestion_control").trim().to_owned();
     // Root may choose all that are there, others only those that are allowed to everybody.
-    let list = if rustix::process::geteuid().is_root() { "tcp_available_congestion_control" } else { "tcp_allowed_congestion_control" };
+    let list = if rustix::process::geteuid().is_root() {
+        "tcp_available_congestion_control"
+    } else {
+        "tcp_allowed_congestion_control"
+    };
     let others = read(list);
     let others = others.split_whitespace().filter(|name| *name != first).map(str::to_owned);
     std::iter::once(first.clone()).filter(|name| !name.is_empty()).chain(others).collect()

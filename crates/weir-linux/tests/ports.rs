@@ -12,7 +12,9 @@ use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, Loss, PipeConfig, Q
 use weir_core::stats::DropReason;
 use weir_core::{Nanos, Probability, Rate};
 use weir_linux::arena::BufferPool;
-use weir_linux::live::{ArrivalEvent, DepartureEvent, Gso, LiveReport, Observer, Outcome, StopReason};
+use weir_linux::live::{
+    ArrivalEvent, DepartureEvent, Gso, LiveReport, Observer, Outcome, StopReason,
+};
 use weir_linux::port::{AnyPort, Fault, Message, PacketPort};
 use weir_wire::builder::PacketBuilder;
 use weir_wire::{Train, VnetHeader};
@@ -44,13 +46,21 @@ fn a_round_trip_takes_both_delays() {
         }
         let report = link.stop();
         assert_eq!(report.stopped, Some(StopReason::Asked));
-        assert!(report.lanes.iter().all(|lane| lane.counters.total_drops() == 0 && lane.total_ns.min() >= delay.0));
+        assert!(
+            report
+                .lanes
+                .iter()
+                .all(|lane| lane.counters.total_drops() == 0 && lane.total_ns.min() >= delay.0)
+        );
     }
 }
 
 #[test]
 fn a_stream_arrives_intact_whole_or_packet_by_packet() {
-    let slow = LinkConfig { capacity: Capacity::Constant(Rate::new(200_000_000).unwrap()), ..LinkConfig::default() };
+    let slow = LinkConfig {
+        capacity: Capacity::Constant(Rate::new(200_000_000).unwrap()),
+        ..LinkConfig::default()
+    };
     for (kind, link, gso) in [
         (Kind::Packet, LinkConfig::default(), Gso::Split),
         (Kind::Packet, LinkConfig::default(), Gso::Whole),
@@ -60,7 +70,8 @@ fn a_stream_arrives_intact_whole_or_packet_by_packet() {
         (Kind::Tap, slow, Gso::Split),
     ] {
         let Some(mut net) = Net::new(kind) else { return };
-        let running = net.start(&pipe(link), |config| config.lanes.iter_mut().for_each(|lane| lane.gso = gso));
+        let running = net
+            .start(&pipe(link), |config| config.lanes.iter_mut().for_each(|lane| lane.gso = gso));
         for address in ["10.77.0.2:5000", "[fd77::2]:5000"] {
             transfer(&net, address, 10_000_000);
         }
@@ -74,17 +85,29 @@ fn a_stream_arrives_intact_whole_or_packet_by_packet() {
 
 #[test]
 fn vlan_tags_pass_with_trains_behind_them() {
-    let slow = LinkConfig { capacity: Capacity::Constant(Rate::new(10_000_000).unwrap()), ..LinkConfig::default() };
-    for (kind, link) in [(Kind::Packet, LinkConfig::default()), (Kind::Packet, slow), (Kind::Tap, LinkConfig::default())] {
+    let slow = LinkConfig {
+        capacity: Capacity::Constant(Rate::new(10_000_000).unwrap()),
+        ..LinkConfig::default()
+    };
+    for (kind, link) in [
+        (Kind::Packet, LinkConfig::default()),
+        (Kind::Packet, slow),
+        (Kind::Tap, LinkConfig::default()),
+    ] {
         let Some(mut net) = Net::new(kind) else { return };
         let running = net.start(&pipe(link), |_| {});
         let mut sink = net.within("b", || AnyPort::from(PacketPort::open("x0").unwrap()));
         let payload: Vec<u8> = (0..14_000u32).map(|i| (i % 251) as u8).collect();
-        let packet = PacketBuilder::tcp([10, 77, 0, 1], [10, 77, 0, 2], 1000, 2000).vlan(5).payload(payload.clone());
+        let packet = PacketBuilder::tcp([10, 77, 0, 1], [10, 77, 0, 2], 1000, 2000)
+            .vlan(5)
+            .payload(payload.clone());
         let (vnet, train) = packet.train(1400);
         net.within("a", move || {
             let mut port = AnyPort::from(PacketPort::open("x0").unwrap());
-            assert_eq!(port.send(&[Message { vnet: vnet.encode(), head: &train, payload: &[] }]), (1, None));
+            assert_eq!(
+                port.send(&[Message { vnet: vnet.encode(), head: &train, payload: &[] }]),
+                (1, None)
+            );
         });
         let mut arrived = Vec::new();
         let (mut pool, mut frames) = (BufferPool::default(), Vec::new());
@@ -117,7 +140,9 @@ fn vlan_tags_pass_with_trains_behind_them() {
 fn captured_packets_are_as_on_the_wire() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     let (seen, frames) = channel();
-    let running = net.start(&pipe(LinkConfig::default()), |config| config.observer = Some(Box::new(Watcher(seen))));
+    let running = net.start(&pipe(LinkConfig::default()), |config| {
+        config.observer = Some(Box::new(Watcher(seen)))
+    });
     transfer(&net, "10.77.0.2:5000", 2_000_000);
     let report = running.stop();
     let frames: Vec<Vec<u8>> = frames.try_iter().collect();
@@ -173,7 +198,10 @@ fn jumbo_frames_pass_where_the_mtu_allows() {
 fn an_interface_deleted_under_traffic_ends_the_run_with_books_that_balance() {
     for kind in [Kind::Packet, Kind::Tap] {
         let Some(mut net) = Net::new(kind) else { return };
-        let running = net.start(&pipe(LinkConfig { delay: Nanos::from_millis(2), ..LinkConfig::default() }), |_| {});
+        let running = net.start(
+            &pipe(LinkConfig { delay: Nanos::from_millis(2), ..LinkConfig::default() }),
+            |_| {},
+        );
         let sender = net.spawn("a", || {
             let socket = client("0.0.0.0:0");
             // Bounded in count and, by the pause, in rate; ends early when the way is gone.
@@ -187,8 +215,15 @@ fn an_interface_deleted_under_traffic_ends_the_run_with_books_that_balance() {
         wait_for(&running, |report| report.lanes[0].counters.packets_out > 200);
         net.ip("b", &["link", "del", "x0"]);
         let report = running.wait();
-        assert_eq!(report.stopped, Some(StopReason::PortVanished(1)), "{kind:?} {:?}", report.events);
-        assert!(report.events.iter().any(|event| event.port == 1 && event.fault == Fault::Vanished));
+        assert_eq!(
+            report.stopped,
+            Some(StopReason::PortVanished(1)),
+            "{kind:?} {:?}",
+            report.events
+        );
+        assert!(
+            report.events.iter().any(|event| event.port == 1 && event.fault == Fault::Vanished)
+        );
         net.ip("a", &["link", "set", "lo", "down"]);
         sender.join().unwrap();
     }
@@ -201,7 +236,9 @@ fn an_interface_that_is_down_is_reported_and_works_again_when_up() {
     let sink = net.within("b", || UdpSocket::bind("10.77.0.2:9").unwrap());
     net.ip("e", &["link", "set", "eb", "down"]);
     net.within("a", || client("0.0.0.0:0").send_to(&[1; 10], "10.77.0.2:9").unwrap());
-    wait_for(&running, |report| report.events.iter().any(|event| event.port == 1 && event.fault == Fault::Down));
+    wait_for(&running, |report| {
+        report.events.iter().any(|event| event.port == 1 && event.fault == Fault::Down)
+    });
     net.ip("e", &["link", "set", "eb", "up"]);
     net.within("a", || {
         let socket = client("0.0.0.0:0");
@@ -216,12 +253,16 @@ fn an_interface_that_is_down_is_reported_and_works_again_when_up() {
 #[test]
 fn hostile_frames_neither_stop_the_loop_nor_upset_the_books() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
-    let running = net.start(&pipe(LinkConfig::default()), |config| config.observer = Some(Box::new(Watcher(channel().0))));
+    let running = net.start(&pipe(LinkConfig::default()), |config| {
+        config.observer = Some(Box::new(Watcher(channel().0)))
+    });
     let sent = net.within("a", || {
         let mut port = AnyPort::from(PacketPort::open("x0").unwrap());
         let mut state = 1u64;
         let mut random = move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as usize
         };
         let types = [[8, 0], [0x86, 0xdd], [8, 6], [0x81, 0], [0x88, 0xa8], [0, 1]];
@@ -261,7 +302,8 @@ fn an_inverted_bit_is_seen_by_the_receiver() {
         running.handle.set_pipe(1, &pipe(corrupt)).unwrap();
         net.within("a", || {
             let socket = client("0.0.0.0:0");
-            // Few enough to wait in the socket's buffer: a checksum is looked at when the datagram is read.
+            // Few enough to wait in the socket's buffer: a checksum is looked at when the datagram
+            // is read.
             for _ in 0..50 {
                 socket.send_to(&[1; 300], "10.77.0.2:9").unwrap();
             }
@@ -271,7 +313,12 @@ fn an_inverted_bit_is_seen_by_the_receiver() {
         assert!(running.handle.report().unwrap().lanes[0].counters.corrupted >= 50);
         net.within("a", || client("0.0.0.0:0").send_to(&[1; 20], "10.77.0.2:9").unwrap());
         let next = receive(&sink);
-        assert_eq!(next, Some(20), "{kind:?}: a corrupted datagram got through, or none: {:?}", running.handle.report());
+        assert_eq!(
+            next,
+            Some(20),
+            "{kind:?}: a corrupted datagram got through, or none: {:?}",
+            running.handle.report()
+        );
         running.stop();
     }
 }
@@ -279,7 +326,8 @@ fn an_inverted_bit_is_seen_by_the_receiver() {
 #[test]
 fn duplicates_arrive_twice_even_of_trains() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
-    let running = net.start(&pipe(LinkConfig { duplicate: Probability::ONE, ..LinkConfig::default() }), |_| {});
+    let running = net
+        .start(&pipe(LinkConfig { duplicate: Probability::ONE, ..LinkConfig::default() }), |_| {});
     let sink = net.within("b", || UdpSocket::bind("10.77.0.2:9").unwrap());
     net.within("a", || {
         let socket = client("0.0.0.0:0");
@@ -304,12 +352,20 @@ fn duplicates_arrive_twice_even_of_trains() {
 fn corrupted_duplicated_and_lost_segments_of_trains_leave_streams_intact() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     let some = Probability::new(0.01).unwrap();
-    let link = LinkConfig { duplicate: some, corrupt: some, loss: Loss::Bernoulli(some), ..LinkConfig::default() };
+    let link = LinkConfig {
+        duplicate: some,
+        corrupt: some,
+        loss: Loss::Bernoulli(some),
+        ..LinkConfig::default()
+    };
     let running = net.start(&pipe(link), |_| {});
     transfer(&net, "10.77.0.2:5000", 2_000_000);
     let report = running.stop();
     let up = &report.lanes[0].counters;
-    assert!(up.corrupted > 0 && up.duplicated > 0 && up.drops(DropReason::LossOnLink) > 0, "{up:?}");
+    assert!(
+        up.corrupted > 0 && up.duplicated > 0 && up.drops(DropReason::LossOnLink) > 0,
+        "{up:?}"
+    );
 }
 
 #[test]
@@ -327,7 +383,11 @@ fn a_full_memory_drops_and_says_so() {
     });
     wait_for(&running, |report| report.lanes[0].counters.packets_in >= 100);
     let report = running.stop();
-    assert!(report.lanes[0].counters.drops(DropReason::NoMemory) >= 68, "{:?}", report.lanes[0].counters);
+    assert!(
+        report.lanes[0].counters.drops(DropReason::NoMemory) >= 68,
+        "{:?}",
+        report.lanes[0].counters
+    );
 }
 
 #[test]
@@ -363,7 +423,10 @@ impl Observer for Watcher {
 }
 
 fn pipe(link: LinkConfig) -> PipeConfig {
-    PipeConfig { link, queue: FlowsetConfig { limit: Some(QueueLimit::Packets(5000)), ..FlowsetConfig::default() } }
+    PipeConfig {
+        link,
+        queue: FlowsetConfig { limit: Some(QueueLimit::Packets(5000)), ..FlowsetConfig::default() },
+    }
 }
 
 /// A UDP socket that waits at most five seconds.
@@ -380,7 +443,9 @@ pub(crate) fn receive(socket: &UdpSocket) -> Option<usize> {
         match socket.recv(&mut [0; 10_000]) {
             Ok(len) => return Some(len),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return None,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return None;
+            }
             Err(error) => panic!("{error}"),
         }
     }
@@ -403,7 +468,11 @@ pub(crate) fn transfer(net: &Net, address: &'static str, len: usize) {
         stream.write_all(&data).unwrap();
     });
     let all = reader.join().unwrap();
-    assert!(all.len() == len && all.iter().enumerate().all(|(i, &b)| b == byte(i)), "{} of {len} bytes arrived intact", all.len());
+    assert!(
+        all.len() == len && all.iter().enumerate().all(|(i, &b)| b == byte(i)),
+        "{} of {len} bytes arrived intact",
+        all.len()
+    );
 }
 
 /// Waits until the running loop's report satisfies `what`, at most ten seconds.

@@ -1,5 +1,5 @@
-//! Sessions leave nothing behind: programs, interfaces, rules, settings, mounts and files are compared before and after, with the
-//! session ended in every way, also by SIGKILL at any moment.
+//! Sessions leave nothing behind: programs, interfaces, rules, settings, mounts and files are
+//! compared before and after, with the session ended in every way, also by SIGKILL at any moment.
 //!
 //! Each test has a machine of its own, see [`topology_net`]. Needs root.
 
@@ -34,9 +34,12 @@ fn both_ends_reach_each_other_by_name_on_every_backend() {
     let before = machine.snapshot();
     for backend in ["tap", "packet"] {
         for family in ["-4", "-6"] {
-            let run = machine.surround(&["run", backend, "--", "ping", family, "-c1", "-W5", "host"]);
+            let run =
+                machine.surround(&["run", backend, "--", "ping", family, "-c1", "-W5", "host"]);
             assert!(run.status.success(), "run {backend} {family}: {run:?}");
-            let pair = machine.surround(&["pair", backend, "--", "sleep", "300", "--", "ping", family, "-c1", "-W5", "left"]);
+            let pair = machine.surround(&[
+                "pair", backend, "--", "sleep", "300", "--", "ping", family, "-c1", "-W5", "left",
+            ]);
             assert!(pair.status.success(), "pair {backend} {family}: {pair:?}");
         }
     }
@@ -53,8 +56,13 @@ fn idle_link_carries_nothing_that_no_program_sent() {
     std::thread::scope(|scope| {
         for backend in ["tap", "packet"] {
             let expect_silence = move |words: String| {
-                for line in ["settled up 0 0 0", "settled down 0 0 0", "end up 0 0 0", "end down 0 0 0"] {
-                    assert!(words.lines().any(|word| word == line), "{backend}: {line} is missing in {words}");
+                for line in
+                    ["settled up 0 0 0", "settled down 0 0 0", "end up 0 0 0", "end down 0 0 0"]
+                {
+                    assert!(
+                        words.lines().any(|word| word == line),
+                        "{backend}: {line} is missing in {words}"
+                    );
                 }
             };
             let run = ["run", backend, "count", "--", "sleep", "5"];
@@ -66,11 +74,18 @@ fn idle_link_carries_nothing_that_no_program_sent() {
                 scope.spawn(move || expect_silence(words_of(nobody(&pair))));
             }
             for family in ["-4", "-6"] {
-                let ping = ["pair", backend, "count", "--", "sleep", "300", "--", "ping", family, "-q", "-c8", "left"];
-                // One question for the address, and the kernel does not ask again after some seconds.
+                let ping = [
+                    "pair", backend, "count", "--", "sleep", "300", "--", "ping", family, "-q",
+                    "-c8", "left",
+                ];
+                // One question for the address, and the kernel does not ask again after some
+                // seconds.
                 scope.spawn(move || {
                     let words = words_of(machine.surround(&ping));
-                    assert!(words.lines().any(|line| line == "end up 9 9 0"), "{backend} {family}: {words}");
+                    assert!(
+                        words.lines().any(|line| line == "end up 9 9 0"),
+                        "{backend} {family}: {words}"
+                    );
                 });
             }
         }
@@ -85,14 +100,34 @@ fn ordinary_user_gets_a_session_and_stays_himself() {
     }
     let before = machine.snapshot();
     for backend in ["auto", "packet"] {
-        let words = ["pair", backend, "--", "sleep", "300", "--", "sh", "-c", "ping -c1 -W5 left && exec id -u"];
+        let words = [
+            "pair",
+            backend,
+            "--",
+            "sleep",
+            "300",
+            "--",
+            "sh",
+            "-c",
+            "ping -c1 -W5 left && exec id -u",
+        ];
         let output = machine.output(&as_nobody(&with_surround(&words)));
         assert!(output.status.success(), "{backend}: {output:?}");
-        assert!(String::from_utf8_lossy(&output.stdout).lines().any(|line| line == "65534"), "{output:?}");
+        assert!(
+            String::from_utf8_lossy(&output.stdout).lines().any(|line| line == "65534"),
+            "{output:?}"
+        );
     }
-    let run = machine.output(&as_nobody(&with_surround(&["run", "closed", "--", "ping", "-c1", "-W5", "host"])));
+    let run = machine
+        .output(&as_nobody(&with_surround(&["run", "closed", "--", "ping", "-c1", "-W5", "host"])));
     assert!(run.status.success(), "{run:?}");
-    assert_eq!(machine.output(&as_nobody(&with_surround(&["run", "--", "sh", "-c", "exit 9"]))).status.code(), Some(9));
+    assert_eq!(
+        machine
+            .output(&as_nobody(&with_surround(&["run", "--", "sh", "-c", "exit 9"])))
+            .status
+            .code(),
+        Some(9)
+    );
     machine.assert_as_before(&before, "after an ordinary user's sessions");
 }
 
@@ -115,7 +150,8 @@ fn signals_reach_the_program_and_its_answer_comes_back() {
     let before = machine.snapshot();
     for (signal, code) in [("TERM", 21), ("HUP", 22), ("INT", 23), ("USR1", 24)] {
         // A shell cannot trap what was ignored when it began, as SIGHUP is under nohup.
-        let script = format!("trap 'exit {code}' {signal}; echo ready; while :; do sleep 0.05; done");
+        let script =
+            format!("trap 'exit {code}' {signal}; echo ready; while :; do sleep 0.05; done");
         let mut child = machine
             .command(&with_surround(&["run", "--", "env", "--default-signal", "sh", "-c", &script]))
             .stdout(Stdio::piped())
@@ -142,14 +178,26 @@ fn killed_at_any_moment_nothing_is_left() {
         let words: Vec<&str> = match round % 4 {
             0 => ["run", "tap", "--"].iter().chain(flood).copied().collect(),
             1 => ["run", "packet", "--"].iter().chain(flood).copied().collect(),
-            2 => vec!["run", "--", "sh", "-c", "setsid -f sleep 300; exec ping -q -f -c 20000 host"],
-            _ => vec!["pair", "--", "sleep", "300", "--", "ping", "-q", "-f", "-c", "20000", "left"],
+            2 => {
+                vec!["run", "--", "sh", "-c", "setsid -f sleep 300; exec ping -q -f -c 20000 host"]
+            }
+            _ => {
+                vec!["pair", "--", "sleep", "300", "--", "ping", "-q", "-f", "-c", "20000", "left"]
+            }
         };
-        let mut child = machine.command(&with_surround(&words)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = machine
+            .command(&with_surround(&words))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         sleep(Duration::from_millis(random % 400));
         kill(child.id(), "KILL");
         child.wait().unwrap();
-        machine.assert_as_before(&before, &format!("round {round}: {words:?} killed after {} ms", random % 400));
+        machine.assert_as_before(
+            &before,
+            &format!("round {round}: {words:?} killed after {} ms", random % 400),
+        );
     }
 }
 
@@ -158,8 +206,19 @@ fn killed_ordinary_users_session_leaves_nothing() {
     let Some(machine) = Machine::new("killed_user") else { return };
     let before = machine.snapshot();
     for delay in [20, 60, 120, 250, 500] {
-        let words = with_surround(&["run", "--", "sh", "-c", "setsid -f sleep 300; exec ping -q -i 0.01 -c 2000 host"]);
-        let mut child = machine.command(&as_nobody(&words)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let words = with_surround(&[
+            "run",
+            "--",
+            "sh",
+            "-c",
+            "setsid -f sleep 300; exec ping -q -i 0.01 -c 2000 host",
+        ]);
+        let mut child = machine
+            .command(&as_nobody(&words))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         sleep(Duration::from_millis(delay));
         kill(child.id(), "KILL");
         child.wait().unwrap();
@@ -172,14 +231,25 @@ fn session_ends_when_its_program_is_killed_from_outside() {
     let Some(machine) = Machine::new("victim") else { return };
     let before = machine.snapshot();
     for victim in ["sleep 299", "__weir-init"] {
-        let mut child = machine.command(&with_surround(&["run", "--", "sleep", "299"])).spawn().unwrap();
+        let mut child =
+            machine.command(&with_surround(&["run", "--", "sleep", "299"])).spawn().unwrap();
         let deadline = Instant::now() + PATIENCE;
         let pid = loop {
             let all = machine.processes();
             // The command line of surround itself ends in the same words.
-            let found = all.iter().find(|line| line.contains(victim) && !line.contains("surround") && !line.contains("nsenter"));
-            if let Some(line) = found.filter(|_| all.iter().any(|line| line.contains(" sleep 299") && !line.contains("surround"))) {
-                break line.trim_start_matches("/proc/").split(' ').next().unwrap().parse().unwrap();
+            let found = all.iter().find(|line| {
+                line.contains(victim) && !line.contains("surround") && !line.contains("nsenter")
+            });
+            if let Some(line) = found.filter(|_| {
+                all.iter().any(|line| line.contains(" sleep 299") && !line.contains("surround"))
+            }) {
+                break line
+                    .trim_start_matches("/proc/")
+                    .split(' ')
+                    .next()
+                    .unwrap()
+                    .parse()
+                    .unwrap();
             }
             assert!(Instant::now() < deadline, "the program did not start: {all:?}");
             sleep(POLL);
@@ -194,10 +264,18 @@ fn session_ends_when_its_program_is_killed_from_outside() {
 fn parallel_sessions_leave_each_other_alone() {
     let Some(machine) = Machine::new("parallel") else { return };
     let before = machine.snapshot();
-    let words = with_surround(&["run", "--", "sh", "-c", "ping -q -c3 -i 0.2 -W5 host && cat /proc/sys/net/ipv4/conf/eth0/forwarding"]);
-    let start = || machine.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let words = with_surround(&[
+        "run",
+        "--",
+        "sh",
+        "-c",
+        "ping -q -c3 -i 0.2 -W5 host && cat /proc/sys/net/ipv4/conf/eth0/forwarding",
+    ]);
+    let start =
+        || machine.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let children: Vec<Child> = (0..PARALLEL).map(|_| start()).collect();
-    let outputs: Vec<Output> = children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+    let outputs: Vec<Output> =
+        children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
     assert!(outputs.iter().all(|output| output.status.success()), "{outputs:?}");
     machine.assert_as_before(&before, "after parallel sessions");
 }
@@ -209,7 +287,13 @@ fn forwarding_stays_on_until_the_last_session_ends() {
     let forwarding = || machine.output(&["cat", "/proc/sys/net/ipv4/conf/up0/forwarding"]).stdout;
     assert_eq!(forwarding(), b"0\n");
     let start = || {
-        let mut child = machine.command(&with_surround(&["run", "--", "sh", "-c", "echo ready; exec sleep 300"]));
+        let mut child = machine.command(&with_surround(&[
+            "run",
+            "--",
+            "sh",
+            "-c",
+            "echo ready; exec sleep 300",
+        ]));
         let mut child = child.stdout(Stdio::piped()).spawn().unwrap();
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
         child
@@ -228,14 +312,23 @@ fn forwarding_stays_on_until_the_last_session_ends() {
 fn next_session_does_the_work_of_a_killed_janitor() {
     let Some(machine) = Machine::new("janitor") else { return };
     let before = machine.snapshot();
-    let mut child = machine.command(&with_surround(&["run", "--", "sh", "-c", "echo ready; exec sleep 300"]));
+    let mut child =
+        machine.command(&with_surround(&["run", "--", "sh", "-c", "echo ready; exec sleep 300"]));
     let mut child = child.stdout(Stdio::piped()).spawn().unwrap();
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
-    let janitor = machine.processes().into_iter().find(|line| line.contains("__weir-janitor")).expect("forwarding was off");
+    let janitor = machine
+        .processes()
+        .into_iter()
+        .find(|line| line.contains("__weir-janitor"))
+        .expect("forwarding was off");
     kill(janitor.trim_start_matches("/proc/").split(' ').next().unwrap().parse().unwrap(), "KILL");
     kill(child.id(), "KILL");
     child.wait().unwrap();
-    assert_ne!(machine.snapshot(), before, "somebody else put the settings back: this test shows nothing");
+    assert_ne!(
+        machine.snapshot(),
+        before,
+        "somebody else put the settings back: this test shows nothing"
+    );
     let next = machine.surround(&["run", "--", "true"]);
     assert!(String::from_utf8_lossy(&next.stderr).contains("were put back"), "{next:?}");
     machine.assert_as_before(&before, "after the next session");

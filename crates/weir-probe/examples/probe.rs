@@ -1,5 +1,6 @@
 //! Watches devices for some seconds and prints how often each queue was read, and what was in it:
-//! `cargo run --release -p weir-probe --example probe -- [--json] METHOD|auto RATE|max SECONDS DEV[@NETNS]…`. Words go to standard error.
+//! `cargo run --release -p weir-probe --example probe -- [--json] METHOD|auto RATE|max SECONDS
+//! DEV[@NETNS]…`. Words go to standard error.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -53,19 +54,23 @@ fn watch(arguments: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let method = if method == "auto" { None } else { Some(method.parse()?) };
     let rate = if rate == "max" { None } else { Some(rate.parse()?) };
     let seconds = Duration::from_secs_f64(seconds.parse()?);
-    let mut opened = weir_probe::open(&Plan { targets, method, rate, children: true, bands: true })?;
+    let mut opened =
+        weir_probe::open(&Plan { targets, method, rate, children: true, bands: true })?;
     opened.remarks.iter().for_each(|remark| eprintln!("{remark}"));
     let mut print = Print::default();
     opened.source.turn(&mut print)?;
     let ready = began.elapsed();
     eprintln!("ready after {ready:?}");
-    let (start, processor, before) = (Instant::now(), processor_seconds(), opened.source.pace().readings);
+    let (start, processor, before) =
+        (Instant::now(), processor_seconds(), opened.source.pace().readings);
     while start.elapsed() < seconds {
         opened.source.turn(&mut print)?;
     }
-    let (took, processor, pace) = (start.elapsed().as_secs_f64(), processor_seconds() - processor, opened.source.pace());
+    let (took, processor, pace) =
+        (start.elapsed().as_secs_f64(), processor_seconds() - processor, opened.source.pace());
     opened.source.finish(&mut print)?;
-    let (p50, p99, longest) = (pace.gaps.quantile(0.5), pace.gaps.quantile(0.99), pace.gaps.longest());
+    let (p50, p99, longest) =
+        (pace.gaps.quantile(0.5), pace.gaps.quantile(0.99), pace.gaps.longest());
     if json {
         let value = serde_json::json!({
             "method": opened.source.method(), "ready_ms": ready.as_secs_f64() * 1e3, "seconds": took, "readings": pace.readings - before,
@@ -80,7 +85,10 @@ fn watch(arguments: &[String]) -> Result<(), Box<dyn std::error::Error>> {
         pace.readings, pace.missed, print.events, print.gaps
     );
     for (label, count, sum, most, drops) in print.queues.iter().take(12) {
-        println!("{label}: {count} readings, mean {:.3}, max {most}, drops {drops}", *sum as f64 / (*count).max(1) as f64);
+        println!(
+            "{label}: {count} readings, mean {:.3}, max {most}, drops {drops}",
+            *sum as f64 / (*count).max(1) as f64
+        );
     }
     Ok(())
 }

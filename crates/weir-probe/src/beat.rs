@@ -1,4 +1,5 @@
-//! The clock, and when the next reading is due: for the methods that keep their pace outside the kernel.
+//! The clock, and when the next reading is due: for the methods that keep their pace outside the
+//! kernel.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -6,7 +7,8 @@ use crate::source::Pace;
 
 /// The longest that a turn sleeps, in ns, so that whoever calls can stop.
 pub(crate) const NAP: u64 = 20_000_000;
-/// Below this time between two readings, in ns, waiting means to spin: a sleeping thread would wake too late.
+/// Below this time between two readings, in ns, waiting means to spin: a sleeping thread would wake
+/// too late.
 const SPIN_BELOW: u64 = 100_000;
 /// How many moments a reader may be late and still make up for them.
 const CATCH_UP: u64 = 8;
@@ -26,7 +28,8 @@ impl Beat {
         Beat { interval, next: 0, last: 0, pace: Pace { asked: rate, ..Pace::default() } }
     }
 
-    /// Waits for the next moment, at most for a nap, and gives the time; `None` when the moment has not come by then.
+    /// Waits for the next moment, at most for a nap, and gives the time; `None` when the moment has
+    /// not come by then.
     pub(crate) fn wait(&mut self) -> Option<u64> {
         let mut now = monotonic();
         if self.interval == 0 {
@@ -55,7 +58,8 @@ impl Beat {
         Some(now)
     }
 
-    /// The moment after the one that is now. A reader that is a little late makes up for it; what it sleeps through is missed.
+    /// The moment after the one that is now. A reader that is a little late makes up for it; what
+    /// it sleeps through is missed.
     fn step(&mut self, now: u64) {
         let late = now - self.next;
         if late < CATCH_UP * self.interval {
@@ -95,7 +99,8 @@ pub(crate) fn monotonic() -> u64 {
 
 /// Sleeps until then, or until a signal comes: the caller looks at the clock again.
 pub(crate) fn sleep_until(time: u64) {
-    let request = Timespec { tv_sec: (time / 1_000_000_000) as i64, tv_nsec: (time % 1_000_000_000) as i64 };
+    let request =
+        Timespec { tv_sec: (time / 1_000_000_000) as i64, tv_nsec: (time % 1_000_000_000) as i64 };
     let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &request);
 }
 

@@ -1,4 +1,5 @@
-//! Which queues are there: numbers for those that come, word for those that go, the same for every method.
+//! Which queues are there: numbers for those that come, word for those that go, the same for every
+//! method.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,8 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Takes in what is there now and tells the sink what came and what went. `names` gives a device's name by its number.
+    /// Takes in what is there now and tells the sink what came and what went. `names` gives a
+    /// device's name by its number.
     pub(crate) fn observe(
         &mut self,
         time: u64,
@@ -42,13 +44,16 @@ impl Catalogue {
         if seen == self.seen {
             return;
         }
-        let mut before: BTreeMap<Seen, QueueId> = std::mem::take(&mut self.seen).into_iter().zip(self.ids.drain(..)).collect();
+        let mut before: BTreeMap<Seen, QueueId> =
+            std::mem::take(&mut self.seen).into_iter().zip(self.ids.drain(..)).collect();
         let known: Vec<Option<QueueId>> = seen.iter().map(|queue| before.remove(queue)).collect();
         for id in before.into_values() {
             sink.vanished(time, id);
         }
         for (queue, known) in seen.iter().zip(known) {
-            self.ids.push(known.unwrap_or_else(|| introduce(time, queue, numbers, (netns, names), sink)));
+            self.ids.push(
+                known.unwrap_or_else(|| introduce(time, queue, numbers, (netns, names), sink)),
+            );
         }
         self.seen = seen;
     }
@@ -103,10 +108,15 @@ fn introduce(
 ) -> QueueId {
     let id = numbers.0;
     numbers.0 += 1;
-    let device = names.get(&queue.ifindex).cloned().unwrap_or_else(|| format!("device {}", queue.ifindex));
+    let device =
+        names.get(&queue.ifindex).cloned().unwrap_or_else(|| format!("device {}", queue.ifindex));
     let netns = netns.map(str::to_owned);
     let (handle, parent, kind) = (Handle(queue.handle), Handle(queue.parent), queue.kind.clone());
-    sink.appeared(time, id, &Queue { device, netns, kind, handle, parent, band: queue.band, root: queue.root });
+    sink.appeared(
+        time,
+        id,
+        &Queue { device, netns, kind, handle, parent, band: queue.band, root: queue.root },
+    );
     id
 }
 
@@ -133,27 +143,59 @@ mod tests {
     }
 
     fn seen(handle: u32, address: u64) -> Seen {
-        Seen { ifindex: 3, handle: handle << 16, parent: u32::MAX, kind: "tbf".into(), band: None, root: true, address }
+        Seen {
+            ifindex: 3,
+            handle: handle << 16,
+            parent: u32::MAX,
+            kind: "tbf".into(),
+            band: None,
+            root: true,
+            address,
+        }
     }
 
     #[test]
     fn what_stays_keeps_its_number_and_what_comes_back_gets_a_new_one() {
-        let (mut catalogue, mut numbers, mut words) = (Catalogue::default(), Numbers::default(), Words::default());
+        let (mut catalogue, mut numbers, mut words) =
+            (Catalogue::default(), Numbers::default(), Words::default());
         let names = BTreeMap::from([(3, "eth0".to_owned())]);
-        for now in [vec![seen(1, 7), seen(2, 8)], vec![seen(2, 8)], vec![seen(2, 8)], vec![seen(1, 7), seen(2, 9)], vec![]] {
+        for now in [
+            vec![seen(1, 7), seen(2, 8)],
+            vec![seen(2, 8)],
+            vec![seen(2, 8)],
+            vec![seen(1, 7), seen(2, 9)],
+            vec![],
+        ] {
             catalogue.observe(0, now, &mut numbers, (None, &names), &mut words);
         }
-        assert_eq!(words.0, ["+0 eth0 tbf 1:", "+1 eth0 tbf 2:", "-0", "-1", "+2 eth0 tbf 1:", "+3 eth0 tbf 2:", "-2", "-3"]);
+        assert_eq!(
+            words.0,
+            [
+                "+0 eth0 tbf 1:",
+                "+1 eth0 tbf 2:",
+                "-0",
+                "-1",
+                "+2 eth0 tbf 1:",
+                "+3 eth0 tbf 2:",
+                "-2",
+                "-3"
+            ]
+        );
         assert_eq!(catalogue.id(0), None);
     }
 
     #[test]
     fn what_is_released_comes_back_as_another_even_if_it_looks_the_same() {
-        let (mut catalogue, mut numbers, mut words) = (Catalogue::default(), Numbers::default(), Words::default());
+        let (mut catalogue, mut numbers, mut words) =
+            (Catalogue::default(), Numbers::default(), Words::default());
         let names = BTreeMap::from([(3, "eth0".to_owned())]);
         for _ in 0..2 {
             let id = catalogue.adopt(0, seen(1, 7), &mut numbers, (None, &names), &mut words);
-            assert_eq!(catalogue.adopt(0, seen(1, 7), &mut numbers, (None, &names), &mut words), id, "it is there");
+            assert_eq!(
+                catalogue.adopt(0, seen(1, 7), &mut numbers, (None, &names), &mut words),
+                id,
+                "it is there"
+            );
             catalogue.observe(0, vec![seen(1, 7)], &mut numbers, (None, &names), &mut words);
             catalogue.release(0, &seen(1, 7), &mut words);
             catalogue.release(0, &seen(1, 7), &mut words);

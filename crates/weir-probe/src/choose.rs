@@ -1,4 +1,5 @@
-//! Which method reads: the one that was asked for, or the cheapest that gives the rate and that the rights allow.
+//! Which method reads: the one that was asked for, or the cheapest that gives the rate and that the
+//! rights allow.
 
 use crate::error::ProbeError;
 use crate::source::{Method, Opened, Plan, Source};
@@ -7,10 +8,12 @@ use crate::transmission::Beside;
 /// The highest rate that a timer serves; above it, a processor is spent on the pace.
 const TIMER_RATE: u64 = 10_000;
 
-/// Opens what the plan asks for. Without a method in it, one is chosen by rate and rights, and the remarks say why it is not the best.
+/// Opens what the plan asks for. Without a method in it, one is chosen by rate and rights, and the
+/// remarks say why it is not the best.
 ///
 /// # Errors
-/// For a plan that makes no sense, a target that is not there, or a forced method that cannot be had.
+/// For a plan that makes no sense, a target that is not there, or a forced method that cannot be
+/// had.
 pub fn open(plan: &Plan) -> Result<Opened, ProbeError> {
     plan.check()?;
     let mut remarks = Vec::new();
@@ -28,7 +31,11 @@ fn open_best(plan: &Plan, remarks: &mut Vec<String>) -> Result<Box<dyn Source>, 
         _ => Method::Loop,
     };
     match open_one(plan, wanted) {
-        Err(reason @ (ProbeError::Rights { .. } | ProbeError::Load { .. } | ProbeError::Unavailable(_))) => {
+        Err(
+            reason @ (ProbeError::Rights { .. }
+            | ProbeError::Load { .. }
+            | ProbeError::Unavailable(_)),
+        ) => {
             remarks.push(format!("read over netlink, since {reason}"));
             open_one(plan, Method::Netlink)
         }
@@ -49,6 +56,8 @@ fn open_one(plan: &Plan, method: Method) -> Result<Box<dyn Source>, ProbeError> 
         ))),
         Method::Netlink => Ok(Box::new(crate::netlink::Asking::open(plan)?)),
         Method::Tc => Ok(Box::new(crate::tc::Starting::open(plan)?)),
-        Method::Daemon => Err(ProbeError::Unavailable("a daemon has no queues of the kernel: `weir watch weir` reads its own".to_owned())),
+        Method::Daemon => Err(ProbeError::Unavailable(
+            "a daemon has no queues of the kernel: `weir watch weir` reads its own".to_owned(),
+        )),
     }
 }

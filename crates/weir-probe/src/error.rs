@@ -34,7 +34,9 @@ pub enum ProbeError {
         hint: &'static str,
     },
     /// The programs do not fit the kernel, or it lacks something that they use.
-    #[error("the queue-reading program cannot be loaded: {reason}; `--method netlink` works without it")]
+    #[error(
+        "the queue-reading program cannot be loaded: {reason}; `--method netlink` works without it"
+    )]
     Load {
         /// What the loader said.
         reason: String,
@@ -61,12 +63,16 @@ impl ProbeError {
         use crate::Namespace;
 
         let hint = match (namespace, source.kind()) {
-            (_, io::ErrorKind::PermissionDenied) => "; looking into it takes CAP_SYS_ADMIN: try with sudo".to_owned(),
+            (_, io::ErrorKind::PermissionDenied) => {
+                "; looking into it takes CAP_SYS_ADMIN: try with sudo".to_owned()
+            }
             (Namespace::Name(_), _) => match named_namespaces() {
                 names if names.is_empty() => "; `ip netns` lists none".to_owned(),
                 names => format!("; `ip netns` lists: {}", list(&names)),
             },
-            (Namespace::Process(_), io::ErrorKind::NotFound) => "; there is no such process".to_owned(),
+            (Namespace::Process(_), io::ErrorKind::NotFound) => {
+                "; there is no such process".to_owned()
+            }
             _ => String::new(),
         };
         ProbeError::Namespace { namespace: namespace.to_string(), source, hint }
@@ -81,7 +87,8 @@ impl ProbeError {
 #[cfg(target_os = "linux")]
 fn named_namespaces() -> Vec<String> {
     let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
     names
 }

@@ -1,4 +1,5 @@
-//! How long after each other readings were taken: exact to 1 ns below 8 us, to 1 us below 8 ms, to 1 ms below 8 s.
+//! How long after each other readings were taken: exact to 1 ns below 8 us, to 1 us below 8 ms, to
+//! 1 ms below 8 s.
 
 /// Places of each part.
 const PLACES: usize = 8192;
@@ -24,8 +25,8 @@ impl Gaps {
     /// How many counts there are.
     pub const LENGTH: usize = PLACES * PARTS.len();
 
-    /// From counts that were kept elsewhere: of gaps of 0 to 8191 ns, then of 0 to 8191 times 2^10 ns, then of 0 to 8191 times
-    /// 2^20 ns; the last place is for all longer ones.
+    /// From counts that were kept elsewhere: of gaps of 0 to 8191 ns, then of 0 to 8191 times 2^10
+    /// ns, then of 0 to 8191 times 2^20 ns; the last place is for all longer ones.
     ///
     /// # Panics
     /// When there are not [`Gaps::LENGTH`] counts.
@@ -38,7 +39,8 @@ impl Gaps {
 
     /// Counts one gap.
     pub fn record(&mut self, gap: u64) {
-        let part = PARTS.iter().position(|shift| gap >> shift < PLACES as u64).unwrap_or(PARTS.len() - 1);
+        let part =
+            PARTS.iter().position(|shift| gap >> shift < PLACES as u64).unwrap_or(PARTS.len() - 1);
         let place = (gap >> PARTS[part]).min(PLACES as u64 - 1) as usize;
         self.counts[part * PLACES + place] += 1;
         self.count += 1;

@@ -38,7 +38,8 @@ impl Group {
     pub(crate) fn of(targets: &[Target]) -> Result<Vec<Group>, ProbeError> {
         let mut groups: Vec<Group> = Vec::new();
         for target in targets {
-            if let Some(group) = groups.iter_mut().find(|group| group.namespace == target.namespace) {
+            if let Some(group) = groups.iter_mut().find(|group| group.namespace == target.namespace)
+            {
                 group.targets.push(target.clone());
             } else {
                 groups.push(Group::open(target)?);
@@ -59,24 +60,45 @@ impl Group {
             news.set_non_blocking(true)?;
             Ok((news, Netlink::open().map_err(io::Error::other)?))
         });
-        let (news, links) = sockets.map_err(|source| ProbeError::namespace(&target.namespace, source))?;
+        let (news, links) =
+            sockets.map_err(|source| ProbeError::namespace(&target.namespace, source))?;
         let (namespace, targets) = (target.namespace.clone(), vec![target.clone()]);
-        Ok(Group { namespace, netns, targets, news, links, devices: BTreeMap::new(), catalogue: Catalogue::default() })
+        Ok(Group {
+            namespace,
+            netns,
+            targets,
+            news,
+            links,
+            devices: BTreeMap::new(),
+            catalogue: Catalogue::default(),
+        })
     }
 
     fn list(&mut self) -> Result<(), ProbeError> {
-        let links = self.links.links().map_err(io::Error::other).map_err(ProbeError::system("list the devices"))?;
-        let fitting = links.into_iter().filter(|link| self.targets.iter().any(|target| target.fits(&link.name)));
+        let links = self
+            .links
+            .links()
+            .map_err(io::Error::other)
+            .map_err(ProbeError::system("list the devices"))?;
+        let fitting = links
+            .into_iter()
+            .filter(|link| self.targets.iter().any(|target| target.fits(&link.name)));
         self.devices = fitting.map(|link| (link.index, link.name)).collect();
         Ok(())
     }
 
     fn demand_named(&mut self) -> Result<(), ProbeError> {
-        let missing = |target: &&Target| target.is_name() && !self.devices.values().any(|name| *name == target.device);
+        let missing = |target: &&Target| {
+            target.is_name() && !self.devices.values().any(|name| *name == target.device)
+        };
         let Some(target) = self.targets.iter().find(missing).cloned() else { return Ok(()) };
         let links = self.links.links().unwrap_or_default();
         let there = links.into_iter().map(|link| link.name).collect();
-        Err(ProbeError::Device { device: target.device, namespace: self.namespace.to_string(), there })
+        Err(ProbeError::Device {
+            device: target.device,
+            namespace: self.namespace.to_string(),
+            there,
+        })
     }
 
     /// What is shown as the namespace of its queues: nothing for the caller's own.
@@ -97,15 +119,22 @@ impl Group {
     ///
     /// # Errors
     /// What the work returns, or why the namespace cannot be entered.
-    pub(crate) fn within<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    pub(crate) fn within<T: Send>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send,
+    ) -> io::Result<T> {
         within(&self.namespace, &self.netns, work)
     }
 
-    /// Does work inside the namespace on a thread of its own, which may change what belongs to threads.
+    /// Does work inside the namespace on a thread of its own, which may change what belongs to
+    /// threads.
     ///
     /// # Errors
     /// What the work returns, or why the namespace cannot be entered.
-    pub(crate) fn apart<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    pub(crate) fn apart<T: Send>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send,
+    ) -> io::Result<T> {
         self.netns.enter(work)
     }
 
@@ -118,7 +147,8 @@ impl Group {
             .map_err(|errno| ProbeError::namespace(&self.namespace, errno.into()))
     }
 
-    /// Whether the devices have changed since the last call; the sink is told which came, went or were renamed.
+    /// Whether the devices have changed since the last call; the sink is told which came, went or
+    /// were renamed.
     ///
     /// # Errors
     /// When they cannot be listed.
@@ -131,7 +161,9 @@ impl Group {
         for (index, name) in &before {
             match self.devices.get(index) {
                 None => sink.remark(time, &format!("{name} is gone")),
-                Some(now) if now != name => sink.remark(time, &format!("{name} is called {now} now")),
+                Some(now) if now != name => {
+                    sink.remark(time, &format!("{name} is called {now} now"))
+                }
                 Some(_) => {}
             }
         }
@@ -156,7 +188,12 @@ impl Group {
     }
 }
 
-/// Does work inside a namespace. Entering takes rights, even to come to where one is: so nobody enters the own one.
-fn within<T: Send>(namespace: &Namespace, netns: &NetNs, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+/// Does work inside a namespace. Entering takes rights, even to come to where one is: so nobody
+/// enters the own one.
+fn within<T: Send>(
+    namespace: &Namespace,
+    netns: &NetNs,
+    work: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
     if *namespace == Namespace::Own { work() } else { netns.enter(work) }
 }

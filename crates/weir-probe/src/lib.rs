@@ -1,10 +1,12 @@
-//! Reads the queues of the Linux kernel: what waits in every queueing discipline of a device, millions of times a second, or every
-//! packet that goes in and out, on a stock kernel and without a module.
+//! Reads the queues of the Linux kernel: what waits in every queueing discipline of a device,
+//! millions of times a second, or every packet that goes in and out, on a stock kernel and without
+//! a module.
 //!
-//! A [`Plan`] says which devices and how often. [`open`] chooses a [`Method`] and gives a [`Source`]; each of its turns lasts some
-//! milliseconds at most and tells a [`Sink`] what was seen. A source moves the thread that calls it into the namespaces it watches, so
-//! it belongs on a thread of its own. A [`Tally`] is a sink that keeps figures; a [`Summary`] of it is what programs read. What is
-//! seen and measured compiles on every system; reading is for Linux.
+//! A [`Plan`] says which devices and how often. [`open`] chooses a [`Method`] and gives a
+//! [`Source`]; each of its turns lasts some milliseconds at most and tells a [`Sink`] what was
+//! seen. A source moves the thread that calls it into the namespaces it watches, so it belongs on a
+//! thread of its own. A [`Tally`] is a sink that keeps figures; a [`Summary`] of it is what
+//! programs read. What is seen and measured compiles on every system; reading is for Linux.
 
 #[cfg(target_os = "linux")]
 mod beat;

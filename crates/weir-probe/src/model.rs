@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-/// Number of a queue within one recording, in the order of appearance. A queue that comes back has a new one.
+/// Number of a queue within one recording, in the order of appearance. A queue that comes back has
+/// a new one.
 pub type QueueId = u32;
 
 /// A traffic control handle, `major:minor`.
@@ -14,7 +15,8 @@ impl Handle {
     pub const ROOT: Handle = Handle(u32::MAX);
 }
 
-/// As `tc` writes it: hexadecimal, `8001:`, `1:2a`, `root`; and `none` for the zero that the kernel's default disciplines have.
+/// As `tc` writes it: hexadecimal, `8001:`, `1:2a`, `root`; and `none` for the zero that the
+/// kernel's default disciplines have.
 impl std::fmt::Display for Handle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.0 >> 16, self.0 & 0xffff) {
@@ -32,7 +34,8 @@ impl Serialize for Handle {
     }
 }
 
-/// One queue: a queueing discipline of a device, a band of a `pfifo_fast`, or a queue of Weir itself.
+/// One queue: a queueing discipline of a device, a band of a `pfifo_fast`, or a queue of Weir
+/// itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Queue {
     /// The device that it belongs to.
@@ -66,7 +69,8 @@ impl Queue {
     }
 }
 
-/// Readings of one queue that were equal and followed each other. Times are `CLOCK_MONOTONIC`, in ns.
+/// Readings of one queue that were equal and followed each other. Times are `CLOCK_MONOTONIC`, in
+/// ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Which queue.
@@ -102,7 +106,8 @@ pub struct Event {
     pub time: u64,
     /// What happened.
     pub kind: EventKind,
-    /// Packets that came or went: a driver may take several at once, and 0 when there was none to take.
+    /// Packets that came or went: a driver may take several at once, and 0 when there was none to
+    /// take.
     pub packets: u32,
     /// Their bytes.
     pub bytes: u32,
@@ -114,7 +119,8 @@ pub struct Event {
     pub drops: u32,
     /// The processor on which it happened.
     pub cpu: u32,
-    /// Whether the length does not follow from the event before: something happened in between that was not recorded.
+    /// Whether the length does not follow from the event before: something happened in between that
+    /// was not recorded.
     pub after_gap: bool,
 }
 
@@ -177,7 +183,10 @@ mod tests {
     #[test]
     fn handles_are_written_as_tc_does() {
         let text = |number| Handle(number).to_string();
-        assert_eq!([text(0x8001_0000), text(0x1_002a), text(u32::MAX), text(0)], ["8001:", "1:2a", "root", "none"]);
+        assert_eq!(
+            [text(0x8001_0000), text(0x1_002a), text(u32::MAX), text(0)],
+            ["8001:", "1:2a", "root", "none"]
+        );
     }
 
     #[test]
@@ -192,7 +201,10 @@ mod tests {
             root,
         };
         assert_eq!(queue("tbf", 0x8001_0000, u32::MAX, None, true).label(), "eth0@left tbf 8001:");
-        assert_eq!(queue("bfifo", 0, 0x8001_0001, None, false).label(), "eth0@left bfifo parent 8001:1");
+        assert_eq!(
+            queue("bfifo", 0, 0x8001_0001, None, false).label(),
+            "eth0@left bfifo parent 8001:1"
+        );
         assert_eq!(queue("pfifo_fast", 0, u32::MAX, None, true).label(), "eth0@left pfifo_fast");
         assert_eq!(queue("band", 0, u32::MAX, Some(2), false).label(), "eth0@left band 2");
     }

@@ -29,7 +29,8 @@ pub enum Method {
 
 impl Method {
     /// Every method that reads the kernel's queues, the fastest first.
-    pub const ALL: [Method; 5] = [Method::Loop, Method::Timer, Method::Events, Method::Netlink, Method::Tc];
+    pub const ALL: [Method; 5] =
+        [Method::Loop, Method::Timer, Method::Events, Method::Netlink, Method::Tc];
 
     /// What it is called.
     #[must_use]
@@ -56,7 +57,9 @@ impl FromStr for Method {
 
     fn from_str(text: &str) -> Result<Method, String> {
         let found = Method::ALL.into_iter().find(|method| method.name() == text);
-        found.ok_or_else(|| format!("'{text}' is no method; allowed: {}", Method::ALL.map(Method::name).join(", ")))
+        found.ok_or_else(|| {
+            format!("'{text}' is no method; allowed: {}", Method::ALL.map(Method::name).join(", "))
+        })
     }
 }
 
@@ -76,7 +79,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The highest rate that can be asked for, per second: one reading takes longer than the time to the next.
+    /// The highest rate that can be asked for, per second: one reading takes longer than the time
+    /// to the next.
     pub const MAX_RATE: u64 = 50_000_000;
 
     /// # Errors
@@ -86,10 +90,13 @@ impl Plan {
             return Err(ProbeError::Plan("no device to watch".into()));
         }
         match self.rate {
-            Some(0) => Err(ProbeError::Plan("a rate of 0 reads nothing; leave it out for as many readings as possible".into())),
-            Some(rate) if rate > Plan::MAX_RATE => {
-                Err(ProbeError::Plan(format!("{rate} readings a second cannot be had; up to {} can be asked for", Plan::MAX_RATE)))
-            }
+            Some(0) => Err(ProbeError::Plan(
+                "a rate of 0 reads nothing; leave it out for as many readings as possible".into(),
+            )),
+            Some(rate) if rate > Plan::MAX_RATE => Err(ProbeError::Plan(format!(
+                "{rate} readings a second cannot be had; up to {} can be asked for",
+                Plan::MAX_RATE
+            ))),
             _ => Ok(()),
         }
     }
@@ -110,7 +117,8 @@ pub struct Pace {
     pub readings: u64,
     /// Moments of the asked pace that passed without a reading.
     pub missed: u64,
-    /// Time between each reading and the one before, where both were of the same namespace; or between an event and the one before.
+    /// Time between each reading and the one before, where both were of the same namespace; or
+    /// between an event and the one before.
     pub gaps: Gaps,
 }
 
@@ -119,13 +127,15 @@ pub trait Source {
     /// How it reads.
     fn method(&self) -> Method;
 
-    /// Reads for some milliseconds at most, or waits for the next moment of its pace, and tells the sink.
+    /// Reads for some milliseconds at most, or waits for the next moment of its pace, and tells the
+    /// sink.
     ///
     /// # Errors
     /// What makes going on impossible. A device that is gone is no error but a remark.
     fn turn(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError>;
 
-    /// Ends the reading: hands over what is left and says what the reader of the results must know. There is no turn after it.
+    /// Ends the reading: hands over what is left and says what the reader of the results must know.
+    /// There is no turn after it.
     ///
     /// # Errors
     /// As for a turn. What was handed over before stays right.

@@ -20,7 +20,8 @@ impl Namespace {
     /// Opens it; it lives at least as long as what is returned.
     ///
     /// # Errors
-    /// [`ProbeError::Namespace`], with what there is instead, when it does not exist or may not be looked at.
+    /// [`ProbeError::Namespace`], with what there is instead, when it does not exist or may not be
+    /// looked at.
     pub fn open(&self) -> Result<weir_linux::netns::NetNs, crate::ProbeError> {
         use std::io;
         use std::path::PathBuf;
@@ -37,7 +38,8 @@ impl Namespace {
             }
             Namespace::Process(pid) => PathBuf::from(format!("/proc/{pid}/ns/net")),
         };
-        let file = std::fs::File::open(path).map_err(|source| ProbeError::namespace(self, source))?;
+        let file =
+            std::fs::File::open(path).map_err(|source| ProbeError::namespace(self, source))?;
         Ok(weir_linux::netns::NetNs::of(file.into()))
     }
 }
@@ -62,7 +64,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether the target is one device, which must be there, and not a pattern, which may fit nothing yet.
+    /// Whether the target is one device, which must be there, and not a pattern, which may fit
+    /// nothing yet.
     #[must_use]
     pub fn is_name(&self) -> bool {
         !self.device.contains(['*', '?'])
@@ -75,18 +78,28 @@ impl Target {
     }
 }
 
-/// `DEVICE`, `DEVICE@NAMESPACE` or `DEVICE@PID`: a namespace whose name is a number is reached by `--netns` alone.
+/// `DEVICE`, `DEVICE@NAMESPACE` or `DEVICE@PID`: a namespace whose name is a number is reached by
+/// `--netns` alone.
 impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Target, String> {
         let (device, place) = text.split_once('@').unwrap_or((text, ""));
-        if device.is_empty() || device.len() > 15 || device.contains(|c: char| c == '/' || c.is_whitespace()) {
-            return Err(format!("'{device}' is no name of a device: 1 to 15 letters, digits and signs; `*` and `?` stand for others"));
+        if device.is_empty()
+            || device.len() > 15
+            || device.contains(|c: char| c == '/' || c.is_whitespace())
+        {
+            return Err(format!(
+                "'{device}' is no name of a device: 1 to 15 letters, digits and signs; `*` and `?` stand for others"
+            ));
         }
         let namespace = match (place, place.parse()) {
             ("", _) if !text.contains('@') => Namespace::Own,
-            ("", _) => return Err(format!("'{text}': after the @ stands a namespace, by its name or a process in it")),
+            ("", _) => {
+                return Err(format!(
+                    "'{text}': after the @ stands a namespace, by its name or a process in it"
+                ));
+            }
             (_, Ok(pid)) => Namespace::Process(pid),
             (name, Err(_)) => Namespace::Name(name.to_owned()),
         };
@@ -98,7 +111,9 @@ impl FromStr for Target {
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern.split_first(), name.split_first()) {
         (None, None) => true,
-        (Some((b'*', rest)), _) => fits(rest, name) || (!name.is_empty() && fits(pattern, &name[1..])),
+        (Some((b'*', rest)), _) => {
+            fits(rest, name) || (!name.is_empty() && fits(pattern, &name[1..]))
+        }
         (Some((b'?', rest)), Some((_, name))) => fits(rest, name),
         (Some((letter, rest)), Some((first, name))) => letter == first && fits(rest, name),
         _ => false,
@@ -122,9 +137,22 @@ mod tests {
 
     #[test]
     fn patterns_fit_as_in_a_shell() {
-        let fits = |pattern: &str, name: &str| Target { device: pattern.into(), namespace: Namespace::Own }.fits(name);
-        assert!(fits("eth0", "eth0") && fits("*", "lo") && fits("veth*", "veth") && fits("v*0", "veth10") && fits("eth?", "eth1"));
-        assert!(!fits("eth0", "eth01") && !fits("eth?", "eth") && !fits("v*1", "veth10") && !fits("", "x"));
+        let fits = |pattern: &str, name: &str| {
+            Target { device: pattern.into(), namespace: Namespace::Own }.fits(name)
+        };
+        assert!(
+            fits("eth0", "eth0")
+                && fits("*", "lo")
+                && fits("veth*", "veth")
+                && fits("v*0", "veth10")
+                && fits("eth?", "eth1")
+        );
+        assert!(
+            !fits("eth0", "eth01")
+                && !fits("eth?", "eth")
+                && !fits("v*1", "veth10")
+                && !fits("", "x")
+        );
     }
 
     #[cfg(target_os = "linux")]
@@ -132,7 +160,8 @@ mod tests {
     fn a_namespace_that_is_not_there_is_named() {
         let error = Namespace::Name("no-such-place".into()).open().expect_err("it does not exist");
         assert!(error.to_string().contains("no-such-place"), "{error}");
-        let error = Namespace::Name("../../proc/1/ns/net".into()).open().expect_err("a path is no name");
+        let error =
+            Namespace::Name("../../proc/1/ns/net".into()).open().expect_err("a path is no name");
         assert!(error.to_string().contains("../../proc"), "{error}");
     }
 }

@@ -1,5 +1,5 @@
-//! The method `tc`: the program of that name, started anew for each device and reading. It is what scripts do and what publications
-//! compare with; there is no other reason to read so.
+//! The method `tc`: the program of that name, started anew for each device and reading. It is what
+//! scripts do and what publications compare with; there is no other reason to read so.
 
 use std::io;
 use std::process::{Command, Output};
@@ -61,7 +61,9 @@ impl Starting {
     /// # Errors
     /// [`ProbeError::Unavailable`] without it; when a target is not there.
     pub(crate) fn open(plan: &Plan) -> Result<Starting, ProbeError> {
-        let is_there = |program: &&str| Command::new(program).arg("-V").output().is_ok_and(|output| output.status.success());
+        let is_there = |program: &&str| {
+            Command::new(program).arg("-V").output().is_ok_and(|output| output.status.success())
+        };
         let Some(program) = PLACES.into_iter().find(is_there) else {
             let words = "the method tc needs the program of that name: install iproute2, or use `--method netlink`";
             return Err(ProbeError::Unavailable(words.into()));
@@ -81,7 +83,8 @@ impl Starting {
     /// Takes one reading of all namespaces.
     fn read(&mut self, time: u64, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         for at in 0..self.groups.len() {
-            // A program starts where the thread is that starts it. Where one is already, one need not go.
+            // A program starts where the thread is that starts it. Where one is already, one need
+            // not go.
             let is_alone = self.groups.len() == 1;
             if !(is_alone && (self.entered || self.groups[at].is_own())) {
                 self.groups[at].enter()?;
@@ -99,9 +102,13 @@ impl Starting {
         Ok(())
     }
 
-    /// Starts the program for one device and reads what it writes: nothing for a device that is gone.
+    /// Starts the program for one device and reads what it writes: nothing for a device that is
+    /// gone.
     fn ask(&self, device: &str) -> Result<Vec<Shown>, ProbeError> {
-        let refused = |source| ProbeError::System { what: format!("run {} -s -j qdisc show dev {device}", self.program), source };
+        let refused = |source| ProbeError::System {
+            what: format!("run {} -s -j qdisc show dev {device}", self.program),
+            source,
+        };
         let mut command = Command::new(self.program);
         command.args(["-s", "-j", "qdisc", "show", "dev", device]);
         if self.children {
@@ -111,7 +118,11 @@ impl Starting {
         if !status.success() {
             let words = String::from_utf8_lossy(&stderr);
             let is_gone = words.contains("Cannot find device");
-            return if is_gone { Ok(Vec::new()) } else { Err(refused(io::Error::other(words.trim().to_owned()))) };
+            return if is_gone {
+                Ok(Vec::new())
+            } else {
+                Err(refused(io::Error::other(words.trim().to_owned())))
+            };
         }
         parse(&stdout).map_err(|error| refused(io::Error::other(error)))
     }
@@ -121,16 +132,31 @@ impl Starting {
         let seen = shown.iter().map(|(ifindex, shown)| Seen {
             ifindex: *ifindex,
             handle: handle(&shown.handle),
-            parent: if shown.root { Handle::ROOT.0 } else { shown.parent.as_deref().map_or(0, handle) },
+            parent: if shown.root {
+                Handle::ROOT.0
+            } else {
+                shown.parent.as_deref().map_or(0, handle)
+            },
             kind: shown.kind.clone(),
             band: None,
             root: shown.root,
             address: 0,
         });
         let netns = group.netns();
-        group.catalogue.observe(time, seen.collect(), &mut self.numbers, (netns.as_deref(), &group.devices), sink);
-        if shown.iter().any(|(_, shown)| shown.kind == "pfifo_fast") && std::mem::take(&mut self.bands) {
-            sink.remark(time, "the bands of a pfifo_fast cannot be seen with tc, only all three together");
+        group.catalogue.observe(
+            time,
+            seen.collect(),
+            &mut self.numbers,
+            (netns.as_deref(), &group.devices),
+            sink,
+        );
+        if shown.iter().any(|(_, shown)| shown.kind == "pfifo_fast")
+            && std::mem::take(&mut self.bands)
+        {
+            sink.remark(
+                time,
+                "the bands of a pfifo_fast cannot be seen with tc, only all three together",
+            );
         }
         self.runs.clear();
         for (place, (_, shown)) in shown.iter().enumerate() {

@@ -1,5 +1,6 @@
-//! What lies behind the queueing disciplines: how much dynamic queue limits (DQL) let into a device's transmission rings, and how much
-//! is there. Drivers tell it in sysfs, and so it is read there, beside whatever method reads the queues.
+//! What lies behind the queueing disciplines: how much dynamic queue limits (DQL) let into a
+//! device's transmission rings, and how much is there. Drivers tell it in sysfs, and so it is read
+//! there, beside whatever method reads the queues.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -32,7 +33,8 @@ pub(crate) struct Beside {
 /// One namespace.
 struct Place {
     group: Group,
-    /// The directory of its devices, in a mount of sysfs that shows this namespace. It lives as long as the descriptor.
+    /// The directory of its devices, in a mount of sysfs that shows this namespace. It lives as
+    /// long as the descriptor.
     class: OwnedFd,
     queues: Vec<TxQueue>,
 }
@@ -46,11 +48,16 @@ struct TxQueue {
 }
 
 impl Beside {
-    /// Looks for the transmission queues of the plan's devices. Where there are none to be seen, `remarks` says why.
+    /// Looks for the transmission queues of the plan's devices. Where there are none to be seen,
+    /// `remarks` says why.
     ///
     /// # Errors
     /// When a target is not there.
-    pub(crate) fn open(plan: &Plan, source: Box<dyn Source>, remarks: &mut Vec<String>) -> Result<Beside, ProbeError> {
+    pub(crate) fn open(
+        plan: &Plan,
+        source: Box<dyn Source>,
+        remarks: &mut Vec<String>,
+    ) -> Result<Beside, ProbeError> {
         let mut places = Vec::new();
         for group in Group::of(&plan.targets)? {
             match directory(&group) {
@@ -79,8 +86,18 @@ impl Beside {
             for queue in &place.queues {
                 // A driver that does not use them leaves the limit at 0.
                 let Some(limit) = number(&queue.limit).filter(|&limit| limit > 0) else { continue };
-                let (Some(inflight), Some(device)) = (number(&queue.inflight), place.group.devices.get(&queue.ifindex)) else { continue };
-                seen.push(Transmission { device: device.clone(), netns: netns.clone(), queue: queue.number, limit, inflight });
+                let (Some(inflight), Some(device)) =
+                    (number(&queue.inflight), place.group.devices.get(&queue.ifindex))
+                else {
+                    continue;
+                };
+                seen.push(Transmission {
+                    device: device.clone(),
+                    netns: netns.clone(),
+                    queue: queue.number,
+                    limit,
+                    inflight,
+                });
             }
         }
         if !seen.is_empty() {
@@ -95,11 +112,21 @@ impl Place {
         let mut queues = Vec::new();
         for (&ifindex, device) in &self.group.devices {
             // A sysfs of another namespace may have a device of the same name.
-            let own = self.open(&format!("{device}/ifindex")).is_ok_and(|file| number(&file) == Some(ifindex.into()));
+            let own = self
+                .open(&format!("{device}/ifindex"))
+                .is_ok_and(|file| number(&file) == Some(ifindex.into()));
             if own {
                 queues.extend((0..MAX_QUEUES).map_while(|number| {
-                    let file = |name: &str| self.open(&format!("{device}/queues/tx-{number}/byte_queue_limits/{name}")).ok();
-                    Some(TxQueue { ifindex, number, limit: file("limit")?, inflight: file("inflight")? })
+                    let file = |name: &str| {
+                        self.open(&format!("{device}/queues/tx-{number}/byte_queue_limits/{name}"))
+                            .ok()
+                    };
+                    Some(TxQueue {
+                        ifindex,
+                        number,
+                        limit: file("limit")?,
+                        inflight: file("inflight")?,
+                    })
                 }));
             }
         }
@@ -135,14 +162,23 @@ impl Source for Beside {
     }
 }
 
-/// The directory of a namespace's devices. sysfs shows those of the namespace from which it was mounted: so it is mounted from there,
-/// where nobody else sees it. Without the right to, the mount that is there is good for the caller's own namespace.
+/// The directory of a namespace's devices. sysfs shows those of the namespace from which it was
+/// mounted: so it is mounted from there, where nobody else sees it. Without the right to, the mount
+/// that is there is good for the caller's own namespace.
 fn directory(group: &Group) -> io::Result<OwnedFd> {
-    let open = || Ok(openat(CWD, CLASS, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?);
+    let open = || {
+        Ok(openat(CWD, CLASS, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+    };
     let mounted = group.apart(|| {
         unshare(UnshareFlags::NEWNS)?;
         mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
-        mount("sysfs", "/sys", "sysfs", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None)?;
+        mount(
+            "sysfs",
+            "/sys",
+            "sysfs",
+            MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC,
+            None,
+        )?;
         open()
     });
     match mounted {

@@ -1,5 +1,5 @@
-//! All methods see what `tc` sees, to the packet and the byte, in queues that stand still: a rate of one byte a second lets the first
-//! packets through and nothing for minutes after. Needs root.
+//! All methods see what `tc` sees, to the packet and the byte, in queues that stand still: a rate
+//! of one byte a second lets the first packets through and nothing for minutes after. Needs root.
 
 mod agreement_net;
 
@@ -19,10 +19,20 @@ fn assert_agreement(place: &Place, device: &str) {
         let Some(seen) = place.seen(&place.plan(device, method)) else { continue };
         assert_eq!(seen.disciplines(), truth, "{}", method.name());
         for (id, queue) in &seen.queues {
-            assert_eq!(seen.counts[id], seen.readings, "{}: every reading of {} is told", method.name(), queue.label());
+            assert_eq!(
+                seen.counts[id],
+                seen.readings,
+                "{}: every reading of {} is told",
+                method.name(),
+                queue.label()
+            );
         }
     }
-    assert_eq!(place.truth(device), truth, "the queues did not stand still: this test shows nothing");
+    assert_eq!(
+        place.truth(device),
+        truth,
+        "the queues did not stand still: this test shows nothing"
+    );
 }
 
 #[test]
@@ -35,7 +45,10 @@ fn full_token_bucket_filters_agree() {
         }
         place.send(100, 0);
         let truth = place.truth("x0");
-        assert!(truth.values().any(|(qlen, _, counters)| *qlen > 5 && counters.drops > 20), "{leaf} is not full: {truth:?}");
+        assert!(
+            truth.values().any(|(qlen, _, counters)| *qlen > 5 && counters.drops > 20),
+            "{leaf} is not full: {truth:?}"
+        );
         assert_agreement(&place, "x0");
     }
 }
@@ -45,11 +58,25 @@ fn hundred_leaves_of_htb_agree_the_hidden_ones_too() {
     let Some(place) = Place::new() else { return };
     let mut lines = String::from("qdisc add dev x0 root handle 1: htb default 0\n");
     for class in 1..=100 {
-        let _ = writeln!(lines, "class add dev x0 parent 1: classid 1:{class:x} htb rate 8bit ceil 8bit burst 1 cburst 1 quantum 1514");
-        // A third have a queue of packets, a third one of bytes, the rest what the kernel gives and hides.
+        let _ = writeln!(
+            lines,
+            "class add dev x0 parent 1: classid 1:{class:x} htb rate 8bit ceil 8bit burst 1 cburst 1 quantum 1514"
+        );
+        // A third have a queue of packets, a third one of bytes, the rest what the kernel gives and
+        // hides.
         match class % 3 {
-            0 => writeln!(lines, "qdisc add dev x0 parent 1:{class:x} handle {:x}: pfifo limit {}", class + 1, 2 + class % 7),
-            1 => writeln!(lines, "qdisc add dev x0 parent 1:{class:x} handle {:x}: bfifo limit {}", class + 1, 300 + 100 * (class % 5)),
+            0 => writeln!(
+                lines,
+                "qdisc add dev x0 parent 1:{class:x} handle {:x}: pfifo limit {}",
+                class + 1,
+                2 + class % 7
+            ),
+            1 => writeln!(
+                lines,
+                "qdisc add dev x0 parent 1:{class:x} handle {:x}: bfifo limit {}",
+                class + 1,
+                300 + 100 * (class % 5)
+            ),
             _ => Ok(()),
         }
         .expect("a string takes all");
@@ -59,7 +86,11 @@ fn hundred_leaves_of_htb_agree_the_hidden_ones_too() {
         place.send(2 + class as u32 % 9, 0x1_0000 + class);
     }
     let truth = place.truth("x0");
-    let hidden: Vec<u32> = truth.iter().filter(|((_, handle, ..), _)| *handle == Handle(0)).map(|(_, (qlen, ..))| *qlen).collect();
+    let hidden: Vec<u32> = truth
+        .iter()
+        .filter(|((_, handle, ..), _)| *handle == Handle(0))
+        .map(|(_, (qlen, ..))| *qlen)
+        .collect();
     assert_eq!((truth.len(), hidden.len()), (101, 33));
     assert!(hidden.iter().any(|&qlen| qlen > 3), "the hidden ones hold nothing: {hidden:?}");
     assert!(truth.values().any(|(.., counters)| counters.drops > 0), "no leaf was full");
@@ -85,7 +116,11 @@ fn bands_of_pfifo_fast_hold_what_was_sent_with_their_priority() {
     }
     for method in [Method::Netlink, Method::Tc] {
         let seen = place.seen(&place.plan("x0", method)).expect("nothing is needed");
-        assert!(seen.bands().is_empty() && seen.remarks.iter().any(|remark| remark.contains("bands")), "{:?}", seen.remarks);
+        assert!(
+            seen.bands().is_empty() && seen.remarks.iter().any(|remark| remark.contains("bands")),
+            "{:?}",
+            seen.remarks
+        );
     }
 }
 
@@ -122,7 +157,9 @@ fn roots_alone_are_read_when_children_are_not_asked_for() {
     let mut truth = place.truth("x0");
     truth.retain(|(.., is_root), _| *is_root);
     for method in METHODS {
-        let Some(seen) = place.seen(&Plan { children: false, ..place.plan("x0", method) }) else { continue };
+        let Some(seen) = place.seen(&Plan { children: false, ..place.plan("x0", method) }) else {
+            continue;
+        };
         assert_eq!(seen.disciplines(), truth, "{}", method.name());
         assert!(seen.readings > 0);
     }
@@ -134,7 +171,10 @@ fn disciplines_and_devices_that_come_and_go_are_followed() {
         let Some(place) = Place::new() else { return };
         place.tc("qdisc add dev x0 root handle 1: tbf rate 8bit burst 2000 limit 6000\n");
         let plan = Plan {
-            targets: vec![Target { device: "x*".into(), namespace: Namespace::Name(place.name().into()) }],
+            targets: vec![Target {
+                device: "x*".into(),
+                namespace: Namespace::Name(place.name().into()),
+            }],
             ..place.plan("", method)
         };
         let seen = watch(&plan, |source, seen| {
@@ -148,7 +188,9 @@ fn disciplines_and_devices_that_come_and_go_are_followed() {
                 panic!("{}: {what} was not seen: {seen:?}", method.name());
             };
             let is_there = |seen: &agreement_net::Seen, kind: &str| {
-                seen.queues.iter().any(|(id, queue)| queue.kind == kind && seen.counts.contains_key(id) && !seen.gone.contains(id))
+                seen.queues.iter().any(|(id, queue)| {
+                    queue.kind == kind && seen.counts.contains_key(id) && !seen.gone.contains(id)
+                })
             };
             until("tbf", &|seen| is_there(seen, "tbf") && is_there(seen, "noqueue"));
             place.tc("qdisc replace dev x0 root handle 2: htb\n");
@@ -158,14 +200,23 @@ fn disciplines_and_devices_that_come_and_go_are_followed() {
         });
         let Some(seen) = seen else { continue };
         for device in ["x0", "x1"] {
-            assert!(seen.remarks.contains(&format!("{device} is gone")), "{}: {:?}", method.name(), seen.remarks);
+            assert!(
+                seen.remarks.contains(&format!("{device} is gone")),
+                "{}: {:?}",
+                method.name(),
+                seen.remarks
+            );
         }
     }
 }
 
 #[test]
 fn netlink_needs_no_rights_and_is_what_is_left_without_them() {
-    let none = CapabilitySets { effective: CapabilitySet::empty(), permitted: CapabilitySet::empty(), inheritable: CapabilitySet::empty() };
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
     for method in [Some(Method::Netlink), None] {
         let target = Target { device: "lo".into(), namespace: Namespace::Own };
         let plan = Plan { targets: vec![target], method, rate: None, children: true, bands: true };
@@ -197,16 +248,35 @@ fn netlink_needs_no_rights_and_is_what_is_left_without_them() {
 #[test]
 fn transmission_queues_with_a_limit_are_told() {
     let limit = |device: &str| {
-        let text = std::fs::read_to_string(format!("/sys/class/net/{device}/queues/tx-0/byte_queue_limits/limit")).ok()?;
+        let text = std::fs::read_to_string(format!(
+            "/sys/class/net/{device}/queues/tx-0/byte_queue_limits/limit"
+        ))
+        .ok()?;
         text.trim().parse().ok().filter(|&limit: &u64| limit > 0)
     };
     let devices = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
-    let Some(device) = devices.filter_map(|entry| entry.file_name().into_string().ok()).find(|name| limit(name).is_some()) else {
+    let Some(device) = devices
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .find(|name| limit(name).is_some())
+    else {
         println!("SKIPPED: no device here has dynamic queue limits");
         return;
     };
     let target = Target { device: device.clone(), namespace: Namespace::Own };
-    let plan = Plan { targets: vec![target], method: Some(Method::Netlink), rate: Some(100), children: true, bands: false };
-    let seen = watch(&plan, |source, seen| (0..3).for_each(|_| source.turn(seen).expect("it reads"))).expect("nothing is needed");
-    assert!(seen.transmission.iter().any(|(name, queue, limit)| *name == device && *queue == 0 && *limit > 0), "{seen:?}");
+    let plan = Plan {
+        targets: vec![target],
+        method: Some(Method::Netlink),
+        rate: Some(100),
+        children: true,
+        bands: false,
+    };
+    let seen =
+        watch(&plan, |source, seen| (0..3).for_each(|_| source.turn(seen).expect("it reads")))
+            .expect("nothing is needed");
+    assert!(
+        seen.transmission
+            .iter()
+            .any(|(name, queue, limit)| *name == device && *queue == 0 && *limit > 0),
+        "{seen:?}"
+    );
 }

@@ -1,5 +1,6 @@
-//! The record of events is complete or says where it is not; and what every method does when devices, disciplines and namespaces go
-//! away under it, or the rights or the process itself. Needs root.
+//! The record of events is complete or says where it is not; and what every method does when
+//! devices, disciplines and namespaces go away under it, or the rights or the process itself. Needs
+//! root.
 
 mod events_net;
 
@@ -28,16 +29,24 @@ fn record(place: &Place, work: impl FnOnce() -> u64 + Send) -> Option<(u64, Log)
     Some((sent, log))
 }
 
-/// Checks the order of time, and gives for each queue the sum of the differences that its flagged events leave unexplained.
+/// Checks the order of time, and gives for each queue the sum of the differences that its flagged
+/// events leave unexplained.
 fn unexplained(events: &[Event]) -> BTreeMap<QueueId, i64> {
     let mut last: BTreeMap<QueueId, Event> = BTreeMap::new();
     let mut sums = BTreeMap::new();
     for event in events {
         if let Some(before) = last.insert(event.queue, *event) {
             assert!(before.time <= event.time, "{before:?} {event:?}");
-            let step = if event.kind == EventKind::Enqueue { i64::from(event.packets) } else { -i64::from(event.packets) };
+            let step = if event.kind == EventKind::Enqueue {
+                i64::from(event.packets)
+            } else {
+                -i64::from(event.packets)
+            };
             let difference = i64::from(event.qlen) - i64::from(before.qlen) - step;
-            assert!(difference == 0 || event.after_gap, "{difference} packets between {before:?} and {event:?}");
+            assert!(
+                difference == 0 || event.after_gap,
+                "{difference} packets between {before:?} and {event:?}"
+            );
             *sums.entry(event.queue).or_default() += difference;
         }
     }
@@ -47,7 +56,8 @@ fn unexplained(events: &[Event]) -> BTreeMap<QueueId, i64> {
 #[test]
 fn every_packet_through_a_token_bucket_is_recorded_or_missed_with_a_word() {
     let Some(place) = Place::new() else { return };
-    // First the sender's buffer is full before the queue is, then the queue is full before the buffer.
+    // First the sender's buffer is full before the queue is, then the queue is full before the
+    // buffer.
     place.discipline("add dev x0 root handle 1: tbf rate 300mbit burst 20k limit 200k");
     let work = || {
         let sent = place.send(|sent| sent < 210_000);
@@ -56,24 +66,55 @@ fn every_packet_through_a_token_bucket_is_recorded_or_missed_with_a_word() {
     };
     let Some((sent, log)) = record(&place, work) else { return };
     let (qlen, truth) = place.truth();
-    assert!(sent == 250_000 && qlen == 0 && truth.drops > 0 && log.queues.len() == 1, "{truth:?} {:?}", log.remarks);
+    assert!(
+        sent == 250_000 && qlen == 0 && truth.drops > 0 && log.queues.len() == 1,
+        "{truth:?} {:?}",
+        log.remarks
+    );
     let (came, went) = (log.packets(EventKind::Enqueue), log.packets(EventKind::Dequeue));
     let missing = unexplained(&log.events).values().sum::<i64>();
-    assert_eq!(came.cast_signed() - went.cast_signed() + missing, 0, "the queue is empty at both ends");
+    assert_eq!(
+        came.cast_signed() - went.cast_signed() + missing,
+        0,
+        "the queue is empty at both ends"
+    );
     let gaps = log.events.iter().filter(|event| event.after_gap).count();
-    println!("{sent} sent, {came} in, {went} out, {} dropped, {gaps} gaps with {missing} packets", truth.drops);
-    assert!(log.has_remark(&format!("{gaps} of {} events after a gap", log.events.len())), "{:?}", log.remarks);
+    println!(
+        "{sent} sent, {came} in, {went} out, {} dropped, {gaps} gaps with {missing} packets",
+        truth.drops
+    );
+    assert!(
+        log.has_remark(&format!("{gaps} of {} events after a gap", log.events.len())),
+        "{:?}",
+        log.remarks
+    );
     assert_eq!(log.counters.values().copied().collect::<Vec<_>>(), [truth]);
     if gaps == 0 {
         assert_eq!((came, went), (truth.packets, truth.packets));
         assert_eq!(sent, came + truth.drops, "what did not come in was dropped at the entry");
-        let bytes = |kind| log.events.iter().filter(|event| event.kind == kind).map(|event| u64::from(event.bytes)).sum::<u64>();
-        assert_eq!((bytes(EventKind::Enqueue), bytes(EventKind::Dequeue)), (truth.bytes, truth.bytes));
+        let bytes = |kind| {
+            log.events
+                .iter()
+                .filter(|event| event.kind == kind)
+                .map(|event| u64::from(event.bytes))
+                .sum::<u64>()
+        };
+        assert_eq!(
+            (bytes(EventKind::Enqueue), bytes(EventKind::Dequeue)),
+            (truth.bytes, truth.bytes)
+        );
     }
     assert!(came <= truth.packets && went <= truth.packets, "no packet is recorded twice");
     // Most is recorded: gaps are exceptions.
-    assert!(came + went > 2 * truth.packets * 9 / 10, "{came} in and {went} out of {}", truth.packets);
-    assert!(log.events.iter().all(|event| event.backlog == event.qlen * 142), "every packet has 142 bytes");
+    assert!(
+        came + went > 2 * truth.packets * 9 / 10,
+        "{came} in and {went} out of {}",
+        truth.packets
+    );
+    assert!(
+        log.events.iter().all(|event| event.backlog == event.qlen * 142),
+        "every packet has 142 bytes"
+    );
 }
 
 #[test]
@@ -98,7 +139,10 @@ fn a_lock_free_discipline_is_followed_on_all_processors() {
         assert!(pair[0].time <= pair[1].time, "{pair:?}");
     }
     if gaps == 0 {
-        assert!(came.abs_diff(went) <= 16, "the queue is empty at both ends: {came} in, {went} out");
+        assert!(
+            came.abs_diff(went) <= 16,
+            "the queue is empty at both ends: {came} in, {went} out"
+        );
     }
 }
 
@@ -108,8 +152,10 @@ fn an_offload_train_counts_as_the_packets_it_is_cut_into() {
     // A bucket smaller than the train: the discipline must cut it.
     place.discipline("add dev x0 root handle 1: tbf rate 50mbit burst 3000 limit 200k");
     let log = watch(&place.plan("x0", Method::Events), |source, log| {
-        let socket = place.within(|| std::net::UdpSocket::bind("10.9.0.1:0").expect("the address is there"));
-        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::UdpGsoSegment, &1000).expect("kernels since 4.18 do this");
+        let socket =
+            place.within(|| std::net::UdpSocket::bind("10.9.0.1:0").expect("the address is there"));
+        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::UdpGsoSegment, &1000)
+            .expect("kernels since 4.18 do this");
         socket.send_to(&[0; 10_000], "10.9.0.2:9").expect("there is room");
         place.drain();
         for _ in 0..10 {
@@ -117,6 +163,10 @@ fn an_offload_train_counts_as_the_packets_it_is_cut_into() {
         }
     });
     let Some(log) = log else { return };
-    assert_eq!((log.packets(EventKind::Enqueue), log.packets(EventKind::Dequeue)), (10, 10), "{log:?}");
+    assert_eq!(
+        (log.packets(EventKind::Enqueue), log.packets(EventKind::Dequeue)),
+        (10, 10),
+        "{log:?}"
+    );
     assert!(unexplained(&log.events).values().all(|sum| *sum == 0), "{log:?}");
 }

@@ -1,4 +1,5 @@
-//! Result files that are either whole or absent: written beside their place, synced, then renamed into it.
+//! Result files that are either whole or absent: written beside their place, synced, then renamed
+//! into it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -33,17 +34,22 @@ pub enum WriteError {
     },
 }
 
-/// Writes `content` to `path`, replacing what was there in one step. A reader sees the old file or the new one, never a part;
-/// so does the next boot after a crash. Devices and pipes (`/dev/stdout`) are written to, not replaced; a symbolic link stays
-/// and its target is replaced.
+/// Writes `content` to `path`, replacing what was there in one step. A reader sees the old file or
+/// the new one, never a part; so does the next boot after a crash. Devices and pipes
+/// (`/dev/stdout`) are written to, not replaced; a symbolic link stays and its target is replaced.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), WriteError> {
-    let mut beside = Beside::create(path).map_err(|source| WriteError::Create { path: path.to_owned(), source })?;
-    beside.file().write_all(content).map_err(|source| WriteError::Write { path: path.to_owned(), source })?;
+    let mut beside = Beside::create(path)
+        .map_err(|source| WriteError::Create { path: path.to_owned(), source })?;
+    beside
+        .file()
+        .write_all(content)
+        .map_err(|source| WriteError::Write { path: path.to_owned(), source })?;
     beside.store().map_err(|source| WriteError::Write { path: path.to_owned(), source })?;
     beside.rename().map_err(|source| WriteError::Replace { path: path.to_owned(), source })
 }
 
-/// A file that takes its place when it is whole. Until then it stands beside it under another name, which goes when this is dropped.
+/// A file that takes its place when it is whole. Until then it stands beside it under another name,
+/// which goes when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Beside {
     file: File,
@@ -88,7 +94,8 @@ impl Beside {
             fs::rename(path, &target)?;
         }
         temporary.0 = None;
-        // The rename itself is durable once the directory is; where directories cannot be synced the file is still whole.
+        // The rename itself is durable once the directory is; where directories cannot be synced
+        // the file is still whole.
         let _ = File::open(directory_of(&target)).and_then(|d| d.sync_all());
         Ok(())
     }
@@ -105,7 +112,9 @@ fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
         let path = directory_of(target).join(hidden);
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(file) => return Ok((path, file)),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempt < MAX_ATTEMPTS => attempt += 1,
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempt < MAX_ATTEMPTS => {
+                attempt += 1
+            }
             Err(e) => return Err(e),
         }
     }

@@ -89,7 +89,13 @@ pub fn reason(name: &str) -> String {
 /// The unit and its size with which values up to `max` read best.
 pub(crate) fn unit_for(max: f64, units: &'static [(f64, &'static str)]) -> (f64, &'static str) {
     // 0.9995 of the next unit already rounds to it at three digits.
-    units.iter().rev().find(|(size, _)| max >= size * 0.9995).or(units.first()).copied().unwrap_or((1.0, ""))
+    units
+        .iter()
+        .rev()
+        .find(|(size, _)| max >= size * 0.9995)
+        .or(units.first())
+        .copied()
+        .unwrap_or((1.0, ""))
 }
 
 /// Three significant digits without trailing zeros.
@@ -107,11 +113,15 @@ fn scaled(value: f64, units: &'static [(f64, &'static str)]) -> String {
     format!("{} {name}", digits(value / size))
 }
 
-/// In the largest unit that shows the number whole or with at most three decimals; to three digits when none does.
+/// In the largest unit that shows the number whole or with at most three decimals; to three digits
+/// when none does.
 fn exact(value: u64, units: &'static [(f64, &'static str)]) -> String {
     for &(size, name) in units.iter().rev() {
         let size = size as u64;
-        if value >= size && value / size < 10_000 && (u128::from(value) * 1000).is_multiple_of(u128::from(size)) {
+        if value >= size
+            && value / size < 10_000
+            && (u128::from(value) * 1000).is_multiple_of(u128::from(size))
+        {
             let thousandths = u128::from(value) * 1000 / u128::from(size);
             let text = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
             return format!("{} {name}", trimmed(&text));
@@ -125,7 +135,8 @@ fn trimmed(text: &str) -> &str {
 }
 
 /// Decimal units of rate in bit/s.
-pub(crate) const RATE_UNITS: [(f64, &str); 4] = [(1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s")];
+pub(crate) const RATE_UNITS: [(f64, &str); 4] =
+    [(1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s")];
 /// Units of time in nanoseconds.
 pub(crate) const TIME_UNITS: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")];
 /// Decimal units of bytes.
@@ -162,7 +173,10 @@ mod tests {
 
     #[test]
     fn counts_and_fractions() {
-        assert_eq!((count(0), count(999), count(1000), count(1_234_567)), ("0".into(), "999".into(), "1,000".into(), "1,234,567".into()));
+        assert_eq!(
+            (count(0), count(999), count(1000), count(1_234_567)),
+            ("0".into(), "999".into(), "1,000".into(), "1,234,567".into())
+        );
         assert_eq!(percent(0.0), "0 %");
         assert_eq!(percent(0.031), "3.1 %");
         assert_eq!(percent(0.000_001), "<0.001 %");

@@ -1,7 +1,7 @@
 //! Results for programs: one JSON object with a fixed order of keys.
 //!
-//! Times are integers in nanoseconds, rates integers in bit/s, fractions numbers from 0 to 1. Keys are only ever added, after
-//! those that are there.
+//! Times are integers in nanoseconds, rates integers in bit/s, fractions numbers from 0 to 1. Keys
+//! are only ever added, after those that are there.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use crate::model::{LinkResult, PipeResult, RuleResult, RunResult};
 
 /// The result as pretty-printed JSON with a final newline.
 pub fn to_json(run: &RunResult) -> String {
-    let mut text = serde_json::to_string_pretty(&Run::of(run)).expect("plain data with text keys always serialises");
+    let mut text = serde_json::to_string_pretty(&Run::of(run))
+        .expect("plain data with text keys always serialises");
     text.push('\n');
     text
 }
@@ -182,7 +183,12 @@ impl<'a> Link<'a> {
 
 impl Latency {
     fn of(h: &Histogram) -> Self {
-        Self { mean: h.mean().round() as u64, p50: h.quantile(0.5), p99: h.quantile(0.99), max: h.max() }
+        Self {
+            mean: h.mean().round() as u64,
+            p50: h.quantile(0.5),
+            p99: h.quantile(0.99),
+            max: h.max(),
+        }
     }
 }
 

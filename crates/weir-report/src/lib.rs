@@ -1,9 +1,11 @@
 //! Weir's results: what a run measured, in the forms that people and programs read.
 //!
-//! A driver fills a [`RunResult`] (counters and histograms of the engine, a time series from a [`SeriesRecorder`]) and asks for
-//! a [`summary()`] for the terminal, [`to_json`] for programs, [`to_html`] for a report with plots in one file, and a pcapng
-//! file through a [`CaptureSink`]. Scenarios, of several flows and links and runs, have their results in
-//! [`sim`]; queues that were watched, in [`watch`]. Nothing here drives traffic, and nothing here sits on a packet's path except [`CaptureSink::offer`], which never waits.
+//! A driver fills a [`RunResult`] (counters and histograms of the engine, a time series from a
+//! [`SeriesRecorder`]) and asks for a [`summary()`] for the terminal, [`to_json`] for programs,
+//! [`to_html`] for a report with plots in one file, and a pcapng file through a [`CaptureSink`].
+//! Scenarios, of several flows and links and runs, have their results in [`sim`]; queues that were
+//! watched, in [`watch`]. Nothing here drives traffic, and nothing here sits on a packet's path
+//! except [`CaptureSink::offer`], which never waits.
 
 mod file;
 pub mod format;

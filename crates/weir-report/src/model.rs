@@ -1,8 +1,8 @@
 //! What a run measured: the one shape that every output format is made from.
 //!
-//! The driver fills these types; the formats only read them. [`RunResult::new`] checks the books: for each link
-//! `packets_in + duplicated = packets_out + Σ drops + backlog_packets`, and a link that breaks this is reported in the
-//! result's own warnings rather than shown as if it were right.
+//! The driver fills these types; the formats only read them. [`RunResult::new`] checks the books:
+//! for each link `packets_in + duplicated = packets_out + Σ drops + backlog_packets`, and a link
+//! that breaks this is reported in the result's own warnings rather than shown as if it were right.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,8 @@ pub struct LinkResult {
     pub to: String,
     /// The configuration as canonical text of the command language.
     pub spec: String,
-    /// Rules decide what a packet goes through: the direction itself has neither rate nor delay, and that is not what was configured.
+    /// Rules decide what a packet goes through: the direction itself has neither rate nor delay,
+    /// and that is not what was configured.
     pub by_rules: bool,
     /// Configured rate, bit/s; `None` when unlimited. For a trace, its mean.
     pub rate_bps: Option<u64>,
@@ -70,7 +71,8 @@ pub struct LinkResult {
     pub corrupted: u64,
     /// Packets that skipped the delay line.
     pub reordered: u64,
-    /// Lost packets by reason (the names of [`DropReason::name`]); reasons that did not occur are absent.
+    /// Lost packets by reason (the names of [`DropReason::name`]); reasons that did not occur are
+    /// absent.
     pub drops: BTreeMap<String, u64>,
     /// Packets marked with congestion experienced, by reason.
     pub marks: BTreeMap<String, u64>,
@@ -96,8 +98,9 @@ impl LinkResult {
         if self.by_rules { BY_RULES.to_owned() } else { format::exact_duration(self.delay_ns) }
     }
 
-    /// A link's results from the engine's statistics. `name` says which, `from` and `to` where its packets come from and go to;
-    /// the configuration, the lateness and the series are the caller's to add.
+    /// A link's results from the engine's statistics. `name` says which, `from` and `to` where its
+    /// packets come from and go to; the configuration, the lateness and the series are the caller's
+    /// to add.
     pub fn from_stats(name: &str, from: &str, to: &str, stats: &LinkStats) -> Self {
         let c = &stats.counters;
         let named = |(reason, n): (DropReason, u64)| (reason.name().to_owned(), n);
@@ -115,7 +118,11 @@ impl LinkResult {
             corrupted: c.corrupted,
             reordered: c.reordered,
             drops: c.drop_list().into_iter().map(named).collect(),
-            marks: c.mark_list().into_iter().map(|(reason, n)| (reason.name().to_owned(), n)).collect(),
+            marks: c
+                .mark_list()
+                .into_iter()
+                .map(|(reason, n)| (reason.name().to_owned(), n))
+                .collect(),
             queue_ns: stats.queue_ns.clone(),
             total_ns: stats.total_ns.clone(),
             ..Self::default()
@@ -132,13 +139,15 @@ impl LinkResult {
         self.marks.values().sum()
     }
 
-    /// Fraction of the submitted packets that random loss took (queue overflow and faults not counted); `None` without packets.
+    /// Fraction of the submitted packets that random loss took (queue overflow and faults not
+    /// counted); `None` without packets.
     pub fn measured_loss(&self) -> Option<f64> {
         let random = RANDOM_LOSS.iter().filter_map(|r| self.drops.get(r.name())).sum::<u64>();
         (self.packets_in > 0).then(|| random as f64 / self.packets_in as f64)
     }
 
-    /// Mean rate of what left while the link was busy, bit/s; over `duration_ns` when no series was recorded. 0 without traffic.
+    /// Mean rate of what left while the link was busy, bit/s; over `duration_ns` when no series was
+    /// recorded. 0 without traffic.
     pub fn mean_out_bps(&self, duration_ns: u64) -> f64 {
         let span = match self.series.busy_ns() {
             0 => duration_ns,
@@ -147,15 +156,17 @@ impl LinkResult {
         if span == 0 { 0.0 } else { self.bytes_out as f64 * 8e9 / span as f64 }
     }
 
-    /// Highest rate of what left over any full second, bit/s; `None` when no full second was recorded.
+    /// Highest rate of what left over any full second, bit/s; `None` when no full second was
+    /// recorded.
     pub fn peak_out_bps(&self) -> Option<u64> {
         self.series.peak_second_out().map(|bytes| bytes.saturating_mul(8))
     }
 
-    /// Fraction of packets that left more than [`LATE_NS`] after their intended time (to within the histogram's 3.1 % of that
-    /// bound); `None` where lateness was not measured.
+    /// Fraction of packets that left more than [`LATE_NS`] after their intended time (to within the
+    /// histogram's 3.1 % of that bound); `None` where lateness was not measured.
     pub fn late_fraction(&self) -> Option<f64> {
-        let late: u64 = self.lateness_ns.iter().filter(|&(low, _)| low >= LATE_NS).map(|(_, n)| n).sum();
+        let late: u64 =
+            self.lateness_ns.iter().filter(|&(low, _)| low >= LATE_NS).map(|(_, n)| n).sum();
         (self.lateness_ns.count() > 0).then(|| late as f64 / self.lateness_ns.count() as f64)
     }
 
@@ -204,7 +215,8 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// Puts a result together. A link whose packets do not add up, or that was released late, adds a warning.
+    /// Puts a result together. A link whose packets do not add up, or that was released late, adds
+    /// a warning.
     pub fn new(mut info: RunInfo, links: Vec<LinkResult>) -> Self {
         for link in links.iter().filter(|l| !l.balanced()) {
             let (came, went) = link.accounts().unwrap_or((u64::MAX, u64::MAX));
@@ -237,7 +249,8 @@ impl RunResult {
         &self.rules
     }
 
-    /// The rules' pipes and schedulers in the order of their numbers; empty where there were no rules.
+    /// The rules' pipes and schedulers in the order of their numbers; empty where there were no
+    /// rules.
     pub fn pipes(&self) -> &[PipeResult] {
         &self.pipes
     }
@@ -253,14 +266,17 @@ impl RunResult {
     }
 }
 
-/// A packet that leaves this much after its intended time counts as late: no emulated path of interest is finer.
+/// A packet that leaves this much after its intended time counts as late: no emulated path of
+/// interest is finer.
 pub const LATE_NS: u64 = 1_000_000;
-/// Fraction of late packets from which a run's timing is not to be trusted: the 99th percentile is then late.
+/// Fraction of late packets from which a run's timing is not to be trusted: the 99th percentile is
+/// then late.
 pub const LATE_WARNING: f64 = 0.01;
 /// What is configured where rules decide.
 const BY_RULES: &str = "by rules";
 /// The reasons that mean configured random loss.
-const RANDOM_LOSS: [DropReason; 3] = [DropReason::LossBeforeQueue, DropReason::LossOnLink, DropReason::Profile];
+const RANDOM_LOSS: [DropReason; 3] =
+    [DropReason::LossBeforeQueue, DropReason::LossOnLink, DropReason::Profile];
 
 #[cfg(test)]
 mod tests {
@@ -285,8 +301,15 @@ mod tests {
     fn books_that_do_not_balance_are_said_loudly() {
         let run = RunResult::new(RunInfo::default(), vec![link(10, 9)]);
         assert_eq!(run.info().warnings.len(), 1);
-        assert!(run.info().warnings[0].contains("10 packets came in or were copied, 9 left"), "{:?}", run.info().warnings);
-        let run = RunResult::new(RunInfo::default(), vec![LinkResult { duplicated: 1, ..link(u64::MAX, 0) }]);
+        assert!(
+            run.info().warnings[0].contains("10 packets came in or were copied, 9 left"),
+            "{:?}",
+            run.info().warnings
+        );
+        let run = RunResult::new(
+            RunInfo::default(),
+            vec![LinkResult { duplicated: 1, ..link(u64::MAX, 0) }],
+        );
         assert_eq!(run.info().warnings.len(), 1, "an overflow must not pass for balance");
     }
 
@@ -295,7 +318,11 @@ mod tests {
         for (late, warns) in [(0, false), (5, false), (10, true), (31, true)] {
             let mut l = link(1000, 1000);
             (0..1000).for_each(|i| l.lateness_ns.record(if i < late { 5_000_000 } else { 20_000 }));
-            assert_eq!(RunResult::new(RunInfo::default(), vec![l]).info().warnings.len(), usize::from(warns), "{late}");
+            assert_eq!(
+                RunResult::new(RunInfo::default(), vec![l]).info().warnings.len(),
+                usize::from(warns),
+                "{late}"
+            );
         }
     }
 

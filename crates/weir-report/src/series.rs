@@ -1,9 +1,10 @@
 //! Traffic and queues over time, in bounded memory: a second and a day both fit.
 //!
-//! The driver calls [`SeriesRecorder::observe`] with the link's running counters now and then; what passed since the call before
-//! is spread evenly over the sampling periods in between, so a late call makes no false peak. When the buffer is full,
-//! neighbouring samples are merged in pairs and the period doubles. Sums stay exact, and the extremes of the queue and the
-//! busiest base period survive every merge.
+//! The driver calls [`SeriesRecorder::observe`] with the link's running counters now and then; what
+//! passed since the call before is spread evenly over the sampling periods in between, so a late
+//! call makes no false peak. When the buffer is full, neighbouring samples are merged in pairs and
+//! the period doubles. Sums stay exact, and the extremes of the queue and the busiest base period
+//! survive every merge.
 
 use std::collections::VecDeque;
 
@@ -17,7 +18,8 @@ pub struct Range {
     pub min: u64,
     /// Greatest value.
     pub max: u64,
-    /// Sum of the observations in the open base period; of the base periods' means once it is closed.
+    /// Sum of the observations in the open base period; of the base periods' means once it is
+    /// closed.
     sum: u64,
     count: u64,
 }
@@ -40,7 +42,8 @@ impl Range {
         self.count += 1;
     }
 
-    /// As one base period of a longer sample: however often it was observed, it weighs the same as the others.
+    /// As one base period of a longer sample: however often it was observed, it weighs the same as
+    /// the others.
     fn closed(self) -> Self {
         Self { sum: self.mean().round() as u64, count: 1, ..self }
     }
@@ -96,7 +99,8 @@ pub struct Series {
 }
 
 impl Series {
-    /// Time during which packets left, ns: from the first to the last departure, without pauses longer than two seconds.
+    /// Time during which packets left, ns: from the first to the last departure, without pauses
+    /// longer than two seconds.
     pub fn busy_ns(&self) -> u64 {
         self.busy_ns
     }
@@ -111,10 +115,13 @@ impl Series {
         self.peak_second.map(|p| p.1)
     }
 
-    /// The same series in periods of at least `period_ns`, as a whole multiple of its own. Extremes survive.
+    /// The same series in periods of at least `period_ns`, as a whole multiple of its own. Extremes
+    /// survive.
     pub fn coarser(&self, period_ns: u64) -> Self {
-        let group = usize::try_from(period_ns.div_ceil(self.period_ns.max(1)).max(1)).unwrap_or(usize::MAX);
-        let samples = self.samples.chunks(group).map(|c| c[1..].iter().fold(c[0], merged)).collect();
+        let group =
+            usize::try_from(period_ns.div_ceil(self.period_ns.max(1)).max(1)).unwrap_or(usize::MAX);
+        let samples =
+            self.samples.chunks(group).map(|c| c[1..].iter().fold(c[0], merged)).collect();
         let period_ns = self.period_ns.saturating_mul(group as u64);
         Self { samples, period_ns, base_ns: self.base_ns, end_ns: self.end_ns, ..*self }
     }
@@ -157,13 +164,15 @@ pub struct SeriesRecorder {
 }
 
 impl SeriesRecorder {
-    /// A recorder that starts at `start` with the default period and capacity (10 ms; 4,096 samples, about 0.8 MB).
+    /// A recorder that starts at `start` with the default period and capacity (10 ms; 4,096
+    /// samples, about 0.8 MB).
     pub fn new(start: Nanos) -> Self {
         Self::with_period(start, DEFAULT_PERIOD_NS, DEFAULT_CAPACITY)
     }
 
-    /// A recorder with a base period in ns (at least 1) and room for `capacity` samples (rounded up to an even number, at
-    /// least 2). The peak over a second is exact when the period divides one second.
+    /// A recorder with a base period in ns (at least 1) and room for `capacity` samples (rounded up
+    /// to an even number, at least 2). The peak over a second is exact when the period divides one
+    /// second.
     pub fn with_period(start: Nanos, period_ns: u64, capacity: usize) -> Self {
         let queue = Range::default();
         let bin = Sample { queue_packets: queue, queue_bytes: queue, ..Sample::default() };
@@ -194,15 +203,19 @@ impl SeriesRecorder {
         self.base_ns
     }
 
-    /// Takes the link's running counters at `now`, with the packets and bytes waiting in its queues. Calls go forward in time;
-    /// one that does not is taken as the time of the call before.
+    /// Takes the link's running counters at `now`, with the packets and bytes waiting in its
+    /// queues. Calls go forward in time; one that does not is taken as the time of the call before.
     pub fn observe(&mut self, now: Nanos, counters: &LinkCounters, queue: (u64, u64)) {
         let now = now.0.saturating_sub(self.start.0).max(self.last);
         let totals = Totals::of(counters);
         let delta = totals.since(&self.seen);
         self.spread(&delta, now);
         // A peak between two calls is known to have happened, though not when exactly.
-        let peak = if counters.peak_queue_packets > self.peak_seen { counters.peak_queue_packets } else { queue.0 };
+        let peak = if counters.peak_queue_packets > self.peak_seen {
+            counters.peak_queue_packets
+        } else {
+            queue.0
+        };
         self.peak_seen = self.peak_seen.max(counters.peak_queue_packets);
         self.bin.queue_packets.include(queue.0);
         self.bin.queue_packets.max = self.bin.queue_packets.max.max(peak);
@@ -231,7 +244,8 @@ impl SeriesRecorder {
         }
     }
 
-    /// Spreads what passed in `(last, now]` over the base periods in proportion to time, closing those that end.
+    /// Spreads what passed in `(last, now]` over the base periods in proportion to time, closing
+    /// those that end.
     fn spread(&mut self, delta: &Totals, now: u64) {
         let (from, span) = (self.last, now - self.last);
         let mut given = Totals::default();
@@ -243,7 +257,8 @@ impl SeriesRecorder {
             given = upto;
             self.close_bin();
         }
-        // What ends exactly with a period belongs to it, so a rest only goes to the open period when there is one.
+        // What ends exactly with a period belongs to it, so a rest only goes to the open period
+        // when there is one.
         self.bin.add(&delta.since(&given));
     }
 
@@ -286,7 +301,8 @@ impl SeriesRecorder {
             return;
         }
         let since = self.last_busy.map_or(1, |last| self.bins - last);
-        self.busy_bins += if since.saturating_mul(self.base_ns) <= LONGEST_PAUSE_NS { since } else { 1 };
+        self.busy_bins +=
+            if since.saturating_mul(self.base_ns) <= LONGEST_PAUSE_NS { since } else { 1 };
         self.last_busy = Some(self.bins);
     }
 
@@ -387,7 +403,8 @@ mod tests {
 
     fn counters(packets: u64) -> LinkCounters {
         let mut c = LinkCounters::default();
-        (c.packets_in, c.bytes_in, c.packets_out, c.bytes_out) = (packets, packets * 100, packets, packets * 100);
+        (c.packets_in, c.bytes_in, c.packets_out, c.bytes_out) =
+            (packets, packets * 100, packets, packets * 100);
         c
     }
 
@@ -405,7 +422,10 @@ mod tests {
             assert_eq!(s.samples.iter().map(|x| x.queue_packets.max).max(), Some(99));
             assert_eq!(s.end_ns, hours_of_ms * MS);
             assert!(s.samples.windows(2).all(|w| w[1].t_ns - w[0].t_ns == s.period_ns));
-            assert!(s.samples.iter().all(|x| x.bytes_out_peak <= 3000 + 300), "10 ms hold at most 11 calls");
+            assert!(
+                s.samples.iter().all(|x| x.bytes_out_peak <= 3000 + 300),
+                "10 ms hold at most 11 calls"
+            );
         }
     }
 
@@ -418,7 +438,8 @@ mod tests {
         // Nobody looks for 30 ms; then the queue turns out to be empty.
         r.observe(Nanos(40 * MS), &counters(0), (0, 0));
         r.observe(Nanos(80 * MS), &counters(0), (0, 0));
-        let mean = |s: &[Sample]| s.iter().map(|x| x.queue_packets.mean()).sum::<f64>() / s.len() as f64;
+        let mean =
+            |s: &[Sample]| s.iter().map(|x| x.queue_packets.mean()).sum::<f64>() / s.len() as f64;
         assert_eq!(mean(&r.series().samples), 20.0);
     }
 

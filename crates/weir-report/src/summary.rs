@@ -1,4 +1,5 @@
-//! The table at the end of a run: what was configured beside what was measured, readable at 80 columns.
+//! The table at the end of a run: what was configured beside what was measured, readable at 80
+//! columns.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,8 +7,8 @@ use std::fmt::Write;
 use crate::format::{count, duration, elapsed, percent, rate, reason};
 use crate::model::{LATE_WARNING, LinkResult, RunResult};
 
-/// The summary as text, ending with a newline. `colour` adds ANSI colours; the caller knows whether a terminal reads it and
-/// whether `NO_COLOR` is set.
+/// The summary as text, ending with a newline. `colour` adds ANSI colours; the caller knows whether
+/// a terminal reads it and whether `NO_COLOR` is set.
 pub fn summary(run: &RunResult, colour: bool) -> String {
     let paint = Paint(colour);
     let mut out = String::new();
@@ -49,7 +50,8 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
     if !l.spec.is_empty() {
         let _ = writeln!(out, "  {}", paint.dim(&clipped(&l.spec, WIDTH - 2)));
     }
-    let _ = writeln!(out, "  {}", paint.dim(&format!("{:<12}{:<14}{}", "", "configured", "measured")));
+    let _ =
+        writeln!(out, "  {}", paint.dim(&format!("{:<12}{:<14}{}", "", "configured", "measured")));
     let mut row = |label: &str, configured: &str, cells: &[String]| {
         let mut line = format!("  {label:<12}{configured:<14}");
         cells.iter().for_each(|cell| line.push_str(&padded(cell, CELL)));
@@ -60,12 +62,17 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
     cells.extend(l.peak_out_bps().map(|p| format!("{} peak (1 s)", rate(p as f64))));
     row("throughput", &configured, &cells);
     let quantiles = |h: &weir_core::histogram::Histogram| {
-        [(0.5, "p50"), (0.99, "p99")].map(|(q, name)| format!("{} {name}", duration(h.quantile(q) as f64)))
+        [(0.5, "p50"), (0.99, "p99")]
+            .map(|(q, name)| format!("{} {name}", duration(h.quantile(q) as f64)))
     };
     if l.total_ns.count() > 0 {
         // The least shows the path itself; what is above it is queueing, serialisation and jitter.
         let [p50, p99] = quantiles(&l.total_ns);
-        row("total delay", &l.configured_delay(), &[format!("{} min", duration(l.total_ns.min() as f64)), p50, p99]);
+        row(
+            "total delay",
+            &l.configured_delay(),
+            &[format!("{} min", duration(l.total_ns.min() as f64)), p50, p99],
+        );
     } else {
         row("total delay", &l.configured_delay(), &[]);
     }
@@ -76,7 +83,8 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
     if let (Some(loss), Some(measured)) = (l.loss, l.measured_loss()) {
         row("random loss", &percent(loss), &[percent(measured)]);
     }
-    let mut cells = vec![format!("{} in", count(l.packets_in)), format!("{} out", count(l.packets_out))];
+    let mut cells =
+        vec![format!("{} in", count(l.packets_in)), format!("{} out", count(l.packets_out))];
     if l.backlog_packets > 0 {
         cells.push(format!("{} still inside", count(l.backlog_packets)));
     }
@@ -84,11 +92,12 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
     let all = l.packets_in + l.duplicated;
     reason_rows("dropped", &l.drops, all, &mut row);
     reason_rows("marked", &l.marks, all, &mut row);
-    let extras: Vec<String> = [(l.duplicated, "duplicated"), (l.corrupted, "corrupted"), (l.reordered, "reordered")]
-        .into_iter()
-        .filter(|&(n, _)| n > 0)
-        .map(|(n, what)| format!("{} {what}", count(n)))
-        .collect();
+    let extras: Vec<String> =
+        [(l.duplicated, "duplicated"), (l.corrupted, "corrupted"), (l.reordered, "reordered")]
+            .into_iter()
+            .filter(|&(n, _)| n > 0)
+            .map(|(n, what)| format!("{} {what}", count(n)))
+            .collect();
     extras.chunks(3).for_each(|cells| row("altered", "", cells));
     lateness_row(out, l, paint);
 }
@@ -100,7 +109,8 @@ fn rules_block(out: &mut String, run: &RunResult, paint: Paint) {
     }
     let _ = writeln!(out, "\n{}", paint.bold("rules"));
     for rule in run.rules().iter().take(MOST_LINES) {
-        let line = format!("{:05} {:>10} {:>13} {}", rule.number, rule.packets, rule.bytes, rule.text);
+        let line =
+            format!("{:05} {:>10} {:>13} {}", rule.number, rule.packets, rule.bytes, rule.text);
         let _ = writeln!(out, "  {}", clipped(&line, WIDTH - 2));
     }
     let more = run.rules().len().saturating_sub(MOST_LINES);
@@ -110,7 +120,12 @@ fn rules_block(out: &mut String, run: &RunResult, paint: Paint) {
     for pipe in run.pipes().iter().take(MOST_LINES) {
         let c = &pipe.stats.counters;
         let delay = duration(pipe.stats.total_ns.quantile(0.5) as f64);
-        let mut line = format!("pipe {}: {} in, {} out, {delay} p50", pipe.number, count(c.packets_in), count(c.packets_out));
+        let mut line = format!(
+            "pipe {}: {} in, {} out, {delay} p50",
+            pipe.number,
+            count(c.packets_in),
+            count(c.packets_out)
+        );
         for (why, n) in c.drop_list() {
             let _ = write!(line, ", {} {}", count(n), reason(why.name()));
         }
@@ -122,12 +137,21 @@ fn rules_block(out: &mut String, run: &RunResult, paint: Paint) {
 }
 
 /// What happened to packets for which reasons, the most frequent first; `all` of them there were.
-fn reason_rows(what: &str, reasons: &BTreeMap<String, u64>, all: u64, row: &mut impl FnMut(&str, &str, &[String])) {
+fn reason_rows(
+    what: &str,
+    reasons: &BTreeMap<String, u64>,
+    all: u64,
+    row: &mut impl FnMut(&str, &str, &[String]),
+) {
     let mut reasons: Vec<_> = reasons.iter().filter(|&(_, &n)| n > 0).collect();
     reasons.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
     for (i, (name, n)) in reasons.iter().enumerate() {
         let share = percent(**n as f64 / all.max(1) as f64);
-        row(if i == 0 { what } else { "" }, "", &[format!("{} {} ({share})", count(**n), reason(name))]);
+        row(
+            if i == 0 { what } else { "" },
+            "",
+            &[format!("{} {} ({share})", count(**n), reason(name))],
+        );
     }
 }
 
@@ -135,11 +159,16 @@ fn lateness_row(out: &mut String, l: &LinkResult, paint: Paint) {
     let Some(late) = l.late_fraction() else {
         return;
     };
-    let verdict = if late >= LATE_WARNING { paint.alarm("TOO LATE") } else { paint.good("kept time") };
+    let verdict =
+        if late >= LATE_WARNING { paint.alarm("TOO LATE") } else { paint.good("kept time") };
     // The verdict's colour has no width, so the row is laid out by hand.
     let gap = " ".repeat(if late >= LATE_WARNING { 6 } else { 5 });
     let [p50, p99] = [0.5, 0.99].map(|q| duration(l.lateness_ns.quantile(q) as f64));
-    let share = if late > 0.0 { format!("{} over 1 ms", percent(late)) } else { "none over 1 ms".to_owned() };
+    let share = if late > 0.0 {
+        format!("{} over 1 ms", percent(late))
+    } else {
+        "none over 1 ms".to_owned()
+    };
     let _ = writeln!(
         out,
         "  {:<12}{verdict}{gap}{}{}{share}",
@@ -156,12 +185,17 @@ const MOST_LINES: usize = 20;
 pub(crate) fn shell_words(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     let quote = |w: &String| {
-        if !w.is_empty() && w.chars().all(plain) { w.clone() } else { format!("'{}'", w.replace('\'', "'\\''")) }
+        if !w.is_empty() && w.chars().all(plain) {
+            w.clone()
+        } else {
+            format!("'{}'", w.replace('\'', "'\\''"))
+        }
     };
     words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
-/// At most `width` characters of a text, without control characters: a command line must not drive the terminal.
+/// At most `width` characters of a text, without control characters: a command line must not drive
+/// the terminal.
 fn clipped(text: &str, width: usize) -> String {
     let clean: Vec<char> = text.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
     if clean.len() <= width {
@@ -201,7 +235,11 @@ struct Paint(bool);
 
 impl Paint {
     fn with(self, code: &str, text: &str) -> String {
-        if self.0 && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.0 && !text.is_empty() {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
     }
     fn bold(self, text: &str) -> String {
         self.with("1", text)
@@ -263,7 +301,11 @@ mod tests {
 
     #[test]
     fn a_good_run_and_a_late_one() {
-        insta::assert_snapshot!(format!("{}\n---\n{}", summary(&run(Some(0), false), false), summary(&run(None, true), false)));
+        insta::assert_snapshot!(format!(
+            "{}\n---\n{}",
+            summary(&run(Some(0), false), false),
+            summary(&run(None, true), false)
+        ));
     }
 
     #[test]

@@ -17,7 +17,10 @@ fn tshark_reads_what_was_written() {
     let _ = std::fs::remove_file(&path);
     let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split('\t').collect()).collect();
     assert_eq!(lines.len(), 5, "{text}");
-    assert_eq!(lines[0], ["1700000000.123456789", "up", "queue 1.234 ms, total 21.300 ms", "0x00000002", "10.0.0.1"]);
+    assert_eq!(
+        lines[0],
+        ["1700000000.123456789", "up", "queue 1.234 ms, total 21.300 ms", "0x00000002", "10.0.0.1"]
+    );
     assert_eq!(lines[1][1..4], ["down", "dropped: queue_full", "0x00000001"]);
     assert_eq!(lines[2][2], "queue 0.000 ms, total 20.000 ms, duplicate, corrupted bit 123");
     assert_eq!(lines[3][2], "");
@@ -28,7 +31,8 @@ fn everything_taken_is_in_the_file_and_the_rest_is_counted() {
     let path = scratch("many.pcapng");
     let sink = spawn_writer(&path, "weir test", &interfaces(), 64).unwrap();
     let frame = vec![0x45; 1500];
-    let taken = (0..50_000).filter(|&i| sink.offer(&meta(0, i, Event::Arrived), &frame)).count() as u64;
+    let taken =
+        (0..50_000).filter(|&i| sink.offer(&meta(0, i, Event::Arrived), &frame)).count() as u64;
     let report = sink.finish();
     assert!(report.error.is_none());
     assert_eq!((report.written, report.written + report.dropped), (taken, 50_000));
@@ -51,21 +55,44 @@ fn a_full_disk_is_reported_and_traffic_goes_on() {
 
 #[test]
 fn a_capture_that_cannot_be_made_is_an_error_at_once() {
-    let error = spawn_writer(Path::new("/no/such/directory/x.pcapng"), "weir test", &interfaces(), 0).unwrap_err();
+    let error =
+        spawn_writer(Path::new("/no/such/directory/x.pcapng"), "weir test", &interfaces(), 0)
+            .unwrap_err();
     assert!(error.to_string().contains("/no/such/directory/x.pcapng"));
 }
 
 fn capture(path: &Path, count: usize) {
     let sink = spawn_writer(path, "weir test", &interfaces(), 0).unwrap();
-    let left = |duplicate, corrupted| Event::Left { queue_ns: 0, total_ns: 20_000_000, marked: false, duplicate, corrupted };
-    let first = Event::Left { queue_ns: 1_234_567, total_ns: 21_300_000, marked: false, duplicate: false, corrupted: None };
+    let left = |duplicate, corrupted| Event::Left {
+        queue_ns: 0,
+        total_ns: 20_000_000,
+        marked: false,
+        duplicate,
+        corrupted,
+    };
+    let first = Event::Left {
+        queue_ns: 1_234_567,
+        total_ns: 21_300_000,
+        marked: false,
+        duplicate: false,
+        corrupted: None,
+    };
     let dropped = Event::Dropped { reason: DropReason::QueueFull };
-    let events = [(0, first), (1, dropped), (0, left(true, Some(123))), (1, Event::Arrived), (0, left(false, None))];
+    let events = [
+        (0, first),
+        (1, dropped),
+        (0, left(true, Some(123))),
+        (1, Event::Arrived),
+        (0, left(false, None)),
+    ];
     for (i, (interface, event)) in events.into_iter().take(count).enumerate() {
         assert!(sink.offer(&meta(interface, i as u64, event), &ip_packet()));
     }
     let report = sink.finish();
-    assert!(report.error.is_none() && report.written == count as u64 && report.dropped == 0, "{report:?}");
+    assert!(
+        report.error.is_none() && report.written == count as u64 && report.dropped == 0,
+        "{report:?}"
+    );
 }
 
 fn meta(interface: u32, i: u64, event: Event) -> Meta {
@@ -74,7 +101,11 @@ fn meta(interface: u32, i: u64, event: Event) -> Meta {
 
 fn interfaces() -> Vec<Interface> {
     [("up", "program → network"), ("down", "network → program")]
-        .map(|(name, d)| Interface { name: name.to_owned(), description: d.to_owned(), link_type: LinkType::RawIp })
+        .map(|(name, d)| Interface {
+            name: name.to_owned(),
+            description: d.to_owned(),
+            link_type: LinkType::RawIp,
+        })
         .to_vec()
 }
 
@@ -86,7 +117,8 @@ fn ip_packet() -> Vec<u8> {
 }
 
 fn packets_in(path: &Path) -> u64 {
-    let mut reader = pcap_file::pcapng::PcapNgReader::new(std::fs::File::open(path).unwrap()).unwrap();
+    let mut reader =
+        pcap_file::pcapng::PcapNgReader::new(std::fs::File::open(path).unwrap()).unwrap();
     let mut n = 0;
     while let Some(block) = reader.next_block() {
         n += u64::from(block.unwrap().into_enhanced_packet().is_some());
@@ -95,7 +127,13 @@ fn packets_in(path: &Path) -> u64 {
 }
 
 fn tshark(path: &Path) -> Option<String> {
-    let fields = ["frame.time_epoch", "frame.interface_name", "frame.comment", "frame.packet_flags", "ip.src"];
+    let fields = [
+        "frame.time_epoch",
+        "frame.interface_name",
+        "frame.comment",
+        "frame.packet_flags",
+        "ip.src",
+    ];
     let mut command = Command::new("tshark");
     command.arg("-r").arg(path).args(["-T", "fields"]);
     fields.iter().for_each(|f| {

@@ -15,8 +15,14 @@ fn an_hour_fits_in_two_megabytes() {
 #[test]
 fn hostile_text_stays_text() {
     let nasty = "</script><script>alert(1)</script><!--\"'&\u{0}";
-    let link =
-        LinkResult { name: nasty.into(), from: nasty.into(), to: nasty.into(), spec: nasty.into(), packets_in: 1, ..LinkResult::default() };
+    let link = LinkResult {
+        name: nasty.into(),
+        from: nasty.into(),
+        to: nasty.into(),
+        spec: nasty.into(),
+        packets_in: 1,
+        ..LinkResult::default()
+    };
     let link = LinkResult { drops: [(nasty.to_owned(), 7)].into(), ..link };
     let info = RunInfo {
         version: nasty.into(),
@@ -44,7 +50,8 @@ fn the_result_inside_the_page_is_the_result() {
     let run = data::run(12);
     let page = to_html(&run);
     let (_, rest) = page.split_once("id=\"weir-result\">").unwrap();
-    let inside: serde_json::Value = serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+    let inside: serde_json::Value =
+        serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
     assert_eq!(inside, serde_json::from_str::<serde_json::Value>(&to_json(&run)).unwrap());
     assert!(run.links().iter().all(LinkResult::balanced), "the made-up data keeps its books");
 }

@@ -10,7 +10,9 @@ use bytes::Bytes;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use serde_json::Value;
-use weir_report::sim::{Contents, Significance, Summary, TraceTable, compare, to_html, to_json, to_json_with, write};
+use weir_report::sim::{
+    Contents, Significance, Summary, TraceTable, compare, to_html, to_json, to_json_with, write,
+};
 
 fn scratch(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("weir-report-sim-{}-{name}", std::process::id()));
@@ -22,7 +24,15 @@ fn scratch(name: &str) -> PathBuf {
 fn a_directory_has_every_file_and_the_same_bytes_each_time() {
     let dirs = [scratch("first"), scratch("second")];
     dirs.iter().for_each(|dir| write(dir, &data::results(1..3, 0.5), Contents::default()).unwrap());
-    let files = ["summary.json", "scenario.toml", "report.html", "flows.parquet", "links.parquet", "series.parquet", "delays.parquet"];
+    let files = [
+        "summary.json",
+        "scenario.toml",
+        "report.html",
+        "flows.parquet",
+        "links.parquet",
+        "series.parquet",
+        "delays.parquet",
+    ];
     assert_eq!(std::fs::read_dir(&dirs[0]).unwrap().count(), files.len());
     for file in files {
         let [a, b] = [0, 1].map(|i| std::fs::read(dirs[i].join(file)).unwrap());
@@ -38,8 +48,14 @@ fn the_summary_has_the_published_keys_and_figures_that_agree() {
     for key in ["seed", "simulated_s", "events", "flows", "links"] {
         assert!(summary.get(key).is_some(), "{key}");
     }
-    assert!(summary.get("cpu_s").is_none(), "what differs each time is only in it where it is asked for");
-    assert_eq!(serde_json::from_str::<Value>(&to_json_with(&results, Some(1.5))).unwrap()["cpu_s"], 1.5);
+    assert!(
+        summary.get("cpu_s").is_none(),
+        "what differs each time is only in it where it is asked for"
+    );
+    assert_eq!(
+        serde_json::from_str::<Value>(&to_json_with(&results, Some(1.5))).unwrap()["cpu_s"],
+        1.5
+    );
     let flow = &summary["flows"][1];
     for key in ["name", "kind", "goodput_bps", "sent", "received", "lost", "retransmitted"] {
         assert!(!flow[key].is_null(), "{key}");
@@ -49,7 +65,10 @@ fn the_summary_has_the_published_keys_and_figures_that_agree() {
     }
     let run = &results.runs[0];
     assert_eq!(flow["sent"], run.flows[1].sent);
-    assert!((flow["goodput_bps"].as_f64().unwrap() - run.bps(run.flows[1].goodput_bytes)).abs() < 0.1, "nine digits");
+    assert!(
+        (flow["goodput_bps"].as_f64().unwrap() - run.bps(run.flows[1].goodput_bytes)).abs() < 0.1,
+        "nine digits"
+    );
     assert_eq!(summary["links"][1]["sojourn_ns"]["max"], run.links[1].queue_ns.max);
     assert_eq!(summary["links"][1]["classes"].as_array().unwrap().len(), 2);
     assert_eq!(summary["batches"]["flows"][1]["goodput_bps"].as_array().unwrap().len(), 20);
@@ -76,19 +95,35 @@ fn tables_are_read_back_and_add_up() {
     write(&dir, &results, Contents { report: false, tables: true }).unwrap();
     let rows = |file: &str| -> Vec<parquet::record::Row> {
         let bytes = std::fs::read(dir.join(file)).unwrap();
-        SerializedFileReader::new(Bytes::from(bytes)).unwrap().get_row_iter(None).unwrap().map(Result::unwrap).collect()
+        SerializedFileReader::new(Bytes::from(bytes))
+            .unwrap()
+            .get_row_iter(None)
+            .unwrap()
+            .map(Result::unwrap)
+            .collect()
     };
     let run = &results.runs[0];
     assert_eq!((rows("flows.parquet").len(), rows("links.parquet").len()), (3, 2));
     let video = &rows("flows.parquet")[1];
-    assert_eq!((video.get_string(1).unwrap().as_str(), video.get_string(2).unwrap().as_str()), ("video", "cbr"));
+    assert_eq!(
+        (video.get_string(1).unwrap().as_str(), video.get_string(2).unwrap().as_str()),
+        ("video", "cbr")
+    );
     let series = rows("series.parquet");
     assert_eq!(series.len(), 5 * run.series.len());
-    let of = |name: &str| series.iter().filter(|r| r.get_string(2).unwrap() == name).map(|r| r.get_long(8).unwrap() as u64).sum::<u64>();
+    let of = |name: &str| {
+        series
+            .iter()
+            .filter(|r| r.get_string(2).unwrap() == name)
+            .map(|r| r.get_long(8).unwrap() as u64)
+            .sum::<u64>()
+    };
     assert_eq!(of("bottleneck"), run.series.links[1].iter().map(|s| s.bytes_out).sum::<u64>());
     let delays = rows("delays.parquet");
     let counted = |name: &str, what: &str| {
-        let its = delays.iter().filter(|r| r.get_string(2).unwrap() == name && r.get_string(3).unwrap() == what);
+        let its = delays
+            .iter()
+            .filter(|r| r.get_string(2).unwrap() == name && r.get_string(3).unwrap() == what);
         its.map(|r| r.get_long(6).unwrap() as u64).sum::<u64>()
     };
     assert_eq!(counted("video", "delay"), run.flows[1].received);
@@ -115,7 +150,11 @@ fn results_are_compared_by_name() {
 fn a_trace_has_every_packet_that_was_counted() {
     let bytes = Arc::new(Mutex::new(Vec::new()));
     let blocks = Arc::clone(&bytes);
-    let outcome = data::run(1, 0.5, Some(Box::new(move |records| blocks.lock().unwrap().extend_from_slice(records))));
+    let outcome = data::run(
+        1,
+        0.5,
+        Some(Box::new(move |records| blocks.lock().unwrap().extend_from_slice(records))),
+    );
     let records = bytes.lock().unwrap();
     let mut file = Vec::new();
     let mut trace = TraceTable::new(&mut file, &data::names()).unwrap();
@@ -123,15 +162,26 @@ fn a_trace_has_every_packet_that_was_counted() {
     trace.finish().unwrap();
     let reader = SerializedFileReader::new(Bytes::from(file)).unwrap();
     let after = |row: &parquet::record::Row| row.get_long(0).unwrap() as u64 > outcome.warmup_ns;
-    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).filter(after).collect();
+    let rows: Vec<_> =
+        reader.get_row_iter(None).unwrap().map(Result::unwrap).filter(after).collect();
     let count = |event: &str, flow: &str| {
-        rows.iter().filter(|r| r.get_string(1).unwrap() == event && r.get_string(3).unwrap() == flow).count() as u64
+        rows.iter()
+            .filter(|r| r.get_string(1).unwrap() == event && r.get_string(3).unwrap() == flow)
+            .count() as u64
     };
     for flow in &outcome.flows {
-        assert_eq!((count("arrived", &flow.name), count("dropped", &flow.name)), (flow.received, flow.lost), "{}", flow.name);
+        assert_eq!(
+            (count("arrived", &flow.name), count("dropped", &flow.name)),
+            (flow.received, flow.lost),
+            "{}",
+            flow.name
+        );
     }
     let [pairs, services, apart] = outcome.links[0].inversions.unwrap();
-    assert!(pairs > services && services > 0 && apart >= pairs, "labels go round within a burst, and the queue does not look at them");
+    assert!(
+        pairs > services && services > 0 && apart >= pairs,
+        "labels go round within a burst, and the queue does not look at them"
+    );
 }
 
 #[test]
@@ -148,7 +198,9 @@ fn the_report_is_whole_and_deaf_to_names() {
     let page = to_html(&results);
     assert_eq!(page.matches("<script").count(), 3, "two of data and one of code");
     assert!(!page.contains("<!--") && page.len() < 2_000_000, "{} bytes", page.len());
-    for title in ["Throughput of flows", "One-way delay, cumulative", "Queue length", "Drops and marks", "±"] {
+    for title in
+        ["Throughput of flows", "One-way delay, cumulative", "Queue length", "Drops and marks", "±"]
+    {
         assert!(page.contains(title), "{title}");
     }
 }

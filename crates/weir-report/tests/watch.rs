@@ -1,4 +1,5 @@
-//! Records and the report of a watch: every reading is in them, a full disk leaves what was written, and a peak is seen.
+//! Records and the report of a watch: every reading is in them, a full disk leaves what was
+//! written, and a peak is seen.
 
 #[path = "../examples/demo_watch/data.rs"]
 mod data;
@@ -43,10 +44,13 @@ type Figures = (u64, u64, u64);
 fn of_lines(path: &Path) -> Figures {
     let text = fs::read_to_string(path).unwrap();
     let objects = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    objects.filter(|object| object["type"] == "readings").fold((0, 0, 0), |(samples, most, rows), object| {
-        let number = |name: &str| object[name].as_u64().unwrap();
-        (samples + number("samples"), most.max(number("qlen")), rows + 1)
-    })
+    objects.filter(|object| object["type"] == "readings").fold(
+        (0, 0, 0),
+        |(samples, most, rows), object| {
+            let number = |name: &str| object[name].as_u64().unwrap();
+            (samples + number("samples"), most.max(number("qlen")), rows + 1)
+        },
+    )
 }
 
 fn of_csv(path: &Path) -> Figures {
@@ -57,7 +61,11 @@ fn of_csv(path: &Path) -> Figures {
     let (samples, qlen) = (place("samples"), place("qlen"));
     lines.fold((0, 0, 0), |(all, most, rows), cells| {
         assert_eq!(cells.len(), head.len(), "{cells:?}");
-        (all + cells[samples].parse::<u64>().unwrap(), most.max(cells[qlen].parse().unwrap()), rows + 1)
+        (
+            all + cells[samples].parse::<u64>().unwrap(),
+            most.max(cells[qlen].parse().unwrap()),
+            rows + 1,
+        )
     })
 }
 
@@ -66,7 +74,11 @@ fn of_parquet(path: &Path) -> Figures {
     let rows = reader.get_row_iter(None).unwrap().map(Result::unwrap);
     rows.fold((0, 0, 0), |(samples, most, rows), row| {
         assert!(["readings", "enqueue", "dequeue"].contains(&row.get_string(0).unwrap().as_str()));
-        (samples + row.get_long(10).unwrap() as u64, most.max(row.get_long(11).unwrap() as u64), rows + 1)
+        (
+            samples + row.get_long(10).unwrap() as u64,
+            most.max(row.get_long(11).unwrap() as u64),
+            rows + 1,
+        )
     })
 }
 
@@ -87,17 +99,44 @@ fn events_are_recorded_one_by_one_after_the_readings_before_them() {
     let scratch = Scratch::new("events");
     let play = |sink: &mut dyn Sink| {
         let (kind, handle, parent) = ("a,\"b\"".to_owned(), Handle(0x1_0000), Handle::ROOT);
-        sink.appeared(0, 7, &Queue { device: "eth0".into(), netns: None, kind, handle, parent, band: None, root: true });
+        sink.appeared(
+            0,
+            7,
+            &Queue {
+                device: "eth0".into(),
+                netns: None,
+                kind,
+                handle,
+                parent,
+                band: None,
+                root: true,
+            },
+        );
         sink.runs(&[Run { queue: 7, first: 1, last: 5, count: 5, qlen: 0, backlog: 0 }]);
         for (time, kind, qlen) in [(6, EventKind::Enqueue, 1), (8, EventKind::Dequeue, 0)] {
             let (queue, packets, bytes, backlog) = (7, 1, 60, qlen * 60);
-            sink.events(&[Event { queue, time, kind, packets, bytes, qlen, backlog, drops: 3, cpu: 1, after_gap: time == 8 }]);
+            sink.events(&[Event {
+                queue,
+                time,
+                kind,
+                packets,
+                bytes,
+                qlen,
+                backlog,
+                drops: 3,
+                cpu: 1,
+                after_gap: time == 8,
+            }]);
         }
         sink.vanished(9, 7);
     };
     let lines = fs::read_to_string(scratch.record(Format::JsonLines, play)).unwrap();
-    let types: Vec<String> =
-        lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["type"].as_str().unwrap().to_owned()).collect();
+    let types: Vec<String> = lines
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<Value>(line).unwrap()["type"].as_str().unwrap().to_owned()
+        })
+        .collect();
     assert_eq!(types, ["watch", "queue", "readings", "enqueue", "dequeue", "gone"]);
     let csv = fs::read_to_string(scratch.record(Format::Csv, play)).unwrap();
     assert_eq!(
@@ -116,7 +155,11 @@ fn a_place_that_cannot_be_written_is_named() {
     for format in Format::ALL {
         let path = std::env::temp_dir().join("weir-no-such-directory/record");
         let error = Recorder::create(&path, format, "test").unwrap_err();
-        assert!(matches!(error, RecordError::Create { .. }) && error.to_string().contains("weir-no-such-directory"), "{error}");
+        assert!(
+            matches!(error, RecordError::Create { .. })
+                && error.to_string().contains("weir-no-such-directory"),
+            "{error}"
+        );
     }
 }
 
@@ -142,7 +185,10 @@ struct SmallDisk(Scratch);
 impl SmallDisk {
     fn mount(name: &str) -> Option<SmallDisk> {
         let scratch = Scratch::new(name);
-        let mounted = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "weir-test"]).arg(&scratch.0).output();
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=1m", "weir-test"])
+            .arg(&scratch.0)
+            .output();
         match mounted {
             Ok(output) if output.status.success() => Some(SmallDisk(scratch)),
             _ => {
@@ -164,7 +210,11 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_leaves_whole_files_of_what_was_read() {
     let Some(disk) = SmallDisk::mount("full") else { return };
-    for (format, figures) in [(Format::JsonLines, of_lines as fn(&Path) -> Figures), (Format::Csv, of_csv), (Format::Parquet, of_parquet)] {
+    for (format, figures) in [
+        (Format::JsonLines, of_lines as fn(&Path) -> Figures),
+        (Format::Csv, of_csv),
+        (Format::Parquet, of_parquet),
+    ] {
         let path = disk.0.0.join("record").with_extension(format.extension());
         let mut recorder = Recorder::create(&path, format, "test").unwrap();
         let mut seconds = 0;
@@ -176,7 +226,10 @@ fn a_full_disk_leaves_whole_files_of_what_was_read() {
         let error = recorder.finish().unwrap_err();
         let RecordError::Early { entries, .. } = &error else { panic!("{format:?}: {error}") };
         let (samples, most, rows) = figures(&path);
-        assert!(samples > 0 && most > 0 && rows > 1000 && rows <= *entries, "{format:?}: {samples} {most} {rows} of {entries}");
+        assert!(
+            samples > 0 && most > 0 && rows > 1000 && rows <= *entries,
+            "{format:?}: {samples} {most} {rows} of {entries}"
+        );
         assert_eq!(fs::read_dir(&disk.0.0).unwrap().count(), 1, "nothing stands beside it");
         fs::remove_file(&path).unwrap();
     }
@@ -186,16 +239,25 @@ fn page(seconds: u64) -> String {
     let mut tally = Tally::new();
     data::play(seconds, &mut tally);
     tally.finish();
-    html(&tally, &data::summary(&tally, seconds), &About { version: "test".into(), ..About::default() })
+    html(
+        &tally,
+        &data::summary(&tally, seconds),
+        &About { version: "test".into(), ..About::default() },
+    )
 }
 
 #[test]
 fn the_report_is_whole_and_bounded() {
     let page = page(20);
     assert!(page.len() < 4_000_000, "{} bytes", page.len());
-    for words in
-        ["eth0@router tbf 8001:", "Queue length", "Lengths", "Time above a threshold", "Difference of consecutive readings", "Drops"]
-    {
+    for words in [
+        "eth0@router tbf 8001:",
+        "Queue length",
+        "Lengths",
+        "Time above a threshold",
+        "Difference of consecutive readings",
+        "Drops",
+    ] {
         assert!(page.contains(words), "{words}");
     }
     for words in [
@@ -208,7 +270,13 @@ fn the_report_is_whole_and_bounded() {
     ] {
         assert!(page.contains(words), "{words}");
     }
-    assert_eq!(page.matches(" src=").count() + page.matches("<link").count() + page.matches("url(http").count(), 0, "nothing is fetched");
+    assert_eq!(
+        page.matches(" src=").count()
+            + page.matches("<link").count()
+            + page.matches("url(http").count(),
+        0,
+        "nothing is fetched"
+    );
     assert!(page.matches("<desc").count() >= 10, "pictures are described");
 }
 
@@ -216,12 +284,21 @@ fn the_report_is_whole_and_bounded() {
 fn the_single_long_reading_is_in_picture_table_and_words() {
     let page = page(20);
     let peak = data::PEAK.to_string();
-    assert!(page.contains(&format!("at most {peak}.")) && page.contains(&format!("<td>{peak}</td>")));
+    assert!(
+        page.contains(&format!("at most {peak}.")) && page.contains(&format!("<td>{peak}</td>"))
+    );
     let (_, plots) = page.split_once("id=\"weir-plots\">").unwrap();
     let plots: Value = serde_json::from_str(plots.split_once("</script>").unwrap().0).unwrap();
     let band = plots[0]["curves"][0]["points"].as_array().unwrap();
-    assert_eq!(band.iter().filter(|row| row[2] == data::PEAK).count(), 1, "one period of the picture has it");
-    assert!(plots[0]["detail"]["items"].as_str().unwrap().len() > 1000, "and there is more to zoom into");
+    assert_eq!(
+        band.iter().filter(|row| row[2] == data::PEAK).count(),
+        1,
+        "one period of the picture has it"
+    );
+    assert!(
+        plots[0]["detail"]["items"].as_str().unwrap().len() > 1000,
+        "and there is more to zoom into"
+    );
 }
 
 #[test]
@@ -242,7 +319,11 @@ fn hostile_names_stay_text() {
     tally.remark(5, nasty);
     let about = About { version: nasty.into(), started: nasty.into(), command: vec![nasty.into()] };
     let page = html(&tally, &data::summary(&tally, 1), &about);
-    assert_eq!((page.matches("<script").count(), page.matches("</script>").count()), (3, 3), "two of data and one of code");
+    assert_eq!(
+        (page.matches("<script").count(), page.matches("</script>").count()),
+        (3, 3),
+        "two of data and one of code"
+    );
     assert!(!page.contains("<!--"));
 }
 

@@ -16,20 +16,25 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// A scheduler as it is written: `none`, a name of the table, with settings `NAME:SETTING=VALUE`, several behind one another.
+    /// A scheduler as it is written: `none`, a name of the table, with settings
+    /// `NAME:SETTING=VALUE`, several behind one another.
     ///
     /// # Errors
-    /// [`AlgorithmError`] when there is no such scheduler, or it has no such setting or not this value of it.
+    /// [`AlgorithmError`] when there is no such scheduler, or it has no such setting or not this
+    /// value of it.
     pub fn parse(text: &str) -> Result<Self, AlgorithmError> {
         let mut words = text.split(':');
         let name = words.next().unwrap_or_default();
         if name.eq_ignore_ascii_case(NONE) {
-            return words.next().map_or(Ok(Self::None), |word| Err(AlgorithmError::Setting(NONE.to_owned(), word.to_owned())));
+            return words.next().map_or(Ok(Self::None), |word| {
+                Err(AlgorithmError::Setting(NONE.to_owned(), word.to_owned()))
+            });
         }
         let kind = Kind::from_name(name).ok_or_else(|| AlgorithmError::Unknown(name.to_owned()))?;
         let mut algorithm = Self::Scheduler(Discipline::new(kind));
         for word in words {
-            let (name, value) = word.split_once('=').ok_or_else(|| AlgorithmError::NoValue(word.to_owned()))?;
+            let (name, value) =
+                word.split_once('=').ok_or_else(|| AlgorithmError::NoValue(word.to_owned()))?;
             algorithm.set(name, value)?;
         }
         Ok(algorithm)
@@ -37,7 +42,8 @@ impl Algorithm {
 
     /// `none` and every scheduler of the table.
     pub fn all() -> impl Iterator<Item = Self> {
-        std::iter::once(Self::None).chain(Kind::ALL.into_iter().map(|kind| Self::Scheduler(Discipline::new(kind))))
+        std::iter::once(Self::None)
+            .chain(Kind::ALL.into_iter().map(|kind| Self::Scheduler(Discipline::new(kind))))
     }
 
     /// The name in the table; `none` for no scheduler.
@@ -58,7 +64,9 @@ impl Algorithm {
 
     /// Whether it has a setting of this name.
     pub fn has_setting(&self, name: &str) -> bool {
-        self.discipline().is_some_and(|d| d.row().settings().any(|parameter| parameter.name.eq_ignore_ascii_case(name)))
+        self.discipline().is_some_and(|d| {
+            d.row().settings().any(|parameter| parameter.name.eq_ignore_ascii_case(name))
+        })
     }
 
     /// Changes a setting.
@@ -67,19 +75,26 @@ impl Algorithm {
     /// [`AlgorithmError`] when it has no such setting, or not this value of it.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), AlgorithmError> {
         let own = self.name();
-        let Self::Scheduler(discipline) = self else { return Err(AlgorithmError::Setting(own.to_owned(), name.to_owned())) };
+        let Self::Scheduler(discipline) = self else {
+            return Err(AlgorithmError::Setting(own.to_owned(), name.to_owned()));
+        };
         discipline.set(name, value).map_err(|error| match error {
             SettingError::Unknown => AlgorithmError::Setting(own.to_owned(), name.to_owned()),
             SettingError::Value(parameter) => AlgorithmError::Value {
                 setting: parameter.name,
                 value: value.to_owned(),
                 allowed: parameter.domain.to_string(),
-                example: format!("{own}:{}={}", parameter.name, parameter.domain.write(parameter.default)),
+                example: format!(
+                    "{own}:{}={}",
+                    parameter.name,
+                    parameter.domain.write(parameter.default)
+                ),
             },
         })
     }
 
-    /// Makes one and hands it to the visitor, which is compiled for each type: what it then does has no virtual call.
+    /// Makes one and hands it to the visitor, which is compiled for each type: what it then does
+    /// has no virtual call.
     pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
         match self {
             Self::None => visitor.visit(Nothing::default()),
@@ -93,7 +108,9 @@ impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         let Some(discipline) = self.discipline() else { return Ok(()) };
-        discipline.changed().try_for_each(|(parameter, value)| write!(f, ":{}={value}", parameter.name))
+        discipline
+            .changed()
+            .try_for_each(|(parameter, value)| write!(f, ":{}={value}", parameter.name))
     }
 }
 
@@ -140,14 +157,33 @@ impl Scheduler for Nothing {
         FlowSlot(spec.flow)
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, _store: &mut P, _slot: FlowSlot, _spec: &FlowSpec) {}
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        _store: &mut P,
+        _slot: FlowSlot,
+        _spec: &FlowSpec,
+    ) {
+    }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, _slot: FlowSlot, flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        _slot: FlowSlot,
+        flow: u32,
+    ) -> PacketList {
         self.list.take_flow(store, flow)
     }
 
     #[inline]
-    fn enqueue<P: Store>(&mut self, _now: Nanos, store: &mut P, _slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        _slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         self.list.push_back_of(store, packet, 0);
         None
     }

@@ -1,9 +1,11 @@
-//! What an AQM costs: processor time or instructions of a packet's way through a queue with it, and without it.
+//! What an AQM costs: processor time or instructions of a packet's way through a queue with it, and
+//! without it.
 //!
-//! Packets come at times, and a link takes them at times: its clock is a number that the loop counts up, so that packets wait as
-//! long as they would, and what an algorithm computes periodically is computed as often as it would be. Each flow has a queue and
-//! an AQM of its own, in front of one list; a scheduler with an AQM inside is measured as it is. A pair is a packet that comes,
-//! and what becomes of it: it leaves or is dropped.
+//! Packets come at times, and a link takes them at times: its clock is a number that the loop
+//! counts up, so that packets wait as long as they would, and what an algorithm computes
+//! periodically is computed as often as it would be. Each flow has a queue and an AQM of its own,
+//! in front of one list; a scheduler with an AQM inside is measured as it is. A pair is a packet
+//! that comes, and what becomes of it: it leaves or is dropped.
 
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, Maker, Setup};
@@ -43,8 +45,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// 1 Gbit/s with a tenth more than fits, and queues of 1000 packets; of many flows 10240 packets together, but at least 25
-    /// each.
+    /// 1 Gbit/s with a tenth more than fits, and queues of 1000 packets; of many flows 10240
+    /// packets together, but at least 25 each.
     pub fn of(flows: u32) -> Self {
         Self { rate: RATE, offered: 1.1, limit: (10_240 / flows.max(1)).clamp(25, 1000) }
     }
@@ -69,7 +71,8 @@ pub struct Passed {
 }
 
 impl AqmPlan {
-    /// Drives `pairs` packets that carry this ECN field. A trace's times do not count, its flows and lengths do.
+    /// Drives `pairs` packets that carry this ECN field. A trace's times do not count, its flows
+    /// and lengths do.
     pub fn new(flows: FlowSet, order: Order, link: Load, ecn: Ecn, pairs: u64, seed: u64) -> Self {
         let flows = if let Order::Trace(trace) = &order { trace.flows().clone() } else { flows };
         Self { flows, order, link, pairs: pairs.max(1), seed, ecn }
@@ -97,7 +100,8 @@ pub fn time(manager: &Manager, plan: &AqmPlan, clock: &dyn Fn() -> u64) -> f64 {
     run(manager, plan, clock).1 as f64 / plan.pairs as f64
 }
 
-/// Drives the plan once, for tools that count from outside, and says what went through of the packets that count.
+/// Drives the plan once, for tools that count from outside, and says what went through of the
+/// packets that count.
 pub fn drive(manager: &Manager, plan: &AqmPlan) -> Passed {
     run(manager, plan, &|| 0).0
 }
@@ -106,7 +110,9 @@ fn run(manager: &Manager, plan: &AqmPlan, clock: &dyn Fn() -> u64) -> (Passed, u
     match manager {
         Manager::None => with_aqms(plan, clock, |_| Open),
         Manager::Aqm(policy) => policy.make_with(Driven { plan, clock }),
-        Manager::Scheduler(discipline) => discipline.seeded(plan.seed).visit(Driven { plan, clock }),
+        Manager::Scheduler(discipline) => {
+            discipline.seeded(plan.seed).visit(Driven { plan, clock })
+        }
     }
 }
 
@@ -129,9 +135,18 @@ impl Maker for Driven<'_> {
 }
 
 /// An AQM for each flow, in front of a list.
-fn with_aqms<A: Aqm>(plan: &AqmPlan, clock: &dyn Fn() -> u64, make: impl Fn(u32) -> A) -> (Passed, u64) {
+fn with_aqms<A: Aqm>(
+    plan: &AqmPlan,
+    clock: &dyn Fn() -> u64,
+    make: impl Fn(u32) -> A,
+) -> (Passed, u64) {
     let flows = plan.flows.flows().map(|flow| (flow.spec(), make(flow.number)));
-    let queues = Managed::new(Fifo::default(), flows, QueueLimit::Packets(plan.link.limit), plan.most_inside());
+    let queues = Managed::new(
+        Fifo::default(),
+        flows,
+        QueueLimit::Packets(plan.link.limit),
+        plan.most_inside(),
+    );
     Driver::new(queues, plan).run(plan, clock)
 }
 
@@ -140,7 +155,8 @@ impl Visitor for Driven<'_> {
 
     fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) -> Self::Output {
         let flows = self.plan.flows.flows().map(|flow| (flow.spec(), Open));
-        let queues = Managed::new(scheduler, flows, QueueLimit::Packets(u32::MAX), self.plan.most_inside());
+        let queues =
+            Managed::new(scheduler, flows, QueueLimit::Packets(u32::MAX), self.plan.most_inside());
         Driver::new(queues, self.plan).run(self.plan, self.clock)
     }
 }
@@ -217,12 +233,17 @@ impl<S: Scheduler, A: Aqm> Driver<S, A> {
     fn pairs(&mut self, pairs: u64) {
         for _ in 0..pairs {
             let Made { flow, len, .. } = self.ring[self.position];
-            self.position = if self.position + 1 == self.ring.len() { 0 } else { self.position + 1 };
+            self.position =
+                if self.position + 1 == self.ring.len() { 0 } else { self.position + 1 };
             self.arrival = self.arrival.after(len, self.gap);
             self.send();
             let header = Header { ecn: self.ecn, dscp: 0, hash: self.hashes[flow as usize] };
             // One that does not get in is counted at the end, among the missing.
-            let _ = self.queues.offer(Nanos(self.arrival.ns), &Coming { queue: flow, len, header }, &mut Nobody);
+            let _ = self.queues.offer(
+                Nanos(self.arrival.ns),
+                &Coming { queue: flow, len, header },
+                &mut Nobody,
+            );
         }
         self.passed.offered += pairs;
     }

@@ -1,10 +1,11 @@
 //! The controller: drives packets through a scheduler from one operating point to the next.
 //!
-//! Nothing in the loop but the generator's ring, the packets' memory, and the scheduler: no clock, no timer, no virtual call, as
-//! the loop is compiled for each scheduler. The scheduler's own time is a count of bytes, one a nanosecond, for those that ask.
+//! Nothing in the loop but the generator's ring, the packets' memory, and the scheduler: no clock,
+//! no timer, no virtual call, as the loop is compiled for each scheduler. The scheduler's own time
+//! is a count of bytes, one a nanosecond, for those that ask.
 //!
-//! The controller counts what it sent against what it took. A scheduler that refuses packets so still gets its cycles, and the
-//! refusals are told.
+//! The controller counts what it sent against what it took. A scheduler that refuses packets so
+//! still gets its cycles, and the refusals are told.
 
 use weir_core::Nanos;
 use weir_core::descriptor::Descriptors;
@@ -62,7 +63,8 @@ pub(crate) struct Driver<S> {
 impl<S: Scheduler> Driver<S> {
     /// Tells the scheduler of its flows and draws the arrivals.
     pub(crate) fn new(mut scheduler: S, plan: &Plan) -> Self {
-        let slots: Vec<FlowSlot> = plan.flows.flows().map(|flow| scheduler.add_flow(Nanos::ZERO, &flow.spec())).collect();
+        let slots: Vec<FlowSlot> =
+            plan.flows.flows().map(|flow| scheduler.add_flow(Nanos::ZERO, &flow.spec())).collect();
         let times = match &plan.order {
             Order::Trace(trace) => trace.arrivals().iter().map(|arrival| arrival.time).collect(),
             _ => Vec::new(),
@@ -75,7 +77,12 @@ impl<S: Scheduler> Driver<S> {
             incoming: Vec::with_capacity(plan.batch),
             outgoing: Vec::with_capacity(plan.batch),
         };
-        Self { machine, ring: arrivals(&plan.flows, &plan.order, plan.seed, &slots), times, position: 0 }
+        Self {
+            machine,
+            ring: arrivals(&plan.flows, &plan.order, plan.seed, &slots),
+            times,
+            position: 0,
+        }
     }
 
     /// What went through so far.
@@ -111,12 +118,20 @@ impl<S: Scheduler> Driver<S> {
 
     /// Hands the next arrivals over, as many at once as stand behind one another in the ring.
     #[inline(always)]
-    fn pieces(&mut self, packets: u64, most: usize, mut each: impl FnMut(&mut Machine<S>, &[Made])) {
+    fn pieces(
+        &mut self,
+        packets: u64,
+        most: usize,
+        mut each: impl FnMut(&mut Machine<S>, &[Made]),
+    ) {
         let mut left = packets;
         while left > 0 {
-            let here = (self.ring.len() - self.position).min(most).min(usize::try_from(left).unwrap_or(usize::MAX));
+            let here = (self.ring.len() - self.position)
+                .min(most)
+                .min(usize::try_from(left).unwrap_or(usize::MAX));
             each(&mut self.machine, &self.ring[self.position..self.position + here]);
-            self.position = if self.position + here == self.ring.len() { 0 } else { self.position + here };
+            self.position =
+                if self.position + here == self.ring.len() { 0 } else { self.position + here };
             left -= here as u64;
         }
     }
@@ -125,7 +140,9 @@ impl<S: Scheduler> Driver<S> {
     #[inline]
     fn up(&mut self, packets: u64, batch: usize) {
         if batch == 1 {
-            self.pieces(packets, usize::MAX, |machine, piece| piece.iter().for_each(|made| machine.enqueue(made)));
+            self.pieces(packets, usize::MAX, |machine, piece| {
+                piece.iter().for_each(|made| machine.enqueue(made))
+            });
         } else {
             self.pieces(packets, batch, |machine, piece| machine.enqueue_batch(piece));
         }
@@ -146,7 +163,8 @@ impl<S: Scheduler> Driver<S> {
         self.machine.counts.dequeued += pairs - missed;
     }
 
-    /// One pass through a trace: what has arrived goes in, then a packet goes out, and time is what the link has sent.
+    /// One pass through a trace: what has arrived goes in, then a packet goes out, and time is what
+    /// the link has sent.
     fn replay<K: Sink>(&mut self, sink: &mut K) {
         let begin = self.machine.now;
         for place in 0..self.ring.len() {
@@ -161,7 +179,8 @@ impl<S: Scheduler> Driver<S> {
 }
 
 impl<S: Scheduler> Machine<S> {
-    /// The controller's way down: so many packets out, or all that there are. Whether there were so many.
+    /// The controller's way down: so many packets out, or all that there are. Whether there were so
+    /// many.
     #[inline]
     fn down<K: Sink>(&mut self, packets: u64, batch: usize, sink: &mut K) -> bool {
         let mut left = packets;
@@ -186,7 +205,9 @@ impl<S: Scheduler> Machine<S> {
     #[inline(always)]
     fn enqueue(&mut self, &Made { slot, flow, len }: &Made) {
         let packet = self.store.allocate(len, flow);
-        if let Some(refused) = self.scheduler.enqueue(Nanos(self.now), &mut self.store, slot, packet) {
+        if let Some(refused) =
+            self.scheduler.enqueue(Nanos(self.now), &mut self.store, slot, packet)
+        {
             self.refuse(refused);
         }
     }
@@ -213,7 +234,12 @@ impl<S: Scheduler> Machine<S> {
             self.incoming.push((slot, packet));
         }
         self.outgoing.clear();
-        self.scheduler.enqueue_batch(Nanos(self.now), &mut self.store, &self.incoming, &mut self.outgoing);
+        self.scheduler.enqueue_batch(
+            Nanos(self.now),
+            &mut self.store,
+            &self.incoming,
+            &mut self.outgoing,
+        );
         while let Some(refused) = self.outgoing.pop() {
             self.refuse(refused);
         }
@@ -222,7 +248,9 @@ impl<S: Scheduler> Machine<S> {
     /// False when there was nothing.
     #[inline(always)]
     fn dequeue<K: Sink>(&mut self, sink: &mut K) -> bool {
-        let Some(packet) = self.scheduler.dequeue(Nanos(self.now), &mut self.store) else { return self.dequeue_later(sink) };
+        let Some(packet) = self.scheduler.dequeue(Nanos(self.now), &mut self.store) else {
+            return self.dequeue_later(sink);
+        };
         self.take_refused();
         self.release(packet, sink);
         true

@@ -1,8 +1,9 @@
-//! What a scheduler costs: processor time of a pair of enqueue and dequeue, and the order in which packets leave.
+//! What a scheduler costs: processor time of a pair of enqueue and dequeue, and the order in which
+//! packets leave.
 //!
-//! Time is what the caller's clock says, which should be processor time of the thread. Each run makes the scheduler anew, fills
-//! it and warms it up before the clock is read; so runs can take turns with those of other schedulers, and what disturbs the
-//! machine meets all of them.
+//! Time is what the caller's clock says, which should be processor time of the thread. Each run
+//! makes the scheduler anew, fills it and warms it up before the clock is read; so runs can take
+//! turns with those of other schedulers, and what disturbs the machine meets all of them.
 
 use weir_core::sched::{Scheduler, Visitor};
 
@@ -20,8 +21,8 @@ pub fn drive(algorithm: &Algorithm, plan: &Plan) -> Counts {
     algorithm.visit(Driven { plan })
 }
 
-/// A number that says in which order packets left, flows and lengths, from the first one that counts to the last that was
-/// inside; and how many there were.
+/// A number that says in which order packets left, flows and lengths, from the first one that
+/// counts to the last that was inside; and how many there were.
 pub fn order_hash(algorithm: &Algorithm, plan: &Plan) -> (u64, Counts) {
     algorithm.visit(Hashed { plan })
 }
@@ -115,7 +116,8 @@ impl Default for OrderHash {
 impl Sink for OrderHash {
     #[inline]
     fn take(&mut self, flow: u32, len: u32) {
-        self.0 = (self.0 ^ (u64::from(flow) << 32 | u64::from(len))).wrapping_mul(0x0000_0100_0000_01b3);
+        self.0 =
+            (self.0 ^ (u64::from(flow) << 32 | u64::from(len))).wrapping_mul(0x0000_0100_0000_01b3);
     }
 }
 
@@ -137,7 +139,11 @@ mod tests {
                 for batch in [1, 7] {
                     let plan = plan("20:w1:imix,3:w9:l64-1500", order.clone(), batch, 5000);
                     let (hash, counts) = order_hash(&algorithm, &plan);
-                    assert_eq!(counts.enqueued, counts.dequeued + counts.refused, "{algorithm} {name}");
+                    assert_eq!(
+                        counts.enqueued,
+                        counts.dequeued + counts.refused,
+                        "{algorithm} {name}"
+                    );
                     assert!(counts.enqueued >= plan.pairs());
                     assert_eq!(order_hash(&algorithm, &plan), (hash, counts), "{algorithm} {name}");
                 }
@@ -147,8 +153,11 @@ mod tests {
 
     #[test]
     fn a_batch_leaves_the_order_of_a_ramp_as_it_is() {
-        for algorithm in Algorithm::all().filter(|a| a.discipline().is_none_or(|d| d.row().work_conserving)) {
-            let hash = |batch| order_hash(&algorithm, &plan("8:w1,4:w2", Order::Ramp, batch, 960)).0;
+        for algorithm in
+            Algorithm::all().filter(|a| a.discipline().is_none_or(|d| d.row().work_conserving))
+        {
+            let hash =
+                |batch| order_hash(&algorithm, &plan("8:w1,4:w2", Order::Ramp, batch, 960)).0;
             assert_eq!(hash(1), hash(16), "{algorithm}");
         }
     }
@@ -180,15 +189,18 @@ mod tests {
                 seen
             }
         }
-        let ramp = Algorithm::parse("fifo").unwrap().visit(Watched(plan("30:w1", Order::Ramp, 1, 1)));
+        let ramp =
+            Algorithm::parse("fifo").unwrap().visit(Watched(plan("30:w1", Order::Ramp, 1, 1)));
         assert_eq!(ramp, [(0, 600), (0, 600)]);
-        let held = Algorithm::parse("fifo").unwrap().visit(Watched(plan("30:w1", Order::Random, 1, 1)));
+        let held =
+            Algorithm::parse("fifo").unwrap().visit(Watched(plan("30:w1", Order::Random, 1, 1)));
         assert_eq!(held, [(300, 1), (300, 1)]);
     }
 
     #[test]
     fn a_trace_is_replayed_at_its_times() {
-        // Both wait while the first is sent, and round robin takes turns; what comes late finds the link idle.
+        // Both wait while the first is sent, and round robin takes turns; what comes late finds the
+        // link idle.
         let arrivals = [(0, 0, 1000), (10, 0, 100), (10, 1, 100), (5000, 1, 64)];
         let arrivals = arrivals.map(|(time, flow, len)| Arrival { time, flow, len }).to_vec();
         let trace = Trace::new("2:w1".parse().unwrap(), arrivals).unwrap();
@@ -200,7 +212,8 @@ mod tests {
         }
     }
 
-    /// Changes when the generator's draws or the controller's cycles do: results of other versions then no longer compare.
+    /// Changes when the generator's draws or the controller's cycles do: results of other versions
+    /// then no longer compare.
     #[test]
     fn what_a_fifo_is_given_is_pinned() {
         let pinned = [
@@ -219,7 +232,10 @@ mod tests {
     #[test]
     fn spread_is_about_the_middle() {
         let spread = Spread::of(&[3.0, 1.0, 2.0, 9.0]).unwrap();
-        assert_eq!((spread.median, spread.least, spread.most, spread.relative()), (2.0, 1.0, 9.0, 4.0));
+        assert_eq!(
+            (spread.median, spread.least, spread.most, spread.relative()),
+            (2.0, 1.0, 9.0, 4.0)
+        );
         assert_eq!(Spread::of(&[]), None);
     }
 

@@ -1,12 +1,14 @@
 //! The 802.11b medium against the model of it: saturation throughput, simulated and computed.
 //!
-//! Bianchi's model takes each station as a Markov chain over its window and its counter, and the probability `p` that a frame collides
-//! as the same for every attempt. With a first window of `W` slots that doubles `m` times, a station sends in a slot with probability
-//! `τ = 2 / (1 + W + p W Σ (2p)^i)`, `i` from 0 to `m − 1`, and `p = 1 − (1 − τ)^(n − 1)`. The two have one common solution,
-//! which is found by halving. Throughput is the bits of the packets that get through in a slot, divided by a slot's mean length.
+//! Bianchi's model takes each station as a Markov chain over its window and its counter, and the
+//! probability `p` that a frame collides as the same for every attempt. With a first window of `W`
+//! slots that doubles `m` times, a station sends in a slot with probability
+//! `τ = 2 / (1 + W + p W Σ (2p)^i)`, `i` from 0 to `m − 1`, and `p = 1 − (1 − τ)^(n − 1)`. The two
+//! have one common solution, which is found by halving. Throughput is the bits of the packets that
+//! get through in a slot, divided by a slot's mean length.
 //!
-//! The model knows no limit of retries and lets counters go on by one in a busy slot; the simulation does neither. For the standard's
-//! windows that is worth a few per cent.
+//! The model knows no limit of retries and lets counters go on by one in a busy slot; the
+//! simulation does neither. For the standard's windows that is worth a few per cent.
 
 use serde::Serialize;
 use weir_core::descriptor::Descriptors;
@@ -45,13 +47,21 @@ pub const PACKET: u32 = 1500;
 /// How many packets each number of stations sends.
 pub const PACKETS: u32 = 20_000;
 
-/// Compares `stations` stations with packets of `len` bytes; `packets` are sent. With settings of another scheduler than `dcf`, its
-/// defaults hold.
+/// Compares `stations` stations with packets of `len` bytes; `packets` are sent. With settings of
+/// another scheduler than `dcf`, its defaults hold.
 pub fn saturation(discipline: &Discipline, stations: u32, len: u32, packets: u32) -> Saturation {
     let discipline = if discipline.kind() == Kind::Dcf { *discipline } else { Kind::Dcf.into() };
-    let (simulated_bps, simulated_collisions, given_up) = simulate(&discipline, stations, len, packets);
+    let (simulated_bps, simulated_collisions, given_up) =
+        simulate(&discipline, stations, len, packets);
     let (model_bps, model_collisions) = model(&discipline, stations, len);
-    Saturation { stations, simulated_bps, model_bps, simulated_collisions, model_collisions, given_up }
+    Saturation {
+        stations,
+        simulated_bps,
+        model_bps,
+        simulated_collisions,
+        model_collisions,
+        given_up,
+    }
 }
 
 /// Throughput, the share of transmissions that collide, and the share of packets given up.
@@ -59,7 +69,9 @@ fn simulate(discipline: &Discipline, stations: u32, len: u32, packets: u32) -> (
     let mut medium = Dcf::new(discipline);
     let mut store = Descriptors::new(stations as usize * 2);
     let mut now = Nanos::ZERO;
-    let slots: Vec<FlowSlot> = (0..stations).map(|flow| medium.add_flow(now, &FlowSpec { flow, ..FlowSpec::default() })).collect();
+    let slots: Vec<FlowSlot> = (0..stations)
+        .map(|flow| medium.add_flow(now, &FlowSpec { flow, ..FlowSpec::default() }))
+        .collect();
     let send = |medium: &mut Dcf, store: &mut Descriptors, now: Nanos, flow: u32| {
         let packet = store.allocate(len, flow);
         let refused: Option<PacketId> = medium.enqueue(now, store, slots[flow as usize], packet);
@@ -82,11 +94,16 @@ fn simulate(discipline: &Discipline, stations: u32, len: u32, packets: u32) -> (
             now = next;
         }
     }
-    let figure = |name| medium.figures().into_iter().find(|f| f.0 == name).map_or(0.0, |f| f.1 as f64);
+    let figure =
+        |name| medium.figures().into_iter().find(|f| f.0 == name).map_or(0.0, |f| f.1 as f64);
     let seconds = now.0 as f64 / NANOS_PER_SEC as f64;
     let lost = figure("retries") + figure("given-up");
     let through = f64::from(sent) * f64::from(len) * 8.0 / seconds;
-    (through, lost / (lost + f64::from(sent)), figure("given-up") / (figure("given-up") + f64::from(sent)))
+    (
+        through,
+        lost / (lost + f64::from(sent)),
+        figure("given-up") / (figure("given-up") + f64::from(sent)),
+    )
 }
 
 /// Throughput and collision probability.
@@ -94,7 +111,9 @@ fn model(discipline: &Discipline, stations: u32, len: u32) -> (f64, f64) {
     let window = discipline.get("cwmin") as f64 + 1.0;
     let (first, last) = (discipline.get("cwmin") + 1, discipline.get("cwmax") + 1);
     let doublings = (0..16).take_while(|i| first << i < last).count() as u32;
-    let sends = |p: f64| 2.0 / (1.0 + window + p * window * (0..doublings).map(|i| power(2.0 * p, i)).sum::<f64>());
+    let sends = |p: f64| {
+        2.0 / (1.0 + window + p * window * (0..doublings).map(|i| power(2.0 * p, i)).sum::<f64>())
+    };
     let others = stations - 1;
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..100 {
@@ -118,7 +137,11 @@ fn exchange(discipline: &Discipline, len: u32) -> f64 {
     let mbps = [11.0, 5.5, 2.0, 1.0][discipline.get("phy") as usize];
     let preamble = [192.0, 96.0][discipline.get("preamble") as usize];
     let time = |bytes: f64, mbps: f64| (bytes * 8.0 / mbps).ceil();
-    preamble + time(f64::from(len) + HEADERS, mbps) + SIFS + preamble + time(ACK, f64::min(mbps, 2.0))
+    preamble
+        + time(f64::from(len) + HEADERS, mbps)
+        + SIFS
+        + preamble
+        + time(ACK, f64::min(mbps, 2.0))
 }
 
 /// us.
@@ -136,12 +159,19 @@ mod tests {
     #[test]
     fn the_medium_carries_what_bianchis_model_says() {
         for stations in STATIONS {
-            for settings in [&[][..], &[("phy", "1"), ("preamble", "long")], &[("phy", "5.5"), ("preamble", "short"), ("seed", "9")]] {
+            for settings in [
+                &[][..],
+                &[("phy", "1"), ("preamble", "long")],
+                &[("phy", "5.5"), ("preamble", "short"), ("seed", "9")],
+            ] {
                 let mut discipline = Discipline::new(Kind::Dcf);
                 settings.iter().for_each(|(name, value)| discipline.set(name, value).unwrap());
                 let found = saturation(&discipline, stations, PACKET, PACKETS / 4);
                 assert!(found.error().abs() < 0.04, "{settings:?}: {found:?}");
-                assert!((found.simulated_collisions - found.model_collisions).abs() < 0.04, "{settings:?}: {found:?}");
+                assert!(
+                    (found.simulated_collisions - found.model_collisions).abs() < 0.04,
+                    "{settings:?}: {found:?}"
+                );
             }
         }
     }

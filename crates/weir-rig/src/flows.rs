@@ -79,9 +79,12 @@ impl FlowSet {
     /// A set of these groups.
     ///
     /// # Errors
-    /// [`FlowSetError`] when there is no group, a value is out of its range, or a sum is past its limit.
+    /// [`FlowSetError`] when there is no group, a value is out of its range, or a sum is past its
+    /// limit.
     pub fn new(groups: Vec<Group>) -> Result<Self, FlowSetError> {
-        let bad = |option, value: u32, allowed: &str| Err(FlowSetError::range(option, &value.to_string(), allowed));
+        let bad = |option, value: u32, allowed: &str| {
+            Err(FlowSetError::range(option, &value.to_string(), allowed))
+        };
         for group in &groups {
             if !(1..=MAX_FLOWS).contains(&group.count) {
                 return bad("a number of flows", group.count, &format!("1..{MAX_FLOWS}"));
@@ -94,7 +97,11 @@ impl FlowSet {
             }
             let least = group.lengths.longest().max(MIN_PACKET);
             if !(least..=MAX_PACKET).contains(&group.lmax) {
-                return bad("the largest packet", group.lmax, &format!("{least}..{MAX_PACKET} bytes"));
+                return bad(
+                    "the largest packet",
+                    group.lmax,
+                    &format!("{least}..{MAX_PACKET} bytes"),
+                );
             }
         }
         if groups.is_empty() {
@@ -105,7 +112,11 @@ impl FlowSet {
             return Err(FlowSetError::Flows(flows));
         }
         let set = Self { groups };
-        if set.total_weight() > MAX_TOTAL_WEIGHT { Err(FlowSetError::Weights(set.total_weight())) } else { Ok(set) }
+        if set.total_weight() > MAX_TOTAL_WEIGHT {
+            Err(FlowSetError::Weights(set.total_weight()))
+        } else {
+            Ok(set)
+        }
     }
 
     /// The groups, in the order in which they were given.
@@ -115,7 +126,10 @@ impl FlowSet {
 
     /// Every flow, by its number.
     pub fn flows(&self) -> impl Iterator<Item = Flow> {
-        let alike = self.groups.iter().enumerate().flat_map(|(place, group)| std::iter::repeat_n((place, group), group.count as usize));
+        let alike =
+            self.groups.iter().enumerate().flat_map(|(place, group)| {
+                std::iter::repeat_n((place, group), group.count as usize)
+            });
         (0..).zip(alike).map(|(number, (place, group))| {
             let &Group { weight, priority, lengths, lmax, .. } = group;
             Flow { number, group: place, weight, priority, lmax, lengths }
@@ -170,7 +184,8 @@ impl fmt::Display for FlowSet {
     }
 }
 
-/// The sets that a word means: one, or for a range one for each power of two in it, its ends among them.
+/// The sets that a word means: one, or for a range one for each power of two in it, its ends among
+/// them.
 ///
 /// # Errors
 /// [`FlowSetError`] when it means none.
@@ -179,13 +194,16 @@ pub fn sweep(text: &str) -> Result<Vec<FlowSet>, FlowSetError> {
     if text.contains(',') {
         return Err(FlowSetError::RangeInSet);
     }
-    let (last, options) = rest.split_once(':').map_or((rest, ""), |(last, _)| (last, &rest[last.len()..]));
+    let (last, options) =
+        rest.split_once(':').map_or((rest, ""), |(last, _)| (last, &rest[last.len()..]));
     let (first, last) = (count(first)?, count(last)?);
     if first > last {
         return Err(FlowSetError::Backwards(text.to_owned()));
     }
     let mut counts = vec![first];
-    counts.extend((0..32).map(|power| 1u32 << power).filter(|power| (first + 1..last).contains(power)));
+    counts.extend(
+        (0..32).map(|power| 1u32 << power).filter(|power| (first + 1..last).contains(power)),
+    );
     counts.extend((last > first).then_some(last));
     counts.iter().map(|count| format!("{count}{options}").parse()).collect()
 }
@@ -197,7 +215,9 @@ pub enum FlowSetError {
     #[error("a flow set needs at least one group; for example {EXAMPLE}")]
     Empty,
     /// A word that begins a group is no number of flows.
-    #[error("`{0}` is no number of flows: allowed is 1..{MAX_FLOWS}, with k for 1024; for example {EXAMPLE}")]
+    #[error(
+        "`{0}` is no number of flows: allowed is 1..{MAX_FLOWS}, with k for 1024; for example {EXAMPLE}"
+    )]
     Count(String),
     /// A word behind a colon is no option.
     #[error(
@@ -218,13 +238,19 @@ pub enum FlowSetError {
         allowed: String,
     },
     /// Too many flows.
-    #[error("the groups have {0} flows together, and at most {MAX_FLOWS} are allowed; for example {EXAMPLE}")]
+    #[error(
+        "the groups have {0} flows together, and at most {MAX_FLOWS} are allowed; for example {EXAMPLE}"
+    )]
     Flows(u64),
     /// The weights sum to too much.
-    #[error("the weights add up to {0}, and at most {MAX_TOTAL_WEIGHT} is allowed; for example {EXAMPLE}")]
+    #[error(
+        "the weights add up to {0}, and at most {MAX_TOTAL_WEIGHT} is allowed; for example {EXAMPLE}"
+    )]
     Weights(u64),
     /// A range beside other groups.
-    #[error("a range of numbers of flows stands alone: write 1..32k, or give --flows several times")]
+    #[error(
+        "a range of numbers of flows stands alone: write 1..32k, or give --flows several times"
+    )]
     RangeInSet,
     /// A range that ends before it begins.
     #[error("`{0}` ends before it begins; for example 1..32k")]
@@ -245,7 +271,13 @@ fn group(text: &str) -> Result<Group, FlowSetError> {
     for word in words {
         if let Some(value) = word.strip_prefix("max") {
             let value = number(value, MIN_PACKET, MAX_PACKET);
-            let allowed = || FlowSetError::range("the largest packet", word, &format!("{MIN_PACKET}..{MAX_PACKET} bytes"));
+            let allowed = || {
+                FlowSetError::range(
+                    "the largest packet",
+                    word,
+                    &format!("{MIN_PACKET}..{MAX_PACKET} bytes"),
+                )
+            };
             once(&mut lmax, value.ok_or_else(allowed)?, word, "the largest packet")?;
         } else if let Some(value) = word.strip_prefix('w') {
             let value = number(value, 1, MAX_WEIGHT);
@@ -258,7 +290,11 @@ fn group(text: &str) -> Result<Group, FlowSetError> {
         } else if let Some(value) = Lengths::parse(word) {
             once(&mut lengths, value, word, "the lengths")?;
         } else if word.starts_with('l') {
-            return Err(FlowSetError::range("a length", word, &format!("1..{MAX_PACKET} bytes, as lBYTES or lLEAST-MOST")));
+            return Err(FlowSetError::range(
+                "a length",
+                word,
+                &format!("1..{MAX_PACKET} bytes, as lBYTES or lLEAST-MOST"),
+            ));
         } else {
             return Err(FlowSetError::Option(word.to_owned()));
         }
@@ -270,8 +306,17 @@ fn group(text: &str) -> Result<Group, FlowSetError> {
     Ok(group)
 }
 
-fn once<T>(place: &mut Option<T>, value: T, word: &str, what: &'static str) -> Result<(), FlowSetError> {
-    if place.replace(value).is_some() { Err(FlowSetError::Twice(word.to_owned(), what)) } else { Ok(()) }
+fn once<T>(
+    place: &mut Option<T>,
+    value: T,
+    word: &str,
+    what: &'static str,
+) -> Result<(), FlowSetError> {
+    if place.replace(value).is_some() {
+        Err(FlowSetError::Twice(word.to_owned(), what))
+    } else {
+        Ok(())
+    }
 }
 
 fn number(text: &str, least: u32, most: u32) -> Option<u32> {
@@ -281,10 +326,14 @@ fn number(text: &str, least: u32, most: u32) -> Option<u32> {
 /// A number of flows, with k or M behind it.
 fn count(text: &str) -> Result<u32, FlowSetError> {
     let text = text.trim();
-    let scaled = |suffixes: [char; 2], scale: u32| text.strip_suffix(suffixes).map(|digits| (digits, scale));
-    let (digits, scale) = scaled(['k', 'K'], 1024).or_else(|| scaled(['m', 'M'], 1024 * 1024)).unwrap_or((text, 1));
+    let scaled =
+        |suffixes: [char; 2], scale: u32| text.strip_suffix(suffixes).map(|digits| (digits, scale));
+    let (digits, scale) =
+        scaled(['k', 'K'], 1024).or_else(|| scaled(['m', 'M'], 1024 * 1024)).unwrap_or((text, 1));
     let value = digits.parse::<u32>().ok().and_then(|value| value.checked_mul(scale));
-    value.filter(|value| (1..=MAX_FLOWS).contains(value)).ok_or_else(|| FlowSetError::Count(text.to_owned()))
+    value
+        .filter(|value| (1..=MAX_FLOWS).contains(value))
+        .ok_or_else(|| FlowSetError::Count(text.to_owned()))
 }
 
 /// Most flows of a set.

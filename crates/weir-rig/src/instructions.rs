@@ -1,9 +1,11 @@
 //! Instructions and cache misses of a pair, counted by valgrind's cachegrind.
 //!
-//! The caller starts the rig twice under cachegrind, once with more pairs than the other time. What both do alike, starting up,
-//! filling and warming up, falls out of the difference; what remains is exact to the instruction, and the same on each machine.
-//! Cachegrind knows two levels: the first, and one that is here given the size of the processor's second level. So its misses are
-//! what goes on to the third level or to memory. It does not know of prefetching, by the hardware or by instructions.
+//! The caller starts the rig twice under cachegrind, once with more pairs than the other time. What
+//! both do alike, starting up, filling and warming up, falls out of the difference; what remains is
+//! exact to the instruction, and the same on each machine. Cachegrind knows two levels: the first,
+//! and one that is here given the size of the processor's second level. So its misses are what goes
+//! on to the third level or to memory. It does not know of prefetching, by the hardware or by
+//! instructions.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -33,10 +35,17 @@ impl Cache {
 
     /// The first processor's second-level cache, as Linux describes it.
     pub fn second_level() -> Option<Self> {
-        let read = |name: &str| std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index2/{name}")).ok();
+        let read = |name: &str| {
+            std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index2/{name}"))
+                .ok()
+        };
         let size = read("size")?.trim().strip_suffix('K')?.parse::<u64>().ok()? * 1024;
         let number = |name| read(name)?.trim().parse::<u32>().ok();
-        let cache = Self { size, ways: number("ways_of_associativity")?, line: number("coherency_line_size")? };
+        let cache = Self {
+            size,
+            ways: number("ways_of_associativity")?,
+            line: number("coherency_line_size")?,
+        };
         let sets = cache.size.checked_div(u64::from(cache.ways) * u64::from(cache.line))?;
         sets.is_power_of_two().then_some(cache)
     }
@@ -74,13 +83,25 @@ impl Events {
     /// # Errors
     /// [`CountError::File`] when they are not in it.
     pub fn read(text: &str) -> Result<Self, CountError> {
-        let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).ok_or(CountError::File);
+        let line = |name: &str| {
+            text.lines().find_map(|line| line.strip_prefix(name)).ok_or(CountError::File)
+        };
         let names: Vec<&str> = line("events:")?.split_whitespace().collect();
-        let totals: Vec<u64> = line("summary:")?.split_whitespace().map_while(|word| word.parse().ok()).collect();
-        let total = |name| names.iter().position(|known| *known == name).and_then(|place| totals.get(place)).copied();
-        let sum = |reads, writes| total(reads).zip(total(writes)).map(|(reads, writes)| reads + writes);
+        let totals: Vec<u64> =
+            line("summary:")?.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        let total = |name| {
+            names
+                .iter()
+                .position(|known| *known == name)
+                .and_then(|place| totals.get(place))
+                .copied()
+        };
+        let sum =
+            |reads, writes| total(reads).zip(total(writes)).map(|(reads, writes)| reads + writes);
         let all = (total("Ir"), sum("D1mr", "D1mw"), sum("DLmr", "DLmw"));
-        let (Some(instructions), Some(first_misses), Some(second_misses)) = all else { return Err(CountError::File) };
+        let (Some(instructions), Some(first_misses), Some(second_misses)) = all else {
+            return Err(CountError::File);
+        };
         Ok(Self { instructions, first_misses, second_misses })
     }
 
@@ -110,7 +131,9 @@ pub struct PerPair {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CountError {
     /// A cache that cannot be simulated.
-    #[error("a second-level cache of {0} bytes cannot be simulated: its size is 512 bytes times a power of two; for example 2MiB")]
+    #[error(
+        "a second-level cache of {0} bytes cannot be simulated: its size is 512 bytes times a power of two; for example 2MiB"
+    )]
     Cache(u64),
     /// The file is not cachegrind's.
     #[error("cachegrind's file has no totals of instructions and cache misses")]
@@ -126,9 +149,11 @@ mod tests {
         let text = "desc: x\nevents: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw \nfn=x\n1 2\nsummary: 1000 1 2 300 40 5 60 7 8 \n";
         let events = Events::read(text).unwrap();
         assert_eq!(events, Events { instructions: 1000, first_misses: 47, second_misses: 13 });
-        let per_pair = events.per_pair(&Events { instructions: 200, first_misses: 7, second_misses: 13 }, 10);
+        let per_pair =
+            events.per_pair(&Events { instructions: 200, first_misses: 7, second_misses: 13 }, 10);
         assert_eq!(per_pair, PerPair { instructions: 80.0, first_misses: 4.0, second_misses: 0.0 });
-        for text in ["", "events: Ir\nsummary: 5", "events: Ir Dr\n", "summary: 1 2 3 4 5 6 7 8 9"] {
+        for text in ["", "events: Ir\nsummary: 5", "events: Ir Dr\n", "summary: 1 2 3 4 5 6 7 8 9"]
+        {
             assert_eq!(Events::read(text), Err(CountError::File), "{text}");
         }
     }

@@ -14,20 +14,22 @@ pub enum Lengths {
     Uniform(u32, u32),
     /// Half of the packets have 64 bytes, half 1500: acknowledgements and data.
     Bimodal,
-    /// Of twelve packets, seven have 40 bytes, four 576 and one 1500: the mixture that was once seen on the Internet.
+    /// Of twelve packets, seven have 40 bytes, four 576 and one 1500: the mixture that was once
+    /// seen on the Internet.
     Imix,
 }
 
 impl Lengths {
-    /// The notation's words: `lSIZE`, `lLEAST-MOST`, `bimodal`, `imix`. `None` when the text is none of these, or when a length
-    /// is not within 1 and [`MAX_PACKET`].
+    /// The notation's words: `lSIZE`, `lLEAST-MOST`, `bimodal`, `imix`. `None` when the text is
+    /// none of these, or when a length is not within 1 and [`MAX_PACKET`].
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "bimodal" => return Some(Self::Bimodal),
             "imix" => return Some(Self::Imix),
             _ => {}
         }
-        let length = |text: &str| text.parse().ok().filter(|length| (1..=MAX_PACKET).contains(length));
+        let length =
+            |text: &str| text.parse().ok().filter(|length| (1..=MAX_PACKET).contains(length));
         let text = text.strip_prefix('l')?;
         match text.split_once('-') {
             None => length(text).map(Self::Fixed),
@@ -103,7 +105,9 @@ mod tests {
 
     #[test]
     fn lengths_that_no_packet_has_are_refused() {
-        for text in ["", "l", "l0", "l65537", "l9-5", "l-5", "l5-", "1500", "imix2", "l1.5", "l99999999999"] {
+        for text in
+            ["", "l", "l0", "l65537", "l9-5", "l-5", "l5-", "1500", "imix2", "l1.5", "l99999999999"]
+        {
             assert_eq!(Lengths::parse(text), None, "{text}");
         }
         assert_eq!(Lengths::parse("l60-60"), Some(Lengths::Fixed(60)));

@@ -1,8 +1,10 @@
-//! Queues with AQMs in front of a scheduler, as the engine has them, without its classifier, link and timers.
+//! Queues with AQMs in front of a scheduler, as the engine has them, without its classifier, link
+//! and timers.
 //!
-//! What an AQM decides is carried out as in the engine: it is asked when a packet comes and when its turn to leave has come, a
-//! packet that does not fit is dropped whatever it says, and a mark counts when the packet leaves. The measurement of cost, the
-//! conformance cases and the picture of a step all run on this.
+//! What an AQM decides is carried out as in the engine: it is asked when a packet comes and when
+//! its turn to leave has come, a packet that does not fit is dropped whatever it says, and a mark
+//! counts when the packet leaves. The measurement of cost, the conformance cases and the picture of
+//! a step all run on this.
 
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, QueueState, Seen, Verdict};
@@ -58,8 +60,14 @@ pub(crate) struct Managed<S, A> {
 }
 
 impl<S: Scheduler, A: Aqm> Managed<S, A> {
-    /// A queue for each flow, all of the same limit. Flows are numbered from 0 in the order in which they come.
-    pub(crate) fn new(mut scheduler: S, flows: impl Iterator<Item = (FlowSpec, A)>, limit: QueueLimit, expected: usize) -> Self {
+    /// A queue for each flow, all of the same limit. Flows are numbered from 0 in the order in
+    /// which they come.
+    pub(crate) fn new(
+        mut scheduler: S,
+        flows: impl Iterator<Item = (FlowSpec, A)>,
+        limit: QueueLimit,
+        expected: usize,
+    ) -> Self {
         let queue = |(spec, aqm): (FlowSpec, A)| {
             let slot = scheduler.add_flow(Nanos::ZERO, &spec);
             Queue { aqm, packets: 0, slot, bytes: 0 }
@@ -71,10 +79,16 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
 
     /// A packet comes. Why it is dropped, when it does not get in.
     #[inline]
-    pub(crate) fn offer<W: Watch>(&mut self, now: Nanos, packet: &Coming, watch: &mut W) -> Result<(), DropReason> {
+    pub(crate) fn offer<W: Watch>(
+        &mut self,
+        now: Nanos,
+        packet: &Coming,
+        watch: &mut W,
+    ) -> Result<(), DropReason> {
         let &Coming { queue: number, len, header } = packet;
         let queue = &mut self.queues[number as usize];
-        let full = queue.packets >= self.max_packets || queue.packets > 0 && queue.bytes + u64::from(len) > self.max_bytes;
+        let full = queue.packets >= self.max_packets
+            || queue.packets > 0 && queue.bytes + u64::from(len) > self.max_bytes;
         let state = QueueState { packets: queue.packets, bytes: queue.bytes, full };
         let mark = match queue.aqm.arrive(now, &Seen { len, arrived: now, header }, &state) {
             Verdict::Drop(reason) => return Err(reason),
@@ -100,7 +114,11 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
 
     /// The packet that goes next, with what it was called; `None` when none may go now.
     #[inline]
-    pub(crate) fn take<W: Watch>(&mut self, now: Nanos, watch: &mut W) -> Option<(PacketId, Released)> {
+    pub(crate) fn take<W: Watch>(
+        &mut self,
+        now: Nanos,
+        watch: &mut W,
+    ) -> Option<(PacketId, Released)> {
         loop {
             let next = self.scheduler.dequeue(now, &mut self.store);
             self.take_refused(now, watch);
@@ -177,7 +195,8 @@ impl Aqm for Open {
     }
 }
 
-/// The hash of a flow that has none of its own: neighbours lie far apart, as flows' hashes do, and none is that of another.
+/// The hash of a flow that has none of its own: neighbours lie far apart, as flows' hashes do, and
+/// none is that of another.
 pub(crate) fn hash_of(flow: u32) -> u32 {
     flow.wrapping_add(1).wrapping_mul(0x9e37_79b1)
 }

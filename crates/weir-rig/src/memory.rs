@@ -16,9 +16,15 @@ pub struct Memory {
     pub packets: u64,
 }
 
-/// Tells a scheduler of flows and gives it `packets` of each; `resident` says how much memory the process has. Only a process
-/// that has done nothing before gives a true figure: what was given back is taken again without being seen.
-pub fn measure(algorithm: &Algorithm, flows: &FlowSet, packets: u32, resident: &dyn Fn() -> Option<u64>) -> Option<Memory> {
+/// Tells a scheduler of flows and gives it `packets` of each; `resident` says how much memory the
+/// process has. Only a process that has done nothing before gives a true figure: what was given
+/// back is taken again without being seen.
+pub fn measure(
+    algorithm: &Algorithm,
+    flows: &FlowSet,
+    packets: u32,
+    resident: &dyn Fn() -> Option<u64>,
+) -> Option<Memory> {
     algorithm.visit(Measured { flows, packets, resident })
 }
 
@@ -43,19 +49,24 @@ impl Visitor for Measured<'_> {
         for _ in 0..self.packets {
             for flow in self.flows.flows() {
                 let packet = store.allocate(flow.lengths.longest(), flow.number);
-                if let Some(refused) = scheduler.enqueue(Nanos::ZERO, &mut store, slots[flow.number as usize], packet) {
+                if let Some(refused) =
+                    scheduler.enqueue(Nanos::ZERO, &mut store, slots[flow.number as usize], packet)
+                {
                     store.release(refused);
                 }
             }
         }
         let with_packets = (self.resident)()?;
         std::hint::black_box((&scheduler, &store, &slots));
-        Some(Memory { flows: with_flows.saturating_sub(before), packets: with_packets.saturating_sub(with_flows) })
+        Some(Memory {
+            flows: with_flows.saturating_sub(before),
+            packets: with_packets.saturating_sub(with_flows),
+        })
     }
 }
 
-/// Bytes of anonymous memory that this process has, where the system says it; counted page by page, since its quick figures are
-/// behind by some.
+/// Bytes of anonymous memory that this process has, where the system says it; counted page by page,
+/// since its quick figures are behind by some.
 pub fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Anonymous:"))?;

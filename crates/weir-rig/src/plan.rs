@@ -1,7 +1,9 @@
-//! What is driven through a scheduler: flows, order of arrivals, backlog, batches, how many packets.
+//! What is driven through a scheduler: flows, order of arrivals, backlog, batches, how many
+//! packets.
 //!
-//! A cycle is what the controller repeats: it enqueues until the high threshold is reached and dequeues until the low one is.
-//! With both alike it holds the backlog there, one packet in and one out.
+//! A cycle is what the controller repeats: it enqueues until the high threshold is reached and
+//! dequeues until the low one is. With both alike it holds the backlog there, one packet in and one
+//! out.
 
 use std::fmt;
 
@@ -26,7 +28,10 @@ pub enum Order {
 impl Order {
     /// The order of this name; a trace has none.
     pub fn from_name(name: &str) -> Option<Self> {
-        NAMED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, order)| order.clone())
+        NAMED
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, order)| order.clone())
     }
 
     /// The names.
@@ -34,7 +39,8 @@ impl Order {
         NAMED.iter().map(|(name, _)| *name)
     }
 
-    /// Thresholds where none are given: from nothing to twenty packets a flow and back for a ramp, ten packets a flow for others.
+    /// Thresholds where none are given: from nothing to twenty packets a flow and back for a ramp,
+    /// ten packets a flow for others.
     pub fn backlog(&self) -> Backlog {
         match self {
             Self::Ramp => Backlog { low: Amount::PerFlow(0), high: Amount::PerFlow(20) },
@@ -115,7 +121,9 @@ impl std::str::FromStr for Backlog {
     type Err = PlanError;
 
     fn from_str(text: &str) -> Result<Self, PlanError> {
-        let parts = text.split_once(':').and_then(|(low, high)| Some((Amount::parse(low)?, Amount::parse(high)?)));
+        let parts = text
+            .split_once(':')
+            .and_then(|(low, high)| Some((Amount::parse(low)?, Amount::parse(high)?)));
         let (low, high) = parts.ok_or_else(|| PlanError::Backlog(text.to_owned()))?;
         Ok(Self { low, high })
     }
@@ -144,12 +152,19 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Drives at least `pairs` packets, whole cycles of them, through flows that get packets in this order. A trace brings its
-    /// own flows.
+    /// Drives at least `pairs` packets, whole cycles of them, through flows that get packets in
+    /// this order. A trace brings its own flows.
     ///
     /// # Errors
     /// [`PlanError`] when thresholds, batch or number of packets cannot be.
-    pub fn new(flows: FlowSet, order: Order, backlog: Option<Backlog>, batch: usize, pairs: u64, seed: u64) -> Result<Self, PlanError> {
+    pub fn new(
+        flows: FlowSet,
+        order: Order,
+        backlog: Option<Backlog>,
+        batch: usize,
+        pairs: u64,
+        seed: u64,
+    ) -> Result<Self, PlanError> {
         if !(1..=MAX_BATCH).contains(&batch) {
             return Err(PlanError::Batch(batch));
         }
@@ -157,7 +172,9 @@ impl Plan {
             return Err(PlanError::Pairs(pairs));
         }
         let (flows, low, span) = match &order {
-            Order::Trace(trace) if trace.arrivals().is_empty() => return Err(PlanError::EmptyTrace),
+            Order::Trace(trace) if trace.arrivals().is_empty() => {
+                return Err(PlanError::EmptyTrace);
+            }
             Order::Trace(trace) => (trace.flows().clone(), 0, trace.arrivals().len() as u64),
             _ => {
                 let (low, high) = backlog.unwrap_or_else(|| order.backlog()).of(flows.len())?;
@@ -200,13 +217,17 @@ impl Plan {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// Not two thresholds.
-    #[error("`{0}` is no backlog: write LOW:HIGH in packets, with n for packets a flow; for example 0:20n")]
+    #[error(
+        "`{0}` is no backlog: write LOW:HIGH in packets, with n for packets a flow; for example 0:20n"
+    )]
     Backlog(String),
     /// The low threshold is above the high one.
     #[error("the backlog {0} has its low threshold above the high one; for example 0:20n")]
     Crossed(Backlog),
     /// The high threshold is beyond the limit.
-    #[error("a backlog of {0} packets for {1} flows: at most {MAX_BACKLOG} packets are held; for example --backlog 0:4n")]
+    #[error(
+        "a backlog of {0} packets for {1} flows: at most {MAX_BACKLOG} packets are held; for example --backlog 0:4n"
+    )]
     TooMuch(u64, u32),
     /// A batch of no packets, or of too many.
     #[error("a batch of {0} packets: allowed is 1..{MAX_BATCH}; for example --batch 32")]
@@ -219,7 +240,12 @@ pub enum PlanError {
     EmptyTrace,
 }
 
-const NAMED: [(&str, Order); 4] = [("ramp", Order::Ramp), ("random", Order::Random), ("zipf", Order::Zipf), ("bursty", Order::Bursty)];
+const NAMED: [(&str, Order); 4] = [
+    ("ramp", Order::Ramp),
+    ("random", Order::Random),
+    ("zipf", Order::Zipf),
+    ("bursty", Order::Bursty),
+];
 
 /// Most packets inside at a time: their descriptors take 512 MiB.
 pub const MAX_BACKLOG: u64 = 32 << 20;
@@ -242,7 +268,10 @@ mod tests {
         assert_eq!("5:7".parse::<Backlog>().unwrap().of(1000), Ok((5, 7)));
         for text in ["", "5", "5:", ":5", "n:5", "-1:5", "5:5x", "5:99999999999"] {
             let message = text.parse::<Backlog>().unwrap_err().to_string();
-            assert!(message.contains(&format!("`{text}`")) && message.contains("0:20n"), "{message}");
+            assert!(
+                message.contains(&format!("`{text}`")) && message.contains("0:20n"),
+                "{message}"
+            );
         }
         assert!("9:5".parse::<Backlog>().unwrap().of(1).unwrap_err().to_string().contains("9:5"));
         assert!("0:64n".parse::<Backlog>().unwrap().of(1 << 20).is_err());
@@ -251,7 +280,9 @@ mod tests {
     #[test]
     fn a_plan_has_whole_cycles() {
         let flows: FlowSet = "10:w1".parse().unwrap();
-        let plan = |order, backlog, batch, pairs| Plan::new(flows.clone(), order, backlog, batch, pairs, 1);
+        let plan = |order, backlog, batch, pairs| {
+            Plan::new(flows.clone(), order, backlog, batch, pairs, 1)
+        };
         assert_eq!(plan(Order::Ramp, None, 1, 201).unwrap().pairs(), 400);
         assert_eq!(plan(Order::Random, None, 1, 201).unwrap().pairs(), 201);
         assert_eq!(plan(Order::Random, None, 32, 201).unwrap().pairs(), 224);

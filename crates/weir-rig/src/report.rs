@@ -1,4 +1,5 @@
-//! Results as programs read them: one row for each algorithm and flow set, figures that were not measured as null.
+//! Results as programs read them: one row for each algorithm and flow set, figures that were not
+//! measured as null.
 
 use serde::Serialize;
 
@@ -26,7 +27,8 @@ pub struct Run {
     pub order: String,
     /// Packets that counted in each run.
     pub pairs: u64,
-    /// Processor time of one enqueue and one dequeue in ns, the rig's own included: the median of the runs.
+    /// Processor time of one enqueue and one dequeue in ns, the rig's own included: the median of
+    /// the runs.
     pub ns_per_pair: Option<f64>,
     /// The same less what `none` takes; of an AQM less what a pair takes without it.
     pub ns_net: Option<f64>,
@@ -72,7 +74,11 @@ pub struct WfiRow {
 impl Run {
     /// A row without figures.
     pub fn new(alg: String, flows: &FlowSet, order: String, pairs: u64) -> Self {
-        let groups = flows.groups().iter().map(|group| GroupRow { count: group.count, weight: group.weight, lmax: group.lmax });
+        let groups = flows.groups().iter().map(|group| GroupRow {
+            count: group.count,
+            weight: group.weight,
+            lmax: group.lmax,
+        });
         Self {
             alg,
             aqm: None,
@@ -103,7 +109,11 @@ impl Report {
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         let mut rounded = self.clone();
         for run in &mut rounded.runs {
-            let instructions = [&mut run.instructions_per_pair, &mut run.instructions_net, &mut run.l2_misses_per_pair];
+            let instructions = [
+                &mut run.instructions_per_pair,
+                &mut run.instructions_net,
+                &mut run.l2_misses_per_pair,
+            ];
             for figure in instructions.into_iter().chain([&mut run.ns_per_pair, &mut run.ns_net]) {
                 *figure = figure.map(|value| (value * 100.0).round() / 100.0);
             }

@@ -1,14 +1,17 @@
-//! A queue under a step of load: senders that answer drops and marks share a link, and for a while one comes that does not.
+//! A queue under a step of load: senders that answer drops and marks share a link, and for a while
+//! one comes that does not.
 //!
 //! # Model
-//! The link has 10 Mbit/s, and each packet 1500 bytes. Eight senders begin a tenth of a second after one another. Each has a
-//! window of packets: it doubles in a round-trip time until the first drop or mark, grows by one packet in a round-trip time from
-//! then on, and is halved by a drop or a mark, but once only for those of one round-trip time. What is heard of a packet arrives
-//! 40 ms after the link has sent it or it was dropped. From 4 to 8 s, a constant stream takes half of the link's rate on top and
-//! answers nothing. Eight senders are ECN-capable; the stream is not.
+//! The link has 10 Mbit/s, and each packet 1500 bytes. Eight senders begin a tenth of a second
+//! after one another. Each has a window of packets: it doubles in a round-trip time until the first
+//! drop or mark, grows by one packet in a round-trip time from then on, and is halved by a drop or
+//! a mark, but once only for those of one round-trip time. What is heard of a packet arrives 40 ms
+//! after the link has sent it or it was dropped. From 4 to 8 s, a constant stream takes half of the
+//! link's rate on top and answers nothing. Eight senders are ECN-capable; the stream is not.
 //!
-//! That is not TCP: there are no timeouts, no acknowledgements that get lost, and a drop is heard of as soon as a delivery. It is
-//! enough to show how an algorithm finds its working point, and what it does about load that does not go away.
+//! That is not TCP: there are no timeouts, no acknowledgements that get lost, and a drop is heard
+//! of as soon as a delivery. It is enough to show how an algorithm finds its working point, and
+//! what it does about load that does not go away.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -80,7 +83,12 @@ impl Visitor for Player {
 
 fn play<S: Scheduler, A: Aqm>(scheduler: S, aqm: A, limit: QueueLimit) -> Seen {
     let queue = Managed::new(scheduler, std::iter::once((FlowSpec::default(), aqm)), limit, 1024);
-    let mut world = World { queue, link_free: 0, senders: vec![Sender::default(); SENDERS as usize], record: Record::new() };
+    let mut world = World {
+        queue,
+        link_free: 0,
+        senders: vec![Sender::default(); SENDERS as usize],
+        record: Record::new(),
+    };
     for sender in 0..SENDERS {
         world.record.after(u64::from(sender) * 100_000_000, Event::Begin(sender));
     }
@@ -174,7 +182,11 @@ impl<S: Scheduler, A: Aqm> World<S, A> {
 
     fn offer(&mut self, now: u64, sender: u32, ecn: Ecn) {
         let header = Header { ecn, dscp: 0, hash: hash_of(sender) };
-        if self.queue.offer(Nanos(now), &Coming { queue: 0, len: LEN, header }, &mut self.record).is_err() {
+        if self
+            .queue
+            .offer(Nanos(now), &Coming { queue: 0, len: LEN, header }, &mut self.record)
+            .is_err()
+        {
             self.record.lost(now, sender, now);
         }
     }
@@ -187,7 +199,12 @@ impl<S: Scheduler, A: Aqm> World<S, A> {
             self.link_free = now + PACKET_TIME;
             let sender = self.record.sender(&packet);
             let (sent, marked) = (packet.arrived.0, packet.mark.is_some());
-            self.record.seen.sent.push(Sent { at: now, waited: now - sent, stream: sender == SENDERS, marked });
+            self.record.seen.sent.push(Sent {
+                at: now,
+                waited: now - sent,
+                stream: sender == SENDERS,
+                marked,
+            });
             self.record.after(self.link_free, Event::Free);
             self.record.tell(self.link_free + ROUND_TRIP, sender, sent, marked);
         }
@@ -263,7 +280,10 @@ mod tests {
             let seen = step(&manager, 1);
             let share = seen.sent.len() as f64 * PACKET_TIME as f64 / END as f64;
             assert!((0.3..=1.0).contains(&share), "{manager}: {share}");
-            assert!(seen.drops.len() + seen.sent.iter().filter(|sent| sent.marked).count() > 0, "{manager}");
+            assert!(
+                seen.drops.len() + seen.sent.iter().filter(|sent| sent.marked).count() > 0,
+                "{manager}"
+            );
             assert_eq!(step(&manager, 1), seen, "{manager}");
         }
     }
@@ -271,7 +291,8 @@ mod tests {
     #[test]
     fn without_an_aqm_the_queue_is_full_while_the_stream_is_there() {
         let seen = step(&Manager::None, 1);
-        let during = seen.sent.iter().filter(|sent| (STREAM.0 + 1_000_000_000..STREAM.1).contains(&sent.at));
+        let during =
+            seen.sent.iter().filter(|sent| (STREAM.0 + 1_000_000_000..STREAM.1).contains(&sent.at));
         let (packets, waited) = during.fold((0, 0), |sum, sent| (sum.0 + 1, sum.1 + sent.waited));
         assert!(waited / packets > u64::from(LIMIT) * PACKET_TIME * 3 / 4);
         let streams = seen.sent.iter().filter(|sent| sent.stream).count() as u64;

@@ -7,9 +7,10 @@
 //! 0 17 1500
 //! 3000 999 64
 //! ```
-//! A line is an arrival: when, on which flow, how many bytes. Time is counted in bytes of the link: the packet comes when the
-//! link has had time to send that many since the beginning, idle or not. So a trace fits every rate: at R bit/s a time of t
-//! bytes is 8 t / R seconds. Times do not decrease; arrivals of one time come in the order of their lines.
+//! A line is an arrival: when, on which flow, how many bytes. Time is counted in bytes of the link:
+//! the packet comes when the link has had time to send that many since the beginning, idle or not.
+//! So a trace fits every rate: at R bit/s a time of t bytes is 8 t / R seconds. Times do not
+//! decrease; arrivals of one time come in the order of their lines.
 
 use std::fmt;
 
@@ -41,8 +42,8 @@ impl Trace {
     /// A trace of these arrivals.
     ///
     /// # Errors
-    /// [`Wrong`] and the place of the first arrival that cannot be: a flow that is not in the set, a length beyond the flow's
-    /// `lmax`, a time before the one in front.
+    /// [`Wrong`] and the place of the first arrival that cannot be: a flow that is not in the set,
+    /// a length beyond the flow's `lmax`, a time before the one in front.
     pub fn new(flows: FlowSet, arrivals: Vec<Arrival>) -> Result<Self, (usize, Wrong)> {
         let lmax: Vec<u32> = flows.flows().map(|flow| flow.lmax).collect();
         let mut before = 0;
@@ -67,7 +68,9 @@ impl Trace {
         let (mut notes, mut flows) = (Vec::new(), None);
         for (number, line) in lines.by_ref() {
             if let Some(set) = line.strip_prefix("flows ") {
-                flows = Some(set.trim().parse::<FlowSet>().map_err(|e| error(number, Wrong::Flows(e)))?);
+                flows = Some(
+                    set.trim().parse::<FlowSet>().map_err(|e| error(number, Wrong::Flows(e)))?,
+                );
                 break;
             } else if let Some(note) = line.strip_prefix('#') {
                 notes.push(note.trim().to_owned());
@@ -139,7 +142,9 @@ pub enum Wrong {
     #[error("{0}")]
     Flows(FlowSetError),
     /// A line that is no arrival.
-    #[error("an arrival is a time in bytes of the link, a flow and a length; for example `3000 17 1500`")]
+    #[error(
+        "an arrival is a time in bytes of the link, a flow and a length; for example `3000 17 1500`"
+    )]
     Line,
     /// A flow that the set does not have.
     #[error("there is no flow {0}: they are numbered 0..{1}")]
@@ -154,13 +159,19 @@ pub enum Wrong {
 
 fn arrival(line: &str) -> Option<Arrival> {
     let mut words = line.split_ascii_whitespace();
-    let arrival = Arrival { time: words.next()?.parse().ok()?, flow: words.next()?.parse().ok()?, len: words.next()?.parse().ok()? };
+    let arrival = Arrival {
+        time: words.next()?.parse().ok()?,
+        flow: words.next()?.parse().ok()?,
+        len: words.next()?.parse().ok()?,
+    };
     words.next().is_none().then_some(arrival)
 }
 
 fn check(arrival: &Arrival, before: u64, lmax: &[u32]) -> Result<(), Wrong> {
     let &Arrival { time, flow, len } = arrival;
-    let Some(&most) = lmax.get(flow as usize) else { return Err(Wrong::Flow(flow, lmax.len().saturating_sub(1) as u32)) };
+    let Some(&most) = lmax.get(flow as usize) else {
+        return Err(Wrong::Flow(flow, lmax.len().saturating_sub(1) as u32));
+    };
     if !(1..=most.min(MAX_PACKET)).contains(&len) {
         return Err(Wrong::Length(len, most));
     }
@@ -188,11 +199,27 @@ mod tests {
         assert!(read("").contains("flows stand before"));
         assert!(read("0 0 64").contains("line 2: the flows stand before"));
         assert!(read("flows 3:w0").contains("line 2: `w0`"));
-        assert!(read("flows 3:w1\n\n0 3 64").contains("line 4: there is no flow 3: they are numbered 0..2"));
-        assert!(read("flows 3:w1\n0 0 1501").contains("line 3: a length of 1501 bytes: allowed is 1..1500"));
+        assert!(
+            read("flows 3:w1\n\n0 3 64")
+                .contains("line 4: there is no flow 3: they are numbered 0..2")
+        );
+        assert!(
+            read("flows 3:w1\n0 0 1501")
+                .contains("line 3: a length of 1501 bytes: allowed is 1..1500")
+        );
         assert!(read("flows 3:w1\n9 0 64\n8 0 64").contains("line 4: time 8 comes after time 9"));
-        for line in ["0 0", "0 0 64 1", "-1 0 64", "x 0 64", "99999999999999999999 0 64", "5000000000000000000 0 64"] {
-            assert!(read(&format!("flows 3:w1\n{line}")).contains("line 3: an arrival is"), "{line}");
+        for line in [
+            "0 0",
+            "0 0 64 1",
+            "-1 0 64",
+            "x 0 64",
+            "99999999999999999999 0 64",
+            "5000000000000000000 0 64",
+        ] {
+            assert!(
+                read(&format!("flows 3:w1\n{line}")).contains("line 3: an arrival is"),
+                "{line}"
+            );
         }
     }
 

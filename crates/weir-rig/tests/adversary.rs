@@ -1,4 +1,5 @@
-//! The adversary: what it finds is what a measurement finds again, follows from its seed, and survives interruptions.
+//! The adversary: what it finds is what a measurement finds again, follows from its seed, and
+//! survives interruptions.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -29,7 +30,11 @@ fn what_is_found_is_measured_again_from_its_file() {
     let trace = Trace::read(&found.trace.to_string()).unwrap();
     let again = measure(&Kind::RoundRobin.into(), trace.flows(), &Workload::Trace(&trace), 99);
     assert_eq!(again, found.service);
-    assert!(found.trace.notes[0].contains("worst B-WFI in packets of rr on 10:w1:l64-1500,2:w9"), "{:?}", found.trace.notes);
+    assert!(
+        found.trace.notes[0].contains("worst B-WFI in packets of rr on 10:w1:l64-1500,2:w9"),
+        "{:?}",
+        found.trace.notes
+    );
 }
 
 #[test]
@@ -37,7 +42,12 @@ fn round_robin_is_driven_far_and_wf2qp_is_not() {
     let flows = "20:w1,10:w4";
     let wild = |kind| run(&Hunt { weights: Some((1, 64)), ..hunt(kind, flows, 1200) });
     let (robin, fair) = (wild(Kind::RoundRobin), wild(Kind::Wf2qPlus));
-    assert!(robin.worst().bwfi_packets() > 10.0 * fair.worst().bwfi_packets(), "{:?} {:?}", robin.worst(), fair.worst());
+    assert!(
+        robin.worst().bwfi_packets() > 10.0 * fair.worst().bwfi_packets(),
+        "{:?} {:?}",
+        robin.worst(),
+        fair.worst()
+    );
     for found in [robin, fair] {
         assert_eq!(found.worst().is_within_bound(), Some(true), "{:?}", found.worst());
     }
@@ -56,7 +66,9 @@ fn a_search_that_is_interrupted_finds_what_it_would_have_found() {
     let expected = run(&whole);
     let path = file("resumed");
     // Interrupted by its watcher after 320 tries, and by its budget after 500.
-    let until = |progress: &Progress| if progress.evaluations >= 320 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let until = |progress: &Progress| {
+        if progress.evaluations >= 320 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
     assert_eq!(search(&whole, Some(&path), until).unwrap().evaluations, 320);
     let part = Hunt { evaluations: 500, ..whole.clone() };
     assert_eq!(search(&part, Some(&path), |_| ControlFlow::Continue(())).unwrap().evaluations, 500);
@@ -68,17 +80,26 @@ fn a_search_that_is_interrupted_finds_what_it_would_have_found() {
 #[test]
 fn the_state_of_another_search_is_refused_and_so_is_what_is_none() {
     let path = file("other");
-    let go = |hunt: &Hunt| search(hunt, Some(&path), |_| ControlFlow::Continue(())).map(|found| found.evaluations);
+    let go = |hunt: &Hunt| {
+        search(hunt, Some(&path), |_| ControlFlow::Continue(())).map(|found| found.evaluations)
+    };
     assert_eq!(go(&hunt(Kind::Fifo, "3", 32)).unwrap(), 32);
     let before = std::fs::read_to_string(&path).unwrap();
     let message = go(&hunt(Kind::RoundRobin, "3", 32)).unwrap_err().to_string();
-    assert!(message.contains("of fifo on 3:w1") && message.contains("not for the worst B-WFI in packets of rr"), "{message}");
+    assert!(
+        message.contains("of fifo on 3:w1")
+            && message.contains("not for the worst B-WFI in packets of rr"),
+        "{message}"
+    );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
     std::fs::write(&path, "{}").unwrap();
     let message = go(&hunt(Kind::Fifo, "3", 32)).unwrap_err().to_string();
     assert!(message.contains("not the state of a search"), "{message}");
     std::fs::remove_file(&path).unwrap();
-    let nowhere = search(&hunt(Kind::Fifo, "3", 32), Some(&path.join("x")), |_| ControlFlow::Continue(())).unwrap_err().to_string();
+    let nowhere =
+        search(&hunt(Kind::Fifo, "3", 32), Some(&path.join("x")), |_| ControlFlow::Continue(()))
+            .unwrap_err()
+            .to_string();
     assert!(nowhere.contains("weir-rig-"), "{nowhere}");
 }
 
@@ -86,7 +107,12 @@ fn the_state_of_another_search_is_refused_and_so_is_what_is_none() {
 fn lengths_stay_within_the_set_and_the_victim_is_of_the_class_that_is_asked_for() {
     for objective in [Objective::Packets, Objective::OfBound, Objective::Delay] {
         let flows = "4:w2:bimodal,4:w1:l100-200,3:w1:imix,1:w1:l777";
-        let found = run(&Hunt { objective, class: Some(1), weights: Some((1, 9)), ..hunt(Kind::RoundRobin, flows, 300) });
+        let found = run(&Hunt {
+            objective,
+            class: Some(1),
+            weights: Some((1, 9)),
+            ..hunt(Kind::RoundRobin, flows, 300)
+        });
         assert!(found.class == 1 && (4..8).contains(&found.worst().worst_flow));
         assert!(found.trace.flows().groups().iter().all(|group| (1..=9).contains(&group.weight)));
         for arrival in found.trace.arrivals() {

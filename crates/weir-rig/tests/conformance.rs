@@ -6,7 +6,8 @@ use weir_rig::conformance::{Case, Outcome};
 
 fn cases() -> Vec<(PathBuf, Case)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../weir-core/tests/conformance");
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     let read = |path: PathBuf| {
         let text = std::fs::read_to_string(&path).unwrap();
@@ -18,8 +19,14 @@ fn cases() -> Vec<(PathBuf, Case)> {
 
 fn failures(outcome: &Outcome) -> String {
     let failed = outcome.expectations.iter().filter(|finding| !finding.passed);
-    let words: Vec<String> =
-        failed.map(|f| format!("line {}, {}:\n  expected {}\n  found    {}", f.line, f.name, f.expected, f.found)).collect();
+    let words: Vec<String> = failed
+        .map(|f| {
+            format!(
+                "line {}, {}:\n  expected {}\n  found    {}",
+                f.line, f.name, f.expected, f.found
+            )
+        })
+        .collect();
     words.join("\n")
 }
 
@@ -30,7 +37,12 @@ fn every_case_holds() {
         assert!(!case.expected.is_empty(), "{} expects nothing", path.display());
         let outcome = case.run();
         if !outcome.passed {
-            all += &format!("{}: {}\n{}\n", path.file_name().unwrap().display(), outcome.about, failures(&outcome));
+            all += &format!(
+                "{}: {}\n{}\n",
+                path.file_name().unwrap().display(),
+                outcome.about,
+                failures(&outcome)
+            );
         }
     }
     assert!(all.is_empty(), "\n{all}");
@@ -41,8 +53,15 @@ fn no_packet_is_lost_between_the_counts() {
     for (path, case) in cases() {
         let play = case.run().play;
         assert_eq!(play.counts.arrived, case.arrivals.len() as u64, "{}", path.display());
-        let flows = play.flows.values().fold((0, 0, 0), |sum, c| (sum.0 + c.arrived, sum.1 + c.delivered, sum.2 + c.dropped()));
-        assert_eq!(flows, (play.counts.arrived, play.counts.delivered, play.counts.dropped()), "{}", path.display());
+        let flows = play.flows.values().fold((0, 0, 0), |sum, c| {
+            (sum.0 + c.arrived, sum.1 + c.delivered, sum.2 + c.dropped())
+        });
+        assert_eq!(
+            flows,
+            (play.counts.arrived, play.counts.delivered, play.counts.dropped()),
+            "{}",
+            path.display()
+        );
         assert!(play.events.is_sorted_by_key(|event| event.at_ns), "{}", path.display());
     }
 }
@@ -66,14 +85,25 @@ delivered = 1
 
 #[test]
 fn an_expectation_that_does_not_hold_is_found_with_its_line() {
-    for (from, to, line) in [("drops = [1]", "drops = [2]", 12), ("delivered = 1", "delivered = { least = 2 }", 14)] {
+    for (from, to, line) in
+        [("drops = [1]", "drops = [2]", 12), ("delivered = 1", "delivered = { least = 2 }", 14)]
+    {
         let outcome = Case::read(&WHOLE.replace(from, to)).unwrap().run();
-        let failed: Vec<usize> = outcome.expectations.iter().filter(|finding| !finding.passed).map(|finding| finding.line).collect();
+        let failed: Vec<usize> = outcome
+            .expectations
+            .iter()
+            .filter(|finding| !finding.passed)
+            .map(|finding| finding.line)
+            .collect();
         assert_eq!((outcome.passed, failed), (false, vec![line]));
     }
     let more = "drops = [1]\nbacklog = [1, 0]\ndrop_times = \"0ms 1ms\"\nserved = [0, 0]\nfigures.count = [1]";
     let outcome = Case::read(&WHOLE.replace("drops = [1]", more)).unwrap().run();
-    assert_eq!(outcome.expectations.iter().filter(|finding| !finding.passed).count(), 4, "fewer values than expected are none that hold");
+    assert_eq!(
+        outcome.expectations.iter().filter(|finding| !finding.passed).count(),
+        4,
+        "fewer values than expected are none that hold"
+    );
 }
 
 #[test]
@@ -95,7 +125,11 @@ fn messages_name_the_line_the_word_and_what_is_allowed() {
         ("count = 3", "count = 9999999", ["line 7: `count`", "5000000"]),
         ("bytes = 100", "", ["line 5:", "needs `bytes`"]),
         ("at = \"1ms\"", "at = 1", ["line 10: `at`", "text in quotes"]),
-        ("[[dequeue]]\nat = \"1ms\"", "[[dequeue]]\nat = \"1ms\"\n[link]\nrate = \"1Mbit/s\"", ["line 9: `dequeue`", "not both"]),
+        (
+            "[[dequeue]]\nat = \"1ms\"",
+            "[[dequeue]]\nat = \"1ms\"\n[link]\nrate = \"1Mbit/s\"",
+            ["line 9: `dequeue`", "not both"],
+        ),
         ("drops = [1]", "drops = [-1]", ["line 12: `drops`", "whole number"]),
         ("delivered = 1", "deliverd = 1", ["line 14: `deliverd`", "delivered_bytes"]),
         ("delivered = 1", "delivered = { mean = 1 }", ["line 14:", "needs `within`"]),

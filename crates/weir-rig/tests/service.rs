@@ -1,5 +1,5 @@
-//! What flows get, measured: against plain sums over every instant, against the fluid in fractions, against known answers; and
-//! that every scheduler keeps to its bound.
+//! What flows get, measured: against plain sums over every instant, against the fluid in fractions,
+//! against known answers; and that every scheduler keeps to its bound.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,8 @@ struct Sent {
     flow: u32,
 }
 
-/// Plays a trace through a scheduler, byte for byte, and writes down what left. `None` when it refused a packet.
+/// Plays a trace through a scheduler, byte for byte, and writes down what left. `None` when it
+/// refused a packet.
 struct Play<'a>(&'a Trace);
 
 impl Visitor for Play<'_> {
@@ -28,13 +29,22 @@ impl Visitor for Play<'_> {
 
     fn visit<S: Scheduler + std::fmt::Debug>(self, mut scheduler: S) -> Option<Vec<Sent>> {
         let mut pool = Pool::new(10_000);
-        let slots: Vec<_> = self.0.flows().flows().map(|f| scheduler.add_flow(Nanos::ZERO, &f.spec())).collect();
+        let slots: Vec<_> =
+            self.0.flows().flows().map(|f| scheduler.add_flow(Nanos::ZERO, &f.spec())).collect();
         let mut left: VecDeque<Arrival> = self.0.arrivals().iter().copied().collect();
         let (mut now, mut busy_until, mut sent) = (0, 0, Vec::new());
         while !left.is_empty() || !scheduler.is_empty() {
             while left.front().is_some_and(|arrival| arrival.time == now) {
                 let Arrival { flow, len, .. } = left.pop_front()?;
-                let id = pool.insert(Packet { len, flow, segments: 1, arrived: Nanos(now), ..Packet::default() }).unwrap();
+                let id = pool
+                    .insert(Packet {
+                        len,
+                        flow,
+                        segments: 1,
+                        arrived: Nanos(now),
+                        ..Packet::default()
+                    })
+                    .unwrap();
                 // As the rig's packets are told apart by schedulers that hash.
                 pool.set_header(id, Header { hash: flow, ..Header::default() });
                 if scheduler.enqueue(Nanos(now), &mut pool, slots[flow as usize], id).is_some() {
@@ -46,7 +56,12 @@ impl Visitor for Play<'_> {
             {
                 let packet = pool.remove(id);
                 busy_until = now + u64::from(packet.len);
-                sent.push(Sent { arrived: packet.arrived.0, start: now, end: busy_until, flow: packet.flow });
+                sent.push(Sent {
+                    arrived: packet.arrived.0,
+                    start: now,
+                    end: busy_until,
+                    flow: packet.flow,
+                });
             }
             now += 1;
         }
@@ -54,7 +69,8 @@ impl Visitor for Play<'_> {
     }
 }
 
-/// B-WFI of a flow in bytes times the sum of weights, by its definition: over every instant of every period of backlog.
+/// B-WFI of a flow in bytes times the sum of weights, by its definition: over every instant of
+/// every period of backlog.
 fn naive_bwfi(sent: &[Sent], flow: u32, weight: i128, total: i128) -> i128 {
     let bytes = |until: u64, own: bool| -> i128 {
         let counted = sent.iter().filter(|s| !own || s.flow == flow);
@@ -64,8 +80,11 @@ fn naive_bwfi(sent: &[Sent], flow: u32, weight: i128, total: i128) -> i128 {
     let own: Vec<&Sent> = sent.iter().filter(|s| s.flow == flow).collect();
     let (mut worst, mut first) = (0, 0);
     while first < own.len() {
-        // The period lasts as long as each packet comes before the one in front of it goes on the wire.
-        let last = (first..own.len() - 1).find(|&n| own[n + 1].arrived > own[n].start).unwrap_or(own.len() - 1);
+        // The period lasts as long as each packet comes before the one in front of it goes on the
+        // wire.
+        let last = (first..own.len() - 1)
+            .find(|&n| own[n + 1].arrived > own[n].start)
+            .unwrap_or(own.len() - 1);
         let on_own_wire = own[..first].last().filter(|before| before.end > own[first].arrived);
         let begin = on_own_wire.map_or(own[first].arrived, |before| before.end);
         for end in own[first..=last].iter().map(|s| s.end) {
@@ -80,17 +99,20 @@ fn naive_bwfi(sent: &[Sent], flow: u32, weight: i128, total: i128) -> i128 {
 fn small_trace() -> impl Strategy<Value = Trace> {
     let packets = proptest::collection::vec((0u64..25, 0u32..3, 1u32..30), 1..25);
     (proptest::collection::vec(1u32..6, 1..4), packets).prop_map(|(weights, packets)| {
-        let flows: Vec<String> = weights.iter().map(|weight| format!("1:w{weight}:l1-64")).collect();
+        let flows: Vec<String> =
+            weights.iter().map(|weight| format!("1:w{weight}:l1-64")).collect();
         let mut time = 0;
         let arrival = |(later, flow, len): (u64, u32, u32)| {
             time += later.saturating_sub(8);
             Arrival { time, flow: flow % weights.len() as u32, len }
         };
-        Trace::new(flows.join(",").parse().unwrap(), packets.into_iter().map(arrival).collect()).unwrap()
+        Trace::new(flows.join(",").parse().unwrap(), packets.into_iter().map(arrival).collect())
+            .unwrap()
     })
 }
 
-/// When the fluid finishes each packet of a trace, and what it has given to each flow by `until`, in fractions.
+/// When the fluid finishes each packet of a trace, and what it has given to each flow by `until`,
+/// in fractions.
 fn naive_fluid(trace: &Trace, until: u64) -> (Vec<Exact>, Vec<Exact>) {
     let weights: Vec<i128> = trace.flows().flows().map(|flow| flow.weight.into()).collect();
     let arrivals = trace.arrivals();
@@ -105,7 +127,13 @@ fn naive_fluid(trace: &Trace, until: u64) -> (Vec<Exact>, Vec<Exact>) {
         let active: i128 = heads.iter().map(|&n| weights[arrivals[n].flow as usize]).sum();
         let rate = |n: usize| Exact::new(weights[arrivals[n].flow as usize], active);
         let later = arrivals.iter().map(|a| Exact::whole(a.time)).filter(|&time| time > now).min();
-        let step = heads.iter().map(|&n| rest[n] / rate(n)).chain(later.map(|time| time - now)).chain([end - now]).min().unwrap();
+        let step = heads
+            .iter()
+            .map(|&n| rest[n] / rate(n))
+            .chain(later.map(|time| time - now))
+            .chain([end - now])
+            .min()
+            .unwrap();
         now = now + step;
         for n in heads {
             let flow = arrivals[n].flow as usize;
@@ -124,14 +152,26 @@ fn close(a: Exact, b: Exact) -> bool {
 }
 
 fn within_bounds(service: &Service, what: &str) -> Result<(), TestCaseError> {
-    let total: u64 = service.classes.iter().map(|c| u64::from(c.group.count) * u64::from(c.group.weight)).sum();
+    let total: u64 =
+        service.classes.iter().map(|c| u64::from(c.group.count) * u64::from(c.group.weight)).sum();
     for class in service.classes.iter().filter(|class| class.bound.status == Status::Verified) {
         let (measured, bound) = (class.bwfi_packets(), class.bound_packets());
         let place = format!("{what}: flow {} in {:?}", class.worst_flow, class.worst_interval);
-        prop_assert!(class.is_within_bound() != Some(false), "{}: {} packets behind, allowed are {:?}", place, measured, bound);
+        prop_assert!(
+            class.is_within_bound() != Some(false),
+            "{}: {} packets behind, allowed are {:?}",
+            place,
+            measured,
+            bound
+        );
         if let Some(bound) = class.delay_bound {
             let rounding = bounds::ROUNDING * Exact::whole(total);
-            prop_assert!(Exact::whole(class.delay_max) <= bound + rounding, "{}: {:?}", what, class);
+            prop_assert!(
+                Exact::whole(class.delay_max) <= bound + rounding,
+                "{}: {:?}",
+                what,
+                class
+            );
         }
     }
     Ok(())
@@ -176,7 +216,8 @@ proptest! {
         }
     }
 
-    /// No scheduler that has a bound that is verified goes beyond it, whatever the flows and their packets are.
+    /// No scheduler that has a bound that is verified goes beyond it, whatever the flows and their
+    /// packets are.
     #[test]
     fn every_scheduler_keeps_to_its_bound(
         groups in proptest::collection::vec((1u32..12, prop_oneof![1u32..10, 1u32..1000], 0usize..6), 1..5), which in 0usize..3,
@@ -192,8 +233,8 @@ proptest! {
         }
     }
 
-    /// The same for arrivals that nobody would make on purpose, and few flows with large shares. Schedulers by the fluid's own clock
-    /// keep to theirs packet by packet.
+    /// The same for arrivals that nobody would make on purpose, and few flows with large shares.
+    /// Schedulers by the fluid's own clock keep to theirs packet by packet.
     #[test]
     fn bounds_hold_for_any_arrivals(
         weights in proptest::collection::vec(prop_oneof![1u32..5, 1u32..200], 2..7),
@@ -221,7 +262,8 @@ proptest! {
 }
 
 fn packets(kind: Kind, flows: &str, packets: u64) -> Vec<f64> {
-    let service = measure(&kind.into(), &flows.parse().unwrap(), &Workload::Backlogged { packets }, 1);
+    let service =
+        measure(&kind.into(), &flows.parse().unwrap(), &Workload::Backlogged { packets }, 1);
     service.classes.iter().map(|class| class.bwfi_packets()).collect()
 }
 
@@ -241,7 +283,12 @@ fn wf2qp_comes_near_its_packet_and_not_beyond() {
 
 #[test]
 fn who_is_never_served_counts_as_if_it_were_at_last() {
-    let service = measure(&Kind::Prio.into(), &"1:w1,1:w1:p1".parse().unwrap(), &Workload::Backlogged { packets: 1000 }, 1);
+    let service = measure(
+        &Kind::Prio.into(),
+        &"1:w1,1:w1:p1".parse().unwrap(),
+        &Workload::Backlogged { packets: 1000 },
+        1,
+    );
     // Half of 1001 packets less its own.
     assert_eq!(service.classes[1].bwfi_packets(), 499.5);
     assert_eq!(service.classes[0].bwfi_packets(), 0.0);
@@ -251,12 +298,18 @@ fn who_is_never_served_counts_as_if_it_were_at_last() {
 
 #[test]
 fn a_flow_that_comes_while_another_is_on_the_wire_waits_for_the_rest_of_it() {
-    let arrivals = vec![Arrival { time: 0, flow: 0, len: 1500 }, Arrival { time: 500, flow: 1, len: 100 }];
+    let arrivals =
+        vec![Arrival { time: 0, flow: 0, len: 1500 }, Arrival { time: 500, flow: 1, len: 100 }];
     let trace = Trace::new("1:w1,1:w3:l64-1500".parse().unwrap(), arrivals).unwrap();
     for kind in [Kind::Fifo, Kind::RoundRobin, Kind::Wf2qPlus] {
-        let class = measure(&kind.into(), trace.flows(), &Workload::Trace(&trace), 0).classes.remove(1);
+        let class =
+            measure(&kind.into(), trace.flows(), &Workload::Trace(&trace), 0).classes.remove(1);
         // 1000 bytes of the other and its own 100, of which three quarters are its due.
-        assert_eq!((class.bwfi, class.worst_interval), (Exact::whole(1100 * 3 / 4 - 100), (500, 1600)), "{kind:?}");
+        assert_eq!(
+            (class.bwfi, class.worst_interval),
+            (Exact::whole(1100 * 3 / 4 - 100), (500, 1600)),
+            "{kind:?}"
+        );
         assert_eq!(class.delay_max, 1100);
         // The fluid would have served it at three quarters of the link.
         assert!(close(class.late, Exact::whole(1600 - 500) - Exact::new(400, 3)));
@@ -266,7 +319,11 @@ fn a_flow_that_comes_while_another_is_on_the_wire_waits_for_the_rest_of_it() {
 #[test]
 fn equal_arguments_give_equal_figures() {
     let flows: FlowSet = "20:w1,3:w7:imix".parse().unwrap();
-    for workload in [Workload::Backlogged { packets: 2000 }, Workload::OnOff { packets: 2000 }, Workload::Ramp { packets: 2000 }] {
+    for workload in [
+        Workload::Backlogged { packets: 2000 },
+        Workload::OnOff { packets: 2000 },
+        Workload::Ramp { packets: 2000 },
+    ] {
         let run = |seed| measure(&Kind::Wf2qPlus.into(), &flows, &workload, seed);
         assert_eq!(run(5), run(5));
         assert_ne!(run(5), run(6), "{workload:?}");

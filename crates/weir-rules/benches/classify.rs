@@ -1,6 +1,7 @@
 //! What a verdict costs, and what a change of the rules does.
 //!
-//! Packets come from 4,096 flows in random order, so that neither caches nor branch predictors know the next one.
+//! Packets come from 4,096 flows in random order, so that neither caches nor branch predictors know
+//! the next one.
 
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -23,16 +24,32 @@ const DOWN: Pass = Pass { out: false, bridged: false, recv: Some(0), xmit: None 
 fn verdicts(c: &mut Criterion) {
     let one = ruleset(vec![rule(100, pipe(1), vec![Test::Out])]);
     // What an office has: services by port, two networks, then everything.
-    let mut office: Vec<Rule> = (0..18).map(|n| rule(100 + n, pipe(n), vec![Test::Protocol(6), port(7000 + n)])).collect();
-    office.push(rule(200, pipe(20), vec![Test::Protocol(17), Test::DstAddress(vec![prefix(0xc0a8_0000, 16)])]));
+    let mut office: Vec<Rule> =
+        (0..18).map(|n| rule(100 + n, pipe(n), vec![Test::Protocol(6), port(7000 + n)])).collect();
+    office.push(rule(
+        200,
+        pipe(20),
+        vec![Test::Protocol(17), Test::DstAddress(vec![prefix(0xc0a8_0000, 16)])],
+    ));
     office.push(rule(300, pipe(21), vec![Test::Out]));
     let office = ruleset(office);
     let hosts = |n: u16| Test::DstAddress(vec![prefix(customer(n.into()), 32)]);
-    let customers = ruleset((0..10_000).map(|n| rule(n + 1, pipe(n % 500 + 1), vec![hosts(n)])).collect());
-    let ports = ruleset((0..10_000).map(|n| rule(n + 1, pipe(n % 500 + 1), vec![Test::Protocol(17), port(n)])).collect());
-    let both = |n: u16| vec![Test::DstAddress(vec![prefix(customer(u32::from(n) / 100), 32)]), port(n % 100 * 100)];
+    let customers =
+        ruleset((0..10_000).map(|n| rule(n + 1, pipe(n % 500 + 1), vec![hosts(n)])).collect());
+    let ports = ruleset(
+        (0..10_000)
+            .map(|n| rule(n + 1, pipe(n % 500 + 1), vec![Test::Protocol(17), port(n)]))
+            .collect(),
+    );
+    let both = |n: u16| {
+        vec![Test::DstAddress(vec![prefix(customer(u32::from(n) / 100), 32)]), port(n % 100 * 100)]
+    };
     let both = ruleset((0..10_000).map(|n| rule(n + 1, pipe(n % 500 + 1), both(n))).collect());
-    let mut table = ruleset(vec![rule(100, RuleAction::Pipe(Target::TableArg), vec![Test::DstAddress(vec![in_table()])])]);
+    let mut table = ruleset(vec![rule(
+        100,
+        RuleAction::Pipe(Target::TableArg),
+        vec![Test::DstAddress(vec![in_table()])],
+    )]);
     set_table(&mut table, 100_000);
     for (name, rules) in [
         ("1-rule", &one),
@@ -51,7 +68,15 @@ fn verdicts(c: &mut Criterion) {
             b.iter(|| {
                 let (frame, parsed, key) = &packets[at];
                 at = (at + 1) % packets.len();
-                let mut packet = Packet { frame, parsed: Some(parsed), key, len: 100, pass: UP, tags: &mut tags, now: Nanos(1) };
+                let mut packet = Packet {
+                    frame,
+                    parsed: Some(parsed),
+                    key,
+                    len: 100,
+                    pass: UP,
+                    tags: &mut tags,
+                    now: Nanos(1),
+                };
                 black_box(classifier.classify(&mut state, &mut packet, None))
             });
         });
@@ -60,11 +85,20 @@ fn verdicts(c: &mut Criterion) {
 
 fn changes(c: &mut Criterion) {
     let hosts = |n: u16| Test::DstAddress(vec![prefix(customer(n.into()), 32)]);
-    let rules = ruleset((0..10_000).map(|n| rule(n + 1, pipe(n % 500 + 1), vec![hosts(n)])).collect());
-    c.bench_function("compile/10000-rules", |b| b.iter(|| Classifier::compile(black_box(&rules), &place())));
-    let mut table = ruleset(vec![rule(100, RuleAction::Pipe(Target::TableArg), vec![Test::DstAddress(vec![in_table()])])]);
+    let rules =
+        ruleset((0..10_000).map(|n| rule(n + 1, pipe(n % 500 + 1), vec![hosts(n)])).collect());
+    c.bench_function("compile/10000-rules", |b| {
+        b.iter(|| Classifier::compile(black_box(&rules), &place()))
+    });
+    let mut table = ruleset(vec![rule(
+        100,
+        RuleAction::Pipe(Target::TableArg),
+        vec![Test::DstAddress(vec![in_table()])],
+    )]);
     set_table(&mut table, 100_000);
-    c.bench_function("compile/table-of-100000", |b| b.iter(|| Classifier::compile(black_box(&table), &place())));
+    c.bench_function("compile/table-of-100000", |b| {
+        b.iter(|| Classifier::compile(black_box(&table), &place()))
+    });
     let mut classifier = Classifier::compile(&table, &place());
     let name = "customers".into();
     let keys: Vec<TableKey> = (0..100_000).step_by(97).map(key).collect();
@@ -79,11 +113,22 @@ fn changes(c: &mut Criterion) {
 
 fn rule(number: u16, action: RuleAction, tests: Vec<Test>) -> Rule {
     let body = tests.into_iter().map(|test| Clause(vec![Term { not: false, test }])).collect();
-    Rule { number, set: 0, probability: None, action, tag: None, untag: None, log: false, body, comment: None }
+    Rule {
+        number,
+        set: 0,
+        probability: None,
+        action,
+        tag: None,
+        untag: None,
+        log: false,
+        body,
+        comment: None,
+    }
 }
 
 fn ruleset(rules: Vec<Rule>) -> Ruleset {
-    let rules: Vec<Entry> = (1..).zip(rules).map(|(id, rule)| Entry { id, rule: rule.into() }).collect();
+    let rules: Vec<Entry> =
+        (1..).zip(rules).map(|(id, rule)| Entry { id, rule: rule.into() }).collect();
     Ruleset { rules: rules.into(), ..Ruleset::default() }
 }
 
@@ -130,7 +175,11 @@ fn packets(customers: u32) -> Vec<(Vec<u8>, Parsed, FlowKey)> {
         let dst = Ipv4Addr::from(customer(random.below(customers)));
         let src = Ipv4Addr::from(random.bits32());
         let port = random.below(100) as u16 * 100;
-        let packet = if random.below(2) == 0 { PacketBuilder::tcp(src, dst, 443, port) } else { PacketBuilder::udp(src, dst, 443, port) };
+        let packet = if random.below(2) == 0 {
+            PacketBuilder::tcp(src, dst, 443, port)
+        } else {
+            PacketBuilder::udp(src, dst, 443, port)
+        };
         let frame = packet.frame();
         let parsed = weir_wire::parse(&frame).expect("a built frame parses");
         let key = weir_wire::flow_key(&frame, &parsed);

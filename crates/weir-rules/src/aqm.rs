@@ -1,7 +1,8 @@
-//! The AQM of a queue, in words: `aqm NAME` with settings, as the table of AQMs has them, and dummynet's `red`, `gred`, `codel`
-//! and `pie`.
+//! The AQM of a queue, in words: `aqm NAME` with settings, as the table of AQMs has them, and
+//! dummynet's `red`, `gred`, `codel` and `pie`.
 //!
-//! An AQM's settings stand directly behind its name: among them a word means the setting, also where it is a keyword elsewhere.
+//! An AQM's settings stand directly behind its name: among them a word means the setting, also
+//! where it is a keyword elsewhere.
 
 use weir_core::aqm::{Kind, Policy, Row, TABLE};
 use weir_core::sched;
@@ -35,13 +36,19 @@ pub(crate) struct Read {
 pub(crate) fn read(text: &str, row: &Keyword, words: &[Word], at: usize) -> Read {
     let keyword = &words[at.saturating_sub(1)];
     let mut reader = Reader { text, words, at };
-    let policy = reader.named(row, keyword).and_then(|mut policy| reader.settings(&mut policy).map(|()| policy));
+    let policy = reader
+        .named(row, keyword)
+        .and_then(|mut policy| reader.settings(&mut policy).map(|()| policy));
     Read { policy, behind: reader.at }
 }
 
 /// Where the words of the AQM end that begins at `words[at]`; `None` when none does.
 pub(crate) fn behind(words: &[Word], at: usize) -> Option<usize> {
-    let row = words.get(at).filter(|word| !word.quoted).and_then(|word| keyword::lookup(&word.text)).filter(|row| is_aqm(row.id))?;
+    let row = words
+        .get(at)
+        .filter(|word| !word.quoted)
+        .and_then(|word| keyword::lookup(&word.text))
+        .filter(|row| is_aqm(row.id))?;
     Some(read("", row, words, at + 1).behind)
 }
 
@@ -70,22 +77,31 @@ impl Reader<'_> {
         }
         let Some(name) = self.words.get(self.at) else {
             let error = self.error(Code::MissingValue, keyword, "`aqm` needs a value".to_owned());
-            return Err(Box::new(error.label("expected the AQM's name").help(offered()).help(example(row))));
+            return Err(Box::new(
+                error.label("expected the AQM's name").help(offered()).help(example(row)),
+            ));
         };
         self.at += 1;
         if let Some(kind) = Kind::from_name(&name.text) {
             return Ok(Policy::new(kind));
         }
-        if let Some(dialect) = DIALECT.iter().find(|dialect| name.text.eq_ignore_ascii_case(dialect.id.row().name)) {
+        if let Some(dialect) =
+            DIALECT.iter().find(|dialect| name.text.eq_ignore_ascii_case(dialect.id.row().name))
+        {
             return Ok(of_dialect(dialect.id));
         }
-        let error = self.error(Code::BadValue, name, format!("`{}` is no AQM", shorten(&name.text)));
+        let error =
+            self.error(Code::BadValue, name, format!("`{}` is no AQM", shorten(&name.text)));
         if let Some(kind) = sched::Kind::from_name(&name.text) {
             let name = kind.row().name;
             let error = error.label("a scheduler, with queues of its own");
-            return Err(Box::new(error.help(format!("`sched 1 config type {name}` makes one; queues and rules lead packets to it"))));
+            return Err(Box::new(error.help(format!(
+                "`sched 1 config type {name}` makes one; queues and rules lead packets to it"
+            ))));
         }
-        let names = TABLE.iter().flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied()));
+        let names = TABLE
+            .iter()
+            .flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied()));
         let error = match closest(&name.text, names) {
             Some(meant) => error.label(format!("did you mean `{meant}`?")),
             None => error.label("expected the AQM's name"),
@@ -94,18 +110,32 @@ impl Reader<'_> {
     }
 
     /// `w_q/min_th/max_th/max_p` of `red` and `gred`.
-    fn numbers(&mut self, row: &Keyword, keyword: &Word, policy: &mut Policy) -> Result<(), Box<Diagnostic>> {
+    fn numbers(
+        &mut self,
+        row: &Keyword,
+        keyword: &Word,
+        policy: &mut Policy,
+    ) -> Result<(), Box<Diagnostic>> {
         if !matches!(row.id, Id::Red | Id::Gred) {
             return Ok(());
         }
         let Some(word) = self.words.get(self.at).filter(|word| word.text.contains('/')) else {
-            let error = self.error(Code::MissingValue, keyword, format!("`{}` needs a value", row.name));
-            return Err(Box::new(error.label(format!("expected {} after it", row.argument)).help(example(row))));
+            let error =
+                self.error(Code::MissingValue, keyword, format!("`{}` needs a value", row.name));
+            return Err(Box::new(
+                error.label(format!("expected {} after it", row.argument)).help(example(row)),
+            ));
         };
         let parts: Vec<&str> = word.text.split('/').collect();
         if parts.len() != RED.len() {
-            let error = self.error(Code::BadValue, word, format!("`{}` has {} parts, not four", shorten(&word.text), parts.len()));
-            return Err(Box::new(error.label(format!("expected {}", row.argument)).help(example(row))));
+            let error = self.error(
+                Code::BadValue,
+                word,
+                format!("`{}` has {} parts, not four", shorten(&word.text), parts.len()),
+            );
+            return Err(Box::new(
+                error.label(format!("expected {}", row.argument)).help(example(row)),
+            ));
         }
         self.at += 1;
         let before = format!("aqm {}", policy.row().name);
@@ -113,13 +143,16 @@ impl Reader<'_> {
         for (name, part) in RED.into_iter().zip(parts) {
             let place = setting::part(word, start, part.len());
             start += part.len() + 1;
-            let in_bytes = THRESHOLDS.contains(&name) && part.ends_with(|c: char| c.is_ascii_alphabetic());
+            let in_bytes =
+                THRESHOLDS.contains(&name) && part.ends_with(|c: char| c.is_ascii_alphabetic());
             let bytes = in_bytes.then(|| size(part).ok()).flatten().map(|bytes| bytes.to_string());
             if bytes.is_some() && policy.set("unit", "bytes").is_err() {
                 debug_assert!(false, "lengths are in packets or bytes");
             }
             let setting = policy.row().parameters.iter().find(|setting| setting.name == name);
-            let given = setting.map(|setting| Given::new(setting, keyword, bytes.as_deref().unwrap_or(part), place));
+            let given = setting.map(|setting| {
+                Given::new(setting, keyword, bytes.as_deref().unwrap_or(part), place)
+            });
             given.map_or(Ok(()), |given| setting::take(self.text, policy, &given, &before))?;
         }
         Ok(())
@@ -151,15 +184,25 @@ impl Reader<'_> {
             return Ok(());
         }
         let last = &self.words[self.at - 1];
-        let error = self.error(Code::Contradiction, last, format!("the lower threshold, {min}, is above the upper one, {max}"));
+        let error = self.error(
+            Code::Contradiction,
+            last,
+            format!("the lower threshold, {min}, is above the upper one, {max}"),
+        );
         Err(Box::new(error.label("up to here").help("`min` is at most `max`")))
     }
 
     fn stranger(&self, row: &Row, word: &Word) -> Box<Diagnostic> {
         let name = word.text.split('=').next().unwrap_or_default();
-        let error = self.error(Code::UnknownKeyword, word, format!("`{}` is no setting of `{}`", shorten(name), row.name));
+        let error = self.error(
+            Code::UnknownKeyword,
+            word,
+            format!("`{}` is no setting of `{}`", shorten(name), row.name),
+        );
         let own = row.parameters.iter().map(|setting| setting.name);
-        let other = TABLE.iter().find(|other| other.parameters.iter().any(|setting| setting.name.eq_ignore_ascii_case(name)));
+        let other = TABLE.iter().find(|other| {
+            other.parameters.iter().any(|setting| setting.name.eq_ignore_ascii_case(name))
+        });
         let error = match (closest(name, own.chain(keyword::words())), other) {
             (Some(meant), _) => error.label(format!("did you mean `{meant}`?")),
             (None, Some(other)) => error.label(format!("a setting of `{}`", other.name)),
@@ -177,7 +220,8 @@ fn is_strange(word: &Word) -> bool {
 /// The AQM of dummynet's word, with what the word implies.
 fn of_dialect(id: Id) -> Policy {
     let dialect = DIALECT.iter().find(|dialect| dialect.id == id).expect("a word of dummynet's");
-    let mut policy = Policy::new(Kind::from_name(dialect.name).expect("each word of dummynet's has its row"));
+    let mut policy =
+        Policy::new(Kind::from_name(dialect.name).expect("each word of dummynet's has its row"));
     for (name, value) in dialect.implies {
         policy.set(name, value).expect("what is implied is allowed");
     }
@@ -200,8 +244,16 @@ fn example(row: &Keyword) -> String {
 
 /// dummynet's words for AQMs.
 const DIALECT: [Dialect; 4] = [
-    Dialect { id: Id::Red, name: "red", implies: &[("variant", "dummynet"), ("avpkt", "512"), ("gentle", "off")] },
-    Dialect { id: Id::Gred, name: "red", implies: &[("variant", "dummynet"), ("avpkt", "512"), ("gentle", "on")] },
+    Dialect {
+        id: Id::Red,
+        name: "red",
+        implies: &[("variant", "dummynet"), ("avpkt", "512"), ("gentle", "off")],
+    },
+    Dialect {
+        id: Id::Gred,
+        name: "red",
+        implies: &[("variant", "dummynet"), ("avpkt", "512"), ("gentle", "on")],
+    },
     Dialect { id: Id::Codel, name: "codel", implies: &[] },
     Dialect { id: Id::Pie, name: "pie", implies: &[("variant", "dummynet")] },
 ];

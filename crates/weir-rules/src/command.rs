@@ -1,6 +1,7 @@
 //! Commands: one line of a script each, checked.
 //!
-//! The parser makes them, [`crate::ruleset`] carries them out on a configuration, the printer writes them again.
+//! The parser makes them, [`crate::ruleset`] carries them out on a configuration, the printer
+//! writes them again.
 
 use weir_core::config::{FlowsetConfig, SchedulerConfig};
 

@@ -1,7 +1,8 @@
 //! Decimal numbers without floating point: `1.5`, `.25`, `3e-2`.
 //!
-//! Rates and times are scaled from their decimal form to whole bits per second and nanoseconds; a value that is no whole number
-//! of these is rounded to the nearest one, halves upwards. Digits after the 24th do not count.
+//! Rates and times are scaled from their decimal form to whole bits per second and nanoseconds; a
+//! value that is no whole number of these is rounded to the nearest one, halves upwards. Digits
+//! after the 24th do not count.
 
 /// A number that is not negative: `mantissa × 10^exponent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,9 @@ impl Decimal {
     /// The text does not begin with a number, or with a negative one.
     pub fn prefix(text: &str) -> Result<(Self, &str), DecimalError> {
         if let Some(positive) = text.strip_prefix('-') {
-            return Err(Self::prefix(positive).map_or(DecimalError::NotANumber, |_| DecimalError::Negative));
+            return Err(
+                Self::prefix(positive).map_or(DecimalError::NotANumber, |_| DecimalError::Negative)
+            );
         }
         let (whole, rest) = digits(text);
         let (fraction, rest) = rest.strip_prefix('.').map_or(("", rest), digits);
@@ -46,7 +49,10 @@ impl Decimal {
             }
         }
         let places = i32::try_from(fraction.len()).unwrap_or(i32::MAX);
-        Ok((Self { mantissa, exponent: dropped.saturating_sub(places).saturating_add(shift) }, rest))
+        Ok((
+            Self { mantissa, exponent: dropped.saturating_sub(places).saturating_add(shift) },
+            rest,
+        ))
     }
 
     /// Whether it is zero.
@@ -60,7 +66,8 @@ impl Decimal {
         Self { mantissa: self.mantissa, exponent: self.exponent.saturating_sub(2) }
     }
 
-    /// `self × unit`, rounded to the nearest whole number, halves upwards; `None` when that does not fit in 64 bits.
+    /// `self × unit`, rounded to the nearest whole number, halves upwards; `None` when that does
+    /// not fit in 64 bits.
     ///
     /// `unit` is at most 2^43 (a tebibyte in bits).
     pub fn scaled(self, unit: u64) -> Option<u64> {
@@ -145,7 +152,10 @@ mod tests {
 
     #[test]
     fn halves_round_upwards() {
-        assert_eq!([scaled("0.4999", 1), scaled("0.5", 1), scaled("2.5", 1), scaled("1.49", 1)], [0, 1, 3, 1].map(Some));
+        assert_eq!(
+            [scaled("0.4999", 1), scaled("0.5", 1), scaled("2.5", 1), scaled("1.49", 1)],
+            [0, 1, 3, 1].map(Some)
+        );
     }
 
     #[test]

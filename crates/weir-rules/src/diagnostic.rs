@@ -146,8 +146,12 @@ impl Code {
     /// How bad it is.
     pub const fn severity(self) -> Severity {
         match self {
-            Self::NoEffect | Self::Overridden | Self::SmallQueue | Self::SmallRate => Severity::Warning,
-            Self::NotConfigured | Self::Backwards | Self::CallLoop | Self::NotApplied => Severity::Warning,
+            Self::NoEffect | Self::Overridden | Self::SmallQueue | Self::SmallRate => {
+                Severity::Warning
+            }
+            Self::NotConfigured | Self::Backwards | Self::CallLoop | Self::NotApplied => {
+                Severity::Warning
+            }
             Self::Ignored | Self::ProfileRate | Self::Outage => Severity::Note,
             _ => Severity::Error,
         }
@@ -185,11 +189,29 @@ impl Diagnostic {
         let last = text[first..].find('\n').map_or(text.len(), |i| first + i);
         let line = text[..first].matches('\n').count() + 1;
         // Of a line that no screen holds, what surrounds the place.
-        let first = if start - first > LONGEST_LINE { floor_boundary(text, start - LONGEST_LINE / 2) } else { first };
-        let last = if last - first > 2 * LONGEST_LINE { floor_boundary(text, first + 2 * LONGEST_LINE) } else { last };
+        let first = if start - first > LONGEST_LINE {
+            floor_boundary(text, start - LONGEST_LINE / 2)
+        } else {
+            first
+        };
+        let last = if last - first > 2 * LONGEST_LINE {
+            floor_boundary(text, first + 2 * LONGEST_LINE)
+        } else {
+            last
+        };
         let span = start - first..end.clamp(start, last.max(start)) - first;
         let text = text[first..last].to_owned();
-        Self { code, message: message.into(), file: None, line, text, span, label: String::new(), other: None, help: Vec::new() }
+        Self {
+            code,
+            message: message.into(),
+            file: None,
+            line,
+            text,
+            span,
+            label: String::new(),
+            other: None,
+            help: Vec::new(),
+        }
     }
 
     /// Says what stands at the place.
@@ -209,7 +231,10 @@ impl Diagnostic {
     /// Adds a place in the same line.
     #[must_use]
     pub fn other(mut self, span: Span, label: impl Into<String>) -> Self {
-        if span.end <= self.text.len() && self.text.is_char_boundary(span.start) && self.text.is_char_boundary(span.end) {
+        if span.end <= self.text.len()
+            && self.text.is_char_boundary(span.start)
+            && self.text.is_char_boundary(span.end)
+        {
             self.other = Some((span, label.into()));
         }
         self
@@ -232,11 +257,19 @@ impl Diagnostic {
         if let Some(file) = &self.file {
             snippet = snippet.path(normalize_untrusted_str(file));
         }
-        snippet = snippet.annotation(AnnotationKind::Primary.span(self.span.clone()).label(normalize_untrusted_str(&self.label)));
+        snippet = snippet.annotation(
+            AnnotationKind::Primary
+                .span(self.span.clone())
+                .label(normalize_untrusted_str(&self.label)),
+        );
         if let Some((span, label)) = &self.other {
-            snippet = snippet.annotation(AnnotationKind::Context.span(span.clone()).label(label.as_str()));
+            snippet = snippet
+                .annotation(AnnotationKind::Context.span(span.clone()).label(label.as_str()));
         }
-        let mut group = level.primary_title(normalize_untrusted_str(&self.message)).id(self.code.name()).element(snippet);
+        let mut group = level
+            .primary_title(normalize_untrusted_str(&self.message))
+            .id(self.code.name())
+            .element(snippet);
         for help in &self.help {
             group = group.element(Level::HELP.message(normalize_untrusted_str(help)));
         }
@@ -244,7 +277,8 @@ impl Diagnostic {
     }
 }
 
-/// Everything there is to say about a text: up to 100 of each severity, and how many more there were.
+/// Everything there is to say about a text: up to 100 of each severity, and how many more there
+/// were.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     items: Vec<Diagnostic>,
@@ -308,13 +342,24 @@ impl Diagnostics {
         self.items.is_empty()
     }
 
-    /// The diagnostics as text for a terminal, in colour or not, each with its line and the place underlined.
+    /// The diagnostics as text for a terminal, in colour or not, each with its line and the place
+    /// underlined.
     pub fn render(&self, colour: bool) -> String {
-        let renderer = if colour { Renderer::styled() } else { Renderer::plain() }.decor_style(DecorStyle::Ascii);
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() }
+            .decor_style(DecorStyle::Ascii);
         let mut parts: Vec<String> = self.items.iter().map(|d| d.render(&renderer)).collect();
-        let more = [(Severity::Error, "errors"), (Severity::Warning, "warnings"), (Severity::Note, "notes")];
-        let more = more.map(|(severity, name)| (self.count(severity) - self.of(severity).count(), name));
-        let more: Vec<String> = more.iter().filter(|(n, _)| *n > 0).map(|(n, name)| format!("{n} more {name}")).collect();
+        let more = [
+            (Severity::Error, "errors"),
+            (Severity::Warning, "warnings"),
+            (Severity::Note, "notes"),
+        ];
+        let more =
+            more.map(|(severity, name)| (self.count(severity) - self.of(severity).count(), name));
+        let more: Vec<String> = more
+            .iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, name)| format!("{n} more {name}"))
+            .collect();
         if !more.is_empty() {
             parts.push(format!("… and {}", more.join(", ")));
         }
@@ -381,8 +426,13 @@ mod tests {
 
     #[test]
     fn a_place_in_a_later_line_is_shown_with_that_line() {
-        let diagnostic = Diagnostic::new(Code::BadValue, "one\ntwo three\nfour", 8..13, "wrong").label("here").in_file("f");
-        assert_eq!((diagnostic.line, diagnostic.text.as_str(), diagnostic.span.clone()), (2, "two three", 4..9));
+        let diagnostic = Diagnostic::new(Code::BadValue, "one\ntwo three\nfour", 8..13, "wrong")
+            .label("here")
+            .in_file("f");
+        assert_eq!(
+            (diagnostic.line, diagnostic.text.as_str(), diagnostic.span.clone()),
+            (2, "two three", 4..9)
+        );
         let mut all = Diagnostics::default();
         all.push(diagnostic);
         let text = all.render(false);

@@ -1,5 +1,5 @@
-//! Distribution tables in netem's `.dist` format: whole numbers between white space, 8192 times the deviation in units of the
-//! jitter; `#` starts a comment.
+//! Distribution tables in netem's `.dist` format: whole numbers between white space, 8192 times the
+//! deviation in units of the jitter; `#` starts a comment.
 
 use weir_core::dist::Distribution;
 
@@ -10,16 +10,23 @@ use crate::diagnostic::{Code, Diagnostic, span_of};
 /// # Errors
 /// A word that is no whole number of 32 bits, or too few or too many of them.
 pub fn parse(text: &str, name: &str) -> Result<Distribution, Box<Diagnostic>> {
-    let error = |word: &str, message: String| Diagnostic::new(Code::BadFile, text, span_of(text, word), message).in_file(name);
+    let error = |word: &str, message: String| {
+        Diagnostic::new(Code::BadFile, text, span_of(text, word), message).in_file(name)
+    };
     let mut table = Vec::new();
-    for word in text.lines().flat_map(|line| line.split('#').next().unwrap_or_default().split_whitespace()) {
+    for word in
+        text.lines().flat_map(|line| line.split('#').next().unwrap_or_default().split_whitespace())
+    {
         let value = word.parse::<i32>().map_err(|_| {
             let message = format!("`{word}` is no entry of a distribution table");
-            error(word, message).label("expected a whole number").help("an entry is 8192 times the deviation, such as -8192")
+            error(word, message)
+                .label("expected a whole number")
+                .help("an entry is 8192 times the deviation, such as -8192")
         })?;
         table.push(value);
     }
-    Distribution::from_table(name.to_owned(), table).map_err(|problem| Box::new(error(&text[..0], problem.to_string()).label("this file")))
+    Distribution::from_table(name.to_owned(), table)
+        .map_err(|problem| Box::new(error(&text[..0], problem.to_string()).label("this file")))
 }
 
 #[cfg(test)]
@@ -28,14 +35,21 @@ mod tests {
 
     #[test]
     fn a_table_with_comments() {
-        let table = parse("# two values\n-8192 0\t8192 # the end\n", "x.dist").map_err(|e| e.message);
-        assert_eq!(table.as_ref().map(|d| (d.name(), d.table())), Ok(("x.dist", &[-8192, 0, 8192][..])));
+        let table =
+            parse("# two values\n-8192 0\t8192 # the end\n", "x.dist").map_err(|e| e.message);
+        assert_eq!(
+            table.as_ref().map(|d| (d.name(), d.table())),
+            Ok(("x.dist", &[-8192, 0, 8192][..]))
+        );
     }
 
     #[test]
     fn the_bad_word_is_named_with_its_line() {
         let error = parse("1 2\n3 x4 5\n", "x.dist").unwrap_err();
-        assert_eq!((error.line, error.span.clone(), error.file.as_deref()), (2, 2..4, Some("x.dist")));
+        assert_eq!(
+            (error.line, error.span.clone(), error.file.as_deref()),
+            (2, 2..4, Some("x.dist"))
+        );
         assert!(parse("7", "x.dist").unwrap_err().message.contains("2 to"));
     }
 }

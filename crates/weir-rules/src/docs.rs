@@ -26,7 +26,9 @@ fn keyword(out: &mut String, row: &Keyword) {
     if !row.aliases.is_empty() {
         line(out, &format!("- Also: `{}`", row.aliases.join("`, `")));
     }
-    for (name, value) in [("Allowed", row.range), ("Default", row.default), ("In dummynet", row.dummynet)] {
+    for (name, value) in
+        [("Allowed", row.range), ("Default", row.default), ("In dummynet", row.dummynet)]
+    {
         if !value.is_empty() {
             line(out, &format!("- {name}: {value}"));
         }
@@ -41,14 +43,28 @@ fn presets(out: &mut String) {
     line(out, "## Presets\n\n| name | what | up | down | figures |\n|---|---|---|---|---|");
     for p in PRESETS {
         let names: Vec<&str> = std::iter::once(p.name).chain(p.aliases.iter().copied()).collect();
-        line(out, &format!("| `{}` | {} | `{}` | `{}` | {} |", names.join("`, `"), p.summary, p.up, p.down, p.source));
+        line(
+            out,
+            &format!(
+                "| `{}` | {} | `{}` | `{}` | {} |",
+                names.join("`, `"),
+                p.summary,
+                p.up,
+                p.down,
+                p.source
+            ),
+        );
     }
 }
 
 fn diagnostics(out: &mut String) {
     line(out, "\n## Diagnostics\n\nEach has a stable name, shown in brackets.\n");
     for severity in [Severity::Error, Severity::Warning, Severity::Note] {
-        let names: Vec<_> = Code::ALL.iter().filter(|c| c.severity() == severity).map(|c| format!("`{}`", c.name())).collect();
+        let names: Vec<_> = Code::ALL
+            .iter()
+            .filter(|c| c.severity() == severity)
+            .map(|c| format!("`{}`", c.name()))
+            .collect();
         line(out, &format!("- {severity:?}: {}", names.join(", ")));
     }
 }

@@ -1,4 +1,5 @@
-//! The table of keywords. One row drives the parser, what diagnostics call allowed, the reference and shell completion.
+//! The table of keywords. One row drives the parser, what diagnostics call allowed, the reference
+//! and shell completion.
 
 mod table;
 
@@ -102,8 +103,16 @@ pub enum Group {
 
 impl Group {
     /// Every group, in the order of the reference.
-    pub const ALL: &'static [Self] =
-        &[Self::Rate, Self::Delay, Self::Impairment, Self::Queue, Self::Aqm, Self::Flow, Self::Device, Self::Frames];
+    pub const ALL: &'static [Self] = &[
+        Self::Rate,
+        Self::Delay,
+        Self::Impairment,
+        Self::Queue,
+        Self::Aqm,
+        Self::Flow,
+        Self::Device,
+        Self::Frames,
+    ];
 
     /// Heading in the reference.
     pub const fn title(self) -> &'static str {
@@ -206,7 +215,12 @@ mod tests {
 
     #[test]
     fn a_choice_is_no_keyword_but_jitter_reorder() {
-        let both: Vec<_> = TABLE.iter().flat_map(|row| row.choices).filter(|c| lookup(c.name).is_some()).map(|c| c.name).collect();
+        let both: Vec<_> = TABLE
+            .iter()
+            .flat_map(|row| row.choices)
+            .filter(|c| lookup(c.name).is_some())
+            .map(|c| c.name)
+            .collect();
         assert_eq!(both, ["reorder"]);
     }
 }

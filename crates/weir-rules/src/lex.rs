@@ -1,7 +1,8 @@
 //! Words of the command language, with their places.
 //!
-//! Words are separated by white space. A word that begins with `"` goes on to the closing quote, with `\"` and `\\` inside; `#`
-//! at the beginning of a word starts a comment that ends with the line.
+//! Words are separated by white space. A word that begins with `"` goes on to the closing quote,
+//! with `\"` and `\\` inside; `#` at the beginning of a word starts a comment that ends with the
+//! line.
 
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span};
 
@@ -27,7 +28,10 @@ pub(crate) fn lex(text: &str, diagnostics: &mut Diagnostics) -> Vec<Word> {
         } else if let Some(inside) = rest.strip_prefix('"') {
             let (content, len) = quoted(inside).unwrap_or_else(|| {
                 let message = "the quoted word has no closing quote";
-                diagnostics.push(Diagnostic::new(Code::UnclosedQuote, text, start..text.len(), message).label("opened here"));
+                diagnostics.push(
+                    Diagnostic::new(Code::UnclosedQuote, text, start..text.len(), message)
+                        .label("opened here"),
+                );
                 (inside.to_owned(), inside.len())
             });
             let end = start + 1 + len;
@@ -42,19 +46,25 @@ pub(crate) fn lex(text: &str, diagnostics: &mut Diagnostics) -> Vec<Word> {
     words
 }
 
-/// The word as the lexers of specifications and scripts read it back: quoted when it must be. `is_keyword` tells words that mean
-/// something by themselves.
+/// The word as the lexers of specifications and scripts read it back: quoted when it must be.
+/// `is_keyword` tells words that mean something by themselves.
 pub(crate) fn quote(word: &str, is_keyword: impl Fn(&str) -> bool) -> String {
     let special = |c: char| c.is_whitespace() || "\"'\\$`;&|<>(){}=,".contains(c);
-    let plain = !word.is_empty() && !word.starts_with('#') && !word.starts_with("//") && !word.contains(special) && !is_keyword(word);
+    let plain = !word.is_empty()
+        && !word.starts_with('#')
+        && !word.starts_with("//")
+        && !word.contains(special)
+        && !is_keyword(word);
     if plain {
         return word.to_owned();
     }
-    let escaped = word.chars().flat_map(|c| "\\\"$`".contains(c).then_some('\\').into_iter().chain([c]));
+    let escaped =
+        word.chars().flat_map(|c| "\\\"$`".contains(c).then_some('\\').into_iter().chain([c]));
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-/// Content of a quoted word and its length in the text with the closing quote; `None` when that is missing.
+/// Content of a quoted word and its length in the text with the closing quote; `None` when that is
+/// missing.
 fn quoted(text: &str) -> Option<(String, usize)> {
     let mut content = String::new();
     let mut chars = text.char_indices();
@@ -85,7 +95,9 @@ mod tests {
 
     #[test]
     fn a_quoted_word_reads_back() {
-        for word in ["plain", "", "two words", "#x", r#"q"u\o"#, "\"", "bw", "$HOME`x`", "//", "a=b"] {
+        for word in
+            ["plain", "", "two words", "#x", r#"q"u\o"#, "\"", "bw", "$HOME`x`", "//", "a=b"]
+        {
             let text = quote(word, |w| w == "bw");
             let read = lex(&text, &mut Diagnostics::default());
             assert_eq!(read.len(), 1, "{text}");

@@ -1,8 +1,10 @@
-//! Weir's command language: link specifications, presets, and the trace, profile and distribution files they name.
+//! Weir's command language: link specifications, presets, and the trace, profile and distribution
+//! files they name.
 //!
-//! A specification is a line of words such as `bw 4Mbit/s delay 20ms queue 50`, or the short form `4M/20ms`. [`check_spec`]
-//! turns it into the engine's configuration and says what is wrong with it, at the word where it is wrong. The words are rows
-//! of [`keyword::TABLE`], which also drives the reference in `docs/link-spec.md` and shell completion.
+//! A specification is a line of words such as `bw 4Mbit/s delay 20ms queue 50`, or the short form
+//! `4M/20ms`. [`check_spec`] turns it into the engine's configuration and says what is wrong with
+//! it, at the word where it is wrong. The words are rows of [`keyword::TABLE`], which also drives
+//! the reference in `docs/link-spec.md` and shell completion.
 //!
 //! The crate reads no file and no clock: what a specification names is read through [`Files`].
 
@@ -53,7 +55,8 @@ pub struct LinkSpec {
     pub files: FileNames,
 }
 
-/// Names of the files that a specification was read from. A jitter table's name is the name of its distribution.
+/// Names of the files that a specification was read from. A jitter table's name is the name of its
+/// distribution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileNames {
     /// Air-time profile.
@@ -64,7 +67,8 @@ pub struct FileNames {
     pub schedule: Option<String>,
 }
 
-/// What a link does with a segmentation-offload train: one large frame that stands for several wire packets.
+/// What a link does with a segmentation-offload train: one large frame that stands for several wire
+/// packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gso {
     /// Every wire packet is shaped by itself.
@@ -117,14 +121,17 @@ pub struct Checked {
     pub diagnostics: Diagnostics,
 }
 
-/// Reads a specification and keeps what there is to say about it: warnings and notes even when it is accepted.
+/// Reads a specification and keeps what there is to say about it: warnings and notes even when it
+/// is accepted.
 ///
 /// An empty text is a perfect link.
 pub fn check_spec(text: &str, files: &dyn Files) -> Checked {
     let mut diagnostics = Diagnostics::default();
     let raw = parse::parse(text, &mut diagnostics);
-    // What could not be read is missing from the settings; judging the rest would blame the wrong words.
-    let spec = (!diagnostics.has_errors()).then(|| check::build(raw, text, files, &mut diagnostics));
+    // What could not be read is missing from the settings; judging the rest would blame the wrong
+    // words.
+    let spec =
+        (!diagnostics.has_errors()).then(|| check::build(raw, text, files, &mut diagnostics));
     let spec = spec.filter(|_| !diagnostics.has_errors());
     Checked { spec, diagnostics }
 }

@@ -1,4 +1,5 @@
-//! What keeps a queue short: an AQM of the table with its settings, a scheduler that has one inside, or nothing.
+//! What keeps a queue short: an AQM of the table with its settings, a scheduler that has one
+//! inside, or nothing.
 
 use std::fmt;
 
@@ -18,14 +19,18 @@ pub enum Manager {
 }
 
 impl Manager {
-    /// An AQM, or else a scheduler, as it is written: its name, and settings `NAME=VALUE` behind it with blanks or colons between.
+    /// An AQM, or else a scheduler, as it is written: its name, and settings `NAME=VALUE` behind it
+    /// with blanks or colons between.
     ///
     /// # Errors
-    /// [`ManagerError`] when there is none of this name, or it has no such setting or not this value of it.
+    /// [`ManagerError`] when there is none of this name, or it has no such setting or not this
+    /// value of it.
     pub fn parse(text: &str) -> Result<Self, ManagerError> {
         let (name, words) = words(text);
         if name.eq_ignore_ascii_case(NONE) {
-            return words.first().map_or(Ok(Self::None), |word| Err(ManagerError::Setting(NONE.to_owned(), (*word).to_owned())));
+            return words.first().map_or(Ok(Self::None), |word| {
+                Err(ManagerError::Setting(NONE.to_owned(), (*word).to_owned()))
+            });
         }
         if let Some(kind) = aqm::Kind::from_name(name) {
             return Ok(Self::Aqm(chosen(kind, kind.row().name, &words)?));
@@ -42,7 +47,8 @@ impl Manager {
     /// As for [`Self::parse`].
     pub fn parse_scheduler(text: &str) -> Result<Self, ManagerError> {
         let (name, words) = words(text);
-        let kind = sched::Kind::from_name(name).ok_or_else(|| ManagerError::NoScheduler(name.to_owned()))?;
+        let kind = sched::Kind::from_name(name)
+            .ok_or_else(|| ManagerError::NoScheduler(name.to_owned()))?;
         Ok(Self::Scheduler(chosen(kind, kind.row().name, &words)?))
     }
 
@@ -92,14 +98,19 @@ pub fn words(text: &str) -> (&str, Vec<&str>) {
 pub fn chosen<K: Entry>(kind: K, name: &str, words: &[&str]) -> Result<Chosen<K>, ManagerError> {
     let mut chosen = Chosen::new(kind);
     for word in words {
-        let (setting, value) = word.split_once('=').ok_or_else(|| ManagerError::NoValue((*word).to_owned()))?;
+        let (setting, value) =
+            word.split_once('=').ok_or_else(|| ManagerError::NoValue((*word).to_owned()))?;
         chosen.set(setting, value).map_err(|error| match error {
             SettingError::Unknown => ManagerError::Setting(name.to_owned(), setting.to_owned()),
             SettingError::Value(parameter) => ManagerError::Value {
                 setting: parameter.name,
                 value: value.to_owned(),
                 allowed: parameter.domain.to_string(),
-                example: format!("{}={}", parameter.name, parameter.domain.write(parameter.default)),
+                example: format!(
+                    "{}={}",
+                    parameter.name,
+                    parameter.domain.write(parameter.default)
+                ),
             },
         })?;
     }

@@ -41,7 +41,11 @@ impl Field {
         let bits = if let Some(prefix) = text.strip_prefix('/') {
             let prefix = decimal(prefix).filter(|&n| n <= self.bits.into())? as u32;
             // Shifting by the full width is no shift in Rust, but an overflow.
-            if prefix == 0 { 0 } else { self.full() >> (self.bits - prefix) << (self.bits - prefix) }
+            if prefix == 0 {
+                0
+            } else {
+                self.full() >> (self.bits - prefix) << (self.bits - prefix)
+            }
         } else if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
             let digits = !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit());
             digits.then(|| u128::from_str_radix(hex, 16).ok()).flatten()?
@@ -65,7 +69,11 @@ pub(crate) fn write(mask: &FlowMask) -> String {
         return "all".to_owned();
     }
     let set = FIELDS.iter().map(|f| (f, (f.get)(mask))).filter(|&(_, bits)| bits != 0);
-    let parts: Vec<String> = set.map(|(f, bits)| format!("{} 0x{bits:0width$x}", f.name, width = f.bits.div_ceil(4) as usize)).collect();
+    let parts: Vec<String> = set
+        .map(|(f, bits)| {
+            format!("{} 0x{bits:0width$x}", f.name, width = f.bits.div_ceil(4) as usize)
+        })
+        .collect();
     parts.join(" ")
 }
 
@@ -114,7 +122,12 @@ pub(crate) fn mac(text: &str) -> Option<u128> {
 
 macro_rules! field {
     ($name:literal, $member:ident, $bits:literal) => {
-        Field { name: $name, bits: $bits, get: |mask| mask.$member as u128, set: |mask, bits| mask.$member = bits as _ }
+        Field {
+            name: $name,
+            bits: $bits,
+            get: |mask| mask.$member as u128,
+            set: |mask, bits| mask.$member = bits as _,
+        }
     };
 }
 
@@ -153,16 +166,22 @@ mod tests {
         assert_eq!(bits("dst-ip6", "ffff::"), Some(0xffff << 112));
         assert_eq!(bits("src-mac", "ff:ff:ff:0:0:0"), Some(0xffff_ff00_0000));
         assert_eq!(bits("proto", "255"), Some(255));
-        for (field, text) in
-            [("proto", "256"), ("src-ip", "/33"), ("dscp", "0x"), ("vlan", "1.2.3.4"), ("src-mac", "1:2:3"), ("src-ip", "+1")]
-        {
+        for (field, text) in [
+            ("proto", "256"),
+            ("src-ip", "/33"),
+            ("dscp", "0x"),
+            ("vlan", "1.2.3.4"),
+            ("src-mac", "1:2:3"),
+            ("src-ip", "+1"),
+        ] {
             assert_eq!(bits(field, text), None, "{field} {text}");
         }
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let mask = FlowMask { src_ip: 0xff, dst_ip6: 0xffff << 112, vlan: 4095, ..FlowMask::default() };
+        let mask =
+            FlowMask { src_ip: 0xff, dst_ip6: 0xffff << 112, vlan: 4095, ..FlowMask::default() };
         for mask in [mask, all(), FlowMask::default()] {
             assert_eq!(read(&write(&mask)), Some(mask));
         }

@@ -1,4 +1,5 @@
-//! From words to settings: each keyword with its value and its place. What the values mean together is decided in `check`.
+//! From words to settings: each keyword with its value and its place. What the values mean together
+//! is decided in `check`.
 
 mod device;
 
@@ -52,9 +53,15 @@ impl Words {
 }
 
 /// Reads a specification that stands as `words` in `text`, and says where each keyword was given.
-pub(crate) fn parse_words(text: &str, words: Vec<Word>, which: Words, diagnostics: &mut Diagnostics) -> (Raw, Seen) {
+pub(crate) fn parse_words(
+    text: &str,
+    words: Vec<Word>,
+    which: Words,
+    diagnostics: &mut Diagnostics,
+) -> (Raw, Seen) {
     let raw = Raw { of_link: which == Words::OfLink, ..Raw::default() };
-    let mut parser = Parser { text, words, which, at: 0, seen: [const { None }; TABLE.len()], raw, diagnostics };
+    let mut parser =
+        Parser { text, words, which, at: 0, seen: [const { None }; TABLE.len()], raw, diagnostics };
     parser.short_form();
     while let Some(word) = parser.next() {
         // A text that is wrong so often is no specification.
@@ -98,18 +105,30 @@ impl Parser<'_> {
     /// `RATE[/DELAY[/LOSS]]` as the first word.
     fn short_form(&mut self) {
         let Some(word) = self.peek().cloned() else { return };
-        if word.quoted || !word.text.starts_with(|c: char| c.is_ascii_digit() || "./-".contains(c)) {
+        if word.quoted || !word.text.starts_with(|c: char| c.is_ascii_digit() || "./-".contains(c))
+        {
             return;
         }
         self.at += 1;
         let parts = short_parts(&word.text);
         if parts.len() > 3 {
-            let error = self.error(Code::BadValue, &word.span, format!("`{}` has too many parts", word.text));
-            self.diagnostics
-                .push(error.label("RATE/DELAY/LOSS").help("the short form is a rate, a delay and a loss, such as `4M/20ms/0.1%`"));
+            let error = self.error(
+                Code::BadValue,
+                &word.span,
+                format!("`{}` has too many parts", word.text),
+            );
+            self.diagnostics.push(
+                error
+                    .label("RATE/DELAY/LOSS")
+                    .help("the short form is a rate, a delay and a loss, such as `4M/20ms/0.1%`"),
+            );
             return;
         }
-        for (id, part) in [Id::Bw, Id::Delay, Id::Loss].into_iter().zip(parts).filter(|(_, part)| !part.is_empty()) {
+        for (id, part) in [Id::Bw, Id::Delay, Id::Loss]
+            .into_iter()
+            .zip(parts)
+            .filter(|(_, part)| !part.is_empty())
+        {
             let span = word.span.start + part.start..word.span.start + part.end;
             let text = &word.text[part];
             self.seen[id as usize] = Some(span.clone());
@@ -118,19 +137,27 @@ impl Parser<'_> {
                     self.raw.rate = self.accept(id, &span, text, quantity::rate(text));
                     self.doubt_bare_rate(&span, text);
                 }
-                Id::Delay => self.raw.delay = self.accept(id, &span, text, quantity::time(text, MAX_DELAY)),
+                Id::Delay => {
+                    self.raw.delay = self.accept(id, &span, text, quantity::time(text, MAX_DELAY))
+                }
                 _ => self.raw.loss = self.accept(id, &span, text, quantity::loss(text)),
             }
         }
     }
 
-    /// Says so when the short form's rate has no unit and is below a kilobit per second: `4/20` is meant as megabits.
+    /// Says so when the short form's rate has no unit and is below a kilobit per second: `4/20` is
+    /// meant as megabits.
     fn doubt_bare_rate(&mut self, span: &Span, text: &str) {
         let Some(At { value: Some(rate), .. }) = self.raw.rate else { return };
         let bare = Decimal::prefix(text).is_ok_and(|(_, unit)| unit.is_empty());
         if bare && rate.bps() < SLOW_BPS {
-            let warning = self.error(Code::SmallRate, span, format!("`{text}` means {} bit/s", rate.bps()));
-            self.diagnostics.push(warning.label(format!("`{text}M` is {text} Mbit/s")).help("a rate without a unit is in bit/s"));
+            let warning =
+                self.error(Code::SmallRate, span, format!("`{text}` means {} bit/s", rate.bps()));
+            self.diagnostics.push(
+                warning
+                    .label(format!("`{text}M` is {text} Mbit/s"))
+                    .help("a rate without a unit is in bit/s"),
+            );
         }
     }
 
@@ -142,7 +169,8 @@ impl Parser<'_> {
         };
         let before = self.diagnostics.count(Severity::Error);
         if let Some(first) = self.seen[row.id as usize].replace(word.span.clone()) {
-            let error = self.error(Code::Repeated, &word.span, format!("`{}` is given twice", row.name));
+            let error =
+                self.error(Code::Repeated, &word.span, format!("`{}` is given twice", row.name));
             let error = with_first(error.label("the second time"), word, &first, "the first time");
             self.diagnostics.push(error.help("remove one of the two"));
             return self.skip_to_keyword();
@@ -159,19 +187,33 @@ impl Parser<'_> {
             Id::Bw => self.raw.rate = self.quantity(row, word, quantity::rate),
             Id::Trace => self.raw.trace = self.file(row, word),
             Id::Schedule => {
-                self.raw.schedule = self.file(row, word).map(|file| At { value: (file.value, self.flag("loop")), span: file.span });
+                self.raw.schedule = self
+                    .file(row, word)
+                    .map(|file| At { value: (file.value, self.flag("loop")), span: file.span });
             }
-            Id::Burst if self.which == Words::OfQueue => self.raw.flow_burst = self.quantity(row, word, quantity::size).map(|at| at.value),
+            Id::Burst if self.which == Words::OfQueue => {
+                self.raw.flow_burst = self.quantity(row, word, quantity::size).map(|at| at.value)
+            }
             Id::Burst => self.raw.burst = self.quantity(row, word, quantity::size),
             Id::Overhead => self.raw.overhead = self.overhead(row, word),
             Id::Profile => self.raw.profile = self.file(row, word),
-            Id::Delay => self.raw.delay = self.quantity(row, word, |t| quantity::time(t, MAX_DELAY)),
+            Id::Delay => {
+                self.raw.delay = self.quantity(row, word, |t| quantity::time(t, MAX_DELAY))
+            }
             Id::Jitter => self.raw.jitter = self.jitter(row, word),
             Id::Reorder => self.raw.reorder = self.reorder(row, word),
             Id::Loss => self.raw.loss = self.quantity(row, word, quantity::loss),
             Id::Plr => self.raw.plr = self.quantity(row, word, quantity::loss).map(|at| at.value),
-            Id::Dup => self.raw.duplicate = self.quantity(row, word, quantity::probability).map_or(Probability::ZERO, |at| at.value),
-            Id::Corrupt => self.raw.corrupt = self.quantity(row, word, quantity::probability).map_or(Probability::ZERO, |at| at.value),
+            Id::Dup => {
+                self.raw.duplicate = self
+                    .quantity(row, word, quantity::probability)
+                    .map_or(Probability::ZERO, |at| at.value)
+            }
+            Id::Corrupt => {
+                self.raw.corrupt = self
+                    .quantity(row, word, quantity::probability)
+                    .map_or(Probability::ZERO, |at| at.value)
+            }
             Id::Queue => self.raw.queue = self.queue(row, word),
             Id::Droptail => self.manage(word, None),
             Id::Mask => self.mask(row, word),
@@ -179,9 +221,18 @@ impl Parser<'_> {
             Id::Weight => self.raw.weight = self.number(row, word, 1, 65_536),
             Id::Lmax => self.raw.max_packet = self.number(row, word, 64, 65_536),
             Id::Pri => self.raw.priority = self.number(row, word, 0, 63),
-            Id::Rate => self.raw.flow_rate = self.quantity(row, word, quantity::rate).and_then(|at| at.value),
-            Id::Ceil => self.raw.flow_ceil = self.quantity(row, word, quantity::rate).and_then(|at| at.value),
-            Id::Deadline => self.raw.deadline = self.quantity(row, word, |t| quantity::time(t, MAX_DELAY)).map(|at| at.value),
+            Id::Rate => {
+                self.raw.flow_rate =
+                    self.quantity(row, word, quantity::rate).and_then(|at| at.value)
+            }
+            Id::Ceil => {
+                self.raw.flow_ceil =
+                    self.quantity(row, word, quantity::rate).and_then(|at| at.value)
+            }
+            Id::Deadline => {
+                self.raw.deadline =
+                    self.quantity(row, word, |t| quantity::time(t, MAX_DELAY)).map(|at| at.value)
+            }
             Id::Buckets => {
                 if self.number(row, word, 1, 65_536).is_some() {
                     self.ignored(word, "tables grow by themselves");
@@ -211,7 +262,8 @@ impl Parser<'_> {
     fn manage(&mut self, word: &Word, policy: Option<Policy>) {
         if let Some(At { span: first, .. }) = &self.raw.aqm {
             let first = first.clone();
-            let error = self.error(Code::Contradiction, &word.span, "a queue has one AQM".to_owned());
+            let error =
+                self.error(Code::Contradiction, &word.span, "a queue has one AQM".to_owned());
             let error = with_first(error.label("the second one"), word, &first, "the first one");
             self.diagnostics.push(error.help("remove one of the two"));
         }
@@ -219,28 +271,44 @@ impl Parser<'_> {
     }
 
     fn ignored(&mut self, word: &Word, why: &str) {
-        let note = self.error(Code::Ignored, &word.span, format!("`{}` is accepted and ignored", word.text));
+        let note = self.error(
+            Code::Ignored,
+            &word.span,
+            format!("`{}` is accepted and ignored", word.text),
+        );
         self.diagnostics.push(note.label(why));
     }
 
     fn unknown(&mut self, word: &Word) {
-        let error = self.error(Code::UnknownKeyword, &word.span, format!("unknown keyword `{}`", word.text));
+        let error = self.error(
+            Code::UnknownKeyword,
+            &word.span,
+            format!("unknown keyword `{}`", word.text),
+        );
         let error = match closest(&word.text, self.which.all()) {
             Some(meant) => error.label(format!("did you mean `{meant}`?")),
-            None if presets::preset(&word.text).is_ok() => {
-                error.label("a preset").help("a preset describes both directions; it stands alone, not inside a specification")
-            }
+            None if presets::preset(&word.text).is_ok() => error.label("a preset").help(
+                "a preset describes both directions; it stands alone, not inside a specification",
+            ),
             None if word.text != "rate" && keyword::lookup(&word.text).is_some() => {
                 error.label("a word of queues in front of a scheduler: `queue N config sched M …`")
             }
             None if sched::Kind::from_name(&word.text).is_some() => {
                 error.label("a scheduler, with queues of its own: `sched N config type …`")
             }
-            None if AQMS.iter().any(|row| row.name == word.text || row.aliases.contains(&word.text.as_str())) => {
+            None if AQMS
+                .iter()
+                .any(|row| row.name == word.text || row.aliases.contains(&word.text.as_str())) =>
+            {
                 error.label(format!("an AQM: `aqm {}`", word.text))
             }
-            None if AQMS.iter().any(|row| row.parameters.iter().any(|setting| setting.name == word.text)) => {
-                error.label("a setting of AQMs, which stands directly behind the name of one: `aqm NAME …`")
+            None if AQMS
+                .iter()
+                .any(|row| row.parameters.iter().any(|setting| setting.name == word.text)) =>
+            {
+                error.label(
+                    "a setting of AQMs, which stands directly behind the name of one: `aqm NAME …`",
+                )
             }
             None => match FOREIGN.iter().find(|(theirs, _)| *theirs == word.text) {
                 Some((_, ours)) => error.label(format!("netem's word; here it is `{ours}`")),
@@ -266,25 +334,43 @@ impl Parser<'_> {
                 Some(word)
             }
             _ => {
-                let error = self.error(Code::MissingValue, &keyword.span, format!("`{}` needs a value", keyword.text));
-                self.diagnostics.push(error.label(format!("expected {} after it", row.argument)).help(example(row)));
+                let error = self.error(
+                    Code::MissingValue,
+                    &keyword.span,
+                    format!("`{}` needs a value", keyword.text),
+                );
+                self.diagnostics.push(
+                    error.label(format!("expected {} after it", row.argument)).help(example(row)),
+                );
                 None
             }
         }
     }
 
     /// A number with a unit, which may be a word of its own: `20 ms`.
-    fn quantity<T>(&mut self, row: &Keyword, keyword: &Word, parse: impl Fn(&str) -> Result<T, QuantityError>) -> Option<At<T>> {
+    fn quantity<T>(
+        &mut self,
+        row: &Keyword,
+        keyword: &Word,
+        parse: impl Fn(&str) -> Result<T, QuantityError>,
+    ) -> Option<At<T>> {
         let mut word = self.value(row, keyword)?;
         let bare = word.text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        let unit = self.peek().filter(|w| bare && !w.quoted && self.which.lookup(&w.text).is_none()).cloned();
+        let unit = self
+            .peek()
+            .filter(|w| bare && !w.quoted && self.which.lookup(&w.text).is_none())
+            .cloned();
         if let Some(unit) = unit {
             let joined = word.text.clone() + &unit.text;
             let is_unit = unit.text.starts_with(|c: char| c.is_alphabetic() || c == '%');
-            // A word that is neither a unit here nor an option nor nearly a keyword was meant as a unit.
-            let fits = !matches!(parse(&joined), Err(QuantityError::Unit | QuantityError::NotANumber));
+            // A word that is neither a unit here nor an option nor nearly a keyword was meant as a
+            // unit.
+            let fits =
+                !matches!(parse(&joined), Err(QuantityError::Unit | QuantityError::NotANumber));
             let option = row.choices.iter().any(|c| c.name == unit.text) || unit.text.contains('.');
-            let near = closest(&unit.text, self.which.all().chain(row.choices.iter().map(|c| c.name))).is_some();
+            let near =
+                closest(&unit.text, self.which.all().chain(row.choices.iter().map(|c| c.name)))
+                    .is_some();
             if is_unit && (fits || !option && !near) {
                 self.at += 1;
                 word = Word { text: joined, span: word.span.start..unit.span.end, quoted: false };
@@ -294,7 +380,13 @@ impl Parser<'_> {
     }
 
     /// A value with its place, or a diagnostic that says what is wrong with it.
-    fn accept<T>(&mut self, id: Id, span: &Span, text: &str, result: Result<T, QuantityError>) -> Option<At<T>> {
+    fn accept<T>(
+        &mut self,
+        id: Id,
+        span: &Span,
+        text: &str,
+        result: Result<T, QuantityError>,
+    ) -> Option<At<T>> {
         match result {
             Ok(value) => Some(At { value, span: span.clone() }),
             Err(error) => {
@@ -307,21 +399,38 @@ impl Parser<'_> {
     fn bad_quantity(&mut self, row: &Keyword, span: &Span, text: &str, error: QuantityError) {
         let shown = shorten(text);
         let (code, message) = match error {
-            QuantityError::NotANumber => (Code::BadValue, format!("`{shown}` is no value for `{}`", row.name)),
-            QuantityError::Unit => (Code::BadUnit, format!("the unit of `{shown}` does not fit `{}`", row.name)),
-            QuantityError::Negative => (Code::OutOfRange, format!("`{shown}` is out of range: `{}` cannot be negative", row.name)),
-            QuantityError::OutOfRange => (Code::OutOfRange, format!("`{shown}` is out of range for `{}`", row.name)),
+            QuantityError::NotANumber => {
+                (Code::BadValue, format!("`{shown}` is no value for `{}`", row.name))
+            }
+            QuantityError::Unit => {
+                (Code::BadUnit, format!("the unit of `{shown}` does not fit `{}`", row.name))
+            }
+            QuantityError::Negative => (
+                Code::OutOfRange,
+                format!("`{shown}` is out of range: `{}` cannot be negative", row.name),
+            ),
+            QuantityError::OutOfRange => {
+                (Code::OutOfRange, format!("`{shown}` is out of range for `{}`", row.name))
+            }
         };
-        let label = if code == Code::OutOfRange { format!("allowed: {}", row.range) } else { format!("expected {}", row.argument) };
+        let label = if code == Code::OutOfRange {
+            format!("allowed: {}", row.range)
+        } else {
+            format!("expected {}", row.argument)
+        };
         let mut diagnostic = self.error(code, span, message).label(label);
         if code != Code::OutOfRange && !row.range.is_empty() {
             diagnostic = diagnostic.help(format!("allowed: {}", row.range));
         }
         if code == Code::BadUnit && row.argument.starts_with("TIME") {
-            diagnostic = diagnostic.help("units of time are s, ms, us and ns; a number without one is in ms");
+            diagnostic = diagnostic
+                .help("units of time are s, ms, us and ns; a number without one is in ms");
         }
         let percent = format!("{text}%");
-        if code == Code::OutOfRange && PROBABILITIES.contains(&row.id) && quantity::probability(&percent).is_ok() {
+        if code == Code::OutOfRange
+            && PROBABILITIES.contains(&row.id)
+            && quantity::probability(&percent).is_ok()
+        {
             diagnostic = diagnostic.help(format!("{text} percent are written `{percent}`"));
         }
         self.diagnostics.push(diagnostic.help(example(row)));
@@ -330,14 +439,21 @@ impl Parser<'_> {
     /// Notes that an option of a keyword is given; says so when it was given before.
     fn once(&mut self, row: &Keyword, given: &mut Vec<String>, option: &str, span: &Span) {
         if given.iter().any(|g| g == option) {
-            let error = self.error(Code::Repeated, span, format!("the {option} of `{}` is given twice", row.name));
+            let error = self.error(
+                Code::Repeated,
+                span,
+                format!("the {option} of `{}` is given twice", row.name),
+            );
             self.diagnostics.push(error.label("the second time").help("remove one of the two"));
         }
         given.push(option.to_owned());
     }
 
     fn number(&mut self, row: &Keyword, keyword: &Word, least: u32, most: u32) -> Option<u32> {
-        let parse = |text: &str| quantity::count(text, most).and_then(|n| if n < least { Err(QuantityError::OutOfRange) } else { Ok(n) });
+        let parse = |text: &str| {
+            quantity::count(text, most)
+                .and_then(|n| if n < least { Err(QuantityError::OutOfRange) } else { Ok(n) })
+        };
         self.quantity(row, keyword, parse).map(|at| at.value)
     }
 
@@ -354,12 +470,18 @@ impl Parser<'_> {
 
     /// A word that is none of the allowed ones.
     fn bad_choice(&mut self, row: &Keyword, word: &Word) {
-        let error = self.error(Code::BadValue, &word.span, format!("`{}` is no value for `{}`", shorten(&word.text), row.name));
+        let error = self.error(
+            Code::BadValue,
+            &word.span,
+            format!("`{}` is no value for `{}`", shorten(&word.text), row.name),
+        );
         let label = match closest(&word.text, row.choices.iter().map(|c| c.name)) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => format!("expected {}", row.argument),
         };
-        self.diagnostics.push(error.label(label).help(format!("allowed: {}", row.allowed())).help(example(row)));
+        self.diagnostics.push(
+            error.label(label).help(format!("allowed: {}", row.allowed())).help(example(row)),
+        );
     }
 
     fn gso(&mut self, row: &Keyword, keyword: &Word) -> Gso {
@@ -401,19 +523,26 @@ impl Parser<'_> {
         let mut overhead = if let Some(kind) = overhead_kind(&word.text) {
             kind
         } else {
-            let (negative, digits) = word.text.strip_prefix('-').map_or((false, word.text.as_str()), |digits| (true, digits));
+            let (negative, digits) = word
+                .text
+                .strip_prefix('-')
+                .map_or((false, word.text.as_str()), |digits| (true, digits));
             if !digits.starts_with(|c: char| c.is_ascii_digit() || "-.+".contains(c)) {
                 self.bad_choice(row, &word);
                 return None;
             }
-            let bytes = self.accept(row.id, &word.span, &word.text, quantity::count(digits, MAX_OVERHEAD))?.value as i32;
+            let bytes = self
+                .accept(row.id, &word.span, &word.text, quantity::count(digits, MAX_OVERHEAD))?
+                .value as i32;
             Overhead { per_packet: if negative { -bytes } else { bytes }, ..Overhead::NONE }
         };
         let mut given = Vec::new();
         while let Some(option) = self.peek().cloned() {
             if self.flag("mpu") {
                 let word = self.value(row, &option)?;
-                overhead.minimum = self.accept(row.id, &word.span, &word.text, quantity::count(&word.text, MAX_MPU))?.value;
+                overhead.minimum = self
+                    .accept(row.id, &word.span, &word.text, quantity::count(&word.text, MAX_MPU))?
+                    .value;
             } else if self.flag("atm") {
                 overhead.atm_cells = true;
             } else {
@@ -426,11 +555,17 @@ impl Parser<'_> {
 
     fn jitter(&mut self, row: &'static Keyword, keyword: &Word) -> Option<RawJitter> {
         let amount = self.quantity(row, keyword, |t| quantity::time(t, MAX_DELAY))?.value;
-        let mut jitter = RawJitter { amount, shape: Shape::Uniform, correlation: Probability::ZERO, may_reorder: false };
+        let mut jitter = RawJitter {
+            amount,
+            shape: Shape::Uniform,
+            correlation: Probability::ZERO,
+            may_reorder: false,
+        };
         let mut given = Vec::new();
         while let Some(word) = self.peek().cloned() {
-            let next_is_number =
-                self.words.get(self.at + 1).is_some_and(|w| w.text.starts_with(|c: char| c.is_ascii_digit() || "-.".contains(c)));
+            let next_is_number = self.words.get(self.at + 1).is_some_and(|w| {
+                w.text.starts_with(|c: char| c.is_ascii_digit() || "-.".contains(c))
+            });
             let is_keyword = !word.quoted && self.which.lookup(&word.text).is_some();
             if is_keyword && (word.text != "reorder" || next_is_number) {
                 break;
@@ -497,9 +632,15 @@ impl Parser<'_> {
             };
             let Some(value) = self.value(row, &word) else { return };
             let Some(bits) = field.parse(&value.text) else {
-                let error = self.error(Code::BadValue, &value.span, format!("`{}` is no mask for `{}`", shorten(&value.text), field.name));
+                let error = self.error(
+                    Code::BadValue,
+                    &value.span,
+                    format!("`{}` is no mask for `{}`", shorten(&value.text), field.name),
+                );
                 let label = format!("expected at most {} bits", field.bits);
-                return self.diagnostics.push(error.label(label).help(format!("allowed: {}", row.range)).help(example(row)));
+                return self.diagnostics.push(
+                    error.label(label).help(format!("allowed: {}", row.range)).help(example(row)),
+                );
             };
             field.set(&mut self.raw.mask, bits);
             self.once(row, &mut given, field.name, &word.span);
@@ -535,7 +676,9 @@ fn shape(name: &str, span: &Span) -> Option<Shape> {
         "normal" => Shape::Normal,
         "pareto" => Shape::Pareto,
         "paretonormal" => Shape::ParetoNormal,
-        name if name.ends_with(".dist") => Shape::File(At { value: name.into(), span: span.clone() }),
+        name if name.ends_with(".dist") => {
+            Shape::File(At { value: name.into(), span: span.clone() })
+        }
         _ => return None,
     })
 }
@@ -574,7 +717,8 @@ const SLOTS: [&str; 4] = ["slots", "slot", "packets", "packet"];
 const MAX_OVERHEAD: u32 = 1000;
 /// Largest least size.
 const MAX_MPU: u32 = 65_535;
-/// A link slower than this was hardly meant, in bit/s: a full packet takes more than twelve seconds.
+/// A link slower than this was hardly meant, in bit/s: a full packet takes more than twelve
+/// seconds.
 const SLOW_BPS: u64 = 1000;
 /// Largest bound on flows.
 const MAX_FLOWS: u32 = 10_000_000;
@@ -584,5 +728,10 @@ const MOST_ERRORS: usize = 20;
 const LONGEST_SHOWN: usize = 40;
 
 /// Words of `tc netem` that mean a keyword of ours.
-const FOREIGN: &[(&str, &str)] =
-    &[("rate", "bw"), ("limit", "queue"), ("duplicate", "dup"), ("distribution", "jitter T normal"), ("gemodel", "loss K,p,H,r")];
+const FOREIGN: &[(&str, &str)] = &[
+    ("rate", "bw"),
+    ("limit", "queue"),
+    ("duplicate", "dup"),
+    ("distribution", "jitter T normal"),
+    ("gemodel", "loss K,p,H,r"),
+];

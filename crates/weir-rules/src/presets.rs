@@ -1,6 +1,7 @@
 //! Presets: links of well-known kinds, both directions, as specifications.
 //!
-//! Their figures are typical ones. Where a public document gives them it is named; where they are our choice, that is said.
+//! Their figures are typical ones. Where a public document gives them it is named; where they are
+//! our choice, that is said.
 
 use crate::suggest::closest;
 
@@ -189,7 +190,12 @@ mod tests {
         for p in PRESETS {
             for text in [p.up, p.down] {
                 let checked = check_spec(text, &NoFiles);
-                assert!(checked.spec.is_some() && checked.diagnostics.is_empty(), "{}: {}", p.name, checked.diagnostics);
+                assert!(
+                    checked.spec.is_some() && checked.diagnostics.is_empty(),
+                    "{}: {}",
+                    p.name,
+                    checked.diagnostics
+                );
             }
             assert!(!p.summary.is_empty() && !p.source.is_empty(), "{}", p.name);
         }

@@ -65,8 +65,13 @@ fn overhead(overhead: Overhead) -> String {
     if let Some((name, _)) = OVERHEADS.iter().find(|(_, known)| *known == overhead) {
         return format!("overhead {name}");
     }
-    let minimum = if overhead.minimum > 0 { format!(" mpu {}", overhead.minimum) } else { String::new() };
-    format!("overhead {}{minimum}{}", overhead.per_packet, if overhead.atm_cells { " atm" } else { "" })
+    let minimum =
+        if overhead.minimum > 0 { format!(" mpu {}", overhead.minimum) } else { String::new() };
+    format!(
+        "overhead {}{minimum}{}",
+        overhead.per_packet,
+        if overhead.atm_cells { " atm" } else { "" }
+    )
 }
 
 fn delay(link: &LinkConfig, words: &mut Vec<String>) {
@@ -78,7 +83,11 @@ fn delay(link: &LinkConfig, words: &mut Vec<String>) {
     }
     if let Some(reorder) = link.reorder {
         let gap = if reorder.gap > 1 { format!(" gap {}", reorder.gap) } else { String::new() };
-        words.push(format!("reorder {}{gap}{}", write_probability(reorder.probability), correlation(reorder.correlation)));
+        words.push(format!(
+            "reorder {}{gap}{}",
+            write_probability(reorder.probability),
+            correlation(reorder.correlation)
+        ));
     }
     if link.loss != Loss::None {
         words.push(format!("loss {}", write_loss(link.loss)));
@@ -175,8 +184,17 @@ fn flow(queue: &FlowsetConfig, words: &mut Vec<String>) {
 
 fn file(name: &str) -> String {
     // `IN`, `OUT` and `expire` end a specification inside `netconfig`.
-    let ends = |word: &str| ["in", "out", "expire", "type", "pipe", "sched", "parent"].iter().any(|end| word.eq_ignore_ascii_case(end));
+    let ends = |word: &str| {
+        ["in", "out", "expire", "type", "pipe", "sched", "parent"]
+            .iter()
+            .any(|end| word.eq_ignore_ascii_case(end))
+    };
     // Behind a scheduler's type, its settings may stand anywhere.
-    let sets = |word: &str| sched::TABLE.iter().flat_map(|row| row.settings()).any(|setting| word.eq_ignore_ascii_case(setting.name));
+    let sets = |word: &str| {
+        sched::TABLE
+            .iter()
+            .flat_map(|row| row.settings())
+            .any(|setting| word.eq_ignore_ascii_case(setting.name))
+    };
     lex::quote(name, |word| lookup(word).is_some() || ends(word) || sets(word))
 }

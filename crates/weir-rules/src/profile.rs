@@ -1,7 +1,8 @@
 //! dummynet's air-time profile files.
 //!
-//! Lines of `key value`: `name`, `bw`, `loss-level` (0 to 1, default 1: no loss), `samples` (default 100), in any order and case;
-//! then a header `delay prob` or `prob delay`, then at least two points, delays in ms. `#` starts a comment.
+//! Lines of `key value`: `name`, `bw`, `loss-level` (0 to 1, default 1: no loss), `samples`
+//! (default 100), in any order and case; then a header `delay prob` or `prob delay`, then at least
+//! two points, delays in ms. `#` starts a comment.
 
 use weir_core::link::{DEFAULT_SAMPLES, MAX_SAMPLES, Profile};
 use weir_core::units::{Nanos, Probability, Rate};
@@ -24,10 +25,19 @@ pub struct ProfileFile {
 /// # Errors
 /// A line that is not understood, a value out of range, a missing header, or fewer than two points.
 pub fn parse(text: &str, name: &str) -> Result<ProfileFile, Box<Diagnostic>> {
-    let mut reader =
-        Reader { text, name, title: name.to_owned(), rate: None, loss_level: None, samples: None, header: None, points: Vec::new() };
+    let mut reader = Reader {
+        text,
+        name,
+        title: name.to_owned(),
+        rate: None,
+        loss_level: None,
+        samples: None,
+        header: None,
+        points: Vec::new(),
+    };
     for line in text.lines() {
-        let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
+        let words: Vec<&str> =
+            line.split('#').next().unwrap_or_default().split_whitespace().collect();
         if !words.is_empty() {
             reader.line(&words)?;
         }
@@ -49,24 +59,35 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn error(&self, part: &str, message: impl Into<String>) -> Diagnostic {
-        Diagnostic::new(Code::BadFile, self.text, span_of(self.text, part), message).in_file(self.name)
+        Diagnostic::new(Code::BadFile, self.text, span_of(self.text, part), message)
+            .in_file(self.name)
     }
 
     fn line(&mut self, words: &[&str]) -> Result<(), Box<Diagnostic>> {
         let key = words[0].to_ascii_lowercase();
         let &[_, value] = words else {
             let wrong = words.get(2).unwrap_or(&words[0]);
-            return Err(self.error(wrong, "a line of a profile has two words").label(format!("{} here", words.len())).into());
+            return Err(self
+                .error(wrong, "a line of a profile has two words")
+                .label(format!("{} here", words.len()))
+                .into());
         };
         match (key.as_str(), value.to_ascii_lowercase().as_str()) {
             ("delay", "prob") => self.header = Some(true),
             ("prob", "delay") => self.header = Some(false),
             ("name", _) => self.title = value.to_owned(),
-            ("bw" | "bandwidth", _) => self.rate = self.value(value, "a rate of at most 400 Gbit/s", quantity::rate(value).ok())?,
-            ("loss-level", _) => self.loss_level = Some(self.value(value, "0 to 1", quantity::probability(value).ok())?),
+            ("bw" | "bandwidth", _) => {
+                self.rate =
+                    self.value(value, "a rate of at most 400 Gbit/s", quantity::rate(value).ok())?
+            }
+            ("loss-level", _) => {
+                self.loss_level =
+                    Some(self.value(value, "0 to 1", quantity::probability(value).ok())?)
+            }
             ("samples", _) => {
                 let samples = quantity::count(value, MAX_SAMPLES as u32).ok().filter(|&n| n >= 2);
-                self.samples = Some(self.value(value, &format!("2 to {MAX_SAMPLES}"), samples)? as usize);
+                self.samples =
+                    Some(self.value(value, &format!("2 to {MAX_SAMPLES}"), samples)? as usize);
             }
             _ => return self.point(words[0], value),
         }
@@ -78,9 +99,12 @@ impl Reader<'_> {
         let Some(delay_first) = self.header.filter(|_| is_number) else {
             if is_number {
                 let error = self.error(first, "a point stands before the header").label("a point");
-                return Err(error.help("a line `delay prob` or `prob delay` comes before the points").into());
+                return Err(error
+                    .help("a line `delay prob` or `prob delay` comes before the points")
+                    .into());
             }
-            let meant = closest(first, KEYS).map_or_else(|| "unknown key".to_owned(), |k| format!("did you mean `{k}`?"));
+            let meant = closest(first, KEYS)
+                .map_or_else(|| "unknown key".to_owned(), |k| format!("did you mean `{k}`?"));
             return Err(self
                 .error(first, format!("unknown key `{first}`"))
                 .label(meant)
@@ -88,24 +112,36 @@ impl Reader<'_> {
                 .into());
         };
         let (delay, prob) = if delay_first { (first, second) } else { (second, first) };
-        let delay = self.value(delay, "a delay in ms, at most an hour", quantity::time(delay, MAX_DELAY).ok())?;
+        let delay = self.value(
+            delay,
+            "a delay in ms, at most an hour",
+            quantity::time(delay, MAX_DELAY).ok(),
+        )?;
         let prob = self.value(prob, "a probability, 0 to 1", quantity::probability(prob).ok())?;
         self.points.push((prob, delay));
         Ok(())
     }
 
     fn value<T>(&self, word: &str, allowed: &str, value: Option<T>) -> Result<T, Box<Diagnostic>> {
-        value.ok_or_else(|| self.error(word, format!("`{word}` is not allowed here")).label(format!("expected {allowed}")).into())
+        value.ok_or_else(|| {
+            self.error(word, format!("`{word}` is not allowed here"))
+                .label(format!("expected {allowed}"))
+                .into()
+        })
     }
 
     fn finish(self) -> Result<ProfileFile, Box<Diagnostic>> {
         let end = &self.text[self.text.trim_end().len()..][..0];
         if self.header.is_none() {
-            let error = self.error(end, "the profile has no header line").label("the file ends here");
-            return Err(error.help("a line `delay prob` or `prob delay` comes before the points").into());
+            let error =
+                self.error(end, "the profile has no header line").label("the file ends here");
+            return Err(error
+                .help("a line `delay prob` or `prob delay` comes before the points")
+                .into());
         }
         let failure = self.error(end, String::new()).label("the file ends here");
-        let (samples, loss_level) = (self.samples.unwrap_or(DEFAULT_SAMPLES), self.loss_level.unwrap_or(Probability::ONE));
+        let (samples, loss_level) =
+            (self.samples.unwrap_or(DEFAULT_SAMPLES), self.loss_level.unwrap_or(Probability::ONE));
         match Profile::new(self.title, self.points, samples, loss_level) {
             Ok(profile) => Ok(ProfileFile { profile, rate: self.rate }),
             Err(problem) => Err(Box::new(Diagnostic { message: problem.to_string(), ..failure })),
@@ -128,15 +164,21 @@ mod tests {
         assert_eq!(file.profile.name(), "wlan");
         assert_eq!(file.profile.samples(), [500_000, 750_000, 1_000_000, 1_250_000].map(Nanos));
         assert_eq!(Some(file.profile.loss_level()), Probability::new(0.86));
-        let swapped = text.replace("prob delay\n0 0.5 # first\n1.0\t1.5", "delay prob\n1.5 1\n0.5 0");
+        let swapped =
+            text.replace("prob delay\n0 0.5 # first\n1.0\t1.5", "delay prob\n1.5 1\n0.5 0");
         assert_eq!(parse(&swapped, "p").map_err(|e| e.message), Ok(file));
     }
 
     #[test]
     fn more_samples_than_1024_are_fine() {
-        let text =
-            format!("samples 5000\ndelay prob\n{}", (0..3000).map(|i| format!("{i} {}\n", f64::from(i) / 3000.0)).collect::<String>());
-        assert_eq!(parse(&text, "p").map_err(|e| e.message).map(|f| f.profile.samples().len()), Ok(5000));
+        let text = format!(
+            "samples 5000\ndelay prob\n{}",
+            (0..3000).map(|i| format!("{i} {}\n", f64::from(i) / 3000.0)).collect::<String>()
+        );
+        assert_eq!(
+            parse(&text, "p").map_err(|e| e.message).map(|f| f.profile.samples().len()),
+            Ok(5000)
+        );
     }
 
     #[test]

@@ -33,8 +33,8 @@ impl From<DecimalError> for QuantityError {
 
 /// A rate such as `1.5Mbit/s`, `256K` or `125KByte/s`; `None` for `0` and `unlimited`.
 ///
-/// A bare number is in bit/s. `K`, `M`, `G`, `T` are powers of 1000 in either case, `Ki`, `Mi`, `Gi`, `Ti` of 1024. `b` is a bit,
-/// `B` a byte.
+/// A bare number is in bit/s. `K`, `M`, `G`, `T` are powers of 1000 in either case, `Ki`, `Mi`,
+/// `Gi`, `Ti` of 1024. `b` is a bit, `B` a byte.
 ///
 /// # Errors
 /// Not a rate, or above 400 Gbit/s, or above zero but below half a bit per second.
@@ -73,13 +73,15 @@ pub fn rate_unit(unit: &str) -> Option<u64> {
     Some(factor * bits)
 }
 
-/// A time such as `20ms`, `0.5s`, `250us` or `100ns`, up to `most`; a bare number is in milliseconds.
+/// A time such as `20ms`, `0.5s`, `250us` or `100ns`, up to `most`; a bare number is in
+/// milliseconds.
 ///
 /// # Errors
 /// Not a time, or above `most`.
 pub fn time(text: &str, most: Nanos) -> Result<Nanos, QuantityError> {
     let (number, unit) = Decimal::prefix(text)?;
-    let unit = if unit.is_empty() { 1_000_000 } else { time_unit(unit).ok_or(QuantityError::Unit)? };
+    let unit =
+        if unit.is_empty() { 1_000_000 } else { time_unit(unit).ok_or(QuantityError::Unit)? };
     number.scaled(unit).map(Nanos).filter(|&t| t <= most).ok_or(QuantityError::OutOfRange)
 }
 
@@ -116,7 +118,11 @@ pub fn count(text: &str, most: u32) -> Result<u32, QuantityError> {
     if text.contains(['.', '-']) {
         return Err(QuantityError::NotANumber);
     }
-    number.scaled(1).and_then(|n| u32::try_from(n).ok()).filter(|&n| n <= most).ok_or(QuantityError::OutOfRange)
+    number
+        .scaled(1)
+        .and_then(|n| u32::try_from(n).ok())
+        .filter(|&n| n <= most)
+        .ok_or(QuantityError::OutOfRange)
 }
 
 /// A probability as a fraction (`0.01`) or in percent (`1%`).
@@ -140,7 +146,9 @@ pub fn probability(text: &str) -> Result<Probability, QuantityError> {
 pub fn loss(text: &str) -> Result<Loss, QuantityError> {
     let parts: Vec<&str> = text.split(',').collect();
     match parts[..] {
-        [one] => Ok(Some(probability(one)?).filter(|p| !p.is_zero()).map_or(Loss::None, Loss::Bernoulli)),
+        [one] => {
+            Ok(Some(probability(one)?).filter(|p| !p.is_zero()).map_or(Loss::None, Loss::Bernoulli))
+        }
         [k, p, h, r] => Ok(Loss::GilbertElliott {
             loss_in_good: probability(k)?,
             good_to_bad: probability(p)?,
@@ -258,9 +266,14 @@ mod tests {
 
     #[test]
     fn times_default_to_milliseconds() {
-        for (text, ns) in
-            [("20", 20_000_000), ("0.5s", 500_000_000), ("1.5us", 1_500), ("7ns", 7), ("0.4ns", 0), ("3600s", 3_600_000_000_000)]
-        {
+        for (text, ns) in [
+            ("20", 20_000_000),
+            ("0.5s", 500_000_000),
+            ("1.5us", 1_500),
+            ("7ns", 7),
+            ("0.4ns", 0),
+            ("3600s", 3_600_000_000_000),
+        ] {
             assert_eq!(time(text, MAX_DELAY), Ok(Nanos(ns)), "{text}");
         }
         assert_eq!(time("3601s", MAX_DELAY), Err(QuantityError::OutOfRange));
@@ -269,7 +282,9 @@ mod tests {
 
     #[test]
     fn a_percentage_is_the_same_number_as_its_fraction() {
-        for (percent, fraction) in [("1%", "0.01"), ("0.1%", "0.001"), ("100%", "1"), ("33.3%", "0.333")] {
+        for (percent, fraction) in
+            [("1%", "0.01"), ("0.1%", "0.001"), ("100%", "1"), ("33.3%", "0.333")]
+        {
             assert_eq!(probability(percent), probability(fraction));
         }
         for text in ["101%", "1.0001", "5", "1e999"] {
@@ -279,7 +294,14 @@ mod tests {
 
     #[test]
     fn sizes_are_powers_of_1000_or_1024() {
-        for (text, bytes) in [("64KB", 64_000), ("64KiB", 65_536), ("1.5MBytes", 1_500_000), ("1500", 1500), ("2K", 2000), ("9B", 9)] {
+        for (text, bytes) in [
+            ("64KB", 64_000),
+            ("64KiB", 65_536),
+            ("1.5MBytes", 1_500_000),
+            ("1500", 1500),
+            ("2K", 2000),
+            ("9B", 9),
+        ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
         assert_eq!(size("2TB"), Err(QuantityError::OutOfRange));

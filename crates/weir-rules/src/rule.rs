@@ -1,7 +1,8 @@
 //! A rule of the classifier, as checked text: what a packet must be, and what then becomes of it.
 //!
-//! This is the common form between the parser, the printer and the classifier. Everything in it is valid by itself: numbers are in
-//! range and masks fit. Whether the pipe, table or rule that it names exists is decided where all rules are known.
+//! This is the common form between the parser, the printer and the classifier. Everything in it is
+//! valid by itself: numbers are in range and masks fit. Whether the pipe, table or rule that it
+//! names exists is decided where all rules are known.
 
 use std::sync::Arc;
 
@@ -63,7 +64,8 @@ pub enum RuleAction {
 pub enum Target {
     /// A number.
     Number(u16),
-    /// The value of the last table look-up of the rule that matched. Without one the rule does not match.
+    /// The value of the last table look-up of the rule that matched. Without one the rule does not
+    /// match.
     TableArg,
 }
 
@@ -80,7 +82,8 @@ pub struct Term {
     pub test: Test,
 }
 
-/// A test on a packet. A packet that lacks what is tested (ports of a later fragment, TCP flags of UDP) does not pass it.
+/// A test on a packet. A packet that lacks what is tested (ports of a later fragment, TCP flags of
+/// UDP) does not pass it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
     /// IPv4 (`ip4`, `ipv4`, `ipversion 4`).
@@ -101,7 +104,8 @@ pub enum Test {
     In,
     /// The packet is going out.
     Out,
-    /// The interface it came in by, for a packet coming in; the one it goes out by, for one going out.
+    /// The interface it came in by, for a packet coming in; the one it goes out by, for one going
+    /// out.
     Via(Interface),
     /// The interface it came in by.
     Recv(Interface),
@@ -182,7 +186,8 @@ pub enum Test {
     },
     /// TCP payload bytes.
     TcpDataLength(Vec<Span16>),
-    /// Carries one of these tags; with no span, any of the tags (`tagged tablearg` is not accepted).
+    /// Carries one of these tags; with no span, any of the tags (`tagged tablearg` is not
+    /// accepted).
     Tagged(Vec<Span16>),
     /// A field looked up in a table.
     Lookup {
@@ -193,9 +198,11 @@ pub enum Test {
     },
     /// The packet's flow looked up in a table of type `flow`.
     Flow(TableMatch),
-    /// Dynamic rules are looked at; when nothing is found and the rule matches, one is made for the packet's flow, both directions.
+    /// Dynamic rules are looked at; when nothing is found and the rule matches, one is made for the
+    /// packet's flow, both directions.
     KeepState(Option<Name>),
-    /// The same, but only for so many flows at once with these fields in common: a flow too many is denied.
+    /// The same, but only for so many flows at once with these fields in common: a flow too many is
+    /// denied.
     Limit {
         /// Fields in common.
         mask: LimitMask,

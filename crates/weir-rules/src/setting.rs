@@ -1,6 +1,8 @@
-//! Settings of an algorithm as they are written: `target 5ms`, `target 5 ms`, `target=5ms`; a switch also as `ecn` and `noecn`.
+//! Settings of an algorithm as they are written: `target 5ms`, `target 5 ms`, `target=5ms`; a
+//! switch also as `ecn` and `noecn`.
 //!
-//! Which settings there are is what the algorithm's row says, in the table of schedulers or in that of AQMs.
+//! Which settings there are is what the algorithm's row says, in the table of schedulers or in that
+//! of AQMs.
 
 use weir_core::settings::{Chosen, Domain, Entry, Parameter, SettingError};
 
@@ -38,24 +40,44 @@ where
 {
     let word = words.get(at).filter(|word| !word.quoted)?;
     let named = |name: &str| settings().find(|setting| setting.name.eq_ignore_ascii_case(name));
-    let (name, joined) = word.text.split_once('=').map_or((word.text.as_str(), None), |(name, value)| (name, Some(value)));
+    let (name, joined) = word
+        .text
+        .split_once('=')
+        .map_or((word.text.as_str(), None), |(name, value)| (name, Some(value)));
     let Some(setting) = named(name) else {
-        let off = name.strip_prefix("no").and_then(named).filter(|setting| joined.is_none() && is_switch(setting));
+        let off = name
+            .strip_prefix("no")
+            .and_then(named)
+            .filter(|setting| joined.is_none() && is_switch(setting));
         let off = off.map(|setting| Given::new(setting, word, "off", word.span.clone()));
         let other = || OTHER_WORDS.iter().find(|(other, ..)| *other == word.text);
-        return off.or_else(|| other().and_then(|(_, name, value)| Some(Given::new(named(name)?, word, value, word.span.clone()))));
+        return off.or_else(|| {
+            other().and_then(|(_, name, value)| {
+                Some(Given::new(named(name)?, word, value, word.span.clone()))
+            })
+        });
     };
     if let Some(value) = joined {
         let place = part(word, name.len() + 1, value.len());
-        let value = (!value.is_empty()).then(|| Word { text: value.to_owned(), span: place, quoted: false });
-        return Some(Given { setting, name: Word { text: name.to_owned(), ..word.clone() }, value, taken: 1 });
+        let value = (!value.is_empty()).then(|| Word {
+            text: value.to_owned(),
+            span: place,
+            quoted: false,
+        });
+        return Some(Given {
+            setting,
+            name: Word { text: name.to_owned(), ..word.clone() },
+            value,
+            taken: 1,
+        });
     }
     let next = words.get(at + 1);
     let fits = next.is_some_and(|next| setting.domain.parse(&next.text).is_some());
     if is_switch(setting) && !fits {
         return Some(Given::new(setting, word, "on", word.span.clone()));
     }
-    let missing = next.is_some_and(|next| !fits && !next.quoted && keyword::lookup(&next.text).is_some());
+    let missing =
+        next.is_some_and(|next| !fits && !next.quoted && keyword::lookup(&next.text).is_some());
     let value = next.filter(|_| !missing);
     let joined = value.and_then(|value| with_unit(setting, value, words.get(at + 2)));
     let taken = 1 + usize::from(value.is_some()) + usize::from(joined.is_some());
@@ -64,20 +86,30 @@ where
 
 /// A number and the unit of time that stands behind it as a word of its own.
 fn with_unit(setting: &Parameter, value: &Word, next: Option<&Word>) -> Option<Word> {
-    let next = next.filter(|next| !next.quoted && matches!(setting.domain, Domain::Time { .. }) && time_unit(&next.text).is_some())?;
-    let is_number = !value.text.is_empty() && value.text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let next = next.filter(|next| {
+        !next.quoted
+            && matches!(setting.domain, Domain::Time { .. })
+            && time_unit(&next.text).is_some()
+    })?;
+    let is_number =
+        !value.text.is_empty() && value.text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let unit = match time_unit(&next.text)? {
         1 => "ns",
         1_000 => "us",
         1_000_000 => "ms",
         _ => "s",
     };
-    is_number.then(|| Word { text: format!("{}{unit}", value.text), span: value.span.start..next.span.end, quoted: false })
+    is_number.then(|| Word {
+        text: format!("{}{unit}", value.text),
+        span: value.span.start..next.span.end,
+        quoted: false,
+    })
 }
 
 /// Whether a setting may be off and on, so that its name alone means on.
 fn is_switch(setting: &Parameter) -> bool {
-    matches!(setting.domain, Domain::Choice(_)) && ["off", "on"].into_iter().all(|word| setting.domain.parse(word).is_some())
+    matches!(setting.domain, Domain::Choice(_))
+        && ["off", "on"].into_iter().all(|word| setting.domain.parse(word).is_some())
 }
 
 /// The place of a word's part; the whole word where it does not stand in the text as it is.
@@ -90,24 +122,48 @@ pub(crate) fn part(word: &Word, offset: usize, len: usize) -> Span {
 ///
 /// # Errors
 /// The diagnostic about a value that is missing or not allowed.
-pub(crate) fn take<K: Entry>(text: &str, chosen: &mut Chosen<K>, given: &Given, before: &str) -> Result<(), Box<Diagnostic>> {
+pub(crate) fn take<K: Entry>(
+    text: &str,
+    chosen: &mut Chosen<K>,
+    given: &Given,
+    before: &str,
+) -> Result<(), Box<Diagnostic>> {
     let setting = given.setting;
-    let example = format!("for example `{before} {} {}`", setting.name, setting.domain.write(setting.default));
+    let example = format!(
+        "for example `{before} {} {}`",
+        setting.name,
+        setting.domain.write(setting.default)
+    );
     let Some(value) = &given.value else {
-        let error = Diagnostic::new(Code::MissingValue, text, given.name.span.clone(), format!("`{}` needs a value", given.name.text));
+        let error = Diagnostic::new(
+            Code::MissingValue,
+            text,
+            given.name.span.clone(),
+            format!("`{}` needs a value", given.name.text),
+        );
         return Err(Box::new(error.label(format!("expected {}", setting.domain)).help(example)));
     };
-    chosen.set(setting.name, &value.text).map_err(|error| refused(text, setting, value, error, example))
+    chosen
+        .set(setting.name, &value.text)
+        .map_err(|error| refused(text, setting, value, error, example))
 }
 
 /// A setting's value that is not allowed.
-fn refused(text: &str, setting: &Parameter, value: &Word, error: SettingError, example: String) -> Box<Diagnostic> {
+fn refused(
+    text: &str,
+    setting: &Parameter,
+    value: &Word,
+    error: SettingError,
+    example: String,
+) -> Box<Diagnostic> {
     let shown = shorten(&value.text);
     let (code, message) = match error {
         SettingError::Value(_) if is_out_of_range(setting, &value.text) => {
             (Code::OutOfRange, format!("`{shown}` is out of range for `{}`", setting.name))
         }
-        SettingError::Value(_) | SettingError::Unknown => (Code::BadValue, format!("`{shown}` is no value for `{}`", setting.name)),
+        SettingError::Value(_) | SettingError::Unknown => {
+            (Code::BadValue, format!("`{shown}` is no value for `{}`", setting.name))
+        }
     };
     let choices = match setting.domain {
         Domain::Choice(words) => words,
@@ -115,11 +171,15 @@ fn refused(text: &str, setting: &Parameter, value: &Word, error: SettingError, e
     };
     let error = Diagnostic::new(code, text, value.span.clone(), message);
     let error = match closest(&value.text, choices.iter().copied()) {
-        Some(meant) => error.label(format!("did you mean `{meant}`?")).help(format!("allowed: {}", setting.domain)),
+        Some(meant) => error
+            .label(format!("did you mean `{meant}`?"))
+            .help(format!("allowed: {}", setting.domain)),
         None => error.label(format!("allowed: {}", setting.domain)),
     };
     let error = match setting.domain {
-        Domain::Time { .. } => error.help("units of time are s, ms, us and ns; a number without one is in ms"),
+        Domain::Time { .. } => {
+            error.help("units of time are s, ms, us and ns; a number without one is in ms")
+        }
         Domain::Number { .. } | Domain::Choice(_) | Domain::Fraction { .. } => error,
     };
     Box::new(error.help(example))
@@ -130,23 +190,39 @@ fn is_out_of_range(setting: &Parameter, value: &str) -> bool {
     match setting.domain {
         Domain::Number { .. } => value.parse::<u128>().is_ok(),
         Domain::Time { .. } => Domain::Time { least: 0, most: u64::MAX }.parse(value).is_some(),
-        Domain::Fraction { .. } => Domain::Fraction { least: 0, most: u64::MAX }.parse(value).is_some(),
+        Domain::Fraction { .. } => {
+            Domain::Fraction { least: 0, most: u64::MAX }.parse(value).is_some()
+        }
         Domain::Choice(_) => false,
     }
 }
 
 /// Says that something, which `word` gives again, is given twice.
 pub(crate) fn twice(text: &str, name: &str, word: &Word) -> Box<Diagnostic> {
-    let error = Diagnostic::new(Code::Repeated, text, word.span.clone(), format!("`{name}` is given twice"));
+    let error = Diagnostic::new(
+        Code::Repeated,
+        text,
+        word.span.clone(),
+        format!("`{name}` is given twice"),
+    );
     Box::new(error.label("the second time").help("remove one of the two"))
 }
 
 /// What an algorithm's settings are, for a message.
 pub(crate) fn allowed(name: &str, settings: impl Iterator<Item = &'static Parameter>) -> String {
-    let allowed: Vec<String> = settings.map(|setting| format!("{} {}", setting.name, setting.domain)).collect();
-    if allowed.is_empty() { format!("`{name}` has no settings") } else { format!("settings: {}", allowed.join(", ")) }
+    let allowed: Vec<String> =
+        settings.map(|setting| format!("{} {}", setting.name, setting.domain)).collect();
+    if allowed.is_empty() {
+        format!("`{name}` has no settings")
+    } else {
+        format!("settings: {}", allowed.join(", "))
+    }
 }
 
 /// Words of dummynet's for settings, where they are not the settings' own: word, setting, value.
-const OTHER_WORDS: [(&str, &str, &str); 4] =
-    [("drand", "derand", "on"), ("nodrand", "derand", "off"), ("ts", "qdelay", "ts"), ("dre", "qdelay", "dre")];
+const OTHER_WORDS: [(&str, &str, &str); 4] = [
+    ("drand", "derand", "on"),
+    ("nodrand", "derand", "off"),
+    ("ts", "qdelay", "ts"),
+    ("dre", "qdelay", "dre"),
+];

@@ -1,6 +1,7 @@
 //! "Did you mean": the closest of the words that are allowed.
 
-/// The candidate closest to `word`, if one is close enough to be a likely slip: at most a third of the letters differ.
+/// The candidate closest to `word`, if one is close enough to be a likely slip: at most a third of
+/// the letters differ.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     if word.len() > LONGEST {
@@ -15,7 +16,8 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Edit distance: the least number of letters to insert, remove, change, or swap with their neighbour.
+/// Edit distance: the least number of letters to insert, remove, change, or swap with their
+/// neighbour.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = vec![0; b.len() + 1];
@@ -43,7 +45,13 @@ mod tests {
 
     #[test]
     fn distances_count_single_slips() {
-        for (a, b, d) in [("delay", "delay", 0), ("dealy", "delay", 1), ("dely", "delay", 1), ("queu", "queue", 1), ("", "bw", 2)] {
+        for (a, b, d) in [
+            ("delay", "delay", 0),
+            ("dealy", "delay", 1),
+            ("dely", "delay", 1),
+            ("queu", "queue", 1),
+            ("", "bw", 2),
+        ] {
             assert_eq!(distance(a, b), d, "{a} {b}");
         }
     }

@@ -1,10 +1,11 @@
 //! Files of change over time: Mahimahi's traces and tables of rate, delay and loss.
 //!
-//! A table is comma separated with a header: `time`, and any of `rate`, `delay`, `loss`. A header may carry a unit after `_`
-//! (`time_ms`, `rate_mbit`, `delay_us`); without one, times are in seconds, delays in milliseconds and rates in bit/s unless a value
-//! has a unit itself. An empty cell keeps what was there. A rate of 0 is an outage: it is taken as 1 bit/s, since a packet on the
-//! wire goes on at the next rate. When a table repeats, its last row holds as long as the one before it, or ends the period if it
-//! has nothing but a time.
+//! A table is comma separated with a header: `time`, and any of `rate`, `delay`, `loss`. A header
+//! may carry a unit after `_` (`time_ms`, `rate_mbit`, `delay_us`); without one, times are in
+//! seconds, delays in milliseconds and rates in bit/s unless a value has a unit itself. An empty
+//! cell keeps what was there. A rate of 0 is an outage: it is taken as 1 bit/s, since a packet on
+//! the wire goes on at the next rate. When a table repeats, its last row holds as long as the one
+//! before it, or ends the period if it has nothing but a time.
 
 use weir_core::config::Capacity;
 use weir_core::link::{Schedule, ScheduleError, Step, Trace, TraceError};
@@ -32,7 +33,11 @@ pub fn parse_mahimahi(text: &str, name: &str) -> Result<Trace, Box<Diagnostic>> 
     let file = File { text, name };
     let mut times = Vec::new();
     let mut words = Vec::new();
-    for word in text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|word| !word.is_empty()) {
+    for word in text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim())
+        .filter(|word| !word.is_empty())
+    {
         let time = quantity::time(word, MAX_TIME);
         times.push(time.map_err(|_| {
             file.error(word, format!("`{}` is no time", shorten(word)))
@@ -43,8 +48,12 @@ pub fn parse_mahimahi(text: &str, name: &str) -> Result<Trace, Box<Diagnostic>> 
     }
     Trace::new(times).map_err(|problem| {
         let error = match problem {
-            TraceError::Backwards(i) => file.error(words[i], "the times go backwards").label("earlier than the entry before"),
-            TraceError::Empty | TraceError::NoDuration => file.error(file.end(), problem.to_string()).label("the file ends here"),
+            TraceError::Backwards(i) => file
+                .error(words[i], "the times go backwards")
+                .label("earlier than the entry before"),
+            TraceError::Empty | TraceError::NoDuration => {
+                file.error(file.end(), problem.to_string()).label("the file ends here")
+            }
         };
         error.into()
     })
@@ -53,12 +62,20 @@ pub fn parse_mahimahi(text: &str, name: &str) -> Result<Trace, Box<Diagnostic>> 
 /// Reads a table; `repeats` makes it begin again after its end.
 ///
 /// # Errors
-/// An unknown column, a cell that is not understood, times that do not ascend, or a table without rows.
+/// An unknown column, a cell that is not understood, times that do not ascend, or a table without
+/// rows.
 pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Diagnostic>> {
     let file = File { text, name };
-    let mut lines = text.lines().map(|line| line.split('#').next().unwrap_or_default()).filter(|line| !line.trim().is_empty());
+    let mut lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default())
+        .filter(|line| !line.trim().is_empty());
     let Some(header) = lines.next() else {
-        return Err(file.error(file.end(), "the table is empty").label("the file ends here").help(HELP).into());
+        return Err(file
+            .error(file.end(), "the table is empty")
+            .label("the file ends here")
+            .help(HELP)
+            .into());
     };
     let columns = file.header(header)?;
     let mut rows: Vec<(Nanos, Step)> = Vec::new();
@@ -66,7 +83,10 @@ pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Dia
     for line in lines {
         let row = file.row(line, &columns, &mut outage)?;
         if rows.last().is_some_and(|(before, _)| row.0 <= *before) {
-            return Err(file.error(line.trim(), "the times do not ascend").label("not later than the row before").into());
+            return Err(file
+                .error(line.trim(), "the times do not ascend")
+                .label("not later than the row before")
+                .into());
         }
         last = line;
         rows.push(row);
@@ -74,9 +94,15 @@ pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Dia
     let period = if repeats { Some(file.period(&mut rows, last.trim())?) } else { None };
     match Schedule::new(rows, period) {
         Ok(schedule) => Ok(Table { schedule, outage: outage.map(Box::new) }),
-        Err(problem @ (ScheduleError::Empty | ScheduleError::NotAscending(_) | ScheduleError::PeriodTooShort)) => {
-            Err(file.error(file.end(), problem.to_string()).label("the file ends here").help(HELP).into())
-        }
+        Err(
+            problem @ (ScheduleError::Empty
+            | ScheduleError::NotAscending(_)
+            | ScheduleError::PeriodTooShort),
+        ) => Err(file
+            .error(file.end(), problem.to_string())
+            .label("the file ends here")
+            .help(HELP)
+            .into()),
     }
 }
 
@@ -97,7 +123,8 @@ struct File<'a> {
 
 impl<'a> File<'a> {
     fn error(self, part: &str, message: impl Into<String>) -> Diagnostic {
-        Diagnostic::new(Code::BadFile, self.text, span_of(self.text, part), message).in_file(self.name)
+        Diagnostic::new(Code::BadFile, self.text, span_of(self.text, part), message)
+            .in_file(self.name)
     }
 
     /// The place after the last line.
@@ -110,43 +137,79 @@ impl<'a> File<'a> {
         for cell in line.split(',').map(str::trim) {
             let column = column(cell).ok_or_else(|| {
                 let name = cell.split('_').next().unwrap_or_default();
-                let label = closest(name, COLUMNS)
-                    .map_or_else(|| "unknown column".to_owned(), |c| format!("expected `{c}`, perhaps with a unit after `_`"));
-                self.error(cell, format!("`{}` is no column", shorten(cell))).label(label).help(HELP)
+                let label = closest(name, COLUMNS).map_or_else(
+                    || "unknown column".to_owned(),
+                    |c| format!("expected `{c}`, perhaps with a unit after `_`"),
+                );
+                self.error(cell, format!("`{}` is no column", shorten(cell)))
+                    .label(label)
+                    .help(HELP)
             })?;
-            if columns.iter().any(|c| core::mem::discriminant(c) == core::mem::discriminant(&column)) {
-                return Err(self.error(cell, "a column is given twice").label("the second time").into());
+            if columns
+                .iter()
+                .any(|c| core::mem::discriminant(c) == core::mem::discriminant(&column))
+            {
+                return Err(self
+                    .error(cell, "a column is given twice")
+                    .label("the second time")
+                    .into());
             }
             columns.push(column);
         }
         if !columns.iter().any(|c| matches!(c, Column::Time(_))) {
-            return Err(self.error(line.trim(), "the table has no column `time`").label("the header").help(HELP).into());
+            return Err(self
+                .error(line.trim(), "the table has no column `time`")
+                .label("the header")
+                .help(HELP)
+                .into());
         }
         if columns.len() < 2 {
-            return Err(self.error(line.trim(), "the table has times only").label("the header").help(HELP).into());
+            return Err(self
+                .error(line.trim(), "the table has times only")
+                .label("the header")
+                .help(HELP)
+                .into());
         }
         Ok(columns)
     }
 
-    fn row(self, line: &str, columns: &[Column], outage: &mut Option<Diagnostic>) -> Result<(Nanos, Step), Box<Diagnostic>> {
+    fn row(
+        self,
+        line: &str,
+        columns: &[Column],
+        outage: &mut Option<Diagnostic>,
+    ) -> Result<(Nanos, Step), Box<Diagnostic>> {
         let cells: Vec<&str> = line.split(',').map(str::trim).collect();
         if cells.len() > columns.len() {
             let extra = cells[columns.len()];
             return Err(self
-                .error(extra, format!("the row has {} cells, the header {}", cells.len(), columns.len()))
+                .error(
+                    extra,
+                    format!("the row has {} cells, the header {}", cells.len(), columns.len()),
+                )
                 .label("too many")
                 .into());
         }
         let (mut time, mut step) = (None, Step::default());
         for (&column, cell) in columns.iter().zip(cells).filter(|(_, cell)| !cell.is_empty()) {
             let bad = |what: &str| {
-                Box::new(self.error(cell, format!("`{}` is not allowed here", shorten(cell))).label(format!("expected {what}")))
+                Box::new(
+                    self.error(cell, format!("`{}` is not allowed here", shorten(cell)))
+                        .label(format!("expected {what}")),
+                )
             };
             match column {
-                Column::Time(unit) => time = Some(scaled(cell, unit).ok_or_else(|| bad("a time up to 10 years"))?),
+                Column::Time(unit) => {
+                    time = Some(scaled(cell, unit).ok_or_else(|| bad("a time up to 10 years"))?)
+                }
                 Column::Rate(unit) => {
-                    let rate = rate(cell, unit).ok_or_else(|| bad("a rate of at most 400 Gbit/s, `unlimited`, or 0 for an outage"))?;
-                    if rate == Capacity::Constant(OUTAGE) && !cell.starts_with('1') && outage.is_none() {
+                    let rate = rate(cell, unit).ok_or_else(|| {
+                        bad("a rate of at most 400 Gbit/s, `unlimited`, or 0 for an outage")
+                    })?;
+                    if rate == Capacity::Constant(OUTAGE)
+                        && !cell.starts_with('1')
+                        && outage.is_none()
+                    {
                         *outage = Some(self.outage(cell));
                     }
                     step.capacity = Some(rate);
@@ -158,15 +221,24 @@ impl<'a> File<'a> {
                     };
                     step.delay = Some(delay.ok_or_else(|| bad("a delay of at most an hour"))?);
                 }
-                Column::Loss => step.loss = Some(quantity::loss(cell).map_err(|_| bad("0 to 1, or 0% to 100%"))?),
+                Column::Loss => {
+                    step.loss =
+                        Some(quantity::loss(cell).map_err(|_| bad("0 to 1, or 0% to 100%"))?)
+                }
             }
         }
-        time.map(|time| (time, step)).ok_or_else(|| self.error(line.trim(), "the row has no time").label("this row").into())
+        time.map(|time| (time, step))
+            .ok_or_else(|| self.error(line.trim(), "the row has no time").label("this row").into())
     }
 
     fn outage(self, cell: &str) -> Diagnostic {
-        let note = self.error(cell, "a rate of 0 is an outage, taken as 1 bit/s").label("nothing is sent until the rate changes");
-        Diagnostic { code: Code::Outage, ..note.help("write `unlimited` for a link without a rate") }
+        let note = self
+            .error(cell, "a rate of 0 is an outage, taken as 1 bit/s")
+            .label("nothing is sent until the rate changes");
+        Diagnostic {
+            code: Code::Outage,
+            ..note.help("write `unlimited` for a link without a rate")
+        }
     }
 
     /// The time after which the table begins again.
@@ -181,7 +253,8 @@ impl<'a> File<'a> {
         match rows.as_slice() {
             [.., (before, _), (at, _)] => Ok(at.saturating_add(at.since(*before))),
             _ => {
-                let error = self.error(last, "a table that repeats needs two rows").label("the last row");
+                let error =
+                    self.error(last, "a table that repeats needs two rows").label("the last row");
                 Err(error.help("a last row with nothing but a time ends the period").into())
             }
         }
@@ -190,7 +263,8 @@ impl<'a> File<'a> {
 
 fn column(cell: &str) -> Option<Column> {
     let cell = cell.to_ascii_lowercase();
-    let (name, unit) = cell.split_once('_').map_or((cell.as_str(), None), |(name, unit)| (name, Some(unit)));
+    let (name, unit) =
+        cell.split_once('_').map_or((cell.as_str(), None), |(name, unit)| (name, Some(unit)));
     Some(match name {
         "time" => Column::Time(unit.map_or(Some(1_000_000_000), quantity::time_unit)?),
         "rate" => Column::Rate(match unit {
@@ -250,16 +324,21 @@ mod tests {
     use super::*;
 
     fn csv(text: &str, repeats: bool) -> Result<Schedule, String> {
-        parse_csv(text, "t.csv", repeats).map(|t| t.schedule).map_err(|e| format!("{}: {}", e.line, e.message))
+        parse_csv(text, "t.csv", repeats)
+            .map(|t| t.schedule)
+            .map_err(|e| format!("{}: {}", e.line, e.message))
     }
 
     #[test]
     fn a_mahimahi_trace_and_its_mistakes() {
         let trace = parse_mahimahi("1\n1\n\n5 # end\n", "t").map_err(|e| e.message).unwrap();
         assert_eq!(trace.opportunities(), [1, 1, 5].map(Nanos::from_millis));
-        for (text, line, message) in
-            [("1\nx\n", 2, "no time"), ("5\n\n4\n", 3, "backwards"), ("", 1, "no delivery"), ("0\n", 1, "lasts no time")]
-        {
+        for (text, line, message) in [
+            ("1\nx\n", 2, "no time"),
+            ("5\n\n4\n", 3, "backwards"),
+            ("", 1, "no delivery"),
+            ("0\n", 1, "lasts no time"),
+        ] {
             let error = parse_mahimahi(text, "t").unwrap_err();
             assert!(error.line == line && error.message.contains(message), "{text:?}: {error:?}");
         }
@@ -267,18 +346,28 @@ mod tests {
 
     #[test]
     fn a_table_with_units_in_its_header() {
-        let schedule = csv("time_ms,rate_mbit,delay,loss\n0,4,20,1%\n500,0,,\n# later\n1500,unlimited,5us,\n", false).unwrap();
+        let schedule = csv(
+            "time_ms,rate_mbit,delay,loss\n0,4,20,1%\n500,0,,\n# later\n1500,unlimited,5us,\n",
+            false,
+        )
+        .unwrap();
         let steps = schedule.steps();
         assert_eq!(steps.iter().map(|s| s.0.0 / 1_000_000).collect::<Vec<_>>(), [0, 500, 1500]);
         assert_eq!(steps[0].1.capacity, Rate::new(4_000_000).map(Capacity::Constant));
-        assert_eq!(steps[1].1, Step { capacity: Some(Capacity::Constant(OUTAGE)), ..Step::default() });
+        assert_eq!(
+            steps[1].1,
+            Step { capacity: Some(Capacity::Constant(OUTAGE)), ..Step::default() }
+        );
         assert_eq!(steps[2].1.delay, Some(Nanos(5_000)));
         assert_eq!(schedule.period(), None);
     }
 
     #[test]
     fn a_repeated_table_has_a_period() {
-        assert_eq!(csv("time,rate\n0,1M\n1,2M\n", true).unwrap().period(), Some(Nanos::from_secs(2)));
+        assert_eq!(
+            csv("time,rate\n0,1M\n1,2M\n", true).unwrap().period(),
+            Some(Nanos::from_secs(2))
+        );
         let with_end = csv("time,rate\n0,1M\n1,2M\n5,\n", true).unwrap();
         assert_eq!((with_end.period(), with_end.steps().len()), (Some(Nanos::from_secs(5)), 2));
     }

@@ -1,7 +1,8 @@
-//! What dummynet gets wrong, and this must not: a script, an engine set up by it, and what becomes of packets.
+//! What dummynet gets wrong, and this must not: a script, an engine set up by it, and what becomes
+//! of packets.
 //!
-//! Named for what holds here. Locks (workers share none) and the air-time profile with many points have their tests elsewhere:
-//! in the live loop and in `profile`.
+//! Named for what holds here. Locks (workers share none) and the air-time profile with many points
+//! have their tests elsewhere: in the live loop and in `profile`.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,11 @@ struct Bench {
 
 impl Bench {
     fn new(text: &str) -> Self {
-        let mut bench = Self { ruleset: Ruleset::default(), emulator: Emulator::new(1, Limits::default()), next: 0 };
+        let mut bench = Self {
+            ruleset: Ruleset::default(),
+            emulator: Emulator::new(1, Limits::default()),
+            next: 0,
+        };
         bench.command(Nanos::ZERO, text);
         bench
     }
@@ -38,17 +43,33 @@ impl Bench {
     }
 
     /// Gives a packet of `len` bytes; its number is the frame.
-    fn packet(&mut self, now: Nanos, action: Action, len: u32, key: FlowKey) -> Result<(), DropReason> {
-        let arrival = Arrival { frame: self.next, len, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
+    fn packet(
+        &mut self,
+        now: Nanos,
+        action: Action,
+        len: u32,
+        key: FlowKey,
+    ) -> Result<(), DropReason> {
+        let arrival = Arrival {
+            frame: self.next,
+            len,
+            link_header: 14,
+            segments: 1,
+            ecn: Ecn::NotEct,
+            label: 0,
+        };
         self.next += 1;
         self.emulator.submit(now, arrival, &key, action).map_err(|rejected| rejected.reason)
     }
 
     /// Gives a packet with this ECN field.
     fn with_ecn(&mut self, now: Nanos, len: u32, ecn: Ecn) -> Result<(), DropReason> {
-        let arrival = Arrival { frame: self.next, len, link_header: 14, segments: 1, ecn, label: 0 };
+        let arrival =
+            Arrival { frame: self.next, len, link_header: 14, segments: 1, ecn, label: 0 };
         self.next += 1;
-        self.emulator.submit(now, arrival, &FlowKey::default(), Action::Pipe(1)).map_err(|rejected| rejected.reason)
+        self.emulator
+            .submit(now, arrival, &FlowKey::default(), Action::Pipe(1))
+            .map_err(|rejected| rejected.reason)
     }
 
     fn departures(&mut self, until: Nanos) -> Vec<Departure> {
@@ -92,39 +113,58 @@ fn time_is_not_cut_to_ticks() {
 
 #[test]
 fn one_pipe_has_jitter_reordering_duplicates_and_bit_errors() {
-    let mut bench = Bench::new("pipe 1 config delay 10ms jitter 5ms reorder 20% dup 10% corrupt 10%");
+    let mut bench =
+        Bench::new("pipe 1 config delay 10ms jitter 5ms reorder 20% dup 10% corrupt 10%");
     for n in 0..1_000u64 {
-        bench.packet(Nanos::from_micros(100 * n), Action::Pipe(1), 1000, FlowKey::default()).unwrap();
+        bench
+            .packet(Nanos::from_micros(100 * n), Action::Pipe(1), 1000, FlowKey::default())
+            .unwrap();
     }
     let all = bench.departures(Nanos::from_secs(1));
     let kinds = |wanted: fn(Fate) -> bool| all.iter().filter(|d| wanted(d.fate)).count();
     assert!(kinds(|fate| matches!(fate, Fate::Deliver { duplicate: true, .. })) > 50);
     assert!(kinds(|fate| matches!(fate, Fate::Deliver { corrupt: Some(_), .. })) > 50);
-    assert!(all.windows(2).filter(|pair| pair[0].frame > pair[1].frame).count() > 50, "some are overtaken");
-    let delays: std::collections::BTreeSet<u64> = all.iter().map(|d| d.due.0 - d.arrived.0).collect();
+    assert!(
+        all.windows(2).filter(|pair| pair[0].frame > pair[1].frame).count() > 50,
+        "some are overtaken"
+    );
+    let delays: std::collections::BTreeSet<u64> =
+        all.iter().map(|d| d.due.0 - d.arrived.0).collect();
     assert!(delays.len() > 100, "delays differ");
 }
 
 #[test]
 fn loss_may_be_before_the_queue_or_on_the_link_and_each_is_counted_as_itself() {
-    let mut bench = Bench::new("pipe 1 config bw 1Mbit/s plr 1\npipe 2 config bw 1Mbit/s loss 100%");
-    assert_eq!(bench.packet(Nanos(0), Action::Pipe(1), 1250, FlowKey::default()), Err(DropReason::LossBeforeQueue));
+    let mut bench =
+        Bench::new("pipe 1 config bw 1Mbit/s plr 1\npipe 2 config bw 1Mbit/s loss 100%");
+    assert_eq!(
+        bench.packet(Nanos(0), Action::Pipe(1), 1250, FlowKey::default()),
+        Err(DropReason::LossBeforeQueue)
+    );
     for _ in 0..2 {
         bench.packet(Nanos(0), Action::Pipe(2), 1250, FlowKey::default()).unwrap();
     }
     let lost = bench.departures(Nanos::from_secs(1));
     assert!(lost.iter().all(|d| d.fate == Fate::Drop(DropReason::LossOnLink)));
-    assert_eq!(lost.iter().map(|d| d.due.0).collect::<Vec<_>>(), [10_000_000, 20_000_000], "what is lost on the link has used it");
+    assert_eq!(
+        lost.iter().map(|d| d.due.0).collect::<Vec<_>>(),
+        [10_000_000, 20_000_000],
+        "what is lost on the link has used it"
+    );
 }
 
 #[test]
 fn queues_are_as_large_as_asked_for() {
-    let mut bench = Bench::new("pipe 1 config bw 1Mbit/s queue 9000\npipe 2 config bw 1Mbit/s queue 50MB");
+    let mut bench =
+        Bench::new("pipe 1 config bw 1Mbit/s queue 9000\npipe 2 config bw 1Mbit/s queue 50MB");
     // One is on the link.
     for _ in 0..=9000 {
         bench.packet(Nanos(0), Action::Pipe(1), 100, FlowKey::default()).unwrap();
     }
-    assert_eq!(bench.packet(Nanos(0), Action::Pipe(1), 100, FlowKey::default()), Err(DropReason::QueueFull));
+    assert_eq!(
+        bench.packet(Nanos(0), Action::Pipe(1), 100, FlowKey::default()),
+        Err(DropReason::QueueFull)
+    );
     for _ in 0..33_000 {
         bench.packet(Nanos(0), Action::Pipe(2), 1500, FlowKey::default()).unwrap();
     }
@@ -132,7 +172,9 @@ fn queues_are_as_large_as_asked_for() {
 
 #[test]
 fn reconfiguration_keeps_what_is_queued_in_order() {
-    let mut bench = Bench::new("sched 5 config type wf2q+ bw 1Mbit/s\nqueue 1 config sched 5 weight 10 mask dst-ip 0xff");
+    let mut bench = Bench::new(
+        "sched 5 config type wf2q+ bw 1Mbit/s\nqueue 1 config sched 5 weight 10 mask dst-ip 0xff",
+    );
     for _ in 0..40 {
         bench.packet(Nanos(0), Action::Queue(1), 1250, customer(1)).unwrap();
     }
@@ -163,7 +205,12 @@ fn shares_follow_the_weights_of_those_who_are_there() {
         bench.packet(Nanos(0), Action::Queue(2), 1000, customer(2)).unwrap();
         bench.packet(Nanos(0), Action::Queue(3), 1000, customer(3)).unwrap();
     }
-    let order: Vec<u32> = bench.departures(Nanos::from_millis(400)).iter().map(|d| d.frame).filter(|&frame| frame > 0).collect();
+    let order: Vec<u32> = bench
+        .departures(Nanos::from_millis(400))
+        .iter()
+        .map(|d| d.frame)
+        .filter(|&frame| frame > 0)
+        .collect();
     // Queue 2 has the odd numbers.
     let light = order.iter().filter(|&&frame| frame % 2 == 1).count();
     assert!((order.len() / 4).abs_diff(light) <= 2, "{light} of {}", order.len());
@@ -176,12 +223,17 @@ fn shares_follow_the_weights_of_those_who_are_there() {
 
 #[test]
 fn priorities_are_given_by_their_own_word() {
-    let mut bench = Bench::new("sched 5 config type prio bw 8Mbit/s\nqueue 1 config sched 5 pri 3\nqueue 2 config sched 5 pri 0");
+    let mut bench = Bench::new(
+        "sched 5 config type prio bw 8Mbit/s\nqueue 1 config sched 5 pri 3\nqueue 2 config sched 5 pri 0",
+    );
     bench.packet(Nanos(0), Action::Queue(1), 1000, customer(1)).unwrap();
     for queue in [1, 1, 2, 2] {
         bench.packet(Nanos(0), Action::Queue(queue), 1000, customer(1)).unwrap();
     }
-    assert_eq!(bench.departures(Nanos::from_secs(1)).iter().map(|d| d.frame).collect::<Vec<_>>(), [0, 3, 4, 1, 2]);
+    assert_eq!(
+        bench.departures(Nanos::from_secs(1)).iter().map(|d| d.frame).collect::<Vec<_>>(),
+        [0, 3, 4, 1, 2]
+    );
 }
 
 #[test]
@@ -196,7 +248,8 @@ fn round_robin_shares_bytes_whatever_the_packets_are() {
         }
     }
     let mut bytes = BTreeMap::new();
-    let sizes: BTreeMap<u32, u32> = (0..16_000u32).map(|frame| (frame, if frame % 16 == 1 { 1500 } else { 100 })).collect();
+    let sizes: BTreeMap<u32, u32> =
+        (0..16_000u32).map(|frame| (frame, if frame % 16 == 1 { 1500 } else { 100 })).collect();
     for departure in bench.departures(Nanos::from_secs(1)) {
         *bytes.entry(sizes[&departure.frame]).or_insert(0u32) += sizes[&departure.frame];
     }
@@ -205,8 +258,9 @@ fn round_robin_shares_bytes_whatever_the_packets_are() {
 
 #[test]
 fn masks_know_ipv6_and_the_link_layer() {
-    let mut bench =
-        Bench::new("pipe 1 config bw 8Mbit/s mask dst-ip6 /128\npipe 2 config bw 8Mbit/s mask vlan 0xfff dscp 0x3f src-mac 0xffffffffffff");
+    let mut bench = Bench::new(
+        "pipe 1 config bw 8Mbit/s mask dst-ip6 /128\npipe 2 config bw 8Mbit/s mask vlan 0xfff dscp 0x3f src-mac 0xffffffffffff",
+    );
     let link_local = FlowKey { dst: 0xfe80 << 112 | 1, ipv6: true, ..FlowKey::default() };
     for key in [link_local, FlowKey { dst: link_local.dst + 1, ..link_local }] {
         bench.packet(Nanos(0), Action::Pipe(1), 1000, key).unwrap();
@@ -237,7 +291,8 @@ fn what_was_documented_and_rejected_says_why() {
 
 #[test]
 fn red_with_ecn_marks_as_many_as_it_would_drop_and_not_everything_above_its_lower_threshold() {
-    // 1250 bytes take 1 ms. The queue stands between the thresholds; packets come as fast as they leave.
+    // 1250 bytes take 1 ms. The queue stands between the thresholds; packets come as fast as they
+    // leave.
     let count = |ecn: Ecn| {
         let mut bench = Bench::new("pipe 1 config bw 10Mbit/s queue 200 red 0.01/20/80/0.1 ecn");
         let (mut seen, mut chosen) = (0u32, 0u32);

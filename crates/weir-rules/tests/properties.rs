@@ -4,28 +4,33 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use weir_core::config::{Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit, Reorder};
+use weir_core::config::{
+    Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit, Reorder,
+};
 use weir_core::device::{Completion, DQL_MOST, DeviceConfig, Done, DqlConfig, StageConfig};
 use weir_core::dist::Distribution;
 use weir_core::key::FlowMask;
 use weir_core::link::Overhead;
 use weir_core::units::{Bytes, Nanos, Probability, Rate};
-use weir_rules::{Gso, LinkSpec, NoFiles, canonical, check_spec, dist, keyword, parse_spec, profile, trace};
+use weir_rules::{
+    Gso, LinkSpec, NoFiles, canonical, check_spec, dist, keyword, parse_spec, profile, trace,
+};
 
 const HOUR: u64 = 3_600_000_000_000;
 
 fn probability() -> impl Strategy<Value = Probability> {
-    prop_oneof![0.0..=1.0f64, Just(0.0), Just(1.0), 0.0..1e-12f64].prop_map(|p| Probability::new(p).unwrap())
+    prop_oneof![0.0..=1.0f64, Just(0.0), Just(1.0), 0.0..1e-12f64]
+        .prop_map(|p| Probability::new(p).unwrap())
 }
 
 fn loss() -> impl Strategy<Value = Loss> {
-    let bernoulli = probability().prop_filter("a loss of zero is no loss", |p| !p.is_zero()).prop_map(Loss::Bernoulli);
-    let chain = [probability(), probability(), probability(), probability()].prop_map(|[k, p, h, r]| Loss::GilbertElliott {
-        loss_in_good: k,
-        good_to_bad: p,
-        loss_in_bad: h,
-        bad_to_good: r,
-    });
+    let bernoulli = probability()
+        .prop_filter("a loss of zero is no loss", |p| !p.is_zero())
+        .prop_map(Loss::Bernoulli);
+    let chain =
+        [probability(), probability(), probability(), probability()].prop_map(|[k, p, h, r]| {
+            Loss::GilbertElliott { loss_in_good: k, good_to_bad: p, loss_in_bad: h, bad_to_good: r }
+        });
     prop_oneof![Just(Loss::None), bernoulli, chain]
 }
 
@@ -36,31 +41,41 @@ fn jitter() -> impl Strategy<Value = Jitter> {
         Just(Distribution::pareto()),
         Just(Distribution::pareto_normal())
     ];
-    (0..=HOUR, shapes, probability(), any::<bool>()).prop_map(|(amount, distribution, correlation, may_reorder)| Jitter {
-        amount: Nanos(amount),
-        distribution: Arc::new(distribution),
-        correlation,
-        may_reorder,
-    })
+    (0..=HOUR, shapes, probability(), any::<bool>()).prop_map(
+        |(amount, distribution, correlation, may_reorder)| Jitter {
+            amount: Nanos(amount),
+            distribution: Arc::new(distribution),
+            correlation,
+            may_reorder,
+        },
+    )
 }
 
 fn device() -> impl Strategy<Value = DeviceConfig> {
-    let limit = prop_oneof![(1..=1_000_000u32).prop_map(QueueLimit::Packets), (1..=1_000_000_000_000u64).prop_map(QueueLimit::Bytes)];
+    let limit = prop_oneof![
+        (1..=1_000_000u32).prop_map(QueueLimit::Packets),
+        (1..=1_000_000_000_000u64).prop_map(QueueLimit::Bytes)
+    ];
     let coalesce = prop_oneof![Just((0, 0)), (1..=65_535u32, 0..=HOUR)];
     let completion = (coalesce, any::<bool>()).prop_map(|((frames, time), sent)| Completion {
         when: if sent { Done::Sent } else { Done::Read },
         frames,
         time: Nanos(time),
     });
-    let dql =
-        (0..=DQL_MOST, 0..=DQL_MOST, 0..=HOUR).prop_map(|(a, b, hold)| DqlConfig { least: a.min(b), most: a.max(b), hold: Nanos(hold) });
+    let dql = (0..=DQL_MOST, 0..=DQL_MOST, 0..=HOUR).prop_map(|(a, b, hold)| DqlConfig {
+        least: a.min(b),
+        most: a.max(b),
+        hold: Nanos(hold),
+    });
     let dql = prop_oneof![Just(DqlConfig::default()), dql];
-    (limit, 0..=1_000_000_000u64, completion, proptest::option::of(dql)).prop_map(|(limit, service, completion, dql)| DeviceConfig {
-        ring: StageConfig { limit, service: Nanos(service), ..StageConfig::default() },
-        completion,
-        dql,
-        ..DeviceConfig::default()
-    })
+    (limit, 0..=1_000_000_000u64, completion, proptest::option::of(dql)).prop_map(
+        |(limit, service, completion, dql)| DeviceConfig {
+            ring: StageConfig { limit, service: Nanos(service), ..StageConfig::default() },
+            completion,
+            dql,
+            ..DeviceConfig::default()
+        },
+    )
 }
 
 fn link() -> impl Strategy<Value = LinkConfig> {
@@ -69,38 +84,53 @@ fn link() -> impl Strategy<Value = LinkConfig> {
         (1..=400_000_000_000u64).prop_map(|bps| Capacity::Constant(Rate::new(bps).unwrap())),
         (1..=400u64).prop_map(|g| Capacity::Constant(Rate::new(g * 1_000_000_000).unwrap()))
     ];
-    let overhead = (-1000..=1000i32, 0..=65_535u32, any::<bool>()).prop_map(|(per_packet, minimum, atm_cells)| Overhead {
-        per_packet,
-        minimum,
-        atm_cells,
-    });
-    let reorder = (probability(), 1..=1_000_000u32, probability()).prop_map(|(probability, gap, correlation)| Reorder {
-        probability,
-        gap,
-        correlation,
-    });
-    let parts = (capacity, 0..=1_000_000_000_000u64, overhead, prop_oneof![0..=HOUR, 0..1000u64], proptest::option::of(device()));
-    let harm = (proptest::option::of(jitter()), loss(), probability(), probability(), proptest::option::of(reorder));
-    (parts, harm).prop_map(|((capacity, burst, overhead, delay, device), (jitter, loss, duplicate, corrupt, reorder))| LinkConfig {
+    let overhead = (-1000..=1000i32, 0..=65_535u32, any::<bool>())
+        .prop_map(|(per_packet, minimum, atm_cells)| Overhead { per_packet, minimum, atm_cells });
+    let reorder = (probability(), 1..=1_000_000u32, probability())
+        .prop_map(|(probability, gap, correlation)| Reorder { probability, gap, correlation });
+    let parts = (
         capacity,
-        burst: Bytes(burst),
+        0..=1_000_000_000_000u64,
         overhead,
-        delay: Nanos(delay),
-        device: device.map(Arc::new),
-        jitter,
-        loss,
-        duplicate,
-        corrupt,
-        reorder,
-        ..LinkConfig::default()
-    })
+        prop_oneof![0..=HOUR, 0..1000u64],
+        proptest::option::of(device()),
+    );
+    let harm = (
+        proptest::option::of(jitter()),
+        loss(),
+        probability(),
+        probability(),
+        proptest::option::of(reorder),
+    );
+    (parts, harm).prop_map(
+        |(
+            (capacity, burst, overhead, delay, device),
+            (jitter, loss, duplicate, corrupt, reorder),
+        )| LinkConfig {
+            capacity,
+            burst: Bytes(burst),
+            overhead,
+            delay: Nanos(delay),
+            device: device.map(Arc::new),
+            jitter,
+            loss,
+            duplicate,
+            corrupt,
+            reorder,
+            ..LinkConfig::default()
+        },
+    )
 }
 
 fn mask() -> impl Strategy<Value = FlowMask> {
-    let addresses = (any::<u32>(), any::<u32>(), any::<u128>(), any::<u128>(), 0..1u64 << 48, 0..1u64 << 48);
+    let addresses =
+        (any::<u32>(), any::<u32>(), any::<u128>(), any::<u128>(), 0..1u64 << 48, 0..1u64 << 48);
     let rest = (0..1u32 << 20, any::<u16>(), any::<u16>(), 0..4096u16, any::<u8>(), 0..64u8);
     (addresses, rest).prop_map(
-        |((src_ip, dst_ip, src_ip6, dst_ip6, src_mac, dst_mac), (flow_id, src_port, dst_port, vlan, proto, dscp))| FlowMask {
+        |(
+            (src_ip, dst_ip, src_ip6, dst_ip6, src_mac, dst_mac),
+            (flow_id, src_port, dst_port, vlan, proto, dscp),
+        )| FlowMask {
             src_ip,
             dst_ip,
             src_ip6,
@@ -118,11 +148,22 @@ fn mask() -> impl Strategy<Value = FlowMask> {
 }
 
 fn spec() -> impl Strategy<Value = LinkSpec> {
-    let limit = prop_oneof![(1..=10_000_000u32).prop_map(QueueLimit::Packets), (1..=1_000_000_000_000u64).prop_map(QueueLimit::Bytes)];
+    let limit = prop_oneof![
+        (1..=10_000_000u32).prop_map(QueueLimit::Packets),
+        (1..=1_000_000_000_000u64).prop_map(QueueLimit::Bytes)
+    ];
     let masks = prop_oneof![Just(FlowMask::default()), mask()];
-    let queue =
-        (masks, 1..=65_536u32, 64..=65_536u32, 0..=63u32, proptest::option::of(limit), loss(), proptest::option::of(1..=10_000_000u32))
-            .prop_map(|(mask, weight, max_packet, priority, limit, loss, max_flows)| FlowsetConfig {
+    let queue = (
+        masks,
+        1..=65_536u32,
+        64..=65_536u32,
+        0..=63u32,
+        proptest::option::of(limit),
+        loss(),
+        proptest::option::of(1..=10_000_000u32),
+    )
+        .prop_map(|(mask, weight, max_packet, priority, limit, loss, max_flows)| {
+            FlowsetConfig {
                 mask,
                 weight,
                 max_packet,
@@ -131,29 +172,50 @@ fn spec() -> impl Strategy<Value = LinkSpec> {
                 loss,
                 max_flows,
                 ..FlowsetConfig::default()
-            });
+            }
+        });
     let gso = prop_oneof![Just(Gso::Split), Just(Gso::Whole)];
-    (link(), queue, gso).prop_map(|(link, queue, gso)| LinkSpec { pipe: PipeConfig { link, queue }, gso, ..LinkSpec::default() })
+    (link(), queue, gso).prop_map(|(link, queue, gso)| LinkSpec {
+        pipe: PipeConfig { link, queue },
+        gso,
+        ..LinkSpec::default()
+    })
 }
 
 /// Text that is nearly a specification: keywords, values, separators and noise.
 fn nearly() -> impl Strategy<Value = String> {
-    let words: Vec<&'static str> = keyword::words().chain(keyword::TABLE.iter().flat_map(|r| r.choices.iter().map(|c| c.name))).collect();
+    let words: Vec<&'static str> = keyword::words()
+        .chain(keyword::TABLE.iter().flat_map(|r| r.choices.iter().map(|c| c.name)))
+        .collect();
     let values = "[-0-9.eE,%/]{0,8}(ms|us|K|M|GB|bit/s|B)?";
-    let word = prop_oneof![proptest::sample::select(words).prop_map(str::to_owned), values, "\\PC{0,6}", "[\"#\n\\\\]{1,2}"];
+    let word = prop_oneof![
+        proptest::sample::select(words).prop_map(str::to_owned),
+        values,
+        "\\PC{0,6}",
+        "[\"#\n\\\\]{1,2}"
+    ];
     proptest::collection::vec(word, 0..12).prop_map(|words| words.join(" "))
 }
 
-/// What every text must stand: no panic, in the reading or in the rendering, and a canonical form that reads back.
+/// What every text must stand: no panic, in the reading or in the rendering, and a canonical form
+/// that reads back.
 fn check(text: &str) -> Result<(), TestCaseError> {
-    let files: BTreeMap<String, String> =
-        [("x.dist".to_owned(), "1 2 3".to_owned()), ("x.csv".to_owned(), "time,rate\n0,1M\n1,\n".to_owned())].into();
+    let files: BTreeMap<String, String> = [
+        ("x.dist".to_owned(), "1 2 3".to_owned()),
+        ("x.csv".to_owned(), "time,rate\n0,1M\n1,\n".to_owned()),
+    ]
+    .into();
     let checked = check_spec(text, &files);
     prop_assert_eq!(checked.spec.is_none(), checked.diagnostics.has_errors());
     let _ = (checked.diagnostics.render(true), checked.diagnostics.render(false));
     if let Some(spec) = checked.spec {
         let again = parse_spec(&canonical(&spec), &files);
-        prop_assert_eq!(again.as_ref().map_err(ToString::to_string), Ok(&spec), "{}", canonical(&spec));
+        prop_assert_eq!(
+            again.as_ref().map_err(ToString::to_string),
+            Ok(&spec),
+            "{}",
+            canonical(&spec)
+        );
     }
     Ok(())
 }

@@ -15,5 +15,9 @@ fn compare(file: &str, reference: &str) {
         std::fs::write(&path, reference).unwrap();
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == reference, "{} is out of date: run WEIR_UPDATE_DOCS=1 cargo test -p weir-rules", path.display());
+    assert!(
+        found == reference,
+        "{} is out of date: run WEIR_UPDATE_DOCS=1 cargo test -p weir-rules",
+        path.display()
+    );
 }

@@ -1,4 +1,5 @@
-//! Properties of configurations: what a configuration writes makes the same one again, and changes lead from any to any.
+//! Properties of configurations: what a configuration writes makes the same one again, and changes
+//! lead from any to any.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,8 @@ use weir_rules::command::Command;
 use weir_rules::ruleset::{Changes, EngineChange, Ruleset};
 use weir_rules::script;
 
-/// Lines of a script. Few numbers, so that they meet; some of the lines are refused, which is right too.
+/// Lines of a script. Few numbers, so that they meet; some of the lines are refused, which is right
+/// too.
 fn line() -> impl Strategy<Value = String> {
     let number = 1..6u16;
     let spec = prop_oneof![
@@ -20,7 +22,18 @@ fn line() -> impl Strategy<Value = String> {
         Just("")
     ];
     let kind = proptest::sample::select(vec!["fifo", "rr", "wf2q+", "prio"]);
-    let action = (proptest::sample::select(vec!["allow", "deny", "count", "pipe 1", "queue 2", "skipto 900", "pipe tablearg"]), 0..6u16)
+    let action = (
+        proptest::sample::select(vec![
+            "allow",
+            "deny",
+            "count",
+            "pipe 1",
+            "queue 2",
+            "skipto 900",
+            "pipe tablearg",
+        ]),
+        0..6u16,
+    )
         .prop_map(|(action, n)| if n == 0 { "pipe 5".to_owned() } else { action.to_owned() });
     let body = proptest::sample::select(vec![
         "ip from any to any",
@@ -29,7 +42,13 @@ fn line() -> impl Strategy<Value = String> {
         "ip from table(2) to not 192.0.2.0/24",
         "{ tcp or udp } from any to any keep-state",
     ]);
-    let flow = proptest::sample::select(vec!["", "weight 10", "weight 3 mask dst-ip 0xffff", "queue 100KB", "pri 4"]);
+    let flow = proptest::sample::select(vec![
+        "",
+        "weight 10",
+        "weight 3 mask dst-ip 0xffff",
+        "queue 100KB",
+        "pri 4",
+    ]);
     prop_oneof![
         4 => (number.clone(), spec.clone()).prop_map(|(n, spec)| format!("pipe {n} config {spec}")),
         2 => (number.clone(), kind, spec.clone()).prop_map(|(n, kind, spec)| format!("sched {n} config type {kind} {spec}")),
@@ -74,14 +93,28 @@ fn build(lines: &[String]) -> Ruleset {
     ruleset
 }
 
-/// Everything that a configuration's script keeps: not identities, and not the places of netconfig links.
+/// Everything that a configuration's script keeps: not identities, and not the places of netconfig
+/// links.
 fn kept(ruleset: &Ruleset) -> impl PartialEq + std::fmt::Debug {
     let place = |pipe: u16| pipe < weir_rules::ruleset::FIRST_NETCONFIG_PIPE;
-    let rules: Vec<_> = ruleset.rules.iter().map(|e| script::print(&Command::Add(Box::new((*e.rule).clone())))).collect();
-    let rules: Vec<_> = rules.into_iter().filter(|line| !line.contains(" set 31 pipe 64")).collect();
-    let pipes: Vec<_> = ruleset.pipes.iter().filter(|(n, _)| place(**n)).map(|(n, p)| (*n, p.clone())).collect();
+    let rules: Vec<_> = ruleset
+        .rules
+        .iter()
+        .map(|e| script::print(&Command::Add(Box::new((*e.rule).clone()))))
+        .collect();
+    let rules: Vec<_> =
+        rules.into_iter().filter(|line| !line.contains(" set 31 pipe 64")).collect();
+    let pipes: Vec<_> =
+        ruleset.pipes.iter().filter(|(n, _)| place(**n)).map(|(n, p)| (*n, p.clone())).collect();
     let links = ruleset.netconfig_lines();
-    (rules, pipes, links, ruleset.scheds.clone(), ruleset.queues.clone(), (ruleset.tables.clone(), ruleset.enabled_sets, ruleset.one_pass))
+    (
+        rules,
+        pipes,
+        links,
+        ruleset.scheds.clone(),
+        ruleset.queues.clone(),
+        (ruleset.tables.clone(), ruleset.enabled_sets, ruleset.one_pass),
+    )
 }
 
 proptest! {

@@ -1,11 +1,13 @@
-//! Properties of scripts: no text makes the reader panic, what is printed reads back, laying out changes no meaning, and time grows
-//! with the text.
+//! Properties of scripts: no text makes the reader panic, what is printed reads back, laying out
+//! changes no meaning, and time grows with the text.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use weir_rules::command::Command;
-use weir_rules::script::{Parsed, actions, check, commands, format, options, parse, parse_command, print};
+use weir_rules::script::{
+    Parsed, actions, check, commands, format, options, parse, parse_command, print,
+};
 use weir_rules::{NoFiles, keyword};
 
 fn read(parsed: &Parsed) -> Vec<&Command> {
@@ -29,7 +31,13 @@ fn stands(text: &str) -> Result<(), TestCaseError> {
     for command in parse_command(&argv, &NoFiles).commands {
         let printed = print(&command.command);
         let again = parse(&printed, "printed", &NoFiles);
-        prop_assert_eq!(read(&again), vec![&command.command], "{:?}\n{}", printed, again.diagnostics);
+        prop_assert_eq!(
+            read(&again),
+            vec![&command.command],
+            "{:?}\n{}",
+            printed,
+            again.diagnostics
+        );
     }
     Ok(())
 }
@@ -108,11 +116,21 @@ fn value() -> impl Strategy<Value = String> {
 
 /// Text that is nearly a script: its words, values and noise.
 fn nearly() -> impl Strategy<Value = String> {
-    let words: Vec<&'static str> =
-        commands().chain(actions()).chain(options()).flat_map(|e| e.words().collect::<Vec<_>>()).chain(keyword::words()).collect();
+    let words: Vec<&'static str> = commands()
+        .chain(actions())
+        .chain(options())
+        .flat_map(|e| e.words().collect::<Vec<_>>())
+        .chain(keyword::words())
+        .collect();
     let word = prop_oneof![proptest::sample::select(words).prop_map(str::to_owned), value()];
     let line = (
-        prop_oneof![Just("add "), Just("add 100 pipe 1 ip from any to any "), Just("pipe 1 config "), Just("table t "), Just("")],
+        prop_oneof![
+            Just("add "),
+            Just("add 100 pipe 1 ip from any to any "),
+            Just("pipe 1 config "),
+            Just("table t "),
+            Just("")
+        ],
         proptest::collection::vec(word, 0..10),
     );
     let line = line.prop_map(|(start, words)| format!("{start}{}", words.join(" ")));

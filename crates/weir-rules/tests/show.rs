@@ -1,5 +1,6 @@
-//! Runs `tests/show/*.md`: each fenced block `show` holds a script, a line `---`, and what its queries print. A first line `flags …`
-//! has the flags of the verb. Counters are made up from the numbers of what is counted.
+//! Runs `tests/show/*.md`: each fenced block `show` holds a script, a line `---`, and what its
+//! queries print. A first line `flags …` has the flags of the verb. Counters are made up from the
+//! numbers of what is counted.
 //!
 //! `WEIR_UPDATE_SPEC=1` writes the outcomes anew; read the difference before it is committed.
 
@@ -10,7 +11,9 @@ use weir_core::key::FlowKey;
 use weir_core::stats::{DropReason, MarkReason, Reasons};
 use weir_rules::command::ObjectKind;
 use weir_rules::ruleset::{Effect, Ruleset};
-use weir_rules::show::{Answer, DynamicKind, DynamicView, FlowCount, Options, RuleCount, Source, answer, text};
+use weir_rules::show::{
+    Answer, DynamicKind, DynamicView, FlowCount, Options, RuleCount, Source, answer, text,
+};
 use weir_rules::{Files, script};
 
 /// Counters that follow from what is counted.
@@ -23,10 +26,22 @@ impl Source for Made {
     }
 
     fn flows(&self, kind: ObjectKind, number: u16) -> (Vec<FlowCount>, u64) {
-        let key =
-            |last: u8| FlowKey { src: 0x0a00_0000 + u128::from(last), dst: 0x0a4d_0001, proto: 6, src_port: 1024, ..FlowKey::default() };
-        let v6 =
-            FlowKey { src: 0xfd00 << 112 | 1, dst: 0xfd00 << 112 | 2, proto: 17, dst_port: 53, ipv6: true, vlan: 5, ..FlowKey::default() };
+        let key = |last: u8| FlowKey {
+            src: 0x0a00_0000 + u128::from(last),
+            dst: 0x0a4d_0001,
+            proto: 6,
+            src_port: 1024,
+            ..FlowKey::default()
+        };
+        let v6 = FlowKey {
+            src: 0xfd00 << 112 | 1,
+            dst: 0xfd00 << 112 | 2,
+            proto: 17,
+            dst_port: 53,
+            ipv6: true,
+            vlan: 5,
+            ..FlowKey::default()
+        };
         let mut reasons = Reasons::default();
         (0..12).for_each(|_| reasons.count_drop(DropReason::QueueFull));
         let count = |key, n: u64| FlowCount {
@@ -40,13 +55,18 @@ impl Source for Made {
         };
         match (kind, number) {
             (_, 7) => {
-                let mut managed = FlowCount { figures: vec![("probability", 1 << 29), ("count", 4)], ..count(FlowKey::default(), 1) };
+                let mut managed = FlowCount {
+                    figures: vec![("probability", 1 << 29), ("count", 4)],
+                    ..count(FlowKey::default(), 1)
+                };
                 managed.reasons.count_drop(DropReason::Early);
                 managed.reasons.count_mark(MarkReason::Early);
                 (vec![managed], 1)
             }
             (_, 1) => (vec![count(FlowKey::default(), 1)], 1),
-            (ObjectKind::Queue, 3) => (vec![count(key(1), 1), count(v6, 2), count(key(2), 3)], 10_000),
+            (ObjectKind::Queue, 3) => {
+                (vec![count(key(1), 1), count(v6, 2), count(key(2), 3)], 10_000)
+            }
             _ => (Vec::new(), 0),
         }
     }
@@ -72,7 +92,8 @@ impl Source for Made {
 
 /// What the queries of a script print.
 fn outcome(input: &str, files: &dyn Files) -> String {
-    let (flags, script) = match input.strip_prefix("flags ").and_then(|rest| rest.split_once('\n')) {
+    let (flags, script) = match input.strip_prefix("flags ").and_then(|rest| rest.split_once('\n'))
+    {
         Some((flags, script)) => (flags, script),
         None => ("", input),
     };
@@ -95,7 +116,8 @@ fn outcome(input: &str, files: &dyn Files) -> String {
         if let Effect::Query(query) = outcome.effect {
             let view = answer(&query, &ruleset, &Made);
             // Through JSON and back, as a daemon sends it.
-            let sent: Answer = serde_json::from_str(&serde_json::to_string(&view).unwrap()).unwrap();
+            let sent: Answer =
+                serde_json::from_str(&serde_json::to_string(&view).unwrap()).unwrap();
             assert_eq!(sent, view);
             out.push_str(&text(&sent, &options));
         }
@@ -111,7 +133,10 @@ fn answers_are_printed_as_the_files_say() {
     let update = std::env::var_os("WEIR_UPDATE_SPEC").is_some();
     let (mut failures, mut cases) = (String::new(), 0);
     let mut files: BTreeMap<String, String> = BTreeMap::new();
-    files.insert("radio.profile".to_owned(), include_str!("../../../examples/talk/radio.profile").to_owned());
+    files.insert(
+        "radio.profile".to_owned(),
+        include_str!("../../../examples/talk/radio.profile").to_owned(),
+    );
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/show")).unwrap() {
         let path = entry.unwrap().path();
         let document = std::fs::read_to_string(&path).unwrap();
@@ -123,7 +148,10 @@ fn answers_are_printed_as_the_files_say() {
             let found = outcome(input, &files);
             cases += 1;
             if found != expected {
-                failures.push_str(&format!("{}:\n{input}--- expected\n{expected}--- found\n{found}\n", path.display()));
+                failures.push_str(&format!(
+                    "{}:\n{input}--- expected\n{expected}--- found\n{found}\n",
+                    path.display()
+                ));
             }
             anew.push_str(&format!("{before}```show\n{input}---\n{found}```\n"));
             rest = after;
@@ -133,14 +161,21 @@ fn answers_are_printed_as_the_files_say() {
         }
     }
     assert!(cases > 0, "no case found");
-    assert!(update || failures.is_empty(), "{failures}\nset WEIR_UPDATE_SPEC=1 to write the outcomes anew");
+    assert!(
+        update || failures.is_empty(),
+        "{failures}\nset WEIR_UPDATE_SPEC=1 to write the outcomes anew"
+    );
 }
 
 #[test]
 fn the_talks_configurations_are_accepted_and_leave_no_loose_ends() {
-    let directory = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/talk"));
+    let directory =
+        std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/talk"));
     let mut files = BTreeMap::new();
-    files.insert("radio.profile".to_owned(), std::fs::read_to_string(directory.join("radio.profile")).unwrap());
+    files.insert(
+        "radio.profile".to_owned(),
+        std::fs::read_to_string(directory.join("radio.profile")).unwrap(),
+    );
     let mut seen = 0;
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

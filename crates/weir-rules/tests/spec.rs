@@ -1,6 +1,7 @@
-//! Runs the Markdown files in `spec/`: each fenced block `spec` holds a specification, each block `script` a script, then a line
-//! `---` and what becomes of it: the canonical form, each line after `= `, then the diagnostics. Blocks `file NAME` are the files
-//! that both may name. A script whose first line is `# checked` is looked at as a whole too. The names of all schedulers and of all
+//! Runs the Markdown files in `spec/`: each fenced block `spec` holds a specification, each block
+//! `script` a script, then a line `---` and what becomes of it: the canonical form, each line after
+//! `= `, then the diagnostics. Blocks `file NAME` are the files that both may name. A script whose
+//! first line is `# checked` is looked at as a whole too. The names of all schedulers and of all
 //! AQMs, which are the engine's affair, stand there as `SCHEDULERS` and `AQMS`.
 //!
 //! `WEIR_UPDATE_SPEC=1` writes the outcomes anew; read the difference before it is committed.
@@ -32,11 +33,19 @@ fn specifications_become_what_their_files_say() {
                 Part::Text(text) => anew.push_str(text),
                 Part::Block { info, body } if info == "spec" || info == "script" => {
                     let (input, expected) = body.split_once("---\n").unwrap_or((body, ""));
-                    let outcome =
-                        if info == "spec" { outcome(input.trim_end_matches('\n'), &files) } else { script_outcome(input, &files) };
+                    let outcome = if info == "spec" {
+                        outcome(input.trim_end_matches('\n'), &files)
+                    } else {
+                        script_outcome(input, &files)
+                    };
                     cases += 1;
                     if outcome != expected {
-                        write!(failures, "{}:\n{input}--- expected\n{expected}--- found\n{outcome}\n", path.display()).unwrap();
+                        write!(
+                            failures,
+                            "{}:\n{input}--- expected\n{expected}--- found\n{outcome}\n",
+                            path.display()
+                        )
+                        .unwrap();
                     }
                     write!(anew, "```{info}\n{input}---\n{outcome}```\n").unwrap();
                 }
@@ -48,7 +57,10 @@ fn specifications_become_what_their_files_say() {
         }
     }
     assert!(cases > 0, "no case found");
-    assert!(update || failures.is_empty(), "{failures}\nset WEIR_UPDATE_SPEC=1 to write the outcomes anew");
+    assert!(
+        update || failures.is_empty(),
+        "{failures}\nset WEIR_UPDATE_SPEC=1 to write the outcomes anew"
+    );
 }
 
 #[test]
@@ -69,24 +81,36 @@ fn every_keyword_and_every_diagnostic_has_a_case() {
             }
         }
     }
-    let script = script::commands().chain(script::actions()).chain(script::options()).flat_map(|entry| entry.words().collect::<Vec<_>>());
+    let script = script::commands()
+        .chain(script::actions())
+        .chain(script::options())
+        .flat_map(|entry| entry.words().collect::<Vec<_>>());
     let words = keyword::words().chain(script).chain(script::REFUSED.iter().map(|row| row.name));
     let missing: Vec<_> = words.filter(|word| !inputs.contains(*word)).collect();
     assert!(missing.is_empty(), "keywords without a case: {missing:?}");
-    let missing: Vec<_> = Code::ALL.iter().map(|c| c.name()).filter(|name| !outcomes.contains(&format!("[{name}]"))).collect();
+    let missing: Vec<_> = Code::ALL
+        .iter()
+        .map(|c| c.name())
+        .filter(|name| !outcomes.contains(&format!("[{name}]")))
+        .collect();
     assert!(missing.is_empty(), "diagnostics without a case: {missing:?}");
 }
 
 #[test]
 fn examples_of_the_table_are_accepted() {
-    let files: BTreeMap<String, String> =
-        files(&documents().iter().flat_map(|p| split(&std::fs::read_to_string(p).unwrap())).collect::<Vec<_>>());
+    let files: BTreeMap<String, String> = files(
+        &documents()
+            .iter()
+            .flat_map(|p| split(&std::fs::read_to_string(p).unwrap()))
+            .collect::<Vec<_>>(),
+    );
     for row in keyword::TABLE.iter().filter(|row| !matches!(row.group, keyword::Group::Flow)) {
         let checked = check_spec(row.example, &files);
         assert!(checked.spec.is_some(), "{}: {}", row.name, checked.diagnostics);
     }
     for row in keyword::TABLE.iter().filter(|row| row.group == keyword::Group::Flow) {
-        let parsed = script::parse(&format!("queue 1 config sched 1 {}", row.example), "rules", &files);
+        let parsed =
+            script::parse(&format!("queue 1 config sched 1 {}", row.example), "rules", &files);
         assert!(!parsed.diagnostics.has_errors(), "{}: {}", row.name, parsed.diagnostics);
     }
 }
@@ -97,7 +121,11 @@ fn outcome(input: &str, files: &BTreeMap<String, String>) -> String {
     if let Some(spec) = &checked.spec {
         let text = canonical(spec);
         writeln!(out, "{}", format!("= {text}").trim_end()).unwrap();
-        assert_eq!(check_spec(&text, files).spec.as_ref(), Some(spec), "the canonical form reads back: {text}");
+        assert_eq!(
+            check_spec(&text, files).spec.as_ref(),
+            Some(spec),
+            "the canonical form reads back: {text}"
+        );
     }
     for line in with_lists_named(&checked.diagnostics.to_string()).lines() {
         writeln!(out, "{}", line.trim_end()).unwrap();
@@ -128,16 +156,19 @@ fn script_outcome(text: &str, files: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// The text with the names of all schedulers and of all AQMs, which are the engine's affair, as one word each.
+/// The text with the names of all schedulers and of all AQMs, which are the engine's affair, as one
+/// word each.
 fn with_lists_named(text: &str) -> String {
-    let schedulers = weir_core::sched::TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
+    let schedulers =
+        weir_core::sched::TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
     let aqms = weir_core::aqm::TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
     text.replace(&schedulers, "SCHEDULERS").replace(&aqms, "AQMS")
 }
 
 fn documents() -> Vec<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("spec");
-    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "md"));
     paths.sort();
     paths

@@ -1,7 +1,11 @@
-//! What a packet costs the simulator: UDP of five hosts at constant rates over a bottleneck, `sim_cost [packets] [kind]`, where the kind of
-//! the bottleneck is `alone` (one source on it, no host links), `plain` (default), `engine` (the same pipe in the engine) or a scheduler such as `fq_codel`.
+//! What a packet costs the simulator: UDP of five hosts at constant rates over a bottleneck,
+//! `sim_cost [packets] [kind]`, where the kind of the bottleneck is `alone` (one source on it, no
+//! host links), `plain` (default), `engine` (the same pipe in the engine) or a scheduler such as
+//! `fq_codel`.
 
-use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig};
+use weir_core::config::{
+    Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig,
+};
 use weir_core::{Nanos, Rate};
 use weir_sim::network::{FlowSpec, Network};
 use weir_sim::packet::FlowId;
@@ -18,7 +22,10 @@ fn main() {
             delay: Nanos::from_millis(ms),
             ..LinkConfig::default()
         },
-        queue: FlowsetConfig { limit: Some(QueueLimit::Packets(limit)), ..FlowsetConfig::default() },
+        queue: FlowsetConfig {
+            limit: Some(QueueLimit::Packets(limit)),
+            ..FlowsetConfig::default()
+        },
     };
     let narrow = pipe(10, 18, 1000);
     let bottleneck = match kind.as_str() {
@@ -32,11 +39,13 @@ fn main() {
     };
     let access: Vec<_> = (0..5).map(|_| network.add_pipe(&pipe(100, 1, 1000))).collect();
     let mut world = World::new(network);
-    let (access, bps) = if kind == "alone" { (&access[..1], 10_500_000) } else { (&access[..], 2_100_000) };
+    let (access, bps) =
+        if kind == "alone" { (&access[..1], 10_500_000) } else { (&access[..], 2_100_000) };
     for (n, &port) in access.iter().enumerate() {
         let forward = if kind == "alone" { vec![bottleneck] } else { vec![port, bottleneck] };
         let spec = FlowSpec { forward, group: n as u32, ..FlowSpec::default() };
-        let source = Cbr::new(FlowId(n as u32), 1028, 28, bps, Nanos::from_millis(n as u64), Nanos::MAX);
+        let source =
+            Cbr::new(FlowId(n as u32), 1028, 28, bps, Nanos::from_millis(n as u64), Nanos::MAX);
         world.add_flow(&spec, Box::new(source), Box::new(Sink));
     }
     let seconds = packets as f64 * 1028.0 * 8.0 / 10e6;
@@ -57,6 +66,11 @@ fn main() {
 
 /// Seconds that this process has had on a processor: others on the machine do not count.
 fn on_processor() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/schedstat").expect("this example needs Linux's /proc");
-    stat.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).expect("its first number is in nanoseconds") / 1e9
+    let stat =
+        std::fs::read_to_string("/proc/self/schedstat").expect("this example needs Linux's /proc");
+    stat.split_whitespace()
+        .next()
+        .and_then(|ns| ns.parse::<f64>().ok())
+        .expect("its first number is in nanoseconds")
+        / 1e9
 }

@@ -1,6 +1,7 @@
 //! How many packets a processor-second carries through the bottleneck of the experiment `s10`:
-//! `sim_s10 [congestion control] [queue] [simulated seconds] [no-device]`, where the queue is `none` or an AQM as `weir rig --aqm` takes it, and
-//! `no-device` leaves out the device of one packet below it.
+//! `sim_s10 [congestion control] [queue] [simulated seconds] [no-device]`, where the queue is
+//! `none` or an AQM as `weir rig --aqm` takes it, and `no-device` leaves out the device of one
+//! packet below it.
 
 use weir_rules::manager::Manager;
 use weir_sim::experiments::s10;
@@ -26,6 +27,11 @@ fn main() {
 
 /// Seconds that this process has had on a processor: others on the machine do not count.
 fn on_processor() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/schedstat").expect("this example needs Linux's /proc");
-    stat.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).expect("its first number is in nanoseconds") / 1e9
+    let stat =
+        std::fs::read_to_string("/proc/self/schedstat").expect("this example needs Linux's /proc");
+    stat.split_whitespace()
+        .next()
+        .and_then(|ns| ns.parse::<f64>().ok())
+        .expect("its first number is in nanoseconds")
+        / 1e9
 }

@@ -1,5 +1,6 @@
-//! What an event costs with more flows and more ports: `sim_scale [events]` runs UDP of 10 to 10,000 flows, each over three of 10 to 1,000
-//! ports that are about two thirds busy, and prints processor time by event.
+//! What an event costs with more flows and more ports: `sim_scale [events]` runs UDP of 10 to
+//! 10,000 flows, each over three of 10 to 1,000 ports that are about two thirds busy, and prints
+//! processor time by event.
 
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
 use weir_core::{Nanos, Rate};
@@ -10,7 +11,9 @@ use weir_sim::world::World;
 
 fn main() {
     let events: u64 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(10_000_000);
-    for (flows, ports) in [(10, 10), (100, 10), (1000, 10), (10_000, 10), (10_000, 100), (10, 1000), (10_000, 1000)] {
+    for (flows, ports) in
+        [(10, 10), (100, 10), (1000, 10), (10_000, 10), (10_000, 100), (10, 1000), (10_000, 1000)]
+    {
         run(flows, ports, events);
     }
 }
@@ -21,8 +24,12 @@ fn run(flows: u32, ports: u32, events: u64) {
     let rate = (u64::from(flows) * 3 * 1_500_000 / u64::from(ports)).max(1_500_000);
     for _ in 0..ports {
         let capacity = Capacity::Constant(Rate::new(rate).expect("a rate"));
-        let queue = FlowsetConfig { limit: Some(QueueLimit::Packets(10_000)), ..FlowsetConfig::default() };
-        network.add_pipe(&PipeConfig { link: LinkConfig { capacity, delay: Nanos::from_millis(5), ..LinkConfig::default() }, queue });
+        let queue =
+            FlowsetConfig { limit: Some(QueueLimit::Packets(10_000)), ..FlowsetConfig::default() };
+        network.add_pipe(&PipeConfig {
+            link: LinkConfig { capacity, delay: Nanos::from_millis(5), ..LinkConfig::default() },
+            queue,
+        });
     }
     let mut world = World::new(network);
     for n in 0..flows {
@@ -30,7 +37,11 @@ fn run(flows: u32, ports: u32, events: u64) {
         // Beginnings and lengths differ, so that flows do not march in step.
         let (start, len) = (Nanos(u64::from(n) * 7919 % 8_000_000), 500 + n % 1000);
         let source = Cbr::new(FlowId(n), len, 28, 1_000_000, start, Nanos::MAX);
-        world.add_flow(&FlowSpec { forward, group: 0, ..FlowSpec::default() }, Box::new(source), Box::new(Sink));
+        world.add_flow(
+            &FlowSpec { forward, group: 0, ..FlowSpec::default() },
+            Box::new(source),
+            Box::new(Sink),
+        );
     }
     let per_second = u64::from(flows) * 4 * 125;
     let warm_up = Nanos::from_millis(500);
@@ -38,11 +49,19 @@ fn run(flows: u32, ports: u32, events: u64) {
     let (before, start) = (world.events(), on_processor());
     world.run(warm_up + Nanos((events as f64 / per_second as f64 * 1e9) as u64));
     let (done, spent) = (world.events() - before, on_processor() - start);
-    println!("{flows} flows, {ports} ports: {done} events, {:.1} ns an event", spent * 1e9 / done as f64);
+    println!(
+        "{flows} flows, {ports} ports: {done} events, {:.1} ns an event",
+        spent * 1e9 / done as f64
+    );
 }
 
 /// Seconds that this process has had on a processor: others on the machine do not count.
 fn on_processor() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/schedstat").expect("this example needs Linux's /proc");
-    stat.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).expect("its first number is in nanoseconds") / 1e9
+    let stat =
+        std::fs::read_to_string("/proc/self/schedstat").expect("this example needs Linux's /proc");
+    stat.split_whitespace()
+        .next()
+        .and_then(|ns| ns.parse::<f64>().ok())
+        .expect("its first number is in nanoseconds")
+        / 1e9
 }

@@ -1,8 +1,11 @@
-//! What a TCP segment costs the simulator, and what the textbook dumbbell gives: four TCP flows and one of UDP over 10 Mbit/s and 40 ms,
-//! `tcp_cost [seconds] [queue] [control] [settings…]`. The queue is `plain` (default), `engine`, or the name of an AQM or a scheduler;
-//! the control `cubic` (default) or another; settings are pairs of a name and a value, of the control.
+//! What a TCP segment costs the simulator, and what the textbook dumbbell gives: four TCP flows and
+//! one of UDP over 10 Mbit/s and 40 ms, `tcp_cost [seconds] [queue] [control] [settings…]`. The
+//! queue is `plain` (default), `engine`, or the name of an AQM or a scheduler; the control `cubic`
+//! (default) or another; settings are pairs of a name and a value, of the control.
 
-use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig};
+use weir_core::config::{
+    Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig,
+};
 use weir_core::key::FlowKey;
 use weir_core::link::Overhead;
 use weir_core::{Nanos, Rate};
@@ -29,15 +32,29 @@ fn main() {
     let mut world = World::new(network);
     for n in 0..5u32 {
         let [forth, home] = [access[n as usize * 2], access[n as usize * 2 + 1]];
-        let key = FlowKey { src: n.into(), dst: 100, src_port: 1000 + n as u16, dst_port: 80, proto: 6, ..FlowKey::default() };
-        let spec = FlowSpec { forward: vec![forth, bottleneck], back: vec![back, home], group: n, key, ..FlowSpec::default() };
+        let key = FlowKey {
+            src: n.into(),
+            dst: 100,
+            src_port: 1000 + n as u16,
+            dst_port: 80,
+            proto: 6,
+            ..FlowKey::default()
+        };
+        let spec = FlowSpec {
+            forward: vec![forth, bottleneck],
+            back: vec![back, home],
+            group: n,
+            key,
+            ..FlowSpec::default()
+        };
         let flow = FlowId(n);
         if n == 4 {
             let source = Cbr::new(flow, 1028, 28, 1_028_000, Nanos::from_millis(50), Nanos::MAX);
             world.add_flow(&spec, Box::new(source), Box::new(Sink));
         } else {
             let start = Nanos::from_millis(100 * u64::from(n));
-            let config = Config { control, start, ack_delay: Nanos::from_millis(200), ..Config::default() };
+            let config =
+                Config { control, start, ack_delay: Nanos::from_millis(200), ..Config::default() };
             let (source, sink) = ends(flow, &config);
             world.add_flow(&spec, source, sink);
         }
@@ -88,12 +105,16 @@ fn queue(network: &mut Network, narrow: &PipeConfig, name: &str) -> PortId {
 
 fn report(world: &World, bottleneck: PortId, seconds: u64) {
     let counts = world.network().counts();
-    let rates: Vec<f64> = counts.iter().map(|count| count.goodput_bytes as f64 * 8e-6 / seconds as f64).collect();
+    let rates: Vec<f64> =
+        counts.iter().map(|count| count.goodput_bytes as f64 * 8e-6 / seconds as f64).collect();
     let tcp = &rates[..4];
     let sum: f64 = tcp.iter().sum();
     let jain = sum * sum / (4.0 * tcp.iter().map(|rate| rate * rate).sum::<f64>());
     let again: u64 = counts.iter().map(|count| count.retransmitted).sum();
-    println!("TCP {sum:.2} Mbit/s {tcp:.2?}, Jain {jain:.3}, UDP {:.2}; {again} segments sent again", rates[4]);
+    println!(
+        "TCP {sum:.2} Mbit/s {tcp:.2?}, Jain {jain:.3}, UDP {:.2}; {again} segments sent again",
+        rates[4]
+    );
     let Some(stats) = world.network().stats(bottleneck) else { return };
     let (ms, delay) = (|q| stats.queue_ns.quantile(q) as f64 / 1e6, &stats.queue_ns);
     let (p50, p99) = (ms(0.5), ms(0.99));
@@ -108,6 +129,11 @@ fn report(world: &World, bottleneck: PortId, seconds: u64) {
 
 /// Seconds that this process has had on a processor: others on the machine do not count.
 fn on_processor() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/schedstat").expect("this example needs Linux's /proc");
-    stat.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).expect("its first number is in nanoseconds") / 1e9
+    let stat =
+        std::fs::read_to_string("/proc/self/schedstat").expect("this example needs Linux's /proc");
+    stat.split_whitespace()
+        .next()
+        .and_then(|ns| ns.parse::<f64>().ok())
+        .expect("its first number is in nanoseconds")
+        / 1e9
 }

@@ -1,27 +1,32 @@
 //! The agenda: for everybody who waits for a time, that time; and who is next.
 //!
-//! A tournament: waiters stand side by side in groups of four, and above each group the one of it that is earliest, four of these again a
-//! group, up to the one at the top, who is next. Of equal times the lower number wins, so the order is total. A change plays the matches
-//! on its way to the top: what it plays against is known beforehand, so a processor has it at hand, and there is nothing to guess. Only
-//! far down, where a tree of thousands of waiters is too large for that, a change stops at the first match that it does not decide.
+//! A tournament: waiters stand side by side in groups of four, and above each group the one of it
+//! that is earliest, four of these again a group, up to the one at the top, who is next. Of equal
+//! times the lower number wins, so the order is total. A change plays the matches on its way to the
+//! top: what it plays against is known beforehand, so a processor has it at hand, and there is
+//! nothing to guess. Only far down, where a tree of thousands of waiters is too large for that, a
+//! change stops at the first match that it does not decide.
 //!
 //! # Keys
-//! A match compares one number: time since a base above, the waiter's number below, in as many bits as the highest needs.
+//! A match compares one number: time since a base above, the waiter's number below, in as many bits
+//! as the highest needs.
 //!
 //! ```text
 //! time since the base, or `far`, or `none`   number
 //! 63                              bits      bits − 1          0
 //! ```
 //!
-//! What is too far from the base to fit stands as `far`. Nobody asks for more until all that is nearer is over, and then the base
-//! moves up to the earliest: with a million waiters every five hours, with 64 waiters every nine years.
+//! What is too far from the base to fit stands as `far`. Nobody asks for more until all that is
+//! nearer is over, and then the base moves up to the earliest: with a million waiters every five
+//! hours, with 64 waiters every nine years.
 
 use weir_core::Nanos;
 
 /// Times by number.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// Group 0 is the top; above group `g > 0` is a place in group `(g − 1) / 4`, the places being in the order of the groups.
+    /// Group 0 is the top; above group `g > 0` is a place in group `(g − 1) / 4`, the places being
+    /// in the order of the groups.
     groups: Vec<[u64; 4]>,
     /// The group of waiter 0: behind it those of the others, in their order.
     leaves: usize,
@@ -36,7 +41,14 @@ pub(crate) struct Agenda {
 
 impl Default for Agenda {
     fn default() -> Self {
-        let mut agenda = Self { groups: Vec::new(), leaves: 0, top: 0, bits: 0, base: Nanos::ZERO, times: Vec::new() };
+        let mut agenda = Self {
+            groups: Vec::new(),
+            leaves: 0,
+            top: 0,
+            bits: 0,
+            base: Nanos::ZERO,
+            times: Vec::new(),
+        };
         agenda.grow(0);
         agenda
     }
@@ -96,7 +108,11 @@ impl Agenda {
 
     #[inline]
     fn key(&self, number: u32, time: Nanos) -> u64 {
-        let offset = if time == Nanos::MAX { self.far() + 1 } else { time.since(self.base).0.min(self.far()) };
+        let offset = if time == Nanos::MAX {
+            self.far() + 1
+        } else {
+            time.since(self.base).0.min(self.far())
+        };
         offset << self.bits | u64::from(number)
     }
 
@@ -136,7 +152,8 @@ impl Agenda {
     fn rebuild(&mut self, base: Nanos) {
         self.base = base;
         for number in 0..self.times.len() {
-            self.groups[self.leaves + number / 4][number % 4] = self.key(number as u32, self.times[number]);
+            self.groups[self.leaves + number / 4][number % 4] =
+                self.key(number as u32, self.times[number]);
         }
         for group in (1..self.groups.len()).rev() {
             let (upper, place) = above(group);

@@ -1,8 +1,9 @@
 //! From a scenario to a world: ports, flows with their ways and addresses, and the names of both.
 //!
-//! **Addresses.** Node number `n` of the file, counted from 1, has the address 10.0.0.0 + `n`: the third is 10.0.0.3, number 300 is
-//! 10.0.1.44. Flow number `n` of all traffic, counted from 0, goes from port 1024 + `n` mod 64,000 to port 5000 + (`n` / 64,000)
-//! mod 60,000; its protocol is TCP or UDP, as its traffic says. Masks and hashes of queues see these.
+//! **Addresses.** Node number `n` of the file, counted from 1, has the address 10.0.0.0 + `n`: the
+//! third is 10.0.0.3, number 300 is 10.0.1.44. Flow number `n` of all traffic, counted from 0, goes
+//! from port 1024 + `n` mod 64,000 to port 5000 + (`n` / 64,000) mod 60,000; its protocol is TCP or
+//! UDP, as its traffic says. Masks and hashes of queues see these.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,8 @@ pub struct Built {
 /// Makes a scenario's world. `seed` is the run's.
 ///
 /// # Errors
-/// There is no way between two hosts, or a switch cannot be; a scenario that was read from a file has neither.
+/// There is no way between two hosts, or a switch cannot be; a scenario that was read from a file
+/// has neither.
 pub fn build(scenario: &Scenario, seed: u64) -> Result<Built, BuildError> {
     let mut network = Network::new(seed);
     let mut names = Names { scenario: scenario.name.clone(), ..Names::default() };
@@ -64,7 +66,8 @@ pub enum BuildError {
     Switch(#[from] SwitchError),
 }
 
-/// The ports of all directions of links. Of one that leads out of a switch it is the switch's output.
+/// The ports of all directions of links. Of one that leads out of a switch it is the switch's
+/// output.
 struct Ports<'a> {
     scenario: &'a Scenario,
     /// Of each direction, by its number in ways.
@@ -74,8 +77,16 @@ struct Ports<'a> {
 }
 
 impl<'a> Ports<'a> {
-    fn add(network: &mut Network, scenario: &'a Scenario, names: &mut Names) -> Result<Self, SwitchError> {
-        let mut all = Self { scenario, ports: vec![PortId(0); 2 * scenario.links.len()], switches: BTreeMap::new() };
+    fn add(
+        network: &mut Network,
+        scenario: &'a Scenario,
+        names: &mut Names,
+    ) -> Result<Self, SwitchError> {
+        let mut all = Self {
+            scenario,
+            ports: vec![PortId(0); 2 * scenario.links.len()],
+            switches: BTreeMap::new(),
+        };
         let node_name = |node: usize| scenario.nodes[node].name.clone();
         for (number, link) in scenario.links.iter().enumerate() {
             for (side, direction) in link.directions.iter().enumerate() {
@@ -83,32 +94,55 @@ impl<'a> Ports<'a> {
                     continue;
                 }
                 all.ports[port_of(number, side)] = add_port(network, direction);
-                names.links.push(link_name(direction, node_name(link.ends[side]), node_name(link.ends[1 - side])));
+                names.links.push(link_name(
+                    direction,
+                    node_name(link.ends[side]),
+                    node_name(link.ends[1 - side]),
+                ));
             }
         }
         for (node, Node { name, kind }) in scenario.nodes.iter().enumerate() {
             let NodeKind::Switch(config) = kind else { continue };
             let sides = |(number, link): (usize, &'a Link)| {
-                (0..2).filter(|&side| link.ends[side] == node).map(move |side| (number, link, side)).collect::<Vec<_>>()
+                (0..2)
+                    .filter(|&side| link.ends[side] == node)
+                    .map(move |side| (number, link, side))
+                    .collect::<Vec<_>>()
             };
-            let outputs: Vec<(usize, &Link, usize)> = scenario.links.iter().enumerate().flat_map(sides).collect();
-            let links: Vec<LinkConfig> = outputs.iter().map(|(_, link, side)| link.directions[*side].spec.pipe.link.clone()).collect();
+            let outputs: Vec<(usize, &Link, usize)> =
+                scenario.links.iter().enumerate().flat_map(sides).collect();
+            let links: Vec<LinkConfig> = outputs
+                .iter()
+                .map(|(_, link, side)| link.directions[*side].spec.pipe.link.clone())
+                .collect();
             let switch = config.build(network, &links)?;
             if switch.pipeline().is_some() {
-                names.links.push(LinkName { name: name.clone(), from: name.clone(), to: name.clone(), ..LinkName::default() });
+                names.links.push(LinkName {
+                    name: name.clone(),
+                    from: name.clone(),
+                    to: name.clone(),
+                    ..LinkName::default()
+                });
             }
             let mut inputs = BTreeMap::new();
-            for (input, ((number, link, side), port)) in outputs.iter().zip(switch.outputs()).enumerate() {
+            for (input, ((number, link, side), port)) in
+                outputs.iter().zip(switch.outputs()).enumerate()
+            {
                 all.ports[port_of(*number, *side)] = *port;
                 inputs.insert(*number, input as u16);
-                names.links.push(link_name(&link.directions[*side], name.clone(), node_name(link.ends[1 - side])));
+                names.links.push(link_name(
+                    &link.directions[*side],
+                    name.clone(),
+                    node_name(link.ends[1 - side]),
+                ));
             }
             all.switches.insert(node, (switch, inputs));
         }
         Ok(all)
     }
 
-    /// The ports of a way; through a switch leads its pipeline, by the input that the packet comes to.
+    /// The ports of a way; through a switch leads its pipeline, by the input that the packet comes
+    /// to.
     fn way(&self, directions: &[usize]) -> Vec<PortId> {
         let mut ports = Vec::with_capacity(directions.len());
         let mut before = None;
@@ -140,7 +174,15 @@ pub fn link_name(direction: &Direction, from: String, to: String) -> LinkName {
         Capacity::Unlimited => None,
         capacity => Rate::new(capacity.mean_bps()),
     };
-    LinkName { name: direction.name.clone(), from, to, spec: direction.words(), rate, delay: link.delay, loss: mean_loss(link.loss) }
+    LinkName {
+        name: direction.name.clone(),
+        from,
+        to,
+        spec: direction.words(),
+        rate,
+        delay: link.delay,
+        loss: mean_loss(link.loss),
+    }
 }
 
 /// Long-run share of packets that a loss model loses.
@@ -174,7 +216,9 @@ impl Groups {
             match self.names.get_mut(number as usize) {
                 None => self.names.push(FlowName { name: name.clone(), kind, from, to }),
                 Some(group) => {
-                    for (all, own) in [(&mut group.kind, kind), (&mut group.from, from), (&mut group.to, to)] {
+                    for (all, own) in
+                        [(&mut group.kind, kind), (&mut group.from, from), (&mut group.to, to)]
+                    {
                         if *all != own {
                             SEVERAL.clone_into(all);
                         }
@@ -183,7 +227,11 @@ impl Groups {
             }
             return number;
         }
-        let name = if traffic.flows() == 1 { traffic.name.clone() } else { format!("{}.{}", traffic.name, n + 1) };
+        let name = if traffic.flows() == 1 {
+            traffic.name.clone()
+        } else {
+            format!("{}.{}", traffic.name, n + 1)
+        };
         self.names.push(FlowName { name, kind, from, to });
         next
     }
@@ -216,7 +264,10 @@ impl Maker<'_> {
             }
             let pieces = if traffic.plan.joint() { together.len().max(1) } else { 1 };
             for flows in together.chunks(pieces) {
-                traffic.plan.install(&mut self.world, &Placement { flows, seed: self.seed, number: self.installed });
+                traffic.plan.install(
+                    &mut self.world,
+                    &Placement { flows, seed: self.seed, number: self.installed },
+                );
                 self.installed += 1;
             }
         }
@@ -224,7 +275,12 @@ impl Maker<'_> {
     }
 
     /// Flow number `made` of an entry.
-    fn flow(&mut self, traffic: &Traffic, made: u64, [from, to]: [usize; 2]) -> Result<FlowSpec, WayError> {
+    fn flow(
+        &mut self,
+        traffic: &Traffic,
+        made: u64,
+        [from, to]: [usize; 2],
+    ) -> Result<FlowSpec, WayError> {
         let forward = self.ports.way(&self.topology.way(from, to)?);
         let back = self.ports.way(&self.topology.way(to, from)?);
         let key = key(from, to, self.flows, traffic.plan.protocol());

@@ -5,12 +5,14 @@
 //!                      ├── bottleneck (tested) ──┤
 //!         ── return ──┘    return link (FIFO)   └──
 //! ```
-//! Experiments and suites that compare queues are made of it. Each flow has an access link of its own, so that only the bottleneck
-//! queues.
+//! Experiments and suites that compare queues are made of it. Each flow has an access link of its
+//! own, so that only the bottleneck queues.
 
 use std::sync::Arc;
 
-use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig};
+use weir_core::config::{
+    Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig,
+};
 use weir_core::device::DeviceConfig;
 use weir_core::key::FlowKey;
 use weir_core::link::{Overhead, Schedule};
@@ -71,7 +73,8 @@ impl Default for Dumbbell {
 /// A flow over a dumbbell.
 #[derive(Clone, Debug)]
 pub struct Crossing {
-    /// Delay of each of its access links, so a quarter of the round trip less the bottleneck's delays.
+    /// Delay of each of its access links, so a quarter of the round trip less the bottleneck's
+    /// delays.
     pub access_delay: Nanos,
     /// From the receivers' side to the senders'.
     pub reverse: bool,
@@ -135,13 +138,23 @@ impl Dumbbell {
         let bottleneck = add_managed(&mut network, &self.manager, &link, self.queue);
         let back = add_managed(&mut network, &self.return_manager, &back_link, self.queue);
         let mut access = |delay: Nanos| {
-            let link = LinkConfig { capacity: Capacity::Constant(self.access), delay, overhead, ..LinkConfig::default() };
-            let queue = FlowsetConfig { limit: Some(QueueLimit::Packets(ACCESS_QUEUE)), ..FlowsetConfig::default() };
+            let link = LinkConfig {
+                capacity: Capacity::Constant(self.access),
+                delay,
+                overhead,
+                ..LinkConfig::default()
+            };
+            let queue = FlowsetConfig {
+                limit: Some(QueueLimit::Packets(ACCESS_QUEUE)),
+                ..FlowsetConfig::default()
+            };
             network.add_pipe(&PipeConfig { link, queue })
         };
-        let links: Vec<[PortId; 4]> = flows.iter().map(|flow| [(); 4].map(|()| access(flow.access_delay))).collect();
+        let links: Vec<[PortId; 4]> =
+            flows.iter().map(|flow| [(); 4].map(|()| access(flow.access_delay))).collect();
         let mut world = World::new(network);
-        for (number, (flow, [first, second, third, fourth])) in flows.iter().zip(links).enumerate() {
+        for (number, (flow, [first, second, third, fourth])) in flows.iter().zip(links).enumerate()
+        {
             let (there, here) = if flow.reverse { (back, bottleneck) } else { (bottleneck, back) };
             let spec = FlowSpec {
                 forward: vec![first, there, second],
@@ -154,7 +167,11 @@ impl Dumbbell {
             match &flow.load {
                 Load::Tcp(config) => {
                     let config = tcp::Config { seed: self.seed ^ (number as u64) << 32, ..*config };
-                    world.add_flow(&spec, Box::new(tcp::Sender::new(id, &config)), Box::new(tcp::Receiver::new(id, &config)));
+                    world.add_flow(
+                        &spec,
+                        Box::new(tcp::Sender::new(id, &config)),
+                        Box::new(tcp::Receiver::new(id, &config)),
+                    );
                 }
                 &Load::Udp { len, header, bps, start, stop } => {
                     let source = crate::traffic::Cbr::new(id, len, header, bps, start, stop);
@@ -167,7 +184,12 @@ impl Dumbbell {
 }
 
 /// Adds a port whose queue is kept short by `manager`.
-pub fn add_managed(network: &mut Network, manager: &Manager, link: &LinkConfig, packets: u32) -> PortId {
+pub fn add_managed(
+    network: &mut Network,
+    manager: &Manager,
+    link: &LinkConfig,
+    packets: u32,
+) -> PortId {
     let limit = Some(QueueLimit::Packets(packets));
     match manager {
         Manager::None => {
@@ -209,7 +231,9 @@ pub fn mbit(mbit: u64) -> Rate {
 
 /// Jain's fairness index of shares: 1 when all are equal, 1/n when one has everything.
 pub fn jain(shares: &[f64]) -> f64 {
-    let (sum, squares) = shares.iter().fold((0.0, 0.0), |(sum, squares), &share| (sum + share, squares + share * share));
+    let (sum, squares) = shares
+        .iter()
+        .fold((0.0, 0.0), |(sum, squares), &share| (sum + share, squares + share * share));
     if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
 }
 

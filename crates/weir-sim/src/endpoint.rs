@@ -1,7 +1,8 @@
 //! Endpoints: what sends and receives at the edge of the network.
 //!
-//! An endpoint has no clock and no thread: it is told of packets, of time and of what others say, and answers by sending packets
-//! through its [`Context`]. Whatever it draws comes from a stream of its own.
+//! An endpoint has no clock and no thread: it is told of packets, of time and of what others say,
+//! and answers by sending packets through its [`Context`]. Whatever it draws comes from a stream of
+//! its own.
 
 use std::fmt::Debug;
 
@@ -25,12 +26,14 @@ pub trait Endpoint: Debug + Send {
     /// The time of [`Self::next_event`] has come.
     fn wake(&mut self, _context: &mut Context<'_>) {}
 
-    /// When to be woken; [`Nanos::MAX`] for never. Asked after each call of the others; may be earlier than needed.
+    /// When to be woken; [`Nanos::MAX`] for never. Asked after each call of the others; may be
+    /// earlier than needed.
     fn next_event(&self) -> Nanos {
         Nanos::MAX
     }
 
-    /// A packet with [`crate::packet::Flags::TELL`] has left its host's queue and device, the first port of its way, or was lost there.
+    /// A packet with [`crate::packet::Flags::TELL`] has left its host's queue and device, the first
+    /// port of its way, or was lost there.
     fn left_host(&mut self, _packet: &Packet, _context: &mut Context<'_>) {}
 
     /// Another endpoint says something.
@@ -46,7 +49,8 @@ pub enum Notice {
     Close,
     /// From a transport's receiving end: this many bytes more have arrived in order.
     Delivered(u64),
-    /// From a transport's sending end: everything written so far is acknowledged (and it was closed).
+    /// From a transport's sending end: everything written so far is acknowledged (and it was
+    /// closed).
     Done,
 }
 
@@ -71,7 +75,8 @@ impl Context<'_> {
         self.me
     }
 
-    /// Sends a packet from the flow's source to its destination, or back when it has [`crate::packet::Flags::BACK`]. `sent` is set here.
+    /// Sends a packet from the flow's source to its destination, or back when it has
+    /// [`crate::packet::Flags::BACK`]. `sent` is set here.
     #[inline(always)]
     pub fn send(&mut self, packet: Packet) {
         self.network.send(packet, NONE);
@@ -105,13 +110,19 @@ impl Context<'_> {
         self.network.ends(flow)
     }
 
-    /// Makes a flow like one of the templates of [`crate::world::World::add_template`]; its endpoints start once this call is over.
-    /// Whoever opens it counts it as opened and completed.
-    pub fn open(&mut self, flow: FlowId, source: Box<dyn Endpoint>, sink: Box<dyn Endpoint>) -> FlowId {
+    /// Makes a flow like one of the templates of [`crate::world::World::add_template`]; its
+    /// endpoints start once this call is over. Whoever opens it counts it as opened and completed.
+    pub fn open(
+        &mut self,
+        flow: FlowId,
+        source: Box<dyn Endpoint>,
+        sink: Box<dyn Endpoint>,
+    ) -> FlowId {
         self.network.open_like(flow, source, sink)
     }
 
-    /// A flow is over: its place may be used again once none of its packets is inside. Its figures stay with its group.
+    /// A flow is over: its place may be used again once none of its packets is inside. Its figures
+    /// stay with its group.
     pub fn retire(&mut self, flow: FlowId) {
         self.network.retire(flow);
     }

@@ -1,7 +1,9 @@
-//! Weir's simulator: the engine in virtual time, with hosts, transport protocols and traffic around it.
+//! Weir's simulator: the engine in virtual time, with hosts, transport protocols and traffic around
+//! it.
 //!
-//! One [`world::World`] is one run: single-threaded, without a clock, and the same bytes for the same input on every machine. Runs
-//! over seeds and sweeps are independent worlds, on as many processors as there are.
+//! One [`world::World`] is one run: single-threaded, without a clock, and the same bytes for the
+//! same input on every machine. Runs over seeds and sweeps are independent worlds, on as many
+//! processors as there are.
 
 mod agenda;
 pub mod build;

@@ -1,8 +1,10 @@
-//! The network between endpoints: packets, pipes, the ways through them, and what became of each flow.
+//! The network between endpoints: packets, pipes, the ways through them, and what became of each
+//! flow.
 //!
-//! A *port* is one direction of a link with its queue: a pipe or scheduler of the engine, or a [`PlainPipe`], which gives the same
-//! departures in fewer steps. A *way* is the list of ports from one endpoint to another; packets know their place in it. A plain port
-//! that is entered from one other plain port alone is passed together with it, in one step.
+//! A *port* is one direction of a link with its queue: a pipe or scheduler of the engine, or a
+//! [`PlainPipe`], which gives the same departures in fewer steps. A *way* is the list of ports from
+//! one endpoint to another; packets know their place in it. A plain port that is entered from one
+//! other plain port alone is passed together with it, in one step.
 
 mod path;
 
@@ -25,7 +27,8 @@ use path::{Hop, PORT, PORT_BITS, PlainPort};
 pub struct PortId(pub u32);
 
 impl PortId {
-    /// The same port, by the queue `number` of those in front of it, whatever the class of a flow: for ways alone.
+    /// The same port, by the queue `number` of those in front of it, whatever the class of a flow:
+    /// for ways alone.
     #[must_use]
     pub fn through(self, number: u16) -> Self {
         Self(self.0 & PORT | (u32::from(number) + 1) << PORT_BITS)
@@ -53,7 +56,8 @@ pub struct FlowSpec {
     pub group: u32,
 }
 
-/// What became of the packets of a flow, or of a group of flows. Counts forward packets; since the warm-up ended.
+/// What became of the packets of a flow, or of a group of flows. Counts forward packets; since the
+/// warm-up ended.
 #[derive(Clone, Debug, Default)]
 pub struct FlowCount {
     /// Packets given to the network.
@@ -92,7 +96,8 @@ pub struct FlowCount {
 impl FlowCount {
     /// Packets inside: `carried + sent + duplicated − received − lost`.
     pub fn inside(&self) -> u64 {
-        (self.carried + self.sent + self.duplicated).saturating_sub(self.received + self.reasons.total_drops())
+        (self.carried + self.sent + self.duplicated)
+            .saturating_sub(self.received + self.reasons.total_drops())
     }
 }
 
@@ -136,7 +141,8 @@ pub trait Observer: std::fmt::Debug + Send {
     fn zero(&mut self) {}
     /// The run is over.
     fn finish(&mut self) {}
-    /// Pairs, services and differences of an order that is not that of labels, where they were counted.
+    /// Pairs, services and differences of an order that is not that of labels, where they were
+    /// counted.
     fn inversions(&self, _port: PortId) -> Option<[u64; 3]> {
         None
     }
@@ -160,7 +166,10 @@ pub trait Labeller: std::fmt::Debug + Send {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "most ports are plain, and a packet is to find them in one step")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most ports are plain, and a packet is to find them in one step"
+)]
 enum Port {
     Plain(PlainPort),
     Engine(EnginePort),
@@ -175,7 +184,8 @@ struct EnginePort {
     /// What became of the packets of each of them.
     classes: Vec<ClassCount>,
     labeller: Option<Box<dyn Labeller>>,
-    /// Counts packets, each of which is a flow of its own to the scheduler; `None` where they are of the flows that they belong to.
+    /// Counts packets, each of which is a flow of its own to the scheduler; `None` where they are
+    /// of the flows that they belong to.
     apart: Option<u32>,
 }
 
@@ -237,7 +247,8 @@ pub struct Network {
     /// Packets that have reached the end of their way.
     arrived: VecDeque<u32>,
     pub(crate) notices: VecDeque<(EndpointId, FlowId, Notice)>,
-    /// Packets with [`Flags::TELL`] that have left the first port of their way, the host's, or were lost there.
+    /// Packets with [`Flags::TELL`] that have left the first port of their way, the host's, or were
+    /// lost there.
     pub(crate) left_host: VecDeque<(EndpointId, Packet)>,
     pub(crate) born: Vec<(EndpointId, Box<dyn Endpoint>)>,
     pub(crate) free_endpoints: Vec<EndpointId>,
@@ -295,8 +306,15 @@ impl Network {
         self.add_port(Port::Engine(EnginePort::new(id, Vec::new())))
     }
 
-    /// Adds a port with a scheduler. `queues` are those of each class in front of it; without any there is one, `own`.
-    pub fn add_scheduler(&mut self, config: &SchedulerConfig, link: &LinkConfig, own: &FlowsetConfig, queues: &[FlowsetConfig]) -> PortId {
+    /// Adds a port with a scheduler. `queues` are those of each class in front of it; without any
+    /// there is one, `own`.
+    pub fn add_scheduler(
+        &mut self,
+        config: &SchedulerConfig,
+        link: &LinkConfig,
+        own: &FlowsetConfig,
+        queues: &[FlowsetConfig],
+    ) -> PortId {
         let id = self.next_engine_id();
         self.engine.set_link(self.now, id, config, link, own);
         let first = self.next_queue;
@@ -315,8 +333,9 @@ impl Network {
         }
     }
 
-    /// Makes each packet a flow of its own to the scheduler of a port, up to the number of flow labels that its queue's mask keeps:
-    /// a rank is then all that orders packets, as in a switch that knows no flows.
+    /// Makes each packet a flow of its own to the scheduler of a port, up to the number of flow
+    /// labels that its queue's mask keeps: a rank is then all that orders packets, as in a switch
+    /// that knows no flows.
     pub fn take_apart(&mut self, port: PortId) {
         if let Port::Engine(port) = &mut self.ports[port.0 as usize] {
             port.apart = Some(0);
@@ -344,13 +363,34 @@ impl Network {
     }
 
     /// Adds a flow between two endpoints.
-    pub(crate) fn add_flow(&mut self, spec: &FlowSpec, source: EndpointId, sink: EndpointId) -> FlowId {
+    pub(crate) fn add_flow(
+        &mut self,
+        spec: &FlowSpec,
+        source: EndpointId,
+        sink: EndpointId,
+    ) -> FlowId {
         let forward = self.add_way(&spec.forward);
         let back = self.add_way(&spec.back);
         let FlowKey { src, dst, src_mac, dst_mac, src_port, dst_port, .. } = spec.key;
-        let reverse =
-            FlowKey { src: dst, dst: src, src_mac: dst_mac, dst_mac: src_mac, src_port: dst_port, dst_port: src_port, ..spec.key };
-        let flow = Flow { source, sink, forward, back, class: spec.class, group: spec.group, inside: 0, retired: false };
+        let reverse = FlowKey {
+            src: dst,
+            dst: src,
+            src_mac: dst_mac,
+            dst_mac: src_mac,
+            src_port: dst_port,
+            dst_port: src_port,
+            ..spec.key
+        };
+        let flow = Flow {
+            source,
+            sink,
+            forward,
+            back,
+            class: spec.class,
+            group: spec.group,
+            inside: 0,
+            retired: false,
+        };
         if self.counts.len() <= spec.group as usize {
             self.set_groups(spec.group + 1);
         }
@@ -393,7 +433,12 @@ impl Network {
         })
     }
 
-    pub(crate) fn open_like(&mut self, like: FlowId, source: Box<dyn Endpoint>, sink: Box<dyn Endpoint>) -> FlowId {
+    pub(crate) fn open_like(
+        &mut self,
+        like: FlowId,
+        source: Box<dyn Endpoint>,
+        sink: Box<dyn Endpoint>,
+    ) -> FlowId {
         let ids = [self.next_endpoint(), self.next_endpoint()];
         let Flow { forward, back, class, group, .. } = self.flows[like.0 as usize];
         let mut keys = self.keys[like.0 as usize];
@@ -402,7 +447,16 @@ impl Network {
         self.opened += 1;
         keys[0].src_port = port;
         keys[1].dst_port = port;
-        let flow = Flow { source: ids[0], sink: ids[1], forward, back, class, group, inside: 0, retired: false };
+        let flow = Flow {
+            source: ids[0],
+            sink: ids[1],
+            forward,
+            back,
+            class,
+            group,
+            inside: 0,
+            retired: false,
+        };
         let id = self.place_flow(flow, keys);
         self.born.push((ids[0], source));
         self.born.push((ids[1], sink));
@@ -412,12 +466,16 @@ impl Network {
 
     pub(crate) fn retire(&mut self, flow: FlowId) {
         let state = &mut self.flows[flow.0 as usize];
-        if state.source != NOBODY && !std::mem::replace(&mut state.retired, true) && state.inside == 0 {
+        if state.source != NOBODY
+            && !std::mem::replace(&mut state.retired, true)
+            && state.inside == 0
+        {
             self.free_flow(flow);
         }
     }
 
-    /// Gives a flow's place and its endpoints' free. These are woken no more, and the flow cannot be retired a second time.
+    /// Gives a flow's place and its endpoints' free. These are woken no more, and the flow cannot
+    /// be retired a second time.
     fn free_flow(&mut self, flow: FlowId) {
         let state = &mut self.flows[flow.0 as usize];
         let ends = [state.source, state.sink];

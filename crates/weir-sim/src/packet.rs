@@ -1,7 +1,7 @@
 //! Packets of the simulator: what a header would say, without the bytes.
 //!
-//! A packet is one cache line. What only some packets carry (selective acknowledgements, ECN counters, a real stack's bytes) stands
-//! in an [`Extra`] beside it.
+//! A packet is one cache line. What only some packets carry (selective acknowledgements, ECN
+//! counters, a real stack's bytes) stands in an [`Extra`] beside it.
 
 use weir_core::Nanos;
 use weir_core::packet::Ecn;
@@ -86,7 +86,8 @@ impl Flags {
     pub const CWR: Self = Self(16);
     /// Sent before.
     pub const RETRANSMISSION: Self = Self(32);
-    /// The endpoint wants to hear when it has left its host, or was lost there: the first port of its way ([`crate::endpoint::Endpoint::left_host`]).
+    /// The endpoint wants to hear when it has left its host, or was lost there: the first port of
+    /// its way ([`crate::endpoint::Endpoint::left_host`]).
     pub const TELL: Self = Self(64);
     /// It goes from the flow's destination to its source.
     pub const BACK: Self = Self(128);
@@ -119,7 +120,8 @@ pub struct Extra {
     pub sack: [(u64, u64); 4],
     /// How many of them there are.
     pub sacks: u8,
-    /// Packets and payload bytes that arrived with congestion experienced, as accurate ECN counts them.
+    /// Packets and payload bytes that arrived with congestion experienced, as accurate ECN counts
+    /// them.
     pub ce_packets: u64,
     /// See [`Self::ce_packets`].
     pub ce_bytes: u64,

@@ -1,7 +1,8 @@
 //! Random variables over a seeded stream, with the same bits on every machine.
 //!
-//! Every function of a real number is `libm`'s, called by name: the platform's differ in the last bits, and a crate elsewhere in the
-//! build could switch a library's choice. A hash of many draws pins each variable, so that a seed means the same for ever.
+//! Every function of a real number is `libm`'s, called by name: the platform's differ in the last
+//! bits, and a crate elsewhere in the build could switch a library's choice. A hash of many draws
+//! pins each variable, so that a seed means the same for ever.
 
 use weir_core::Nanos;
 use weir_core::rng::{Purpose, Stream};
@@ -11,8 +12,9 @@ use weir_core::rng::{Purpose, Stream};
 pub struct Draws(Stream);
 
 impl Draws {
-    /// The stream `part` of the component `number`: each thing that a component draws has a stream of its own, so that changing the
-    /// sizes of flows leaves the times when they begin as they were.
+    /// The stream `part` of the component `number`: each thing that a component draws has a stream
+    /// of its own, so that changing the sizes of flows leaves the times when they begin as they
+    /// were.
     pub fn new(seed: u64, number: u64, part: u8) -> Self {
         Self(Stream::new(seed, number << 8 | u64::from(part), Purpose::Generator))
     }
@@ -47,7 +49,8 @@ impl Draws {
         scale * libm::pow(self.unit(), -1.0 / shape)
     }
 
-    /// Normal, by the transform of Box and Muller; the second of each pair is not used, so that every draw costs two numbers.
+    /// Normal, by the transform of Box and Muller; the second of each pair is not used, so that
+    /// every draw costs two numbers.
     #[inline]
     pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log(self.unit()));
@@ -101,14 +104,16 @@ pub enum Variable {
     },
     /// As measured.
     Empirical(Cdf),
-    /// Another one, drawn anew until it lies between two values. The share that is drawn again is small, or the bounds are wrong.
+    /// Another one, drawn anew until it lies between two values. The share that is drawn again is
+    /// small, or the bounds are wrong.
     Within(Box<Variable>, f64, f64),
     /// Another one, of which values above the second are taken for the second.
     AtMost(Box<Variable>, f64),
 }
 
 impl Variable {
-    /// The Pareto variable of a mean; `None` where `shape` is not above 1 and the mean would be infinite.
+    /// The Pareto variable of a mean; `None` where `shape` is not above 1 and the mean would be
+    /// infinite.
     pub fn pareto_of_mean(shape: f64, mean: f64) -> Option<Self> {
         (shape > 1.0).then(|| Self::Pareto { shape, scale: mean * (shape - 1.0) / shape })
     }
@@ -179,7 +184,10 @@ fn within_mean(variable: &Variable, low: f64, high: f64) -> Option<f64> {
             let normal = |x: f64| 0.5 * libm::erfc(-x / core::f64::consts::SQRT_2);
             let [a, b] = [low, high].map(|x| (libm::log(x) - mu) / sigma);
             let share = normal(b) - normal(a);
-            Some(libm::exp(mu + sigma * sigma / 2.0) * (normal(b - sigma) - normal(a - sigma)) / share)
+            Some(
+                libm::exp(mu + sigma * sigma / 2.0) * (normal(b - sigma) - normal(a - sigma))
+                    / share,
+            )
         }
         _ => None,
     }
@@ -196,7 +204,9 @@ pub enum CdfError {
     #[error("line {0}: not two numbers `value,probability`")]
     Line(usize),
     /// A value or probability is below the one before.
-    #[error("line {0}: values and probabilities must not fall, and lie between 0 and 1e15, and 0 and 1")]
+    #[error(
+        "line {0}: values and probabilities must not fall, and lie between 0 and 1e15, and 0 and 1"
+    )]
     Order(usize),
     /// The last probability is not 1.
     #[error("the last probability must be 1")]
@@ -204,9 +214,10 @@ pub enum CdfError {
 }
 
 impl Cdf {
-    /// The function whose text has a line `value,probability` (or with blanks between, a third number in the middle ignored, as
-    /// traffic generators write it) for each point. Probabilities may be in percent when the last is 100. Empty lines, lines that
-    /// begin with `#`, and a first line of words are skipped.
+    /// The function whose text has a line `value,probability` (or with blanks between, a third
+    /// number in the middle ignored, as traffic generators write it) for each point. Probabilities
+    /// may be in percent when the last is 100. Empty lines, lines that begin with `#`, and a first
+    /// line of words are skipped.
     ///
     /// # Errors
     /// Not such a text.
@@ -218,9 +229,12 @@ impl Cdf {
             if line.is_empty() || line.starts_with('#') || titles {
                 continue;
             }
-            let fields: Vec<&str> = line.split([',', ' ', '\t', ';']).filter(|field| !field.is_empty()).collect();
+            let fields: Vec<&str> =
+                line.split([',', ' ', '\t', ';']).filter(|field| !field.is_empty()).collect();
             let point = match fields[..] {
-                [value, probability] | [value, _, probability] => value.parse().ok().zip(probability.parse().ok()),
+                [value, probability] | [value, _, probability] => {
+                    value.parse().ok().zip(probability.parse().ok())
+                }
                 _ => None,
             };
             points.push((point.ok_or(CdfError::Line(number))?, number));
@@ -252,7 +266,9 @@ impl Cdf {
         let at = self.0.partition_point(|&(_, q)| q < p).min(self.0.len() - 1);
         let (value, q) = self.0[at];
         match at.checked_sub(1).map(|before| self.0[before]) {
-            Some((below, r)) if q > r => below + (value - below) * ((p - r) / (q - r)).clamp(0.0, 1.0),
+            Some((below, r)) if q > r => {
+                below + (value - below) * ((p - r) / (q - r)).clamp(0.0, 1.0)
+            }
             _ => value,
         }
     }
@@ -270,7 +286,12 @@ impl Cdf {
     /// The mean.
     pub fn mean(&self) -> f64 {
         let first = self.0.first().map_or(0.0, |&(value, p)| value * p);
-        first + self.0.windows(2).map(|pair| (pair[1].1 - pair[0].1) * f64::midpoint(pair[0].0, pair[1].0)).sum::<f64>()
+        first
+            + self
+                .0
+                .windows(2)
+                .map(|pair| (pair[1].1 - pair[0].1) * f64::midpoint(pair[0].0, pair[1].0))
+                .sum::<f64>()
     }
 
     /// Draws once.
@@ -297,7 +318,9 @@ mod tests {
     /// FNV-1a over the bits of many draws.
     fn hash(mut draw: impl FnMut(&mut Draws) -> f64) -> u64 {
         let mut draws = Draws::new(7, 1, 0);
-        (0..200_000).fold(0xcbf2_9ce4_8422_2325, |hash, _| (hash ^ draw(&mut draws).to_bits()).wrapping_mul(0x0000_0100_0000_01b3))
+        (0..200_000).fold(0xcbf2_9ce4_8422_2325, |hash, _| {
+            (hash ^ draw(&mut draws).to_bits()).wrapping_mul(0x0000_0100_0000_01b3)
+        })
     }
 
     #[test]
@@ -313,7 +336,11 @@ mod tests {
             ("weighted", hash(|d| d.weighted(&[7.0, 4.0, 1.0]) as f64), 0x38cf_b3ca_7259_8c25),
             ("empirical", hash(|d| cdf.draw(d)), 0xee5d_d2d7_7a34_8e2e),
         ];
-        let changed: Vec<String> = pinned.iter().filter(|pin| pin.1 != pin.2).map(|pin| format!("{}: {:#018x}", pin.0, pin.1)).collect();
+        let changed: Vec<String> = pinned
+            .iter()
+            .filter(|pin| pin.1 != pin.2)
+            .map(|pin| format!("{}: {:#018x}", pin.0, pin.1))
+            .collect();
         assert!(changed.is_empty(), "{changed:#?}");
     }
 
@@ -322,7 +349,11 @@ mod tests {
         let mut draws = Draws::new(3, 9, 1);
         let values: Vec<f64> = (0..400_000).map(|_| variable.draw(&mut draws)).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
-        (mean, values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / values.len() as f64)
+        (
+            mean,
+            values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>()
+                / values.len() as f64,
+        )
     }
 
     #[test]
@@ -346,7 +377,10 @@ mod tests {
             assert!((mean - expected).abs() <= bound, "{variable:?}: {mean} instead of {expected}");
         }
         assert_eq!(Variable::Pareto { shape: 1.0, scale: 4.0 }.mean(), None);
-        assert_eq!(Variable::pareto_of_mean(2.0, 8.0), Some(Variable::Pareto { shape: 2.0, scale: 4.0 }));
+        assert_eq!(
+            Variable::pareto_of_mean(2.0, 8.0),
+            Some(Variable::Pareto { shape: 2.0, scale: 4.0 })
+        );
         assert_eq!(Variable::pareto_of_mean(1.0, 8.0), None);
         let (mean, variance) = moments(&Variable::log_normal_of_mean(5.0, 3.0));
         assert!((mean - 5.0).abs() < 0.02 && (variance - 9.0).abs() < 0.3, "{mean} {variance}");
@@ -358,12 +392,15 @@ mod tests {
         let mut draws = Draws::new(1, 2, 3);
         let mut values: Vec<f64> = (0..100_000).map(|_| cdf.draw(&mut draws)).collect();
         values.sort_by(f64::total_cmp);
-        // The law of Kolmogorov and Smirnov: beyond 1.95 / √n in one of a thousand samples. At a step the share jumps, so that only
-        // the share up to and including the value is compared.
+        // The law of Kolmogorov and Smirnov: beyond 1.95 / √n in one of a thousand samples. At a
+        // step the share jumps, so that only the share up to and including the value is compared.
         for (index, &value) in values.iter().enumerate() {
             if values.get(index + 1).is_none_or(|&next| next > value) {
                 let measured = (index + 1) as f64 / values.len() as f64;
-                assert!((measured - cdf.share(value)).abs() < 1.95 / libm::sqrt(100_000.0), "{value}: {measured}");
+                assert!(
+                    (measured - cdf.share(value)).abs() < 1.95 / libm::sqrt(100_000.0),
+                    "{value}: {measured}"
+                );
             }
         }
         for (p, value) in [(0.1, 100.0), (0.35, 550.0), (0.8, 10_500.0), (1.0, 20_000.0)] {
@@ -373,7 +410,10 @@ mod tests {
 
     #[test]
     fn a_text_that_is_no_distribution_is_refused_at_its_line() {
-        assert_eq!(Cdf::read("0 0\n10 50\n20 100").unwrap().points(), [(0.0, 0.0), (10.0, 0.5), (20.0, 1.0)]);
+        assert_eq!(
+            Cdf::read("0 0\n10 50\n20 100").unwrap().points(),
+            [(0.0, 0.0), (10.0, 0.5), (20.0, 1.0)]
+        );
         assert_eq!(Cdf::read("6 1 0\n13 1 1").unwrap().points(), [(6.0, 0.0), (13.0, 1.0)]);
         assert_eq!(Cdf::read("0 0\nten 1"), Err(CdfError::Line(2)));
         assert_eq!(Cdf::read("0 0\n10 0.5\n9 1"), Err(CdfError::Order(3)));

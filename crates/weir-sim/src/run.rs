@@ -1,7 +1,7 @@
 //! Runs: one scenario with one seed, or many on all processors.
 //!
-//! A run knows nothing of other runs, so how many threads there are and which takes which run does not show in results: they stand in
-//! the order in which they were asked for.
+//! A run knows nothing of other runs, so how many threads there are and which takes which run does
+//! not show in results: they stand in the order in which they were asked for.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -30,7 +30,8 @@ pub struct Ran {
     pub outcomes: Vec<Outcome>,
 }
 
-/// Gives the sink that a run's records go to, if they are wanted: number of the point, number of its run, names in the run's world.
+/// Gives the sink that a run's records go to, if they are wanted: number of the point, number of
+/// its run, names in the run's world.
 pub type Tap<'a> = dyn Fn(usize, u32, &Names) -> Option<Sink> + Sync + 'a;
 
 /// Makes all runs of all points, on `threads` threads. `None` when they were stopped.
@@ -43,7 +44,10 @@ pub fn run_points(
     progress: &Progress,
     tap: &Tap<'_>,
 ) -> Result<Option<Vec<Ran>>, BuildError> {
-    let numbered = points.iter().enumerate().flat_map(|(number, point)| (0..point.scenario.runs).map(move |run| (number, run)));
+    let numbered = points
+        .iter()
+        .enumerate()
+        .flat_map(|(number, point)| (0..point.scenario.runs).map(move |run| (number, run)));
     let numbered: Vec<(usize, u32)> = numbered.collect();
     let jobs: Vec<Job<'_>> = points.iter().flat_map(|point| jobs(&point.scenario)).collect();
     let one = |number: usize, job: Job<'_>| {
@@ -61,7 +65,8 @@ pub fn run_points(
 
 /// The runs of a scenario.
 pub fn jobs(scenario: &Scenario) -> impl Iterator<Item = Job<'_>> {
-    (0..u64::from(scenario.runs)).map(move |n| Job { scenario, seed: scenario.seed.wrapping_add(n) })
+    (0..u64::from(scenario.runs))
+        .map(move |n| Job { scenario, seed: scenario.seed.wrapping_add(n) })
 }
 
 /// How far runs are; written by the threads that make them, read by who shows it.
@@ -81,7 +86,11 @@ pub struct Progress {
 ///
 /// # Errors
 /// There is no world for the scenario.
-pub fn run(job: Job<'_>, progress: &Progress, tap: &dyn Fn(&Names) -> Option<Sink>) -> Result<Option<Outcome>, BuildError> {
+pub fn run(
+    job: Job<'_>,
+    progress: &Progress,
+    tap: &dyn Fn(&Names) -> Option<Sink>,
+) -> Result<Option<Outcome>, BuildError> {
     let Job { scenario, seed } = job;
     let Built { mut world, names } = build(scenario, seed)?;
     let sink = if scenario.measure.trace { tap(&names) } else { None };
@@ -112,14 +121,16 @@ pub fn run(job: Job<'_>, progress: &Progress, tap: &dyn Fn(&Names) -> Option<Sin
     Ok(Some(Outcome::of(&mut world, &plan, &names)))
 }
 
-/// Makes runs on `threads` threads: results are in the order of `jobs`. `None` when they were stopped.
+/// Makes runs on `threads` threads: results are in the order of `jobs`. `None` when they were
+/// stopped.
 fn run_all(
     jobs: &[Job<'_>],
     threads: usize,
     one: impl Fn(usize, Job<'_>) -> Result<Option<Outcome>, BuildError> + Sync,
 ) -> Result<Option<Vec<Outcome>>, BuildError> {
     let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Result<Option<Outcome>, BuildError>>> = jobs.iter().map(|_| Mutex::new(Ok(None))).collect();
+    let results: Vec<Mutex<Result<Option<Outcome>, BuildError>>> =
+        jobs.iter().map(|_| Mutex::new(Ok(None))).collect();
     let work = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
@@ -134,7 +145,10 @@ fn run_all(
         }
         work();
     });
-    results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+    results
+        .into_iter()
+        .map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner))
+        .collect()
 }
 
 /// Pieces that a run is made in.

@@ -1,8 +1,9 @@
 //! Ways through the network: by default those with the fewest links.
 //!
-//! Of several ways with equally few links it is the one that a breadth-first search from the source meets first, when it looks at
-//! each node's links in the order of the file. Hosts forward nothing: a way begins and ends at one and leads through none. A way that
-//! the file gives holds in its direction; the way back is found by itself.
+//! Of several ways with equally few links it is the one that a breadth-first search from the source
+//! meets first, when it looks at each node's links in the order of the file. Hosts forward nothing:
+//! a way begins and ends at one and leads through none. A way that the file gives holds in its
+//! direction; the way back is found by itself.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,11 +12,13 @@ use crate::scenario::{Link, Node, NodeKind, Route};
 /// Nodes, links between them, and the ways found so far.
 #[derive(Clone, Debug)]
 pub struct Topology {
-    /// Of each node, its links in the order of the file: port that leads away from it, and node at the other end.
+    /// Of each node, its links in the order of the file: port that leads away from it, and node at
+    /// the other end.
     neighbours: Vec<Vec<(u32, u32)>>,
     is_host: Vec<bool>,
     routes: BTreeMap<(u32, u32), Vec<u32>>,
-    /// Of sources that were asked for, the port through which each node is reached, and the node before it.
+    /// Of sources that were asked for, the port through which each node is reached, and the node
+    /// before it.
     trees: BTreeMap<u32, Vec<(u32, u32)>>,
 }
 
@@ -56,7 +59,12 @@ impl Topology {
     #[must_use]
     pub fn with_routes(mut self, routes: &[Route]) -> Self {
         for route in routes {
-            let hop = |pair: &[usize]| self.neighbours[pair[0]].iter().find(|&&(_, to)| to as usize == pair[1]).map(|&(port, _)| port);
+            let hop = |pair: &[usize]| {
+                self.neighbours[pair[0]]
+                    .iter()
+                    .find(|&&(_, to)| to as usize == pair[1])
+                    .map(|&(port, _)| port)
+            };
             let ports: Option<Vec<u32>> = route.nodes.windows(2).map(hop).collect();
             if let (Some(ports), [from, .., to]) = (ports, route.nodes.as_slice()) {
                 self.routes.insert((*from as u32, *to as u32), ports);
@@ -81,7 +89,8 @@ impl Topology {
             self.trees.insert(from as u32, tree);
         }
         let tree = &self.trees[&(from as u32)];
-        self.follow(tree, from, to).map(|hops| hops.into_iter().map(|(port, _)| port as usize).collect())
+        self.follow(tree, from, to)
+            .map(|hops| hops.into_iter().map(|(port, _)| port as usize).collect())
     }
 
     /// The nodes from one to another along the fewest links, both included; they may be routers.
@@ -112,7 +121,12 @@ impl Topology {
     }
 
     /// Ports and the nodes that they lead to.
-    fn follow(&self, tree: &[(u32, u32)], from: usize, to: usize) -> Result<Vec<(u32, u32)>, WayError> {
+    fn follow(
+        &self,
+        tree: &[(u32, u32)],
+        from: usize,
+        to: usize,
+    ) -> Result<Vec<(u32, u32)>, WayError> {
         if from == to {
             return Err(WayError::Same);
         }

@@ -1,7 +1,7 @@
 //! Quantities of scenario files: text with a unit, read as the command language reads it.
 //!
-//! A time always names its unit, since `20` says nothing to who reads a scenario a year later. Everything is written back in the
-//! form in which it can be read again, exactly.
+//! A time always names its unit, since `20` says nothing to who reads a scenario a year later.
+//! Everything is written back in the form in which it can be read again, exactly.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -42,14 +42,22 @@ impl Time {
     /// In words: not a time with a unit, or above [`MAX_TIME`].
     pub fn read(text: &str) -> Result<Self, String> {
         let read = match quantity::time(text, MAX_TIME) {
-            Ok(_) if text.ends_with(|last: char| last.is_ascii_digit() || last == '.') => Err(QuantityError::Unit),
+            Ok(_) if text.ends_with(|last: char| last.is_ascii_digit() || last == '.') => {
+                Err(QuantityError::Unit)
+            }
             other => other,
         };
         read.map(Self).map_err(|error| match error {
-            QuantityError::NotANumber => format!("`{text}` is no time; write a number and its unit, such as `20ms` or `1.5s`"),
+            QuantityError::NotANumber => format!(
+                "`{text}` is no time; write a number and its unit, such as `20ms` or `1.5s`"
+            ),
             QuantityError::Negative => format!("`{text}` is negative; a time is 0 or more"),
-            QuantityError::Unit => format!("`{text}` has no unit of time; write `s`, `ms`, `us` or `ns` behind the number"),
-            QuantityError::OutOfRange => format!("`{text}` is too long; the longest time is 365 days, `31536000s`"),
+            QuantityError::Unit => format!(
+                "`{text}` has no unit of time; write `s`, `ms`, `us` or `ns` behind the number"
+            ),
+            QuantityError::OutOfRange => {
+                format!("`{text}` is too long; the longest time is 365 days, `31536000s`")
+            }
         })
     }
 }
@@ -67,9 +75,13 @@ impl RateText {
     pub fn read(text: &str) -> Result<Self, String> {
         match quantity::rate(text) {
             Ok(Some(rate)) => Ok(Self(rate)),
-            Ok(None) => Err(format!("`{text}` is no rate here; it must be above 0 and at most `400Gbit/s`")),
+            Ok(None) => {
+                Err(format!("`{text}` is no rate here; it must be above 0 and at most `400Gbit/s`"))
+            }
             Err(QuantityError::Negative) => Err(format!("`{text}` is negative; a rate is above 0")),
-            Err(QuantityError::OutOfRange) => Err(format!("`{text}` is out of range; a rate is from `1bit/s` to `400Gbit/s`")),
+            Err(QuantityError::OutOfRange) => {
+                Err(format!("`{text}` is out of range; a rate is from `1bit/s` to `400Gbit/s`"))
+            }
             Err(QuantityError::NotANumber | QuantityError::Unit) => {
                 Err(format!("`{text}` is no rate; write a number and its unit, such as `5Mbit/s`"))
             }
@@ -85,7 +97,9 @@ impl Size {
     pub fn read(text: &str) -> Result<Self, String> {
         quantity::size(text).map(Self).map_err(|error| match error {
             QuantityError::Negative => format!("`{text}` is negative; a size is 0 or more"),
-            QuantityError::OutOfRange => format!("`{text}` is too large; the largest size is `1TB`"),
+            QuantityError::OutOfRange => {
+                format!("`{text}` is too large; the largest size is `1TB`")
+            }
             QuantityError::NotANumber | QuantityError::Unit => {
                 format!("`{text}` is no size; write a number of bytes, such as `1000B` or `64KiB`")
             }
@@ -171,9 +185,24 @@ macro_rules! quantity {
     };
 }
 
-quantity!(Time, false, "a time with its unit, such as \"20ms\"", "^[0-9.eE+]+(s|secs?|ms|msecs?|us|usecs?|µs|μs|ns|nsecs?)$");
-quantity!(RateText, false, "a rate with its unit, such as \"5Mbit/s\"", "^[0-9.eE+]+([kKmMgGtT]i?)?[A-Za-z/]*$");
-quantity!(Size, true, "a size, such as \"1000B\", \"64KiB\" or 1000", "^[0-9.eE+]+([kKmMgGtT]i?)?[A-Za-z]*$");
+quantity!(
+    Time,
+    false,
+    "a time with its unit, such as \"20ms\"",
+    "^[0-9.eE+]+(s|secs?|ms|msecs?|us|usecs?|µs|μs|ns|nsecs?)$"
+);
+quantity!(
+    RateText,
+    false,
+    "a rate with its unit, such as \"5Mbit/s\"",
+    "^[0-9.eE+]+([kKmMgGtT]i?)?[A-Za-z/]*$"
+);
+quantity!(
+    Size,
+    true,
+    "a size, such as \"1000B\", \"64KiB\" or 1000",
+    "^[0-9.eE+]+([kKmMgGtT]i?)?[A-Za-z]*$"
+);
 
 /// The longest time of a scenario: a year of 365 days.
 pub const MAX_TIME: Nanos = Nanos::from_secs(365 * 86_400);
@@ -192,10 +221,26 @@ mod tests {
     #[test]
     fn quantities_are_read_from_text_and_written_so_that_they_read_the_same() {
         let all: All = toml::from_str("t = '1.5ms'\nr = '5Mbit/s'\ns = '64KiB'").unwrap();
-        assert_eq!(all, All { t: Time(Nanos(1_500_000)), r: RateText(Rate::new(5_000_000).unwrap()), s: Size(65_536) });
-        assert_eq!(serde_json::to_string(&all).unwrap(), r#"{"t":"1.5ms","r":"5Mbit/s","s":"65.536KB"}"#);
-        assert_eq!(serde_json::from_str::<All>(&serde_json::to_string(&all).unwrap()).unwrap(), all);
-        assert_eq!(toml::from_str::<All>("t = '0s'\nr = '1bit/s'\ns = 1000").unwrap().s, Size(1000));
+        assert_eq!(
+            all,
+            All {
+                t: Time(Nanos(1_500_000)),
+                r: RateText(Rate::new(5_000_000).unwrap()),
+                s: Size(65_536)
+            }
+        );
+        assert_eq!(
+            serde_json::to_string(&all).unwrap(),
+            r#"{"t":"1.5ms","r":"5Mbit/s","s":"65.536KB"}"#
+        );
+        assert_eq!(
+            serde_json::from_str::<All>(&serde_json::to_string(&all).unwrap()).unwrap(),
+            all
+        );
+        assert_eq!(
+            toml::from_str::<All>("t = '0s'\nr = '1bit/s'\ns = 1000").unwrap().s,
+            Size(1000)
+        );
     }
 
     #[test]

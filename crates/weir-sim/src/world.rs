@@ -1,9 +1,11 @@
 //! The world: a network, its endpoints, and the run of events over both.
 //!
-//! **Order.** Events happen in the order of their times. At the same time: first the engine's links in the order of their numbers,
-//! then plain ports in the order of theirs, then endpoints in theirs; and whatever these cause at once (a packet that arrives, a
-//! notice, a flow that begins) happens before the next of them, in the order in which it was caused. Of ports that are passed together
-//! ([`crate::network`]) only the last has an event. Nothing else has a say: not addresses in memory, not threads, not the machine.
+//! **Order.** Events happen in the order of their times. At the same time: first the engine's links
+//! in the order of their numbers, then plain ports in the order of theirs, then endpoints in
+//! theirs; and whatever these cause at once (a packet that arrives, a notice, a flow that begins)
+//! happens before the next of them, in the order in which it was caused. Of ports that are passed
+//! together ([`crate::network`]) only the last has an event. Nothing else has a say: not addresses
+//! in memory, not threads, not the machine.
 
 use weir_core::Nanos;
 
@@ -37,7 +39,12 @@ impl World {
     }
 
     /// Adds a flow and its endpoints; they start when the world first runs.
-    pub fn add_flow(&mut self, spec: &FlowSpec, source: Box<dyn Endpoint>, sink: Box<dyn Endpoint>) -> FlowId {
+    pub fn add_flow(
+        &mut self,
+        spec: &FlowSpec,
+        source: Box<dyn Endpoint>,
+        sink: Box<dyn Endpoint>,
+    ) -> FlowId {
         let ids = [self.add_endpoint(source), self.add_endpoint(sink)];
         self.network.add_flow(spec, ids[0], ids[1])
     }
@@ -96,7 +103,8 @@ impl World {
         self.network.zero();
     }
 
-    /// Ends measuring over time: the series, and the greatest queue of each port since counting began. Nothing when it never began.
+    /// Ends measuring over time: the series, and the greatest queue of each port since counting
+    /// began. Nothing when it never began.
     pub(crate) fn take_series(&mut self) -> Option<(Series, Vec<u64>)> {
         let meter = self.meter.take()?;
         self.set_next_tick();
@@ -104,7 +112,8 @@ impl World {
     }
 
     fn set_next_tick(&mut self) {
-        let observer = self.network.observer.as_ref().map_or(Nanos::MAX, |observer| observer.next_tick());
+        let observer =
+            self.network.observer.as_ref().map_or(Nanos::MAX, |observer| observer.next_tick());
         self.next_tick = self.meter.as_ref().map_or(Nanos::MAX, Meter::next).min(observer);
     }
 

@@ -1,7 +1,9 @@
 //! Congestion controls over a bottleneck, whole: what each was made for.
 
 use weir_core::aqm::{self, Policy};
-use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig};
+use weir_core::config::{
+    Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig,
+};
 use weir_core::key::FlowKey;
 use weir_core::sched::{self, Discipline};
 use weir_core::{Nanos, Rate};
@@ -37,7 +39,14 @@ struct Outcome {
 }
 
 /// Runs one flow for each control over a bottleneck that `make` adds to the network.
-fn run(controls: &[Kind], mbit: u64, ms: u64, make: impl Fn(&mut Network) -> PortId, warm: u64, seconds: u64) -> Outcome {
+fn run(
+    controls: &[Kind],
+    mbit: u64,
+    ms: u64,
+    make: impl Fn(&mut Network) -> PortId,
+    warm: u64,
+    seconds: u64,
+) -> Outcome {
     let mut network = Network::new(3);
     let there = make(&mut network);
     let back = network.add_pipe(&PipeConfig { link: link(1000, ms), queue: queue(10_000, None) });
@@ -45,8 +54,18 @@ fn run(controls: &[Kind], mbit: u64, ms: u64, make: impl Fn(&mut Network) -> Por
     for (n, &kind) in controls.iter().enumerate() {
         let flow = FlowId(n as u32);
         let key = FlowKey { src_port: 1000 + n as u16, ..FlowKey::default() };
-        let spec = FlowSpec { forward: vec![there], back: vec![back], key, group: n as u32, ..FlowSpec::default() };
-        let config = Config { control: Choice::new(kind), start: Nanos::from_millis(n as u64 * 20), ..Config::default() };
+        let spec = FlowSpec {
+            forward: vec![there],
+            back: vec![back],
+            key,
+            group: n as u32,
+            ..FlowSpec::default()
+        };
+        let config = Config {
+            control: Choice::new(kind),
+            start: Nanos::from_millis(n as u64 * 20),
+            ..Config::default()
+        };
         let (source, sink) = ends(flow, &config);
         world.add_flow(&spec, source, sink);
     }
@@ -57,8 +76,16 @@ fn run(controls: &[Kind], mbit: u64, ms: u64, make: impl Fn(&mut Network) -> Por
     let stats = network.stats(there).unwrap();
     let ms = |ns: u64| ns as f64 / 1e6;
     Outcome {
-        shares: network.counts().iter().map(|count| count.goodput_bytes as f64 * 8.0 / (mbit * seconds * 1_000_000) as f64).collect(),
-        queue_ms: [stats.queue_ns.mean() / 1e6, ms(stats.queue_ns.quantile(0.99)), ms(stats.queue_ns.max())],
+        shares: network
+            .counts()
+            .iter()
+            .map(|count| count.goodput_bytes as f64 * 8.0 / (mbit * seconds * 1_000_000) as f64)
+            .collect(),
+        queue_ms: [
+            stats.queue_ns.mean() / 1e6,
+            ms(stats.queue_ns.quantile(0.99)),
+            ms(stats.queue_ns.max()),
+        ],
         delay_ms: network.counts().iter().map(|count| count.delay_ns.mean() / 1e6).collect(),
         drops: stats.counters.total_drops(),
         marks: stats.counters.reasons().total_marks(),
@@ -78,10 +105,20 @@ impl Outcome {
 fn dctcp_fills_a_link_whose_queue_is_marked_above_a_step() {
     // Every packet above 20 waiting ones is marked, 2.4 ms at this rate.
     let mut red = Policy::new(aqm::Kind::Red);
-    for (name, value) in [("min", "20"), ("max", "20"), ("w", "1"), ("max_p", "1"), ("gentle", "off"), ("ecn", "on"), ("harddrop", "off")] {
+    for (name, value) in [
+        ("min", "20"),
+        ("max", "20"),
+        ("w", "1"),
+        ("max_p", "1"),
+        ("gentle", "off"),
+        ("ecn", "on"),
+        ("harddrop", "off"),
+    ] {
         red.set(name, value).unwrap();
     }
-    let make = |network: &mut Network| network.add_pipe(&PipeConfig { link: link(100, 10), queue: queue(500, Some(red)) });
+    let make = |network: &mut Network| {
+        network.add_pipe(&PipeConfig { link: link(100, 10), queue: queue(500, Some(red)) })
+    };
     let dctcp = run(&[Kind::Dctcp], 100, 10, make, 5, 10);
     dctcp.show("DCTCP");
     assert!(dctcp.shares[0] > 0.94, "of the link, headers included 0.965 at most");
@@ -94,24 +131,42 @@ fn dctcp_fills_a_link_whose_queue_is_marked_above_a_step() {
 
 #[test]
 fn prague_and_cubic_share_a_dual_queue() {
-    let scheduler = SchedulerConfig { discipline: Discipline::new(sched::Kind::DualPi2), ..SchedulerConfig::default() };
+    let scheduler = SchedulerConfig {
+        discipline: Discipline::new(sched::Kind::DualPi2),
+        ..SchedulerConfig::default()
+    };
     for (mbit, ms) in [(40, 20), (40, 10), (100, 30), (20, 40)] {
-        let make = |network: &mut Network| network.add_scheduler(&scheduler, &link(mbit, ms), &FlowsetConfig::default(), &[]);
+        let make = |network: &mut Network| {
+            network.add_scheduler(&scheduler, &link(mbit, ms), &FlowsetConfig::default(), &[])
+        };
         let outcome = run(&[Kind::Prague, Kind::Cubic], mbit, ms, make, 30, 100);
         outcome.show(&format!("Prague and CUBIC, {mbit} Mbit/s {ms} ms"));
         let [prague, cubic] = outcome.shares[..] else { panic!("two flows") };
-        assert!((0.5..2.0).contains(&(prague / cubic)), "{mbit} Mbit/s, {ms} ms: {prague} and {cubic}");
+        assert!(
+            (0.5..2.0).contains(&(prague / cubic)),
+            "{mbit} Mbit/s, {ms} ms: {prague} and {cubic}"
+        );
         assert!(prague + cubic > 0.85, "{mbit} Mbit/s, {ms} ms: {prague} and {cubic}");
         let one_way = ms as f64 / 2.0;
-        assert!(outcome.delay_ms[0] < one_way + 2.5, "Prague's packets wait {} ms", outcome.delay_ms[0] - one_way);
+        assert!(
+            outcome.delay_ms[0] < one_way + 2.5,
+            "Prague's packets wait {} ms",
+            outcome.delay_ms[0] - one_way
+        );
     }
 }
 
 #[test]
 fn dctcp_is_not_for_queues_of_others() {
-    let scheduler = SchedulerConfig { discipline: Discipline::new(sched::Kind::DualPi2), ..SchedulerConfig::default() };
-    let make = |network: &mut Network| network.add_scheduler(&scheduler, &link(40, 20), &FlowsetConfig::default(), &[]);
-    // Its packets say ECT(0), so they wait with the classic ones, and are marked as seldom as those are dropped.
+    let scheduler = SchedulerConfig {
+        discipline: Discipline::new(sched::Kind::DualPi2),
+        ..SchedulerConfig::default()
+    };
+    let make = |network: &mut Network| {
+        network.add_scheduler(&scheduler, &link(40, 20), &FlowsetConfig::default(), &[])
+    };
+    // Its packets say ECT(0), so they wait with the classic ones, and are marked as seldom as those
+    // are dropped.
     let outcome = run(&[Kind::Dctcp, Kind::NewReno], 40, 20, make, 10, 40);
     outcome.show("DCTCP and NewReno in the classic queue");
     assert!(outcome.shares[0] > 3.0 * outcome.shares[1], "{:?}", outcome.shares);
@@ -119,7 +174,9 @@ fn dctcp_is_not_for_queues_of_others() {
 
 #[test]
 fn bbr_fills_a_deep_buffer_with_little_queue() {
-    let make = |network: &mut Network| network.add_pipe(&PipeConfig { link: link(10, 40), queue: queue(1000, None) });
+    let make = |network: &mut Network| {
+        network.add_pipe(&PipeConfig { link: link(10, 40), queue: queue(1000, None) })
+    };
     let bbr = run(&[Kind::Bbr], 10, 40, make, 5, 40);
     bbr.show("BBR");
     // A bandwidth-delay product is 40 ms of queue.
@@ -141,17 +198,28 @@ fn bbr_keeps_its_rate_where_packets_are_lost_by_chance() {
     bbr.show("BBR");
     let reno = run(&[Kind::NewReno], 10, 40, make, 5, 30);
     reno.show("NewReno");
-    assert!(bbr.shares[0] > 0.85 && reno.shares[0] < 0.5, "{} and {}", bbr.shares[0], reno.shares[0]);
+    assert!(
+        bbr.shares[0] > 0.85 && reno.shares[0] < 0.5,
+        "{} and {}",
+        bbr.shares[0],
+        reno.shares[0]
+    );
 }
 
 #[test]
 fn ledbat_uses_an_empty_link_and_gives_way_to_cubic() {
     // 200 packets are 240 ms, more than twice LEDBAT's target.
-    let make = |network: &mut Network| network.add_pipe(&PipeConfig { link: link(10, 40), queue: queue(200, None) });
+    let make = |network: &mut Network| {
+        network.add_pipe(&PipeConfig { link: link(10, 40), queue: queue(200, None) })
+    };
     let alone = run(&[Kind::Ledbat], 10, 40, make, 100, 30);
     alone.show("LEDBAT");
     assert!(alone.shares[0] > 0.94, "{}", alone.shares[0]);
-    assert!((85.0..115.0).contains(&alone.queue_ms[0]), "the queue is {} ms, the target 100", alone.queue_ms[0]);
+    assert!(
+        (85.0..115.0).contains(&alone.queue_ms[0]),
+        "the queue is {} ms, the target 100",
+        alone.queue_ms[0]
+    );
     assert_eq!(alone.drops, 0);
     let both = run(&[Kind::Ledbat, Kind::Cubic], 10, 40, make, 30, 60);
     both.show("LEDBAT and CUBIC");

@@ -1,7 +1,10 @@
-//! Measurements: identities of every figure, series that add up to them, and peaks that no interval loses.
+//! Measurements: identities of every figure, series that add up to them, and peaks that no interval
+//! loses.
 
 use proptest::prelude::*;
-use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, Loss, PipeConfig, QueueLimit, SchedulerConfig};
+use weir_core::config::{
+    Capacity, FlowsetConfig, LinkConfig, Loss, PipeConfig, QueueLimit, SchedulerConfig,
+};
 use weir_core::{Nanos, Probability, Rate};
 use weir_sim::endpoint::{Context, Endpoint};
 use weir_sim::measure::{FlowName, LinkName, Names, Outcome, Plan, Settings};
@@ -10,7 +13,8 @@ use weir_sim::packet::{FlowId, Packet};
 use weir_sim::traffic::{Cbr, Sink};
 use weir_sim::world::World;
 
-/// A link of 1 Mbit/s with a short queue, which loses and copies some, behind a faster one; two flows over both.
+/// A link of 1 Mbit/s with a short queue, which loses and copies some, behind a faster one; two
+/// flows over both.
 fn world(percent: u8, engine: bool) -> World {
     let mut network = Network::new(3);
     let share = |p: u8| Probability::new(f64::from(p) / 100.0).unwrap();
@@ -23,7 +27,10 @@ fn world(percent: u8, engine: bool) -> World {
                 duplicate: share(percent),
                 ..LinkConfig::default()
             },
-            queue: FlowsetConfig { limit: Some(QueueLimit::Packets(20)), ..FlowsetConfig::default() },
+            queue: FlowsetConfig {
+                limit: Some(QueueLimit::Packets(20)),
+                ..FlowsetConfig::default()
+            },
         };
         if engine {
             network.add_engine_pipe(&config)
@@ -34,16 +41,40 @@ fn world(percent: u8, engine: bool) -> World {
     let mut world = World::new(network);
     for group in 0..2 {
         let forward = vec![PortId(0), PortId(1)];
-        let source = Cbr::new(FlowId(group), 500 + group * 700, 28, 700_000, Nanos::from_micros(900), Nanos::from_secs(9));
-        world.add_flow(&FlowSpec { forward, group, ..FlowSpec::default() }, Box::new(source), Box::new(Sink));
+        let source = Cbr::new(
+            FlowId(group),
+            500 + group * 700,
+            28,
+            700_000,
+            Nanos::from_micros(900),
+            Nanos::from_secs(9),
+        );
+        world.add_flow(
+            &FlowSpec { forward, group, ..FlowSpec::default() },
+            Box::new(source),
+            Box::new(Sink),
+        );
     }
     world
 }
 
 fn names() -> Names {
-    let flow = |name: &str| FlowName { name: name.into(), kind: "cbr".into(), from: "a".into(), to: "c".into() };
-    let link = |name: &str| LinkName { name: name.into(), rate: Rate::new(1_000_000), ..LinkName::default() };
-    Names { scenario: "pair".into(), flows: vec![flow("small"), flow("large")], links: vec![link("fast"), link("slow")] }
+    let flow = |name: &str| FlowName {
+        name: name.into(),
+        kind: "cbr".into(),
+        from: "a".into(),
+        to: "c".into(),
+    };
+    let link = |name: &str| LinkName {
+        name: name.into(),
+        rate: Rate::new(1_000_000),
+        ..LinkName::default()
+    };
+    Names {
+        scenario: "pair".into(),
+        flows: vec![flow("small"), flow("large")],
+        links: vec![link("fast"), link("slow")],
+    }
 }
 
 proptest! {
@@ -116,19 +147,36 @@ fn an_interval_never_loses_a_peak_however_short() {
     for engine in [false, true] {
         let mut network = Network::new(1);
         // 1 Gbit/s: a packet takes 1 us, a burst a few.
-        let link = LinkConfig { capacity: Capacity::Constant(Rate::new(1_000_000_000).unwrap()), ..LinkConfig::default() };
-        let queue = FlowsetConfig { limit: Some(QueueLimit::Packets(1000)), ..FlowsetConfig::default() };
+        let link = LinkConfig {
+            capacity: Capacity::Constant(Rate::new(1_000_000_000).unwrap()),
+            ..LinkConfig::default()
+        };
+        let queue =
+            FlowsetConfig { limit: Some(QueueLimit::Packets(1000)), ..FlowsetConfig::default() };
         let config = PipeConfig { link, queue };
-        let port = if engine { network.add_engine_pipe(&config) } else { network.add_pipe(&config) };
+        let port =
+            if engine { network.add_engine_pipe(&config) } else { network.add_pipe(&config) };
         let mut world = World::new(network);
         let bursts = Bursts { next: Nanos::from_millis(333), packets: 3 };
-        world.add_flow(&FlowSpec { forward: vec![port], ..FlowSpec::default() }, Box::new(bursts), Box::new(Sink));
+        world.add_flow(
+            &FlowSpec { forward: vec![port], ..FlowSpec::default() },
+            Box::new(bursts),
+            Box::new(Sink),
+        );
         let measure = Settings { interval: Nanos::from_secs(1), looks: 10 };
         let plan = Plan { end: Nanos::from_secs(5), measure, ..Plan::default() };
         let outcome = Outcome::run(&mut world, &plan, &Names::default(), &mut |_| {});
         let peaks: Vec<u64> = outcome.series.links[0].iter().map(|s| s.queue_packets.max).collect();
-        assert_eq!(peaks, [2, 3, 4, 5, 6], "the burst without the packet on the wire, engine: {engine}");
-        assert!(outcome.series.links[0].iter().all(|s| s.queue_packets.min == 0 && s.queue_packets.mean() == 0.0));
+        assert_eq!(
+            peaks,
+            [2, 3, 4, 5, 6],
+            "the burst without the packet on the wire, engine: {engine}"
+        );
+        assert!(
+            outcome.series.links[0]
+                .iter()
+                .all(|s| s.queue_packets.min == 0 && s.queue_packets.mean() == 0.0)
+        );
         assert_eq!(outcome.links[0].peak_queue_packets, 6);
     }
 }
@@ -142,15 +190,28 @@ fn figures_of_a_run_worked_by_hand() {
     let port = network.add_pipe(&PipeConfig { link, queue: FlowsetConfig::default() });
     let mut world = World::new(network);
     let source = Cbr::new(FlowId(0), 1000, 28, 800_000, Nanos::ZERO, Nanos::from_secs(9));
-    world.add_flow(&FlowSpec { forward: vec![port], ..FlowSpec::default() }, Box::new(source), Box::new(Sink));
+    world.add_flow(
+        &FlowSpec { forward: vec![port], ..FlowSpec::default() },
+        Box::new(source),
+        Box::new(Sink),
+    );
     let plan = Plan { warmup: Nanos::from_secs(1), end: Nanos::from_secs(2), ..Plan::default() };
     let outcome = Outcome::run(&mut world, &plan, &names(), &mut |_| {});
     let flow = &outcome.flows[0];
     assert_eq!((flow.sent, flow.received, flow.lost), (100, 100, 0), "of one second of two");
-    assert_eq!((outcome.bps(flow.received_bytes), outcome.bps(flow.goodput_bytes)), (800_000.0, 777_600.0));
-    assert_eq!((flow.delay_ns.min, flow.delay_ns.max, flow.delay_ns.mean(), flow.jitter_ns), (9_000_000, 9_000_000, 9e6, 0.0));
+    assert_eq!(
+        (outcome.bps(flow.received_bytes), outcome.bps(flow.goodput_bytes)),
+        (800_000.0, 777_600.0)
+    );
+    assert_eq!(
+        (flow.delay_ns.min, flow.delay_ns.max, flow.delay_ns.mean(), flow.jitter_ns),
+        (9_000_000, 9_000_000, 9e6, 0.0)
+    );
     assert_eq!(flow.delay_ns.quantile(0.5), 9_000_000);
-    assert_eq!((outcome.links[0].queue_ns.max, outcome.utilisation(&outcome.links[0])), (0, Some(0.8)));
+    assert_eq!(
+        (outcome.links[0].queue_ns.max, outcome.utilisation(&outcome.links[0])),
+        (0, Some(0.8))
+    );
     assert_eq!(outcome.fairness.get("cbr"), None, "there is one flow only");
 }
 
@@ -158,14 +219,22 @@ fn figures_of_a_run_worked_by_hand() {
 fn queues_of_classes_are_counted_each() {
     let mut network = Network::new(1);
     let row = weir_core::sched::Discipline::default();
-    let link = LinkConfig { capacity: Capacity::Constant(Rate::new(1_000_000).unwrap()), ..LinkConfig::default() };
-    let queues = [FlowsetConfig { limit: Some(QueueLimit::Packets(5)), ..FlowsetConfig::default() }, FlowsetConfig::default()];
+    let link = LinkConfig {
+        capacity: Capacity::Constant(Rate::new(1_000_000).unwrap()),
+        ..LinkConfig::default()
+    };
+    let queues = [
+        FlowsetConfig { limit: Some(QueueLimit::Packets(5)), ..FlowsetConfig::default() },
+        FlowsetConfig::default(),
+    ];
     let config = SchedulerConfig { discipline: row, ..SchedulerConfig::default() };
     let port = network.add_scheduler(&config, &link, &FlowsetConfig::default(), &queues);
     let mut world = World::new(network);
     for class in 0..2 {
-        let source = Cbr::new(FlowId(u32::from(class)), 1000, 28, 700_000, Nanos::ZERO, Nanos::from_secs(2));
-        let spec = FlowSpec { forward: vec![port], class, group: class.into(), ..FlowSpec::default() };
+        let source =
+            Cbr::new(FlowId(u32::from(class)), 1000, 28, 700_000, Nanos::ZERO, Nanos::from_secs(2));
+        let spec =
+            FlowSpec { forward: vec![port], class, group: class.into(), ..FlowSpec::default() };
         world.add_flow(&spec, Box::new(source), Box::new(Sink));
     }
     let plan = Plan { end: Nanos::from_secs(60), ..Plan::default() };
@@ -173,7 +242,10 @@ fn queues_of_classes_are_counted_each() {
     let link = &outcome.links[0];
     assert_eq!(link.classes.iter().map(|c| c.packets).sum::<u64>(), link.packets_out);
     for (class, flow) in link.classes.iter().zip(&outcome.flows) {
-        assert_eq!((class.packets, class.bytes, class.queue_ns.count), (flow.received, flow.received_bytes, flow.received));
+        assert_eq!(
+            (class.packets, class.bytes, class.queue_ns.count),
+            (flow.received, flow.received_bytes, flow.received)
+        );
         assert_eq!(class.drops, flow.drops);
     }
     assert!(link.classes[0].drops["queue_full"] > 0 && outcome.fairness["cbr"] <= 1.0);

@@ -11,13 +11,21 @@ use weir_sim::world::World;
 fn a_million_waiting_packets_fit_into_128_mib() {
     let before = resident();
     let mut network = Network::new(1);
-    let link = LinkConfig { capacity: Capacity::Constant(Rate::new(1000).unwrap()), ..LinkConfig::default() };
-    let queue = FlowsetConfig { limit: Some(QueueLimit::Packets(2_000_000)), ..FlowsetConfig::default() };
+    let link = LinkConfig {
+        capacity: Capacity::Constant(Rate::new(1000).unwrap()),
+        ..LinkConfig::default()
+    };
+    let queue =
+        FlowsetConfig { limit: Some(QueueLimit::Packets(2_000_000)), ..FlowsetConfig::default() };
     let port = network.add_pipe(&PipeConfig { link, queue });
     let mut world = World::new(network);
     // A million packets of 100 bytes in a second, into a link that sends one in 0.8 s.
     let source = Cbr::new(FlowId(0), 100, 28, 801_000_000, Nanos::ZERO, Nanos::MAX);
-    world.add_flow(&FlowSpec { forward: vec![port], ..FlowSpec::default() }, Box::new(source), Box::new(Sink));
+    world.add_flow(
+        &FlowSpec { forward: vec![port], ..FlowSpec::default() },
+        Box::new(source),
+        Box::new(Sink),
+    );
     world.run(Nanos::from_secs(1));
     let (waiting, _) = world.network_mut().queue_length(port);
     let held = resident() - before;
@@ -27,7 +35,10 @@ fn a_million_waiting_packets_fit_into_128_mib() {
 
 /// Bytes of this process that are in memory.
 fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("this test needs Linux's /proc");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line on resident memory");
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("a number of KiB") << 10
+    let status =
+        std::fs::read_to_string("/proc/self/status").expect("this test needs Linux's /proc");
+    let line =
+        status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line on resident memory");
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("a number of KiB")
+        << 10
 }

@@ -78,9 +78,17 @@ fn bytes(ran: &[Ran]) -> String {
 #[test]
 fn a_file_becomes_nodes_links_and_flows() {
     let scenario = scenario(TWO_HOSTS);
-    assert_eq!((scenario.duration, scenario.warmup, scenario.seed, scenario.runs), (Nanos::from_secs(2), Nanos::from_millis(500), 7, 1));
+    assert_eq!(
+        (scenario.duration, scenario.warmup, scenario.seed, scenario.runs),
+        (Nanos::from_secs(2), Nanos::from_millis(500), 7, 1)
+    );
     assert_eq!(scenario.nodes.len(), 3);
-    let names: Vec<&str> = scenario.links.iter().flat_map(|link| &link.directions).map(|direction| direction.name.as_str()).collect();
+    let names: Vec<&str> = scenario
+        .links
+        .iter()
+        .flat_map(|link| &link.directions)
+        .map(|direction| direction.name.as_str())
+        .collect();
     assert_eq!(names, ["h1>r1", "r1>h1", "bottleneck", "bottleneck.back"]);
     let forward = &scenario.links[1].directions[0];
     assert_eq!(forward.queues.iter().map(|queue| queue.weight).collect::<Vec<_>>(), [3, 1]);
@@ -111,7 +119,11 @@ fn the_second_of_several_runs_is_the_run_of_the_next_seed() {
 fn figures_are_those_of_what_was_configured() {
     let outcome = outcomes(TWO_HOSTS).remove(0);
     assert_eq!((outcome.warmup_ns, outcome.end_ns), (500_000_000, 2_000_000_000));
-    let names: Vec<_> = outcome.flows.iter().map(|flow| (flow.name.as_str(), flow.kind.as_str(), flow.from.as_str())).collect();
+    let names: Vec<_> = outcome
+        .flows
+        .iter()
+        .map(|flow| (flow.name.as_str(), flow.kind.as_str(), flow.from.as_str()))
+        .collect();
     assert_eq!(names, [("f1.1", "poisson", "h1"), ("f1.2", "poisson", "h1"), ("f2", "cbr", "h1")]);
     // The small flow has a queue of its own, and loses only what the link loses: a hundredth.
     let goodput = outcome.bps(outcome.flows[2].goodput_bytes);
@@ -120,7 +132,10 @@ fn figures_are_those_of_what_was_configured() {
     let bottleneck = &outcome.links[2];
     assert!(outcome.utilisation(bottleneck).unwrap() > 0.98, "{bottleneck:?}");
     assert!(bottleneck.drops["queue_full"] > 0);
-    assert!(outcome.links.iter().all(|link| link.balanced()) && outcome.flows.iter().all(|flow| flow.balanced()));
+    assert!(
+        outcome.links.iter().all(|link| link.balanced())
+            && outcome.flows.iter().all(|flow| flow.balanced())
+    );
 }
 
 #[test]
@@ -128,9 +143,13 @@ fn a_sweep_is_the_product_of_its_keys_in_their_order() {
     let text = TWO_HOSTS.to_owned()
         + "[[sweep]]\nkey = \"traffic.f1.rate\"\nvalues = [\"1Mbit/s\", \"2Mbit/s\"]\n[[sweep]]\nkey = \"link.bottleneck.spec.delay\"\nvalues = [\"5ms\", \"20ms\", \"50ms\"]\n";
     let points = ran(&text, 2);
-    let delays: Vec<_> = points.iter().map(|ran| ran.outcomes[0].links[2].delay_ns / 1_000_000).collect();
+    let delays: Vec<_> =
+        points.iter().map(|ran| ran.outcomes[0].links[2].delay_ns / 1_000_000).collect();
     assert_eq!(delays, [5, 20, 50, 5, 20, 50]);
-    assert_eq!(points[5].point.settings[0], ("traffic.f1.rate".to_owned(), "\"2Mbit/s\"".to_owned()));
+    assert_eq!(
+        points[5].point.settings[0],
+        ("traffic.f1.rate".to_owned(), "\"2Mbit/s\"".to_owned())
+    );
     let [slow, fast] = [0, 3].map(|n: usize| points[n].outcomes[0].flows[0].goodput_bytes as f64);
     assert!(fast > 1.8 * slow, "{slow} {fast}");
     // The table says the same in fewer words.
@@ -141,7 +160,8 @@ fn a_sweep_is_the_product_of_its_keys_in_their_order() {
 #[test]
 fn records_go_to_the_sink_of_their_run_and_change_nothing() {
     let text = TWO_HOSTS.to_owned() + "[measure]\ntrace = true\n";
-    let points = scenario::points(&Edited::new(&text), &scenario(&text), "t.toml", &NoFiles).unwrap();
+    let points =
+        scenario::points(&Edited::new(&text), &scenario(&text), "t.toml", &NoFiles).unwrap();
     let seen = Arc::new(AtomicU64::new(0));
     let tap = |_: usize, _: u32, names: &Names| -> Option<Sink> {
         assert_eq!(names.links.len(), 4);
@@ -155,7 +175,8 @@ fn records_go_to_the_sink_of_their_run_and_change_nothing() {
     assert!(traced[0].outcomes == outcomes(TWO_HOSTS));
 }
 
-/// What is wrong: a text in the file, what stands there instead, the line, and words of the message.
+/// What is wrong: a text in the file, what stands there instead, the line, and words of the
+/// message.
 type Wrong = (&'static str, &'static str, usize, &'static [&'static str]);
 
 const WRONG: &[Wrong] = &[
@@ -176,16 +197,41 @@ const WRONG: &[Wrong] = &[
     ("name = \"h1\"", "name = \"h.1\"", 7, &["no name for a node", "letters, digits"]),
     ("name = \"h2\"", "name = \"h1\"", 12, &["two nodes `h1`"]),
     ("name = \"h2\"", "nme = \"h2\"", 12, &["`nme` is no key", "did you mean `name`"]),
-    ("kind = \"router\"", "kind = \"roter\"", 10, &["`roter` is no kind of node", "did you mean `router`"]),
-    ("kind = \"router\"", "", 32, &["`h2` cannot be reached from `h1`", "through the host `r1`", "kind = \"router\""]),
-    ("\"h1\", \"r1\"", "\"h3\", \"r1\"", 15, &["there is no node `h3`", "did you mean `h1`", "add `[[node]]`"]),
+    (
+        "kind = \"router\"",
+        "kind = \"roter\"",
+        10,
+        &["`roter` is no kind of node", "did you mean `router`"],
+    ),
+    (
+        "kind = \"router\"",
+        "",
+        32,
+        &["`h2` cannot be reached from `h1`", "through the host `r1`", "kind = \"router\""],
+    ),
+    (
+        "\"h1\", \"r1\"",
+        "\"h3\", \"r1\"",
+        15,
+        &["there is no node `h3`", "did you mean `h1`", "add `[[node]]`"],
+    ),
     ("\"h1\", \"r1\"", "\"h1\"", 15, &["between two nodes, not 1"]),
     ("\"h1\", \"r1\"", "\"h1\", \"h1\"", 15, &["from `h1` to itself"]),
-    ("between = [\"r1\", \"h2\"]", "between = [\"r1\", \"h1\"]", 32, &["`h2` cannot be reached", "no chain of links"]),
+    (
+        "between = [\"r1\", \"h2\"]",
+        "between = [\"r1\", \"h1\"]",
+        32,
+        &["`h2` cannot be reached", "no chain of links"],
+    ),
     ("delay 1ms", "dely 1ms", 16, &["unknown keyword `dely`", "did you mean `delay`"]),
     ("bw 100Mbit/s", "bw 100Mb/t", 16, &["100Mb/t"]),
     ("\"drr\"", "\"dr\"", 21, &["`dr` is no scheduler", "did you mean `rr`"]),
-    ("\"drr\"", "\"fq_codel targt 3ms\"", 21, &["`targt` is no setting of `fq_codel`", "did you mean `target`"]),
+    (
+        "\"drr\"",
+        "\"fq_codel targt 3ms\"",
+        21,
+        &["`targt` is no setting of `fq_codel`", "did you mean `target`"],
+    ),
     ("\"drr\"", "\"drr bw 1Mbit/s\"", 21, &["a scheduler has no link of its own here", "`spec`"]),
     ("\"drr\"", "\"\"", 21, &["the scheduler has no name"]),
     ("scheduler = \"drr\"", "", 22, &["queues belong to a scheduler", "`scheduler`"]),
@@ -194,11 +240,21 @@ const WRONG: &[Wrong] = &[
     ("queue 10\"", "queu 10\"", 27, &["`queu`", "did you mean `queue`"]),
     ("name = \"f2\"", "name = \"f1\"", 38, &["two kinds of traffic `f1`", "count"]),
     ("to = \"h2\"\nkind = \"cbr\"", "to = \"r1\"\nkind = \"cbr\"", 40, &["`r1` is no host"]),
-    ("to = \"h2\"\nkind = \"cbr\"", "to = \"h1\"\nkind = \"cbr\"", 40, &["`h1` cannot be reached from `h1`", "different nodes"]),
+    (
+        "to = \"h2\"\nkind = \"cbr\"",
+        "to = \"h1\"\nkind = \"cbr\"",
+        40,
+        &["`h1` cannot be reached from `h1`", "different nodes"],
+    ),
     ("to = \"h2\"\nkind = \"cbr\"", "to = \"h7\"\nkind = \"cbr\"", 40, &["there is no node `h7`"]),
     ("to = \"h2\"\nkind = \"cbr\"", "to = []\nkind = \"cbr\"", 40, &["no host is named"]),
     ("to = \"h2\"\nkind = \"cbr\"", "kind = \"cbr\"", 37, &["`to` is missing"]),
-    ("kind = \"cbr\"", "kind = \"cbrr\"", 41, &["`cbrr` is no kind of traffic", "did you mean `cbr`"]),
+    (
+        "kind = \"cbr\"",
+        "kind = \"cbrr\"",
+        41,
+        &["`cbrr` is no kind of traffic", "did you mean `cbr`"],
+    ),
     ("kind = \"cbr\"", "", 37, &["`kind` is missing", "poisson"]),
     ("\"1Mbit/s\"", "\"0\"", 42, &["`0` is no rate here", "above 0"]),
     ("\"1Mbit/s\"", "\"-1Mbit/s\"", 42, &["negative"]),
@@ -220,7 +276,8 @@ fn what_is_wrong_is_shown_in_its_line_with_what_to_do() {
         let in_line = said.contains(&format!("t.toml:{line}:"));
         let refused = checked.scenario.is_none() && checked.diagnostics.has_errors();
         if !(in_line && refused && words.iter().all(|word| said.contains(word))) {
-            failed += &format!("---- {text} → {instead}, expected in line {line}: {words:?}\n{said}\n");
+            failed +=
+                &format!("---- {text} → {instead}, expected in line {line}: {words:?}\n{said}\n");
         }
     }
     assert!(failed.is_empty(), "{failed}");
@@ -242,15 +299,31 @@ kind = "probe"
 "#;
     let used = |text: &str| {
         let links = outcomes(text).remove(0).links;
-        links.into_iter().filter(|link| link.packets_out > 0).map(|link| link.name).collect::<Vec<_>>()
+        links
+            .into_iter()
+            .filter(|link| link.packets_out > 0)
+            .map(|link| link.name)
+            .collect::<Vec<_>>()
     };
-    assert_eq!(used(&square.replace("route = [{ from = \"a\", to = \"b\", via = [\"s\"] }]", "")), ["a>r", "r>b"]);
+    assert_eq!(
+        used(&square.replace("route = [{ from = \"a\", to = \"b\", via = [\"s\"] }]", "")),
+        ["a>r", "r>b"]
+    );
     // From `s` the fewest links to `b` lead over `r` again.
     let said = parse(square, "t.toml", &NoFiles).diagnostics.to_string();
     assert!(said.contains("goes through `r` twice") && said.contains("t.toml:7:"), "{said}");
-    assert_eq!(used(&square.replace("via = [\"s\"]", "via = [\"s\", \"t\"]")), ["a>r", "r>s", "s>t", "t>b"]);
-    let twice = square.replace("via = [\"s\"] }]", "via = [\"t\"] }, { from = \"a\", to = \"b\", via = [] }]");
-    assert!(parse(&twice, "t.toml", &NoFiles).diagnostics.to_string().contains("two routes from `a` to `b`"));
+    assert_eq!(
+        used(&square.replace("via = [\"s\"]", "via = [\"s\", \"t\"]")),
+        ["a>r", "r>s", "s>t", "t>b"]
+    );
+    let twice = square
+        .replace("via = [\"s\"] }]", "via = [\"t\"] }, { from = \"a\", to = \"b\", via = [] }]");
+    assert!(
+        parse(&twice, "t.toml", &NoFiles)
+            .diagnostics
+            .to_string()
+            .contains("two routes from `a` to `b`")
+    );
 }
 
 #[test]
@@ -260,8 +333,18 @@ fn a_switch_has_queues_of_its_own_and_a_pipeline() {
         .replacen("scheduler = \"drr\"", "", 1)
         .replacen("[[link.queue]]\nclass = 0\nspec = \"weight 3 queue 20\"\n[[link.queue]]\nclass = 1\nspec = \"queue 10\"\n", "", 1);
     let outcome = outcomes(&text).remove(0);
-    let links: Vec<_> = outcome.links.iter().map(|link| (link.name.as_str(), link.packets_out > 0)).collect();
-    assert_eq!(links, [("h1>r1", true), ("bottleneck.back", false), ("r1", true), ("r1>h1", false), ("bottleneck", true)]);
+    let links: Vec<_> =
+        outcome.links.iter().map(|link| (link.name.as_str(), link.packets_out > 0)).collect();
+    assert_eq!(
+        links,
+        [
+            ("h1>r1", true),
+            ("bottleneck.back", false),
+            ("r1", true),
+            ("r1>h1", false),
+            ("bottleneck", true)
+        ]
+    );
     assert!(outcome.links.iter().all(|link| link.balanced()));
     let said = |text: &str| parse(text, "t.toml", &NoFiles).diagnostics.to_string();
     let wrong = said(&text.replacen("depth 64", "depth x", 1));
@@ -288,11 +371,17 @@ fn changed_keys_are_shown_in_the_lines_that_they_had() {
 #[test]
 fn absurd_sizes_are_refused_before_anything_is_built() {
     let many: String = (0..60_001).map(|n| format!("[[node]]\nname = \"n{n}\"\n")).collect();
-    let said = parse(&format!("duration = \"1s\"\n{many}"), "t.toml", &NoFiles).diagnostics.to_string();
+    let said =
+        parse(&format!("duration = \"1s\"\n{many}"), "t.toml", &NoFiles).diagnostics.to_string();
     assert!(said.contains("too many nodes") && said.contains("at most 60000"), "{said}");
-    let slow = TWO_HOSTS.replacen("\"1Mbit/s\"", "\"100Gbit/s\"", 1).replacen("\"2s\"", "\"86400s\"", 1);
+    let slow =
+        TWO_HOSTS.replacen("\"1Mbit/s\"", "\"100Gbit/s\"", 1).replacen("\"2s\"", "\"86400s\"", 1);
     let checked = parse(&slow, "t.toml", &NoFiles);
-    assert!(checked.scenario.is_some() && checked.diagnostics.to_string().contains("this takes hours"), "{}", checked.diagnostics);
+    assert!(
+        checked.scenario.is_some() && checked.diagnostics.to_string().contains("this takes hours"),
+        "{}",
+        checked.diagnostics
+    );
     let sweep = TWO_HOSTS.to_owned() + "[sweep]\n\"traffic.f9.rate\" = [\"1Mbit/s\"]\n";
     let said = parse(&sweep, "t.toml", &NoFiles).diagnostics.to_string();
     assert!(said.contains("there is no `f9`") && said.contains("t.toml:45:"), "{said}");
@@ -344,7 +433,8 @@ const PIECES: [&str; 24] = [
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(400))]
 
-    /// Whatever stands in the file or in a setting, there is a message or a scenario that can be built.
+    /// Whatever stands in the file or in a setting, there is a message or a scenario that can be
+    /// built.
     #[test]
     fn no_text_and_no_setting_makes_the_reader_panic(
         cuts in proptest::collection::vec((0usize..900, 0usize..20, 0usize..PIECES.len()), 1..6),

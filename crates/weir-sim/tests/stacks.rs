@@ -1,11 +1,14 @@
-//! Real stacks in the simulator: what they send over a lossy link of 10 Mbit/s arrives, fast enough, and twice the same.
+//! Real stacks in the simulator: what they send over a lossy link of 10 Mbit/s arrives, fast
+//! enough, and twice the same.
 #![cfg(any(feature = "smoltcp", feature = "quic"))]
 
 use std::sync::{Arc, Mutex};
 
 #[cfg(feature = "quic")]
 use weir_core::aqm::{self, Policy};
-use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, Loss, PipeConfig, QueueLimit, SchedulerConfig};
+use weir_core::config::{
+    Capacity, FlowsetConfig, LinkConfig, Loss, PipeConfig, QueueLimit, SchedulerConfig,
+};
 use weir_core::key::FlowKey;
 use weir_core::sched::{self, Discipline};
 use weir_core::{Nanos, Probability, Rate};
@@ -71,7 +74,11 @@ fn arrives_fast_and_twice_the_same(make: impl Fn(Load) -> Ends) {
     let seconds = 20;
     let bulk = run(LOSS, make(Load::Bulk), Nanos::from_secs(seconds));
     println!("{bulk:?}");
-    assert_eq!(bulk, run(LOSS, make(Load::Bulk), Nanos::from_secs(seconds)), "the same input gives the same run");
+    assert_eq!(
+        bulk,
+        run(LOSS, make(Load::Bulk), Nanos::from_secs(seconds)),
+        "the same input gives the same run"
+    );
     let share = (bulk.goodput_bytes * 8) as f64 / (RATE * seconds) as f64;
     assert!((0.8..1.0).contains(&share), "goodput is {share} of the link");
     assert!(bulk.lost > 0 && bulk.retransmitted > 0 && bulk.completed == 0, "{bulk:?}");
@@ -106,7 +113,9 @@ fn everything_arrives_when_a_tenth_is_lost() {
     for stack in built() {
         for seed in 1..5 {
             let bytes = 100_000;
-            let ends = ends(stack, FlowId(0), Load::Bytes(bytes), Options { seed, ..Options::default() }).unwrap();
+            let ends =
+                ends(stack, FlowId(0), Load::Bytes(bytes), Options { seed, ..Options::default() })
+                    .unwrap();
             let outcome = run(0.1, ends, Nanos::from_secs(600));
             assert_eq!((outcome.goodput_bytes, outcome.completed), (bytes, 1), "{stack:?}");
         }
@@ -154,14 +163,22 @@ fn an_application_writes_in_parts_and_hears_when_all_is_acknowledged() {
         let (sender, receiver) = ends(stack, FlowId(0), Load::Told, options).unwrap();
         let flow = world.add_flow(&spec, sender, receiver);
         let heard = Arc::default();
-        let writer = Writer { to: EndpointId(0), flow, next: Nanos::from_secs(2), heard: Arc::clone(&heard) };
+        let writer = Writer {
+            to: EndpointId(0),
+            flow,
+            next: Nanos::from_secs(2),
+            heard: Arc::clone(&heard),
+        };
         assert_eq!(world.add_endpoint(Box::new(writer)), EndpointId(2));
         world.run(Nanos::from_secs(1));
         assert_eq!(world.network().counts()[0].goodput_bytes, 30_000, "{stack:?}");
         world.run(Nanos::from_secs(5));
         assert_eq!(world.network().counts()[0].goodput_bytes, 35_000, "{stack:?}");
         let heard = heard.lock().unwrap();
-        let delivered = heard.iter().map(|(notice, _)| if let Notice::Delivered(bytes) = notice { *bytes } else { 0 }).sum::<u64>();
+        let delivered = heard
+            .iter()
+            .map(|(notice, _)| if let Notice::Delivered(bytes) = notice { *bytes } else { 0 })
+            .sum::<u64>();
         assert_eq!(delivered, 35_000, "{stack:?}: {heard:?}");
         let [.., (Notice::Done, at)] = heard[..] else { panic!("{stack:?}: {heard:?}") };
         let least = Nanos::from_millis(2020);
@@ -194,25 +211,43 @@ fn both_ends_are_silent_when_it_is_over() {
 #[test]
 fn stacks_and_the_simulators_own_tcp_share_a_fair_queue() {
     let mut network = Network::new(5);
-    let link =
-        LinkConfig { capacity: Capacity::Constant(Rate::new(RATE).unwrap()), delay: Nanos::from_millis(10), ..LinkConfig::default() };
-    let fair = SchedulerConfig { discipline: Discipline::new(sched::Kind::FqCodel), ..SchedulerConfig::default() };
+    let link = LinkConfig {
+        capacity: Capacity::Constant(Rate::new(RATE).unwrap()),
+        delay: Nanos::from_millis(10),
+        ..LinkConfig::default()
+    };
+    let fair = SchedulerConfig {
+        discipline: Discipline::new(sched::Kind::FqCodel),
+        ..SchedulerConfig::default()
+    };
     let there = network.add_scheduler(&fair, &link, &FlowsetConfig::default(), &[]);
     let back = network.add_pipe(&PipeConfig { link, queue: FlowsetConfig::default() });
     let mut world = World::new(network);
     let mut pairs = vec![tcp::ends(FlowId(0), &tcp::Config::default())];
     for stack in built() {
-        pairs.push(ends(stack, FlowId(pairs.len() as u32), Load::Bulk, Options::default()).unwrap());
+        pairs
+            .push(ends(stack, FlowId(pairs.len() as u32), Load::Bulk, Options::default()).unwrap());
     }
     let flows = pairs.len();
     for (n, (source, sink)) in pairs.into_iter().enumerate() {
         let key = FlowKey { src_port: 1000 + n as u16, ..FlowKey::default() };
-        world.add_flow(&FlowSpec { forward: vec![there], back: vec![back], key, group: n as u32, ..FlowSpec::default() }, source, sink);
+        world.add_flow(
+            &FlowSpec {
+                forward: vec![there],
+                back: vec![back],
+                key,
+                group: n as u32,
+                ..FlowSpec::default()
+            },
+            source,
+            sink,
+        );
     }
     world.run(Nanos::from_secs(5));
     world.network_mut().zero();
     world.run(Nanos::from_secs(25));
-    let rates: Vec<u64> = world.network().counts().iter().map(|count| count.goodput_bytes * 8 / 20).collect();
+    let rates: Vec<u64> =
+        world.network().counts().iter().map(|count| count.goodput_bytes * 8 / 20).collect();
     println!("{rates:?}");
     for &rate in &rates {
         let fair = RATE as f64 * 0.95 / flows as f64;
@@ -224,21 +259,44 @@ fn stacks_and_the_simulators_own_tcp_share_a_fair_queue() {
 #[test]
 fn quic_slows_down_for_marks_before_anything_is_lost() {
     let mut red = Policy::new(aqm::Kind::Red);
-    for (name, value) in [("min", "10"), ("max", "30"), ("max_p", "0.1"), ("w", "0.02"), ("ecn", "on"), ("harddrop", "off")] {
+    for (name, value) in [
+        ("min", "10"),
+        ("max", "30"),
+        ("max_p", "0.1"),
+        ("w", "0.02"),
+        ("ecn", "on"),
+        ("harddrop", "off"),
+    ] {
         red.set(name, value).unwrap();
     }
     let mut network = Network::new(5);
-    let link =
-        LinkConfig { capacity: Capacity::Constant(Rate::new(RATE).unwrap()), delay: Nanos::from_millis(10), ..LinkConfig::default() };
-    let queue = FlowsetConfig { aqm: Some(red), limit: Some(QueueLimit::Packets(200)), ..FlowsetConfig::default() };
+    let link = LinkConfig {
+        capacity: Capacity::Constant(Rate::new(RATE).unwrap()),
+        delay: Nanos::from_millis(10),
+        ..LinkConfig::default()
+    };
+    let queue = FlowsetConfig {
+        aqm: Some(red),
+        limit: Some(QueueLimit::Packets(200)),
+        ..FlowsetConfig::default()
+    };
     let there = network.add_pipe(&PipeConfig { link: link.clone(), queue });
     let back = network.add_pipe(&PipeConfig { link, queue: FlowsetConfig::default() });
     let mut world = World::new(network);
     let (source, sink) = ends(Stack::Quic, FlowId(0), Load::Bulk, Options::default()).unwrap();
-    world.add_flow(&FlowSpec { forward: vec![there], back: vec![back], ..FlowSpec::default() }, source, sink);
+    world.add_flow(
+        &FlowSpec { forward: vec![there], back: vec![back], ..FlowSpec::default() },
+        source,
+        sink,
+    );
     world.run(Nanos::from_secs(20));
     let count = &world.network().counts()[0];
-    assert!(count.marked > 5 && count.reasons.total_drops() == 0, "{} marks, {} drops", count.marked, count.reasons.total_drops());
+    assert!(
+        count.marked > 5 && count.reasons.total_drops() == 0,
+        "{} marks, {} drops",
+        count.marked,
+        count.reasons.total_drops()
+    );
     assert!(count.goodput_bytes * 8 > RATE * 20 * 8 / 10);
     // 30 packets are 36 ms; 200 would be 240.
     let mean = world.network().stats(there).unwrap().queue_ns.mean();

@@ -1,4 +1,5 @@
-//! TCP over a dumbbell: flows fill the bottleneck and share it, with and without marks, trains, pacing and small queues; twice the same.
+//! TCP over a dumbbell: flows fill the bottleneck and share it, with and without marks, trains,
+//! pacing and small queues; twice the same.
 
 use weir_core::aqm;
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
@@ -14,8 +15,15 @@ const MBIT: u64 = 1_000_000;
 
 fn pipe(bps: u64, ms: u64, packets: u32) -> PipeConfig {
     PipeConfig {
-        link: LinkConfig { capacity: Capacity::Constant(Rate::new(bps).unwrap()), delay: Nanos::from_millis(ms), ..LinkConfig::default() },
-        queue: FlowsetConfig { limit: Some(QueueLimit::Packets(packets)), ..FlowsetConfig::default() },
+        link: LinkConfig {
+            capacity: Capacity::Constant(Rate::new(bps).unwrap()),
+            delay: Nanos::from_millis(ms),
+            ..LinkConfig::default()
+        },
+        queue: FlowsetConfig {
+            limit: Some(QueueLimit::Packets(packets)),
+            ..FlowsetConfig::default()
+        },
     }
 }
 
@@ -39,18 +47,33 @@ impl Dumbbell {
         self
     }
 
-    /// Runs for 5 s that do not count, and for `seconds`; the counters of the flows, and the bottleneck's mean and peak wait in ms.
+    /// Runs for 5 s that do not count, and for `seconds`; the counters of the flows, and the
+    /// bottleneck's mean and peak wait in ms.
     fn run(&self, seconds: u64) -> (Vec<FlowCount>, f64, f64) {
         let mut network = Network::new(1);
         let bottleneck = network.add_pipe(&self.queue);
         let back = network.add_pipe(&pipe(10 * MBIT, 18, 1000));
-        let access: Vec<PortId> = self.flows.iter().map(|_| network.add_pipe(&pipe(100 * MBIT, 1, 1000))).collect();
-        let home: Vec<PortId> = self.flows.iter().map(|_| network.add_pipe(&pipe(100 * MBIT, 1, 1000))).collect();
+        let access: Vec<PortId> =
+            self.flows.iter().map(|_| network.add_pipe(&pipe(100 * MBIT, 1, 1000))).collect();
+        let home: Vec<PortId> =
+            self.flows.iter().map(|_| network.add_pipe(&pipe(100 * MBIT, 1, 1000))).collect();
         let mut world = World::new(network);
         for (n, config) in self.flows.iter().enumerate() {
-            let key = FlowKey { src: n as u128, dst: 100, src_port: 1000, dst_port: 80, proto: 6, ..FlowKey::default() };
-            let spec =
-                FlowSpec { forward: vec![access[n], bottleneck], back: vec![back, home[n]], group: n as u32, key, ..FlowSpec::default() };
+            let key = FlowKey {
+                src: n as u128,
+                dst: 100,
+                src_port: 1000,
+                dst_port: 80,
+                proto: 6,
+                ..FlowKey::default()
+            };
+            let spec = FlowSpec {
+                forward: vec![access[n], bottleneck],
+                back: vec![back, home[n]],
+                group: n as u32,
+                key,
+                ..FlowSpec::default()
+            };
             let (source, sink) = ends(FlowId(n as u32), config);
             world.add_flow(&spec, source, sink);
         }
@@ -67,7 +90,8 @@ fn bulk(kind: Kind, n: u64) -> Config {
 }
 
 fn shares(counts: &[FlowCount], seconds: u64) -> (f64, f64) {
-    let rates: Vec<f64> = counts.iter().map(|count| count.goodput_bytes as f64 * 8.0 / seconds as f64).collect();
+    let rates: Vec<f64> =
+        counts.iter().map(|count| count.goodput_bytes as f64 * 8.0 / seconds as f64).collect();
     let sum: f64 = rates.iter().sum();
     let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
     // Of what payload can have of the link.
@@ -118,7 +142,11 @@ fn trains_pacing_and_small_queues_carry_as_much() {
         flows.iter_mut().for_each(change);
         flows
     };
-    for flows in [with(|c| c.train = 4), with(|c| c.pacing = Some(true)), with(|c| c.small_queue = Some(4000))] {
+    for flows in [
+        with(|c| c.train = 4),
+        with(|c| c.pacing = Some(true)),
+        with(|c| c.small_queue = Some(4000)),
+    ] {
         let dumbbell = Dumbbell::new(flows);
         let (used, _) = shares(&dumbbell.run(60).0, 60);
         assert!(used > 0.95, "{used:.3} with {:?}", dumbbell.flows[0]);
@@ -128,15 +156,25 @@ fn trains_pacing_and_small_queues_carry_as_much() {
 #[test]
 fn a_small_queue_in_the_host_keeps_the_wait_there_short() {
     let run = |small_queue| {
-        let flow = Config { small_queue, control: Kind::NewReno.into(), receive_buffer: 400_000, ..Config::default() };
+        let flow = Config {
+            small_queue,
+            control: Kind::NewReno.into(),
+            receive_buffer: 400_000,
+            ..Config::default()
+        };
         let mut network = Network::new(1);
-        // The host's own link is the bottleneck; the receiver's window is larger than what it holds.
+        // The host's own link is the bottleneck; the receiver's window is larger than what it
+        // holds.
         let host = network.add_pipe(&pipe(10 * MBIT, 0, 1000));
         let wire = network.add_pipe(&pipe(100 * MBIT, 20, 1000));
         let back = network.add_pipe(&pipe(100 * MBIT, 20, 1000));
         let mut world = World::new(network);
         let (source, sink) = ends(FlowId(0), &flow);
-        world.add_flow(&FlowSpec { forward: vec![host, wire], back: vec![back], ..FlowSpec::default() }, source, sink);
+        world.add_flow(
+            &FlowSpec { forward: vec![host, wire], back: vec![back], ..FlowSpec::default() },
+            source,
+            sink,
+        );
         world.run(Nanos::from_secs(20));
         let sent = world.network().counts()[0].goodput_bytes;
         (sent, world.network().stats(host).unwrap().queue_ns.max() as f64 / 1e6)
@@ -151,15 +189,22 @@ fn a_small_queue_in_the_host_keeps_the_wait_there_short() {
 #[test]
 fn transfers_end_and_are_counted_and_runs_repeat_to_the_packet() {
     let flows: Vec<Config> = (0..6)
-        .map(|n| Config { data: Data::Bytes(50_000 * (n + 1)), ..bulk(if n % 2 == 0 { Kind::Cubic } else { Kind::NewReno }, n) })
+        .map(|n| Config {
+            data: Data::Bytes(50_000 * (n + 1)),
+            ..bulk(if n % 2 == 0 { Kind::Cubic } else { Kind::NewReno }, n)
+        })
         .collect();
-    let dumbbell = Dumbbell::new(flows.into_iter().map(|c| Config { start: c.start + Nanos::from_secs(6), ..c }).collect());
+    let dumbbell = Dumbbell::new(
+        flows.into_iter().map(|c| Config { start: c.start + Nanos::from_secs(6), ..c }).collect(),
+    );
     let (first, ..) = dumbbell.run(30);
     let (second, ..) = dumbbell.run(30);
     for (n, (a, b)) in first.iter().zip(&second).enumerate() {
         assert_eq!(a.completed, 1);
         assert_eq!(a.goodput_bytes, 50_000 * (n as u64 + 1));
-        let key = |c: &FlowCount| (c.sent, c.received, c.retransmitted, c.completion_ns.max(), c.delay_ns.sum());
+        let key = |c: &FlowCount| {
+            (c.sent, c.received, c.retransmitted, c.completion_ns.max(), c.delay_ns.sum())
+        };
         assert_eq!(key(a), key(b));
     }
 }

@@ -1,4 +1,5 @@
-//! Traffic from the text of a scenario to what arrives: mean rates, times, headers, and every way in which settings are refused.
+//! Traffic from the text of a scenario to what arrives: mean rates, times, headers, and every way
+//! in which settings are refused.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,13 +15,20 @@ use weir_sim::world::World;
 /// Files of a test.
 fn files() -> BTreeMap<String, String> {
     let csv = "0,1500\n0.25,40\n1,576\n";
-    BTreeMap::from([("a.csv".to_owned(), csv.to_owned()), ("bad.csv".to_owned(), "0,ten".to_owned())])
+    BTreeMap::from([
+        ("a.csv".to_owned(), csv.to_owned()),
+        ("bad.csv".to_owned(), "0,ten".to_owned()),
+    ])
 }
 
 /// A world with a fast link of 1 ms each way, and one traffic on it.
 fn world(text: &str, seed: u64) -> World {
     let mut network = Network::new(seed);
-    let link = LinkConfig { capacity: Capacity::Constant(Rate::MAX), delay: Nanos::from_millis(1), ..LinkConfig::default() };
+    let link = LinkConfig {
+        capacity: Capacity::Constant(Rate::MAX),
+        delay: Nanos::from_millis(1),
+        ..LinkConfig::default()
+    };
     let pipe = PipeConfig { link, ..PipeConfig::default() };
     let (forward, back) = (vec![network.add_pipe(&pipe)], vec![network.add_pipe(&pipe)]);
     let mut world = World::new(network);
@@ -49,15 +57,35 @@ fn open_loop_traffic_has_its_mean_rate() {
         ("kind = 'pareto'\nscale = '4ms'", 1e6, 0.05),
         ("kind = 'pareto'\nrate = '2Mbit/s'\nshape = 2.5", 2e6, 0.02),
         ("kind = 'on-off'\nrate = '4Mbit/s'\non = '100ms'\noff = '300ms'", 1e6, 0.06),
-        ("kind = 'on-off'\nrate = '4Mbit/s'\non = '100ms'\noff = '300ms'\nperiods = 'pareto'\nshape = 1.9", 1e6, 0.2),
-        ("kind = 'on-off'\nrate = '4Mbit/s'\non = '100ms'\noff = '300ms'\nperiods = 'constant'", 1e6, 0.001),
-        ("kind = 'markov'\nstates = [{ rate = '3Mbit/s', hold = '50ms' }, { hold = '100ms' }]", 1e6, 0.05),
-        ("kind = 'markov'\ngaps = 'exponential'\nstates = [{ rate = '3Mbit/s', leave = [0, 20] }, { leave = [10, 0] }]", 1e6, 0.05),
+        (
+            "kind = 'on-off'\nrate = '4Mbit/s'\non = '100ms'\noff = '300ms'\nperiods = 'pareto'\nshape = 1.9",
+            1e6,
+            0.2,
+        ),
+        (
+            "kind = 'on-off'\nrate = '4Mbit/s'\non = '100ms'\noff = '300ms'\nperiods = 'constant'",
+            1e6,
+            0.001,
+        ),
+        (
+            "kind = 'markov'\nstates = [{ rate = '3Mbit/s', hold = '50ms' }, { hold = '100ms' }]",
+            1e6,
+            0.05,
+        ),
+        (
+            "kind = 'markov'\ngaps = 'exponential'\nstates = [{ rate = '3Mbit/s', leave = [0, 20] }, { leave = [10, 0] }]",
+            1e6,
+            0.05,
+        ),
         // 200 bytes every 20 ms in 1 of 2.35 s.
         ("kind = 'voip'", 80e3 / 2.35, 0.15),
         ("kind = 'voip'\ncodec = 'g729'\nsilence = '0s'", 24e3, 0.001),
         ("kind = 'imix'\nrate = '2Mbit/s'", 2e6, 0.01),
-        ("kind = 'imix'\nrate = '2Mbit/s'\ngaps = 'exponential'\nmix = [[100, 1], [1000, 1]]", 2e6, 0.01),
+        (
+            "kind = 'imix'\nrate = '2Mbit/s'\ngaps = 'exponential'\nmix = [[100, 1], [1000, 1]]",
+            2e6,
+            0.01,
+        ),
         ("kind = 'trace'\nfile = 'a.csv'\nrepeat = true", 2116.0 * 8.0 / 1.5, 0.001),
         ("kind = 'probe'", 64.0 * 800.0, 1e-4),
         ("kind = 'ping'", 84.0 * 80.0, 1e-4),
@@ -92,19 +120,29 @@ fn a_trace_arrives_at_its_times_with_its_lengths() {
     let packets = arrivals("kind = 'trace'\nfile = 'a.csv'\nstart = '2s'", Nanos::from_secs(9));
     // The link holds each for 1 ms and the time that its bits take, of 400 Gbit/s.
     let expected = [(2_001_000_030, 1500), (2_251_000_001, 40), (3_001_000_012, 576)];
-    let measured: Vec<(u64, u32)> = packets.iter().map(|(now, packet)| (now.0, packet.len)).collect();
+    let measured: Vec<(u64, u32)> =
+        packets.iter().map(|(now, packet)| (now.0, packet.len)).collect();
     assert_eq!(measured.len(), 3);
     for (measured, expected) in measured.iter().zip(expected) {
-        assert!(measured.0.abs_diff(expected.0) <= 1 && measured.1 == expected.1, "{measured:?} {expected:?}");
+        assert!(
+            measured.0.abs_diff(expected.0) <= 1 && measured.1 == expected.1,
+            "{measured:?} {expected:?}"
+        );
     }
 }
 
 #[test]
 fn packets_carry_what_the_settings_say() {
-    let packets = arrivals("kind = 'cbr'\nrate = '1M'\nsize = '500B'\necn = 'ect1'\ndeadline = '20us'\nstop = '1s'", Nanos::from_secs(9));
+    let packets = arrivals(
+        "kind = 'cbr'\nrate = '1M'\nsize = '500B'\necn = 'ect1'\ndeadline = '20us'\nstop = '1s'",
+        Nanos::from_secs(9),
+    );
     assert_eq!(packets.len(), 250);
     let (_, packet) = packets[17];
-    assert_eq!((packet.ecn, packet.label, packet.len, packet.payload()), (weir_core::packet::Ecn::Ect1, 20_000, 500, 472));
+    assert_eq!(
+        (packet.ecn, packet.label, packet.len, packet.payload()),
+        (weir_core::packet::Ecn::Ect1, 20_000, 500, 472)
+    );
     assert_eq!(packet.seq, 17);
     assert_eq!(arrivals("kind = 'voip'", Nanos::from_secs(20))[0].1.payload(), 160);
     assert_eq!(arrivals("kind = 'probe'\nlabel = 7", Nanos::from_secs(1))[0].1.label, 7);
@@ -129,13 +167,21 @@ fn starts_are_spread_by_their_jitter_and_follow_the_seed() {
     };
     let starts: Vec<Nanos> = (0..40).map(first).collect();
     assert!(starts.iter().all(|&at| at >= Nanos::from_secs(1) && at < Nanos::from_millis(2002)));
-    assert!(starts.iter().any(|at| at.0 < 1_250_000_000) && starts.iter().any(|at| at.0 > 1_750_000_000));
+    assert!(
+        starts.iter().any(|at| at.0 < 1_250_000_000)
+            && starts.iter().any(|at| at.0 > 1_750_000_000)
+    );
     assert_eq!(first(7), first(7));
 }
 
 #[test]
 fn the_same_seed_gives_the_same_packets_and_another_gives_others() {
-    for text in ["kind = 'poisson'\nrate = '1M'", "kind = 'voip'", "kind = 'imix'\nrate = '1M'", "kind = 'pareto'\nrate = '1M'"] {
+    for text in [
+        "kind = 'poisson'\nrate = '1M'",
+        "kind = 'voip'",
+        "kind = 'imix'\nrate = '1M'",
+        "kind = 'pareto'\nrate = '1M'",
+    ] {
         let run = |seed| {
             let count = count(text, seed, Nanos::from_secs(60));
             (count.sent, count.sent_bytes)
@@ -167,16 +213,28 @@ fn what_cannot_be_is_refused_by_the_name_of_the_setting() {
         ("kind = 'cbr'\ninterval = '0s'", "interval", "above 0"),
         ("kind = 'cbr'\nrate = '1M'\nstart = '2s'\nstop = '1s'", "stop", "later than `start`"),
         ("kind = 'cbr'\nrate = '1M'\ndscp = 64", "dscp", "from 0 to 63"),
-        ("kind = 'cbr'\nrate = '1M'\nlabel = 1\ndeadline = '1s'", "deadline", "either `label` or `deadline`"),
+        (
+            "kind = 'cbr'\nrate = '1M'\nlabel = 1\ndeadline = '1s'",
+            "deadline",
+            "either `label` or `deadline`",
+        ),
         ("kind = 'pareto'\nrate = '1M'\nshape = 1", "shape", "above 1"),
         ("kind = 'pareto'\nrate = '1M'\nscale = '4ms'", "scale", "one of"),
         ("kind = 'pareto'\nscale = '4ms'\nshape = nan", "shape", "0.1"),
         ("kind = 'on-off'\nrate = '1M'\non = '0s'\noff = '1s'", "on", "above 0"),
         ("kind = 'on-off'\nrate = '1bit/s'\non = '1ms'\noff = '1s'", "on", "make it longer"),
         ("kind = 'markov'\nstates = []", "states", "from 1 to 1000"),
-        ("kind = 'markov'\nstates = [{ hold = '1s' }]", "states", "state 1 leads to no state that sends"),
+        (
+            "kind = 'markov'\nstates = [{ hold = '1s' }]",
+            "states",
+            "state 1 leads to no state that sends",
+        ),
         ("kind = 'markov'\nstates = [{ rate = '1M' }]", "states", "`hold`, or `leave`"),
-        ("kind = 'markov'\nstates = [{ rate = '1M', hold = '1s', next = [1, 2] }]", "next", "has 2 entries"),
+        (
+            "kind = 'markov'\nstates = [{ rate = '1M', hold = '1s', next = [1, 2] }]",
+            "next",
+            "has 2 entries",
+        ),
         ("kind = 'markov'\nstates = [{ rate = '1M', leave = [5] }]", "leave", "not all 0"),
         ("kind = 'imix'\nrate = '1M'\nmix = []", "mix", "not all 0"),
         ("kind = 'imix'\nrate = '1M'\nmix = [[10, 1]]", "mix", "from 28 bytes"),
@@ -221,9 +279,15 @@ fn the_documentation_has_every_kind_and_setting() {
     if std::env::var_os("WEIR_UPDATE_DOCS").is_some() {
         std::fs::write(path, format!("{before}{BEGIN}{current}{END}{after}")).unwrap();
     } else {
-        assert_eq!(kinds, current, "docs/traffic.md is not up to date; WEIR_UPDATE_DOCS=1 cargo test -p weir-sim writes it");
+        assert_eq!(
+            kinds, current,
+            "docs/traffic.md is not up to date; WEIR_UPDATE_DOCS=1 cargo test -p weir-sim writes it"
+        );
     }
     for name in COMMON.iter().chain(TRANSPORT) {
-        assert!(before.contains(&format!("| `{name}` |")), "docs/traffic.md does not have `{name}`");
+        assert!(
+            before.contains(&format!("| `{name}` |")),
+            "docs/traffic.md does not have `{name}`"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Traffic over a transport: loads, sizes, synchrony, pages, memory. A trivial transport with a fixed window stands for TCP where
-//! times must be known exactly; the same traffic over TCP is run beside it.
+//! Traffic over a transport: loads, sizes, synchrony, pages, memory. A trivial transport with a
+//! fixed window stands for TCP where times must be known exactly; the same traffic over TCP is run
+//! beside it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use weir_sim::random::Cdf;
 use weir_sim::traffic::{Opening, Placement, Spec, Supply, Transport};
 use weir_sim::world::World;
 
-/// Segments of 1000 payload bytes, so many in the network at once; nothing is ever lost. No handshake.
+/// Segments of 1000 payload bytes, so many in the network at once; nothing is ever lost. No
+/// handshake.
 #[derive(Clone, Copy, Debug)]
 struct Window(u64);
 
@@ -41,7 +43,8 @@ impl Transport for Window {
             Supply::Bytes(bytes) => (bytes, true),
             Supply::Written => (0, false),
         };
-        let sending = Sending { flow, owner, window: self.0 * 1000, written, closed, sent: 0, acked: 0 };
+        let sending =
+            Sending { flow, owner, window: self.0 * 1000, written, closed, sent: 0, acked: 0 };
         (Box::new(sending), Box::new(Receiving { owner }))
     }
 
@@ -104,12 +107,16 @@ impl Endpoint for Receiving {
     }
 }
 
-/// A world with `sources` hosts that each have 100 Gbit/s to a switch, from which `rate` leads to one destination; all in all
-/// 500 us each way.
+/// A world with `sources` hosts that each have 100 Gbit/s to a switch, from which `rate` leads to
+/// one destination; all in all 500 us each way.
 fn world(text: &str, window: Option<u64>, rate: u64, sources: usize) -> World {
     let mut network = Network::new(1);
     let pipe = |bps, us| PipeConfig {
-        link: LinkConfig { capacity: Capacity::Constant(Rate::new(bps).unwrap()), delay: Nanos::from_micros(us), ..LinkConfig::default() },
+        link: LinkConfig {
+            capacity: Capacity::Constant(Rate::new(bps).unwrap()),
+            delay: Nanos::from_micros(us),
+            ..LinkConfig::default()
+        },
         queue: weir_core::config::FlowsetConfig {
             limit: Some(weir_core::config::QueueLimit::Packets(100_000)),
             ..weir_core::config::FlowsetConfig::default()
@@ -125,8 +132,14 @@ fn world(text: &str, window: Option<u64>, rate: u64, sources: usize) -> World {
     if let Some(window) = window {
         plan = plan.over(Arc::new(Window(window)));
     }
-    let flows: Vec<FlowSpec> =
-        own.iter().map(|&own| FlowSpec { forward: vec![own, shared], back: vec![back], ..FlowSpec::default() }).collect();
+    let flows: Vec<FlowSpec> = own
+        .iter()
+        .map(|&own| FlowSpec {
+            forward: vec![own, shared],
+            back: vec![back],
+            ..FlowSpec::default()
+        })
+        .collect();
     plan.install(&mut world, &Placement { flows: &flows, seed: 1, number: 9 });
     world
 }
@@ -160,9 +173,11 @@ fn flows_offer_their_load() {
 fn sizes_follow_their_distribution() {
     let web_search = include_str!("../data/web-search.csv");
     let data_mining = include_str!("../data/data-mining.csv");
-    for (name, text) in
-        [("'web-search'", web_search), ("'data-mining'", data_mining), ("{ kind = 'file', path = 'own.csv' }", "1000,0.5\n2000,1")]
-    {
+    for (name, text) in [
+        ("'web-search'", web_search),
+        ("'data-mining'", data_mining),
+        ("{ kind = 'file', path = 'own.csv' }", "1000,0.5\n2000,1"),
+    ] {
         let cdf = Cdf::read(text).unwrap();
         let scenario = format!("kind = 'flows'\nsizes = {name}\nper_second = 1000\nflows = 2000");
         let written = Written::default();
@@ -180,7 +195,10 @@ fn sizes_follow_their_distribution() {
             if sizes.get(index + 1).is_none_or(|&next| next > size) {
                 let share = (index + 1) as f64 / 2000.0;
                 // The law of Kolmogorov and Smirnov, and sizes are rounded.
-                assert!((share - cdf.share(size as f64 + 0.5)).abs() < 1.95 / libm::sqrt(2000.0), "{name}: {size}");
+                assert!(
+                    (share - cdf.share(size as f64 + 0.5)).abs() < 1.95 / libm::sqrt(2000.0),
+                    "{name}: {size}"
+                );
             }
         }
     }
@@ -218,10 +236,18 @@ impl Transport for Written {
 
 #[test]
 fn a_hundred_thousand_short_flows_take_the_place_of_a_few() {
-    let mut world = world("kind = 'flows'\nsizes = '2KB'\nper_second = 10000\nflows = 100000", Some(10), 10 * GIGABIT, 1);
+    let mut world = world(
+        "kind = 'flows'\nsizes = '2KB'\nper_second = 10000\nflows = 100000",
+        Some(10),
+        10 * GIGABIT,
+        1,
+    );
     world.run(Nanos::from_secs(12));
     let count = world.network().counts()[0].clone();
-    assert_eq!((count.opened, count.completed, count.goodput_bytes), (100_000, 100_000, 200_000_000));
+    assert_eq!(
+        (count.opened, count.completed, count.goodput_bytes),
+        (100_000, 100_000, 200_000_000)
+    );
     // About ten are open at once. Places are used again, so that the next one is a small number.
     assert!(world.next_flow().0 < 60, "{:?}", world.next_flow());
     assert!(world.network().packets().is_empty());
@@ -232,7 +258,11 @@ fn users_have_one_flow_at_a_time() {
     let text = "kind = 'flows'\nsizes = '10KB'\nusers = 5\nthink = '9ms'";
     let count = run(text, Some(100), GIGABIT, 1, Nanos::from_secs(20));
     // A flow takes about 1.1 ms: each user has one in 10.1 ms.
-    assert!((count.completed as f64 / (5.0 * 20.0 / 0.010_1) - 1.0).abs() < 0.03, "{}", count.completed);
+    assert!(
+        (count.completed as f64 / (5.0 * 20.0 / 0.010_1) - 1.0).abs() < 0.03,
+        "{}",
+        count.completed
+    );
     assert!(count.opened - count.completed <= 5);
 }
 
@@ -242,10 +272,18 @@ fn a_response_takes_a_round_trip_on_a_connection_that_is_kept() {
     let kept = one("kind = 'requests'\nsizes = '50KB'\npersistent = true\nthink = '10ms'");
     assert!(kept.completed > 2000 && kept.opened - kept.completed <= 1, "{kept:?}");
     // The request goes 500 us back, and 50 packets of 1040 bytes come in 42 us and 500 us.
-    assert!((kept.completion_ns.mean() / 1_041_700.0 - 1.0).abs() < 0.01, "{}", kept.completion_ns.mean());
+    assert!(
+        (kept.completion_ns.mean() / 1_041_700.0 - 1.0).abs() < 0.01,
+        "{}",
+        kept.completion_ns.mean()
+    );
     let anew = one("kind = 'requests'\nsizes = '50KB'\nthink = '10ms'\nusers = 3");
     assert!(anew.completed > 6000);
-    assert!((anew.completion_ns.mean() / 1_041_700.0 - 1.0).abs() < 0.02, "{}", anew.completion_ns.mean());
+    assert!(
+        (anew.completion_ns.mean() / 1_041_700.0 - 1.0).abs() < 0.02,
+        "{}",
+        anew.completion_ns.mean()
+    );
 }
 
 /// When requests were heard and responses arrived.
@@ -264,7 +302,12 @@ impl Observer for Times {
 fn all_servers_answer_at_once() {
     let times = Times::default();
     let list = times.0.clone();
-    let mut world = world("kind = 'incast'\nsize = '1000B'\ninterval = '10ms'\nqueries = 3", Some(10), GIGABIT, 40);
+    let mut world = world(
+        "kind = 'incast'\nsize = '1000B'\ninterval = '10ms'\nqueries = 3",
+        Some(10),
+        GIGABIT,
+        40,
+    );
     world.observe(Box::new(times));
     world.run(Nanos::from_secs(1));
     let count = &world.network().counts()[0];
@@ -274,20 +317,38 @@ fn all_servers_answer_at_once() {
     assert_eq!(requests.len(), 120);
     for (query, heard) in requests.chunks(40).enumerate() {
         // Requests of 200 bytes leave one behind the other at 100 Gbit/s: 16 ns each.
-        assert!(heard[0].abs_diff(query as u64 * 10_000_000 + 500_016) <= 1 && heard[39] - heard[0] <= 40 * 16, "{heard:?}");
+        assert!(
+            heard[0].abs_diff(query as u64 * 10_000_000 + 500_016) <= 1
+                && heard[39] - heard[0] <= 40 * 16,
+            "{heard:?}"
+        );
     }
     // Forty packets of 1040 bytes at 1 Gbit/s, one behind the other.
     let least = 500_016 + 500_000 + 40 * 8_320;
-    assert!(count.completion_ns.min() >= least && count.completion_ns.max() <= least + 2_000, "{:?}", count.completion_ns);
+    assert!(
+        count.completion_ns.min() >= least && count.completion_ns.max() <= least + 2_000,
+        "{:?}",
+        count.completion_ns
+    );
     assert_eq!(count.goodput_bytes, 120_000);
 }
 
 #[test]
 fn the_next_query_waits_for_the_last() {
-    let count = run("kind = 'incast'\ntotal = '1MB'\ninterval = '1us'\nqueries = 50", Some(2000), GIGABIT, 10, Nanos::from_secs(2));
+    let count = run(
+        "kind = 'incast'\ntotal = '1MB'\ninterval = '1us'\nqueries = 50",
+        Some(2000),
+        GIGABIT,
+        10,
+        Nanos::from_secs(2),
+    );
     assert_eq!((count.opened, count.completed), (50, 50));
     // 1 MB and its headers take 8.3 ms.
-    assert!(count.completion_ns.min() > 9_300_000 && count.completion_ns.max() < 9_400_000, "{:?}", count.completion_ns);
+    assert!(
+        count.completion_ns.min() > 9_300_000 && count.completion_ns.max() < 9_400_000,
+        "{:?}",
+        count.completion_ns
+    );
     assert_eq!(count.goodput_bytes, 50_000_000);
 }
 
@@ -297,17 +358,29 @@ fn a_page_is_a_document_and_its_objects_over_a_few_connections() {
     let count = run(text, Some(1000), 100 * GIGABIT, 1, Nanos::from_secs(20));
     assert!(count.completed > 300 && count.opened - count.completed <= 1, "{count:?}");
     // Three turns of request and response: the document, and six objects twice.
-    assert!((count.completion_ns.mean() / 3e6 - 1.0).abs() < 0.01, "{}", count.completion_ns.mean());
+    assert!(
+        (count.completion_ns.mean() / 3e6 - 1.0).abs() < 0.01,
+        "{}",
+        count.completion_ns.mean()
+    );
     assert!(count.goodput_bytes.abs_diff(count.completed * 70_000) <= 70_000, "{count:?}");
-    let one = run(&format!("{text}\nconnections = 1"), Some(1000), 100 * GIGABIT, 1, Nanos::from_secs(20));
+    let one = run(
+        &format!("{text}\nconnections = 1"),
+        Some(1000),
+        100 * GIGABIT,
+        1,
+        Nanos::from_secs(20),
+    );
     assert!((one.completion_ns.mean() / 13e6 - 1.0).abs() < 0.01, "{}", one.completion_ns.mean());
 }
 
 #[test]
 fn pages_of_the_published_model_have_its_mean_size() {
-    let count = run("kind = 'web'\nread = '1s'", Some(1000), 100 * GIGABIT, 1, Nanos::from_secs(40_000));
+    let count =
+        run("kind = 'web'\nread = '1s'", Some(1000), 100 * GIGABIT, 1, Nanos::from_secs(40_000));
     let mean = count.goodput_bytes as f64 / count.completed as f64;
-    // 10,710 bytes and 5.64 objects of 7,758; objects have a standard deviation of 126,168, as the model says.
+    // 10,710 bytes and 5.64 objects of 7,758; objects have a standard deviation of 126,168, as the
+    // model says.
     let expected = 10_710.0 + 5.64 * 7_758.0;
     assert!((mean / expected - 1.0).abs() < 0.1, "{mean} {expected}");
 }
@@ -317,7 +390,11 @@ fn the_same_traffic_goes_over_tcp() {
     for (text, sources, completed) in [
         ("kind = 'tcp'\nbytes = '1MB'", 1, 1),
         ("kind = 'flows'\nsizes = '20KB'\nper_second = 200\nflows = 1000\ncc = 'newreno'", 1, 1000),
-        ("kind = 'requests'\nsizes = '50KB'\npersistent = true\nthink = '10ms'\nstop = '10s'", 1, 500),
+        (
+            "kind = 'requests'\nsizes = '50KB'\npersistent = true\nthink = '10ms'\nstop = '10s'",
+            1,
+            500,
+        ),
         ("kind = 'requests'\nsizes = '50KB'\nthink = '10ms'\nstop = '10s'", 1, 500),
         ("kind = 'web'\nread = '100ms'\nstop = '10s'", 1, 30),
         ("kind = 'incast'\nsize = '20KB'\nqueries = 100", 20, 100),
@@ -335,11 +412,16 @@ fn the_same_traffic_goes_over_tcp() {
 
 #[test]
 fn real_stacks_are_traffic_where_they_are_built() {
-    for (name, built) in [("smoltcp", cfg!(feature = "smoltcp")), ("quic", cfg!(feature = "quic"))] {
+    for (name, built) in [("smoltcp", cfg!(feature = "smoltcp")), ("quic", cfg!(feature = "quic"))]
+    {
         let text = format!("kind = 'stack'\nstack = '{name}'\nbytes = '1MB'");
         if built {
             let count = run(&text, None, GIGABIT, 1, Nanos::from_secs(60));
-            assert_eq!((count.opened, count.completed, count.goodput_bytes), (1, 1, 1_000_000), "{name}");
+            assert_eq!(
+                (count.opened, count.completed, count.goodput_bytes),
+                (1, 1, 1_000_000),
+                "{name}"
+            );
         } else {
             let spec: Spec = toml::from_str(&text).unwrap();
             let error = spec.check(&BTreeMap::new()).unwrap_err().to_string();
@@ -377,9 +459,21 @@ fn what_cannot_be_is_refused_by_the_name_of_the_setting() {
         ("kind = 'flows'\nsizes = '1KB'\nload = -1\nof = '1M'", "load", "above 0"),
         ("kind = 'flows'\nsizes = '1KB'\nrate = '1M'\nthink = '1s'", "think", "`users`"),
         ("kind = 'flows'\nsizes = '1KB'\nper_second = 0", "per_second", "not never"),
-        ("kind = 'flows'\nsizes = { kind = 'pareto', shape = 1, mean = '1KB' }\nrate = '1M'", "sizes", "above 1"),
-        ("kind = 'flows'\nsizes = { kind = 'pareto', shape = 0.9, scale = '1KB' }\nrate = '1M'", "sizes", "mean must be finite"),
-        ("kind = 'flows'\nsizes = { kind = 'file', path = 'no.csv' }\nrate = '1M'", "sizes", "cannot read `no.csv`"),
+        (
+            "kind = 'flows'\nsizes = { kind = 'pareto', shape = 1, mean = '1KB' }\nrate = '1M'",
+            "sizes",
+            "above 1",
+        ),
+        (
+            "kind = 'flows'\nsizes = { kind = 'pareto', shape = 0.9, scale = '1KB' }\nrate = '1M'",
+            "sizes",
+            "mean must be finite",
+        ),
+        (
+            "kind = 'flows'\nsizes = { kind = 'file', path = 'no.csv' }\nrate = '1M'",
+            "sizes",
+            "cannot read `no.csv`",
+        ),
         ("kind = 'requests'\nsizes = '1KB'\nusers = 0", "users", "above 0"),
         ("kind = 'web'\nconnections = 0", "connections", "above 0"),
         ("kind = 'stack'\nstack = 'linux'", "stack", "allowed: smoltcp, quic"),
@@ -391,6 +485,8 @@ fn what_cannot_be_is_refused_by_the_name_of_the_setting() {
         assert_eq!(error.setting, setting, "{text}: {error}");
         assert!(error.to_string().contains(words), "{text}: {error}");
     }
-    let error = toml::from_str::<Spec>("kind = 'flows'\nsizes = 'websearch'\nrate = '1M'").unwrap_err().to_string();
+    let error = toml::from_str::<Spec>("kind = 'flows'\nsizes = 'websearch'\nrate = '1M'")
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("allowed: `web-search`"), "{error}");
 }

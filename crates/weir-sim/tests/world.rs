@@ -1,4 +1,5 @@
-//! The world: books that balance, an order that does not depend on how ports are made, and runs that repeat.
+//! The world: books that balance, an order that does not depend on how ports are made, and runs
+//! that repeat.
 
 use proptest::prelude::*;
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, Loss, PipeConfig, QueueLimit};
@@ -21,8 +22,12 @@ struct Plan {
 
 fn plan(impaired: bool) -> impl Strategy<Value = Plan> {
     let chance = move || if impaired { 0u8..20 } else { 0u8..1 };
-    let ports = prop::collection::vec((50u64..20_000, 0u64..30_000, 0u32..30, chance(), chance()), 1..6);
-    let flows = prop::collection::vec((prop::collection::vec(0usize..6, 0..5), 40u32..1500, 10u64..10_000, 0u64..100_000), 1..6);
+    let ports =
+        prop::collection::vec((50u64..20_000, 0u64..30_000, 0u32..30, chance(), chance()), 1..6);
+    let flows = prop::collection::vec(
+        (prop::collection::vec(0usize..6, 0..5), 40u32..1500, 10u64..10_000, 0u64..100_000),
+        1..6,
+    );
     (ports, flows).prop_map(|(ports, mut flows)| {
         for flow in &mut flows {
             flow.0.iter_mut().for_each(|port| *port %= ports.len());
@@ -43,7 +48,10 @@ fn world(plan: &Plan, engine: bool) -> World {
                 duplicate: percent(copies),
                 ..LinkConfig::default()
             },
-            queue: FlowsetConfig { limit: Some(QueueLimit::Packets(queue)), ..FlowsetConfig::default() },
+            queue: FlowsetConfig {
+                limit: Some(QueueLimit::Packets(queue)),
+                ..FlowsetConfig::default()
+            },
         };
         if engine {
             network.add_engine_pipe(&config)
@@ -55,7 +63,8 @@ fn world(plan: &Plan, engine: bool) -> World {
     for (number, (way, len, kbit, start)) in plan.flows.iter().enumerate() {
         let forward = way.iter().map(|&port| PortId(port as u32)).collect();
         let spec = FlowSpec { forward, group: number as u32, ..FlowSpec::default() };
-        let mut sending = Sending { until: Nanos::from_secs(1), ..Sending::of(FlowId(number as u32), 28) };
+        let mut sending =
+            Sending { until: Nanos::from_secs(1), ..Sending::of(FlowId(number as u32), 28) };
         sending.from = Nanos::from_micros(*start);
         // The host of every other flow wants to hear when packets have left it.
         sending.packet.flags = if number % 2 == 1 { Flags::TELL } else { Flags::default() };
@@ -68,9 +77,14 @@ fn world(plan: &Plan, engine: bool) -> World {
 /// What a run is told by, as text.
 fn figures(world: &World) -> String {
     let network = world.network();
-    let ports: Vec<_> =
-        (0..network.ports()).map(|port| network.stats(PortId(port)).map(|s| (s.counters.clone(), s.queue_ns.mean()))).collect();
-    let flows: Vec<_> = network.counts().iter().map(|c| (c.sent, c.received, c.reasons, c.delay_ns.mean(), c.delay_ns.max())).collect();
+    let ports: Vec<_> = (0..network.ports())
+        .map(|port| network.stats(PortId(port)).map(|s| (s.counters.clone(), s.queue_ns.mean())))
+        .collect();
+    let flows: Vec<_> = network
+        .counts()
+        .iter()
+        .map(|c| (c.sent, c.received, c.reasons, c.delay_ns.mean(), c.delay_ns.max()))
+        .collect();
     format!("{ports:?} {flows:?}")
 }
 

@@ -11,17 +11,23 @@ use weir_wire::{ChecksumMode, MAX_HEADER_LEN, Train, checksum, flow_key, parse, 
 fn headers(c: &mut Criterion) {
     let frames = [
         ("tcp4", PacketBuilder::tcp(A4, B4, 80, 4000).numbered(0, 1448).ecn(Ecn::Ect0).frame()),
-        ("udp4-vlan", PacketBuilder::udp(A4, B4, 80, 4000).numbered(0, 18).vlan(7).ecn(Ecn::Ect0).frame()),
+        (
+            "udp4-vlan",
+            PacketBuilder::udp(A4, B4, 80, 4000).numbered(0, 18).vlan(7).ecn(Ecn::Ect0).frame(),
+        ),
         ("tcp6", PacketBuilder::tcp(A6, B6, 80, 4000).numbered(0, 1428).ecn(Ecn::Ect0).frame()),
     ];
     for (name, mut frame) in frames {
         let parsed = parse(&frame).expect("a built frame parses");
         c.bench_function(&format!("parse/{name}"), |b| b.iter(|| parse(black_box(&frame))));
-        c.bench_function(&format!("flow_key/{name}"), |b| b.iter(|| flow_key(black_box(&frame), black_box(&parsed))));
+        c.bench_function(&format!("flow_key/{name}"), |b| {
+            b.iter(|| flow_key(black_box(&frame), black_box(&parsed)))
+        });
         let fresh = frame.clone();
         c.bench_function(&format!("set_ce/{name}"), |b| {
             b.iter(|| {
-                // Back to ECT(0) by its two bytes and the checksum, so that there is something to mark.
+                // Back to ECT(0) by its two bytes and the checksum, so that there is something to
+                // mark.
                 frame[14..26].copy_from_slice(&fresh[14..26]);
                 set_ce(black_box(&mut frame), black_box(&parsed))
             });
@@ -34,18 +40,24 @@ fn trains(c: &mut Criterion) {
     let parsed = parse(&frame).expect("a built frame parses");
     let train = Train::plan(&frame, &vnet, &parsed).expect("a built train is one");
     let mut out = [0; MAX_HEADER_LEN];
-    c.bench_function("train/plan", |b| b.iter(|| Train::plan(black_box(&frame), black_box(&vnet), black_box(&parsed))));
+    c.bench_function("train/plan", |b| {
+        b.iter(|| Train::plan(black_box(&frame), black_box(&vnet), black_box(&parsed)))
+    });
     for (name, run, mode) in [
         ("train/headers-one-partial", 3..4, ChecksumMode::Partial),
         ("train/headers-one-complete", 3..4, ChecksumMode::Complete),
         ("train/headers-run", 3..20, ChecksumMode::Partial),
     ] {
-        c.bench_function(name, |b| b.iter(|| train.headers(black_box(run.clone()), black_box(&frame), mode, &mut out)));
+        c.bench_function(name, |b| {
+            b.iter(|| train.headers(black_box(run.clone()), black_box(&frame), mode, &mut out))
+        });
     }
     let mut sums = c.benchmark_group("sum");
     for len in [64, 1448, 64_000] {
         sums.throughput(Throughput::Bytes(len as u64));
-        sums.bench_function(len.to_string(), |b| b.iter(|| checksum::sum(black_box(&frame[54..54 + len]))));
+        sums.bench_function(len.to_string(), |b| {
+            b.iter(|| checksum::sum(black_box(&frame[54..54 + len])))
+        });
     }
 }
 

@@ -1,4 +1,5 @@
-//! Writes the seeds of the fuzzing corpora: a valid frame of every kind that the parser and the trains know.
+//! Writes the seeds of the fuzzing corpora: a valid frame of every kind that the parser and the
+//! trains know.
 //!
 //! `cargo run -p weir-wire --features builder --example fuzz_seeds -- fuzz/corpus`
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -12,9 +13,14 @@ use weir_wire::{VnetHeader, protocol};
 fn main() -> io::Result<()> {
     let root = env::args_os().nth(1).map_or_else(|| PathBuf::from("fuzz/corpus"), PathBuf::from);
     for (name, packet) in packets() {
-        // The `frame` target takes four bytes of choice first; for layer 3 it parses the same bytes.
+        // The `frame` target takes four bytes of choice first; for layer 3 it parses the same
+        // bytes.
         write(&root.join("frame"), name, &[&[0, 14, 0, 10], packet.frame().as_slice()].concat())?;
-        write(&root.join("frame"), &format!("{name}-ip"), &[&[0, 0, 0, 10], packet.packet().as_slice()].concat())?;
+        write(
+            &root.join("frame"),
+            &format!("{name}-ip"),
+            &[&[0, 0, 0, 10], packet.packet().as_slice()].concat(),
+        )?;
     }
     for (name, packet) in trains() {
         let (vnet, frame) = packet.train(30);
@@ -25,7 +31,11 @@ fn main() -> io::Result<()> {
         write(&root.join("train"), &format!("{name}-single"), &seed(0, partial, &frame))?;
         let shift = vnet.csum_start - (frame.len() - packet.packet().len() - packet.padding) as u16;
         let layer3 = VnetHeader { csum_start: shift, hdr_len: 0, ..vnet };
-        write(&root.join("train"), &format!("{name}-ip"), &seed(0x80, layer3, &frame[frame.len() - packet.packet().len()..]))?;
+        write(
+            &root.join("train"),
+            &format!("{name}-ip"),
+            &seed(0x80, layer3, &frame[frame.len() - packet.packet().len()..]),
+        )?;
     }
     Ok(())
 }
@@ -44,18 +54,45 @@ fn packets() -> Vec<(&'static str, PacketBuilder)> {
     vec![
         ("udp4", PacketBuilder::udp(a, b, 53, 4000).numbered(1, 40).ecn(Ecn::Ect0).dscp(46)),
         ("udp4-options-padding", options),
-        ("udp4-first-fragment", PacketBuilder::udp(a, b, 53, 4000).numbered(1, 40).fragment(0, true)),
-        ("udp4-later-fragment", PacketBuilder::udp(a, b, 53, 4000).numbered(1, 40).fragment(6, false)),
+        (
+            "udp4-first-fragment",
+            PacketBuilder::udp(a, b, 53, 4000).numbered(1, 40).fragment(0, true),
+        ),
+        (
+            "udp4-later-fragment",
+            PacketBuilder::udp(a, b, 53, 4000).numbered(1, 40).fragment(6, false),
+        ),
         ("tcp4-vlan", PacketBuilder::tcp(a, b, 80, 4000).numbered(1, 11).vlan(7).ecn(Ecn::Ect1)),
-        ("tcp6-two-vlans", PacketBuilder::tcp(A6, B6, 80, 4000).numbered(1, 11).service_vlan(100).vlan(7).ecn(Ecn::Ect0)),
+        (
+            "tcp6-two-vlans",
+            PacketBuilder::tcp(A6, B6, 80, 4000)
+                .numbered(1, 11)
+                .service_vlan(100)
+                .vlan(7)
+                .ecn(Ecn::Ect0),
+        ),
         ("udp6", PacketBuilder::udp(A6, B6, 1, 2).numbered(1, 8).ecn(Ecn::Ce)),
         ("udp6-extensions", chain(PacketBuilder::udp(A6, B6, 1, 2).numbered(1, 8))),
-        ("udp6-fragment", PacketBuilder::udp(A6, B6, 1, 2).numbered(1, 8).extension(protocol::FRAGMENT, &[0, 1, 0, 0, 0, 9])),
-        ("udp6-later-fragment", PacketBuilder::udp(A6, B6, 1, 2).numbered(1, 8).extension(protocol::FRAGMENT, &[0, 8, 0, 0, 0, 9])),
+        (
+            "udp6-fragment",
+            PacketBuilder::udp(A6, B6, 1, 2)
+                .numbered(1, 8)
+                .extension(protocol::FRAGMENT, &[0, 1, 0, 0, 0, 9]),
+        ),
+        (
+            "udp6-later-fragment",
+            PacketBuilder::udp(A6, B6, 1, 2)
+                .numbered(1, 8)
+                .extension(protocol::FRAGMENT, &[0, 8, 0, 0, 0, 9]),
+        ),
         ("echo4", PacketBuilder::echo(a, b, 1, 2).numbered(1, 8)),
         ("echo6", PacketBuilder::echo(A6, B6, 1, 2).numbered(1, 8)),
         ("arp", PacketBuilder::arp(a, b)),
-        ("sctp4", PacketBuilder::new(a, b, Transport::Raw(protocol::SCTP)).payload(vec![0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0])),
+        (
+            "sctp4",
+            PacketBuilder::new(a, b, Transport::Raw(protocol::SCTP))
+                .payload(vec![0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0]),
+        ),
         ("nothing6", jumbo),
     ]
 }
@@ -79,7 +116,10 @@ fn trains() -> Vec<(&'static str, PacketBuilder)> {
 }
 
 fn chain(packet: PacketBuilder) -> PacketBuilder {
-    packet.extension(protocol::HOP_BY_HOP, &[5, 2, 0, 0, 1, 0]).extension(protocol::AUTHENTICATION, &[0; 22]).extension(60, &[1, 4])
+    packet
+        .extension(protocol::HOP_BY_HOP, &[5, 2, 0, 0, 1, 0])
+        .extension(protocol::AUTHENTICATION, &[0; 22])
+        .extension(60, &[1, 4])
 }
 
 fn write(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {

@@ -1,23 +1,26 @@
-//! Makes packets for the tests of every crate, and for fuzzing corpora: valid in every field unless asked otherwise.
+//! Makes packets for the tests of every crate, and for fuzzing corpora: valid in every field unless
+//! asked otherwise.
 //!
-//! Header bytes and transport checksums come from etherparse, so that the parser and the checksums of this crate are tested
-//! against another implementation. A misuse (a transport of 70,000 bytes, ARP with ports) panics: this is for tests.
+//! Header bytes and transport checksums come from etherparse, so that the parser and the checksums
+//! of this crate are tested against another implementation. A misuse (a transport of 70,000 bytes,
+//! ARP with ports) panics: this is for tests.
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use etherparse::{
-    ArpHardwareId, ArpOperation, ArpPacket, EtherType, Ethernet2Header, IcmpEchoHeader, Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type,
-    IpDscp, IpEcn, IpFragOffset, IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, SingleVlanHeader, TcpHeader, UdpHeader, VlanId, VlanPcp,
+    ArpHardwareId, ArpOperation, ArpPacket, EtherType, Ethernet2Header, IcmpEchoHeader,
+    Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpDscp, IpEcn, IpFragOffset, IpNumber,
+    Ipv4Header, Ipv6FlowLabel, Ipv6Header, SingleVlanHeader, TcpHeader, UdpHeader, VlanId, VlanPcp,
 };
 use weir_core::packet::Ecn;
 
 use crate::header::{ethertype, protocol};
 use crate::vnet::{Gso, VnetHeader};
 
-/// A packet to be made: start with one of the constructors, change what matters, then take [`Self::frame`] or
-/// [`Self::packet`]. Every field may also be set directly.
+/// A packet to be made: start with one of the constructors, change what matters, then take
+/// [`Self::frame`] or [`Self::packet`]. Every field may also be set directly.
 #[derive(Clone, Debug)]
 pub struct PacketBuilder {
     /// Source MAC address.
@@ -44,7 +47,8 @@ pub struct PacketBuilder {
     pub id: u16,
     /// IPv4 options, padded to words with "end of options".
     pub options: Vec<u8>,
-    /// IPv4: offset of the fragment in units of eight bytes, and whether more follow. The payload is then the fragment's.
+    /// IPv4: offset of the fragment in units of eight bytes, and whether more follow. The payload
+    /// is then the fragment's.
     pub fragment: Option<(u16, bool)>,
     /// IPv6 flow label.
     pub flow_label: u32,
@@ -114,13 +118,27 @@ impl PacketBuilder {
     }
 
     /// A UDP datagram.
-    pub fn udp(src: impl Into<IpAddr>, dst: impl Into<IpAddr>, src_port: u16, dst_port: u16) -> Self {
+    pub fn udp(
+        src: impl Into<IpAddr>,
+        dst: impl Into<IpAddr>,
+        src_port: u16,
+        dst_port: u16,
+    ) -> Self {
         Self::new(src, dst, Transport::Udp { src_port, dst_port })
     }
 
     /// A TCP segment with ACK set.
-    pub fn tcp(src: impl Into<IpAddr>, dst: impl Into<IpAddr>, src_port: u16, dst_port: u16) -> Self {
-        Self::new(src, dst, Transport::Tcp { src_port, dst_port, sequence: 1, flags: 0x10, options: Vec::new() })
+    pub fn tcp(
+        src: impl Into<IpAddr>,
+        dst: impl Into<IpAddr>,
+        src_port: u16,
+        dst_port: u16,
+    ) -> Self {
+        Self::new(
+            src,
+            dst,
+            Transport::Tcp { src_port, dst_port, sequence: 1, flags: 0x10, options: Vec::new() },
+        )
     }
 
     /// An echo request.
@@ -165,19 +183,23 @@ impl PacketBuilder {
         self
     }
 
-    /// Sets a payload of `len` bytes that carries `number` (see [`payload_number`]) and then a pattern.
+    /// Sets a payload of `len` bytes that carries `number` (see [`payload_number`]) and then a
+    /// pattern.
     pub fn numbered(mut self, number: u64, len: usize) -> Self {
-        self.payload = number.to_be_bytes().into_iter().chain((8..len).map(|i| i as u8)).take(len).collect();
+        self.payload =
+            number.to_be_bytes().into_iter().chain((8..len).map(|i| i as u8)).take(len).collect();
         self
     }
 
-    /// Adds an IPv6 extension header of `kind` with `body` behind its next-header and length bytes, padded to full words.
+    /// Adds an IPv6 extension header of `kind` with `body` behind its next-header and length bytes,
+    /// padded to full words.
     pub fn extension(mut self, kind: u8, body: &[u8]) -> Self {
         self.extensions.push((kind, body.to_vec()));
         self
     }
 
-    /// Sets the place of an IPv4 fragment: its offset in units of eight bytes, and whether more follow.
+    /// Sets the place of an IPv4 fragment: its offset in units of eight bytes, and whether more
+    /// follow.
     pub fn fragment(mut self, offset: u16, more: bool) -> Self {
         self.fragment = Some((offset, more));
         self
@@ -187,7 +209,11 @@ impl PacketBuilder {
     pub fn frame(&self) -> Vec<u8> {
         let network = self.network_type();
         let first = self.tags.first().map_or(network, |&(tag, _)| tag);
-        let header = Ethernet2Header { source: self.src_mac, destination: self.dst_mac, ether_type: EtherType(first) };
+        let header = Ethernet2Header {
+            source: self.src_mac,
+            destination: self.dst_mac,
+            ether_type: EtherType(first),
+        };
         let mut frame = header.to_bytes().to_vec();
         for (i, &(_, id)) in self.tags.iter().enumerate() {
             let inner = self.tags.get(i + 1).map_or(network, |&(tag, _)| tag);
@@ -225,7 +251,8 @@ impl PacketBuilder {
         (vnet, frame)
     }
 
-    /// The Ethernet frame as an offload train of packets with `gso_size` payload bytes, as Linux hands it over.
+    /// The Ethernet frame as an offload train of packets with `gso_size` payload bytes, as Linux
+    /// hands it over.
     pub fn train(&self, gso_size: u16) -> (VnetHeader, Vec<u8>) {
         let (mut vnet, frame) = self.partial();
         let kind = match (&self.transport, self.src) {
@@ -255,7 +282,10 @@ impl PacketBuilder {
             (IpAddr::V6(src), IpAddr::V6(dst)) => [src.octets(), dst.octets()].concat(),
             _ => panic!("both addresses must be of one IP version"),
         };
-        total += addresses.chunks(2).map(|pair| u64::from(pair[0]) * 256 + u64::from(pair[1])).sum::<u64>();
+        total += addresses
+            .chunks(2)
+            .map(|pair| u64::from(pair[0]) * 256 + u64::from(pair[1]))
+            .sum::<u64>();
         while total > 0xffff {
             total = (total >> 16) + (total & 0xffff);
         }
@@ -303,13 +333,18 @@ impl PacketBuilder {
             &Transport::Echo { id, sequence } => {
                 let echo = IcmpEchoHeader { id, seq: sequence };
                 match (self.src, self.dst) {
-                    (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                        Icmpv6Header::with_checksum(Icmpv6Type::EchoRequest(echo), src.octets(), dst.octets(), &self.payload)
-                            .expect("an ICMPv6 message fits its packet")
-                            .to_bytes()
-                            .to_vec()
-                    }
-                    _ => Icmpv4Header::with_checksum(Icmpv4Type::EchoRequest(echo), &self.payload).to_bytes().to_vec(),
+                    (IpAddr::V6(src), IpAddr::V6(dst)) => Icmpv6Header::with_checksum(
+                        Icmpv6Type::EchoRequest(echo),
+                        src.octets(),
+                        dst.octets(),
+                        &self.payload,
+                    )
+                    .expect("an ICMPv6 message fits its packet")
+                    .to_bytes()
+                    .to_vec(),
+                    _ => Icmpv4Header::with_checksum(Icmpv4Type::EchoRequest(echo), &self.payload)
+                        .to_bytes()
+                        .to_vec(),
                 }
             }
             Transport::Raw(_) | Transport::Arp => Vec::new(),
@@ -318,26 +353,42 @@ impl PacketBuilder {
     }
 
     fn udp_header(&self, source_port: u16, destination_port: u16) -> Vec<u8> {
-        let length = u16::try_from(8 + self.payload.len()).expect("a UDP datagram has at most 65,535 bytes");
+        let length =
+            u16::try_from(8 + self.payload.len()).expect("a UDP datagram has at most 65,535 bytes");
         let mut header = UdpHeader { source_port, destination_port, length, checksum: 0 };
         header.checksum = match (self.src, self.dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => header.calc_checksum_ipv4_raw(src.octets(), dst.octets(), &self.payload),
-            (IpAddr::V6(src), IpAddr::V6(dst)) => header.calc_checksum_ipv6_raw(src.octets(), dst.octets(), &self.payload),
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                header.calc_checksum_ipv4_raw(src.octets(), dst.octets(), &self.payload)
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                header.calc_checksum_ipv6_raw(src.octets(), dst.octets(), &self.payload)
+            }
             _ => panic!("both addresses must be of one IP version"),
         }
         .expect("a UDP datagram has at most 65,535 bytes");
         header.to_bytes().to_vec()
     }
 
-    fn tcp_header(&self, src_port: u16, dst_port: u16, sequence: u32, flags: u8, options: &[u8]) -> Vec<u8> {
+    fn tcp_header(
+        &self,
+        src_port: u16,
+        dst_port: u16,
+        sequence: u32,
+        flags: u8,
+        options: &[u8],
+    ) -> Vec<u8> {
         let mut header = TcpHeader::new(src_port, dst_port, sequence, 8192);
         let bit = |n: u8| flags & (1 << n) != 0;
         (header.fin, header.syn, header.rst, header.psh) = (bit(0), bit(1), bit(2), bit(3));
         (header.ack, header.urg, header.ece, header.cwr) = (bit(4), bit(5), bit(6), bit(7));
         header.set_options_raw(&padded(options, 4)).expect("TCP options have at most 40 bytes");
         header.checksum = match (self.src, self.dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => header.calc_checksum_ipv4_raw(src.octets(), dst.octets(), &self.payload),
-            (IpAddr::V6(src), IpAddr::V6(dst)) => header.calc_checksum_ipv6_raw(src.octets(), dst.octets(), &self.payload),
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                header.calc_checksum_ipv4_raw(src.octets(), dst.octets(), &self.payload)
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                header.calc_checksum_ipv6_raw(src.octets(), dst.octets(), &self.payload)
+            }
             _ => panic!("both addresses must be of one IP version"),
         }
         .expect("a TCP segment has at most 65,535 bytes");
@@ -350,11 +401,13 @@ impl PacketBuilder {
         let mut header = Ipv4Header {
             dscp: IpDscp::try_new(self.dscp).expect("a DSCP has 6 bits"),
             ecn: IpEcn::try_new(self.ecn as u8).expect("an ECN field has 2 bits"),
-            total_len: u16::try_from(20 + options.len() + body.len()).expect("an IPv4 packet has at most 65,535 bytes"),
+            total_len: u16::try_from(20 + options.len() + body.len())
+                .expect("an IPv4 packet has at most 65,535 bytes"),
             identification: self.id,
             dont_fragment: self.fragment.is_none(),
             more_fragments: more,
-            fragment_offset: IpFragOffset::try_new(offset).expect("a fragment's offset has 13 bits"),
+            fragment_offset: IpFragOffset::try_new(offset)
+                .expect("a fragment's offset has 13 bits"),
             time_to_live: self.ttl,
             protocol: IpNumber(self.protocol()),
             header_checksum: 0,
@@ -381,8 +434,11 @@ impl PacketBuilder {
         let header = Ipv6Header {
             traffic_class: (self.dscp << 2) | self.ecn as u8,
             flow_label: Ipv6FlowLabel::try_new(self.flow_label).expect("a flow label has 20 bits"),
-            payload_length: u16::try_from(chain.len() + body.len()).expect("an IPv6 payload has at most 65,535 bytes"),
-            next_header: IpNumber(self.extensions.first().map_or(self.protocol(), |&(kind, _)| kind)),
+            payload_length: u16::try_from(chain.len() + body.len())
+                .expect("an IPv6 payload has at most 65,535 bytes"),
+            next_header: IpNumber(
+                self.extensions.first().map_or(self.protocol(), |&(kind, _)| kind),
+            ),
             hop_limit: self.ttl,
             source,
             destination,
@@ -391,7 +447,9 @@ impl PacketBuilder {
     }
 
     fn arp_packet(&self) -> Vec<u8> {
-        let (IpAddr::V4(src), IpAddr::V4(dst)) = (self.src, self.dst) else { panic!("ARP is for IPv4") };
+        let (IpAddr::V4(src), IpAddr::V4(dst)) = (self.src, self.dst) else {
+            panic!("ARP is for IPv4")
+        };
         ArpPacket::new(
             ArpHardwareId::ETHERNET,
             EtherType::IPV4,

@@ -1,7 +1,9 @@
-//! The internet checksum (RFC 1071): sums, pseudo headers, incremental update, completion, verification.
+//! The internet checksum (RFC 1071): sums, pseudo headers, incremental update, completion,
+//! verification.
 //!
-//! A *sum* is a ones' complement sum of big-endian 16-bit words; a *checksum* is the complement of one. A *seed* is what Linux
-//! leaves in a checksum field that somebody else is to complete: the sum of the pseudo header, not complemented.
+//! A *sum* is a ones' complement sum of big-endian 16-bit words; a *checksum* is the complement of
+//! one. A *seed* is what Linux leaves in a checksum field that somebody else is to complete: the
+//! sum of the pseudo header, not complemented.
 
 use crate::header::{Fragment, IPV4_HEADER, IpVersion, Parsed, protocol};
 use crate::view::{bytes, put, u16_at};
@@ -9,8 +11,9 @@ use crate::view::{bytes, put, u16_at};
 /// The sum of `data`; an odd last byte counts as the upper half of a word.
 #[inline]
 pub fn sum(data: &[u8]) -> u16 {
-    // Ones' complement addition does not care for byte order (RFC 1071, section 2 B) nor for the width of the words: add
-    // little-endian words of 32 bits into 64, which the compiler vectorises, and swap the folded result.
+    // Ones' complement addition does not care for byte order (RFC 1071, section 2 B) nor for the
+    // width of the words: add little-endian words of 32 bits into 64, which the compiler
+    // vectorises, and swap the folded result.
     let mut total = 0u64;
     let (blocks, rest) = data.as_chunks::<32>();
     for block in blocks {
@@ -46,7 +49,8 @@ pub fn checksum(data: &[u8]) -> u16 {
     !sum(data)
 }
 
-/// The checksum `check` after one 16-bit word of what it covers went from `old` to `new` (RFC 1624, equation 3).
+/// The checksum `check` after one 16-bit word of what it covers went from `old` to `new` (RFC 1624,
+/// equation 3).
 #[inline]
 pub fn update(check: u16, old: u16, new: u16) -> u16 {
     !add(add(!check, !old), new)
@@ -68,18 +72,27 @@ pub fn pseudo_v6(src: [u8; 16], dst: [u8; 16], protocol: u8, len: u32) -> u16 {
     add(add(addresses, protocol.into()), add((len >> 16) as u16, len as u16))
 }
 
-/// The sum of the pseudo header of `frame` for a transport layer of `len` bytes; `None` for what is not IP.
+/// The sum of the pseudo header of `frame` for a transport layer of `len` bytes; `None` for what is
+/// not IP.
 ///
-/// The addresses are those of the IP header: with an IPv6 routing header that still names stops, or IPv4 source routing, the
-/// sender's checksum covers another destination.
+/// The addresses are those of the IP header: with an IPv6 routing header that still names stops, or
+/// IPv4 source routing, the sender's checksum covers another destination.
 #[inline]
 pub fn pseudo(frame: &[u8], parsed: &Parsed, len: u32) -> Option<u16> {
     let network = parsed.network();
     match parsed.ip {
-        IpVersion::V4 => {
-            Some(pseudo_v4(bytes(frame, network + 12)?, bytes(frame, network + 16)?, parsed.protocol, u16::try_from(len).ok()?))
-        }
-        IpVersion::V6 => Some(pseudo_v6(bytes(frame, network + 8)?, bytes(frame, network + 24)?, parsed.protocol, len)),
+        IpVersion::V4 => Some(pseudo_v4(
+            bytes(frame, network + 12)?,
+            bytes(frame, network + 16)?,
+            parsed.protocol,
+            u16::try_from(len).ok()?,
+        )),
+        IpVersion::V6 => Some(pseudo_v6(
+            bytes(frame, network + 8)?,
+            bytes(frame, network + 24)?,
+            parsed.protocol,
+            len,
+        )),
         IpVersion::None => None,
     }
 }
@@ -95,8 +108,8 @@ pub fn verify_ipv4_header(frame: &[u8], parsed: &Parsed) -> Option<bool> {
     Some(sum(header) == 0xffff)
 }
 
-/// Whether the checksum of the transport layer is true. `None` where there is none to check: fragments, protocols other than
-/// TCP, UDP and ICMP, and UDP over IPv4 with a checksum of zero.
+/// Whether the checksum of the transport layer is true. `None` where there is none to check:
+/// fragments, protocols other than TCP, UDP and ICMP, and UDP over IPv4 with a checksum of zero.
 pub fn verify_transport(frame: &[u8], parsed: &Parsed) -> Option<bool> {
     parsed.payload()?;
     let transport = parsed.transport()?;
@@ -115,18 +128,24 @@ pub fn verify_transport(frame: &[u8], parsed: &Parsed) -> Option<bool> {
             data = data.get(..len)?;
             pseudo(frame, parsed, len as u32)?
         }
-        (protocol::TCP, _) | (protocol::ICMPV6, IpVersion::V6) => pseudo(frame, parsed, u32::try_from(data.len()).ok()?)?,
+        (protocol::TCP, _) | (protocol::ICMPV6, IpVersion::V6) => {
+            pseudo(frame, parsed, u32::try_from(data.len()).ok()?)?
+        }
         _ => return None,
     };
     Some(add(seed, sum(data)) == 0xffff)
 }
 
-/// Completes a partial checksum: sums `frame` from `csum_start` to its end, with the seed that the field at
-/// `csum_start + csum_offset` holds, and puts the checksum there.
+/// Completes a partial checksum: sums `frame` from `csum_start` to its end, with the seed that the
+/// field at `csum_start + csum_offset` holds, and puts the checksum there.
 ///
 /// `frame` ends where the network layer ends ([`Parsed::network_end`]); padding would be summed.
 #[inline]
-pub fn complete_partial(frame: &mut [u8], csum_start: u16, csum_offset: u16) -> Result<(), PartialError> {
+pub fn complete_partial(
+    frame: &mut [u8],
+    csum_start: u16,
+    csum_offset: u16,
+) -> Result<(), PartialError> {
     let len = frame.len();
     let field = usize::from(csum_start) + usize::from(csum_offset);
     let error = PartialError { csum_start, csum_offset, len };

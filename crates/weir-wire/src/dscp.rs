@@ -4,8 +4,9 @@ use crate::checksum;
 use crate::header::{IpVersion, Parsed};
 use crate::view::{put, u16_at};
 
-/// Writes `dscp` (6 bits) into the IP header of `frame` and into `parsed`, and keeps an IPv4 header's checksum true. ECN stays as
-/// it is. Says whether the frame has the code point now; what is not IP has none.
+/// Writes `dscp` (6 bits) into the IP header of `frame` and into `parsed`, and keeps an IPv4
+/// header's checksum true. ECN stays as it is. Says whether the frame has the code point now; what
+/// is not IP has none.
 #[inline]
 pub fn set_dscp(frame: &mut [u8], parsed: &mut Parsed, dscp: u8) -> bool {
     let at = parsed.network();
@@ -16,7 +17,8 @@ pub fn set_dscp(frame: &mut [u8], parsed: &mut Parsed, dscp: u8) -> bool {
             let Some(check) = u16_at(frame, at + IPV4_CHECKSUM) else { return false };
             let new = (old & 0xff03) | u16::from(dscp) << 2;
             let check = checksum::update(check, old, new);
-            put(frame, at, new.to_be_bytes()).and_then(|()| put(frame, at + IPV4_CHECKSUM, check.to_be_bytes()))
+            put(frame, at, new.to_be_bytes())
+                .and_then(|()| put(frame, at + IPV4_CHECKSUM, check.to_be_bytes()))
         }
         // Version, then the traffic class across the two bytes: DSCP is its upper six bits.
         IpVersion::V6 => put(frame, at, ((old & 0xf03f) | u16::from(dscp) << 6).to_be_bytes()),

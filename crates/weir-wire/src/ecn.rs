@@ -18,8 +18,9 @@ pub fn ecn(frame: &[u8], parsed: &Parsed) -> Ecn {
     }
 }
 
-/// Marks `frame` with congestion experienced, and keeps an IPv4 header's checksum true. Says whether the frame carries the mark
-/// now: one whose sender does not know ECN is left as it is, because a mark would reach nobody (RFC 3168, section 5).
+/// Marks `frame` with congestion experienced, and keeps an IPv4 header's checksum true. Says
+/// whether the frame carries the mark now: one whose sender does not know ECN is left as it is,
+/// because a mark would reach nobody (RFC 3168, section 5).
 #[inline]
 pub fn set_ce(frame: &mut [u8], parsed: &Parsed) -> bool {
     match ecn(frame, parsed) {
@@ -34,7 +35,9 @@ pub fn set_ce(frame: &mut [u8], parsed: &Parsed) -> bool {
             let Some(check) = u16_at(frame, at + IPV4_CHECKSUM) else { return false };
             let new = old | 0x0003;
             let check = checksum::update(check, old, new);
-            put(frame, at, new.to_be_bytes()).and_then(|()| put(frame, at + IPV4_CHECKSUM, check.to_be_bytes())).is_some()
+            put(frame, at, new.to_be_bytes())
+                .and_then(|()| put(frame, at + IPV4_CHECKSUM, check.to_be_bytes()))
+                .is_some()
         }
         IpVersion::V6 => put(frame, at, (old | 0x0030).to_be_bytes()).is_some(),
         IpVersion::None => false,

@@ -1,17 +1,22 @@
-//! Header fields that only rules look at: read from the frame when a rule asks, not for every packet.
+//! Header fields that only rules look at: read from the frame when a rule asks, not for every
+//! packet.
 //!
-//! Each reader answers `None` where the frame does not have the field: another protocol, a later fragment, a header cut short.
+//! Each reader answers `None` where the frame does not have the field: another protocol, a later
+//! fragment, a header cut short.
 
 use crate::header::{
-    FRAGMENT_OFFSET_V6, IPV4_HEADER, IPV6_HEADER, IpVersion, MAX_EXTENSIONS, Parsed, extension_size, is_extension, protocol,
+    FRAGMENT_OFFSET_V6, IPV4_HEADER, IPV6_HEADER, IpVersion, MAX_EXTENSIONS, Parsed,
+    extension_size, is_extension, protocol,
 };
 use crate::key::has_ports;
 use crate::view::{bytes, u16_at, u32_at};
 
-/// Whether the packet has ports, which [`crate::flow_key`] then holds: the key's 0 may be a port or none.
+/// Whether the packet has ports, which [`crate::flow_key`] then holds: the key's 0 may be a port or
+/// none.
 #[inline]
 pub fn ports_present(parsed: &Parsed) -> bool {
-    has_ports(parsed.protocol) && parsed.transport().is_some_and(|at| at + 4 <= parsed.network_end())
+    has_ports(parsed.protocol)
+        && parsed.transport().is_some_and(|at| at + 4 <= parsed.network_end())
 }
 
 /// IPv4 identification.
@@ -115,7 +120,8 @@ pub fn tcp_options<'a>(frame: &'a [u8], parsed: &Parsed) -> Options<'a> {
     Options { rest }
 }
 
-/// Options of kind, length and data, as IPv4 and TCP have them; padding is left out, and what is cut short ends them.
+/// Options of kind, length and data, as IPv4 and TCP have them; padding is left out, and what is
+/// cut short ends them.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     rest: &'a [u8],
@@ -146,7 +152,13 @@ pub fn extensions<'a>(frame: &'a [u8], parsed: &Parsed) -> Extensions<'a> {
         IpVersion::V6 => frame.get(parsed.network() + 6).copied(),
         _ => None,
     };
-    Extensions { frame, end: parsed.network_end(), at: parsed.network() + IPV6_HEADER, next: first, left: MAX_EXTENSIONS }
+    Extensions {
+        frame,
+        end: parsed.network_end(),
+        at: parsed.network() + IPV6_HEADER,
+        next: first,
+        left: MAX_EXTENSIONS,
+    }
 }
 
 /// IPv6 extension headers.
@@ -169,7 +181,8 @@ impl Iterator for Extensions<'_> {
         let here = self.at;
         let [next, length, high, low] = bytes(self.frame, here).filter(|_| here + 8 <= self.end)?;
         self.at += extension_size(kind, length);
-        let later = kind == protocol::FRAGMENT && u16::from_be_bytes([high, low]) & FRAGMENT_OFFSET_V6 != 0;
+        let later =
+            kind == protocol::FRAGMENT && u16::from_be_bytes([high, low]) & FRAGMENT_OFFSET_V6 != 0;
         // Behind a later fragment's header is the middle of something.
         self.next = (!later && self.at <= self.end).then_some(next);
         Some((kind, here))

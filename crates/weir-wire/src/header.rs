@@ -1,6 +1,8 @@
-//! Finds the headers of a frame: Ethernet with VLAN tags, IPv4 with options, IPv6 with extension headers, transport.
+//! Finds the headers of a frame: Ethernet with VLAN tags, IPv4 with options, IPv6 with extension
+//! headers, transport.
 //!
-//! The views are written by hand because this runs once for every packet; etherparse is the oracle in the tests.
+//! The views are written by hand because this runs once for every packet; etherparse is the oracle
+//! in the tests.
 
 use weir_core::packet::Ecn;
 
@@ -8,13 +10,13 @@ use crate::view::{u16_at, u32_at};
 
 /// Where the headers of one frame are, and the fields that every packet's treatment depends on.
 ///
-/// It is small and does not borrow the frame, so that it can be kept beside the frame's handle. Offsets count from the start
-/// of the frame.
+/// It is small and does not borrow the frame, so that it can be kept beside the frame's handle.
+/// Offsets count from the start of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Parsed {
-    /// Bytes from the network-layer header on; the IP header says how many, and what follows in the frame is padding. For
-    /// what is not IP, the rest of the frame.
+    /// Bytes from the network-layer header on; the IP header says how many, and what follows in the
+    /// frame is padding. For what is not IP, the rest of the frame.
     pub network_len: u32,
     /// IPv6 flow label, 20 bits, or 0.
     pub flow_label: u32,
@@ -30,7 +32,8 @@ pub struct Parsed {
     pub link_header: u8,
     /// Whether and which IP.
     pub ip: IpVersion,
-    /// Protocol of the transport layer (behind any IPv6 extension headers), or 0 for what is not IP. Set in every fragment.
+    /// Protocol of the transport layer (behind any IPv6 extension headers), or 0 for what is not
+    /// IP. Set in every fragment.
     pub protocol: u8,
     /// DSCP, 6 bits, or 0.
     pub dscp: u8,
@@ -53,14 +56,15 @@ impl Parsed {
         usize::from(self.link_header) + self.network_len as usize
     }
 
-    /// Offset of the transport header. `None` for what is not IP, for fragments but the first, and where the chain of IPv6
-    /// extension headers is cut short or longer than anything legitimate.
+    /// Offset of the transport header. `None` for what is not IP, for fragments but the first, and
+    /// where the chain of IPv6 extension headers is cut short or longer than anything legitimate.
     #[inline]
     pub fn transport(&self) -> Option<usize> {
         (self.transport != 0).then_some(self.transport.into())
     }
 
-    /// Offset behind the TCP, UDP or ICMP header. `None` where that header is incomplete, or of another protocol.
+    /// Offset behind the TCP, UDP or ICMP header. `None` where that header is incomplete, or of
+    /// another protocol.
     #[inline]
     pub fn payload(&self) -> Option<usize> {
         (self.payload != 0).then_some(self.payload.into())
@@ -69,7 +73,8 @@ impl Parsed {
     /// Offset of the byte with TCP's flags, where there is a whole TCP header.
     #[inline]
     pub fn tcp_flags(&self) -> Option<usize> {
-        (self.protocol == protocol::TCP && self.payload != 0).then_some(usize::from(self.transport) + TCP_FLAGS)
+        (self.protocol == protocol::TCP && self.payload != 0)
+            .then_some(usize::from(self.transport) + TCP_FLAGS)
     }
 }
 
@@ -91,7 +96,8 @@ pub enum Fragment {
     /// Not fragmented.
     #[default]
     Whole,
-    /// The first fragment, or an IPv6 packet with a fragment header that is the only fragment (RFC 6946).
+    /// The first fragment, or an IPv6 packet with a fragment header that is the only fragment (RFC
+    /// 6946).
     First,
     /// Any other; it has no transport header.
     Later,
@@ -127,8 +133,8 @@ pub enum ParseError {
 
 /// Parses an Ethernet frame.
 ///
-/// What is neither IPv4 nor IPv6 is parsed as far as its EtherType. An IP length of zero means the rest of the frame, as the
-/// largest offload trains have it.
+/// What is neither IPv4 nor IPv6 is parsed as far as its EtherType. An IP length of zero means the
+/// rest of the frame, as the largest offload trains have it.
 #[inline]
 pub fn parse(frame: &[u8]) -> Result<Parsed, ParseError> {
     let mut ethertype = u16_at(frame, 12).ok_or(ParseError::ShortLink)?;
@@ -174,7 +180,9 @@ fn other(frame: &[u8], network: usize, vlan: u16, ethertype: u16) -> Parsed {
         // IEEE 802.3: below 1536 the field is the length.
         0..ETHERTYPE_LEAST => rest.min(ethertype.into()),
         ethertype::ARP => match frame.get(network + 4..network + 6) {
-            Some(&[hardware, protocol]) => rest.min(8 + 2 * (usize::from(hardware) + usize::from(protocol))),
+            Some(&[hardware, protocol]) => {
+                rest.min(8 + 2 * (usize::from(hardware) + usize::from(protocol)))
+            }
             _ => rest,
         },
         _ => rest,
@@ -199,9 +207,14 @@ fn parse_v4(frame: &[u8], network: usize, vlan: u16) -> Result<Parsed, ParseErro
         return Err(ParseError::HeaderLength(header_len));
     }
     if total > present {
-        return Err(ParseError::Truncated { promised: saturate(total), present: saturate(present) });
+        return Err(ParseError::Truncated {
+            promised: saturate(total),
+            present: saturate(present),
+        });
     }
-    let fragment = match u16::from_be_bytes([header[6], header[7]]) & (MORE_FRAGMENTS_V4 | FRAGMENT_OFFSET_V4) {
+    let fragment = match u16::from_be_bytes([header[6], header[7]])
+        & (MORE_FRAGMENTS_V4 | FRAGMENT_OFFSET_V4)
+    {
         0 => Fragment::Whole,
         MORE_FRAGMENTS_V4 => Fragment::First,
         _ => Fragment::Later,
@@ -234,7 +247,10 @@ fn parse_v6(frame: &[u8], network: usize, vlan: u16) -> Result<Parsed, ParseErro
         len => IPV6_HEADER + usize::from(len),
     };
     if total > present {
-        return Err(ParseError::Truncated { promised: saturate(total), present: saturate(present) });
+        return Err(ParseError::Truncated {
+            promised: saturate(total),
+            present: saturate(present),
+        });
     }
     let class = (word >> 20) as u8;
     let mut parsed = Parsed {
@@ -255,7 +271,8 @@ fn parse_v6(frame: &[u8], network: usize, vlan: u16) -> Result<Parsed, ParseErro
     Ok(parsed)
 }
 
-/// Follows the chain of IPv6 extension headers from `at`, which starts with one of the kind `parsed.protocol`.
+/// Follows the chain of IPv6 extension headers from `at`, which starts with one of the kind
+/// `parsed.protocol`.
 #[cold]
 fn walk_extensions(frame: &[u8], end: usize, mut at: usize, parsed: &mut Parsed) {
     for _ in 0..MAX_EXTENSIONS {
@@ -298,11 +315,14 @@ fn find_transport(frame: &[u8], end: usize, at: usize, parsed: &mut Parsed) {
     if parsed.fragment == Fragment::Later || at > end || parsed.protocol == protocol::NO_NEXT {
         return;
     }
-    // The chain of headers is bounded, so that its end fits 16 bits; were it not, there would be no transport header.
+    // The chain of headers is bounded, so that its end fits 16 bits; were it not, there would be no
+    // transport header.
     parsed.transport = u16::try_from(at).unwrap_or(0);
     let room = end - at;
     let size = match parsed.protocol {
-        protocol::TCP if room >= TCP_HEADER => usize::from(frame.get(at + TCP_OFFSET).map_or(0, |b| b >> 4)) * 4,
+        protocol::TCP if room >= TCP_HEADER => {
+            usize::from(frame.get(at + TCP_OFFSET).map_or(0, |b| b >> 4)) * 4
+        }
         protocol::UDP | protocol::ICMP | protocol::ICMPV6 => 8,
         _ => return,
     };
@@ -437,7 +457,8 @@ const MORE_FRAGMENTS_V4: u16 = 0x2000;
 const FRAGMENT_OFFSET_V4: u16 = 0x1fff;
 /// The offset in the third and fourth byte of an IPv6 fragment header.
 pub(crate) const FRAGMENT_OFFSET_V6: u16 = 0xfff8;
-/// Most extension headers followed; RFC 8200 expects each kind once, and a hostile chain costs time.
+/// Most extension headers followed; RFC 8200 expects each kind once, and a hostile chain costs
+/// time.
 pub(crate) const MAX_EXTENSIONS: usize = 9;
 /// Bytes of a TCP header without options.
 pub(crate) const TCP_HEADER: usize = 20;

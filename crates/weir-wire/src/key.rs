@@ -7,8 +7,8 @@ use crate::view::bytes;
 
 /// The flow key of `frame`, whose headers are at `parsed`.
 ///
-/// Ports are those of TCP, UDP, UDP-Lite, SCTP and DCCP; fragments but the first have none. A layer-3 packet has no MAC
-/// addresses.
+/// Ports are those of TCP, UDP, UDP-Lite, SCTP and DCCP; fragments but the first have none. A
+/// layer-3 packet has no MAC addresses.
 #[inline]
 pub fn flow_key(frame: &[u8], parsed: &Parsed) -> FlowKey {
     let mut key = FlowKey {
@@ -53,5 +53,8 @@ pub fn flow_key(frame: &[u8], parsed: &Parsed) -> FlowKey {
 
 #[inline(always)]
 pub(crate) fn has_ports(number: u8) -> bool {
-    matches!(number, protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP | protocol::DCCP)
+    matches!(
+        number,
+        protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP | protocol::DCCP
+    )
 }

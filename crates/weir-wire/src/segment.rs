@@ -1,9 +1,10 @@
 //! Offload trains: one frame that stands for many wire packets, cut without touching the payload.
 //!
 //! # Model
-//! A train is `[link][network][transport]` headers followed by payload; wire packet *i* carries payload bytes
-//! `i × gso_size .. min((i + 1) × gso_size, payload)` behind a copy of the headers in which a few fields differ. So a run of
-//! consecutive packets is again a train, and [`Train::headers`] writes only its headers: the caller sends
+//! A train is `[link][network][transport]` headers followed by payload; wire packet *i* carries
+//! payload bytes `i × gso_size .. min((i + 1) × gso_size, payload)` behind a copy of the headers in
+//! which a few fields differ. So a run of consecutive packets is again a train, and
+//! [`Train::headers`] writes only its headers: the caller sends
 //! `[vnet header][headers][slice of the original frame]` and no payload byte is copied.
 //!
 //! # What differs in the headers of the run `i..j`
@@ -17,8 +18,8 @@
 //! | UDP length | 8 + payload of the run |
 //! | checksums | IPv4 header anew; transport as [`ChecksumMode`] says |
 //!
-//! Trains of UDP *fragments* (UFO) are refused: Linux has not made them since 4.14 unless a guest asks for it, and
-//! [`SegmentError::UdpFragments`] says what to switch off.
+//! Trains of UDP *fragments* (UFO) are refused: Linux has not made them since 4.14 unless a guest
+//! asks for it, and [`SegmentError::UdpFragments`] says what to switch off.
 
 use core::ops::Range;
 
@@ -45,8 +46,8 @@ pub struct Train {
 /// Where the sum of the pseudo header comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seed {
-    /// From the train's own checksum field, which covers the whole length. It is right even where the IP header does not name
-    /// the final destination (IPv6 routing headers).
+    /// From the train's own checksum field, which covers the whole length. It is right even where
+    /// the IP header does not name the final destination (IPv6 routing headers).
     OfTrain,
     /// From the addresses: the train came without a seed.
     OfAddresses,
@@ -57,7 +58,8 @@ enum Seed {
 /// What becomes of the transport checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumMode {
-    /// The field holds the seed, and the virtio-net header asks the receiver of the frame to complete it.
+    /// The field holds the seed, and the virtio-net header asks the receiver of the frame to
+    /// complete it.
     Partial,
     /// The checksum is computed. Only for runs of one packet: a train has no checksum of its own.
     Complete,
@@ -77,8 +79,8 @@ pub struct Run {
 impl Train {
     /// Finds the wire packets of `frame`, which `vnet` says is a train.
     ///
-    /// The number of segments is at most 65,535 (a hostile sender may choose a `gso_size` of 1); bound it before you make a
-    /// descriptor for each.
+    /// The number of segments is at most 65,535 (a hostile sender may choose a `gso_size` of 1);
+    /// bound it before you make a descriptor for each.
     pub fn plan(frame: &[u8], vnet: &VnetHeader, parsed: &Parsed) -> Result<Self, SegmentError> {
         vnet.validate(frame)?;
         let gso = vnet.gso()?;
@@ -95,7 +97,9 @@ impl Train {
         if parsed.fragment != Fragment::Whole {
             return Err(SegmentError::Fragment);
         }
-        let (Some(transport), Some(payload)) = (parsed.transport(), parsed.payload()) else { return Err(SegmentError::NoTransport) };
+        let (Some(transport), Some(payload)) = (parsed.transport(), parsed.payload()) else {
+            return Err(SegmentError::NoTransport);
+        };
         let end = parsed.network_end();
         if end > frame.len() || payload > end {
             return Err(SegmentError::NoTransport);
@@ -106,8 +110,14 @@ impl Train {
         if payload > MAX_HEADER_LEN {
             return Err(SegmentError::HeaderTooLong(payload));
         }
-        if vnet.needs_csum() && (usize::from(vnet.csum_start) != transport || vnet.csum_offset != checksum_offset(gso)) {
-            return Err(SegmentError::ChecksumPlace { csum_start: vnet.csum_start, csum_offset: vnet.csum_offset });
+        if vnet.needs_csum()
+            && (usize::from(vnet.csum_start) != transport
+                || vnet.csum_offset != checksum_offset(gso))
+        {
+            return Err(SegmentError::ChecksumPlace {
+                csum_start: vnet.csum_start,
+                csum_offset: vnet.csum_offset,
+            });
         }
         let zero = u16_at(frame, transport + usize::from(checksum_offset(gso))) == Some(0);
         let seed = match (vnet.needs_csum(), gso) {
@@ -136,7 +146,8 @@ impl Train {
         self.segments
     }
 
-    /// Bytes of headers in front of each packet's payload, link layer included; at most [`MAX_HEADER_LEN`].
+    /// Bytes of headers in front of each packet's payload, link layer included; at most
+    /// [`MAX_HEADER_LEN`].
     #[inline]
     pub fn header_len(&self) -> usize {
         self.header_len.into()
@@ -160,7 +171,8 @@ impl Train {
         self.run_len(i..i.saturating_add(1))
     }
 
-    /// Network-layer bytes of the run when it is sent as one frame, or 0 when it is not a run of this train.
+    /// Network-layer bytes of the run when it is sent as one frame, or 0 when it is not a run of
+    /// this train.
     #[inline]
     pub fn run_len(&self, run: Range<u16>) -> u32 {
         if run.start >= run.end || run.end > self.segments {
@@ -170,11 +182,22 @@ impl Train {
         self.network_header_len() + to - from
     }
 
-    /// Writes the headers of the run of packets `run` to the start of `out`, as one frame: a plain packet if the run has one
-    /// packet, else a smaller train. `frame` is the one the train was planned for.
-    pub fn headers(&self, run: Range<u16>, frame: &[u8], mode: ChecksumMode, out: &mut [u8]) -> Result<Run, SegmentError> {
+    /// Writes the headers of the run of packets `run` to the start of `out`, as one frame: a plain
+    /// packet if the run has one packet, else a smaller train. `frame` is the one the train was
+    /// planned for.
+    pub fn headers(
+        &self,
+        run: Range<u16>,
+        frame: &[u8],
+        mode: ChecksumMode,
+        out: &mut [u8],
+    ) -> Result<Run, SegmentError> {
         if run.start >= run.end || run.end > self.segments {
-            return Err(SegmentError::NoSuchRun { start: run.start, end: run.end, segments: self.segments });
+            return Err(SegmentError::NoSuchRun {
+                start: run.start,
+                end: run.end,
+                segments: self.segments,
+            });
         }
         let single = run.end - run.start == 1;
         if mode == ChecksumMode::Complete && !single {
@@ -183,14 +206,18 @@ impl Train {
         let header_len = self.header_len();
         let (from, to) = self.payload_of(&run);
         let payload = header_len + from as usize..header_len + to as usize;
-        let (Some(original), Some(data)) = (frame.get(..header_len), frame.get(payload.clone())) else {
+        let (Some(original), Some(data)) = (frame.get(..header_len), frame.get(payload.clone()))
+        else {
             return Err(SegmentError::OtherFrame);
         };
         let room = out.len();
-        let headers = out.get_mut(..header_len).ok_or(SegmentError::Buffer { needed: header_len, room })?;
+        let headers =
+            out.get_mut(..header_len).ok_or(SegmentError::Buffer { needed: header_len, room })?;
         headers.copy_from_slice(original);
         self.write_network(headers, run.start, to - from).ok_or(SegmentError::OtherFrame)?;
-        let partial = self.write_transport(headers, &run, from, data, mode).ok_or(SegmentError::OtherFrame)?;
+        let partial = self
+            .write_transport(headers, &run, from, data, mode)
+            .ok_or(SegmentError::OtherFrame)?;
         let mut vnet = VnetHeader::default();
         if partial {
             vnet.flags = VnetHeader::NEEDS_CSUM;
@@ -208,13 +235,18 @@ impl Train {
         Ok(Run { vnet, header_len, payload })
     }
 
-    /// Writes the fields of the IP header that differ. `None` if `headers` is too short for what was planned.
+    /// Writes the fields of the IP header that differ. `None` if `headers` is too short for what
+    /// was planned.
     fn write_network(&self, headers: &mut [u8], first: u16, payload: u32) -> Option<()> {
         let network = self.parsed.network();
         // No run is longer than the train, whose length fits.
         let len = self.network_header_len() + payload;
         if self.parsed.ip == IpVersion::V6 {
-            return put(headers, network + 4, u16::try_from(len - IPV6_HEADER as u32).ok()?.to_be_bytes());
+            return put(
+                headers,
+                network + 4,
+                u16::try_from(len - IPV6_HEADER as u32).ok()?.to_be_bytes(),
+            );
         }
         let id = u16_at(headers, network + 4)?.wrapping_add(first);
         put(headers, network + 2, u16::try_from(len).ok()?.to_be_bytes())?;
@@ -224,8 +256,16 @@ impl Train {
         put(headers, network + 10, check.to_be_bytes())
     }
 
-    /// Writes the fields of the transport header that differ, and says whether its checksum is left partial.
-    fn write_transport(&self, headers: &mut [u8], run: &Range<u16>, from: u32, data: &[u8], mode: ChecksumMode) -> Option<bool> {
+    /// Writes the fields of the transport header that differ, and says whether its checksum is left
+    /// partial.
+    fn write_transport(
+        &self,
+        headers: &mut [u8],
+        run: &Range<u16>,
+        from: u32,
+        data: &[u8],
+        mode: ChecksumMode,
+    ) -> Option<bool> {
         let at = self.transport();
         let len = u32::try_from(headers.len().checked_sub(at)? + data.len()).ok()?;
         if self.gso == Gso::UdpL4 {
@@ -256,12 +296,16 @@ impl Train {
         }
         put(headers, field, [0, 0])?;
         // The transport header has an even length, so that the payload's sum can be added.
-        let total = checksum::add(seed, checksum::add(checksum::sum(headers.get(at..)?), checksum::sum(data)));
+        let total = checksum::add(
+            seed,
+            checksum::add(checksum::sum(headers.get(at..)?), checksum::sum(data)),
+        );
         put(headers, field, checksum::nonzero(!total).to_be_bytes())?;
         Some(false)
     }
 
-    /// Payload bytes that the run carries, from the start of the payload. `run` is within the train.
+    /// Payload bytes that the run carries, from the start of the payload. `run` is within the
+    /// train.
     #[inline]
     fn payload_of(&self, run: &Range<u16>) -> (u32, u32) {
         let size = u32::from(self.gso_size);
@@ -291,7 +335,9 @@ pub enum SegmentError {
     #[error("the frame is no offload train")]
     NotATrain,
     /// A datagram to be cut into IP fragments.
-    #[error("UDP fragmentation offload is not supported; switch it off where the frame comes from (ethtool -K DEV ufo off)")]
+    #[error(
+        "UDP fragmentation offload is not supported; switch it off where the frame comes from (ethtool -K DEV ufo off)"
+    )]
     UdpFragments,
     /// The headers are not of the protocol that the virtio-net header says.
     #[error("the train's headers are not of the protocol that its offload type says")]
@@ -303,13 +349,17 @@ pub enum SegmentError {
     #[error("the train ends within its transport header")]
     NoTransport,
     /// More bytes than an IP length field can say.
-    #[error("the train has {0} network-layer bytes; at most {MAX_NETWORK_LEN} are supported (ip link set DEV gso_max_size 65536)")]
+    #[error(
+        "the train has {0} network-layer bytes; at most {MAX_NETWORK_LEN} are supported (ip link set DEV gso_max_size 65536)"
+    )]
     TooLong(u32),
     /// More headers than a buffer for them holds.
     #[error("the train has {0} bytes of headers; at most {MAX_HEADER_LEN} are supported")]
     HeaderTooLong(usize),
     /// The checksum is not where the protocol has it.
-    #[error("the train's checksum is said to be at {csum_start}+{csum_offset}, where its protocol has none")]
+    #[error(
+        "the train's checksum is said to be at {csum_start}+{csum_offset}, where its protocol has none"
+    )]
     ChecksumPlace {
         /// Where the sum starts.
         csum_start: u16,
@@ -348,7 +398,8 @@ fn checksum_offset(gso: Gso) -> u16 {
     if gso == Gso::UdpL4 { UDP_CHECKSUM as u16 } else { TCP_CHECKSUM as u16 }
 }
 
-/// Most bytes of headers of a train: room for VLAN tags, the largest IPv4 and TCP headers, or IPv6 extension headers.
+/// Most bytes of headers of a train: room for VLAN tags, the largest IPv4 and TCP headers, or IPv6
+/// extension headers.
 pub const MAX_HEADER_LEN: usize = 256;
 /// Most network-layer bytes of a train; IPv4's length field says no more.
 const MAX_NETWORK_LEN: u32 = 65_535;

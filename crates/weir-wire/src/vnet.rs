@@ -1,7 +1,8 @@
-//! The virtio-net header that Linux puts in front of frames on packet sockets and TUN/TAP devices: what is left to do for the
-//! frame's checksum, and how an offload train is to be cut.
+//! The virtio-net header that Linux puts in front of frames on packet sockets and TUN/TAP devices:
+//! what is left to do for the frame's checksum, and how an offload train is to be cut.
 //!
-//! Layout (`struct virtio_net_hdr`, 10 bytes, in the machine's byte order as Linux has it by default; `tests` pin it):
+//! Layout (`struct virtio_net_hdr`, 10 bytes, in the machine's byte order as Linux has it by
+//! default; `tests` pin it):
 //! ```text
 //! 0 flags │ 1 gso_type │ 2 hdr_len │ 4 gso_size │ 6 csum_start │ 8 csum_offset
 //! ```
@@ -92,8 +93,8 @@ impl VnetHeader {
         self.flags & Self::NEEDS_CSUM != 0
     }
 
-    /// Whether the header can be meant for a frame of these bytes. Headers come from a guest or another program; a kernel
-    /// refuses a frame whose header fails here.
+    /// Whether the header can be meant for a frame of these bytes. Headers come from a guest or
+    /// another program; a kernel refuses a frame whose header fails here.
     #[inline]
     pub fn validate(&self, frame: &[u8]) -> Result<(), VnetError> {
         let len = frame.len();
@@ -112,16 +113,23 @@ impl VnetHeader {
         Ok(())
     }
 
-    /// Completes the checksum of `frame` (which ends where its network layer ends) if the header asks for it, and takes that
-    /// request out of the header. Not for trains: each of their packets has a checksum of its own ([`crate::Train`]).
+    /// Completes the checksum of `frame` (which ends where its network layer ends) if the header
+    /// asks for it, and takes that request out of the header. Not for trains: each of their packets
+    /// has a checksum of its own ([`crate::Train`]).
     #[inline]
     pub fn complete(&mut self, frame: &mut [u8]) -> Result<(), VnetError> {
         if self.gso()? != Gso::None {
             return Err(VnetError::CompleteTrain);
         }
         if self.needs_csum() {
-            checksum::complete_partial(frame, self.csum_start, self.csum_offset).map_err(VnetError::Checksum)?;
-            *self = Self { flags: self.flags & !Self::NEEDS_CSUM, csum_start: 0, csum_offset: 0, ..*self };
+            checksum::complete_partial(frame, self.csum_start, self.csum_offset)
+                .map_err(VnetError::Checksum)?;
+            *self = Self {
+                flags: self.flags & !Self::NEEDS_CSUM,
+                csum_start: 0,
+                csum_offset: 0,
+                ..*self
+            };
         }
         Ok(())
     }

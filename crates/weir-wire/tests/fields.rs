@@ -173,7 +173,8 @@ proptest! {
 
     #[test]
     fn what_a_packet_does_not_hold_whole_is_not_read(packet in any_packet(), cut in 1usize..60) {
-        // The packet says itself that it ends early; the bytes behind are padding. A length of 0 would mean all of them.
+        // The packet says itself that it ends early; the bytes behind are padding. A length of 0
+        // would mean all of them.
         let mut frame = packet.frame();
         let whole = parse(&frame).unwrap();
         let len = (whole.network_len as usize).saturating_sub(cut);
@@ -212,7 +213,8 @@ fn options_end_at_their_end_or_where_their_lengths_make_no_sense() {
         let mut packet = PacketBuilder::udp(A4, B4, 1, 2);
         packet.options = options.to_vec();
         let frame = packet.frame();
-        let kinds: Vec<u8> = fields::ipv4_options(&frame, &parse(&frame).unwrap()).map(|(kind, _)| kind).collect();
+        let kinds: Vec<u8> =
+            fields::ipv4_options(&frame, &parse(&frame).unwrap()).map(|(kind, _)| kind).collect();
         assert_eq!(kinds, expected, "{options:?}");
     }
 }
@@ -228,10 +230,12 @@ fn a_chain_of_extension_headers_is_followed_as_far_as_the_parser_does() {
         assert_eq!(followed, count.min(9));
         assert_eq!(fields::ports_present(&parsed), count < 9, "{count}");
     }
-    let later =
-        PacketBuilder::udp(A6, B6, 5, 6).extension(protocol::FRAGMENT, &[0, 8, 0, 0, 0, 1]).extension(protocol::DESTINATION, &[1, 4]);
+    let later = PacketBuilder::udp(A6, B6, 5, 6)
+        .extension(protocol::FRAGMENT, &[0, 8, 0, 0, 0, 1])
+        .extension(protocol::DESTINATION, &[1, 4]);
     let frame = later.frame();
-    let kinds: Vec<u8> = fields::extensions(&frame, &parse(&frame).unwrap()).map(|(kind, _)| kind).collect();
+    let kinds: Vec<u8> =
+        fields::extensions(&frame, &parse(&frame).unwrap()).map(|(kind, _)| kind).collect();
     assert_eq!(kinds, [protocol::FRAGMENT], "behind a later fragment's header is no header");
 }
 
@@ -239,22 +243,35 @@ fn a_chain_of_extension_headers_is_followed_as_far_as_the_parser_does() {
 fn a_frame_that_is_not_ip_has_none_of_the_fields() {
     let frame = PacketBuilder::arp(A4, B4).frame();
     let parsed = parse(&frame).unwrap();
-    assert_eq!((fields::ip_id(&frame, &parsed), fields::fragment_field(&frame, &parsed)), (None, None));
-    assert_eq!((fields::ttl(&frame, &parsed), fields::traffic_class(&frame, &parsed)), (None, None));
+    assert_eq!(
+        (fields::ip_id(&frame, &parsed), fields::fragment_field(&frame, &parsed)),
+        (None, None)
+    );
+    assert_eq!(
+        (fields::ttl(&frame, &parsed), fields::traffic_class(&frame, &parsed)),
+        (None, None)
+    );
     assert_eq!((fields::tcp(&frame, &parsed), fields::icmp_type(&frame, &parsed)), (None, None));
     assert!(!fields::ports_present(&parsed));
-    assert_eq!(fields::ipv4_options(&frame, &parsed).chain(fields::tcp_options(&frame, &parsed)).count(), 0);
+    assert_eq!(
+        fields::ipv4_options(&frame, &parsed).chain(fields::tcp_options(&frame, &parsed)).count(),
+        0
+    );
     assert_eq!(fields::extensions(&frame, &parsed).count(), 0);
 }
 
 /// Every reader; what they say lies within the frame, and lists end.
 fn read_all(frame: &[u8], parsed: &Parsed) -> Result<(), TestCaseError> {
-    let v4 = fields::ip_id(frame, parsed).is_some() || fields::fragment_field(frame, parsed).is_some();
+    let v4 =
+        fields::ip_id(frame, parsed).is_some() || fields::fragment_field(frame, parsed).is_some();
     prop_assert!(!v4 || parsed.ip == IpVersion::V4);
-    let any = fields::ttl(frame, parsed).is_some() || fields::traffic_class(frame, parsed).is_some();
+    let any =
+        fields::ttl(frame, parsed).is_some() || fields::traffic_class(frame, parsed).is_some();
     prop_assert!(!any || parsed.ip != IpVersion::None);
     prop_assert!(fields::icmp_type(frame, parsed).is_none() || parsed.protocol == protocol::ICMP);
-    prop_assert!(fields::icmp6_type(frame, parsed).is_none() || parsed.protocol == protocol::ICMPV6);
+    prop_assert!(
+        fields::icmp6_type(frame, parsed).is_none() || parsed.protocol == protocol::ICMPV6
+    );
     prop_assert!(fields::tcp(frame, parsed).is_none() || parsed.protocol == protocol::TCP);
     prop_assert!(!fields::ports_present(parsed) || parsed.transport().is_some());
     for options in [fields::ipv4_options(frame, parsed), fields::tcp_options(frame, parsed)] {
@@ -299,7 +316,11 @@ fn tcp_option() -> impl Strategy<Value = Vec<u8>> {
         any::<[u8; 2]>().prop_map(|d| [&[2, 4], &d[..]].concat()),
         any::<u8>().prop_map(|d| vec![3, 3, d]),
         Just(vec![4, 2]),
-        prop::collection::vec(any::<[u8; 8]>(), 1..5).prop_map(|d| [&[5, 2 + 8 * d.len() as u8], &d.concat()[..]].concat()),
+        prop::collection::vec(any::<[u8; 8]>(), 1..5).prop_map(|d| [
+            &[5, 2 + 8 * d.len() as u8],
+            &d.concat()[..]
+        ]
+        .concat()),
         any::<[u8; 8]>().prop_map(|d| [&[8, 10], &d[..]].concat()),
     ]
 }
@@ -326,12 +347,8 @@ fn encoded(options: &[(usize, u8, Vec<u8>)], room: usize) -> (Vec<u8>, Vec<(u8, 
 fn transport() -> impl Strategy<Value = Transport> {
     prop_oneof![
         any::<(u16, u16)>().prop_map(|(src_port, dst_port)| Transport::Udp { src_port, dst_port }),
-        any::<(u16, u16, u32, u8)>().prop_map(|(src_port, dst_port, sequence, flags)| Transport::Tcp {
-            src_port,
-            dst_port,
-            sequence,
-            flags,
-            options: vec![2, 4, 5, 180]
+        any::<(u16, u16, u32, u8)>().prop_map(|(src_port, dst_port, sequence, flags)| {
+            Transport::Tcp { src_port, dst_port, sequence, flags, options: vec![2, 4, 5, 180] }
         }),
         any::<(u16, u16)>().prop_map(|(id, sequence)| Transport::Echo { id, sequence }),
     ]
@@ -355,13 +372,18 @@ fn v6_packet() -> impl Strategy<Value = PacketBuilder> {
         (protocol::AUTHENTICATION, vec![0; 22]),
         (protocol::DESTINATION, vec![1, 4]),
     ];
-    (transport(), prop::sample::subsequence(chain.to_vec(), 0..=6), any::<u8>(), 0u8..64, 0u32..1 << 20).prop_map(
-        |(transport, extensions, ttl, dscp, label)| {
+    (
+        transport(),
+        prop::sample::subsequence(chain.to_vec(), 0..=6),
+        any::<u8>(),
+        0u8..64,
+        0u32..1 << 20,
+    )
+        .prop_map(|(transport, extensions, ttl, dscp, label)| {
             let mut packet = PacketBuilder::new(A6, B6, transport).dscp(dscp);
             (packet.ttl, packet.flow_label, packet.extensions) = (ttl, label, extensions);
             packet
-        },
-    )
+        })
 }
 
 fn any_packet() -> impl Strategy<Value = PacketBuilder> {

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use weir_core::packet::Ecn;
 use weir_wire::builder::{PacketBuilder, Transport, payload_number};
 use weir_wire::{
-    Fragment, IpVersion, ParseError, checksum, ecn, ethertype, flow_key, invert_bit, parse, parse_ip, protocol, set_ce, set_dscp,
+    Fragment, IpVersion, ParseError, checksum, ecn, ethertype, flow_key, invert_bit, parse,
+    parse_ip, protocol, set_ce, set_dscp,
 };
 
 #[test]
@@ -16,15 +17,30 @@ fn a_udp_frame_has_its_fields() {
     packet.padding = 6;
     let frame = packet.frame();
     let parsed = parse(&frame).unwrap();
-    assert_eq!((parsed.link_header, parsed.ethertype, parsed.vlan, parsed.ip), (14, ethertype::IPV4, 0, IpVersion::V4));
+    assert_eq!(
+        (parsed.link_header, parsed.ethertype, parsed.vlan, parsed.ip),
+        (14, ethertype::IPV4, 0, IpVersion::V4)
+    );
     assert_eq!((parsed.network_len, parsed.network_end()), (58, frame.len() - 6));
-    assert_eq!((parsed.transport(), parsed.payload(), parsed.tcp_flags()), (Some(34), Some(42), None));
-    assert_eq!((parsed.protocol, parsed.dscp, parsed.ecn, parsed.fragment), (17, 46, Ecn::Ect0, Fragment::Whole));
+    assert_eq!(
+        (parsed.transport(), parsed.payload(), parsed.tcp_flags()),
+        (Some(34), Some(42), None)
+    );
+    assert_eq!(
+        (parsed.protocol, parsed.dscp, parsed.ecn, parsed.fragment),
+        (17, 46, Ecn::Ect0, Fragment::Whole)
+    );
     assert_eq!(payload_number(&frame[42..]), Some(77));
     let key = flow_key(&frame, &parsed);
     assert_eq!((key.src, key.dst), (0x0a00_0001, 0xc000_0207));
-    assert_eq!((key.src_port, key.dst_port, key.proto, key.dscp, key.ipv6), (53, 4000, 17, 46, false));
-    assert_eq!((key.src_mac, key.dst_mac, key.ethertype), (0x0200_0000_0001, 0x0200_0000_0002, 0x0800));
+    assert_eq!(
+        (key.src_port, key.dst_port, key.proto, key.dscp, key.ipv6),
+        (53, 4000, 17, 46, false)
+    );
+    assert_eq!(
+        (key.src_mac, key.dst_mac, key.ethertype),
+        (0x0200_0000_0001, 0x0200_0000_0002, 0x0800)
+    );
 }
 
 #[test]
@@ -71,17 +87,28 @@ fn extension_headers_are_followed() {
 #[test]
 fn only_the_first_fragment_has_ports() {
     let packet = PacketBuilder::udp(A4, B4, 53, 4000).numbered(0, 24);
-    for (offset, more, expected) in [(0, true, Fragment::First), (3, true, Fragment::Later), (3, false, Fragment::Later)] {
+    for (offset, more, expected) in
+        [(0, true, Fragment::First), (3, true, Fragment::Later), (3, false, Fragment::Later)]
+    {
         let frame = packet.clone().fragment(offset, more).frame();
         let parsed = parse(&frame).unwrap();
         let port = if expected == Fragment::First { 4000 } else { 0 };
-        assert_eq!((parsed.fragment, flow_key(&frame, &parsed).dst_port, parsed.protocol), (expected, port, protocol::UDP));
+        assert_eq!(
+            (parsed.fragment, flow_key(&frame, &parsed).dst_port, parsed.protocol),
+            (expected, port, protocol::UDP)
+        );
     }
-    for (field, expected) in [([0, 1], Fragment::First), ([0, 8], Fragment::Later), ([0, 0], Fragment::First)] {
+    for (field, expected) in
+        [([0, 1], Fragment::First), ([0, 8], Fragment::Later), ([0, 0], Fragment::First)]
+    {
         let extension = [field[0], field[1], 0, 0, 0, 1];
-        let frame = PacketBuilder::udp(A6, B6, 53, 4000).extension(protocol::FRAGMENT, &extension).frame();
+        let frame =
+            PacketBuilder::udp(A6, B6, 53, 4000).extension(protocol::FRAGMENT, &extension).frame();
         let parsed = parse(&frame).unwrap();
-        assert_eq!((parsed.fragment, parsed.transport().is_some()), (expected, expected == Fragment::First));
+        assert_eq!(
+            (parsed.fragment, parsed.transport().is_some()),
+            (expected, expected == Fragment::First)
+        );
     }
 }
 
@@ -91,7 +118,10 @@ fn arp_ends_before_the_padding() {
     arp.padding = 18;
     let frame = arp.frame();
     let parsed = parse(&frame).unwrap();
-    assert_eq!((frame.len(), parsed.ethertype, parsed.network_len, parsed.ip), (60, ethertype::ARP, 28, IpVersion::None));
+    assert_eq!(
+        (frame.len(), parsed.ethertype, parsed.network_len, parsed.ip),
+        (60, ethertype::ARP, 28, IpVersion::None)
+    );
     assert_eq!(flow_key(&frame, &parsed).dst_mac, 0xffff_ffff_ffff);
 }
 
@@ -117,7 +147,10 @@ fn malformed_frames_are_refused_with_the_reason() {
 fn a_mark_changes_nothing_but_the_field_and_keeps_the_checksum() {
     for (src, dst) in [(IpAddr::V4(A4), IpAddr::V4(B4)), (IpAddr::V6(A6), IpAddr::V6(B6))] {
         for codepoint in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
-            let packet = PacketBuilder::new(src, dst, Transport::Udp { src_port: 1, dst_port: 2 }).ecn(codepoint).dscp(63).vlan(3);
+            let packet = PacketBuilder::new(src, dst, Transport::Udp { src_port: 1, dst_port: 2 })
+                .ecn(codepoint)
+                .dscp(63)
+                .vlan(3);
             let mut frame = packet.frame();
             let parsed = parse(&frame).unwrap();
             let capable = codepoint != Ecn::NotEct;
@@ -133,7 +166,10 @@ fn a_mark_changes_nothing_but_the_field_and_keeps_the_checksum() {
 fn a_code_point_changes_nothing_but_the_field_and_keeps_the_checksum() {
     for (src, dst) in [(IpAddr::V4(A4), IpAddr::V4(B4)), (IpAddr::V6(A6), IpAddr::V6(B6))] {
         for (old, new) in [(0, 46), (46, 0), (63, 63), (10, 21)] {
-            let packet = PacketBuilder::new(src, dst, Transport::Udp { src_port: 1, dst_port: 2 }).ecn(Ecn::Ect1).dscp(old).vlan(3);
+            let packet = PacketBuilder::new(src, dst, Transport::Udp { src_port: 1, dst_port: 2 })
+                .ecn(Ecn::Ect1)
+                .dscp(old)
+                .vlan(3);
             let mut frame = packet.frame();
             let mut parsed = parse(&frame).unwrap();
             assert!(set_dscp(&mut frame, &mut parsed, new));
@@ -153,7 +189,9 @@ fn bits_count_from_the_network_layer_and_wrap() {
     packet.padding = 14;
     let frame = packet.frame();
     let parsed = parse(&frame).unwrap();
-    for (bit, at, mask) in [(0, 14, 0x80), (7, 14, 0x01), (8 * 32 - 1, 14 + 31, 0x01), (8 * 32, 14, 0x80)] {
+    for (bit, at, mask) in
+        [(0, 14, 0x80), (7, 14, 0x01), (8 * 32 - 1, 14 + 31, 0x01), (8 * 32, 14, 0x80)]
+    {
         let mut damaged = frame.clone();
         assert_eq!(invert_bit(&mut damaged, &parsed, bit), Some(at));
         assert_eq!(damaged[at] ^ frame[at], mask);
@@ -222,27 +260,47 @@ proptest! {
 fn any_packet() -> impl Strategy<Value = PacketBuilder> {
     let transport = prop_oneof![
         any::<(u16, u16)>().prop_map(|(src_port, dst_port)| Transport::Udp { src_port, dst_port }),
-        (any::<(u16, u16, u32, u8)>(), prop::collection::vec(Just(1u8), 0..40))
-            .prop_map(|((src_port, dst_port, sequence, flags), options)| Transport::Tcp { src_port, dst_port, sequence, flags, options }),
+        (any::<(u16, u16, u32, u8)>(), prop::collection::vec(Just(1u8), 0..40)).prop_map(
+            |((src_port, dst_port, sequence, flags), options)| Transport::Tcp {
+                src_port,
+                dst_port,
+                sequence,
+                flags,
+                options
+            }
+        ),
         any::<(u16, u16)>().prop_map(|(id, sequence)| Transport::Echo { id, sequence }),
     ];
-    let tags = prop::collection::vec((prop_oneof![Just(ethertype::VLAN), Just(ethertype::SERVICE_VLAN)], 0u16..4096), 0..3);
+    let tags = prop::collection::vec(
+        (prop_oneof![Just(ethertype::VLAN), Just(ethertype::SERVICE_VLAN)], 0u16..4096),
+        0..3,
+    );
     let fields = (0u8..64, 0u8..4, any::<u16>(), 0u32..1 << 20, 0usize..20, any::<bool>());
-    let lists = (prop::collection::vec(any::<u8>(), 0..300), prop::collection::vec(Just(1u8), 0..40), 0usize..3);
-    (transport, tags, any::<[u8; 4]>(), fields, lists).prop_map(|(transport, tags, host, fields, (payload, options, extensions))| {
-        let (dscp, ecn, id, flow_label, padding, v6) = fields;
-        let mut packet = if v6 {
-            let src = Ipv6Addr::from_bits(A6.to_bits() | u128::from(u32::from_be_bytes(host)));
-            PacketBuilder::new(src, B6, transport)
-        } else {
-            PacketBuilder::new(Ipv4Addr::from(host), B4, transport)
-        };
-        packet.ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn)];
-        (packet.tags, packet.payload, packet.options) = (tags, payload, options);
-        (packet.dscp, packet.id, packet.flow_label, packet.padding) = (dscp, id, flow_label, padding);
-        packet.extensions = [(protocol::HOP_BY_HOP, vec![1, 4]), (protocol::DESTINATION, vec![1, 12])][..extensions].to_vec();
-        packet
-    })
+    let lists = (
+        prop::collection::vec(any::<u8>(), 0..300),
+        prop::collection::vec(Just(1u8), 0..40),
+        0usize..3,
+    );
+    (transport, tags, any::<[u8; 4]>(), fields, lists).prop_map(
+        |(transport, tags, host, fields, (payload, options, extensions))| {
+            let (dscp, ecn, id, flow_label, padding, v6) = fields;
+            let mut packet = if v6 {
+                let src = Ipv6Addr::from_bits(A6.to_bits() | u128::from(u32::from_be_bytes(host)));
+                PacketBuilder::new(src, B6, transport)
+            } else {
+                PacketBuilder::new(Ipv4Addr::from(host), B4, transport)
+            };
+            packet.ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn)];
+            (packet.tags, packet.payload, packet.options) = (tags, payload, options);
+            (packet.dscp, packet.id, packet.flow_label, packet.padding) =
+                (dscp, id, flow_label, padding);
+            packet.extensions =
+                [(protocol::HOP_BY_HOP, vec![1, 4]), (protocol::DESTINATION, vec![1, 12])]
+                    [..extensions]
+                    .to_vec();
+            packet
+        },
+    )
 }
 
 const A4: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);

@@ -39,14 +39,21 @@ pub(crate) enum Kind {
     OneWay,
     /// Packets that are sent back.
     Requests,
-    /// Packets that were sent back: delays are round trips, less what the other end took to turn round.
+    /// Packets that were sent back: delays are round trips, less what the other end took to turn
+    /// round.
     Echoes,
 }
 
 impl Arrivals {
     /// None yet.
     pub(crate) fn new(flow: u32, kind: Kind) -> Self {
-        Self { report: EndReport { flow, ..EndReport::default() }, delays: Tally::default(), kind, seen: Vec::new(), last: None }
+        Self {
+            report: EndReport { flow, ..EndReport::default() },
+            delays: Tally::default(),
+            kind,
+            seen: Vec::new(),
+            last: None,
+        }
     }
 
     /// Whether they are sent back.
@@ -113,7 +120,8 @@ mod tests {
         let mut arrivals = Arrivals::new(3, Kind::OneWay);
         let mut come = |sequence, sent_ns, at| {
             let stamp = Stamp { sequence, sent_ns, turned_ns: 7 };
-            arrivals.count(&span, &Arrival { at, stamp, payload: 12, len: 40, marked: sequence == 1 });
+            arrivals
+                .count(&span, &Arrival { at, stamp, payload: 12, len: 40, marked: sequence == 1 });
         };
         come(0, 90, 110);
         come(1, 200, 230);
@@ -121,9 +129,15 @@ mod tests {
         come(2, 900, 1_010);
         come(3, 50, 60);
         let report = arrivals.finish();
-        assert_eq!((report.flow, report.received, report.came, report.carried, report.duplicated), (3, 3, 2, 1, 1));
+        assert_eq!(
+            (report.flow, report.received, report.came, report.carried, report.duplicated),
+            (3, 3, 2, 1, 1)
+        );
         assert_eq!((report.received_bytes, report.goodput_bytes, report.marked), (120, 36, 2));
-        assert_eq!(report.series, [Point { packets: 4, bytes: 160, payload: 48, marked: 2, delay_ns: 100 }]);
+        assert_eq!(
+            report.series,
+            [Point { packets: 4, bytes: 160, payload: 48, marked: 2, delay_ns: 100 }]
+        );
         assert_eq!(report.variation_ns, (30 - 20) + (40 - 30));
         assert_eq!((report.delay_ns.count, report.delay_ns.min, report.delay_ns.max), (3, 20, 40));
     }

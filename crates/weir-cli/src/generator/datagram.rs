@@ -1,4 +1,5 @@
-//! The first bytes of each datagram's payload: its number, when it was sent, and in an echo how long that took to be sent back.
+//! The first bytes of each datagram's payload: its number, when it was sent, and in an echo how
+//! long that took to be sent back.
 
 /// What a datagram says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +24,9 @@ impl Stamp {
 
     /// Reads one; `None` from something else.
     pub(crate) fn read(payload: &[u8]) -> Option<Self> {
-        let word = |from: usize| payload.get(from..from + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
+        let word = |from: usize| {
+            payload.get(from..from + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes)
+        };
         let sent_ns = u64::from_be_bytes(payload.get(4..LEAST)?.try_into().ok()?);
         Some(Self { sequence: word(0)?, sent_ns, turned_ns: word(LEAST).unwrap_or(0) })
     }

@@ -1,7 +1,7 @@
 //! `weir traffic`: all traffic of one host of a live scenario, as a process on that host.
 //!
-//! Not for typing: `weir live` starts one on each host and speaks to it over its standard input and output, in lines of JSON
-//! ([`order`]).
+//! Not for typing: `weir live` starts one on each host and speaks to it over its standard input and
+//! output, in lines of JSON ([`order`]).
 
 mod arrivals;
 mod datagram;
@@ -53,7 +53,9 @@ fn run() -> io::Result<()> {
         let transfers: Vec<_> = writers
             .iter()
             .map(|(task, transfer)| scope.spawn(|| (true, transfer::write(task, transfer, &span))))
-            .chain(readers.iter().map(|(listener, tasks)| scope.spawn(|| (false, transfer::read(listener, tasks, &span)))))
+            .chain(readers.iter().map(|(listener, tasks)| {
+                scope.spawn(|| (false, transfer::read(listener, tasks, &span)))
+            }))
             .collect();
         let receiver = scope.spawn(|| receive(inlets, &span));
         if !outlets.is_empty() {
@@ -62,7 +64,9 @@ fn run() -> io::Result<()> {
         let mut results = Vec::new();
         for transfer in transfers {
             match transfer.join() {
-                Ok((sends, Ok(reports))) => results.extend(reports.into_iter().map(|report| (sends, report))),
+                Ok((sends, Ok(reports))) => {
+                    results.extend(reports.into_iter().map(|report| (sends, report)))
+                }
                 Ok((_, Err(error))) => notes.push(format!("a TCP transfer failed: {error}")),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
@@ -77,7 +81,8 @@ fn run() -> io::Result<()> {
     stations.finish(&mut ends, &mut notes);
     let of = |task: &Task| {
         let sends = matches!(task.role, Role::Send { .. } | Role::Write(_));
-        ends.remove(&(task.flow, sends)).unwrap_or_else(|| EndReport { flow: task.flow, ..EndReport::default() })
+        ends.remove(&(task.flow, sends))
+            .unwrap_or_else(|| EndReport { flow: task.flow, ..EndReport::default() })
     };
     let ends = order.tasks.iter().map(of).collect();
     write(&Report { ends, notes })
@@ -87,7 +92,8 @@ fn run() -> io::Result<()> {
 fn schedule(order: &Order) -> io::Result<Schedule> {
     let files = Beside(Path::new(&order.file).parent().unwrap_or(Path::new("")));
     let scenario = weir_sim::scenario::parse(&order.scenario, &order.file, &files).scenario;
-    let scenario = scenario.ok_or_else(|| io::Error::other("the scenario cannot be read any more"))?;
+    let scenario =
+        scenario.ok_or_else(|| io::Error::other("the scenario cannot be read any more"))?;
     Schedule::new(&scenario, order.seed, order.host).map_err(io::Error::other)
 }
 
@@ -120,17 +126,24 @@ impl Stations {
                 }
                 Role::Receive { echo } => {
                     let inlet = match receiving.entry(to) {
-                        std::collections::btree_map::Entry::Vacant(entry) => entry.insert(Inlet::bind(to)?),
+                        std::collections::btree_map::Entry::Vacant(entry) => {
+                            entry.insert(Inlet::bind(to)?)
+                        }
                         std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
                     };
-                    inlet.expect(from, Arrivals::new(flow, if *echo { Kind::Requests } else { Kind::OneWay }));
+                    inlet.expect(
+                        from,
+                        Arrivals::new(flow, if *echo { Kind::Requests } else { Kind::OneWay }),
+                    );
                 }
                 Role::Write(transfer) => stations.writers.push((task.clone(), transfer.clone())),
                 Role::Read => match listening.entry(to) {
                     std::collections::btree_map::Entry::Vacant(entry) => {
                         entry.insert((transfer::listen(to)?, vec![task.clone()]));
                     }
-                    std::collections::btree_map::Entry::Occupied(mut entry) => entry.get_mut().1.push(task.clone()),
+                    std::collections::btree_map::Entry::Occupied(mut entry) => {
+                        entry.get_mut().1.push(task.clone())
+                    }
                 },
             }
         }
@@ -148,7 +161,9 @@ impl Stations {
             ends.extend(reports.into_iter().map(|report| ((report.flow, false), report)));
         }
         if lost > 0 {
-            notes.push(format!("{lost} datagrams arrived and found their socket's buffer full: they count as lost"));
+            notes.push(format!(
+                "{lost} datagrams arrived and found their socket's buffer full: they count as lost"
+            ));
         }
         for outlet in self.outlets {
             let (mut report, note) = outlet.finish();
@@ -165,7 +180,10 @@ impl Stations {
 fn read<T: DeserializeOwned>() -> io::Result<T> {
     let mut line = String::new();
     if io::stdin().lock().read_line(&mut line)? == 0 {
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is started by `weir live` and told what to do there"));
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "it is started by `weir live` and told what to do there",
+        ));
     }
     Ok(serde_json::from_str(&line)?)
 }

@@ -1,6 +1,7 @@
 //! What a generator is told, and what it tells, as lines of JSON.
 //!
-//! It reads an [`Order`], makes its sockets, writes an empty [`Ready`], reads when to start, and at the end writes a [`Report`].
+//! It reads an [`Order`], makes its sockets, writes an empty [`Ready`], reads when to start, and at
+//! the end writes a [`Report`].
 
 use std::net::SocketAddrV4;
 
@@ -12,7 +13,8 @@ use weir_sim::measure::Distribution;
 pub(crate) struct Order {
     /// The host's number in the scenario.
     pub(crate) host: usize,
-    /// The scenario, as its file says it after changes of the command line: what is sent when follows from it.
+    /// The scenario, as its file says it after changes of the command line: what is sent when
+    /// follows from it.
     pub(crate) scenario: String,
     /// The file's name.
     pub(crate) file: String,

@@ -13,7 +13,8 @@ pub(crate) fn wait_until(at: u64) {
     }
 }
 
-/// Sleeps to shortly before a point on the monotonic clock, ns, and spins the rest: the wake-up of a sleeping thread is late.
+/// Sleeps to shortly before a point on the monotonic clock, ns, and spins the rest: the wake-up of
+/// a sleeping thread is late.
 pub(crate) fn spin_until(at: u64) {
     wait_until(at.saturating_sub(SPIN_NS));
     while clock::now().0 < at {
@@ -27,5 +28,6 @@ pub(crate) fn exact_sleeps() {
     let _ = nix::sys::prctl::set_timerslack(1);
 }
 
-/// The usual lateness of a wake-up. More would take the processor from who has to forward what is sent.
+/// The usual lateness of a wake-up. More would take the processor from who has to forward what is
+/// sent.
 const SPIN_NS: u64 = 20_000;

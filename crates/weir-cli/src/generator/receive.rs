@@ -1,4 +1,5 @@
-//! The receiving end: every datagram of all flows to this host, with the kernel's times of arrival; and the echoes that come back.
+//! The receiving end: every datagram of all flows to this host, with the kernel's times of arrival;
+//! and the echoes that come back.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};
@@ -6,7 +7,9 @@ use std::net::{SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, setsockopt, sockopt};
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, setsockopt, sockopt,
+};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,7 +35,8 @@ impl Inlet {
 
     /// One on a socket that there is.
     pub(crate) fn on(socket: UdpSocket) -> io::Result<Self> {
-        // Without the privilege the usual bound applies; what does not fit shows as dropped by the socket.
+        // Without the privilege the usual bound applies; what does not fit shows as dropped by the
+        // socket.
         if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
             let _ = setsockopt(&socket, sockopt::RcvBuf, &BUFFER);
         }
@@ -56,9 +60,11 @@ impl Inlet {
 /// Receives on all of them until the end of the drain.
 pub(crate) fn receive(inlets: &mut [Inlet], span: &Span) -> io::Result<()> {
     let mut buffer = vec![0; MESSAGES * LARGEST];
-    let mut messages = MultiHeaders::<SockaddrIn>::preallocate(MESSAGES, Some(nix::cmsg_space!(TimeSpec, i32)));
+    let mut messages =
+        MultiHeaders::<SockaddrIn>::preallocate(MESSAGES, Some(nix::cmsg_space!(TimeSpec, i32)));
     while clock::now().0 < span.drained() {
-        let mut fds: Vec<PollFd<'_>> = inlets.iter().map(|inlet| PollFd::new(&inlet.socket, PollFlags::IN)).collect();
+        let mut fds: Vec<PollFd<'_>> =
+            inlets.iter().map(|inlet| PollFd::new(&inlet.socket, PollFlags::IN)).collect();
         match poll(&mut fds, Some(&TICK)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
@@ -67,19 +73,34 @@ pub(crate) fn receive(inlets: &mut [Inlet], span: &Span) -> io::Result<()> {
         for (inlet, _) in inlets.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
             while take(inlet, span, &mut buffer, &mut messages)? == MESSAGES {}
         }
-        // Who waits in a socket makes the sender wake it for every datagram. The kernel notes when they arrive: there is no hurry.
+        // Who waits in a socket makes the sender wake it for every datagram. The kernel notes when
+        // they arrive: there is no hurry.
         std::thread::sleep(NAP);
     }
     Ok(())
 }
 
 /// One system call's worth of datagrams; gives how many.
-fn take(inlet: &mut Inlet, span: &Span, buffer: &mut [u8], messages: &mut MultiHeaders<SockaddrIn>) -> io::Result<usize> {
-    let mut slices: Vec<[IoSliceMut<'_>; 1]> = buffer.chunks_mut(LARGEST).map(|c| [IoSliceMut::new(c)]).collect();
-    let results = match recvmmsg(inlet.socket.as_raw_fd(), messages, slices.iter_mut(), MsgFlags::MSG_DONTWAIT, None) {
+fn take(
+    inlet: &mut Inlet,
+    span: &Span,
+    buffer: &mut [u8],
+    messages: &mut MultiHeaders<SockaddrIn>,
+) -> io::Result<usize> {
+    let mut slices: Vec<[IoSliceMut<'_>; 1]> =
+        buffer.chunks_mut(LARGEST).map(|c| [IoSliceMut::new(c)]).collect();
+    let results = match recvmmsg(
+        inlet.socket.as_raw_fd(),
+        messages,
+        slices.iter_mut(),
+        MsgFlags::MSG_DONTWAIT,
+        None,
+    ) {
         Ok(results) => results,
         // The last is the news that nobody listens any more.
-        Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR | nix::errno::Errno::ECONNREFUSED) => return Ok(0),
+        Err(
+            nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR | nix::errno::Errno::ECONNREFUSED,
+        ) => return Ok(0),
         Err(errno) => return Err(errno.into()),
     };
     let ahead = wall_clock().saturating_sub(clock::now().0);
@@ -89,17 +110,32 @@ fn take(inlet: &mut Inlet, span: &Span, buffer: &mut [u8], messages: &mut MultiH
         let (mut at, mut marked) = (None, false);
         for control in message.cmsgs()? {
             match control {
-                ControlMessageOwned::ScmTimestampns(time) => at = Some(nanos(time).saturating_sub(ahead)),
+                ControlMessageOwned::ScmTimestampns(time) => {
+                    at = Some(nanos(time).saturating_sub(ahead))
+                }
                 ControlMessageOwned::Ipv4Tos(tos) => marked = tos & CE == CE,
                 _ => {}
             }
         }
-        let (Some(payload), Some(from)) = (message.iovs().next(), message.address) else { continue };
+        let (Some(payload), Some(from)) = (message.iovs().next(), message.address) else {
+            continue;
+        };
         let from = SocketAddrV4::new(from.ip(), from.port());
-        let (Some(stamp), Some(flow)) = (Stamp::read(payload), inlet.flows.get_mut(&from)) else { continue };
+        let (Some(stamp), Some(flow)) = (Stamp::read(payload), inlet.flows.get_mut(&from)) else {
+            continue;
+        };
         let at = at.unwrap_or_else(|| clock::now().0);
         let payload_len = message.bytes as u64;
-        flow.count(span, &Arrival { at, stamp, payload: payload_len, len: payload_len + u64::from(HEADERS), marked });
+        flow.count(
+            span,
+            &Arrival {
+                at,
+                stamp,
+                payload: payload_len,
+                len: payload_len + u64::from(HEADERS),
+                marked,
+            },
+        );
         if flow.echoes() {
             send_back(&inlet.socket, from, payload, &stamp, at);
         }
@@ -115,11 +151,15 @@ fn send_back(socket: &UdpSocket, to: SocketAddrV4, payload: &[u8], stamp: &Stamp
     let _ = socket.send_to(&payload, to);
 }
 
-/// Datagrams that found a socket's buffer full, from the kernel's table of sockets; 0 when that cannot be read.
+/// Datagrams that found a socket's buffer full, from the kernel's table of sockets; 0 when that
+/// cannot be read.
 fn drops(socket: &UdpSocket) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
-    let inode = std::fs::metadata(format!("/proc/self/fd/{}", socket.as_raw_fd())).map(|file| file.ino().to_string());
-    let (Ok(inode), Ok(table)) = (inode, std::fs::read_to_string("/proc/self/net/udp")) else { return 0 };
+    let inode = std::fs::metadata(format!("/proc/self/fd/{}", socket.as_raw_fd()))
+        .map(|file| file.ino().to_string());
+    let (Ok(inode), Ok(table)) = (inode, std::fs::read_to_string("/proc/self/net/udp")) else {
+        return 0;
+    };
     let mut lines = table.lines().skip(1);
     let line = lines.find(|line| line.split_whitespace().nth(9) == Some(&*inode));
     line.and_then(|line| line.split_whitespace().last()?.parse().ok()).unwrap_or(0)

@@ -1,6 +1,8 @@
-//! What a host sends when: the scenario's own sources, in a world of perfect links, a little ahead of time.
+//! What a host sends when: the scenario's own sources, in a world of perfect links, a little ahead
+//! of time.
 //!
-//! The sources are those of the simulator with the same seeds, so that a live run sends the very packets that a simulated one does.
+//! The sources are those of the simulator with the same seeds, so that a live run sends the very
+//! packets that a simulated one does.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,7 +37,8 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// What this host sends. Traffic that is not made of datagrams, and that of other hosts, is silent here.
+    /// What this host sends. Traffic that is not made of datagrams, and that of other hosts, is
+    /// silent here.
     ///
     /// # Errors
     /// The traffic cannot be made, in words.
@@ -64,7 +67,10 @@ impl Schedule {
         while self.ahead.is_empty() && self.world.network().now() < self.end {
             let until = self.world.network().now().saturating_add(AHEAD).min(self.end);
             self.world.run(until);
-            std::mem::swap(&mut self.ahead, &mut self.sent.lock().unwrap_or_else(PoisonError::into_inner));
+            std::mem::swap(
+                &mut self.ahead,
+                &mut self.sent.lock().unwrap_or_else(PoisonError::into_inner),
+            );
         }
         self.ahead.pop_front()
     }

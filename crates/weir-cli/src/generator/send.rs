@@ -1,4 +1,5 @@
-//! The sending end: datagrams of all flows from this host, each at the moment at which the scenario's source sends it.
+//! The sending end: datagrams of all flows from this host, each at the moment at which the
+//! scenario's source sends it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,7 +28,12 @@ pub(crate) struct Outlet {
 
 impl Outlet {
     /// A new one from one address to another.
-    pub(crate) fn connect(flow: u32, from: SocketAddrV4, to: SocketAddrV4, tos: u8) -> io::Result<Self> {
+    pub(crate) fn connect(
+        flow: u32,
+        from: SocketAddrV4,
+        to: SocketAddrV4,
+        tos: u8,
+    ) -> io::Result<Self> {
         let socket = UdpSocket::bind(from)?;
         // Without the privilege the usual bound applies; the sender then waits sooner.
         if setsockopt(&socket, sockopt::SndBufForce, &BUFFER).is_err() {
@@ -37,7 +43,13 @@ impl Outlet {
             setsockopt(&socket, sockopt::Ipv4Tos, &i32::from(tos))?;
         }
         socket.connect(to)?;
-        Ok(Self { socket, report: EndReport { flow, ..EndReport::default() }, sequence: 0, refused: 0, cause: None })
+        Ok(Self {
+            socket,
+            report: EndReport { flow, ..EndReport::default() },
+            sequence: 0,
+            refused: 0,
+            cause: None,
+        })
     }
 
     /// Another handle on its socket.
@@ -48,7 +60,8 @@ impl Outlet {
     /// What was sent, and what should be known about it.
     pub(crate) fn finish(self) -> (EndReport, Option<String>) {
         let cause = self.cause.map(|error| error.to_string()).unwrap_or_default();
-        let note = (self.refused > 0).then(|| format!("{} datagrams could not be sent: {cause}", self.refused));
+        let note = (self.refused > 0)
+            .then(|| format!("{} datagrams could not be sent: {cause}", self.refused));
         (self.report, note)
     }
 
@@ -85,10 +98,13 @@ impl Outlet {
 /// Sends what the schedule says, until the end.
 pub(crate) fn send(outlets: &mut [Outlet], mut schedule: Schedule, span: &Span, realtime: bool) {
     exact_sleeps();
-    // The links' thread has it too; without it a packet waits for others' time slices before it is even sent.
-    let mut usual = Policy::current().ok().filter(|_| realtime && Policy::realtime(PRIORITY).apply().is_ok());
+    // The links' thread has it too; without it a packet waits for others' time slices before it is
+    // even sent.
+    let mut usual =
+        Policy::current().ok().filter(|_| realtime && Policy::realtime(PRIORITY).apply().is_ok());
     let mut buffer = Vec::new();
-    let places: BTreeMap<u32, usize> = outlets.iter().enumerate().map(|(place, outlet)| (outlet.report.flow, place)).collect();
+    let places: BTreeMap<u32, usize> =
+        outlets.iter().enumerate().map(|(place, outlet)| (outlet.report.flow, place)).collect();
     while let Some(Departure { at, flow, len }) = schedule.next() {
         if at >= span.duration {
             break;

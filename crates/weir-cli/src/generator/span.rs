@@ -38,7 +38,9 @@ impl Span {
 
     /// The point of a series that `at` belongs to.
     pub(crate) fn point<'a>(&self, series: &'a mut Vec<Point>, at: u64) -> &'a mut Point {
-        let index = usize::try_from(at.saturating_sub(self.start) / self.interval.max(1)).unwrap_or(usize::MAX).min(MOST_POINTS);
+        let index = usize::try_from(at.saturating_sub(self.start) / self.interval.max(1))
+            .unwrap_or(usize::MAX)
+            .min(MOST_POINTS);
         if series.len() <= index {
             series.resize(index + 1, Point::default());
         }
@@ -58,9 +60,14 @@ mod tests {
     #[test]
     fn what_counts_is_behind_the_warm_up_and_before_the_end() {
         let span = Span { start: 100, warmup: 10, duration: 50, interval: 20 };
-        assert_eq!([99, 100, 109, 110, 149, 150].map(|at| span.measured(at)), [false, false, false, true, true, false]);
+        assert_eq!(
+            [99, 100, 109, 110, 149, 150].map(|at| span.measured(at)),
+            [false, false, false, true, true, false]
+        );
         let mut series = Vec::new();
-        [(100, 1), (119, 2), (140, 4)].into_iter().for_each(|(at, amount)| span.point(&mut series, at).packets += amount);
+        [(100, 1), (119, 2), (140, 4)]
+            .into_iter()
+            .for_each(|(at, amount)| span.point(&mut series, at).packets += amount);
         assert_eq!(series.iter().map(|point| point.packets).collect::<Vec<_>>(), [3, 0, 4]);
     }
 }

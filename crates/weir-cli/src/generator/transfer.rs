@@ -6,7 +6,9 @@ use std::os::fd::AsRawFd as _;
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket, sockopt};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket, sockopt,
+};
 use weir_linux::{clock, tcp};
 
 use super::order::{EndReport, Task, Transfer};
@@ -55,7 +57,11 @@ pub(crate) fn listen(at: SocketAddrV4) -> io::Result<TcpListener> {
 }
 
 /// Receives these transfers until they are over, or the run is.
-pub(crate) fn read(listener: &TcpListener, tasks: &[Task], span: &Span) -> io::Result<Vec<EndReport>> {
+pub(crate) fn read(
+    listener: &TcpListener,
+    tasks: &[Task],
+    span: &Span,
+) -> io::Result<Vec<EndReport>> {
     thread::scope(|scope| {
         let mut threads = Vec::new();
         while threads.len() < tasks.len() && clock::now().0 < span.end() {
@@ -70,7 +76,9 @@ pub(crate) fn read(listener: &TcpListener, tasks: &[Task], span: &Span) -> io::R
                 Err(error) => return Err(error),
             }
         }
-        let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
         threads.into_iter().map(join).collect()
     })
 }
@@ -103,7 +111,10 @@ fn drink(mut stream: TcpStream, flow: u32, span: &Span) -> io::Result<EndReport>
 
 /// Nothing to do just now.
 fn is_pause(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
 }
 
 /// What is written and read at a time.

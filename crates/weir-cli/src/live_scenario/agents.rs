@@ -26,9 +26,15 @@ pub(super) struct Agent {
 
 impl Agent {
     /// Starts one on the host with this number, and gives it its order.
-    pub(super) fn start(network: &mut Network, host: usize, order: &Order) -> Result<Self, Failure> {
+    pub(super) fn start(
+        network: &mut Network,
+        host: usize,
+        order: &Order,
+    ) -> Result<Self, Failure> {
         let name = network.ends()[host].name.clone();
-        let failed = |error: std::io::Error| Failure::own(format!("cannot start the traffic of {name}: {error}"));
+        let failed = |error: std::io::Error| {
+            Failure::own(format!("cannot start the traffic of {name}: {error}"))
+        };
         let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()));
         let ((theirs_in, ours_in), (ours_out, theirs_out)) = (pipe()?, pipe()?);
         let command = vec!["/proc/self/exe".into(), "traffic".into()];
@@ -48,7 +54,8 @@ impl Agent {
     /// Tells it when to start.
     pub(super) fn begin(&mut self, start: Start) -> Result<(), Failure> {
         let name = &self.name;
-        tell(&mut self.input, &start).map_err(|error| Failure::own(format!("the traffic of {name} has ended: {error}")))
+        tell(&mut self.input, &start)
+            .map_err(|error| Failure::own(format!("the traffic of {name} has ended: {error}")))
     }
 
     /// What it has seen, when it is over.
@@ -64,7 +71,9 @@ impl Agent {
             },
             // What it has to say about that is on standard error.
             Err(RecvTimeoutError::Disconnected) => "its process has ended".to_owned(),
-            Err(RecvTimeoutError::Timeout) => format!("it has said nothing for {} seconds", longest.as_secs()),
+            Err(RecvTimeoutError::Timeout) => {
+                format!("it has said nothing for {} seconds", longest.as_secs())
+            }
         };
         Err(Failure::own(format!("the traffic of {} failed: {why}", self.name)))
     }
@@ -74,7 +83,8 @@ impl Agent {
 fn hear(from: OwnedFd) -> std::io::Result<Receiver<String>> {
     let (lines, heard) = channel();
     std::thread::Builder::new().name("weir-hear".into()).spawn(move || {
-        // The end of the process is the end of its lines; a line that nobody waits for any more is dropped.
+        // The end of the process is the end of its lines; a line that nobody waits for any more is
+        // dropped.
         for line in BufReader::new(File::from(from)).lines().map_while(Result::ok) {
             if lines.send(line).is_err() {
                 break;
@@ -100,9 +110,18 @@ pub(super) struct Program {
 
 impl Program {
     /// Starts a shell command on the host with this number; what it prints is kept.
-    pub(super) fn start(network: &mut Network, host: usize, command: &str) -> Result<Self, Failure> {
-        let failed = |error: std::io::Error| Failure::own(format!("cannot keep what {command} prints: {error}"));
-        let output = File::from(memfd_create("weir-output", MemfdFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?);
+    pub(super) fn start(
+        network: &mut Network,
+        host: usize,
+        command: &str,
+    ) -> Result<Self, Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::own(format!("cannot keep what {command} prints: {error}"))
+        };
+        let output = File::from(
+            memfd_create("weir-output", MemfdFlags::CLOEXEC)
+                .map_err(|errno| failed(errno.into()))?,
+        );
         let theirs = output.try_clone().map_err(failed)?.into();
         let command = vec!["/bin/sh".into(), "-c".into(), command.into()];
         let id = network

@@ -33,16 +33,24 @@ pub(crate) struct Flow {
 /// # Errors
 /// There is no way between two hosts; a scenario that was read from a file has them all.
 pub(crate) fn flows(scenario: &Scenario) -> Result<Vec<Flow>, WayError> {
-    let mut topology = Topology::new(&scenario.nodes, &scenario.links).with_routes(&scenario.routes);
+    let mut topology =
+        Topology::new(&scenario.nodes, &scenario.links).with_routes(&scenario.routes);
     let mut flows = Vec::new();
     for (place, traffic) in scenario.traffic.iter().enumerate() {
         let mut of_traffic = 0;
-        let pairs = traffic.to.iter().flat_map(|&to| traffic.from.iter().map(move |&from| (from, to)));
+        let pairs =
+            traffic.to.iter().flat_map(|&to| traffic.from.iter().map(move |&from| (from, to)));
         for (from, to) in pairs {
             let (forward, back) = (topology.way(from, to)?, topology.way(to, from)?);
             for _ in 0..traffic.count {
                 of_traffic += 1;
-                let own = || if traffic.flows() == 1 { traffic.name.clone() } else { format!("{}.{of_traffic}", traffic.name) };
+                let own = || {
+                    if traffic.flows() == 1 {
+                        traffic.name.clone()
+                    } else {
+                        format!("{}.{of_traffic}", traffic.name)
+                    }
+                };
                 let number = flows.len() as u32;
                 flows.push(Flow {
                     number,

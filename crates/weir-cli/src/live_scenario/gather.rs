@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use weir_core::stats::{LinkStats, Reasons};
-use weir_sim::measure::{Distribution, FlowName, FlowOutcome, FlowSample, LinkOutcome, LinkSample, Names, Outcome, Series};
+use weir_sim::measure::{
+    Distribution, FlowName, FlowOutcome, FlowSample, LinkOutcome, LinkSample, Names, Outcome,
+    Series,
+};
 use weir_sim::scenario::Scenario;
 
 use super::flows::Flow;
@@ -28,9 +31,17 @@ pub(super) struct Seen {
 }
 
 /// Puts it together.
-pub(super) fn outcome(scenario: &Scenario, seed: u64, names: &Names, flows: &[Flow], seen: Seen) -> Outcome {
-    let mut figures: Vec<(FlowOutcome, Vec<FlowSample>)> = names.flows.iter().map(|name| (nothing(name), Vec::new())).collect();
-    let places: BTreeMap<&str, usize> = names.flows.iter().enumerate().map(|(place, name)| (&*name.name, place)).collect();
+pub(super) fn outcome(
+    scenario: &Scenario,
+    seed: u64,
+    names: &Names,
+    flows: &[Flow],
+    seen: Seen,
+) -> Outcome {
+    let mut figures: Vec<(FlowOutcome, Vec<FlowSample>)> =
+        names.flows.iter().map(|name| (nothing(name), Vec::new())).collect();
+    let places: BTreeMap<&str, usize> =
+        names.flows.iter().enumerate().map(|(place, name)| (&*name.name, place)).collect();
     for flow in flows {
         let Some(&place) = places.get(&*flow.group) else { continue };
         let (figure, series) = &mut figures[place];
@@ -108,7 +119,8 @@ fn watched(count: &Count, [sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
     let gone = count.received + count.reasons.total_drops();
     let came = count.sent + count.duplicated;
     // What is read by a program of the user's nobody counts; its packets say as much.
-    let goodput = if receiver.goodput_bytes > 0 { receiver.goodput_bytes } else { count.payload_bytes };
+    let goodput =
+        if receiver.goodput_bytes > 0 { receiver.goodput_bytes } else { count.payload_bytes };
     FlowOutcome {
         carried: gone.saturating_sub(came),
         sent: count.sent,
@@ -144,7 +156,8 @@ fn by_reason(reasons: &Reasons) -> (BTreeMap<String, u64>, BTreeMap<String, u64>
 /// Adds a flow to the figures of its group.
 fn add(group: &mut FlowOutcome, own: FlowOutcome) {
     let all = (group.received + own.received).max(1) as f64;
-    group.jitter_ns = (group.jitter_ns * group.received as f64 + own.jitter_ns * own.received as f64) / all;
+    group.jitter_ns =
+        (group.jitter_ns * group.received as f64 + own.jitter_ns * own.received as f64) / all;
     group.carried += own.carried;
     group.sent += own.sent;
     group.sent_bytes += own.sent_bytes;
@@ -210,7 +223,13 @@ mod tests {
     fn every_packet_of_a_flow_of_datagrams_is_accounted_for() {
         let sender = EndReport { sent: 100, ..EndReport::default() };
         // Two from before the warm-up's end, one copy, and three of 95 that came after the end.
-        let receiver = EndReport { received: 95 - 3 + 2 + 1, came: 95, carried: 2, duplicated: 1, ..EndReport::default() };
+        let receiver = EndReport {
+            received: 95 - 3 + 2 + 1,
+            came: 95,
+            carried: 2,
+            duplicated: 1,
+            ..EndReport::default()
+        };
         let flow = by_ends(&[sender, receiver]);
         assert_eq!((flow.lost, flow.inside, flow.received), (5, 3, 95));
         assert!(flow.balanced(), "{flow:?}");

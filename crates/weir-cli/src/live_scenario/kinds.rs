@@ -40,7 +40,8 @@ pub(super) struct Impossible {
 /// Who makes the packets of a flow.
 pub(super) fn carrier(scenario: &Scenario, flow: &Flow) -> Carrier {
     // What cannot be live was refused before.
-    carrier_of(&scenario.traffic[flow.traffic].spec).unwrap_or(Carrier::Datagrams { tos: 0, echo: false })
+    carrier_of(&scenario.traffic[flow.traffic].spec)
+        .unwrap_or(Carrier::Datagrams { tos: 0, echo: false })
 }
 
 /// Who makes the packets of a kind of traffic.
@@ -61,7 +62,11 @@ pub(super) fn carrier_of(spec: &Spec) -> Result<Carrier, Impossible> {
         return Ok(Carrier::Datagrams { tos: common.dscp << 2 | ecn, echo: spec.kind() == PING });
     }
     match spec.kind() {
-        "tcp" => Ok(Carrier::Tcp(transfer(&settings, common.start.0.0, common.stop.map_or(u64::MAX, |stop| stop.0.0))?)),
+        "tcp" => Ok(Carrier::Tcp(transfer(
+            &settings,
+            common.start.0.0,
+            common.stop.map_or(u64::MAX, |stop| stop.0.0),
+        )?)),
         "program" => {
             let command = settings["command"].as_str().unwrap_or_default().to_owned();
             Ok(Carrier::Program { command, start_ns: common.start.0.0 })
@@ -69,7 +74,10 @@ pub(super) fn carrier_of(spec: &Spec) -> Result<Carrier, Impossible> {
         kind => Err(Impossible {
             what: format!("traffic of the kind `{kind}` exists in the simulator only"),
             setting: "kind",
-            help: format!("use `weir sim`; live there are {}, tcp and program", DATAGRAMS.join(", ")),
+            help: format!(
+                "use `weir sim`; live there are {}, tcp and program",
+                DATAGRAMS.join(", ")
+            ),
         }),
     }
 }
@@ -86,11 +94,16 @@ fn transfer(settings: &Value, start_ns: u64, stop_ns: u64) -> Result<Transfer, I
     let congestion = if wanted == "newreno" { "reno" } else { wanted }.to_owned();
     let there = weir_linux::tcp::congestion_controls();
     if !there.contains(&congestion) {
-        let what = format!("this machine's kernel has no congestion control `{congestion}` to choose");
-        let help = format!("there are {}; 'modprobe tcp_{congestion}' may add it, and `weir sim` has its own", there.join(", "));
+        let what =
+            format!("this machine's kernel has no congestion control `{congestion}` to choose");
+        let help = format!(
+            "there are {}; 'modprobe tcp_{congestion}' may add it, and `weir sim` has its own",
+            there.join(", ")
+        );
         return Err(Impossible { what, setting: "cc", help });
     }
-    let segment = size(&settings["mss"]).and_then(|size| u32::try_from(size).ok()).unwrap_or(DEFAULT_SEGMENT);
+    let segment =
+        size(&settings["mss"]).and_then(|size| u32::try_from(size).ok()).unwrap_or(DEFAULT_SEGMENT);
     Ok(Transfer { congestion, segment, start_ns, stop_ns, bytes: size(&settings["bytes"]) })
 }
 
@@ -104,7 +117,11 @@ pub(super) fn packet_sizes(spec: &Spec) -> Vec<u64> {
     match spec {
         Spec::Imix(imix) => imix.mix.iter().map(|(size, _)| size.0).collect(),
         Spec::Voip(voip) => vec![u64::from(voip.codec.frame().1) + SPEECH_HEADERS],
-        spec => serde_json::to_value(spec).ok().and_then(|settings| size(&settings["size"])).into_iter().collect(),
+        spec => serde_json::to_value(spec)
+            .ok()
+            .and_then(|settings| size(&settings["size"]))
+            .into_iter()
+            .collect(),
     }
 }
 
@@ -130,7 +147,8 @@ pub(crate) fn silence(traffic: &mut Traffic) {
 
 const PING: &str = "ping";
 /// Kinds that are made of datagrams which are sent whatever becomes of them.
-const DATAGRAMS: [&str; 10] = ["cbr", "poisson", "pareto", "on-off", "markov", "voip", "imix", "trace", "probe", PING];
+const DATAGRAMS: [&str; 10] =
+    ["cbr", "poisson", "pareto", "on-off", "markov", "voip", "imix", "trace", "probe", PING];
 /// Payload of a segment on Ethernet, with the timestamps that Linux has on.
 const DEFAULT_SEGMENT: u32 = 1448;
 /// IP, UDP and RTP.
@@ -149,14 +167,19 @@ mod tests {
 
     #[test]
     fn datagrams_carry_their_ecn_field_and_dscp() {
-        let carried = carrier_of(&spec(r#"{"kind":"poisson","rate":"1Mbit/s","ecn":"ect0","dscp":46}"#));
+        let carried =
+            carrier_of(&spec(r#"{"kind":"poisson","rate":"1Mbit/s","ecn":"ect0","dscp":46}"#));
         assert_eq!(carried, Ok(Carrier::Datagrams { tos: 46 << 2 | 2, echo: false }));
-        assert_eq!(carrier_of(&spec(r#"{"kind":"ping"}"#)), Ok(Carrier::Datagrams { tos: 0, echo: true }));
+        assert_eq!(
+            carrier_of(&spec(r#"{"kind":"ping"}"#)),
+            Ok(Carrier::Datagrams { tos: 0, echo: true })
+        );
     }
 
     #[test]
     fn labels_are_the_simulators() {
-        let refused = carrier_of(&spec(r#"{"kind":"cbr","rate":"1Mbit/s","deadline":"20ms"}"#)).unwrap_err();
+        let refused =
+            carrier_of(&spec(r#"{"kind":"cbr","rate":"1Mbit/s","deadline":"20ms"}"#)).unwrap_err();
         assert_eq!(refused.setting, "deadline");
     }
 
@@ -164,7 +187,16 @@ mod tests {
     fn transfers_take_what_the_kernel_has() {
         let own = weir_linux::tcp::congestion_controls().remove(0);
         let made = transfer(&serde_json::json!({ "cc": own, "bytes": "1MB" }), 5, 9);
-        assert_eq!(made, Ok(Transfer { congestion: own.clone(), segment: 1448, start_ns: 5, stop_ns: 9, bytes: Some(1_000_000) }));
+        assert_eq!(
+            made,
+            Ok(Transfer {
+                congestion: own.clone(),
+                segment: 1448,
+                start_ns: 5,
+                stop_ns: 9,
+                bytes: Some(1_000_000)
+            })
+        );
         for cc in ["no-such-control".to_owned(), format!("{own} beta 0.5")] {
             let refused = transfer(&serde_json::json!({ "cc": cc }), 0, 1).unwrap_err();
             assert!(refused.setting == "cc" && refused.help.contains("weir sim"), "{refused:?}");

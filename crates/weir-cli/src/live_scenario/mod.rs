@@ -1,8 +1,10 @@
 //! `weir live`: a scenario on real frames.
 //!
-//! Each host of the scenario's traffic is a network namespace; what lies between them is one live loop with one engine, in which every
-//! direction of every link is a pipe or scheduler, configured as the simulator configures it. Traffic is sent by generators on the
-//! hosts ([`crate::generator`]), by the kernel's TCP, or by programs. The results are those of `weir sim`.
+//! Each host of the scenario's traffic is a network namespace; what lies between them is one live
+//! loop with one engine, in which every direction of every link is a pipe or scheduler, configured
+//! as the simulator configures it. Traffic is sent by generators on the hosts
+//! ([`crate::generator`]), by the kernel's TCP, or by programs. The results are those of
+//! `weir sim`.
 
 mod agents;
 mod flows;
@@ -34,7 +36,8 @@ pub(crate) struct LiveArgs {
     /// Seed of all random draws, in place of the scenario's.
     #[arg(long, value_name = "N", help_heading = "Scenario")]
     pub(crate) seed: Option<u64>,
-    /// Change a key of the scenario: `--set duration=10s`, `--set traffic.f1.rate=2Mbit/s`. May be given several times.
+    /// Change a key of the scenario: `--set duration=10s`, `--set traffic.f1.rate=2Mbit/s`. May be
+    /// given several times.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = parse_setting, help_heading = "Scenario")]
     pub(crate) settings: Vec<(String, String)>,
     /// Largest IP packet on the hosts' interfaces, in bytes.

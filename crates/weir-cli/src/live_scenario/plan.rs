@@ -1,5 +1,5 @@
-//! From a scenario to what stands around and inside one live loop: hosts, lanes between them, rules that lead each packet through the
-//! links of its route, and the ends of each flow.
+//! From a scenario to what stands around and inside one live loop: hosts, lanes between them, rules
+//! that lead each packet through the links of its route, and the ends of each flow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -63,21 +63,37 @@ pub(super) fn plan(scenario: &Scenario, mtu: u32) -> Result<Plan, Failure> {
     let flows = flows(scenario).map_err(Failure::own)?;
     let used: BTreeSet<usize> = flows.iter().flat_map(|flow| [flow.from, flow.to]).collect();
     let hosts: Vec<usize> = used.into_iter().collect();
-    let places: BTreeMap<usize, usize> = hosts.iter().enumerate().map(|(port, &node)| (node, port)).collect();
-    let host = |&node: &usize| HostSetup { name: scenario.nodes[node].name.clone(), address: address(node) };
+    let places: BTreeMap<usize, usize> =
+        hosts.iter().enumerate().map(|(port, &node)| (node, port)).collect();
+    let host = |&node: &usize| HostSetup {
+        name: scenario.nodes[node].name.clone(),
+        address: address(node),
+    };
     let setup = NetworkSetup { hosts: hosts.iter().map(host).collect(), prefix: PREFIX, mtu };
     let ways = ways(&flows);
     let (mut lanes, mut forwarding) = (Vec::new(), Forwarding::default());
     for &(from, to) in ways.keys() {
         let name = format!("{}>{}", scenario.nodes[from].name, scenario.nodes[to].name);
         forwarding.insert(places[&from], address(to).into(), lanes.len() as u16);
-        lanes.push(LaneConfig { name, from: places[&from], to: places[&to], pipe: 0, passes: vec![PASS], gso: Gso::Split });
+        lanes.push(LaneConfig {
+            name,
+            from: places[&from],
+            to: places[&to],
+            pipe: 0,
+            passes: vec![PASS],
+            gso: Gso::Split,
+        });
     }
     let text = rules(scenario, &ways, &flows);
     let mut tasks = vec![Vec::new(); hosts.len()];
     for flow in &flows {
         for (node, role) in roles(scenario, flow) {
-            tasks[places[&node]].push(Task { flow: flow.number, from: sender(&flow.key), to: receiver(&flow.key), role });
+            tasks[places[&node]].push(Task {
+                flow: flow.number,
+                from: sender(&flow.key),
+                to: receiver(&flow.key),
+                role,
+            });
         }
     }
     let classifier = compile(&text)?;
@@ -87,14 +103,21 @@ pub(super) fn plan(scenario: &Scenario, mtu: u32) -> Result<Plan, Failure> {
 
 /// Ports between the pairs of nodes that have flows between them.
 fn ways<'a>(flows: &'a [Flow]) -> BTreeMap<(usize, usize), &'a [usize]> {
-    let both = |flow: &'a Flow| [((flow.from, flow.to), flow.forward.as_slice()), ((flow.to, flow.from), flow.back.as_slice())];
+    let both = |flow: &'a Flow| {
+        [
+            ((flow.from, flow.to), flow.forward.as_slice()),
+            ((flow.to, flow.from), flow.back.as_slice()),
+        ]
+    };
     flows.iter().flat_map(both).collect()
 }
 
 /// What both ends of a flow do, with their nodes; nothing where programs do it.
 fn roles(scenario: &Scenario, flow: &Flow) -> Vec<(usize, Role)> {
     match carrier(scenario, flow) {
-        Carrier::Datagrams { tos, echo } => vec![(flow.from, Role::Send { tos, echo }), (flow.to, Role::Receive { echo })],
+        Carrier::Datagrams { tos, echo } => {
+            vec![(flow.from, Role::Send { tos, echo }), (flow.to, Role::Receive { echo })]
+        }
         Carrier::Tcp(transfer) => vec![(flow.from, Role::Write(transfer)), (flow.to, Role::Read)],
         Carrier::Program { .. } => Vec::new(),
     }
@@ -115,9 +138,10 @@ pub(super) fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::from_bits(weir_sim::build::key(node, node, 0, 0).src as u32)
 }
 
-/// The rules that lead packets along their ways. What leaves a link goes on behind the rule that sent it there, which is the one of the
-/// next link; so all rules of a way stand together, and those of a flow that does not go to the first queues stand before those of its
-/// hosts and end with one that lets it pass.
+/// The rules that lead packets along their ways. What leaves a link goes on behind the rule that
+/// sent it there, which is the one of the next link; so all rules of a way stand together, and
+/// those of a flow that does not go to the first queues stand before those of its hosts and end
+/// with one that lets it pass.
 fn rules(scenario: &Scenario, ways: &BTreeMap<(usize, usize), &[usize]>, flows: &[Flow]) -> String {
     let ports = Ports::of(scenario);
     let mut text = String::from("disable one_pass\n");
@@ -130,7 +154,13 @@ fn rules(scenario: &Scenario, ways: &BTreeMap<(usize, usize), &[usize]>, flows: 
         let protocol = if flow.key.proto == TCP { "tcp" } else { "udp" };
         let (from, to) = (sender(&flow.key), receiver(&flow.key));
         for (way, from, to) in [(&flow.forward, from, to), (&flow.back, to, from)] {
-            let what = format!("{protocol} from {} {} to {} {}", from.ip(), from.port(), to.ip(), to.port());
+            let what = format!(
+                "{protocol} from {} {} to {} {}",
+                from.ip(),
+                from.port(),
+                to.ip(),
+                to.port()
+            );
             way.iter().for_each(|&port| add(&ports.action(port, flow.class), &what));
             add("allow", &what);
         }
@@ -148,7 +178,9 @@ fn compile(text: &str) -> Result<Arc<Classifier>, Failure> {
     let applied = ruleset.apply_all(&parsed.commands);
     if parsed.diagnostics.has_errors() || applied.is_err() {
         let words = parsed.diagnostics.render(false);
-        return Err(Failure::own(format!("the scenario's routes are no rules; please report this as a bug: {words}")));
+        return Err(Failure::own(format!(
+            "the scenario's routes are no rules; please report this as a bug: {words}"
+        )));
     }
     Ok(Arc::new(Classifier::compile(&ruleset, &Place { passes: vec![PASS], ..Place::default() })))
 }
@@ -161,7 +193,8 @@ struct Ports<'a> {
 
 impl<'a> Ports<'a> {
     fn of(scenario: &'a Scenario) -> Self {
-        let directions: Vec<&Direction> = scenario.links.iter().flat_map(|link| &link.directions).collect();
+        let directions: Vec<&Direction> =
+            scenario.links.iter().flat_map(|link| &link.directions).collect();
         let mut next = 1;
         let first_queue = directions.iter().map(|direction| {
             let first = next;
@@ -258,18 +291,33 @@ mod tests {
     fn hosts_without_traffic_are_left_out_and_each_flow_has_two_ends() {
         let plan = plan(&scenario(), 1500).unwrap_or_else(|_| panic!("it can be planned"));
         assert_eq!(plan.hosts, [0, 1]);
-        assert_eq!(plan.setup.hosts[1], HostSetup { name: "b".into(), address: Ipv4Addr::new(10, 0, 0, 2) });
-        assert_eq!((plan.lanes.len(), plan.lane(0, 1), plan.lane(1, 0), plan.lane(0, 3)), (2, Some(0), Some(1), None));
-        let roles = |host: usize| plan.tasks[host].iter().map(|task| (task.flow, task.from.port(), task.role.clone())).collect::<Vec<_>>();
+        assert_eq!(
+            plan.setup.hosts[1],
+            HostSetup { name: "b".into(), address: Ipv4Addr::new(10, 0, 0, 2) }
+        );
+        assert_eq!(
+            (plan.lanes.len(), plan.lane(0, 1), plan.lane(1, 0), plan.lane(0, 3)),
+            (2, Some(0), Some(1), None)
+        );
+        let roles = |host: usize| {
+            plan.tasks[host]
+                .iter()
+                .map(|task| (task.flow, task.from.port(), task.role.clone()))
+                .collect::<Vec<_>>()
+        };
         let (send, receive) = (Role::Send { tos: 0, echo: false }, Role::Receive { echo: false });
-        assert_eq!(roles(0), [(0, 1024, send.clone()), (1, 1025, receive.clone()), (2, 1026, receive.clone())]);
+        assert_eq!(
+            roles(0),
+            [(0, 1024, send.clone()), (1, 1025, receive.clone()), (2, 1026, receive.clone())]
+        );
         assert_eq!(roles(1), [(0, 1024, receive), (1, 1025, send.clone()), (2, 1026, send)]);
     }
 
     #[test]
     fn flows_are_called_what_the_simulator_calls_them() {
         let scenario = scenario();
-        let own: Vec<String> = flows(&scenario).unwrap().into_iter().map(|flow| flow.group).collect();
+        let own: Vec<String> =
+            flows(&scenario).unwrap().into_iter().map(|flow| flow.group).collect();
         let names = weir_sim::build::build(&scenario, 1).unwrap().names;
         assert_eq!(own, names.flows.iter().map(|name| name.name.clone()).collect::<Vec<_>>());
         assert_eq!(own, ["f", "g.1", "g.2"]);

@@ -27,7 +27,9 @@ pub(super) struct Source {
 /// Reads the scenario, and refuses what cannot be live.
 pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
     let file = args.scenario.display().to_string();
-    let text = Disk.read(&file).map_err(|error| Failure::new(USAGE, format!("cannot read {file}: {error}")))?;
+    let text = Disk
+        .read(&file)
+        .map_err(|error| Failure::new(USAGE, format!("cannot read {file}: {error}")))?;
     let mut edited = Edited::new(&text);
     for (key, value) in &args.settings {
         match edited.set(key, value) {
@@ -37,8 +39,10 @@ pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
         }
     }
     let files = Beside(args.scenario.parent().unwrap_or(Path::new("")));
-    let Checked { scenario, diagnostics } = parse_edited(&edited, &file, "the command line", &files);
-    let refused = |said: &Diagnostics| Failure::new(USAGE, format!("{}\n", said.render(colour()).trim_end()));
+    let Checked { scenario, diagnostics } =
+        parse_edited(&edited, &file, "the command line", &files);
+    let refused =
+        |said: &Diagnostics| Failure::new(USAGE, format!("{}\n", said.render(colour()).trim_end()));
     let Some(mut scenario) = scenario else { return Err(refused(&diagnostics)) };
     let said = simulated_only(&scenario, &edited.text, &file, args.mtu);
     if said.has_errors() {
@@ -48,7 +52,10 @@ pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
         say(format_args!("{}\n\n", diagnostics.render(colour()).trim_end()));
     }
     if scenario.name.is_empty() {
-        scenario.name = args.scenario.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        scenario.name = args
+            .scenario
+            .file_stem()
+            .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     }
     if let Some(seed) = args.seed {
         scenario.seed = seed;
@@ -64,7 +71,12 @@ fn simulated_only(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diag
     let places = Places::of(text);
     let mut said = Diagnostics::default();
     let mut say = |span: Span, message: String, label: &str, help: &str| {
-        said.push(Diagnostic::new(Code::NotYet, text, span, message).in_file(file).label(label).help(help));
+        said.push(
+            Diagnostic::new(Code::NotYet, text, span, message)
+                .in_file(file)
+                .label(label)
+                .help(help),
+        );
     };
     for (number, node) in scenario.nodes.iter().enumerate() {
         if !matches!(node.kind, NodeKind::Host | NodeKind::Router) {
@@ -85,10 +97,19 @@ fn simulated_only(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diag
             }
             Ok(Carrier::Datagrams { .. }) => {
                 let sizes = packet_sizes(&traffic.spec);
-                if let Some(size) = sizes.iter().find(|size| !(LEAST_PACKET..=u64::from(mtu)).contains(*size)) {
+                if let Some(size) =
+                    sizes.iter().find(|size| !(LEAST_PACKET..=u64::from(mtu)).contains(*size))
+                {
                     let message = format!("`{}` has packets of {size} bytes", traffic.name);
-                    let help = format!("allowed are {LEAST_PACKET} bytes, which hold headers and a time stamp, to --mtu, which is {mtu}");
-                    say(places.key("traffic", number, "size"), message, "no size for a datagram", &help);
+                    let help = format!(
+                        "allowed are {LEAST_PACKET} bytes, which hold headers and a time stamp, to --mtu, which is {mtu}"
+                    );
+                    say(
+                        places.key("traffic", number, "size"),
+                        message,
+                        "no size for a datagram",
+                        &help,
+                    );
                 }
             }
             Ok(_) => {}
@@ -111,9 +132,13 @@ impl<'a> Places<'a> {
         Self { root: DeTable::parse(text).ok() }
     }
 
-    /// The value of a key in table `number` of those with this name; the table itself where the key is not given.
+    /// The value of a key in table `number` of those with this name; the table itself where the key
+    /// is not given.
     fn key(&self, tables: &str, number: usize, key: &str) -> Span {
-        let Some((_, all)) = self.root.as_ref().and_then(|root| find(root.get_ref(), tables)) else { return 0..0 };
+        let Some((_, all)) = self.root.as_ref().and_then(|root| find(root.get_ref(), tables))
+        else {
+            return 0..0;
+        };
         let DeValue::Array(all) = all.get_ref() else { return all.span() };
         let Some(table) = all.get(number) else { return 0..0 };
         let DeValue::Table(keys) = table.get_ref() else { return table.span() };

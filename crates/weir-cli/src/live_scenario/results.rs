@@ -23,21 +23,37 @@ pub(super) fn check(args: &LiveArgs) -> Result<(), Failure> {
         return Err(Failure::new(USAGE, format!("{} is a directory; name a file", path.display())));
     }
     if let Some(path) = args.out.as_deref().filter(|path| path.exists() && !args.force) {
-        let what = format!("{} is already there: name another directory, or replace it with --force", path.display());
+        let what = format!(
+            "{} is already there: name another directory, or replace it with --force",
+            path.display()
+        );
         return Err(Failure::new(USAGE, what));
     }
     for path in [json, args.out.as_deref()].into_iter().flatten() {
         let parent = parent(path);
         if !parent.is_dir() {
-            return Err(Failure::new(USAGE, format!("{}: there is no directory {}; make it first", path.display(), parent.display())));
+            return Err(Failure::new(
+                USAGE,
+                format!(
+                    "{}: there is no directory {}; make it first",
+                    path.display(),
+                    parent.display()
+                ),
+            ));
         }
     }
     Ok(())
 }
 
 /// Writes what was asked for.
-pub(super) fn write(args: &LiveArgs, source: &Source, outcome: Outcome, printed: &Printed) -> Result<ExitCode, Failure> {
-    let results = Results { source: "live".to_owned(), scenario: source.text.clone(), runs: vec![outcome] };
+pub(super) fn write(
+    args: &LiveArgs,
+    source: &Source,
+    outcome: Outcome,
+    printed: &Printed,
+) -> Result<ExitCode, Failure> {
+    let results =
+        Results { source: "live".to_owned(), scenario: source.text.clone(), runs: vec![outcome] };
     if let Some(path) = &args.out {
         directory(path, args.force, &results, printed)?;
     } else {
@@ -50,16 +66,26 @@ pub(super) fn write(args: &LiveArgs, source: &Source, outcome: Outcome, printed:
         Some(path) => write_atomic(path, to_json(&results).as_bytes()).map_err(Failure::own)?,
         None => {}
     }
-    if args.quiet { Ok(ExitCode::SUCCESS) } else { print(&format!("{}, live\n{}", source.scenario.name, figures(&results.runs))) }
+    if args.quiet {
+        Ok(ExitCode::SUCCESS)
+    } else {
+        print(&format!("{}, live\n{}", source.scenario.name, figures(&results.runs)))
+    }
 }
 
 /// Writes the directory under another name beside its own, which it gets when everything is in it.
-fn directory(path: &Path, replace: bool, results: &Results, printed: &Printed) -> Result<(), Failure> {
+fn directory(
+    path: &Path,
+    replace: bool,
+    results: &Results,
+    printed: &Printed,
+) -> Result<(), Failure> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(format!(".{}.tmp", std::process::id()));
     let beside = parent(path).join(name);
-    let failed = |error: std::io::Error| Failure::own(format!("cannot write {}: {error}", path.display()));
+    let failed =
+        |error: std::io::Error| Failure::own(format!("cannot write {}: {error}", path.display()));
     let fill = || {
         fs::create_dir(&beside).map_err(failed)?;
         weir_report::sim::write(&beside, results, Contents::default()).map_err(Failure::own)?;
@@ -80,5 +106,7 @@ fn directory(path: &Path, replace: bool, results: &Results, printed: &Printed) -
 }
 
 fn parent(path: &Path) -> PathBuf {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }

@@ -39,7 +39,8 @@ pub(super) fn run(args: &LiveArgs) -> Result<ExitCode, Failure> {
     for note in network.notes() {
         say(format_args!("weir: note: {}\n", note.what));
     }
-    let signals = Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
+    let signals =
+        Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
     let names = build(scenario, *seed).map_err(Failure::own)?.names;
     let links = Links::start(&mut network, &plan, scenario, *seed, args)?;
     let run = Run::new(&source, &plan, &links);
@@ -64,14 +65,21 @@ fn warnings(report: &LiveReport) -> Vec<String> {
     let mut words = Vec::new();
     let late: u64 = report.lanes.iter().map(|lane| lane.late_1ms).sum();
     if late > 0 {
-        words.push(format!("{late} packets left more than 1 ms late: this machine was too slow, or too busy"));
+        words.push(format!(
+            "{late} packets left more than 1 ms late: this machine was too slow, or too busy"
+        ));
     }
     let dropped: u64 = report.lanes.iter().map(|lane| lane.rx_kernel_drops).max().unwrap_or(0);
     if dropped > 0 {
-        words.push(format!("the kernel dropped {dropped} frames of a host before they could be read"));
+        words.push(format!(
+            "the kernel dropped {dropped} frames of a host before they could be read"
+        ));
     }
     if report.strays.frames > 0 {
-        words.push(format!("{} frames were for no host that their sender has traffic with, and were dropped", report.strays.frames));
+        words.push(format!(
+            "{} frames were for no host that their sender has traffic with, and were dropped",
+            report.strays.frames
+        ));
     }
     words
 }
@@ -86,8 +94,15 @@ struct Links {
 }
 
 impl Links {
-    fn start(network: &mut Network, plan: &Plan, scenario: &Scenario, seed: u64, args: &LiveArgs) -> Result<Self, Failure> {
-        let ports = network.take_ports().ok_or_else(|| Failure::own("the ports are already taken"))?;
+    fn start(
+        network: &mut Network,
+        plan: &Plan,
+        scenario: &Scenario,
+        seed: u64,
+        args: &LiveArgs,
+    ) -> Result<Self, Failure> {
+        let ports =
+            network.take_ports().ok_or_else(|| Failure::own("the ports are already taken"))?;
         let (watched, signs) = watched(scenario, plan);
         let (watch, counts) = Watch::new(&signs);
         let mut config = LiveConfig::new(ports, plan.lanes.clone());
@@ -101,7 +116,8 @@ impl Links {
         config.observer = if signs.is_empty() { None } else { Some(Box::new(watch)) };
         let mut live = Live::new(config).map_err(Failure::own)?;
         live.configure(|engine, now| configure(scenario, engine, now));
-        let (handle, stop, stopper) = (live.handle(), Arc::new(AtomicBool::new(false)), network.stopper());
+        let (handle, stop, stopper) =
+            (live.handle(), Arc::new(AtomicBool::new(false)), network.stopper());
         let thread = std::thread::Builder::new()
             .name("weir-link".to_owned())
             .spawn({
@@ -121,7 +137,10 @@ impl Links {
         self.stop.store(true, Ordering::Relaxed);
         // It may have ended by itself.
         let _ = self.handle.stop();
-        let report = self.thread.join().map_err(|_| Failure::own("the links' thread panicked; please report this as a bug"))?;
+        let report = self
+            .thread
+            .join()
+            .map_err(|_| Failure::own("the links' thread panicked; please report this as a bug"))?;
         report.map_err(Failure::own)
     }
 }
@@ -133,7 +152,10 @@ fn watched(scenario: &Scenario, plan: &Plan) -> (Vec<u32>, Vec<Sign>) {
         Carrier::Datagrams { .. } => None,
         Carrier::Tcp(_) => {
             let (key, to) = (&flow.key, address(flow.key.dst));
-            Some(Sign::Ends(SocketAddrV4::new(address(key.src), key.src_port), SocketAddrV4::new(to, key.dst_port)))
+            Some(Sign::Ends(
+                SocketAddrV4::new(address(key.src), key.src_port),
+                SocketAddrV4::new(to, key.dst_port),
+            ))
         }
         Carrier::Program { .. } => plan.lane(flow.from, flow.to).map(Sign::Lane),
     };
@@ -172,7 +194,12 @@ enum Step {
 impl<'a> Run<'a> {
     fn new(source: &'a Source, plan: &'a Plan, links: &'a Links) -> Result<Self, Failure> {
         let scenario = &source.scenario;
-        let interval = scenario.measure.interval.0.max(LEAST_INTERVAL_NS).max(scenario.duration.0 / MOST_INTERVALS);
+        let interval = scenario
+            .measure
+            .interval
+            .0
+            .max(LEAST_INTERVAL_NS)
+            .max(scenario.duration.0 / MOST_INTERVALS);
         let order = Order {
             host: 0,
             scenario: source.text.clone(),
@@ -185,7 +212,12 @@ impl<'a> Run<'a> {
             tasks: Vec::new(),
         };
         let ports = scenario.links.len() * 2;
-        let sampler = Sampler::new(links.handle.clone(), ports, Arc::clone(&links.counts), links.watched.len());
+        let sampler = Sampler::new(
+            links.handle.clone(),
+            ports,
+            Arc::clone(&links.counts),
+            links.watched.len(),
+        );
         Ok(Self {
             scenario,
             plan,
@@ -198,10 +230,17 @@ impl<'a> Run<'a> {
     }
 
     /// Makes it; gives the exit code where a signal ended it.
-    fn make(mut self, network: &mut Network, signals: &Signals) -> Result<Result<Made, ExitCode>, Failure> {
+    fn make(
+        mut self,
+        network: &mut Network,
+        signals: &Signals,
+    ) -> Result<Result<Made, ExitCode>, Failure> {
         let mut agents = Vec::new();
-        for (host, tasks) in self.plan.tasks.iter().enumerate().filter(|(_, tasks)| !tasks.is_empty()) {
-            let order = Order { host: self.plan.hosts[host], tasks: tasks.clone(), ..self.order.clone() };
+        for (host, tasks) in
+            self.plan.tasks.iter().enumerate().filter(|(_, tasks)| !tasks.is_empty())
+        {
+            let order =
+                Order { host: self.plan.hosts[host], tasks: tasks.clone(), ..self.order.clone() };
             agents.push((host, Agent::start(network, host, &order)?));
         }
         for (_, agent) in &agents {
@@ -218,7 +257,10 @@ impl<'a> Run<'a> {
         while let Some((at, step)) = steps.pop() {
             if let Some(code) = wait(network, signals, began + at, &agent_ids, &mut |id, code| {
                 if let (Some((flow, _)), true) = (programs.get(&id), code != 0) {
-                    notes.push(format!("{} ended with exit code {code}", self.plan.flows[*flow].group));
+                    notes.push(format!(
+                        "{} ended with exit code {code}",
+                        self.plan.flows[*flow].group
+                    ));
                 }
             })? {
                 return Ok(Err(code));
@@ -230,29 +272,48 @@ impl<'a> Run<'a> {
                 Step::Close => self.sampler.close().map_err(gone)?,
                 Step::End => break,
                 Step::Program(flow) => {
-                    let Carrier::Program { command, .. } = carrier(self.scenario, &self.plan.flows[flow]) else { continue };
+                    let Carrier::Program { command, .. } =
+                        carrier(self.scenario, &self.plan.flows[flow])
+                    else {
+                        continue;
+                    };
                     let Some(host) = self.plan.port(self.plan.flows[flow].from) else { continue };
                     let program = Program::start(network, host, &command)?;
                     programs.insert(program.id, (flow, program));
                 }
             }
         }
-        let stats = self.sampler.stats().map_err(|_| Failure::own("the links have ended before the run"))?;
+        let stats = self
+            .sampler
+            .stats()
+            .map_err(|_| Failure::own("the links have ended before the run"))?;
         let counts = self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         programs.keys().for_each(|&id| network.signal(id, nix::libc::SIGTERM));
         let mut seen = Seen {
             ports: stats,
             samples: std::mem::take(&mut self.sampler.links),
             interval_ns: self.order.interval_ns,
-            watched: self.watched.iter().copied().zip(counts.into_iter().zip(std::mem::take(&mut self.sampler.flows))).collect(),
+            watched: self
+                .watched
+                .iter()
+                .copied()
+                .zip(counts.into_iter().zip(std::mem::take(&mut self.sampler.flows)))
+                .collect(),
             ..Seen::default()
         };
         for (host, agent) in agents {
             let report = agent.report()?;
-            notes.extend(report.notes.iter().map(|note| format!("{}: {note}", self.plan.setup.hosts[host].name)));
+            notes.extend(
+                report
+                    .notes
+                    .iter()
+                    .map(|note| format!("{}: {note}", self.plan.setup.hosts[host].name)),
+            );
             self.sort(host, report, &mut seen);
         }
-        let printed = programs.into_values().map(|(flow, program)| (self.plan.flows[flow].group.clone(), program.output()));
+        let printed = programs
+            .into_values()
+            .map(|(flow, program)| (self.plan.flows[flow].group.clone(), program.output()));
         Ok(Ok(Made { seen, notes, programs: printed.collect() }))
     }
 
@@ -266,13 +327,17 @@ impl<'a> Run<'a> {
 
     /// What is to happen when after the start, the last first.
     fn steps(&self) -> Vec<(Duration, Step)> {
-        let (end, warmup) = (Duration::from_nanos(self.scenario.duration.0), Duration::from_nanos(self.scenario.warmup.0));
+        let (end, warmup) = (
+            Duration::from_nanos(self.scenario.duration.0),
+            Duration::from_nanos(self.scenario.warmup.0),
+        );
         let mut steps = vec![(end, Step::End)];
         if !warmup.is_zero() {
             steps.push((warmup, Step::Zero));
         }
         let look = self.interval / LOOKS;
-        let count = u32::try_from(end.as_nanos().div_ceil(look.as_nanos().max(1))).unwrap_or(u32::MAX);
+        let count =
+            u32::try_from(end.as_nanos().div_ceil(look.as_nanos().max(1))).unwrap_or(u32::MAX);
         for n in 1..=count {
             steps.push(((look * n).min(end), Step::Look));
             if n % LOOKS == 0 || n == count {
@@ -289,7 +354,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Waits until a time; gives an exit code where a signal ends the run. `ended` hears of programs that end meanwhile.
+/// Waits until a time; gives an exit code where a signal ends the run. `ended` hears of programs
+/// that end meanwhile.
 fn wait(
     network: &mut Network,
     signals: &Signals,
@@ -298,10 +364,14 @@ fn wait(
     ended: &mut dyn FnMut(ProgramId, u8),
 ) -> Result<Option<ExitCode>, Failure> {
     loop {
-        let happened = network.wait(signals, Some(until)).map_err(|error| Failure::own(format!("cannot wait: {error}")))?;
+        let happened = network
+            .wait(signals, Some(until))
+            .map_err(|error| Failure::own(format!("cannot wait: {error}")))?;
         match happened {
             Happened::Time => return Ok(None),
-            Happened::Signal(number) => return Ok(Some(ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX)))),
+            Happened::Signal(number) => {
+                return Ok(Some(ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX))));
+            }
             Happened::Stopped => return Err(Failure::own("the links have ended before the run")),
             Happened::Ended(id, _) if agents.contains(&id) => {
                 return Err(Failure::own("the traffic of a host has ended before the run"));

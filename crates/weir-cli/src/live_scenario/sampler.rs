@@ -40,8 +40,9 @@ impl Sampler {
     /// Looks at all queues.
     pub(super) fn look(&mut self) -> Result<(), Gone> {
         let ports = self.ports;
-        let queues =
-            self.handle.with_engine(move |engine, _| (0..ports).map(|port| engine.queue_length(engine_id(port))).collect::<Vec<_>>())?;
+        let queues = self.handle.with_engine(move |engine, _| {
+            (0..ports).map(|port| engine.queue_length(engine_id(port))).collect::<Vec<_>>()
+        })?;
         for (open, (packets, bytes)) in self.open.iter_mut().zip(queues) {
             open.queue_packets.include(packets);
             open.queue_bytes.include(bytes);
@@ -75,7 +76,11 @@ impl Sampler {
         })?;
         self.seen_links.fill(LinkSample::default());
         // An interval that the warm-up ends in lacks what was before.
-        self.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner).iter_mut().for_each(|count| *count = Count::default());
+        self.watched
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .iter_mut()
+            .for_each(|count| *count = Count::default());
         self.seen_flows.fill(FlowSample::default());
         Ok(())
     }
@@ -83,7 +88,12 @@ impl Sampler {
     /// What each port has counted.
     pub(super) fn stats(&self) -> Result<Vec<LinkStats>, Gone> {
         let all = self.handle.pipe_stats()?;
-        let of = |port| all.iter().find(|(id, _)| *id == engine_id(port)).map(|(_, stats)| stats.clone()).unwrap_or_default();
+        let of = |port| {
+            all.iter()
+                .find(|(id, _)| *id == engine_id(port))
+                .map(|(_, stats)| stats.clone())
+                .unwrap_or_default()
+        };
         Ok((0..self.ports).map(of).collect())
     }
 
@@ -91,7 +101,9 @@ impl Sampler {
     fn read(&mut self) -> Result<(), Gone> {
         let ports = self.ports;
         let now = self.handle.with_engine(move |engine, _| {
-            let counters = |port| engine.stats(engine_id(port)).map(|stats| seen(&stats.counters)).unwrap_or_default();
+            let counters = |port| {
+                engine.stats(engine_id(port)).map(|stats| seen(&stats.counters)).unwrap_or_default()
+            };
             (0..ports).map(counters).collect::<Vec<_>>()
         })?;
         for ((open, now), before) in self.open.iter_mut().zip(&now).zip(&self.seen_links) {
@@ -119,6 +131,15 @@ impl Sampler {
 
 fn seen(c: &LinkCounters) -> LinkSample {
     let (drops, marks) = (c.total_drops(), c.reasons().total_marks());
-    let (packets_in, bytes_in, packets_out, bytes_out) = (c.packets_in, c.bytes_in, c.packets_out, c.bytes_out);
-    LinkSample { packets_in, bytes_in, packets_out, bytes_out, drops, marks, ..LinkSample::default() }
+    let (packets_in, bytes_in, packets_out, bytes_out) =
+        (c.packets_in, c.bytes_in, c.packets_out, c.bytes_out);
+    LinkSample {
+        packets_in,
+        bytes_in,
+        packets_out,
+        bytes_out,
+        drops,
+        marks,
+        ..LinkSample::default()
+    }
 }

@@ -1,4 +1,5 @@
-//! What the loop sees of flows that the generators cannot count packet by packet: those of the kernel's TCP, and of programs.
+//! What the loop sees of flows that the generators cannot count packet by packet: those of the
+//! kernel's TCP, and of programs.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -49,7 +50,8 @@ impl Watch {
     /// One for these flows, and where it counts.
     pub(super) fn new(signs: &[Sign]) -> (Self, Counts) {
         let counts = Counts::new(Mutex::new(vec![Count::default(); signs.len()]));
-        let mut watch = Self { ends: BTreeMap::new(), lanes: BTreeMap::new(), counts: Arc::clone(&counts) };
+        let mut watch =
+            Self { ends: BTreeMap::new(), lanes: BTreeMap::new(), counts: Arc::clone(&counts) };
         for (place, sign) in signs.iter().enumerate() {
             match *sign {
                 Sign::Ends(from, to) => drop(watch.ends.insert((from, to), place)),
@@ -62,7 +64,8 @@ impl Watch {
 
     fn count(&self, lane: u16, frame: &[u8], work: impl FnOnce(&mut Count, &Packet)) {
         let Some(packet) = Packet::read(frame) else { return };
-        let place = packet.ends.and_then(|ends| self.ends.get(&ends)).or_else(|| self.lanes.get(&lane));
+        let place =
+            packet.ends.and_then(|ends| self.ends.get(&ends)).or_else(|| self.lanes.get(&lane));
         if let Some(&place) = place {
             work(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner)[place], &packet);
         }
@@ -90,7 +93,8 @@ impl Observer for Watch {
                 count.duplicated += u64::from(duplicate);
                 count.marked += u64::from(marked);
                 let delay = event.at.since(event.arrived).0;
-                count.variation_ns += count.last_ns.replace(delay).map_or(0, |last| last.abs_diff(delay));
+                count.variation_ns +=
+                    count.last_ns.replace(delay).map_or(0, |last| last.abs_diff(delay));
                 count.delay_ns.record(delay);
             }
             Outcome::Dropped(reason) => count.lose(reason),
@@ -119,17 +123,26 @@ impl Packet {
     fn read(frame: &[u8]) -> Option<Self> {
         let parsed = weir_wire::parse(frame).ok()?;
         let key = weir_wire::flow_key(frame, &parsed);
-        let end = |address: u128, port: u16| Some(SocketAddrV4::new(u32::try_from(address).ok()?.into(), port));
+        let end = |address: u128, port: u16| {
+            Some(SocketAddrV4::new(u32::try_from(address).ok()?.into(), port))
+        };
         let ports = key.src_port != 0 || key.dst_port != 0;
-        let ends = if ports { Some((end(key.src, key.src_port)?, end(key.dst, key.dst_port)?)) } else { None };
+        let ends = if ports {
+            Some((end(key.src, key.src_port)?, end(key.dst, key.dst_port)?))
+        } else {
+            None
+        };
         Some(Self {
             ends,
             len: parsed.network_len,
-            payload: parsed.payload().map_or(0, |at| parsed.network_end().saturating_sub(at) as u32),
+            payload: parsed
+                .payload()
+                .map_or(0, |at| parsed.network_end().saturating_sub(at) as u32),
         })
     }
 
-    /// Bytes of the packets of a train with so many segments, of which this is the first part: each has headers of its own.
+    /// Bytes of the packets of a train with so many segments, of which this is the first part: each
+    /// has headers of its own.
     fn train_len(&self, segments: u16) -> u64 {
         let headers = self.len - self.payload;
         u64::from(self.len) + u64::from(headers) * u64::from(segments.saturating_sub(1))
@@ -167,7 +180,11 @@ mod tests {
             outcome,
             frame: &frame,
         };
-        watch.on_departure(&leaves(Outcome::Delivered { marked: true, corrupted: None, duplicate: false }));
+        watch.on_departure(&leaves(Outcome::Delivered {
+            marked: true,
+            corrupted: None,
+            duplicate: false,
+        }));
         watch.on_departure(&leaves(Outcome::Dropped(DropReason::QueueFull)));
         let mut other = frame.clone();
         other[35] = 1;
@@ -177,8 +194,15 @@ mod tests {
         });
         let counts = counts.lock().unwrap();
         let flow = &counts[1];
-        assert_eq!((flow.sent, flow.sent_bytes, flow.received, flow.received_bytes, flow.payload_bytes), (3, 38 + 2 * 28, 1, 38, 10));
+        assert_eq!(
+            (flow.sent, flow.sent_bytes, flow.received, flow.received_bytes, flow.payload_bytes),
+            (3, 38 + 2 * 28, 1, 38, 10)
+        );
         assert_eq!((flow.marked, flow.reasons.total_drops(), flow.delay_ns.max()), (1, 1, 20));
-        assert_eq!((counts[0].received, counts[0].sent), (1, 0), "another port: the rest of the lane");
+        assert_eq!(
+            (counts[0].received, counts[0].sent),
+            (1, 0),
+            "another port: the rest of the lane"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! `weir reproduce`: published experiments run again, their figures beside ours, and a verdict.
 //!
-//! A time was measured on a machine of its day, so the verdict is on shape: which algorithm costs more than which, what grows and
-//! what stays, which ratio stands between two. Each claim of a publication is judged by itself. What was simulated, or is simulated
-//! here, compares as numbers.
+//! A time was measured on a machine of its day, so the verdict is on shape: which algorithm costs
+//! more than which, what grows and what stays, which ratio stands between two. Each claim of a
+//! publication is judged by itself. What was simulated, or is simulated here, compares as numbers.
 
 mod qfq_plus;
 mod qfq_talk;
@@ -107,7 +107,10 @@ struct Claim {
 
 /// All experiments, in the order of the list.
 fn experiments() -> Vec<Experiment> {
-    [qfq_talk::EXPERIMENT, qfq_plus::EXPERIMENT, queue_sampler::EXPERIMENT].into_iter().chain(simulated::all()).collect()
+    [qfq_talk::EXPERIMENT, qfq_plus::EXPERIMENT, queue_sampler::EXPERIMENT]
+        .into_iter()
+        .chain(simulated::all())
+        .collect()
 }
 
 /// Runs what was named.
@@ -117,20 +120,34 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     }
     let (mut chosen, experiments) = (Vec::new(), experiments());
     for name in &args.names {
-        let found = experiments.iter().filter(|e| name.eq_ignore_ascii_case("all") || e.name.eq_ignore_ascii_case(name));
+        let found = experiments
+            .iter()
+            .filter(|e| name.eq_ignore_ascii_case("all") || e.name.eq_ignore_ascii_case(name));
         let before = chosen.len();
         chosen.extend(found);
         if chosen.len() == before {
             let known: Vec<&str> = experiments.iter().map(|e| e.name).collect();
-            return Err(Failure::new(USAGE, format!("there is no experiment `{name}`: allowed are {} and all", known.join(", "))));
+            return Err(Failure::new(
+                USAGE,
+                format!(
+                    "there is no experiment `{name}`: allowed are {} and all",
+                    known.join(", ")
+                ),
+            ));
         }
     }
     if let Some(directory) = &args.out {
-        std::fs::create_dir_all(directory)
-            .map_err(|error| Failure::own(format!("cannot make the directory {}: {error}", directory.display())))?;
+        std::fs::create_dir_all(directory).map_err(|error| {
+            Failure::own(format!("cannot make the directory {}: {error}", directory.display()))
+        })?;
     }
     let show_progress = !args.quiet && std::io::stderr().is_terminal();
-    let settings = Settings { quick: args.quick, show_progress, seconds: args.seconds, clients: args.clients.clone() };
+    let settings = Settings {
+        quick: args.quick,
+        show_progress,
+        seconds: args.seconds,
+        clients: args.clients.clone(),
+    };
     let is_one_of_several = chosen.len() > 1;
     for experiment in chosen {
         let outcome = match experiment.run {
@@ -160,7 +177,10 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
 fn list() -> String {
     let mut table = Table::new(["experiment", "what it shows"]).left();
     for experiment in experiments() {
-        table.row(vec![experiment.name.to_owned(), format!("{} ({})", experiment.summary, experiment.source)]);
+        table.row(vec![
+            experiment.name.to_owned(),
+            format!("{} ({})", experiment.summary, experiment.source),
+        ]);
     }
     table.text()
 }
@@ -174,12 +194,20 @@ impl Claim {
 
 impl Outcome {
     /// What the rig measured.
-    fn measured(text: String, claims: Vec<Claim>, runs: Vec<Run>, plots: Vec<(String, Plot)>) -> Self {
+    fn measured(
+        text: String,
+        claims: Vec<Claim>,
+        runs: Vec<Run>,
+        plots: Vec<(String, Plot)>,
+    ) -> Self {
         Self { text, claims, runs, plots, tables: serde_json::Value::Null, page: None }
     }
 
     fn to_text(&self, experiment: &Experiment) -> String {
-        let mut text = format!("{}: {}\nSource: {}\n\n{}\n", experiment.name, experiment.summary, experiment.source, self.text);
+        let mut text = format!(
+            "{}: {}\nSource: {}\n\n{}\n",
+            experiment.name, experiment.summary, experiment.source, self.text
+        );
         let mut table = Table::new(["claim", "", "measured"]).left();
         for Claim { words, seen } in &self.claims {
             let (mark, detail) = match seen {
@@ -190,18 +218,31 @@ impl Outcome {
             table.row(vec![words.clone(), mark.to_owned(), detail.to_owned()]);
         }
         text += &table.text();
-        let count = |wanted: Option<bool>| self.claims.iter().filter(|claim| claim.seen.as_ref().map(|seen| seen.0) == wanted).count();
+        let count = |wanted: Option<bool>| {
+            self.claims
+                .iter()
+                .filter(|claim| claim.seen.as_ref().map(|seen| seen.0) == wanted)
+                .count()
+        };
         let (holds, differs, untried) = (count(Some(true)), count(Some(false)), count(None));
         let verdict = match (differs, untried) {
             (0, 0) => "the published shape is reproduced".to_owned(),
             (0, _) => format!("what was tried agrees; {untried} not tried"),
             _ => format!("{differs} of {} differ", holds + differs),
         };
-        let _ = writeln!(text, "\nVerdict: {verdict} ({holds} of {} claims hold).\n", self.claims.len());
+        let _ = writeln!(
+            text,
+            "\nVerdict: {verdict} ({holds} of {} claims hold).\n",
+            self.claims.len()
+        );
         text
     }
 
-    fn write(&self, experiment: &Experiment, directory: &std::path::Path) -> Result<Vec<PathBuf>, Failure> {
+    fn write(
+        &self,
+        experiment: &Experiment,
+        directory: &std::path::Path,
+    ) -> Result<Vec<PathBuf>, Failure> {
         let mut written = Vec::new();
         for (suffix, plot) in &self.plots {
             for kind in ["svg", "png"] {
@@ -243,7 +284,8 @@ fn available<'a>(names: &[&'a str]) -> (Vec<Algorithm>, Vec<&'a str>) {
     (there.iter().filter_map(|name| Algorithm::parse(name).ok()).collect(), missing)
 }
 
-/// The row of an algorithm, by the name it was asked for under, with so many flows in so many groups.
+/// The row of an algorithm, by the name it was asked for under, with so many flows in so many
+/// groups.
 fn find<'a>(measured: &'a [Measured], name: &str, flows: &str) -> Option<&'a Measured> {
     let algorithm = Algorithm::parse(name).ok()?.to_string();
     measured.iter().find(|m| m.run.alg == algorithm && m.set.to_string() == flows)
@@ -265,10 +307,17 @@ mod tests {
     #[test]
     fn a_verdict_names_what_differs_and_what_was_not_tried() {
         let outcome = |seen: Vec<Option<bool>>| {
-            let claims = seen.into_iter().map(|seen| Claim::new("a", seen.map(|holds| (holds, "b".to_owned())))).collect();
-            Outcome::measured(String::new(), claims, Vec::new(), Vec::new()).to_text(&experiments()[0])
+            let claims = seen
+                .into_iter()
+                .map(|seen| Claim::new("a", seen.map(|holds| (holds, "b".to_owned()))))
+                .collect();
+            Outcome::measured(String::new(), claims, Vec::new(), Vec::new())
+                .to_text(&experiments()[0])
         };
-        assert!(outcome(vec![Some(true), Some(true)]).contains("Verdict: the published shape is reproduced (2 of 2 claims hold)."));
+        assert!(
+            outcome(vec![Some(true), Some(true)])
+                .contains("Verdict: the published shape is reproduced (2 of 2 claims hold).")
+        );
         assert!(outcome(vec![Some(true), None]).contains("1 not tried"));
         let text = outcome(vec![Some(true), Some(false)]);
         assert!(text.contains("DIFFERS") && text.contains("1 of 2 differ"), "{text}");

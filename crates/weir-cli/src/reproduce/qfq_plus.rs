@@ -29,7 +29,9 @@ fn run(settings: &Settings) -> Result<Outcome, Failure> {
     if has_valgrind() {
         metrics.push(Metric::Instr);
     } else {
-        say("weir: without valgrind, instructions and cache misses are left out (sudo apt install valgrind)\n");
+        say(
+            "weir: without valgrind, instructions and cache misses are left out (sudo apt install valgrind)\n",
+        );
     }
     let config = Config::preset(algorithms, &sets, "random", &metrics, settings.quick)?;
     let measured = measure(&config, settings.show_progress)?;
@@ -43,12 +45,16 @@ fn run(settings: &Settings) -> Result<Outcome, Failure> {
 }
 
 fn figures(measured: &[Measured]) -> String {
-    let mut text = String::from("random arrivals, 10 packets a class queued; ns of a pair, the rig included: published / measured\n");
+    let mut text = String::from(
+        "random arrivals, 10 packets a class queued; ns of a pair, the rig included: published / measured\n",
+    );
     let head = || std::iter::once("classes").chain(ALGORITHMS);
     let mut table = Table::new(head());
     for (set, published) in PUBLISHED {
         let cells = ALGORITHMS.iter().zip(published).map(|(name, theirs)| {
-            let ours = find(measured, name, set).and_then(|m| m.run.ns_per_pair).map_or("-".to_owned(), |ns| format!("{ns:.1}"));
+            let ours = find(measured, name, set)
+                .and_then(|m| m.run.ns_per_pair)
+                .map_or("-".to_owned(), |ns| format!("{ns:.1}"));
             format!("{theirs:.0} / {ours}")
         });
         table.row(std::iter::once(set.to_owned()).chain(cells).collect());
@@ -58,8 +64,11 @@ fn figures(measured: &[Measured]) -> String {
         let _ = write!(text, "\n{title}\n");
         let mut table = Table::new(head());
         for (set, _) in PUBLISHED {
-            let cells =
-                ALGORITHMS.map(|name| find(measured, name, set).and_then(value).map_or("-".to_owned(), |v| format!("{v:.decimals$}")));
+            let cells = ALGORITHMS.map(|name| {
+                find(measured, name, set)
+                    .and_then(value)
+                    .map_or("-".to_owned(), |v| format!("{v:.decimals$}"))
+            });
             table.row(std::iter::once(set.to_owned()).chain(cells).collect());
         }
         text += &table.text();
@@ -75,20 +84,26 @@ fn worst(measured: &Measured) -> Option<f64> {
 }
 
 fn claims(measured: &[Measured]) -> Vec<Claim> {
-    let figure = |name: &str, set: &str, value: fn(&Measured) -> Option<f64>| find(measured, name, set).and_then(value);
+    let figure = |name: &str, set: &str, value: fn(&Measured) -> Option<f64>| {
+        find(measured, name, set).and_then(value)
+    };
     let ns = |name: &str, set: &str| figure(name, set, |m| m.run.ns_per_pair);
     let ratio = |over: Option<f64>, under: Option<f64>| Some(over? / under?);
     let less = |ratio: f64| format!("{:+.0} %", (ratio - 1.0) * 100.0);
     let mut claims = Vec::new();
     for (set, theirs) in PUBLISHED {
-        let mut claim = |words: String, seen: Option<(bool, String)>| claims.push(Claim::new(format!("{set}: {words}"), seen));
+        let mut claim = |words: String, seen: Option<(bool, String)>| {
+            claims.push(Claim::new(format!("{set}: {words}"), seen))
+        };
         let published = theirs[1] / theirs[3];
         let seen = ratio(ns("qfq+:m=8", set), ns("qfq", set)).map(|r| (r <= 1.0, less(r)));
         claim(format!("QFQ+ M=8 is faster than QFQ ({})", less(published)), seen);
-        let seen = ratio(ns("qfq+:m=1", set), ns("qfq", set)).map(|r| ((0.8..1.25).contains(&r), less(r)));
+        let seen =
+            ratio(ns("qfq+:m=1", set), ns("qfq", set)).map(|r| ((0.8..1.25).contains(&r), less(r)));
         claim(format!("QFQ+ M=1 is about QFQ ({})", less(theirs[0] / theirs[3])), seen);
         let published = theirs[1] / theirs[2];
-        let seen = ratio(ns("qfq+:m=8", set), ns("drr", set)).map(|r| (if published < 1.0 { r < 1.0 } else { r < 1.6 }, less(r)));
+        let seen = ratio(ns("qfq+:m=8", set), ns("drr", set))
+            .map(|r| (if published < 1.0 { r < 1.0 } else { r < 1.6 }, less(r)));
         let words = if published < 1.0 { "is faster than" } else { "is close to" };
         claim(format!("QFQ+ M=8 {words} DRR ({})", less(published)), seen);
         let hash = |name: &str| find(measured, name, set).and_then(|m| m.run.order_hash.clone());
@@ -100,18 +115,31 @@ fn claims(measured: &[Measured]) -> Vec<Claim> {
         claim("QFQ+ M=8 is at most 3 packets less fair than QFQ".to_owned(), seen);
         let instructions = |name: &str| figure(name, set, |m| m.run.instructions_per_pair);
         let seen = instructions("drr").zip(instructions("qfq+:m=8")).zip(instructions("qfq"));
-        let seen = seen.map(|((drr, plus), qfq)| (drr < plus && plus < qfq, format!("{}, {}", less(plus / drr), less(qfq / drr))));
+        let seen = seen.map(|((drr, plus), qfq)| {
+            (drr < plus && plus < qfq, format!("{}, {}", less(plus / drr), less(qfq / drr)))
+        });
         claim("instructions: DRR, then QFQ+ M=8 (+7 %), then QFQ (+25 to +34 %)".to_owned(), seen);
         if published < 1.0 {
             let misses = |name: &str| figure(name, set, |m| m.run.l2_misses_per_pair);
-            let seen = misses("qfq+:m=8").zip(misses("drr")).map(|(plus, drr)| (plus <= drr + 0.05, format!("{plus:.2} against {drr:.2}")));
+            let seen = misses("qfq+:m=8")
+                .zip(misses("drr"))
+                .map(|(plus, drr)| (plus <= drr + 0.05, format!("{plus:.2} against {drr:.2}")));
             claim("QFQ+ M=8 misses the cache no more than DRR (-8 %)".to_owned(), seen);
         }
     }
-    let seen = ALGORITHMS.iter().map(|name| ratio(ns(name, PUBLISHED[2].0), ns(name, PUBLISHED[0].0))).collect::<Option<Vec<f64>>>();
+    let seen = ALGORITHMS
+        .iter()
+        .map(|name| ratio(ns(name, PUBLISHED[2].0), ns(name, PUBLISHED[0].0)))
+        .collect::<Option<Vec<f64>>>();
     let seen = seen.map(|ratios| {
-        (ratios.iter().all(|r| *r > 1.2), ratios.iter().map(|r| format!("{r:.1}")).collect::<Vec<_>>().join(", ") + " times")
+        (
+            ratios.iter().all(|r| *r > 1.2),
+            ratios.iter().map(|r| format!("{r:.1}")).collect::<Vec<_>>().join(", ") + " times",
+        )
     });
-    claims.push(Claim::new("all cost more with 32k classes than with 1k (3.0, 3.6, 3.1, 3.2 times)", seen));
+    claims.push(Claim::new(
+        "all cost more with 32k classes than with 1k (3.0, 3.6, 3.1, 3.2 times)",
+        seen,
+    ));
     claims
 }

@@ -65,8 +65,15 @@ mod tests {
             let claims = vec![found::Claim::tried("it waits", true, "2.5 ms")];
             Finding { title: "A queue".into(), tables: vec![table], claims, plots: Vec::new() }
         }
-        let outcome = run(none, &Settings { quick: true, show_progress: false, seconds: None, clients: None });
-        assert!(outcome.text.contains("A queue\n\nwaits, ms\n  system  mean\n  FIFO     2.5\n"), "{}", outcome.text);
+        let outcome = run(
+            none,
+            &Settings { quick: true, show_progress: false, seconds: None, clients: None },
+        );
+        assert!(
+            outcome.text.contains("A queue\n\nwaits, ms\n  system  mean\n  FIFO     2.5\n"),
+            "{}",
+            outcome.text
+        );
         assert_eq!(outcome.claims[0].seen, Some((true, "2.5 ms".to_owned())));
         assert_eq!(outcome.tables[0]["rows"][0][1]["value"], 2.5);
         assert!(outcome.page.is_some_and(|page| page.contains("A queue")));

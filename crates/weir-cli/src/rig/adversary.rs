@@ -1,4 +1,5 @@
-//! `weir rig --adversary`: searches the arrivals under which a scheduler serves worst, and writes them down.
+//! `weir rig --adversary`: searches the arrivals under which a scheduler serves worst, and writes
+//! them down.
 
 use std::io::IsTerminal as _;
 use std::ops::ControlFlow;
@@ -23,18 +24,37 @@ use crate::output::{Failure, USAGE, print, say};
 /// Searches for each scheduler, one after the other; says what it found and where it stands.
 pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Failure> {
     let [set] = config.sets.as_slice() else {
-        return Err(Failure::new(USAGE, "--adversary takes one flow set; for example --flows 500:w1,250:w2,250:w4"));
+        return Err(Failure::new(
+            USAGE,
+            "--adversary takes one flow set; for example --flows 500:w1,250:w2,250:w4",
+        ));
     };
     if matches!(config.order, Order::Trace(_)) {
-        return Err(Failure::new(USAGE, "--adversary makes a trace: leave --gen out, and replay what it found with --gen trace:FILE"));
+        return Err(Failure::new(
+            USAGE,
+            "--adversary makes a trace: leave --gen out, and replay what it found with --gen trace:FILE",
+        ));
     }
     if config.algorithms.iter().all(|algorithm| algorithm.discipline().is_none()) {
-        return Err(Failure::new(USAGE, "--adversary needs a scheduler: none serves nobody; for example --alg drr,wf2q+"));
+        return Err(Failure::new(
+            USAGE,
+            "--adversary needs a scheduler: none serves nobody; for example --alg drr,wf2q+",
+        ));
     }
     let weights = weights(&args.weights)?;
-    std::fs::create_dir_all(&args.out)
-        .map_err(|error| Failure::own(format!("cannot make the directory {}: {error}", args.out.display())))?;
-    let mut table = Table::new(["scheduler", "class", "B-WFI", "bound", "of bound", "excess delay", "tries", "arrivals"]);
+    std::fs::create_dir_all(&args.out).map_err(|error| {
+        Failure::own(format!("cannot make the directory {}: {error}", args.out.display()))
+    })?;
+    let mut table = Table::new([
+        "scheduler",
+        "class",
+        "B-WFI",
+        "bound",
+        "of bound",
+        "excess delay",
+        "tries",
+        "arrivals",
+    ]);
     let mut runs = Vec::new();
     for algorithm in &config.algorithms {
         let Some(discipline) = algorithm.discipline() else { continue };
@@ -49,12 +69,20 @@ pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Fai
         let path = file("trace");
         write_atomic(&path, found.trace.to_string().as_bytes()).map_err(Failure::own)?;
         table.row(row(algorithm, &found, &path));
-        let mut run = Run::new(algorithm.to_string(), found.trace.flows(), format!("trace:{}", path.display()), found.service.packets);
+        let mut run = Run::new(
+            algorithm.to_string(),
+            found.trace.flows(),
+            format!("trace:{}", path.display()),
+            found.service.packets,
+        );
         run.wfi = Some(service::rows(&found.service));
         runs.push(run);
     }
     if args.json.as_deref().is_none_or(|path| path.as_os_str() != "-") {
-        let head = format!("worst arrivals found for {set}, seed {}; B-WFI and excess delay in largest packets\n\n", config.seed);
+        let head = format!(
+            "worst arrivals found for {set}, seed {}; B-WFI and excess delay in largest packets\n\n",
+            config.seed
+        );
         let tail = "\nReplay one with: weir rig --metric wfi,delay --alg NAME --gen trace:FILE\n";
         print(&(head + &table.text() + tail))?;
     }
@@ -69,7 +97,9 @@ fn weights(text: &str) -> Result<Option<(u32, u32)>, Failure> {
     if text == "keep" {
         return Ok(None);
     }
-    let range = text.split_once(':').and_then(|(least, most)| Some((least.parse().ok()?, most.parse().ok()?)));
+    let range = text
+        .split_once(':')
+        .and_then(|(least, most)| Some((least.parse().ok()?, most.parse().ok()?)));
     range.filter(|(least, most)| (1..=*most).contains(least) && *most <= MAX_WEIGHT).map(Some).ok_or_else(|| {
         let allowed = format!("allowed are `keep` and LEAST:MOST within 1..{MAX_WEIGHT}; for example --weights 1:100");
         Failure::new(USAGE, format!("--weights: `{text}` is no range of weights: {allowed}"))
@@ -85,21 +115,42 @@ fn objective(aim: Aim) -> Objective {
 }
 
 /// One search, with its progress; ends after --seconds, and goes on another time from its file.
-fn hunted(hunt: &Hunt, algorithm: &Algorithm, state: &Path, args: &RigArgs) -> Result<Found, Failure> {
-    let bar = if !args.quiet && std::io::stderr().is_terminal() { ProgressBar::new(hunt.evaluations) } else { ProgressBar::hidden() };
-    if let Ok(style) = ProgressStyle::with_template("{elapsed:>6}  {bar:30} {percent:>3} %  {wide_msg}") {
+fn hunted(
+    hunt: &Hunt,
+    algorithm: &Algorithm,
+    state: &Path,
+    args: &RigArgs,
+) -> Result<Found, Failure> {
+    let bar = if !args.quiet && std::io::stderr().is_terminal() {
+        ProgressBar::new(hunt.evaluations)
+    } else {
+        ProgressBar::hidden()
+    };
+    if let Ok(style) =
+        ProgressStyle::with_template("{elapsed:>6}  {bar:30} {percent:>3} %  {wide_msg}")
+    {
         bar.set_style(style);
     }
     let end = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let found = search(hunt, Some(state), |progress| {
         bar.set_position(progress.evaluations);
         bar.set_message(format!("{algorithm}: {:.2}", progress.score as f64 / 1e6));
-        if end.is_some_and(|end| Instant::now() >= end) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if end.is_some_and(|end| Instant::now() >= end) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     });
     bar.finish_and_clear();
-    let found = found.map_err(|error| Failure::own(format!("{}: {error}; another --out begins anew", state.display())))?;
+    let found = found.map_err(|error| {
+        Failure::own(format!("{}: {error}; another --out begins anew", state.display()))
+    })?;
     if found.evaluations < hunt.evaluations && !args.quiet {
-        say(format_args!("{algorithm}: {} of {} tries; the same command goes on\n", count(found.evaluations), count(hunt.evaluations)));
+        say(format_args!(
+            "{algorithm}: {} of {} tries; the same command goes on\n",
+            count(found.evaluations),
+            count(hunt.evaluations)
+        ));
     }
     Ok(found)
 }

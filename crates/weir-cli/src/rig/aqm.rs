@@ -74,8 +74,13 @@ impl Config {
             Order::Trace(trace) => vec![trace.flows().clone()],
             _ => config::flow_sets(&args.flows)?,
         };
-        if let Some(other) = args.metric.iter().find(|metric| !matches!(metric, Metric::Time | Metric::Instr)) {
-            return Err(Failure::new(USAGE, format!("--metric {other:?}: of AQMs, time and instr are measured").to_lowercase()));
+        if let Some(other) =
+            args.metric.iter().find(|metric| !matches!(metric, Metric::Time | Metric::Instr))
+        {
+            return Err(Failure::new(
+                USAGE,
+                format!("--metric {other:?}: of AQMs, time and instr are measured").to_lowercase(),
+            ));
         }
         for (given, option) in [
             (args.alg != "all", "--alg"),
@@ -84,11 +89,17 @@ impl Config {
             (!args.plot.is_empty(), "--plot"),
         ] {
             if given {
-                return Err(Failure::new(USAGE, format!("{option} is not for the cost of AQMs; leave it out")));
+                return Err(Failure::new(
+                    USAGE,
+                    format!("{option} is not for the cost of AQMs; leave it out"),
+                ));
             }
         }
         if !(args.offered > 0.0 && args.offered <= 10.0) {
-            return Err(usage("--offered", format!("{}: more than 0 and up to 10 is allowed; for example 1.1", args.offered)));
+            return Err(usage(
+                "--offered",
+                format!("{}: more than 0 and up to 10 is allowed; for example 1.1", args.offered),
+            ));
         }
         let rate = rate(&args.link_rate)?;
         let ecn = if args.ecn { Ecn::Ect0 } else { Ecn::NotEct };
@@ -120,8 +131,10 @@ impl Config {
 }
 
 fn rate(text: &str) -> Result<Rate, Failure> {
-    let bps = weir_rules::quantity::rate(text).map_err(|error| usage("--link-rate", format!("`{text}`: {error}; for example 1Gbit/s")))?;
-    bps.filter(|rate| rate.bps() >= LEAST_RATE).ok_or_else(|| usage("--link-rate", format!("`{text}`: at least 1Mbit/s is needed")))
+    let bps = weir_rules::quantity::rate(text)
+        .map_err(|error| usage("--link-rate", format!("`{text}`: {error}; for example 1Gbit/s")))?;
+    bps.filter(|rate| rate.bps() >= LEAST_RATE)
+        .ok_or_else(|| usage("--link-rate", format!("`{text}`: at least 1Mbit/s is needed")))
 }
 
 /// The algorithms of --aqm, each once.
@@ -140,13 +153,18 @@ pub(super) fn managers(text: &str) -> Result<Vec<Manager>, Failure> {
 }
 
 fn measure(config: &Config, show_progress: bool) -> Result<Vec<Measured>, Failure> {
-    let each = if config.time { u64::from(config.runs) } else { 0 } + u64::from(config.instructions);
-    let bar = bar_of(each * (config.managers.len() as u64 + 1) * config.plans.len() as u64, show_progress);
+    let each =
+        if config.time { u64::from(config.runs) } else { 0 } + u64::from(config.instructions);
+    let bar = bar_of(
+        each * (config.managers.len() as u64 + 1) * config.plans.len() as u64,
+        show_progress,
+    );
     let mut all = Vec::new();
     for plan in &config.plans {
         let none = (!config.managers.contains(&Manager::None)).then_some(Manager::None);
         let managers = none.iter().chain(&config.managers);
-        let mut measured: Vec<Measured> = managers.map(|manager| Measured::new(manager, plan, config)).collect();
+        let mut measured: Vec<Measured> =
+            managers.map(|manager| Measured::new(manager, plan, config)).collect();
         if config.time {
             let mut figures = vec![Vec::new(); measured.len()];
             for _ in 0..config.runs {
@@ -170,11 +188,18 @@ fn measure(config: &Config, show_progress: bool) -> Result<Vec<Measured>, Failur
                 bar.inc(1);
             }
         }
-        let of_none = measured.iter().find(|row| row.manager == Manager::None).map(|row| row.run.clone());
+        let of_none =
+            measured.iter().find(|row| row.manager == Manager::None).map(|row| row.run.clone());
         for row in &mut measured {
-            let less = |gross: Option<f64>, none: Option<f64>| gross.zip(none).map(|(gross, none)| gross - none);
-            row.run.ns_net = less(row.run.ns_per_pair, of_none.as_ref().and_then(|run| run.ns_per_pair));
-            row.run.instructions_net = less(row.run.instructions_per_pair, of_none.as_ref().and_then(|run| run.instructions_per_pair));
+            let less = |gross: Option<f64>, none: Option<f64>| {
+                gross.zip(none).map(|(gross, none)| gross - none)
+            };
+            row.run.ns_net =
+                less(row.run.ns_per_pair, of_none.as_ref().and_then(|run| run.ns_per_pair));
+            row.run.instructions_net = less(
+                row.run.instructions_per_pair,
+                of_none.as_ref().and_then(|run| run.instructions_per_pair),
+            );
         }
         all.extend(measured);
     }
@@ -190,7 +215,14 @@ impl Measured {
         };
         let mut run = Run::new(scheduler, plan.flows(), config.order.clone(), plan.pairs());
         run.aqm = Some(manager.to_string());
-        Self { manager: *manager, set: plan.flows().clone(), run, spread: None, passed: drive(manager, plan), events: None }
+        Self {
+            manager: *manager,
+            set: plan.flows().clone(),
+            run,
+            spread: None,
+            passed: drive(manager, plan),
+            events: None,
+        }
     }
 }
 
@@ -238,7 +270,10 @@ fn tables(config: &Config, measured: &[Measured]) -> String {
     }
     if config.instructions {
         let Cache { size, ways, line } = config.cache;
-        text += &format!("\nSecond-level cache: {} KiB, {ways} ways of {line} bytes, simulated.\n", size / 1024);
+        text += &format!(
+            "\nSecond-level cache: {} KiB, {ways} ways of {line} bytes, simulated.\n",
+            size / 1024
+        );
     }
     text
 }
@@ -246,20 +281,32 @@ fn tables(config: &Config, measured: &[Measured]) -> String {
 fn table<'a>(config: &Config, rows: impl Iterator<Item = &'a Measured>) -> String {
     let mut head = vec!["aqm"];
     head.extend(config.time.then_some(["ns/pair", "adds", "spread"]).iter().flatten());
-    head.extend(config.instructions.then_some(["instr/pair", "adds", "L2 misses"]).iter().flatten());
+    head.extend(
+        config.instructions.then_some(["instr/pair", "adds", "L2 misses"]).iter().flatten(),
+    );
     head.extend(["dropped", "marked"]);
     let mut table = Table::new(head);
-    let number = |value: Option<f64>, decimals: usize| value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"));
+    let number = |value: Option<f64>, decimals: usize| {
+        value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
+    };
     for row in rows {
-        let share = |packets: u64| format!("{:.2} %", packets as f64 * 100.0 / row.passed.offered.max(1) as f64);
+        let share = |packets: u64| {
+            format!("{:.2} %", packets as f64 * 100.0 / row.passed.offered.max(1) as f64)
+        };
         let mut words = vec![row.manager.to_string()];
         if config.time {
-            let spread = row.spread.map_or("-".into(), |spread| format!("{:.0} %", spread.relative() * 100.0));
+            let spread = row
+                .spread
+                .map_or("-".into(), |spread| format!("{:.0} %", spread.relative() * 100.0));
             words.extend([number(row.run.ns_per_pair, 1), number(row.run.ns_net, 1), spread]);
         }
         if config.instructions {
             let misses = number(row.run.l2_misses_per_pair, 2);
-            words.extend([number(row.run.instructions_per_pair, 1), number(row.run.instructions_net, 1), misses]);
+            words.extend([
+                number(row.run.instructions_per_pair, 1),
+                number(row.run.instructions_net, 1),
+                misses,
+            ]);
         }
         words.extend([share(row.passed.dropped), share(row.passed.marked)]);
         table.row(words);

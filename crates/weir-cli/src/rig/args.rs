@@ -9,54 +9,82 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RigArgs {
-    /// Schedulers with commas between: names from `weir algorithms`, `none` for the rig alone, `all`; settings follow a colon, as in
-    /// `qfq+:m=1`.
+    /// Schedulers with commas between: names from `weir algorithms`, `none` for the rig alone,
+    /// `all`; settings follow a colon, as in `qfq+:m=1`.
     #[arg(long, value_name = "LIST", default_value = "all", help_heading = "What is driven")]
     pub(crate) alg: String,
-    /// AQMs with commas between, in place of schedulers: names from `weir algorithms`, schedulers with an AQM inside, `none`, `all`;
-    /// settings follow, as in `codel target=1ms ecn=on`.
+    /// AQMs with commas between, in place of schedulers: names from `weir algorithms`, schedulers
+    /// with an AQM inside, `none`, `all`; settings follow, as in `codel target=1ms ecn=on`.
     #[arg(long, value_name = "LIST", help_heading = "What is driven")]
     pub(crate) aqm: Option<String>,
-    /// Play a conformance case, print what becomes of its packets, and compare with what it expects.
+    /// Play a conformance case, print what becomes of its packets, and compare with what it
+    /// expects.
     #[arg(long, value_name = "FILE", help_heading = "What is driven", conflicts_with_all = ["aqm", "alg", "flows", "plot", "adversary"])]
     pub(crate) case: Option<PathBuf>,
-    /// A setting for those of the schedulers that have it, such as `m=8`; may be given several times.
+    /// A setting for those of the schedulers that have it, such as `m=8`; may be given several
+    /// times.
     #[arg(long = "set", value_name = "NAME=VALUE", help_heading = "What is driven")]
     pub(crate) settings: Vec<String>,
     /// The same as --set m=N: classes of an aggregate in QFQ+.
     #[arg(long, value_name = "N", help_heading = "What is driven")]
     pub(crate) m: Option<u64>,
-    /// Flows as COUNT:OPTIONS, groups with commas between, such as `500:w1,250:w2,250:w4:imix`; or a range such as `1..32k`, a set for
-    /// each power of two. May be given several times [default: 1k:w1]
+    /// Flows as COUNT:OPTIONS, groups with commas between, such as `500:w1,250:w2,250:w4:imix`; or
+    /// a range such as `1..32k`, a set for each power of two. May be given several times [default:
+    /// 1k:w1]
     #[arg(long, value_name = "SET", help_heading = "What is driven")]
     pub(crate) flows: Vec<String>,
     /// Order of arrivals: `ramp` (flow after flow), `random`, `zipf`, `bursty`, or `trace:FILE`.
-    #[arg(long = "gen", value_name = "ORDER", default_value = "ramp", help_heading = "What is driven")]
+    #[arg(
+        long = "gen",
+        value_name = "ORDER",
+        default_value = "ramp",
+        help_heading = "What is driven"
+    )]
     pub(crate) order: String,
-    /// Packets inside: the controller fills up to HIGH and empties down to LOW; `n` is per flow [default: 0:20n for a ramp, else 10n:10n]
+    /// Packets inside: the controller fills up to HIGH and empties down to LOW; `n` is per flow
+    /// [default: 0:20n for a ramp, else 10n:10n]
     #[arg(long, value_name = "LOW:HIGH", help_heading = "What is driven")]
     pub(crate) backlog: Option<String>,
     /// Packets that go in, and come out, at once.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What is driven")]
     pub(crate) batch: usize,
     /// With --aqm: rate of the link whose clock the packets follow, such as `1Gbit/s`.
-    #[arg(long, value_name = "RATE", default_value = "1Gbit/s", help_heading = "What is driven", requires = "aqm")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        default_value = "1Gbit/s",
+        help_heading = "What is driven",
+        requires = "aqm"
+    )]
     pub(crate) link_rate: String,
     /// With --aqm: what comes, in parts of that rate.
-    #[arg(long, value_name = "PARTS", default_value_t = 1.1, help_heading = "What is driven", requires = "aqm")]
+    #[arg(
+        long,
+        value_name = "PARTS",
+        default_value_t = 1.1,
+        help_heading = "What is driven",
+        requires = "aqm"
+    )]
     pub(crate) offered: f64,
     /// With --aqm: packets are ECN-capable, so that what can mark them does.
     #[arg(long, help_heading = "What is driven", requires = "aqm")]
     pub(crate) ecn: bool,
-    /// With --aqm: play senders that answer drops and marks, and from 4 to 8 s a stream that does not, on a link of 10 Mbit/s;
-    /// --plot draws the delay of the queue.
+    /// With --aqm: play senders that answer drops and marks, and from 4 to 8 s a stream that does
+    /// not, on a link of 10 Mbit/s; --plot draws the delay of the queue.
     #[arg(long, help_heading = "What is driven", requires = "aqm")]
     pub(crate) step: bool,
     /// Seed of all draws.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What is driven")]
     pub(crate) seed: u64,
     /// What is measured; several with commas between.
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_value = "time", help_heading = "What is measured")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "time",
+        help_heading = "What is measured"
+    )]
     pub(crate) metric: Vec<Metric>,
     /// Packets of a run [default: 2000000; with --quick 200000]
     #[arg(long, value_name = "N", help_heading = "What is measured")]
@@ -65,7 +93,13 @@ pub(crate) struct RigArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "What is measured")]
     pub(crate) runs: Option<u32>,
     /// What arrives while service is measured.
-    #[arg(long, value_name = "LOAD", value_enum, default_value_t, help_heading = "What is measured")]
+    #[arg(
+        long,
+        value_name = "LOAD",
+        value_enum,
+        default_value_t,
+        help_heading = "What is measured"
+    )]
     pub(crate) load: Load,
     /// Size of the simulated second-level cache [default: this processor's]
     #[arg(long, value_name = "SIZE", help_heading = "What is measured")]
@@ -94,7 +128,8 @@ pub(crate) struct RigArgs {
     /// Write the results as JSON (`-` for standard output, in place of the tables).
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) json: Option<PathBuf>,
-    /// Draw the first metric against the number of flows, B-WFI against weight, into a .svg or .png file; may be given several times.
+    /// Draw the first metric against the number of flows, B-WFI against weight, into a .svg or .png
+    /// file; may be given several times.
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) plot: Vec<PathBuf>,
     /// Show no progress.

@@ -1,4 +1,5 @@
-//! `weir rig --case`: a conformance case played, packet by packet, and compared with what it expects.
+//! `weir rig --case`: a conformance case played, packet by packet, and compared with what it
+//! expects.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,7 +15,8 @@ use crate::output::{Failure, USAGE, print, say};
 /// Plays the case of a file. Fails when an expectation does not hold.
 pub(super) fn case(path: &Path, json: Option<&Path>) -> Result<ExitCode, Failure> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::new(USAGE, format!("--case: cannot read {shown}: {error}")))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(USAGE, format!("--case: cannot read {shown}: {error}")))?;
     let case = Case::read(&text).map_err(|error| {
         let line = text.lines().nth(error.line - 1).unwrap_or_default();
         Failure::new(USAGE, format!("--case: {shown}, {error}\n  {} | {line}", error.line))
@@ -34,7 +36,10 @@ pub(super) fn case(path: &Path, json: Option<&Path>) -> Result<ExitCode, Failure
     }
     if !outcome.passed {
         let failed = outcome.expectations.iter().filter(|finding| !finding.passed).count();
-        say(format_args!("{shown}: {failed} of {} expectations do not hold\n", outcome.expectations.len()));
+        say(format_args!(
+            "{shown}: {failed} of {} expectations do not hold\n",
+            outcome.expectations.len()
+        ));
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
@@ -67,7 +72,11 @@ fn words(outcome: &Outcome) -> String {
     text.push('\n');
     for finding in &outcome.expectations {
         let _ = match finding.passed {
-            true => writeln!(text, "  ok      {} (line {}): {}", finding.name, finding.line, finding.expected),
+            true => writeln!(
+                text,
+                "  ok      {} (line {}): {}",
+                finding.name, finding.line, finding.expected
+            ),
             false => writeln!(
                 text,
                 "  FAILED  {} (line {}):\n          expected {}\n          found    {}",

@@ -1,4 +1,5 @@
-//! From what was typed to what is measured: everything that can be wrong is found here, before anything runs.
+//! From what was typed to what is measured: everything that can be wrong is found here, before
+//! anything runs.
 
 use std::path::{Path, PathBuf};
 
@@ -35,10 +36,18 @@ impl Config {
     /// What was typed, or the first thing that is wrong with it.
     pub(crate) fn new(args: &RigArgs) -> Result<Self, Failure> {
         let order = order(&args.order)?;
-        let backlog = args.backlog.as_deref().map(str::parse).transpose().map_err(|error| usage("--backlog", error))?;
+        let backlog = args
+            .backlog
+            .as_deref()
+            .map(str::parse)
+            .transpose()
+            .map_err(|error| usage("--backlog", error))?;
         let sets = match &order {
             Order::Trace(_) if !args.flows.is_empty() => {
-                return Err(Failure::new(USAGE, "--flows: a trace brings its own flows; leave --flows out"));
+                return Err(Failure::new(
+                    USAGE,
+                    "--flows: a trace brings its own flows; leave --flows out",
+                ));
             }
             Order::Trace(trace) => vec![trace.flows().clone()],
             _ => flow_sets(&args.flows)?,
@@ -125,8 +134,10 @@ pub(super) fn usage(option: &str, error: impl std::fmt::Display) -> Failure {
 
 pub(super) fn order(text: &str) -> Result<Order, Failure> {
     if let Some(path) = text.strip_prefix("trace:") {
-        let content = std::fs::read_to_string(path).map_err(|error| usage("--gen", format!("cannot read {path}: {error}")))?;
-        let trace = Trace::read(&content).map_err(|error| usage("--gen", format!("{path}, {error}")))?;
+        let content = std::fs::read_to_string(path)
+            .map_err(|error| usage("--gen", format!("cannot read {path}: {error}")))?;
+        let trace =
+            Trace::read(&content).map_err(|error| usage("--gen", format!("{path}, {error}")))?;
         return Ok(Order::Trace(Box::new(trace)));
     }
     Order::from_name(text).ok_or_else(|| {
@@ -161,13 +172,24 @@ fn algorithms(args: &RigArgs) -> Result<Vec<Algorithm>, Failure> {
     let settings = args.settings.iter().cloned().chain(args.m.map(|m| format!("m={m}")));
     for setting in settings {
         let Some((name, value)) = setting.split_once('=') else {
-            return Err(usage("--set", format!("`{setting}` is no setting: write NAME=VALUE; for example --set m=8")));
+            return Err(usage(
+                "--set",
+                format!("`{setting}` is no setting: write NAME=VALUE; for example --set m=8"),
+            ));
         };
-        let mut takers = algorithms.iter_mut().filter(|algorithm| algorithm.has_setting(name)).peekable();
+        let mut takers =
+            algorithms.iter_mut().filter(|algorithm| algorithm.has_setting(name)).peekable();
         if takers.peek().is_none() {
-            return Err(usage("--set", format!("none of the schedulers has a setting `{name}`; `weir algorithms` lists them")));
+            return Err(usage(
+                "--set",
+                format!(
+                    "none of the schedulers has a setting `{name}`; `weir algorithms` lists them"
+                ),
+            ));
         }
-        takers.try_for_each(|algorithm| algorithm.set(name, value)).map_err(|error| usage("--set", error))?;
+        takers
+            .try_for_each(|algorithm| algorithm.set(name, value))
+            .map_err(|error| usage("--set", error))?;
     }
     let mut seen = Vec::new();
     algorithms.retain(|algorithm| !seen.contains(algorithm) && (seen.push(*algorithm), true).1);
@@ -176,10 +198,14 @@ fn algorithms(args: &RigArgs) -> Result<Vec<Algorithm>, Failure> {
 
 pub(super) fn cache(text: Option<&str>) -> Result<Cache, Failure> {
     let Some(text) = text else { return Ok(Cache::second_level().unwrap_or_default()) };
-    let binary = |suffix, shift: u32| text.strip_suffix(suffix).and_then(|digits| digits.trim().parse::<u64>().ok()?.checked_shl(shift));
+    let binary = |suffix, shift: u32| {
+        text.strip_suffix(suffix)
+            .and_then(|digits| digits.trim().parse::<u64>().ok()?.checked_shl(shift))
+    };
     let size = match binary("KiB", 10).or_else(|| binary("MiB", 20)) {
         Some(size) => size,
-        None => weir_rules::quantity::size(text).map_err(|error| usage("--l2", format!("`{text}`: {error}; for example 2MiB")))?,
+        None => weir_rules::quantity::size(text)
+            .map_err(|error| usage("--l2", format!("`{text}`: {error}; for example 2MiB")))?,
     };
     Cache::of_size(size).map_err(|error| usage("--l2", error))
 }
@@ -188,14 +214,24 @@ pub(super) fn cache(text: Option<&str>) -> Result<Cache, Failure> {
 pub(super) fn check_destination(path: &Path, is_plot: bool) -> Result<(), Failure> {
     let shown = path.display();
     if is_plot && picture(path).is_none() {
-        return Err(usage("--plot", format!("`{shown}` is neither a .svg nor a .png file; for example --plot cost.png")));
+        return Err(usage(
+            "--plot",
+            format!("`{shown}` is neither a .svg nor a .png file; for example --plot cost.png"),
+        ));
     }
     if path.is_dir() {
         return Err(Failure::new(USAGE, format!("{shown} is a directory; name a file")));
     }
-    let parent = path.parent().map(Path::to_path_buf).filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| PathBuf::from("."));
+    let parent = path
+        .parent()
+        .map(Path::to_path_buf)
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or_else(|| PathBuf::from("."));
     if !parent.is_dir() {
-        return Err(Failure::new(USAGE, format!("{shown}: there is no directory {}; make it first", parent.display())));
+        return Err(Failure::new(
+            USAGE,
+            format!("{shown}: there is no directory {}; make it first", parent.display()),
+        ));
     }
     Ok(())
 }

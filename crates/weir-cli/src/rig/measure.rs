@@ -36,7 +36,11 @@ pub(crate) fn measure(config: &Config, show_progress: bool) -> Result<Vec<Measur
     let mut all = Vec::new();
     for set in &config.sets {
         let plan = config.plan(set).map_err(Failure::own)?;
-        let mut measured: Vec<Measured> = config.algorithms.iter().map(|algorithm| Measured::new(algorithm, &plan, config)).collect();
+        let mut measured: Vec<Measured> = config
+            .algorithms
+            .iter()
+            .map(|algorithm| Measured::new(algorithm, &plan, config))
+            .collect();
         if config.measures(Metric::Time) {
             times(config, &plan, &mut measured, &bar);
         }
@@ -69,13 +73,22 @@ pub(crate) fn measure(config: &Config, show_progress: bool) -> Result<Vec<Measur
 
 impl Measured {
     fn new(algorithm: &Algorithm, plan: &Plan, config: &Config) -> Self {
-        let (order, pairs) = if !config.measures_cost() && !matches!(config.order, Order::Trace(_)) {
+        let (order, pairs) = if !config.measures_cost() && !matches!(config.order, Order::Trace(_))
+        {
             (config.load.to_string(), config.service_packets(plan.flows()))
         } else {
             (config.order_text.clone(), plan.pairs())
         };
         let run = Run::new(algorithm.to_string(), plan.flows(), order, pairs);
-        Self { set: plan.flows().clone(), run, spread: None, counts: None, events: None, memory: None, service: None }
+        Self {
+            set: plan.flows().clone(),
+            run,
+            spread: None,
+            counts: None,
+            events: None,
+            memory: None,
+            service: None,
+        }
     }
 
     /// Bytes for a flow; few flows fit into what the process has anyway.
@@ -91,7 +104,8 @@ impl Measured {
     }
 }
 
-/// Runs of all algorithms take turns, `none` among them whether asked for or not, since net figures are without it.
+/// Runs of all algorithms take turns, `none` among them whether asked for or not, since net figures
+/// are without it.
 fn times(config: &Config, plan: &Plan, measured: &mut [Measured], bar: &ProgressBar) {
     let mut figures = vec![Vec::new(); config.algorithms.len()];
     let mut of_none = Vec::new();
@@ -125,7 +139,12 @@ pub(super) fn thread_time() -> u64 {
 
 /// Whether instructions can be counted here.
 pub(crate) fn has_valgrind() -> bool {
-    let quiet = Command::new("valgrind").arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let quiet = Command::new("valgrind")
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     quiet.is_ok_and(|status| status.success())
 }
 
@@ -135,14 +154,20 @@ fn count_events(config: &Config, algorithm: &Algorithm, plan: &Plan) -> Result<P
     let long = plan.with_pairs(short.pairs() + config.pairs.min(COUNTED));
     let count = |plan: &Plan| {
         let mut arguments = Vec::from(itself("drive", &algorithm.to_string()));
-        let words = [("gen", config.order_text.clone()), ("seed", config.seed.to_string()), ("batch", config.batch.to_string())];
+        let words = [
+            ("gen", config.order_text.clone()),
+            ("seed", config.seed.to_string()),
+            ("batch", config.batch.to_string()),
+        ];
         let mut words = Vec::from(words);
         words.push(("pairs", plan.pairs().to_string()));
         words.extend(config.backlog.map(|backlog| ("backlog", backlog.to_string())));
         if !matches!(config.order, Order::Trace(_)) {
             words.push(("flows", plan.flows().to_string()));
         }
-        arguments.extend(words.iter().map(|(option, value)| OsString::from(format!("--{option}={value}"))));
+        arguments.extend(
+            words.iter().map(|(option, value)| OsString::from(format!("--{option}={value}"))),
+        );
         cachegrind(&config.cache, arguments)
     };
     let (few, many) = (count(&short)?, count(&long)?);
@@ -162,10 +187,16 @@ pub(super) fn cachegrind(cache: &Cache, own: Vec<OsString>) -> Result<Events, Fa
     })?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
-        let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned();
+        let last = words
+            .lines()
+            .rev()
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or("it said nothing")
+            .to_owned();
         return Err(Failure::own(format!("valgrind failed ({}): {last}", output.status)));
     }
-    let text = std::fs::read_to_string(&file.0).map_err(|error| Failure::own(format!("valgrind left no file: {error}")))?;
+    let text = std::fs::read_to_string(&file.0)
+        .map_err(|error| Failure::own(format!("valgrind left no file: {error}")))?;
     Events::read(&text).map_err(Failure::own)
 }
 
@@ -176,14 +207,16 @@ fn memory(algorithm: &Algorithm, set: &FlowSet) -> Result<Option<Memory>, Failur
         .arg(format!("--flows={set}"))
         .stdin(Stdio::null())
         .output();
-    let output = output.map_err(|error| Failure::own(format!("cannot start weir itself: {error}")))?;
+    let output =
+        output.map_err(|error| Failure::own(format!("cannot start weir itself: {error}")))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let mut numbers = text.split_whitespace().map_while(|word| word.parse().ok());
     Ok(numbers.next().zip(numbers.next()).map(|(flows, packets)| Memory { flows, packets }))
 }
 
 fn own_path() -> Result<PathBuf, Failure> {
-    std::env::current_exe().map_err(|error| Failure::own(format!("weir does not find itself: {error}")))
+    std::env::current_exe()
+        .map_err(|error| Failure::own(format!("weir does not find itself: {error}")))
 }
 
 /// What the rig starts itself with.
@@ -208,7 +241,11 @@ impl Drop for ScratchFile {
 }
 
 fn progress(config: &Config, shown: bool) -> ProgressBar {
-    let each = config.metrics.iter().map(|metric| if *metric == Metric::Time { u64::from(config.runs) } else { 1 }).sum::<u64>();
+    let each = config
+        .metrics
+        .iter()
+        .map(|metric| if *metric == Metric::Time { u64::from(config.runs) } else { 1 })
+        .sum::<u64>();
     bar_of(each * config.algorithms.len() as u64 * config.sets.len() as u64, shown)
 }
 
@@ -218,7 +255,9 @@ pub(super) fn bar_of(steps: u64, shown: bool) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(steps);
-    if let Ok(style) = ProgressStyle::with_template("{elapsed:>6}  {bar:30} {percent:>3} %  {wide_msg}") {
+    if let Ok(style) =
+        ProgressStyle::with_template("{elapsed:>6}  {bar:30} {percent:>3} %  {wide_msg}")
+    {
         bar.set_style(style);
     }
     bar

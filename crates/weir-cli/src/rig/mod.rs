@@ -83,7 +83,11 @@ fn one_thing(only: Only, config: &Config) -> Result<ExitCode, Failure> {
 
 fn write_json(path: &Path, runs: Vec<Run>) -> Result<(), Failure> {
     let text = Report { runs }.to_json().map_err(Failure::own)?;
-    if path.as_os_str() == "-" { print(&text).map(|_| ()) } else { write_atomic(path, text.as_bytes()).map_err(Failure::own) }
+    if path.as_os_str() == "-" {
+        print(&text).map(|_| ())
+    } else {
+        write_atomic(path, text.as_bytes()).map_err(Failure::own)
+    }
 }
 
 /// Packets of each flow when memory is measured.

@@ -20,10 +20,18 @@ pub(crate) fn picture_of(config: &Config, measured: &[Measured]) -> Plot {
 
 /// B-WFI against weight.
 fn fairness(config: &Config, measured: &[Measured]) -> Plot {
-    let rows = |m: &Measured| m.run.wfi.iter().flatten().map(|row| [f64::from(row.weight), row.bwfi_packets]).collect::<Vec<_>>();
+    let rows = |m: &Measured| {
+        m.run
+            .wfi
+            .iter()
+            .flatten()
+            .map(|row| [f64::from(row.weight), row.bwfi_packets])
+            .collect::<Vec<_>>()
+    };
     Plot {
         title: "worst-case fairness against weight".to_owned(),
-        description: "B-WFI of each class of flows, in packets, against the class's weight".to_owned(),
+        description: "B-WFI of each class of flows, in packets, against the class's weight"
+            .to_owned(),
         x: Axis::log("weight", Unit::Count),
         y: Axis::linear("B-WFI in packets", Unit::Count),
         curves: curves(config, measured, |m| m.set.to_string(), rows),
@@ -43,10 +51,14 @@ fn cost(config: &Config, measured: &[Measured]) -> Plot {
         Metric::Instr => m.run.instructions_per_pair,
         Metric::Memory => m.memory_of_flow(),
     };
-    let rows = |m: &Measured| value(m).map(|value| [f64::from(m.set.len()), value]).into_iter().collect();
+    let rows =
+        |m: &Measured| value(m).map(|value| [f64::from(m.set.len()), value]).into_iter().collect();
     Plot {
         title: format!("{label} against number of flows"),
-        description: format!("{label} of schedulers, {}, against the number of flows", config.order_text),
+        description: format!(
+            "{label} of schedulers, {}, against the number of flows",
+            config.order_text
+        ),
         x: Axis::log("flows", Unit::Count),
         y: Axis::linear(label, unit),
         curves: curves(config, measured, weights, rows),
@@ -55,11 +67,13 @@ fn cost(config: &Config, measured: &[Measured]) -> Plot {
 
 /// The weights in a set: sets of one kind differ in the number of flows alone.
 fn weights(measured: &Measured) -> String {
-    let weights: Vec<String> = measured.set.groups().iter().map(|group| format!("w{}", group.weight)).collect();
+    let weights: Vec<String> =
+        measured.set.groups().iter().map(|group| format!("w{}", group.weight)).collect();
     weights.join(",")
 }
 
-/// A line and its points for each algorithm and each kind of set; the first kind is drawn through, others are dashed.
+/// A line and its points for each algorithm and each kind of set; the first kind is drawn through,
+/// others are dashed.
 fn curves(
     config: &Config,
     measured: &[Measured],
@@ -75,7 +89,11 @@ fn curves(
     let mut curves = Vec::new();
     for (place, algorithm) in config.algorithms.iter().enumerate() {
         for (nth, name) in kinds.iter().enumerate() {
-            let own = measured.iter().skip(place).step_by(config.algorithms.len()).filter(|m| kind(m) == *name);
+            let own = measured
+                .iter()
+                .skip(place)
+                .step_by(config.algorithms.len())
+                .filter(|m| kind(m) == *name);
             let mut points: Vec<[f64; 2]> = own.flat_map(&rows).collect();
             if points.is_empty() {
                 continue;
@@ -83,8 +101,16 @@ fn curves(
             points.sort_by(|a, b| a[0].total_cmp(&b[0]));
             // The palette has seven colours; the next seven are dashed too.
             let colour = (place % 7) as u8;
-            let line = if place % 14 < 7 && nth == 0 { Shape::Line(points.clone()) } else { Shape::Dashes(points.clone()) };
-            let label = if kinds.len() == 1 { algorithm.to_string() } else { format!("{algorithm} {name}") };
+            let line = if place % 14 < 7 && nth == 0 {
+                Shape::Line(points.clone())
+            } else {
+                Shape::Dashes(points.clone())
+            };
+            let label = if kinds.len() == 1 {
+                algorithm.to_string()
+            } else {
+                format!("{algorithm} {name}")
+            };
             curves.push(Curve::new(&label, colour, line));
             curves.push(Curve::new("", colour, Shape::Dots(points)));
         }

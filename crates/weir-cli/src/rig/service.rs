@@ -14,7 +14,11 @@ use super::measure::Measured;
 use super::show::Table;
 
 /// What each flow class gets from each scheduler; `none` promises nothing and has no row.
-pub(crate) fn service(config: &Config, algorithm: &weir_rig::Algorithm, set: &FlowSet) -> Option<Service> {
+pub(crate) fn service(
+    config: &Config,
+    algorithm: &weir_rig::Algorithm,
+    set: &FlowSet,
+) -> Option<Service> {
     let packets = config.service_packets(set);
     let workload = match (&config.order, config.load) {
         (Order::Trace(trace), _) => Workload::Trace(trace),
@@ -40,7 +44,10 @@ pub(crate) fn rows(service: &Service) -> Vec<WfiRow> {
 /// A table for each metric of service, for the schedulers of one flow set.
 pub(crate) fn tables(config: &Config, measured: &[&Measured]) -> String {
     let mut text = String::new();
-    let Some((first, service)) = measured.iter().find_map(|m| Some((*m, m.service.as_ref()?))) else { return text };
+    let Some((first, service)) = measured.iter().find_map(|m| Some((*m, m.service.as_ref()?)))
+    else {
+        return text;
+    };
     let load = match &config.order {
         Order::Trace(_) => config.order_text.clone(),
         _ => config.load.to_string(),
@@ -58,9 +65,16 @@ pub(crate) fn tables(config: &Config, measured: &[&Measured]) -> String {
 }
 
 /// Every class of every scheduler that was measured.
-fn classes<'a>(measured: &[&'a Measured]) -> impl Iterator<Item = (&'a str, &'a Service, &'a Class)> {
-    let services = measured.iter().filter_map(|m| Some((m.run.alg.as_str(), m.service.as_ref()?))).collect::<Vec<_>>();
-    services.into_iter().flat_map(|(alg, service)| service.classes.iter().map(move |class| (alg, service, class)))
+fn classes<'a>(
+    measured: &[&'a Measured],
+) -> impl Iterator<Item = (&'a str, &'a Service, &'a Class)> {
+    let services = measured
+        .iter()
+        .filter_map(|m| Some((m.run.alg.as_str(), m.service.as_ref()?)))
+        .collect::<Vec<_>>();
+    services
+        .into_iter()
+        .flat_map(|(alg, service)| service.classes.iter().map(move |class| (alg, service, class)))
 }
 
 fn name(class: &Class) -> String {
@@ -68,7 +82,8 @@ fn name(class: &Class) -> String {
 }
 
 fn wfi(measured: &[&Measured]) -> String {
-    let mut table = Table::new(["scheduler", "class", "B-WFI", "bound", "of bound", "bound is", "Jain"]);
+    let mut table =
+        Table::new(["scheduler", "class", "B-WFI", "bound", "of bound", "bound is", "Jain"]);
     for (alg, service, class) in classes(measured) {
         let dash = || "-".to_owned();
         let status = match class.is_within_bound() {

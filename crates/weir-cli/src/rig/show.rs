@@ -34,8 +34,14 @@ impl Table {
 
     pub(crate) fn text(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width_of =
-            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|word| word.chars().count()).max().unwrap_or(0);
+        let width_of = |column: usize| {
+            self.rows
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|word| word.chars().count())
+                .max()
+                .unwrap_or(0)
+        };
         let widths: Vec<usize> = (0..columns).map(width_of).collect();
         let mut text = String::new();
         for row in &self.rows {
@@ -55,7 +61,8 @@ impl Table {
     }
 }
 
-/// Everything that was measured: for one flow set a table of the algorithms, for several a table of each figure.
+/// Everything that was measured: for one flow set a table of the algorithms, for several a table of
+/// each figure.
 pub(crate) fn tables(config: &Config, measured: &[Measured]) -> String {
     let mut text = match config.measures_cost() {
         false => String::new(),
@@ -77,33 +84,55 @@ fn description(config: &Config, measured: &Measured) -> String {
         Order::Trace(_) => String::new(),
         order => format!(", backlog {}", config.backlog.unwrap_or_else(|| order.backlog())),
     };
-    let batch = if config.batch > 1 { format!(", batches of {}", config.batch) } else { String::new() };
-    let runs = if config.measures(Metric::Time) { format!(", median of {} runs", config.runs) } else { String::new() };
+    let batch =
+        if config.batch > 1 { format!(", batches of {}", config.batch) } else { String::new() };
+    let runs = if config.measures(Metric::Time) {
+        format!(", median of {} runs", config.runs)
+    } else {
+        String::new()
+    };
     format!("{}{backlog}{batch}, {} pairs{runs}", config.order_text, count(measured.run.pairs))
 }
 
 fn one_set(config: &Config, measured: &[Measured]) -> String {
     let Some(first) = measured.first() else { return String::new() };
     let flows = first.set.len();
-    let mut text =
-        format!("{} flow{} ({}), {}\n\n", count(flows.into()), if flows == 1 { "" } else { "s" }, first.set, description(config, first));
+    let mut text = format!(
+        "{} flow{} ({}), {}\n\n",
+        count(flows.into()),
+        if flows == 1 { "" } else { "s" },
+        first.set,
+        description(config, first)
+    );
     let figures = figures(config);
-    let mut table = Table::new(std::iter::once("scheduler").chain(figures.iter().map(|figure| figure.head)));
+    let mut table =
+        Table::new(std::iter::once("scheduler").chain(figures.iter().map(|figure| figure.head)));
     for row in measured {
-        table.row(std::iter::once(row.run.alg.clone()).chain(figures.iter().map(|figure| (figure.word)(row))).collect());
+        table.row(
+            std::iter::once(row.run.alg.clone())
+                .chain(figures.iter().map(|figure| (figure.word)(row)))
+                .collect(),
+        );
     }
     text += &table.text();
     text + &notes(config, measured)
 }
 
 fn several_sets(config: &Config, measured: &[Measured]) -> String {
-    let mut text = measured.first().map_or(String::new(), |first| description(config, first) + " in the first row\n");
+    let mut text = measured
+        .first()
+        .map_or(String::new(), |first| description(config, first) + " in the first row\n");
     for figure in figures(config).iter().filter(|figure| figure.compared) {
         let _ = write!(text, "\n{}\n", figure.title);
-        let mut table = Table::new(std::iter::once("flows".to_owned()).chain(config.algorithms.iter().map(ToString::to_string)));
+        let mut table = Table::new(
+            std::iter::once("flows".to_owned())
+                .chain(config.algorithms.iter().map(ToString::to_string)),
+        );
         for rows in measured.chunks(config.algorithms.len().max(1)) {
             let set = rows.first().map_or(String::new(), |row| row.set.to_string());
-            table.row(std::iter::once(set).chain(rows.iter().map(|row| (figure.word)(row))).collect());
+            table.row(
+                std::iter::once(set).chain(rows.iter().map(|row| (figure.word)(row))).collect(),
+            );
         }
         text += &table.text();
     }
@@ -121,22 +150,44 @@ struct Figure {
 
 fn figures(config: &Config) -> Vec<Figure> {
     let mut figures = Vec::new();
-    let mut add = |compared, head, title, word| figures.push(Figure { head, title, compared, word });
+    let mut add =
+        |compared, head, title, word| figures.push(Figure { head, title, compared, word });
     if config.measures(Metric::Time) {
-        add(true, "ns/pair", "ns of processor time for a pair of enqueue and dequeue, the rig included", |m| number(m.run.ns_per_pair, 1));
+        add(
+            true,
+            "ns/pair",
+            "ns of processor time for a pair of enqueue and dequeue, the rig included",
+            |m| number(m.run.ns_per_pair, 1),
+        );
         add(true, "net", "the same less what the rig takes (none)", |m| number(m.run.ns_net, 1));
-        add(false, "spread", "", |m| m.spread.map_or("-".into(), |spread| format!("{:.0} %", spread.relative() * 100.0)));
+        add(false, "spread", "", |m| {
+            m.spread.map_or("-".into(), |spread| format!("{:.0} %", spread.relative() * 100.0))
+        });
     }
     if config.measures(Metric::Instr) {
-        add(true, "instr/pair", "instructions of a pair, the rig included", |m| number(m.run.instructions_per_pair, 1));
+        add(true, "instr/pair", "instructions of a pair, the rig included", |m| {
+            number(m.run.instructions_per_pair, 1)
+        });
         add(false, "L1 misses", "", |m| number(m.events.map(|events| events.first_misses), 2));
-        add(true, "L2 misses", "simulated misses of the second-level cache of a pair", |m| number(m.run.l2_misses_per_pair, 2));
+        add(true, "L2 misses", "simulated misses of the second-level cache of a pair", |m| {
+            number(m.run.l2_misses_per_pair, 2)
+        });
     }
     if config.measures(Metric::Memory) {
         add(true, "bytes/flow", "bytes of memory for a flow", |m| number(m.memory_of_flow(), 0));
-        add(true, "bytes/packet", "bytes of memory for a packet, with the scheduler's for it", |m| {
-            number(m.memory.map(|memory| memory.packets as f64 / f64::from(m.set.len()) / f64::from(PACKETS)), 0)
-        });
+        add(
+            true,
+            "bytes/packet",
+            "bytes of memory for a packet, with the scheduler's for it",
+            |m| {
+                number(
+                    m.memory.map(|memory| {
+                        memory.packets as f64 / f64::from(m.set.len()) / f64::from(PACKETS)
+                    }),
+                    0,
+                )
+            },
+        );
     }
     if config.measures(Metric::Time) {
         add(false, "order", "", |m| m.run.order_hash.clone().unwrap_or_default());
@@ -151,7 +202,8 @@ fn number(value: Option<f64>, decimals: usize) -> String {
 /// What a reader must know of the figures.
 fn notes(config: &Config, measured: &[Measured]) -> String {
     let mut text = String::new();
-    let refusing: Vec<&Measured> = measured.iter().filter(|m| m.counts.is_some_and(|counts| counts.refused > 0)).collect();
+    let refusing: Vec<&Measured> =
+        measured.iter().filter(|m| m.counts.is_some_and(|counts| counts.refused > 0)).collect();
     for m in refusing {
         let counts = m.counts.unwrap_or_default();
         let _ = write!(
@@ -164,12 +216,22 @@ fn notes(config: &Config, measured: &[Measured]) -> String {
     }
     if config.measures(Metric::Instr) {
         let cache = config.cache;
-        let _ = write!(text, "\nSecond-level cache: {} KiB, {} ways of {} bytes, simulated.", cache.size / 1024, cache.ways, cache.line);
+        let _ = write!(
+            text,
+            "\nSecond-level cache: {} KiB, {} ways of {} bytes, simulated.",
+            cache.size / 1024,
+            cache.ways,
+            cache.line
+        );
     }
-    if config.measures(Metric::Memory) && measured.iter().any(|m| m.memory.is_some() && m.memory_of_flow().is_none()) {
+    if config.measures(Metric::Memory)
+        && measured.iter().any(|m| m.memory.is_some() && m.memory_of_flow().is_none())
+    {
         text += "\nMemory for a flow is seen with 4k flows and more.";
     }
-    if config.measures(Metric::Time) && measured.iter().any(|m| m.spread.is_some_and(|spread| spread.relative() > UNSTEADY)) {
+    if config.measures(Metric::Time)
+        && measured.iter().any(|m| m.spread.is_some_and(|spread| spread.relative() > UNSTEADY))
+    {
         text += "\nRuns differ by more than a fifth: the machine is busy; more --runs help.";
     }
     if text.is_empty() { text } else { text + "\n" }
@@ -187,6 +249,9 @@ mod tests {
         let mut table = Table::new(["scheduler", "ns/pair"]);
         table.row(vec!["wf2q+".into(), "12.5".into()]);
         table.row(vec!["fifo".into(), "123456.7".into()]);
-        assert_eq!(table.text(), "  scheduler   ns/pair\n  wf2q+          12.5\n  fifo       123456.7\n");
+        assert_eq!(
+            table.text(),
+            "  scheduler   ns/pair\n  wf2q+          12.5\n  fifo       123456.7\n"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! `weir rig --aqm LIST --step`: the delay of a queue under a step of load, as a table and as a picture.
+//! `weir rig --aqm LIST --step`: the delay of a queue under a step of load, as a table and as a
+//! picture.
 
 use std::process::ExitCode;
 
@@ -20,7 +21,8 @@ pub(super) fn step(args: &RigArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new(USAGE, "--step has no JSON; leave --json out"));
     }
     args.plot.iter().try_for_each(|path| check_destination(path, true))?;
-    let played: Vec<(Manager, Seen)> = managers.into_iter().map(|manager| (manager, play(&manager, args.seed))).collect();
+    let played: Vec<(Manager, Seen)> =
+        managers.into_iter().map(|manager| (manager, play(&manager, args.seed))).collect();
     print(&table(&played))?;
     for path in &args.plot {
         write(path, &picture(&played))?;
@@ -35,12 +37,14 @@ pub(super) fn step(args: &RigArgs) -> Result<ExitCode, Failure> {
 fn table(played: &[(Manager, Seen)]) -> String {
     let mut text =
         "10 Mbit/s, eight senders that answer; from 4 to 8 s a stream of 5 Mbit/s that does not. Delays in ms: mean / 99 %\n\n".to_owned();
-    let mut table = Table::new(["aqm", "1 to 4 s", "5 to 8 s", "9 to 12 s", "link used", "dropped", "marked"]);
+    let mut table =
+        Table::new(["aqm", "1 to 4 s", "5 to 8 s", "9 to 12 s", "link used", "dropped", "marked"]);
     for (manager, seen) in played {
         let mut words = vec![manager.to_string()];
         for (from, to) in [(0, STREAM.0), STREAM, (STREAM.1, END)] {
             let within = |sent: &&Sent| (from + SETTLING..to).contains(&sent.at);
-            let mut waited: Vec<u64> = seen.sent.iter().filter(within).map(|sent| sent.waited).collect();
+            let mut waited: Vec<u64> =
+                seen.sent.iter().filter(within).map(|sent| sent.waited).collect();
             waited.sort_unstable();
             let mean = waited.iter().sum::<u64>() as f64 / waited.len().max(1) as f64;
             let late = waited.get(waited.len().saturating_sub(1) * 99 / 100).copied().unwrap_or(0);
@@ -48,7 +52,11 @@ fn table(played: &[(Manager, Seen)]) -> String {
         }
         let used = seen.sent.len() as f64 * PACKET_TIME / END as f64;
         let marked = seen.sent.iter().filter(|sent| sent.marked).count();
-        words.extend([format!("{:.1} %", used * 100.0), seen.drops.len().to_string(), marked.to_string()]);
+        words.extend([
+            format!("{:.1} %", used * 100.0),
+            seen.drops.len().to_string(),
+            marked.to_string(),
+        ]);
         table.row(words);
     }
     text += &table.text();
@@ -62,33 +70,47 @@ fn picture(played: &[(Manager, Seen)]) -> Plot {
     for (nth, (manager, seen)) in played.iter().enumerate() {
         let colour = (nth % 7) as u8;
         if let (1, Manager::Scheduler(_)) = (played.len(), manager) {
-            let (answering, stream) = (means(seen, |sent| !sent.stream), means(seen, |sent| sent.stream));
+            let (answering, stream) =
+                (means(seen, |sent| !sent.stream), means(seen, |sent| sent.stream));
             // The stream's own queue may grow far out of the picture.
             most = answering.iter().fold(most, |most, point| most.max(point[1]));
             let longest = stream.iter().fold(0.0f64, |longest, point| longest.max(point[1])) / 1e6;
             let name = format!("of the one that does not, up to {longest:.0} ms");
-            curves.push(Curve::new("queue delay of senders that answer", colour, Shape::Line(answering)));
+            curves.push(Curve::new(
+                "queue delay of senders that answer",
+                colour,
+                Shape::Line(answering),
+            ));
             curves.push(Curve::new(&name, 2, Shape::Line(stream)));
         } else {
             let points = means(seen, |_| true);
             most = points.iter().fold(most, |most, point| most.max(point[1]));
-            let name = if played.len() == 1 { "queue delay".to_owned() } else { manager.to_string() };
+            let name =
+                if played.len() == 1 { "queue delay".to_owned() } else { manager.to_string() };
             curves.push(Curve::new(&name, colour, Shape::Line(points)));
         }
     }
     let named = match played {
         [(manager, seen)] => {
-            let marks: Vec<u64> = seen.sent.iter().filter(|sent| sent.marked).map(|sent| sent.at).collect();
-            for (name, colour, times, place) in [("drops", 1, &seen.drops, 1.13), ("marks", 3, &marks, 1.04)] {
+            let marks: Vec<u64> =
+                seen.sent.iter().filter(|sent| sent.marked).map(|sent| sent.at).collect();
+            for (name, colour, times, place) in
+                [("drops", 1, &seen.drops, 1.13), ("marks", 3, &marks, 1.04)]
+            {
                 if !times.is_empty() {
-                    curves.push(Curve::new(name, colour, Shape::Bars(ticks(times, place * most, (place + 0.06) * most))));
+                    curves.push(Curve::new(
+                        name,
+                        colour,
+                        Shape::Bars(ticks(times, place * most, (place + 0.06) * most)),
+                    ));
                 }
             }
             manager.to_string()
         }
         _ => "AQMs".to_owned(),
     };
-    let moments = [STREAM.0, STREAM.1].map(|time| Curve::new("", 6, Shape::Mark(time as f64 / 1e9)));
+    let moments =
+        [STREAM.0, STREAM.1].map(|time| Curve::new("", 6, Shape::Mark(time as f64 / 1e9)));
     curves.extend(moments);
     Plot {
         title: format!("{named}: delay of the queue under a step of load"),
@@ -105,7 +127,8 @@ fn picture(played: &[(Manager, Seen)]) -> Plot {
 fn means(seen: &Seen, which: impl Fn(&Sent) -> bool) -> Vec<[f64; 2]> {
     let mut points: Vec<[f64; 2]> = Vec::new();
     for span in seen.sent.chunk_by(|one, other| one.at / SPAN == other.at / SPAN) {
-        let waited: Vec<u64> = span.iter().filter(|sent| which(sent)).map(|sent| sent.waited).collect();
+        let waited: Vec<u64> =
+            span.iter().filter(|sent| which(sent)).map(|sent| sent.waited).collect();
         if !waited.is_empty() {
             let middle = (span[0].at / SPAN * SPAN + SPAN / 2) as f64 / 1e9;
             points.push([middle, waited.iter().sum::<u64>() as f64 / waited.len() as f64]);

@@ -1,4 +1,5 @@
-//! The interfaces that the daemon forwards between: opened at the start, and again when one that vanished is back.
+//! The interfaces that the daemon forwards between: opened at the start, and again when one that
+//! vanished is back.
 
 use weir_linux::netlink::Netlink;
 use weir_linux::port::{AbsentPort, AnyPort, OpenError, PacketPort};
@@ -23,14 +24,28 @@ impl Field {
     /// Opens every interface of every bridge. One that is not there is waited for.
     pub(super) fn open(args: &ServeArgs) -> Result<Self, Failure> {
         let names: Vec<String> = args.bridges.iter().flat_map(|bridge| bridge.0.clone()).collect();
-        if let Some(twice) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
-            return Err(Failure::new(USAGE, format!("interface {} is named twice; it can be in one bridge only", twice.1)));
+        if let Some(twice) =
+            names.iter().enumerate().find(|(index, name)| names[..*index].contains(name))
+        {
+            return Err(Failure::new(
+                USAGE,
+                format!("interface {} is named twice; it can be in one bridge only", twice.1),
+            ));
         }
-        let resident = Resident::start(args.netns.as_deref()).map_err(|error| match &args.netns {
-            Some(name) => Failure::own(format!("cannot enter the network namespace {name}: {error}; 'ip netns' lists them")),
-            None => Failure::own(format!("cannot start a thread: {error}")),
-        })?;
-        let mut field = Self { names, netns: args.netns.clone(), resident, workers: args.workers, ports: Vec::new() };
+        let resident =
+            Resident::start(args.netns.as_deref()).map_err(|error| match &args.netns {
+                Some(name) => Failure::own(format!(
+                    "cannot enter the network namespace {name}: {error}; 'ip netns' lists them"
+                )),
+                None => Failure::own(format!("cannot start a thread: {error}")),
+            })?;
+        let mut field = Self {
+            names,
+            netns: args.netns.clone(),
+            resident,
+            workers: args.workers,
+            ports: Vec::new(),
+        };
         field.ports.resize_with(args.workers, Vec::new);
         for index in 0..field.names.len() {
             let opened = match field.reopen(index) {
@@ -44,7 +59,8 @@ impl Field {
         }
         if !args.keep_privileges {
             // What is needed to open an interface again, and to give its socket a large buffer.
-            let kept = field.resident.run(|| keep_only(Capabilities::NET_RAW | Capabilities::NET_ADMIN));
+            let kept =
+                field.resident.run(|| keep_only(Capabilities::NET_RAW | Capabilities::NET_ADMIN));
             kept.unwrap_or(Ok(())).map_err(Failure::own)?;
         }
         Ok(field)
@@ -61,7 +77,12 @@ impl Field {
 
     /// Which interfaces were there at the start.
     pub(super) fn present(&self) -> Vec<bool> {
-        self.ports.first().map_or(&[][..], |ports| ports).iter().map(|port| !matches!(port, AnyPort::Absent(_))).collect()
+        self.ports
+            .first()
+            .map_or(&[][..], |ports| ports)
+            .iter()
+            .map(|port| !matches!(port, AnyPort::Absent(_)))
+            .collect()
     }
 
     /// Opens an interface, once for each worker.
@@ -91,7 +112,9 @@ impl Field {
     /// The interfaces as rules know them: numbers, names and addresses.
     pub(super) fn interfaces(&self) -> Vec<PlaceInterface> {
         let names = self.names.clone();
-        let looked = self.resident.run(move || names.iter().enumerate().map(|(index, name)| interface(index, name)).collect());
+        let looked = self.resident.run(move || {
+            names.iter().enumerate().map(|(index, name)| interface(index, name)).collect()
+        });
         looked.unwrap_or_default()
     }
 }
@@ -103,7 +126,8 @@ fn interface(index: usize, name: &str) -> PlaceInterface {
         let link = netlink.link(name)?;
         netlink.addresses(link.index)
     };
-    let mut interface = PlaceInterface { number: index as u16, name: name.into(), v4: Vec::new(), v6: Vec::new() };
+    let mut interface =
+        PlaceInterface { number: index as u16, name: name.into(), v4: Vec::new(), v6: Vec::new() };
     for (address, _) in addresses().unwrap_or_default() {
         match address {
             std::net::IpAddr::V4(address) => interface.v4.push(address.into()),

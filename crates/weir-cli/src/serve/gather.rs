@@ -21,7 +21,8 @@ struct Link {
     /// Packets in its queues, and their bytes.
     queue: (u64, u64),
     instances: u64,
-    /// How long packets took in the queue and in all; left out where there are many links, since packets wait while these are copied.
+    /// How long packets took in the queue and in all; left out where there are many links, since
+    /// packets wait while these are copied.
     times: Option<Box<(Histogram, Histogram)>>,
 }
 
@@ -35,7 +36,10 @@ impl Gathered {
             Some((id, Link { counters: stats.counters.clone(), queue, instances, times }))
         };
         let queue = |id| {
-            let mut sum = QueueCounters { instances: engine.flow_count(id) as u64, ..QueueCounters::default() };
+            let mut sum = QueueCounters {
+                instances: engine.flow_count(id) as u64,
+                ..QueueCounters::default()
+            };
             let mut reasons = Reasons::default();
             for flow in engine.flows_of(id, None, MOST_FLOWS) {
                 sum.packets_in += flow.totals.packets;
@@ -47,7 +51,10 @@ impl Gathered {
             sum.add_reasons(&reasons);
             (id, sum)
         };
-        Self { links: engine.schedulers().filter_map(link).collect(), queues: engine.queues().map(queue).collect() }
+        Self {
+            links: engine.schedulers().filter_map(link).collect(),
+            queues: engine.queues().map(queue).collect(),
+        }
     }
 
     /// Both together.
@@ -96,11 +103,13 @@ impl Link {
     }
 }
 
-/// What waits in one engine at a moment. It copies a few numbers for each pipe, scheduler and queue, and no histogram.
+/// What waits in one engine at a moment. It copies a few numbers for each pipe, scheduler and
+/// queue, and no histogram.
 pub(super) fn lengths(engine: &Emulator, now: Nanos) -> Lengths {
     let link = |id| {
         let ((packets, bytes), counters) = (engine.queue_length(id), &engine.stats(id)?.counters);
-        let (sent, sent_bytes, drops) = (counters.packets_out, counters.bytes_out, counters.total_drops());
+        let (sent, sent_bytes, drops) =
+            (counters.packets_out, counters.bytes_out, counters.total_drops());
         Some((id, LengthView { packets, bytes, sent, sent_bytes, drops }))
     };
     let queue = |id| {
@@ -108,11 +117,21 @@ pub(super) fn lengths(engine: &Emulator, now: Nanos) -> Lengths {
         for flow in engine.flows_of(id, None, MOST_FLOWS) {
             let (packets, drops) = (flow.totals.queued_packets, flow.totals.reasons.total_drops());
             let sent = flow.totals.packets.saturating_sub(packets + drops);
-            sum.merge(&LengthView { packets, bytes: flow.totals.queued_bytes, sent, sent_bytes: 0, drops });
+            sum.merge(&LengthView {
+                packets,
+                bytes: flow.totals.queued_bytes,
+                sent,
+                sent_bytes: 0,
+                drops,
+            });
         }
         (id, sum)
     };
-    Lengths { at_ns: now.0, links: engine.schedulers().filter_map(link).collect(), queues: engine.queues().map(queue).collect() }
+    Lengths {
+        at_ns: now.0,
+        links: engine.schedulers().filter_map(link).collect(),
+        queues: engine.queues().map(queue).collect(),
+    }
 }
 
 /// Those of two engines as one.

@@ -1,8 +1,10 @@
-//! `weir serve`: the daemon. Bridges that are shaped by rules, a configuration that survives, and the API to both.
+//! `weir serve`: the daemon. Bridges that are shaped by rules, a configuration that survives, and
+//! the API to both.
 //!
-//! The order of the start is the order of what may fail and of what is needed for it: state, sockets and interfaces first, while there
-//! are privileges; then the configuration, before the first frame; then privileges go, each thread keeping what it works with; last of
-//! all the daemon says that it is ready.
+//! The order of the start is the order of what may fail and of what is needed for it: state,
+//! sockets and interfaces first, while there are privileges; then the configuration, before the
+//! first frame; then privileges go, each thread keeping what it works with; last of all the daemon
+//! says that it is ready.
 
 mod field;
 mod gather;
@@ -34,14 +36,20 @@ use crate::output::{Failure, USAGE, say};
 /// `weir serve`.
 pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     // Before any thread: they inherit what is blocked.
-    let signals = Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
+    let signals =
+        Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
     let start = Start::new(args)?;
     let (vanished, events) = channel();
     let plane = Arc::new(LivePlane::new(start.field, vanished));
-    // Threads have the capabilities of the one that starts them: the loop's may take real-time priority, all others may nothing.
-    let starter = Resident::start(None).map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
+    // Threads have the capabilities of the one that starts them: the loop's may take real-time
+    // priority, all others may nothing.
+    let starter = Resident::start(None)
+        .map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
     if !args.keep_privileges {
-        starter.run(|| keep_only(Capabilities::SYS_NICE)).unwrap_or(Ok(())).map_err(Failure::own)?;
+        starter
+            .run(|| keep_only(Capabilities::SYS_NICE))
+            .unwrap_or(Ok(()))
+            .map_err(Failure::own)?;
         keep_only(Capabilities::empty()).map_err(Failure::own)?;
     }
     let owner = start.resumed.start(Arc::clone(&plane) as Arc<dyn Plane>).map_err(Failure::own)?;
@@ -50,8 +58,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     }
     plane.run(args, &starter)?;
     drop(starter);
-    let server = Server::start(start.endpoints, owner.clone(), Arc::clone(&plane) as Arc<dyn Plane>)
-        .map_err(|error| Failure::own(format!("cannot start the API: {error}")))?;
+    let server =
+        Server::start(start.endpoints, owner.clone(), Arc::clone(&plane) as Arc<dyn Plane>)
+            .map_err(|error| Failure::own(format!("cannot start the API: {error}")))?;
     if !args.no_seccomp {
         filter_system_calls().map_err(Failure::own)?;
     }
@@ -80,27 +89,40 @@ impl Start {
         let http = match (&args.http, &args.token_file) {
             (Some(address), Some(file)) => {
                 let token = Token::read(file).map_err(|error| Failure::new(USAGE, error))?;
-                let listener = TcpListener::bind(address).map_err(|error| Failure::own(format!("cannot listen on {address}: {error}")))?;
+                let listener = TcpListener::bind(address).map_err(|error| {
+                    Failure::own(format!("cannot listen on {address}: {error}"))
+                })?;
                 Some((listener, token))
             }
             _ => None,
         };
         let gid = args.group.as_deref().map(group).transpose()?;
         let state = args.state.clone().unwrap_or_else(default_state);
-        let resumed = Resumed::new(Store::open(&state).map_err(Failure::own)?).map_err(Failure::own)?;
+        let resumed =
+            Resumed::new(Store::open(&state).map_err(Failure::own)?).map_err(Failure::own)?;
         let first = match &args.rules {
             Some(file) if !resumed.was_saved() => Some(request(file)?),
             Some(file) => {
                 let what = state.display();
-                say(format_args!("weir: note: resuming the configuration saved in {what}; SIGHUP replaces it by {}\n", file.display()));
+                say(format_args!(
+                    "weir: note: resuming the configuration saved in {what}; SIGHUP replaces it by {}\n",
+                    file.display()
+                ));
                 None
             }
             None => None,
         };
         let field = Field::open(args)?;
         let socket = args.socket.clone().unwrap_or_else(default_socket);
-        let access = Access { uid: rustix::process::geteuid().as_raw(), gid, groups_of: weir_linux::sys::process::peer_groups };
-        let endpoints = Endpoints { socket: (ControlSocket::bind(&socket, gid).map_err(Failure::own)?, access), http };
+        let access = Access {
+            uid: rustix::process::geteuid().as_raw(),
+            gid,
+            groups_of: weir_linux::sys::process::peer_groups,
+        };
+        let endpoints = Endpoints {
+            socket: (ControlSocket::bind(&socket, gid).map_err(Failure::own)?, access),
+            http,
+        };
         Ok(Self { resumed, first, socket, endpoints, field })
     }
 }
@@ -125,7 +147,9 @@ fn attend(
         if plane.has_ended() {
             return Err(Failure::own("the loop that forwards packets has ended by itself"));
         }
-        while let Some(signal) = signals.next().map_err(|error| Failure::own(format!("cannot read signals: {error}")))? {
+        while let Some(signal) =
+            signals.next().map_err(|error| Failure::own(format!("cannot read signals: {error}")))?
+        {
             match signal.number {
                 HANGUP => reload(args, owner),
                 USER_1 | USER_2 => {}
@@ -135,7 +159,8 @@ fn attend(
     }
 }
 
-/// Replaces the configuration by the rules file, as far as that can be read; what it says else is said to whoever reads the log.
+/// Replaces the configuration by the rules file, as far as that can be read; what it says else is
+/// said to whoever reads the log.
 fn reload(args: &ServeArgs, owner: &Owner) {
     let Some(file) = &args.rules else {
         return say("weir: SIGHUP: there is no --rules file to read again\n");
@@ -152,17 +177,28 @@ fn reload(args: &ServeArgs, owner: &Owner) {
 
 /// Has commands carried out.
 fn configure(owner: &Owner, request: &CommandRequest, onto: Onto) -> Result<(), Failure> {
-    let answer = owner.submit(owner.prepare(request), onto).and_then(weir_control::owner::Answer::wait);
+    let answer =
+        owner.submit(owner.prepare(request), onto).and_then(weir_control::owner::Answer::wait);
     let reply = answer.map_err(Failure::own)?;
-    for diagnostic in reply.diagnostics.iter().filter(|diagnostic| diagnostic.severity != SeverityView::Error) {
-        say(format_args!("weir: {}:{}: {}\n", name_of(request), diagnostic.line, diagnostic.message));
+    for diagnostic in
+        reply.diagnostics.iter().filter(|diagnostic| diagnostic.severity != SeverityView::Error)
+    {
+        say(format_args!(
+            "weir: {}:{}: {}\n",
+            name_of(request),
+            diagnostic.line,
+            diagnostic.message
+        ));
     }
     if reply.applied { Ok(()) } else { Err(Failure::new(USAGE, refusal(request, &reply))) }
 }
 
 fn refusal(request: &CommandRequest, reply: &CommandReply) -> String {
-    let errors = reply.diagnostics.iter().filter(|diagnostic| diagnostic.severity == SeverityView::Error);
-    let lines: Vec<String> = errors.map(|d| format!("{}:{}: {} ({})", name_of(request), d.line, d.message, d.text.trim())).collect();
+    let errors =
+        reply.diagnostics.iter().filter(|diagnostic| diagnostic.severity == SeverityView::Error);
+    let lines: Vec<String> = errors
+        .map(|d| format!("{}:{}: {} ({})", name_of(request), d.line, d.message, d.text.trim()))
+        .collect();
     format!("the rules are refused, and nothing was changed:\n  {}", lines.join("\n  "))
 }
 
@@ -173,11 +209,20 @@ fn name_of(request: &CommandRequest) -> &str {
 /// A rules file as a request, with the files that it names.
 fn request(file: &Path) -> Result<CommandRequest, Failure> {
     let name = file.display().to_string();
-    let script = std::fs::read_to_string(file).map_err(|error| Failure::new(USAGE, format!("cannot read {name}: {error}")))?;
-    let collected = Collected { directory: file.parent().unwrap_or(Path::new(".")).to_owned(), files: Default::default() };
+    let script = std::fs::read_to_string(file)
+        .map_err(|error| Failure::new(USAGE, format!("cannot read {name}: {error}")))?;
+    let collected = Collected {
+        directory: file.parent().unwrap_or(Path::new(".")).to_owned(),
+        files: Default::default(),
+    };
     // Read once for the names; what is wrong with it is told when it is carried out.
     let _ = weir_rules::script::parse(&script, &name, &collected);
-    Ok(CommandRequest { script, name: Some(name), files: collected.files.into_inner(), check_only: false })
+    Ok(CommandRequest {
+        script,
+        name: Some(name),
+        files: collected.files.into_inner(),
+        check_only: false,
+    })
 }
 
 /// Reads the files that a script names, beside it, and remembers them.
@@ -200,7 +245,10 @@ fn group(name: &str) -> Result<u32, Failure> {
     }
     match nix::unistd::Group::from_name(name) {
         Ok(Some(group)) => Ok(group.gid.as_raw()),
-        _ => Err(Failure::new(USAGE, format!("--group {name}: there is no such group; 'groupadd --system {name}' makes it"))),
+        _ => Err(Failure::new(
+            USAGE,
+            format!("--group {name}: there is no such group; 'groupadd --system {name}' makes it"),
+        )),
     }
 }
 

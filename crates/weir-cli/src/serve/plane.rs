@@ -1,4 +1,5 @@
-//! The daemon's packets: one live loop for all bridges, so that a pipe is one pipe whichever bridge a packet goes over.
+//! The daemon's packets: one live loop for all bridges, so that a pipe is one pipe whichever bridge
+//! a packet goes over.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,11 +7,17 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weir_control::api::{BridgeView, CounterSet, InstancePage, InstanceView, LaneView, LatencyView, RuleCounters, by_reason};
+use weir_control::api::{
+    BridgeView, CounterSet, InstancePage, InstanceView, LaneView, LatencyView, RuleCounters,
+    by_reason,
+};
 use weir_control::plane::{Lengths, Plane, Snapshot};
 use weir_core::{Emulator, FlowView, Nanos, Totals};
 use weir_linux::clock;
-use weir_linux::live::{Change, Gso, LaneConfig, LaneReport, Live, LiveConfig, LiveEvent, LiveHandle, Observer, Realtime};
+use weir_linux::live::{
+    Change, Gso, LaneConfig, LaneReport, Live, LiveConfig, LiveEvent, LiveHandle, Observer,
+    Realtime,
+};
 use weir_linux::port::Fault;
 use weir_linux::resident::Resident;
 use weir_rules::classify::{Classifier, DynamicEntry, Pass, Place};
@@ -49,14 +56,33 @@ struct Inner {
 impl LivePlane {
     pub(super) fn new(field: Field, vanished: Sender<LiveEvent>) -> Self {
         let (attached, count) = (field.present(), field.names().len());
-        let place = Place { interfaces: field.interfaces(), passes: passes(count).concat(), ..Place::default() };
+        let place = Place {
+            interfaces: field.interfaces(),
+            passes: passes(count).concat(),
+            ..Place::default()
+        };
         let ruleset = Arc::new(Ruleset::default());
         let classifier = Arc::new(Classifier::compile(&ruleset, &place));
-        let inner = Inner { field, handle: None, ruleset, place, classifier, attached, vanished: vec![0; count] };
-        Self { inner: Mutex::new(inner), vanished, stop: Arc::default(), ended: Arc::default(), thread: Mutex::new(None) }
+        let inner = Inner {
+            field,
+            handle: None,
+            ruleset,
+            place,
+            classifier,
+            attached,
+            vanished: vec![0; count],
+        };
+        Self {
+            inner: Mutex::new(inner),
+            vanished,
+            stop: Arc::default(),
+            ended: Arc::default(),
+            thread: Mutex::new(None),
+        }
     }
 
-    /// Starts to forward, by the configuration that was applied so far, on a thread that `starter` starts.
+    /// Starts to forward, by the configuration that was applied so far, on a thread that `starter`
+    /// starts.
     pub(super) fn run(&self, args: &ServeArgs, starter: &Resident) -> Result<(), Failure> {
         let mut inner = self.lock();
         let mut sets = inner.field.take_ports();
@@ -87,7 +113,8 @@ impl LivePlane {
             }
             ended.store(true, Ordering::Relaxed);
         };
-        let thread = starter.run(|| std::thread::Builder::new().name("weir-link".to_owned()).spawn(work));
+        let thread =
+            starter.run(|| std::thread::Builder::new().name("weir-link".to_owned()).spawn(work));
         let thread = thread
             .unwrap_or_else(|| Err(std::io::ErrorKind::BrokenPipe.into()))
             .map_err(|error| Failure::own(format!("cannot start the link's thread: {error}")))?;
@@ -116,9 +143,14 @@ impl LivePlane {
     pub(super) fn lost(&self, event: &LiveEvent) {
         let mut inner = self.lock();
         // Each worker tells.
-        if event.fault == Fault::Vanished && std::mem::replace(&mut inner.attached[event.port], false) {
+        if event.fault == Fault::Vanished
+            && std::mem::replace(&mut inner.attached[event.port], false)
+        {
             inner.vanished[event.port] += 1;
-            say(format_args!("weir: interface {} is gone; it is taken again when it is back\n", event.interface));
+            say(format_args!(
+                "weir: interface {} is gone; it is taken again when it is back\n",
+                event.interface
+            ));
         }
     }
 
@@ -158,7 +190,11 @@ impl LivePlane {
 impl Inner {
     fn notices(&self) -> Vec<String> {
         let missing = self.field.names().iter().zip(&self.attached).filter(|(_, there)| !**there);
-        missing.map(|(name, _)| format!("interface {name} is not there now; it is taken when it comes")).collect()
+        missing
+            .map(|(name, _)| {
+                format!("interface {name} is not there now; it is taken when it comes")
+            })
+            .collect()
     }
 
     /// Compiles the rules for the addresses that interfaces have now.
@@ -175,9 +211,15 @@ impl Inner {
             return Arc::new(self.classifier.recompile(new));
         }
         let Some(first) = changes.tables.first() else { return Arc::clone(&self.classifier) };
-        if let ([_], Some(before), Some(after)) = (changes.tables.as_slice(), old.tables.get(first), new.tables.get(first)) {
+        if let ([_], Some(before), Some(after)) =
+            (changes.tables.as_slice(), old.tables.get(first), new.tables.get(first))
+        {
             let gone = before.entries.keys().filter(|key| !after.entries.contains_key(key));
-            let set = after.entries.iter().filter(|(key, value)| before.entries.get(key) != Some(value)).map(|(key, _)| key);
+            let set = after
+                .entries
+                .iter()
+                .filter(|(key, value)| before.entries.get(key) != Some(value))
+                .map(|(key, _)| key);
             let keys: Vec<_> = gone.chain(set).take(FEW_KEYS + 1).cloned().collect();
             if before.kind == after.kind && keys.len() <= FEW_KEYS {
                 return Arc::new(self.classifier.update_table(new, first, &keys));
@@ -199,7 +241,9 @@ impl Plane for LivePlane {
         let Some(handle) = &inner.handle else { return Vec::new() };
         let change: Change = Arc::new(move |engine, now| carry_out(&changes, engine, now));
         let in_force = handle.set_rules(&inner.classifier, &change);
-        let gone = in_force.is_err().then(|| "it is saved, but nothing is forwarded: the loop has ended".to_owned());
+        let gone = in_force
+            .is_err()
+            .then(|| "it is saved, but nothing is forwarded: the loop has ended".to_owned());
         gone.into_iter().chain(inner.notices()).collect()
     }
 
@@ -213,10 +257,14 @@ impl Plane for LivePlane {
     fn snapshot(&self) -> Snapshot {
         let Some(handle) = self.handle() else { return Snapshot::default() };
         let Ok(report) = handle.brief_report() else { return Snapshot::default() };
-        let mut snapshot = Snapshot { lanes: report.lanes.iter().map(lane_view).collect(), ..Snapshot::default() };
+        let mut snapshot =
+            Snapshot { lanes: report.lanes.iter().map(lane_view).collect(), ..Snapshot::default() };
         for count in handle.rule_counts().unwrap_or_default() {
             let weir_rules::classify::RuleCounters { packets, bytes, last, .. } = count.counters;
-            snapshot.rules.insert(count.id, RuleCounters { packets, bytes, last_match_s: last.map(wall_seconds) });
+            snapshot.rules.insert(
+                count.id,
+                RuleCounters { packets, bytes, last_match_s: last.map(wall_seconds) },
+            );
         }
         let parts = handle.with_engines(|engine, _| Gathered::of(engine)).unwrap_or_default();
         if let Some(all) = parts.into_iter().reduce(Gathered::merge) {
@@ -226,25 +274,48 @@ impl Plane for LivePlane {
     }
 
     fn lengths(&self) -> Lengths {
-        let Some(handle) = self.handle() else { return Lengths { at_ns: clock::now().0, ..Lengths::default() } };
+        let Some(handle) = self.handle() else {
+            return Lengths { at_ns: clock::now().0, ..Lengths::default() };
+        };
         let parts = handle.with_engines(|engine, now| lengths(engine, now)).unwrap_or_default();
         parts.into_iter().reduce(merge_lengths).unwrap_or_default()
     }
 
-    fn instances(&self, kind: ObjectKind, number: u16, after: Option<u64>, limit: usize) -> InstancePage {
+    fn instances(
+        &self,
+        kind: ObjectKind,
+        number: u16,
+        after: Option<u64>,
+        limit: usize,
+    ) -> InstancePage {
         let Some(handle) = self.handle() else { return InstancePage::default() };
         let parts = handle.with_engines(move |engine, _| {
-            let count = if kind == ObjectKind::Queue { engine.flow_count(number) } else { engine.instance_count(number) };
+            let count = if kind == ObjectKind::Queue {
+                engine.flow_count(number)
+            } else {
+                engine.instance_count(number)
+            };
             (count, page(engine, kind, number, None, 0))
         });
-        let mut page_of = InstancePage { total: parts.iter().flatten().map(|(count, _)| *count as u64).sum(), ..InstancePage::default() };
+        let mut page_of = InstancePage {
+            total: parts.iter().flatten().map(|(count, _)| *count as u64).sum(),
+            ..InstancePage::default()
+        };
         let workers = parts.map_or(0, |parts| parts.len());
-        // Pages go through the workers one after another; a number says in which, and behind which of its instances.
-        let (mut worker, mut last) = after.map_or((0, None), |after| ((after >> 32) as usize, Some(after as u32)));
+        // Pages go through the workers one after another; a number says in which, and behind which
+        // of its instances.
+        let (mut worker, mut last) =
+            after.map_or((0, None), |after| ((after >> 32) as usize, Some(after as u32)));
         while worker < workers && page_of.instances.len() < limit {
             let wanted = limit - page_of.instances.len();
-            let found = handle.with_engines(move |engine, _| page(engine, kind, number, last, wanted));
-            let Some(found) = found.ok().and_then(|mut all| (worker < all.len()).then(|| all.swap_remove(worker))) else { break };
+            let found =
+                handle.with_engines(move |engine, _| page(engine, kind, number, last, wanted));
+            let Some(found) = found
+                .ok()
+                .and_then(|mut all| (worker < all.len()).then(|| all.swap_remove(worker)))
+            else {
+                break;
+            };
             let full = found.len() == wanted;
             if let Some((number, _)) = found.last() {
                 page_of.next = Some((worker as u64) << 32 | u64::from(*number));
@@ -261,7 +332,9 @@ impl Plane for LivePlane {
     }
 
     fn flows(&self, kind: ObjectKind, number: u16, most: usize) -> (Vec<FlowCount>, u64) {
-        let parts = self.handle().and_then(|handle| handle.with_engines(move |engine, _| flows(engine, kind, number, most)).ok());
+        let parts = self.handle().and_then(|handle| {
+            handle.with_engines(move |engine, _| flows(engine, kind, number, most)).ok()
+        });
         let (mut all, mut total) = (Vec::new(), 0);
         for (part, count) in parts.unwrap_or_default() {
             all.extend(part);
@@ -322,7 +395,14 @@ fn lanes(names: &[String]) -> Vec<LaneConfig> {
     let passes = passes(names.len());
     let lane = |from: usize| {
         let to = from ^ 1;
-        LaneConfig { name: format!("{}-{}", names[from], names[to]), from, to, pipe: 0, passes: passes[from].to_vec(), gso: Gso::Split }
+        LaneConfig {
+            name: format!("{}-{}", names[from], names[to]),
+            from,
+            to,
+            pipe: 0,
+            passes: passes[from].to_vec(),
+            gso: Gso::Split,
+        }
     };
     (0..names.len()).map(lane).collect()
 }
@@ -331,7 +411,10 @@ fn lanes(names: &[String]) -> Vec<LaneConfig> {
 fn passes(interfaces: usize) -> Vec<[Pass; 2]> {
     let of = |from: usize| {
         let (recv, xmit) = (Some(from as u16), Some((from ^ 1) as u16));
-        [Pass { out: false, bridged: true, recv, xmit: None }, Pass { out: true, bridged: true, recv, xmit }]
+        [
+            Pass { out: false, bridged: true, recv, xmit: None },
+            Pass { out: true, bridged: true, recv, xmit },
+        ]
     };
     (0..interfaces).map(of).collect()
 }
@@ -349,27 +432,41 @@ fn lane_view(lane: &LaneReport) -> LaneView {
 }
 
 /// Instances of an object in one engine, with their numbers.
-fn page(engine: &Emulator, kind: ObjectKind, id: u16, after: Option<u32>, most: usize) -> Vec<(u32, InstanceView)> {
-    let view = |key: &weir_core::key::FlowKey, hash, totals: &Totals, figures: &[(&'static str, u64)]| {
-        let (drops_by_reason, marks) = by_reason(&totals.reasons);
-        InstanceView {
-            key: (*key).into(),
-            hash,
-            packets_in: totals.packets,
-            bytes_in: totals.bytes,
-            drops: totals.drops,
-            drops_by_reason,
-            marks,
-            aqm: show::figures(figures),
-            queue_packets: totals.queued_packets,
-            queue_bytes: totals.queued_bytes,
-        }
-    };
+fn page(
+    engine: &Emulator,
+    kind: ObjectKind,
+    id: u16,
+    after: Option<u32>,
+    most: usize,
+) -> Vec<(u32, InstanceView)> {
+    let view =
+        |key: &weir_core::key::FlowKey, hash, totals: &Totals, figures: &[(&'static str, u64)]| {
+            let (drops_by_reason, marks) = by_reason(&totals.reasons);
+            InstanceView {
+                key: (*key).into(),
+                hash,
+                packets_in: totals.packets,
+                bytes_in: totals.bytes,
+                drops: totals.drops,
+                drops_by_reason,
+                marks,
+                aqm: show::figures(figures),
+                queue_packets: totals.queued_packets,
+                queue_bytes: totals.queued_bytes,
+            }
+        };
     if kind == ObjectKind::Queue {
-        let view = |flow: FlowView| (flow.number, view(&flow.key, flow.hash, &flow.totals, &engine.aqm_figures(flow.number)));
+        let view = |flow: FlowView| {
+            (
+                flow.number,
+                view(&flow.key, flow.hash, &flow.totals, &engine.aqm_figures(flow.number)),
+            )
+        };
         engine.flows_of(id, after, most).map(view).collect()
     } else {
-        let view = |one: weir_core::InstanceView| (one.number, view(&one.key, one.hash, &one.totals, &figures_in(engine, &one)));
+        let view = |one: weir_core::InstanceView| {
+            (one.number, view(&one.key, one.hash, &one.totals, &figures_in(engine, &one)))
+        };
         engine.instances_of(id, after, most).map(view).collect()
     }
 }
@@ -392,16 +489,22 @@ fn flows(engine: &Emulator, kind: ObjectKind, id: u16, most: usize) -> (Vec<Flow
         queue_bytes: totals.queued_bytes,
     };
     if kind == ObjectKind::Queue {
-        let flows = engine.flows_of(id, None, most).map(|flow| count(flow.key, flow.totals, engine.aqm_figures(flow.number)));
+        let flows = engine
+            .flows_of(id, None, most)
+            .map(|flow| count(flow.key, flow.totals, engine.aqm_figures(flow.number)));
         return (flows.collect(), engine.flow_count(id));
     }
-    let instances = engine.instances_of(id, None, most).map(|one| count(one.key, one.totals, figures_in(engine, &one)));
+    let instances = engine
+        .instances_of(id, None, most)
+        .map(|one| count(one.key, one.totals, figures_in(engine, &one)));
     (instances.collect(), engine.instance_count(id))
 }
 
 fn dynamic_view(entry: &DynamicEntry) -> DynamicView {
     let key = &entry.key;
-    let address = |bits: u128| if key.ipv6 { IpAddr::V6(bits.into()) } else { IpAddr::V4((bits as u32).into()) };
+    let address = |bits: u128| {
+        if key.ipv6 { IpAddr::V6(bits.into()) } else { IpAddr::V4((bits as u32).into()) }
+    };
     DynamicView {
         rule: entry.number,
         kind: if entry.limited { DynamicKind::Limit } else { DynamicKind::State },

@@ -14,16 +14,20 @@ pub(crate) struct SimArgs {
     /// Seed of the first run, in place of the scenario's; further runs have the next ones.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64), help_heading = "Runs")]
     pub(crate) seed: Option<u64>,
-    /// Runs with different seeds, in place of the scenario's: results then have intervals of confidence.
+    /// Runs with different seeds, in place of the scenario's: results then have intervals of
+    /// confidence.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Runs")]
     pub(crate) runs: Option<u32>,
-    /// Threads that make runs [default: as many as there are processors]; results do not depend on it.
+    /// Threads that make runs [default: as many as there are processors]; results do not depend on
+    /// it.
     #[arg(long, value_name = "N", value_parser = parse_threads, help_heading = "Runs")]
     pub(crate) threads: Option<usize>,
-    /// Set a key of the scenario, such as `traffic.f1.rate=2Mbit/s` or `link[0].spec.delay=20ms`; may be given several times.
+    /// Set a key of the scenario, such as `traffic.f1.rate=2Mbit/s` or `link[0].spec.delay=20ms`;
+    /// may be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = parse_setting, help_heading = "Runs")]
     pub(crate) settings: Vec<(String, String)>,
-    /// Write everything into a directory, which must not exist: summary, tables, report, the scenario, and the trace if it has one.
+    /// Write everything into a directory, which must not exist: summary, tables, report, the
+    /// scenario, and the trace if it has one.
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(crate) out: Option<PathBuf>,
     /// Replace the directory of --out when it exists.
@@ -38,10 +42,12 @@ pub(crate) struct SimArgs {
     /// Show neither progress nor tables.
     #[arg(short, long, help_heading = "Results")]
     pub(crate) quiet: bool,
-    /// Run a suite of experiments on queues instead of a scenario: `rfc7928`, the situations of RFC 7928 (goodput against delay).
+    /// Run a suite of experiments on queues instead of a scenario: `rfc7928`, the situations of RFC
+    /// 7928 (goodput against delay).
     #[arg(long, value_name = "NAME", value_parser = super::suite::NAMES, conflicts_with_all = ["scenario", "runs", "settings", "out"], help_heading = "Suite")]
     pub(crate) suite: Option<String>,
-    /// The queues of a suite, with commas between: AQMs and schedulers as `weir rig --aqm` takes them, `none` for tail drop.
+    /// The queues of a suite, with commas between: AQMs and schedulers as `weir rig --aqm` takes
+    /// them, `none` for tail drop.
     #[arg(long, value_name = "LIST", requires = "suite", help_heading = "Suite")]
     pub(crate) aqm: Option<String>,
     /// Fewer and shorter runs of a suite.
@@ -53,7 +59,10 @@ pub(crate) struct SimArgs {
 }
 
 fn parse_threads(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|threads| (1..=1024).contains(threads)).ok_or_else(|| "expected a number from 1 to 1024".to_owned())
+    text.parse()
+        .ok()
+        .filter(|threads| (1..=1024).contains(threads))
+        .ok_or_else(|| "expected a number from 1 to 1024".to_owned())
 }
 
 /// A key of a scenario and its value, as `--set` takes them.

@@ -36,15 +36,20 @@ pub(crate) fn sim(args: &SimArgs) -> Result<ExitCode, Failure> {
         return suite::suite(args);
     }
     let Some(file) = &args.scenario else {
-        return Err(Failure::new(USAGE, "name a scenario, such as `weir sim experiments/two-hosts.toml`"));
+        return Err(Failure::new(
+            USAGE,
+            "name a scenario, such as `weir sim experiments/two-hosts.toml`",
+        ));
     };
     let points = load(file, args)?;
     results::check_destinations(args, points.len())?;
     let directory = args.out.as_deref().map(Directory::new).transpose()?;
-    if args.out.is_none() && points.iter().any(|point| point.scenario.measure.trace) && !args.quiet {
+    if args.out.is_none() && points.iter().any(|point| point.scenario.measure.trace) && !args.quiet
+    {
         say("weir: the trace is not written: --out DIR says where\n");
     }
-    let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let threads =
+        args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let all = run(points, threads, args.quiet, directory.as_ref())?;
     if !args.quiet && args.json.as_deref() != Some(Path::new("-")) {
         print(&show::tables(&all))?;
@@ -61,9 +66,12 @@ pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
     let (name, text) = read(Path::new(name))?;
     let edited = Edited::new(&text);
     let files = Beside(Path::new(&name).parent().unwrap_or(Path::new("")));
-    let Checked { scenario, mut diagnostics } = scenario::parse_edited(&edited, &name, &name, &files);
+    let Checked { scenario, mut diagnostics } =
+        scenario::parse_edited(&edited, &name, &name, &files);
     // Each point of a sweep is read as it will be run.
-    if let Some(Err(said)) = scenario.as_ref().map(|scenario| scenario::points(&edited, scenario, &name, &files)) {
+    if let Some(Err(said)) =
+        scenario.as_ref().map(|scenario| scenario::points(&edited, scenario, &name, &files))
+    {
         diagnostics.append(said, |_| {});
     }
     let summary = scenario.as_ref().map(scenario::summary);
@@ -74,7 +82,11 @@ pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
             "notes": counts(Severity::Note), "diagnostics": diagnostics.iter().map(to_json).collect::<Vec<_>>(),
         });
         print(&format!("{value:#}\n"))?;
-        return Ok(if diagnostics.has_errors() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS });
+        return Ok(if diagnostics.has_errors() {
+            ExitCode::from(USAGE)
+        } else {
+            ExitCode::SUCCESS
+        });
     }
     if diagnostics.has_errors() {
         return Err(refused(&diagnostics));
@@ -96,23 +108,34 @@ fn load(file: &Path, args: &SimArgs) -> Result<Vec<Point>, Failure> {
         match edited.set(&key, &value) {
             // What is wrong with the text is said when it is read.
             Ok(()) | Err(scenario::EditError::Text) => {}
-            Err(error) => return Err(Failure::new(USAGE, format!("{option} {key}={value}: {error}"))),
+            Err(error) => {
+                return Err(Failure::new(USAGE, format!("{option} {key}={value}: {error}")));
+            }
         }
     }
     let files = Beside(file.parent().unwrap_or(Path::new("")));
-    let Checked { scenario, diagnostics } = scenario::parse_edited(&edited, &name, "the command line", &files);
+    let Checked { scenario, diagnostics } =
+        scenario::parse_edited(&edited, &name, "the command line", &files);
     let Some(mut scenario) = scenario else { return Err(refused(&diagnostics)) };
     if !diagnostics.is_empty() && !args.quiet {
         say(format_args!("{}\n\n", diagnostics.render(colour()).trim_end()));
     }
     if scenario.name.is_empty() {
-        scenario.name = file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        scenario.name =
+            file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     }
-    if let Some(program) = scenario.traffic.iter().find(|traffic| matches!(traffic.spec, Spec::Program(_))) {
-        let what = format!("`{}` is a program, which the simulator cannot run: use `weir live {}`", program.name, file.display());
+    if let Some(program) =
+        scenario.traffic.iter().find(|traffic| matches!(traffic.spec, Spec::Program(_)))
+    {
+        let what = format!(
+            "`{}` is a program, which the simulator cannot run: use `weir live {}`",
+            program.name,
+            file.display()
+        );
         return Err(Failure::new(USAGE, what));
     }
-    let mut points = scenario::points(&edited, &scenario, &name, &files).map_err(|said| refused(&said))?;
+    let mut points =
+        scenario::points(&edited, &scenario, &name, &files).map_err(|said| refused(&said))?;
     points.iter_mut().for_each(|point| point.scenario.name.clone_from(&scenario.name));
     Ok(points)
 }
@@ -120,11 +143,14 @@ fn load(file: &Path, args: &SimArgs) -> Result<Vec<Point>, Failure> {
 /// A scenario's file, or standard input.
 fn read(file: &Path) -> Result<(String, String), Failure> {
     if file.as_os_str() == "-" {
-        let text = std::io::read_to_string(std::io::stdin()).map_err(|error| Failure::new(USAGE, format!("standard input: {error}")))?;
+        let text = std::io::read_to_string(std::io::stdin())
+            .map_err(|error| Failure::new(USAGE, format!("standard input: {error}")))?;
         return Ok(("<stdin>".to_owned(), text));
     }
     let name = file.display().to_string();
-    let text = Disk.read(&name).map_err(|error| Failure::new(USAGE, format!("cannot read {name}: {error}")))?;
+    let text = Disk
+        .read(&name)
+        .map_err(|error| Failure::new(USAGE, format!("cannot read {name}: {error}")))?;
     Ok((name, text))
 }
 
@@ -146,17 +172,26 @@ impl Files for Beside<'_> {
 }
 
 /// Makes the runs, with a line of progress on a terminal.
-fn run(points: Vec<Point>, threads: usize, quiet: bool, directory: Option<&Directory>) -> Result<Vec<Ran>, Failure> {
-    let whole: u64 = points.iter().map(|point| total_ns(&point.scenario)).fold(0, u64::saturating_add);
+fn run(
+    points: Vec<Point>,
+    threads: usize,
+    quiet: bool,
+    directory: Option<&Directory>,
+) -> Result<Vec<Ran>, Failure> {
+    let whole: u64 =
+        points.iter().map(|point| total_ns(&point.scenario)).fold(0, u64::saturating_add);
     let runs: u64 = points.iter().map(|point| u64::from(point.scenario.runs)).sum();
     let count = points.len();
-    let tap = |point: usize, run: u32, names: &Names| directory.and_then(|directory| directory.tap(point, count, run, names));
+    let tap = |point: usize, run: u32, names: &Names| {
+        directory.and_then(|directory| directory.tap(point, count, run, names))
+    };
     let progress = Progress::default();
     let over = std::sync::atomic::AtomicBool::new(false);
     let bar = bar(quiet);
     let result = std::thread::scope(|scope| {
         let (progress, over) = (&progress, &over);
-        let watcher = bar.as_ref().map(|bar| scope.spawn(move || watch(bar, progress, over, whole, runs)));
+        let watcher =
+            bar.as_ref().map(|bar| scope.spawn(move || watch(bar, progress, over, whole, runs)));
         let result = run_points(points, threads, progress, &tap);
         over.store(true, Ordering::Relaxed);
         if let Some(watcher) = watcher {
@@ -187,13 +222,25 @@ fn bar(quiet: bool) -> Option<ProgressBar> {
 }
 
 /// Keeps the bar where the runs are.
-fn watch(bar: &ProgressBar, progress: &Progress, over: &std::sync::atomic::AtomicBool, whole: u64, runs: u64) {
+fn watch(
+    bar: &ProgressBar,
+    progress: &Progress,
+    over: &std::sync::atomic::AtomicBool,
+    whole: u64,
+    runs: u64,
+) {
     while !over.load(Ordering::Relaxed) {
         let simulated = progress.simulated_ns.load(Ordering::Relaxed);
-        bar.set_position((u128::from(simulated) * u128::from(PARTS) / u128::from(whole.max(1))) as u64);
+        bar.set_position(
+            (u128::from(simulated) * u128::from(PARTS) / u128::from(whole.max(1))) as u64,
+        );
         let events = count(progress.events.load(Ordering::Relaxed));
         let finished = progress.finished.load(Ordering::Relaxed);
-        bar.set_message(if runs > 1 { format!("{finished} of {runs} runs, {events} events") } else { format!("{events} events") });
+        bar.set_message(if runs > 1 {
+            format!("{finished} of {runs} runs, {events} events")
+        } else {
+            format!("{events} events")
+        });
         std::thread::park_timeout(Duration::from_millis(100));
     }
 }

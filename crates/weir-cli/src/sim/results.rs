@@ -1,11 +1,14 @@
-//! Results of simulations in files: JSON, the report, and a directory that appears when all is in it.
+//! Results of simulations in files: JSON, the report, and a directory that appears when all is in
+//! it.
 
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_report::sim::{Contents, Results, TraceCapture, TraceTable, to_html, to_json, to_json_with, write};
+use weir_report::sim::{
+    Contents, Results, TraceCapture, TraceTable, to_html, to_json, to_json_with, write,
+};
 use weir_report::write_atomic;
 use weir_sim::measure::{Names, Record, Sink};
 use weir_sim::run::Ran;
@@ -15,29 +18,49 @@ use crate::output::{Failure, USAGE, print, say};
 
 /// Finds out before the runs whether their results can be written.
 pub(crate) fn check_destinations(args: &SimArgs, points: usize) -> Result<(), Failure> {
-    for (option, path) in [("--json", &args.json), ("--report", &args.report), ("--out", &args.out)] {
+    for (option, path) in [("--json", &args.json), ("--report", &args.report), ("--out", &args.out)]
+    {
         let Some(path) = path else { continue };
         if path.as_os_str() == "-" {
             if option == "--json" {
                 continue;
             }
-            return Err(Failure::new(USAGE, format!("{option} needs a name: only --json writes to standard output")));
+            return Err(Failure::new(
+                USAGE,
+                format!("{option} needs a name: only --json writes to standard output"),
+            ));
         }
         if option == "--out" {
             if fs::symlink_metadata(path).is_ok() && !args.force {
-                let message = format!("{} exists: name another directory, or replace it with --force", path.display());
+                let message = format!(
+                    "{} exists: name another directory, or replace it with --force",
+                    path.display()
+                );
                 return Err(Failure::new(USAGE, message));
             }
         } else if path.is_dir() {
-            return Err(Failure::new(USAGE, format!("{} is a directory; name a file", path.display())));
+            return Err(Failure::new(
+                USAGE,
+                format!("{} is a directory; name a file", path.display()),
+            ));
         }
         let parent = parent(path);
         if !parent.is_dir() {
-            return Err(Failure::new(USAGE, format!("{}: there is no directory {}; make it first", path.display(), parent.display())));
+            return Err(Failure::new(
+                USAGE,
+                format!(
+                    "{}: there is no directory {}; make it first",
+                    path.display(),
+                    parent.display()
+                ),
+            ));
         }
     }
     if args.report.is_some() && points > 1 {
-        return Err(Failure::new(USAGE, "a sweep has a report for each of its points: --out DIR writes them"));
+        return Err(Failure::new(
+            USAGE,
+            "a sweep has a report for each of its points: --out DIR writes them",
+        ));
     }
     Ok(())
 }
@@ -66,7 +89,11 @@ pub(crate) fn write_files(args: &SimArgs, all: &[Ran], cpu_s: f64) -> Result<(),
 }
 
 fn results(ran: &Ran) -> Results {
-    Results { source: "sim".to_owned(), scenario: ran.point.text.clone(), runs: ran.outcomes.clone() }
+    Results {
+        source: "sim".to_owned(),
+        scenario: ran.point.text.clone(),
+        runs: ran.outcomes.clone(),
+    }
 }
 
 /// All results as one JSON object; the points of a sweep stand in a list in it.
@@ -78,7 +105,12 @@ fn json(all: &[Ran], cpu_s: Option<f64>) -> String {
     }
     let mut points = Vec::new();
     for ran in all {
-        let set: Vec<String> = ran.point.settings.iter().map(|(key, value)| format!("{}: {}", quoted(key), quoted(value))).collect();
+        let set: Vec<String> = ran
+            .point
+            .settings
+            .iter()
+            .map(|(key, value)| format!("{}: {}", quoted(key), quoted(value)))
+            .collect();
         let summary = to_json(&results(ran));
         // The point's settings stand before its figures, as its first key.
         let rest = summary.trim_start().strip_prefix('{').unwrap_or_default();
@@ -90,8 +122,9 @@ fn json(all: &[Ran], cpu_s: Option<f64>) -> String {
     let simulated = outcomes().map(|outcome| outcome.end_ns as f64).sum::<f64>() / 1e9;
     let events: u64 = outcomes().map(|outcome| outcome.events).sum();
     let cpu = cpu_s.map_or(String::new(), |cpu| format!("  \"cpu_s\": {cpu},\n"));
-    let head =
-        format!("  \"seed\": {seed},\n  \"simulated_s\": {simulated},\n{cpu}  \"events\": {events},\n  \"flows\": [],\n  \"links\": [],\n");
+    let head = format!(
+        "  \"seed\": {seed},\n  \"simulated_s\": {simulated},\n{cpu}  \"events\": {events},\n  \"flows\": [],\n  \"links\": [],\n"
+    );
     format!("{{\n{head}  \"sweep\": [\n    {}\n  ]\n}}\n", points.join(",\n    "))
 }
 
@@ -99,7 +132,8 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A directory of results in the making. It has another name until all is in it; what is dropped before leaves nothing.
+/// A directory of results in the making. It has another name until all is in it; what is dropped
+/// before leaves nothing.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
@@ -110,20 +144,34 @@ pub(crate) struct Directory {
 impl Directory {
     /// A directory that will be `path`.
     pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
-        let name = path.file_name().map_or_else(|| "results".to_owned(), |name| name.to_string_lossy().into_owned());
+        let name = path
+            .file_name()
+            .map_or_else(|| "results".to_owned(), |name| name.to_string_lossy().into_owned());
         let building = parent(path).join(format!(".{name}.{}.tmp", std::process::id()));
-        fs::create_dir(&building)
-            .map_err(|error| Failure::own(format!("nothing can be written in {}: {error}", parent(path).display())))?;
+        fs::create_dir(&building).map_err(|error| {
+            Failure::own(format!("nothing can be written in {}: {error}", parent(path).display()))
+        })?;
         Ok(Self { path: path.to_owned(), building, failed: Arc::default() })
     }
 
-    /// Where the results of a point go: the directory itself, or one in it for each point of a sweep.
+    /// Where the results of a point go: the directory itself, or one in it for each point of a
+    /// sweep.
     fn point(&self, number: usize, points: usize) -> PathBuf {
-        if points == 1 { self.building.clone() } else { self.building.join(format!("point-{:04}", number + 1)) }
+        if points == 1 {
+            self.building.clone()
+        } else {
+            self.building.join(format!("point-{:04}", number + 1))
+        }
     }
 
     /// The sink for the records of a run: of each point, the first.
-    pub(crate) fn tap(&self, number: usize, points: usize, run: u32, names: &Names) -> Option<Sink> {
+    pub(crate) fn tap(
+        &self,
+        number: usize,
+        points: usize,
+        run: u32,
+        names: &Names,
+    ) -> Option<Sink> {
         if run > 0 {
             return None;
         }
@@ -148,23 +196,28 @@ impl Directory {
     pub(crate) fn finish(self, all: &[Ran], force: bool) -> Result<(), Failure> {
         for (number, ran) in all.iter().enumerate() {
             let directory = self.point(number, all.len());
-            fs::create_dir_all(&directory).map_err(|error| Failure::own(format!("{}: {error}", directory.display())))?;
+            fs::create_dir_all(&directory)
+                .map_err(|error| Failure::own(format!("{}: {error}", directory.display())))?;
             write(&directory, &results(ran), Contents::default()).map_err(Failure::own)?;
         }
         if all.len() > 1 {
             let path = self.building.join("sweep.json");
-            fs::write(&path, json(all, None)).map_err(|error| Failure::own(format!("{}: {error}", path.display())))?;
+            fs::write(&path, json(all, None))
+                .map_err(|error| Failure::own(format!("{}: {error}", path.display())))?;
         }
         if let Some(error) = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(Failure::own(format!("the trace cannot be written: {error}")));
         }
-        let moved = |error: std::io::Error| Failure::own(format!("{}: {error}", self.path.display()));
+        let moved =
+            |error: std::io::Error| Failure::own(format!("{}: {error}", self.path.display()));
         if force && fs::symlink_metadata(&self.path).is_ok() {
-            // Out of the way first, so that there is a whole directory of that name at any moment but one.
+            // Out of the way first, so that there is a whole directory of that name at any moment
+            // but one.
             let old = self.building.with_extension("old");
             fs::rename(&self.path, &old).map_err(moved)?;
             fs::rename(&self.building, &self.path).map_err(moved)?;
-            let removed = if old.is_dir() { fs::remove_dir_all(&old) } else { fs::remove_file(&old) };
+            let removed =
+                if old.is_dir() { fs::remove_dir_all(&old) } else { fs::remove_file(&old) };
             return removed.map_err(moved);
         }
         fs::rename(&self.building, &self.path).map_err(moved)
@@ -187,9 +240,15 @@ struct Trace {
 impl Trace {
     fn new(directory: &Path, names: &Names) -> Result<Self, String> {
         fs::create_dir_all(directory).map_err(|error| error.to_string())?;
-        let file = |name: &str| File::create(directory.join(name)).map(BufWriter::new).map_err(|error| error.to_string());
-        let table = TraceTable::new(file("trace.parquet")?, names).map_err(|error| error.to_string())?;
-        let capture = TraceCapture::new(file("trace.pcapng")?, names).map_err(|error| error.to_string())?;
+        let file = |name: &str| {
+            File::create(directory.join(name))
+                .map(BufWriter::new)
+                .map_err(|error| error.to_string())
+        };
+        let table =
+            TraceTable::new(file("trace.parquet")?, names).map_err(|error| error.to_string())?;
+        let capture =
+            TraceCapture::new(file("trace.pcapng")?, names).map_err(|error| error.to_string())?;
         Ok(Self { table, capture })
     }
 

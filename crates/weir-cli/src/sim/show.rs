@@ -34,9 +34,17 @@ fn head(ran: &Ran) -> String {
     let scenario = &ran.point.scenario;
     let seeds = match scenario.runs {
         1 => format!("seed {}", scenario.seed),
-        runs => format!("{runs} runs, seeds {} to {}", scenario.seed, scenario.seed.saturating_add(u64::from(runs) - 1)),
+        runs => format!(
+            "{runs} runs, seeds {} to {}",
+            scenario.seed,
+            scenario.seed.saturating_add(u64::from(runs) - 1)
+        ),
     };
-    let warmup = if scenario.warmup.0 == 0 { String::new() } else { format!(", measured from {} on", scenario.warmup) };
+    let warmup = if scenario.warmup.0 == 0 {
+        String::new()
+    } else {
+        format!(", measured from {} on", scenario.warmup)
+    };
     let mut text = format!("{}: {}{warmup}, {seeds}\n", scenario.name, scenario.duration);
     for (key, value) in &ran.point.settings {
         let _ = writeln!(text, "{key} = {value}");
@@ -50,7 +58,11 @@ type Runs<'a, T> = Vec<(&'a Outcome, &'a T)>;
 /// Each flow, or each port, over the runs.
 fn over<T>(outcomes: &[Outcome], which: impl Fn(&Outcome) -> &Vec<T>) -> Vec<Runs<'_, T>> {
     let count = outcomes.first().map_or(0, |outcome| which(outcome).len());
-    (0..count).map(|n| outcomes.iter().filter_map(|outcome| Some((outcome, which(outcome).get(n)?))).collect()).collect()
+    (0..count)
+        .map(|n| {
+            outcomes.iter().filter_map(|outcome| Some((outcome, which(outcome).get(n)?))).collect()
+        })
+        .collect()
 }
 
 fn flows(outcomes: &[Outcome]) -> String {
@@ -58,12 +70,18 @@ fn flows(outcomes: &[Outcome]) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(["flow", "kind", "goodput", "delay mean", "p50", "p99", "sent", "lost"]);
+    let mut table =
+        Table::new(["flow", "kind", "goodput", "delay mean", "p50", "p99", "sent", "lost"]);
     for runs in all.iter().take(MOST_ROWS) {
         let delay = merged(runs, |flow: &FlowOutcome| &flow.delay_ns);
         let time = |ns: u64| if delay.count == 0 { "-".to_owned() } else { duration(ns as f64) };
-        let [sent, lost] = [|flow: &FlowOutcome| flow.sent, |flow: &FlowOutcome| flow.lost].map(|of| mean_count(runs, of));
-        let share = if lost == 0 { String::new() } else { format!(" ({})", percent(lost as f64 / sent.max(1) as f64)) };
+        let [sent, lost] = [|flow: &FlowOutcome| flow.sent, |flow: &FlowOutcome| flow.lost]
+            .map(|of| mean_count(runs, of));
+        let share = if lost == 0 {
+            String::new()
+        } else {
+            format!(" ({})", percent(lost as f64 / sent.max(1) as f64))
+        };
         let mean = with_bounds(runs, |_, flow| flow.delay_ns.mean(), duration);
         table.row(vec![
             runs[0].1.name.clone(),
@@ -85,11 +103,17 @@ fn links(outcomes: &[Outcome]) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(["link", "rate", "used", "queued mean", "p99", "packets", "dropped", "marked"]);
+    let mut table =
+        Table::new(["link", "rate", "used", "queued mean", "p99", "packets", "dropped", "marked"]);
     let mut reasons = String::new();
     for runs in all.iter().take(MOST_ROWS) {
         let queue = merged(runs, |link: &LinkOutcome| &link.queue_ns);
-        let used = Estimate::of(&runs.iter().filter_map(|(outcome, link)| outcome.utilisation(link)).collect::<Vec<_>>());
+        let used = Estimate::of(
+            &runs
+                .iter()
+                .filter_map(|(outcome, link)| outcome.utilisation(link))
+                .collect::<Vec<_>>(),
+        );
         let link = runs[0].1;
         table.row(vec![
             link.name.clone(),
@@ -101,7 +125,9 @@ fn links(outcomes: &[Outcome]) -> String {
             count(mean_count(runs, LinkOutcome::total_drops)),
             count(mean_count(runs, LinkOutcome::total_marks)),
         ]);
-        let why = [why(runs, "dropped", |link| &link.drops), why(runs, "marked", |link| &link.marks)].concat();
+        let why =
+            [why(runs, "dropped", |link| &link.drops), why(runs, "marked", |link| &link.marks)]
+                .concat();
         if !why.is_empty() {
             let _ = writeln!(reasons, "  {}: {}", link.name, why.join(", "));
         }
@@ -110,12 +136,21 @@ fn links(outcomes: &[Outcome]) -> String {
 }
 
 fn more(rows: usize) -> String {
-    if rows > MOST_ROWS { format!("  and {} more; --json has all\n", count((rows - MOST_ROWS) as u64)) } else { String::new() }
+    if rows > MOST_ROWS {
+        format!("  and {} more; --json has all\n", count((rows - MOST_ROWS) as u64))
+    } else {
+        String::new()
+    }
 }
 
 /// A figure's mean over runs, with its bounds where there are several.
-fn with_bounds<T>(runs: &Runs<'_, T>, figure: impl Fn(&Outcome, &T) -> f64, write: fn(f64) -> String) -> String {
-    let estimate = Estimate::of(&runs.iter().map(|(outcome, it)| figure(outcome, it)).collect::<Vec<_>>());
+fn with_bounds<T>(
+    runs: &Runs<'_, T>,
+    figure: impl Fn(&Outcome, &T) -> f64,
+    write: fn(f64) -> String,
+) -> String {
+    let estimate =
+        Estimate::of(&runs.iter().map(|(outcome, it)| figure(outcome, it)).collect::<Vec<_>>());
     let bounds = estimate.half_width.map_or(String::new(), |half| format!(" ± {}", write(half)));
     write(estimate.mean) + &bounds
 }
@@ -134,8 +169,13 @@ fn merged<'a, T>(runs: &Runs<'a, T>, which: impl Fn(&'a T) -> &'a Distribution) 
 }
 
 /// Why packets were dropped or marked, in words.
-fn why(runs: &Runs<'_, LinkOutcome>, what: &str, which: fn(&LinkOutcome) -> &BTreeMap<String, u64>) -> Vec<String> {
-    let names: std::collections::BTreeSet<&String> = runs.iter().flat_map(|(_, link)| which(link).keys()).collect();
+fn why(
+    runs: &Runs<'_, LinkOutcome>,
+    what: &str,
+    which: fn(&LinkOutcome) -> &BTreeMap<String, u64>,
+) -> Vec<String> {
+    let names: std::collections::BTreeSet<&String> =
+        runs.iter().flat_map(|(_, link)| which(link).keys()).collect();
     let one = |name: &String| {
         let n = mean_count(runs, |link| which(link).get(name).copied().unwrap_or(0));
         format!("{} {what} {}", count(n), reason(name))

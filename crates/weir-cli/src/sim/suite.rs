@@ -18,7 +18,11 @@ pub(super) const NAMES: [&str; 1] = ["rfc7928"];
 
 pub(super) fn suite(args: &SimArgs) -> Result<ExitCode, Failure> {
     let managers = managers(args.aqm.as_deref())?;
-    let options = Options { quick: args.quick, seed: args.seed.unwrap_or(1), threads: args.threads.unwrap_or(0) };
+    let options = Options {
+        quick: args.quick,
+        seed: args.seed.unwrap_or(1),
+        threads: args.threads.unwrap_or(0),
+    };
     let bar = bar(args.quiet);
     let finding = rfc7928::run(&managers, &options, &|done, all| {
         if let Some(bar) = &bar {
@@ -35,7 +39,11 @@ pub(super) fn suite(args: &SimArgs) -> Result<ExitCode, Failure> {
     }
     if let Some(path) = &args.json {
         let json = format!("{}\n", serde_json::to_string_pretty(&finding).map_err(Failure::own)?);
-        if to_stdout { print(&json).map(|_| ())? } else { written(path, json.as_bytes(), args.quiet)? }
+        if to_stdout {
+            print(&json).map(|_| ())?
+        } else {
+            written(path, json.as_bytes(), args.quiet)?
+        }
     }
     if let Some(path) = &args.report {
         written(path, finding_to_html(&finding).as_bytes(), args.quiet)?;
@@ -45,8 +53,14 @@ pub(super) fn suite(args: &SimArgs) -> Result<ExitCode, Failure> {
 
 /// The queues to compare: a list with commas, or those that are compared by default.
 fn managers(list: Option<&str>) -> Result<Vec<Manager>, Failure> {
-    let names: Vec<&str> = list.map_or_else(|| rfc7928::DEFAULT.to_vec(), |list| list.split(',').map(str::trim).collect());
-    names.into_iter().map(|name| Manager::parse(name).map_err(|error| Failure::new(USAGE, format!("--aqm: {error}")))).collect()
+    let names: Vec<&str> = list
+        .map_or_else(|| rfc7928::DEFAULT.to_vec(), |list| list.split(',').map(str::trim).collect());
+    names
+        .into_iter()
+        .map(|name| {
+            Manager::parse(name).map_err(|error| Failure::new(USAGE, format!("--aqm: {error}")))
+        })
+        .collect()
 }
 
 fn tables(finding: &Finding) -> String {

@@ -65,7 +65,8 @@ pub(crate) enum Verb {
 /// Flags and words of a verb.
 #[derive(Debug, Args)]
 pub(crate) struct VerbArgs {
-    /// Say nothing when all goes well, ask nothing; entries that a table has or lacks already are no error.
+    /// Say nothing when all goes well, ask nothing; entries that a table has or lacks already are
+    /// no error.
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// Ask nothing before a flush.
@@ -143,7 +144,8 @@ impl Verb {
 }
 
 impl VerbArgs {
-    /// `--json` and `--socket` may stand behind the words too: no word of the language begins with two dashes.
+    /// `--json` and `--socket` may stand behind the words too: no word of the language begins with
+    /// two dashes.
     fn take_options_behind(&mut self) {
         let mut words = std::mem::take(&mut self.words).into_iter();
         while let Some(word) = words.next() {
@@ -159,12 +161,16 @@ impl VerbArgs {
     }
 }
 
-/// The command line as clap reads it: called as `ipfw` or `dnctl`, or with ipfw's flags in front (`weir -q flush`), it is
-/// `weir ipfw …`.
+/// The command line as clap reads it: called as `ipfw` or `dnctl`, or with ipfw's flags in front
+/// (`weir -q flush`), it is `weir ipfw …`.
 pub(crate) fn normalise(mut argv: Vec<OsString>) -> Vec<OsString> {
-    let called = argv.first().and_then(|name| std::path::Path::new(name).file_stem()).unwrap_or_default();
-    let flags =
-        |word: &OsString| word.to_str().is_some_and(|w| w.len() > 1 && w.starts_with('-') && w[1..].chars().all(|c| FLAGS.contains(c)));
+    let called =
+        argv.first().and_then(|name| std::path::Path::new(name).file_stem()).unwrap_or_default();
+    let flags = |word: &OsString| {
+        word.to_str().is_some_and(|w| {
+            w.len() > 1 && w.starts_with('-') && w[1..].chars().all(|c| FLAGS.contains(c))
+        })
+    };
     if called == "ipfw" || called == "dnctl" || argv.get(1).is_some_and(flags) {
         argv.insert(1, "ipfw".into());
         argv[0] = "weir".into();
@@ -182,7 +188,9 @@ fn leading_options(argv: &[OsString]) -> usize {
     loop {
         match words.next() {
             Some((_, word)) if word == "--socket" => drop(words.next()),
-            Some((_, word)) if word == "--json" || word.to_str().is_some_and(|w| w.starts_with("--socket=")) => {}
+            Some((_, word))
+                if word == "--json"
+                    || word.to_str().is_some_and(|w| w.starts_with("--socket=")) => {}
             Some((place, _)) => return place,
             None => return 0,
         }
@@ -192,7 +200,9 @@ fn leading_options(argv: &[OsString]) -> usize {
 /// Whether a command line is one of a verb, whose errors have ipfw's exit codes.
 pub(crate) fn is_verb(argv: &[OsString]) -> bool {
     let verb = <Verb as Subcommand>::augment_subcommands(clap::Command::new("weir"));
-    argv.get(1).and_then(|word| word.to_str()).is_some_and(|word| verb.find_subcommand(word).is_some())
+    argv.get(1)
+        .and_then(|word| word.to_str())
+        .is_some_and(|word| verb.find_subcommand(word).is_some())
 }
 
 /// Flags of ipfw that can stand before the verb.
@@ -215,9 +225,15 @@ mod tests {
         assert_eq!(normalised("weir -n add allow"), "weir ipfw -n add allow");
         assert_eq!(normalised("weir --socket s pipe show"), "weir pipe show --socket s");
         assert_eq!(normalised("weir --json --socket=s list"), "weir list --json --socket=s");
-        for own in
-            ["weir --socket", "weir --json run", "weir --version", "weir -V", "weir -h", "weir pipe -q 1 config", "weir run -q -- ls"]
-        {
+        for own in [
+            "weir --socket",
+            "weir --json run",
+            "weir --version",
+            "weir -V",
+            "weir -h",
+            "weir pipe -q 1 config",
+            "weir run -q -- ls",
+        ] {
             assert_eq!(normalised(own), own);
         }
     }

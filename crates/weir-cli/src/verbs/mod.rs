@@ -1,5 +1,5 @@
-//! The verbs of `ipfw` and `dnctl`, for a running daemon: read here, so that mistakes are shown at once and files that commands
-//! name are found where the user is; then sent.
+//! The verbs of `ipfw` and `dnctl`, for a running daemon: read here, so that mistakes are shown at
+//! once and files that commands name are found where the user is; then sent.
 
 mod args;
 mod send;
@@ -23,16 +23,27 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
     let is_apply = matches!(verb, Verb::Apply(_));
     let args = verb.into_args();
     if let Some(program) = &args.preprocessor {
-        let message = format!("-p is not taken: run the preprocessor yourself, as in `{program} FILE | weir apply -`");
+        let message = format!(
+            "-p is not taken: run the preprocessor yourself, as in `{program} FILE | weir apply -`"
+        );
         return Err(Failure::new(EX_USAGE, message));
     }
     if args.sort.is_some() {
-        return Err(Failure::new(EX_USAGE, "-s is not taken: the list is in the order of numbers; use --json and sort that"));
+        return Err(Failure::new(
+            EX_USAGE,
+            "-s is not taken: the list is in the order of numbers; use --json and sort that",
+        ));
     }
     match &args.words[..] {
-        [] => Err(Failure::new(EX_USAGE, "nothing to do: give a command such as `pipe show`, or a file of commands; see `weir help ipfw`")),
+        [] => Err(Failure::new(
+            EX_USAGE,
+            "nothing to do: give a command such as `pipe show`, or a file of commands; see `weir help ipfw`",
+        )),
         [file] if is_apply || is_file(file) => script(&args, file),
-        [_, extra, ..] if is_apply => Err(Failure::new(EX_USAGE, format!("`weir apply` takes one file; `{extra}` is one too many"))),
+        [_, extra, ..] if is_apply => Err(Failure::new(
+            EX_USAGE,
+            format!("`weir apply` takes one file; `{extra}` is one too many"),
+        )),
         words => command(&args, words),
     }
 }
@@ -48,7 +59,8 @@ fn command(args: &VerbArgs, words: &[String]) -> Result<ExitCode, Failure> {
             *update |= args.quiet;
         }
     }
-    let commands: Vec<Command> = parsed.commands.into_iter().map(|spanned| spanned.command).collect();
+    let commands: Vec<Command> =
+        parsed.commands.into_iter().map(|spanned| spanned.command).collect();
     if args.dry_run || commands.is_empty() || !may_flush(args, &commands) {
         return Ok(ExitCode::SUCCESS);
     }
@@ -58,15 +70,25 @@ fn command(args: &VerbArgs, words: &[String]) -> Result<ExitCode, Failure> {
 
 /// A file of commands, or standard input for `-`.
 fn script(args: &VerbArgs, name: &str) -> Result<ExitCode, Failure> {
-    let text = read_script(name).map_err(|error| Failure::new(EX_NOINPUT, format!("cannot read {name}: {error}")))?;
+    let text = read_script(name)
+        .map_err(|error| Failure::new(EX_NOINPUT, format!("cannot read {name}: {error}")))?;
     let files = Recorded::default();
     let parsed = script::parse(&text, name, &files);
-    accept(&parsed, args.quiet, &format!("weir: {name} cannot be used: nothing of it has been carried out"))?;
-    let commands: Vec<Command> = parsed.commands.into_iter().map(|spanned| spanned.command).collect();
+    accept(
+        &parsed,
+        args.quiet,
+        &format!("weir: {name} cannot be used: nothing of it has been carried out"),
+    )?;
+    let commands: Vec<Command> =
+        parsed.commands.into_iter().map(|spanned| spanned.command).collect();
     if args.dry_run || commands.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    send::send(args, &commands, send::Script { text, name: Some(name.to_owned()), files: files.into_contents() })
+    send::send(
+        args,
+        &commands,
+        send::Script { text, name: Some(name.to_owned()), files: files.into_contents() },
+    )
 }
 
 fn read_script(name: &str) -> std::io::Result<String> {
@@ -82,7 +104,10 @@ fn read_script(name: &str) -> std::io::Result<String> {
 fn accept(parsed: &Parsed, quiet: bool, head: &str) -> Result<(), Failure> {
     let said = &parsed.diagnostics;
     if said.has_errors() {
-        return Err(Failure::new(EX_DATAERR, format!("{head}\n{}\n", said.render(colour()).trim_end())));
+        return Err(Failure::new(
+            EX_DATAERR,
+            format!("{head}\n{}\n", said.render(colour()).trim_end()),
+        ));
     }
     if !said.is_empty() && !quiet {
         say(format_args!("{}\n", said.render(colour()).trim_end()));
@@ -92,7 +117,8 @@ fn accept(parsed: &Parsed, quiet: bool, head: &str) -> Result<(), Failure> {
 
 /// Whether what would be lost may be: asks on a terminal, unless told not to.
 fn may_flush(args: &VerbArgs, commands: &[Command]) -> bool {
-    let flushes = commands.iter().any(|c| matches!(c, Command::FlushRules | Command::FlushObjects(_)));
+    let flushes =
+        commands.iter().any(|c| matches!(c, Command::FlushRules | Command::FlushObjects(_)));
     if !flushes || args.quiet || args.force || !std::io::stdin().is_terminal() {
         return true;
     }
@@ -110,7 +136,8 @@ fn may_flush(args: &VerbArgs, commands: &[Command]) -> bool {
     }
 }
 
-/// Whether a lone word names a script: as with ipfw, an absolute path does, and so does any other file that is no command.
+/// Whether a lone word names a script: as with ipfw, an absolute path does, and so does any other
+/// file that is no command.
 fn is_file(word: &str) -> bool {
     word == "-" || word.contains('/') || (!script::is_command(word) && Path::new(word).is_file())
 }

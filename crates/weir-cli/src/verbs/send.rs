@@ -24,9 +24,18 @@ pub(super) struct Script {
 }
 
 /// Has the daemon carry out commands, and prints what it answers.
-pub(super) fn send(args: &VerbArgs, commands: &[Command], script: Script) -> Result<ExitCode, Failure> {
+pub(super) fn send(
+    args: &VerbArgs,
+    commands: &[Command],
+    script: Script,
+) -> Result<ExitCode, Failure> {
     let client = Client::new(args.socket.clone().unwrap_or_else(find_socket));
-    let request = CommandRequest { script: script.text, name: script.name, files: script.files, check_only: false };
+    let request = CommandRequest {
+        script: script.text,
+        name: script.name,
+        files: script.files,
+        check_only: false,
+    };
     let reply = client.commands(&request).map_err(|error| failure(&error))?;
     if !reply.applied {
         return refused(args, commands, &reply);
@@ -39,7 +48,8 @@ pub(super) fn send(args: &VerbArgs, commands: &[Command], script: Script) -> Res
 
 /// Answers alone where only something was asked, the whole reply otherwise.
 fn as_json(reply: &CommandReply) -> serde_json::Value {
-    let answers: Vec<&Answer> = reply.outcomes.iter().filter_map(|outcome| outcome.answer.as_ref()).collect();
+    let answers: Vec<&Answer> =
+        reply.outcomes.iter().filter_map(|outcome| outcome.answer.as_ref()).collect();
     match answers[..] {
         [one] if reply.outcomes.len() == 1 => json!(one),
         _ if !answers.is_empty() && answers.len() == reply.outcomes.len() => json!(answers),
@@ -48,9 +58,14 @@ fn as_json(reply: &CommandReply) -> serde_json::Value {
 }
 
 /// A refusal: with `-q`, an entry that a table lacks already is none.
-fn refused(args: &VerbArgs, commands: &[Command], reply: &CommandReply) -> Result<ExitCode, Failure> {
+fn refused(
+    args: &VerbArgs,
+    commands: &[Command],
+    reply: &CommandReply,
+) -> Result<ExitCode, Failure> {
     let deletes = matches!(commands, [Command::Table(_, TableCommand::Delete(_))]);
-    let errors: Vec<_> = reply.diagnostics.iter().filter(|d| d.severity == SeverityView::Error).collect();
+    let errors: Vec<_> =
+        reply.diagnostics.iter().filter(|d| d.severity == SeverityView::Error).collect();
     if args.quiet && deletes && errors.iter().all(|d| d.message.contains(" has no entry ")) {
         return Ok(ExitCode::SUCCESS);
     }
@@ -102,7 +117,8 @@ fn tell(args: &VerbArgs, reply: &CommandReply) -> Result<ExitCode, Failure> {
 
 /// As `ctime` writes it: `Sun Nov  8 10:05:00 2026`.
 fn local_time(seconds: u64) -> String {
-    let time = jiff::Timestamp::from_second(i64::try_from(seconds).unwrap_or(i64::MAX)).unwrap_or(jiff::Timestamp::MAX);
+    let time = jiff::Timestamp::from_second(i64::try_from(seconds).unwrap_or(i64::MAX))
+        .unwrap_or(jiff::Timestamp::MAX);
     time.to_zoned(jiff::tz::TimeZone::system()).strftime("%a %b %e %H:%M:%S %Y").to_string()
 }
 

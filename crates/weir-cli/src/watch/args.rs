@@ -12,8 +12,9 @@ use weir_probe::{Method, Namespace, Plan, Target};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WatchArgs {
-    /// Devices whose queues to watch: names, or patterns with `*` and `?`; `DEV@NETNS` and `DEV@PID` are in other namespaces. `weir` is
-    /// the daemon with its own queues, `weir:SOCKET` the one that listens there.
+    /// Devices whose queues to watch: names, or patterns with `*` and `?`; `DEV@NETNS` and
+    /// `DEV@PID` are in other namespaces. `weir` is the daemon with its own queues, `weir:SOCKET`
+    /// the one that listens there.
     #[arg(value_name = "DEV", required = true, value_parser = parse_watched)]
     pub(super) devices: Vec<Watched>,
     /// The network namespace (of `ip netns`) of devices that name none.
@@ -28,15 +29,16 @@ pub(crate) struct WatchArgs {
     /// Leave out the three bands of `pfifo_fast`.
     #[arg(long, help_heading = "Devices")]
     pub(super) no_bands: bool,
-    /// Readings per second, such as `200k`, `1M` or `5kHz`; `max` for as many as possible [default: 1k; of the methods loop and tc
-    /// `max`]
+    /// Readings per second, such as `200k`, `1M` or `5kHz`; `max` for as many as possible [default:
+    /// 1k; of the methods loop and tc `max`]
     #[arg(long, value_name = "HZ", value_parser = parse_rate, allow_negative_numbers = true, help_heading = "Reading")]
     pub(super) rate: Option<Rate>,
     /// Record every packet that goes in and out, in place of readings; as `--method events`.
     #[arg(long, conflicts_with_all = ["rate", "method"], help_heading = "Reading")]
     pub(super) events: bool,
-    /// How to read, in place of the cheapest way that gives the rate: `loop` (in the kernel, takes a processor), `timer` (in the kernel,
-    /// up to 10 kHz), `events`, `netlink` (needs no rights), `tc` (starts tc for each reading).
+    /// How to read, in place of the cheapest way that gives the rate: `loop` (in the kernel, takes
+    /// a processor), `timer` (in the kernel, up to 10 kHz), `events`, `netlink` (needs no rights),
+    /// `tc` (starts tc for each reading).
     #[arg(long, value_name = "METHOD", value_parser = method_names(), hide_possible_values = true, help_heading = "Reading")]
     pub(super) method: Option<Method>,
     /// End after this many seconds, such as `10` or `0.5`; without it ^C ends, or the command.
@@ -76,7 +78,8 @@ pub(crate) struct WatchArgs {
 pub(super) enum Watched {
     /// Devices of the kernel.
     Kernel(Target),
-    /// A daemon of Weir: the one that this user's commands go to, or the one that listens on a socket.
+    /// A daemon of Weir: the one that this user's commands go to, or the one that listens on a
+    /// socket.
     Own(Option<PathBuf>),
 }
 
@@ -95,15 +98,22 @@ impl WatchArgs {
     /// # Errors
     /// For a rate that the method cannot have, in words.
     pub(super) fn plan(&self) -> Result<Option<Plan>, String> {
-        let targets: Vec<Target> = self.devices.iter().filter_map(|watched| self.target(watched)).collect();
+        let targets: Vec<Target> =
+            self.devices.iter().filter_map(|watched| self.target(watched)).collect();
         let method = if self.events { Some(Method::Events) } else { self.method };
         let rate = match (self.rate, method) {
-            (Some(_), Some(Method::Events)) => return Err("events are recorded as they come: leave out --rate".to_owned()),
+            (Some(_), Some(Method::Events)) => {
+                return Err("events are recorded as they come: leave out --rate".to_owned());
+            }
             (Some(Rate::Max), Some(Method::Timer)) => {
-                return Err(format!("a timer gives up to {TIMER_RATE} readings a second: say --rate, or --method loop for more"));
+                return Err(format!(
+                    "a timer gives up to {TIMER_RATE} readings a second: say --rate, or --method loop for more"
+                ));
             }
             (Some(Rate::Hz(rate)), Some(Method::Timer)) if rate > TIMER_RATE => {
-                return Err(format!("a timer gives up to {TIMER_RATE} readings a second: use --method loop for more"));
+                return Err(format!(
+                    "a timer gives up to {TIMER_RATE} readings a second: use --method loop for more"
+                ));
             }
             (Some(Rate::Hz(rate)), _) => Some(rate),
             (Some(Rate::Max), _) | (None, Some(Method::Loop | Method::Events | Method::Tc)) => None,
@@ -120,13 +130,19 @@ impl WatchArgs {
 
     /// In how many namespaces devices are watched: each is read as often as was asked for.
     pub(super) fn namespaces(&self) -> usize {
-        let all = self.devices.iter().filter_map(|watched| self.target(watched)).map(|target| target.namespace);
+        let all = self
+            .devices
+            .iter()
+            .filter_map(|watched| self.target(watched))
+            .map(|target| target.namespace);
         all.collect::<BTreeSet<_>>().len()
     }
 
     /// The daemons to watch, and how often to ask them, in readings per second.
     pub(super) fn daemons(&self) -> (Vec<Option<PathBuf>>, u64) {
-        let of = |watched: &Watched| if let Watched::Own(socket) = watched { Some(socket.clone()) } else { None };
+        let of = |watched: &Watched| {
+            if let Watched::Own(socket) = watched { Some(socket.clone()) } else { None }
+        };
         let mut sockets: Vec<Option<PathBuf>> = Vec::new();
         for socket in self.devices.iter().filter_map(of) {
             if !sockets.contains(&socket) {
@@ -180,8 +196,13 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
     if text == "max" {
         return Ok(Rate::Max);
     }
-    let wrong = || format!("'{text}' is no rate; give readings per second, such as 1000, 200k, 1.5M or 5kHz, or max");
-    let number = text.strip_suffix("Hz").or_else(|| text.strip_suffix("/s")).unwrap_or(text).trim_end();
+    let wrong = || {
+        format!(
+            "'{text}' is no rate; give readings per second, such as 1000, 200k, 1.5M or 5kHz, or max"
+        )
+    };
+    let number =
+        text.strip_suffix("Hz").or_else(|| text.strip_suffix("/s")).unwrap_or(text).trim_end();
     let (digits, factor) = match number.char_indices().next_back() {
         Some((at, 'k' | 'K')) => (&number[..at], 1e3),
         Some((at, 'M')) => (&number[..at], 1e6),
@@ -191,15 +212,21 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
     let value: f64 = digits.trim_end().parse().map_err(|_| wrong())?;
     let rate = (value * factor).round();
     if !(1.0..=Plan::MAX_RATE as f64).contains(&rate) {
-        return Err(format!("'{text}' is out of range: 1 to {} readings per second, or max", Plan::MAX_RATE));
+        return Err(format!(
+            "'{text}' is out of range: 1 to {} readings per second, or max",
+            Plan::MAX_RATE
+        ));
     }
     Ok(Rate::Hz(rate as u64))
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let number = text.strip_suffix('s').unwrap_or(text).trim_end();
-    let seconds = number.parse::<f64>().ok().filter(|seconds| (0.001..=MAX_SECONDS).contains(seconds));
-    let seconds = seconds.ok_or_else(|| format!("'{text}' is no time in seconds from 0.001 to {MAX_SECONDS}, such as 10 or 0.5"))?;
+    let seconds =
+        number.parse::<f64>().ok().filter(|seconds| (0.001..=MAX_SECONDS).contains(seconds));
+    let seconds = seconds.ok_or_else(|| {
+        format!("'{text}' is no time in seconds from 0.001 to {MAX_SECONDS}, such as 10 or 0.5")
+    })?;
     Ok(Duration::from_secs_f64(seconds))
 }
 
@@ -246,14 +273,23 @@ mod tests {
     }
 
     fn plan(line: &str) -> Plan {
-        args(line).plan().unwrap_or_else(|error| panic!("{line}: {error}")).expect("a device is named")
+        args(line)
+            .plan()
+            .unwrap_or_else(|error| panic!("{line}: {error}"))
+            .expect("a device is named")
     }
 
     #[test]
     fn rates_have_units_and_bounds() {
         let hz = |text: &str| parse_rate(text);
-        assert_eq!([hz("1000"), hz("200k"), hz("5kHz")], [Ok(Rate::Hz(1000)), Ok(Rate::Hz(200_000)), Ok(Rate::Hz(5000))]);
-        assert_eq!([hz("1.5M"), hz("10/s"), hz("max")], [Ok(Rate::Hz(1_500_000)), Ok(Rate::Hz(10)), Ok(Rate::Max)]);
+        assert_eq!(
+            [hz("1000"), hz("200k"), hz("5kHz")],
+            [Ok(Rate::Hz(1000)), Ok(Rate::Hz(200_000)), Ok(Rate::Hz(5000))]
+        );
+        assert_eq!(
+            [hz("1.5M"), hz("10/s"), hz("max")],
+            [Ok(Rate::Hz(1_500_000)), Ok(Rate::Hz(10)), Ok(Rate::Max)]
+        );
         for wrong in ["", "0", "-5", "k", "fast", "60M", "0.2", "5 m", "nan", "inf"] {
             assert!(parse_rate(wrong).is_err(), "{wrong}");
         }
@@ -266,9 +302,16 @@ mod tests {
             (rate_of("eth0"), rate_of("eth0 --method netlink"), rate_of("eth0 --method timer")),
             (Some(1000), Some(1000), Some(1000))
         );
-        assert_eq!((rate_of("eth0 --rate max"), rate_of("eth0 --method loop"), rate_of("eth0 --events")), (None, None, None));
+        assert_eq!(
+            (rate_of("eth0 --rate max"), rate_of("eth0 --method loop"), rate_of("eth0 --events")),
+            (None, None, None)
+        );
         assert_eq!(plan("eth0 --events").method, Some(Method::Events));
-        for wrong in ["eth0 --method timer --rate 20k", "eth0 --method timer --rate max", "eth0 --method events --rate 5"] {
+        for wrong in [
+            "eth0 --method timer --rate 20k",
+            "eth0 --method timer --rate max",
+            "eth0 --method events --rate 5",
+        ] {
             assert!(args(wrong).plan().is_err(), "{wrong}");
         }
     }

@@ -1,7 +1,9 @@
-//! `weir watch`: what waits in the kernel's queues, and in Weir's own, while it lasts and when it is over.
+//! `weir watch`: what waits in the kernel's queues, and in Weir's own, while it lasts and when it
+//! is over.
 //!
-//! A thread for each source reads and hands on what it sees; another records it; the command's own thread draws the view and waits for
-//! whatever ends the watch: a key, a signal, the time, the program that runs meanwhile, or a source that can read no more.
+//! A thread for each source reads and hands on what it sees; another records it; the command's own
+//! thread draws the view and waits for whatever ends the watch: a key, a signal, the time, the
+//! program that runs meanwhile, or a source that can read no more.
 
 mod args;
 mod outputs;
@@ -36,17 +38,22 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
     let plan = args.plan().map_err(|error| Failure::new(USAGE, error))?;
     check_files(&args.files(), &["--json", "--jsonl", "--csv"])?;
     // Before any thread: they inherit what is blocked.
-    let signals = Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
+    let signals =
+        Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
     let over = Stopper::new().map_err(|error| Failure::own(format!("cannot watch: {error}")))?;
     let (to, from) = sync_channel(BATCHES);
     let mut readers = Vec::new();
     if let Some(plan) = plan {
-        readers.push(Reader::start((0, args.namespaces()), to.clone(), over.clone(), move || weir_probe::open(&plan))?);
+        readers.push(Reader::start((0, args.namespaces()), to.clone(), over.clone(), move || {
+            weir_probe::open(&plan)
+        })?);
     }
     let (daemons, rate) = args.daemons();
     for socket in daemons {
         let number = readers.len();
-        readers.push(Reader::start((number, 1), to.clone(), over.clone(), move || own::Own::open(socket, rate))?);
+        readers.push(Reader::start((number, 1), to.clone(), over.clone(), move || {
+            own::Own::open(socket, rate)
+        })?);
     }
     drop(to);
     let recorder = Recorder::start(from, Outputs::open(args)?)?;
@@ -57,7 +64,16 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
         recorder.look().tally.note(&remark);
     }
     let began = (Instant::now(), SystemTime::now());
-    let mut attendance = Attendance { args, signals, over, readers, recorder, began, program: None, failures: Vec::new() };
+    let mut attendance = Attendance {
+        args,
+        signals,
+        over,
+        readers,
+        recorder,
+        began,
+        program: None,
+        failures: Vec::new(),
+    };
     attendance.program = args.program().map(|words| Program::start(&words)).transpose()?;
     let code = attendance.attend()?;
     attendance.conclude(code)
@@ -109,14 +125,23 @@ impl Attendance<'_> {
                     program.end();
                 }
                 program.enforce();
-            } else if deadline.is_some_and(|deadline| deadline <= now) || readers_over || !self.failures.is_empty() {
+            } else if deadline.is_some_and(|deadline| deadline <= now)
+                || readers_over
+                || !self.failures.is_empty()
+            {
                 return Ok(0);
             }
-            let until = deadline.filter(|_| self.program.is_none()).map_or(TICK, |deadline| deadline.saturating_duration_since(now));
+            let until = deadline
+                .filter(|_| self.program.is_none())
+                .map_or(TICK, |deadline| deadline.saturating_duration_since(now));
             let wake = self.wait(until.min(TICK), &display, readers_over)?;
             readers_over |= wake.readers_over;
             if wake.signal {
-                while let Some(signal) = self.signals.next().map_err(|error| Failure::own(format!("cannot read signals: {error}")))? {
+                while let Some(signal) = self
+                    .signals
+                    .next()
+                    .map_err(|error| Failure::own(format!("cannot read signals: {error}")))?
+                {
                     match &mut self.program {
                         Some(program) => program.hand_on(signal),
                         None => return Ok(0),
@@ -143,7 +168,8 @@ impl Attendance<'_> {
         if matches!(display, Display::Screen(screen, _) if screen.has_keys()) {
             fds.push(PollFd::new(&stdin, PollFlags::IN));
         }
-        let most = Timespec { tv_sec: most.as_secs().cast_signed(), tv_nsec: most.subsec_nanos().into() };
+        let most =
+            Timespec { tv_sec: most.as_secs().cast_signed(), tv_nsec: most.subsec_nanos().into() };
         match poll(&mut fds, Some(&most)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(Failure::own(format!("cannot wait: {errno}"))),
@@ -152,12 +178,15 @@ impl Attendance<'_> {
         Ok(Wake { signal: ready(0), readers_over: !readers_over && ready(1) })
     }
 
-    /// Who is there to see: the view has the terminal for itself only where no program writes to it.
+    /// Who is there to see: the view has the terminal for itself only where no program writes to
+    /// it.
     fn display(&self) -> Display {
         let free = self.program.is_none() || !io::stdout().is_terminal();
         match (self.args.quiet, io::stderr().is_terminal()) {
             (true, _) => Display::Nothing,
-            (false, true) if free => Display::Screen(Screen::take(self.program.is_none()), Box::default()),
+            (false, true) if free => {
+                Display::Screen(Screen::take(self.program.is_none()), Box::default())
+            }
             (false, true) => Display::Nothing,
             (false, false) => Display::Lines(Instant::now()),
         }
@@ -174,7 +203,8 @@ impl Attendance<'_> {
             return Picture::default();
         }
         let seconds = self.began.0.elapsed().as_secs_f64();
-        let heads: Vec<String> = self.readers.iter().map(|reader| show::head(&reader.progress(), seconds)).collect();
+        let heads: Vec<String> =
+            self.readers.iter().map(|reader| show::head(&reader.progress(), seconds)).collect();
         let picture = Picture::of(&self.recorder.look().tally, heads.join("  |  "));
         match display {
             Display::Screen(screen, view) => {
@@ -203,7 +233,9 @@ impl Attendance<'_> {
 
     /// Ends reading, writes what was asked for, and says what was found.
     fn conclude(self, code: u8) -> Result<ExitCode, Failure> {
-        let Self { args, signals, readers, recorder, began: (began, started), mut failures, .. } = self;
+        let Self {
+            args, signals, readers, recorder, began: (began, started), mut failures, ..
+        } = self;
         heed_signals(signals);
         readers.iter().for_each(Reader::stop);
         let sources: Vec<Progress> = readers.into_iter().map(Reader::join).collect();
@@ -215,14 +247,32 @@ impl Attendance<'_> {
         if !args.quiet {
             say(show::account(&record.tally, &sources, seconds, args.threshold));
         }
-        let devices = |place: usize| record.devices.get(place).map(|set| set.iter().cloned().collect()).unwrap_or_default();
-        let sources: Vec<_> = sources.into_iter().enumerate().map(|(place, source)| (source, devices(place))).collect();
-        failures.extend(outputs::write_results(args, &record.tally, &sources, (started, seconds)).into_iter().map(untold));
+        let devices = |place: usize| {
+            record.devices.get(place).map(|set| set.iter().cloned().collect()).unwrap_or_default()
+        };
+        let sources: Vec<_> = sources
+            .into_iter()
+            .enumerate()
+            .map(|(place, source)| (source, devices(place)))
+            .collect();
+        failures.extend(
+            outputs::write_results(args, &record.tally, &sources, (started, seconds))
+                .into_iter()
+                .map(untold),
+        );
         if failures.is_empty() {
             return Ok(ExitCode::from(code));
         }
-        let texts: Vec<String> = failures.into_iter().filter(|incident| !incident.told).map(|incident| incident.text).collect();
-        if texts.is_empty() { Ok(ExitCode::from(OWN)) } else { Err(Failure::new(OWN, texts.join("\nweir: "))) }
+        let texts: Vec<String> = failures
+            .into_iter()
+            .filter(|incident| !incident.told)
+            .map(|incident| incident.text)
+            .collect();
+        if texts.is_empty() {
+            Ok(ExitCode::from(OWN))
+        } else {
+            Err(Failure::new(OWN, texts.join("\nweir: ")))
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! The files of a watch: rows of every reading while it lasts, a summary and a report when it is over.
+//! The files of a watch: rows of every reading while it lasts, a summary and a report when it is
+//! over.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -32,16 +33,22 @@ impl Outputs {
     /// For one that cannot be made.
     pub(super) fn open(args: &WatchArgs) -> Result<Self, Failure> {
         let mut files = Vec::new();
-        for (path, format) in [(&args.jsonl, Format::JsonLines), (&args.csv, Format::Csv), (&args.parquet, Format::Parquet)] {
+        for (path, format) in [
+            (&args.jsonl, Format::JsonLines),
+            (&args.csv, Format::Csv),
+            (&args.parquet, Format::Parquet),
+        ] {
             let Some(path) = path else { continue };
             let path = if path.as_os_str() == "-" { Path::new("/dev/stdout") } else { path };
-            let recorder = Recorder::create(path, format, env!("CARGO_PKG_VERSION")).map_err(Failure::own)?;
+            let recorder =
+                Recorder::create(path, format, env!("CARGO_PKG_VERSION")).map_err(Failure::own)?;
             files.push(File { recorder, told: false });
         }
         Ok(Self { files, flushed: Instant::now() })
     }
 
-    /// Writes down what was seen; what went wrong. A file that cannot be written is told of once and left as it is.
+    /// Writes down what was seen; what went wrong. A file that cannot be written is told of once
+    /// and left as it is.
     pub(super) fn take(&mut self, seen: &[Seen]) -> Vec<String> {
         let flush = self.flushed.elapsed() >= FLUSH_EVERY;
         if flush {
@@ -80,9 +87,14 @@ impl Default for Outputs {
 /// A source and the devices that it has told of.
 pub(super) type SourceOf = (Progress, Vec<(String, Option<String>)>);
 
-/// Writes the summary and the report of a watch that began then. One file that fails does not keep the other from being written; what
-/// went wrong.
-pub(super) fn write_results(args: &WatchArgs, tally: &Tally, sources: &[SourceOf], (started, seconds): (SystemTime, f64)) -> Vec<String> {
+/// Writes the summary and the report of a watch that began then. One file that fails does not keep
+/// the other from being written; what went wrong.
+pub(super) fn write_results(
+    args: &WatchArgs,
+    tally: &Tally,
+    sources: &[SourceOf],
+    (started, seconds): (SystemTime, f64),
+) -> Vec<String> {
     let mut failures = Vec::new();
     let summary = show::summary(tally, sources, seconds, args.threshold);
     if let Some(path) = &args.json {
@@ -95,8 +107,17 @@ pub(super) fn write_results(args: &WatchArgs, tally: &Tally, sources: &[SourceOf
         failures.extend(written.err());
     }
     if let Some(path) = &args.report {
-        let command = args.program().unwrap_or_default().iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let about = About { version: env!("CARGO_PKG_VERSION").to_owned(), started: wall_time(started), command };
+        let command = args
+            .program()
+            .unwrap_or_default()
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        let about = About {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: wall_time(started),
+            command,
+        };
         match write_atomic(path, html(tally, &summary, &about).as_bytes()) {
             Ok(()) if !args.quiet => say(format_args!("report: {}\n", path.display())),
             Ok(()) => {}

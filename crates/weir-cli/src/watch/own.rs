@@ -1,4 +1,5 @@
-//! Weir's own queues, as a source beside the kernel's: the pipes, queues and schedulers of a daemon, asked for over its API.
+//! Weir's own queues, as a source beside the kernel's: the pipes, queues and schedulers of a
+//! daemon, asked for over its API.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +8,9 @@ use std::time::Duration;
 use weir_control::api::{LengthView, LengthsView};
 use weir_control::client::{Client, ClientError, Connection, find_socket};
 use weir_linux::clock;
-use weir_probe::{Counters, Handle, Method, Opened, Pace, ProbeError, Queue, QueueId, Run, Sink, Source};
+use weir_probe::{
+    Counters, Handle, Method, Opened, Pace, ProbeError, Queue, QueueId, Run, Sink, Source,
+};
 
 /// A daemon's queues.
 pub(super) struct Own {
@@ -33,14 +36,17 @@ enum Kind {
 type Readings = BTreeMap<(Kind, u16), LengthView>;
 
 impl Own {
-    /// A source of the queues of the daemon at this socket, or of the one that this user's commands go to. Asked for more readings
-    /// per second than the daemon should be asked for, it takes as many as that.
+    /// A source of the queues of the daemon at this socket, or of the one that this user's commands
+    /// go to. Asked for more readings per second than the daemon should be asked for, it takes as
+    /// many as that.
     ///
     /// # Errors
     /// When no daemon answers.
     pub(super) fn open(socket: Option<PathBuf>, rate: u64) -> Result<Opened, ProbeError> {
         let place = socket.as_ref().map(|path| path.display().to_string());
-        let mut daemon = Client::new(socket.unwrap_or_else(find_socket)).keep().map_err(|error| refused(&error))?;
+        let mut daemon = Client::new(socket.unwrap_or_else(find_socket))
+            .keep()
+            .map_err(|error| refused(&error))?;
         daemon.lengths().map_err(|error| refused(&error))?;
         let mut remarks = Vec::new();
         if rate > MOST_RATE {
@@ -112,9 +118,20 @@ impl Source for Own {
         for (key, length) in &readings {
             let Some(&queue) = self.queues.get(key) else { continue };
             let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-            runs.push(Run { queue, first: time, last: time, count: 1, qlen: narrow(length.packets), backlog: narrow(length.bytes) });
+            runs.push(Run {
+                queue,
+                first: time,
+                last: time,
+                count: 1,
+                qlen: narrow(length.packets),
+                backlog: narrow(length.bytes),
+            });
             let LengthView { sent, sent_bytes, drops, .. } = *length;
-            sink.counters(time, queue, &Counters { packets: sent, bytes: sent_bytes, drops, ..Counters::default() });
+            sink.counters(
+                time,
+                queue,
+                &Counters { packets: sent, bytes: sent_bytes, drops, ..Counters::default() },
+            );
         }
         sink.runs(&runs);
         self.pace.readings += 1;
@@ -133,7 +150,11 @@ impl Source for Own {
 /// All of them, whatever they are.
 fn readings(now: LengthsView) -> Readings {
     let all = [(Kind::Pipe, now.pipes), (Kind::Sched, now.scheds), (Kind::Queue, now.queues)];
-    all.into_iter().flat_map(|(kind, lengths)| lengths.into_iter().map(move |(number, length)| ((kind, number), length))).collect()
+    all.into_iter()
+        .flat_map(|(kind, lengths)| {
+            lengths.into_iter().map(move |(number, length)| ((kind, number), length))
+        })
+        .collect()
 }
 
 fn queue((kind, number): (Kind, u16), place: Option<String>) -> Queue {
@@ -143,7 +164,15 @@ fn queue((kind, number): (Kind, u16), place: Option<String>) -> Queue {
         Kind::Queue => "queue",
     };
     let (handle, parent) = (Handle(0), Handle::ROOT);
-    Queue { device: DEVICE.into(), netns: place, kind: format!("{word} {number}"), handle, parent, band: None, root: false }
+    Queue {
+        device: DEVICE.into(),
+        netns: place,
+        kind: format!("{word} {number}"),
+        handle,
+        parent,
+        band: None,
+        root: false,
+    }
 }
 
 fn refused(error: &ClientError) -> ProbeError {
@@ -164,7 +193,9 @@ mod tests {
     use super::*;
 
     fn lengths(pipes: &[(u16, u64)], queues: &[(u16, u64)]) -> Readings {
-        let view = |&(number, packets): &(u16, u64)| (number, LengthView { packets, ..LengthView::default() });
+        let view = |&(number, packets): &(u16, u64)| {
+            (number, LengthView { packets, ..LengthView::default() })
+        };
         let (pipes, queues) = (pipes.iter().map(view).collect(), queues.iter().map(view).collect());
         readings(LengthsView { at_ns: 1, pipes, queues, ..LengthsView::default() })
     }
@@ -185,15 +216,22 @@ mod tests {
         own.follow(1, &lengths(&[(1, 5)], &[(1, 3)]), &mut tally);
         own.follow(2, &lengths(&[(2, 0)], &[(1, 3)]), &mut tally);
         own.follow(3, &lengths(&[(1, 0), (2, 0)], &[(1, 3)]), &mut tally);
-        let seen: Vec<(String, Option<u64>)> = tally.queues().iter().map(|queue| (queue.queue.label(), queue.until)).collect();
-        let names = ["weir pipe 1", "weir queue 1", "weir pipe 2", "weir pipe 1"].map(str::to_owned);
+        let seen: Vec<(String, Option<u64>)> =
+            tally.queues().iter().map(|queue| (queue.queue.label(), queue.until)).collect();
+        let names =
+            ["weir pipe 1", "weir queue 1", "weir pipe 2", "weir pipe 1"].map(str::to_owned);
         assert_eq!(seen.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), names);
-        assert_eq!(seen.iter().map(|(_, until)| *until).collect::<Vec<_>>(), [Some(2), None, None, None]);
+        assert_eq!(
+            seen.iter().map(|(_, until)| *until).collect::<Vec<_>>(),
+            [Some(2), None, None, None]
+        );
     }
 
     #[test]
     fn a_daemon_that_is_not_there_is_named() {
-        let failed = Own::open(Some("/nowhere/weir.sock".into()), 10).map(|_| ()).expect_err("nobody listens there");
+        let failed = Own::open(Some("/nowhere/weir.sock".into()), 10)
+            .map(|_| ())
+            .expect_err("nobody listens there");
         assert!(failed.to_string().contains("/nowhere/weir.sock"), "{failed}");
     }
 }

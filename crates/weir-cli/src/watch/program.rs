@@ -1,4 +1,5 @@
-//! The program that runs while queues are watched: in this process's own surroundings, unlike those of `weir run`.
+//! The program that runs while queues are watched: in this process's own surroundings, unlike those
+//! of `weir run`.
 
 use std::ffi::OsString;
 use std::io;
@@ -27,18 +28,30 @@ impl Program {
     /// Starts it with this process's standard streams.
     ///
     /// # Errors
-    /// With the exit codes of a shell: 127 when there is no such command, 126 when it cannot be executed.
+    /// With the exit codes of a shell: 127 when there is no such command, 126 when it cannot be
+    /// executed.
     pub(super) fn start(words: &[OsString]) -> Result<Self, Failure> {
         let name = words[0].to_string_lossy();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         unblock_signals(&mut command);
         let mut child = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Failure::new(127, format!("{name}: there is no such command; check its spelling and PATH")),
-            _ => Failure::new(126, format!("{name}: cannot be executed ({error}); 'chmod +x' makes a script executable")),
+            io::ErrorKind::NotFound => Failure::new(
+                127,
+                format!("{name}: there is no such command; check its spelling and PATH"),
+            ),
+            _ => Failure::new(
+                126,
+                format!(
+                    "{name}: cannot be executed ({error}); 'chmod +x' makes a script executable"
+                ),
+            ),
         })?;
         let pid = Pid::from_raw(child.id().cast_signed());
-        match pid.ok_or(rustix::io::Errno::SRCH).and_then(|pid| pidfd_open(pid, PidfdFlags::empty())) {
+        match pid
+            .ok_or(rustix::io::Errno::SRCH)
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
+        {
             Ok(descriptor) => Ok(Self { child, descriptor, deadline: None }),
             Err(errno) => {
                 // It has done nothing yet that anybody waits for.
@@ -51,12 +64,13 @@ impl Program {
     /// Its exit code when it has ended, as a shell tells it: 128 + n after signal n.
     pub(super) fn code(&mut self) -> Option<u8> {
         let status = self.child.try_wait().ok()??;
-        let code = status.code().or_else(|| status.signal().map(|number| 128 + number)).unwrap_or(255);
+        let code =
+            status.code().or_else(|| status.signal().map(|number| 128 + number)).unwrap_or(255);
         Some(u8::try_from(code).unwrap_or(255))
     }
 
-    /// Hands a signal on. The terminal sends its own to the program as well; of others the program may make what it wants for a
-    /// while, and a second one means it.
+    /// Hands a signal on. The terminal sends its own to the program as well; of others the program
+    /// may make what it wants for a while, and a second one means it.
     pub(super) fn hand_on(&mut self, signal: Signal) {
         if signal.from_terminal {
             return;

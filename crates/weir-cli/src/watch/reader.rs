@@ -1,4 +1,5 @@
-//! The threads that read queues: each has a source of its own and hands what it sees to the recorder.
+//! The threads that read queues: each has a source of its own and hands what it sees to the
+//! recorder.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -7,7 +8,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use weir_linux::process::Stopper;
-use weir_probe::{Counters, Event, Method, Opened, Pace, ProbeError, Queue, QueueId, Run, Sink, Source, Transmission};
+use weir_probe::{
+    Counters, Event, Method, Opened, Pace, ProbeError, Queue, QueueId, Run, Sink, Source,
+    Transmission,
+};
 
 use crate::output::Failure;
 
@@ -52,7 +56,8 @@ pub(super) struct Reader {
 type Ready = Result<(), ProbeError>;
 
 impl Reader {
-    /// Starts a thread, opens the source there and reads once. The source belongs to its thread, whose namespace it may change.
+    /// Starts a thread, opens the source there and reads once. The source belongs to its thread,
+    /// whose namespace it may change.
     ///
     /// # Errors
     /// When the source cannot be opened or read.
@@ -62,7 +67,8 @@ impl Reader {
         over: Stopper,
         open: impl FnOnce() -> Result<Opened, ProbeError> + Send + 'static,
     ) -> Result<Self, Failure> {
-        let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Progress::default())));
+        let (stop, progress) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Progress::default())));
         let (ready, answer): (_, Receiver<Ready>) = sync_channel(1);
         let work = {
             let (stop, progress) = (Arc::clone(&stop), Arc::clone(&progress));
@@ -70,8 +76,13 @@ impl Reader {
                 let mut relay = Relay { number, to, batch: Vec::new(), since: Instant::now() };
                 let first = open().and_then(|Opened { mut source, remarks }| {
                     source.turn(&mut relay)?;
-                    *progress.lock().unwrap_or_else(PoisonError::into_inner) =
-                        Progress { method: Some(source.method()), pace: source.pace(), namespaces, remarks, failed: None };
+                    *progress.lock().unwrap_or_else(PoisonError::into_inner) = Progress {
+                        method: Some(source.method()),
+                        pace: source.pace(),
+                        namespaces,
+                        remarks,
+                        failed: None,
+                    };
                     Ok(source)
                 });
                 let (source, answer) = match first {
@@ -87,7 +98,8 @@ impl Reader {
             }
         };
         let thread = std::thread::Builder::new().name("weir-watch".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
+        let thread =
+            thread.map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
         match answer.recv() {
             Ok(Ok(())) => Ok(Self { thread, stop, progress }),
             Ok(Err(error)) => Err(Failure::own(error)),
@@ -110,7 +122,8 @@ impl Reader {
         let panicked = self.thread.join().is_err();
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if panicked {
-            progress.failed = Some("the reading thread panicked; please report this as a bug".to_owned());
+            progress.failed =
+                Some("the reading thread panicked; please report this as a bug".to_owned());
         }
         progress
     }
@@ -157,15 +170,16 @@ struct Relay {
 }
 
 impl Relay {
-    /// Hands on what is due; whether anybody takes it. Waits where the recorder cannot keep up: a reading that is late is seen in the
-    /// gaps, one that is left out would be seen nowhere.
+    /// Hands on what is due; whether anybody takes it. Waits where the recorder cannot keep up: a
+    /// reading that is late is seen in the gaps, one that is left out would be seen nowhere.
     fn is_heard(&mut self) -> bool {
         if self.since.elapsed() < HAND_ON && self.batch.len() < MOST { true } else { self.flush() }
     }
 
     fn flush(&mut self) -> bool {
         self.since = Instant::now();
-        self.batch.is_empty() || self.to.send((self.number, std::mem::take(&mut self.batch))).is_ok()
+        self.batch.is_empty()
+            || self.to.send((self.number, std::mem::take(&mut self.batch))).is_ok()
     }
 }
 
@@ -207,7 +221,8 @@ impl Sink for Relay {
 
 /// Time between two updates of a reader's progress.
 const UPDATE: Duration = Duration::from_millis(200);
-/// Reading goes on for so long after the word to stop: counters are looked at less often than lengths, and shall be of the end.
+/// Reading goes on for so long after the word to stop: counters are looked at less often than
+/// lengths, and shall be of the end.
 const LINGER: Duration = Duration::from_millis(50);
 /// Time between two batches.
 const HAND_ON: Duration = Duration::from_millis(5);
@@ -245,8 +260,12 @@ mod tests {
             Ok(Opened { source: Box::new(Short(0)), remarks: vec!["why".into()] })
         });
         let progress = reader.unwrap_or_else(|_| panic!("it starts")).join();
-        assert_eq!((progress.method, progress.failed.as_deref(), progress.remarks.len()), (Some(Method::Netlink), Some("no more"), 1));
-        let seen: Vec<Seen> = from.iter().filter(|(number, _)| *number == 7).flat_map(|(_, batch)| batch).collect();
+        assert_eq!(
+            (progress.method, progress.failed.as_deref(), progress.remarks.len()),
+            (Some(Method::Netlink), Some("no more"), 1)
+        );
+        let seen: Vec<Seen> =
+            from.iter().filter(|(number, _)| *number == 7).flat_map(|(_, batch)| batch).collect();
         assert_eq!(seen.len(), 3, "{seen:?}");
     }
 

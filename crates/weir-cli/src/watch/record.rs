@@ -1,4 +1,5 @@
-//! The thread that keeps what the readers see: figures for the view and the summary, and each reading for the files that want it.
+//! The thread that keeps what the readers see: figures for the view and the summary, and each
+//! reading for the files that want it.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::Receiver;
@@ -45,7 +46,8 @@ impl Recorder {
             }
         };
         let thread = std::thread::Builder::new().name("weir-record".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
+        let thread =
+            thread.map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
         Ok(Self { thread, record })
     }
 
@@ -59,7 +61,8 @@ impl Recorder {
     /// # Errors
     /// When the thread panicked.
     pub(super) fn join(self) -> Result<Record, Failure> {
-        let panicked = || Failure::own("the recording thread panicked; please report this as a bug");
+        let panicked =
+            || Failure::own("the recording thread panicked; please report this as a bug");
         self.thread.join().map_err(|_| panicked())?;
         let record = Arc::into_inner(self.record).ok_or_else(panicked)?;
         Ok(record.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -67,7 +70,8 @@ impl Recorder {
 }
 
 impl Record {
-    /// Puts down a batch. Queues of several sources must not have the same number: each source has a range of its own.
+    /// Puts down a batch. Queues of several sources must not have the same number: each source has
+    /// a range of its own.
     fn take(&mut self, source: usize, batch: Vec<Seen>) {
         let number = |id: QueueId| id | (source as QueueId) << ID_BITS;
         if self.devices.len() <= source {
@@ -76,8 +80,15 @@ impl Record {
         let renumbered = |seen| match seen {
             Seen::Appeared(time, id, queue) => Seen::Appeared(time, number(id), queue),
             Seen::Vanished(time, id) => Seen::Vanished(time, number(id)),
-            Seen::Runs(runs) => Seen::Runs(runs.into_iter().map(|run| Run { queue: number(run.queue), ..run }).collect()),
-            Seen::Events(events) => Seen::Events(events.into_iter().map(|event| Event { queue: number(event.queue), ..event }).collect()),
+            Seen::Runs(runs) => Seen::Runs(
+                runs.into_iter().map(|run| Run { queue: number(run.queue), ..run }).collect(),
+            ),
+            Seen::Events(events) => Seen::Events(
+                events
+                    .into_iter()
+                    .map(|event| Event { queue: number(event.queue), ..event })
+                    .collect(),
+            ),
             Seen::Counters(time, id, counters) => Seen::Counters(time, number(id), counters),
             other => other,
         };
@@ -134,8 +145,17 @@ mod tests {
 
     fn appears(device: &str) -> Vec<Seen> {
         let (handle, parent) = (Handle(0), Handle::ROOT);
-        let queue = Queue { device: device.into(), netns: None, kind: "fifo".into(), handle, parent, band: None, root: true };
-        let run = Run { queue: 0, first: 5, last: 5, count: 1, qlen: device.len() as u32, backlog: 0 };
+        let queue = Queue {
+            device: device.into(),
+            netns: None,
+            kind: "fifo".into(),
+            handle,
+            parent,
+            band: None,
+            root: true,
+        };
+        let run =
+            Run { queue: 0, first: 5, last: 5, count: 1, qlen: device.len() as u32, backlog: 0 };
         vec![Seen::Appeared(5, 0, queue), Seen::Runs(vec![run])]
     }
 
@@ -148,6 +168,9 @@ mod tests {
         let queues = record.tally.queues();
         assert_eq!(queues.iter().map(|queue| queue.readings).collect::<Vec<_>>(), [1, 1]);
         assert_eq!((queues[0].until, queues[1].until), (None, Some(9)));
-        assert!(record.devices[0].contains(&("eth0".into(), None)) && record.devices[1].contains(&("weir".into(), None)));
+        assert!(
+            record.devices[0].contains(&("eth0".into(), None))
+                && record.devices[1].contains(&("weir".into(), None))
+        );
     }
 }

@@ -18,10 +18,17 @@ pub(super) fn head(progress: &Progress, seconds: f64) -> String {
     if method != Method::Events {
         let _ = write!(line, "{} readings/s", per_second(of_each(progress), seconds));
         match pace.asked {
-            Some(asked) => drop(write!(line, " of {} asked, {} missed", count(asked), count(pace.missed))),
+            Some(asked) => {
+                drop(write!(line, " of {} asked, {} missed", count(asked), count(pace.missed)))
+            }
             None => line.push_str(", as many as possible"),
         }
-        let _ = write!(line, " · gaps {} p50, {} p99", gap(pace.gaps.quantile(0.5)), gap(pace.gaps.quantile(0.99)));
+        let _ = write!(
+            line,
+            " · gaps {} p50, {} p99",
+            gap(pace.gaps.quantile(0.5)),
+            gap(pace.gaps.quantile(0.99))
+        );
     } else {
         line.push_str("every packet");
     }
@@ -29,7 +36,12 @@ pub(super) fn head(progress: &Progress, seconds: f64) -> String {
 }
 
 /// The account at the end: pace of each source, figures of each queue, remarks.
-pub(super) fn account(tally: &Tally, sources: &[Progress], seconds: f64, threshold: Option<u32>) -> String {
+pub(super) fn account(
+    tally: &Tally,
+    sources: &[Progress],
+    seconds: f64,
+    threshold: Option<u32>,
+) -> String {
     let mut text = String::new();
     for source in sources {
         let _ = writeln!(text, "{}", pace_words(source, tally, seconds));
@@ -51,7 +63,8 @@ pub(super) fn account(tally: &Tally, sources: &[Progress], seconds: f64, thresho
     }
     let first = tally.span().map_or(0, |(first, _)| first);
     // What holds for the whole watch was said when it began.
-    let timed: Vec<_> = tally.remarks().iter().filter_map(|remark| Some((remark.time?, &remark.text))).collect();
+    let timed: Vec<_> =
+        tally.remarks().iter().filter_map(|remark| Some((remark.time?, &remark.text))).collect();
     for (time, remark) in timed.iter().take(REMARKS) {
         let _ = writeln!(text, "note: {:.3} s: {remark}", time.saturating_sub(first) as f64 / 1e9);
     }
@@ -71,18 +84,32 @@ fn pace_words(source: &Progress, tally: &Tally, seconds: f64) -> String {
             recorded += queue.events.recorded();
             gaps += queue.events.gaps;
         }
-        return format!("events: {} in {seconds:.3} s, {} of them after a gap in the record", count(recorded), count(gaps));
+        return format!(
+            "events: {} in {seconds:.3} s, {} of them after a gap in the record",
+            count(recorded),
+            count(gaps)
+        );
     }
     let Pace { asked, readings, missed, gaps } = &source.pace;
-    let place = if source.namespaces > 1 { format!(" in each of {} namespaces", source.namespaces) } else { String::new() };
+    let place = if source.namespaces > 1 {
+        format!(" in each of {} namespaces", source.namespaces)
+    } else {
+        String::new()
+    };
     let got = per_second(of_each(source), seconds);
     let asked = match asked {
-        Some(asked) => format!("{} a second asked{place}, {got} got, {} missed", count(*asked), count(*missed)),
+        Some(asked) => {
+            format!("{} a second asked{place}, {got} got, {} missed", count(*asked), count(*missed))
+        }
         None => format!("as many as possible asked, {got} a second got{place}"),
     };
     let [p50, p99] = [0.5, 0.99].map(|q| gap(gaps.quantile(q)));
     let longest = gap(gaps.longest());
-    format!("{}: {} readings in {seconds:.3} s; {asked}; gaps {p50} p50, {p99} p99, {longest} longest", method.name(), count(*readings))
+    format!(
+        "{}: {} readings in {seconds:.3} s; {asked}; gaps {p50} p50, {p99} p99, {longest} longest",
+        method.name(),
+        count(*readings)
+    )
 }
 
 /// Readings of each namespace.
@@ -113,7 +140,8 @@ fn table(tally: &Tally, threshold: Option<u32>) -> String {
     names.extend(above.as_deref());
     let mut rows: Vec<Vec<String>> = vec![names.into_iter().map(str::to_owned).collect()];
     rows.extend(shown.iter().map(|queue| cells(queue, tally, threshold)));
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
     let mut text = String::new();
     for row in &rows {
@@ -124,7 +152,11 @@ fn table(tally: &Tally, threshold: Option<u32>) -> String {
         let _ = writeln!(text, "{}", line.trim_end());
     }
     if queues.len() > shown.len() {
-        let _ = writeln!(text, "and {} queues more, none of them longer: the other outputs have all", queues.len() - shown.len());
+        let _ = writeln!(
+            text,
+            "and {} queues more, none of them longer: the other outputs have all",
+            queues.len() - shown.len()
+        );
     }
     text
 }
@@ -142,7 +174,11 @@ fn cells(queue: &Measured, tally: &Tally, threshold: Option<u32>) -> Vec<String>
         count(packets.quantile(0.5)),
         count(packets.quantile(0.99)),
         count(packets.max()),
-        if queue.queue.band.is_some() { "-".to_owned() } else { count(queue.bytes().mean().round() as u64) },
+        if queue.queue.band.is_some() {
+            "-".to_owned()
+        } else {
+            count(queue.bytes().mean().round() as u64)
+        },
         if counted { count(drops) } else { "-".to_owned() },
         if counted && life > 0.0 { format!("{:.1}", drops as f64 / life) } else { "-".to_owned() },
     ];
@@ -150,19 +186,33 @@ fn cells(queue: &Measured, tally: &Tally, threshold: Option<u32>) -> Vec<String>
     cells
 }
 
-/// The summary for programs: that of each source's devices with the source's pace, and the share of time above a threshold.
-pub(super) fn summary(tally: &Tally, sources: &[SourceOf], seconds: f64, threshold: Option<u32>) -> Summary {
+/// The summary for programs: that of each source's devices with the source's pace, and the share of
+/// time above a threshold.
+pub(super) fn summary(
+    tally: &Tally,
+    sources: &[SourceOf],
+    seconds: f64,
+    threshold: Option<u32>,
+) -> Summary {
     let mut devices = Vec::new();
     for (source, own) in sources {
         let Some(method) = source.method else { continue };
         let of_source = Summary::of(tally, method, seconds, &source.pace).devices.into_iter();
-        devices.extend(of_source.filter(|device| own.contains(&(device.device.clone(), device.netns.clone()))));
+        devices.extend(
+            of_source.filter(|device| own.contains(&(device.device.clone(), device.netns.clone()))),
+        );
     }
     for device in &mut devices {
         let (name, netns) = (&device.device, &device.netns);
-        let own = tally.queues().iter().filter(|queue| queue.queue.device == *name && queue.queue.netns == *netns);
+        let own = tally
+            .queues()
+            .iter()
+            .filter(|queue| queue.queue.device == *name && queue.queue.netns == *netns);
         for (summary, queue) in device.qdiscs.iter_mut().zip(own) {
-            let share = |packets: u32| Above { packets, share: queue.packets().share_above(packets.into()) };
+            let share = |packets: u32| Above {
+                packets,
+                share: queue.packets().share_above(packets.into()),
+            };
             summary.above = threshold.map(share);
         }
     }
@@ -185,11 +235,30 @@ mod tests {
         let mut tally = Tally::new();
         for id in 0..queues {
             let (handle, parent) = (Handle((id + 1) << 16), Handle::ROOT);
-            let queue = Queue { device: "eth0".into(), netns: None, kind: "tbf".into(), handle, parent, band: None, root: true };
+            let queue = Queue {
+                device: "eth0".into(),
+                netns: None,
+                kind: "tbf".into(),
+                handle,
+                parent,
+                band: None,
+                root: true,
+            };
             tally.appeared(0, id, &queue);
-            tally.runs(&[Run { queue: id, first: 0, last: 1_000_000_000, count: 10, qlen: id, backlog: 100 * id }]);
+            tally.runs(&[Run {
+                queue: id,
+                first: 0,
+                last: 1_000_000_000,
+                count: 10,
+                qlen: id,
+                backlog: 100 * id,
+            }]);
             tally.counters(0, id, &Counters { drops: 5, ..Counters::default() });
-            tally.counters(1_000_000_000, id, &Counters { drops: 5 + u64::from(id), ..Counters::default() });
+            tally.counters(
+                1_000_000_000,
+                id,
+                &Counters { drops: 5 + u64::from(id), ..Counters::default() },
+            );
         }
         tally.remark(500_000_000, "something");
         tally
@@ -199,18 +268,32 @@ mod tests {
         let mut gaps = Gaps::default();
         gaps.record(1000);
         let pace = Pace { asked: Some(2000), readings: 2000, missed: 3, gaps };
-        Progress { method: Some(Method::Timer), pace, namespaces, remarks: Vec::new(), failed: None }
+        Progress {
+            method: Some(Method::Timer),
+            pace,
+            namespaces,
+            remarks: Vec::new(),
+            failed: None,
+        }
     }
 
     #[test]
     fn the_account_says_what_was_asked_what_was_got_and_what_was_there() {
         let text = account(&tally(3), &[source(2)], 1.0, Some(1));
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].contains("2,000 a second asked in each of 2 namespaces, 1,000 got, 3 missed; gaps 1 us p50"), "{text}");
+        assert!(
+            lines[0].contains(
+                "2,000 a second asked in each of 2 namespaces, 1,000 got, 3 missed; gaps 1 us p50"
+            ),
+            "{text}"
+        );
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words(lines[1])[..5], ["queue", "mean", "p50", "p99", "max"]);
         assert_eq!(words(lines[1]).last().map(String::as_str), Some(">1"));
-        assert_eq!(words(lines[4]), ["eth0", "tbf", "3:", "2.00", "2", "2", "2", "200", "2", "2.0", "100", "%"]);
+        assert_eq!(
+            words(lines[4]),
+            ["eth0", "tbf", "3:", "2.00", "2", "2", "2", "200", "2", "2.0", "100", "%"]
+        );
         assert_eq!(*lines.last().expect("a remark"), "note: 0.500 s: something");
     }
 
@@ -229,7 +312,12 @@ mod tests {
         let sources = [(source(1), vec![("eth0".to_owned(), None)])];
         let summary = summary(&tally(2), &sources, 1.0, Some(0));
         assert_eq!((summary.devices.len(), summary.devices[0].asked_per_s), (1, Some(2000)));
-        let shares: Vec<f64> = summary.devices[0].qdiscs.iter().filter_map(|queue| queue.above).map(|above| above.share).collect();
+        let shares: Vec<f64> = summary.devices[0]
+            .qdiscs
+            .iter()
+            .filter_map(|queue| queue.above)
+            .map(|above| above.share)
+            .collect();
         assert_eq!(shares, [0.0, 1.0]);
     }
 }

@@ -1,11 +1,13 @@
-//! The terminal while the view is on it: another screen, no cursor, keys without Enter; and everything as it was afterwards, also when
-//! a thread panics.
+//! The terminal while the view is on it: another screen, no cursor, keys without Enter; and
+//! everything as it was afterwards, also when a thread panics.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Mutex, Once, PoisonError};
 
-use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
+};
 
 /// A key that means something to the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,8 @@ struct Changed {
 }
 
 impl Screen {
-    /// Takes the screen of the terminal on standard error. `keys` asks for those typed on standard input, where that is a terminal.
+    /// Takes the screen of the terminal on standard error. `keys` asks for those typed on standard
+    /// input, where that is a terminal.
     pub(super) fn take(keys: bool) -> Self {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -61,7 +64,8 @@ impl Screen {
 
     /// Columns and rows of the terminal now.
     pub(super) fn size(&self) -> (usize, usize) {
-        let size = tcgetwinsize(io::stderr()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
+        let size =
+            tcgetwinsize(io::stderr()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
         size.map_or((80, 24), |size| (size.ws_col.into(), size.ws_row.into()))
     }
 
@@ -83,7 +87,8 @@ impl Screen {
     /// The keys typed since the last call.
     pub(super) fn keys(&self) -> Vec<Key> {
         let mut buffer = [0u8; 256];
-        let typed = if self.keys { rustix::io::read(io::stdin(), &mut buffer).unwrap_or(0) } else { 0 };
+        let typed =
+            if self.keys { rustix::io::read(io::stdin(), &mut buffer).unwrap_or(0) } else { 0 };
         keys(&buffer[..typed])
     }
 }
@@ -106,7 +111,8 @@ pub(super) fn give_back() {
     }
 }
 
-/// Has the terminal hand over each key at once and unseen. ^C stays a signal; ^Z is none, for nobody would put the screen back.
+/// Has the terminal hand over each key at once and unseen. ^C stays a signal; ^Z is none, for
+/// nobody would put the screen back.
 fn take_keys() -> Option<Termios> {
     let before = tcgetattr(io::stdin()).ok()?;
     let mut raw = before.clone();

@@ -14,7 +14,8 @@ pub(super) struct Row {
     pub(super) label: String,
     /// Whether it is there still.
     pub(super) present: bool,
-    /// The most packets in each of the last periods, the newest last; none where it was not read yet.
+    /// The most packets in each of the last periods, the newest last; none where it was not read
+    /// yet.
     pub(super) recent: Vec<u32>,
     pub(super) now: u32,
     pub(super) mean: f64,
@@ -50,7 +51,12 @@ impl Picture {
         let remarks = tally.remarks().iter().rev().take(REMARKS).map(|remark| remark.text.clone());
         let mut remarks: Vec<String> = remarks.collect();
         remarks.reverse();
-        Self { head, rows: tally.queues().iter().map(Row::of).collect(), rings: tally.rings().iter().map(ring).collect(), remarks }
+        Self {
+            head,
+            rows: tally.queues().iter().map(Row::of).collect(),
+            rings: tally.rings().iter().map(ring).collect(),
+            remarks,
+        }
     }
 }
 
@@ -60,8 +66,16 @@ impl Row {
         Self {
             label: queue.queue.label(),
             present: queue.until.is_none(),
-            recent: queue.recent().iter().map(|bucket| if bucket.is_empty() { 0 } else { bucket.max_packets }).collect(),
-            now: if queue.until.is_none() { queue.current().map_or(0, |(packets, _)| packets) } else { 0 },
+            recent: queue
+                .recent()
+                .iter()
+                .map(|bucket| if bucket.is_empty() { 0 } else { bucket.max_packets })
+                .collect(),
+            now: if queue.until.is_none() {
+                queue.current().map_or(0, |(packets, _)| packets)
+            } else {
+                0
+            },
             mean: packets.mean(),
             p99: packets.quantile(0.99),
             max: packets.max(),
@@ -119,13 +133,22 @@ impl View {
     }
 
     /// The lines of a terminal of this size: never more rows than there are, none wider than it is.
-    pub(super) fn frame(&mut self, now: &Picture, (width, height): (usize, usize), (keys, colour): (bool, bool)) -> Vec<String> {
+    pub(super) fn frame(
+        &mut self,
+        now: &Picture,
+        (width, height): (usize, usize),
+        (keys, colour): (bool, bool),
+    ) -> Vec<String> {
         let paused = self.paused.is_some();
         let picture = self.paused.take().unwrap_or_else(|| now.clone());
         let mut below: Vec<String> = picture.rings.iter().take(RINGS).cloned().collect();
         below.extend(picture.remarks.iter().map(|remark| format!("· {remark}")));
         if keys {
-            below.push(format!("q end   p {}   ↑↓ scroll   s sort: {}", if paused { "go on" } else { "pause" }, self.order.name()));
+            below.push(format!(
+                "q end   p {}   ↑↓ scroll   s sort: {}",
+                if paused { "go on" } else { "pause" },
+                self.order.name()
+            ));
         }
         // Rows matter more than remarks.
         below.drain(..below.len().saturating_sub(1).min(below.len().saturating_sub(height / 3)));
@@ -135,7 +158,10 @@ impl View {
         self.top = self.top.min(rows.len().saturating_sub(room));
         let shown = &rows[self.top..rows.len().min(self.top + room)];
         let columns = Columns::fitting(shown, width);
-        let mut lines = vec![styled(&cut(&picture.head, width), BOLD, colour), styled(&cut(&columns.head(), width), DIM, colour)];
+        let mut lines = vec![
+            styled(&cut(&picture.head, width), BOLD, colour),
+            styled(&cut(&columns.head(), width), DIM, colour),
+        ];
         for row in shown {
             let style = if row.present { "" } else { DIM };
             lines.push(styled(&cut(&columns.line(row), width), style, colour));
@@ -144,7 +170,11 @@ impl View {
         if hidden > 0
             && let Some(line) = lines.last_mut()
         {
-            *line = styled(&cut(&format!("… {} of {} queues are not shown", hidden + 1, rows.len()), width), DIM, colour);
+            *line = styled(
+                &cut(&format!("… {} of {} queues are not shown", hidden + 1, rows.len()), width),
+                DIM,
+                colour,
+            );
         }
         lines.resize(height.saturating_sub(below.len()).max(lines.len()), String::new());
         lines.extend(below.iter().map(|line| styled(&cut(line, width), DIM, colour)));
@@ -174,7 +204,9 @@ impl Order {
             Order::Now => rows.sort_by_key(|row| (!row.present, u32::MAX - row.now)),
             Order::Longest => rows.sort_by_key(|row| (!row.present, u64::MAX - row.max)),
             Order::Drops => rows.sort_by(|a, b| {
-                (!a.present, b.drops_per_second).partial_cmp(&(!b.present, a.drops_per_second)).unwrap_or(std::cmp::Ordering::Equal)
+                (!a.present, b.drops_per_second)
+                    .partial_cmp(&(!b.present, a.drops_per_second))
+                    .unwrap_or(std::cmp::Ordering::Equal)
             }),
         }
         rows
@@ -190,7 +222,8 @@ struct Columns {
 
 impl Columns {
     fn fitting(rows: &[&Row], width: usize) -> Self {
-        let widest = rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0).max("queue".len());
+        let widest =
+            rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0).max("queue".len());
         let label = widest.min((width / 3).max(16));
         Self { label, spark: width.saturating_sub(label + FIGURES + 2).min(Recent::KEPT) }
     }
@@ -208,18 +241,32 @@ impl Columns {
 
     fn line(self, row: &Row) -> String {
         let Self { label, spark } = self;
-        let mut line = format!("{:<label$} {:>spark$} ", cut(&row.label, label), sparkline(&row.recent, spark));
-        let drops =
-            if row.drops_per_second >= 10.0 { format!("{:.0}", row.drops_per_second) } else { format!("{:.1}", row.drops_per_second) };
+        let mut line = format!(
+            "{:<label$} {:>spark$} ",
+            cut(&row.label, label),
+            sparkline(&row.recent, spark)
+        );
+        let drops = if row.drops_per_second >= 10.0 {
+            format!("{:.0}", row.drops_per_second)
+        } else {
+            format!("{:.1}", row.drops_per_second)
+        };
         let drops = if row.drops_per_second > 0.0 { drops } else { "0".to_owned() };
-        for figure in [row.now.to_string(), format!("{:.1}", row.mean), row.p99.to_string(), row.max.to_string(), drops] {
+        for figure in [
+            row.now.to_string(),
+            format!("{:.1}", row.mean),
+            row.p99.to_string(),
+            row.max.to_string(),
+            drops,
+        ] {
             let _ = write!(line, " {figure:>8}");
         }
         line
     }
 }
 
-/// The last so many values as bars, in relation to the greatest of those shown; one that is not zero is never shown as zero.
+/// The last so many values as bars, in relation to the greatest of those shown; one that is not
+/// zero is never shown as zero.
 fn sparkline(values: &[u32], width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let shown = &values[values.len().saturating_sub(width)..];
@@ -236,7 +283,11 @@ pub(super) fn line(picture: &Picture) -> String {
     let mut line = picture.head.clone();
     let present: Vec<&Row> = picture.rows.iter().filter(|row| row.present).collect();
     for row in present.iter().take(LINE_QUEUES) {
-        let _ = write!(line, "; {} {} now, {} at most, {:.0} drops/s", row.label, row.now, row.max, row.drops_per_second);
+        let _ = write!(
+            line,
+            "; {} {} now, {} at most, {:.0} drops/s",
+            row.label, row.now, row.max, row.drops_per_second
+        );
     }
     if present.len() > LINE_QUEUES {
         let _ = write!(line, "; and {} queues more", present.len() - LINE_QUEUES);
@@ -281,12 +332,26 @@ mod tests {
     use super::*;
 
     fn row(label: &str, now: u32) -> Row {
-        Row { label: label.into(), present: true, recent: vec![0, 1, now], now, mean: 1.5, p99: 9, max: 10, drops_per_second: 0.0 }
+        Row {
+            label: label.into(),
+            present: true,
+            recent: vec![0, 1, now],
+            now,
+            mean: 1.5,
+            p99: 9,
+            max: 10,
+            drops_per_second: 0.0,
+        }
     }
 
     fn picture(rows: usize) -> Picture {
         let rows = (0..rows).map(|n| row(&format!("eth{n} tbf 8001:"), n as u32)).collect();
-        Picture { head: "loop, 12 M/s".into(), rows, rings: vec!["ring".into()], remarks: vec!["eth9 is gone".into(); 5] }
+        Picture {
+            head: "loop, 12 M/s".into(),
+            rows,
+            rings: vec!["ring".into()],
+            remarks: vec!["eth9 is gone".into(); 5],
+        }
     }
 
     #[test]
@@ -295,7 +360,10 @@ mod tests {
             for rows in [0, 1, 7, 500] {
                 let lines = View::default().frame(&picture(rows), (width, height), (true, false));
                 assert!(lines.len() <= height, "{} lines on {height}", lines.len());
-                assert!(lines.iter().all(|line| line.chars().count() <= width), "{width}: {lines:#?}");
+                assert!(
+                    lines.iter().all(|line| line.chars().count() <= width),
+                    "{width}: {lines:#?}"
+                );
             }
         }
     }
@@ -303,7 +371,8 @@ mod tests {
     #[test]
     fn keys_scroll_sort_and_pause() {
         let (mut view, all) = (View::default(), picture(100));
-        let first = |view: &mut View, now: &Picture| view.frame(now, (100, 20), (true, false))[2].clone();
+        let first =
+            |view: &mut View, now: &Picture| view.frame(now, (100, 20), (true, false))[2].clone();
         assert!(first(&mut view, &all).starts_with("eth0 "));
         view.key(Key::PageDown, &all);
         assert!(!first(&mut view, &all).starts_with("eth0 "));
@@ -312,7 +381,10 @@ mod tests {
         view.key(Key::Sort, &all);
         assert!(first(&mut view, &all).starts_with("eth99 "));
         view.key(Key::Pause, &all);
-        assert!(first(&mut view, &picture(3)).starts_with("eth99 "), "what was there when it was paused");
+        assert!(
+            first(&mut view, &picture(3)).starts_with("eth99 "),
+            "what was there when it was paused"
+        );
         view.key(Key::Pause, &all);
         assert!(first(&mut view, &picture(3)).starts_with("eth2 "));
         assert!(view.key(Key::Quit, &all));

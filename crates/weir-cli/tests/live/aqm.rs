@@ -1,8 +1,9 @@
-//! Every AQM on real traffic: two CUBIC transfers and a ping through one queue of 1000 packets at 10 Mbit/s, and how long the ping
-//! waits.
+//! Every AQM on real traffic: two CUBIC transfers and a ping through one queue of 1000 packets at
+//! 10 Mbit/s, and how long the ping waits.
 //!
-//! What the table of AQMs has is put before a FIFO; schedulers that have AQMs of their own are taken as they are. Most run several at
-//! once, each in namespaces of its own: the loads are small beside what a machine carries.
+//! What the table of AQMs has is put before a FIFO; schedulers that have AQMs of their own are
+//! taken as they are. Most run several at once, each in namespaces of its own: the loads are small
+//! beside what a machine carries.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,12 +47,21 @@ fn run(lab: &Lab, rules: &str, ecn: bool) -> Run {
     let out = |name: &str| lab.path(name).display().to_string();
     let ecn = u8::from(ecn);
     let set = format!("sysctl -qw net.ipv4.tcp_ecn={ecn}");
-    let transfer = |port, name: &str| format!("iperf3 -c right -4 -C cubic -p {port} -t {SECONDS} -J > {}", out(name));
+    let transfer = |port, name: &str| {
+        format!("iperf3 -c right -4 -C cubic -p {port} -t {SECONDS} -J > {}", out(name))
+    };
     let ping = format!("ping -4 -n -D -i 0.02 -w {SECONDS} right > {}", out("ping"));
-    let left = format!("{set}; sleep 0.5; {} & {} & {ping}; wait", transfer(5201, "one.json"), transfer(5202, "two.json"));
-    let right = format!("{set}; iperf3 -s -1 -p 5201 >/dev/null & iperf3 -s -1 -p 5202 >/dev/null & wait");
+    let left = format!(
+        "{set}; sleep 0.5; {} & {} & {ping}; wait",
+        transfer(5201, "one.json"),
+        transfer(5202, "two.json")
+    );
+    let right =
+        format!("{set}; iperf3 -s -1 -p 5201 >/dev/null & iperf3 -s -1 -p 5202 >/dev/null & wait");
     let result = lab.pair_with(&["--rules", &file], 7, &left, &right);
-    let goodput = ["one.json", "two.json"].map(|name| lab.json(name)["end"]["sum_received"]["bits_per_second"].as_f64().unwrap_or(0.0));
+    let goodput = ["one.json", "two.json"].map(|name| {
+        lab.json(name)["end"]["sum_received"]["bits_per_second"].as_f64().unwrap_or(0.0)
+    });
     let text = std::fs::read_to_string(lab.path("ping")).expect("what ping said");
     let pings = text.lines().filter_map(|line| {
         let at: f64 = line.strip_prefix('[')?.split(']').next()?.parse().ok()?;
@@ -60,7 +70,8 @@ fn run(lab: &Lab, rules: &str, ecn: bool) -> Run {
     });
     let pings: Vec<(f64, f64)> = pings.collect();
     let first = pings.first().expect("an answer to ping").0;
-    let mut settled: Vec<f64> = pings.iter().filter(|p| p.0 - first > SETTLING).map(|p| p.1).collect();
+    let mut settled: Vec<f64> =
+        pings.iter().filter(|p| p.0 - first > SETTLING).map(|p| p.1).collect();
     settled.sort_by(f64::total_cmp);
     assert!(settled.len() > 100, "{} answers to ping: {text}", settled.len());
     Run { pings: settled, goodput: goodput.iter().sum(), link: link_from(&result, "left").clone() }
@@ -94,8 +105,8 @@ fn bounds(name: &str) -> (f64, f64) {
     }
 }
 
-/// Runs a way until it shows what it should, and says what it showed where it never did. The transfers are real, and a machine that has
-/// other work makes each ping wait.
+/// Runs a way until it shows what it should, and says what it showed where it never did. The
+/// transfers are real, and a machine that has other work makes each ping wait.
 fn judge(name: &str, rules: &str) -> Result<(), String> {
     let (least, most) = bounds(name);
     let mut shown = Vec::new();
@@ -104,7 +115,12 @@ fn judge(name: &str, rules: &str) -> Result<(), String> {
         let run = run(&lab, rules, false);
         let congestion = &lab.json("one.json")["end"]["sender_tcp_congestion"];
         assert_eq!(congestion, "cubic", "{name}: what controls the transfers");
-        let what = format!("{name}: p99 {:.1} ms above the base, {:.2} Mbit/s, drops {}", run.p99(), run.goodput / 1e6, run.link["drops"]);
+        let what = format!(
+            "{name}: p99 {:.1} ms above the base, {:.2} Mbit/s, drops {}",
+            run.p99(),
+            run.goodput / 1e6,
+            run.link["drops"]
+        );
         eprintln!("{what}");
         if (least..most).contains(&run.p99()) && run.goodput > 6e6 {
             return Ok(());
@@ -116,8 +132,10 @@ fn judge(name: &str, rules: &str) -> Result<(), String> {
 
 fn every(_lab: &Lab) {
     // Where little is allowed, nothing else runs.
-    let (alone, together): (Vec<_>, Vec<_>) = ways().into_iter().partition(|(name, _)| bounds(name).1 < 100.0);
-    let mut wrong: Vec<String> = alone.iter().filter_map(|(name, rules)| judge(name, rules).err()).collect();
+    let (alone, together): (Vec<_>, Vec<_>) =
+        ways().into_iter().partition(|(name, _)| bounds(name).1 < 100.0);
+    let mut wrong: Vec<String> =
+        alone.iter().filter_map(|(name, rules)| judge(name, rules).err()).collect();
     let (next, more) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some((name, rules)) = together.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -134,11 +152,23 @@ fn every(_lab: &Lab) {
 fn ecn(lab: &Lab) {
     let rules = "sched 1 config type fq_codel bw 10Mbit/s delay 10ms\nqueue 1 config sched 1\nadd 100 queue 1 all from any to any out\n";
     let run = run(lab, rules, true);
-    let marks: u64 = run.link["marks"].as_object().expect("marks by reason").values().filter_map(Value::as_u64).sum();
+    let marks: u64 = run.link["marks"]
+        .as_object()
+        .expect("marks by reason")
+        .values()
+        .filter_map(Value::as_u64)
+        .sum();
     assert!(marks > 5, "{marks} marks on {}", run.link);
-    let dropped: u64 = ["target", "overlimit", "queue_full", "early", "forced"].iter().map(|reason| drops(&run.link, reason)).sum();
+    let dropped: u64 = ["target", "overlimit", "queue_full", "early", "forced"]
+        .iter()
+        .map(|reason| drops(&run.link, reason))
+        .sum();
     assert_eq!(dropped, 0, "{}", run.link);
-    assert!(number(&run.link, "packets_out") > 5_000 && run.goodput > 8e6, "{:.2} Mbit/s", run.goodput / 1e6);
+    assert!(
+        number(&run.link, "packets_out") > 5_000 && run.goodput > 8e6,
+        "{:.2} Mbit/s",
+        run.goodput / 1e6
+    );
 }
 
 /// Round trip of the path, ms.

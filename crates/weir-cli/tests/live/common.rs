@@ -1,4 +1,5 @@
-//! What the live tests share: a directory, commands with a time limit, results, and the checks that hold for every result.
+//! What the live tests share: a directory, commands with a time limit, results, and the checks that
+//! hold for every result.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -44,7 +45,11 @@ fn skipped(name: &str, why: &str) -> Completion {
     eprintln!("{line}");
     if let Some(log) = std::env::var_os("WEIR_SKIP_LOG") {
         // The line on stderr remains when the log cannot be written.
-        let _ = fs::OpenOptions::new().create(true).append(true).open(log).and_then(|mut f| writeln!(f, "{line}"));
+        let _ = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log)
+            .and_then(|mut f| writeln!(f, "{line}"));
     }
     Completion::ignored_with(why)
 }
@@ -87,7 +92,12 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 }
 
 fn succeeds(program: &str, arguments: &[&str]) -> bool {
-    Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+    Command::new(program)
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success())
 }
 
 /// Runs a set-up command that must succeed.
@@ -98,7 +108,11 @@ pub(crate) fn must(line: &str) {
 
 /// What a command said.
 pub(crate) fn output_of(line: &str) -> String {
-    let done = Command::new("sh").args(["-c", line]).stderr(Stdio::null()).output().expect("there is a shell");
+    let done = Command::new("sh")
+        .args(["-c", line])
+        .stderr(Stdio::null())
+        .output()
+        .expect("there is a shell");
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
@@ -164,7 +178,8 @@ impl Lab {
         let [out, err] = ["out", "err"].map(|kind| self.path(&format!("{kind}{n}")));
         let to = |path: &Path| fs::File::create(path).expect("a file for the output");
         let shown = format!("{command:?}");
-        let child = command.stdin(Stdio::null()).stdout(to(&out)).stderr(to(&err)).process_group(0).spawn();
+        let child =
+            command.stdin(Stdio::null()).stdout(to(&out)).stderr(to(&err)).process_group(0).spawn();
         let child = child.unwrap_or_else(|e| panic!("{shown}: {e}"));
         Running { child, out, err, shown, ended: false }
     }
@@ -174,8 +189,8 @@ impl Lab {
         self.start(arguments).finish()
     }
 
-    /// Runs `weir pair` with a result file, checks its books, and returns them. The left program starts a moment after the
-    /// right one, and the run is over when the right one is.
+    /// Runs `weir pair` with a result file, checks its books, and returns them. The left program
+    /// starts a moment after the right one, and the run is over when the right one is.
     pub(crate) fn pair(&self, spec: &str, seed: u64, left: &str, right: &str) -> Value {
         self.pair_with(&["--link", spec], seed, left, right)
     }
@@ -193,34 +208,61 @@ impl Lab {
         result
     }
 
-    /// Sends numbered packets from left to right through a link with this specification, which is perfect backwards. Returns what came, and the link's books.
+    /// Sends numbered packets from left to right through a link with this specification, which is
+    /// perfect backwards. Returns what came, and the link's books.
     pub(crate) fn stream(&self, spec: &str, seed: u64, send: &Stream) -> (Reception, Value) {
         self.stream_with(&[], spec, seed, send)
     }
 
     /// The same with more options for `weir pair`.
-    pub(crate) fn stream_with(&self, options: &[&str], spec: &str, seed: u64, send: &Stream) -> (Reception, Value) {
-        let (reception, result) = self.stream_through(&[options, &["--to-right", spec]].concat(), seed, send);
+    pub(crate) fn stream_with(
+        &self,
+        options: &[&str],
+        spec: &str,
+        seed: u64,
+        send: &Stream,
+    ) -> (Reception, Value) {
+        let (reception, result) =
+            self.stream_through(&[options, &["--to-right", spec]].concat(), seed, send);
         // A socket counts packets with a wrong checksum as dropped too.
         let damaged = spec.contains("corrupt");
-        assert!(damaged || reception.socket_drops == 0, "the receiver was too slow, so its figures mean nothing: {reception:?}");
+        assert!(
+            damaged || reception.socket_drops == 0,
+            "the receiver was too slow, so its figures mean nothing: {reception:?}"
+        );
         (reception, result)
     }
 
     /// The same through what the options say.
-    pub(crate) fn stream_through(&self, options: &[&str], seed: u64, send: &Stream) -> (Reception, Value) {
+    pub(crate) fn stream_through(
+        &self,
+        options: &[&str],
+        seed: u64,
+        send: &Stream,
+    ) -> (Reception, Value) {
         let (load, dir) = (load(), self.dir.display());
         let Stream { count, size, settle, idle, .. } = send;
         let pace = if send.pps == 0 { "--flood".to_owned() } else { format!("--pps {}", send.pps) };
-        let recv = format!("{load} recv --bind 0.0.0.0:9000 --sent {count} --idle {idle} {} --json --out {dir}/recv.json", send.extra);
+        let recv = format!(
+            "{load} recv --bind 0.0.0.0:9000 --sent {count} --idle {idle} {} --json --out {dir}/recv.json",
+            send.extra
+        );
         let train = send.train;
-        let way =
-            format!("{load} send --to right:9000 -4 --count {count} {pace} --size {size} --train {train} --json --out {dir}/send.json");
-        // Until the neighbour's address is known the kernel keeps only some packets: have it known before the stream.
-        let first = format!("{load} send --to right:9 -4 --count 1 --size 64 --after 0 >/dev/null; sleep 0.3");
+        let way = format!(
+            "{load} send --to right:9000 -4 --count {count} {pace} --size {size} --train {train} --json --out {dir}/send.json"
+        );
+        // Until the neighbour's address is known the kernel keeps only some packets: have it known
+        // before the stream.
+        let first = format!(
+            "{load} send --to right:9 -4 --count 1 --size 64 --after 0 >/dev/null; sleep 0.3"
+        );
         let left = format!("sleep {settle}; {first}; {way}");
         let result = self.pair_with(options, seed, &left, &recv);
-        assert_eq!(self.json("send.json")["packets"].as_u64(), Some(*count), "the sender could not send everything");
+        assert_eq!(
+            self.json("send.json")["packets"].as_u64(),
+            Some(*count),
+            "the sender could not send everything"
+        );
         (self.reception("recv.json"), result)
     }
 }
@@ -242,7 +284,8 @@ pub(crate) struct Stream {
     pub(crate) size: u64,
     /// Packets in one offload train.
     pub(crate) train: u64,
-    /// Seconds to wait before sending, for the namespaces' own packets (multicast reports) to be over.
+    /// Seconds to wait before sending, for the namespaces' own packets (multicast reports) to be
+    /// over.
     pub(crate) settle: u32,
     /// Seconds without a packet after which the stream is over.
     pub(crate) idle: u32,
@@ -295,10 +338,19 @@ impl Running {
             if let Some(status) = self.child.try_wait().expect("wait for the command") {
                 self.ended = true;
                 let code = status.code().or(status.signal().map(|s| 128 + s)).unwrap_or(-1);
-                let text = |path| fs::read(path).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
+                let text = |path| {
+                    fs::read(path)
+                        .map(|b| String::from_utf8_lossy(&b).into_owned())
+                        .unwrap_or_default()
+                };
                 return Done { code, stdout: text(&self.out), stderr: text(&self.err) };
             }
-            assert!(Instant::now() < deadline, "still running after {LIMIT:?}: {}\n{}", self.shown, self.stderr());
+            assert!(
+                Instant::now() < deadline,
+                "still running after {LIMIT:?}: {}\n{}",
+                self.shown,
+                self.stderr()
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -314,7 +366,8 @@ impl Drop for Running {
     }
 }
 
-/// Copies of the programs that an ordinary user may execute: where the build lies, that user may not go.
+/// Copies of the programs that an ordinary user may execute: where the build lies, that user may
+/// not go.
 pub(crate) struct Copies {
     /// The command.
     pub(crate) weir: String,
@@ -341,10 +394,19 @@ impl Copies {
 }
 
 /// What turns a command of root's into one of an ordinary user.
-pub(crate) const NOBODY: [&str; 8] =
-    ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR", "HOME=/"];
+pub(crate) const NOBODY: [&str; 8] = [
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+    "env",
+    "-u",
+    "XDG_RUNTIME_DIR",
+    "HOME=/",
+];
 
-/// Two veth pairs, `wla`–`wlb` and `wra`–`wrb`, of which the first is the outer end; deleted when dropped.
+/// Two veth pairs, `wla`–`wlb` and `wra`–`wrb`, of which the first is the outer end; deleted when
+/// dropped.
 pub(crate) struct Pairs;
 
 impl Pairs {
@@ -386,13 +448,19 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 pub(crate) fn link<'a>(result: &'a Value, name: &str) -> &'a Value {
     let links = result["links"].as_array().expect("a result has links");
     let names = || links.iter().map(|l| l["name"].to_string()).collect::<Vec<_>>();
-    links.iter().find(|l| l["name"] == name).unwrap_or_else(|| panic!("no link {name}, there are {:?}", names()))
+    links
+        .iter()
+        .find(|l| l["name"] == name)
+        .unwrap_or_else(|| panic!("no link {name}, there are {:?}", names()))
 }
 
 /// The link whose packets come from an end of this name.
 pub(crate) fn link_from<'a>(result: &'a Value, from: &str) -> &'a Value {
     let links = result["links"].as_array().expect("a result has links");
-    links.iter().find(|l| l["from"] == from).unwrap_or_else(|| panic!("no link from {from} in {result}"))
+    links
+        .iter()
+        .find(|l| l["from"] == from)
+        .unwrap_or_else(|| panic!("no link from {from} in {result}"))
 }
 
 /// A counter.
@@ -410,15 +478,20 @@ pub(crate) fn check_books(result: &Value) {
     let links = result["links"].as_array().expect("a result has links");
     assert!(!links.is_empty(), "a result without links");
     for l in links {
-        let dropped: u64 = l["drops"].as_object().expect("drops by reason").values().map(|n| n.as_u64().expect("a count")).sum();
+        let dropped: u64 = l["drops"]
+            .as_object()
+            .expect("drops by reason")
+            .values()
+            .map(|n| n.as_u64().expect("a count"))
+            .sum();
         let entered = number(l, "packets_in") + number(l, "duplicated");
         let left = number(l, "packets_out") + dropped + number(l, "backlog_packets");
         assert_eq!(entered, left, "the books of link {} do not balance: {l}", l["name"]);
     }
 }
 
-/// Checks a count of independent events of probability `p` among `n`: within 4 standard deviations (1 in 16,000 by chance; the
-/// seed is fixed, so that a pass stays one).
+/// Checks a count of independent events of probability `p` among `n`: within 4 standard deviations
+/// (1 in 16,000 by chance; the seed is fixed, so that a pass stays one).
 pub(crate) fn check_count(what: &str, hits: u64, n: u64, p: f64) {
     let (expected, sigma) = (n as f64 * p, (n as f64 * p * (1.0 - p)).sqrt());
     let off = (hits as f64 - expected).abs();

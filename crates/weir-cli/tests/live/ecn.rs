@@ -1,6 +1,8 @@
-//! Marks of congestion end to end: an AQM before an overloaded link marks packets whose sender understands it, and drops others.
+//! Marks of congestion end to end: an AQM before an overloaded link marks packets whose sender
+//! understands it, and drops others.
 //!
-//! The receiver's kernel checks the header of each packet, so that one whose checksum a mark had spoilt would be missing.
+//! The receiver's kernel checks the header of each packet, so that one whose checksum a mark had
+//! spoilt would be missing.
 
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -10,7 +12,10 @@ use crate::common::{Lab, drops, link, load, trial};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("packets_with_ecn_are_marked_and_none_is_lost", &[], marked), trial("packets_without_ecn_are_dropped_instead", &[], dropped)]
+    vec![
+        trial("packets_with_ecn_are_marked_and_none_is_lost", &[], marked),
+        trial("packets_without_ecn_are_dropped_instead", &[], dropped),
+    ]
 }
 
 /// A stream of half as much again as its link carries, under CoDel with ECN.
@@ -29,11 +34,15 @@ impl Stream {
         let Self { version, ecn, train } = self;
         let (load, out) = (load(), lab.path("recv.json").display().to_string());
         let bind = if *version == "-4" { "0.0.0.0:9000" } else { "[::]:9000" };
-        let right = format!("{load} recv --bind {bind} --sent {PACKETS} --idle 1 --json --out {out}");
+        let right =
+            format!("{load} recv --bind {bind} --sent {PACKETS} --idle 1 --json --out {out}");
         // The neighbour's address is asked for before the stream.
-        let first = format!("{load} send --to right:9 {version} --count 1 --size 100 --after 0 >/dev/null; sleep 0.3");
-        let send =
-            format!("{load} send --to right:9000 {version} --count {PACKETS} --pps 750 --size 1000 --train {train} --tos {ecn} >/dev/null");
+        let first = format!(
+            "{load} send --to right:9 {version} --count 1 --size 100 --after 0 >/dev/null; sleep 0.3"
+        );
+        let send = format!(
+            "{load} send --to right:9000 {version} --count {PACKETS} --pps 750 --size 1000 --train {train} --tos {ecn} >/dev/null"
+        );
         let spec = "bw 4Mbit/s queue 1000 aqm codel ecn=on target=5ms";
         let result = lab.pair_with(&["--to-right", spec], 7, &format!("{first}; {send}"), &right);
         (lab.reception("recv.json"), link(&result, "to-right").clone())
@@ -44,17 +53,26 @@ fn marked(lab: &Lab) {
     // ECT(0) by IPv4, ECT(1) by IPv6, and trains of which each segment is judged by itself.
     for (version, ecn, train) in [("-4", 2, 1), ("-6", 1, 1), ("-4", 2, 10)] {
         let (r, books) = Stream { version, ecn, train }.send(lab);
-        let what = format!("{version}, ECN field {ecn}, trains of {train}: {} marked; {books}", r.marked);
+        let what =
+            format!("{version}, ECN field {ecn}, trains of {train}: {} marked; {books}", r.marked);
         assert_eq!((r.received, r.lost), (PACKETS, 0), "{what}");
         assert!((10..PACKETS / 2).contains(&r.marked), "{what}");
-        assert_eq!(books["marks"]["target"].as_u64(), Some(r.marked), "what is counted has arrived: {what}");
+        assert_eq!(
+            books["marks"]["target"].as_u64(),
+            Some(r.marked),
+            "what is counted has arrived: {what}"
+        );
     }
 }
 
 fn dropped(lab: &Lab) {
     let (r, books) = Stream { version: "-4", ecn: 0, train: 1 }.send(lab);
     assert!(r.lost >= 10 && r.lost == drops(&books, "target"), "{} lost; {books}", r.lost);
-    assert_eq!((r.marked, books["marks"].as_object().map(|marks| marks.len())), (0, Some(0)), "{books}");
+    assert_eq!(
+        (r.marked, books["marks"].as_object().map(|marks| marks.len())),
+        (0, Some(0)),
+        "{books}"
+    );
 }
 
 /// Packets of a stream.

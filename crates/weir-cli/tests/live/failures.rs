@@ -1,4 +1,5 @@
-//! What goes wrong: wrong words, full disks, missing programs and permissions. Each is said plainly.
+//! What goes wrong: wrong words, full disks, missing programs and permissions. Each is said
+//! plainly.
 
 use std::fs;
 use std::process::Command;
@@ -16,8 +17,16 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("a_killed_program_ends_the_run", &[], child_killed),
         trial("a_full_disk_is_named_and_leaves_no_half_file", &[Need::Root], full_disk),
         trial("a_missing_directory_is_named", &[], missing_directory),
-        trial("without_nft_or_pasta_a_note_says_so_and_host_still_answers", &[Need::Root, Need::Program("setpriv")], missing_tools),
-        trial("without_user_namespaces_the_message_says_how_to_allow_them", &[Need::Root, Need::Program("setpriv")], no_user_namespaces),
+        trial(
+            "without_nft_or_pasta_a_note_says_so_and_host_still_answers",
+            &[Need::Root, Need::Program("setpriv")],
+            missing_tools,
+        ),
+        trial(
+            "without_user_namespaces_the_message_says_how_to_allow_them",
+            &[Need::Root, Need::Program("setpriv")],
+            no_user_namespaces,
+        ),
     ]
 }
 
@@ -38,7 +47,10 @@ fn wrong_words(lab: &Lab) {
         assert_eq!(done.stdout, "", "{spec}: complaints go to stderr");
     }
     let done = lab.weir(["run", "--preset", "dssl", "--", "true"]);
-    assert!(done.code == 2 && done.stderr.contains("dssl") && done.stderr.contains("dsl"), "{done:?}");
+    assert!(
+        done.code == 2 && done.stderr.contains("dssl") && done.stderr.contains("dsl"),
+        "{done:?}"
+    );
     let done = lab.weir(["run", "--lnk", "4M", "--", "true"]);
     assert!(done.code == 2 && done.stderr.contains("--lnk"), "{done:?}");
     assert_eq!(lab.weir(["run", "--link", "4M"]).code, 2, "a command is missing");
@@ -48,12 +60,17 @@ fn daemon(lab: &Lab) {
     let marker = format!("4712.{}", std::process::id());
     let ready = lab.path("ready").display().to_string();
     // Twice forked and in a session of its own, as daemons are.
-    let inside =
-        format!("(setsid sh -c 'sleep {marker} & echo > {ready}; wait' >/dev/null 2>&1 &) ; while [ ! -s {ready} ]; do sleep 0.01; done");
+    let inside = format!(
+        "(setsid sh -c 'sleep {marker} & echo > {ready}; wait' >/dev/null 2>&1 &) ; while [ ! -s {ready} ]; do sleep 0.01; done"
+    );
     let done = lab.weir(["run", "--link", "10M/1ms", "--", "sh", "-c", &inside]);
     assert_eq!(done.code, 0, "{done:?}");
     assert!(lab.path("ready").exists(), "the daemon never started");
-    assert_eq!(output_of(&format!("pgrep -xf 'sleep {marker}'")), "", "the daemon must end with its namespace");
+    assert_eq!(
+        output_of(&format!("pgrep -xf 'sleep {marker}'")),
+        "",
+        "the daemon must end with its namespace"
+    );
 }
 
 fn child_killed(lab: &Lab) {
@@ -84,22 +101,34 @@ fn full_disk(lab: &Lab) {
     must(&format!("head -c 1M /dev/zero > {}/filler || true", small.0));
     let path = |name: &str| format!("{}/{name}", small.0);
     let [json, html, pcap] = ["r.json", "r.html", "r.pcapng"].map(path);
-    let (json, html, pcap) = (["--json", json.as_str()], ["--report", html.as_str()], ["--pcap", pcap.as_str()]);
+    let (json, html, pcap) =
+        (["--json", json.as_str()], ["--report", html.as_str()], ["--pcap", pcap.as_str()]);
     let all: Vec<&str> = [json, html, pcap].concat();
-    for (options, names) in
-        [(json.as_slice(), &["r.json"][..]), (&html, &["r.html"]), (&pcap, &["r.pcapng"]), (&all, &["r.json", "r.html", "r.pcapng"])]
-    {
+    for (options, names) in [
+        (json.as_slice(), &["r.json"][..]),
+        (&html, &["r.html"]),
+        (&pcap, &["r.pcapng"]),
+        (&all, &["r.json", "r.html", "r.pcapng"]),
+    ] {
         // Enough traffic for a capture to need more room than there is.
         let inside = ["--", "sh", "-c", "ping -c 200 -i 0.002 -s 1000 -q host >/dev/null; exit 5"];
         let done = lab.weir(["run", "--link", "1G/1ms"].iter().chain(options).chain(&inside));
-        assert_eq!(done.code, 125, "{names:?}: results that could not be written are a failure: {done:?}");
+        assert_eq!(
+            done.code, 125,
+            "{names:?}: results that could not be written are a failure: {done:?}"
+        );
         for name in names {
-            let said = done.stderr.lines().any(|line| line.contains(name) && line.contains("No space left"));
+            let said = done
+                .stderr
+                .lines()
+                .any(|line| line.contains(name) && line.contains("No space left"));
             assert!(said, "name the file and the cause: {name} {done:?}");
         }
         // A capture keeps its whole packets, of which there are none here.
         let left = fs::read_dir(&small.0).expect("a directory").flatten();
-        let half: Vec<_> = left.filter(|e| e.file_name() != "filler" && e.metadata().is_ok_and(|m| m.len() > 0)).collect();
+        let half: Vec<_> = left
+            .filter(|e| e.file_name() != "filler" && e.metadata().is_ok_and(|m| m.len() > 0))
+            .collect();
         assert!(half.is_empty(), "{names:?}: nothing half-written may stay: {half:?}");
     }
 }
@@ -116,21 +145,33 @@ fn without(lab: &Lab, programs: &[&str], user: &[&str], arguments: &[&str]) -> D
     let files = programs.iter().filter_map(|p| find(p)).map(|p| p.display().to_string());
     let hide: String = files.map(|f| format!("mount --bind /dev/null {f}; ")).collect();
     let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", &format!("{hide} exec \"$@\""), "sh"]).args(user).args(arguments);
+    command
+        .args(["--mount", "sh", "-c", &format!("{hide} exec \"$@\""), "sh"])
+        .args(user)
+        .args(arguments);
     lab.launch(&mut command).finish()
 }
 
 fn missing_tools(lab: &Lab) {
     let Copies { weir, home, .. } = &Copies::make(lab);
     let port = serve("x".repeat(100_000));
-    let get = format!("exec 3<>/dev/tcp/host/{port}; printf 'GET / HTTP/1.1\\r\\n\\r\\n' >&3; cat <&3 | tail -c 100000 | tr -d x | wc -c");
+    let get = format!(
+        "exec 3<>/dev/tcp/host/{port}; printf 'GET / HTTP/1.1\\r\\n\\r\\n' >&3; cat <&3 | tail -c 100000 | tr -d x | wc -c"
+    );
     for (user, missing) in [(&[][..], "nft"), (&NOBODY, "pasta"), (&NOBODY, "nft")] {
         let json = format!("{home}/weir.json");
         let arguments = [weir, "run", "--link", "/5ms", "--json", &json, "--", "bash", "-c", &get];
         let done = without(lab, &[missing], user, &arguments);
-        assert_eq!((done.code, done.stdout.trim()), (0, "0"), "without {missing} {user:?} `host` answers: {done:?}");
+        assert_eq!(
+            (done.code, done.stdout.trim()),
+            (0, "0"),
+            "without {missing} {user:?} `host` answers: {done:?}"
+        );
         let note = done.stderr.lines().find(|line| line.contains("note") && line.contains(missing));
-        assert!(note.is_some_and(|n| n.contains("install")), "without {missing} {user:?}: a note with a remedy: {done:?}");
+        assert!(
+            note.is_some_and(|n| n.contains("install")),
+            "without {missing} {user:?}: a note with a remedy: {done:?}"
+        );
         fs::remove_file(&json).expect("the result is there");
     }
     // Two programs need neither.
@@ -142,8 +183,11 @@ fn missing_tools(lab: &Lab) {
 fn no_user_namespaces(lab: &Lab) {
     let Copies { weir, .. } = &Copies::make(lab);
     let (go, user) = (lab.path("go").display().to_string(), NOBODY.join(" "));
-    // A user namespace with many users in which no further one can be made, and in it an ordinary user.
-    let inner = format!("echo 0 > /proc/sys/user/max_user_namespaces && exec {user} {weir} pair --link 1M --left true --right true");
+    // A user namespace with many users in which no further one can be made, and in it an ordinary
+    // user.
+    let inner = format!(
+        "echo 0 > /proc/sys/user/max_user_namespaces && exec {user} {weir} pair --link 1M --left true --right true"
+    );
     // Only a program started after the mapping has the rights of root there.
     let inner = format!("read x < {go}; exec sh -c \"{inner}\"");
     let outer = format!(
@@ -153,6 +197,12 @@ fn no_user_namespaces(lab: &Lab) {
     );
     let done = lab.launch(Command::new("sh").args(["-c", &outer])).finish();
     assert_eq!(done.code, 125, "{done:?}");
-    assert!(done.stderr.contains("user namespace") && done.stderr.contains("max_user_namespaces"), "the cause and the remedy: {done:?}");
-    assert!(done.stderr.trim().lines().count() < 6 && !done.stderr.contains("panicked"), "{done:?}");
+    assert!(
+        done.stderr.contains("user namespace") && done.stderr.contains("max_user_namespaces"),
+        "the cause and the remedy: {done:?}"
+    );
+    assert!(
+        done.stderr.trim().lines().count() < 6 && !done.stderr.contains("panicked"),
+        "{done:?}"
+    );
 }

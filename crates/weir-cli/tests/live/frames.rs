@@ -1,13 +1,18 @@
-//! Frames as they are: through a bridge with tags and sizes that the ends chose, and larger packets in namespaces.
+//! Frames as they are: through a bridge with tags and sizes that the ends chose, and larger packets
+//! in namespaces.
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
 use std::process::Command;
 
 use libtest_mimic::Trial;
-use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, sendto, socket};
+use nix::sys::socket::{
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, sendto, socket,
+};
 
-use crate::common::{Lab, Need, Pairs, Stream, check_books, drops, link, must, number, output_of, trial, until};
+use crate::common::{
+    Lab, Need, Pairs, Stream, check_books, drops, link, must, number, output_of, trial, until,
+};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
@@ -16,16 +21,27 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("a_bridge_carries_vlan_frames_byte_for_byte", bridge, vlan),
         trial("a_bridge_refuses_frames_that_the_other_side_does_not_take", bridge, too_large),
         trial("an_interface_that_is_not_there_is_named_with_those_that_are", &[], unknown),
-        trial("a_vanished_interface_ends_the_bridge_with_its_books_in_order", &[Need::Root], vanished),
-        trial("a_larger_mtu_carries_jumbo_packets_and_the_usual_one_does_not", &[Need::Root], jumbo),
+        trial(
+            "a_vanished_interface_ends_the_bridge_with_its_books_in_order",
+            &[Need::Root],
+            vanished,
+        ),
+        trial(
+            "a_larger_mtu_carries_jumbo_packets_and_the_usual_one_does_not",
+            &[Need::Root],
+            jumbo,
+        ),
     ]
 }
 
 /// Sends frames, headers and all, out of an interface.
 fn inject(interface: &str, frames: &[Vec<u8>]) {
-    let raw = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None::<SockProtocol>).expect("a raw socket");
+    let raw =
+        socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None::<SockProtocol>)
+            .expect("a raw socket");
     let mut interfaces = nix::ifaddrs::getifaddrs().expect("interfaces");
-    let address = interfaces.find_map(|i| i.address.filter(|_| i.interface_name == interface)?.as_link_addr().copied());
+    let address = interfaces
+        .find_map(|i| i.address.filter(|_| i.interface_name == interface)?.as_link_addr().copied());
     let address: LinkAddr = address.expect("the interface has a link address");
     for frame in frames {
         assert_eq!(sendto(raw.as_raw_fd(), frame, &address, MsgFlags::empty()), Ok(frame.len()));
@@ -57,8 +73,13 @@ fn captured(path: &std::path::Path) -> Vec<Vec<u8>> {
     frames
 }
 
-/// A bridge over the two pairs with a capture at its right outer end: sends the frames into the left, gives those that came out.
-fn through_bridge(lab: &Lab, frames: &[Vec<u8>], expected: usize) -> (Vec<Vec<u8>>, serde_json::Value) {
+/// A bridge over the two pairs with a capture at its right outer end: sends the frames into the
+/// left, gives those that came out.
+fn through_bridge(
+    lab: &Lab,
+    frames: &[Vec<u8>],
+    expected: usize,
+) -> (Vec<Vec<u8>>, serde_json::Value) {
     let (json, pcap) = (lab.path("weir.json").display().to_string(), lab.path("out.pcap"));
     let mut capture = Command::new("tcpdump");
     capture.args(["-i", "wra", "-nn", "-U", "-s", "0", "-w"]).arg(&pcap);
@@ -84,7 +105,8 @@ fn through_bridge(lab: &Lab, frames: &[Vec<u8>], expected: usize) -> (Vec<Vec<u8
 
 fn vlan(lab: &Lab) {
     let _pairs = Pairs::make();
-    // IPv4 type inside the tag; the packet itself makes no sense, which is none of a bridge's business.
+    // IPv4 type inside the tag; the packet itself makes no sense, which is none of a bridge's
+    // business.
     let frames = [
         frame(&[0x81, 0x00, 0xa0, 0x2a, 0x08, 0x00], 200, 1),
         frame(&[0x88, 0xa8, 0x00, 0x64, 0x81, 0x00, 0x0f, 0xff, 0x86, 0xdd], 300, 2),
@@ -94,7 +116,10 @@ fn vlan(lab: &Lab) {
     let (seen, result) = through_bridge(lab, &frames, frames.len());
     assert_eq!(seen, frames, "tags, priorities and contents arrive as they were sent");
     assert!(number(link(&result, "to-right"), "packets_out") >= 4);
-    assert_eq!(number(link(&result, "to-left"), "packets_out"), number(link(&result, "to-left"), "packets_in"));
+    assert_eq!(
+        number(link(&result, "to-left"), "packets_out"),
+        number(link(&result, "to-left"), "packets_in")
+    );
 }
 
 fn too_large(lab: &Lab) {
@@ -114,7 +139,10 @@ fn too_large(lab: &Lab) {
 fn unknown(lab: &Lab) {
     let done = lab.weir(["bridge", "nowhere0", "lo", "--link", "1M"]);
     assert_eq!(done.code, 125, "{done:?}");
-    assert!(done.stderr.contains("nowhere0") && done.stderr.contains("lo"), "name what is missing and what is there: {done:?}");
+    assert!(
+        done.stderr.contains("nowhere0") && done.stderr.contains("lo"),
+        "name what is missing and what is there: {done:?}"
+    );
     let done = lab.weir(["bridge", "lo", "lo"]);
     assert!(done.code == 125 && done.stderr.contains("two different interfaces"), "{done:?}");
 }
@@ -127,7 +155,12 @@ fn vanished(lab: &Lab) {
     let mut flood = Command::new("sh");
     flood.args(["-c", "ip addr add 10.77.0.1/24 dev wla; exec ping -q -b -i 0.005 10.77.0.255"]);
     let _flood = lab.launch(&mut flood);
-    let received = || output_of("cat /proc/net/dev | awk '$1 == \"wra:\" {print $3}'").trim().parse::<u64>().unwrap_or(0);
+    let received = || {
+        output_of("cat /proc/net/dev | awk '$1 == \"wra:\" {print $3}'")
+            .trim()
+            .parse::<u64>()
+            .unwrap_or(0)
+    };
     let at_start = received();
     until("frames cross the bridge", || received() > at_start + 20);
     assert!(running.alive(), "{}", running.stderr());
@@ -143,15 +176,26 @@ fn jumbo(lab: &Lab) {
     let (r, books) = lab.stream_with(&["--mtu", "9000"], "bw 50Mbit/s delay 2ms", 7, &stream);
     assert_eq!((r.lost, r.bytes), (0, 500 * 8_900));
     let to_right = link(&books, "to-right");
-    assert!((500..520).contains(&number(to_right, "packets_in")), "one packet each, not fragments: {to_right}");
-    // With the usual MTU the kernel cuts them: six fragments each, and the receiver puts them together.
+    assert!(
+        (500..520).contains(&number(to_right, "packets_in")),
+        "one packet each, not fragments: {to_right}"
+    );
+    // With the usual MTU the kernel cuts them: six fragments each, and the receiver puts them
+    // together.
     let (r, books) = lab.stream("bw 50Mbit/s delay 2ms queue 1000", 7, &stream);
     assert_eq!((r.lost, r.bytes), (0, 500 * 8_900));
     let to_right = link(&books, "to-right");
-    assert!((3_000..3_020).contains(&number(to_right, "packets_in")), "six fragments each: {to_right}");
+    assert!(
+        (3_000..3_020).contains(&number(to_right, "packets_in")),
+        "six fragments each: {to_right}"
+    );
     for (mtu, code) in [("575", 2), ("65522", 2), ("576", 0)] {
-        let done = lab.weir(["pair", "--mtu", mtu, "--link", "1M", "--left", "true", "--right", "true"]);
+        let done =
+            lab.weir(["pair", "--mtu", mtu, "--link", "1M", "--left", "true", "--right", "true"]);
         assert_eq!(done.code, code, "--mtu {mtu}: {done:?}");
-        assert!(code == 0 || done.stderr.contains("576"), "--mtu {mtu}: say what is allowed: {done:?}");
+        assert!(
+            code == 0 || done.stderr.contains("576"),
+            "--mtu {mtu}: say what is allowed: {done:?}"
+        );
     }
 }

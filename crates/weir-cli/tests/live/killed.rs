@@ -15,8 +15,12 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("kill_9_of_run_leaves_nothing", &[Need::Root], |lab| killed(lab, &[], &RUN)),
         trial("kill_9_of_pair_leaves_nothing", &[Need::Root], |lab| killed(lab, &[], &PAIR)),
-        trial("kill_9_of_run_without_root_leaves_nothing", nobody, |lab| killed(lab, &NOBODY, &RUN)),
-        trial("kill_9_of_pair_without_root_leaves_nothing", nobody, |lab| killed(lab, &NOBODY, &PAIR)),
+        trial("kill_9_of_run_without_root_leaves_nothing", nobody, |lab| {
+            killed(lab, &NOBODY, &RUN)
+        }),
+        trial("kill_9_of_pair_without_root_leaves_nothing", nobody, |lab| {
+            killed(lab, &NOBODY, &PAIR)
+        }),
     ]
 }
 
@@ -30,7 +34,8 @@ fn killed(lab: &Lab, user: &[&str], arguments: &[&str]) {
     let peer = if arguments[0] == "run" { "host" } else { "left" };
     let inside = format!("setsid sleep 100 & exec ping -q -i 0.01 {peer} >/dev/null");
     let words: Vec<&str> = user.iter().copied().chain([copies.weir.as_str()]).collect();
-    // What a first run leaves for good, such as a loaded kernel module's sysctls, is there before the comparison.
+    // What a first run leaves for good, such as a loaded kernel module's sysctls, is there before
+    // the comparison.
     let mut first = Command::new(words[0]);
     first.args(&words[1..]).args(arguments).arg("true");
     let done = lab.launch(&mut first).finish();
@@ -43,7 +48,12 @@ fn killed(lab: &Lab, user: &[&str], arguments: &[&str]) {
         let mark = format!("WEIR_LIVE_ROUND={}-{round}", lab.path("").display());
         let (name, value) = mark.split_once('=').expect("a variable");
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).args(arguments).arg(&inside).env(name, value).current_dir(&copies.home);
+        command
+            .args(&words[1..])
+            .args(arguments)
+            .arg(&inside)
+            .env(name, value)
+            .current_dir(&copies.home);
         let mut running = lab.launch(&mut command);
         // From the first moments of the set-up to well into the traffic, in no regular steps.
         std::thread::sleep(Duration::from_millis(round * 7 + round * round % 11 * 25));
@@ -53,11 +63,15 @@ fn killed(lab: &Lab, user: &[&str], arguments: &[&str]) {
         until("every process is gone", || processes_with(&mark).is_empty());
         let deadline = Instant::now() + Duration::from_secs(10);
         while let Some(difference) = difference(&before, &machine()) {
-            assert!(Instant::now() < deadline, "round {round}: ten seconds later the machine is not as before: {difference}");
+            assert!(
+                Instant::now() < deadline,
+                "round {round}: ten seconds later the machine is not as before: {difference}"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    let left: Vec<_> = fs::read_dir(&copies.home).expect("a directory").flatten().map(|e| e.file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(&copies.home).expect("a directory").flatten().map(|e| e.file_name()).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -79,15 +93,26 @@ fn machine() -> String {
 
 /// The lines that are only in one of two texts; `None` when there are none.
 fn difference(before: &str, now: &str) -> Option<String> {
-    let only = |a: &str, b: &str| a.lines().filter(|line| !b.lines().any(|other| other == *line)).map(str::to_owned).collect::<Vec<_>>();
+    let only = |a: &str, b: &str| {
+        a.lines()
+            .filter(|line| !b.lines().any(|other| other == *line))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     (before != now).then(|| format!("gone {:?}, new {:?}", only(before, now), only(now, before)))
 }
 
-/// The command lines of the processes that have this in their environment. One that ends meanwhile has none.
+/// The command lines of the processes that have this in their environment. One that ends meanwhile
+/// has none.
 fn processes_with(mark: &str) -> Vec<String> {
     let all = fs::read_dir("/proc").expect("/proc").flatten().map(|e| e.path());
-    let marked = all.filter(|p| fs::read(p.join("environ")).is_ok_and(|e| e.split(|b| *b == 0).any(|v| v == mark.as_bytes())));
-    marked.map(|p| fs::read_to_string(p.join("cmdline")).unwrap_or_default().replace('\0', " ")).collect()
+    let marked = all.filter(|p| {
+        fs::read(p.join("environ"))
+            .is_ok_and(|e| e.split(|b| *b == 0).any(|v| v == mark.as_bytes()))
+    });
+    marked
+        .map(|p| fs::read_to_string(p.join("cmdline")).unwrap_or_default().replace('\0', " "))
+        .collect()
 }
 
 /// How often each command is killed.

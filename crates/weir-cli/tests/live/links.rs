@@ -1,4 +1,5 @@
-//! What packets meet on a link: loss, duplication, corruption, order, rate, traces and profiles, as a receiver sees them.
+//! What packets meet on a link: loss, duplication, corruption, order, rate, traces and profiles, as
+//! a receiver sees them.
 
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -24,7 +25,8 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 fn loss(lab: &Lab) {
-    // The namespaces' own packets take part in the draws: let them be over, so that they come at the same place each time.
+    // The namespaces' own packets take part in the draws: let them be over, so that they come at
+    // the same place each time.
     let stream = Stream { extra: "--list-lost", settle: 2, ..Stream::default() };
     let (first, books) = lab.stream("loss 5%", 7, &stream);
     check_count("lost", first.lost, stream.count, 0.05);
@@ -33,7 +35,10 @@ fn loss(lab: &Lab) {
     // Address resolution goes through the link too and may lose a packet of its own.
     assert!(drops(link, "loss_on_link") >= first.lost, "{link}");
     let (again, _) = lab.stream("loss 5%", 7, &stream);
-    assert_eq!(first.lost_sequences, again.lost_sequences, "the same seed must lose the same packets");
+    assert_eq!(
+        first.lost_sequences, again.lost_sequences,
+        "the same seed must lose the same packets"
+    );
     let (other, _) = lab.stream("loss 5%", 8, &stream);
     assert_ne!(first.lost_sequences, other.lost_sequences, "another seed must lose other packets");
 }
@@ -48,10 +53,17 @@ fn gilbert_elliott(lab: &Lab) {
     let (mean, variance) = (1.0 / leave, (1.0 - leave) / (leave * leave));
     let sigma = (runs * (variance + mean * mean)).sqrt();
     let expected = runs * mean;
-    assert!((r.lost as f64 - expected).abs() < 4.0 * sigma, "lost {}, expected {expected:.0} ± {sigma:.0}", r.lost);
+    assert!(
+        (r.lost as f64 - expected).abs() < 4.0 * sigma,
+        "lost {}, expected {expected:.0} ± {sigma:.0}",
+        r.lost
+    );
     let length = r.lost as f64 / r.loss_runs as f64;
     let spread = (variance / r.loss_runs as f64).sqrt();
-    assert!((length - mean).abs() < 4.0 * spread, "runs are {length:.2} long, expected {mean} ± {spread:.2}");
+    assert!(
+        (length - mean).abs() < 4.0 * spread,
+        "runs are {length:.2} long, expected {mean} ± {spread:.2}"
+    );
 }
 
 fn duplication(lab: &Lab) {
@@ -64,16 +76,25 @@ fn duplication(lab: &Lab) {
 
 fn corruption(lab: &Lab) {
     let (load, dir, count) = (load(), lab.path("").display().to_string(), 10_000);
-    let interface = "$(ip -o link | sed -n 's/^[0-9]*: \\([^:@]*\\).*/\\1/p' | grep -v '^lo$' | head -1)";
-    let watch = format!("{load} capture {interface} --size 300 --idle 1 --json --out {dir}/capture.json");
-    let send = format!("sleep 1; {load} send --to right:9000 -4 --count {count} --pps 8000 --size 300 --json --out {dir}/send.json");
+    let interface =
+        "$(ip -o link | sed -n 's/^[0-9]*: \\([^:@]*\\).*/\\1/p' | grep -v '^lo$' | head -1)";
+    let watch =
+        format!("{load} capture {interface} --size 300 --idle 1 --json --out {dir}/capture.json");
+    let send = format!(
+        "sleep 1; {load} send --to right:9000 -4 --count {count} --pps 8000 --size 300 --json --out {dir}/send.json"
+    );
     let books = lab.pair("corrupt 5%", 7, &send, &watch);
     let seen = lab.json("capture.json");
     assert_eq!(number(&seen, "packets"), count, "a damaged packet still arrives: {seen}");
     check_count("damaged", number(&seen, "damaged"), count, 0.05);
     assert_eq!(number(&seen, "several_bits"), 0, "one bit, not more: {seen}");
     // The pattern has 272 of the 300 bytes that a bit is chosen from.
-    check_count("bits in the payload", number(&seen, "single_bit"), number(&seen, "damaged"), 272.0 / 300.0);
+    check_count(
+        "bits in the payload",
+        number(&seen, "single_bit"),
+        number(&seen, "damaged"),
+        272.0 / 300.0,
+    );
     assert!(number(link_from(&books, "left"), "corrupted") >= number(&seen, "damaged"));
 }
 
@@ -82,23 +103,42 @@ fn reordering(lab: &Lab) {
     let (r, books) = lab.stream("delay 20ms reorder 5%", 7, &stream);
     assert_eq!((r.lost, r.duplicated), (0, 0), "what is overtaken is late, not lost");
     check_count("overtaking", number(link_from(&books, "left"), "reordered"), stream.count, 0.05);
-    // Each overtaking packet passes those of the last 20 ms, 40 of them at this rate unless they were sent in bursts.
-    assert!(r.reordered > stream.count / 4, "5 % of packets pass 40 each, so most are overtaken: {}", r.reordered);
+    // Each overtaking packet passes those of the last 20 ms, 40 of them at this rate unless they
+    // were sent in bursts.
+    assert!(
+        r.reordered > stream.count / 4,
+        "5 % of packets pass 40 each, so most are overtaken: {}",
+        r.reordered
+    );
     assert!(r.reorder_depth > 1, "depth {}", r.reorder_depth);
     assert!(r.delay_ns.max >= 20_000_000, "those that do not overtake take the whole delay");
 }
 
 fn jitter(lab: &Lab) {
     let stream = Stream { count: 2_000, pps: 1_000, ..Stream::default() };
-    let least = |r: &Reception| assert!(r.delay_ns.min >= 10_000_000, "20 ms less 10 ms is the least, not {} ns", r.delay_ns.min);
+    let least = |r: &Reception| {
+        assert!(
+            r.delay_ns.min >= 10_000_000,
+            "20 ms less 10 ms is the least, not {} ns",
+            r.delay_ns.min
+        )
+    };
     let (kept, _) = lab.stream("delay 20ms jitter 10ms uniform ordered", 7, &stream);
     assert_eq!((kept.lost, kept.reordered), (0, 0));
     least(&kept);
     let (mixed, _) = lab.stream("delay 20ms jitter 10ms uniform reorder", 7, &stream);
     assert_eq!((mixed.lost, mixed.duplicated), (0, 0));
     least(&mixed);
-    assert!(mixed.reordered > stream.count / 10, "neighbours 1 ms apart with ± 10 ms change places often: {}", mixed.reordered);
-    assert!(mixed.delay_ns.max - mixed.delay_ns.min > 15_000_000, "uniform over 20 ms: {:?}", mixed.delay_ns);
+    assert!(
+        mixed.reordered > stream.count / 10,
+        "neighbours 1 ms apart with ± 10 ms change places often: {}",
+        mixed.reordered
+    );
+    assert!(
+        mixed.delay_ns.max - mixed.delay_ns.min > 15_000_000,
+        "uniform over 20 ms: {:?}",
+        mixed.delay_ns
+    );
 }
 
 fn rate(lab: &Lab) {
@@ -108,21 +148,41 @@ fn rate(lab: &Lab) {
     assert_eq!(number(link, "rate_bps"), 4_000_000);
     // Sent at 8 Mbit/s. A late first packet makes the rest look faster: allow for 2 %.
     assert!(r.bits_per_second < 4_000_000.0 * 1.02, "{} bit/s through 4 Mbit/s", r.bits_per_second);
-    assert!(drops(link, "queue_full") >= r.lost && r.lost > stream.count / 3, "half does not fit: lost {}, {link}", r.lost);
+    assert!(
+        drops(link, "queue_full") >= r.lost && r.lost > stream.count / 3,
+        "half does not fit: lost {}, {link}",
+        r.lost
+    );
     // The whole of what came through must have taken its time on the wire.
-    assert!(r.span_ns as f64 >= (r.bytes - 1_000) as f64 * 8.0 / 4.0e6 * 0.98e9, "{} bytes in {} ns", r.bytes, r.span_ns);
-    assert!(number(&link["queue_ns"], "max") > 50_000_000, "50 packets of 2 ms wait up to 100 ms: {link}");
+    assert!(
+        r.span_ns as f64 >= (r.bytes - 1_000) as f64 * 8.0 / 4.0e6 * 0.98e9,
+        "{} bytes in {} ns",
+        r.bytes,
+        r.span_ns
+    );
+    assert!(
+        number(&link["queue_ns"], "max") > 50_000_000,
+        "50 packets of 2 ms wait up to 100 ms: {link}"
+    );
 }
 
 fn both_directions(lab: &Lab) {
     let (load, dir) = (load(), lab.path("").display().to_string());
     let echo = format!("{load} echo --bind [::]:9000");
-    let ask = |to: &str, family: &str| format!("{load} ping --to {to}:9000 {family} --count 30 --json --out {dir}/ping{family}.json");
+    let ask = |to: &str, family: &str| {
+        format!(
+            "{load} ping --to {to}:9000 {family} --count 30 --json --out {dir}/ping{family}.json"
+        )
+    };
     let both = format!("sleep 0.8; {}; {}", ask("left", "-4"), ask("left", "-6"));
     let books = lab.pair("bw 10Mbit/s delay 10ms", 7, &echo, &both);
     for family in ["-4", "-6"] {
         let answers = lab.json(&format!("ping{family}.json"));
-        assert_eq!((number(&answers, "sent"), number(&answers, "lost")), (30, 0), "{family}: {answers}");
+        assert_eq!(
+            (number(&answers, "sent"), number(&answers, "lost")),
+            (30, 0),
+            "{family}: {answers}"
+        );
         assert!(number(&answers["rtt_ns"], "min") >= 20_000_000, "twice 10 ms: {answers}");
     }
     for from in ["left", "right"] {
@@ -144,30 +204,46 @@ fn mahimahi(lab: &Lab) {
     let stream = Stream { count: 150, pps: 400, size: 1_500, ..Stream::default() };
     let (r, books) = lab.stream(&format!("trace {trace} queue 1000"), 7, &stream);
     assert_eq!((r.lost, r.reordered), (0, 0));
-    // A packet of 1500 bytes fills an opportunity to its last four bytes, so that n packets need n − 1 intervals, and a packet
-    // now and then spans two opportunities.
-    assert!(r.span_ns >= (stream.count - 2) * 10_000_000, "{} packets in {} ns", r.received, r.span_ns);
+    // A packet of 1500 bytes fills an opportunity to its last four bytes, so that n packets need n
+    // − 1 intervals, and a packet now and then spans two opportunities.
+    assert!(
+        r.span_ns >= (stream.count - 2) * 10_000_000,
+        "{} packets in {} ns",
+        r.received,
+        r.span_ns
+    );
     let link = link_from(&books, "left");
     assert!(number(link, "packets_out") >= stream.count, "{link}");
     // A second opportunity list with two at once halves the time.
-    let trace = lab.file("pairs.trace", &text.lines().map(|l| format!("{l}\n{l}\n")).collect::<String>());
+    let trace =
+        lab.file("pairs.trace", &text.lines().map(|l| format!("{l}\n{l}\n")).collect::<String>());
     let (r, _) = lab.stream(&format!("trace {trace} queue 1000"), 7, &stream);
     assert_eq!(r.lost, 0);
     let least = (stream.count / 2 - 2) * 10_000_000;
-    assert!(r.span_ns >= least && r.gap_ns.p50 < 10_000_000, "{} packets in {} ns, {:?}", r.received, r.span_ns, r.gap_ns);
+    assert!(
+        r.span_ns >= least && r.gap_ns.p50 < 10_000_000,
+        "{} packets in {} ns, {:?}",
+        r.received,
+        r.span_ns,
+        r.gap_ns
+    );
 }
 
 fn profile(lab: &Lab) {
-    // 4 to 8 ms of extra air-time; the upper fifth of the draws is lost, so what arrives took 4 to 7.2 ms.
-    let profile = lab.file("air.profile", "name air\nsamples 100\nloss-level 0.8\nprob delay\n0.0 4\n1.0 8\n");
-    // The seed is one that lets the question for the address pass: without the answer nothing is sent for a second.
+    // 4 to 8 ms of extra air-time; the upper fifth of the draws is lost, so what arrives took 4 to
+    // 7.2 ms.
+    let profile = lab
+        .file("air.profile", "name air\nsamples 100\nloss-level 0.8\nprob delay\n0.0 4\n1.0 8\n");
+    // The seed is one that lets the question for the address pass: without the answer nothing is
+    // sent for a second.
     let stream = Stream { count: 500, pps: 1_000, size: 200, ..Stream::default() };
     let (r, books) = lab.stream(&format!("bw 100Mbit/s profile {profile} queue 1000"), 8, &stream);
     let link: &Value = link_from(&books, "left");
     check_count("lost above the loss level", r.lost, stream.count, 0.2);
     assert!(drops(link, "profile") >= r.lost, "{link}");
     assert_eq!(r.reordered, 0, "air-time never reorders");
-    // Lost packets use their air-time too: the first and the last received have at least 4 ms for each number between them.
+    // Lost packets use their air-time too: the first and the last received have at least 4 ms for
+    // each number between them.
     let numbers = stream.count - r.lost - 1;
     assert!(r.span_ns >= numbers * 4_000_000, "{numbers} packets in {} ns", r.span_ns);
     assert!(r.span_ns < 20 * SECOND);

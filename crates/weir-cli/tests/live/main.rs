@@ -1,9 +1,11 @@
 //! Live acceptance tests: the real command, real programs and real packets, in network namespaces.
 //!
-//! Those that measure run one after another. Those that wait more than they work, for processes to end and files to be there, follow
-//! in two processes side by side. As root each process first moves into a network and a mount namespace of its own, so that whatever
-//! goes wrong stays there; an ordinary user's run relies on user namespaces, as `weir` itself does. What cannot run here is reported as
-//! ignored, with `SKIPPED: why` on stderr and in the file that `WEIR_SKIP_LOG` names. With a filter, all that fit run in one row.
+//! Those that measure run one after another. Those that wait more than they work, for processes to
+//! end and files to be there, follow in two processes side by side. As root each process first
+//! moves into a network and a mount namespace of its own, so that whatever goes wrong stays there;
+//! an ordinary user's run relies on user namespaces, as `weir` itself does. What cannot run here is
+//! reported as ignored, with `SKIPPED: why` on stderr and in the file that `WEIR_SKIP_LOG` names.
+//! With a filter, all that fit run in one row.
 //!
 //! This program is also the traffic tool inside the namespaces: `live load …` is `weir-load …`.
 
@@ -30,7 +32,8 @@ use std::process::{Command, ExitCode, Output};
 
 use libtest_mimic::{Arguments, Trial};
 
-/// Says to a process of this program which of how many shares of the waiting tests is its own: `0/2`.
+/// Says to a process of this program which of how many shares of the waiting tests is its own:
+/// `0/2`.
 const SHARE: &str = "WEIR_LIVE_SHARE";
 /// How many such processes there are.
 const SHARES: usize = 2;
@@ -77,8 +80,15 @@ fn measuring() -> Vec<Trial> {
 
 /// Tests of what happens, not of how fast.
 fn waiting() -> Vec<Trial> {
-    let modules =
-        [killed::tests(), serve::tests(), failures::tests(), outputs::tests(), verbs::tests(), watch::tests(), reproduce::tests()];
+    let modules = [
+        killed::tests(),
+        serve::tests(),
+        failures::tests(),
+        outputs::tests(),
+        verbs::tests(),
+        watch::tests(),
+        reproduce::tests(),
+    ];
     modules.into_iter().flatten().collect()
 }
 
@@ -87,7 +97,8 @@ fn own_share() -> Option<usize> {
     std::env::var(SHARE).ok()?.parse().ok()
 }
 
-/// Runs the waiting tests in several processes at once, and prints what each has said when it has ended. Whether all passed.
+/// Runs the waiting tests in several processes at once, and prints what each has said when it has
+/// ended. Whether all passed.
 fn side_by_side() -> bool {
     let program = std::env::current_exe().expect("this program has a path");
     let run = |share: usize| -> Output {
@@ -102,7 +113,10 @@ fn side_by_side() -> bool {
                 scope.spawn(move || run(share))
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().expect("waiting for a process does not fail")).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("waiting for a process does not fail"))
+            .collect()
     });
     for output in &outputs {
         eprint!("{}", String::from_utf8_lossy(&output.stderr));
@@ -111,12 +125,15 @@ fn side_by_side() -> bool {
     outputs.iter().all(|output| output.status.success())
 }
 
-/// Moves into a network namespace of its own, with loopback, and a mount namespace where nobody else's mounts, named namespaces
-/// and sessions appear: some tests compare the machine before with the machine after.
+/// Moves into a network namespace of its own, with loopback, and a mount namespace where nobody
+/// else's mounts, named namespaces and sessions appear: some tests compare the machine before with
+/// the machine after.
 fn withdraw() {
     use nix::sched::CloneFlags;
     if nix::sched::unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).is_ok() {
         common::must("ip link set lo up && mount --make-rprivate /");
-        common::must("for d in /run/netns /run/weir; do mkdir -p $d && mount -t tmpfs weir-live $d; done");
+        common::must(
+            "for d in /run/netns /run/weir; do mkdir -p $d && mount -t tmpfs weir-live $d; done",
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What is written about a run, read back by other programs: captures by tshark, reports and pages by a browser.
+//! What is written about a run, read back by other programs: captures by tshark, reports and pages
+//! by a browser.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -6,18 +7,32 @@ use std::process::Command;
 
 use libtest_mimic::Trial;
 
-use crate::common::{Done, Lab, Need, Stream, check_books, drops, find, link, number, output_of, trial, until};
+use crate::common::{
+    Done, Lab, Need, Stream, check_books, drops, find, link, number, output_of, trial, until,
+};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let chromium = &[Need::Program("chromium")];
     vec![
-        trial("a_capture_read_by_tshark_says_what_became_of_each_packet", &[Need::Program("tshark")], capture),
+        trial(
+            "a_capture_read_by_tshark_says_what_became_of_each_packet",
+            &[Need::Program("tshark")],
+            capture,
+        ),
         trial("a_report_opens_in_a_browser_without_errors", chromium, report),
-        trial("a_reader_that_goes_away_costs_neither_the_exit_code_nor_the_results", &[], closed_pipes),
+        trial(
+            "a_reader_that_goes_away_costs_neither_the_exit_code_nor_the_results",
+            &[],
+            closed_pipes,
+        ),
         trial("destinations_that_cannot_be_written_are_refused_before_the_run", &[], destinations),
         trial("a_tables_mean_rate_stands_in_the_result", &[], mean_rate),
-        trial("a_browser_loads_a_page_over_a_preset", &[Need::Program("chromium"), Need::Root], page),
+        trial(
+            "a_browser_loads_a_page_over_a_preset",
+            &[Need::Program("chromium"), Need::Root],
+            page,
+        ),
     ]
 }
 
@@ -39,7 +54,11 @@ fn capture(lab: &Lab) {
         assert!(drops(to_right, reason) > 5, "{reason} is to be seen in this test: {to_right}");
         assert_eq!(with(&format!("dropped: {reason}")), drops(to_right, reason), "{reason}");
     }
-    assert_eq!(with("queue "), number(to_right, "packets_out"), "every packet that left has its times");
+    assert_eq!(
+        with("queue "),
+        number(to_right, "packets_out"),
+        "every packet that left has its times"
+    );
     assert_eq!(with("corrupted bit"), number(to_right, "corrupted"));
     assert_eq!(with(", duplicate"), number(to_right, "duplicated"));
     // Each packet stands there when it came, and when it left or was lost.
@@ -48,7 +67,8 @@ fn capture(lab: &Lab) {
     assert!(number(to_right, "packets_out") >= r.received);
 }
 
-/// Runs a shell line around the command, in which `$weir` stands for it and `$1` for the result's file; gives what it wrote.
+/// Runs a shell line around the command, in which `$weir` stands for it and `$1` for the result's
+/// file; gives what it wrote.
 fn around(lab: &Lab, line: &str) -> Done {
     let json = lab.path("weir.json").display().to_string();
     let mut command = Command::new("bash");
@@ -57,7 +77,8 @@ fn around(lab: &Lab, line: &str) -> Done {
 }
 
 fn closed_pipes(lab: &Lab) {
-    let noisy = "sh -c 'trap \"\" PIPE; for i in 1 2 3; do echo data; echo words >&2; done; exit 7'";
+    let noisy =
+        "sh -c 'trap \"\" PIPE; for i in 1 2 3; do echo data; echo words >&2; done; exit 7'";
     for (streams, what) in [
         ("2>&1 | head -1", "both to a reader of one line"),
         ("2>&1 >/dev/null | true", "words to nobody"),
@@ -65,41 +86,64 @@ fn closed_pipes(lab: &Lab) {
         (">&- 2>&-", "no streams at all"),
     ] {
         // The program's own complaints about a closed pipe are hidden, and are not what ends it.
-        let line = format!("$weir run --link 4M/1ms --json $1 --report $1.html -- {noisy} {streams}; echo ended ${{PIPESTATUS[0]}}");
+        let line = format!(
+            "$weir run --link 4M/1ms --json $1 --report $1.html -- {noisy} {streams}; echo ended ${{PIPESTATUS[0]}}"
+        );
         let done = around(lab, &line);
         assert!(done.stdout.ends_with("ended 7\n"), "{what}: {done:?}");
         assert!(!done.stderr.contains("panicked"), "{what}: {done:?}");
         check_books(&lab.json("weir.json"));
         std::fs::remove_file(lab.path("weir.json")).expect("the result was written");
     }
-    let done = around(lab, "$weir run --link 4M/1ms --json - -- sh -c 'exit 7' | true; echo ended ${PIPESTATUS[0]}");
+    let done = around(
+        lab,
+        "$weir run --link 4M/1ms --json - -- sh -c 'exit 7' | true; echo ended ${PIPESTATUS[0]}",
+    );
     assert!(done.stdout == "ended 7\n" && !done.stderr.contains("panicked"), "{done:?}");
-    for words in ["presets", "algorithms", "doctor", "man", "completions bash", "check 4M/20ms", "--help"] {
+    for words in
+        ["presets", "algorithms", "doctor", "man", "completions bash", "check 4M/20ms", "--help"]
+    {
         // The command starts to write when nobody can read any more.
-        let done = around(lab, &format!("{{ sleep 0.1; $weir {words}; echo ended $? >&2; }} | true"));
-        assert!(done.stderr.contains("ended 0") && !done.stderr.contains("panicked"), "{words}: {done:?}");
+        let done =
+            around(lab, &format!("{{ sleep 0.1; $weir {words}; echo ended $? >&2; }} | true"));
+        assert!(
+            done.stderr.contains("ended 0") && !done.stderr.contains("panicked"),
+            "{words}: {done:?}"
+        );
     }
 }
 
 fn destinations(lab: &Lab) {
-    let (directory, nowhere) = (lab.path("").display().to_string(), lab.path("nowhere/file").display().to_string());
+    let (directory, nowhere) =
+        (lab.path("").display().to_string(), lab.path("nowhere/file").display().to_string());
     let marker = lab.path("ran").display().to_string();
     for option in ["--json", "--report", "--pcap"] {
-        for (path, said) in [("-", "only --json writes to standard output"), (&directory, "is a directory"), (&nowhere, "nowhere")] {
+        for (path, said) in [
+            ("-", "only --json writes to standard output"),
+            (&directory, "is a directory"),
+            (&nowhere, "nowhere"),
+        ] {
             if (option, path) == ("--json", "-") {
                 continue;
             }
             let done = lab.weir(["run", "--link", "4M", option, path, "--", "touch", &marker]);
             assert_eq!((done.code, done.stdout.as_str()), (2, ""), "{option} {path}: {done:?}");
             assert!(done.stderr.contains(said), "{option} {path}: {done:?}");
-            assert!(!lab.path("ran").exists(), "{option} {path}: the program must not run for nothing");
+            assert!(
+                !lab.path("ran").exists(),
+                "{option} {path}: the program must not run for nothing"
+            );
         }
     }
     let done = lab.weir(["run", "--link", "4M", "--json", "-", "--", "true"]);
-    let result = serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"));
+    let result =
+        serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"));
     check_books(&result);
     // A file of that name has a directory in front.
-    let done = around(lab, "cd ${1%/*} && $weir run --link 4M --pcap ./- --report ./-.html -- true && ls -- - -.html");
+    let done = around(
+        lab,
+        "cd ${1%/*} && $weir run --link 4M --pcap ./- --report ./-.html -- true && ls -- - -.html",
+    );
     assert_eq!((done.code, done.stdout.as_str()), (0, "-\n-.html\n"), "{done:?}");
 }
 
@@ -108,11 +152,16 @@ fn mean_rate(lab: &Lab) {
     let result = lab.pair(&format!("trace {csv}"), 7, "true", "true");
     for name in ["to-left", "to-right"] {
         let link = link(&result, name);
-        assert_eq!((number(link, "rate_bps"), number(link, "delay_ns")), (3_250_000, 32_500_000), "{link}");
+        assert_eq!(
+            (number(link, "rate_bps"), number(link, "delay_ns")),
+            (3_250_000, 32_500_000),
+            "{link}"
+        );
     }
 }
 
-/// Opens a page in a browser with a profile of its own; what it wrote to stderr has the console's messages.
+/// Opens a page in a browser with a profile of its own; what it wrote to stderr has the console's
+/// messages.
 fn browse(lab: &Lab, around: &[&str], url: &str) -> Done {
     let chromium = find("chromium").expect("checked before");
     let profile = format!("--user-data-dir={}", lab.path("profile").display());
@@ -131,11 +180,22 @@ fn browse(lab: &Lab, around: &[&str], url: &str) -> Done {
 fn report(lab: &Lab) {
     let html = lab.path("report.html").display().to_string();
     let stream = Stream { count: 1_500, pps: 1_000, size: 600, ..Stream::default() };
-    let (r, _) = lab.stream_with(&["--report", &html], "bw 2Mbit/s delay 10ms jitter 2ms reorder loss 1%", 7, &stream);
+    let (r, _) = lab.stream_with(
+        &["--report", &html],
+        "bw 2Mbit/s delay 10ms jitter 2ms reorder loss 1%",
+        7,
+        &stream,
+    );
     assert!(r.received > 0);
     // A page with an error shows that errors would be seen.
-    let broken = lab.file("broken.html", "<!doctype html><title>b</title><script>console.error('seen ' + 6 * 7)</script>");
-    assert!(browse(lab, &[], &format!("file://{broken}")).stderr.contains("seen 42"), "the browser does not tell of errors");
+    let broken = lab.file(
+        "broken.html",
+        "<!doctype html><title>b</title><script>console.error('seen ' + 6 * 7)</script>",
+    );
+    assert!(
+        browse(lab, &[], &format!("file://{broken}")).stderr.contains("seen 42"),
+        "the browser does not tell of errors"
+    );
     let done = browse(lab, &[], &format!("file://{html}"));
     assert!(done.stdout.contains("<svg") && done.stdout.contains("to-right"), "{done:?}");
     let console: Vec<_> = done.stderr.lines().filter(|line| line.contains("CONSOLE")).collect();
@@ -165,26 +225,41 @@ fn answer(mut stream: TcpStream, page: &str) {
             _ => return,
         }
     }
-    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", page.len());
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        page.len()
+    );
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(page.as_bytes()));
 }
 
 fn page(lab: &Lab) {
     // The page says itself how long it took: two round trips of 300 ms until its first byte.
     let script = "const t = performance.timing; document.write('first byte after ' + (t.responseStart - t.fetchStart) + ' ms')";
-    let port = serve(format!("<!doctype html><title>t</title><script>{script}</script><!-- {} -->", "x".repeat(50_000)));
+    let port = serve(format!(
+        "<!doctype html><title>t</title><script>{script}</script><!-- {} -->",
+        "x".repeat(50_000)
+    ));
     let json = lab.path("weir.json").display().to_string();
     let url = format!("http://host:{port}/");
-    let done = browse(lab, &[crate::common::weir(), "run", "--preset", "3g", "--json", &json, "--"], &url);
+    let done =
+        browse(lab, &[crate::common::weir(), "run", "--preset", "3g", "--json", &json, "--"], &url);
     assert_eq!(done.code, 0, "{done:?}");
-    let took = done.stdout.split("first byte after ").nth(2).and_then(|rest| rest.split(' ').next()).and_then(|ms| ms.parse::<u64>().ok());
+    let took = done
+        .stdout
+        .split("first byte after ")
+        .nth(2)
+        .and_then(|rest| rest.split(' ').next())
+        .and_then(|ms| ms.parse::<u64>().ok());
     let took = took.unwrap_or_else(|| panic!("the page did not run: {done:?}"));
     // Four crossings of 150 ms, each with a deviation of 15 ms: 600 less six standard deviations.
     assert!(took >= 420, "{took} ms for two round trips of 300 ms");
     let result = lab.json("weir.json");
     check_books(&result);
     assert!(number(link(&result, "down"), "bytes_out") > 50_000, "{result}");
-    until("the browser is gone", || output_of(&format!("pgrep -f '[u]ser-data-dir={}'", lab.path("profile").display())).is_empty());
+    until("the browser is gone", || {
+        output_of(&format!("pgrep -f '[u]ser-data-dir={}'", lab.path("profile").display()))
+            .is_empty()
+    });
 }
 
 /// A browser that does what it is told and nothing else.

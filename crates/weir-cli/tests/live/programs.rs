@@ -1,4 +1,5 @@
-//! `weir run` and `weir pair` around real programs: what they reach, what they return, and what is written about them.
+//! `weir run` and `weir pair` around real programs: what they reach, what they return, and what is
+//! written about them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,7 +8,10 @@ use std::process::Command;
 use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill};
 
-use crate::common::{Copies, Lab, NOBODY, Need, check_books, drops, find, link_from, load, number, output_of, trial, until};
+use crate::common::{
+    Copies, Lab, NOBODY, Need, check_books, drops, find, link_from, load, number, output_of, trial,
+    until,
+};
 use crate::outputs::serve;
 use crate::shaping::judge_iperf;
 
@@ -16,27 +20,40 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("run_shapes_up_and_down_as_configured", &[Need::Root], up_and_down),
         trial("a_program_in_run_fetches_from_host", &[Need::Root], fetch),
-        trial("iperf3_is_held_to_the_rate_in_both_directions", &[Need::Program("iperf3"), Need::Root], iperf),
+        trial(
+            "iperf3_is_held_to_the_rate_in_both_directions",
+            &[Need::Program("iperf3"), Need::Root],
+            iperf,
+        ),
         trial("exit_codes_and_signals_pass_through", &[], exit_codes),
         trial("standard_streams_belong_to_the_program", &[], streams),
         trial("an_interrupt_ends_the_program_and_the_results_are_written", &[], interrupt),
         trial("report_and_capture_are_written", &[], report_and_capture),
-        trial("an_ordinary_user_gets_the_same_link", &[Need::Root, Need::Program("setpriv")], ordinary_user),
+        trial(
+            "an_ordinary_user_gets_the_same_link",
+            &[Need::Root, Need::Program("setpriv")],
+            ordinary_user,
+        ),
     ]
 }
 
 fn up_and_down(lab: &Lab) {
     let (load, dir) = (load(), lab.path("").display().to_string());
-    let recv = format!("{load} recv --bind 0.0.0.0:9100 --idle 1 --sent 1000 --json --out {dir}/recv.json");
+    let recv = format!(
+        "{load} recv --bind 0.0.0.0:9100 --idle 1 --sent 1000 --json --out {dir}/recv.json"
+    );
     let receiver = lab.launch(Command::new("sh").args(["-c", &recv]));
-    let echo = lab.launch(Command::new("sh").args(["-c", &format!("{load} echo --bind [::]:9101")]));
+    let echo =
+        lab.launch(Command::new("sh").args(["-c", &format!("{load} echo --bind [::]:9101")]));
     let client = format!(
         "{load} ping --to host:9101 --count 20 --json --out {dir}/ping.json; \
          {load} send --to host:9100 -4 --count 1000 --rate 4M --size 1000 --json --out {dir}/send.json; sleep 1"
     );
     let json = format!("{dir}/weir.json");
     let up_down = ["--up", "bw 2Mbit/s delay 10ms queue 20", "--down", "bw 8Mbit/s delay 15ms"];
-    let done = lab.weir(["run"].into_iter().chain(up_down).chain(["--json", &json, "--", "sh", "-c", &client]));
+    let done = lab.weir(
+        ["run"].into_iter().chain(up_down).chain(["--json", &json, "--", "sh", "-c", &client]),
+    );
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(receiver.finish().code, 0);
     drop(echo);
@@ -51,7 +68,11 @@ fn up_and_down(lab: &Lab) {
     assert!(number(&ping["rtt_ns"], "min") >= 25_000_000, "10 ms up and 15 ms down: {ping}");
     let r = lab.reception("recv.json");
     assert!(r.bits_per_second < 2_000_000.0 * 1.02, "{} bit/s through 2 Mbit/s", r.bits_per_second);
-    assert!(drops(up, "queue_full") >= r.lost && r.lost > 300, "4 Mbit/s do not fit into 2: lost {}, {up}", r.lost);
+    assert!(
+        drops(up, "queue_full") >= r.lost && r.lost > 300,
+        "4 Mbit/s do not fit into 2: lost {}, {up}",
+        r.lost
+    );
 }
 
 fn fetch(lab: &Lab) {
@@ -60,7 +81,9 @@ fn fetch(lab: &Lab) {
         "exec 3<>/dev/tcp/host/{port}; printf 'GET / HTTP/1.1\\r\\nHost: host\\r\\n\\r\\n' >&3; cat <&3 | tail -c 200000 | tr -d x | wc -c"
     );
     let json = lab.path("weir.json").display().to_string();
-    let done = lab.weir(["run", "--up", "1M/5ms", "--down", "4M/5ms", "--json", &json, "--", "bash", "-c", &get]);
+    let done = lab.weir([
+        "run", "--up", "1M/5ms", "--down", "4M/5ms", "--json", &json, "--", "bash", "-c", &get,
+    ]);
     assert_eq!((done.code, done.stdout.trim()), (0, "0"), "{done:?}");
     let result = lab.json("weir.json");
     check_books(&result);
@@ -75,10 +98,14 @@ fn iperf(lab: &Lab) {
         let server = lab.launch(Command::new("iperf3").args(["-s", "-1"]));
         until("iperf3 listens", || output_of("ss -Hltn sport = 5201").contains("5201"));
         let dir = lab.path("").display().to_string();
-        // The server ends by itself: it has been told the end of the connection, though the client was gone by then.
+        // The server ends by itself: it has been told the end of the connection, though the client
+        // was gone by then.
         let client = format!("iperf3 -c host -t 2 -J {reverse} > {dir}/iperf.json");
         let json = format!("{dir}/weir.json");
-        let done = lab.weir(["run", "--up", "8M/5ms", "--down", "20M/5ms", "--json", &json, "--", "sh", "-c", &client]);
+        let done = lab.weir([
+            "run", "--up", "8M/5ms", "--down", "20M/5ms", "--json", &json, "--", "sh", "-c",
+            &client,
+        ]);
         assert_eq!(done.code, 0, "{done:?} {}", lab.json("iperf.json"));
         assert_eq!(server.finish().code, 0);
         let measured = lab.json("iperf.json");
@@ -101,7 +128,8 @@ fn exit_codes(lab: &Lab) {
 }
 
 fn streams(lab: &Lab) {
-    let done = lab.weir(["run", "--link", "4M/1ms", "--", "sh", "-c", "printf data; printf words >&2"]);
+    let done =
+        lab.weir(["run", "--link", "4M/1ms", "--", "sh", "-c", "printf data; printf words >&2"]);
     assert_eq!(done.stdout, "data", "stdout is the program's alone");
     assert!(done.stderr.contains("words"));
 }
@@ -110,7 +138,8 @@ fn interrupt(lab: &Lab) {
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
         let json = lab.path("weir.json");
         let shown = json.display().to_string();
-        let running = lab.start(["run", "--link", "4M/1ms", "--json", &shown, "--", "sleep", "100.25"]);
+        let running =
+            lab.start(["run", "--link", "4M/1ms", "--json", &shown, "--", "sleep", "100.25"]);
         // No shell around it: dash overlooks an interrupt that comes while it starts a command.
         until("the program runs", || !output_of("pgrep -xf 'sleep 100.25'").is_empty());
         match signal {
@@ -128,8 +157,10 @@ fn interrupt(lab: &Lab) {
 fn report_and_capture(lab: &Lab) {
     let (load, dir) = (load(), lab.path("").display().to_string());
     let recv = format!("{load} recv --bind 0.0.0.0:9000 --idle 1 --json --out {dir}/recv.json");
-    let send = format!("sleep 0.3; {load} send --to right:9000 -4 --count 500 --pps 1000 --size 300");
-    let [json, pcap, html] = ["weir.json", "weir.pcapng", "report.html"].map(|f| format!("{dir}/{f}"));
+    let send =
+        format!("sleep 0.3; {load} send --to right:9000 -4 --count 500 --pps 1000 --size 300");
+    let [json, pcap, html] =
+        ["weir.json", "weir.pcapng", "report.html"].map(|f| format!("{dir}/{f}"));
     let done = lab.weir([
         "pair",
         "--link",
@@ -150,11 +181,18 @@ fn report_and_capture(lab: &Lab) {
     assert!(lab.reception("recv.json").received > 0, "{done:?}");
     let html = fs::read_to_string(html).expect("a report");
     assert!(html.contains("<svg") && html.trim_end().ends_with("</html>"));
-    assert!(!html.contains("src=\"http") && !html.contains("href=\"http"), "the report must need nothing from elsewhere");
+    assert!(
+        !html.contains("src=\"http") && !html.contains("href=\"http"),
+        "the report must need nothing from elsewhere"
+    );
     if find("tshark").is_some() {
-        let seen = output_of(&format!("tshark -r {pcap} -Y 'udp.port == 9000' 2>/dev/null | wc -l"));
+        let seen =
+            output_of(&format!("tshark -r {pcap} -Y 'udp.port == 9000' 2>/dev/null | wc -l"));
         let received = lab.reception("recv.json").received;
-        assert!(seen.trim().parse::<u64>().expect("a number") >= received, "{seen} frames captured, {received} received");
+        assert!(
+            seen.trim().parse::<u64>().expect("a number") >= received,
+            "{seen} frames captured, {received} received"
+        );
     } else {
         assert!(fs::metadata(pcap).expect("a capture").len() > 500 * 100);
     }
@@ -163,7 +201,8 @@ fn report_and_capture(lab: &Lab) {
 fn ordinary_user(lab: &Lab) {
     let Copies { weir, load, home } = &Copies::make(lab);
     let echo = format!("id -u > {home}/uid; {load} echo --bind [::]:9000");
-    let ping = format!("sleep 0.3; {load} ping --to left:9000 --count 20 --json --out {home}/ping.json");
+    let ping =
+        format!("sleep 0.3; {load} ping --to left:9000 --count 20 --json --out {home}/ping.json");
     let json = format!("{home}/weir.json");
     let mut command = Command::new(NOBODY[0]);
     command.args(&NOBODY[1..]).arg(weir).current_dir(home);
@@ -176,5 +215,9 @@ fn ordinary_user(lab: &Lab) {
     let answers = lab.json("home/ping.json");
     assert_eq!(number(&answers, "lost"), 0, "{answers}");
     assert!(number(&answers["rtt_ns"], "min") >= 20_000_000, "{answers}");
-    assert_eq!(fs::read_to_string(format!("{home}/uid")).expect("the program ran").trim(), "65534", "the program runs as the user");
+    assert_eq!(
+        fs::read_to_string(format!("{home}/uid")).expect("the program ran").trim(),
+        "65534",
+        "the program runs as the user"
+    );
 }

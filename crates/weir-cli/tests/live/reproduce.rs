@@ -19,17 +19,22 @@ pub(crate) fn tests() -> Vec<Trial> {
 fn queue_sampler(lab: &Lab) {
     let before = output_of("ip link; ip netns");
     let out = lab.path("figures").display().to_string();
-    let done = lab.weir(["reproduce", "queue-sampler", "--clients", "2", "--seconds", "1", "--out", &out]);
+    let done =
+        lab.weir(["reproduce", "queue-sampler", "--clients", "2", "--seconds", "1", "--out", &out]);
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.stdout.contains("Verdict: "), "{done:?}");
     let result = lab.json("figures/queue-sampler.json");
     let cell = |table: usize, column: &str| {
         let table = &result["tables"][table];
         let columns = table["columns"].as_array().expect("columns");
-        let place = columns.iter().position(|name| name == column).unwrap_or_else(|| panic!("no {column} in {table}"));
+        let place = columns
+            .iter()
+            .position(|name| name == column)
+            .unwrap_or_else(|| panic!("no {column} in {table}"));
         table["rows"][0][place].clone()
     };
-    let figure = |table: usize, column: &str| cell(table, column)["value"].as_f64().unwrap_or(f64::NAN);
+    let figure =
+        |table: usize, column: &str| cell(table, column)["value"].as_f64().unwrap_or(f64::NAN);
     assert!(figure(0, "tc") > 0.0 && figure(0, "netlink") > figure(0, "tc"), "{result:#}");
     // Where BPF is not allowed, the result says so.
     if result["tables"][3].is_null() {
@@ -39,7 +44,10 @@ fn queue_sampler(lab: &Lab) {
     assert!(figure(2, "fastest, ms") >= 500.0, "Weir does not delay: {result:#}");
     assert!(result["claims"].as_array().is_some_and(|claims| claims.len() == 3), "{result:#}");
     for name in ["samples.svg", "variance.svg", "stretch.png"] {
-        assert!(lab.path(&format!("figures/queue-sampler-{name}")).exists(), "{name} is missing: {done:?}");
+        assert!(
+            lab.path(&format!("figures/queue-sampler-{name}")).exists(),
+            "{name} is missing: {done:?}"
+        );
     }
     assert_eq!(output_of("ip link; ip netns"), before, "something is left");
 }

@@ -1,4 +1,5 @@
-//! Rules in the language of ipfw and dummynet, on real packets: which way they go, and what they get there.
+//! Rules in the language of ipfw and dummynet, on real packets: which way they go, and what they
+//! get there.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -7,14 +8,18 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, sendto, setsockopt, socket, sockopt,
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, sendto,
+    setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeVal;
 use serde_json::Value;
 use weir_wire::builder::PacketBuilder;
 use weir_wire::{flow_key, parse};
 
-use crate::common::{Lab, Need, Pairs, Stream, check_books, check_count, drops, link_from, load, number, trial, until};
+use crate::common::{
+    Lab, Need, Pairs, Stream, check_books, check_count, drops, link_from, load, number, trial,
+    until,
+};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
@@ -30,7 +35,12 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 /// Sends a stream from left to right, whose way is the rules'.
-fn through(lab: &Lab, options: &[&str], rules: &str, stream: &Stream) -> (weir_load::stats::Reception, Value) {
+fn through(
+    lab: &Lab,
+    options: &[&str],
+    rules: &str,
+    stream: &Stream,
+) -> (weir_load::stats::Reception, Value) {
     let file = lab.file("test.rules", rules);
     lab.stream_through(&[&["--rules", &file], options].concat(), 7, stream)
 }
@@ -38,13 +48,22 @@ fn through(lab: &Lab, options: &[&str], rules: &str, stream: &Stream) -> (weir_l
 /// The pipe with this number in a result.
 fn pipe(result: &Value, wanted: u64) -> &Value {
     let pipes = result["pipes"].as_array().expect("a result with rules has pipes");
-    pipes.iter().find(|p| p["number"] == wanted).unwrap_or_else(|| panic!("no pipe {wanted}: {pipes:?}"))
+    pipes
+        .iter()
+        .find(|p| p["number"] == wanted)
+        .unwrap_or_else(|| panic!("no pipe {wanted}: {pipes:?}"))
 }
 
 /// Packets that the rule with this number matched.
 fn matched(result: &Value, wanted: u64) -> u64 {
     let rules = result["rules"].as_array().expect("a result with rules has their counters");
-    number(rules.iter().find(|r| r["number"] == wanted).unwrap_or_else(|| panic!("no rule {wanted}: {rules:?}")), "packets")
+    number(
+        rules
+            .iter()
+            .find(|r| r["number"] == wanted)
+            .unwrap_or_else(|| panic!("no rule {wanted}: {rules:?}")),
+        "packets",
+    )
 }
 
 fn reordering(lab: &Lab) {
@@ -54,11 +73,20 @@ fn reordering(lab: &Lab) {
         let stream = Stream { count: 6_000, pps: 6_000, ..Stream::default() };
         let (r, result) = through(lab, options, rules, &stream);
         assert_eq!((r.lost, r.duplicated), (0, 0));
-        check_count("packets on the longer way", number(pipe(&result, 1), "packets_in"), stream.count, 0.2);
+        check_count(
+            "packets on the longer way",
+            number(pipe(&result, 1), "packets_in"),
+            stream.count,
+            0.2,
+        );
         // Only behind the last ones on the longer way nobody is left to overtake.
         check_count("packets overtaken", r.reordered, stream.count, 0.2);
         assert_eq!(matched(&result, 100) + matched(&result, 200), stream.count);
-        assert!((10_000_000..20_000_000).contains(&r.delay_ns.p50) && r.delay_ns.p99 >= 20_000_000, "{:?}", r.delay_ns);
+        assert!(
+            (10_000_000..20_000_000).contains(&r.delay_ns.p50) && r.delay_ns.p99 >= 20_000_000,
+            "{:?}",
+            r.delay_ns
+        );
     }
 }
 
@@ -72,14 +100,28 @@ fn weights(lab: &Lab) {
         );
         let file = lab.file("test.rules", &rules);
         let out = |name: &str| lab.path(name).display().to_string();
-        let send = |port| format!("{load} send --to right:{port} -4 --rate 12M --seconds {seconds} --size 1000 --after 0.5 >/dev/null");
-        let receive = |port, name| format!("{load} recv --bind 0.0.0.0:{port} --seconds 1.8 --json --out {}", out(name));
+        let send = |port| {
+            format!(
+                "{load} send --to right:{port} -4 --rate 12M --seconds {seconds} --size 1000 --after 0.5 >/dev/null"
+            )
+        };
+        let receive = |port, name| {
+            format!("{load} recv --bind 0.0.0.0:{port} --seconds 1.8 --json --out {}", out(name))
+        };
         let left = format!("{} & {}; wait", send(9001), send(9002));
-        let right = format!("{} & {}; wait", receive(9001, "heavy.json"), receive(9002, "light.json"));
+        let right =
+            format!("{} & {}; wait", receive(9001, "heavy.json"), receive(9002, "light.json"));
         let result = lab.pair_with(&["--rules", &file], 7, &left, &right);
-        let (heavy, light) = (lab.reception("heavy.json").bits_per_second, lab.reception("light.json").bits_per_second);
-        let (off_heavy, off_light) = (heavy / (rate * 10.0 / 11.0) - 1.0, light / (rate / 11.0) - 1.0);
-        assert!(off_heavy.abs() < 0.02 && off_light.abs() < 0.03, "{scheduler}: {heavy:.0} and {light:.0} bit/s");
+        let (heavy, light) = (
+            lab.reception("heavy.json").bits_per_second,
+            lab.reception("light.json").bits_per_second,
+        );
+        let (off_heavy, off_light) =
+            (heavy / (rate * 10.0 / 11.0) - 1.0, light / (rate / 11.0) - 1.0);
+        assert!(
+            off_heavy.abs() < 0.02 && off_light.abs() < 0.03,
+            "{scheduler}: {heavy:.0} and {light:.0} bit/s"
+        );
         assert!(drops(pipe(&result, 1), "queue_full") > 100, "more was offered than fits");
     }
 }
@@ -90,7 +132,11 @@ fn chain(lab: &Lab) {
                  add 300 count udp from any to any 9000\nadd 400 pipe 3 udp from any to any 9000 out\n";
     let stream = Stream { count: 4_000, pps: 2_000, ..Stream::default() };
     let (r, result) = through(lab, &[], rules, &stream);
-    assert!((25_000_000..27_000_000).contains(&r.delay_ns.p50), "10 + 0.16 + 15 ms: {:?}", r.delay_ns);
+    assert!(
+        (25_000_000..27_000_000).contains(&r.delay_ns.p50),
+        "10 + 0.16 + 15 ms: {:?}",
+        r.delay_ns
+    );
     assert_eq!(r.reordered, 0);
     check_count("lost in the last pipe", r.lost, stream.count, 0.05);
     for number_of in 1..=3 {
@@ -108,7 +154,8 @@ fn tags(lab: &Lab) {
                  add 500 pipe 1 ip from any to any tagged 7 out via eth0\n\
                  add 600 pipe 2 udp from any to me in\n\
                  add 700 deny udp from any to any dst-port 9001 recv nothere0\n";
-    let (load, file, out) = (load(), lab.file("test.rules", rules), lab.path("ping.json").display().to_string());
+    let (load, file, out) =
+        (load(), lab.file("test.rules", rules), lab.path("ping.json").display().to_string());
     for (version, any, least) in [("-6", "[::]", 40_000_000), ("-4", "0.0.0.0", 10_000_000)] {
         // The sender to port 9 is denied; what goes to port 9000 has a way of its own by version.
         let denied = format!("{load} send --to right:9 {version} --count 5 --size 100 >/dev/null");
@@ -124,17 +171,27 @@ fn tags(lab: &Lab) {
 }
 
 fn refused(lab: &Lab) {
-    let file = lab.file("bad.rules", "pipe 1 config bw 10Mbit/s\nadd 100 pype 1 ip from any to any\n");
+    let file =
+        lab.file("bad.rules", "pipe 1 config bw 10Mbit/s\nadd 100 pype 1 ip from any to any\n");
     let mark = lab.path("ran").display().to_string();
     let done = lab.weir(["run", "--rules", &file, "--", "touch", &mark]);
     assert_eq!(done.code, 2, "{done:?}");
-    assert!(done.stderr.contains("pype") && done.stderr.contains("bad.rules") && done.stderr.contains("pipe"), "{done:?}");
+    assert!(
+        done.stderr.contains("pype")
+            && done.stderr.contains("bad.rules")
+            && done.stderr.contains("pipe"),
+        "{done:?}"
+    );
     assert!(!lab.path("ran").exists());
     let done = lab.weir(["run", "--rules", "/nowhere/at/all", "--", "true"]);
     assert!(done.code == 2 && done.stderr.contains("/nowhere/at/all"), "{done:?}");
     let done = lab.weir(["run", "--rules", &file, "--link", "4M", "--", "true"]);
-    assert!(done.code == 2 && done.stderr.contains("--rules") && done.stderr.contains("--link"), "{done:?}");
-    let good = lab.file("good.rules", "pipe 1 config bw 10Mbit/s\nadd 100 pipe 1 ip from any to any\n");
+    assert!(
+        done.code == 2 && done.stderr.contains("--rules") && done.stderr.contains("--link"),
+        "{done:?}"
+    );
+    let good =
+        lab.file("good.rules", "pipe 1 config bw 10Mbit/s\nadd 100 pipe 1 ip from any to any\n");
     let done = lab.weir(["run", "--rules", &good, "--", "true"]);
     assert!(done.code == 0 && done.stderr.contains("00100"), "{done:?}");
 }
@@ -147,17 +204,29 @@ fn customers_of_two(lab: &Lab) {
     serve_customers(lab, "2");
 }
 
-/// Ten thousand customers behind a bridge, of which every two-hundredth takes half as much again as its rate.
+/// Ten thousand customers behind a bridge, of which every two-hundredth takes half as much again as
+/// its rate.
 fn serve_customers(lab: &Lab, workers: &str) {
     let _pairs = Pairs::make();
     let file = lab
         .file("test.rules", "pipe 1 config bw 200Kbit/s queue 10 mask dst-ip 0xffffffff\nadd 100 pipe 1 ip from any to any in recv wlb\n");
     let json = lab.path("weir.json").display().to_string();
     let sink = listen("wra");
-    let bridge = lab.start(["bridge", "wlb", "wrb", "--rules", &file, "--workers", workers, "--json", &json]);
+    let bridge = lab.start([
+        "bridge",
+        "wlb",
+        "wrb",
+        "--rules",
+        &file,
+        "--workers",
+        workers,
+        "--json",
+        &json,
+    ]);
     let (out, to) = (raw(), address("wla"));
     let send = |customer: u32, size: usize| {
-        let to_customer = PacketBuilder::udp([10, 1, 1, 1], Ipv4Addr::from(FIRST + customer), 1000, 2000);
+        let to_customer =
+            PacketBuilder::udp([10, 1, 1, 1], Ipv4Addr::from(FIRST + customer), 1000, 2000);
         let frame = to_customer.payload(vec![0; size - 28]).frame();
         assert_eq!(sendto(out.as_raw_fd(), &frame, &to, MsgFlags::empty()), Ok(frame.len()));
     };
@@ -167,7 +236,8 @@ fn serve_customers(lab: &Lab, workers: &str) {
         received(&sink).is_some()
     });
     let counting = std::thread::spawn(move || count(&sink));
-    // 300 kbit/s for each of the sampled, 75 packets per second, and now and then a packet for each of the others.
+    // 300 kbit/s for each of the sampled, 75 packets per second, and now and then a packet for each
+    // of the others.
     let (start, mut others) = (Instant::now(), (1..CUSTOMERS).filter(|c| c % STEP != 0).cycle());
     for turn in 0..TURNS {
         while start.elapsed() < turn * TURN {
@@ -185,7 +255,10 @@ fn serve_customers(lab: &Lab, workers: &str) {
     for customer in (STEP..CUSTOMERS).step_by(STEP as usize) {
         let (packets, span) = seen[&customer];
         let rate = (packets - 1) as f64 * (SIZE * 8) as f64 / span.as_secs_f64();
-        assert!((rate / 200_000.0 - 1.0).abs() < 0.02, "customer {customer}: {rate:.0} bit/s over {span:?}");
+        assert!(
+            (rate / 200_000.0 - 1.0).abs() < 0.02,
+            "customer {customer}: {rate:.0} bit/s over {span:?}"
+        );
     }
     let pipe = pipe(&result, 1);
     assert!(drops(pipe, "queue_full") > 1000 && pipe["balanced"] == true, "{pipe}");
@@ -201,7 +274,9 @@ fn count(sink: &OwnedFd) -> BTreeMap<u32, (u64, Duration)> {
         let entry = seen.entry(customer).or_insert((0, last, last));
         (entry.0, entry.2) = (entry.0 + 1, last);
     }
-    seen.into_iter().map(|(customer, (packets, first, last))| (customer, (packets, last - first))).collect()
+    seen.into_iter()
+        .map(|(customer, (packets, first, last))| (customer, (packets, last - first)))
+        .collect()
 }
 
 /// The customer whose packet came, within 50 ms.
@@ -209,16 +284,22 @@ fn received(sink: &OwnedFd) -> Option<u32> {
     let mut room = [0; 2048];
     let len = recv(sink.as_raw_fd(), &mut room, MsgFlags::empty()).ok()?;
     let parsed = parse(&room[..len]).ok()?;
-    u32::try_from(flow_key(&room[..len], &parsed).dst).ok()?.checked_sub(FIRST).filter(|&customer| customer < CUSTOMERS)
+    u32::try_from(flow_key(&room[..len], &parsed).dst)
+        .ok()?
+        .checked_sub(FIRST)
+        .filter(|&customer| customer < CUSTOMERS)
 }
 
 fn raw() -> OwnedFd {
-    socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None::<SockProtocol>).expect("a raw socket")
+    socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None::<SockProtocol>)
+        .expect("a raw socket")
 }
 
 /// A socket that has all frames of an interface.
 fn listen(interface: &str) -> OwnedFd {
-    let all = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll).expect("a raw socket");
+    let all =
+        socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll)
+            .expect("a raw socket");
     setsockopt(&all, sockopt::RcvBufForce, &(16 << 20)).expect("root may");
     setsockopt(&all, sockopt::ReceiveTimeout, &TimeVal::new(0, 50_000)).expect("a time limit");
     bind(all.as_raw_fd(), &address(interface)).expect("bind to the interface");
@@ -227,7 +308,8 @@ fn listen(interface: &str) -> OwnedFd {
 
 fn address(interface: &str) -> LinkAddr {
     let mut interfaces = nix::ifaddrs::getifaddrs().expect("interfaces");
-    let address = interfaces.find_map(|i| i.address.filter(|_| i.interface_name == interface)?.as_link_addr().copied());
+    let address = interfaces
+        .find_map(|i| i.address.filter(|_| i.interface_name == interface)?.as_link_addr().copied());
     address.expect("the interface has a link address")
 }
 

@@ -1,4 +1,5 @@
-//! Scenarios on real frames: what a live run shows beside a simulated one, routes, programs, and the end of a run however it comes.
+//! Scenarios on real frames: what a live run shows beside a simulated one, routes, programs, and
+//! the end of a run however it comes.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -17,8 +18,16 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("a_live_scenario_agrees_with_the_simulated_one", &[], agreement),
         trial("packets_go_the_scenarios_routes_and_no_others", &[], routes),
-        trial("programs_run_on_their_hosts_and_the_kernels_tcp_fills_a_link", &[Need::Program("ping")], programs),
-        trial("an_ordinary_user_runs_scenarios_too", &[Need::Root, Need::Program("setpriv")], ordinary_user),
+        trial(
+            "programs_run_on_their_hosts_and_the_kernels_tcp_fills_a_link",
+            &[Need::Program("ping")],
+            programs,
+        ),
+        trial(
+            "an_ordinary_user_runs_scenarios_too",
+            &[Need::Root, Need::Program("setpriv")],
+            ordinary_user,
+        ),
         trial("kill_9_of_a_live_scenario_leaves_nothing", &[Need::Root], killed),
         trial("what_only_the_simulator_has_is_refused_with_its_line", &[], refused),
     ]
@@ -55,12 +64,18 @@ interval = "20ms"
 
 fn flow<'a>(summary: &'a Value, name: &str) -> &'a Value {
     let flows = summary["flows"].as_array().expect("a summary has flows");
-    flows.iter().find(|flow| flow["name"] == name).unwrap_or_else(|| panic!("no flow {name} in {summary}"))
+    flows
+        .iter()
+        .find(|flow| flow["name"] == name)
+        .unwrap_or_else(|| panic!("no flow {name} in {summary}"))
 }
 
 fn link<'a>(summary: &'a Value, name: &str) -> &'a Value {
     let links = summary["links"].as_array().expect("a summary has links");
-    links.iter().find(|link| link["name"] == name).unwrap_or_else(|| panic!("no link {name} in {summary}"))
+    links
+        .iter()
+        .find(|link| link["name"] == name)
+        .unwrap_or_else(|| panic!("no link {name} in {summary}"))
 }
 
 /// Runs a scenario live.
@@ -76,10 +91,17 @@ fn live(lab: &Lab, text: &str) -> Value {
 fn simulate(text: &str) -> Value {
     let checked = weir_sim::scenario::parse(text, "scenario.toml", &weir_rules::NoFiles);
     let scenario = checked.scenario.unwrap_or_else(|| panic!("{}", checked.diagnostics));
-    let Built { mut world, names } = build(&scenario, scenario.seed).expect("every host is reached");
-    let plan = Plan { seed: scenario.seed, warmup: scenario.warmup, end: scenario.duration, ..Plan::default() };
+    let Built { mut world, names } =
+        build(&scenario, scenario.seed).expect("every host is reached");
+    let plan = Plan {
+        seed: scenario.seed,
+        warmup: scenario.warmup,
+        end: scenario.duration,
+        ..Plan::default()
+    };
     let outcome = Outcome::run(&mut world, &plan, &names, &mut |_| {});
-    let results = Results { source: "sim".to_owned(), scenario: String::new(), runs: vec![outcome] };
+    let results =
+        Results { source: "sim".to_owned(), scenario: String::new(), runs: vec![outcome] };
     serde_json::from_str(&to_json(&results)).expect("JSON")
 }
 
@@ -108,11 +130,23 @@ fn differences(live: &Value, simulated: &Value) -> Vec<String> {
         }
     };
     let float = |value: &Value| value.as_f64().expect("a number");
-    compare("goodput of the stream", &|s| float(&flow(s, "stream")["goodput_bps"]), 18e6 * 0.972 * 0.01);
-    compare("median delay of the stream", &|s| float(&flow(s, "stream")["delay_ns"]["p50"]), 200_000.0);
+    compare(
+        "goodput of the stream",
+        &|s| float(&flow(s, "stream")["goodput_bps"]),
+        18e6 * 0.972 * 0.01,
+    );
+    compare(
+        "median delay of the stream",
+        &|s| float(&flow(s, "stream")["delay_ns"]["p50"]),
+        200_000.0,
+    );
     compare("median delay of the ping", &|s| float(&flow(s, "ping")["delay_ns"]["p50"]), 200_000.0);
     compare("median round trip", &|s| float(&flow(s, "ping")["completion_ns"]["p50"]), 400_000.0);
-    compare("bytes over the link", &|s| float(&link(s, "a>b")["bytes_out"]), 18e6 / 8.0 * 5.0 * 0.01);
+    compare(
+        "bytes over the link",
+        &|s| float(&link(s, "a>b")["bytes_out"]),
+        18e6 / 8.0 * 5.0 * 0.01,
+    );
     compare("losses", &|s| float(&flow(s, "stream")["lost"]), 0.0);
     differences
 }
@@ -191,7 +225,10 @@ fn routes(lab: &Lab) {
     }
     assert_eq!(number(link(&live, "c>s"), "packets_in"), 0, "nothing goes back that way");
     let sent = number(flow(&live, "ac"), "sent");
-    assert!(number(link(&live, "s>c"), "packets_in").abs_diff(sent) < 40, "all of it goes over the far router: {live}");
+    assert!(
+        number(link(&live, "s>c"), "packets_in").abs_diff(sent) < 40,
+        "all of it goes over the far router: {live}"
+    );
 }
 
 /// A transfer over the kernel's TCP, and a program.
@@ -226,13 +263,17 @@ fn programs(lab: &Lab) {
     let out = lab.path("out");
     let file = lab.file("scenario.toml", MIXED);
     let json = lab.path("live.json").display().to_string();
-    let done = lab.weir(["live", &file, "--quiet", "--json", &json, "--out", &out.display().to_string()]);
+    let done =
+        lab.weir(["live", &file, "--quiet", "--json", &json, "--out", &out.display().to_string()]);
     assert_eq!(done.code, 0, "{done:?}");
     let live = lab.json("live.json");
     let bulk = flow(&live, "bulk");
     let goodput = bulk["goodput_bps"].as_f64().expect("a rate");
     assert!((6e6..10e6).contains(&goodput), "{live}");
-    assert!(number(&bulk["delay_ns"], "p50") > 5_000_000 && number(bulk, "received") > 1_000, "{live}");
+    assert!(
+        number(&bulk["delay_ns"], "p50") > 5_000_000 && number(bulk, "received") > 1_000,
+        "{live}"
+    );
     assert!(number(flow(&live, "echo"), "received") >= 2, "{live}");
     let printed = fs::read_to_string(out.join("echo.txt")).expect("what the program printed");
     assert!(printed.contains("5 received") || printed.contains("5 packets received"), "{printed}");
@@ -251,14 +292,22 @@ fn ordinary_user(lab: &Lab) {
     command.args(&NOBODY[1..]).args([weir, "live", &file, "--quiet", "--json", &json]);
     let done = lab.launch(&mut command).finish();
     assert_eq!(done.code, 0, "{done:?}");
-    let summary: Value = serde_json::from_str(&fs::read_to_string(&json).expect("a result")).expect("JSON");
+    let summary: Value =
+        serde_json::from_str(&fs::read_to_string(&json).expect("a result")).expect("JSON");
     let stream = flow(&summary, "stream");
-    assert!(number(stream, "received") > 1_500 && number(&stream["delay_ns"], "p50") >= 20_000_000, "{stream}");
+    assert!(
+        number(stream, "received") > 1_500 && number(&stream["delay_ns"], "p50") >= 20_000_000,
+        "{stream}"
+    );
 }
 
 fn killed(lab: &Lab) {
     let file = lab.file("scenario.toml", &ROUTED.replace("3s", "60s"));
-    let machine = || output_of("ip -o link | sed 's/qlen.*//'; ip route; ls -A /run/netns /run/weir 2>/dev/null; mount | sort");
+    let machine = || {
+        output_of(
+            "ip -o link | sed 's/qlen.*//'; ip route; ls -A /run/netns /run/weir 2>/dev/null; mount | sort",
+        )
+    };
     let before = machine();
     for round in 0..8 {
         let mark = format!("WEIR_LIVE_SCENARIO={}-{round}", lab.path("").display());
@@ -273,7 +322,11 @@ fn killed(lab: &Lab) {
         until("every process is gone", || !marked(&mark));
         let deadline = Instant::now() + Duration::from_secs(10);
         while machine() != before {
-            assert!(Instant::now() < deadline, "ten seconds later the machine is not as before: {}, before: {before}", machine());
+            assert!(
+                Instant::now() < deadline,
+                "ten seconds later the machine is not as before: {}, before: {before}",
+                machine()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -282,18 +335,35 @@ fn killed(lab: &Lab) {
 /// Whether a process has this in its environment.
 fn marked(mark: &str) -> bool {
     let all = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
-    all.into_iter().any(|p| fs::read(p.join("environ")).is_ok_and(|e| e.split(|b| *b == 0).any(|v| v == mark.as_bytes())))
+    all.into_iter().any(|p| {
+        fs::read(p.join("environ"))
+            .is_ok_and(|e| e.split(|b| *b == 0).any(|v| v == mark.as_bytes()))
+    })
 }
 
 fn refused(lab: &Lab) {
-    let swept = format!("{PAIR}[[sweep]]\nkey = \"traffic.stream.rate\"\nvalues = [\"1Mbit/s\", \"2Mbit/s\"]\n");
+    let swept = format!(
+        "{PAIR}[[sweep]]\nkey = \"traffic.stream.rate\"\nvalues = [\"1Mbit/s\", \"2Mbit/s\"]\n"
+    );
     let short = PAIR.replace("size = \"1000B\"", "size = \"39B\"");
-    for (text, line, words) in [(&swept, "sweep", "--set traffic.stream.rate="), (&short, "size = ", "39 bytes")] {
+    for (text, line, words) in
+        [(&swept, "sweep", "--set traffic.stream.rate="), (&short, "size = ", "39 bytes")]
+    {
         let file = lab.file("scenario.toml", text);
         let done = lab.weir(["live", &file]);
         assert_eq!(done.code, 2, "{done:?}");
-        assert!(done.stderr.contains(line) && done.stderr.contains(words) && done.stderr.contains("scenario.toml:"), "{}", done.stderr);
-        assert!(done.stderr.contains("allowed") || done.stderr.contains("make one run"), "what to do: {}", done.stderr);
+        assert!(
+            done.stderr.contains(line)
+                && done.stderr.contains(words)
+                && done.stderr.contains("scenario.toml:"),
+            "{}",
+            done.stderr
+        );
+        assert!(
+            done.stderr.contains("allowed") || done.stderr.contains("make one run"),
+            "what to do: {}",
+            done.stderr
+        );
     }
 }
 

@@ -1,7 +1,9 @@
-//! Every scheduler of the table on real packets: two flows through one link, and what each of them gets.
+//! Every scheduler of the table on real packets: two flows through one link, and what each of them
+//! gets.
 //!
-//! Both flows offer more than their shares all the time, and what is judged is how the packets that came divide, so that a busy machine
-//! slows a test down but does not change its outcome. A run in which the senders did not keep up is repeated.
+//! Both flows offer more than their shares all the time, and what is judged is how the packets that
+//! came divide, so that a busy machine slows a test down but does not change its outcome. A run in
+//! which the senders did not keep up is repeated.
 
 use libtest_mimic::Trial;
 use weir_core::sched::{Kind, Row};
@@ -32,13 +34,18 @@ struct Offer {
     size: u32,
 }
 
-/// Sends two flows through queues 1 and 2 of these rules, and gives what came of each in the same time.
+/// Sends two flows through queues 1 and 2 of these rules, and gives what came of each in the same
+/// time.
 fn two_flows(lab: &Lab, rules: &str, offers: [Offer; 2]) -> [Reception; 2] {
-    let rules = format!("{rules}add 100 queue 1 udp from any to any 9001 out\nadd 200 queue 2 udp from any to any 9002 out\n");
+    let rules = format!(
+        "{rules}add 100 queue 1 udp from any to any 9001 out\nadd 200 queue 2 udp from any to any 9002 out\n"
+    );
     let (load, file) = (load(), lab.file("test.rules", &rules));
     let send = |port, offer: Offer| {
         let Offer { bits_per_second, size } = offer;
-        format!("{load} send --to right:{port} -4 --rate {bits_per_second} --seconds 2 --size {size} --after 0.5 >/dev/null")
+        format!(
+            "{load} send --to right:{port} -4 --rate {bits_per_second} --seconds 2 --size {size} --after 0.5 >/dev/null"
+        )
     };
     let receive = |port, name: &str| {
         let out = lab.path(name).display().to_string();
@@ -50,19 +57,25 @@ fn two_flows(lab: &Lab, rules: &str, offers: [Offer; 2]) -> [Reception; 2] {
     [lab.reception("one.json"), lab.reception("two.json")]
 }
 
-/// Checks that the second flow gets this share of the bytes, within `tolerance` of either flow's own.
+/// Checks that the second flow gets this share of the bytes, within `tolerance` of either flow's
+/// own.
 fn check_share(lab: &Lab, what: &str, rules: &str, offers: [Offer; 2], share: f64, tolerance: f64) {
     let mut tried = Vec::new();
     for _ in 0..ATTEMPTS {
         let [one, two] = two_flows(lab, rules, offers).map(|r| r.bits_per_second);
         let found = two / (one + two);
-        let (off, off_other) = ((found / share - 1.0).abs(), ((1.0 - found) / (1.0 - share) - 1.0).abs());
+        let (off, off_other) =
+            ((found / share - 1.0).abs(), ((1.0 - found) / (1.0 - share) - 1.0).abs());
         if off < tolerance && off_other < tolerance {
             return;
         }
         tried.push(format!("{:.0}:{:.0} kbit/s", one / 1e3, two / 1e3));
     }
-    panic!("{what}: shares of {:.0} and {:.0} % were expected, and were {tried:?}", 100.0 * (1.0 - share), 100.0 * share);
+    panic!(
+        "{what}: shares of {:.0} and {:.0} % were expected, and were {tried:?}",
+        100.0 * (1.0 - share),
+        100.0 * share
+    );
 }
 
 fn by_weight(lab: &Lab) {
@@ -76,7 +89,8 @@ fn by_weight(lab: &Lab) {
 }
 
 fn hierarchy(lab: &Lab) {
-    // 2:3 at the link; in the first scheduler, a flow that sends and one that does not, which leaves all of it to the other.
+    // 2:3 at the link; in the first scheduler, a flow that sends and one that does not, which
+    // leaves all of it to the other.
     let rules = "sched 1 config type qfq bw 20Mbit/s\nsched 2 config type rr parent 1\nsched 3 config type wf2q+ parent 1 weight 3\n\
                  queue 1 config sched 2 queue 300\nqueue 2 config sched 3 weight 7 queue 300\nqueue 3 config sched 2 weight 9\n";
     check_share(lab, "two levels", rules, OFFERS, 0.75, 0.03);
@@ -88,7 +102,8 @@ fn hierarchy(lab: &Lab) {
 
 fn starves(lab: &Lab) {
     let rules = "sched 1 config type prio bw 10Mbit/s\nqueue 1 config sched 1 pri 5\nqueue 2 config sched 1 pri 4 queue 300\n";
-    let [low, high] = two_flows(lab, rules, [OFFERS[0], Offer { bits_per_second: 20_000_000, ..OFFERS[1] }]);
+    let [low, high] =
+        two_flows(lab, rules, [OFFERS[0], Offer { bits_per_second: 20_000_000, ..OFFERS[1] }]);
     // What came of it did so before the other began, or after it.
     assert!(low.received * 10 < high.received, "{} and {} packets", low.received, high.received);
     assert!(high.bits_per_second > 9_500_000.0, "{} bit/s", high.bits_per_second);
@@ -108,22 +123,34 @@ fn bounds(lab: &Lab) {
 
 fn medium(lab: &Lab) {
     let rules = "sched 1 config type dcf\nqueue 1 config sched 1 queue 300\nqueue 2 config sched 1 queue 300\n";
-    let offers = [Offer { bits_per_second: 2_400_000, size: 300 }, Offer { bits_per_second: 12_000_000, size: 1500 }];
+    let offers = [
+        Offer { bits_per_second: 2_400_000, size: 300 },
+        Offer { bits_per_second: 12_000_000, size: 1500 },
+    ];
     // Equal numbers of packets: bytes as their sizes. Chance has its part in it.
     check_share(lab, "dcf", rules, offers, 1500.0 / 1800.0, 0.12);
 }
 
 fn carries(lab: &Lab) {
     for row in rows() {
-        let rules =
-            format!("sched 1 config type {} bw 20Mbit/s\nqueue 1 config sched 1\nadd queue 1 udp from any to any 9000 out\n", row.name);
+        let rules = format!(
+            "sched 1 config type {} bw 20Mbit/s\nqueue 1 config sched 1\nadd queue 1 udp from any to any 9000 out\n",
+            row.name
+        );
         let file = lab.file("test.rules", &rules);
-        let (r, _) = lab.stream_through(&["--rules", &file], 7, &Stream { count: 200, pps: 400, size: 1000, ..Stream::default() });
+        let (r, _) = lab.stream_through(
+            &["--rules", &file],
+            7,
+            &Stream { count: 200, pps: 400, size: 1000, ..Stream::default() },
+        );
         assert_eq!((r.received, r.lost, r.duplicated, r.reordered), (200, 0, 0, 0), "{}", row.name);
     }
 }
 
 /// More than each flow's share of 20 Mbit/s, 5 and 15.
-const OFFERS: [Offer; 2] = [Offer { bits_per_second: 10_000_000, size: 1000 }, Offer { bits_per_second: 22_000_000, size: 1000 }];
+const OFFERS: [Offer; 2] = [
+    Offer { bits_per_second: 10_000_000, size: 1000 },
+    Offer { bits_per_second: 22_000_000, size: 1000 },
+];
 /// How often a share is measured until it is what it should be.
 const ATTEMPTS: usize = 3;

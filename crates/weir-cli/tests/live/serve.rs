@@ -1,4 +1,5 @@
-//! The daemon on a bridge between two namespaces: what is configured happens to packets, at once and without loss, and survives.
+//! The daemon on a bridge between two namespaces: what is configured happens to packets, at once
+//! and without loss, and survives.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +20,11 @@ pub(crate) fn tests() -> Vec<Trial> {
     let needs: &[Need] = &[Need::Root, Need::Program("ip")];
     vec![
         trial("a_daemon_shapes_what_crosses_its_bridge", needs, shapes),
-        trial("a_daemon_is_reconfigured_under_traffic_without_losing_a_packet", needs, reconfigured),
+        trial(
+            "a_daemon_is_reconfigured_under_traffic_without_losing_a_packet",
+            needs,
+            reconfigured,
+        ),
         trial("what_is_queued_stays_when_a_pipe_changes", needs, queued),
         trial("kill_9_of_a_daemon_loses_no_acknowledged_configuration", needs, killed),
         trial("an_interface_that_vanishes_is_taken_again", needs, vanishes),
@@ -102,23 +107,37 @@ fn killed(lab: &Lab) {
     let mut traffic = wire.flood(lab);
     // (the last that was acknowledged, the last that was sent)
     let (acknowledged, sent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let rate = |daemon: &Daemon| daemon.client.pipes().expect("pipes").first().and_then(|pipe| pipe.rate_bps).unwrap_or(0) / 1000;
+    let rate = |daemon: &Daemon| {
+        daemon.client.pipes().expect("pipes").first().and_then(|pipe| pipe.rate_bps).unwrap_or(0)
+            / 1000
+    };
     for round in 0..KILLS {
         let daemon = Daemon::start(lab, &[]);
         if round == 0 {
             daemon.send("add 100 pipe 1 udp from any to any");
         } else {
-            let (found, last, most) = (rate(&daemon), acknowledged.load(Ordering::Relaxed), sent.load(Ordering::Relaxed));
-            assert!((last..=most).contains(&found), "round {round}: {found} kbit/s, acknowledged {last}, sent {most}");
-            assert!(!lab.path("state/.writing").exists(), "round {round}: a half-written file is left");
+            let (found, last, most) =
+                (rate(&daemon), acknowledged.load(Ordering::Relaxed), sent.load(Ordering::Relaxed));
+            assert!(
+                (last..=most).contains(&found),
+                "round {round}: {found} kbit/s, acknowledged {last}, sent {most}"
+            );
+            assert!(
+                !lab.path("state/.writing").exists(),
+                "round {round}: a half-written file is left"
+            );
         }
         daemon.books();
-        let (client, acknowledged, sent) = (daemon.client.clone(), Arc::clone(&acknowledged), Arc::clone(&sent));
+        let (client, acknowledged, sent) =
+            (daemon.client.clone(), Arc::clone(&acknowledged), Arc::clone(&sent));
         let changing = std::thread::spawn(move || {
             loop {
                 let next = sent.load(Ordering::Relaxed).max(10_000) + 1;
                 sent.store(next, Ordering::Relaxed);
-                let request = CommandRequest { script: format!("pipe 1 config bw {next}kbit/s"), ..CommandRequest::default() };
+                let request = CommandRequest {
+                    script: format!("pipe 1 config bw {next}kbit/s"),
+                    ..CommandRequest::default()
+                };
                 match client.commands(&request) {
                     Ok(reply) if reply.applied => acknowledged.store(next, Ordering::Relaxed),
                     Ok(reply) => panic!("{reply:?}"),
@@ -131,14 +150,23 @@ fn killed(lab: &Lab) {
         daemon.kill();
         changing.join().expect("changes are accepted until the end");
     }
-    assert!(acknowledged.load(Ordering::Relaxed) > 10_000 + KILLS, "changes were made in every round");
+    assert!(
+        acknowledged.load(Ordering::Relaxed) > 10_000 + KILLS,
+        "changes were made in every round"
+    );
     let daemon = Daemon::start(lab, &[]);
     assert!(traffic.alive(), "the traffic has ended: {}", traffic.stderr());
     let before = daemon.lanes()[0].counters.packets_out;
-    until("packets pass after the last restart", || daemon.lanes()[0].counters.packets_out > before);
+    until("packets pass after the last restart", || {
+        daemon.lanes()[0].counters.packets_out > before
+    });
     daemon.books();
     drop(daemon);
-    let left: Vec<_> = fs::read_dir(lab.path("state")).expect("a state").flatten().map(|e| e.file_name()).collect();
+    let left: Vec<_> = fs::read_dir(lab.path("state"))
+        .expect("a state")
+        .flatten()
+        .map(|e| e.file_name())
+        .collect();
     assert_eq!(left.len(), 3, "the configuration, its files and the lock: {left:?}");
 }
 
@@ -204,10 +232,16 @@ fn full_disk(lab: &Lab) {
         daemon.send("pipe 1 config bw 4Mbit/s");
         let before = daemon.client.configuration().expect("a configuration");
         must(&format!("head -c 1M /dev/zero > {state}/filler 2>/dev/null || true"));
-        let request = CommandRequest { script: "pipe 2 config bw 8Mbit/s".into(), ..CommandRequest::default() };
+        let request = CommandRequest {
+            script: "pipe 2 config bw 8Mbit/s".into(),
+            ..CommandRequest::default()
+        };
         match daemon.client.commands(&request) {
             Err(ClientError::Refused { status: 507, message }) => {
-                assert!(message.contains(&state) && message.contains("nothing was changed"), "{message}");
+                assert!(
+                    message.contains(&state) && message.contains("nothing was changed"),
+                    "{message}"
+                );
             }
             other => panic!("{other:?}"),
         }
@@ -229,8 +263,17 @@ fn in_use(lab: &Lab) {
     let done = lab.weir(["serve", "--socket", &socket, "--state", &other_state]);
     assert!(done.code == 125 && done.stderr.contains("another daemon listens on"), "{done:?}");
     let other_socket = lab.path("other.sock").display().to_string();
-    let done = lab.weir(["serve", "--socket", &other_socket, "--state", &lab.path("state").display().to_string()]);
-    assert!(done.code == 125 && done.stderr.contains("another daemon uses the state directory"), "{done:?}");
+    let done = lab.weir([
+        "serve",
+        "--socket",
+        &other_socket,
+        "--state",
+        &lab.path("state").display().to_string(),
+    ]);
+    assert!(
+        done.code == 125 && done.stderr.contains("another daemon uses the state directory"),
+        "{done:?}"
+    );
     assert_eq!(daemon.health().status, HealthStatus::Ok, "the first one is not disturbed");
     let done = lab.weir(["serve", "--bridge", "sl", "--state", &other_state]);
     assert!(done.code == 2 && done.stderr.contains("eth1,eth2"), "{done:?}");
@@ -245,7 +288,11 @@ fn signals(lab: &Lab) {
     lab.file("rules", "pipe 1 config bw 2Mbit/s\n");
     kill(daemon.running.pid(), Signal::SIGHUP).expect("a signal");
     until("the rules are read again", || spec().as_deref() == Some("bw 2Mbit/s"));
-    assert_eq!(daemon.client.rules().expect("rules").len(), 1, "what the file does not say is gone");
+    assert_eq!(
+        daemon.client.rules().expect("rules").len(),
+        1,
+        "what the file does not say is gone"
+    );
     lab.file("rules", "pipe 1 config bw fast\n");
     kill(daemon.running.pid(), Signal::SIGHUP).expect("a signal");
     until("what is wrong is said", || daemon.running.stderr().contains("fast"));
@@ -283,12 +330,15 @@ fn privileges(lab: &Lab) {
         assert!(seen.iter().any(|thread| thread.starts_with(name)), "no thread {name}: {seen:?}");
     }
     assert_eq!(
-        fs::metadata(lab.path("state")).map(|m| std::os::unix::fs::PermissionsExt::mode(&m.permissions()) & 0o777).ok(),
+        fs::metadata(lab.path("state"))
+            .map(|m| std::os::unix::fs::PermissionsExt::mode(&m.permissions()) & 0o777)
+            .ok(),
         Some(0o700)
     );
 }
 
-/// Two namespaces with a cable each that ends here: `sl` leads to 10.77.0.1 in `wl`, `sr` to 10.77.0.2 in `wr`.
+/// Two namespaces with a cable each that ends here: `sl` leads to 10.77.0.1 in `wl`, `sr` to
+/// 10.77.0.2 in `wr`.
 pub(crate) struct Wire;
 
 impl Wire {
@@ -310,7 +360,9 @@ impl Wire {
 
     fn side(side: &str, number: u8) {
         must(&format!("ip link add s{side} type veth peer name e netns w{side}"));
-        must(&format!("ip link set s{side} up && ip -n w{side} addr add 10.77.0.{number}/24 dev e && ip -n w{side} link set e up"));
+        must(&format!(
+            "ip link set s{side} up && ip -n w{side} addr add 10.77.0.{number}/24 dev e && ip -n w{side} link set e up"
+        ));
         // A cable that is made again has other addresses than the other side remembers.
         let _ = output_of("ip -n wl neigh flush dev e; ip -n wr neigh flush dev e");
     }
@@ -326,13 +378,23 @@ impl Wire {
     }
 
     /// Sends numbered packets from left to right and says what came.
-    pub(crate) fn stream(&self, lab: &Lab, count: u64, pps: u64, size: u64) -> weir_load::stats::Reception {
+    pub(crate) fn stream(
+        &self,
+        lab: &Lab,
+        count: u64,
+        pps: u64,
+        size: u64,
+    ) -> weir_load::stats::Reception {
         self.ping(true);
         let (load, out) = (load(), lab.path("recv.json").display().to_string());
-        let recv = format!("exec ip netns exec wr {load} recv --bind 0.0.0.0:9000 --sent {count} --idle 2 --json --out {out}");
+        let recv = format!(
+            "exec ip netns exec wr {load} recv --bind 0.0.0.0:9000 --sent {count} --idle 2 --json --out {out}"
+        );
         let receiver = lab.launch(Command::new("sh").args(["-c", &recv]));
         std::thread::sleep(Duration::from_millis(300));
-        let send = format!("exec ip netns exec wl {load} send --to 10.77.0.2:9000 --count {count} --pps {pps} --size {size} --json");
+        let send = format!(
+            "exec ip netns exec wl {load} send --to 10.77.0.2:9000 --count {count} --pps {pps} --size {size} --json"
+        );
         let sent = lab.launch(Command::new("sh").args(["-c", &send])).finish();
         assert_eq!(sent.code, 0, "{sent:?}");
         let done = receiver.finish();
@@ -342,7 +404,10 @@ impl Wire {
 
     /// Packets from left to right for as long as it is not dropped.
     fn flood(&self, lab: &Lab) -> Running {
-        let send = format!("exec ip netns exec wl {} send --to 10.77.0.2:9000 --pps 2000 --size 500 --seconds 600", load());
+        let send = format!(
+            "exec ip netns exec wl {} send --to 10.77.0.2:9000 --pps 2000 --size 500 --seconds 600",
+            load()
+        );
         // Without an answer to its question for an address the kernel keeps only some packets.
         must("ip -n wl neigh replace 10.77.0.2 lladdr 02:00:00:00:00:02 dev e");
         lab.launch(Command::new("sh").args(["-c", &send]))
@@ -356,7 +421,9 @@ impl Drop for Wire {
             let _ = output_of(&format!("ip netns del {name}"));
         }
         let _ = output_of("ip link del sl; ip link del sr");
-        until("the cables are gone", || !Path::new("/sys/class/net/sl").exists() && !output_of("ip -o link").contains(" sl@"));
+        until("the cables are gone", || {
+            !Path::new("/sys/class/net/sl").exists() && !output_of("ip -o link").contains(" sl@")
+        });
     }
 }
 
@@ -400,8 +467,14 @@ impl Daemon {
     fn books(&self) {
         let pipes = self.client.pipes().expect("pipes");
         let lanes = self.lanes();
-        for counters in lanes.iter().map(|lane| &lane.counters).chain(pipes.iter().map(|pipe| &pipe.state.counters)) {
-            let gone = counters.packets_out + counters.drops.values().sum::<u64>() + counters.backlog_packets;
+        for counters in lanes
+            .iter()
+            .map(|lane| &lane.counters)
+            .chain(pipes.iter().map(|pipe| &pipe.state.counters))
+        {
+            let gone = counters.packets_out
+                + counters.drops.values().sum::<u64>()
+                + counters.backlog_packets;
             assert_eq!(counters.packets_in + counters.duplicated, gone, "{counters:?}");
         }
     }
@@ -415,12 +488,15 @@ impl Daemon {
 fn serve_words(lab: &Lab, options: &[&str]) -> Vec<String> {
     let path = |name: &str| lab.path(name).display().to_string();
     let (socket, state) = (path("weir.sock"), path("state"));
-    let fixed = ["serve", "--bridge", "sl,sr", "--socket", &socket, "--state", &state, "--no-realtime"];
+    let fixed =
+        ["serve", "--bridge", "sl,sr", "--socket", &socket, "--state", &state, "--no-realtime"];
     fixed.iter().chain(options).map(|word| (*word).to_owned()).collect()
 }
 
 fn send(client: &Client, script: &str) -> CommandReply {
-    let reply = client.commands(&CommandRequest { script: script.to_owned(), ..CommandRequest::default() }).expect("the daemon answers");
+    let reply = client
+        .commands(&CommandRequest { script: script.to_owned(), ..CommandRequest::default() })
+        .expect("the daemon answers");
     assert!(reply.applied, "{script}: {reply:?}");
     reply
 }

@@ -1,9 +1,12 @@
-//! Rates and queues: framing overhead, bursts, tables over time, limits, which losses use the rate, and offload trains.
+//! Rates and queues: framing overhead, bursts, tables over time, limits, which losses use the rate,
+//! and offload trains.
 
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::common::{Lab, Need, Stream, check_books, check_count, drops, link, link_from, number, trial};
+use crate::common::{
+    Lab, Need, Stream, check_books, check_count, drops, link, link_from, number, trial,
+};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
@@ -17,7 +20,11 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("latencies_in_the_result_are_those_that_a_receiver_measures", &[], latency),
         trial("delays_follow_a_distribution_file", &[], distribution),
         trial("an_offload_train_is_one_packet_or_many_as_configured", &[], trains),
-        trial("iperf3_between_two_programs_reaches_the_rate_in_both_directions", &[Need::Program("iperf3")], iperf),
+        trial(
+            "iperf3_between_two_programs_reaches_the_rate_in_both_directions",
+            &[Need::Program("iperf3")],
+            iperf,
+        ),
     ]
 }
 
@@ -39,42 +46,80 @@ fn overhead(lab: &Lab) {
         let stream = Stream { count: 2 * pps, pps, size, ..Stream::default() };
         let (r, _) = lab.stream(&format!("bw 2Mbit/s overhead {kind} queue 100"), 7, &stream);
         let off = r.bits_per_second / expected - 1.0;
-        assert!(off.abs() < 0.01, "{kind}, {size} bytes: {} bit/s instead of {expected:.0}", r.bits_per_second);
+        assert!(
+            off.abs() < 0.01,
+            "{kind}, {size} bytes: {} bit/s instead of {expected:.0}",
+            r.bits_per_second
+        );
     }
 }
 
 fn burst(lab: &Lab) {
-    let stream = Stream { count: 60, pps: 0, size: 1_000, settle: 1, extra: "--list-arrivals", ..Stream::default() };
+    let stream = Stream {
+        count: 60,
+        pps: 0,
+        size: 1_000,
+        settle: 1,
+        extra: "--list-arrivals",
+        ..Stream::default()
+    };
     let packet_ns = 8_000_000;
-    // Without a burst the last packet leaves 59 packet times after the first, with 15 packets for nothing 45.
+    // Without a burst the last packet leaves 59 packet times after the first, with 15 packets for
+    // nothing 45.
     let (plain, _) = lab.stream("bw 1Mbit/s queue 1000", 7, &stream);
     let (burst, _) = lab.stream("bw 1Mbit/s burst 15KB queue 1000", 7, &stream);
     assert_eq!((plain.lost, burst.lost), (0, 0));
     assert!(plain.span_ns >= 58 * packet_ns, "without a burst: {} ns", plain.span_ns);
-    assert!(burst.span_ns >= 44 * packet_ns, "more than the burst left at once: {} ns", burst.span_ns);
+    assert!(
+        burst.span_ns >= 44 * packet_ns,
+        "more than the burst left at once: {} ns",
+        burst.span_ns
+    );
     assert!(burst.span_ns < 58 * packet_ns, "no burst: {} ns", burst.span_ns);
     let at_once = |list: &[(u32, u64)]| list.iter().filter(|&&(_, at)| at < packet_ns / 2).count();
-    assert!(at_once(&burst.arrivals) >= 10, "15 packets leave together: {:?}", &burst.arrivals[..20]);
-    assert!(at_once(&plain.arrivals) <= 2, "one packet leaves at a time: {:?}", &plain.arrivals[..5]);
+    assert!(
+        at_once(&burst.arrivals) >= 10,
+        "15 packets leave together: {:?}",
+        &burst.arrivals[..20]
+    );
+    assert!(
+        at_once(&plain.arrivals) <= 2,
+        "one packet leaves at a time: {:?}",
+        &plain.arrivals[..5]
+    );
 }
 
 fn table(lab: &Lab) {
     // A second at 1 Mbit/s, a second at 4, for ever: 625,000 bytes in any two seconds.
     let csv = lab.file("rates.csv", "time,rate\n0,1Mbit/s\n1,4Mbit/s\n2,\n");
-    let stream = Stream { count: 3_750, pps: 750, size: 1_000, extra: "--list-arrivals", ..Stream::default() };
+    let stream = Stream {
+        count: 3_750,
+        pps: 750,
+        size: 1_000,
+        extra: "--list-arrivals",
+        ..Stream::default()
+    };
     let (r, _) = lab.stream(&format!("trace {csv} queue 100"), 7, &stream);
     let arrivals: Vec<u64> = r.arrivals.iter().map(|&(_, at)| at).collect();
     let last = *arrivals.last().expect("packets arrive");
-    let whole: Vec<u64> = arrivals.iter().copied().filter(|at| at + 2_000_000_000 <= last).collect();
+    let whole: Vec<u64> =
+        arrivals.iter().copied().filter(|at| at + 2_000_000_000 <= last).collect();
     assert!(whole.len() > 100, "the stream is too short to judge: {last} ns");
     for from in whole {
-        let packets = arrivals.iter().filter(|&&at| at > from && at <= from + 2_000_000_000).count();
-        assert!((600..=650).contains(&packets), "{packets} packets in the two seconds after {from} ns, expected 625");
+        let packets =
+            arrivals.iter().filter(|&&at| at > from && at <= from + 2_000_000_000).count();
+        assert!(
+            (600..=650).contains(&packets),
+            "{packets} packets in the two seconds after {from} ns, expected 625"
+        );
     }
-    let (fast, slow) = r.arrivals.windows(2).map(|w| w[1].1 - w[0].1).fold((0u32, 0u32), |(fast, slow), gap| match gap {
-        0..4_000_000 => (fast + 1, slow),
-        _ => (fast, slow + 1),
-    });
+    let (fast, slow) =
+        r.arrivals.windows(2).map(|w| w[1].1 - w[0].1).fold((0u32, 0u32), |(fast, slow), gap| {
+            match gap {
+                0..4_000_000 => (fast + 1, slow),
+                _ => (fast, slow + 1),
+            }
+        });
     // 500 packets 2 ms apart, then 125 that are 8 ms apart.
     assert!(fast > 2 * slow && slow > 50, "{fast} short gaps, {slow} long ones");
 }
@@ -82,18 +127,32 @@ fn table(lab: &Lab) {
 fn schedule(lab: &Lab) {
     let csv = lab.file("changes.csv", "time,delay,loss\n0,10ms,0\n2.5,40ms,\n4,,1\n");
     // The sender goes on into the silence, and the receiver waits for its end.
-    let stream = Stream { count: 2_500, pps: 500, idle: 4, extra: "--list-lost", ..Stream::default() };
+    let stream =
+        Stream { count: 2_500, pps: 500, idle: 4, extra: "--list-lost", ..Stream::default() };
     let (r, books) = lab.stream(&format!("schedule {csv}"), 7, &stream);
     assert!((10_000_000..40_000_000).contains(&r.delay_ns.min), "10 ms at first: {:?}", r.delay_ns);
-    assert!(r.delay_ns.max >= 40_000_000 && r.delay_ns.p1 < 40_000_000, "40 ms later: {:?}", r.delay_ns);
-    assert_eq!((r.loss_runs, r.reordered), (1, 0), "nothing is lost until the line is cut, and then all: {r:?}");
+    assert!(
+        r.delay_ns.max >= 40_000_000 && r.delay_ns.p1 < 40_000_000,
+        "40 ms later: {:?}",
+        r.delay_ns
+    );
+    assert_eq!(
+        (r.loss_runs, r.reordered),
+        (1, 0),
+        "nothing is lost until the line is cut, and then all: {r:?}"
+    );
     assert_eq!(r.lost_sequences.last(), Some(&2_499));
-    assert!(r.received > 1_000 && r.lost > 100, "the cut comes after four seconds of five: {} lost", r.lost);
+    assert!(
+        r.received > 1_000 && r.lost > 100,
+        "the cut comes after four seconds of five: {} lost",
+        r.lost
+    );
     assert!(drops(link_from(&books, "left"), "loss_on_link") >= r.lost);
 }
 
 fn limits(lab: &Lab) {
-    // All at once into a slow link: what the queue holds, and the little that leaves meanwhile, arrives.
+    // All at once into a slow link: what the queue holds, and the little that leaves meanwhile,
+    // arrives.
     for (queue, size, held) in [("20", 1_000, 20), ("20KB", 500, 40), ("30KB", 1_000, 30)] {
         let stream = Stream { count: 200, pps: 0, size, settle: 1, ..Stream::default() };
         let (r, books) = lab.stream(&format!("bw 500Kbit/s queue {queue}"), 7, &stream);
@@ -102,12 +161,17 @@ fn limits(lab: &Lab) {
         assert!((held..held + 10).contains(&r.received), "queue {queue}: {} arrived", r.received);
         let counted = drops(link, "queue_full");
         // The ends' own packets may be among them.
-        assert!(counted >= r.lost && counted <= r.lost + 3, "queue {queue}: {counted} drops counted, {} lost", r.lost);
+        assert!(
+            counted >= r.lost && counted <= r.lost + 3,
+            "queue {queue}: {counted} drops counted, {} lost",
+            r.lost
+        );
     }
 }
 
 fn where_lost(lab: &Lab) {
-    // 1.4 Mbit/s offered to a link of 1. A third lost before the queue leaves what fits; lost on the link, it has taken its turn.
+    // 1.4 Mbit/s offered to a link of 1. A third lost before the queue leaves what fits; lost on
+    // the link, it has taken its turn.
     let stream = Stream { count: 1_750, pps: 350, size: 500, ..Stream::default() };
     let (before, books) = lab.stream("bw 1Mbit/s plr 35% queue 100", 7, &stream);
     let link = link_from(&books, "left");
@@ -128,13 +192,21 @@ fn latency(lab: &Lab) {
     let (r, books) = lab.stream("bw 2Mbit/s delay 30ms queue 50", 7, &stream);
     let link = link_from(&books, "left");
     let total = &link["total_ns"];
-    for (what, measured) in [("p50", r.delay_ns.p50 as f64), ("p99", r.delay_ns.p99 as f64), ("mean", r.delay_ns.mean)] {
+    for (what, measured) in
+        [("p50", r.delay_ns.p50 as f64), ("p99", r.delay_ns.p99 as f64), ("mean", r.delay_ns.mean)]
+    {
         let said = number(total, what) as f64;
         // The histogram is exact to 3.1 %; the few packets of the ends themselves count there too.
-        assert!((said / measured - 1.0).abs() < 0.05, "{what}: the result says {said} ns, the receiver {measured} ns");
+        assert!(
+            (said / measured - 1.0).abs() < 0.05,
+            "{what}: the result says {said} ns, the receiver {measured} ns"
+        );
     }
     let (queue, total) = (number(&link["queue_ns"], "p50") as f64, number(total, "p50") as f64);
-    assert!(((total - queue) / 34.0e6 - 1.0).abs() < 0.25, "beside the queue there are 4 ms on the wire and 30 ms: {queue} of {total}");
+    assert!(
+        ((total - queue) / 34.0e6 - 1.0).abs() < 0.25,
+        "beside the queue there are 4 ms on the wire and 30 ms: {queue} of {total}"
+    );
 }
 
 fn distribution(lab: &Lab) {
@@ -144,24 +216,42 @@ fn distribution(lab: &Lab) {
     let (r, _) = lab.stream(&format!("delay 50ms jitter 20ms {table} reorder"), 7, &stream);
     assert_eq!((r.lost, r.duplicated), (0, 0));
     let d = r.delay_ns;
-    assert!((30_000_000..70_000_000).contains(&d.min) && d.p1 < 70_000_000, "the early ones take 30 ms: {d:?}");
+    assert!(
+        (30_000_000..70_000_000).contains(&d.min) && d.p1 < 70_000_000,
+        "the early ones take 30 ms: {d:?}"
+    );
     assert!(d.p50 >= 70_000_000, "most take 70 ms: {d:?}");
-    // 60 ms on average; four standard deviations of the draw are 1.1 ms, the rest is what the machine adds.
+    // 60 ms on average; four standard deviations of the draw are 1.1 ms, the rest is what the
+    // machine adds.
     assert!((58_900_000.0..65_000_000.0).contains(&d.mean), "{d:?}");
     assert!(r.reordered > 500, "the early ones overtake: {}", r.reordered);
 }
 
 fn trains(lab: &Lab) {
-    let stream = Stream { count: 6_400, pps: 0, size: 500, train: 10, extra: "--list-lost", ..Stream::default() };
+    let stream = Stream {
+        count: 6_400,
+        pps: 0,
+        size: 500,
+        train: 10,
+        extra: "--list-lost",
+        ..Stream::default()
+    };
     let partly = |lost: &[u32]| {
         let mut blocks = vec![0u32; 640];
         lost.iter().for_each(|n| blocks[*n as usize / 10] += 1);
-        (blocks.iter().filter(|n| (1..10).contains(*n)).count(), blocks.iter().filter(|n| **n == 10).count())
+        (
+            blocks.iter().filter(|n| (1..10).contains(*n)).count(),
+            blocks.iter().filter(|n| **n == 10).count(),
+        )
     };
     let spec = "delay 5ms loss 10%";
     let (split, _) = lab.stream(spec, 7, &stream);
     check_count("packets lost", split.lost, stream.count, 0.1);
-    assert!(partly(&split.lost_sequences).0 > 300, "packets are lost by themselves: {:?}", partly(&split.lost_sequences));
+    assert!(
+        partly(&split.lost_sequences).0 > 300,
+        "packets are lost by themselves: {:?}",
+        partly(&split.lost_sequences)
+    );
     let (whole, books) = lab.stream(&format!("{spec} gso whole"), 7, &stream);
     let (some, all) = partly(&whole.lost_sequences);
     assert_eq!(some, 0, "a train is lost as a whole or not at all");
@@ -169,19 +259,26 @@ fn trains(lab: &Lab) {
     // The books count wire packets either way.
     assert!(number(link_from(&books, "left"), "packets_in") >= stream.count);
     assert!(drops(link_from(&books, "left"), "loss_on_link") >= whole.lost);
-    // A rate counts each packet's headers, whether they travel together or not: 39 trains after the first.
+    // A rate counts each packet's headers, whether they travel together or not: 39 trains after the
+    // first.
     let slow = Stream { count: 400, ..stream };
     let (r, books) = lab.stream("bw 2Mbit/s queue 1000 gso whole", 7, &slow);
     assert_eq!(r.lost, 0);
     assert!(r.span_ns >= 38 * 20_000_000, "{} ns", r.span_ns);
     let link = link_from(&books, "left");
-    assert!(number(link, "bytes_out") >= 400 * 500 && number(link, "bytes_out") == number(link, "bytes_in"), "{link}");
+    assert!(
+        number(link, "bytes_out") >= 400 * 500
+            && number(link, "bytes_out") == number(link, "bytes_in"),
+        "{link}"
+    );
 }
 
 fn iperf(lab: &Lab) {
     let dir = lab.path("").display().to_string();
     for (reverse, limit) in [("", 8.0e6), ("-R", 20.0e6)] {
-        let client = format!("until iperf3 -c left -t 2 -J {reverse} > {dir}/iperf.json; do sleep 0.1; done");
+        let client = format!(
+            "until iperf3 -c left -t 2 -J {reverse} > {dir}/iperf.json; do sleep 0.1; done"
+        );
         let json = format!("{dir}/weir.json");
         let specs = ["--to-left", "bw 8Mbit/s delay 5ms", "--to-right", "bw 20Mbit/s delay 5ms"];
         let ends = ["--json", &json, "--left", "exec iperf3 -s", "--right", &client];
@@ -191,7 +288,10 @@ fn iperf(lab: &Lab) {
         check_books(&result);
         judge_iperf(&lab.json("iperf.json"), limit, reverse);
         let busy = link(&result, if reverse.is_empty() { "to-left" } else { "to-right" });
-        assert!(number(busy, "bytes_out") as f64 * 8.0 > 1.5 * limit, "the other direction was used: {result}");
+        assert!(
+            number(busy, "bytes_out") as f64 * 8.0 > 1.5 * limit,
+            "the other direction was used: {result}"
+        );
     }
 }
 
@@ -200,5 +300,8 @@ pub(crate) fn judge_iperf(measured: &Value, limit: f64, reverse: &str) {
     let goodput = measured["end"]["sum_received"]["bits_per_second"].as_f64().expect("a rate");
     let most = limit * 1448.0 / 1500.0;
     // iperf3's own clock may be a little short.
-    assert!(goodput > 0.8 * most && goodput < 1.05 * most, "{goodput} bit/s, at most {most} {reverse}");
+    assert!(
+        goodput > 0.8 * most && goodput < 1.05 * most,
+        "{goodput} bit/s, at most {most} {reverse}"
+    );
 }

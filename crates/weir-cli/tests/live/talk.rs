@@ -22,14 +22,23 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 fn dsl(lab: &Lab) {
     let (load, dir) = (load(), lab.path("").display().to_string());
-    let recv = |port: u16, name: &str| format!("{load} recv --bind 0.0.0.0:{port} --idle 1 --json --out {dir}/{name}");
-    let send = |to: &str, rate: &str| format!("{load} send --to {to} -4 --rate {rate} --seconds 3 --size 1000 > /dev/null");
-    let left = format!("{} & sleep 0.5; {}; wait", recv(9001, "down.json"), send("right:9000", "512k"));
+    let recv = |port: u16, name: &str| {
+        format!("{load} recv --bind 0.0.0.0:{port} --idle 1 --json --out {dir}/{name}")
+    };
+    let send = |to: &str, rate: &str| {
+        format!("{load} send --to {to} -4 --rate {rate} --seconds 3 --size 1000 > /dev/null")
+    };
+    let left =
+        format!("{} & sleep 0.5; {}; wait", recv(9001, "down.json"), send("right:9000", "512k"));
     let right = format!("{} & sleep 1; {}; wait", recv(9000, "up.json"), send("left:9001", "6M"));
     pair(lab, "dsl.ipfw", &left, &right);
     for (name, rate) in [("up.json", 256e3), ("down.json", 4e6)] {
         let r = lab.reception(name);
-        assert!((r.bits_per_second / rate - 1.0).abs() < 0.03, "{name}: {} bit/s instead of {rate}", r.bits_per_second);
+        assert!(
+            (r.bits_per_second / rate - 1.0).abs() < 0.03,
+            "{name}: {} bit/s instead of {rate}",
+            r.bits_per_second
+        );
         assert!(r.delay_ns.min >= 10_000_000, "{name}: {:?}", r.delay_ns);
     }
 }
@@ -40,7 +49,10 @@ fn flowsets(lab: &Lab) {
     let rates = offered(lab, "flowsets.ipfw", &streams.map(|(address, _)| address), "4M");
     for ((address, weight), rate) in streams.iter().zip(rates) {
         let expected = 4e6 * weight / 12.0;
-        assert!((rate / expected - 1.0).abs() < 0.06, "{address}: {rate} bit/s instead of {expected:.0}");
+        assert!(
+            (rate / expected - 1.0).abs() < 0.06,
+            "{address}: {rate} bit/s instead of {expected:.0}"
+        );
     }
 }
 
@@ -54,12 +66,17 @@ fn customers(lab: &Lab) {
 
 fn reorder(lab: &Lab) {
     let (load, dir) = (load(), lab.path("").display().to_string());
-    let left = format!("sleep 1; {load} send --to right:9000 -4 --count 2000 --pps 500 --size 200 > /dev/null");
-    let right = format!("{load} recv --bind 0.0.0.0:9000 --idle 1 --sent 2000 --json --out {dir}/recv.json");
+    let left = format!(
+        "sleep 1; {load} send --to right:9000 -4 --count 2000 --pps 500 --size 200 > /dev/null"
+    );
+    let right = format!(
+        "{load} recv --bind 0.0.0.0:9000 --idle 1 --sent 2000 --json --out {dir}/recv.json"
+    );
     let result = pair(lab, "reorder.ipfw", &left, &right);
     let r = lab.reception("recv.json");
     assert_eq!(r.lost, 0);
-    // Ten packets are sent in the 20 ms between the two delays: a slow one is overtaken unless all of them are slow too.
+    // Ten packets are sent in the 20 ms between the two delays: a slow one is overtaken unless all
+    // of them are slow too.
     check_count("overtaken by a later packet", r.reordered, r.received, 0.3);
     assert!(r.delay_ns.p50 < 20_000_000 && r.delay_ns.p99 >= 30_000_000, "{:?}", r.delay_ns);
     let rules = result["rules"].as_array().expect("rules");
@@ -69,24 +86,38 @@ fn reorder(lab: &Lab) {
 
 fn profile(lab: &Lab) {
     let (load, dir) = (load(), lab.path("").display().to_string());
-    let left = format!("sleep 1; {load} send --to right:9000 -4 --seconds 8 --rate 1M --size 1000 > /dev/null");
+    let left = format!(
+        "sleep 1; {load} send --to right:9000 -4 --seconds 8 --rate 1M --size 1000 > /dev/null"
+    );
     let right = format!("{load} recv --bind 0.0.0.0:9000 --idle 1 --json --out {dir}/recv.json");
     pair(lab, "profile.ipfw", &left, &right);
     let r = lab.reception("recv.json");
-    // 8 ms for the packet and 4.4 ms on average beside it; some 650 draws with a deviation of 7.6 ms.
+    // 8 ms for the packet and 4.4 ms on average beside it; some 650 draws with a deviation of 7.6
+    // ms.
     let each_ns = r.span_ns as f64 / (r.received - 1) as f64;
     assert!((each_ns / 12.4e6 - 1.0).abs() < 0.1, "{each_ns} ns for a packet");
 }
 
 fn netconfig(lab: &Lab) {
     let (load, dir) = (load(), lab.path("").display().to_string());
-    let ask = |to: &str, out: &str| format!("{load} ping --to {to} -4 --count 20 --interval 0.02 --json --out {dir}/{out}.json");
+    let ask = |to: &str, out: &str| {
+        format!("{load} ping --to {to} -4 --count 20 --interval 0.02 --json --out {dir}/{out}.json")
+    };
     let echo = |port: u16| format!("{load} echo --bind 0.0.0.0:{port} --seconds 30");
-    // The clients of port 80 and the server of 8080 are on the left; the echo of port 7 concerns no rule.
-    let left = format!("{} & {} & sleep 1; {}; sleep 30", echo(8080), echo(7), ask("right:80", "client"));
-    let right = format!("{} & sleep 3; {}; {}; kill %1", echo(80), ask("left:8080", "server"), ask("left:7", "other"));
+    // The clients of port 80 and the server of 8080 are on the left; the echo of port 7 concerns no
+    // rule.
+    let left =
+        format!("{} & {} & sleep 1; {}; sleep 30", echo(8080), echo(7), ask("right:80", "client"));
+    let right = format!(
+        "{} & sleep 3; {}; {}; kill %1",
+        echo(80),
+        ask("left:8080", "server"),
+        ask("left:7", "other")
+    );
     pair(lab, "netconfig.ipfw", &left, &right);
-    for (name, least, most) in [("client", 100.0, 104.0), ("server", 40.0, 44.0), ("other", 0.0, 4.0)] {
+    for (name, least, most) in
+        [("client", 100.0, 104.0), ("server", 40.0, 44.0), ("other", 0.0, 4.0)]
+    {
         let answers = lab.json(&format!("{name}.json"));
         assert_eq!(number(&answers, "lost"), 0, "{name}: {answers}");
         let p50_ms = number(&answers["rtt_ns"], "p50") as f64 / 1e6;
@@ -94,21 +125,30 @@ fn netconfig(lab: &Lab) {
     }
 }
 
-/// Offers one stream of `rate` to each of these addresses of the right side, all at once, and returns what arrives of each, bit/s.
+/// Offers one stream of `rate` to each of these addresses of the right side, all at once, and
+/// returns what arrives of each, bit/s.
 fn offered(lab: &Lab, rules: &str, addresses: &[&str], rate: &str) -> Vec<f64> {
     let (load, dir) = (load(), lab.path("").display().to_string());
     let mut left = "ip route add 10.77.0.0/24 dev eth0; sleep 1; ".to_owned();
-    let mut right: String = ["2", "3", "4"].iter().map(|last| format!("ip addr add 10.77.0.{last}/32 dev eth0; ")).collect();
+    let mut right: String = ["2", "3", "4"]
+        .iter()
+        .map(|last| format!("ip addr add 10.77.0.{last}/32 dev eth0; "))
+        .collect();
     for (n, address) in addresses.iter().enumerate() {
         let port = 9000 + n;
-        right += &format!("{load} recv --bind {address}:{port} --idle 1 --list-arrivals --json --out {dir}/recv{n}.json & ");
-        left += &format!("{load} send --to {address}:{port} --rate {rate} --seconds 5 --size 1000 > /dev/null & ");
+        right += &format!(
+            "{load} recv --bind {address}:{port} --idle 1 --list-arrivals --json --out {dir}/recv{n}.json & "
+        );
+        left += &format!(
+            "{load} send --to {address}:{port} --rate {rate} --seconds 5 --size 1000 > /dev/null & "
+        );
     }
     pair(lab, rules, &(left + "wait"), &(right + "wait"));
     (0..addresses.len()).map(|n| steady(lab, n)).collect()
 }
 
-/// The rate while all streams run: when the senders are done, what is left in the light queues has the link for itself.
+/// The rate while all streams run: when the senders are done, what is left in the light queues has
+/// the link for itself.
 fn steady(lab: &Lab, n: usize) -> f64 {
     let second = 1_000_000_000;
     let arrivals = lab.reception(&format!("recv{n}.json")).arrivals;
@@ -116,11 +156,15 @@ fn steady(lab: &Lab, n: usize) -> f64 {
     within as f64 * 8_000.0 / 3.0
 }
 
-/// Runs two programs with a configuration between them; file names in it are relative to its directory. The rules are the left one's.
+/// Runs two programs with a configuration between them; file names in it are relative to its
+/// directory. The rules are the left one's.
 fn pair(lab: &Lab, rules: &str, left: &str, right: &str) -> Value {
     let json = lab.path("weir.json");
     let mut command = Command::new(weir());
-    command.current_dir(examples()).args(["pair", "--seed", "7", "--rules", rules, "--json"]).arg(&json);
+    command
+        .current_dir(examples())
+        .args(["pair", "--seed", "7", "--rules", rules, "--json"])
+        .arg(&json);
     let done = lab.launch(command.args(["--left", left, "--right", right])).finish();
     assert!(json.exists(), "weir pair wrote no result: {done:?}");
     let result = lab.json("weir.json");

@@ -1,4 +1,5 @@
-//! The verbs of ipfw, given to a real daemon as they are typed: what they print, what they change, how they end.
+//! The verbs of ipfw, given to a real daemon as they are typed: what they print, what they change,
+//! how they end.
 
 use libtest_mimic::Trial;
 
@@ -17,13 +18,19 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Gives lines of a shell's words and compares what is printed: `$ words` is given, what follows is expected.
+/// Gives lines of a shell's words and compares what is printed: `$ words` is given, what follows is
+/// expected.
 fn talk(lab: &Lab, dialogue: &str) {
     let mut parts = dialogue.trim().split("$ ").skip(1);
     for part in &mut parts {
         let (line, expected) = part.split_once('\n').unwrap_or((part, ""));
         let done = give(lab, line);
-        assert_eq!((done.code, done.stdout.trim_end()), (0, expected.trim_end()), "{line}\n{}", done.stderr);
+        assert_eq!(
+            (done.code, done.stdout.trim_end()),
+            (0, expected.trim_end()),
+            "{line}\n{}",
+            done.stderr
+        );
     }
 }
 
@@ -33,7 +40,8 @@ fn give(lab: &Lab, line: &str) -> Done {
     lab.weir(line.split(' ').chain(["--socket", &socket]))
 }
 
-// The rules name protocols that nothing here speaks: the kernel sends packets of its own as soon as an interface is up.
+// The rules name protocols that nothing here speaks: the kernel sends packets of its own as soon as
+// an interface is up.
 fn round(lab: &Lab) {
     let _wire = Wire::new();
     let _daemon = Daemon::start(lab, &[]);
@@ -119,13 +127,22 @@ $ -q add 20 allow icmp from any to any in keep-state
     assert_eq!(shown, "00010 300 150000 pipe 1 udp from any to any 9000\n");
     let shown = give(lab, "pipe show 1").stdout;
     let row = shown.lines().last().expect("a row").split_whitespace().collect::<Vec<_>>();
-    assert_eq!(row[1..], ["ip", "0.0.0.0/0", "10.77.0.2/0", "300", "150000", "0", "0", "0"], "{shown}");
+    assert_eq!(
+        row[1..],
+        ["ip", "0.0.0.0/0", "10.77.0.2/0", "300", "150000", "0", "0", "0"],
+        "{shown}"
+    );
     assert!(shown.contains("type FIFO flags 0x1 64 buckets 1 active\n    mask:  0x00 0x00000000/0x0000 -> 0xffffffff/0x0000\n"), "{shown}");
     let shown = give(lab, "-d list 20").stdout;
-    assert!(shown.contains("## Dynamic rules (") && shown.contains("STATE icmp 10.77.0.1 0 <-> 10.77.0.2 0 :default"), "{shown}");
+    assert!(
+        shown.contains("## Dynamic rules (")
+            && shown.contains("STATE icmp 10.77.0.1 0 <-> 10.77.0.2 0 :default"),
+        "{shown}"
+    );
     let dated = give(lab, "-t list 10").stdout;
     assert!(dated.len() > "00010 ".len() + 24 && dated.contains(':'), "{dated}");
-    let json: serde_json::Value = serde_json::from_str(&give(lab, "pipe show 1 --json").stdout).expect("JSON");
+    let json: serde_json::Value =
+        serde_json::from_str(&give(lab, "pipe show 1 --json").stdout).expect("JSON");
     assert_eq!(json["objects"][0]["instances"][0]["packets"], 300, "{json}");
     talk(lab, "$ zero 10\n$ show 10\n00010 0 0 pipe 1 udp from any to any 9000\n");
 }
@@ -137,22 +154,40 @@ fn scripts(lab: &Lab) {
     let socket = lab.path("weir.sock").display().to_string();
     let mut command = std::process::Command::new(weir());
     // The profile that the script names is read here and sent along.
-    let applied = lab.launch(command.current_dir(talks).args(["apply", "profile.ipfw", "--socket", &socket])).finish();
-    assert_eq!((applied.code, applied.stdout.as_str()), (0, "00100 pipe 1 ip from any to any out\n"), "{applied:?}");
-    assert!(give(lab, "pipe show").stdout.contains("profile: name \"radio\" loss 1.000000 samples 100"));
-    let half = lab.file("half.ipfw", "pipe 2 config bw 1Mbit/s\npipe delete 77\npipe 3 config bw 1Mbit/s\n");
+    let applied = lab
+        .launch(command.current_dir(talks).args(["apply", "profile.ipfw", "--socket", &socket]))
+        .finish();
+    assert_eq!(
+        (applied.code, applied.stdout.as_str()),
+        (0, "00100 pipe 1 ip from any to any out\n"),
+        "{applied:?}"
+    );
+    assert!(
+        give(lab, "pipe show").stdout.contains("profile: name \"radio\" loss 1.000000 samples 100")
+    );
+    let half = lab
+        .file("half.ipfw", "pipe 2 config bw 1Mbit/s\npipe delete 77\npipe 3 config bw 1Mbit/s\n");
     let refused = give(lab, &format!("ipfw -q {half}"));
     assert_eq!(refused.code, 69);
     assert!(refused.stderr.contains("half.ipfw:2: there is no pipe 77"), "{}", refused.stderr);
     talk(lab, "$ pipe show 2\n$ pipe show 3\n");
     let asks = lab.file("asks.ipfw", "flush\nadd 5 deny icmp from any to any\nlist\n");
-    talk(lab, &format!("$ apply -q {asks}\n00005 deny icmp from any to any\n65535 allow ip from any to any\n"));
+    talk(
+        lab,
+        &format!(
+            "$ apply -q {asks}\n00005 deny icmp from any to any\n65535 allow ip from any to any\n"
+        ),
+    );
 }
 
 fn endings(lab: &Lab) {
     let none = give(lab, "list");
     assert_eq!(none.code, 69);
-    assert!(none.stderr.contains("no daemon listens on") && none.stderr.contains("weir serve"), "{}", none.stderr);
+    assert!(
+        none.stderr.contains("no daemon listens on") && none.stderr.contains("weir serve"),
+        "{}",
+        none.stderr
+    );
     assert_eq!(give(lab, "-n pipe 1 config bw 4Mbit/s").code, 0, "checking needs no daemon");
     let _wire = Wire::new();
     let _daemon = Daemon::start(lab, &[]);
@@ -186,7 +221,16 @@ fn names(lab: &Lab) {
         if !link.exists() {
             std::os::unix::fs::symlink(weir(), &link).expect("a link");
         }
-        let done = lab.launch(std::process::Command::new(&link).args(line.split(' ')).env("WEIR_SOCKET", &socket)).finish();
-        assert_eq!((done.code, done.stdout.as_str()), (0, expected), "{name} {line}: {}", done.stderr);
+        let done = lab
+            .launch(
+                std::process::Command::new(&link).args(line.split(' ')).env("WEIR_SOCKET", &socket),
+            )
+            .finish();
+        assert_eq!(
+            (done.code, done.stdout.as_str()),
+            (0, expected),
+            "{name} {line}: {}",
+            done.stderr
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! `weir watch`: what it says of a queue that stands still is what `tc` says, whatever ends it; its outputs agree with each other.
+//! `weir watch`: what it says of a queue that stands still is what `tc` says, whatever ends it; its
+//! outputs agree with each other.
 
 use std::fs;
 use std::process::Command;
@@ -68,7 +69,8 @@ impl Drop for Jam {
 
 /// What `tc` says of the queue with this handle.
 fn tc(handle: &str) -> Value {
-    let all: Value = serde_json::from_str(&output_of("tc -s -j qdisc show dev qa")).expect("tc prints JSON");
+    let all: Value =
+        serde_json::from_str(&output_of("tc -s -j qdisc show dev qa")).expect("tc prints JSON");
     let found = all.as_array().and_then(|all| all.iter().find(|qdisc| qdisc["handle"] == handle));
     found.unwrap_or_else(|| panic!("no {handle} in {all}")).clone()
 }
@@ -76,13 +78,16 @@ fn tc(handle: &str) -> Value {
 /// The queue with this handle in a summary.
 fn qdisc<'a>(summary: &'a Value, handle: &str) -> &'a Value {
     let all = summary["qdiscs"].as_array().unwrap_or_else(|| panic!("no queues in {summary}"));
-    all.iter().find(|qdisc| qdisc["handle"] == handle).unwrap_or_else(|| panic!("no {handle} in {summary}"))
+    all.iter()
+        .find(|qdisc| qdisc["handle"] == handle)
+        .unwrap_or_else(|| panic!("no {handle} in {summary}"))
 }
 
 /// Runs `weir watch` with a summary, which it gives too.
 fn watch(lab: &Lab, words: &[&str]) -> (Done, Value) {
     let json = lab.path("watch.json").display().to_string();
-    let done = lab.weir(["watch"].iter().chain(&words[..1]).chain(&["--json", &json]).chain(&words[1..]));
+    let done =
+        lab.weir(["watch"].iter().chain(&words[..1]).chain(&["--json", &json]).chain(&words[1..]));
     assert!(lab.path("watch.json").exists(), "no summary: {done:?}");
     (done, lab.json("watch.json"))
 }
@@ -92,12 +97,20 @@ fn full_queue(lab: &Lab) {
     for method in ["timer", "loop"] {
         let (done, summary) = watch(lab, &["qa", "--method", method, "--seconds", "0.3"]);
         assert_eq!(done.code, 0, "{done:?}");
-        assert_eq!((&summary["method"], &summary["device"]), (&method.into(), &"qa".into()), "{summary}");
+        assert_eq!(
+            (&summary["method"], &summary["device"]),
+            (&method.into(), &"qa".into()),
+            "{summary}"
+        );
         let (ours, theirs) = (qdisc(&summary, "7:"), tc("7:"));
         assert!(number(&theirs, "qlen") > 10, "the queue is not full: {theirs}");
         for figure in ["p50", "p99", "max"] {
             assert_eq!(number(&ours["qlen"], figure), number(&theirs, "qlen"), "{method} {figure}");
-            assert_eq!(number(&ours["backlog_bytes"], figure), number(&theirs, "backlog"), "{method} {figure}");
+            assert_eq!(
+                number(&ours["backlog_bytes"], figure),
+                number(&theirs, "backlog"),
+                "{method} {figure}"
+            );
         }
         assert_eq!(number(ours, "drops"), 0, "none during the watch: {ours}");
         assert!(done.stderr.contains("gaps") && done.stderr.contains("asked"), "{}", done.stderr);
@@ -107,7 +120,8 @@ fn full_queue(lab: &Lab) {
 fn program(lab: &Lab) {
     let _jam = Jam::make();
     let before = number(&tc("7:"), "drops");
-    let (done, summary) = watch(lab, &["qa", "--threshold", "5", "--exec", &format!("{}; exit 7", Jam::send())]);
+    let (done, summary) =
+        watch(lab, &["qa", "--threshold", "5", "--exec", &format!("{}; exit 7", Jam::send())]);
     assert_eq!(done.code, 7, "{done:?}");
     let (ours, theirs) = (qdisc(&summary, "7:"), tc("7:"));
     assert_eq!(number(ours, "drops"), number(&theirs, "drops") - before, "{ours} {theirs}");
@@ -126,7 +140,14 @@ fn exit_codes(lab: &Lab) {
     assert_eq!(code(&["--seconds", "0.2", "--", "sleep", "60"]), 128 + 15);
     assert_eq!(code(&["--rate", "fast"]), 2);
     // A signal to weir alone is for the program.
-    let running = lab.start(["watch", "qa", "--", "sh", "-c", "trap 'exit 9' TERM; echo ready >&2; while :; do sleep 0.05; done"]);
+    let running = lab.start([
+        "watch",
+        "qa",
+        "--",
+        "sh",
+        "-c",
+        "trap 'exit 9' TERM; echo ready >&2; while :; do sleep 0.05; done",
+    ]);
     until("the program runs", || running.stderr().contains("ready"));
     kill(running.pid(), Signal::SIGTERM).expect("it is alive");
     assert_eq!(running.finish().code, 9);
@@ -135,12 +156,26 @@ fn exit_codes(lab: &Lab) {
 fn outputs(lab: &Lab) {
     let _jam = Jam::make();
     let path = |name: &str| lab.path(name).display().to_string();
-    let (jsonl, csv, parquet, report) = (path("w.jsonl"), path("w.csv"), path("w.parquet"), path("w.html"));
-    let words = ["qa", "--jsonl", &jsonl, "--csv", &csv, "--parquet", &parquet, "--report", &report, "--exec", &Jam::send()];
+    let (jsonl, csv, parquet, report) =
+        (path("w.jsonl"), path("w.csv"), path("w.parquet"), path("w.html"));
+    let words = [
+        "qa",
+        "--jsonl",
+        &jsonl,
+        "--csv",
+        &csv,
+        "--parquet",
+        &parquet,
+        "--report",
+        &report,
+        "--exec",
+        &Jam::send(),
+    ];
     let (done, summary) = watch(lab, &words);
     assert_eq!(done.code, 0, "{done:?}");
     let text = fs::read_to_string(&jsonl).expect("the lines");
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect();
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect();
     let samples = |id: &Value| {
         let own = lines.iter().filter(|line| line["type"] == "readings" && line["queue"] == *id);
         own.map(|line| number(line, "samples")).sum::<u64>()
@@ -156,19 +191,26 @@ fn outputs(lab: &Lab) {
     let table = fs::read_to_string(&csv).expect("the table");
     let mut rows = table.lines();
     let head: Vec<&str> = rows.next().expect("a head").split(',').collect();
-    let at = head.iter().position(|name| *name == "samples").unwrap_or_else(|| panic!("no samples in {head:?}"));
+    let at = head
+        .iter()
+        .position(|name| *name == "samples")
+        .unwrap_or_else(|| panic!("no samples in {head:?}"));
     let counted: u64 = rows.filter_map(|row| row.split(',').nth(at)?.parse::<u64>().ok()).sum();
     assert_eq!(counted, sum, "the table has the readings of the lines");
     let parquet = fs::read(&parquet).expect("the Parquet table");
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"), "a whole Parquet file");
     let report = fs::read_to_string(&report).expect("the report");
-    assert!(report.contains("</html>") && report.contains("tbf 7:"), "a whole report about this queue");
+    assert!(
+        report.contains("</html>") && report.contains("tbf 7:"),
+        "a whole report about this queue"
+    );
 }
 
 fn interrupted(lab: &Lab) {
     let _jam = Jam::fill();
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        let (json, csv) = (lab.path("i.json").display().to_string(), lab.path("i.csv").display().to_string());
+        let (json, csv) =
+            (lab.path("i.json").display().to_string(), lab.path("i.csv").display().to_string());
         let running = lab.start(["watch", "qa", "--json", &json, "--csv", &csv]);
         until("it tells of the queue", || running.stderr().contains("tbf 7:"));
         running.signal_group(signal);
@@ -184,17 +226,37 @@ fn without_rights(lab: &Lab) {
     let copies = Copies::make(lab);
     let json = format!("{}/w.json", copies.home);
     let mut command = Command::new(NOBODY[0]);
-    command.args(&NOBODY[1..]).args([&copies.weir, "watch", "qa", "--seconds", "0.3", "--json", &json]);
+    command.args(&NOBODY[1..]).args([
+        &copies.weir,
+        "watch",
+        "qa",
+        "--seconds",
+        "0.3",
+        "--json",
+        &json,
+    ]);
     let done = lab.launch(&mut command).finish();
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.stderr.contains("netlink"), "it says why: {done:?}");
-    let summary: Value = serde_json::from_str(&fs::read_to_string(&json).expect("a summary")).expect("JSON");
+    let summary: Value =
+        serde_json::from_str(&fs::read_to_string(&json).expect("a summary")).expect("JSON");
     assert_eq!(summary["method"], "netlink");
     assert_eq!(number(&qdisc(&summary, "7:")["qlen"], "max"), number(&tc("7:"), "qlen"));
     let mut command = Command::new(NOBODY[0]);
-    command.args(&NOBODY[1..]).args([&copies.weir, "watch", "qa", "--rate", "max", "--method", "loop"]);
+    command.args(&NOBODY[1..]).args([
+        &copies.weir,
+        "watch",
+        "qa",
+        "--rate",
+        "max",
+        "--method",
+        "loop",
+    ]);
     let done = lab.launch(&mut command).finish();
-    assert!(done.code == 125 && done.stderr.contains("CAP_BPF"), "a method that was asked for is not replaced: {done:?}");
+    assert!(
+        done.code == 125 && done.stderr.contains("CAP_BPF"),
+        "a method that was asked for is not replaced: {done:?}"
+    );
 }
 
 fn deleted(lab: &Lab) {
@@ -205,7 +267,9 @@ fn deleted(lab: &Lab) {
     must("ip link del qa");
     until("it tells of the end", || {
         let said = running.stderr();
-        said.lines().last().is_some_and(|line| line.starts_with("timer") && !line.contains("tbf 7:"))
+        said.lines()
+            .last()
+            .is_some_and(|line| line.starts_with("timer") && !line.contains("tbf 7:"))
     });
     running.signal_group(Signal::SIGINT);
     let done = running.finish();
@@ -222,10 +286,17 @@ fn full_disk(lab: &Lab) {
     let (done, summary) = watch(lab, &["qa", "--csv", "/dev/full", "--seconds", "30"]);
     assert_eq!(done.code, 125, "{done:?}");
     assert!(done.stderr.contains("/dev/full") && done.stderr.contains("No space left"), "{done:?}");
-    assert!(summary["seconds"].as_f64().expect("seconds") < 20.0, "without a program it ends there: {summary}");
-    let (done, summary) = watch(lab, &["qa", "--csv", "/dev/full", "--", "sh", "-c", "sleep 2; exit 3"]);
+    assert!(
+        summary["seconds"].as_f64().expect("seconds") < 20.0,
+        "without a program it ends there: {summary}"
+    );
+    let (done, summary) =
+        watch(lab, &["qa", "--csv", "/dev/full", "--", "sh", "-c", "sleep 2; exit 3"]);
     assert_eq!(done.code, 125, "{done:?}");
-    assert!(summary["seconds"].as_f64().expect("seconds") >= 2.0, "the program is not disturbed: {summary}");
+    assert!(
+        summary["seconds"].as_f64().expect("seconds") >= 2.0,
+        "the program is not disturbed: {summary}"
+    );
 }
 
 fn filling_disk(lab: &Lab) {
@@ -242,9 +313,16 @@ fn filling_disk(lab: &Lab) {
     must(&format!("umount -l {small}"));
     assert_eq!(done.code, 125, "{done:?}");
     assert!(done.stderr.contains("w.jsonl") && done.stderr.contains("No space left"), "{done:?}");
-    assert!(text.ends_with('\n') && text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "whole lines: {text}");
+    assert!(
+        text.ends_with('\n')
+            && text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()),
+        "whole lines: {text}"
+    );
     let lines = text.lines().count() as u64;
-    assert!(lines > 10 && number(&summary, "samples") > lines, "the summary has what did not fit: {lines} lines, {summary}");
+    assert!(
+        lines > 10 && number(&summary, "samples") > lines,
+        "the summary has what did not fit: {lines} lines, {summary}"
+    );
 }
 
 fn refused(lab: &Lab) {
@@ -268,18 +346,32 @@ fn own(lab: &Lab) {
     let daemon = Daemon::start(lab, &[]);
     daemon.send("pipe 1 config bw 8kbit/s queue 100\nadd 100 pipe 1 udp from any to any 9000");
     must("ip -n wl neigh replace 10.77.0.2 lladdr 02:00:00:00:00:02 dev e");
-    must(&format!("ip netns exec wl {} send --to 10.77.0.2:9000 -4 --count 50 --pps 1000 --size 1000 >/dev/null", load()));
+    must(&format!(
+        "ip netns exec wl {} send --to 10.77.0.2:9000 -4 --count 50 --pps 1000 --size 1000 >/dev/null",
+        load()
+    ));
     let target = format!("weir:{}", lab.path("weir.sock").display());
     let (done, all) = watch(lab, &[&target, "sl", "--seconds", "0.5"]);
     assert_eq!(done.code, 0, "{done:?}");
     let devices = all.as_array().expect("two devices");
-    let of = |name: &str| devices.iter().find(|device| device["device"] == name).unwrap_or_else(|| panic!("no {name} in {all}"));
+    let of = |name: &str| {
+        devices
+            .iter()
+            .find(|device| device["device"] == name)
+            .unwrap_or_else(|| panic!("no {name} in {all}"))
+    };
     assert_eq!((&of("weir")["method"], &of("sl")["method"]), (&"daemon".into(), &"timer".into()));
     let pipe = &of("weir")["qdiscs"][0];
     assert_eq!(pipe["kind"], "pipe 1");
     let waiting = daemon.waiting();
-    assert!(waiting > 40 && number(&pipe["qlen"], "max").abs_diff(waiting) <= 2, "{waiting} wait by the daemon's account: {pipe}");
-    assert!(number(pipe, "samples") > 20 && number(&of("sl")["qdiscs"][0], "samples") > 20, "{all}");
+    assert!(
+        waiting > 40 && number(&pipe["qlen"], "max").abs_diff(waiting) <= 2,
+        "{waiting} wait by the daemon's account: {pipe}"
+    );
+    assert!(
+        number(pipe, "samples") > 20 && number(&of("sl")["qdiscs"][0], "samples") > 20,
+        "{all}"
+    );
 }
 
 fn view(lab: &Lab) {
@@ -293,5 +385,8 @@ fn view(lab: &Lab) {
     assert!(entered.is_some() && left > entered, "{screen}");
     assert!(screen.contains("qa tbf 7:") && screen.contains('█'), "{screen}");
     let after = &screen[left.expect("it was left")..];
-    assert!(after.contains("readings in") && after.contains("tbf 7:"), "the account stands on the screen that was: {after}");
+    assert!(
+        after.contains("readings in") && after.contains("tbf 7:"),
+        "the account stands on the screen that was: {after}"
+    );
 }

@@ -9,7 +9,8 @@ use weir_core::histogram::Histogram;
 use weir_core::key::FlowKey;
 use weir_core::stats::{LinkCounters, Reasons};
 
-/// Packets of a link, queue or lane. At any moment `packets_in + duplicated = packets_out + Σ drops + backlog_packets`.
+/// Packets of a link, queue or lane. At any moment
+/// `packets_in + duplicated = packets_out + Σ drops + backlog_packets`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CounterSet {
     /// Packets that came.
@@ -75,7 +76,13 @@ impl From<&Histogram> for LatencyView {
         if h.count() == 0 {
             return Self::default();
         }
-        Self { count: h.count(), mean_ns: h.mean() as u64, p50_ns: h.quantile(0.5), p99_ns: h.quantile(0.99), max_ns: h.max() }
+        Self {
+            count: h.count(),
+            mean_ns: h.mean() as u64,
+            p50_ns: h.quantile(0.5),
+            p99_ns: h.quantile(0.99),
+            max_ns: h.max(),
+        }
     }
 }
 
@@ -90,7 +97,8 @@ pub struct LinkSample {
     pub queue_bytes: u64,
     /// Instances that exist now.
     pub instances: u64,
-    /// Time in the queue. With more than 64 pipes and schedulers, times are not gathered, and their `count` is 0.
+    /// Time in the queue. With more than 64 pipes and schedulers, times are not gathered, and their
+    /// `count` is 0.
     pub queue_time: LatencyView,
     /// Time from arrival to release.
     pub total_time: LatencyView,
@@ -172,8 +180,8 @@ pub struct InstanceView {
     /// Packets marked with congestion experienced, by reason.
     #[serde(default)]
     pub marks: BTreeMap<String, u64>,
-    /// State of the AQM of its queue, by name: probabilities from 0 to 1, counts, times in ns. Of a pipe or scheduler with several
-    /// flows nothing.
+    /// State of the AQM of its queue, by name: probabilities from 0 to 1, counts, times in ns. Of a
+    /// pipe or scheduler with several flows nothing.
     #[serde(default)]
     pub aqm: BTreeMap<String, f64>,
     /// Packets waiting now.
@@ -190,8 +198,10 @@ fn add(sums: &mut BTreeMap<String, u64>, others: &BTreeMap<String, u64>) {
 
 /// Drops and marks by name of their reason.
 pub fn by_reason(reasons: &Reasons) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
-    let drops = reasons.drop_list().into_iter().map(|(reason, count)| (reason.name().to_owned(), count));
-    let marks = reasons.mark_list().into_iter().map(|(reason, count)| (reason.name().to_owned(), count));
+    let drops =
+        reasons.drop_list().into_iter().map(|(reason, count)| (reason.name().to_owned(), count));
+    let marks =
+        reasons.mark_list().into_iter().map(|(reason, count)| (reason.name().to_owned(), count));
     (drops.collect(), marks.collect())
 }
 
@@ -247,7 +257,8 @@ impl From<FlowKey> for KeyView {
     }
 }
 
-/// A part of a list of instances. One that comes or goes meanwhile is or is not in it; every other is there once.
+/// A part of a list of instances. One that comes or goes meanwhile is or is not in it; every other
+/// is there once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InstancePage {
     /// How many there are in all.

@@ -1,7 +1,8 @@
 //! What goes over the wire: requests, replies, and the views of what is configured and counted.
 //!
-//! Every type is JSON, described in the OpenAPI document that the daemon serves. Requests refuse fields they do not know; readers of
-//! replies should not, for fields are added over time. Times are nanoseconds, rates bit/s, lengths network-layer bytes.
+//! Every type is JSON, described in the OpenAPI document that the daemon serves. Requests refuse
+//! fields they do not know; readers of replies should not, for fields are added over time. Times
+//! are nanoseconds, rates bit/s, lengths network-layer bytes.
 
 mod counters;
 mod view;
@@ -14,13 +15,16 @@ use weir_rules::show::Answer;
 use weir_rules::{Diagnostic, Severity};
 
 pub use counters::{
-    CounterSet, EventSample, InstancePage, InstanceView, KeyView, LaneView, LatencyView, LengthView, LengthsView, LinkSample,
-    QueueCounters, RuleCounters, by_reason,
+    CounterSet, EventSample, InstancePage, InstanceView, KeyView, LaneView, LatencyView,
+    LengthView, LengthsView, LinkSample, QueueCounters, RuleCounters, by_reason,
 };
 pub use view::{
-    AqmView, BridgeView, ConfigurationView, NetConfigView, PipeView, QueueView, RuleView, SchedView, TableEntryView, TablePage, TableView,
+    AqmView, BridgeView, ConfigurationView, NetConfigView, PipeView, QueueView, RuleView,
+    SchedView, TableEntryView, TablePage, TableView,
 };
-pub(crate) use view::{configuration, lengths, netconfigs, pipes, queues, rules, scheds, table_page, tables};
+pub(crate) use view::{
+    configuration, lengths, netconfigs, pipes, queues, rules, scheds, table_page, tables,
+};
 
 /// Commands to carry out: all of them, or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -32,8 +36,8 @@ pub struct CommandRequest {
     /// What the script is called in messages, such as the name of its file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The content of the files that the commands name (profiles, traces, schedules, jitter tables), by those names. The daemon reads
-    /// no other file.
+    /// The content of the files that the commands name (profiles, traces, schedules, jitter
+    /// tables), by those names. The daemon reads no other file.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
     /// Only check: nothing is changed.
@@ -68,7 +72,8 @@ pub struct CommandOutcome {
     /// The number that a new rule got.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<u16>,
-    /// What a command answers that asks for something: `show`, `list`, `table … list`, and the like.
+    /// What a command answers that asks for something: `show`, `list`, `table … list`, and the
+    /// like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub answer: Option<Answer>,
@@ -227,7 +232,8 @@ impl Page {
     /// The first one wanted, and how many; `None` when there are none such.
     pub(crate) fn span(self) -> Option<(usize, usize)> {
         let limit = self.limit.unwrap_or(DEFAULT_PAGE);
-        (i32::try_from(self.offset).is_ok() && (1..=MAX_PAGE).contains(&limit)).then_some((self.offset as usize, limit as usize))
+        (i32::try_from(self.offset).is_ok() && (1..=MAX_PAGE).contains(&limit))
+            .then_some((self.offset as usize, limit as usize))
     }
 }
 

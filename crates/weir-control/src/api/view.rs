@@ -1,4 +1,5 @@
-//! What is configured, as it goes over the wire: each object as the words that make it, with its counters beside them.
+//! What is configured, as it goes over the wire: each object as the words that make it, with its
+//! counters beside them.
 
 use std::collections::BTreeMap;
 
@@ -228,7 +229,12 @@ pub(crate) fn scheds(rules: &Ruleset, snapshot: &Snapshot) -> Vec<SchedView> {
             number,
             command: script::print(&Command::ConfigSched(number, Box::new((**spec).clone()))),
             algorithm: spec.scheduler.discipline.row().name.to_owned(),
-            settings: spec.scheduler.discipline.settings().map(|(setting, value)| (setting.name.to_owned(), value)).collect(),
+            settings: spec
+                .scheduler
+                .discipline
+                .settings()
+                .map(|(setting, value)| (setting.name.to_owned(), value))
+                .collect(),
             parent: spec.scheduler.parent,
             rate_bps: rate(&spec.link),
             delay_ns: spec.link.pipe.link.delay.0,
@@ -254,7 +260,8 @@ pub(crate) fn queues(rules: &Ruleset, snapshot: &Snapshot) -> Vec<QueueView> {
 }
 
 pub(crate) fn lengths(rules: &Ruleset, now: Lengths) -> LengthsView {
-    let (scheds, pipes) = now.links.into_iter().partition(|(number, _)| rules.scheds.contains_key(number));
+    let (scheds, pipes) =
+        now.links.into_iter().partition(|(number, _)| rules.scheds.contains_key(number));
     LengthsView { at_ns: now.at_ns, pipes, scheds, queues: now.queues }
 }
 
@@ -289,7 +296,12 @@ pub(crate) fn tables(rules: &Ruleset) -> Vec<TableView> {
 }
 
 /// A part of the table `name`; `None` when there is no such table.
-pub(crate) fn table_page(rules: &Ruleset, name: &str, offset: usize, limit: usize) -> Option<TablePage> {
+pub(crate) fn table_page(
+    rules: &Ruleset,
+    name: &str,
+    offset: usize,
+    limit: usize,
+) -> Option<TablePage> {
     let (name, table) = rules.tables.get_key_value(name)?;
     let mut entries = Vec::new();
     for (key, &value) in table.entries.iter().skip(offset).take(limit) {
@@ -301,8 +313,13 @@ pub(crate) fn table_page(rules: &Ruleset, name: &str, offset: usize, limit: usiz
 pub(crate) fn netconfigs(rules: &Ruleset) -> Vec<NetConfigView> {
     let mut views = Vec::new();
     for link in &rules.netconfigs {
-        let command = Command::NetConfig(NetConfigCommand::Config(Box::new((*link.config).clone())));
-        views.push(NetConfigView { slot: link.slot, command: script::print(&command), deadline_s: link.deadline_s });
+        let command =
+            Command::NetConfig(NetConfigCommand::Config(Box::new((*link.config).clone())));
+        views.push(NetConfigView {
+            slot: link.slot,
+            command: script::print(&command),
+            deadline_s: link.deadline_s,
+        });
     }
     views
 }

@@ -9,7 +9,9 @@ use weir_rules::command::{Command, NetConfigCommand, Spanned};
 use weir_rules::ruleset::{Effect, Outcome, Query, Ruleset};
 use weir_rules::{Files, LinkSpec, script};
 
-use crate::api::{CommandOutcome, CommandReply, CommandRequest, DiagnosticView, OutcomeKind, SeverityView};
+use crate::api::{
+    CommandOutcome, CommandReply, CommandRequest, DiagnosticView, OutcomeKind, SeverityView,
+};
 use crate::store::Store;
 
 /// A request whose text was read.
@@ -66,7 +68,12 @@ impl Prepared {
         Self {
             commands,
             refused: parsed.diagnostics.has_errors(),
-            diagnostics: parsed.diagnostics.iter().take(MOST_DIAGNOSTICS).map(DiagnosticView::from).collect(),
+            diagnostics: parsed
+                .diagnostics
+                .iter()
+                .take(MOST_DIAGNOSTICS)
+                .map(DiagnosticView::from)
+                .collect(),
             check_only: request.check_only,
             lines: request.script.as_str().into(),
             name: request.name.clone(),
@@ -81,7 +88,8 @@ impl Prepared {
 
     /// Carries the commands out on a configuration, all or none.
     pub(super) fn carry_out(&self, ruleset: &mut Ruleset) -> (CommandReply, Done) {
-        let mut reply = CommandReply { diagnostics: self.diagnostics.clone(), ..CommandReply::default() };
+        let mut reply =
+            CommandReply { diagnostics: self.diagnostics.clone(), ..CommandReply::default() };
         let mut done = Done::default();
         if self.refused {
             return (reply, done);
@@ -109,8 +117,10 @@ impl Prepared {
 
     /// The diagnostic of a command that does not fit the configuration.
     fn refusal(&self, spanned: &Spanned, message: String) -> DiagnosticView {
-        let (start, end) = (spanned.span.start.min(self.lines.len()), spanned.span.end.min(self.lines.len()));
-        let first = self.lines.get(..start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+        let (start, end) =
+            (spanned.span.start.min(self.lines.len()), spanned.span.end.min(self.lines.len()));
+        let first =
+            self.lines.get(..start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
         let text = self.lines.get(first..).and_then(|rest| rest.lines().next()).unwrap_or_default();
         DiagnosticView {
             severity: SeverityView::Error,
@@ -149,21 +159,31 @@ fn describe(spanned: &Spanned, outcome: &Outcome) -> CommandOutcome {
         Effect::Query(_) => OutcomeKind::Query,
     };
     let warnings = outcome.warnings.iter().map(ToString::to_string).collect();
-    CommandOutcome { line: spanned.line, command: script::print(&spanned.command), result, rule, answer: None, warnings }
+    CommandOutcome {
+        line: spanned.line,
+        command: script::print(&spanned.command),
+        result,
+        rule,
+        answer: None,
+        warnings,
+    }
 }
 
 /// Lets a command name the kept copies of its files.
 fn rename(command: &mut Command, places: &BTreeMap<&str, String>) {
     let rename_link = |link: &mut LinkSpec| {
         let names = &mut link.files;
-        for name in [&mut names.profile, &mut names.trace, &mut names.schedule].into_iter().flatten() {
+        for name in
+            [&mut names.profile, &mut names.trace, &mut names.schedule].into_iter().flatten()
+        {
             if let Some(place) = places.get(name.as_str()) {
                 name.clone_from(place);
             }
         }
         let Some(jitter) = &mut link.pipe.link.jitter else { return };
         if let Some(place) = places.get(jitter.distribution.name())
-            && let Ok(renamed) = Distribution::from_table(place.clone(), jitter.distribution.table().to_vec())
+            && let Ok(renamed) =
+                Distribution::from_table(place.clone(), jitter.distribution.table().to_vec())
         {
             jitter.distribution = Arc::new(renamed);
         }
@@ -183,12 +203,20 @@ fn rename(command: &mut Command, places: &BTreeMap<&str, String>) {
 pub(super) fn files_of(ruleset: &Ruleset) -> BTreeSet<PathBuf> {
     let pipes = ruleset.pipes.values().map(|spec| &**spec);
     let scheds = ruleset.scheds.values().map(|spec| &spec.link);
-    let netconfigs = ruleset.netconfigs.iter().flat_map(|link| [&link.config.inbound, &link.config.outbound]);
+    let netconfigs =
+        ruleset.netconfigs.iter().flat_map(|link| [&link.config.inbound, &link.config.outbound]);
     let mut named = BTreeSet::new();
     for link in pipes.chain(scheds).chain(netconfigs) {
         let names = &link.files;
-        named.extend([&names.profile, &names.trace, &names.schedule].into_iter().flatten().map(PathBuf::from));
-        named.extend(link.pipe.link.jitter.as_ref().map(|jitter| PathBuf::from(jitter.distribution.name())));
+        named.extend(
+            [&names.profile, &names.trace, &names.schedule]
+                .into_iter()
+                .flatten()
+                .map(PathBuf::from),
+        );
+        named.extend(
+            link.pipe.link.jitter.as_ref().map(|jitter| PathBuf::from(jitter.distribution.name())),
+        );
     }
     named
 }

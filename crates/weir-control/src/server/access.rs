@@ -1,4 +1,5 @@
-//! Who may control the daemon: on the Unix socket those whom the kernel vouches for, on TCP those who know a token.
+//! Who may control the daemon: on the Unix socket those whom the kernel vouches for, on TCP those
+//! who know a token.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -32,16 +33,26 @@ pub struct Access {
 impl Access {
     /// Whether the other end of a connection is one of them; else why not.
     pub(super) fn admit(&self, stream: &UnixStream) -> Result<(), String> {
-        let peer = stream.peer_cred().map_err(|error| format!("the system does not tell who you are: {error}"))?;
+        let peer = stream
+            .peer_cred()
+            .map_err(|error| format!("the system does not tell who you are: {error}"))?;
         if peer.uid() == 0 || peer.uid() == self.uid {
             return Ok(());
         }
-        let member = |gid| peer.gid() == gid || (self.groups_of)(stream.as_fd()).is_ok_and(|groups| groups.contains(&gid));
+        let member = |gid| {
+            peer.gid() == gid
+                || (self.groups_of)(stream.as_fd()).is_ok_and(|groups| groups.contains(&gid))
+        };
         if self.gid.is_some_and(member) {
             return Ok(());
         }
-        let others = self.gid.map(|gid| format!(", and members of group {gid}")).unwrap_or_default();
-        Err(format!("user {} may not control this daemon; root and user {} may{others}", peer.uid(), self.uid))
+        let others =
+            self.gid.map(|gid| format!(", and members of group {gid}")).unwrap_or_default();
+        Err(format!(
+            "user {} may not control this daemon; root and user {} may{others}",
+            peer.uid(),
+            self.uid
+        ))
     }
 }
 
@@ -122,11 +133,18 @@ pub(super) fn with_token(router: Router, token: Token) -> Router {
 }
 
 async fn check_token(State(token): State<Token>, request: Request, next: Next) -> Response {
-    let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+    let given = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
     if given.is_some_and(|given| token.matches(given)) {
         return next.run(request).await;
     }
-    let mut response = Reject::new(StatusCode::UNAUTHORIZED, "send the daemon's token: 'Authorization: Bearer TOKEN'").into_response();
+    let mut response = Reject::new(
+        StatusCode::UNAUTHORIZED,
+        "send the daemon's token: 'Authorization: Bearer TOKEN'",
+    )
+    .into_response();
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response
 }
@@ -146,7 +164,8 @@ mod tests {
     fn a_token_is_compared_whole() {
         let token = Token(b"0123456789abcdef".as_slice().into());
         assert!(token.matches(b"0123456789abcdef"));
-        for other in [b"".as_slice(), b"0123456789abcde", b"0123456789abcdeg", b"0123456789abcdef0"] {
+        for other in [b"".as_slice(), b"0123456789abcde", b"0123456789abcdeg", b"0123456789abcdef0"]
+        {
             assert!(!token.matches(other));
         }
         assert_eq!(format!("{token:?}"), "Token(…)");

@@ -1,7 +1,8 @@
 //! The stream of counters: server-sent events, each a sample.
 //!
-//! Between the sampler and the connection there is room for one sample. A reader that is slower than the period therefore misses samples
-//! and is told how many; the memory that it costs is bounded by that one sample and the connection's buffer.
+//! Between the sampler and the connection there is room for one sample. A reader that is slower
+//! than the period therefore misses samples and is told how many; the memory that it costs is
+//! bounded by that one sample and the connection's buffer.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +21,10 @@ use crate::api::{EventQuery, EventSample};
 pub(super) fn stream(state: Arc<State>, query: EventQuery) -> Result<Response, Reject> {
     let period = query.period.unwrap_or(DEFAULT_PERIOD);
     if !(MIN_PERIOD..=MAX_PERIOD).contains(&period) {
-        return Err(Reject::new(StatusCode::BAD_REQUEST, format!("`period` must be {MIN_PERIOD} to {MAX_PERIOD} milliseconds")));
+        return Err(Reject::new(
+            StatusCode::BAD_REQUEST,
+            format!("`period` must be {MIN_PERIOD} to {MAX_PERIOD} milliseconds"),
+        ));
     }
     if query.count.is_some_and(|count| count == 0 || i32::try_from(count).is_err()) {
         return Err(Reject::new(StatusCode::BAD_REQUEST, "`count` must be 1 to 2147483647"));

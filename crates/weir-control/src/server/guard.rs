@@ -1,7 +1,8 @@
 //! A connection whose other end must take what it is sent.
 //!
-//! Everything the server writes waits in bounded buffers. A client that does not read fills them, and then holds a connection and what
-//! is in it for as long as it likes; here that is for a limited time.
+//! Everything the server writes waits in bounded buffers. A client that does not read fills them,
+//! and then holds a connection and what is in it for as long as it likes; here that is for a
+//! limited time.
 
 use std::io;
 use std::pin::Pin;
@@ -30,7 +31,11 @@ impl<S> Guarded<S> {
     }
 
     /// Passes on what a write came to, and counts the time while it waits.
-    fn watch<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn watch<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.deadline = None;
             return written;
@@ -46,18 +51,30 @@ impl<S> Guarded<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.watch(context, written)
     }
 
-    fn poll_write_vectored(mut self: Pin<&mut Self>, context: &mut Context<'_>, parts: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
         self.watch(context, written)
     }
@@ -96,7 +113,10 @@ mod tests {
             guarded.write_all(&[0; 64]).await.unwrap();
             let far = reader.await.unwrap();
             assert_eq!(tally.stalled.load(Ordering::Relaxed), 0);
-            assert_eq!(guarded.write_all(&[0; 1]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            assert_eq!(
+                guarded.write_all(&[0; 1]).await.unwrap_err().kind(),
+                io::ErrorKind::TimedOut
+            );
             assert_eq!(tally.stalled.load(Ordering::Relaxed), 1);
             drop(far);
         });

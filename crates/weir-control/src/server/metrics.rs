@@ -47,22 +47,39 @@ fn gauges(registry: &mut Registry, name: &str, help: &str) -> Gauges {
 }
 
 fn daemon(registry: &mut Registry, state: &State) {
-    let one =
-        |registry: &mut Registry, name: &str, help: &str, value: f64| gauges(registry, name, help).get_or_create(&Vec::new()).set(value);
-    one(registry, "configuration_revision", "Number of the configuration in force", state.owner.current().revision as f64);
+    let one = |registry: &mut Registry, name: &str, help: &str, value: f64| {
+        gauges(registry, name, help).get_or_create(&Vec::new()).set(value)
+    };
+    one(
+        registry,
+        "configuration_revision",
+        "Number of the configuration in force",
+        state.owner.current().revision as f64,
+    );
     let uptime = Gauges::default();
     uptime.get_or_create(&Vec::new()).set(state.uptime().as_secs_f64());
     registry.register_with_unit("uptime", "Time since the daemon started", Unit::Seconds, uptime);
-    let requests = counters(registry, "requests", "Requests answered, by whose fault it was when they failed");
+    let requests =
+        counters(registry, "requests", "Requests answered, by whose fault it was when they failed");
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let tally = &state.tally;
-    for (outcome, counter) in [("served", &tally.served), ("refused", &tally.refused), ("failed", &tally.failed)] {
+    for (outcome, counter) in
+        [("served", &tally.served), ("refused", &tally.refused), ("failed", &tally.failed)]
+    {
         requests.get_or_create(&vec![("outcome", outcome.to_owned())]).inc_by(load(counter));
     }
     for (name, help, counter) in [
-        ("events_skipped", "Samples that slow readers of the event stream did not get", &tally.skipped),
+        (
+            "events_skipped",
+            "Samples that slow readers of the event stream did not get",
+            &tally.skipped,
+        ),
         ("clients_stalled", "Clients dropped because they took no data", &tally.stalled),
-        ("clients_refused", "Connections of those who may not control the daemon", &tally.strangers),
+        (
+            "clients_refused",
+            "Connections of those who may not control the daemon",
+            &tally.strangers,
+        ),
     ] {
         counters(registry, name, help).get_or_create(&Vec::new()).inc_by(load(counter));
     }
@@ -70,8 +87,16 @@ fn daemon(registry: &mut Registry, state: &State) {
 
 fn links(registry: &mut Registry, snapshot: &Snapshot) {
     let books = Books::new(registry, "link", "of a pipe or scheduler, all instances together");
-    let waiting = gauges(registry, "link_queue_packets", "Packets waiting in the queues of a pipe or scheduler");
-    let bytes = gauges(registry, "link_queue_bytes", "Network-layer bytes waiting in the queues of a pipe or scheduler");
+    let waiting = gauges(
+        registry,
+        "link_queue_packets",
+        "Packets waiting in the queues of a pipe or scheduler",
+    );
+    let bytes = gauges(
+        registry,
+        "link_queue_bytes",
+        "Network-layer bytes waiting in the queues of a pipe or scheduler",
+    );
     let instances = gauges(registry, "link_instances", "Instances of a pipe or scheduler");
     for (number, link) in &snapshot.links {
         let labels = vec![("link", number.to_string())];
@@ -85,14 +110,17 @@ fn links(registry: &mut Registry, snapshot: &Snapshot) {
 fn queues(registry: &mut Registry, snapshot: &Snapshot) {
     let packets = counters(registry, "queue_packets", "Packets that came to a queue");
     let drops = counters(registry, "queue_drops", "Packets lost at a queue");
-    let marks = counters(registry, "queue_marks", "Packets marked with congestion experienced at a queue");
+    let marks =
+        counters(registry, "queue_marks", "Packets marked with congestion experienced at a queue");
     let waiting = gauges(registry, "queue_waiting_packets", "Packets waiting in a queue");
     for (number, queue) in &snapshot.queues {
         let labels = vec![("queue", number.to_string())];
         packets.get_or_create(&labels).inc_by(queue.packets_in);
         for (family, by_reason) in [(&drops, &queue.drops_by_reason), (&marks, &queue.marks)] {
             for (reason, count) in by_reason {
-                family.get_or_create(&[labels.as_slice(), &[("reason", reason.clone())]].concat()).inc_by(*count);
+                family
+                    .get_or_create(&[labels.as_slice(), &[("reason", reason.clone())]].concat())
+                    .inc_by(*count);
             }
         }
         waiting.get_or_create(&labels).set(queue.queue_packets as f64);
@@ -103,7 +131,11 @@ fn rules(registry: &mut Registry, state: &State, snapshot: &Snapshot) {
     let packets = counters(registry, "rule_packets", "Packets that a rule matched");
     let bytes = counters(registry, "rule_bytes", "Network-layer bytes that a rule matched");
     for rule in crate::api::rules(&state.owner.current().ruleset, snapshot) {
-        let labels = vec![("rule", rule.number.to_string()), ("id", rule.id.to_string()), ("set", rule.set.to_string())];
+        let labels = vec![
+            ("rule", rule.number.to_string()),
+            ("id", rule.id.to_string()),
+            ("set", rule.set.to_string()),
+        ];
         packets.get_or_create(&labels).inc_by(rule.counters.packets);
         bytes.get_or_create(&labels).inc_by(rule.counters.bytes);
     }
@@ -111,23 +143,42 @@ fn rules(registry: &mut Registry, state: &State, snapshot: &Snapshot) {
 
 fn lanes(registry: &mut Registry, lanes: &[LaneView]) {
     let books = Books::new(registry, "lane", "of one way over a bridge");
-    let kernel = counters(registry, "lane_kernel_drops", "Frames that the kernel dropped before they could be read");
+    let kernel = counters(
+        registry,
+        "lane_kernel_drops",
+        "Frames that the kernel dropped before they could be read",
+    );
     let late = Gauges::default();
     for lane in lanes {
-        let labels = vec![("lane", lane.name.clone()), ("from", lane.from.clone()), ("to", lane.to.clone())];
+        let labels =
+            vec![("lane", lane.name.clone()), ("from", lane.from.clone()), ("to", lane.to.clone())];
         books.enter(&labels, &lane.counters);
         kernel.get_or_create(&labels).inc_by(lane.rx_kernel_drops);
-        for (quantile, ns) in [("0.5", lane.lateness.p50_ns), ("0.99", lane.lateness.p99_ns), ("1", lane.lateness.max_ns)] {
+        for (quantile, ns) in [
+            ("0.5", lane.lateness.p50_ns),
+            ("0.99", lane.lateness.p99_ns),
+            ("1", lane.lateness.max_ns),
+        ] {
             let labels = [labels.as_slice(), &[("quantile", quantile.to_owned())]].concat();
             late.get_or_create(&labels).set(ns as f64 / 1e9);
         }
     }
-    registry.register_with_unit("lane_lateness", "How much later than intended packets left", Unit::Seconds, late);
+    registry.register_with_unit(
+        "lane_lateness",
+        "How much later than intended packets left",
+        Unit::Seconds,
+        late,
+    );
 }
 
 fn bridges(registry: &mut Registry, state: &State) {
-    let attached = gauges(registry, "interface_attached", "Whether an interface of a bridge is there (1) or not (0)");
-    let vanished = counters(registry, "bridge_vanished", "How often an interface of a bridge has vanished");
+    let attached = gauges(
+        registry,
+        "interface_attached",
+        "Whether an interface of a bridge is there (1) or not (0)",
+    );
+    let vanished =
+        counters(registry, "bridge_vanished", "How often an interface of a bridge has vanished");
     for bridge in state.plane.bridges() {
         let netns = bridge.netns.clone().unwrap_or_default();
         for (name, there) in bridge.interfaces.iter().zip(bridge.attached) {
@@ -139,7 +190,8 @@ fn bridges(registry: &mut Registry, state: &State) {
     }
 }
 
-/// The families of a set of counters, which balance: `packets{in} + duplicated = packets{out} + Σ drops + backlog`.
+/// The families of a set of counters, which balance:
+/// `packets{in} + duplicated = packets{out} + Σ drops + backlog`.
 struct Books {
     packets: Counters,
     bytes: Counters,
@@ -156,17 +208,26 @@ impl Books {
             packets: counters(registry, &name("packets"), &format!("Packets {words}")),
             bytes: counters(registry, &name("bytes"), &format!("Network-layer bytes {words}")),
             drops: counters(registry, &name("drops"), &format!("Lost packets {words}")),
-            marks: counters(registry, &name("marks"), &format!("Packets marked with congestion experienced {words}")),
-            duplicated: counters(registry, &name("duplicated"), &format!("Additional copies {words}")),
+            marks: counters(
+                registry,
+                &name("marks"),
+                &format!("Packets marked with congestion experienced {words}"),
+            ),
+            duplicated: counters(
+                registry,
+                &name("duplicated"),
+                &format!("Additional copies {words}"),
+            ),
             backlog: gauges(registry, &name("backlog_packets"), &format!("Packets inside {words}")),
         }
     }
 
     fn enter(&self, labels: &Labels, counters: &CounterSet) {
         let with = |name, value: &str| [labels.as_slice(), &[(name, value.to_owned())]].concat();
-        for (direction, packets, bytes) in
-            [("in", counters.packets_in, counters.bytes_in), ("out", counters.packets_out, counters.bytes_out)]
-        {
+        for (direction, packets, bytes) in [
+            ("in", counters.packets_in, counters.bytes_in),
+            ("out", counters.packets_out, counters.bytes_out),
+        ] {
             self.packets.get_or_create(&with("direction", direction)).inc_by(packets);
             self.bytes.get_or_create(&with("direction", direction)).inc_by(bytes);
         }

@@ -1,8 +1,9 @@
 //! The daemon's side of the API: HTTP/1.1 on a Unix socket, and on TCP for those who know a token.
 //!
-//! One thread serves all connections; what reads counters or long scripts happens on others. A client can cost the daemon a bounded
-//! amount of memory and no packet: connections, requests and their sizes are limited, a client that takes no data is dropped after
-//! [`STALLED`], and counters are not gathered more often than every [`SAMPLE_AGE`] however many ask for them.
+//! One thread serves all connections; what reads counters or long scripts happens on others. A
+//! client can cost the daemon a bounded amount of memory and no packet: connections, requests and
+//! their sizes are limited, a client that takes no data is dropped after [`STALLED`], and counters
+//! are not gathered more often than every [`SAMPLE_AGE`] however many ask for them.
 
 mod access;
 mod events;
@@ -63,16 +64,18 @@ impl Server {
             .build()?;
         let (stop, stopped) = watch::channel(false);
         let state = Arc::new(State::new(owner, plane, stopped.clone()));
-        let address = endpoints.http.as_ref().map(|(listener, _)| listener.local_addr()).transpose()?;
+        let address =
+            endpoints.http.as_ref().map(|(listener, _)| listener.local_addr()).transpose()?;
         let serving = {
             let _inside = runtime.enter();
             Serving::new(endpoints, state, stopped)?
         };
-        let thread = std::thread::Builder::new().name("weir-control".to_owned()).spawn(move || {
-            runtime.block_on(serving.run());
-            // What still gathers counters is not waited for.
-            runtime.shutdown_timeout(Duration::from_millis(100));
-        })?;
+        let thread =
+            std::thread::Builder::new().name("weir-control".to_owned()).spawn(move || {
+                runtime.block_on(serving.run());
+                // What still gathers counters is not waited for.
+                runtime.shutdown_timeout(Duration::from_millis(100));
+            })?;
         Ok(Self { stop, thread: Some(thread), address })
     }
 
@@ -82,7 +85,8 @@ impl Server {
         self.address
     }
 
-    /// Ends: no new connection is taken, requests under way have [`GRACE`] to be answered, and the socket is removed.
+    /// Ends: no new connection is taken, requests under way have [`GRACE`] to be answered, and the
+    /// socket is removed.
     pub fn stop(mut self) {
         self.end();
     }
@@ -132,7 +136,15 @@ pub(crate) struct Tally {
 impl State {
     fn new(owner: Owner, plane: Arc<dyn Plane>, stopped: watch::Receiver<bool>) -> Self {
         let readers = Semaphore::new(READERS);
-        Self { owner, plane, started: Instant::now(), sample: Mutex::new(None), readers, stopped, tally: Arc::default() }
+        Self {
+            owner,
+            plane,
+            started: Instant::now(),
+            sample: Mutex::new(None),
+            readers,
+            stopped,
+            tally: Arc::default(),
+        }
     }
 
     pub(crate) fn uptime(&self) -> Duration {
@@ -153,14 +165,20 @@ impl State {
     }
 
     /// Does on another thread what may take a moment.
-    pub(crate) async fn blocking<T: Send + 'static>(self: &Arc<Self>, work: impl FnOnce(&Self) -> T + Send + 'static) -> Option<T> {
+    pub(crate) async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Option<T> {
         let state = Arc::clone(self);
         // It fails only while the server ends, or by a panic, which has been reported on stderr.
         tokio::task::spawn_blocking(move || work(&state)).await.ok()
     }
 
     /// The same for work that takes memory in proportion to what a client sent.
-    pub(crate) async fn reading<T: Send + 'static>(self: &Arc<Self>, work: impl FnOnce(&Self) -> T + Send + 'static) -> Option<T> {
+    pub(crate) async fn reading<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Option<T> {
         let _permit = self.readers.acquire().await.ok()?;
         self.blocking(work).await
     }
@@ -181,7 +199,11 @@ struct Serving {
 }
 
 impl Serving {
-    fn new(endpoints: Endpoints, state: Arc<State>, stopped: watch::Receiver<bool>) -> io::Result<Self> {
+    fn new(
+        endpoints: Endpoints,
+        state: Arc<State>,
+        stopped: watch::Receiver<bool>,
+    ) -> io::Result<Self> {
         let (mut socket, access) = endpoints.socket;
         let unix = UnixListener::from_std(socket.take_listener()?)?;
         let tally = Arc::clone(&state.tally);
@@ -236,7 +258,10 @@ impl Serving {
         let mut stopped = self.stopped.clone();
         tokio::spawn(async move {
             let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(HEADER_BYTES);
+            builder
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEADERS)
+                .max_buf_size(HEADER_BYTES);
             let connection = builder.serve_connection(io, TowerToHyperService::new(router));
             let mut connection = std::pin::pin!(connection);
             tokio::select! {
@@ -275,5 +300,6 @@ const READERS: usize = 2;
 const HEADERS: Duration = Duration::from_secs(30);
 /// Longest head of a request.
 const HEADER_BYTES: usize = 64 * 1024;
-/// Pause after a connection could not be taken: no descriptors are left, and some must be given back first.
+/// Pause after a connection could not be taken: no descriptors are left, and some must be given
+/// back first.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);

@@ -16,8 +16,9 @@ use weir_rules::command::ObjectKind;
 
 use super::{State, events, metrics};
 use crate::api::{
-    self, CommandReply, CommandRequest, ConfigurationView, Cursor, EventSample, Health, HealthStatus, InstancePage, LengthsView,
-    NetConfigView, Page, PipeView, Problem, QueueView, RuleView, SchedView, SeverityView, TablePage, TableView,
+    self, CommandReply, CommandRequest, ConfigurationView, Cursor, EventSample, Health,
+    HealthStatus, InstancePage, LengthsView, NetConfigView, Page, PipeView, Problem, QueueView,
+    RuleView, SchedView, SeverityView, TablePage, TableView,
 };
 use crate::owner::{Onto, OwnerError};
 
@@ -27,7 +28,10 @@ type Answer<T> = Result<Json<T>, Reject>;
 /// The API description.
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "Weir", description = "Control of a running Weir. On TCP every request needs `Authorization: Bearer TOKEN`."),
+    info(
+        title = "Weir",
+        description = "Control of a running Weir. On TCP every request needs `Authorization: Bearer TOKEN`."
+    ),
     paths(
         health,
         openapi_json,
@@ -77,9 +81,17 @@ pub(super) fn router(state: Arc<State>) -> Router {
         .route("/v1/lengths", get(lengths))
         .route("/v1/events", get(events_stream))
         .route("/metrics", get(metrics_text))
-        .fallback(|| async { Reject::new(StatusCode::NOT_FOUND, "there is no such resource; /v1/openapi.json lists them") })
+        .fallback(|| async {
+            Reject::new(
+                StatusCode::NOT_FOUND,
+                "there is no such resource; /v1/openapi.json lists them",
+            )
+        })
         .method_not_allowed_fallback(|| async {
-            Reject::new(StatusCode::METHOD_NOT_ALLOWED, "this resource does not do that; /v1/openapi.json tells what it does")
+            Reject::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this resource does not do that; /v1/openapi.json tells what it does",
+            )
         })
         .layer(from_fn_with_state(Arc::clone(&state), tally))
         .with_state(state)
@@ -130,7 +142,8 @@ async fn configuration(Shared(state): Server) -> Answer<ConfigurationView> {
     view.await.map(Json).ok_or_else(Reject::ending)
 }
 
-/// Carries commands out: all of them, or none. What is answered with `applied` is on disk and in force.
+/// Carries commands out: all of them, or none. What is answered with `applied` is on disk and in
+/// force.
 #[utoipa::path(
     post,
     path = "/v1/commands",
@@ -146,18 +159,29 @@ async fn configuration(Shared(state): Server) -> Answer<ConfigurationView> {
         (status = 507, description = "The disk is full; nothing was changed", body = Problem)
     )
 )]
-async fn commands(Shared(state): Server, request: Request) -> Result<(StatusCode, Json<CommandReply>), Reject> {
+async fn commands(
+    Shared(state): Server,
+    request: Request,
+) -> Result<(StatusCode, Json<CommandReply>), Reject> {
     let request: CommandRequest = body(request).await?;
-    let prepared = state.reading(move |state| state.owner.prepare(&request)).await.ok_or_else(Reject::ending)?;
+    let prepared = state
+        .reading(move |state| state.owner.prepare(&request))
+        .await
+        .ok_or_else(Reject::ending)?;
     let reply = state.owner.submit(prepared, Onto::Current)?.get().await?;
-    let refused = reply.diagnostics.iter().any(|diagnostic| diagnostic.severity == SeverityView::Error);
+    let refused =
+        reply.diagnostics.iter().any(|diagnostic| diagnostic.severity == SeverityView::Error);
     Ok((if refused { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }, Json(reply)))
 }
 
 /// The pipes.
 #[utoipa::path(get, path = "/v1/pipes", responses((status = 200, body = Vec<PipeView>)))]
 async fn pipes(Shared(state): Server) -> Answer<Vec<PipeView>> {
-    state.blocking(|state| api::pipes(&state.owner.current().ruleset, &state.sample())).await.map(Json).ok_or_else(Reject::ending)
+    state
+        .blocking(|state| api::pipes(&state.owner.current().ruleset, &state.sample()))
+        .await
+        .map(Json)
+        .ok_or_else(Reject::ending)
 }
 
 /// A pipe's instances: what its mask has set apart.
@@ -182,7 +206,11 @@ async fn pipe_instances(
 /// The queues.
 #[utoipa::path(get, path = "/v1/queues", responses((status = 200, body = Vec<QueueView>)))]
 async fn queues(Shared(state): Server) -> Answer<Vec<QueueView>> {
-    state.blocking(|state| api::queues(&state.owner.current().ruleset, &state.sample())).await.map(Json).ok_or_else(Reject::ending)
+    state
+        .blocking(|state| api::queues(&state.owner.current().ruleset, &state.sample()))
+        .await
+        .map(Json)
+        .ok_or_else(Reject::ending)
 }
 
 /// A queue's instances: what its mask has set apart.
@@ -207,7 +235,11 @@ async fn queue_instances(
 /// The schedulers.
 #[utoipa::path(get, path = "/v1/scheds", responses((status = 200, body = Vec<SchedView>)))]
 async fn scheds(Shared(state): Server) -> Answer<Vec<SchedView>> {
-    state.blocking(|state| api::scheds(&state.owner.current().ruleset, &state.sample())).await.map(Json).ok_or_else(Reject::ending)
+    state
+        .blocking(|state| api::scheds(&state.owner.current().ruleset, &state.sample()))
+        .await
+        .map(Json)
+        .ok_or_else(Reject::ending)
 }
 
 /// A scheduler's instances: what its mask has set apart.
@@ -232,13 +264,21 @@ async fn sched_instances(
 /// The rules in the order in which they are looked at, the default rule last.
 #[utoipa::path(get, path = "/v1/rules", responses((status = 200, body = Vec<RuleView>)))]
 async fn rules(Shared(state): Server) -> Answer<Vec<RuleView>> {
-    state.blocking(|state| api::rules(&state.owner.current().ruleset, &state.sample())).await.map(Json).ok_or_else(Reject::ending)
+    state
+        .blocking(|state| api::rules(&state.owner.current().ruleset, &state.sample()))
+        .await
+        .map(Json)
+        .ok_or_else(Reject::ending)
 }
 
 /// The tables.
 #[utoipa::path(get, path = "/v1/tables", responses((status = 200, body = Vec<TableView>)))]
 async fn tables(Shared(state): Server) -> Answer<Vec<TableView>> {
-    state.blocking(|state| api::tables(&state.owner.current().ruleset)).await.map(Json).ok_or_else(Reject::ending)
+    state
+        .blocking(|state| api::tables(&state.owner.current().ruleset))
+        .await
+        .map(Json)
+        .ok_or_else(Reject::ending)
 }
 
 /// A table with its entries.
@@ -260,26 +300,37 @@ async fn table(
     let Path(name) = name?;
     let (offset, limit) = span(page)?;
     let missing = format!("there is no table {name}; /v1/tables lists those there are");
-    let view = state.blocking(move |state| api::table_page(&state.owner.current().ruleset, &name, offset, limit));
-    view.await.ok_or_else(Reject::ending)?.map(Json).ok_or_else(|| Reject::new(StatusCode::NOT_FOUND, missing))
+    let view = state.blocking(move |state| {
+        api::table_page(&state.owner.current().ruleset, &name, offset, limit)
+    });
+    view.await
+        .ok_or_else(Reject::ending)?
+        .map(Json)
+        .ok_or_else(|| Reject::new(StatusCode::NOT_FOUND, missing))
 }
 
 /// The links made by `netconfig`.
 #[utoipa::path(get, path = "/v1/netconfigs", responses((status = 200, body = Vec<NetConfigView>)))]
 async fn netconfigs(Shared(state): Server) -> Answer<Vec<NetConfigView>> {
-    state.blocking(|state| api::netconfigs(&state.owner.current().ruleset)).await.map(Json).ok_or_else(Reject::ending)
+    state
+        .blocking(|state| api::netconfigs(&state.owner.current().ruleset))
+        .await
+        .map(Json)
+        .ok_or_else(Reject::ending)
 }
 
-/// What waits in each pipe, scheduler and queue at this moment. Unlike counters, lengths are looked at anew for each request, so that a
-/// client may watch them at its own pace; it does well to keep its connection.
+/// What waits in each pipe, scheduler and queue at this moment. Unlike counters, lengths are looked
+/// at anew for each request, so that a client may watch them at its own pace; it does well to keep
+/// its connection.
 #[utoipa::path(get, path = "/v1/lengths", responses((status = 200, body = LengthsView)))]
 async fn lengths(Shared(state): Server) -> Answer<LengthsView> {
-    let view = state.blocking(|state| api::lengths(&state.owner.current().ruleset, state.plane.lengths()));
+    let view =
+        state.blocking(|state| api::lengths(&state.owner.current().ruleset, state.plane.lengths()));
     view.await.map(Json).ok_or_else(Reject::ending)
 }
 
-/// Counters as a stream of server-sent events, each an `EventSample` in JSON. A slow reader gets fewer of them, and one that reads
-/// nothing is dropped.
+/// Counters as a stream of server-sent events, each an `EventSample` in JSON. A slow reader gets
+/// fewer of them, and one that reads nothing is dropped.
 #[utoipa::path(
     get,
     path = "/v1/events",
@@ -289,7 +340,10 @@ async fn lengths(Shared(state): Server) -> Answer<LengthsView> {
         (status = 400, description = "Not a period", body = Problem)
     )
 )]
-async fn events_stream(Shared(state): Server, query: Result<Query<api::EventQuery>, QueryRejection>) -> Result<Response, Reject> {
+async fn events_stream(
+    Shared(state): Server,
+    query: Result<Query<api::EventQuery>, QueryRejection>,
+) -> Result<Response, Reject> {
     let Query(query) = query?;
     events::stream(state, query)
 }
@@ -323,7 +377,8 @@ async fn instances(
         };
         there.then(|| state.plane.instances(kind, number, after, limit))
     });
-    let missing = || Reject::new(StatusCode::NOT_FOUND, format!("there is no {} {number}", kind.word()));
+    let missing =
+        || Reject::new(StatusCode::NOT_FOUND, format!("there is no {} {number}", kind.word()));
     view.await.ok_or_else(Reject::ending)?.map(Json).ok_or_else(missing)
 }
 
@@ -333,27 +388,50 @@ fn span(page: Result<Query<Page>, QueryRejection>) -> Result<(usize, usize), Rej
 }
 
 fn bad_limit() -> Reject {
-    Reject::new(StatusCode::BAD_REQUEST, "`limit` must be 1 to 10000, and where a page begins a number that a page before has told")
+    Reject::new(
+        StatusCode::BAD_REQUEST,
+        "`limit` must be 1 to 10000, and where a page begins a number that a page before has told",
+    )
 }
 
 /// A request's body as JSON.
 async fn body<T: serde::de::DeserializeOwned>(request: Request) -> Result<T, Reject> {
     if !is_json(request.headers()) {
-        return Err(Reject::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send JSON, with 'Content-Type: application/json'"));
+        return Err(Reject::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "send JSON, with 'Content-Type: application/json'",
+        ));
     }
-    let too_long = || Reject::new(StatusCode::PAYLOAD_TOO_LARGE, format!("a request is at most {} MiB", MOST_BODY >> 20));
-    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    let too_long = || {
+        Reject::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("a request is at most {} MiB", MOST_BODY >> 20),
+        )
+    };
+    let length = request
+        .headers()
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if length.is_some_and(|length| length > MOST_BODY) {
         return Err(too_long());
     }
     let reading = axum::body::to_bytes(request.into_body(), MOST_BODY);
-    let late = |_| Reject::new(StatusCode::REQUEST_TIMEOUT, format!("the request did not arrive within {} s", UPLOAD.as_secs()));
-    let bytes = tokio::time::timeout(UPLOAD, reading).await.map_err(late)?.map_err(|_| too_long())?;
-    serde_json::from_slice(&bytes).map_err(|error| Reject::new(StatusCode::BAD_REQUEST, format!("the body is not a request: {error}")))
+    let late = |_| {
+        Reject::new(
+            StatusCode::REQUEST_TIMEOUT,
+            format!("the request did not arrive within {} s", UPLOAD.as_secs()),
+        )
+    };
+    let bytes =
+        tokio::time::timeout(UPLOAD, reading).await.map_err(late)?.map_err(|_| too_long())?;
+    serde_json::from_slice(&bytes).map_err(|error| {
+        Reject::new(StatusCode::BAD_REQUEST, format!("the body is not a request: {error}"))
+    })
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind =
+        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }
 

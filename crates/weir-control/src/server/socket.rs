@@ -2,7 +2,9 @@
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _, chown,
+};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -43,21 +45,27 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Binds a socket that its owner and, if one is given, the group `group` may connect to. A socket that a daemon has left
-    /// behind is replaced. The name appears with its final owner and mode, in one step.
+    /// Binds a socket that its owner and, if one is given, the group `group` may connect to. A
+    /// socket that a daemon has left behind is replaced. The name appears with its final owner and
+    /// mode, in one step.
     ///
     /// # Errors
     /// A daemon listens there already, or the system refuses.
     pub fn bind(path: &Path, group: Option<u32>) -> Result<Self, SocketError> {
         let system = |source| SocketError::System { path: path.to_owned(), source };
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent =
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(system)?;
         // Two daemons that start at once look at the old socket one after another.
         let directory = File::open(parent).map_err(system)?;
         flock(&directory, FlockOperation::LockExclusive).map_err(|errno| system(errno.into()))?;
         match fs::symlink_metadata(path) {
-            Ok(there) if !there.file_type().is_socket() => return Err(SocketError::NotASocket { path: path.to_owned() }),
-            Ok(_) if UnixStream::connect(path).is_ok() => return Err(SocketError::InUse { path: path.to_owned() }),
+            Ok(there) if !there.file_type().is_socket() => {
+                return Err(SocketError::NotASocket { path: path.to_owned() });
+            }
+            Ok(_) if UnixStream::connect(path).is_ok() => {
+                return Err(SocketError::InUse { path: path.to_owned() });
+            }
             _ => {}
         }
         let temporary = parent.join(format!(".weir-{}.sock", std::process::id()));
@@ -83,8 +91,11 @@ impl ControlSocket {
 
     /// Takes the name away.
     pub(super) fn remove(&self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|there| (there.dev(), there.ino()) == self.identity) {
-            // Where the directory may not be written any more the name stays, and the next daemon replaces it.
+        if fs::symlink_metadata(&self.path)
+            .is_ok_and(|there| (there.dev(), there.ino()) == self.identity)
+        {
+            // Where the directory may not be written any more the name stays, and the next daemon
+            // replaces it.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -96,7 +107,11 @@ impl Drop for ControlSocket {
     }
 }
 
-fn bind_at(temporary: &Path, path: &Path, group: Option<u32>) -> io::Result<(UnixListener, (u64, u64))> {
+fn bind_at(
+    temporary: &Path,
+    path: &Path,
+    group: Option<u32>,
+) -> io::Result<(UnixListener, (u64, u64))> {
     let listener = UnixListener::bind(temporary)?;
     // Nobody knows the name yet; still it is closed before it is opened to the group.
     fs::set_permissions(temporary, Permissions::from_mode(0o600))?;

@@ -1,55 +1,61 @@
 //! AFCD: approximated fairness and a controlled delay, in one queue.
 //!
 //! # Model
-//! One first-in first-out queue, and for each flow little state: how fast it sends, and `CoDel`. A flow that sends more than its
-//! share of what all send is allowed less delay, so that its packets are dropped first; one that sends less is allowed more. So flows
-//! come near to equal rates without a queue for each, and the delay stays near to the target.
+//! One first-in first-out queue, and for each flow little state: how fast it sends, and `CoDel`. A
+//! flow that sends more than its share of what all send is allowed less delay, so that its packets
+//! are dropped first; one that sends less is allowed more. So flows come near to equal rates
+//! without a queue for each, and the delay stays near to the target.
 //!
-//! **This is a reconstruction.** Of the publication only the abstract was at hand: rates of flows are estimated with little state,
-//! and a packet is dropped by the target delay of its flow. The equations are ours.
+//! **This is a reconstruction.** Of the publication only the abstract was at hand: rates of flows
+//! are estimated with little state, and a packet is dropped by the target delay of its flow. The
+//! equations are ours.
 //!
 //! # Equations
-//! Flows are hashed to `flows` places. Time is cut into periods of `period`; `b` is what a place has been sent in a period. Its
-//! rate, in bytes a period, follows
+//! Flows are hashed to `flows` places. Time is cut into periods of `period`; `b` is what a place
+//! has been sent in a period. Its rate, in bytes a period, follows
 //!
 //! ```text
 //! r ← r / 2 + b / 2        at the end of each period in which it sent, and  r ← r / 2^k  after k without
 //! ```
 //!
-//! With `R` the same estimate for the queue as a whole, and `N` the places that sent in the last period, the fair rate is `R / N`, and
-//! the place's target in the next period is
+//! With `R` the same estimate for the queue as a whole, and `N` the places that sent in the last
+//! period, the fair rate is `R / N`, and the place's target in the next period is
 //!
 //! ```text
 //! target · min(2, max(1/8, R / (N r)))
 //! ```
 //!
-//! twice the target where nothing is known. Its packets are then dropped as `CoDel` does, with that target and `interval` for the
-//! place alone. A place that sends twice its share has half of the target, and its drops begin, and go on, while others see none.
+//! twice the target where nothing is known. Its packets are then dropped as `CoDel` does, with that
+//! target and `interval` for the place alone. A place that sends twice its share has half of the
+//! target, and its drops begin, and go on, while others see none.
 //!
 //! # Reference
-//! Xue, Kumar, Kondikoppa, Chiu and Park, "AFCD: an approximated-fair and controlled-delay queuing for high speed networks", ICCCN 2013
-//! (the abstract).
+//! Xue, Kumar, Kondikoppa, Chiu and Park, "AFCD: an approximated-fair and controlled-delay queuing
+//! for high speed networks", ICCCN 2013 (the abstract).
 //!
 //! # Parameters
-//! `target`, `interval`, `ecn`, `mtu`, `ce_threshold`, `ce_selector` and `arith` as of `codel`. `flows` 1..65536, default 256:
-//! places; each is 64 bytes of memory. `period` 1ms..10s, default 50ms: long enough for several packets of each flow.
+//! `target`, `interval`, `ecn`, `mtu`, `ce_threshold`, `ce_selector` and `arith` as of `codel`.
+//! `flows` 1..65536, default 256: places; each is 64 bytes of memory. `period` 1ms..10s, default
+//! 50ms: long enough for several packets of each flow.
 //!
 //! # Complexity
 //! O(1) for each packet, with one division for each flow in each period.
 //!
 //! # Guarantees
-//! Nothing is dropped while packets wait less than an eighth of `target`, and nothing of a flow with no more than half of the fair
-//! rate while they wait less than two. The last packet of the queue is not dropped.
+//! Nothing is dropped while packets wait less than an eighth of `target`, and nothing of a flow
+//! with no more than half of the fair rate while they wait less than two. The last packet of the
+//! queue is not dropped.
 //!
 //! # Figures
-//! `flows`: places that sent in the last period. `fair`: the fair rate in bytes a period. `target`: that of the flow that was
-//! decided on last, in ns.
+//! `flows`: places that sent in the last period. `fair`: the fair rate in bytes a period. `target`:
+//! that of the flow that was decided on last, in ns.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither has it.
 //!
 //! # Validation
-//! Estimates of steady flows, their targets, and that of two flows in one queue the faster is dropped.
+//! Estimates of steady flows, their targets, and that of two flows in one queue the faster is
+//! dropped.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -194,7 +200,12 @@ impl Aqm for Afcd {
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let fair = self.all.before / u64::from(self.last_senders.max(1));
-        [("flows", self.last_senders.into()), ("fair", fair), ("target", self.law.in_ns(self.last_target))].into()
+        [
+            ("flows", self.last_senders.into()),
+            ("fair", fair),
+            ("target", self.law.in_ns(self.last_target)),
+        ]
+        .into()
     }
 }
 
@@ -241,7 +252,10 @@ mod tests {
         let mut policy = Policy::new(Kind::Afcd);
         settings.iter().for_each(|(name, value)| policy.set(name, value).unwrap());
         let stream = Stream::new(1, 1, Purpose::Aqm);
-        Afcd::new(&policy, &Setup { rate: 0, limit_packets: u32::MAX, limit_bytes: u64::MAX, stream })
+        Afcd::new(
+            &policy,
+            &Setup { rate: 0, limit_packets: u32::MAX, limit_bytes: u64::MAX, stream },
+        )
     }
 
     fn seen(hash: u32, arrived: u64) -> Seen {
@@ -250,7 +264,8 @@ mod tests {
 
     const WAITING: QueueState = QueueState { packets: 100, bytes: 100_000, full: false };
 
-    /// Flow 1 sends three packets each ms and flow 2 one; all wait `delay`. Drops of each from 100 ms on.
+    /// Flow 1 sends three packets each ms and flow 2 one; all wait `delay`. Drops of each from 100
+    /// ms on.
     fn two_flows(delay: u64, until: u64) -> (Afcd, [u32; 2]) {
         let (mut afcd, mut drops) = (afcd(&[]), [0, 0]);
         for ms in 0..until {
@@ -278,8 +293,14 @@ mod tests {
         assert!(fast.0.abs_diff(150_000) < 10 && slow.0.abs_diff(50_000) < 10, "{fast:?} {slow:?}");
         assert_eq!(afcd.last_senders, 2);
         // The fair rate is 100000: two thirds of the target, and twice.
-        assert!((fast.1 * 3).abs_diff(afcd.target * 2) < 10 && slow.1.abs_diff(afcd.target * 2) < 10, "{fast:?} {slow:?}");
-        assert_eq!((afcd.target_of(1 << 40), afcd.target_of(0)), (afcd.target / 8, afcd.target * 2));
+        assert!(
+            (fast.1 * 3).abs_diff(afcd.target * 2) < 10 && slow.1.abs_diff(afcd.target * 2) < 10,
+            "{fast:?} {slow:?}"
+        );
+        assert_eq!(
+            (afcd.target_of(1 << 40), afcd.target_of(0)),
+            (afcd.target / 8, afcd.target * 2)
+        );
     }
 
     #[test]

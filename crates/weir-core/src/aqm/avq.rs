@@ -1,9 +1,11 @@
-//! AVQ: a virtual queue beside the real one, whose rate adapts so that the link is used to a given part.
+//! AVQ: a virtual queue beside the real one, whose rate adapts so that the link is used to a given
+//! part.
 //!
 //! # Model
-//! A virtual queue with the real one's buffer sees the same packets, and is served with a rate C̃ that is at most the link's rate C.
-//! A packet that would overflow it is marked, or dropped; the real queue then need never fill. C̃ falls with what comes and rises
-//! with time, so that what comes settles at the part `gamma` of C.
+//! A virtual queue with the real one's buffer sees the same packets, and is served with a rate C̃
+//! that is at most the link's rate C. A packet that would overflow it is marked, or dropped; the
+//! real queue then need never fill. C̃ falls with what comes and rises with time, so that what
+//! comes settles at the part `gamma` of C.
 //!
 //! # Equations
 //! When `b` bytes come at `t`, and others did at `s`:
@@ -15,12 +17,13 @@
 //! VQ is kept in parts of 10^-9 bytes, C̃ in parts of 2^-24 bytes a second.
 //!
 //! # Reference
-//! Kunniyur and Srikant, "Analysis and design of an adaptive virtual queue (AVQ) algorithm for active queue management", ACM
-//! SIGCOMM 2001.
+//! Kunniyur and Srikant, "Analysis and design of an adaptive virtual queue (AVQ) algorithm for
+//! active queue management", ACM SIGCOMM 2001.
 //!
 //! # Parameters
-//! Defaults are those of ns-2. `alpha` is how fast C̃ adapts, in 1/s: too fast is unstable with long round-trip times. `avpkt` makes
-//! bytes of a limit that is in packets; with `unit packets`, every packet counts as one of that length.
+//! Defaults are those of ns-2. `alpha` is how fast C̃ adapts, in 1/s: too fast is unstable with
+//! long round-trip times. `avpkt` makes bytes of a limit that is in packets; with `unit packets`,
+//! every packet counts as one of that length.
 //!
 //! # Complexity
 //! O(1), without division.
@@ -29,9 +32,9 @@
 //! None is marked or dropped while the virtual queue has room.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. ns-2 takes the packet into the virtual queue first and out again when it does not fit, and lets packets of
-//! senders without ECN pass where it marks; here they are dropped. On a link without a rate of its own there is no C, and every
-//! packet passes.
+//! Neither has it. ns-2 takes the packet into the virtual queue first and out again when it does
+//! not fit, and lets packets of senders without ECN pass where it marks; here they are dropped. On
+//! a link without a rate of its own there is no C, and every packet passes.
 //!
 //! # Validation
 //! Against the equations in floating point, packet by packet.
@@ -68,7 +71,11 @@ impl Avq {
     /// One with an empty virtual queue.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let mean = policy.get("avpkt");
-        let limit = if setup.limit_packets == u32::MAX { setup.limit_bytes } else { u64::from(setup.limit_packets) * mean };
+        let limit = if setup.limit_packets == u32::MAX {
+            setup.limit_bytes
+        } else {
+            u64::from(setup.limit_packets) * mean
+        };
         let alpha = policy.get("alpha");
         let capacity = (setup.rate << FRACTION) / 8;
         let scale = libm::exp2(f64::from(FRACTION));
@@ -77,7 +84,8 @@ impl Avq {
             level: 0,
             // Billionths of the limit are bytes in parts of 10^-9.
             buffer: u128::from(limit) * u128::from(policy.get("buffer")),
-            served: (u128::from(capacity) * u128::from(policy.get("initial")) / u128::from(UNIT)) as u64,
+            served: (u128::from(capacity) * u128::from(policy.get("initial")) / u128::from(UNIT))
+                as u64,
             capacity,
             rise: Factor::of(number(alpha) * number(policy.get("gamma")) * bytes_a_ns * scale),
             fall: Factor::of(number(alpha) * scale),
@@ -118,8 +126,12 @@ impl Aqm for Avq {
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
-        let virtual_bytes = u64::try_from(self.level / u128::from(NANOS_PER_SEC)).unwrap_or(u64::MAX);
-        vec![("virtual_bytes", virtual_bytes), ("virtual_rate", ((u128::from(self.served) * 8) >> FRACTION) as u64)]
+        let virtual_bytes =
+            u64::try_from(self.level / u128::from(NANOS_PER_SEC)).unwrap_or(u64::MAX);
+        vec![
+            ("virtual_bytes", virtual_bytes),
+            ("virtual_rate", ((u128::from(self.served) * 8) >> FRACTION) as u64),
+        ]
     }
 }
 
@@ -141,11 +153,36 @@ pub(super) const ROW: Row = Row {
     classifies: false,
     parameters: &[
         of("gamma", PART, UNIT * 98 / 100, "part of the link's rate that is to be used"),
-        of("alpha", Domain::Fraction { least: 1, most: 100 * UNIT }, UNIT * 15 / 100, "how fast the virtual rate adapts, in 1/s"),
+        of(
+            "alpha",
+            Domain::Fraction { least: 1, most: 100 * UNIT },
+            UNIT * 15 / 100,
+            "how fast the virtual rate adapts, in 1/s",
+        ),
         of("initial", PART, UNIT * 8 / 10, "virtual rate to start with, as a part of the link's"),
-        of("buffer", Domain::Fraction { least: 1, most: 100 * UNIT }, UNIT, "virtual buffer, as a part of the queue's limit"),
-        of("avpkt", Domain::Number { least: 1, most: 1 << 22, unit: "bytes" }, 1000, "length of a mean packet"),
-        of("unit", Domain::Choice(&["packets", "bytes"]), 1, "whether packets count by their length or as mean ones"),
-        of("ecn", SWITCH, 0, "packets of senders that understand ECN are marked instead of dropped"),
+        of(
+            "buffer",
+            Domain::Fraction { least: 1, most: 100 * UNIT },
+            UNIT,
+            "virtual buffer, as a part of the queue's limit",
+        ),
+        of(
+            "avpkt",
+            Domain::Number { least: 1, most: 1 << 22, unit: "bytes" },
+            1000,
+            "length of a mean packet",
+        ),
+        of(
+            "unit",
+            Domain::Choice(&["packets", "bytes"]),
+            1,
+            "whether packets count by their length or as mean ones",
+        ),
+        of(
+            "ecn",
+            SWITCH,
+            0,
+            "packets of senders that understand ECN are marked instead of dropped",
+        ),
     ],
 };

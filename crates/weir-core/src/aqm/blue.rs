@@ -1,9 +1,11 @@
-//! BLUE: the probability of a drop or mark rises when packets are lost and falls when the link is idle.
+//! BLUE: the probability of a drop or mark rises when packets are lost and falls when the link is
+//! idle.
 //!
 //! # Model
-//! The length of the queue does not matter, except that it overflows or empties. When a packet finds the queue full, or longer
-//! than `limit`, the probability rises by `d1`; when the queue is empty, the link is idle, and it falls by `d2`. After each change
-//! it stays for `freeze` at least, so that the change can have an effect before the next. Every packet that comes is dropped, or
+//! The length of the queue does not matter, except that it overflows or empties. When a packet
+//! finds the queue full, or longer than `limit`, the probability rises by `d1`; when the queue is
+//! empty, the link is idle, and it falls by `d2`. After each change it stays for `freeze` at least,
+//! so that the change can have an effect before the next. Every packet that comes is dropped, or
 //! marked, with that probability.
 //!
 //! # Equations
@@ -11,14 +13,16 @@
 //! overflow, or q > limit:   if now - last > freeze:  p <- p + d1, last <- now
 //! idle:                     if now - last > freeze:  p <- p - d2, last <- now
 //! ```
-//! `p` is kept in parts of 2^32, within 0 and 1. While the link stays idle, `p` falls again each time that `freeze` has passed.
+//! `p` is kept in parts of 2^32, within 0 and 1. While the link stays idle, `p` falls again each
+//! time that `freeze` has passed.
 //!
 //! # Reference
-//! Feng, Shin, Kandlur and Saha, "The BLUE active queue management algorithms", IEEE/ACM Transactions on Networking 10(4), 2002.
+//! Feng, Shin, Kandlur and Saha, "The BLUE active queue management algorithms", IEEE/ACM
+//! Transactions on Networking 10(4), 2002.
 //!
 //! # Parameters
-//! The paper has 10 and 100 ms for `freeze`, .02 and .0025 for `d1`, and a tenth of it for `d2`: a rise must outweigh a fall, since
-//! overload is to be met faster than its end.
+//! The paper has 10 and 100 ms for `freeze`, .02 and .0025 for `d1`, and a tenth of it for `d2`: a
+//! rise must outweigh a fall, since overload is to be met faster than its end.
 //!
 //! # Complexity
 //! O(1).
@@ -27,8 +31,8 @@
 //! `p` changes by at most `d1` upwards in any time of `freeze`.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux has it in `sfb` and, with CoDel, in `cake`'s COBALT; FreeBSD does not have it. The link is idle from the moment when the
-//! last packet leaves the queue.
+//! Linux has it in `sfb` and, with CoDel, in `cake`'s COBALT; FreeBSD does not have it. The link is
+//! idle from the moment when the last packet leaves the queue.
 //!
 //! # Validation
 //! Against the equations, event by event, and idle times together against `freeze` by `freeze`.
@@ -143,7 +147,13 @@ impl Aqm for Blue {
 }
 
 const fn step(name: &'static str, default: u64, summary: &'static str) -> Parameter {
-    Parameter { name, scope: Scope::Aqm, domain: Domain::Fraction { least: 0, most: UNIT }, default, summary }
+    Parameter {
+        name,
+        scope: Scope::Aqm,
+        domain: Domain::Fraction { least: 0, most: UNIT },
+        default,
+        summary,
+    }
 }
 
 pub(super) const ROW: Row = Row {

@@ -1,48 +1,55 @@
 //! COBALT: `CoDel` for flows that respond, and BLUE for those that do not.
 //!
 //! # Model
-//! `CoDel` drops faster and faster while packets wait too long; but when they do so no longer, it forgets all at once, and
-//! a sender that does not respond fills the queue before its drops become many. COBALT counts down as it counted up: it leaves
-//! dropping slowly, and goes on where it was. Beside it, BLUE raises a probability of drops each time the queue overflows, and lowers it
-//! while the queue is empty.
+//! `CoDel` drops faster and faster while packets wait too long; but when they do so no longer, it
+//! forgets all at once, and a sender that does not respond fills the queue before its drops become
+//! many. COBALT counts down as it counted up: it leaves dropping slowly, and goes on where it was.
+//! Beside it, BLUE raises a probability of drops each time the queue overflows, and lowers it while
+//! the queue is empty.
 //!
 //! # Equations
-//! With `n` the count, the next signal is `interval / √n` after the one before. A packet that waited longer than `target`, and
-//! longer than four packets of the size `mtu` take on the link, finds the queue congested:
+//! With `n` the count, the next signal is `interval / √n` after the one before. A packet that
+//! waited longer than `target`, and longer than four packets of the size `mtu` take on the link,
+//! finds the queue congested:
 //!
 //! * congested and due: the packet is marked, or else dropped, and `n` grows by 1;
 //! * not congested: `n` falls by 1 for each signal that would have been due.
 //!
-//! BLUE: `p` grows by 1/256 when the queue overflows and falls by 1/4096 when it is empty, each at most once in `target`. Each packet
-//! is dropped with probability `p`; it is not marked instead.
+//! BLUE: `p` grows by 1/256 when the queue overflows and falls by 1/4096 when it is empty, each at
+//! most once in `target`. Each packet is dropped with probability `p`; it is not marked instead.
 //!
-//! On a link with a rate, the target is at least 1.5 packets of size `mtu`, and the interval grows by as much, to at least
-//! two targets.
+//! On a link with a rate, the target is at least 1.5 packets of size `mtu`, and the interval grows
+//! by as much, to at least two targets.
 //!
 //! # Reference
-//! Hoeiland-Joergensen, Taht and Morton, "Piece of CAKE", IEEE LANMAN 2018; Palmei et al., "Design and evaluation of COBALT queue
-//! discipline", IEEE LANMAN 2019; `CAKE` in Linux.
+//! Hoeiland-Joergensen, Taht and Morton, "Piece of CAKE", IEEE LANMAN 2018; Palmei et al., "Design
+//! and evaluation of COBALT queue discipline", IEEE LANMAN 2019; `CAKE` in Linux.
 //!
 //! # Parameters
-//! `target` 1us..10s, default 5ms, and `interval` 2us..4s, default 100ms, as `CoDel` has them. `ecn`, default on. `mtu` 0..4194304
-//! bytes, default 1500. `increment` 0..1, default 1/256, and `decrement` 0..1, default 1/4096: BLUE's steps.
+//! `target` 1us..10s, default 5ms, and `interval` 2us..4s, default 100ms, as `CoDel` has them.
+//! `ecn`, default on. `mtu` 0..4194304 bytes, default 1500. `increment` 0..1, default 1/256, and
+//! `decrement` 0..1, default 1/4096: BLUE's steps.
 //!
 //! # Complexity
-//! O(1) for each packet, and one step for each signal that was not needed after a time without congestion.
+//! O(1) for each packet, and one step for each signal that was not needed after a time without
+//! congestion.
 //!
 //! # Guarantees
 //! The last packet of a queue is not dropped.
 //!
 //! # Figures
-//! `count`: `n`. `dropping`: 1 while congested. `drop_next`: the time of the next signal in ns. `probability`: `p` in parts of 2^32.
+//! `count`: `n`. `dropping`: 1 while congested. `drop_next`: the time of the next signal in ns.
+//! `probability`: `p` in parts of 2^32.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux has it within `cake` only. A queue of Linux that was never congested begins with a root of zero, so its second late packet is
-//! signalled at once; here, as in ns-3, it begins with the root of 1. While a queue is empty, Linux asks it about
-//! every `target`; here what that does is done when the next packet comes.
+//! Linux has it within `cake` only. A queue of Linux that was never congested begins with a root of
+//! zero, so its second late packet is signalled at once; here, as in ns-3, it begins with the root
+//! of 1. While a queue is empty, Linux asks it about every `target`; here what that does is done
+//! when the next packet comes.
 //!
 //! # Validation
-//! Roots against exact ones, BLUE's steps, and the time without packets beside one asked every `target`.
+//! Roots against exact ones, BLUE's steps, and the time without packets beside one asked every
+//! `target`.
 
 use alloc::vec::Vec;
 
@@ -64,7 +71,13 @@ impl Cobalt {
     /// One that has seen nothing.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let part = |name| u32::try_from((policy.get(name) << 32) / UNIT).unwrap_or(u32::MAX);
-        let mut law = Law::new(policy.get(TARGET.name), policy.get(INTERVAL.name), policy.get(MTU.name), setup.rate, setup.stream.clone());
+        let mut law = Law::new(
+            policy.get(TARGET.name),
+            policy.get(INTERVAL.name),
+            policy.get(MTU.name),
+            setup.rate,
+            setup.stream.clone(),
+        );
         law.ecn = policy.is_on(ECN.name);
         (law.increment, law.decrement) = (part(INCREMENT.name), part(DECREMENT.name));
         Self { law, state: Control::default() }
@@ -92,7 +105,13 @@ impl Aqm for Cobalt {
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let Control { count, dropping, drop_next, probability, .. } = self.state;
-        [("count", count.into()), ("dropping", dropping.into()), ("drop_next", drop_next), ("probability", probability.into())].into()
+        [
+            ("count", count.into()),
+            ("dropping", dropping.into()),
+            ("drop_next", drop_next),
+            ("probability", probability.into()),
+        ]
+        .into()
     }
 }
 
@@ -144,7 +163,8 @@ pub(crate) struct Control {
     empty: bool,
 }
 
-const _: () = assert!(size_of::<Control>() == 32, "with the queue it belongs to, it fills a cache line");
+const _: () =
+    assert!(size_of::<Control>() == 32, "with the queue it belongs to, it fills a cache line");
 
 impl Control {
     /// A packet comes: if none was there, the time without any has an end.
@@ -158,7 +178,13 @@ impl Control {
 
     /// Decides on a packet whose turn it is.
     #[inline]
-    pub(crate) fn leave(&mut self, law: &mut Law, now: Nanos, packet: &Seen, is_last: bool) -> Verdict {
+    pub(crate) fn leave(
+        &mut self,
+        law: &mut Law,
+        now: Nanos,
+        packet: &Seen,
+        is_last: bool,
+    ) -> Verdict {
         let delay = now.since(packet.arrived).0;
         let now = now.0;
         if delay <= law.target && self.count == 0 && self.probability == 0 {
@@ -171,7 +197,14 @@ impl Control {
 
     /// The same where it is congested, or has been.
     #[inline(never)]
-    fn is_in_use(&mut self, law: &mut Law, now: u64, congested: bool, packet: &Seen, is_last: bool) -> Verdict {
+    fn is_in_use(
+        &mut self,
+        law: &mut Law,
+        now: u64,
+        congested: bool,
+        packet: &Seen,
+        is_last: bool,
+    ) -> Verdict {
         let (due, mut late) = (self.count > 0 && now >= self.drop_next, now > self.drop_next);
         if congested && !self.dropping {
             self.drop_next = self.after(law, now);
@@ -183,7 +216,11 @@ impl Control {
         let mut verdict = Verdict::Pass;
         if due && congested {
             let marks = law.ecn && packet.header.ecn.is_capable();
-            verdict = if marks { Verdict::Mark(MarkReason::Target) } else { Verdict::Drop(DropReason::Target) };
+            verdict = if marks {
+                Verdict::Mark(MarkReason::Target)
+            } else {
+                Verdict::Drop(DropReason::Target)
+            };
             self.set_count(self.count.saturating_add(1));
             self.drop_next = self.after(law, self.drop_next);
             late = now > self.drop_next;
@@ -191,7 +228,10 @@ impl Control {
             self.count_down(law, now);
             late = now > self.drop_next;
         }
-        if self.probability > 0 && law.stream.bits32() < self.probability && !matches!(verdict, Verdict::Drop(_)) {
+        if self.probability > 0
+            && law.stream.bits32() < self.probability
+            && !matches!(verdict, Verdict::Drop(_))
+        {
             verdict = Verdict::Drop(DropReason::Early);
         }
         if self.count == 0 {
@@ -232,7 +272,8 @@ impl Control {
         if self.probability > 0 {
             let times = now.saturating_sub(self.changed) / law.target;
             let less = u64::from(law.decrement).saturating_mul(times);
-            self.probability = self.probability.saturating_sub(u32::try_from(less).unwrap_or(u32::MAX));
+            self.probability =
+                self.probability.saturating_sub(u32::try_from(less).unwrap_or(u32::MAX));
             self.changed = self.changed.saturating_add(times.saturating_mul(law.target));
         }
         self.count_down(law, now);
@@ -255,17 +296,20 @@ impl Control {
 
     fn set_count(&mut self, count: u32) {
         self.count = count;
-        let root = ROOTS.get(count as usize).copied().unwrap_or_else(|| improved(!self.below_one, count));
+        let root =
+            ROOTS.get(count as usize).copied().unwrap_or_else(|| improved(!self.below_one, count));
         self.below_one = !root;
     }
 
     fn after(&self, law: &Law, time: u64) -> u64 {
-        // On a link of some bits a second the interval takes minutes: more bits than a word has for the product.
+        // On a link of some bits a second the interval takes minutes: more bits than a word has for
+        // the product.
         time.saturating_add(((u128::from(law.interval) * u128::from(!self.below_one)) >> 32) as u64)
     }
 }
 
-/// One step of Newton's method for `1/√count`, in parts of 2^32. From the root of a neighbour above 16 it is as good as exact.
+/// One step of Newton's method for `1/√count`, in parts of 2^32. From the root of a neighbour above
+/// 16 it is as good as exact.
 const fn improved(root: u32, count: u32) -> u32 {
     let squared = (root as u64 * root as u64) >> 32;
     let rest = (3u64 << 32).wrapping_sub(count as u64 * squared) >> 2;
@@ -367,9 +411,14 @@ mod tests {
 
     #[test]
     fn the_first_signal_comes_an_interval_after_the_first_late_packet() {
-        for (ecn, signal) in [(Ecn::NotEct, Verdict::Drop(DropReason::Target)), (Ecn::Ect0, Verdict::Mark(MarkReason::Target))] {
+        for (ecn, signal) in [
+            (Ecn::NotEct, Verdict::Drop(DropReason::Target)),
+            (Ecn::Ect0, Verdict::Mark(MarkReason::Target)),
+        ] {
             let (mut law, mut state) = (law(0), Control::default());
-            let mut decide = |now: u64, delay: u64| state.leave(&mut law, Nanos(now * MS), &seen((now - delay) * MS, ecn), false);
+            let mut decide = |now: u64, delay: u64| {
+                state.leave(&mut law, Nanos(now * MS), &seen((now - delay) * MS, ecn), false)
+            };
             assert_eq!(decide(1000, 1), Verdict::Pass);
             assert_eq!(decide(1010, 10), Verdict::Pass);
             assert_eq!(decide(1109, 10), Verdict::Pass);
@@ -399,12 +448,19 @@ mod tests {
 
     #[test]
     fn an_unresponsive_flow_is_dropped_at_random_but_for_its_last_packet() {
-        let (mut law, mut state) = (law(0), Control { probability: 1 << 31, changed: 1, ..Control::default() });
+        let (mut law, mut state) =
+            (law(0), Control { probability: 1 << 31, changed: 1, ..Control::default() });
         let mut drops = 0;
         for n in 0..10_000 {
             let now = 1000 * MS + n;
-            drops += u32::from(state.leave(&mut law, Nanos(now), &seen(now, Ecn::Ect0), false) == Verdict::Drop(DropReason::Early));
-            assert_eq!(state.leave(&mut law, Nanos(now), &seen(now, Ecn::Ect0), true), Verdict::Pass);
+            drops += u32::from(
+                state.leave(&mut law, Nanos(now), &seen(now, Ecn::Ect0), false)
+                    == Verdict::Drop(DropReason::Early),
+            );
+            assert_eq!(
+                state.leave(&mut law, Nanos(now), &seen(now, Ecn::Ect0), true),
+                Verdict::Pass
+            );
         }
         assert!((4800..5200).contains(&drops), "{drops}");
     }

@@ -1,9 +1,10 @@
 //! `CoDel`: packets are dropped while they have waited too long for too long.
 //!
 //! # Model
-//! A burst may wait; a queue that stands does harm. `CoDel` looks at how long each packet has waited when its turn comes. When
-//! that has been above `target` for a whole `interval`, it drops one packet, and then drops faster and faster, until a packet has
-//! waited less. It knows neither rate nor length of the queue, and has two settings that fit most networks.
+//! A burst may wait; a queue that stands does harm. `CoDel` looks at how long each packet has
+//! waited when its turn comes. When that has been above `target` for a whole `interval`, it drops
+//! one packet, and then drops faster and faster, until a packet has waited less. It knows neither
+//! rate nor length of the queue, and has two settings that fit most networks.
 //!
 //! # Equations
 //! With `t` the time of the last drop and `n` the drops since dropping began, the next is at
@@ -12,44 +13,49 @@
 //! t + interval / √n
 //! ```
 //!
-//! A queue that must drop again within 16 intervals goes on with the `n` that kept it short, less the one it had begun with.
-//! `arith` says how the root is found:
+//! A queue that must drop again within 16 intervals goes on with the `n` that kept it short, less
+//! the one it had begun with. `arith` says how the root is found:
 //!
-//! * `linux`: time in ticks of 1.024 us. `1/√n` has 16 bits and is improved by one step of Newton's method for each drop, which is
-//!   far off at first: for `n` from 1 to 8 it gives 65535, 32769, 36864, 31968, 28935, 26481, 24588 and 23037 parts of 65536. The
-//!   second gap is half an interval and not 0.71 of one.
-//! * `ns3`: the same, but the time to the next mark is counted from when a packet was marked, and not from when a mark was due.
+//! * `linux`: time in ticks of 1.024 us. `1/√n` has 16 bits and is improved by one step of Newton's
+//!   method for each drop, which is far off at first: for `n` from 1 to 8 it gives 65535, 32769,
+//!   36864, 31968, 28935, 26481, 24588 and 23037 parts of 65536. The second gap is half an interval
+//!   and not 0.71 of one.
+//! * `ns3`: the same, but the time to the next mark is counted from when a packet was marked, and
+//!   not from when a mark was due.
 //! * `rfc`: time in ns, and the root exact to the ns.
 //!
 //! # Reference
 //! Nichols and Jacobson, "Controlling queue delay", ACM Queue 10(5), 2012; RFC 8289.
 //!
 //! # Parameters
-//! `target` 1us..10s, default 5ms: the delay that may stand; 5 to 10 % of the interval. `interval` 2us..4s, default 100ms: about the
-//! longest round-trip time of the traffic. `ecn`, default off: packets whose sender understands it are marked instead of dropped.
-//! `mtu` 0..4194304 bytes, default 1500: a queue with no more bytes than this behind a packet is left alone; 0 for the largest
-//! packet that has been seen, as RFC 8289 has it. `ce_threshold`, default 0 for none: packets that waited longer are
-//! marked, whatever the rest says, and `ce_selector` says which, `any` or `ect1` only. `arith` `linux`, `rfc` or `ns3`, default `linux`:
-//! the arithmetic above.
+//! `target` 1us..10s, default 5ms: the delay that may stand; 5 to 10 % of the interval. `interval`
+//! 2us..4s, default 100ms: about the longest round-trip time of the traffic. `ecn`, default off:
+//! packets whose sender understands it are marked instead of dropped. `mtu` 0..4194304 bytes,
+//! default 1500: a queue with no more bytes than this behind a packet is left alone; 0 for the
+//! largest packet that has been seen, as RFC 8289 has it. `ce_threshold`, default 0 for none:
+//! packets that waited longer are marked, whatever the rest says, and `ce_selector` says which,
+//! `any` or `ect1` only. `arith` `linux`, `rfc` or `ns3`, default `linux`: the arithmetic above.
 //!
 //! # Complexity
 //! O(1) without a division. With `arith rfc`, a division and a root for each drop.
 //!
 //! # Guarantees
-//! Nothing is dropped while packets wait less than `target`, or while what waits is no more than `mtu`. The last packet of a queue
-//! is not dropped.
+//! Nothing is dropped while packets wait less than `target`, or while what waits is no more than
+//! `mtu`. The last packet of a queue is not dropped.
 //!
 //! # Figures
 //! `count`: `n`. `dropping`: 1 while it drops. `drop_next`: the time of the next drop, in ns.
 //!
 //! # Differences from Linux/FreeBSD
-//! `arith linux` decides as Linux does, to the packet; but time does not wrap after 73 minutes. `mtu` is counted from the network
-//! layer on, so 1500 is what 1514 is to Linux. ns-3 drops as Linux does, marks less often (see above), and leaves alone what is less
-//! than `mtu`, not what is as much.
+//! `arith linux` decides as Linux does, to the packet; but time does not wrap after 73 minutes.
+//! `mtu` is counted from the network layer on, so 1500 is what 1514 is to Linux. ns-3 drops as
+//! Linux does, marks less often (see above), and leaves alone what is less than `mtu`, not what is
+//! as much.
 //!
 //! # Validation
-//! Drops, times and states of ns-3's and Linux's behaviour in three cases. That drops of a busy queue are spaced by the law, as a
-//! property. Per-packet decisions against the published loop, which drops several packets in one go.
+//! Drops, times and states of ns-3's and Linux's behaviour in three cases. That drops of a busy
+//! queue are spaced by the law, as a property. Per-packet decisions against the published loop,
+//! which drops several packets in one go.
 
 use alloc::vec::Vec;
 
@@ -86,7 +92,12 @@ impl Aqm for Codel {
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let Control { count, dropping, drop_next, .. } = self.state;
-        [("count", count.into()), ("dropping", dropping.into()), ("drop_next", self.law.in_ns(drop_next))].into()
+        [
+            ("count", count.into()),
+            ("dropping", dropping.into()),
+            ("drop_next", self.law.in_ns(drop_next)),
+        ]
+        .into()
     }
 }
 
@@ -123,7 +134,11 @@ impl Law {
             target: ticks(TARGET.name),
             interval,
             square: if exact { interval * interval } else { 0 },
-            ce_threshold: if settings.get(CE_THRESHOLD.name) == 0 { u64::MAX } else { ticks(CE_THRESHOLD.name) },
+            ce_threshold: if settings.get(CE_THRESHOLD.name) == 0 {
+                u64::MAX
+            } else {
+                ticks(CE_THRESHOLD.name)
+            },
             mtu: mtu.saturating_sub(from_mark.into()),
             grows: mtu == 0,
             ecn: settings.is_on("ecn"),
@@ -160,7 +175,9 @@ impl Law {
     #[inline]
     fn pass(&self, delay: u64, packet: &Seen) -> Verdict {
         let ecn = packet.header.ecn;
-        if delay > self.ce_threshold && if self.ce_ect1_only { ecn == Ecn::Ect1 } else { ecn.is_capable() } {
+        if delay > self.ce_threshold
+            && if self.ce_ect1_only { ecn == Ecn::Ect1 } else { ecn.is_capable() }
+        {
             return Verdict::Mark(MarkReason::CeThreshold);
         }
         Verdict::Pass
@@ -179,16 +196,24 @@ pub(crate) struct Control {
     /// `1/√n` in parts of 2^16.
     inverse_root: u16,
     dropping: bool,
-    /// The last packet was dropped; the next one says whether the next drop is set after it or dropping ends.
+    /// The last packet was dropped; the next one says whether the next drop is set after it or
+    /// dropping ends.
     owes: bool,
 }
 
-const _: () = assert!(size_of::<Control>() == 32, "with the queue it belongs to, it fills a cache line");
+const _: () =
+    assert!(size_of::<Control>() == 32, "with the queue it belongs to, it fills a cache line");
 
 impl Control {
     /// Decides on a packet whose turn it is, with `bytes` behind it.
     #[inline]
-    pub(crate) fn leave(&mut self, law: &mut Law, now: Nanos, packet: &Seen, bytes: u64) -> Verdict {
+    pub(crate) fn leave(
+        &mut self,
+        law: &mut Law,
+        now: Nanos,
+        packet: &Seen,
+        bytes: u64,
+    ) -> Verdict {
         if law.grows {
             law.mtu = law.mtu.max(packet.len.into());
         }
@@ -229,7 +254,11 @@ impl Control {
                 self.drop_next = self.after(law, if law.from_mark { now } else { self.drop_next });
             }
         }
-        if law.may_mark(packet) { Verdict::Mark(MarkReason::Target) } else { Verdict::Drop(DropReason::Target) }
+        if law.may_mark(packet) {
+            Verdict::Mark(MarkReason::Target)
+        } else {
+            Verdict::Drop(DropReason::Target)
+        }
     }
 
     /// Begins to drop.
@@ -256,8 +285,8 @@ impl Control {
         time.saturating_add(gap)
     }
 
-    /// One step of Newton's method for `1/√n`, in 32 bits of which 16 are kept. Where it is far off, as when `n` has grown at once,
-    /// the step overshoots and numbers wrap, here as there.
+    /// One step of Newton's method for `1/√n`, in 32 bits of which 16 are kept. Where it is far
+    /// off, as when `n` has grown at once, the step overshoots and numbers wrap, here as there.
     fn improve_root(&mut self, law: &Law) {
         if law.exact {
             return;
@@ -387,7 +416,11 @@ mod tests {
         for count in [1, 2, 3, 5, 100, 12_345, u32::MAX] {
             let gap = u128::from(Control { count, ..Control::default() }.after(&law, 0));
             let square = 16 * 10u128.pow(18);
-            assert!(gap * gap * u128::from(count) <= square && (gap + 1) * (gap + 1) * u128::from(count) > square, "{count}");
+            assert!(
+                gap * gap * u128::from(count) <= square
+                    && (gap + 1) * (gap + 1) * u128::from(count) > square,
+                "{count}"
+            );
         }
     }
 
@@ -406,13 +439,26 @@ mod tests {
 
     #[test]
     fn a_delay_above_the_threshold_for_marks_marks_whom_the_selector_names() {
-        let seen = |ecn| Seen { len: 1500, arrived: Nanos::ZERO, header: crate::packet::Header { ecn, dscp: 0, hash: 0 } };
-        for (selector, marked) in [("any", [false, true, true, true]), ("ect1", [false, true, false, false])] {
+        let seen = |ecn| Seen {
+            len: 1500,
+            arrived: Nanos::ZERO,
+            header: crate::packet::Header { ecn, dscp: 0, hash: 0 },
+        };
+        for (selector, marked) in
+            [("any", [false, true, true, true]), ("ect1", [false, true, false, false])]
+        {
             let mut law = law(&[("ce_threshold", "1ms"), ("ce_selector", selector)]);
-            for (ecn, marked) in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce].into_iter().zip(marked) {
-                let mut decide = |us| Control::default().leave(&mut law, Nanos::from_micros(us), &seen(ecn), 0);
+            for (ecn, marked) in
+                [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce].into_iter().zip(marked)
+            {
+                let mut decide =
+                    |us| Control::default().leave(&mut law, Nanos::from_micros(us), &seen(ecn), 0);
                 assert_eq!(decide(900), Verdict::Pass);
-                assert_eq!(decide(1100) == Verdict::Mark(MarkReason::CeThreshold), marked, "{selector} {ecn:?}");
+                assert_eq!(
+                    decide(1100) == Verdict::Mark(MarkReason::CeThreshold),
+                    marked,
+                    "{selector} {ecn:?}"
+                );
             }
         }
     }

@@ -1,9 +1,10 @@
-//! Feng's adaptive RED: `max_p` is divided or multiplied when the average leaves the range between the thresholds.
+//! Feng's adaptive RED: `max_p` is divided or multiplied when the average leaves the range between
+//! the thresholds.
 //!
 //! # Model
-//! As `red`. When the average falls below the lower threshold, packets were chosen too often: `max_p` is divided by `decrease`.
-//! When it rises above the upper one, too rarely: it is multiplied by `increase`. Nothing changes while the average stays on one
-//! side.
+//! As `red`. When the average falls below the lower threshold, packets were chosen too often:
+//! `max_p` is divided by `decrease`. When it rises above the upper one, too rarely: it is
+//! multiplied by `increase`. Nothing changes while the average stays on one side.
 //!
 //! # Reference
 //! Feng, Kandlur, Saha and Shin, "A self-configuring RED gateway", IEEE INFOCOM 1999.
@@ -18,8 +19,8 @@
 //! As for `red`. `max_p` stays between one part of 2^32 and 1.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. It starts as if the average had been below the lower threshold; in ns-3, as if above the upper one, so that the
-//! first packet divides `max_p`.
+//! Neither has it. It starts as if the average had been below the lower threshold; in ns-3, as if
+//! above the upper one, so that the first packet divides `max_p`.
 //!
 //! # Validation
 //! By crossings of the thresholds, one by one.
@@ -43,7 +44,13 @@ of_family! {
 }
 
 const fn factor(name: &'static str, default: u64, summary: &'static str) -> Parameter {
-    Parameter { name, scope: Scope::Aqm, domain: Domain::Fraction { least: UNIT, most: 1000 * UNIT }, default, summary }
+    Parameter {
+        name,
+        scope: Scope::Aqm,
+        domain: Domain::Fraction { least: UNIT, most: 1000 * UNIT },
+        default,
+        summary,
+    }
 }
 
 pub(super) const ROW: Row = Row {
@@ -64,7 +71,15 @@ pub(super) const ROW: Row = Row {
         p::ECN,
         p::HARDDROP,
         p::AVPKT,
-        factor("decrease", 3 * UNIT, "what `max_p` is divided by when the average falls below `min`"),
-        factor("increase", 2 * UNIT, "what `max_p` is multiplied by when the average rises above `max`"),
+        factor(
+            "decrease",
+            3 * UNIT,
+            "what `max_p` is divided by when the average falls below `min`",
+        ),
+        factor(
+            "increase",
+            2 * UNIT,
+            "what `max_p` is multiplied by when the average rises above `max`",
+        ),
     ],
 };

@@ -1,23 +1,24 @@
 //! Head drop: the oldest packet makes room for one that finds the queue full.
 //!
 //! # Model
-//! A packet that finds the queue full enters it, and the packet that has waited longest is dropped for it. Senders learn of the
-//! drop earlier than with tail drop, by the time that a packet takes through the queue, and what is delivered is younger.
+//! A packet that finds the queue full enters it, and the packet that has waited longest is dropped
+//! for it. Senders learn of the drop earlier than with tail drop, by the time that a packet takes
+//! through the queue, and what is delivered is younger.
 //!
-//! The dropped packet is taken out when its turn comes, which takes no time; until then it is not counted as waiting by the
-//! limit. While a queue is not served at all, up to as many such packets as its limit are kept; from then on packets that come
-//! are dropped.
+//! The dropped packet is taken out when its turn comes, which takes no time; until then it is not
+//! counted as waiting by the limit. While a queue is not served at all, up to as many such packets
+//! as its limit are kept; from then on packets that come are dropped.
 //!
 //! # Reference
-//! Yin and Hluchyj, "Implication of dropping packets from the front of a queue", IEEE Transactions on Communications 41(6),
-//! 1993.
+//! Yin and Hluchyj, "Implication of dropping packets from the front of a queue", IEEE Transactions
+//! on Communications 41(6), 1993.
 //!
 //! # Parameters
 //! None of its own; `queue` sets the limit.
 //!
 //! # Complexity
-//! O(1) for each packet, beside those that it takes out for one that is longer than the oldest. Four bytes for each packet that
-//! waits.
+//! O(1) for each packet, beside those that it takes out for one that is longer than the oldest.
+//! Four bytes for each packet that waits.
 //!
 //! # Guarantees
 //! A packet that leaves is the oldest of the youngest `limit` packets that have come.
@@ -56,7 +57,9 @@ impl HeadDrop {
     /// Whether a packet of `len` bytes fits. An empty queue takes any.
     fn fits(&self, len: u32) -> bool {
         let packets = self.alive.len();
-        packets == 0 || packets < self.limit_packets as usize && self.alive_bytes + u64::from(len) <= self.limit_bytes
+        packets == 0
+            || packets < self.limit_packets as usize
+                && self.alive_bytes + u64::from(len) <= self.limit_bytes
     }
 
     /// Gives up the oldest packet that was to be served.
@@ -77,7 +80,11 @@ impl Aqm for HeadDrop {
             self.alive.clear();
         }
         if self.owed as usize > self.alive.len().max(MOST_OWED) {
-            return if self.fits(packet.len) { self.admit(packet.len) } else { Verdict::Drop(DropReason::QueueFull) };
+            return if self.fits(packet.len) {
+                self.admit(packet.len)
+            } else {
+                Verdict::Drop(DropReason::QueueFull)
+            };
         }
         while !self.fits(packet.len) {
             self.give_up();

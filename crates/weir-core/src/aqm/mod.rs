@@ -1,15 +1,18 @@
 //! AQMs: which packets of a queue are dropped or marked, so that it stays short.
 //!
-//! An AQM owns no queue. It sees each packet when it comes ([`Aqm::arrive`]) and when its turn to leave has come
-//! ([`Aqm::leave`]), with the state of the queue, and says what becomes of it. So each can stand before any scheduler: every flow
-//! has an AQM of its own. One algorithm is one file and one row of [`TABLE`]. The row drives the command language,
-//! `weir algorithms`, the documentation, the rig and the tests.
+//! An AQM owns no queue. It sees each packet when it comes ([`Aqm::arrive`]) and when its turn to
+//! leave has come ([`Aqm::leave`]), with the state of the queue, and says what becomes of it. So
+//! each can stand before any scheduler: every flow has an AQM of its own. One algorithm is one file
+//! and one row of [`TABLE`]. The row drives the command language, `weir algorithms`, the
+//! documentation, the rig and the tests.
 //!
-//! Algorithms that have many queues of their own, as `fq_codel` has, are schedulers (see [`crate::sched`]).
+//! Algorithms that have many queues of their own, as `fq_codel` has, are schedulers (see
+//! [`crate::sched`]).
 //!
 //! # Time
-//! An AQM has no timer. What its definition computes periodically it computes when a packet comes or leaves, for each period that
-//! has ended since, with the state that the queue had then: between two packets that state does not change.
+//! An AQM has no timer. What its definition computes periodically it computes when a packet comes
+//! or leaves, for each period that has ended since, with the state that the queue had then: between
+//! two packets that state does not change.
 
 mod afcd;
 mod ared;
@@ -69,7 +72,8 @@ pub struct QueueState {
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on. One that comes to a full queue is dropped nevertheless, as [`DropReason::QueueFull`].
+    /// It goes on. One that comes to a full queue is dropped nevertheless, as
+    /// [`DropReason::QueueFull`].
     Pass,
     /// It goes on, and carries a mark when it leaves. Only for packets whose ECN field allows it.
     Mark(MarkReason),
@@ -81,17 +85,20 @@ pub enum Verdict {
 
 /// An active queue management algorithm: state and decisions for one queue.
 ///
-/// Calls come with times that never go back. Every packet that enters the queue is shown to `arrive`, and to `leave` when its turn
-/// has come. There are two exceptions: packets that were there before the AQM are shown to `leave` only, and what a change of
-/// configuration takes out is not shown. A scheduler may serve the packets of a queue late, but in order.
+/// Calls come with times that never go back. Every packet that enters the queue is shown to
+/// `arrive`, and to `leave` when its turn has come. There are two exceptions: packets that were
+/// there before the AQM are shown to `leave` only, and what a change of configuration takes out is
+/// not shown. A scheduler may serve the packets of a queue late, but in order.
 pub trait Aqm {
     /// Decides on a packet that comes to the queue.
     fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict;
 
-    /// Decides on the packet whose turn it is. When it is dropped, another is asked for at the same time.
+    /// Decides on the packet whose turn it is. When it is dropped, another is asked for at the same
+    /// time.
     fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict;
 
-    /// State that tells how it works, by name: a probability in parts of 2^32 (`probability`), a count, a time in ns.
+    /// State that tells how it works, by name: a probability in parts of 2^32 (`probability`), a
+    /// count, a time in ns.
     fn figures(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
@@ -151,14 +158,16 @@ macro_rules! table {
         pub const TABLE: &[Row] = &[$($module::ROW),+];
 
         impl Policy {
-            /// Makes an AQM of this policy and hands it to `visitor`, which so is compiled for each type.
+            /// Makes an AQM of this policy and hands it to `visitor`, which so is compiled for each
+            /// type.
             pub fn visit<V: Visitor>(&self, setup: &Setup, visitor: V) -> V::Output {
                 match self.kind() {
                     $(Kind::$kind => visitor.visit($type::new(self, setup)),)+
                 }
             }
 
-            /// Hands the way to make AQMs of this policy to `maker`, which so is compiled for each type.
+            /// Hands the way to make AQMs of this policy to `maker`, which so is compiled for each
+            /// type.
             pub fn make_with<M: Maker>(&self, maker: M) -> M::Output {
                 match self.kind() {
                     $(Kind::$kind => maker.with(|setup| $type::new(self, setup)),)+
@@ -247,7 +256,11 @@ impl Kind {
 
     /// The AQM of this name or alias, in whatever case it is written.
     pub fn from_name(name: &str) -> Option<Self> {
-        let is_it = |row: &Row| core::iter::once(&row.name).chain(row.aliases).any(|known| known.eq_ignore_ascii_case(name));
+        let is_it = |row: &Row| {
+            core::iter::once(&row.name)
+                .chain(row.aliases)
+                .any(|known| known.eq_ignore_ascii_case(name))
+        };
         Self::ALL.into_iter().find(|kind| is_it(kind.row()))
     }
 }
@@ -272,7 +285,10 @@ mod tests {
 
     #[test]
     fn names_are_told_apart_and_defaults_are_within_their_ranges() {
-        let mut names: Vec<&str> = TABLE.iter().flat_map(|row| core::iter::once(row.name).chain(row.aliases.iter().copied())).collect();
+        let mut names: Vec<&str> = TABLE
+            .iter()
+            .flat_map(|row| core::iter::once(row.name).chain(row.aliases.iter().copied()))
+            .collect();
         let all = names.len();
         names.sort_unstable();
         names.dedup();
@@ -284,7 +300,13 @@ mod tests {
             for parameter in row.parameters {
                 assert_eq!(parameter.scope, Scope::Aqm, "{} {}", row.name, parameter.name);
                 let text = parameter.domain.write(parameter.default);
-                assert_eq!(parameter.domain.parse(&text), Some(parameter.default), "{} {}", row.name, parameter.name);
+                assert_eq!(
+                    parameter.domain.parse(&text),
+                    Some(parameter.default),
+                    "{} {}",
+                    row.name,
+                    parameter.name
+                );
             }
         }
     }

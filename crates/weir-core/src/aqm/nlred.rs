@@ -1,8 +1,10 @@
-//! Nonlinear RED: as `red`, with a probability that rises with the square of the average's distance from the lower threshold.
+//! Nonlinear RED: as `red`, with a probability that rises with the square of the average's distance
+//! from the lower threshold.
 //!
 //! # Model
-//! A short average queue is treated more gently than by RED, a long one more severely; so the choice of `max_p` and of the
-//! thresholds matters less. The factor 1.5 makes the mean over all averages between the thresholds the same as RED's.
+//! A short average queue is treated more gently than by RED, a long one more severely; so the
+//! choice of `max_p` and of the thresholds matters less. The factor 1.5 makes the mean over all
+//! averages between the thresholds the same as RED's.
 //!
 //! # Equations
 //! ```text
@@ -11,10 +13,12 @@
 //! The rest is as in `red`.
 //!
 //! # Reference
-//! Zhou, Yeung and Li, "Nonlinear RED: a simple yet efficient active queue management scheme", Computer Networks 50(18), 2006.
+//! Zhou, Yeung and Li, "Nonlinear RED: a simple yet efficient active queue management scheme",
+//! Computer Networks 50(18), 2006.
 //!
 //! # Parameters
-//! As for `red`. `gentle` is off, as in the paper; when it is on, the probability rises from 1.5·`max_p` beyond `max`.
+//! As for `red`. `gentle` is off, as in the paper; when it is on, the probability rises from
+//! 1.5·`max_p` beyond `max`.
 //!
 //! # Complexity
 //! O(1).
@@ -23,7 +27,8 @@
 //! As for `red`.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. In ns-3 `gentle` is on, and the probability falls back to `max_p` where the average passes `max`.
+//! Neither has it. In ns-3 `gentle` is on, and the probability falls back to `max_p` where the
+//! average passes `max`.
 //!
 //! # Validation
 //! Against the equation in floating point, packet by packet.
@@ -47,5 +52,16 @@ pub(super) const ROW: Row = Row {
     source: "Zhou, Yeung and Li, Computer Networks 50(18), 2006",
     marks: true,
     classifies: false,
-    parameters: &[p::MIN, p::MAX, p::W, p::MAX_P, p::UNIT_OF_LENGTH, p::but(p::GENTLE, 0), p::WAIT, p::ECN, p::HARDDROP, p::AVPKT],
+    parameters: &[
+        p::MIN,
+        p::MAX,
+        p::W,
+        p::MAX_P,
+        p::UNIT_OF_LENGTH,
+        p::but(p::GENTLE, 0),
+        p::WAIT,
+        p::ECN,
+        p::HARDDROP,
+        p::AVPKT,
+    ],
 };

@@ -16,9 +16,11 @@ pub(crate) struct Pace {
 /// How measurements begin, end and count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// RFC 8033: from the packet after the one that began it, a quarter of the mean, whatever the bytes exceed 16 KiB by.
+    /// RFC 8033: from the packet after the one that began it, a quarter of the mean, whatever the
+    /// bytes exceed 16 KiB by.
     Rfc,
-    /// Linux: from the packet itself that began it, an eighth of the mean, in proportion to the bytes.
+    /// Linux: from the packet itself that began it, an eighth of the mean, in proportion to the
+    /// bytes.
     Linux,
 }
 
@@ -29,7 +31,8 @@ impl Pace {
         Self { time, ..Self::default() }
     }
 
-    /// Sees a packet of `len` bytes leave and `left` bytes stay. Gives the time that a measurement took when it ends.
+    /// Sees a packet of `len` bytes leave and `left` bytes stay. Gives the time that a measurement
+    /// took when it ends.
     pub(crate) fn leaves(&mut self, method: Method, now: Nanos, len: u32, left: u64) -> u64 {
         if method == Method::Linux {
             self.begin(now, left);
@@ -57,9 +60,12 @@ impl Pace {
             Method::Rfc => (took, 2),
             // What leaves at one time tells Linux nothing yet.
             Method::Linux if took == 0 => return,
-            Method::Linux => ((u128::from(took) * u128::from(THRESHOLD) / u128::from(self.bytes)) as u64, 3),
+            Method::Linux => {
+                ((u128::from(took) * u128::from(THRESHOLD) / u128::from(self.bytes)) as u64, 3)
+            }
         };
-        self.time = if self.time == 0 { time } else { self.time - (self.time >> bits) + (time >> bits) };
+        self.time =
+            if self.time == 0 { time } else { self.time - (self.time >> bits) + (time >> bits) };
         self.measuring = false;
     }
 
@@ -85,10 +91,14 @@ mod tests {
 
     #[test]
     fn a_pace_is_measured_while_enough_waits_and_kept_when_not() {
-        for (method, counted, time) in [(Method::Rfc, 17_000, 17_000), (Method::Linux, 16_000, 16_000 * 16_384 / 17_000)] {
+        for (method, counted, time) in
+            [(Method::Rfc, 17_000, 17_000), (Method::Linux, 16_000, 16_000 * 16_384 / 17_000)]
+        {
             let mut pace = Pace::default();
             // 1000 bytes in 1 us each.
-            let took: Vec<u64> = (1..=20).map(|n| pace.leaves(method, Nanos(n * 1000), 1000, 40_000 - n * 1000)).collect();
+            let took: Vec<u64> = (1..=20)
+                .map(|n| pace.leaves(method, Nanos(n * 1000), 1000, 40_000 - n * 1000))
+                .collect();
             assert_eq!(took.iter().sum::<u64>(), counted, "{method:?}");
             assert_eq!((pace.time, pace.delay(16_384)), (time, time));
             for n in 21..40 {

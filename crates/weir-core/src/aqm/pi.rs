@@ -1,9 +1,10 @@
 //! PI: a proportional-integral controller of the queue's length.
 //!
 //! # Model
-//! The queue's length is sampled at a fixed frequency. The probability with which packets that come are dropped, or marked,
-//! rises while the queue is longer than its reference and while it grows, and falls otherwise. Unlike RED, which needs a longer
-//! queue to drop more, it holds one length for any load.
+//! The queue's length is sampled at a fixed frequency. The probability with which packets that come
+//! are dropped, or marked, rises while the queue is longer than its reference and while it grows,
+//! and falls otherwise. Unlike RED, which needs a longer queue to drop more, it holds one length
+//! for any load.
 //!
 //! # Equations
 //! With `q` the packets that wait at a sample and `q_old` those at the sample before:
@@ -12,17 +13,19 @@
 //! p ← p + a (q − q_ref) − b (q_old − q_ref)      within 0 and 1
 //! ```
 //!
-//! The gains fit one number of flows, one capacity and one round-trip time; Hollot et al. tell how to design them. With
-//! `a > b` the length settles at `q_ref`.
+//! The gains fit one number of flows, one capacity and one round-trip time; Hollot et al. tell how
+//! to design them. With `a > b` the length settles at `q_ref`.
 //!
 //! # Reference
-//! Hollot, Misra, Towsley and Gong, "On designing improved controllers for AQM routers supporting TCP flows", INFOCOM 2001.
+//! Hollot, Misra, Towsley and Gong, "On designing improved controllers for AQM routers supporting
+//! TCP flows", INFOCOM 2001.
 //!
 //! # Parameters
-//! Defaults are those of ns-2. `a` and `b`, 0 to 1 for each packet of error, default 0.00001822 and 0.00001816: the design of
-//! the paper, for 15 Mbit/s, 60 flows and round trips up to 246 ms. `w` 1..100000 Hz, default 170: how often the queue
-//! is sampled. `q_ref` 0..10000000 packets, default 50. `ecn` off|on, default off: packets that understand a mark get one.
-//! `bytemode` off|on, default off: `p` is scaled by a packet's length over `mean_pkt`, 1..65536 bytes, default 500.
+//! Defaults are those of ns-2. `a` and `b`, 0 to 1 for each packet of error, default 0.00001822 and
+//! 0.00001816: the design of the paper, for 15 Mbit/s, 60 flows and round trips up to 246 ms. `w`
+//! 1..100000 Hz, default 170: how often the queue is sampled. `q_ref` 0..10000000 packets, default
+//! 50. `ecn` off|on, default off: packets that understand a mark get one. `bytemode` off|on,
+//! default off: `p` is scaled by a packet's length over `mean_pkt`, 1..65536 bytes, default 500.
 //!
 //! # Complexity
 //! O(1). Samples are computed when packets come, all those since the last packet in one step.
@@ -37,7 +40,8 @@
 //! Neither has it. ns-2's samples begin when the simulation does; here with the first packet.
 //!
 //! # Validation
-//! The equation against floating point over random queues; idle times of any length against single samples.
+//! The equation against floating point over random queues; idle times of any length against single
+//! samples.
 
 use alloc::vec::Vec;
 
@@ -92,7 +96,11 @@ impl Pi {
         if ended > 0 {
             let error = i128::from(packets) - self.q_ref;
             self.p = moved(self.p, self.a * error - self.b * self.old, ONE);
-            self.p = moved(self.p, ((self.a - self.b) * error).saturating_mul(i128::from(ended - 1)), ONE);
+            self.p = moved(
+                self.p,
+                ((self.a - self.b) * error).saturating_mul(i128::from(ended - 1)),
+                ONE,
+            );
             self.old = error;
         }
     }
@@ -107,7 +115,8 @@ impl Aqm for Pi {
         }
         let p = match self.per_byte {
             0 => self.p,
-            per_byte => ((u128::from(self.p) * u128::from(per_byte * u64::from(packet.len))) >> 32).min(u128::from(ONE)) as u64,
+            per_byte => ((u128::from(self.p) * u128::from(per_byte * u64::from(packet.len))) >> 32)
+                .min(u128::from(ONE)) as u64,
         };
         match happens(p, self.stream.bits()) {
             false => Verdict::Pass,
@@ -128,7 +137,12 @@ impl Aqm for Pi {
     }
 }
 
-const fn parameter(name: &'static str, domain: Domain, default: u64, summary: &'static str) -> Parameter {
+const fn parameter(
+    name: &'static str,
+    domain: Domain,
+    default: u64,
+    summary: &'static str,
+) -> Parameter {
     Parameter { name, scope: Scope::Aqm, domain, default, summary }
 }
 
@@ -144,11 +158,26 @@ pub(super) const ROW: Row = Row {
     parameters: &[
         parameter("a", GAIN, 18_220, "gain of the queue's error"),
         parameter("b", GAIN, 18_160, "gain of the error one sample ago"),
-        parameter("w", Domain::Number { least: 1, most: 100_000, unit: "Hz" }, 170, "samples in a second"),
-        parameter("q_ref", Domain::Number { least: 0, most: 10_000_000, unit: "packets" }, 50, "the length to hold"),
+        parameter(
+            "w",
+            Domain::Number { least: 1, most: 100_000, unit: "Hz" },
+            170,
+            "samples in a second",
+        ),
+        parameter(
+            "q_ref",
+            Domain::Number { least: 0, most: 10_000_000, unit: "packets" },
+            50,
+            "the length to hold",
+        ),
         parameter("ecn", SWITCH, 0, "marks packets that understand it"),
         parameter("bytemode", SWITCH, 0, "long packets are dropped more often than short ones"),
-        parameter("mean_pkt", Domain::Number { least: 1, most: 65_536, unit: "bytes" }, 500, "length that is dropped with p in byte mode"),
+        parameter(
+            "mean_pkt",
+            Domain::Number { least: 1, most: 65_536, unit: "bytes" },
+            500,
+            "length that is dropped with p in byte mode",
+        ),
     ],
 };
 
@@ -196,19 +225,33 @@ mod tests {
 
     #[test]
     fn packets_are_dropped_or_marked_by_p_and_in_byte_mode_by_their_length() {
-        for (settings, len, part) in [(&[][..], 1500, 0.2), (&[("bytemode", "on"), ("mean_pkt", "1000")], 500, 0.1)] {
+        for (settings, len, part) in
+            [(&[][..], 1500, 0.2), (&[("bytemode", "on"), ("mean_pkt", "1000")], 500, 0.1)]
+        {
             let mut pi = pi(&[settings, &[("ecn", "on")]].concat());
             (pi.p, pi.period, pi.q_ref, pi.old) = (ONE / 5, u64::MAX, 0, 0);
-            let mut count =
-                |ecn| (0..20_000).filter(|_| pi.arrive(Nanos(5), &seen(len, ecn), &QueueState::default()) != Verdict::Pass).count();
+            let mut count = |ecn| {
+                (0..20_000)
+                    .filter(|_| {
+                        pi.arrive(Nanos(5), &seen(len, ecn), &QueueState::default())
+                            != Verdict::Pass
+                    })
+                    .count()
+            };
             for ecn in [Ecn::NotEct, Ecn::Ect0] {
                 let got = count(ecn) as f64 / 20_000.0;
                 assert!((got - part).abs() < 0.01, "{got} of {part}");
             }
             pi.p = ONE;
             pi.per_byte = 0;
-            assert_eq!(pi.arrive(Nanos(5), &seen(len, Ecn::Ect1), &QueueState::default()), Verdict::Mark(MarkReason::Early));
-            assert_eq!(pi.arrive(Nanos(5), &seen(len, Ecn::NotEct), &QueueState::default()), Verdict::Drop(DropReason::Early));
+            assert_eq!(
+                pi.arrive(Nanos(5), &seen(len, Ecn::Ect1), &QueueState::default()),
+                Verdict::Mark(MarkReason::Early)
+            );
+            assert_eq!(
+                pi.arrive(Nanos(5), &seen(len, Ecn::NotEct), &QueueState::default()),
+                Verdict::Drop(DropReason::Early)
+            );
         }
     }
 }

@@ -1,10 +1,12 @@
-//! PI2: a proportional-integral controller of the delay, whose output is squared for those who respond by a square root.
+//! PI2: a proportional-integral controller of the delay, whose output is squared for those who
+//! respond by a square root.
 //!
 //! # Model
-//! A classic TCP's rate goes with one over the square root of its loss, so the square of a probability that moves in even steps
-//! moves its rate in even steps: PI2 needs none of PIE's tables that scale the steps. Senders of the L4S service (ECT(1)), whose
-//! rate goes with one over the marks, are marked by the probability itself, times a factor that gives both kinds about the same
-//! rate through this one queue.
+//! A classic TCP's rate goes with one over the square root of its loss, so the square of a
+//! probability that moves in even steps moves its rate in even steps: PI2 needs none of PIE's
+//! tables that scale the steps. Senders of the L4S service (ECT(1)), whose rate goes with one over
+//! the marks, are marked by the probability itself, times a factor that gives both kinds about the
+//! same rate through this one queue.
 //!
 //! # Equations
 //! With the delay `d`, at each update, and then for packets that come:
@@ -15,27 +17,31 @@
 //! ```
 //!
 //! # Reference
-//! De Schepper, Bondarenko, Tsang and Briscoe, "PI²: A linearized AQM for both classic and scalable TCP", CoNEXT 2016.
+//! De Schepper, Bondarenko, Tsang and Briscoe, "PI²: A linearized AQM for both classic and scalable
+//! TCP", CoNEXT 2016.
 //!
 //! # Parameters
-//! Defaults are those that Linux's `dualpi2` has for the same controller. `target`, 1us to 10s, default 15 ms. `tupdate`, 1us to
-//! 10s, default 16 ms. `alpha` and `beta`, 0 to 4096 in 1/s, default 0.16 and 3.2; they suit round trips up to 100 ms.
-//! `coupling_factor` 1..255, default 2: `k`. `ecn` off|on, default on: packets that understand a mark get one. `scalable`
-//! off|on, default on: ECT(1) and CE are told from the others; when off, everyone is classic.
+//! Defaults are those that Linux's `dualpi2` has for the same controller. `target`, 1us to 10s,
+//! default 15 ms. `tupdate`, 1us to 10s, default 16 ms. `alpha` and `beta`, 0 to 4096 in 1/s,
+//! default 0.16 and 3.2; they suit round trips up to 100 ms. `coupling_factor` 1..255, default 2:
+//! `k`. `ecn` off|on, default on: packets that understand a mark get one. `scalable` off|on,
+//! default on: ECT(1) and CE are told from the others; when off, everyone is classic.
 //!
 //! # Complexity
 //! O(1). Updates are computed when packets come and leave, all those since the last in one step.
 //!
 //! # Guarantees
-//! `p'` is what the equation gives at each update, to 13 digits. Nothing is dropped while less than two packets of 1500
-//! bytes wait.
+//! `p'` is what the equation gives at each update, to 13 digits. Nothing is dropped while less than
+//! two packets of 1500 bytes wait.
 //!
 //! # Figures
-//! `base` is `p'`, `probability` that of classic packets and `scalable` that of the others, in parts of 2^32. `delay` in ns.
+//! `base` is `p'`, `probability` that of classic packets and `scalable` that of the others, in
+//! parts of 2^32. `delay` in ns.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it by itself; `dualpi2` is the same with a queue of its own for the L4S service. The delay is that of the packet that
-//! left last, 0 when it left nothing behind. Where everything understands marks, p' may reach 1.
+//! Neither has it by itself; `dualpi2` is the same with a queue of its own for the L4S service. The
+//! delay is that of the packet that left last, 0 when it left nothing behind. Where everything
+//! understands marks, p' may reach 1.
 //!
 //! # Validation
 //! The equation against floating point over random traffic; squares and couplings by counts.
@@ -67,7 +73,12 @@ impl Pi2 {
     /// One at rest.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         Self {
-            controller: Controller::new(policy.get("alpha"), policy.get("beta"), policy.time("target"), ONE),
+            controller: Controller::new(
+                policy.get("alpha"),
+                policy.get("beta"),
+                policy.time("target"),
+                ONE,
+            ),
             periods: Periods::default(),
             tupdate: policy.get("tupdate"),
             delay: Nanos::ZERO,
@@ -96,10 +107,16 @@ impl Aqm for Pi2 {
         }
         let ecn = packet.header.ecn;
         let scalable = self.scalable && is_l4s(ecn);
-        let p = if scalable { coupled(self.controller.p, self.coupling) } else { squared(self.controller.p) };
+        let p = if scalable {
+            coupled(self.controller.p, self.coupling)
+        } else {
+            squared(self.controller.p)
+        };
         match happens(p, self.stream.bits()) {
             false => Verdict::Pass,
-            true if self.ecn && ecn.is_capable() => Verdict::Mark(if scalable { MarkReason::Coupled } else { MarkReason::Early }),
+            true if self.ecn && ecn.is_capable() => {
+                Verdict::Mark(if scalable { MarkReason::Coupled } else { MarkReason::Early })
+            }
             true => Verdict::Drop(DropReason::Early),
         }
     }
@@ -114,7 +131,12 @@ impl Aqm for Pi2 {
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let p = self.controller.p;
         let of = |p| coarse(p);
-        Vec::from([("probability", of(squared(p))), ("base", of(p)), ("scalable", of(coupled(p, self.coupling))), ("delay", self.delay.0)])
+        Vec::from([
+            ("probability", of(squared(p))),
+            ("base", of(p)),
+            ("scalable", of(coupled(p, self.coupling))),
+            ("delay", self.delay.0),
+        ])
     }
 }
 
@@ -144,10 +166,34 @@ pub(crate) const fn controller_parameters(scope: Scope) -> [Parameter; 5] {
     const TIME: Domain = Domain::Time { least: 1_000, most: 10_000_000_000 };
     const GAIN: Domain = Domain::Fraction { least: 0, most: 4096 * UNIT };
     [
-        Parameter { name: "target", scope, domain: TIME, default: 15_000_000, summary: "delay to hold" },
-        Parameter { name: "tupdate", scope, domain: TIME, default: 16_000_000, summary: "how often the probability is computed" },
-        Parameter { name: "alpha", scope, domain: GAIN, default: UNIT / 100 * 16, summary: "gain of the delay's error, in 1/s" },
-        Parameter { name: "beta", scope, domain: GAIN, default: UNIT / 10 * 32, summary: "gain of the delay's growth, in 1/s" },
+        Parameter {
+            name: "target",
+            scope,
+            domain: TIME,
+            default: 15_000_000,
+            summary: "delay to hold",
+        },
+        Parameter {
+            name: "tupdate",
+            scope,
+            domain: TIME,
+            default: 16_000_000,
+            summary: "how often the probability is computed",
+        },
+        Parameter {
+            name: "alpha",
+            scope,
+            domain: GAIN,
+            default: UNIT / 100 * 16,
+            summary: "gain of the delay's error, in 1/s",
+        },
+        Parameter {
+            name: "beta",
+            scope,
+            domain: GAIN,
+            default: UNIT / 10 * 32,
+            summary: "gain of the delay's growth, in 1/s",
+        },
         Parameter {
             name: "coupling_factor",
             scope,
@@ -173,8 +219,20 @@ pub(super) const ROW: Row = Row {
         CONTROLLER[2],
         CONTROLLER[3],
         CONTROLLER[4],
-        Parameter { name: "ecn", scope: Scope::Aqm, domain: SWITCH, default: 1, summary: "marks packets that understand it" },
-        Parameter { name: "scalable", scope: Scope::Aqm, domain: SWITCH, default: 1, summary: "tells L4S packets from classic ones" },
+        Parameter {
+            name: "ecn",
+            scope: Scope::Aqm,
+            domain: SWITCH,
+            default: 1,
+            summary: "marks packets that understand it",
+        },
+        Parameter {
+            name: "scalable",
+            scope: Scope::Aqm,
+            domain: SWITCH,
+            default: 1,
+            summary: "tells L4S packets from classic ones",
+        },
     ],
 };
 
@@ -187,7 +245,10 @@ mod tests {
 
     fn pi2() -> Pi2 {
         let stream = Stream::new(3, 1, Purpose::Aqm);
-        Pi2::new(&Policy::new(Kind::Pi2), &Setup { rate: 0, limit_packets: 1000, limit_bytes: u64::MAX, stream })
+        Pi2::new(
+            &Policy::new(Kind::Pi2),
+            &Setup { rate: 0, limit_packets: 1000, limit_bytes: u64::MAX, stream },
+        )
     }
 
     #[test]
@@ -201,8 +262,14 @@ mod tests {
             (Ecn::Ect1, 0.4, Verdict::Mark(MarkReason::Coupled)),
             (Ecn::Ce, 0.4, Verdict::Mark(MarkReason::Coupled)),
         ] {
-            let seen = Seen { len: 1000, arrived: Nanos::ZERO, header: Header { ecn, ..Header::default() } };
-            let hit = (0..40_000).filter(|_| pi2.arrive(Nanos(1), &seen, &queue) == verdict).count() as f64 / 40_000.0;
+            let seen = Seen {
+                len: 1000,
+                arrived: Nanos::ZERO,
+                header: Header { ecn, ..Header::default() },
+            };
+            let hit = (0..40_000).filter(|_| pi2.arrive(Nanos(1), &seen, &queue) == verdict).count()
+                as f64
+                / 40_000.0;
             assert!((hit - part).abs() < 0.01, "{ecn:?}: {hit} of {part}");
             let short = QueueState { packets: 2, bytes: 2999, full: false };
             assert_eq!(pi2.arrive(Nanos(1), &seen, &short), Verdict::Pass);
@@ -212,6 +279,9 @@ mod tests {
     #[test]
     fn squares_and_couplings_are_exact_at_their_ends() {
         assert_eq!((squared(0), squared(ONE), squared(ONE / 4)), (0, ONE, ONE / 16));
-        assert_eq!((coupled(ONE / 4, 2), coupled(ONE, 255), coupled(ONE / 2 + 1, 2)), (ONE / 2, ONE, ONE));
+        assert_eq!(
+            (coupled(ONE / 4, 2), coupled(ONE, 255), coupled(ONE / 2 + 1, 2)),
+            (ONE / 2, ONE, ONE)
+        );
     }
 }

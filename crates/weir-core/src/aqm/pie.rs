@@ -1,11 +1,12 @@
 //! PIE: a proportional-integral controller of the queue's delay.
 //!
 //! # Model
-//! Every `tupdate` the delay of the queue is compared with its target and with what it was before. The probability with which
-//! packets that come are dropped, or marked, rises while the delay is above the target and while it grows, and falls otherwise.
-//! A small probability changes in small steps, so that few packets are dropped on links with few flows. Nothing is dropped
-//! while a burst allowance lasts, while the delay is below half the target and the probability below 20 %, or while no more
-//! than two packets wait.
+//! Every `tupdate` the delay of the queue is compared with its target and with what it was before.
+//! The probability with which packets that come are dropped, or marked, rises while the delay is
+//! above the target and while it grows, and falls otherwise. A small probability changes in small
+//! steps, so that few packets are dropped on links with few flows. Nothing is dropped while a burst
+//! allowance lasts, while the delay is below half the target and the probability below 20 %, or
+//! while no more than two packets wait.
 //!
 //! # Equations
 //! With the delay `d`, at each update:
@@ -19,31 +20,33 @@
 //! scale(p)   2048  512   128   32    8     2      1
 //! ```
 //!
-//! With `derand`, a packet is dropped by `p` only when the sum of `p` over the packets since the last drop is at least 0.85, and in
-//! any case at 8.5.
+//! With `derand`, a packet is dropped by `p` only when the sum of `p` over the packets since the
+//! last drop is at least 0.85, and in any case at 8.5.
 //!
 //! # Reference
-//! Pan, Natarajan, Baker and White, RFC 8033, 2017; Pan et al., "PIE: A lightweight control scheme to address the bufferbloat
-//! problem", HPSR 2013.
+//! Pan, Natarajan, Baker and White, RFC 8033, 2017; Pan et al., "PIE: A lightweight control scheme
+//! to address the bufferbloat problem", HPSR 2013.
 //!
 //! # Parameters
-//! `variant` rfc|linux|dummynet, default rfc: whose PIE it is; see the differences below. `target` and `tupdate`, 1us to 10s,
-//! default 15 ms both. `alpha` and `beta`, 0 to 32 in 1/s, default 0.125 and 1.25. `max_burst`, 0 to 10s, default 150 ms.
-//! `max_ecnth`, 0 to 1, default 0.1: from this probability on packets are dropped even if they understand a mark. `ecn`
-//! off|on, default off. `capdrop` off|on, default on. `derand` auto|off|on: auto is off for rfc and on for the others. `qdelay`
-//! auto|ts|dre: the delay is that of the packet that left last (`ts`), or the queue's length over the rate at which it was
-//! served while it had 16 KiB or more (`dre`); auto is dre for dummynet and ts for the others. `onoff` off|on, default off: nothing
-//! happens before the queue is a third full, and again when it has been idle. `bytemode` off|on, default off: `p` is scaled by a
-//! packet's length over `mean_pkt`. `mean_pkt`, 0 to 65536 bytes: two such packets are never too many; 0, the default, is
-//! what the variant has.
+//! `variant` rfc|linux|dummynet, default rfc: whose PIE it is; see the differences below. `target`
+//! and `tupdate`, 1us to 10s, default 15 ms both. `alpha` and `beta`, 0 to 32 in 1/s, default 0.125
+//! and 1.25. `max_burst`, 0 to 10s, default 150 ms. `max_ecnth`, 0 to 1, default 0.1: from this
+//! probability on packets are dropped even if they understand a mark. `ecn` off|on, default off.
+//! `capdrop` off|on, default on. `derand` auto|off|on: auto is off for rfc and on for the others.
+//! `qdelay` auto|ts|dre: the delay is that of the packet that left last (`ts`), or the queue's
+//! length over the rate at which it was served while it had 16 KiB or more (`dre`); auto is dre for
+//! dummynet and ts for the others. `onoff` off|on, default off: nothing happens before the queue is
+//! a third full, and again when it has been idle. `bytemode` off|on, default off: `p` is scaled by
+//! a packet's length over `mean_pkt`. `mean_pkt`, 0 to 65536 bytes: two such packets are never too
+//! many; 0, the default, is what the variant has.
 //!
 //! # Complexity
-//! O(1). Updates are computed when packets come and leave, all those since the last in a number of steps that does not grow with
-//! the time.
+//! O(1). Updates are computed when packets come and leave, all those since the last in a number of
+//! steps that does not grow with the time.
 //!
 //! # Guarantees
-//! `p` is what the equations give at each update, to 13 digits. The mean delay of long flows settles near the target,
-//! unless the target is shorter than two packets take.
+//! `p` is what the equations give at each update, to 13 digits. The mean delay of long flows
+//! settles near the target, unless the target is shorter than two packets take.
 //!
 //! # Figures
 //! `probability`: `p` in parts of 2^32. `delay` and `burst_left` in ns.
@@ -63,13 +66,14 @@
 //! | delay when the queue has emptied | 0 | 0 | 0 at the next update |
 //! | `derand`, `qdelay` auto | off, ts | on, ts | on, dre |
 //!
-//! Not taken over: Linux lets `p` rise beyond 1 up to 256, after which it drops everything long after the queue is empty;
-//! dummynet measures each second departure rate over one packet. Linux's periods are whole ticks of its timer, and its
-//! lengths include the link-layer header; dummynet's gains have 13 bits of fraction.
+//! Not taken over: Linux lets `p` rise beyond 1 up to 256, after which it drops everything long
+//! after the queue is empty; dummynet measures each second departure rate over one packet. Linux's
+//! periods are whole ticks of its timer, and its lengths include the link-layer header; dummynet's
+//! gains have 13 bits of fraction.
 //!
 //! # Validation
-//! The conformance case of ns-3's test suite; the equations against floating point; idle times of any length against single
-//! updates; the differences of the variants one by one.
+//! The conformance case of ns-3's test suite; the equations against floating point; idle times of
+//! any length against single updates; the differences of the variants one by one.
 
 use alloc::vec::Vec;
 
@@ -109,7 +113,11 @@ impl Aqm for Pie {
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
-        Vec::from([("probability", coarse(self.state.p)), ("delay", self.state.delay().0), ("burst_left", self.state.burst().0)])
+        Vec::from([
+            ("probability", coarse(self.state.p)),
+            ("delay", self.state.delay().0),
+            ("burst_left", self.state.burst().0),
+        ])
     }
 }
 
@@ -117,11 +125,23 @@ impl Aqm for Pie {
 pub(crate) const fn parameters(scope: Scope, ecn: u64, qdelay: u64) -> [Parameter; 14] {
     const TIME: Domain = Domain::Time { least: 1_000, most: 10_000_000_000 };
     const GAIN: Domain = Domain::Fraction { least: 0, most: 32 * UNIT };
-    const fn parameter(scope: Scope, name: &'static str, domain: Domain, default: u64, summary: &'static str) -> Parameter {
+    const fn parameter(
+        scope: Scope,
+        name: &'static str,
+        domain: Domain,
+        default: u64,
+        summary: &'static str,
+    ) -> Parameter {
         Parameter { name, scope, domain, default, summary }
     }
     [
-        parameter(scope, "variant", Domain::Choice(&["rfc", "linux", "dummynet"]), 0, "whose PIE it is"),
+        parameter(
+            scope,
+            "variant",
+            Domain::Choice(&["rfc", "linux", "dummynet"]),
+            0,
+            "whose PIE it is",
+        ),
         parameter(scope, "target", TIME, 15_000_000, "delay to hold"),
         parameter(scope, "tupdate", TIME, 15_000_000, "how often the probability is computed"),
         parameter(scope, "alpha", GAIN, UNIT / 8, "gain of the delay's error, in 1/s"),
@@ -141,8 +161,20 @@ pub(crate) const fn parameters(scope: Scope, ecn: u64, qdelay: u64) -> [Paramete
             "probability from which on packets are dropped, not marked",
         ),
         parameter(scope, "ecn", SWITCH, ecn, "marks packets that understand it"),
-        parameter(scope, "capdrop", SWITCH, 1, "above 10 %, the probability rises by at most 2 % an update"),
-        parameter(scope, "derand", Domain::Choice(&["auto", "off", "on"]), 0, "drops are spread more evenly than by chance"),
+        parameter(
+            scope,
+            "capdrop",
+            SWITCH,
+            1,
+            "above 10 %, the probability rises by at most 2 % an update",
+        ),
+        parameter(
+            scope,
+            "derand",
+            Domain::Choice(&["auto", "off", "on"]),
+            0,
+            "drops are spread more evenly than by chance",
+        ),
         parameter(
             scope,
             "qdelay",
@@ -150,8 +182,20 @@ pub(crate) const fn parameters(scope: Scope, ecn: u64, qdelay: u64) -> [Paramete
             qdelay,
             "the delay is that of the last packet, or length over departure rate",
         ),
-        parameter(scope, "onoff", SWITCH, 0, "begins when the queue is a third full, ends when it is idle"),
-        parameter(scope, "bytemode", SWITCH, 0, "long packets are dropped more often than short ones"),
+        parameter(
+            scope,
+            "onoff",
+            SWITCH,
+            0,
+            "begins when the queue is a third full, ends when it is idle",
+        ),
+        parameter(
+            scope,
+            "bytemode",
+            SWITCH,
+            0,
+            "long packets are dropped more often than short ones",
+        ),
         parameter(
             scope,
             "mean_pkt",

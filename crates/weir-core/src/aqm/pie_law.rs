@@ -1,4 +1,5 @@
-//! PIE for one queue, whoever owns it: the control law and its state, apart, since the queues of one scheduler share the law.
+//! PIE for one queue, whoever owns it: the control law and its state, apart, since the queues of
+//! one scheduler share the law.
 //!
 //! What it computes is told in [`super::pie`].
 
@@ -70,8 +71,13 @@ pub(crate) struct State {
 }
 
 impl Law {
-    /// The law that settings ask for. A queue of the lengths given, in packets and in bytes, counts as full.
-    pub(crate) fn new<K: Entry>(settings: &Chosen<K>, limit_packets: u32, limit_bytes: u64) -> Self {
+    /// The law that settings ask for. A queue of the lengths given, in packets and in bytes, counts
+    /// as full.
+    pub(crate) fn new<K: Entry>(
+        settings: &Chosen<K>,
+        limit_packets: u32,
+        limit_bytes: u64,
+    ) -> Self {
         let variant = match settings.get("variant") {
             0 => Variant::Rfc,
             1 => Variant::Linux,
@@ -160,11 +166,21 @@ impl State {
 impl Law {
     /// Decides on a packet that comes.
     #[inline]
-    pub(crate) fn arrive(&self, state: &mut State, now: Nanos, packet: &Seen, queue: &QueueState, stream: &mut Stream) -> Verdict {
+    pub(crate) fn arrive(
+        &self,
+        state: &mut State,
+        now: Nanos,
+        packet: &Seen,
+        queue: &QueueState,
+        stream: &mut Stream,
+    ) -> Verdict {
         self.catch_up(state, now, queue.bytes);
         let decided = if queue.full {
             Verdict::Pass
-        } else if state.active && state.burst == 0 && self.hits(state, packet.len, queue.bytes, stream) {
+        } else if state.active
+            && state.burst == 0
+            && self.hits(state, packet.len, queue.bytes, stream)
+        {
             self.signal(state, packet)
         } else {
             Verdict::Pass
@@ -188,7 +204,8 @@ impl Law {
         }
         let p = match self.per_byte {
             0 => state.p,
-            per_byte => ((u128::from(state.p) * u128::from(per_byte * u64::from(len))) >> 32).min(u128::from(ONE)) as u64,
+            per_byte => ((u128::from(state.p) * u128::from(per_byte * u64::from(len))) >> 32)
+                .min(u128::from(ONE)) as u64,
         };
         if self.derand {
             state.sum = if p == 0 { 0 } else { state.sum + p };
@@ -208,7 +225,8 @@ impl Law {
 
     /// A mark where it is understood and enough, else a drop.
     fn signal(&self, state: &State, packet: &Seen) -> Verdict {
-        let enough = state.p < self.max_ecnth || self.variant == Variant::Linux && state.p == self.max_ecnth;
+        let enough =
+            state.p < self.max_ecnth || self.variant == Variant::Linux && state.p == self.max_ecnth;
         if self.ecn && enough && packet.header.ecn.is_capable() {
             Verdict::Mark(MarkReason::Early)
         } else {
@@ -216,8 +234,8 @@ impl Law {
         }
     }
 
-    /// With the probability at 0: allows bursts anew when the queue has been short, turns off when it is idle, and on again when
-    /// it is a third full.
+    /// With the probability at 0: allows bursts anew when the queue has been short, turns off when
+    /// it is idle, and on again when it is a third full.
     fn rest(&self, state: &mut State, queue: &QueueState) {
         if !state.active {
             if queue.packets >= self.active_packets || queue.bytes >= self.active_bytes {
@@ -230,7 +248,12 @@ impl Law {
         if short && self.variant != Variant::Linux {
             state.burst = self.max_burst;
         }
-        let idle = queue.packets == 0 && if self.variant == Variant::Rfc { state.delay == 0 && state.old == 0 } else { short };
+        let idle = queue.packets == 0
+            && if self.variant == Variant::Rfc {
+                state.delay == 0 && state.old == 0
+            } else {
+                short
+            };
         if self.onoff && idle {
             state.active = false;
         }
@@ -250,7 +273,8 @@ impl Law {
                 }
             }
             Measure::DepartureRate => {
-                let method = if self.variant == Variant::Linux { Method::Linux } else { Method::Rfc };
+                let method =
+                    if self.variant == Variant::Linux { Method::Linux } else { Method::Rfc };
                 let took = state.pace.leaves(method, now, packet.len, queue.bytes);
                 if self.variant == Variant::Linux {
                     state.burst = state.burst.saturating_sub(took);
@@ -270,8 +294,9 @@ impl Law {
         }
     }
 
-    /// Computes updates while the queue stays as it is. Once the delay is the same as at the update before, each adds as much to
-    /// the probability as long as its gain is the same: these are one step.
+    /// Computes updates while the queue stays as it is. Once the delay is the same as at the update
+    /// before, each adds as much to the probability as long as its gain is the same: these are one
+    /// step.
     #[inline(never)]
     fn update(&self, state: &mut State, updates: u64, bytes: u64) {
         if !state.active {
@@ -320,7 +345,8 @@ impl Law {
         let half = self.target / 2;
         let known = self.measure == Measure::Timestamp || state.pace.is_known();
         if self.variant == Variant::Linux && state.p == 0 && delay < half && old < half && known {
-            (state.burst, state.sum, state.left, state.pace) = (self.max_burst, 0, None, Pace::default());
+            (state.burst, state.sum, state.left, state.pace) =
+                (self.max_burst, 0, None, Pace::default());
         }
     }
 
@@ -345,11 +371,16 @@ impl Law {
         change
     }
 
-    /// Does as many of up to `most` updates at once as have the same gain. The delay stays, and is not 0.
+    /// Does as many of up to `most` updates at once as have the same gain. The delay stays, and is
+    /// not 0.
     fn leap(&self, state: &mut State, most: u64) -> u64 {
         let change = self.change(state.p, state.delay, state.delay);
         let (low, high, _) = band(state.p);
-        let room = if change > 0 { high.saturating_sub(state.p + 1) } else { state.p.saturating_sub(low + 1) };
+        let room = if change > 0 {
+            high.saturating_sub(state.p + 1)
+        } else {
+            state.p.saturating_sub(low + 1)
+        };
         let fit = u128::from(room) / change.unsigned_abs().max(1);
         let updates = u64::try_from(fit).unwrap_or(u64::MAX).min(most);
         state.p = moved(state.p, change.saturating_mul(i128::from(updates)), ONE);
@@ -358,7 +389,8 @@ impl Law {
     }
 }
 
-/// The range of probabilities around `p` that have one gain, and by how many bits that is less than the full one.
+/// The range of probabilities around `p` that have one gain, and by how many bits that is less than
+/// the full one.
 fn band(p: u64) -> (u64, u64, u32) {
     let mut low = 0;
     for (edge, bits) in BANDS {
@@ -371,8 +403,14 @@ fn band(p: u64) -> (u64, u64, u32) {
 }
 
 /// Below each of these probabilities, the gain is less by so many bits.
-const BANDS: [(u64, u32); 6] =
-    [(ONE / 1_000_000, 11), (ONE / 100_000, 9), (ONE / 10_000, 7), (ONE / 1_000, 5), (ONE / 100, 3), (ONE / 10, 1)];
+const BANDS: [(u64, u32); 6] = [
+    (ONE / 1_000_000, 11),
+    (ONE / 100_000, 9),
+    (ONE / 10_000, 7),
+    (ONE / 1_000, 5),
+    (ONE / 100, 3),
+    (ONE / 10, 1),
+];
 const TENTH: u64 = ONE / 10;
 const FIFTH: u64 = ONE / 5;
 /// 2 %.
@@ -418,7 +456,11 @@ mod tests {
             (99_999_999, 2),
         ] {
             // A part more, since fractions of certainty are cut.
-            assert_eq!(law.change(probability(billionths) + 1, 115_000_000, 15_000_000), full / scale, "{billionths}");
+            assert_eq!(
+                law.change(probability(billionths) + 1, 115_000_000, 15_000_000),
+                full / scale,
+                "{billionths}"
+            );
         }
         for p in [0, 1, TENTH - 1, TENTH, ONE - 1, ONE] {
             let (low, high, _) = band(p);
@@ -437,13 +479,22 @@ mod tests {
             // Falls are not bounded.
             assert!(capped.change(ONE, 0, 200_000_000) < -10 * FIFTIETH);
             let more = if variant == "linux" { FIFTIETH } else { 0 };
-            assert_eq!(capped.change(ONE / 2, 251_000_000, 251_000_000), FIFTIETH + more, "{variant}");
+            assert_eq!(
+                capped.change(ONE / 2, 251_000_000, 251_000_000),
+                FIFTIETH + more,
+                "{variant}"
+            );
         }
     }
 
     #[test]
     fn an_idle_queue_forgets_by_its_variant() {
-        for (variant, bytes, part) in [("rfc", 0, 0.98), ("linux", 0, 63.0 / 64.0), ("linux", 1, 1.0), ("dummynet", 0, 63.0 / 64.0)] {
+        for (variant, bytes, part) in [
+            ("rfc", 0, 0.98),
+            ("linux", 0, 63.0 / 64.0),
+            ("linux", 1, 1.0),
+            ("dummynet", 0, 63.0 / 64.0),
+        ] {
             let law = law(&[("variant", variant), ("qdelay", "ts"), ("alpha", "0")]);
             let mut state = State { p: ONE / 2, ..law.state() };
             law.step(&mut state, bytes);

@@ -1,13 +1,14 @@
-//! Powers and factors in fixed point, for AQMs whose equations have them: what an average loses while nothing comes, and a
-//! probability that follows a price.
+//! Powers and factors in fixed point, for AQMs whose equations have them: what an average loses
+//! while nothing comes, and a probability that follows a price.
 //!
-//! A [`Factor`] or a [`Slope`] is made once, when the AQM is; floating point is used there only, by functions that are the same on
-//! every machine. To apply it takes one multiplication and a shift.
+//! A [`Factor`] or a [`Slope`] is made once, when the AQM is; floating point is used there only, by
+//! functions that are the same on every machine. To apply it takes one multiplication and a shift.
 
 use super::Setup;
 use crate::units::{NANOS_PER_SEC, Nanos};
 
-/// A factor that is not negative, to apply to a `u64`: `mantissa / 2^shift`, with 53 significant bits or more.
+/// A factor that is not negative, to apply to a `u64`: `mantissa / 2^shift`, with 53 significant
+/// bits or more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Factor {
     mantissa: u64,
@@ -15,7 +16,8 @@ pub(super) struct Factor {
 }
 
 impl Factor {
-    /// `above / below`, rounded up in the 63rd significant bit. `below` must not be 0 and less than 2^63.
+    /// `above / below`, rounded up in the 63rd significant bit. `below` must not be 0 and less than
+    /// 2^63.
     pub(super) fn ratio(above: u64, below: u64) -> Self {
         if above == 0 {
             return Self { mantissa: 0, shift: 0 };
@@ -70,7 +72,9 @@ impl Slope {
     pub(super) fn times(self, x: i128) -> i128 {
         // Nearly always one multiplication of two words.
         match i64::try_from(x) {
-            Ok(x) if self.shift < 64 => (i128::from(x) * i128::from(self.mantissa)) >> (self.shift & 63),
+            Ok(x) if self.shift < 64 => {
+                (i128::from(x) * i128::from(self.mantissa)) >> (self.shift & 63)
+            }
             _ => (x * i128::from(self.mantissa)) >> self.shift,
         }
     }
@@ -83,15 +87,16 @@ pub(super) fn exp2_neg(x: u64) -> u64 {
     if whole > 32 { 0 } else { fraction(x as u32) >> (28 + whole) }
 }
 
-/// `value × 2^-x`, for `x` in parts of 2^32; `value` must be below 2^95. The relative error is below 2^-31, beside the rounding
-/// of the result.
+/// `value × 2^-x`, for `x` in parts of 2^32; `value` must be below 2^95. The relative error is
+/// below 2^-31, beside the rounding of the result.
 #[inline]
 pub(super) fn scaled(value: u128, x: u64) -> u128 {
     let whole = x >> 32;
     if whole > 95 { 0 } else { ((value * u128::from(fraction(x as u32) >> 28)) >> 32) >> whole }
 }
 
-/// `2^-(x / 2^32)` in parts of 2^60: a table for four bits of `x`, the series of the exponential function for the rest.
+/// `2^-(x / 2^32)` in parts of 2^60: a table for four bits of `x`, the series of the exponential
+/// function for the rest.
 fn fraction(x: u32) -> u64 {
     let rest = u64::from(x & 0x0fff_ffff);
     let t = ((u128::from(rest) * u128::from(LN_2)) >> 32) as u64;
@@ -212,8 +217,14 @@ mod tests {
     #[test]
     fn the_ends_of_the_ranges_are_exact() {
         assert_eq!((exp2_neg(0), exp2_neg(1 << 32), exp2_neg(u64::MAX)), (1 << 32, 1 << 31, 0));
-        assert_eq!((Slope::of(1.0).times(77), Slope::of(0.5).times(-8), Slope::of(0.0).times(77)), (77, -4, 0));
-        assert_eq!((Factor::of(3.0).times(5), Factor::of(-1.0).times(5), Factor::of(1e-300).times(5)), (15, 0, 0));
+        assert_eq!(
+            (Slope::of(1.0).times(77), Slope::of(0.5).times(-8), Slope::of(0.0).times(77)),
+            (77, -4, 0)
+        );
+        assert_eq!(
+            (Factor::of(3.0).times(5), Factor::of(-1.0).times(5), Factor::of(1e-300).times(5)),
+            (15, 0, 0)
+        );
         assert_eq!(Factor::of(1e15).times(u64::MAX), u64::MAX);
     }
 

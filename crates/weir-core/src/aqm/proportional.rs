@@ -1,5 +1,5 @@
-//! What the PI family shares: probabilities and gains in fixed point, periods that are caught up with, and the controller of a
-//! delay.
+//! What the PI family shares: probabilities and gains in fixed point, periods that are caught up
+//! with, and the controller of a delay.
 //!
 //! # Fixed point
 //! ```text
@@ -7,8 +7,9 @@
 //! gain in 1/s   parts of 2^80 by which a probability changes for an error of 1 ns
 //! time          ns
 //! ```
-//! A draw compares 56 random bits with a probability, so that 0 and 1 are exact. Products are formed in 128 bits and stop at
-//! their ends; whatever time, gain and queue are given, nothing overflows.
+//! A draw compares 56 random bits with a probability, so that 0 and 1 are exact. Products are
+//! formed in 128 bits and stop at their ends; whatever time, gain and queue are given, nothing
+//! overflows.
 
 use crate::settings::UNIT;
 use crate::units::Nanos;
@@ -100,7 +101,8 @@ impl Periods {
     }
 }
 
-/// A PI controller of a delay `d`: each period, `p' ← p' + α (d − target) + β (d − d_old)`, within 0 and `most`.
+/// A PI controller of a delay `d`: each period, `p' ← p' + α (d − target) + β (d − d_old)`, within
+/// 0 and `most`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Controller {
     /// `p'`.
@@ -122,12 +124,14 @@ impl Controller {
     /// One period that ends with the delay `delay`.
     pub(crate) fn update(&mut self, delay: Nanos) {
         let delay = i128::from(delay.0);
-        let change = self.alpha.raw(delay - self.target).saturating_add(self.beta.raw(delay - self.old));
+        let change =
+            self.alpha.raw(delay - self.target).saturating_add(self.beta.raw(delay - self.old));
         self.p = moved(self.p, narrow(change), self.most);
         self.old = delay;
     }
 
-    /// `periods` periods at whose ends the delay is the same. As each but the first changes `p'` by as much, all are one step.
+    /// `periods` periods at whose ends the delay is the same. As each but the first changes `p'` by
+    /// as much, all are one step.
     pub(crate) fn hold(&mut self, delay: Nanos, periods: u64) {
         let Some(more) = periods.checked_sub(1) else { return };
         self.update(delay);
@@ -135,8 +139,9 @@ impl Controller {
         self.p = moved(self.p, change.saturating_mul(i128::from(more)), self.most);
     }
 
-    /// `periods` periods of a packet that stays at the head: the delay is `first` when the first of them ends, and grows with
-    /// time. What is added each time grows as well, so it is negative first, then positive: two sums of a series.
+    /// `periods` periods of a packet that stays at the head: the delay is `first` when the first of
+    /// them ends, and grows with time. What is added each time grows as well, so it is negative
+    /// first, then positive: two sums of a series.
     pub(crate) fn wait(&mut self, first: Nanos, period: u64, periods: u64) {
         let Some(more) = periods.checked_sub(1) else { return };
         self.update(first);
@@ -144,7 +149,9 @@ impl Controller {
         let step = self.alpha.raw(period);
         let start = self.alpha.raw(self.old - self.target).saturating_add(self.beta.raw(period));
         let added = |nth: i128| start.saturating_add(step.saturating_mul(nth));
-        let sum = |from: i128, to: i128| (to - from + 1).saturating_mul(added(from).saturating_add(added(to)) / 2);
+        let sum = |from: i128, to: i128| {
+            (to - from + 1).saturating_mul(added(from).saturating_add(added(to)) / 2)
+        };
         // The last one that takes something away.
         let falls = match (start < 0, step > 0) {
             (false, _) => 0,
@@ -177,17 +184,22 @@ mod tests {
     fn periods_are_counted_from_the_first_packet_on() {
         let mut periods = Periods::default();
         let mut ended = |now| periods.ended(Nanos(now), 10);
-        assert_eq!([1005, 1014, 1015, 1024, 1056, 1064, 1065].map(&mut ended), [0, 0, 1, 0, 4, 0, 1]);
+        assert_eq!(
+            [1005, 1014, 1015, 1024, 1056, 1064, 1065].map(&mut ended),
+            [0, 0, 1, 0, 4, 0, 1]
+        );
         assert_eq!(ended(u64::MAX / 2), (u64::MAX / 2 - 1075) / 10 + 1);
     }
 
     fn controllers() -> impl Strategy<Value = Controller> {
         let gains = (0u64..5_000_000_000, 0u64..50_000_000_000);
-        (gains, 0u64..100_000_000, 0..=ONE, 0u64..200_000_000).prop_map(|((alpha, beta), target, p, old)| Controller {
-            p,
-            old: i128::from(old),
-            ..Controller::new(alpha, beta, Nanos(target), ONE)
-        })
+        (gains, 0u64..100_000_000, 0..=ONE, 0u64..200_000_000).prop_map(
+            |((alpha, beta), target, p, old)| Controller {
+                p,
+                old: i128::from(old),
+                ..Controller::new(alpha, beta, Nanos(target), ONE)
+            },
+        )
     }
 
     proptest! {

@@ -1,13 +1,16 @@
-//! RED, random early detection: packets are dropped or marked with a probability that rises with the average length of the queue.
+//! RED, random early detection: packets are dropped or marked with a probability that rises with
+//! the average length of the queue.
 //!
 //! # Model
-//! Each packet that comes moves an average of the queue's length. Below the lower threshold nothing happens; between the two, a
-//! packet is chosen with a probability that rises from 0 to `max_p`; above the upper one every packet, or, where the algorithm is
-//! *gentle*, with a probability that rises from `max_p` to 1 at twice the threshold. Chosen packets are dropped, or marked if
-//! `ecn` is on and their sender understands marks.
+//! Each packet that comes moves an average of the queue's length. Below the lower threshold nothing
+//! happens; between the two, a packet is chosen with a probability that rises from 0 to `max_p`;
+//! above the upper one every packet, or, where the algorithm is *gentle*, with a probability that
+//! rises from `max_p` to 1 at twice the threshold. Chosen packets are dropped, or marked if `ecn`
+//! is on and their sender understands marks.
 //!
-//! Choices are spaced evenly: the chance of a packet grows with the packets since the last choice. With `wait`, none is chosen in
-//! the first half of the interval that follows, so that two choices never fall close together.
+//! Choices are spaced evenly: the chance of a packet grows with the packets since the last choice.
+//! With `wait`, none is chosen in the first half of the interval that follows, so that two choices
+//! never fall close together.
 //!
 //! # Equations
 //! ```text
@@ -18,16 +21,19 @@
 //! p_a  = p_b / (1 - count·p_b)                               count packets since the last choice
 //! p_a  = 0 while count·p_b < 1, then p_b / (2 - count·p_b)   with `wait`
 //! ```
-//! In bytes, `count` is in mean packets and `p_a` is multiplied by the packet's length over the mean. Averages are kept in parts of
-//! 2^40, probabilities in parts of 2^32; the power of an idle time has a relative error below 2^-31.
+//! In bytes, `count` is in mean packets and `p_a` is multiplied by the packet's length over the
+//! mean. Averages are kept in parts of 2^40, probabilities in parts of 2^32; the power of an idle
+//! time has a relative error below 2^-31.
 //!
 //! # Reference
-//! Floyd and Jacobson, "Random early detection gateways for congestion avoidance", IEEE/ACM Transactions on Networking 1(4), 1993.
-//! Gentle: Floyd, "Recommendation on using the gentle variant of RED", 2000. RFC 7567 on what to prefer to it.
+//! Floyd and Jacobson, "Random early detection gateways for congestion avoidance", IEEE/ACM
+//! Transactions on Networking 1(4), 1993. Gentle: Floyd, "Recommendation on using the gentle
+//! variant of RED", 2000. RFC 7567 on what to prefer to it.
 //!
 //! # Parameters
-//! Defaults are those of ns-3: 5 and 15 packets, 0.002, 1/50. `max_p`, `w` and the thresholds fit one rate and one load; `ared`
-//! finds them by itself. `adapt` and `curve` make the other algorithms of the family from this one, with thresholds of one's own.
+//! Defaults are those of ns-3: 5 and 15 packets, 0.002, 1/50. `max_p`, `w` and the thresholds fit
+//! one rate and one load; `ared` finds them by itself. `adapt` and `curve` make the other
+//! algorithms of the family from this one, with thresholds of one's own.
 //!
 //! # Complexity
 //! O(1), without division where lengths are in packets.
@@ -47,15 +53,16 @@
 //! | `w` | as given | the nearest power of 1/2 | as given |
 //! | idle time | the power above | halvings by a table of 256 cells | 256 steps over 3/w packets, then 0 |
 //!
-//! An idle time begins when the last packet leaves the queue; in ns-3 and Linux when its transmission has ended. Linux has lengths
-//! in bytes only, in whole ones. Of dummynet its rules are taken, not its 16-bit arithmetic, whose average overflows at 32 KiB and
-//! whose idle time counts ticks; nor that with ECN it marks every packet above `min`. ns-2 and ns-3 keep the gentle part at the
-//! first `max_p` while another adapts; here it follows. A link without a rate of its own, as one from a trace has none, counts
-//! as one of 10 Mbit/s for idle times.
+//! An idle time begins when the last packet leaves the queue; in ns-3 and Linux when its
+//! transmission has ended. Linux has lengths in bytes only, in whole ones. Of dummynet its rules
+//! are taken, not its 16-bit arithmetic, whose average overflows at 32 KiB and whose idle time
+//! counts ticks; nor that with ECN it marks every packet above `min`. ns-2 and ns-3 keep the gentle
+//! part at the first `max_p` while another adapts; here it follows. A link without a rate of its
+//! own, as one from a trace has none, counts as one of 10 Mbit/s for idle times.
 //!
 //! # Validation
-//! Against the equations in floating point, packet by packet; counts of ns-3's own test of RED over many seeds; and marks by the
-//! depth of a limited queue.
+//! Against the equations in floating point, packet by packet; counts of ns-3's own test of RED over
+//! many seeds; and marks by the depth of a limited queue.
 
 pub(super) mod adapt;
 pub(super) mod average;

@@ -1,9 +1,11 @@
-//! REM: a price rises while more comes than the link carries, and packets are chosen with a probability exponential in it.
+//! REM: a price rises while more comes than the link carries, and packets are chosen with a
+//! probability exponential in it.
 //!
 //! # Model
-//! At fixed times a price is computed from two differences: what came against what the link could carry, and the queue against a
-//! target. It is stable only when both are 0: when rates match and the queue is at its target, whatever the number of users. Along
-//! a path the probabilities combine so that their sum of prices can be told at its end.
+//! At fixed times a price is computed from two differences: what came against what the link could
+//! carry, and the queue against a target. It is stable only when both are 0: when rates match and
+//! the queue is at its target, whatever the number of users. Along a path the probabilities combine
+//! so that their sum of prices can be told at its end.
 //!
 //! # Equations
 //! Each `interval` T:
@@ -12,25 +14,26 @@
 //! price <- max(0, price + gamma·(x + alpha·(q - target) - C·T))
 //! p      = 1 - phi^(-price)
 //! ```
-//! The price is kept in parts of 2^32. It is not raised further where `p` differs from 1 by less than 2^-32, and `p` has an error
-//! below 2^-31.
+//! The price is kept in parts of 2^32. It is not raised further where `p` differs from 1 by less
+//! than 2^-32, and `p` has an error below 2^-31.
 //!
 //! # Reference
 //! Athuraliya, Low, Li and Yin, "REM: active queue management", IEEE Network 15(3), 2001.
 //!
 //! # Parameters
-//! Defaults are those of ns-2. With `unit bytes`, lengths are bytes over `avpkt`, and a packet's probability is for its length.
+//! Defaults are those of ns-2. With `unit bytes`, lengths are bytes over `avpkt`, and a packet's
+//! probability is for its length.
 //!
 //! # Complexity
-//! O(1) for each packet, and a few divisions for each interval. Intervals in which nothing came are computed together once the
-//! filtered rate has decayed.
+//! O(1) for each packet, and a few divisions for each interval. Intervals in which nothing came are
+//! computed together once the filtered rate has decayed.
 //!
 //! # Guarantees
 //! None is chosen while the price is 0.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. ns-2 marks packets when they leave the queue and drops them when they come; here both are decided when they
-//! come. A link without a rate of its own counts as one of 10 Mbit/s.
+//! Neither has it. ns-2 marks packets when they leave the queue and drops them when they come; here
+//! both are decided when they come. A link without a rate of its own counts as one of 10 Mbit/s.
 //!
 //! # Validation
 //! Against the equations in floating point, interval by interval.
@@ -80,7 +83,8 @@ impl Rem {
         let mean = policy.get("avpkt") as u32;
         let interval = policy.get("interval");
         let logarithm = libm::log2(number(policy.get("phi")));
-        let carried = PacketRate::of(setup, mean).a_second() * interval as f64 / 1e9 * libm::exp2(f64::from(FRACTION));
+        let carried = PacketRate::of(setup, mean).a_second() * interval as f64 / 1e9
+            * libm::exp2(f64::from(FRACTION));
         Self {
             price: 0,
             most: libm::ceil(33.0 / logarithm * 4_294_967_296.0) as i128,
@@ -102,8 +106,8 @@ impl Rem {
         }
     }
 
-    /// Computes the price for each interval that has ended; `packets` and `bytes` were in the queue since something last came or
-    /// left.
+    /// Computes the price for each interval that has ended; `packets` and `bytes` were in the queue
+    /// since something last came or left.
     #[inline]
     fn catch_up(&mut self, now: Nanos, packets: u32, bytes: u64) {
         let ended = self.ended.get_or_insert(now);
@@ -131,7 +135,10 @@ impl Rem {
             // With nothing more to come, each interval does the same.
             let settled = came == 0 && self.rate == 0;
             let alike = if settled { left } else { 1 };
-            self.price = self.price.saturating_add(change.saturating_mul(i128::from(alike))).clamp(0, self.most);
+            self.price = self
+                .price
+                .saturating_add(change.saturating_mul(i128::from(alike)))
+                .clamp(0, self.most);
             left -= alike;
             came = 0;
         }
@@ -141,7 +148,11 @@ impl Rem {
     #[inline]
     fn is_chosen(&mut self, len: u32) -> bool {
         let draw = u64::from(self.stream.bits32());
-        if self.bytes { u128::from(draw) * u128::from(self.mean) < u128::from(self.p) * u128::from(len) } else { draw < self.p }
+        if self.bytes {
+            u128::from(draw) * u128::from(self.mean) < u128::from(self.p) * u128::from(len)
+        } else {
+            draw < self.p
+        }
     }
 }
 
@@ -191,14 +202,49 @@ pub(super) const ROW: Row = Row {
     marks: true,
     classifies: false,
     parameters: &[
-        of("gamma", PART, UNIT / 1000, "what the price gains from an excess of one packet in an interval"),
-        of("phi", Domain::Fraction { least: UNIT + UNIT / 1_000_000, most: 1000 * UNIT }, UNIT + UNIT / 1000, "base of the probability"),
-        of("interval", Domain::Time { least: 1_000, most: 10_000_000_000 }, 2_000_000, "time between computations of the price"),
-        of("target", Domain::Number { least: 0, most: u32::MAX as u64, unit: "packets" }, 20, "length of the queue that is aimed at"),
+        of(
+            "gamma",
+            PART,
+            UNIT / 1000,
+            "what the price gains from an excess of one packet in an interval",
+        ),
+        of(
+            "phi",
+            Domain::Fraction { least: UNIT + UNIT / 1_000_000, most: 1000 * UNIT },
+            UNIT + UNIT / 1000,
+            "base of the probability",
+        ),
+        of(
+            "interval",
+            Domain::Time { least: 1_000, most: 10_000_000_000 },
+            2_000_000,
+            "time between computations of the price",
+        ),
+        of(
+            "target",
+            Domain::Number { least: 0, most: u32::MAX as u64, unit: "packets" },
+            20,
+            "length of the queue that is aimed at",
+        ),
         of("alpha", PART, UNIT / 10, "weight of the queue's length against the rate"),
-        of("weight", Domain::Fraction { least: UNIT / 100, most: UNIT }, UNIT, "weight of an interval in the filtered rate; 1: no filter"),
-        of("avpkt", Domain::Number { least: 1, most: 1 << 22, unit: "bytes" }, 1000, "length of a mean packet"),
+        of(
+            "weight",
+            Domain::Fraction { least: UNIT / 100, most: UNIT },
+            UNIT,
+            "weight of an interval in the filtered rate; 1: no filter",
+        ),
+        of(
+            "avpkt",
+            Domain::Number { least: 1, most: 1 << 22, unit: "bytes" },
+            1000,
+            "length of a mean packet",
+        ),
         of("unit", Domain::Choice(&["packets", "bytes"]), 0, "what lengths are counted in"),
-        of("ecn", SWITCH, 0, "packets of senders that understand ECN are marked instead of dropped"),
+        of(
+            "ecn",
+            SWITCH,
+            0,
+            "packets of senders that understand ECN are marked instead of dropped",
+        ),
     ],
 };

@@ -1,14 +1,17 @@
-//! Stochastic fair BLUE: a probability for each flow, kept in bins that flows share, and a box for flows that do not respond.
+//! Stochastic fair BLUE: a probability for each flow, kept in bins that flows share, and a box for
+//! flows that do not respond.
 //!
 //! # Model
-//! There are 8 levels of 16 bins. A flow has one bin in each level, by a hash; a bin counts the packets of its flows that wait, and
-//! has a probability as BLUE has. That of a packet is the least of its flow's bins: a flow that responds shares each bin with
-//! others, but hardly all 8 with one that does not. A flow that sends more than its part, whatever it is told, settles at what the
-//! others leave. Where even one packet in many of it is too much, its probability reaches 1 in all its bins: it does not respond,
-//! and is let through at a small rate, whatever else happens.
+//! There are 8 levels of 16 bins. A flow has one bin in each level, by a hash; a bin counts the
+//! packets of its flows that wait, and has a probability as BLUE has. That of a packet is the least
+//! of its flow's bins: a flow that responds shares each bin with others, but hardly all 8 with one
+//! that does not. A flow that sends more than its part, whatever it is told, settles at what the
+//! others leave. Where even one packet in many of it is too much, its probability reaches 1 in all
+//! its bins: it does not respond, and is let through at a small rate, whatever else happens.
 //!
-//! A flow that shares all bins with such a one would suffer for ever, so the hash changes now and then. For some time before, the
-//! flows that do not respond are learned in a second set of bins, with the hash to come.
+//! A flow that shares all bins with such a one would suffer for ever, so the hash changes now and
+//! then. For some time before, the flows that do not respond are learned in a second set of bins,
+//! with the hash to come.
 //!
 //! # Equations
 //! For each packet that comes, in each of its bins:
@@ -26,11 +29,12 @@
 //! Probabilities are in parts of 2^16 - 1, as in Linux.
 //!
 //! # Reference
-//! Feng, Kandlur, Saha and Shin, "Stochastic fair blue: a queue management algorithm for enforcing fairness", IEEE INFOCOM 2001;
-//! Linux's `sch_sfb` by Chroboczek and Dumazet.
+//! Feng, Kandlur, Saha and Shin, "Stochastic fair blue: a queue management algorithm for enforcing
+//! fairness", IEEE INFOCOM 2001; Linux's `sch_sfb` by Chroboczek and Dumazet.
 //!
 //! # Parameters
-//! Names and values are those of Linux. `target` is to be less than `max`. With `rehash 0ms` the hash stays.
+//! Names and values are those of Linux. `target` is to be less than `max`. With `rehash 0ms` the
+//! hash stays.
 //!
 //! # Complexity
 //! O(levels) for each packet. 2 KiB, and eight bytes for each packet that waits.
@@ -39,9 +43,10 @@
 //! Flows whose probability is 1 together pass at `penalty_rate`, beside bursts of `penalty_burst`.
 //!
 //! # Differences from Linux/FreeBSD
-//! FreeBSD does not have it. Linux always marks; here `ecn` can be switched off. Linux counts the time for tokens from the last look
-//! at them, so that flows faster than `penalty_rate` get none after the burst; here they get that rate. Linux has a queue or a
-//! scheduler of its own within; here it stands before any.
+//! FreeBSD does not have it. Linux always marks; here `ecn` can be switched off. Linux counts the
+//! time for tokens from the last look at them, so that flows faster than `penalty_rate` get none
+//! after the burst; here they get that rate. Linux has a queue or a scheduler of its own within;
+//! here it stands before any.
 //!
 //! # Validation
 //! Against a model with lists, packet by packet; a flow that does not respond among some that do.
@@ -119,7 +124,16 @@ impl Sfb {
         let mut sets = Box::new([Set::default(), Set::default()]);
         sets.iter_mut().for_each(|set| set.perturbation = stream.bits());
         let tokens = rules.penalty_burst;
-        Self { sets, active: 0, rules, rehashed: None, tokens, filled: Nanos::ZERO, waiting: VecDeque::new(), stream }
+        Self {
+            sets,
+            active: 0,
+            rules,
+            rehashed: None,
+            tokens,
+            filled: Nanos::ZERO,
+            waiting: VecDeque::new(),
+            stream,
+        }
     }
 
     /// Changes the hash when it is time to; says whether flows are to be learned for the next.
@@ -225,7 +239,10 @@ impl Aqm for Sfb {
         if queue.packets == 0 && !self.waiting.is_empty() {
             // Some that came in have been taken out without having left.
             self.waiting.clear();
-            self.sets.iter_mut().flat_map(|set| set.bins.as_flattened_mut()).for_each(|bin| bin.packets = 0);
+            self.sets
+                .iter_mut()
+                .flat_map(|set| set.bins.as_flattened_mut())
+                .for_each(|bin| bin.packets = 0);
         }
         if queue.full {
             return Verdict::Pass;
@@ -304,7 +321,12 @@ pub(super) const ROW: Row = Row {
     classifies: true,
     parameters: &[
         of("rehash", TIME, 600 * NANOS_PER_SEC, "time between changes of the hash; 0: none"),
-        of("db", TIME, 60 * NANOS_PER_SEC, "for how long flows that do not respond are learned before a change"),
+        of(
+            "db",
+            TIME,
+            60 * NANOS_PER_SEC,
+            "for how long flows that do not respond are learned before a change",
+        ),
         of("max", PACKETS, 25, "packets of a flow that may wait"),
         of("target", PACKETS, 20, "packets in a bin from which its probability rises"),
         of("increment", PART, UNIT / 2000, "what the probability of a bin rises by"),
@@ -315,7 +337,17 @@ pub(super) const ROW: Row = Row {
             10,
             "rate at which flows that do not respond are let through",
         ),
-        of("penalty_burst", Domain::Number { least: 0, most: 1 << 24, unit: "packets" }, 20, "packets of theirs that may come together"),
-        of("ecn", SWITCH, 1, "packets of senders that understand ECN are marked instead of dropped"),
+        of(
+            "penalty_burst",
+            Domain::Number { least: 0, most: 1 << 24, unit: "packets" },
+            20,
+            "packets of theirs that may come together",
+        ),
+        of(
+            "ecn",
+            SWITCH,
+            1,
+            "packets of senders that understand ECN are marked instead of dropped",
+        ),
     ],
 };

@@ -1,9 +1,11 @@
-//! Generalized RED: several virtual queues within one, each with thresholds of its own, chosen by what packets carry in their DSCP.
+//! Generalized RED: several virtual queues within one, each with thresholds of its own, chosen by
+//! what packets carry in their DSCP.
 //!
 //! # Model
-//! Packets of all virtual queues wait together. Each virtual queue is a RED; so that packets of lower standing are dropped before
-//! others, its thresholds are lower and its probability is higher. Queue 0 has the highest standing. Settings are given for the
-//! first queue and for the last; those between are evenly spaced.
+//! Packets of all virtual queues wait together. Each virtual queue is a RED; so that packets of
+//! lower standing are dropped before others, its thresholds are lower and its probability is
+//! higher. Queue 0 has the highest standing. Settings are given for the first queue and for the
+//! last; those between are evenly spaced.
 //!
 //! What a virtual queue's RED sees is said by `mode`:
 //! - `own`: the average of its own packets, among those that wait;
@@ -11,14 +13,15 @@
 //! - `wred`: the average of the whole queue.
 //!
 //! A packet's virtual queue is said by `by`:
-//! - `precedence`: the drop precedence of assured forwarding; of AF11, AF21, AF31 and AF41 queue 0, of AF12… 1, of AF13… 2. Other
-//!   packets are of queue 0.
-//! - `dscp`: the whole code point, in as many ranges as there are queues; the highest is queue 0. With 8 queues, these are the
-//!   classes CS7 to CS0.
+//! - `precedence`: the drop precedence of assured forwarding; of AF11, AF21, AF31 and AF41 queue 0,
+//!   of AF12… 1, of AF13… 2. Other packets are of queue 0.
+//! - `dscp`: the whole code point, in as many ranges as there are queues; the highest is queue 0.
+//!   With 8 queues, these are the classes CS7 to CS0.
 //!
 //! # Reference
-//! Linux's `sch_gred`, made by Hadi Salim after Clark and Fang, "Explicit allocation of best-effort packet delivery service",
-//! IEEE/ACM Transactions on Networking 6(4), 1998 (RIO); precedences: RFC 2597.
+//! Linux's `sch_gred`, made by Hadi Salim after Clark and Fang, "Explicit allocation of best-effort
+//! packet delivery service", IEEE/ACM Transactions on Networking 6(4), 1998 (RIO); precedences: RFC
+//! 2597.
 //!
 //! # Parameters
 //! Three queues are what assured forwarding needs. Thresholds are in packets or bytes, as in `red`.
@@ -27,16 +30,19 @@
 //! O(1); with `rio`, O(queues).
 //!
 //! # Guarantees
-//! A packet is not chosen while the average that its queue sees is below that queue's lower threshold.
+//! A packet is not chosen while the average that its queue sees is below that queue's lower
+//! threshold.
 //!
 //! # Differences from Linux/FreeBSD
-//! Decisions are those of `red` with `variant linux`. Linux has lengths in bytes, a limit for each virtual queue, and thresholds
-//! and priorities given one by one; two queues of equal priority turn `rio` into `wred` there, which is a mode of its own here. It
-//! takes a packet's queue from a mark that a filter made, and has no word for DSCP. FreeBSD does not have it; `gred` in dummynet's
+//! Decisions are those of `red` with `variant linux`. Linux has lengths in bytes, a limit for each
+//! virtual queue, and thresholds and priorities given one by one; two queues of equal priority turn
+//! `rio` into `wred` there, which is a mode of its own here. It takes a packet's queue from a mark
+//! that a filter made, and has no word for DSCP. FreeBSD does not have it; `gred` in dummynet's
 //! language is gentle `red`.
 //!
 //! # Validation
-//! One virtual queue against `red`, packet by packet; order of standing under load; backlogs against lists.
+//! One virtual queue against `red`, packet by packet; order of standing under load; backlogs
+//! against lists.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -88,7 +94,9 @@ impl VqRed {
     /// One with averages of 0.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let last = policy.get("queues").max(1) - 1;
-        let queues = (0..=last).map(|n| Virtual { red: Core::new(plan(policy, setup, n, last)), packets: 0, bytes: 0 }).collect();
+        let queues = (0..=last)
+            .map(|n| Virtual { red: Core::new(plan(policy, setup, n, last)), packets: 0, bytes: 0 })
+            .collect();
         let mode = [Mode::Own, Mode::Rio, Mode::Wred][policy.get("mode") as usize];
         let by = [By::Precedence, By::Dscp][policy.get("by") as usize];
         Self { queues, mode, by, stream: setup.stream.clone() }
@@ -109,7 +117,11 @@ impl VqRed {
 
     /// The sum of the averages of the queues before `place` that have packets.
     fn before(&self, place: usize) -> u128 {
-        self.queues[..place].iter().filter(|queue| queue.packets > 0).map(|queue| queue.red.average()).sum()
+        self.queues[..place]
+            .iter()
+            .filter(|queue| queue.packets > 0)
+            .map(|queue| queue.red.average())
+            .sum()
     }
 }
 
@@ -163,7 +175,9 @@ impl Aqm for VqRed {
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let mut figures = vec![("queues", self.queues.len() as u64)];
         let names = AVERAGES.iter().zip(&self.queues);
-        figures.extend(names.map(|(&name, queue)| (name, u64::try_from(queue.red.average() >> FRACTION).unwrap_or(u64::MAX))));
+        figures.extend(names.map(|(&name, queue)| {
+            (name, u64::try_from(queue.red.average() >> FRACTION).unwrap_or(u64::MAX))
+        }));
         figures
     }
 }
@@ -212,12 +226,21 @@ const AVERAGES: [&str; 16] = [
     "average_15",
 ];
 
-const fn choice(name: &'static str, words: &'static [&'static str], summary: &'static str) -> Parameter {
+const fn choice(
+    name: &'static str,
+    words: &'static [&'static str],
+    summary: &'static str,
+) -> Parameter {
     Parameter { name, scope: Scope::Aqm, domain: Domain::Choice(words), default: 0, summary }
 }
 
 /// A parameter of the first queue, for the last one.
-const fn last(name: &'static str, first: Parameter, default: u64, summary: &'static str) -> Parameter {
+const fn last(
+    name: &'static str,
+    first: Parameter,
+    default: u64,
+    summary: &'static str,
+) -> Parameter {
     Parameter { name, default, summary, ..first }
 }
 
@@ -239,13 +262,22 @@ pub(super) const ROW: Row = Row {
     parameters: &[
         QUEUES,
         choice("by", &["precedence", "dscp"], "what says of which virtual queue a packet is"),
-        choice("mode", &["own", "rio", "wred"], "which average a virtual queue sees: its own, with those before it, or the whole"),
+        choice(
+            "mode",
+            &["own", "rio", "wred"],
+            "which average a virtual queue sees: its own, with those before it, or the whole",
+        ),
         p::but(p::said(p::MIN, "lower threshold of the first virtual queue"), 30),
         p::but(p::said(p::MAX, "upper threshold of the first virtual queue"), 60),
         p::said(p::MAX_P, "probability at the upper threshold of the first virtual queue"),
         last("min_last", p::MIN, 10, "lower threshold of the last virtual queue"),
         last("max_last", p::MAX, 30, "upper threshold of the last virtual queue"),
-        last("max_p_last", p::MAX_P, UNIT / 10, "probability at the upper threshold of the last virtual queue"),
+        last(
+            "max_p_last",
+            p::MAX_P,
+            UNIT / 10,
+            "probability at the upper threshold of the last virtual queue",
+        ),
         p::W,
         p::UNIT_OF_LENGTH,
         p::ECN,

@@ -1,9 +1,10 @@
 //! Dynamic queue limits: how many bytes a transmission ring may hold, learnt from its completions.
 //!
 //! # Model
-//! A ring should hold what keeps the wire busy until the processor has had its next chance to fill it, and no more. Nobody knows
-//! how much that is, but two signs tell when the limit is wrong. The ring ran *dry* although the limit had kept packets out: it is
-//! too small, and grows by what was sent meanwhile. The ring was busy from one completion to the next, and some of what it held was
+//! A ring should hold what keeps the wire busy until the processor has had its next chance to fill
+//! it, and no more. Nobody knows how much that is, but two signs tell when the limit is wrong. The
+//! ring ran *dry* although the limit had kept packets out: it is too small, and grows by what was
+//! sent meanwhile. The ring was busy from one completion to the next, and some of what it held was
 //! never needed: the least such *slack* over the hold time is taken off.
 //!
 //! All counts are of bytes, 32 bits wide, and wrap; only differences are looked at:
@@ -15,11 +16,12 @@
 //! num_completed                 num_queued ≤ adj_limit + one object
 //!       └──── limit ────────► adj_limit
 //! ```
-//! A ring is closed while `adj_limit − num_queued` is negative. Since that is looked at before an object and not after, one object
-//! may go over the limit: `ovlimit` says by how much.
+//! A ring is closed while `adj_limit − num_queued` is negative. Since that is looked at before an
+//! object and not after, one object may go over the limit: `ovlimit` says by how much.
 //!
 //! # Reference
-//! T. Herbert, "bql: Byte Queue Limits", 2011; the behaviour is that of Linux's `lib/dynamic_queue_limits.c` since 3.4.
+//! T. Herbert, "bql: Byte Queue Limits", 2011; the behaviour is that of Linux's
+//! `lib/dynamic_queue_limits.c` since 3.4.
 //!
 //! # Parameters
 //! [`DqlConfig`]: `least` (0), `most` (1,879,048,192) and `hold` (1 s), as in Linux. Bounds equal to one another fix the limit.
@@ -46,8 +48,8 @@ impl Default for DqlConfig {
     }
 }
 
-/// The limit of one ring, and what it is learnt from. Whoever puts bytes into the ring says so with [`Dql::queued`], and with
-/// [`Dql::completed`] when they are done.
+/// The limit of one ring, and what it is learnt from. Whoever puts bytes into the ring says so with
+/// [`Dql::queued`], and with [`Dql::completed`] when they are done.
 #[derive(Clone, Debug)]
 pub struct Dql {
     config: DqlConfig,
@@ -59,7 +61,8 @@ pub struct Dql {
     adj_limit: u32,
     /// Bytes of the last object.
     last_obj_cnt: u32,
-    /// What `num_queued`, the bytes above the limit, and `last_obj_cnt` were at the last completion.
+    /// What `num_queued`, the bytes above the limit, and `last_obj_cnt` were at the last
+    /// completion.
     prev_num_queued: u32,
     prev_ovlimit: u32,
     prev_last_obj_cnt: u32,
@@ -110,7 +113,9 @@ impl Dql {
         let turned_over = completed.wrapping_sub(self.prev_num_queued) as i32 >= 0;
         let mut limit = self.limit;
         if over > 0 && !left || self.prev_ovlimit > 0 && turned_over {
-            limit = limit.wrapping_add(excess(completed, self.prev_num_queued)).wrapping_add(self.prev_ovlimit);
+            limit = limit
+                .wrapping_add(excess(completed, self.prev_num_queued))
+                .wrapping_add(self.prev_ovlimit);
             self.expect_slack(now);
         } else if left && left_from_before && !turned_over {
             self.lowest_slack = self.lowest_slack.min(self.slack(bytes));
@@ -146,11 +151,16 @@ impl Dql {
         self.num_queued.wrapping_sub(self.num_completed)
     }
 
-    /// How much less would have sufficed in the interval that a completion of `bytes` ends. The limit needs at most twice what one
-    /// interval sends; and of the last object the part below the limit need not have been there.
+    /// How much less would have sufficed in the interval that a completion of `bytes` ends. The
+    /// limit needs at most twice what one interval sends; and of the last object the part below the
+    /// limit need not have been there.
     fn slack(&self, bytes: u32) -> u32 {
         let above_need = excess(self.limit.wrapping_add(self.prev_ovlimit), bytes.wrapping_mul(2));
-        let last_object = if self.prev_ovlimit > 0 { excess(self.prev_last_obj_cnt, self.prev_ovlimit) } else { 0 };
+        let last_object = if self.prev_ovlimit > 0 {
+            excess(self.prev_last_obj_cnt, self.prev_ovlimit)
+        } else {
+            0
+        };
         above_need.max(last_object)
     }
 
@@ -230,7 +240,8 @@ mod tests {
         dql.completed(Nanos(1), MTU);
         assert_eq!(dql.limit(), 3000, "3000 are left, and nothing was above the limit before");
         assert_eq!(fill(&mut dql, MTU), 1);
-        // All 4500 that the ring held at the last completion are done, 1500 above the limit had been among them.
+        // All 4500 that the ring held at the last completion are done, 1500 above the limit had
+        // been among them.
         dql.completed(Nanos(2), 3 * MTU);
         assert_eq!(dql.limit(), 3000 + 1500 + 1500);
     }
@@ -251,14 +262,19 @@ mod tests {
             now += Nanos::from_millis(1);
         }
         dql.completed(now, MTU);
-        assert_eq!(dql.limit(), 3000 - MTU, "the limit and the object above it, less what was needed, are slack");
+        assert_eq!(
+            dql.limit(),
+            3000 - MTU,
+            "the limit and the object above it, less what was needed, are slack"
+        );
         assert!(dql.avail() < 0, "closed until what is inside is done");
     }
 
     #[test]
     fn the_part_of_the_last_object_below_the_limit_is_slack() {
         // Twice what an interval sends is more than the limit: only the last object has slack.
-        let mut dql = Dql::new(Nanos::ZERO, DqlConfig { least: 0, most: DQL_MOST, hold: Nanos(10) });
+        let mut dql =
+            Dql::new(Nanos::ZERO, DqlConfig { least: 0, most: DQL_MOST, hold: Nanos(10) });
         fill(&mut dql, 2000);
         dql.completed(Nanos(0), 2000);
         assert_eq!(dql.limit(), 2000);
@@ -282,7 +298,11 @@ mod tests {
         }
         fill(&mut dql, MTU);
         dql.completed(Nanos::from_millis(1_001), MTU);
-        assert_eq!(dql.limit(), 58_500, "20 packets in one interval: 40 may be needed, and one was above the limit");
+        assert_eq!(
+            dql.limit(),
+            58_500,
+            "20 packets in one interval: 40 may be needed, and one was above the limit"
+        );
     }
 
     #[test]
@@ -313,7 +333,8 @@ mod tests {
     }
 
     proptest! {
-        /// Counters that wrap make no difference, and the ring never holds more than the limit it had and one object.
+        /// Counters that wrap make no difference, and the ring never holds more than the limit it
+        /// had and one object.
         #[test]
         fn only_differences_count(start: u32, steps in proptest::collection::vec((1u32..65_000, 0u32..100, 0u64..400_000_000), 1..200)) {
             let mut plain = with(0, DQL_MOST);

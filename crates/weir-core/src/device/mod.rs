@@ -1,4 +1,5 @@
-//! Devices: what stands between a scheduler and the wire, and keeps packets that no scheduler decides about any more.
+//! Devices: what stands between a scheduler and the wire, and keeps packets that no scheduler
+//! decides about any more.
 //!
 //! # Model
 //! A chain of *stages*, each a first-in first-out queue with a *feeder*:
@@ -7,34 +8,41 @@
 //! scheduler ──► (service) ─► [stage 0] ──► (service) ─► [stage 1] ─ … ─► (service) ─► [ring] ──► wire
 //!      ◄── stopped while full ──┘  ◄────── or drops ──────┘        ◄─ DQL, completions ──┘
 //! ```
-//! A feeder takes a packet from what is before it, keeps it for its stage's service time, and puts it in. It takes one at a time, and
-//! none while its stage is full; or, when the stage does not block, takes them all and drops what finds no room. So a stage that
-//! blocks makes those before it fill up, back to the scheduler.
+//! A feeder takes a packet from what is before it, keeps it for its stage's service time, and puts
+//! it in. It takes one at a time, and none while its stage is full; or, when the stage does not
+//! block, takes them all and drops what finds no room. So a stage that blocks makes those before it
+//! fill up, back to the scheduler.
 //!
-//! A transmission *ring* is the last stage, and its feeder is the processor: service time is what the driver needs for a packet.
-//! What a ring has and other stages have not is that its places do not become free when a packet leaves, but when the device
-//! has *reported* it and the processor has dealt with the report, which it does between two packets. Reports are coalesced:
-//! one for several packets, or one for those of some time. With [`Dql`] the ring is also closed while it holds more bytes than were
-//! found necessary.
+//! A transmission *ring* is the last stage, and its feeder is the processor: service time is what
+//! the driver needs for a packet. What a ring has and other stages have not is that its places do
+//! not become free when a packet leaves, but when the device has *reported* it and the processor
+//! has dealt with the report, which it does between two packets. Reports are coalesced: one for
+//! several packets, or one for those of some time. With [`Dql`] the ring is also closed while it
+//! holds more bytes than were found necessary.
 //!
-//! A software switch has stages before its last queue: traffic manager (the scheduler), egress queue, interface queue (the ring).
+//! A software switch has stages before its last queue: traffic manager (the scheduler), egress
+//! queue, interface queue (the ring).
 //!
 //! # Order
-//! All that happens at one time happens in this order, and begins again after each step until nothing more happens: a packet has
-//! left the wire; a report is dealt with; a feeder has finished, the one next to the wire first; a feeder takes a packet, in
-//! the same order; the wire begins with a packet; the scheduler is asked for one.
+//! All that happens at one time happens in this order, and begins again after each step until
+//! nothing more happens: a packet has left the wire; a report is dealt with; a feeder has finished,
+//! the one next to the wire first; a feeder takes a packet, in the same order; the wire begins with
+//! a packet; the scheduler is asked for one.
 //!
 //! # Guarantees
-//! Packets leave in the order in which the scheduler gave them. Every packet that came from it is started by the wire, dropped at a
-//! stage and counted there, or inside ([`DeviceStats`]). Another configuration keeps packets and their order; a device that is
-//! taken away is first emptied by the wire.
+//! Packets leave in the order in which the scheduler gave them. Every packet that came from it is
+//! started by the wire, dropped at a stage and counted there, or inside ([`DeviceStats`]). Another
+//! configuration keeps packets and their order; a device that is taken away is first emptied by the
+//! wire.
 //!
 //! # Differences from Linux
-//! A place is a packet on the wire: scatter and gather, which use several descriptors for one, are not modelled. A ring has room
-//! for any packet while one place is free, as a driver that stops early enough for its largest. Reports cost the processor nothing.
+//! A place is a packet on the wire: scatter and gather, which use several descriptors for one, are
+//! not modelled. A ring has room for any packet while one place is free, as a driver that stops
+//! early enough for its largest. Reports cost the processor nothing.
 //!
 //! # Validation
-//! `tests/device.rs` holds it against a model that looks at every nanosecond, `tests/dql_ring.rs` against published figures.
+//! `tests/device.rs` holds it against a model that looks at every nanosecond, `tests/dql_ring.rs`
+//! against published figures.
 
 mod config;
 mod dql;
@@ -52,8 +60,9 @@ pub use config::{Completion, DEFAULT_RING, DeviceConfig, Done, StageConfig};
 pub use dql::{DQL_MOST, Dql, DqlConfig};
 pub use stats::DeviceStats;
 
-/// A device at work. Its driver asks it for the next packet whenever the wire is free ([`Device::read`]), gives it one whenever
-/// it wants one ([`Device::wants`]), and lets it go on in between ([`Device::advance`]).
+/// A device at work. Its driver asks it for the next packet whenever the wire is free
+/// ([`Device::read`]), gives it one whenever it wants one ([`Device::wants`]), and lets it go on in
+/// between ([`Device::advance`]).
 #[derive(Debug)]
 pub(crate) struct Device {
     config: Arc<DeviceConfig>,
@@ -164,10 +173,13 @@ impl Device {
     /// Does what is due at `now`. What has found no room waits for [`Self::pop_dropped`].
     #[inline]
     pub(crate) fn advance(&mut self, now: Nanos, pool: &mut Pool) {
-        while !self.is_at_rest() && (self.report(now) || self.put(now, pool) || self.take(now, pool)) {}
+        while !self.is_at_rest()
+            && (self.report(now) || self.put(now, pool) || self.take(now, pool))
+        {}
     }
 
-    /// Whether it only waits for the wire or for packets: always so of a ring alone that takes no time.
+    /// Whether it only waits for the wire or for packets: always so of a ring alone that takes no
+    /// time.
     #[inline]
     fn is_at_rest(&self) -> bool {
         self.done.packets == 0 && self.ring.hand.is_none() && self.stages.is_empty()
@@ -199,18 +211,21 @@ impl Device {
         }
     }
 
-    /// Notes whether the wire is idle from `now` on although packets are there for it. Says for how long it has been, and whether
-    /// that begins now. What begins when it ended goes on.
+    /// Notes whether the wire is idle from `now` on although packets are there for it. Says for how
+    /// long it has been, and whether that begins now. What begins when it ended goes on.
     pub(crate) fn note_starved(&mut self, now: Nanos, starved: bool) -> (Nanos, bool) {
         let since = core::mem::replace(&mut self.starved_since, starved.then_some(now));
         if since.is_some() {
             self.starved_until = Some(now);
         }
-        (since.map_or(Nanos::ZERO, |since| now.since(since)), starved && self.starved_until != Some(now))
+        (
+            since.map_or(Nanos::ZERO, |since| now.since(since)),
+            starved && self.starved_until != Some(now),
+        )
     }
 
-    /// Takes over another configuration. Packets stay, in order, as near to the wire as they were; what stands in stages that are
-    /// gone stands at the end of the first that is left.
+    /// Takes over another configuration. Packets stay, in order, as near to the wire as they were;
+    /// what stands in stages that are gone stands at the end of the first that is left.
     pub(crate) fn configure(&mut self, now: Nanos, pool: &mut Pool, config: &Arc<DeviceConfig>) {
         self.leaving = false;
         if self.config == *config {
@@ -249,11 +264,17 @@ impl Device {
     /// What it is doing.
     pub(crate) fn view(&self) -> DeviceView {
         let Size { packets, bytes } = self.ring.used;
-        DeviceView { packets: self.packets, ring_packets: packets, ring_bytes: bytes, dql_limit: self.dql.as_ref().map(Dql::limit) }
+        DeviceView {
+            packets: self.packets,
+            ring_packets: packets,
+            ring_bytes: bytes,
+            dql_limit: self.dql.as_ref().map(Dql::limit),
+        }
     }
 }
 
-// Steps; each does one thing and says whether there was one to do. A stage's number counts from the scheduler; the ring's is the last.
+// Steps; each does one thing and says whether there was one to do. A stage's number counts from the
+// scheduler; the ring's is the last.
 impl Device {
     /// Deals with a report of the device that is due, unless the processor is busy with a packet.
     #[inline]
@@ -279,7 +300,9 @@ impl Device {
     /// Puts what a feeder has finished with into its stage.
     #[inline]
     fn put(&mut self, now: Nanos, pool: &mut Pool) -> bool {
-        let due = |stage: &mut Stage| stage.hand.take_if(|(_, done)| *done <= now).map(|(packet, _)| packet);
+        let due = |stage: &mut Stage| {
+            stage.hand.take_if(|(_, done)| *done <= now).map(|(packet, _)| packet)
+        };
         if let Some(packet) = due(&mut self.ring) {
             self.arrive(self.stages.len(), pool, packet);
             return true;
@@ -366,14 +389,19 @@ impl Device {
         self.done.add(size);
     }
 
-    /// When a report is due; [`Nanos::MAX`] when there is none, or while the processor is busy and does not look.
+    /// When a report is due; [`Nanos::MAX`] when there is none, or while the processor is busy and
+    /// does not look.
     #[inline]
     fn report_due(&self) -> Nanos {
         if self.done.packets == 0 || self.ring.hand.is_some() {
             return Nanos::MAX;
         }
         let Completion { frames, time, .. } = self.config.completion;
-        if self.done.packets >= frames { self.done_since } else { self.done_since.saturating_add(time) }
+        if self.done.packets >= frames {
+            self.done_since
+        } else {
+            self.done_since.saturating_add(time)
+        }
     }
 
     #[inline]
@@ -410,7 +438,8 @@ impl Stage {
         Self { config, queue: PacketList::default(), used: Size::default(), hand: None }
     }
 
-    /// Whether its feeder may take a packet: it has none, and the stage is not full, or does not care.
+    /// Whether its feeder may take a packet: it has none, and the stage is not full, or does not
+    /// care.
     #[inline]
     fn is_open(&self) -> bool {
         self.hand.is_none() && (self.has_room() || !self.config.blocking)
@@ -457,7 +486,8 @@ impl Size {
     }
 }
 
-/// What a device counts of a packet's length: the frame as the driver has it, without what framing adds on the wire.
+/// What a device counts of a packet's length: the frame as the driver has it, without what framing
+/// adds on the wire.
 pub(crate) fn bytes(packet: &Packet) -> u64 {
     u64::from(packet.len) + u64::from(packet.link_header)
 }

@@ -1,8 +1,8 @@
 //! What a device counts.
 //!
 //! # Identity
-//! `carried + entered = started + Σ drops + packets`, in packets; what is dropped otherwise while it is inside, because its pipe is
-//! deleted, is no longer asked for.
+//! `carried + entered = started + Σ drops + packets`, in packets; what is dropped otherwise while
+//! it is inside, because its pipe is deleted, is no longer asked for.
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,8 @@ use crate::units::Nanos;
 /// Counters of the devices of one link's instances.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceStats {
-    /// Packets inside now: those that have left the scheduler and that the wire has not started with.
+    /// Packets inside now: those that have left the scheduler and that the wire has not started
+    /// with.
     pub packets: u64,
     /// Their bytes, with the link-layer header.
     pub bytes: u64,
@@ -30,10 +31,11 @@ pub struct DeviceStats {
     pub drops: Vec<u64>,
     /// Time from the scheduler to the start on the wire, ns.
     pub time_ns: Histogram,
-    /// Sum over all packets that left the device of their bytes times the ns they were inside. Over a span of time it gives the
-    /// mean of [`Self::bytes`] ([`Self::mean_bytes`]).
+    /// Sum over all packets that left the device of their bytes times the ns they were inside. Over
+    /// a span of time it gives the mean of [`Self::bytes`] ([`Self::mean_bytes`]).
     pub byte_ns: u128,
-    /// How often the wire fell idle while packets waited that the device had kept from it, or had not brought to it yet.
+    /// How often the wire fell idle while packets waited that the device had kept from it, or had
+    /// not brought to it yet.
     pub starved: u64,
     /// For how long in all, ns.
     pub starved_ns: u64,
@@ -50,12 +52,14 @@ impl DeviceStats {
         self.carried + self.entered == self.started + self.total_drops() + self.packets
     }
 
-    /// Mean of the bytes inside over a span of time, of packets that have left; 0 for an empty span.
+    /// Mean of the bytes inside over a span of time, of packets that have left; 0 for an empty
+    /// span.
     pub fn mean_bytes(&self, span: Nanos) -> f64 {
         if span == Nanos::ZERO { 0.0 } else { self.byte_ns as f64 / span.0 as f64 }
     }
 
-    /// Adds those of another part of the same link. Two peaks need not have been at one time: their sum is a bound.
+    /// Adds those of another part of the same link. Two peaks need not have been at one time: their
+    /// sum is a bound.
     pub fn merge(&mut self, other: &Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;
@@ -76,7 +80,14 @@ impl DeviceStats {
     /// Begins to count anew. What is inside is carried over.
     pub(crate) fn zero(&mut self) {
         let Self { packets, bytes, .. } = *self;
-        *self = Self { packets, bytes, most_packets: packets, most_bytes: bytes, carried: packets, ..Self::default() };
+        *self = Self {
+            packets,
+            bytes,
+            most_packets: packets,
+            most_bytes: bytes,
+            carried: packets,
+            ..Self::default()
+        };
     }
 
     /// Counts a packet of `bytes` that came from the scheduler.

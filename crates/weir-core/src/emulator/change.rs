@@ -1,13 +1,15 @@
 //! Changes while traffic runs: what is configured, changed, deleted, limited and set to zero.
 //!
-//! **Invariant:** a change loses no packet but those of an object that is deleted, and these depart with a reason.
+//! **Invariant:** a change loses no packet but those of an object that is deleted, and these depart
+//! with a reason.
 //!
 //! What holds for the order within a flow of packets:
 //! - Rates, delays, limits, weights, priorities, and another scheduling algorithm: the order holds.
-//! - Another mask of a queue: what waits in the same scheduler leaves first, in the order in which it would have; then the new
-//!   flows begin. The order holds.
-//! - Another mask of a pipe or scheduler, or another scheduler for a queue: what waits keeps its link and leaves at its rate.
-//!   Later packets go to a link that does not know of it and may overtake it.
+//! - Another mask of a queue: what waits in the same scheduler leaves first, in the order in which
+//!   it would have; then the new flows begin. The order holds.
+//! - Another mask of a pipe or scheduler, or another scheduler for a queue: what waits keeps its
+//!   link and leaves at its rate. Later packets go to a link that does not know of it and may
+//!   overtake it.
 
 use alloc::vec::Vec;
 
@@ -24,33 +26,55 @@ use crate::units::Nanos;
 use super::flow::{flow_path, path, spec};
 
 impl Emulator {
-    /// Makes pipe `id`, or changes it; packets inside stay, in order (another mask: see [`Self::set_link`]).
+    /// Makes pipe `id`, or changes it; packets inside stay, in order (another mask: see
+    /// [`Self::set_link`]).
     pub fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
         // One queue in each instance: the mask has already made the instances.
-        let scheduler =
-            SchedulerConfig { discipline: Kind::Fifo.into(), mask: config.queue.mask, max_instances: config.queue.max_flows, parent: None };
+        let scheduler = SchedulerConfig {
+            discipline: Kind::Fifo.into(),
+            mask: config.queue.mask,
+            max_instances: config.queue.max_flows,
+            parent: None,
+        };
         self.set_link(now, id, &scheduler, &config.link, &config.queue);
         if let Some(template) = slot(&mut self.templates, id) {
             template.pipe = true;
         }
     }
 
-    /// Makes scheduler `id` with its link, or changes it; packets inside stay (see [`Self::set_link`]). A packet that is sent
-    /// to it without a queue goes through one of the default kind.
-    pub fn set_scheduler(&mut self, now: Nanos, id: u16, config: &SchedulerConfig, link: &LinkConfig) {
+    /// Makes scheduler `id` with its link, or changes it; packets inside stay (see
+    /// [`Self::set_link`]). A packet that is sent to it without a queue goes through one of the
+    /// default kind.
+    pub fn set_scheduler(
+        &mut self,
+        now: Nanos,
+        id: u16,
+        config: &SchedulerConfig,
+        link: &LinkConfig,
+    ) {
         self.set_link(now, id, config, link, &FlowsetConfig::default());
     }
 
-    /// Makes scheduler `id` with its link, or changes it: the general form. `own` is the queue of each instance for packets that
-    /// are sent to it as to a pipe; its mask does not count. Packets inside stay, and each flow's keep their order.
+    /// Makes scheduler `id` with its link, or changes it: the general form. `own` is the queue of
+    /// each instance for packets that are sent to it as to a pipe; its mask does not count. Packets
+    /// inside stay, and each flow's keep their order.
     ///
-    /// With another algorithm what waits changes over to it. With another mask it keeps its link until that is empty, and a flow's
-    /// later packets, which go to another link, may overtake it.
-    pub fn set_link(&mut self, now: Nanos, id: u16, config: &SchedulerConfig, link: &LinkConfig, own: &FlowsetConfig) {
+    /// With another algorithm what waits changes over to it. With another mask it keeps its link
+    /// until that is empty, and a flow's later packets, which go to another link, may overtake it.
+    pub fn set_link(
+        &mut self,
+        now: Nanos,
+        id: u16,
+        config: &SchedulerConfig,
+        link: &LinkConfig,
+        own: &FlowsetConfig,
+    ) {
         let mut rebuilt = false;
         if let Some(template) = slot(&mut self.templates, id) {
-            // As a flow of another it has no links in which that could be changed: its nodes are made anew.
-            rebuilt = config.parent.is_some() && (template.discipline != config.discipline || template.mask != config.mask);
+            // As a flow of another it has no links in which that could be changed: its nodes are
+            // made anew.
+            rebuilt = config.parent.is_some()
+                && (template.discipline != config.discipline || template.mask != config.mask);
             self.run(now);
             self.change_scheduler(now, id, config, link);
         } else {
@@ -75,8 +99,8 @@ impl Emulator {
 
     /// Makes queue `id` in front of scheduler `scheduler`, or changes it; packets inside stay.
     ///
-    /// With another mask, what waits leaves before what comes, so that the order within each flow holds. With another scheduler,
-    /// what waits stays with the old one.
+    /// With another mask, what waits leaves before what comes, so that the order within each flow
+    /// holds. With another scheduler, what waits stays with the old one.
     pub fn set_queue(&mut self, now: Nanos, id: u16, scheduler: u16, config: &FlowsetConfig) {
         self.run(now);
         match slot(&mut self.queues, id) {
@@ -93,7 +117,8 @@ impl Emulator {
         self.refresh_flows(now, scheduler, Some(id));
     }
 
-    /// Deletes pipe or scheduler `id`. What is inside is dropped, with the reason [`DropReason::NoSuchPipe`].
+    /// Deletes pipe or scheduler `id`. What is inside is dropped, with the reason
+    /// [`DropReason::NoSuchPipe`].
     ///
     /// Returns its final counters, or `None` when there is no such pipe.
     pub fn delete(&mut self, now: Nanos, id: u16) -> Option<LinkStats> {
@@ -112,15 +137,18 @@ impl Emulator {
         template.map(|t| t.stats)
     }
 
-    /// Deletes queue `id`. What waits in its flows is dropped, with the reason [`DropReason::NoSuchPipe`]; what has left them goes
-    /// its way. Says whether there was such a queue.
+    /// Deletes queue `id`. What waits in its flows is dropped, with the reason
+    /// [`DropReason::NoSuchPipe`]; what has left them goes its way. Says whether there was such a
+    /// queue.
     pub fn delete_queue(&mut self, now: Nanos, id: u16) -> bool {
         if slot(&mut self.queues, id).is_none() {
             return false;
         }
         self.run(now);
         for number in 0..self.flows.bound() {
-            let Some(flow) = self.flows.get(number).filter(|f| f.cold.queue == Some(id)) else { continue };
+            let Some(flow) = self.flows.get(number).filter(|f| f.cold.queue == Some(id)) else {
+                continue;
+            };
             let link = flow.link;
             self.refuse_others(now, link);
             let packets = self.free_flow(now, number);
@@ -134,9 +162,9 @@ impl Emulator {
         true
     }
 
-    /// Begins to count anew for pipe or scheduler `id` and for all flows that feed it: everything that was counted, and the
-    /// latencies. Packets inside stay and are carried over in [`crate::stats::LinkCounters::carried`]. Says whether there is such
-    /// an object.
+    /// Begins to count anew for pipe or scheduler `id` and for all flows that feed it: everything
+    /// that was counted, and the latencies. Packets inside stay and are carried over in
+    /// [`crate::stats::LinkCounters::carried`]. Says whether there is such an object.
     pub fn zero(&mut self, id: u16) -> bool {
         let Some(template) = slot(&mut self.templates, id) else { return false };
         template.stats.zero(template.queue_packets);
@@ -164,7 +192,8 @@ impl Emulator {
         slot(&mut self.queues, id).is_some()
     }
 
-    /// Changes the bounds on what the engine holds. What is above them stays until it leaves by itself.
+    /// Changes the bounds on what the engine holds. What is above them stays until it leaves by
+    /// itself.
     pub fn set_limits(&mut self, now: Nanos, limits: Limits) {
         self.limits = limits;
         self.pool.set_capacity(limits.packets);
@@ -180,11 +209,18 @@ impl Emulator {
     }
 
     /// Changes a scheduler that exists.
-    fn change_scheduler(&mut self, now: Nanos, id: u16, config: &SchedulerConfig, link: &LinkConfig) {
+    fn change_scheduler(
+        &mut self,
+        now: Nanos,
+        id: u16,
+        config: &SchedulerConfig,
+        link: &LinkConfig,
+    ) {
         let Some(template) = slot(&mut self.templates, id) else { return };
         let regroup = template.mask != config.mask || template.parent != config.parent;
         let another = template.discipline != config.discipline;
-        (template.discipline, template.mask, template.pipe) = (config.discipline, config.mask, false);
+        (template.discipline, template.mask, template.pipe) =
+            (config.discipline, config.mask, false);
         template.parent = config.parent;
         template.max_instances = config.max_instances.unwrap_or(u32::MAX);
         let old = core::mem::replace(&mut template.link, link.clone());
@@ -196,11 +232,18 @@ impl Emulator {
             template.single = None;
         }
         for number in 0..self.links.bound() {
-            let Some(state) = self.links.get_mut(number).filter(|l| l.template == id) else { continue };
+            let Some(state) = self.links.get_mut(number).filter(|l| l.template == id) else {
+                continue;
+            };
             state.configure(now, self.seed, &mut self.pool, link, &old);
             if regroup {
                 state.orphan = true;
-                self.idle_links.push_front(IdleCheck { time: now, number, serial: state.serial, seen: 0 });
+                self.idle_links.push_front(IdleCheck {
+                    time: now,
+                    number,
+                    serial: state.serial,
+                    seen: 0,
+                });
             }
             if another && let Some((state, mut around)) = self.at(number) {
                 state.change_discipline(now, &config.discipline, &mut around);
@@ -210,10 +253,14 @@ impl Emulator {
         }
     }
 
-    /// Makes the flows of a queue leave: they are no longer found, and what waits where they wait goes before what comes.
+    /// Makes the flows of a queue leave: they are no longer found, and what waits where they wait
+    /// goes before what comes.
     fn retire_flows(&mut self, now: Nanos, queue: u16) {
         for number in 0..self.flows.bound() {
-            let Some(flow) = self.flows.get_mut(number).filter(|f| f.cold.queue == Some(queue)) else { continue };
+            let Some(flow) = self.flows.get_mut(number).filter(|f| f.cold.queue == Some(queue))
+            else {
+                continue;
+            };
             flow.cold.orphan = true;
             let (link, serial, waits) = (flow.link, flow.cold.serial, flow.packets > 0);
             self.idle_flows.push_front(IdleCheck { time: now, number, serial, seen: 0 });
@@ -228,16 +275,23 @@ impl Emulator {
         }
     }
 
-    /// Passes a changed flowset on to the flows that exist: of queue `queue`, or of pipe `template` itself.
+    /// Passes a changed flowset on to the flows that exist: of queue `queue`, or of pipe `template`
+    /// itself.
     fn refresh_flows(&mut self, now: Nanos, template: u16, queue: Option<u16>) {
         let Self { seed, templates, queues, links, flows, pool, events, .. } = self;
         let flowset = match queue {
             Some(id) => queues.get(usize::from(id)).and_then(Option::as_ref),
-            None => templates.get(usize::from(template)).and_then(Option::as_ref).map(|t| &t.flowset),
+            None => {
+                templates.get(usize::from(template)).and_then(Option::as_ref).map(|t| &t.flowset)
+            }
         };
         let Some(flowset) = flowset else { return };
         flows.for_each(|flow| {
-            let Some(state) = links.get_mut(flow.link).filter(|l| queue.is_some() || l.template == template) else { return };
+            let Some(state) =
+                links.get_mut(flow.link).filter(|l| queue.is_some() || l.template == template)
+            else {
+                return;
+            };
             if flow.cold.queue != queue {
                 return;
             }
@@ -261,27 +315,34 @@ impl Emulator {
         let looks = |flowset: &Flowset| flowset.config.aqm.is_some_and(|aqm| aqm.row().classifies);
         let mut by_queues = Vec::new();
         for queue in self.queues.iter().flatten() {
-            let on_the_way = queue.way.iter().filter_map(|&id| self.templates.get(usize::from(id))?.as_ref());
+            let on_the_way =
+                queue.way.iter().filter_map(|&id| self.templates.get(usize::from(id))?.as_ref());
             if looks(queue) || on_the_way.into_iter().any(|t| t.discipline.row().classifies) {
                 by_queues.extend(queue.root());
             }
         }
         for template in self.templates.iter_mut().flatten() {
-            template.classifies = template.discipline.row().classifies || looks(&template.flowset) || by_queues.contains(&template.id);
+            template.classifies = template.discipline.row().classifies
+                || looks(&template.flowset)
+                || by_queues.contains(&template.id);
         }
     }
 
     /// Sizes a queue that was not given a limit for the link and the scheduler that it feeds.
     fn resolve_queue_limit(&mut self, id: u16) {
-        let Some(queue) = self.queues.get_mut(usize::from(id)).and_then(Option::as_mut) else { return };
+        let Some(queue) = self.queues.get_mut(usize::from(id)).and_then(Option::as_mut) else {
+            return;
+        };
         let template = |id: u16| self.templates.get(usize::from(id)).and_then(Option::as_ref);
-        if let (Some(root), Some(own)) = (template(queue.root().unwrap_or(queue.scheduler)), template(queue.scheduler)) {
+        if let (Some(root), Some(own)) =
+            (template(queue.root().unwrap_or(queue.scheduler)), template(queue.scheduler))
+        {
             queue.resolve_limit(&root.link, own.discipline.kind());
         }
     }
 
-    /// Finds the way of each queue to a link anew. Where it is another, or leads over scheduler `rebuilt`, the queue's flows leave
-    /// and others are made.
+    /// Finds the way of each queue to a link anew. Where it is another, or leads over scheduler
+    /// `rebuilt`, the queue's flows leave and others are made.
     fn find_ways(&mut self, now: Nanos, rebuilt: Option<u16>) {
         for number in 0..self.queues.len() {
             self.find_way(now, number as u16, rebuilt);
@@ -290,19 +351,28 @@ impl Emulator {
 
     /// The same for queue `number`.
     fn find_way(&mut self, now: Nanos, number: u16, rebuilt: Option<u16>) {
-        let Some(queue) = self.queues.get(usize::from(number)).and_then(Option::as_ref) else { return };
+        let Some(queue) = self.queues.get(usize::from(number)).and_then(Option::as_ref) else {
+            return;
+        };
         let template = self.templates.get(usize::from(queue.scheduler)).and_then(Option::as_ref);
         if template.is_none_or(|t| t.parent.is_none()) && queue.way == [queue.scheduler] {
             return;
         }
         let (way, mask) = self.way_of(queue);
-        let stays = way == queue.way && mask == queue.mask && rebuilt.is_none_or(|id| !way.contains(&id));
+        let stays =
+            way == queue.way && mask == queue.mask && rebuilt.is_none_or(|id| !way.contains(&id));
         let Some(queue) = slot(&mut self.queues, number).filter(|_| !stays) else { return };
         let old = core::mem::replace(&mut queue.way, way);
         queue.mask = mask;
         queue.flows.clear();
-        // Below the first scheduler that both ways have in common, what is there belongs to the old one.
-        let same = old.iter().rev().zip(queue.way.iter().rev()).take_while(|(old, new)| old == new && Some(**old) != rebuilt).count();
+        // Below the first scheduler that both ways have in common, what is there belongs to the old
+        // one.
+        let same = old
+            .iter()
+            .rev()
+            .zip(queue.way.iter().rev())
+            .take_while(|(old, new)| old == new && Some(**old) != rebuilt)
+            .count();
         let gone = old[..old.len() - same].to_vec();
         for link in 0..self.links.bound() {
             if let Some(tree) = self.links.get_mut(link).and_then(|link| link.scheduler.tree()) {
@@ -312,7 +382,8 @@ impl Emulator {
         self.retire_flows(now, number);
     }
 
-    /// The schedulers from a queue's own to the one with the link, and the bits that tell its flows apart on the way.
+    /// The schedulers from a queue's own to the one with the link, and the bits that tell its flows
+    /// apart on the way.
     fn way_of(&self, queue: &Flowset) -> (Vec<u16>, FlowMask) {
         let (mut way, mut mask) = (Vec::new(), queue.config.mask);
         let mut id = queue.scheduler;
@@ -340,10 +411,20 @@ impl Emulator {
 
     /// Passes on what scheduler `id`, as a flow of another, is like now.
     fn refresh_nodes(&mut self, now: Nanos, id: u16) {
-        let Some(template) = self.templates.get(usize::from(id)).and_then(Option::as_ref).filter(|t| t.parent.is_some()) else { return };
+        let Some(template) = self
+            .templates
+            .get(usize::from(id))
+            .and_then(Option::as_ref)
+            .filter(|t| t.parent.is_some())
+        else {
+            return;
+        };
         let spec = spec(0, &template.flowset.config);
         for number in 0..self.links.bound() {
-            let Some(tree) = self.links.get_mut(number).and_then(|link| link.scheduler.tree()) else { continue };
+            let Some(tree) = self.links.get_mut(number).and_then(|link| link.scheduler.tree())
+            else {
+                continue;
+            };
             tree.change_nodes(now, &mut self.pool, id, &spec);
             self.reschedule(number);
         }

@@ -19,7 +19,8 @@ impl Emulator {
 
     /// Lets a device go on that was made or changed.
     pub(super) fn serve_device(&mut self, now: Nanos, link: u32) {
-        if let Some((state, mut around)) = self.at(link).filter(|(state, _)| state.device.is_some()) {
+        if let Some((state, mut around)) = self.at(link).filter(|(state, _)| state.device.is_some())
+        {
             state.serve_free_wire(now, &mut around);
         }
     }
@@ -30,7 +31,11 @@ impl Link {
     pub(super) fn device_event(&self) -> Nanos {
         let wire = self.wire.map_or(Nanos::MAX, |wire| wire.done);
         let Some(device) = &self.device else { return wire };
-        let scheduler = if device.wants() && !self.scheduler.is_empty() { self.scheduler.next_event() } else { None };
+        let scheduler = if device.wants() && !self.scheduler.is_empty() {
+            self.scheduler.next_event()
+        } else {
+            None
+        };
         wire.min(device.next_event()).min(scheduler.unwrap_or(Nanos::MAX))
     }
 
@@ -56,7 +61,8 @@ impl Link {
             if self.wire.is_none() && self.start_next(now, &mut device, around) {
                 continue;
             }
-            if !device.wants() || self.scheduler.is_empty() || !self.fetch(now, &mut device, around) {
+            if !device.wants() || self.scheduler.is_empty() || !self.fetch(now, &mut device, around)
+            {
                 break;
             }
         }
@@ -76,7 +82,12 @@ impl Link {
     }
 
     /// Starts the device's next packet on a free wire. Says whether there was one.
-    fn start_next(&mut self, now: Nanos, device: &mut Device, around: &mut Surroundings<'_>) -> bool {
+    fn start_next(
+        &mut self,
+        now: Nanos,
+        device: &mut Device,
+        around: &mut Surroundings<'_>,
+    ) -> bool {
         let Some(id) = device.read(now, around.pool) else { return false };
         let packet = around.pool.get_mut(id);
         packet.label = now.0;
@@ -122,7 +133,9 @@ impl Link {
 
     /// Drops what is in the device.
     pub(super) fn drain_device(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
-        let Some(mut packets) = self.device.as_mut().map(|device| device.drain(around.pool)) else { return };
+        let Some(mut packets) = self.device.as_mut().map(|device| device.drain(around.pool)) else {
+            return;
+        };
         while let Some(id) = packets.pop_front(around.pool) {
             let packet = around.pool.get(id);
             let inside = now.since(packet.dequeued);

@@ -1,5 +1,5 @@
-//! Flows: one queue of a flowset in one scheduler instance, with its limit, its counters, and what stands at its gate: loss
-//! before the queue, and an AQM.
+//! Flows: one queue of a flowset in one scheduler instance, with its limit, its counters, and what
+//! stands at its gate: loss before the queue, and an AQM.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,7 +15,8 @@ use crate::sched::{FlowSlot, FlowSpec};
 use crate::stats::{DropReason, MarkReason, Reasons};
 use crate::units::{Nanos, Rate};
 
-/// One queue of a flowset in one scheduler instance: what every packet touches. The rest stands in [`Cold`].
+/// One queue of a flowset in one scheduler instance: what every packet touches. The rest stands in
+/// [`Cold`].
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
@@ -89,7 +90,16 @@ impl Flow {
     pub(super) fn new(seed: u64, identity: Identity, flowset: &Flowset, path: u64) -> Self {
         let Identity { number, serial, link, queue, key } = identity;
         let spec = spec(number, &flowset.config);
-        let cold = Cold { spec, queue, key, reasons: None, older: NO_FLOW, newer: NO_FLOW, serial, orphan: false };
+        let cold = Cold {
+            spec,
+            queue,
+            key,
+            reasons: None,
+            older: NO_FLOW,
+            newer: NO_FLOW,
+            serial,
+            orphan: false,
+        };
         let (max_packets, max_bytes) = bounds(flowset.limit);
         Self {
             packets_seen: 0,
@@ -105,13 +115,19 @@ impl Flow {
         }
     }
 
-    /// Counts a packet of `len` bytes that came, and says whether it may enter, and with what mark: loss before the queue, the
-    /// AQM, then the queue's limit. An empty queue takes any packet.
+    /// Counts a packet of `len` bytes that came, and says whether it may enter, and with what mark:
+    /// loss before the queue, the AQM, then the queue's limit. An empty queue takes any packet.
     #[inline]
-    pub(super) fn admit(&mut self, now: Nanos, len: u32, header: Header) -> Result<Option<MarkReason>, DropReason> {
+    pub(super) fn admit(
+        &mut self,
+        now: Nanos,
+        len: u32,
+        header: Header,
+    ) -> Result<Option<MarkReason>, DropReason> {
         self.packets_seen += 1;
         self.bytes_seen += u64::from(len);
-        let full = self.packets >= self.max_packets || self.packets > 0 && self.bytes + u64::from(len) > self.max_bytes;
+        let full = self.packets >= self.max_packets
+            || self.packets > 0 && self.bytes + u64::from(len) > self.max_bytes;
         match &mut self.gate {
             None if full => Err(DropReason::QueueFull),
             None => Ok(None),
@@ -140,7 +156,11 @@ impl Flow {
 
     /// State of the AQM, by name.
     pub(super) fn figures(&self) -> Vec<(&'static str, u64)> {
-        self.gate.as_ref().and_then(|gate| gate.aqm.as_ref()).map(|managed| managed.aqm.figures()).unwrap_or_default()
+        self.gate
+            .as_ref()
+            .and_then(|gate| gate.aqm.as_ref())
+            .map(|managed| managed.aqm.figures())
+            .unwrap_or_default()
     }
 
     #[inline]
@@ -183,12 +203,19 @@ impl Cold {
 }
 
 impl Gate {
-    /// What a flowset asks for; `None` when that is nothing. What is already there stays as it is, unless it was asked for
-    /// otherwise.
-    fn configure(old: Option<Box<Self>>, seed: u64, path: u64, flowset: &Flowset) -> Option<Box<Self>> {
+    /// What a flowset asks for; `None` when that is nothing. What is already there stays as it is,
+    /// unless it was asked for otherwise.
+    fn configure(
+        old: Option<Box<Self>>,
+        seed: u64,
+        path: u64,
+        flowset: &Flowset,
+    ) -> Option<Box<Self>> {
         let config = &flowset.config;
         let old = old.map_or(Self { loss: None, aqm: None }, |gate| *gate);
-        let loss = LossProcess::configure(old.loss, config.loss, || Stream::new(seed, path, Purpose::LossBeforeQueue));
+        let loss = LossProcess::configure(old.loss, config.loss, || {
+            Stream::new(seed, path, Purpose::LossBeforeQueue)
+        });
         let aqm = config.aqm.map(|policy| {
             let Flowset { limit, rate, .. } = *flowset;
             let same = |had: &Managed| (had.policy, had.limit, had.rate) == (policy, limit, rate);
@@ -203,11 +230,20 @@ impl Gate {
     }
 
     #[inline(never)]
-    fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Result<Option<MarkReason>, DropReason> {
+    fn arrive(
+        &mut self,
+        now: Nanos,
+        packet: &Seen,
+        queue: &QueueState,
+    ) -> Result<Option<MarkReason>, DropReason> {
         if self.loss.as_mut().is_some_and(|l| l.next_is_lost()) {
             return Err(DropReason::LossBeforeQueue);
         }
-        match self.aqm.as_mut().map_or(Verdict::Pass, |managed| managed.aqm.arrive(now, packet, queue)) {
+        match self
+            .aqm
+            .as_mut()
+            .map_or(Verdict::Pass, |managed| managed.aqm.arrive(now, packet, queue))
+        {
             Verdict::Drop(reason) => Err(reason),
             Verdict::Admit => Ok(None),
             _ if queue.full => Err(DropReason::QueueFull),
@@ -240,7 +276,8 @@ fn bounds(limit: QueueLimit) -> (u32, u64) {
     }
 }
 
-/// The name of an instance's random streams: the same whenever and in whatever order instances are made.
+/// The name of an instance's random streams: the same whenever and in whatever order instances are
+/// made.
 pub(super) fn path(template: u16, key: &FlowKey) -> u64 {
     stable_hash(key) ^ u64::from(template).rotate_left(48)
 }

@@ -1,4 +1,5 @@
-//! Instances: which link and flow a packet goes to, how they are made and freed, and the run of events over them.
+//! Instances: which link and flow a packet goes to, how they are made and freed, and the run of
+//! events over them.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -49,11 +50,16 @@ impl Emulator {
             if time > now {
                 break;
             }
-            // Stay on this link while no other has an event before its next: most of the time one step of the queue for several
-            // events. At equal times the queue decides, so that the order of links holds.
+            // Stay on this link while no other has an event before its next: most of the time one
+            // step of the queue for several events. At equal times the queue decides, so that the
+            // order of links holds.
             let others = events.others_from();
             let link = links.at_mut(number);
-            let Some(template) = templates.get_mut(usize::from(link.template)).and_then(Option::as_mut) else { break };
+            let Some(template) =
+                templates.get_mut(usize::from(link.template)).and_then(Option::as_mut)
+            else {
+                break;
+            };
             let mut around = Surroundings { seed: *seed, template, flows, pool, ready };
             let mut at = time;
             let next = loop {
@@ -85,8 +91,9 @@ impl Emulator {
         }
     }
 
-    /// A number that all packets of one instance have in common, the same in every engine with the same configuration, so that
-    /// several can share the instances. `None` when nothing is configured by that number.
+    /// A number that all packets of one instance have in common, the same in every engine with the
+    /// same configuration, so that several can share the instances. `None` when nothing is
+    /// configured by that number.
     #[inline]
     pub fn instance_hash(&self, key: &FlowKey, action: Action) -> Option<u64> {
         let id = match action {
@@ -94,13 +101,24 @@ impl Emulator {
             Action::Queue(id) => self.queues.get(usize::from(id))?.as_ref()?.root()?,
         };
         let template = self.templates.get(usize::from(id))?.as_ref()?;
-        let masked = if template.single.is_some() || template.mask.is_empty() { FlowKey::default() } else { template.mask.apply(key) };
+        let masked = if template.single.is_some() || template.mask.is_empty() {
+            FlowKey::default()
+        } else {
+            template.mask.apply(key)
+        };
         Some(path(id, &masked))
     }
 
-    /// The link and the flow for a packet; made when they are not there. `None` when nothing is configured by that number.
+    /// The link and the flow for a packet; made when they are not there. `None` when nothing is
+    /// configured by that number.
     #[inline(always)]
-    pub(super) fn locate(&mut self, now: Nanos, key: &FlowKey, action: Action, len: u32) -> Result<Option<(u32, u32)>, Rejected> {
+    pub(super) fn locate(
+        &mut self,
+        now: Nanos,
+        key: &FlowKey,
+        action: Action,
+        len: u32,
+    ) -> Result<Option<(u32, u32)>, Rejected> {
         let (template_id, queue) = match action {
             Action::Pipe(id) => (id, None),
             Action::Queue(id) => match slot(&mut self.queues, id) {
@@ -111,7 +129,10 @@ impl Emulator {
                 None => return Ok(None),
             },
         };
-        let Some(template) = slot(&mut self.templates, template_id).filter(|t| t.parent.is_none()) else { return Ok(None) };
+        let Some(template) = slot(&mut self.templates, template_id).filter(|t| t.parent.is_none())
+        else {
+            return Ok(None);
+        };
         let found = match template.single {
             Some(single) => Some(single),
             None if template.instances.is_empty() => None,
@@ -119,7 +140,8 @@ impl Emulator {
                 let masked = template.mask.apply(key);
                 let compact = CompactKey::new(&masked);
                 let links = &self.links;
-                let is_it = |&link: &u32| links.get(link).is_some_and(|l| l.is_for(compact, &masked));
+                let is_it =
+                    |&link: &u32| links.get(link).is_some_and(|l| l.is_for(compact, &masked));
                 template.instances.find(compact.hash(), is_it).copied()
             }
         };
@@ -138,14 +160,22 @@ impl Emulator {
         };
         match flow {
             Some(flow) => Ok(Some((link, flow))),
-            None => self.make_flow(now, link, template_id, queue, key, len).map(|flow| flow.map(|flow| (link, flow))),
+            None => self
+                .make_flow(now, link, template_id, queue, key, len)
+                .map(|flow| flow.map(|flow| (link, flow))),
         }
     }
 
     // Rare beside packets: kept out of their way, so that it does not cost them registers.
     #[cold]
     #[inline(never)]
-    fn make_link(&mut self, now: Nanos, template_id: u16, key: &FlowKey, len: u32) -> Result<u32, Rejected> {
+    fn make_link(
+        &mut self,
+        now: Nanos,
+        template_id: u16,
+        key: &FlowKey,
+        len: u32,
+    ) -> Result<u32, Rejected> {
         let full = self.links.len() >= self.limits.instances as usize;
         let Some(template) = slot(&mut self.templates, template_id) else {
             return Err(Rejected { reason: DropReason::NoSuchPipe });
@@ -164,7 +194,12 @@ impl Emulator {
             let hash_of = |&link: &u32| links.get(link).map_or(0, Link::table_hash);
             template.instances.insert_unique(CompactKey::new(&masked).hash(), link, hash_of);
             let time = now.saturating_add(self.limits.idle);
-            self.idle_links.push_back(IdleCheck { time, number: link, serial: self.serial, seen: 0 });
+            self.idle_links.push_back(IdleCheck {
+                time,
+                number: link,
+                serial: self.serial,
+                seen: 0,
+            });
         }
         Ok(link)
     }
@@ -198,7 +233,10 @@ impl Emulator {
         self.serial += 1;
         let number = self.flows.next_number();
         let masked = flowset.mask.apply(key);
-        let path = queue.map_or_else(|| path(template_id, &state.key), |id| flow_path(template_id, &state.key, id, &masked));
+        let path = queue.map_or_else(
+            || path(template_id, &state.key),
+            |id| flow_path(template_id, &state.key, id, &masked),
+        );
         let identity = Identity { number, serial: self.serial, link, queue, key: masked };
         let mut flow = Flow::new(self.seed, identity, flowset, path);
         let nodes = flowset.way.iter().rev().skip(1).copied().collect::<Vec<_>>();
@@ -207,7 +245,9 @@ impl Emulator {
             _ => {
                 let node = make_nodes(now, state, &mut self.flows, &self.templates, &nodes, key);
                 let tree = state.scheduler.tree();
-                tree.map_or_else(FlowSlot::default, |tree| tree.add_flow_in(now, node, &flow.cold.spec))
+                tree.map_or_else(FlowSlot::default, |tree| {
+                    tree.add_flow_in(now, node, &flow.cold.spec)
+                })
             }
         };
         let Some(flowset) = (match queue {
@@ -240,7 +280,10 @@ impl Emulator {
     #[inline(never)]
     fn expire_links(&mut self, now: Nanos) {
         while let Some(check) = due(&mut self.idle_links, now) {
-            let Some(state) = self.links.get(check.number).filter(|l| l.serial == check.serial) else { continue };
+            let Some(state) = self.links.get(check.number).filter(|l| l.serial == check.serial)
+            else {
+                continue;
+            };
             let idle_at = state.last_used.saturating_add(self.limits.idle);
             if state.is_empty() && (idle_at <= now || state.orphan) {
                 self.free_link(check.number);
@@ -255,7 +298,11 @@ impl Emulator {
     #[inline(never)]
     fn expire_flows(&mut self, now: Nanos) {
         while let Some(check) = due(&mut self.idle_flows, now) {
-            let Some(state) = self.flows.get(check.number).filter(|f| f.cold.serial == check.serial) else { continue };
+            let Some(state) =
+                self.flows.get(check.number).filter(|f| f.cold.serial == check.serial)
+            else {
+                continue;
+            };
             let seen = state.packets_seen;
             if state.packets == 0 && (seen == check.seen || state.cold.orphan) {
                 self.free_flow(now, check.number);
@@ -306,15 +353,25 @@ impl Emulator {
     fn forget_flow(&mut self, flow: &Flow) {
         if let Some(queue) = flow.cold.queue
             && let Some(flowset) = slot(&mut self.queues, queue)
-            && let Ok(entry) = flowset.flows.find_entry(flow_hash(flow.link, &flow.cold.key), |&f| f == flow.cold.spec.flow)
+            && let Ok(entry) = flowset
+                .flows
+                .find_entry(flow_hash(flow.link, &flow.cold.key), |&f| f == flow.cold.spec.flow)
         {
             entry.remove();
         }
     }
 }
 
-/// The schedulers that lead from a link's own down to a flow, which are flows themselves; made where they are not there.
-fn make_nodes(now: Nanos, link: &mut Link, flows: &mut Slab<Flow>, templates: &[Option<Template>], way: &[u16], key: &FlowKey) -> TreeNode {
+/// The schedulers that lead from a link's own down to a flow, which are flows themselves; made
+/// where they are not there.
+fn make_nodes(
+    now: Nanos,
+    link: &mut Link,
+    flows: &mut Slab<Flow>,
+    templates: &[Option<Template>],
+    way: &[u16],
+    key: &FlowKey,
+) -> TreeNode {
     if link.scheduler.tree().is_none() {
         link.scheduler.make_tree();
         let mut number = link.flows;
@@ -327,12 +384,21 @@ fn make_nodes(now: Nanos, link: &mut Link, flows: &mut Slab<Flow>, templates: &[
     }
     let mut node = Tree::ROOT;
     for &id in way {
-        let (Some(tree), Some(template)) = (link.scheduler.tree(), templates.get(usize::from(id)).and_then(Option::as_ref)) else { break };
+        let (Some(tree), Some(template)) =
+            (link.scheduler.tree(), templates.get(usize::from(id)).and_then(Option::as_ref))
+        else {
+            break;
+        };
         let name = NodeName { id, key: template.mask.apply(key) };
         node = match tree.node(&name) {
             Some(node) => node,
             None => {
-                let made = tree.add_node(now, node, &spec(0, &template.flowset.config), &template.discipline);
+                let made = tree.add_node(
+                    now,
+                    node,
+                    &spec(0, &template.flowset.config),
+                    &template.discipline,
+                );
                 tree.name(made, name);
                 made
             }

@@ -3,8 +3,9 @@
 //! ```text
 //! submit → scheduler → [device] → wire → loss → duplication → corruption → delay line → ready
 //! ```
-//! A *plain* link (no loss, impairment, profile or schedule) knows everything about a packet when it starts: the packet goes
-//! into the delay line at once, and the wire needs an event of its own only while others wait for it.
+//! A *plain* link (no loss, impairment, profile or schedule) knows everything about a packet when
+//! it starts: the packet goes into the delay line at once, and the wire needs an event of its own
+//! only while others wait for it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -34,8 +35,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) ready: &'a mut Vec<Departure>,
 }
 
-/// A scheduler instance with its link. What every packet touches stands in the first three cache lines: the link's own state,
-/// queue and delay line, and the serialiser's clock.
+/// A scheduler instance with its link. What every packet touches stands in the first three cache
+/// lines: the link's own state, queue and delay line, and the serialiser's clock.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Link {
@@ -58,7 +59,8 @@ pub(super) struct Link {
     serializer: Serializer,
     /// Masked key that it was made for.
     pub(super) key: FlowKey,
-    /// The delay now. A plain link has its template's, where a packet finds it without another cache line.
+    /// The delay now. A plain link has its template's, where a packet finds it without another
+    /// cache line.
     delay: Nanos,
     /// When the next step of the schedule is due.
     next_step_due: Nanos,
@@ -78,7 +80,9 @@ pub(super) struct Link {
     pub(super) gone: Gone,
 }
 
-const _: () = assert!(core::mem::offset_of!(Link, line) == 64 && core::mem::offset_of!(Link, serializer) == 128);
+const _: () = assert!(
+    core::mem::offset_of!(Link, line) == 64 && core::mem::offset_of!(Link, serializer) == 128
+);
 
 /// What can happen to a packet after it has left the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,7 +109,13 @@ pub(super) struct OnWire {
 }
 
 impl Link {
-    pub(super) fn new(seed: u64, now: Nanos, template: &Template, key: FlowKey, serial: u64) -> Self {
+    pub(super) fn new(
+        seed: u64,
+        now: Nanos,
+        template: &Template,
+        key: FlowKey,
+        serial: u64,
+    ) -> Self {
         let config = &template.link;
         let path = path(template.id, &key);
         let stream = |purpose| Stream::new(seed, path, purpose);
@@ -163,8 +173,10 @@ impl Link {
     /// [`Self::next_event`] of a link with a schedule or a device.
     #[inline(never)]
     fn next_event_beside(&self) -> Nanos {
-        let wire = if self.course == Course::Device { self.device_event() } else { self.wire_event() };
-        // Steps of a schedule do not wake an idle link: they are caught up with when the next packet comes.
+        let wire =
+            if self.course == Course::Device { self.device_event() } else { self.wire_event() };
+        // Steps of a schedule do not wake an idle link: they are caught up with when the next
+        // packet comes.
         let schedule = if self.is_empty() { Nanos::MAX } else { self.next_step_due };
         wire.min(self.line.next_due()).min(schedule)
     }
@@ -189,7 +201,8 @@ impl Link {
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        let waits = !self.scheduler.is_empty() || self.device.as_ref().is_some_and(|device| !device.is_empty());
+        let waits = !self.scheduler.is_empty()
+            || self.device.as_ref().is_some_and(|device| !device.is_empty());
         self.wire.is_none_or(|w| w.in_line) && self.line.is_empty() && !waits
     }
 
@@ -198,7 +211,10 @@ impl Link {
             self.course = Course::Device;
             return;
         }
-        let plain = self.loss.is_none() && self.impairments.is_none() && config.profile.is_none() && config.schedule.is_none();
+        let plain = self.loss.is_none()
+            && self.impairments.is_none()
+            && config.profile.is_none()
+            && config.schedule.is_none();
         self.course = match (plain, self.next_step_due) {
             (true, _) => Course::Plain,
             (false, Nanos::MAX) => Course::Fixed,
@@ -233,14 +249,19 @@ impl Link {
         }
         while self.schedule_due() <= now {
             let due = self.next_step_due;
-            let Some((_, step)) = config.schedule.as_ref().and_then(|s| s.step(self.schedule_step)) else { return };
+            let Some((_, step)) = config.schedule.as_ref().and_then(|s| s.step(self.schedule_step))
+            else {
+                return;
+            };
             if let Some(capacity) = &step.capacity {
                 self.set_capacity(due, capacity, pool);
             }
             self.delay = step.delay.unwrap_or(self.delay);
             if let Some(model) = step.loss {
                 let path = path(self.template, &self.key);
-                self.loss = LossProcess::configure(self.loss.take(), model, || Stream::new(*seed, path, Purpose::Loss));
+                self.loss = LossProcess::configure(self.loss.take(), model, || {
+                    Stream::new(*seed, path, Purpose::Loss)
+                });
             }
             self.schedule_step += 1;
             self.next_step(config);
@@ -250,11 +271,19 @@ impl Link {
 
     fn next_step(&mut self, config: &LinkConfig) {
         let step = config.schedule.as_ref().and_then(|s| s.step(self.schedule_step));
-        self.next_step_due = step.map_or(Nanos::MAX, |(at, _)| self.schedule_origin.saturating_add(at));
+        self.next_step_due =
+            step.map_or(Nanos::MAX, |(at, _)| self.schedule_origin.saturating_add(at));
     }
 
     /// Takes over another configuration at `now`, without losing a packet or its place.
-    pub(super) fn configure(&mut self, now: Nanos, seed: u64, pool: &mut Pool, config: &LinkConfig, old: &LinkConfig) {
+    pub(super) fn configure(
+        &mut self,
+        now: Nanos,
+        seed: u64,
+        pool: &mut Pool,
+        config: &LinkConfig,
+        old: &LinkConfig,
+    ) {
         let path = path(self.template, &self.key);
         if config.schedule != old.schedule {
             (self.schedule_origin, self.schedule_step) = (now, 0);
@@ -263,7 +292,9 @@ impl Link {
         self.set_capacity(now, &config.capacity, pool);
         self.serializer.set_burst(config.burst);
         self.delay = config.delay;
-        self.loss = LossProcess::configure(self.loss.take(), config.loss, || Stream::new(seed, path, Purpose::Loss));
+        self.loss = LossProcess::configure(self.loss.take(), config.loss, || {
+            Stream::new(seed, path, Purpose::Loss)
+        });
         self.impairments = Impairments::reconfigure(self.impairments.take(), config, seed, path);
         self.configure_device(now, pool, config);
         self.set_course(config);
@@ -272,21 +303,33 @@ impl Link {
 
 // Changes of the scheduler.
 impl Link {
-    /// Replaces the scheduler by another. What waits goes over in the order in which it would have left, so that
-    /// every flow keeps its own. While something waits in flows that are leaving, whose traffic has others already, all that
-    /// waits goes before what comes; so it does before a scheduler that tells flows apart by itself.
-    pub(super) fn change_discipline(&mut self, now: Nanos, discipline: &Discipline, around: &mut Surroundings<'_>) {
+    /// Replaces the scheduler by another. What waits goes over in the order in which it would have
+    /// left, so that every flow keeps its own. While something waits in flows that are leaving,
+    /// whose traffic has others already, all that waits goes before what comes; so it does before a
+    /// scheduler that tells flows apart by itself.
+    pub(super) fn change_discipline(
+        &mut self,
+        now: Nanos,
+        discipline: &Discipline,
+        around: &mut Surroundings<'_>,
+    ) {
         self.replace_scheduler(now, discipline, around);
         self.serve_free_wire(now, around);
     }
 
-    /// Serves what the old scheduler held back and the new one does not: the wire may be free, and nothing else would wake it.
+    /// Serves what the old scheduler held back and the new one does not: the wire may be free, and
+    /// nothing else would wake it.
     pub(super) fn serve_free_wire(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
         self.serve_next(now, around);
         self.release_due(now, around);
     }
 
-    fn replace_scheduler(&mut self, now: Nanos, discipline: &Discipline, around: &mut Surroundings<'_>) {
+    fn replace_scheduler(
+        &mut self,
+        now: Nanos,
+        discipline: &Discipline,
+        around: &mut Surroundings<'_>,
+    ) {
         let Surroundings { flows, pool, .. } = around;
         let pool = &mut **pool;
         if self.scheduler.tree().is_some() {
@@ -327,13 +370,15 @@ impl Link {
 
 // How packets go through.
 impl Link {
-    /// Whether a packet that comes now starts on the wire at once and meets nothing but the delay line behind it.
+    /// Whether a packet that comes now starts on the wire at once and meets nothing but the delay
+    /// line behind it.
     #[inline]
     pub(super) fn passes_at_once(&self) -> bool {
         self.course == Course::Plain && self.wire.is_none() && self.scheduler.may_bypass()
     }
 
-    /// Whether packets that come now only queue: the wire is busy, and the scheduler has a place for each.
+    /// Whether packets that come now only queue: the wire is busy, and the scheduler has a place
+    /// for each.
     #[inline]
     pub(super) fn only_queues(&self) -> bool {
         self.wire.is_some() && self.scheduler.takes_all() && self.course != Course::Device
@@ -341,7 +386,14 @@ impl Link {
 
     /// Takes an admitted packet.
     #[inline(always)]
-    pub(super) fn take(&mut self, now: Nanos, packet: PacketId, flow: u32, arrival: Arrival, around: &mut Surroundings<'_>) {
+    pub(super) fn take(
+        &mut self,
+        now: Nanos,
+        packet: PacketId,
+        flow: u32,
+        arrival: Arrival,
+        around: &mut Surroundings<'_>,
+    ) {
         if self.passes_at_once() && !around.flows.at(flow).is_managed() {
             self.pass(now, packet, arrival.len, arrival.segments, around);
         } else {
@@ -351,20 +403,37 @@ impl Link {
     }
 
     /// Takes admitted packets where [`Self::only_queues`] holds.
-    pub(super) fn enqueue_batch(&mut self, now: Nanos, packets: &[(FlowSlot, PacketId)], around: &mut Surroundings<'_>) {
+    pub(super) fn enqueue_batch(
+        &mut self,
+        now: Nanos,
+        packets: &[(FlowSlot, PacketId)],
+        around: &mut Surroundings<'_>,
+    ) {
         if packets.is_empty() {
             return;
         }
         self.last_used = now;
         let mut refused = Vec::new();
         self.scheduler.enqueue_batch(now, around.pool, packets, &mut refused);
-        debug_assert!(refused.is_empty(), "a scheduler that takes all gave {} packets back", refused.len());
+        debug_assert!(
+            refused.is_empty(),
+            "a scheduler that takes all gave {} packets back",
+            refused.len()
+        );
         self.release_due(now, around);
     }
 
-    /// Takes an admitted packet where [`Self::passes_at_once`] holds; the same as [`Self::enqueue`], without the queue.
+    /// Takes an admitted packet where [`Self::passes_at_once`] holds; the same as
+    /// [`Self::enqueue`], without the queue.
     #[inline(always)]
-    pub(super) fn pass(&mut self, now: Nanos, packet: PacketId, len: u32, segments: u16, around: &mut Surroundings<'_>) {
+    pub(super) fn pass(
+        &mut self,
+        now: Nanos,
+        packet: PacketId,
+        len: u32,
+        segments: u16,
+        around: &mut Surroundings<'_>,
+    ) {
         self.last_used = now;
         around.template.bypassed();
         around.template.stats.queue_ns.record(0);
@@ -377,7 +446,13 @@ impl Link {
     }
 
     /// Takes an admitted packet of the flow that has place `slot` in the scheduler.
-    pub(super) fn enqueue(&mut self, now: Nanos, packet: PacketId, slot: FlowSlot, around: &mut Surroundings<'_>) {
+    pub(super) fn enqueue(
+        &mut self,
+        now: Nanos,
+        packet: PacketId,
+        slot: FlowSlot,
+        around: &mut Surroundings<'_>,
+    ) {
         self.last_used = now;
         if let Some(refused) = self.scheduler.enqueue(now, around.pool, slot, packet) {
             around.refuse(now, refused, DropReason::Scheduler);
@@ -404,7 +479,11 @@ impl Link {
         if self.schedule_due() <= at {
             self.run_schedule(at, around);
         }
-        if self.course == Course::Device { self.advance_device(at, around) } else { self.advance_wire(at, around) }
+        if self.course == Course::Device {
+            self.advance_device(at, around)
+        } else {
+            self.advance_wire(at, around)
+        }
     }
 
     /// Handles schedule and wire until `now`, so that the queue is what it is at `now`.
@@ -437,7 +516,8 @@ impl Link {
     #[inline(never)]
     fn run_wire_beside(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
         loop {
-            let wire = if self.course == Course::Device { self.device_event() } else { self.wire_due() };
+            let wire =
+                if self.course == Course::Device { self.device_event() } else { self.wire_due() };
             let at = wire.min(self.schedule_due());
             if at > now {
                 return;
@@ -467,7 +547,11 @@ impl Link {
     /// Hands packets on to whatever is free behind the scheduler.
     #[inline]
     pub(super) fn serve_next(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
-        if self.course == Course::Device { self.serve_device(now, around) } else { self.serve(now, around) }
+        if self.course == Course::Device {
+            self.serve_device(now, around)
+        } else {
+            self.serve(now, around)
+        }
     }
 
     /// Hands packets to a free wire. What needs no time on it goes straight on.
@@ -511,7 +595,14 @@ impl Link {
 
     /// Starts a packet on the wire that has been counted.
     #[inline(always)]
-    pub(super) fn launch(&mut self, now: Nanos, id: PacketId, len: u32, segments: u16, around: &mut Surroundings<'_>) -> OnWire {
+    pub(super) fn launch(
+        &mut self,
+        now: Nanos,
+        id: PacketId,
+        len: u32,
+        segments: u16,
+        around: &mut Surroundings<'_>,
+    ) -> OnWire {
         if self.course == Course::Plain {
             let done = self.start_plain(now, id, len, segments, around);
             return OnWire { packet: id, done, lost: false, in_line: true };
@@ -520,17 +611,33 @@ impl Link {
             Some(profile) => profile.draw(self.profile_stream.bits32()),
             None => (Nanos::ZERO, false),
         };
-        let done = self.serializer.start(now, around.template.link.overhead.wire_bytes(len, segments), extra);
+        let done = self.serializer.start(
+            now,
+            around.template.link.overhead.wire_bytes(len, segments),
+            extra,
+        );
         OnWire { packet: id, done, lost, in_line: false }
     }
 
-    /// Starts a packet on a plain link: its whole way is known. Returns when the wire is free again.
+    /// Starts a packet on a plain link: its whole way is known. Returns when the wire is free
+    /// again.
     #[inline(always)]
-    fn start_plain(&mut self, now: Nanos, id: PacketId, len: u32, segments: u16, around: &mut Surroundings<'_>) -> Nanos {
+    fn start_plain(
+        &mut self,
+        now: Nanos,
+        id: PacketId,
+        len: u32,
+        segments: u16,
+        around: &mut Surroundings<'_>,
+    ) -> Nanos {
         let bytes = around.template.link.overhead.wire_bytes(len, segments);
         let done = self.serializer.start(now, bytes, Nanos::ZERO);
         self.last_due = done.saturating_add(around.template.link.delay).max(self.last_due);
-        self.line.push(around.pool, id, Crossed { due: self.last_due, corrupt: INTACT, duplicate: false });
+        self.line.push(
+            around.pool,
+            id,
+            Crossed { due: self.last_due, corrupt: INTACT, duplicate: false },
+        );
         done
     }
 
@@ -545,10 +652,17 @@ impl Link {
         let pool = &mut *around.pool;
         let Some(impairments) = self.impairments.as_mut() else {
             self.last_due = at.saturating_add(self.delay).max(self.last_due);
-            return self.line.push(pool, wire.packet, Crossed { due: self.last_due, corrupt: INTACT, duplicate: false });
+            return self.line.push(
+                pool,
+                wire.packet,
+                Crossed { due: self.last_due, corrupt: INTACT, duplicate: false },
+            );
         };
         let counters = &mut around.template.stats.counters;
-        let copy = impairments.next_is_duplicated().then(|| pool.insert(*pool.get(wire.packet)).ok()).flatten();
+        let copy = impairments
+            .next_is_duplicated()
+            .then(|| pool.insert(*pool.get(wire.packet)).ok())
+            .flatten();
         if let Some(copy) = copy {
             if let Some(reason) = pool.mark_of(wire.packet) {
                 pool.mark(copy, reason);
@@ -587,8 +701,11 @@ impl Link {
 
     #[inline]
     fn release(&mut self, packet: PacketId, around: &mut Surroundings<'_>) {
-        let (Packet { frame, len, arrived, dequeued, label: started, .. }, Crossed { due, corrupt, duplicate }, mark) =
-            around.pool.depart(packet);
+        let (
+            Packet { frame, len, arrived, dequeued, label: started, .. },
+            Crossed { due, corrupt, duplicate },
+            mark,
+        ) = around.pool.depart(packet);
         self.last_used = self.last_used.max(due);
         let corrupt = (corrupt != INTACT).then_some(corrupt);
         let stats = &mut around.template.stats;
@@ -598,7 +715,15 @@ impl Link {
         stats.counters.corrupted += u64::from(corrupt.is_some());
         stats.total_ns.record(due.since(arrived).0);
         let fate = Fate::Deliver { mark, corrupt, duplicate };
-        around.ready.push(Departure { frame, link: self.template, fate, arrived, dequeued, started: Nanos(started), due });
+        around.ready.push(Departure {
+            frame,
+            link: self.template,
+            fate,
+            arrived,
+            dequeued,
+            started: Nanos(started),
+            due,
+        });
     }
 
     /// Drops everything inside.
@@ -621,7 +746,13 @@ impl Link {
 impl Surroundings<'_> {
     /// Counts a packet that came, and gives it a place in the pool if its queue lets it in.
     #[inline(always)]
-    pub(super) fn admit(&mut self, now: Nanos, flow: u32, arrival: Arrival, key: &FlowKey) -> Result<PacketId, Rejected> {
+    pub(super) fn admit(
+        &mut self,
+        now: Nanos,
+        flow: u32,
+        arrival: Arrival,
+        key: &FlowKey,
+    ) -> Result<PacketId, Rejected> {
         let Arrival { frame, len, link_header, segments, ecn, label } = arrival;
         let counters = &mut self.template.stats.counters;
         counters.packets_in += 1;
@@ -629,10 +760,22 @@ impl Surroundings<'_> {
         let hash = if self.template.classifies { transport_hash(key) } else { 0 };
         let header = Header { ecn, dscp: key.dscp, hash };
         let state = self.flows.at_mut(flow);
-        let admitted = state.admit(now, len, header).and_then(|mark| Ok((mark, self.pool.allocate().ok_or(DropReason::NoMemory)?)));
+        let admitted = state
+            .admit(now, len, header)
+            .and_then(|mark| Ok((mark, self.pool.allocate().ok_or(DropReason::NoMemory)?)));
         match admitted {
             Ok((mark, id)) => {
-                let packet = Packet { frame, len, flow, segments, link_header, ecn, arrived: now, dequeued: now, label };
+                let packet = Packet {
+                    frame,
+                    len,
+                    flow,
+                    segments,
+                    link_header,
+                    ecn,
+                    arrived: now,
+                    dequeued: now,
+                    label,
+                };
                 self.pool.fill(id, packet, header, mark);
                 counters.backlog_packets += 1;
                 Ok(id)
@@ -668,7 +811,8 @@ impl Surroundings<'_> {
         drop_inside(now, packet, reason, self);
     }
 
-    /// Counts a packet whose turn to leave its queue has come, and asks the queue's AQM. Says why it is dropped, if it is.
+    /// Counts a packet whose turn to leave its queue has come, and asks the queue's AQM. Says why
+    /// it is dropped, if it is.
     #[inline(always)]
     pub(super) fn leaves_queue(&mut self, now: Nanos, packet: PacketId) -> Option<DropReason> {
         let Self { template, flows, pool, .. } = self;
@@ -676,7 +820,11 @@ impl Surroundings<'_> {
         template.dequeued(len);
         if let Some(flow) = flows.get_mut(flow) {
             flow.dequeued(len);
-            match flow.leave(now, || Seen { len, arrived: pool.arrived(packet), header: pool.header(packet) }) {
+            match flow.leave(now, || Seen {
+                len,
+                arrived: pool.arrived(packet),
+                header: pool.header(packet),
+            }) {
                 Verdict::Drop(reason) => {
                     flow.cold.count_drop(reason);
                     return Some(reason);
@@ -701,16 +849,30 @@ impl Surroundings<'_> {
     }
 }
 
-/// What tells flows apart where something classifies. Kept out of the way of packets where nothing does.
+/// What tells flows apart where something classifies. Kept out of the way of packets where nothing
+/// does.
 #[inline(never)]
 fn transport_hash(key: &FlowKey) -> u32 {
     stable_hash(&key.transport()) as u32
 }
 
-pub(super) fn drop_inside(at: Nanos, packet: PacketId, reason: DropReason, around: &mut Surroundings<'_>) {
+pub(super) fn drop_inside(
+    at: Nanos,
+    packet: PacketId,
+    reason: DropReason,
+    around: &mut Surroundings<'_>,
+) {
     let Packet { frame, arrived, dequeued, .. } = around.pool.remove(packet);
     let counters = &mut around.template.stats.counters;
     counters.backlog_packets -= 1;
     counters.count_drop(reason);
-    around.ready.push(Departure { frame, link: around.template.id, fate: Fate::Drop(reason), arrived, dequeued, started: at, due: at });
+    around.ready.push(Departure {
+        frame,
+        link: around.template.id,
+        fate: Fate::Drop(reason),
+        arrived,
+        dequeued,
+        started: at,
+        due: at,
+    });
 }

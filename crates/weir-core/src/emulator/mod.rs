@@ -1,13 +1,15 @@
 //! The emulator: from a submitted packet to its departure, in the order of time, without a clock.
 //!
-//! The object model is dummynet's: a *flowset* splits traffic into flows (queues); flows feed a *scheduler*, of which there is
-//! one instance for each value of its mask; each instance has a *link*. A *pipe* is a flowset, a FIFO and a link in one.
+//! The object model is dummynet's: a *flowset* splits traffic into flows (queues); flows feed a
+//! *scheduler*, of which there is one instance for each value of its mask; each instance has a
+//! *link*. A *pipe* is a flowset, a FIFO and a link in one.
 //!
-//! A packet's way: [`Emulator::submit`] → loss before the queue → queue limit → scheduler → device → wire → loss on the link →
-//! duplication → corruption → delay line → [`Emulator::poll`].
+//! A packet's way: [`Emulator::submit`] → loss before the queue → queue limit → scheduler → device
+//! → wire → loss on the link → duplication → corruption → delay line → [`Emulator::poll`].
 //!
-//! **Order.** Events happen at their ideal times, whenever the driver calls: a late `poll` does not move a later release. Events
-//! at the same time happen in the order of link numbers, on one link in the order schedule, wire, device, delay line.
+//! **Order.** Events happen at their ideal times, whenever the driver calls: a late `poll` does not
+//! move a later release. Events at the same time happen in the order of link numbers, on one link
+//! in the order schedule, wire, device, delay line.
 
 mod change;
 mod device;
@@ -56,7 +58,8 @@ pub struct Arrival {
     pub segments: u16,
     /// ECN field.
     pub ecn: Ecn,
-    /// What schedulers that rank packets are told of it (see [`crate::packet::Packet::label`]); 0 for nothing.
+    /// What schedulers that rank packets are told of it (see [`crate::packet::Packet::label`]); 0
+    /// for nothing.
     pub label: u64,
 }
 
@@ -80,8 +83,8 @@ pub struct Departure {
     pub arrived: Nanos,
     /// When it left its queue.
     pub dequeued: Nanos,
-    /// When the wire began with it: later than it left its queue only where a device is in between. Of a packet that was lost, when
-    /// that was.
+    /// When the wire began with it: later than it left its queue only where a device is in between.
+    /// Of a packet that was lost, when that was.
     pub started: Nanos,
     /// When it is to leave; at or before the `now` of the poll that returns it.
     pub due: Nanos,
@@ -108,10 +111,12 @@ pub enum Fate {
 pub struct Limits {
     /// Packets inside at once.
     pub packets: u32,
-    /// Links made on demand, and half the flows made on demand, over all pipes, schedulers and queues. Beyond it a packet that
-    /// would need another is refused with [`DropReason::TooManyFlows`]; those that exist are served as ever.
+    /// Links made on demand, and half the flows made on demand, over all pipes, schedulers and
+    /// queues. Beyond it a packet that would need another is refused with
+    /// [`DropReason::TooManyFlows`]; those that exist are served as ever.
     pub instances: u32,
-    /// How long a link made on demand is kept without traffic. A flow made on demand is kept for once to twice as long.
+    /// How long a link made on demand is kept without traffic. A flow made on demand is kept for
+    /// once to twice as long.
     pub idle: Nanos,
 }
 
@@ -171,14 +176,22 @@ impl Emulator {
     ///
     /// # Errors
     /// [`Rejected`] with the reason; the frame stays the driver's.
-    pub fn submit(&mut self, now: Nanos, arrival: Arrival, key: &FlowKey, action: Action) -> Result<(), Rejected> {
+    pub fn submit(
+        &mut self,
+        now: Nanos,
+        arrival: Arrival,
+        key: &FlowKey,
+        action: Action,
+    ) -> Result<(), Rejected> {
         let Some((link, flow)) = self.locate(now, key, action, arrival.len)? else {
             self.unrouted += 1;
             return Err(Rejected { reason: DropReason::NoSuchPipe });
         };
         let Self { seed, links, flows, templates, pool, ready, .. } = self;
         let state = links.at_mut(link);
-        let Some(template) = templates.get_mut(usize::from(state.template)).and_then(Option::as_mut) else {
+        let Some(template) =
+            templates.get_mut(usize::from(state.template)).and_then(Option::as_mut)
+        else {
             return Err(Rejected { reason: DropReason::NoSuchPipe });
         };
         let mut around = Surroundings { seed: *seed, template, flows, pool, ready };
@@ -193,8 +206,8 @@ impl Emulator {
         Ok(())
     }
 
-    /// Takes packets of one key that come at the same time; the same as [`Self::submit`] for each of them. Says of those that are
-    /// refused their frame and why.
+    /// Takes packets of one key that come at the same time; the same as [`Self::submit`] for each
+    /// of them. Says of those that are refused their frame and why.
     pub fn submit_train(
         &mut self,
         now: Nanos,
@@ -230,7 +243,8 @@ impl Emulator {
             for arrival in train {
                 match around.admit(now, flow, arrival, key) {
                     Err(rejected) => refused(arrival.frame, rejected),
-                    // The wire sends another until after `now`, so nothing leaves the scheduler before all are in it.
+                    // The wire sends another until after `now`, so nothing leaves the scheduler
+                    // before all are in it.
                     Ok(packet) if state.only_queues() => {
                         let slot = around.enters_queue(flow, arrival.len);
                         batch.push((slot, packet));
@@ -245,8 +259,8 @@ impl Emulator {
         self.reschedule(link);
     }
 
-    /// Appends what departs until `now`: on each link in the order of due times, and over all links too for what was not
-    /// already due when it was submitted.
+    /// Appends what departs until `now`: on each link in the order of due times, and over all links
+    /// too for what was not already due when it was submitted.
     pub fn poll(&mut self, now: Nanos, out: &mut Vec<Departure>) {
         if !self.ready.is_empty() {
             out.append(&mut self.ready);
@@ -273,10 +287,13 @@ impl Emulator {
         template.map_or((0, 0), |t| (t.queue_packets, t.queue_bytes))
     }
 
-    /// The most packets that waited at once in the queues of pipe or scheduler `id` since the last call, or since counting began;
-    /// counts on from what waits now. [`crate::stats::LinkCounters::peak_queue_packets`] then speaks of the time since this call.
+    /// The most packets that waited at once in the queues of pipe or scheduler `id` since the last
+    /// call, or since counting began; counts on from what waits now.
+    /// [`crate::stats::LinkCounters::peak_queue_packets`] then speaks of the time since this call.
     pub fn take_peak(&mut self, id: u16) -> u64 {
-        slot(&mut self.templates, id).map_or(0, |t| core::mem::replace(&mut t.stats.counters.peak_queue_packets, t.queue_packets))
+        slot(&mut self.templates, id).map_or(0, |t| {
+            core::mem::replace(&mut t.stats.counters.peak_queue_packets, t.queue_packets)
+        })
     }
 
     /// Links that exist now: one for each pipe or scheduler in use, or for each value of its mask.

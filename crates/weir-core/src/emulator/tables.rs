@@ -12,7 +12,8 @@ use crate::link::Impairments;
 use crate::sched::{Discipline, Kind};
 use crate::stats::LinkStats;
 
-/// A scheduler with its link: what each instance is made from, and the counters of all instances together.
+/// A scheduler with its link: what each instance is made from, and the counters of all instances
+/// together.
 #[derive(Debug)]
 pub(super) struct Template {
     pub(super) id: u16,
@@ -90,9 +91,11 @@ impl Template {
 pub(super) struct Flowset {
     pub(super) config: FlowsetConfig,
     pub(super) scheduler: u16,
-    /// That scheduler, the one it is a flow of, and so on up to the one with the link. Empty when the link is missing.
+    /// That scheduler, the one it is a flow of, and so on up to the one with the link. Empty when
+    /// the link is missing.
     pub(super) way: Vec<u16>,
-    /// Bits of the key that tell its flows apart: those of its own mask, and of the schedulers on the way that are flows.
+    /// Bits of the key that tell its flows apart: those of its own mask, and of the schedulers on
+    /// the way that are flows.
     pub(super) mask: FlowMask,
     pub(super) limit: QueueLimit,
     /// Rate of the link in bit/s, as its AQM is told.
@@ -104,10 +107,19 @@ pub(super) struct Flowset {
 impl Flowset {
     pub(super) fn new(config: &FlowsetConfig, scheduler: u16) -> Self {
         let limit = QueueLimit::Packets(crate::config::DEFAULT_QUEUE_PACKETS);
-        Self { config: config.clone(), scheduler, way: Vec::from([scheduler]), mask: config.mask, limit, rate: 0, flows: HashTable::new() }
+        Self {
+            config: config.clone(),
+            scheduler,
+            way: Vec::from([scheduler]),
+            mask: config.mask,
+            limit,
+            rate: 0,
+            flows: HashTable::new(),
+        }
     }
 
-    /// Takes over a configuration. Says whether the flows there are belong to it no longer: they are not found any more.
+    /// Takes over a configuration. Says whether the flows there are belong to it no longer: they
+    /// are not found any more.
     pub(super) fn configure(&mut self, config: &FlowsetConfig, scheduler: u16) -> bool {
         let regroup = config.mask != self.config.mask || scheduler != self.scheduler;
         if regroup {

@@ -1,7 +1,7 @@
 //! Views: what is configured, which instances there are, and what each of their flows has seen.
 //!
-//! Nothing is gathered for them while packets pass but two sums for each flow. A view looks when it is asked; with tens of
-//! thousands of instances a caller asks for a page at a time.
+//! Nothing is gathered for them while packets pass but two sums for each flow. A view looks when it
+//! is asked; with tens of thousands of instances a caller asks for a page at a time.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -84,7 +84,8 @@ pub struct InstanceView {
     pub number: u32,
     /// The key that it was made for, masked.
     pub key: FlowKey,
-    /// Hash of the key, the same on every machine; modulo a number of buckets it is dummynet's first column.
+    /// Hash of the key, the same on every machine; modulo a number of buckets it is dummynet's
+    /// first column.
     pub hash: u64,
     /// Flows that feed it now.
     pub flows: u32,
@@ -111,7 +112,8 @@ pub struct FlowView {
     pub instance_key: FlowKey,
     /// What it has counted.
     pub totals: Totals,
-    /// Its queue's mask or scheduler has changed since: it takes no more packets and goes when it is empty.
+    /// Its queue's mask or scheduler has changed since: it takes no more packets and goes when it
+    /// is empty.
     pub leaving: bool,
 }
 
@@ -126,7 +128,8 @@ impl Emulator {
         self.queues.iter().enumerate().filter_map(|(id, queue)| queue.as_ref().map(|_| id as u16))
     }
 
-    /// Configuration of pipe `id`; `None` when there is none, or when it was last set as a scheduler.
+    /// Configuration of pipe `id`; `None` when there is none, or when it was last set as a
+    /// scheduler.
     pub fn pipe_config(&self, id: u16) -> Option<PipeConfig> {
         let template = self.templates.get(usize::from(id))?.as_ref().filter(|t| t.pipe)?;
         let queue = FlowsetConfig { mask: template.mask, ..template.flowset.config.clone() };
@@ -163,20 +166,36 @@ impl Emulator {
         self.queues.get(usize::from(id)).and_then(Option::as_ref).map_or(0, |q| q.flows.len())
     }
 
-    /// Up to `max` instances of pipe or scheduler `id`, by number, from the first or after number `after`.
+    /// Up to `max` instances of pipe or scheduler `id`, by number, from the first or after number
+    /// `after`.
     ///
-    /// The next page begins after the number of the last. An instance that is made or goes between two pages is or is not in
-    /// them; every other is there once.
-    pub fn instances_of(&self, id: u16, after: Option<u32>, max: usize) -> impl Iterator<Item = InstanceView> {
+    /// The next page begins after the number of the last. An instance that is made or goes between
+    /// two pages is or is not in them; every other is there once.
+    pub fn instances_of(
+        &self,
+        id: u16,
+        after: Option<u32>,
+        max: usize,
+    ) -> impl Iterator<Item = InstanceView> {
         let from = after.map_or(0, |after| after.saturating_add(1));
         (from..self.links.bound()).filter_map(move |number| self.instance(id, number)).take(max)
     }
 
-    /// Up to `max` flows of queue `id`, by number, from the first or after number `after`; pages as in [`Self::instances_of`].
-    pub fn flows_of(&self, id: u16, after: Option<u32>, max: usize) -> impl Iterator<Item = FlowView> {
+    /// Up to `max` flows of queue `id`, by number, from the first or after number `after`; pages as
+    /// in [`Self::instances_of`].
+    pub fn flows_of(
+        &self,
+        id: u16,
+        after: Option<u32>,
+        max: usize,
+    ) -> impl Iterator<Item = FlowView> {
         let from = after.map_or(0, |after| after.saturating_add(1));
         let is_it = move |flow: &&Flow| flow.cold.queue == Some(id);
-        (from..self.flows.bound()).filter_map(move |number| self.flows.get(number).filter(is_it).and_then(|f| self.flow_view(f))).take(max)
+        (from..self.flows.bound())
+            .filter_map(move |number| {
+                self.flows.get(number).filter(is_it).and_then(|f| self.flow_view(f))
+            })
+            .take(max)
     }
 
     /// Up to `max` flows that feed instance `instance`, the one made last first.
@@ -191,7 +210,14 @@ impl Emulator {
             totals.add(flow);
             flows += 1;
         }
-        Some(InstanceView { number, key: link.key, hash: stable_hash(&link.key), flows, totals, leaving: link.orphan })
+        Some(InstanceView {
+            number,
+            key: link.key,
+            hash: stable_hash(&link.key),
+            flows,
+            totals,
+            leaving: link.orphan,
+        })
     }
 
     /// The flows of a link.

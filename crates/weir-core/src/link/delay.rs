@@ -1,8 +1,9 @@
 //! The delay line: packets under way, ordered by when they arrive at the other end.
 //!
-//! Nearly always a packet arrives after those before it; these stand in a list through the pool, which costs no memory and
-//! touches nothing but the packets themselves. The few that overtake (jitter, reordering) stand in a heap beside it, so that
-//! the common case costs no comparison tree.
+//! Nearly always a packet arrives after those before it; these stand in a list through the pool,
+//! which costs no memory and touches nothing but the packets themselves. The few that overtake
+//! (jitter, reordering) stand in a heap beside it, so that the common case costs no comparison
+//! tree.
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -97,8 +98,8 @@ impl DelayLine {
         self.list.is_empty() && self.early.as_ref().is_none_or(|early| early.heap.is_empty())
     }
 
-    /// Moves the packet that was pushed last, if it is still last in the list, to `due`, but not before those ahead of it. Looks
-    /// at every packet of the list.
+    /// Moves the packet that was pushed last, if it is still last in the list, to `due`, but not
+    /// before those ahead of it. Looks at every packet of the list.
     pub(crate) fn retime_last(&mut self, pool: &mut Pool, due: Nanos) -> Option<Nanos> {
         let last = self.list.back()?;
         // Those ahead that have left by now were due before now, and `due` is not.
@@ -119,7 +120,10 @@ impl DelayLine {
     }
 
     fn early_due(&self) -> Nanos {
-        self.early.as_ref().and_then(|early| early.heap.peek()).map_or(Nanos::MAX, |Reverse(first)| first.0)
+        self.early
+            .as_ref()
+            .and_then(|early| early.heap.peek())
+            .map_or(Nanos::MAX, |Reverse(first)| first.0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Impairments on the link beyond loss: duplication, corruption, jitter and reordering.
 //!
-//! Each has its own seeded stream, so that switching one on leaves the draws of the others as they were. A link without any
-//! of them does not have this state.
+//! Each has its own seeded stream, so that switching one on leaves the draws of the others as they
+//! were. A link without any of them does not have this state.
 
 use alloc::boxed::Box;
 
@@ -39,7 +39,10 @@ pub(crate) struct Crossing {
 impl Impairments {
     /// The state for a configuration, or `None` when it asks for nothing here.
     pub(crate) fn new(config: &LinkConfig, seed: u64, path: u64) -> Option<Box<Self>> {
-        let nothing = config.duplicate.is_zero() && config.corrupt.is_zero() && config.jitter.is_none() && config.reorder.is_none();
+        let nothing = config.duplicate.is_zero()
+            && config.corrupt.is_zero()
+            && config.jitter.is_none()
+            && config.reorder.is_none();
         if nothing {
             return None;
         }
@@ -49,10 +52,14 @@ impl Impairments {
             duplicate_stream: stream(Purpose::Duplicate),
             corrupt: config.corrupt,
             corrupt_stream: stream(Purpose::Corrupt),
-            jitter_source: CorrelatedUniform::new(config.jitter.as_ref().map_or(Probability::ZERO, |j| j.correlation)),
+            jitter_source: CorrelatedUniform::new(
+                config.jitter.as_ref().map_or(Probability::ZERO, |j| j.correlation),
+            ),
             jitter: config.jitter.clone(),
             jitter_stream: stream(Purpose::Jitter),
-            reorder_source: CorrelatedUniform::new(config.reorder.map_or(Probability::ZERO, |r| r.correlation)),
+            reorder_source: CorrelatedUniform::new(
+                config.reorder.map_or(Probability::ZERO, |r| r.correlation),
+            ),
             reorder: config.reorder,
             reorder_stream: stream(Purpose::Reorder),
             since_reordered: 0,
@@ -61,11 +68,17 @@ impl Impairments {
 
     /// Whether a configuration needs [`NormalTables`].
     pub(crate) fn is_correlated(config: &LinkConfig) -> bool {
-        config.jitter.as_ref().is_some_and(|j| !j.correlation.is_zero()) || config.reorder.is_some_and(|r| !r.correlation.is_zero())
+        config.jitter.as_ref().is_some_and(|j| !j.correlation.is_zero())
+            || config.reorder.is_some_and(|r| !r.correlation.is_zero())
     }
 
     /// Takes over another configuration; streams go on where they were.
-    pub(crate) fn reconfigure(old: Option<Box<Self>>, config: &LinkConfig, seed: u64, path: u64) -> Option<Box<Self>> {
+    pub(crate) fn reconfigure(
+        old: Option<Box<Self>>,
+        config: &LinkConfig,
+        seed: u64,
+        path: u64,
+    ) -> Option<Box<Self>> {
         let mut new = Self::new(config, seed, path)?;
         if let Some(old) = old {
             new.duplicate_stream = old.duplicate_stream;
@@ -89,7 +102,11 @@ impl Impairments {
     }
 
     /// How the next packet crosses a delay line of this `delay`.
-    pub(crate) fn next_crossing(&mut self, delay: Nanos, tables: Option<&NormalTables>) -> Crossing {
+    pub(crate) fn next_crossing(
+        &mut self,
+        delay: Nanos,
+        tables: Option<&NormalTables>,
+    ) -> Crossing {
         if self.skips_the_line(tables) {
             return Crossing { delay: Nanos::ZERO, may_overtake: true, reordered: true };
         }
@@ -98,7 +115,11 @@ impl Impairments {
         };
         let uniform = self.jitter_source.next(&mut self.jitter_stream, tables);
         let deviation = jitter.distribution.deviation(uniform, jitter.amount);
-        Crossing { delay: Nanos(delay.0.saturating_add_signed(deviation)), may_overtake: jitter.may_reorder, reordered: false }
+        Crossing {
+            delay: Nanos(delay.0.saturating_add_signed(deviation)),
+            may_overtake: jitter.may_reorder,
+            reordered: false,
+        }
     }
 
     fn skips_the_line(&mut self, tables: Option<&NormalTables>) -> bool {
@@ -146,20 +167,28 @@ mod tests {
 
     #[test]
     fn every_gap_th_packet_is_the_candidate() {
-        let config =
-            LinkConfig { reorder: Some(Reorder { probability: Probability::ONE, gap: 5, correlation: p(0.0) }), ..LinkConfig::default() };
+        let config = LinkConfig {
+            reorder: Some(Reorder { probability: Probability::ONE, gap: 5, correlation: p(0.0) }),
+            ..LinkConfig::default()
+        };
         let mut state = Impairments::new(&config, 1, 1).unwrap();
-        let skipped: Vec<bool> = (0..10).map(|_| state.next_crossing(Nanos(1), None).reordered).collect();
+        let skipped: Vec<bool> =
+            (0..10).map(|_| state.next_crossing(Nanos(1), None).reordered).collect();
         assert_eq!(skipped, [false, false, false, false, true, false, false, false, false, true]);
     }
 
     #[test]
     fn jitter_is_around_the_delay_and_never_negative() {
-        let jitter =
-            Jitter { amount: Nanos(1000), distribution: Arc::new(Distribution::uniform()), correlation: p(0.0), may_reorder: true };
+        let jitter = Jitter {
+            amount: Nanos(1000),
+            distribution: Arc::new(Distribution::uniform()),
+            correlation: p(0.0),
+            may_reorder: true,
+        };
         let config = LinkConfig { jitter: Some(jitter), ..LinkConfig::default() };
         let mut state = Impairments::new(&config, 1, 1).unwrap();
-        let delays: Vec<u64> = (0..10_000).map(|_| state.next_crossing(Nanos(2000), None).delay.0).collect();
+        let delays: Vec<u64> =
+            (0..10_000).map(|_| state.next_crossing(Nanos(2000), None).delay.0).collect();
         let mean = delays.iter().sum::<u64>() / 10_000;
         assert!((1980..=2020).contains(&mean), "{mean}");
         assert!(delays.iter().all(|d| (1000..=3000).contains(d)));

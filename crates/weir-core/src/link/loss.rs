@@ -1,13 +1,14 @@
 //! Random loss: Bernoulli and Gilbert-Elliott.
 //!
 //! # Model
-//! Gilbert-Elliott is a Markov chain with a good and a bad state; at each packet the chain first moves (good to bad with
-//! probability p, bad to good with r), then the packet is lost with the probability of the state it is in (K in good, H in
-//! bad). It begins in the good state. In the long run it is bad for p/(p+r) of the packets.
+//! Gilbert-Elliott is a Markov chain with a good and a bad state; at each packet the chain first
+//! moves (good to bad with probability p, bad to good with r), then the packet is lost with the
+//! probability of the state it is in (K in good, H in bad). It begins in the good state. In the
+//! long run it is bad for p/(p+r) of the packets.
 //!
 //! # Reference
-//! E. N. Gilbert, "Capacity of a burst-noise channel", BSTJ 39 (1960); E. O. Elliott, BSTJ 42 (1963). Parameters as in
-//! dummynet's `plr K,p,H,r`.
+//! E. N. Gilbert, "Capacity of a burst-noise channel", BSTJ 39 (1960); E. O. Elliott, BSTJ 42
+//! (1963). Parameters as in dummynet's `plr K,p,H,r`.
 
 use alloc::boxed::Box;
 
@@ -27,8 +28,13 @@ impl LossProcess {
         Self { model, bad: false, stream }
     }
 
-    /// The process for a model, or `None` when it loses nothing. An existing process keeps its stream.
-    pub(crate) fn configure(old: Option<Box<Self>>, model: Loss, stream: impl FnOnce() -> Stream) -> Option<Box<Self>> {
+    /// The process for a model, or `None` when it loses nothing. An existing process keeps its
+    /// stream.
+    pub(crate) fn configure(
+        old: Option<Box<Self>>,
+        model: Loss,
+        stream: impl FnOnce() -> Stream,
+    ) -> Option<Box<Self>> {
         match (old, model) {
             (_, Loss::None) => None,
             (None, _) => Some(Box::new(Self::new(model, stream()))),
@@ -73,13 +79,19 @@ mod tests {
 
     #[test]
     fn bernoulli_loses_the_configured_share() {
-        let lost = run(Loss::Bernoulli(p(0.01)), 1, 1_000_000).iter().filter(|&&l| l).count() as f64;
+        let lost =
+            run(Loss::Bernoulli(p(0.01)), 1, 1_000_000).iter().filter(|&&l| l).count() as f64;
         assert!((lost - 10_000.0).abs() < 4.0 * libm::sqrt(9_900.0), "{lost}");
     }
 
     #[test]
     fn gilbert_elliott_has_its_share_and_burst_length() {
-        let model = Loss::GilbertElliott { loss_in_good: p(0.0), good_to_bad: p(0.01), loss_in_bad: p(1.0), bad_to_good: p(0.25) };
+        let model = Loss::GilbertElliott {
+            loss_in_good: p(0.0),
+            good_to_bad: p(0.01),
+            loss_in_bad: p(1.0),
+            bad_to_good: p(0.25),
+        };
         let losses = run(model, 2, 1_000_000);
         let lost = losses.iter().filter(|&&l| l).count() as f64;
         let bursts = losses.windows(2).filter(|w| !w[0] && w[1]).count() as f64;

@@ -1,14 +1,15 @@
 //! Framing overhead: how many bytes a packet occupies on the wire.
 //!
-//! A rate counts network-layer bytes (from the IP header on) unless an overhead says otherwise. Each kind adds what its
-//! framing adds; sources stand with the constants.
+//! A rate counts network-layer bytes (from the IP header on) unless an overhead says otherwise.
+//! Each kind adds what its framing adds; sources stand with the constants.
 
 use crate::units::Bytes;
 
 /// Framing around a network-layer packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overhead {
-    /// Bytes added to each packet. May be negative, as in `tc`'s size tables: a rate may leave out headers that are there.
+    /// Bytes added to each packet. May be negative, as in `tc`'s size tables: a rate may leave out
+    /// headers that are there.
     pub per_packet: i32,
     /// Least size after the addition, in bytes.
     pub minimum: u32,
@@ -19,18 +20,24 @@ pub struct Overhead {
 impl Overhead {
     /// No framing: a rate counts IP bytes.
     pub const NONE: Self = Self { per_packet: 0, minimum: 0, atm_cells: false };
-    /// The link-layer header only: a rate counts Ethernet frames without checksum, as Linux's `tbf` and `htb` do.
+    /// The link-layer header only: a rate counts Ethernet frames without checksum, as Linux's `tbf`
+    /// and `htb` do.
     pub const LAYER2: Self = Self { per_packet: 14, minimum: 0, atm_cells: false };
-    /// Ethernet as it occupies the medium (IEEE 802.3): header 14, checksum 4, preamble 8 and gap 12; frames of at least 64.
+    /// Ethernet as it occupies the medium (IEEE 802.3): header 14, checksum 4, preamble 8 and gap
+    /// 12; frames of at least 64.
     pub const ETHERNET: Self = Self { per_packet: 38, minimum: 84, atm_cells: false };
-    /// ADSL with PPPoE over ATM, LLC/SNAP: 40 bytes in front, then whole cells (RFC 2684, RFC 2516).
+    /// ADSL with PPPoE over ATM, LLC/SNAP: 40 bytes in front, then whole cells (RFC 2684, RFC
+    /// 2516).
     pub const ATM: Self = Self { per_packet: 40, minimum: 0, atm_cells: true };
-    /// A DOCSIS cable modem's rate counts Ethernet frames with checksum, at least 64 bytes (DOCSIS 3.1 MULPI, 7.2.7).
+    /// A DOCSIS cable modem's rate counts Ethernet frames with checksum, at least 64 bytes (DOCSIS
+    /// 3.1 MULPI, 7.2.7).
     pub const DOCSIS: Self = Self { per_packet: 18, minimum: 64, atm_cells: false };
-    /// PPP in HDLC-like framing: flag 1, address and control 2, protocol 2, checksum 2 (RFC 1662), without escapes.
+    /// PPP in HDLC-like framing: flag 1, address and control 2, protocol 2, checksum 2 (RFC 1662),
+    /// without escapes.
     pub const PPP: Self = Self { per_packet: 7, minimum: 0, atm_cells: false };
 
-    /// Bytes on the wire of `segments` packets that together have `len` network-layer bytes, or of one packet.
+    /// Bytes on the wire of `segments` packets that together have `len` network-layer bytes, or of
+    /// one packet.
     #[inline]
     pub fn wire_bytes(&self, len: u32, segments: u16) -> Bytes {
         let segments = u64::from(segments.max(1));

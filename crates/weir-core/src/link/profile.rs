@@ -1,16 +1,17 @@
 //! Air-time profiles: a distribution of extra time that each packet occupies the link.
 //!
 //! # Model
-//! A profile gives the time that framing, contention and retransmission add to a packet's serialisation. It counts against
-//! throughput and never reorders. A draw above the loss level loses the packet after its air-time.
+//! A profile gives the time that framing, contention and retransmission add to a packet's
+//! serialisation. It counts against throughput and never reorders. A draw above the loss level
+//! loses the packet after its air-time.
 //!
 //! # Reference
-//! dummynet's `profile` files. Points of the cumulative curve are sorted and interpolated into equally likely samples; a
-//! vertical step is a constant, a horizontal one a jump.
+//! dummynet's `profile` files. Points of the cumulative curve are sorted and interpolated into
+//! equally likely samples; a vertical step is a constant, a horizontal one a jump.
 //!
 //! # Differences from FreeBSD
-//! Samples are in nanoseconds, not truncated to whole milliseconds. The extra time is the same whatever the link's rate, and
-//! acts on a link without a rate too.
+//! Samples are in nanoseconds, not truncated to whole milliseconds. The extra time is the same
+//! whatever the link's rate, and acts on a link without a rate too.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -41,11 +42,17 @@ pub enum ProfileError {
 impl Profile {
     /// Makes a profile from points (probability, delay) of the cumulative curve, in any order.
     ///
-    /// `samples` quantiles are taken at equal steps of probability; `loss_level` is the quantile above which the packet is lost.
+    /// `samples` quantiles are taken at equal steps of probability; `loss_level` is the quantile
+    /// above which the packet is lost.
     ///
     /// # Errors
     /// Fewer than two points, or `samples` outside 2..=[`MAX_SAMPLES`].
-    pub fn new(name: String, mut points: Vec<(Probability, Nanos)>, samples: usize, loss_level: Probability) -> Result<Self, ProfileError> {
+    pub fn new(
+        name: String,
+        mut points: Vec<(Probability, Nanos)>,
+        samples: usize,
+        loss_level: Probability,
+    ) -> Result<Self, ProfileError> {
         if points.len() < 2 {
             return Err(ProfileError::TooFewPoints(points.len()));
         }
@@ -53,10 +60,12 @@ impl Profile {
             return Err(ProfileError::Samples(samples));
         }
         points.sort_unstable();
-        let quantile = |i: usize| interpolate(&points, Probability::ONE.raw() / samples as u64 * i as u64);
+        let quantile =
+            |i: usize| interpolate(&points, Probability::ONE.raw() / samples as u64 * i as u64);
         let samples: Vec<Nanos> = (0..samples).map(quantile).collect();
         let one = u128::from(Probability::ONE.raw());
-        let loss_from = ((u128::from(loss_level.raw()) * samples.len() as u128 + one / 2) / one) as usize;
+        let loss_from =
+            ((u128::from(loss_level.raw()) * samples.len() as u128 + one / 2) / one) as usize;
         Ok(Self { name, samples, loss_from, loss_level })
     }
 
@@ -75,7 +84,8 @@ impl Profile {
         self.loss_level
     }
 
-    /// The extra air-time of the `draw`-th kind of packet, and whether the packet is lost; `draw` is uniform over all values.
+    /// The extra air-time of the `draw`-th kind of packet, and whether the packet is lost; `draw`
+    /// is uniform over all values.
     pub fn draw(&self, draw: u32) -> (Nanos, bool) {
         let index = ((u64::from(draw) * self.samples.len() as u64) >> 32) as usize;
         (self.samples[index], index >= self.loss_from)
@@ -91,7 +101,8 @@ fn interpolate(points: &[(Probability, Nanos)], p: u64) -> Nanos {
     let Some(&(x0, y0)) = upper.checked_sub(1).and_then(|i| points.get(i)) else {
         return y1;
     };
-    let rise = u128::from(y1.0.saturating_sub(y0.0)) * u128::from(p - x0.raw()) / u128::from(x1.raw() - x0.raw());
+    let rise = u128::from(y1.0.saturating_sub(y0.0)) * u128::from(p - x0.raw())
+        / u128::from(x1.raw() - x0.raw());
     if y1 >= y0 { Nanos(y0.0 + rise as u64) } else { y0 }
 }
 
@@ -111,28 +122,49 @@ mod tests {
 
     #[test]
     fn samples_interpolate_between_points_without_truncation() {
-        let profile = Profile::new("t".into(), vec![(p(1.0), Nanos(1_500_000)), (p(0.0), Nanos(500_000))], 4, p(1.0)).unwrap();
-        assert_eq!(profile.samples(), [Nanos(500_000), Nanos(750_000), Nanos(1_000_000), Nanos(1_250_000)]);
+        let profile = Profile::new(
+            "t".into(),
+            vec![(p(1.0), Nanos(1_500_000)), (p(0.0), Nanos(500_000))],
+            4,
+            p(1.0),
+        )
+        .unwrap();
+        assert_eq!(
+            profile.samples(),
+            [Nanos(500_000), Nanos(750_000), Nanos(1_000_000), Nanos(1_250_000)]
+        );
         assert_eq!(profile.draw(u32::MAX), (Nanos(1_250_000), false));
     }
 
     #[test]
     fn a_horizontal_step_jumps_to_the_larger_delay() {
-        let points = vec![(p(0.0), Nanos(0)), (p(0.5), Nanos(0)), (p(0.5), Nanos(100)), (p(1.0), Nanos(100))];
+        let points = vec![
+            (p(0.0), Nanos(0)),
+            (p(0.5), Nanos(0)),
+            (p(0.5), Nanos(100)),
+            (p(1.0), Nanos(100)),
+        ];
         let profile = Profile::new("t".into(), points, 4, p(1.0)).unwrap();
         assert_eq!(profile.samples(), [Nanos(0), Nanos(0), Nanos(100), Nanos(100)]);
     }
 
     #[test]
     fn draws_above_the_loss_level_are_lost() {
-        let profile = Profile::new("t".into(), vec![(p(0.0), Nanos(0)), (p(1.0), Nanos(10))], 10, p(0.8)).unwrap();
-        let lost = (0..10).filter(|i| profile.draw((u64::from(u32::MAX) * (2 * i + 1) / 20) as u32).1).count();
+        let profile =
+            Profile::new("t".into(), vec![(p(0.0), Nanos(0)), (p(1.0), Nanos(10))], 10, p(0.8))
+                .unwrap();
+        let lost = (0..10)
+            .filter(|i| profile.draw((u64::from(u32::MAX) * (2 * i + 1) / 20) as u32).1)
+            .count();
         assert_eq!(lost, 2);
     }
 
     #[test]
     fn too_little_is_refused() {
-        assert_eq!(Profile::new("t".into(), vec![(p(0.0), Nanos(0))], 10, p(1.0)), Err(ProfileError::TooFewPoints(1)));
+        assert_eq!(
+            Profile::new("t".into(), vec![(p(0.0), Nanos(0))], 10, p(1.0)),
+            Err(ProfileError::TooFewPoints(1))
+        );
         let two = vec![(p(0.0), Nanos(0)), (p(1.0), Nanos(0))];
         assert_eq!(Profile::new("t".into(), two, 1, p(1.0)), Err(ProfileError::Samples(1)));
     }

@@ -1,6 +1,7 @@
 //! Schedules: changes of a link's rate, delay and loss over time.
 //!
-//! A packet on the wire when the rate changes goes on at the new rate, so that a rate trace is integrated exactly.
+//! A packet on the wire when the rate changes goes on at the new rate, so that a rate trace is
+//! integrated exactly.
 
 use alloc::vec::Vec;
 
@@ -67,20 +68,24 @@ impl Schedule {
         self.period
     }
 
-    /// The first step that still matters after an idle time: `behind` is how long ago the schedule began. Whole periods that
-    /// nobody saw are skipped, all but one, so that every value is what it would be.
+    /// The first step that still matters after an idle time: `behind` is how long ago the schedule
+    /// began. Whole periods that nobody saw are skipped, all but one, so that every value is what
+    /// it would be.
     pub(crate) fn step_to_resume_at(&self, behind: Nanos) -> u64 {
         let rounds = self.period.map_or(0, |period| behind.0 / period.0);
         rounds.saturating_sub(1) * self.steps.len() as u64
     }
 
-    /// When the `n`-th step is due (counted over all repetitions) relative to the start, and what it changes.
+    /// When the `n`-th step is due (counted over all repetitions) relative to the start, and what
+    /// it changes.
     pub fn step(&self, n: u64) -> Option<(Nanos, &Step)> {
         let count = self.steps.len() as u64;
         let (at, step) = self.steps.get((n % count) as usize)?;
         match (n / count, self.period) {
             (0, _) => Some((*at, step)),
-            (round, Some(period)) => Some((Nanos(period.0.checked_mul(round)?.checked_add(at.0)?), step)),
+            (round, Some(period)) => {
+                Some((Nanos(period.0.checked_mul(round)?.checked_add(at.0)?), step))
+            }
             (_, None) => None,
         }
     }
@@ -120,6 +125,9 @@ mod tests {
     fn bad_schedules_are_refused() {
         assert_eq!(Schedule::new(vec![], None), Err(ScheduleError::Empty));
         assert_eq!(Schedule::new(vec![at(1), at(1)], None), Err(ScheduleError::NotAscending(1)));
-        assert_eq!(Schedule::new(vec![at(5)], Some(Nanos::from_millis(5))), Err(ScheduleError::PeriodTooShort));
+        assert_eq!(
+            Schedule::new(vec![at(5)], Some(Nanos::from_millis(5))),
+            Err(ScheduleError::PeriodTooShort)
+        );
     }
 }

@@ -1,12 +1,14 @@
 //! Serialisation: when a packet that starts now has left the interface.
 //!
 //! # Model
-//! The link has a clock of its own: the time at which it is free. A packet starts at that time, but no earlier than now less
-//! the burst (so that an idle link has credit for `burst` bytes), and takes `bits / rate`. The fraction of a nanosecond that
-//! a division leaves is carried into the next packet of the same busy period, so that there is no drift however long it lasts.
-//! A packet is released when the clock passes it, or at once when the clock is still behind.
+//! The link has a clock of its own: the time at which it is free. A packet starts at that time, but
+//! no earlier than now less the burst (so that an idle link has credit for `burst` bytes), and
+//! takes `bits / rate`. The fraction of a nanosecond that a division leaves is carried into the
+//! next packet of the same busy period, so that there is no drift however long it lasts. A packet
+//! is released when the clock passes it, or at once when the clock is still behind.
 //!
-//! Ideal times are derived from ideal times: a driver that calls late does not make the link slower.
+//! Ideal times are derived from ideal times: a driver that calls late does not make the link
+//! slower.
 
 use alloc::boxed::Box;
 
@@ -14,7 +16,8 @@ use crate::config::Capacity;
 use crate::link::TraceCursor;
 use crate::units::{Bytes, NANOS_PER_SEC, Nanos, Rate};
 
-/// The serialising part of a link. The fields that every packet touches come first; they fill one cache line.
+/// The serialising part of a link. The fields that every packet touches come first; they fill one
+/// cache line.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Serializer {
@@ -55,13 +58,24 @@ impl Serializer {
         // Before its first packet a link has been idle for ever: it begins with all its credit.
         let cursor = cursor(&capacity, now);
         let credit = credit(&capacity, burst);
-        Self { capacity, credit, free_at: Nanos::ZERO, remainder: 0, current: Current::default(), burst, cursor }
+        Self {
+            capacity,
+            credit,
+            free_at: Nanos::ZERO,
+            remainder: 0,
+            current: Current::default(),
+            burst,
+            cursor,
+        }
     }
 
-    /// Starts a packet of `bytes` on the wire with `extra` air-time at `now` and returns when it has left, at `now` or later.
+    /// Starts a packet of `bytes` on the wire with `extra` air-time at `now` and returns when it
+    /// has left, at `now` or later.
     #[inline(always)]
     pub(crate) fn start(&mut self, now: Nanos, bytes: Bytes, extra: Nanos) -> Nanos {
-        let Capacity::Constant(rate) = self.capacity else { return self.start_uneven(now, bytes, extra) };
+        let Capacity::Constant(rate) = self.capacity else {
+            return self.start_uneven(now, bytes, extra);
+        };
         let start = self.begin(now);
         let (time, remainder) = serialisation(bytes, rate, self.remainder);
         self.remainder = remainder;
@@ -70,10 +84,13 @@ impl Serializer {
         self.free_at.max(now)
     }
 
-    /// As [`Self::start`] for a link whose capacity never changes: of a packet as long as the one before, `last` knows the time.
+    /// As [`Self::start`] for a link whose capacity never changes: of a packet as long as the one
+    /// before, `last` knows the time.
     #[inline(always)]
     pub(crate) fn start_like(&mut self, now: Nanos, bytes: Bytes, last: &mut Timed) -> Nanos {
-        let Capacity::Constant(rate) = self.capacity else { return self.start_uneven(now, bytes, Nanos::ZERO) };
+        let Capacity::Constant(rate) = self.capacity else {
+            return self.start_uneven(now, bytes, Nanos::ZERO);
+        };
         if last.bytes != bytes {
             let (time, rest) = serialisation(bytes, rate, 0);
             *last = Timed { bytes, time, rest };
@@ -119,9 +136,14 @@ impl Serializer {
         self.credit = credit(&self.capacity, burst);
     }
 
-    /// Changes the capacity at `now`. When a packet is on the wire (`busy`), what is left of it goes at the new capacity;
-    /// the answer is when it has left.
-    pub(crate) fn set_capacity(&mut self, now: Nanos, capacity: &Capacity, busy: bool) -> Option<Nanos> {
+    /// Changes the capacity at `now`. When a packet is on the wire (`busy`), what is left of it
+    /// goes at the new capacity; the answer is when it has left.
+    pub(crate) fn set_capacity(
+        &mut self,
+        now: Nanos,
+        capacity: &Capacity,
+        busy: bool,
+    ) -> Option<Nanos> {
         if *capacity == self.capacity {
             return busy.then_some(self.free_at);
         }
@@ -148,7 +170,8 @@ impl Serializer {
             Capacity::Unlimited => Bytes(0),
             Capacity::Trace(_) => bytes,
             Capacity::Constant(rate) => {
-                let sent = u128::from(now.since(start).0) * u128::from(rate.bps()) / (8 * u128::from(NANOS_PER_SEC));
+                let sent = u128::from(now.since(start).0) * u128::from(rate.bps())
+                    / (8 * u128::from(NANOS_PER_SEC));
                 Bytes(bytes.0.saturating_sub(u64::try_from(sent).unwrap_or(u64::MAX)))
             }
         }
@@ -172,7 +195,10 @@ fn serialisation(bytes: Bytes, rate: Rate, remainder: u64) -> (Nanos, u64) {
         return (Nanos(total / rate), total % rate);
     }
     let total = u128::from(bytes.0) * 8 * u128::from(NANOS_PER_SEC) + u128::from(remainder);
-    (Nanos(u64::try_from(total / u128::from(rate)).unwrap_or(u64::MAX)), (total % u128::from(rate)) as u64)
+    (
+        Nanos(u64::try_from(total / u128::from(rate)).unwrap_or(u64::MAX)),
+        (total % u128::from(rate)) as u64,
+    )
 }
 
 /// How long a pause is worth `burst` bytes; of use only at a constant rate.
@@ -229,7 +255,8 @@ mod tests {
     }
 
     proptest! {
-        /// However the packets are cut, a busy link has sent exactly rate × time (to within the nanosecond it shows).
+        /// However the packets are cut, a busy link has sent exactly rate × time (to within the
+        /// nanosecond it shows).
         #[test]
         fn no_drift(rate in 1u64..400_000_000_000, sizes in proptest::collection::vec(1u64..70_000, 1..200)) {
             let mut s = Serializer::new(Nanos::ZERO, constant(rate), Bytes(0));
@@ -241,7 +268,8 @@ mod tests {
             prop_assert_eq!(u128::from(now.0), bits * 1_000_000_000 / u128::from(rate));
         }
 
-        /// Pauses, bursts and lengths as they come: what is known of the length before makes no difference.
+        /// Pauses, bursts and lengths as they come: what is known of the length before makes no
+        /// difference.
         #[test]
         fn a_length_that_is_known_takes_as_long_as_one_that_is_not(
             rate in 1u64..400_000_000_000,

@@ -1,9 +1,10 @@
 //! Delivery-opportunity traces, as Mahimahi records them.
 //!
 //! # Model
-//! A trace is a list of times; at each, the link may deliver [`OPPORTUNITY_BYTES`]. Several small packets share an opportunity,
-//! a packet larger than what is left goes on into the next one, and an opportunity that finds nothing to send is lost. The
-//! trace repeats with the time of its last entry as its period.
+//! A trace is a list of times; at each, the link may deliver [`OPPORTUNITY_BYTES`]. Several small
+//! packets share an opportunity, a packet larger than what is left goes on into the next one, and
+//! an opportunity that finds nothing to send is lost. The trace repeats with the time of its last
+//! entry as its period.
 //!
 //! # Reference
 //! Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015.
@@ -65,7 +66,8 @@ impl Trace {
     /// Mean rate over one period in bits per second.
     pub fn mean_bps(&self) -> u64 {
         let bits = self.opportunities.len() as u128 * u128::from(OPPORTUNITY_BYTES) * 8;
-        u64::try_from(bits * u128::from(NANOS_PER_SEC) / u128::from(self.period.0)).unwrap_or(u64::MAX)
+        u64::try_from(bits * u128::from(NANOS_PER_SEC) / u128::from(self.period.0))
+            .unwrap_or(u64::MAX)
     }
 }
 
@@ -88,7 +90,8 @@ impl TraceCursor {
         Self { origin, round: 0, index: 0, used: 0 }
     }
 
-    /// Takes `bytes` from the opportunities at or after `now` and returns when the last of them is delivered.
+    /// Takes `bytes` from the opportunities at or after `now` and returns when the last of them is
+    /// delivered.
     pub fn take(&mut self, trace: &Trace, now: Nanos, bytes: u64) -> Nanos {
         self.skip_to(trace, now);
         let mut left = bytes;
@@ -129,7 +132,8 @@ impl TraceCursor {
         let elapsed = now.since(self.origin).0;
         let (mut round, mut offset) = (elapsed / trace.period.0, elapsed % trace.period.0);
         if offset == 0 && round > 0 {
-            // The end of one period is the start of the next: the last entry of the former is still due.
+            // The end of one period is the start of the next: the last entry of the former is still
+            // due.
             (round, offset) = (round - 1, trace.period.0);
         }
         let index = trace.opportunities.partition_point(|t| t.0 < offset);
@@ -137,7 +141,8 @@ impl TraceCursor {
     }
 }
 
-/// Bytes that one opportunity delivers: Mahimahi's packet of 1500 bytes and the 4-byte header of its tunnel device.
+/// Bytes that one opportunity delivers: Mahimahi's packet of 1500 bytes and the 4-byte header of
+/// its tunnel device.
 pub const OPPORTUNITY_BYTES: u64 = 1504;
 
 #[cfg(test)]
@@ -165,8 +170,14 @@ mod tests {
         let mut cursor = TraceCursor::new(Nanos::ZERO);
         assert_eq!(cursor.take(&trace, Nanos::from_millis(6), 1504), Nanos::from_millis(10));
         assert_eq!(cursor.take(&trace, Nanos::from_millis(11), 1504), Nanos::from_millis(15));
-        assert_eq!(cursor.take(&trace, Nanos::from_millis(1_000_000), 1504), Nanos::from_millis(1_000_000));
-        assert_eq!(cursor.take(&trace, Nanos::from_millis(1_000_000), 1504), Nanos::from_millis(1_000_005));
+        assert_eq!(
+            cursor.take(&trace, Nanos::from_millis(1_000_000), 1504),
+            Nanos::from_millis(1_000_000)
+        );
+        assert_eq!(
+            cursor.take(&trace, Nanos::from_millis(1_000_000), 1504),
+            Nanos::from_millis(1_000_005)
+        );
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! An aggregate of QFQ+: up to sixteen flows, and which of them are to be served in which slot of virtual time.
+//! An aggregate of QFQ+: up to sixteen flows, and which of them are to be served in which slot of
+//! virtual time.
 //!
 //! ```text
 //! 63           48 47           32 31           16 15            0
 //! |  3 slots on   |  2 slots on   |  next slot    |  this slot    |      a bit for each flow
 //! ```
-//! A flow whose turn is over starts in the next slot, so that two slots are enough but where an aggregate waits for far longer packets
-//! than its own, and flows come meanwhile. One that starts more than three slots on stands in the last and is remembered.
+//! A flow whose turn is over starts in the next slot, so that two slots are enough but where an
+//! aggregate waits for far longer packets than its own, and flows come meanwhile. One that starts
+//! more than three slots on stands in the last and is remembered.
 
 use super::groups::{Stamped, Stamps};
 
@@ -14,7 +16,8 @@ use super::groups::{Stamped, Stamps};
 #[repr(align(64))]
 pub(super) struct Aggregate {
     pub(super) stamps: Stamps,
-    /// Flows with packets, a bit each, 16 for each slot: the lowest for the aggregate's own, then three for those after it.
+    /// Flows with packets, a bit each, 16 for each slot: the lowest for the aggregate's own, then
+    /// three for those after it.
     turns: u64,
     /// Those of the last 16 turns that start later still, perhaps.
     later: u16,
@@ -97,7 +100,8 @@ impl Aggregate {
         }
     }
 
-    /// Whether flows have been put in the last turns that start later still, so that all must be put in order.
+    /// Whether flows have been put in the last turns that start later still, so that all must be
+    /// put in order.
     #[inline]
     pub(super) fn has_later(&self) -> bool {
         self.later != 0
@@ -137,7 +141,10 @@ mod tests {
             aggregate.join(place, slots);
         }
         let begin = aggregate.stamps.start;
-        assert_eq!((aggregate.current(), aggregate.active()), (103, 1 << 3 | 1 << 15 | 1 | 1 << 7 | 1 << 9));
+        assert_eq!(
+            (aggregate.current(), aggregate.active()),
+            (103, 1 << 3 | 1 << 15 | 1 | 1 << 7 | 1 << 9)
+        );
         aggregate.end_turn(3);
         assert_eq!(aggregate.current(), 115);
         aggregate.leave(15);

@@ -1,38 +1,39 @@
 //! AIFO: a PIFO approximated by one queue and by whom it admits.
 //!
 //! # Model
-//! A PIFO that is full sends the packets of low ranks and loses those of high ones. AIFO does the second only: one first-in
-//! first-out queue, and a packet is let in when its rank is low among those that came lately. The fuller the queue, the
-//! lower it must be.
+//! A PIFO that is full sends the packets of low ranks and loses those of high ones. AIFO does the
+//! second only: one first-in first-out queue, and a packet is let in when its rank is low among
+//! those that came lately. The fuller the queue, the lower it must be.
 //!
-//! With `C` the most packets in the queue, `c` those in it, `k` the headroom, and `q` the part of the last `window` packets
-//! that had a rank lower than this one's, a packet is let in when
+//! With `C` the most packets in the queue, `c` those in it, `k` the headroom, and `q` the part of
+//! the last `window` packets that had a rank lower than this one's, a packet is let in when
 //!
 //! ```text
 //! c < C   and   q ≤ (C − c) / (C (1 − k))
 //! ```
 //!
-//! so that the part `k` of the queue takes everyone. The window has every packet that came, this one and refused ones among
-//! them.
+//! so that the part `k` of the queue takes everyone. The window has every packet that came, this
+//! one and refused ones among them.
 //!
 //! # Reference
 //! Yu et al., "Programmable packet scheduling with a single queue", SIGCOMM 2021.
 //!
 //! # Parameters
-//! `limit` 1..1048576 packets, default 64: `C`. `k` 0..99 %, default 10: the headroom, for bursts. `window` 1..65536
-//! packets, default 20: how many ranks are remembered; few follow changes quickly, many tell ranks apart more finely.
-//! `rank`, default `stfq`, with `weight`, `pri` and `deadline` of flows as it needs them: see `pifo`.
+//! `limit` 1..1048576 packets, default 64: `C`. `k` 0..99 %, default 10: the headroom, for bursts.
+//! `window` 1..65536 packets, default 20: how many ranks are remembered; few follow changes
+//! quickly, many tell ranks apart more finely. `rank`, default `stfq`, with `weight`, `pri` and
+//! `deadline` of flows as it needs them: see `pifo`.
 //!
 //! # Complexity
 //! The logarithm of the window and of the packets inside.
 //!
 //! # Guarantees
-//! Order over all flows. Which packets leave comes near to a PIFO's choice; when they leave does not: a packet waits for
-//! all before it.
+//! Order over all flows. Which packets leave comes near to a PIFO's choice; when they leave does
+//! not: a packet waits for all before it.
 //!
 //! # Figures
-//! `refused`: packets that were not let in. `inversions`, `inverted` and `unpifoness` as of `sp-pifo`; `held` is 0, since
-//! there is one queue.
+//! `refused`: packets that were not let in. `inversions`, `inverted` and `unpifoness` as of
+//! `sp-pifo`; `held` is 0, since there is one queue.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither has one. The published switch program samples packets into its window; here each counts.
@@ -99,7 +100,8 @@ impl Mapping for Admission {
         self.remember(rank);
         let free = self.limit.saturating_sub(len as u64);
         let (lower, _) = self.sorted.below(rank);
-        let fits = lower * self.limit * (100 - self.headroom) <= 100 * free * self.recent.len() as u64;
+        let fits =
+            lower * self.limit * (100 - self.headroom) <= 100 * free * self.recent.len() as u64;
         (free > 0 && fits).then_some(0)
     }
 
@@ -111,7 +113,8 @@ impl Mapping for Admission {
     }
 }
 
-const RANK: Parameter = rank::setting("rank", Ranking::Stfq, "what packets are admitted by, the least first");
+const RANK: Parameter =
+    rank::setting("rank", Ranking::Stfq, "what packets are admitted by, the least first");
 
 const LIMIT: Parameter = Parameter {
     name: "limit",
@@ -165,7 +168,8 @@ mod tests {
         for rank in [10, 20, 30, 40] {
             assert_eq!(a.choose(rank, 0), Some(0));
         }
-        // Six of ten are free, over 0.8: three quarters of the window may be lower, and of 35 only 20 and 30 are, in 20 30 40 35.
+        // Six of ten are free, over 0.8: three quarters of the window may be lower, and of 35 only
+        // 20 and 30 are, in 20 30 40 35.
         assert_eq!(a.choose(35, 4), Some(0));
         // 30 40 35 50: three of four are lower, and six of eight parts are free.
         assert_eq!(a.choose(50, 4), Some(0));

@@ -1,4 +1,5 @@
-//! Any scheduler of the table, without a virtual call, and the change from one to another while packets wait.
+//! Any scheduler of the table, without a virtual call, and the change from one to another while
+//! packets wait.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -8,8 +9,9 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::stats::DropReason;
 use crate::units::Nanos;
 
-/// Writes the type that is any scheduler of the table. The FIFO stands in place and is asked first: it is what most links have,
-/// and a packet meets it several times. The others are behind a pointer.
+/// Writes the type that is any scheduler of the table. The FIFO stands in place and is asked first:
+/// it is what most links have, and a packet meets it several times. The others are behind a
+/// pointer.
 macro_rules! any {
     (Fifo: Fifo, $($kind:ident: $type:ident),+) => {
         /// Any scheduler of the table.
@@ -220,8 +222,9 @@ pub(crate) struct Behind {
 }
 
 impl AnyScheduler {
-    /// Lets what waits now leave in the order in which it would have, before every packet that comes later. Where a flow is
-    /// given another place, this keeps its order. A FIFO does so by itself.
+    /// Lets what waits now leave in the order in which it would have, before every packet that
+    /// comes later. Where a flow is given another place, this keeps its order. A FIFO does so by
+    /// itself.
     pub(crate) fn settle<P: Store>(&mut self, store: &mut P) {
         let settled = match self {
             Self::Fifo(_) => true,
@@ -283,11 +286,23 @@ impl Scheduler for Behind {
         self.then.add_flow(now, spec)
     }
 
-    fn change_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        spec: &FlowSpec,
+    ) {
         self.then.change_flow(now, store, slot, spec);
     }
 
-    fn remove_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        flow: u32,
+    ) -> PacketList {
         let mut removed = self.first.remove_flow(now, store, slot, flow);
         let mut later = self.then.remove_flow(now, store, slot, flow);
         while let Some(packet) = later.pop_front(store) {
@@ -296,7 +311,13 @@ impl Scheduler for Behind {
         removed
     }
 
-    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         self.then.enqueue(now, store, slot, packet)
     }
 

@@ -1,8 +1,10 @@
-//! Batches for schedulers that keep each flow on a cache line: the processor is asked for lines and packets before they are needed.
+//! Batches for schedulers that keep each flow on a cache line: the processor is asked for lines and
+//! packets before they are needed.
 //!
-//! What is put is known beforehand. Who is served is not, but flows that follow each other tend to do so again: each remembers who
-//! was served [`DISTANCE`] packets after it, and a wrong guess costs nothing but the question. The order of packets is that of
-//! single calls. With few flows everything is near anyway, and nothing is asked for.
+//! What is put is known beforehand. Who is served is not, but flows that follow each other tend to
+//! do so again: each remembers who was served [`DISTANCE`] packets after it, and a wrong guess
+//! costs nothing but the question. The order of packets is that of single calls. With few flows
+//! everything is near anyway, and nothing is asked for.
 
 use alloc::vec::Vec;
 
@@ -86,7 +88,12 @@ pub(super) fn enqueue<S: Batched, P: Store>(
 
 /// [`Scheduler::dequeue_batch`].
 #[inline]
-pub(super) fn dequeue<S: Batched, P: Store>(scheduler: &mut S, store: &mut P, max: usize, out: &mut Vec<PacketId>) {
+pub(super) fn dequeue<S: Batched, P: Store>(
+    scheduler: &mut S,
+    store: &mut P,
+    max: usize,
+    out: &mut Vec<PacketId>,
+) {
     let far = scheduler.flows().0.bound() > NEAR;
     out.reserve(max.min(scheduler.len()));
     for _ in 0..max {

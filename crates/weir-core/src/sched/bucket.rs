@@ -1,8 +1,9 @@
 //! Token buckets with exact arithmetic: what schedulers that shape are made of.
 //!
-//! A bucket is filled at its rate and holds at most `depth` bytes. Tokens are whole bytes and a rest, in parts of which a byte
-//! has 8 · 10⁹: as many as a rate of 1 bit/s gives in as many nanoseconds. Filling adds `rate × time` of them, so that nothing is
-//! rounded and nothing drifts, however often or seldom the bucket is looked at.
+//! A bucket is filled at its rate and holds at most `depth` bytes. Tokens are whole bytes and a
+//! rest, in parts of which a byte has 8 · 10⁹: as many as a rate of 1 bit/s gives in as many
+//! nanoseconds. Filling adds `rate × time` of them, so that nothing is rounded and nothing drifts,
+//! however often or seldom the bucket is looked at.
 
 use crate::units::{NANOS_PER_SEC, Nanos};
 
@@ -101,7 +102,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Looked at often or never, a bucket has the same tokens, and gives a packet at the moment it says and not before.
+        /// Looked at often or never, a bucket has the same tokens, and gives a packet at the moment
+        /// it says and not before.
         #[test]
         fn nothing_drifts_and_times_are_exact(
             rate in prop_oneof![1u64..1000, 1u64..400_000_000_000], depth in 64u64..1_000_000, len in 40u32..70_000,

@@ -1,51 +1,57 @@
 //! CAKE: flow queues with COBALT, in tins by the class of service.
 //!
 //! # Model
-//! A packet's DSCP chooses a *tin*. Tins share the link by weights: one that asks for more than its share has no priority over the
-//! others. Within a tin each flow has a queue: a hash gives eight places, of which a flow takes its own or a free one, so that two
-//! flows meet in one queue only when nine are in the same set. Queues take turns as in `fq_codel`, new flows first. Each queue
+//! A packet's DSCP chooses a *tin*. Tins share the link by weights: one that asks for more than its
+//! share has no priority over the others. Within a tin each flow has a queue: a hash gives eight
+//! places, of which a flow takes its own or a free one, so that two flows meet in one queue only
+//! when nine are in the same set. Queues take turns as in `fq_codel`, new flows first. Each queue
 //! has COBALT. When there is no room, the longest queue of all loses its first packet.
 //!
 //! # Reference
-//! Hoeiland-Joergensen, Taht and Morton, "Piece of CAKE: a comprehensive queue management solution for home gateways",
-//! IEEE LANMAN 2018; `sch_cake` in Linux.
+//! Hoeiland-Joergensen, Taht and Morton, "Piece of CAKE: a comprehensive queue management solution
+//! for home gateways", IEEE LANMAN 2018; `sch_cake` in Linux.
 //!
 //! # Parameters
 //! `tins` `besteffort`, `precedence`, `diffserv3`, `diffserv4` or `diffserv8`, default `diffserv3`:
 //!
 //! * `besteffort`: one for all.
-//! * `diffserv3`: best effort; low priority (CS1, LE) with 1/16 of its share; latency (CS6, CS7, EF, VA, TOS4) with 1/4.
-//! * `diffserv4`: best effort; low priority with 1/16; streaming (AF2x, AF3x, AF4x, CS2, CS3, TOS4) with 1/2; latency (CS4 to CS7, EF, VA)
-//!   with 1/4.
+//! * `diffserv3`: best effort; low priority (CS1, LE) with 1/16 of its share; latency (CS6, CS7,
+//!   EF, VA, TOS4) with 1/4.
+//! * `diffserv4`: best effort; low priority with 1/16; streaming (AF2x, AF3x, AF4x, CS2, CS3, TOS4)
+//!   with 1/2; latency (CS4 to CS7, EF, VA) with 1/4.
 //! * `diffserv8`: eight, from CS1 to network control, each with 7/8 of the one before.
 //! * `precedence`: the same by the first three bits of the DSCP.
 //!
-//! `target` default 5ms and `interval` default 100ms, as of `cobalt`. `bandwidth` 0..400000000 kbit/s, default 0 for not known: the rate of the link,
-//! from which targets of tins on slow links, `quantum` and memory follow. `memory_limit` bytes, default 0: 15.7 MB, and less on slow links:
+//! `target` default 5ms and `interval` default 100ms, as of `cobalt`. `bandwidth` 0..400000000
+//! kbit/s, default 0 for not known: the rate of the link, from which targets of tins on slow links,
+//! `quantum` and memory follow. `memory_limit` bytes, default 0: 15.7 MB, and less on slow links:
 //! four intervals, but no less than 4 MiB.
 //!
 //! # Complexity
-//! O(1) for each packet; up to 16 places are looked at for the first packet of a flow. Making room looks at some groups of queues in
-//! each tin.
+//! O(1) for each packet; up to 16 places are looked at for the first packet of a flow. Making room
+//! looks at some groups of queues in each tin.
 //!
 //! # Guarantees
-//! Order within a flow. In a tin, queues that always have packets get the same bytes, to within two quanta and a packet. Tins that always
-//! have packets get bytes by their shares. The last packet of a queue is not dropped unless there is no room.
+//! Order within a flow. In a tin, queues that always have packets get the same bytes, to within two
+//! quanta and a packet. Tins that always have packets get bytes by their shares. The last packet of
+//! a queue is not dropped unless there is no room.
 //!
 //! # Figures
 //! `collisions`: flows that found no queue of their own. `tins`: how many there are.
 //!
 //! # Differences from Linux/FreeBSD
-//! The link shapes, and not CAKE. So tins are chosen as Linux does without a rate: by shares alone. With a rate, Linux gives a tin
-//! below its threshold priority over the others. Flows are isolated, not hosts (`flows`, not `triple-isolate`): the engine gives
-//! schedulers no addresses. A flow that found its set full stays where it is until that queue is free; in Linux it takes the place of
-//! the flow that has the queue, whose packets may then be out of order. There is no filter of acknowledgements, no washing of DSCPs, no split of offload trains (the
-//! engine cuts them), and no mode for incoming traffic. Sizes count from the network layer on, and memory counts bytes of packets. Credit is not
-//! dithered, since quanta are whole.
+//! The link shapes, and not CAKE. So tins are chosen as Linux does without a rate: by shares alone.
+//! With a rate, Linux gives a tin below its threshold priority over the others. Flows are isolated,
+//! not hosts (`flows`, not `triple-isolate`): the engine gives schedulers no addresses. A flow that
+//! found its set full stays where it is until that queue is free; in Linux it takes the place of
+//! the flow that has the queue, whose packets may then be out of order. There is no filter of
+//! acknowledgements, no washing of DSCPs, no split of offload trains (the engine cuts them), and no
+//! mode for incoming traffic. Sizes count from the network layer on, and memory counts bytes of
+//! packets. Credit is not dithered, since quanta are whole.
 //!
 //! # Validation
-//! Classes of all code points, shares of tins, sets against a search by hand, and random traffic for conservation and order within
-//! each flow.
+//! Classes of all code points, shares of tins, sets against a search by hand, and random traffic
+//! for conservation and order within each flow.
 
 use alloc::vec::Vec;
 
@@ -103,7 +109,13 @@ impl FlowPolicy for Managed {
     const NEW_GOES_THROUGH_OLD: bool = false;
 
     #[inline]
-    fn arrive(&mut self, state: &mut State, now: Nanos, _packet: &Seen, _around: &Around) -> Verdict {
+    fn arrive(
+        &mut self,
+        state: &mut State,
+        now: Nanos,
+        _packet: &Seen,
+        _around: &Around,
+    ) -> Verdict {
         state.0.arrive(&self.0, now);
         Verdict::Pass
     }
@@ -131,10 +143,14 @@ impl Cake {
         let (target, interval) = (discipline.get(TARGET.name), discipline.get(INTERVAL.name));
         let seed = discipline.seed();
         let tin = |n: usize| {
-            let share = |whole: u64| u64::try_from(u128::from(whole) * u128::from(plan.shares[n]) / u128::from(WHOLE)).unwrap_or(whole);
+            let share = |whole: u64| {
+                u64::try_from(u128::from(whole) * u128::from(plan.shares[n]) / u128::from(WHOLE))
+                    .unwrap_or(whole)
+            };
             let stream = Stream::new(seed, n as u64, Purpose::Aqm);
             let rate = share(rate);
-            let quantum = if rate == 0 { PACKET } else { (rate >> 15).clamp(LEAST_QUANTUM, PACKET) };
+            let quantum =
+                if rate == 0 { PACKET } else { (rate >> 15).clamp(LEAST_QUANTUM, PACKET) };
             Tin {
                 queues: FlowQueues::new(QUEUES, quantum as u32),
                 tags: (0..QUEUES).map(|_| 0).collect(),
@@ -148,7 +164,8 @@ impl Cake {
         let memory = match (discipline.get(MEMORY_LIMIT.name), rate) {
             (0, 0) => most,
             (0, rate) => {
-                let bytes = u128::from(rate / 8) * u128::from(interval) * 4 / u128::from(NANOS_PER_SEC);
+                let bytes =
+                    u128::from(rate / 8) * u128::from(interval) * 4 / u128::from(NANOS_PER_SEC);
                 u64::try_from(bytes).unwrap_or(most).clamp(LEAST_MEMORY, most)
             }
             (limit, _) => limit,
@@ -166,7 +183,8 @@ impl Cake {
         }
     }
 
-    /// Chooses the tin that is served: the current one while it has credit, then the next ones, which get theirs as they are passed.
+    /// Chooses the tin that is served: the current one while it has credit, then the next ones,
+    /// which get theirs as they are passed.
     fn choose(&mut self) {
         loop {
             let count = self.tins.len();
@@ -184,7 +202,8 @@ impl Cake {
         }
     }
 
-    /// Rounds in which no tin would be served come at once: a packet may be as long as thousands of quanta.
+    /// Rounds in which no tin would be served come at once: a packet may be as long as thousands of
+    /// quanta.
     fn skip_rounds(&mut self) {
         let rounds = |tin: &Tin| if tin.credit >= 0 { 0 } else { (-tin.credit - 1) / tin.quantum };
         let waiting = self.tins.iter().filter(|tin| tin.queues.packets() > 0);
@@ -203,8 +222,10 @@ impl Cake {
     #[inline(never)]
     fn make_room<P: Store>(&mut self, now: Nanos, store: &mut P) {
         while self.bytes > self.memory && self.packets > 0 {
-            let longest = |best: (usize, u64), tin: (usize, u64)| if tin.1 > best.1 { tin } else { best };
-            let lengths = self.tins.iter_mut().enumerate().filter(|(_, tin)| tin.queues.packets() > 0);
+            let longest =
+                |best: (usize, u64), tin: (usize, u64)| if tin.1 > best.1 { tin } else { best };
+            let lengths =
+                self.tins.iter_mut().enumerate().filter(|(_, tin)| tin.queues.packets() > 0);
             let lengths = lengths.map(|(n, tin)| (n, tin.queues.most_bytes()));
             let Some((n, _)) = lengths.reduce(longest) else { return };
             let Tin { queues, policy, .. } = &mut self.tins[n];
@@ -225,8 +246,8 @@ impl Cake {
 }
 
 impl Tin {
-    /// The queue for a hash, and whether another flow has it. A flow that found none of its own stays with its first place until that
-    /// is free, so that its packets are never in two.
+    /// The queue for a hash, and whether another flow has it. A flow that found none of its own
+    /// stays with its first place until that is free, so that its packets are never in two.
     fn place(&mut self, now: Nanos, hash: u32, seed: u32) -> (u32, bool) {
         let own = self.queues.place(hash, seed);
         let idle = self.queues.is_idle(own);
@@ -239,7 +260,9 @@ impl Tin {
             return (known, false);
         }
         self.shared[own as usize] &= !idle;
-        let rests = |&way: &u32| self.queues.is_idle(way) && self.queues.state(way).0.is_at_rest(&self.policy.0, now);
+        let rests = |&way: &u32| {
+            self.queues.is_idle(way) && self.queues.state(way).0.is_at_rest(&self.policy.0, now)
+        };
         let free = if self.shared[own as usize] { None } else { ways().find(rests) };
         match free {
             Some(free) => {
@@ -259,9 +282,22 @@ impl Scheduler for Cake {
         FlowSlot::default()
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, _store: &mut P, _slot: FlowSlot, _spec: &FlowSpec) {}
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        _store: &mut P,
+        _slot: FlowSlot,
+        _spec: &FlowSpec,
+    ) {
+    }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, _slot: FlowSlot, flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        _slot: FlowSlot,
+        flow: u32,
+    ) -> PacketList {
         let mut taken = PacketList::default();
         for tin in &mut self.tins {
             let mut own = tin.queues.take_flow(store, flow);
@@ -274,7 +310,13 @@ impl Scheduler for Cake {
     }
 
     #[inline]
-    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, _slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        _slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         let header = store.header(packet);
         let tin = usize::from(self.index[usize::from(header.dscp & 63)]);
         let Some(tin) = self.tins.get_mut(tin) else { return Some(packet) };
@@ -356,21 +398,37 @@ const PRECEDENCES: [u8; 64] = {
     index
 };
 
-/// In the order of [`TINS`]. Code points: LE 1, TOS2 2, TOS4 4, CS1 to CS7 8 to 56, AF1x to AF4x 10.. to 34.., VA 44, EF 46.
+/// In the order of [`TINS`]. Code points: LE 1, TOS2 2, TOS4 4, CS1 to CS7 8 to 56, AF1x to AF4x
+/// 10.. to 34.., VA 44, EF 46.
 static PLANS: [Plan; 5] = [
     Plan { shares: &[WHOLE], index: [0; 64] },
     Plan { shares: &EIGHTHS, index: PRECEDENCES },
-    Plan { shares: &[WHOLE, WHOLE / 16, WHOLE / 4], index: with(with([0; 64], 1, &[1, 8]), 2, &[4, 44, 46, 48, 56]) },
+    Plan {
+        shares: &[WHOLE, WHOLE / 16, WHOLE / 4],
+        index: with(with([0; 64], 1, &[1, 8]), 2, &[4, 44, 46, 48, 56]),
+    },
     Plan {
         shares: &[WHOLE, WHOLE / 16, WHOLE / 2, WHOLE / 4],
-        index: with(with(with([0; 64], 1, &[1, 8]), 2, &[4, 16, 18, 20, 22, 24, 26, 28, 30, 34, 36, 38]), 3, &[32, 40, 44, 46, 48, 56]),
+        index: with(
+            with(with([0; 64], 1, &[1, 8]), 2, &[4, 16, 18, 20, 22, 24, 26, 28, 30, 34, 36, 38]),
+            3,
+            &[32, 40, 44, 46, 48, 56],
+        ),
     },
     Plan {
         shares: &EIGHTHS,
         index: with(
             with(
                 with(
-                    with(with(with(with([2; 64], 0, &[1]), 1, &[2, 8, 10, 12, 14]), 3, &[24, 26, 28, 30, 34, 36, 38]), 4, &[4, 18, 20, 22]),
+                    with(
+                        with(
+                            with(with([2; 64], 0, &[1]), 1, &[2, 8, 10, 12, 14]),
+                            3,
+                            &[24, 26, 28, 30, 34, 36, 38],
+                        ),
+                        4,
+                        &[4, 18, 20, 22],
+                    ),
                     5,
                     &[16],
                 ),
@@ -459,7 +517,9 @@ mod tests {
 
     #[test]
     fn code_points_have_their_classes() {
-        let class = |plan: &Plan, points: &[usize]| points.iter().map(|&point| plan.index[point]).collect::<Vec<_>>();
+        let class = |plan: &Plan, points: &[usize]| {
+            points.iter().map(|&point| plan.index[point]).collect::<Vec<_>>()
+        };
         let some = [0, 1, 8, 10, 18, 26, 34, 40, 46, 48, 56];
         assert_eq!(class(&PLANS[0], &some), [0; 11]);
         assert_eq!(class(&PLANS[1], &some), [0, 0, 1, 1, 2, 3, 4, 5, 5, 6, 7]);
@@ -476,7 +536,8 @@ mod tests {
         let mut tin = cake(&[]).tins.swap_remove(0);
         let own = tin.queues.place(77, 0);
         let set = own / WAYS;
-        let hashes: Vec<u32> = (1..).filter(|&hash| tin.queues.place(hash, 0) / WAYS == set).take(9).collect();
+        let hashes: Vec<u32> =
+            (1..).filter(|&hash| tin.queues.place(hash, 0) / WAYS == set).take(9).collect();
         let mut store = crate::packet::Pool::new(100);
         let mut refused = Refused::new();
         let mut places = Vec::new();
@@ -484,14 +545,24 @@ mod tests {
             let (place, collides) = tin.place(Nanos::ZERO, hash, 0);
             assert_eq!((place / WAYS, collides), (set, places.len() == 8));
             places.push(place);
-            let packet = store.insert(crate::packet::Packet { len: 100, ..Default::default() }).unwrap();
-            tin.queues.enqueue(Nanos::ZERO, &mut store, place, packet, &mut tin.policy, &mut refused);
+            let packet =
+                store.insert(crate::packet::Packet { len: 100, ..Default::default() }).unwrap();
+            tin.queues.enqueue(
+                Nanos::ZERO,
+                &mut store,
+                place,
+                packet,
+                &mut tin.policy,
+                &mut refused,
+            );
         }
         let mut first = places[..8].to_vec();
         first.sort_unstable();
         assert_eq!(first, (set * WAYS..set * WAYS + 8).collect::<Vec<_>>());
         // Each keeps its queue, the ninth the one that it shares, also when another is free.
-        let again = |tin: &mut Tin| hashes.iter().map(|&hash| tin.place(Nanos::ZERO, hash, 0).0).collect::<Vec<_>>();
+        let again = |tin: &mut Tin| {
+            hashes.iter().map(|&hash| tin.place(Nanos::ZERO, hash, 0).0).collect::<Vec<_>>()
+        };
         assert_eq!(again(&mut tin), places);
         let now = Nanos(1);
         while tin.queues.dequeue(now, &mut store, &mut tin.policy, &mut refused).is_some() {}

@@ -1,16 +1,21 @@
-//! Flows in queues that need no sorting: in each, whoever is behind starts later and finishes later.
+//! Flows in queues that need no sorting: in each, whoever is behind starts later and finishes
+//! later.
 //!
-//! Where that flow is sought which finishes first of those whose start has come, only the first of such a queue, a *chain*, can be
-//! it: nobody behind it starts or finishes earlier. So each chain is looked at in one place, however many flows are in it.
+//! Where that flow is sought which finishes first of those whose start has come, only the first of
+//! such a queue, a *chain*, can be it: nobody behind it starts or finishes earlier. So each chain
+//! is looked at in one place, however many flows are in it.
 //!
-//! [`Classes`] says who goes into which chain. A class are flows whose heads take equally long, `L / w`, as those before them did.
-//! They are served in the order in which they finish, and start again when they finish, so the order of their service is that
-//! of their starts: they go behind one another. Those who had no packets start at the present, which also goes on only, so they
-//! go behind one another in a second chain. Some find no place: flows whose packets take now this long and now that, and more
-//! classes than there are chains for. [`Classes::put`] says so, and its caller keeps them elsewhere.
+//! [`Classes`] says who goes into which chain. A class are flows whose heads take equally long,
+//! `L / w`, as those before them did. They are served in the order in which they finish, and start
+//! again when they finish, so the order of their service is that of their starts: they go behind
+//! one another. Those who had no packets start at the present, which also goes on only, so they go
+//! behind one another in a second chain. Some find no place: flows whose packets take now this long
+//! and now that, and more classes than there are chains for. [`Classes::put`] says so, and its
+//! caller keeps them elsewhere.
 //!
-//! Who leaves from within a chain is struck out and stays there until it comes to the front or the chain is full. Chains that
-//! are full are cleared of such, and doubled only if half of what there is remains. So that costs a step for each who came.
+//! Who leaves from within a chain is struck out and stays there until it comes to the front or the
+//! chain is full. Chains that are full are cleared of such, and doubled only if half of what there
+//! is remains. So that costs a step for each who came.
 //!
 //! # Layout
 //! ```text
@@ -22,7 +27,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Chains of flows with packets, two for each class. They take memory from when the first class is made.
+/// Chains of flows with packets, two for each class. They take memory from when the first class is
+/// made.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     chains: Option<Box<Chains<HEADS>>>,
@@ -31,7 +37,8 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    /// The least key of those whose start is not after `now`, and its chain; [`NONE`] when there is nobody.
+    /// The least key of those whose start is not after `now`, and its chain; [`NONE`] when there is
+    /// nobody.
     #[inline(always)]
     pub(super) fn first(&self, now: u64) -> (u64, usize) {
         self.chains.as_ref().map_or((NONE, 0), |chains| chains.first(now))
@@ -42,7 +49,8 @@ impl Classes {
         self.chains.as_ref().map_or(NONE, |chains| chains.least_start())
     }
 
-    /// The chains of those whose heads take that long, of which `class` may be a guess; [`HEADS`] if they have none.
+    /// The chains of those whose heads take that long, of which `class` may be a guess; [`HEADS`]
+    /// if they have none.
     #[inline(always)]
     pub(super) fn chain_of(&mut self, service: u64, class: u8) -> usize {
         let known = self.services[class as usize % CLASSES] == service;
@@ -60,7 +68,8 @@ impl Classes {
         2 * class
     }
 
-    /// Puts a flow into the chain or the one beside it, which are those of its class; says whether it has a place there.
+    /// Puts a flow into the chain or the one beside it, which are those of its class; says whether
+    /// it has a place there.
     #[inline(always)]
     pub(super) fn put(&mut self, chain: usize, start: u64, key: u64) -> bool {
         let Some(chains) = self.chains.as_mut() else { return false };
@@ -83,7 +92,8 @@ impl Classes {
         }
     }
 
-    /// The key of who is so many behind the first of a chain; when there are not so many, anybody's or [`NONE`].
+    /// The key of who is so many behind the first of a chain; when there are not so many, anybody's
+    /// or [`NONE`].
     #[inline(always)]
     pub(super) fn behind(&self, chain: usize, places: usize) -> u64 {
         self.chains.as_ref().map_or(NONE, |chains| chains.behind(chain, places))
@@ -128,12 +138,18 @@ struct Ring {
 
 impl<const N: usize> Default for Chains<N> {
     fn default() -> Self {
-        Self { heads: [NOBODY; N], tails: [ORIGIN; N], rings: core::array::from_fn(|_| Ring::default()), used: 0 }
+        Self {
+            heads: [NOBODY; N],
+            tails: [ORIGIN; N],
+            rings: core::array::from_fn(|_| Ring::default()),
+            used: 0,
+        }
     }
 }
 
 impl<const N: usize> Chains<N> {
-    /// The least key of those whose start is not after `now`, and its chain; [`NONE`] when there is nobody.
+    /// The least key of those whose start is not after `now`, and its chain; [`NONE`] when there is
+    /// nobody.
     #[inline(always)]
     pub(super) fn first(&self, now: u64) -> (u64, usize) {
         let mut first = (NONE, 0);
@@ -219,7 +235,8 @@ impl<const N: usize> Chains<N> {
         found.is_some()
     }
 
-    /// The key of who is so many behind the first of a chain; when there are not so many, anybody's or [`NONE`].
+    /// The key of who is so many behind the first of a chain; when there are not so many, anybody's
+    /// or [`NONE`].
     #[inline(always)]
     fn behind(&self, chain: usize, places: usize) -> u64 {
         let ring = &self.rings[chain % N];
@@ -244,7 +261,8 @@ impl Ring {
         (0..self.end.wrapping_sub(self.first)).map(|n| self.at(self.first.wrapping_add(n)))
     }
 
-    /// Finds the entry with this key, by which they are in order, and strikes it out; says whether there is one.
+    /// Finds the entry with this key, by which they are in order, and strikes it out; says whether
+    /// there is one.
     fn strike_out(&mut self, key: u64) -> bool {
         let (mut from, mut entries) = (self.first, self.end.wrapping_sub(self.first));
         while entries > 0 {
@@ -274,7 +292,11 @@ impl Ring {
     fn make_room(&mut self) {
         let mut entries: Vec<Entry> = self.iter().filter(|entry| entry.start != NONE).collect();
         let taken = entries.len();
-        let size = if 2 * taken >= self.entries.len() { 2 * self.entries.len() } else { self.entries.len() };
+        let size = if 2 * taken >= self.entries.len() {
+            2 * self.entries.len()
+        } else {
+            self.entries.len()
+        };
         entries.resize(size.max(LEAST), NOBODY);
         (self.entries, self.first, self.end) = (entries.into_boxed_slice(), 0, taken);
     }
@@ -329,7 +351,8 @@ mod tests {
                     }
                     _ => {
                         (start, finish) = (start + a, (finish + b).max(start));
-                        // A bit behind the latest now and then, which one chain may refuse and another take.
+                        // A bit behind the latest now and then, which one chain may refuse and
+                        // another take.
                         let entry = (start.saturating_sub(3 * b), ((finish.saturating_sub(3 * a)) << 20) | number as u64);
                         if chains.fits(chain, entry.0, entry.1) {
                             chains.push(chain, entry.0, entry.1);
@@ -370,7 +393,10 @@ mod tests {
         let mut classes = Classes::default();
         for service in 1..=CLASSES as u64 {
             let chain = classes.chain_of(service, 0);
-            assert!(classes.put(chain, 5, service << 20) && classes.put(chain, 4, service << 20 | 1), "the second goes beside the first");
+            assert!(
+                classes.put(chain, 5, service << 20) && classes.put(chain, 4, service << 20 | 1),
+                "the second goes beside the first"
+            );
             assert!(!classes.put(chain, 3, service << 20 | 2), "behind neither");
         }
         assert_eq!(classes.chain_of(99, 0), HEADS);

@@ -1,12 +1,15 @@
-//! The medium of an 802.11b network: stations that contend for it take turns as the distributed coordination function has it.
+//! The medium of an 802.11b network: stations that contend for it take turns as the distributed
+//! coordination function has it.
 //!
 //! # Model
-//! Each flow is a station. A station with a packet waits until the medium has been idle for a DIFS and then for as many idle slots
-//! as it has drawn. Who is alone in a slot sends its packet and gets an acknowledgement. Where several stations begin in
-//! the same slot they collide: all their frames are lost, and each draws again from a window twice as large. A station gives a
-//! packet up after too many retries. After each packet a station draws anew, also when it has no other: a packet that comes later
-//! waits for the rest of that, or goes at once in the next slot when nothing is left of it and the medium is idle. A packet
-//! leaves the scheduler when its exchange is over, so that the medium needs no rate of the link: leave `bw` out.
+//! Each flow is a station. A station with a packet waits until the medium has been idle for a DIFS
+//! and then for as many idle slots as it has drawn. Who is alone in a slot sends its packet and
+//! gets an acknowledgement. Where several stations begin in the same slot they collide: all their
+//! frames are lost, and each draws again from a window twice as large. A station gives a packet up
+//! after too many retries. After each packet a station draws anew, also when it has no other: a
+//! packet that comes later waits for the rest of that, or goes at once in the next slot when
+//! nothing is left of it and the medium is idle. A packet leaves the scheduler when its exchange is
+//! over, so that the medium needs no rate of the link: leave `bw` out.
 //!
 //! ```text
 //!  DIFS  slots   PLCP  header + packet + FCS   SIFS  PLCP  ACK
@@ -14,31 +17,37 @@
 //! ```
 //!
 //! # Reference
-//! IEEE Std 802.11-1999 and 802.11b-1999: DCF, the long and short PLCP, the times of the direct-sequence PHY. Bianchi, "Performance
-//! analysis of the IEEE 802.11 distributed coordination function", IEEE JSAC 18(3), 2000, for the throughput to expect.
+//! IEEE Std 802.11-1999 and 802.11b-1999: DCF, the long and short PLCP, the times of the
+//! direct-sequence PHY. Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination
+//! function", IEEE JSAC 18(3), 2000, for the throughput to expect.
 //!
 //! # Parameters
-//! `phy`, the data rate in Mbit/s: 1, 2, 5.5 or 11, default 11. `preamble`: long (192 us at 1 Mbit/s, default) or short (96 us).
-//! `retries` 0..255, default 7: how often a packet is sent again before it is given up. `cwmin` 1..1023, default 31, and `cwmax`
-//! 1..1023, default 1023: the first and the largest window. `seed`, default 1: what the draws follow from. The rest is the standard's: DIFS
-//! 50 us, SIFS 10 us, slots of 20 us; 36 bytes of header, LLC/SNAP and FCS with each packet; acknowledgements of 14 bytes at 2 Mbit/s, or at 1
-//! when that is the data rate; no RTS.
+//! `phy`, the data rate in Mbit/s: 1, 2, 5.5 or 11, default 11. `preamble`: long (192 us at 1
+//! Mbit/s, default) or short (96 us). `retries` 0..255, default 7: how often a packet is sent again
+//! before it is given up. `cwmin` 1..1023, default 31, and `cwmax` 1..1023, default 1023: the first
+//! and the largest window. `seed`, default 1: what the draws follow from. The rest is the
+//! standard's: DIFS 50 us, SIFS 10 us, slots of 20 us; 36 bytes of header, LLC/SNAP and FCS with
+//! each packet; acknowledgements of 14 bytes at 2 Mbit/s, or at 1 when that is the data rate; no
+//! RTS.
 //!
 //! # Complexity
 //! O(log N) of the stations that have packets, for each frame sent.
 //!
 //! # Guarantees
-//! Stations that always have packets get equal numbers of them in the long run, whatever their sizes: one slow or small sender takes
-//! as many turns as any other. Nothing is promised for a short time.
+//! Stations that always have packets get equal numbers of them in the long run, whatever their
+//! sizes: one slow or small sender takes as many turns as any other. Nothing is promised for a
+//! short time.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it; dummynet's profiles add random air-time, but know no stations. Against the standard: slots begin at the same
-//! moments for all, also for a packet that finds the medium idle; all hear each other and there is no loss but collisions; after a
-//! collision everyone waits as long as an acknowledgement would have taken (EIFS).
+//! Neither has it; dummynet's profiles add random air-time, but know no stations. Against the
+//! standard: slots begin at the same moments for all, also for a packet that finds the medium idle;
+//! all hear each other and there is no loss but collisions; after a collision everyone waits as
+//! long as an acknowledgement would have taken (EIFS).
 //!
 //! # Validation
-//! Saturation throughput against Bianchi's model for 1 to 50 stations (`weir algorithms --check dcf`); exact times of a lone station; equal
-//! shares; every collision leads to a retry or a packet given up.
+//! Saturation throughput against Bianchi's model for 1 to 50 stations
+//! (`weir algorithms --check dcf`); exact times of a lone station; equal shares; every collision
+//! leads to a retry or a packet given up.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -54,10 +63,12 @@ use crate::units::Nanos;
 #[derive(Debug)]
 pub struct Dcf {
     stations: Slab<Station>,
-    /// Stations that contend, by the idle slot in which they begin. Slots are counted only while the medium is idle.
+    /// Stations that contend, by the idle slot in which they begin. Slots are counted only while
+    /// the medium is idle.
     contenders: BTreeSet<(u64, u32)>,
     exchange: Option<Exchange>,
-    /// When the medium is, or was, free for contention, and the number of the slot that begins then.
+    /// When the medium is, or was, free for contention, and the number of the slot that begins
+    /// then.
     idle_from: Nanos,
     slot: u64,
     air: Air,
@@ -150,7 +161,8 @@ impl Dcf {
         self.idle_from.saturating_add(Nanos(slot.saturating_sub(self.slot).saturating_mul(SLOT)))
     }
 
-    /// Runs the medium until `now`, at most to the end of the next exchange that succeeds, and says whose that is.
+    /// Runs the medium until `now`, at most to the end of the next exchange that succeeds, and says
+    /// whose that is.
     fn run<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<u32> {
         loop {
             match self.exchange {
@@ -180,7 +192,8 @@ impl Dcf {
             self.contenders.remove(&(at, slot));
             senders.push(slot);
         }
-        let longest = senders.iter().map(|&slot| self.stations.at(slot).list.front_len()).max().unwrap_or(0);
+        let longest =
+            senders.iter().map(|&slot| self.stations.at(slot).list.front_len()).max().unwrap_or(0);
         let end = start.saturating_add(Nanos(self.air.exchange(longest) * US));
         self.idle_from = end.saturating_add(Nanos(DIFS * US));
         self.slot = begins;
@@ -237,12 +250,30 @@ fn time(bytes: u64, rate: u64) -> u64 {
 impl Scheduler for Dcf {
     fn add_flow(&mut self, _now: Nanos, _spec: &FlowSpec) -> FlowSlot {
         let window = self.air.first_window;
-        FlowSlot(self.stations.insert(Station { list: PacketList::default(), window, retries: 0, begins: 0 }))
+        FlowSlot(self.stations.insert(Station {
+            list: PacketList::default(),
+            window,
+            retries: 0,
+            begins: 0,
+        }))
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, _store: &mut P, _slot: FlowSlot, _spec: &FlowSpec) {}
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        _store: &mut P,
+        _slot: FlowSlot,
+        _spec: &FlowSpec,
+    ) {
+    }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        _flow: u32,
+    ) -> PacketList {
         let Some(station) = self.stations.remove(slot.0) else { return PacketList::default() };
         self.contenders.remove(&(station.begins, slot.0));
         if let Some(exchange) = &mut self.exchange {
@@ -254,7 +285,13 @@ impl Scheduler for Dcf {
         station.list
     }
 
-    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         let len = store.len(packet);
         self.len += 1;
         self.backlog += u64::from(len);
@@ -312,7 +349,12 @@ impl Scheduler for Dcf {
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let Figures { sent, collisions, retries, given_up } = self.figures;
-        Vec::from([("sent", sent), ("collisions", collisions), ("retries", retries), ("given-up", given_up)])
+        Vec::from([
+            ("sent", sent),
+            ("collisions", collisions),
+            ("retries", retries),
+            ("given-up", given_up),
+        ])
     }
 }
 
@@ -331,10 +373,22 @@ const RATES: [u64; 4] = [22, 11, 4, 2];
 /// The largest rate at which acknowledgements are sent.
 const BASIC_RATE: u64 = 4;
 
-const SETTING: Parameter = Parameter { name: "", scope: Scope::Scheduler, domain: Domain::Choice(&[]), default: 0, summary: "" };
+const SETTING: Parameter = Parameter {
+    name: "",
+    scope: Scope::Scheduler,
+    domain: Domain::Choice(&[]),
+    default: 0,
+    summary: "",
+};
 
 const fn window(name: &'static str, default: u64, summary: &'static str) -> Parameter {
-    Parameter { name, domain: Domain::Number { least: 1, most: 1023, unit: "slots" }, default, summary, ..SETTING }
+    Parameter {
+        name,
+        domain: Domain::Number { least: 1, most: 1023, unit: "slots" },
+        default,
+        summary,
+        ..SETTING
+    }
 }
 
 pub(super) const ROW: Row = Row {
@@ -347,7 +401,12 @@ pub(super) const ROW: Row = Row {
     work_conserving: false,
     classifies: false,
     parameters: &[
-        Parameter { name: "phy", domain: Domain::Choice(&["11", "5.5", "2", "1"]), summary: "data rate in Mbit/s", ..SETTING },
+        Parameter {
+            name: "phy",
+            domain: Domain::Choice(&["11", "5.5", "2", "1"]),
+            summary: "data rate in Mbit/s",
+            ..SETTING
+        },
         Parameter {
             name: "preamble",
             domain: Domain::Choice(&["long", "short"]),

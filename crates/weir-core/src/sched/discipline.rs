@@ -31,7 +31,13 @@ mod tests {
             assert!(row.settings().count() <= MOST, "{}", row.name);
             for parameter in row.parameters {
                 let text = parameter.domain.write(parameter.default);
-                assert_eq!(parameter.domain.parse(&text), Some(parameter.default), "{} {}", row.name, parameter.name);
+                assert_eq!(
+                    parameter.domain.parse(&text),
+                    Some(parameter.default),
+                    "{} {}",
+                    row.name,
+                    parameter.name
+                );
             }
         }
     }

@@ -1,11 +1,12 @@
 //! DualPI2: two queues, one for those who keep theirs short, coupled by one controller.
 //!
 //! # Model
-//! Packets of the L4S service (ECT(1), or marked already) wait in a low-latency queue, all others in a classic one. A controller
-//! holds the delay of the classic queue, as that of `pi2` does. Its output marks the low-latency packets, and squared it drops
-//! or marks the classic ones: that balances the rates of both kinds of senders, although one has a queue of a millisecond and the
-//! other one of fifteen. Low-latency packets that have waited longer than a step are marked in any case. They go first, but leave
-//! the classic queue a share.
+//! Packets of the L4S service (ECT(1), or marked already) wait in a low-latency queue, all others
+//! in a classic one. A controller holds the delay of the classic queue, as that of `pi2` does. Its
+//! output marks the low-latency packets, and squared it drops or marks the classic ones: that
+//! balances the rates of both kinds of senders, although one has a queue of a millisecond and the
+//! other one of fifteen. Low-latency packets that have waited longer than a step are marked in any
+//! case. They go first, but leave the classic queue a share.
 //!
 //! # Equations
 //! With the delay `d`, which is that of the older of the two packets at the heads, at each update:
@@ -16,45 +17,50 @@
 //! low latency:  p_L = k p', and 1 for those that have waited longer than the step
 //! ```
 //!
-//! When `k p'` exceeds 1 the queues are overloaded: classic packets are then dropped by `p_C` even if they understand marks, and
-//! low-latency ones are dropped by `p_C` and marked otherwise. With `drop_on_overload off`, `p'` stops at `1 / k`, and what
-//! does not fit is dropped.
+//! When `k p'` exceeds 1 the queues are overloaded: classic packets are then dropped by `p_C` even
+//! if they understand marks, and low-latency ones are dropped by `p_C` and marked otherwise. With
+//! `drop_on_overload off`, `p'` stops at `1 / k`, and what does not fit is dropped.
 //!
 //! # Reference
-//! De Schepper, Briscoe and White, RFC 9332, 2023; De Schepper et al., "PI²", CoNEXT 2016; for the ECN field, RFC 9331.
+//! De Schepper, Briscoe and White, RFC 9332, 2023; De Schepper et al., "PI²", CoNEXT 2016; for the
+//! ECN field, RFC 9331.
 //!
 //! # Parameters
-//! Names and defaults are Linux's. `limit` 1..10000000 packets in both queues, default 10000. `target`, 1us to 10s, default
-//! 15 ms. `tupdate`, 1us to 10s, default 16 ms. `alpha` and `beta`, 0 to 4096 in 1/s, default 0.16 and 3.2; they suit round
-//! trips up to 100 ms. `coupling_factor` 1..255, default 2: `k`. `step_thresh`, 0 to 10s, default 1 ms. `step_packets`
-//! 0..10000000, default 0: the step is a queue of more than so many packets; 0 for `step_thresh`. `min_qlen_step`
-//! 0..10000000 packets, default 0: in a shorter low-latency queue the step does not count. `drop_on_overload` off|on, default on.
-//! `drop_dequeue` off|on, default on: the probabilities count when packets leave; off for when they come. `c_protection`
-//! 0..100 %, default 10: the classic queue's share while both have packets. `schedule` wrr|tshift, default wrr: by that share, or
-//! the older head goes, where a low-latency one counts as `tshift` older (0 to 10s, default 50 ms). `decide` random|recur,
-//! default random: by draws, or by sums that are as regular as can be. `ect` l4s|any, default l4s: with any, ECT(0) is
-//! low-latency too.
+//! Names and defaults are Linux's. `limit` 1..10000000 packets in both queues, default 10000.
+//! `target`, 1us to 10s, default 15 ms. `tupdate`, 1us to 10s, default 16 ms. `alpha` and `beta`, 0
+//! to 4096 in 1/s, default 0.16 and 3.2; they suit round trips up to 100 ms. `coupling_factor`
+//! 1..255, default 2: `k`. `step_thresh`, 0 to 10s, default 1 ms. `step_packets` 0..10000000,
+//! default 0: the step is a queue of more than so many packets; 0 for `step_thresh`.
+//! `min_qlen_step` 0..10000000 packets, default 0: in a shorter low-latency queue the step does not
+//! count. `drop_on_overload` off|on, default on. `drop_dequeue` off|on, default on: the
+//! probabilities count when packets leave; off for when they come. `c_protection` 0..100 %, default
+//! 10: the classic queue's share while both have packets. `schedule` wrr|tshift, default wrr: by
+//! that share, or the older head goes, where a low-latency one counts as `tshift` older (0 to 10s,
+//! default 50 ms). `decide` random|recur, default random: by draws, or by sums that are as regular
+//! as can be. `ect` l4s|any, default l4s: with any, ECT(0) is low-latency too.
 //!
 //! # Complexity
 //! O(1). Updates are computed when packets come and leave, all those since the last in one step.
 //!
 //! # Guarantees
-//! Order within each of the two queues. Nothing is dropped or marked by a probability while less than two packets of 1500 bytes
-//! stay. While both queues have packets, the bytes of the classic one over those of both differ from `c_protection` by at most a
-//! packet of each. Low-latency packets understand marks and are dropped on overload or at the limit only.
+//! Order within each of the two queues. Nothing is dropped or marked by a probability while less
+//! than two packets of 1500 bytes stay. While both queues have packets, the bytes of the classic
+//! one over those of both differ from `c_protection` by at most a packet of each. Low-latency
+//! packets understand marks and are dropped on overload or at the limit only.
 //!
 //! # Figures
-//! `base` is `p'`, `probability` is `p_C` and `coupled` is `k p'`, in parts of 2^32. `low` and `classic`: packets in each queue.
-//! `dropped`: packets dropped by a probability.
+//! `base` is `p'`, `probability` is `p_C` and `coupled` is `k p'`, in parts of 2^32. `low` and
+//! `classic`: packets in each queue. `dropped`: packets dropped by a probability.
 //!
 //! # Differences from Linux/FreeBSD
-//! FreeBSD has none. Linux has a limit in memory beside that in packets, splits offload trains on demand, and looks at
-//! `min_qlen_step` when a packet comes; here when it leaves. Trains are always split here. RFC 9332 takes the delay of the classic
-//! queue alone, gives a time-shifted schedule as its first example, and decides by sums: `schedule tshift`, `decide recur`.
+//! FreeBSD has none. Linux has a limit in memory beside that in packets, splits offload trains on
+//! demand, and looks at `min_qlen_step` when a packet comes; here when it leaves. Trains are always
+//! split here. RFC 9332 takes the delay of the classic queue alone, gives a time-shifted schedule
+//! as its first example, and decides by sums: `schedule tshift`, `decide recur`.
 //!
 //! # Validation
-//! The equation against floating point with the heads' delays; the order against lists; counts of drops and marks
-//! for each kind, with and without overload; shares of the classic queue.
+//! The equation against floating point with the heads' delays; the order against lists; counts of
+//! drops and marks for each kind, with and without overload; shares of the classic queue.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -173,11 +179,13 @@ impl DualPi2 {
     #[inline(never)]
     fn update<P: Store>(&mut self, updates: u64, store: &P) {
         let period = self.settings.tupdate;
-        let heads = [&self.low, &self.classic].map(|queue| queue.list.front().map(|head| store.arrived(head)));
+        let heads = [&self.low, &self.classic]
+            .map(|queue| queue.list.front().map(|head| store.arrived(head)));
         match heads.into_iter().flatten().min() {
             None => self.controller.hold(Nanos::ZERO, updates),
             Some(oldest) => {
-                let first = self.periods.next().saturating_sub(Nanos(updates.saturating_mul(period)));
+                let first =
+                    self.periods.next().saturating_sub(Nanos(updates.saturating_mul(period)));
                 self.controller.wait(first.since(oldest), period, updates);
             }
         }
@@ -190,7 +198,9 @@ impl DualPi2 {
             (None, ..) => false,
             (Some(_), None, _) => true,
             (Some(_), Some(_), None) => self.credit <= 0,
-            (Some(low), Some(classic), Some(shift)) => store.arrived(low) <= store.arrived(classic).saturating_add(shift),
+            (Some(low), Some(classic), Some(shift)) => {
+                store.arrived(low) <= store.arrived(classic).saturating_add(shift)
+            }
         }
     }
 
@@ -213,7 +223,11 @@ impl DualPi2 {
         if overload && self.settings.drop_on_overload && self.decide(true, squared(p)) {
             return Signal::Drop;
         }
-        if overload || self.decide(true, coupled(p, k)) { Signal::Mark(MarkReason::Coupled) } else { Signal::None }
+        if overload || self.decide(true, coupled(p, k)) {
+            Signal::Mark(MarkReason::Coupled)
+        } else {
+            Signal::None
+        }
     }
 
     /// Whether an event of probability `p` happens in a queue.
@@ -276,9 +290,22 @@ impl Scheduler for DualPi2 {
         FlowSlot::default()
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, _store: &mut P, _slot: FlowSlot, _spec: &FlowSpec) {}
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        _store: &mut P,
+        _slot: FlowSlot,
+        _spec: &FlowSpec,
+    ) {
+    }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, _slot: FlowSlot, flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        _slot: FlowSlot,
+        flow: u32,
+    ) -> PacketList {
         let mut low = self.low.take_flow(store, flow);
         let mut classic = self.classic.take_flow(store, flow);
         // By age.
@@ -297,7 +324,13 @@ impl Scheduler for DualPi2 {
         }
     }
 
-    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, _slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        _slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         self.catch_up(now, store);
         if self.is_empty() {
             let (classic, low) = self.settings.shares;
@@ -392,7 +425,12 @@ impl Scheduler for DualPi2 {
     }
 }
 
-const fn parameter(name: &'static str, domain: Domain, default: u64, summary: &'static str) -> Parameter {
+const fn parameter(
+    name: &'static str,
+    domain: Domain,
+    default: u64,
+    summary: &'static str,
+) -> Parameter {
     Parameter { name, scope: Scope::Scheduler, domain, default, summary }
 }
 
@@ -419,7 +457,12 @@ pub(super) const ROW: Row = Row {
         CONTROLLER[2],
         CONTROLLER[3],
         CONTROLLER[4],
-        parameter("step_thresh", SPAN, 1_000_000, "low-latency packets that have waited longer are marked"),
+        parameter(
+            "step_thresh",
+            SPAN,
+            1_000_000,
+            "low-latency packets that have waited longer are marked",
+        ),
         parameter("step_packets", packets(0), 0, "the step as a number of packets; 0: by time"),
         parameter("min_qlen_step", packets(0), 0, "in a shorter queue the step does not count"),
         parameter("drop_on_overload", SWITCH, 1, "when marks no longer help, packets are dropped"),
@@ -432,8 +475,18 @@ pub(super) const ROW: Row = Row {
         ),
         parameter("schedule", Domain::Choice(&["wrr", "tshift"]), 0, "by the share, or by age"),
         parameter("tshift", SPAN, 50_000_000, "how much older a low-latency packet counts by age"),
-        parameter("decide", Domain::Choice(&["random", "recur"]), 0, "by draws, or by sums of probabilities"),
-        parameter("ect", Domain::Choice(&["l4s", "any"]), 0, "low-latency are ECT(1) and CE, or ECT(0) too"),
+        parameter(
+            "decide",
+            Domain::Choice(&["random", "recur"]),
+            0,
+            "by draws, or by sums of probabilities",
+        ),
+        parameter(
+            "ect",
+            Domain::Choice(&["l4s", "any"]),
+            0,
+            "low-latency are ECT(1) and CE, or ECT(0) too",
+        ),
     ],
 };
 
@@ -451,21 +504,30 @@ mod tests {
         (DualPi2::new(&discipline), Pool::new(1000))
     }
 
-    /// With the probability `p` and enough that waits: of 10,000 packets, how many are marked and dropped.
+    /// With the probability `p` and enough that waits: of 10,000 packets, how many are marked and
+    /// dropped.
     fn signals(settings: &[(&str, &str)], p: u64, low: bool, understands: bool) -> [usize; 2] {
         let (mut scheduler, _) = dualpi2(settings);
         (scheduler.controller.p, scheduler.classic.bytes) = (p, LEAST_BYTES);
         let all: Vec<_> = (0..10_000).map(|_| scheduler.signal(low, understands)).collect();
         let reason = if low { MarkReason::Coupled } else { MarkReason::Early };
-        [Signal::Mark(reason), Signal::Drop].map(|kind| all.iter().filter(|&&signal| signal == kind).count())
+        [Signal::Mark(reason), Signal::Drop]
+            .map(|kind| all.iter().filter(|&&signal| signal == kind).count())
     }
 
     #[test]
     fn classic_packets_meet_the_square_and_low_latency_ones_the_coupled_probability() {
         for (decide, within) in [("recur", 1), ("random", 150)] {
-            for (low, understands, expected) in [(false, false, [0, 400]), (false, true, [400, 0]), (true, true, [4000, 0])] {
+            for (low, understands, expected) in
+                [(false, false, [0, 400]), (false, true, [400, 0]), (true, true, [4000, 0])]
+            {
                 let got = signals(&[("decide", decide)], ONE / 5, low, understands);
-                assert!(got.iter().zip(expected).all(|(got, expected)| got.abs_diff(expected) <= within), "{decide} {low}: {got:?}");
+                assert!(
+                    got.iter()
+                        .zip(expected)
+                        .all(|(got, expected)| got.abs_diff(expected) <= within),
+                    "{decide} {low}: {got:?}"
+                );
             }
             let got = signals(&[("decide", decide), ("coupling_factor", "4")], ONE / 5, true, true);
             assert!(got[0].abs_diff(8000) <= within && got[1] == 0);
@@ -490,7 +552,10 @@ mod tests {
     fn short_queues_meet_no_probability() {
         let (mut scheduler, _) = dualpi2(&[]);
         (scheduler.controller.p, scheduler.classic.bytes) = (ONE, LEAST_BYTES - 1);
-        assert_eq!((scheduler.signal(false, false), scheduler.signal(true, true)), (Signal::None, Signal::None));
+        assert_eq!(
+            (scheduler.signal(false, false), scheduler.signal(true, true)),
+            (Signal::None, Signal::None)
+        );
     }
 
     #[test]
@@ -505,11 +570,20 @@ mod tests {
             let (mut scheduler, mut pool) = dualpi2(settings);
             for ecn in [Ecn::Ect1, Ecn::Ce, Ecn::Ect1, Ecn::Ect1, Ecn::Ect0] {
                 let packet = pool.insert(Packet { len: 100, ecn, ..Packet::default() }).unwrap();
-                assert_eq!(scheduler.enqueue(Nanos::ZERO, &mut pool, FlowSlot::default(), packet), None);
+                assert_eq!(
+                    scheduler.enqueue(Nanos::ZERO, &mut pool, FlowSlot::default(), packet),
+                    None
+                );
             }
-            let mut taken = |time| scheduler.dequeue(time, &mut pool).map(|packet| pool.mark_of(packet)).unwrap();
+            let mut taken = |time| {
+                scheduler.dequeue(time, &mut pool).map(|packet| pool.mark_of(packet)).unwrap()
+            };
             let expected = marks.map(|marked| marked.then_some(MarkReason::Step));
-            assert_eq!([taken(ms(1)), taken(Nanos(1_000_001)), taken(ms(2)), taken(ms(3))], expected, "{settings:?}");
+            assert_eq!(
+                [taken(ms(1)), taken(Nanos(1_000_001)), taken(ms(2)), taken(ms(3))],
+                expected,
+                "{settings:?}"
+            );
             // The classic queue has no step.
             assert_eq!(taken(ms(4)), None);
         }

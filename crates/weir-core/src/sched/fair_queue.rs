@@ -21,12 +21,16 @@ pub struct FairQueue<A: FlowPolicy> {
 }
 
 impl<A: FlowPolicy> FairQueue<A> {
-    /// An empty one with the AQM `policy`, and with the settings [`LIMIT`], [`FLOWS`] and [`QUANTUM`]; without [`MEMORY`] bytes
-    /// do not count, and without [`BATCH`] one packet is dropped at a time.
+    /// An empty one with the AQM `policy`, and with the settings [`LIMIT`], [`FLOWS`] and
+    /// [`QUANTUM`]; without [`MEMORY`] bytes do not count, and without [`BATCH`] one packet is
+    /// dropped at a time.
     pub(super) fn with(discipline: &Discipline, policy: A) -> Self {
         let seed = discipline.seed();
         Self {
-            queues: FlowQueues::new(discipline.get(FLOWS.name) as u32, discipline.get(QUANTUM.name) as u32),
+            queues: FlowQueues::new(
+                discipline.get(FLOWS.name) as u32,
+                discipline.get(QUANTUM.name) as u32,
+            ),
             policy,
             refused: Refused::new(),
             seed: (seed ^ seed >> 32) as u32,
@@ -45,14 +49,33 @@ impl<A: FlowPolicy> Scheduler for FairQueue<A> {
         FlowSlot::default()
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, _store: &mut P, _slot: FlowSlot, _spec: &FlowSpec) {}
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        _store: &mut P,
+        _slot: FlowSlot,
+        _spec: &FlowSpec,
+    ) {
+    }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, _slot: FlowSlot, flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        _slot: FlowSlot,
+        flow: u32,
+    ) -> PacketList {
         self.queues.take_flow(store, flow)
     }
 
     #[inline]
-    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, _slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        _slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         let place = self.queues.place(store.header(packet).hash, self.seed);
         if self.queues.packets() >= self.limit && self.policy.drops_tail() {
             self.queues.refuse(now, place, packet, &mut self.policy, &mut self.refused);
@@ -60,7 +83,13 @@ impl<A: FlowPolicy> Scheduler for FairQueue<A> {
         }
         self.queues.enqueue(now, store, place, packet, &mut self.policy, &mut self.refused);
         if self.queues.packets() > self.limit || self.queues.bytes() > self.memory {
-            self.queues.drop_from_fattest(now, store, self.batch, &mut self.policy, &mut self.refused);
+            self.queues.drop_from_fattest(
+                now,
+                store,
+                self.batch,
+                &mut self.policy,
+                &mut self.refused,
+            );
         }
         None
     }

@@ -53,9 +53,22 @@ impl Scheduler for Fifo {
         FlowSlot::default()
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, _pool: &mut P, _slot: FlowSlot, _spec: &FlowSpec) {}
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        _pool: &mut P,
+        _slot: FlowSlot,
+        _spec: &FlowSpec,
+    ) {
+    }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, pool: &mut P, _slot: FlowSlot, flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        pool: &mut P,
+        _slot: FlowSlot,
+        flow: u32,
+    ) -> PacketList {
         if self.len == 0 {
             return PacketList::default();
         }
@@ -67,7 +80,13 @@ impl Scheduler for Fifo {
     }
 
     #[inline]
-    fn enqueue<P: Store>(&mut self, _now: Nanos, pool: &mut P, _slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        _now: Nanos,
+        pool: &mut P,
+        _slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         let len = pool.len(packet);
         self.len += 1;
         self.backlog += u64::from(len);

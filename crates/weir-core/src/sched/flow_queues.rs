@@ -1,17 +1,20 @@
-//! Queues of hashed flows, each with an AQM of its own: what `fq_codel`, `fq_pie` and `cake` are made of.
+//! Queues of hashed flows, each with an AQM of its own: what `fq_codel`, `fq_pie` and `cake` are
+//! made of.
 //!
 //! # Service
-//! Queues with packets stand in two lists, new before old. The first of the new ones, or else of the old ones, is served while it
-//! has credit; without any it gets a quantum of bytes and goes to the end of the old ones. A queue that is found empty leaves its
-//! list, but a new one goes through the old list once, so that coming back at once as a new one is no way past the others (DRR++).
+//! Queues with packets stand in two lists, new before old. The first of the new ones, or else of
+//! the old ones, is served while it has credit; without any it gets a quantum of bytes and goes to
+//! the end of the old ones. A queue that is found empty leaves its list, but a new one goes through
+//! the old list once, so that coming back at once as a new one is no way past the others (DRR++).
 //!
-//! When nothing is left at all, a free link asks once more, and all queues leave their lists. Nobody asks here; so what comes later
-//! than the last packet left finds the lists empty.
+//! When nothing is left at all, a free link asks once more, and all queues leave their lists.
+//! Nobody asks here; so what comes later than the last packet left finds the lists empty.
 //!
 //! # Overflow
-//! Space is made at the expense of the queue with the most bytes, the first of those with as many. To find it, the table is cut
-//! into groups of about the root of its size; each has an upper bound, which grows with each packet that comes and is set right
-//! when its group is looked at. Only groups whose bounds are largest are looked at.
+//! Space is made at the expense of the queue with the most bytes, the first of those with as many.
+//! To find it, the table is cut into groups of about the root of its size; each has an upper bound,
+//! which grows with each packet that comes and is set right when its group is looked at. Only
+//! groups whose bounds are largest are looked at.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -32,12 +35,24 @@ pub trait FlowPolicy {
 
     /// Decides on a packet that comes.
     #[inline]
-    fn arrive(&mut self, _state: &mut Self::State, _now: Nanos, _packet: &Seen, _around: &Around) -> Verdict {
+    fn arrive(
+        &mut self,
+        _state: &mut Self::State,
+        _now: Nanos,
+        _packet: &Seen,
+        _around: &Around,
+    ) -> Verdict {
         Verdict::Pass
     }
 
     /// Decides on the packet whose turn it is.
-    fn leave(&mut self, state: &mut Self::State, now: Nanos, packet: &Seen, around: &Around) -> Verdict;
+    fn leave(
+        &mut self,
+        state: &mut Self::State,
+        now: Nanos,
+        packet: &Seen,
+        around: &Around,
+    ) -> Verdict;
 
     /// A packet was asked for, and the queue had none.
     fn emptied(&mut self, _state: &mut Self::State, _now: Nanos) {}
@@ -107,7 +122,14 @@ impl<S: Default> FlowQueues<S> {
     /// So many empty queues, at least one.
     pub(super) fn new(queues: u32, quantum: u32) -> Self {
         let queues = queues.max(1);
-        let empty = || Queue { list: PacketList::default(), packets: 0, bytes: 0, credit: 0, next: IDLE, state: S::default() };
+        let empty = || Queue {
+            list: PacketList::default(),
+            packets: 0,
+            bytes: 0,
+            credit: 0,
+            next: IDLE,
+            state: S::default(),
+        };
         Self {
             queues: (0..queues).map(|_| empty()).collect(),
             fresh: Ring::EMPTY,
@@ -176,7 +198,12 @@ impl<S> FlowQueues<S> {
         let state = QueueState { packets: queue.packets, bytes: queue.bytes, full: false };
         // What is moved here from another scheduler has been decided on before.
         if now != Nanos::MAX {
-            match policy.arrive(&mut queue.state, now, &seen, &Around { queue: state, all_bytes: self.bytes }) {
+            match policy.arrive(
+                &mut queue.state,
+                now,
+                &seen,
+                &Around { queue: state, all_bytes: self.bytes },
+            ) {
                 Verdict::Drop(reason) => return refused.push_back((packet, reason)),
                 Verdict::Mark(reason) => store.mark(packet, reason),
                 Verdict::Pass | Verdict::Admit => {}
@@ -267,9 +294,15 @@ impl<S> FlowQueues<S> {
             self.packets -= 1;
             self.bytes -= u64::from(len);
             if now != Nanos::MAX {
-                let seen = Seen { len, arrived: store.arrived(packet), header: store.header(packet) };
+                let seen =
+                    Seen { len, arrived: store.arrived(packet), header: store.header(packet) };
                 let state = QueueState { packets: queue.packets, bytes: queue.bytes, full: false };
-                match policy.leave(&mut queue.state, now, &seen, &Around { queue: state, all_bytes: self.bytes }) {
+                match policy.leave(
+                    &mut queue.state,
+                    now,
+                    &seen,
+                    &Around { queue: state, all_bytes: self.bytes },
+                ) {
                     Verdict::Drop(reason) => {
                         refused.push_back((packet, reason));
                         continue;
@@ -301,8 +334,8 @@ impl<S> FlowQueues<S> {
         }
     }
 
-    /// Drops from the head of the queue with the most bytes until half of them or `most` packets are gone, at least one. Gives the
-    /// queue.
+    /// Drops from the head of the queue with the most bytes until half of them or `most` packets
+    /// are gone, at least one. Gives the queue.
     #[cold]
     #[inline(never)]
     pub(super) fn drop_from_fattest<P: Store, A: FlowPolicy<State = S>>(
@@ -338,9 +371,11 @@ impl<S> FlowQueues<S> {
             return None;
         }
         let queues = &self.queues;
-        let fattest = self.peaks.largest(|place| queues.get(place as usize).map(|queue| queue.bytes));
+        let fattest =
+            self.peaks.largest(|place| queues.get(place as usize).map(|queue| queue.bytes));
         // Packets without a byte weigh nothing.
-        let with_packets = || queues.iter().position(|queue| queue.packets > 0).map(|place| place as u32);
+        let with_packets =
+            || queues.iter().position(|queue| queue.packets > 0).map(|place| place as u32);
         if queues[fattest as usize].packets > 0 { Some(fattest) } else { with_packets() }
     }
 
@@ -431,10 +466,13 @@ impl Peaks {
         }
     }
 
-    /// The first place of those with the most bytes; `bytes` tells how many a place has, if there is such a place.
+    /// The first place of those with the most bytes; `bytes` tells how many a place has, if there
+    /// is such a place.
     fn largest(&mut self, bytes: impl Fn(u32) -> Option<u64>) -> u32 {
         loop {
-            let first_largest = |best: usize, group: usize| if self.bounds[group] > self.bounds[best] { group } else { best };
+            let first_largest = |best: usize, group: usize| {
+                if self.bounds[group] > self.bounds[best] { group } else { best }
+            };
             let group = (1..self.bounds.len()).fold(0, first_largest);
             let first = (group as u32) << self.shift;
             let (mut place, mut most) = (first, 0);
@@ -471,7 +509,13 @@ mod tests {
 
     impl FlowPolicy for Nothing {
         type State = ();
-        fn leave(&mut self, _state: &mut (), _now: Nanos, _packet: &Seen, _around: &Around) -> Verdict {
+        fn leave(
+            &mut self,
+            _state: &mut (),
+            _now: Nanos,
+            _packet: &Seen,
+            _around: &Around,
+        ) -> Verdict {
             Verdict::Pass
         }
     }
@@ -484,22 +528,45 @@ mod tests {
 
     impl Rig {
         fn new(queues: u32, quantum: u32) -> Self {
-            Self { pool: Pool::new(10_000), queues: FlowQueues::new(queues, quantum), refused: Refused::new() }
+            Self {
+                pool: Pool::new(10_000),
+                queues: FlowQueues::new(queues, quantum),
+                refused: Refused::new(),
+            }
         }
 
         fn send(&mut self, place: u32, len: u32) {
-            let packet = self.pool.insert(Packet { len, flow: place, ..Packet::default() }).unwrap();
-            self.queues.enqueue(Nanos::ZERO, &mut self.pool, place, packet, &mut Nothing, &mut self.refused);
+            let packet =
+                self.pool.insert(Packet { len, flow: place, ..Packet::default() }).unwrap();
+            self.queues.enqueue(
+                Nanos::ZERO,
+                &mut self.pool,
+                place,
+                packet,
+                &mut Nothing,
+                &mut self.refused,
+            );
         }
 
         fn take(&mut self) -> Option<u32> {
-            let packet = self.queues.dequeue(Nanos::ZERO, &mut self.pool, &mut Nothing, &mut self.refused)?;
+            let packet = self.queues.dequeue(
+                Nanos::ZERO,
+                &mut self.pool,
+                &mut Nothing,
+                &mut self.refused,
+            )?;
             Some(self.pool.remove(packet).flow)
         }
 
         /// Flows of the packets that go.
         fn overflow(&mut self, most: u32) -> Vec<u32> {
-            self.queues.drop_from_fattest(Nanos::ZERO, &mut self.pool, most, &mut Nothing, &mut self.refused);
+            self.queues.drop_from_fattest(
+                Nanos::ZERO,
+                &mut self.pool,
+                most,
+                &mut Nothing,
+                &mut self.refused,
+            );
             let pool = &mut self.pool;
             self.refused.drain(..).map(|(packet, _)| pool.remove(packet).flow).collect()
         }
@@ -509,7 +576,13 @@ mod tests {
         }
 
         fn places(&self, ring: Ring) -> Vec<u32> {
-            let next = |&place: &u32| self.queues.queues.get(place as usize).map(|queue| queue.next).filter(|&next| next != END);
+            let next = |&place: &u32| {
+                self.queues
+                    .queues
+                    .get(place as usize)
+                    .map(|queue| queue.next)
+                    .filter(|&next| next != END)
+            };
             core::iter::successors(Some(ring.head).filter(|&head| head != END), next).collect()
         }
     }
@@ -539,10 +612,16 @@ mod tests {
         rig.send(1, 100);
         // The first has used its credit; the second is new.
         assert_eq!(rig.take(), Some(1));
-        assert_eq!((rig.places(rig.queues.fresh), rig.places(rig.queues.old)), ([1].into(), [0].into()));
+        assert_eq!(
+            (rig.places(rig.queues.fresh), rig.places(rig.queues.old)),
+            ([1].into(), [0].into())
+        );
         assert_eq!(rig.take(), Some(0));
         rig.send(1, 100);
-        assert_eq!((rig.places(rig.queues.fresh), rig.places(rig.queues.old)), ([].into(), [0, 1].into()));
+        assert_eq!(
+            (rig.places(rig.queues.fresh), rig.places(rig.queues.old)),
+            ([].into(), [0, 1].into())
+        );
     }
 
     #[test]
@@ -589,7 +668,8 @@ mod tests {
             }
         }
 
-        /// Queues that always have packets get as many bytes as others, to within two quanta and a packet.
+        /// Queues that always have packets get as many bytes as others, to within two quanta and a
+        /// packet.
         #[test]
         fn queues_share_bytes_alike(lens in proptest::collection::vec(40u32..1500, 2..8), quantum in 64u32..4000) {
             let mut rig = Rig::new(8, quantum);

@@ -1,9 +1,11 @@
-//! What weighted fair queueing and WF2Q have in common: every packet is stamped with when the fluid begins and ends with it.
+//! What weighted fair queueing and WF2Q have in common: every packet is stamped with when the fluid
+//! begins and ends with it.
 //!
-//! A packet starts at the fluid's time when it arrives, or where the flow's packet before it finishes, whichever is later. Behind
-//! others that is the latter, but for one case: the fluid may be done with a flow that still has packets here, since
-//! packets can be a little late. A packet that comes then starts later than the one before it finishes; that it does is
-//! written down, as a *gap*, until it comes to the head of its queue. So only the head's start needs to be kept.
+//! A packet starts at the fluid's time when it arrives, or where the flow's packet before it
+//! finishes, whichever is later. Behind others that is the latter, but for one case: the fluid may
+//! be done with a flow that still has packets here, since packets can be a little late. A packet
+//! that comes then starts later than the one before it finishes; that it does is written down, as a
+//! *gap*, until it comes to the head of its queue. So only the head's start needs to be kept.
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -27,8 +29,8 @@ pub trait Heads: Debug + Default {
     /// Says that the flow has no head.
     fn clear(&mut self, slot: u32);
 
-    /// The flow whose head goes next at the fluid's time `now`; when none may go, the time from which on one may; `None` when
-    /// there is none.
+    /// The flow whose head goes next at the fluid's time `now`; when none may go, the time from
+    /// which on one may; `None` when there is none.
     fn next(&self, now: u128) -> Option<Result<u32, u128>>;
 
     /// Nodes that one meets on the longest way through.
@@ -93,13 +95,29 @@ impl<H: Heads> Scheduler for FluidClocked<H> {
         let weight = NonZeroU32::MIN.saturating_add(weight(spec) - 1);
         let (inverse, list) = (inverse(weight.get()), PacketList::default());
         let (first_gap, last_gap) = (NONE, NONE);
-        let slot = self.flows.insert(Flow { end: 0, start: 0, inverse, list, weight, first_gap, last_gap, come: 0, gone: 0 });
+        let slot = self.flows.insert(Flow {
+            end: 0,
+            start: 0,
+            inverse,
+            list,
+            weight,
+            first_gap,
+            last_gap,
+            come: 0,
+            gone: 0,
+        });
         self.heads.make_room(slot);
         self.fluid.make_room(slot);
         FlowSlot(slot)
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        spec: &FlowSpec,
+    ) {
         let weight = NonZeroU32::MIN.saturating_add(weight(spec) - 1);
         let now = self.fluid.now();
         let flow = self.flows.at_mut(slot.0);
@@ -108,7 +126,8 @@ impl<H: Heads> Scheduler for FluidClocked<H> {
         }
         let old = core::mem::replace(&mut flow.weight, weight);
         flow.inverse = inverse(weight.get());
-        // The fluid keeps the bytes that it has of the flow; what waits is stamped anew, as a run that ends with them.
+        // The fluid keeps the bytes that it has of the flow; what waits is stamped anew, as a run
+        // that ends with them.
         if flow.end > now {
             flow.end = now + (flow.end - now) * u128::from(old.get()) / u128::from(weight.get());
         }
@@ -121,13 +140,23 @@ impl<H: Heads> Scheduler for FluidClocked<H> {
             start = start.max(now - APART);
             self.gaps.forget(flow);
             flow.start = start as u64;
-            self.heads.set(slot.0, start, start + u128::from(service(flow.list.front_len(), flow.inverse)));
+            self.heads.set(
+                slot.0,
+                start,
+                start + u128::from(service(flow.list.front_len(), flow.inverse)),
+            );
         }
         flow.end = start + waiting;
         self.fluid.set(slot.0, weight.get(), flow.end);
     }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        _flow: u32,
+    ) -> PacketList {
         let Some(mut flow) = self.flows.remove(slot.0) else { return PacketList::default() };
         self.gaps.forget(&mut flow);
         self.heads.clear(slot.0);
@@ -141,7 +170,13 @@ impl<H: Heads> Scheduler for FluidClocked<H> {
         flow.list
     }
 
-    fn enqueue<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         let len = store.len(packet);
         self.len += 1;
         self.backlog += u64::from(len);
@@ -183,7 +218,11 @@ impl<H: Heads> Scheduler for FluidClocked<H> {
             let after = start + u128::from(service(len, flow.inverse));
             let start = self.gaps.pass(flow).unwrap_or(after);
             flow.start = start as u64;
-            self.heads.set(slot, start, start + u128::from(service(flow.list.front_len(), flow.inverse)));
+            self.heads.set(
+                slot,
+                start,
+                start + u128::from(service(flow.list.front_len(), flow.inverse)),
+            );
         }
         self.fluid.serve(len);
         if self.len == 0 {
@@ -207,7 +246,11 @@ impl<H: Heads> Scheduler for FluidClocked<H> {
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
-        [("depth of the fluid's tree", self.fluid.depth()), ("depth of the heads", self.heads.depth())].into()
+        [
+            ("depth of the fluid's tree", self.fluid.depth()),
+            ("depth of the heads", self.heads.depth()),
+        ]
+        .into()
     }
 }
 
@@ -269,8 +312,8 @@ impl Gaps {
     }
 }
 
-/// The most that a change of weight puts a flow before or behind the fluid: 1 MB for each unit of weight.
-/// Time begins later than this, so that it does not go below zero.
+/// The most that a change of weight puts a flow before or behind the fluid: 1 MB for each unit of
+/// weight. Time begins later than this, so that it does not go below zero.
 const APART: u128 = 1 << 60;
 /// No gap.
 const NONE: u32 = u32::MAX;

@@ -1,36 +1,42 @@
 //! FQ-CoDel: a queue for each flow, served in turns, new flows first, with `CoDel` for each.
 //!
 //! # Model
-//! Packets are hashed by addresses, ports and protocol to one of many queues. Queues take turns of `quantum` bytes, and a flow that
-//! has just begun, or sends little, goes before those that have used their turns. So a call or a lookup does not wait behind a
-//! download. Each queue has `CoDel` of its own, which keeps the flow that fills it from standing there. When there is no room, the
-//! queue with the most bytes pays: up to `drop_batch` packets, or half of its bytes, go from its head.
+//! Packets are hashed by addresses, ports and protocol to one of many queues. Queues take turns of
+//! `quantum` bytes, and a flow that has just begun, or sends little, goes before those that have
+//! used their turns. So a call or a lookup does not wait behind a download. Each queue has `CoDel`
+//! of its own, which keeps the flow that fills it from standing there. When there is no room, the
+//! queue with the most bytes pays: up to `drop_batch` packets, or half of its bytes, go from its
+//! head.
 //!
 //! # Reference
-//! Hoeiland-Joergensen et al., "The Flow Queue `CoDel` Packet Scheduler and Active Queue Management Algorithm", RFC 8290.
+//! Hoeiland-Joergensen et al., "The Flow Queue `CoDel` Packet Scheduler and Active Queue Management
+//! Algorithm", RFC 8290.
 //!
 //! # Parameters
-//! `limit` 1..10000000 packets, default 10240. `flows` 1..65536, default 1024: queues. `quantum` 64..1048576 bytes, default 1500.
-//! `memory_limit` bytes, default 32 MiB. `drop_batch` 1..65536, default 64. `target`, `interval`, `ecn` (default on), `mtu`,
-//! `ce_threshold`, `ce_selector` and `arith` as of the AQM `codel`. `count` `flow` or `all`, default `flow`: whether `mtu` is
-//! compared with the bytes of the flow's queue, as RFC 8289 and ns-3 do, or of all queues, as Linux does.
+//! `limit` 1..10000000 packets, default 10240. `flows` 1..65536, default 1024: queues. `quantum`
+//! 64..1048576 bytes, default 1500. `memory_limit` bytes, default 32 MiB. `drop_batch` 1..65536,
+//! default 64. `target`, `interval`, `ecn` (default on), `mtu`, `ce_threshold`, `ce_selector` and
+//! `arith` as of the AQM `codel`. `count` `flow` or `all`, default `flow`: whether `mtu` is
+//! compared with the bytes of the flow's queue, as RFC 8289 and ns-3 do, or of all queues, as Linux
+//! does.
 //!
 //! # Complexity
-//! O(1) for each packet, and one round more for each quantum in a packet longer than that. Making room looks at the queues of a
-//! few groups: about the root of `flows`.
+//! O(1) for each packet, and one round more for each quantum in a packet longer than that. Making
+//! room looks at the queues of a few groups: about the root of `flows`.
 //!
 //! # Guarantees
-//! Order within a flow. Queues that always have packets get the same bytes, to within two quanta and a packet. With `count flow`, the last
-//! packet of a queue is not dropped by `CoDel`.
+//! Order within a flow. Queues that always have packets get the same bytes, to within two quanta
+//! and a packet. With `count flow`, the last packet of a queue is not dropped by `CoDel`.
 //!
 //! # Differences from Linux/FreeBSD
-//! Sizes count from the network layer on: a quantum of 1500 is what 1514 is to Linux. `memory_limit` counts bytes of packets, where
-//! Linux counts what it has allocated for them. Linux's `CoDel` leaves a flow alone only when no more than `mtu` waits in all queues:
+//! Sizes count from the network layer on: a quantum of 1500 is what 1514 is to Linux.
+//! `memory_limit` counts bytes of packets, where Linux counts what it has allocated for them.
+//! Linux's `CoDel` leaves a flow alone only when no more than `mtu` waits in all queues:
 //! `count all`. dummynet's has no memory limit and drops one packet at a time.
 //!
 //! # Validation
-//! Five flows, overload and credits as ns-3 has them; random traffic for conservation and order within each flow, beside a plain
-//! list of what each flow has.
+//! Five flows, overload and credits as ns-3 has them; random traffic for conservation and order
+//! within each flow, beside a plain list of what each flow has.
 
 use super::fair_queue::{BATCH, FLOWS, FairQueue, LIMIT, MEMORY, QUANTUM};
 use super::flow_queues::{Around, FlowPolicy};
@@ -52,7 +58,10 @@ pub struct Controlled {
 impl FqCodel {
     /// An empty one.
     pub fn new(discipline: &Discipline) -> Self {
-        Self::with(discipline, Controlled { law: Law::new(discipline), counts_all: discipline.get(COUNT.name) != 0 })
+        Self::with(
+            discipline,
+            Controlled { law: Law::new(discipline), counts_all: discipline.get(COUNT.name) != 0 },
+        )
     }
 }
 

@@ -1,23 +1,28 @@
-//! Generalised processor sharing: the fluid that serves all flows at once by their weights, followed exactly.
+//! Generalised processor sharing: the fluid that serves all flows at once by their weights,
+//! followed exactly.
 //!
 //! # Model
-//! The fluid is served as fast as the packets are: when a packet has left, the fluid has had as many bytes. It shares them at each
-//! moment among the flows that it still has something of, by weight. In its virtual time `V` a flow of weight `w` is served `w`
-//! bytes for each unit, so a flow ends at the finish of its last packet, its `end`; `V` itself grows by a byte over the sum of
-//! the weights of flows whose end it has not reached.
+//! The fluid is served as fast as the packets are: when a packet has left, the fluid has had as
+//! many bytes. It shares them at each moment among the flows that it still has something of, by
+//! weight. In its virtual time `V` a flow of weight `w` is served `w` bytes for each unit, so a
+//! flow ends at the finish of its last packet, its `end`; `V` itself grows by a byte over the sum
+//! of the weights of flows whose end it has not reached.
 //!
 //! # Method
-//! A tree holds the flows by their ends, and for each part of it the sums of `w` and of `w × end`. From these follows how many bytes
-//! take `V` to any flow's end, so one way down finds where a number of bytes takes it, however many flows end meanwhile. A
-//! flow that has ended counts no longer; a few are taken out at each step. What remains of the bytes after the division is
-//! kept for the next time: nothing is lost, and `V` is exact but for being rounded down.
+//! A tree holds the flows by their ends, and for each part of it the sums of `w` and of `w × end`.
+//! From these follows how many bytes take `V` to any flow's end, so one way down finds where a
+//! number of bytes takes it, however many flows end meanwhile. A flow that has ended counts no
+//! longer; a few are taken out at each step. What remains of the bytes after the division is kept
+//! for the next time: nothing is lost, and `V` is exact but for being rounded down.
 //!
-//! Times are those of [`super::stamp`], in 128 bits: the end of a long queue is far away, and `V` never goes back.
+//! Times are those of [`super::stamp`], in 128 bits: the end of a long queue is far away, and `V`
+//! never goes back.
 //!
 //! # Reference
-//! Parekh and Gallager, "A generalized processor sharing approach to flow control in integrated services networks", IEEE/ACM
-//! Transactions on Networking 1(3), 1993. That the fluid can be followed in logarithmic time is due to Valente, "Exact GPS
-//! simulation and optimal fair scheduling with logarithmic complexity", IEEE/ACM Transactions on Networking 15(6), 2007; the
+//! Parekh and Gallager, "A generalized processor sharing approach to flow control in integrated
+//! services networks", IEEE/ACM Transactions on Networking 1(3), 1993. That the fluid can be
+//! followed in logarithmic time is due to Valente, "Exact GPS simulation and optimal fair
+//! scheduling with logarithmic complexity", IEEE/ACM Transactions on Networking 15(6), 2007; the
 //! tree here is our own.
 
 use super::stamp::{FRACTION, LARGEST};
@@ -34,7 +39,8 @@ pub(super) struct Fluid {
     left_over: u128,
 }
 
-/// Sums of weights, and of weights times ends. The latter come round at the end of their range, but differences are right.
+/// Sums of weights, and of weights times ends. The latter come round at the end of their range, but
+/// differences are right.
 #[derive(Clone, Copy, Debug, Default)]
 struct Weights {
     weights: u64,
@@ -43,7 +49,10 @@ struct Weights {
 
 impl Sum for Weights {
     fn plus(self, other: Self) -> Self {
-        Self { weights: self.weights + other.weights, moments: self.moments.wrapping_add(other.moments) }
+        Self {
+            weights: self.weights + other.weights,
+            moments: self.moments.wrapping_add(other.moments),
+        }
     }
 }
 
@@ -67,7 +76,14 @@ impl Fluid {
     /// Says that the fluid has something of the flow at `slot` until its time `end`.
     pub(super) fn set(&mut self, slot: u32, weight: u32, end: u128) {
         if end > self.now {
-            self.flows.set(slot, end, Weights { weights: u64::from(weight), moments: end.wrapping_mul(u128::from(weight)) });
+            self.flows.set(
+                slot,
+                end,
+                Weights {
+                    weights: u64::from(weight),
+                    moments: end.wrapping_mul(u128::from(weight)),
+                },
+            );
         } else {
             self.flows.clear(slot);
         }
@@ -88,7 +104,8 @@ impl Fluid {
         let mut before = Weights::default();
         while let Some(here) = at {
             let with_it = before.plus(here.before).plus(here.own);
-            let to_here = if here.key > self.now { self.bytes_to(here.key, all, ended, with_it) } else { 0 };
+            let to_here =
+                if here.key > self.now { self.bytes_to(here.key, all, ended, with_it) } else { 0 };
             if to_here > self.left_over {
                 at = self.flows.step(here.left);
                 continue;
@@ -108,10 +125,12 @@ impl Fluid {
         self.tidy();
     }
 
-    /// Bytes that take `V` to the end `end`, when the flows summed up in `passed` have ended by then, and those in `ended` had before.
+    /// Bytes that take `V` to the end `end`, when the flows summed up in `passed` have ended by
+    /// then, and those in `ended` had before.
     fn bytes_to(&self, end: u128, all: Weights, ended: Weights, passed: Weights) -> u128 {
         let moments = passed.moments.wrapping_sub(ended.moments);
-        let of_passed = moments.wrapping_sub(self.now.wrapping_mul(u128::from(passed.weights - ended.weights)));
+        let of_passed =
+            moments.wrapping_sub(self.now.wrapping_mul(u128::from(passed.weights - ended.weights)));
         of_passed + (end - self.now) * u128::from(all.weights - passed.weights)
     }
 
@@ -129,7 +148,8 @@ impl Fluid {
         sum
     }
 
-    /// Takes out some of the flows that have ended: as many as a packet can bring back, and one more.
+    /// Takes out some of the flows that have ended: as many as a packet can bring back, and one
+    /// more.
     fn tidy(&mut self) {
         for _ in 0..2 {
             if let Some((end, slot)) = self.flows.first()

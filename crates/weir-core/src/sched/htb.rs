@@ -1,42 +1,50 @@
 //! Hierarchical token buckets: a rate that is promised to each flow, and one that it never exceeds.
 //!
 //! # Model
-//! Each flow is a class with two token buckets. As long as its first one, filled at `rate`, has tokens for its next packet, the
-//! class sends in its own right. When they are used up it borrows: it takes part in what the others leave of the link. The second
-//! bucket, filled at `ceil`, bounds both together; a class that has used it up waits, even if the link is idle.
+//! Each flow is a class with two token buckets. As long as its first one, filled at `rate`, has
+//! tokens for its next packet, the class sends in its own right. When they are used up it borrows:
+//! it takes part in what the others leave of the link. The second bucket, filled at `ceil`, bounds
+//! both together; a class that has used it up waits, even if the link is idle.
 //!
-//! Classes that send in their own right go before those that borrow. Within each of the two, a lower `pri` goes first. Among
-//! equals, own rights are served in proportion to the promised rates, should these together be more than the link, and what is
-//! borrowed is shared in proportion to `weight`: each class has a virtual start for its next packet, and the least goes first.
-//! What a class borrows does not use up its own tokens.
+//! Classes that send in their own right go before those that borrow. Within each of the two, a
+//! lower `pri` goes first. Among equals, own rights are served in proportion to the promised rates,
+//! should these together be more than the link, and what is borrowed is shared in proportion to
+//! `weight`: each class has a virtual start for its next packet, and the least goes first. What a
+//! class borrows does not use up its own tokens.
 //!
 //! # Reference
-//! Devera, "HTB Linux queuing discipline manual", 2002, for the two rates and what they mean. Goyal, Vin and Cheng, "Start-time fair
-//! queuing", IEEE/ACM Transactions on Networking 5(5), 1997, for the order among equals.
+//! Devera, "HTB Linux queuing discipline manual", 2002, for the two rates and what they mean.
+//! Goyal, Vin and Cheng, "Start-time fair queuing", IEEE/ACM Transactions on Networking 5(5), 1997,
+//! for the order among equals.
 //!
 //! # Parameters
-//! `rate` and `ceil` in bit/s, default none: without `rate` a class only borrows, without `ceil` it may take the whole link. A
-//! `rate` above `ceil` counts as `ceil`. `burst` in bytes is the depth of both buckets, at least one packet of `lmax`; default
-//! what the bucket's rate gives in 10 ms and two packets of `lmax`, so that a class does not lose tokens while it waits for another's packet.
-//! `weight` 1..65536, default 1. `pri` 0..63, default 0, the first. `lmax` in bytes, default 1500.
+//! `rate` and `ceil` in bit/s, default none: without `rate` a class only borrows, without `ceil` it
+//! may take the whole link. A `rate` above `ceil` counts as `ceil`. `burst` in bytes is the depth
+//! of both buckets, at least one packet of `lmax`; default what the bucket's rate gives in 10 ms
+//! and two packets of `lmax`, so that a class does not lose tokens while it waits for another's
+//! packet. `weight` 1..65536, default 1. `pri` 0..63, default 0, the first. `lmax` in bytes,
+//! default 1500.
 //!
 //! # Complexity
 //! O(log N) for each packet, of the classes that have packets.
 //!
 //! # Guarantees
-//! In any time `t` a class sends at most `ceil · t` and the depth of its bucket; a packet longer than that leaves when the bucket is
-//! full, and its tokens are missing afterwards. A class that always has packets gets its `rate`, where the rates of all and a
-//! packet fit the link and the bucket is deep enough for the time it has to wait. No rounding: rates hold exactly over any time.
+//! In any time `t` a class sends at most `ceil · t` and the depth of its bucket; a packet longer
+//! than that leaves when the bucket is full, and its tokens are missing afterwards. A class that
+//! always has packets gets its `rate`, where the rates of all and a packet fit the link and the
+//! bucket is deep enough for the time it has to wait. No rounding: rates hold exactly over any
+//! time.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux lets a class send whose tokens are not yet below zero, so that its buckets owe up to a packet; here they must hold the
-//! packet. Linux shares by deficit round robin with quanta in bytes; here a virtual start shares more finely, and `weight` says how
-//! much. Classes within classes are schedulers that feed a scheduler. Time is exact, so that there is no least burst for a timer's
-//! sake. dummynet has nothing of the kind.
+//! Linux lets a class send whose tokens are not yet below zero, so that its buckets owe up to a
+//! packet; here they must hold the packet. Linux shares by deficit round robin with quanta in
+//! bytes; here a virtual start shares more finely, and `weight` says how much. Classes within
+//! classes are schedulers that feed a scheduler. Time is exact, so that there is no least burst for
+//! a timer's sake. dummynet has nothing of the kind.
 //!
 //! # Validation
-//! Rates against exact arithmetic over hours of virtual time, the bound of a class in every window, shares of what is borrowed,
-//! priorities, and changes of rates while packets wait.
+//! Rates against exact arithmetic over hours of virtual time, the bound of a class in every window,
+//! shares of what is borrowed, priorities, and changes of rates while packets wait.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -45,8 +53,8 @@ use alloc::vec::Vec;
 use super::bucket::Bucket;
 use super::prio::PRIORITY;
 use super::{
-    Discipline, Domain, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MAX_PRIORITY, MAX_WEIGHT, MIN_PACKET, Parameter, Row, Scheduler, Scope,
-    WEIGHT,
+    Discipline, Domain, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MAX_PRIORITY, MAX_WEIGHT, MIN_PACKET,
+    Parameter, Row, Scheduler, Scope, WEIGHT,
 };
 use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
@@ -65,7 +73,8 @@ pub struct Htb {
     now: Nanos,
     len: usize,
     backlog: u64,
-    /// Packets sent in own right, packets sent on borrowed tokens, and how often a class had to wait for its bound.
+    /// Packets sent in own right, packets sent on borrowed tokens, and how often a class had to
+    /// wait for its bound.
     counts: [u64; 3],
 }
 
@@ -82,7 +91,8 @@ struct Class {
     list: PacketList,
     own: Option<Bucket>,
     ceil: Option<Bucket>,
-    /// Virtual time for each byte, and the start of the next packet, in [`Htb::own`] and in [`Htb::borrowed`].
+    /// Virtual time for each byte, and the start of the next packet, in [`Htb::own`] and in
+    /// [`Htb::borrowed`].
     own_pace: u128,
     own_start: u128,
     pace: u128,
@@ -191,7 +201,10 @@ impl Htb {
         let first = self.own.ready.first().or(self.borrowed.ready.first()).map(|entry| entry.2);
         // Without a wake it waits for longer than time lasts.
         let waits = || self.wakes.first().map(|entry| entry.1);
-        let forgotten = || (0..self.classes.bound()).find(|&slot| self.classes.get(slot).is_some_and(|class| !class.list.is_empty()));
+        let forgotten = || {
+            (0..self.classes.bound())
+                .find(|&slot| self.classes.get(slot).is_some_and(|class| !class.list.is_empty()))
+        };
         let slot = first.or_else(waits).or_else(forgotten)?;
         self.lift(slot);
         let packet = self.pop(store, slot);
@@ -235,7 +248,13 @@ impl Scheduler for Htb {
         FlowSlot(slot)
     }
 
-    fn change_flow<P: Store>(&mut self, now: Nanos, _store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(
+        &mut self,
+        now: Nanos,
+        _store: &mut P,
+        slot: FlowSlot,
+        spec: &FlowSpec,
+    ) {
         self.now = self.now.max(now);
         self.lift(slot.0);
         let class = self.classes.at_mut(slot.0);
@@ -244,11 +263,18 @@ impl Scheduler for Htb {
         let new = class.priority;
         // What it is ahead of its priority's virtual time it stays ahead.
         class.own_start = class.own_start.saturating_sub(self.own.clock(old)) + self.own.clock(new);
-        class.start = class.start.saturating_sub(self.borrowed.clock(old)) + self.borrowed.clock(new);
+        class.start =
+            class.start.saturating_sub(self.borrowed.clock(old)) + self.borrowed.clock(new);
         self.place(self.now, slot.0);
     }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        _flow: u32,
+    ) -> PacketList {
         if self.classes.get(slot.0).is_none() {
             return PacketList::default();
         }
@@ -260,7 +286,13 @@ impl Scheduler for Htb {
         list
     }
 
-    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         self.now = self.now.max(now);
         let len = store.len(packet);
         self.len += 1;
@@ -309,7 +341,11 @@ impl Scheduler for Htb {
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        if self.own.ready.is_empty() && self.borrowed.ready.is_empty() { self.wakes.first().map(|wake| wake.0) } else { Some(self.now) }
+        if self.own.ready.is_empty() && self.borrowed.ready.is_empty() {
+            self.wakes.first().map(|wake| wake.0)
+        } else {
+            Some(self.now)
+        }
     }
 
     fn len(&self) -> usize {
@@ -348,7 +384,8 @@ impl Class {
     }
 }
 
-/// Virtual time that a byte takes at weight or rate 1. Nothing wraps: of 128 bits, a packet of 4 MiB takes 86.
+/// Virtual time that a byte takes at weight or rate 1. Nothing wraps: of 128 bits, a packet of 4
+/// MiB takes 86.
 const UNIT: u128 = 1 << 64;
 const LEVELS: usize = MAX_PRIORITY as usize + 1;
 /// Largest rate, bit/s.
@@ -362,7 +399,8 @@ const RATE: Parameter = Parameter {
     summary: "rate that the flow is promised; 0 for none",
 };
 
-pub(super) const CEIL: Parameter = Parameter { name: "ceil", summary: "rate that the flow never exceeds; 0 for no bound", ..RATE };
+pub(super) const CEIL: Parameter =
+    Parameter { name: "ceil", summary: "rate that the flow never exceeds; 0 for no bound", ..RATE };
 
 pub(super) const BURST: Parameter = Parameter {
     name: "burst",

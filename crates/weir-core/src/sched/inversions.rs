@@ -1,4 +1,5 @@
-//! How far an order is from that of ranks: a sorted account of the ranks inside, and what is counted at each service.
+//! How far an order is from that of ranks: a sorted account of the ranks inside, and what is
+//! counted at each service.
 
 use alloc::vec::Vec;
 
@@ -6,8 +7,9 @@ use crate::rng::{Purpose, Stream};
 
 /// What schedulers count that serve packets nearly by rank.
 ///
-/// A packet that is served is inverted with each packet inside that has a lower rank. `unpifoness` is the sum of the
-/// differences of ranks over all such pairs: what SP-PIFO's authors call so, over a whole run.
+/// A packet that is served is inverted with each packet inside that has a lower rank. `unpifoness`
+/// is the sum of the differences of ranks over all such pairs: what SP-PIFO's authors call so, over
+/// a whole run.
 #[derive(Debug, Default)]
 pub struct Inversions {
     inside: Ranks,
@@ -42,15 +44,15 @@ impl Inversions {
         self.inside.set_back(by);
     }
 
-    /// `inversions`: pairs. `inverted`: services at which a lower rank was inside. `unpifoness`: differences of ranks over
-    /// all pairs.
+    /// `inversions`: pairs. `inverted`: services at which a lower rank was inside. `unpifoness`:
+    /// differences of ranks over all pairs.
     pub fn figures(&self) -> [(&'static str, u64); 3] {
         [("inversions", self.pairs), ("inverted", self.services), ("unpifoness", self.unpifoness)]
     }
 }
 
-/// A multiset of ranks that says how many are below one, and their sum: a search tree kept in balance by random numbers (a
-/// treap), O(log n) for each call.
+/// A multiset of ranks that says how many are below one, and their sum: a search tree kept in
+/// balance by random numbers (a treap), O(log n) for each call.
 #[derive(Debug)]
 pub(super) struct Ranks {
     nodes: Vec<Node>,
@@ -75,7 +77,12 @@ struct Node {
 
 impl Default for Ranks {
     fn default() -> Self {
-        Self { nodes: Vec::new(), root: NONE, free: Vec::new(), random: Stream::new(0, 0, Purpose::Scheduler) }
+        Self {
+            nodes: Vec::new(),
+            root: NONE,
+            free: Vec::new(),
+            random: Stream::new(0, 0, Purpose::Scheduler),
+        }
     }
 }
 
@@ -138,7 +145,15 @@ impl Ranks {
 
     /// A node without children.
     fn leaf(&mut self, rank: u64) -> u32 {
-        let node = Node { rank, copies: 1, height: self.random.bits32(), left: NONE, right: NONE, count: 1, sum: u128::from(rank) };
+        let node = Node {
+            rank,
+            copies: 1,
+            height: self.random.bits32(),
+            left: NONE,
+            right: NONE,
+            count: 1,
+            sum: u128::from(rank),
+        };
         if let Some(at) = self.free.pop() {
             self.nodes[at as usize] = node;
             return at;

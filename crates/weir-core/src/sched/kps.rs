@@ -1,45 +1,54 @@
 //! KPS: a fluid approximated by interleaved stratified timer wheels.
 //!
 //! # Model
-//! As in WF2Q+, a packet has a start `S` and a finish `F` in a virtual time `V`; it may go when `V` has reached its start, and of the
-//! packets that may, the one with the earliest finish goes. But times are rounded, so that nothing needs to be sorted. Flows
-//! are in *strata* by the time that their largest packet takes them, `L / w`, up to the next power of two. Each stratum has two
-//! timer wheels whose slots are that long: in one, flows wait for their start; in the other, those that may go wait for their
-//! turn. The slots of the strata are *interleaved*: those of one begin in the middle of those of the one below it, so no two
-//! strata ever have a slot that begins at the same moment, and which one is due first is always clear.
+//! As in WF2Q+, a packet has a start `S` and a finish `F` in a virtual time `V`; it may go when `V`
+//! has reached its start, and of the packets that may, the one with the earliest finish goes. But
+//! times are rounded, so that nothing needs to be sorted. Flows are in *strata* by the time that
+//! their largest packet takes them, `L / w`, up to the next power of two. Each stratum has two
+//! timer wheels whose slots are that long: in one, flows wait for their start; in the other, those
+//! that may go wait for their turn. The slots of the strata are *interleaved*: those of one begin
+//! in the middle of those of the one below it, so no two strata ever have a slot that begins at the
+//! same moment, and which one is due first is always clear.
 //!
 //! # Reference
-//! Karsten, "Approximation of generalized processor sharing with interleaved stratified timer wheels", IEEE/ACM Transactions on
-//! Networking 18(3), 2010; first as "SI-WF2Q: WF2Q approximation with small constant execution overhead", IEEE INFOCOM 2006.
-//! This is written after the idea that gave both their names; which way times are rounded, how ties are broken and how wheels
-//! are kept are our own, so it need not give the order that the author's programs do.
+//! Karsten, "Approximation of generalized processor sharing with interleaved stratified timer
+//! wheels", IEEE/ACM Transactions on Networking 18(3), 2010; first as "SI-WF2Q: WF2Q approximation
+//! with small constant execution overhead", IEEE INFOCOM 2006. This is written after the idea that
+//! gave both their names; which way times are rounded, how ties are broken and how wheels are kept
+//! are our own, so it need not give the order that the author's programs do.
 //!
 //! # Symbols
-//! `w` weight of a flow, `W` sum of the weights of all active flows, `L` length of a packet in bytes, `σ` length of the slots of the
-//! flow's stratum: the least power of two with `lmax / w ≤ σ`. `S`, `F` and `V` as in WF2Q+, not rounded. A packet may go from the
-//! beginning of the slot in which `S` lies, and is due two slots after that, which is not before `F`. The flow due earliest goes;
-//! in one slot flows are in the order in which they came there. A flow without packets is active until the slot has ended in
-//! which its `F` lies. Times have 40 bits of fraction and come round after 2^64.
+//! `w` weight of a flow, `W` sum of the weights of all active flows, `L` length of a packet in
+//! bytes, `σ` length of the slots of the flow's stratum: the least power of two with
+//! `lmax / w ≤ σ`. `S`, `F` and `V` as in WF2Q+, not rounded. A packet may go from the beginning of
+//! the slot in which `S` lies, and is due two slots after that, which is not before `F`. The flow
+//! due earliest goes; in one slot flows are in the order in which they came there. A flow without
+//! packets is active until the slot has ended in which its `F` lies. Times have 40 bits of fraction
+//! and come round after 2^64.
 //!
 //! # Parameters
-//! `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: the flow's largest packet. A longer one raises it, until it is
-//! configured anew. After a change of either, `S` is at most two of the new slots from `V`.
+//! `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: the flow's largest packet. A
+//! longer one raises it, until it is configured anew. After a change of either, `S` is at most two
+//! of the new slots from `V`.
 //!
 //! # Complexity
-//! O(1) for each packet on the average, whatever the number of flows: each packet moves its flow from one slot to another at most
-//! twice. To find the slot that is due one looks at each stratum in use, of which there are at most 29, and one for flows of
-//! the same weight.
+//! O(1) for each packet on the average, whatever the number of flows: each packet moves its flow
+//! from one slot to another at most twice. To find the slot that is due one looks at each stratum
+//! in use, of which there are at most 29, and one for flows of the same weight.
 //!
 //! # Guarantees
-//! With `φ = w / W` and `L` the largest packet of all: a flow that always has packets is behind its share by at most
-//! `2 w σ + φ L`, less than `4 lmax + φ L`, and ahead by at most `w σ + lmax`, less than `3 lmax`. While `V` passes more than 60 slots of
-//! a stratum in one packet, because others send packets that are so much longer, its slots lose their order among each other.
+//! With `φ = w / W` and `L` the largest packet of all: a flow that always has packets is behind its
+//! share by at most `2 w σ + φ L`, less than `4 lmax + φ L`, and ahead by at most `w σ + lmax`,
+//! less than `3 lmax`. While `V` passes more than 60 slots of a stratum in one packet, because
+//! others send packets that are so much longer, its slots lose their order among each other.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. A version for dummynet was used to measure it beside QFQ, but was not part of FreeBSD.
+//! Neither has it. A version for dummynet was used to measure it beside QFQ, but was not part of
+//! FreeBSD.
 //!
 //! # Validation
-//! The order of packets against plain loops over all flows, and the bounds above against exact arithmetic, in property tests.
+//! The order of packets against plain loops over all flows, and the bounds above against exact
+//! arithmetic, in property tests.
 
 use alloc::boxed::Box;
 use core::num::NonZeroU32;
@@ -150,7 +159,8 @@ impl Kps {
         self.inverse_sum = u64::MAX / sum.max(1);
     }
 
-    /// Puts a flow that is nowhere where its head belongs; one without packets waits until the slot of its finish has ended.
+    /// Puts a flow that is nowhere where its head belongs; one without packets waits until the slot
+    /// of its finish has ended.
     #[inline]
     fn place(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
@@ -167,7 +177,9 @@ impl Kps {
         flow.at = if has_come { List::Eligible } else { List::Waiting };
         let bits = if has_come { &mut self.eligible } else { &mut self.waiting };
         *bits |= 1 << stratum;
-        let rings = self.strata[stratum].get_or_insert_with(|| Box::new(Stratum { waiting: Ring::new(width), eligible: Ring::new(width) }));
+        let rings = self.strata[stratum].get_or_insert_with(|| {
+            Box::new(Stratum { waiting: Ring::new(width), eligible: Ring::new(width) })
+        });
         let ring = rings.ring(flow.at);
         flow.place = ring.fill(from);
         let ends = &mut ring.ends[usize::from(flow.place)];
@@ -187,7 +199,9 @@ impl Kps {
         let (next, previous, place, list) = (flow.next, flow.previous, flow.place, flow.at);
         let stratum = usize::from(flow.stratum);
         flow.at = List::None;
-        let Some(rings) = self.strata[stratum].as_mut().filter(|_| list != List::None) else { return };
+        let Some(rings) = self.strata[stratum].as_mut().filter(|_| list != List::None) else {
+            return;
+        };
         let ring = rings.ring(list);
         let Ends { first, last } = &mut ring.ends[usize::from(place)];
         match self.flows.get_mut(previous) {
@@ -201,14 +215,15 @@ impl Kps {
         if *first == NONE {
             ring.empty(place);
             if ring.front().is_none() {
-                let bits = if list == List::Eligible { &mut self.eligible } else { &mut self.waiting };
+                let bits =
+                    if list == List::Eligible { &mut self.eligible } else { &mut self.waiting };
                 *bits &= !(1 << stratum);
             }
         }
     }
 
-    /// The stratum whose earliest slot of this wheel is the first, of those in `bits`, and how far from `V` that is in time, when
-    /// `later` slots are added.
+    /// The stratum whose earliest slot of this wheel is the first, of those in `bits`, and how far
+    /// from `V` that is in time, when `later` slots are added.
     #[inline]
     fn earliest(&self, list: List, mut bits: u32, later: u64) -> Option<(i64, usize)> {
         let mut earliest: Option<(i64, usize)> = None;
@@ -227,7 +242,8 @@ impl Kps {
         earliest
     }
 
-    /// Lets in what `V` has reached, slot by slot: heads may go now, and flows that have none are no longer active.
+    /// Lets in what `V` has reached, slot by slot: heads may go now, and flows that have none are
+    /// no longer active.
     #[inline]
     fn admit(&mut self) {
         while let Some((away, stratum)) = self.earliest(List::Waiting, self.waiting, 0)
@@ -289,7 +305,13 @@ impl Scheduler for Kps {
         }))
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, _store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        _store: &mut P,
+        slot: FlowSlot,
+        spec: &FlowSpec,
+    ) {
         let (weight, max_packet) = limits(spec);
         let flow = self.flows.at(slot.0);
         let (old, active) = (flow.weight, flow.at != List::None);
@@ -317,7 +339,13 @@ impl Scheduler for Kps {
         }
     }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        _flow: u32,
+    ) -> PacketList {
         let Some(flow) = self.flows.get(slot.0) else { return PacketList::default() };
         if flow.at != List::None {
             let weight = u64::from(flow.weight.get());
@@ -335,7 +363,13 @@ impl Scheduler for Kps {
     }
 
     #[inline]
-    fn enqueue<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         let len = store.len(packet);
         self.len += 1;
         self.backlog += u64::from(len);
@@ -374,7 +408,8 @@ impl Scheduler for Kps {
         self.len -= 1;
         self.backlog -= u64::from(len);
         let served = u128::from(u64::from(len.min(LARGEST)) << FRACTION);
-        self.virtual_time = self.virtual_time.wrapping_add(((served * u128::from(self.inverse_sum)) >> 64) as u64);
+        self.virtual_time =
+            self.virtual_time.wrapping_add(((served * u128::from(self.inverse_sum)) >> 64) as u64);
         flow.start = flow.finish;
         if !flow.list.is_empty() {
             flow.finish_head();
@@ -405,7 +440,10 @@ impl Scheduler for Kps {
 
 /// A flow's weight and largest packet, within their ranges.
 fn limits(spec: &FlowSpec) -> (NonZeroU32, u32) {
-    (NonZeroU32::MIN.saturating_add(weight(spec) - 1), spec.max_packet.clamp(MIN_PACKET, MAX_PACKET))
+    (
+        NonZeroU32::MIN.saturating_add(weight(spec) - 1),
+        spec.max_packet.clamp(MIN_PACKET, MAX_PACKET),
+    )
 }
 
 /// Whether a time is not after another that is near it.

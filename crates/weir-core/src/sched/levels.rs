@@ -1,11 +1,12 @@
-//! Approximations of a PIFO: a few first-in first-out queues, the first of them served first, and a rule that says which
-//! one a packet goes to, or that it is refused.
+//! Approximations of a PIFO: a few first-in first-out queues, the first of them served first, and a
+//! rule that says which one a packet goes to, or that it is refused.
 //!
 //! One scheduler does the work for all of them; a rule is a [`Mapping`], one file each.
 //!
 //! # Order within a flow
-//! A rule looks at ranks alone, and could put a packet into a queue that is served before one in which an older packet of
-//! its flow waits. Then the packet goes to the end of that later queue instead. This is counted as `held`.
+//! A rule looks at ranks alone, and could put a packet into a queue that is served before one in
+//! which an older packet of its flow waits. Then the packet goes to the end of that later queue
+//! instead. This is counted as `held`.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -20,8 +21,8 @@ use crate::units::Nanos;
 
 /// Which queue a packet goes to.
 pub trait Mapping: Debug {
-    /// The queue for a packet of `rank`, when `len` packets are inside; `None` when it is refused. Called once for each
-    /// packet that comes.
+    /// The queue for a packet of `rank`, when `len` packets are inside; `None` when it is refused.
+    /// Called once for each packet that comes.
     fn choose(&mut self, rank: u64, len: usize) -> Option<usize>;
 
     /// All ranks are set back: virtual time comes near the end of its range.
@@ -80,8 +81,8 @@ impl<M: Mapping> Approximation<M> {
         }
     }
 
-    /// Where a packet of `rank` goes: as the rule says, but not before older packets of its flow, and only where there is
-    /// room.
+    /// Where a packet of `rank` goes: as the rule says, but not before older packets of its flow,
+    /// and only where there is room.
     fn queue_for(&mut self, slot: FlowSlot, rank: u64) -> Option<usize> {
         let chosen = self.mapping.choose(rank, self.len)?.min(self.queues.len() - 1);
         let flow = self.flows.at(slot.0);
@@ -117,17 +118,33 @@ impl<M: Mapping> Scheduler for Approximation<M> {
         FlowSlot(self.flows.insert(Flow { standing: Standing::new(spec), packets: 0, queue: 0 }))
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, _store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        _store: &mut P,
+        slot: FlowSlot,
+        spec: &FlowSpec,
+    ) {
         self.flows.at_mut(slot.0).standing.change(spec);
     }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        _flow: u32,
+    ) -> PacketList {
         let mut removed = PacketList::default();
-        let Some(flow) = self.flows.remove(slot.0).filter(|flow| flow.packets > 0) else { return removed };
+        let Some(flow) = self.flows.remove(slot.0).filter(|flow| flow.packets > 0) else {
+            return removed;
+        };
         // The newest is in the last queue that has any.
         for (number, queue) in self.queues[..=flow.queue].iter_mut().enumerate() {
             let mut old = core::mem::take(queue);
-            while let (Some(packet), Some((rank, owner))) = (old.list.pop_front(store), old.ranks.pop_front()) {
+            while let (Some(packet), Some((rank, owner))) =
+                (old.list.pop_front(store), old.ranks.pop_front())
+            {
                 if owner == slot.0 {
                     self.inversions.leave(rank);
                     self.len -= 1;
@@ -147,7 +164,13 @@ impl<M: Mapping> Scheduler for Approximation<M> {
     }
 
     #[inline]
-    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         if self.ranker.is_late() {
             self.set_back();
         }
@@ -205,8 +228,8 @@ impl<M: Mapping> Scheduler for Approximation<M> {
         self.backlog
     }
 
-    /// Those of inversions, and `refused`: packets without a place. `held`: packets that went to a later queue than their
-    /// rank says, behind older ones of their flow.
+    /// Those of inversions, and `refused`: packets without a place. `held`: packets that went to a
+    /// later queue than their rank says, behind older ones of their flow.
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let mut figures = Vec::from(self.inversions.figures());
         figures.extend([("refused", self.refused), ("held", self.held)]);

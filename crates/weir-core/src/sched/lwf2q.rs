@@ -1,45 +1,51 @@
 //! L-WF2Q: worst-case fair weighted fair queueing by the exact fluid, in logarithmic time.
 //!
 //! # Model
-//! Think of a fluid that serves all flows with packets at once, each at a rate by its weight. Of the packets that the fluid has
-//! begun with (`S ≤ V`, *eligible*), the one that it finishes first goes. So no flow gets ahead of the fluid by more than a packet, and
-//! none falls behind by more than one. WF2Q+ does the same by a clock that is easier to keep; this is by the fluid's own.
+//! Think of a fluid that serves all flows with packets at once, each at a rate by its weight. Of
+//! the packets that the fluid has begun with (`S ≤ V`, *eligible*), the one that it finishes first
+//! goes. So no flow gets ahead of the fluid by more than a packet, and none falls behind by more
+//! than one. WF2Q+ does the same by a clock that is easier to keep; this is by the fluid's own.
 //!
 //! # Reference
-//! Bennett and Zhang, "WF2Q: worst-case fair weighted fair queueing", IEEE INFOCOM 1996; Valente, "Exact GPS simulation and
-//! optimal fair scheduling with logarithmic complexity", IEEE/ACM Transactions on Networking 15(6), 2007. The data structures are
-//! our own: what they compute is the same. Finding the least finish among what is eligible by one way down a tree sorted by
-//! start is due to Stoica and Abdel-Wahab, "Earliest eligible virtual deadline first", Old Dominion University, 1995.
+//! Bennett and Zhang, "WF2Q: worst-case fair weighted fair queueing", IEEE INFOCOM 1996; Valente,
+//! "Exact GPS simulation and optimal fair scheduling with logarithmic complexity", IEEE/ACM
+//! Transactions on Networking 15(6), 2007. The data structures are our own: what they compute is
+//! the same. Finding the least finish among what is eligible by one way down a tree sorted by start
+//! is due to Stoica and Abdel-Wahab, "Earliest eligible virtual deadline first", Old Dominion
+//! University, 1995.
 //!
 //! # Symbols
-//! `S = max(V, F of the one before)` when a packet of `L` bytes arrives, `F = S + L / w` with `w` the flow's weight. `V` is the fluid's
-//! time; it grows by a byte over the sum of the weights of those flows that the fluid still has something of. The fluid is
-//! served as many bytes as packets have left, so its rate is the link's, whatever that is, and it rests when the link does. Times
-//! have 40 bits of fraction, of which 20 count when they are compared. Of equal finishes that of the flow with the lower
-//! place goes first. A new weight holds at once: the
-//! fluid serves what it still has of the flow at the new rate, and packets that wait are stamped anew, to end with it. When
-//! flows with packets are removed or change, the fluid may be left with less than there are packets; should nothing be
-//! eligible then, `V` moves on to the next start.
+//! `S = max(V, F of the one before)` when a packet of `L` bytes arrives, `F = S + L / w` with `w`
+//! the flow's weight. `V` is the fluid's time; it grows by a byte over the sum of the weights of
+//! those flows that the fluid still has something of. The fluid is served as many bytes as packets
+//! have left, so its rate is the link's, whatever that is, and it rests when the link does. Times
+//! have 40 bits of fraction, of which 20 count when they are compared. Of equal finishes that of
+//! the flow with the lower place goes first. A new weight holds at once: the fluid serves what it
+//! still has of the flow at the new rate, and packets that wait are stamped anew, to end with it.
+//! When flows with packets are removed or change, the fluid may be left with less than there are
+//! packets; should nothing be eligible then, `V` moves on to the next start.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
 //!
 //! # Complexity
-//! O(log N) for each packet and N flows in the worst case, not only on the average: a tree of sums for the fluid, in which any
-//! number of flows may end at once, and a tree of heads by start that knows the least finish of each part, in which any number
-//! may become eligible at once. Changing a flow looks at its packets.
+//! O(log N) for each packet and N flows in the worst case, not only on the average: a tree of sums
+//! for the fluid, in which any number of flows may end at once, and a tree of heads by start that
+//! knows the least finish of each part, in which any number may become eligible at once. Changing a
+//! flow looks at its packets.
 //!
 //! # Guarantees
-//! With `L_k` the flow's largest packet, `L` the largest of all and `φ` the flow's share: its bytes since it has had packets are at
-//! least `φ` of all bytes less `L_k + φ (L − L_k)`, and it is never ahead by more than `(1 − φ) L_k`. A packet leaves at
-//! most one `L` later than the fluid would have finished with it. This is the least possible.
+//! With `L_k` the flow's largest packet, `L` the largest of all and `φ` the flow's share: its bytes
+//! since it has had packets are at least `φ` of all bytes less `L_k + φ (L − L_k)`, and it is never
+//! ahead by more than `(1 − φ) L_k`. A packet leaves at most one `L` later than the fluid would
+//! have finished with it. This is the least possible.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither has it.
 //!
 //! # Validation
-//! The order of packets against plain loops over all flows that follow the fluid from end to end; the bounds above against exact
-//! arithmetic; the depth of its trees with 65,536 flows.
+//! The order of packets against plain loops over all flows that follow the fluid from end to end;
+//! the bounds above against exact arithmetic; the depth of its trees with 65,536 flows.
 
 use super::fluid_clocked::{FluidClocked, Heads};
 use super::sums::{Sum, SumTree};

@@ -1,12 +1,13 @@
 //! Schedulers: which flow's packet goes next.
 //!
-//! One discipline is one file and one row of [`TABLE`]. The row drives the command language, `weir algorithms`, the
-//! documentation, the rig and the property tests.
+//! One discipline is one file and one row of [`TABLE`]. The row drives the command language,
+//! `weir algorithms`, the documentation, the rig and the property tests.
 //!
 //! # Flows
-//! A scheduler hears of a flow before its first packet ([`Scheduler::add_flow`]) and answers with the place it has for it. The
-//! caller keeps that [`FlowSlot`] and hands it in with each packet, so that a scheduler finds a flow's state without a search,
-//! and flows of any number of queues can feed one scheduler. Places are used again.
+//! A scheduler hears of a flow before its first packet ([`Scheduler::add_flow`]) and answers with
+//! the place it has for it. The caller keeps that [`FlowSlot`] and hands it in with each packet, so
+//! that a scheduler finds a flow's state without a search, and flows of any number of queues can
+//! feed one scheduler. Places are used again.
 
 use alloc::vec::Vec;
 
@@ -70,7 +71,8 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::stats::DropReason;
 use crate::units::Nanos;
 
-/// What a scheduler is told of a flow. A value beyond a discipline's range counts as the nearest within it.
+/// What a scheduler is told of a flow. A value beyond a discipline's range counts as the nearest
+/// within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
     /// The flow's number, as its packets have it in [`crate::packet::Packet::flow`].
@@ -93,7 +95,16 @@ pub struct FlowSpec {
 
 impl Default for FlowSpec {
     fn default() -> Self {
-        Self { flow: 0, weight: 1, max_packet: 1500, priority: 0, rate: 0, ceil: 0, burst: 0, deadline: Nanos::ZERO }
+        Self {
+            flow: 0,
+            weight: 1,
+            max_packet: 1500,
+            priority: 0,
+            rate: 0,
+            ceil: 0,
+            burst: 0,
+            deadline: Nanos::ZERO,
+        }
     }
 }
 
@@ -101,8 +112,8 @@ impl Default for FlowSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowSlot(pub u32);
 
-/// A scheduler shares one link among flows. It owns the order of the packets in it; the caller has already decided that
-/// a packet is admitted, and counts.
+/// A scheduler shares one link among flows. It owns the order of the packets in it; the caller has
+/// already decided that a packet is admitted, and counts.
 ///
 /// Every scheduler keeps the order within a flow, whatever is changed while packets wait.
 pub trait Scheduler {
@@ -112,20 +123,41 @@ pub trait Scheduler {
     /// Changes what is known of a flow. Its packets stay, in order.
     fn change_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec);
 
-    /// Forgets a flow, named by its place and its number, and gives back in order what it still had.
-    fn remove_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, flow: u32) -> PacketList;
+    /// Forgets a flow, named by its place and its number, and gives back in order what it still
+    /// had.
+    fn remove_flow<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        flow: u32,
+    ) -> PacketList;
 
-    /// Takes a packet of the flow that has the place `slot`. Gives back the packet that must go for it, this one or another:
-    /// only schedulers that have bounds of their own do that.
+    /// Takes a packet of the flow that has the place `slot`. Gives back the packet that must go for
+    /// it, this one or another: only schedulers that have bounds of their own do that.
     #[must_use]
-    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId>;
+    fn enqueue<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId>;
 
-    /// Gives the packet that goes next, or `None` when nothing may go now. At [`Nanos::MAX`] everything may go.
+    /// Gives the packet that goes next, or `None` when nothing may go now. At [`Nanos::MAX`]
+    /// everything may go.
     fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId>;
 
-    /// Takes several packets; the same as one after the other. Appends those that must go to `refused`.
+    /// Takes several packets; the same as one after the other. Appends those that must go to
+    /// `refused`.
     #[inline]
-    fn enqueue_batch<P: Store>(&mut self, now: Nanos, store: &mut P, packets: &[(FlowSlot, PacketId)], refused: &mut Vec<PacketId>) {
+    fn enqueue_batch<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        packets: &[(FlowSlot, PacketId)],
+        refused: &mut Vec<PacketId>,
+    ) {
         for &(slot, packet) in packets {
             refused.extend(self.enqueue(now, store, slot, packet));
         }
@@ -133,24 +165,31 @@ pub trait Scheduler {
 
     /// Gives up to `max` packets; the same as one after the other.
     #[inline]
-    fn dequeue_batch<P: Store>(&mut self, now: Nanos, store: &mut P, max: usize, out: &mut Vec<PacketId>) {
+    fn dequeue_batch<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        max: usize,
+        out: &mut Vec<PacketId>,
+    ) {
         out.extend(core::iter::from_fn(|| self.dequeue(now, store)).take(max));
     }
 
-    /// Takes a packet that it has given up since, other than those that [`Self::enqueue`] gave back, with the reason: few
-    /// schedulers do.
+    /// Takes a packet that it has given up since, other than those that [`Self::enqueue`] gave
+    /// back, with the reason: few schedulers do.
     #[inline]
     fn pop_refused<P: Store>(&mut self, _store: &mut P) -> Option<(PacketId, DropReason)> {
         None
     }
 
-    /// When a scheduler that holds packets but gives none will next give one; `None` for work-conserving ones.
+    /// When a scheduler that holds packets but gives none will next give one; `None` for
+    /// work-conserving ones.
     fn next_event(&self) -> Option<Nanos> {
         None
     }
 
-    /// Whether a packet that would be dequeued at once may go straight to the link: when the scheduler is empty and `enqueue`
-    /// and `dequeue` would leave no trace in it.
+    /// Whether a packet that would be dequeued at once may go straight to the link: when the
+    /// scheduler is empty and `enqueue` and `dequeue` would leave no trace in it.
     fn may_bypass(&self) -> bool {
         false
     }
@@ -177,7 +216,8 @@ pub trait Scheduler {
     }
 }
 
-/// Something to do with a scheduler of whichever type: code for each of them, without virtual calls.
+/// Something to do with a scheduler of whichever type: code for each of them, without virtual
+/// calls.
 pub trait Visitor {
     /// What comes of it.
     type Output;
@@ -206,7 +246,8 @@ macro_rules! table {
         pub const TABLE: &[Row] = &[$($module::ROW),+];
 
         impl Discipline {
-            /// Makes a scheduler of this discipline and hands it to `visitor`, which so is compiled for each type.
+            /// Makes a scheduler of this discipline and hands it to `visitor`, which so is compiled
+            /// for each type.
             pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
                 match self.kind() {
                     $(Kind::$kind => visitor.visit($type::new(self)),)+
@@ -282,7 +323,11 @@ impl Kind {
 
     /// The scheduler of this name or alias, in whatever case it is written.
     pub fn from_name(name: &str) -> Option<Self> {
-        let is_it = |row: &Row| core::iter::once(&row.name).chain(row.aliases).any(|known| known.eq_ignore_ascii_case(name));
+        let is_it = |row: &Row| {
+            core::iter::once(&row.name)
+                .chain(row.aliases)
+                .any(|known| known.eq_ignore_ascii_case(name))
+        };
         Self::ALL.into_iter().find(|kind| is_it(kind.row()))
     }
 
@@ -326,7 +371,10 @@ mod tests {
         assert_eq!(Kind::from_name("WF2Q+"), Some(Kind::Wf2qPlus));
         assert_eq!(Kind::from_name("drr"), Some(Kind::RoundRobin));
         assert_eq!(Kind::from_name("fifo2"), None);
-        let mut names: Vec<&str> = TABLE.iter().flat_map(|row| core::iter::once(row.name).chain(row.aliases.iter().copied())).collect();
+        let mut names: Vec<&str> = TABLE
+            .iter()
+            .flat_map(|row| core::iter::once(row.name).chain(row.aliases.iter().copied()))
+            .collect();
         let all = names.len();
         names.sort_unstable();
         names.dedup();

@@ -1,18 +1,20 @@
 //! PIFO: a push-in first-out queue, sorted exactly by the rank of your choice.
 //!
 //! # Model
-//! Each packet gets a rank as it comes. It is pushed in where its rank belongs, behind those of equal rank, and the queue
-//! is served from the front. What the scheduler does is decided by how ranks are computed alone.
+//! Each packet gets a rank as it comes. It is pushed in where its rank belongs, behind those of
+//! equal rank, and the queue is served from the front. What the scheduler does is decided by how
+//! ranks are computed alone.
 //!
-//! Packets of one flow never overtake each other. The packet with the least rank says whose turn it is, and the oldest
-//! packet of its flow goes. In other words: a packet lends its turn to older packets of its flow that rank worse, since it
-//! cannot leave before them. Of the packets inside, no order that keeps flows in order makes the latest less late when
-//! ranks are deadlines.
+//! Packets of one flow never overtake each other. The packet with the least rank says whose turn it
+//! is, and the oldest packet of its flow goes. In other words: a packet lends its turn to older
+//! packets of its flow that rank worse, since it cannot leave before them. Of the packets inside,
+//! no order that keeps flows in order makes the latest less late when ranks are deadlines.
 //!
 //! # Reference
-//! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016. The order within a flow as in Alizadeh et
-//! al., "pFabric: minimal near-optimal datacenter transport", SIGCOMM 2013. Why turns are lent: Lawler, "Optimal sequencing
-//! of a single machine subject to precedence constraints", Management Science 19(5), 1973.
+//! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016. The order within
+//! a flow as in Alizadeh et al., "pFabric: minimal near-optimal datacenter transport", SIGCOMM
+//! 2013. Why turns are lent: Lawler, "Optimal sequencing of a single machine subject to precedence
+//! constraints", Management Science 19(5), 1973.
 //!
 //! # Parameters
 //! `rank`, default `stfq`:
@@ -29,30 +31,34 @@
 //! | `prio` | priority | `pri` | |
 //! | `arrival` | arrival | | |
 //!
-//! A label is what the source of a packet, or a hop before this one, says of it; 0 says nothing. Slack and what is left of a
-//! deadline are used up on the way: whoever carries a packet from one hop to the next takes from its label the time that
-//! it waited at this one, down to 1. A packet without a label has the whole `deadline` of its flow at each hop.
+//! A label is what the source of a packet, or a hop before this one, says of it; 0 says nothing.
+//! Slack and what is left of a deadline are used up on the way: whoever carries a packet from one
+//! hop to the next takes from its label the time that it waited at this one, down to 1. A packet
+//! without a label has the whole `deadline` of its flow at each hop.
 //!
-//! `limit` 0..16777216 packets, default 0, no limit: when so many are inside, the one with the worst rank goes for a better
-//! one that comes. A flow's worst is always its newest, so that this too keeps its order.
+//! `limit` 0..16777216 packets, default 0, no limit: when so many are inside, the one with the
+//! worst rank goes for a better one that comes. A flow's worst is always its newest, so that this
+//! too keeps its order.
 //!
 //! `weight` 1..65536, default 1. `pri` 0..63, default 0. `deadline` up to eleven days, default 0.
 //!
 //! # Complexity
-//! O(log N) for each packet and N flows with packets: a heap of flows by their best turn, and with a limit another by their
-//! worst. Within a flow turns are sorted as they are.
+//! O(log N) for each packet and N flows with packets: a heap of flows by their best turn, and with
+//! a limit another by their worst. Within a flow turns are sorted as they are.
 //!
 //! # Guarantees
-//! At each service nobody inside has a better rank than the turn that is served: no inversions. With `stfq`, the bytes of
-//! two flows that always have packets, each divided by its weight, differ by at most one largest packet of each flow,
-//! divided by its weight. With the others nothing protects flows whose ranks are bad.
+//! At each service nobody inside has a better rank than the turn that is served: no inversions.
+//! With `stfq`, the bytes of two flows that always have packets, each divided by its weight, differ
+//! by at most one largest packet of each flow, divided by its weight. With the others nothing
+//! protects flows whose ranks are bad.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has one. Linux's `etf` sorts by a time that the sender gives, and its `fq` by the time to leave.
+//! Neither has one. Linux's `etf` sorts by a time that the sender gives, and its `fq` by the time
+//! to leave.
 //!
 //! # Validation
-//! Against a sorted list, with every rank, with and without a limit; each rank against examples worked by hand; no
-//! inversions in random traffic.
+//! Against a sorted list, with every rank, with and without a limit; each rank against examples
+//! worked by hand; no inversions in random traffic.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -129,7 +135,8 @@ impl Pifo {
         }
     }
 
-    /// Makes room for a packet of `rank`: takes out the packet with the worst, unless that of the new one is no better.
+    /// Makes room for a packet of `rank`: takes out the packet with the worst, unless that of the
+    /// new one is no better.
     fn push_out<P: Store>(&mut self, store: &P, rank: u64) -> Option<PacketId> {
         let (last, slot) = self.worst.heap.first()?;
         if turns::rank(!last) <= rank {
@@ -168,15 +175,31 @@ impl Pifo {
 
 impl Scheduler for Pifo {
     fn add_flow(&mut self, _now: Nanos, spec: &FlowSpec) -> FlowSlot {
-        let flow = Flow { packets: VecDeque::new(), turns: Turns::default(), standing: Standing::new(spec) };
+        let flow = Flow {
+            packets: VecDeque::new(),
+            turns: Turns::default(),
+            standing: Standing::new(spec),
+        };
         FlowSlot(self.flows.insert(flow))
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, _store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        _store: &mut P,
+        slot: FlowSlot,
+        spec: &FlowSpec,
+    ) {
         self.flows.at_mut(slot.0).standing.change(spec);
     }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        _flow: u32,
+    ) -> PacketList {
         let mut list = PacketList::default();
         let Some(flow) = self.flows.remove(slot.0) else { return list };
         self.place(slot.0);
@@ -190,7 +213,13 @@ impl Scheduler for Pifo {
     }
 
     #[inline]
-    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         if self.ranker.is_late() {
             self.set_back();
         }
@@ -250,13 +279,15 @@ impl Scheduler for Pifo {
         self.backlog
     }
 
-    /// `refused`: packets that came when those inside ranked no worse. `pushed-out`: packets that went for better ones.
+    /// `refused`: packets that came when those inside ranked no worse. `pushed-out`: packets that
+    /// went for better ones.
     fn figures(&self) -> Vec<(&'static str, u64)> {
         alloc::vec![("refused", self.refused), ("pushed-out", self.pushed_out)]
     }
 }
 
-const RANK: Parameter = rank::setting("rank", Ranking::Stfq, "what the queue is sorted by, the least first");
+const RANK: Parameter =
+    rank::setting("rank", Ranking::Stfq, "what the queue is sorted by, the least first");
 
 const LIMIT: Parameter = Parameter {
     name: "limit",

@@ -1,7 +1,9 @@
-//! Bounds in a tree of PIFOs: what token buckets hold back, when they let it go on, and what is taken back when a flow leaves.
+//! Bounds in a tree of PIFOs: what token buckets hold back, when they let it go on, and what is
+//! taken back when a flow leaves.
 //!
-//! When there are tokens for the packet that is then the best of a node, it leaves the node's PIFO for the list of those that have
-//! passed, and is charged its own length. The turn that it has further up always finds it there.
+//! When there are tokens for the packet that is then the best of a node, it leaves the node's PIFO
+//! for the list of those that have passed, and is charged its own length. The turn that it has
+//! further up always finds it there.
 
 use alloc::vec::Vec;
 
@@ -36,13 +38,16 @@ impl PifoTree {
                 Content::Flow { list, .. } => return (!list.is_empty()).then(|| list.front_len()),
                 Content::Inner { children, .. } => node = children.first()?.1,
             }
-            if let Some(&packet) = self.nodes.at(node).shaper.as_deref().and_then(|shaper| shaper.passed.front()) {
+            if let Some(&packet) =
+                self.nodes.at(node).shaper.as_deref().and_then(|shaper| shaper.passed.front())
+            {
                 return Some(store.len(packet));
             }
         }
     }
 
-    /// Lets a packet go up from `node`, to the root or to the next bound that has no tokens; with `free` tokens do not count.
+    /// Lets a packet go up from `node`, to the root or to the next bound that has no tokens; with
+    /// `free` tokens do not count.
     pub(super) fn climb<P: Store>(&mut self, store: &P, mut node: u32, facts: &Facts, free: bool) {
         while let Some(below) = self.nodes.get_mut(node).filter(|below| below.parent != NONE) {
             let is_flow = matches!(below.content, Content::Flow { .. });
@@ -68,23 +73,29 @@ impl PifoTree {
         }
     }
 
-    /// Takes the best packet out of the PIFO of a bounded node and puts it among those that have passed.
+    /// Takes the best packet out of the PIFO of a bounded node and puts it among those that have
+    /// passed.
     fn pass<P: Store>(&mut self, store: &P, node: u32) -> Option<PacketId> {
         let packet = self.take_best(store, node)?;
         self.nodes.at_mut(node).shaper.as_deref_mut()?.passed.push_back(packet);
         Some(packet)
     }
 
-    /// Lets the next packet that a node holds back go on. Its timer says that there are tokens; with `free` none are needed.
+    /// Lets the next packet that a node holds back go on. Its timer says that there are tokens;
+    /// with `free` none are needed.
     fn release<P: Store>(&mut self, store: &P, node: u32, free: bool) {
         let now = self.now;
         let Some(shaper) = &mut self.nodes.at_mut(node).shaper else { return };
         shaper.bucket.fill(now);
         let facts = match shaper.queue.pop_front() {
             Some(facts) => Some(facts),
-            None => self.pass(store, node).and_then(|packet| self.nodes.at_mut(node).shaper.as_deref_mut()?.held.remove(&packet)),
+            None => self.pass(store, node).and_then(|packet| {
+                self.nodes.at_mut(node).shaper.as_deref_mut()?.held.remove(&packet)
+            }),
         };
-        if let (Some(facts), false, Some(shaper)) = (&facts, free, &mut self.nodes.at_mut(node).shaper) {
+        if let (Some(facts), false, Some(shaper)) =
+            (&facts, free, &mut self.nodes.at_mut(node).shaper)
+        {
             shaper.bucket.take(facts.len);
         }
         self.set_timer(store, node);
@@ -94,8 +105,8 @@ impl PifoTree {
         }
     }
 
-    /// Lets go on what bounds have held back until `now`, each at its time. The end of time is no time at which something
-    /// happens.
+    /// Lets go on what bounds have held back until `now`, each at its time. The end of time is no
+    /// time at which something happens.
     pub(super) fn advance<P: Store>(&mut self, store: &P, now: Nanos) {
         if now == Nanos::MAX {
             return;
@@ -118,12 +129,16 @@ impl PifoTree {
         }
     }
 
-    /// Takes back what stands for a packet that has left the PIFO of `node`: there if a bound holds it back, else a turn of
-    /// `node` and of all above it, the worst of each.
+    /// Takes back what stands for a packet that has left the PIFO of `node`: there if a bound holds
+    /// it back, else a turn of `node` and of all above it, the worst of each.
     fn withdraw<P: Store>(&mut self, store: &P, mut node: u32, packet: PacketId) {
         while self.nodes.at(node).parent != NONE {
             let below = self.nodes.at_mut(node);
-            if below.shaper.as_deref_mut().is_some_and(|shaper| shaper.held.remove(&packet).is_some()) {
+            if below
+                .shaper
+                .as_deref_mut()
+                .is_some_and(|shaper| shaper.held.remove(&packet).is_some())
+            {
                 return self.set_timer(store, node);
             }
             node = self.take_back_turn(node, store.len(packet));
@@ -144,8 +159,9 @@ impl PifoTree {
         parent
     }
 
-    /// Takes a flow's turns out of all nodes above it, and gives what ranks know of their packets. What bounds above have let go
-    /// comes back in front of its list. What the flow's own bound holds back stays there.
+    /// Takes a flow's turns out of all nodes above it, and gives what ranks know of their packets.
+    /// What bounds above have let go comes back in front of its list. What the flow's own bound
+    /// holds back stays there.
     pub(super) fn detach<P: Store>(&mut self, store: &mut P, slot: u32, flow: u32) -> Vec<Facts> {
         let parent = self.nodes.at(slot).parent;
         let mut packets = self.recall(store, parent, flow);
@@ -173,14 +189,17 @@ impl PifoTree {
         packets.iter().map(|&packet| node.standing.facts(self.now, store, packet)).collect()
     }
 
-    /// Takes the packets of a flow that bounds from `node` up have let go, the oldest first, with all that stands for them further
-    /// up.
+    /// Takes the packets of a flow that bounds from `node` up have let go, the oldest first, with
+    /// all that stands for them further up.
     fn recall<P: Store>(&mut self, store: &P, mut node: u32, flow: u32) -> Vec<PacketId> {
         let mut recalled = Vec::new();
         while self.nodes.at(node).parent != NONE {
             let parent = self.nodes.at(node).parent;
             if let Some(shaper) = self.nodes.at_mut(node).shaper.as_deref_mut() {
-                let (own, others) = shaper.passed.iter().partition::<Vec<PacketId>, _>(|&&packet| store.flow(packet) == flow);
+                let (own, others) = shaper
+                    .passed
+                    .iter()
+                    .partition::<Vec<PacketId>, _>(|&&packet| store.flow(packet) == flow);
                 shaper.passed = others.into();
                 for &packet in &own {
                     self.take_back_turn(node, store.len(packet));

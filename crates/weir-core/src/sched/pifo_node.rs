@@ -26,8 +26,8 @@ pub(super) struct Node {
 pub(super) enum Content {
     /// A flow: its packets, and their turns in the node above.
     Flow { list: PacketList, turns: Turns },
-    /// A PIFO: its children by their first turns, and its own turns in the node above. One is as good as another there, so
-    /// that they are a set.
+    /// A PIFO: its children by their first turns, and its own turns in the node above. One is as
+    /// good as another there, so that they are a set.
     Inner {
         ranker: Ranker,
         children: TurnHeap,
@@ -43,9 +43,11 @@ pub(super) struct Shaper {
     pub(super) bucket: Bucket,
     /// Of a flow: packets that wait, the oldest first.
     pub(super) queue: VecDeque<Facts>,
-    /// Of a PIFO: packets in it, by their numbers. Which goes next is the PIFO's to say when there are tokens.
+    /// Of a PIFO: packets in it, by their numbers. Which goes next is the PIFO's to say when there
+    /// are tokens.
     pub(super) held: BTreeMap<PacketId, Facts>,
-    /// Of a PIFO: packets that have passed and are no longer in it, in order. Each has a turn in the node above.
+    /// Of a PIFO: packets that have passed and are no longer in it, in order. Each has a turn in
+    /// the node above.
     pub(super) passed: VecDeque<PacketId>,
 }
 
@@ -136,7 +138,9 @@ impl Node {
         self.standing.set_back(by);
         match &mut self.content {
             Content::Flow { turns, .. } => turns.set_back(by),
-            Content::Inner { turns, .. } => *turns = turns.iter().map(|&key| turns::set_back(key, by)).collect(),
+            Content::Inner { turns, .. } => {
+                *turns = turns.iter().map(|&key| turns::set_back(key, by)).collect()
+            }
         }
     }
 }

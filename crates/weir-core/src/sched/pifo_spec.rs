@@ -29,7 +29,8 @@ pub struct NodeSpec {
     pub priority: u32,
     /// Rate that everything below it together may not exceed, in bit/s; 0 for no bound.
     pub ceil: u64,
-    /// Bytes that it may send at once after a pause; 0 for 10 ms at its rate and two packets of 1500 bytes.
+    /// Bytes that it may send at once after a pause; 0 for 10 ms at its rate and two packets of
+    /// 1500 bytes.
     pub burst: u32,
 }
 
@@ -40,7 +41,11 @@ impl TreeSpec {
     /// A root alone, which ranks its children by `rank`.
     pub fn new(rank: Ranking) -> Self {
         let root = NodeSpec { rank, ..NodeSpec::default() };
-        Self { nodes: alloc::vec![(Self::ROOT, root)], by_priority: BTreeMap::new(), by_flow: BTreeMap::new() }
+        Self {
+            nodes: alloc::vec![(Self::ROOT, root)],
+            by_priority: BTreeMap::new(),
+            by_flow: BTreeMap::new(),
+        }
     }
 
     /// Adds a node below `parent`.
@@ -78,7 +83,10 @@ impl TreeSpec {
 
     /// The node that a flow belongs to, if it was assigned.
     pub(super) fn parent_of(&self, flow: u32, priority: u32) -> Option<NodeId> {
-        self.by_flow.get(&flow).or_else(|| self.by_priority.get(&priority.min(MAX_PRIORITY))).copied()
+        self.by_flow
+            .get(&flow)
+            .or_else(|| self.by_priority.get(&priority.min(MAX_PRIORITY)))
+            .copied()
     }
 
     fn check(&self, node: NodeId) {

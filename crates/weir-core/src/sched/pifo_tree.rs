@@ -1,52 +1,59 @@
-//! A tree of PIFOs: classes that are ranked by one rule, flows within them by another, and bounds on what flows may send.
+//! A tree of PIFOs: classes that are ranked by one rule, flows within them by another, and bounds
+//! on what flows may send.
 //!
 //! # Model
-//! Each node of the tree is a queue sorted by ranks. A packet that comes puts a turn of its flow into the node above the
-//! flow, a turn of that node into the one above it, and so on up to the root; each node computes the rank by its own rule.
-//! To serve a packet is to take the best turn of the root, then the best of the node that it names, and so on down to a
-//! flow, whose oldest packet goes. Which packet brought a turn of a class does not matter any more: the class decides anew
+//! Each node of the tree is a queue sorted by ranks. A packet that comes puts a turn of its flow
+//! into the node above the flow, a turn of that node into the one above it, and so on up to the
+//! root; each node computes the rank by its own rule. To serve a packet is to take the best turn of
+//! the root, then the best of the node that it names, and so on down to a flow, whose oldest packet
+//! goes. Which packet brought a turn of a class does not matter any more: the class decides anew
 //! when its turn comes.
 //!
-//! A node or a flow may have a bound, a token bucket. It holds turns back from the node above until there are tokens, so
-//! that the tree may have packets and give none. When there are tokens for the packet that is then the best of the node, that
-//! packet has passed: it is charged its own length, and nothing that comes later goes before it within the node.
+//! A node or a flow may have a bound, a token bucket. It holds turns back from the node above until
+//! there are tokens, so that the tree may have packets and give none. When there are tokens for the
+//! packet that is then the best of the node, that packet has passed: it is charged its own length,
+//! and nothing that comes later goes before it within the node.
 //!
-//! In the table there are two levels: the root ranks classes, a class has the flows of one priority and ranks them. A
-//! class's weight is the sum of the weights of its flows. So what a flow does not use goes first to others of its class.
-//! Trees of any shape are made in Rust ([`TreeSpec`]).
+//! In the table there are two levels: the root ranks classes, a class has the flows of one priority
+//! and ranks them. A class's weight is the sum of the weights of its flows. So what a flow does not
+//! use goes first to others of its class. Trees of any shape are made in Rust ([`TreeSpec`]).
 //!
 //! # Reference
-//! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016. With `stfq` throughout it is the packet
-//! fair queueing by hierarchies of Bennett and Zhang, IEEE/ACM Transactions on Networking 5(5), 1997, with start-time fair
-//! queueing in the nodes.
+//! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016. With `stfq`
+//! throughout it is the packet fair queueing by hierarchies of Bennett and Zhang, IEEE/ACM
+//! Transactions on Networking 5(5), 1997, with start-time fair queueing in the nodes.
 //!
 //! # Parameters
-//! `rank` of the root and `class-rank` of the classes, both by default `stfq`: see `pifo`. `rank prio` serves classes
-//! strictly in the order of their priorities, and with the default below it shares each by weight. Labels and deadlines are
-//! those of packets and their flows at both levels.
+//! `rank` of the root and `class-rank` of the classes, both by default `stfq`: see `pifo`.
+//! `rank prio` serves classes strictly in the order of their priorities, and with the default below
+//! it shares each by weight. Labels and deadlines are those of packets and their flows at both
+//! levels.
 //!
-//! `pri` 0..63, default 0: the class. `weight` 1..65536, default 1. `deadline` up to eleven days, default 0. `ceil` in
-//! bit/s, default 0, none: rate that the flow never exceeds. `burst` in bytes, the depth of the bucket, at least `lmax`;
-//! default what `ceil` gives in 10 ms and two packets of `lmax`.
+//! `pri` 0..63, default 0: the class. `weight` 1..65536, default 1. `deadline` up to eleven days,
+//! default 0. `ceil` in bit/s, default 0, none: rate that the flow never exceeds. `burst` in bytes,
+//! the depth of the bucket, at least `lmax`; default what `ceil` gives in 10 ms and two packets of
+//! `lmax`.
 //!
 //! # Complexity
-//! O(log N) at each level for each packet. Removing or moving a flow takes as long for each of its packets.
+//! O(log N) at each level for each packet. Removing or moving a flow takes as long for each of its
+//! packets.
 //!
 //! # Guarantees
-//! Order within a flow. No inversions at any node: nobody there has a better turn than the one that is served. With `stfq`,
-//! the bytes of two flows of a class that always have packets differ, each divided by its weight, by at most one largest
-//! packet of each. Between classes this holds for their turns, each as long as the packet that brought it. What leaves in a
-//! turn may be another packet of the class, so that at any moment classes of mixed sizes are apart by as much more as the
-//! packets inside differ; over time they are not. In any time `t` a bound lets at most `ceil · t` and the depth of its
-//! bucket pass, exactly. It does so where it stands: packets that have passed and wait for others further up may leave
-//! closer together.
+//! Order within a flow. No inversions at any node: nobody there has a better turn than the one that
+//! is served. With `stfq`, the bytes of two flows of a class that always have packets differ, each
+//! divided by its weight, by at most one largest packet of each. Between classes this holds for
+//! their turns, each as long as the packet that brought it. What leaves in a turn may be another
+//! packet of the class, so that at any moment classes of mixed sizes are apart by as much more as
+//! the packets inside differ; over time they are not. In any time `t` a bound lets at most
+//! `ceil · t` and the depth of its bucket pass, exactly. It does so where it stands: packets that
+//! have passed and wait for others further up may leave closer together.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither has one. Linux's `hfsc` and `htb` have hierarchies with rules of their own.
 //!
 //! # Validation
-//! One node against `pifo`; two levels against plain lists; shares at each level; bounds in every window and over hours;
-//! random changes with nothing lost.
+//! One node against `pifo`; two levels against plain lists; shares at each level; bounds in every
+//! window and over hours; random changes with nothing lost.
 
 use alloc::vec::Vec;
 
@@ -55,7 +62,10 @@ use super::pifo_node::{Content, NONE, Node, flow_depth};
 use super::prio::PRIORITY;
 use super::rank::{self, DEADLINE, Facts, Ranker};
 use super::turns::{self, TurnHeap};
-use super::{Discipline, FlowSlot, FlowSpec, LMAX, MAX_PRIORITY, NodeId, NodeSpec, Parameter, Ranking, Row, Scheduler, TreeSpec, WEIGHT};
+use super::{
+    Discipline, FlowSlot, FlowSpec, LMAX, MAX_PRIORITY, NodeId, NodeSpec, Parameter, Ranking, Row,
+    Scheduler, TreeSpec, WEIGHT,
+};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::Nanos;
@@ -70,7 +80,8 @@ pub struct PifoTree {
     pub(super) timers: TurnHeap,
     pub(super) timer_places: Vec<u32>,
     pub(super) spec: TreeSpec,
-    /// How classes that are made as flows come rank them; `None` when all nodes are in the specification.
+    /// How classes that are made as flows come rank them; `None` when all nodes are in the
+    /// specification.
     pub(super) class_rank: Option<Ranking>,
     pub(super) epoch: u64,
     pub(super) now: Nanos,
@@ -151,14 +162,19 @@ impl PifoTree {
     pub(super) fn place(&mut self, node: u32) {
         let Self { nodes, places, .. } = self;
         let (parent, turn) = (nodes.at(node).parent, nodes.at(node).first_turn());
-        let Some(Node { content: Content::Inner { ranker, children, .. }, .. }) = nodes.get_mut(parent) else { return };
+        let Some(Node { content: Content::Inner { ranker, children, .. }, .. }) =
+            nodes.get_mut(parent)
+        else {
+            return;
+        };
         children.set(places, node, turn);
         if children.first().is_none() {
             ranker.rest();
         }
     }
 
-    /// Gives a node a turn in the one above, for a packet that goes on from it, and says which that is.
+    /// Gives a node a turn in the one above, for a packet that goes on from it, and says which that
+    /// is.
     pub(super) fn push_turn(&mut self, node: u32, facts: &Facts) -> u32 {
         let parent = self.nodes.at(node).parent;
         if self.pifo(parent).is_some_and(|(ranker, _)| ranker.is_late()) {
@@ -227,7 +243,13 @@ impl PifoTree {
                     at = child;
                 }
             }
-            if let Some(packet) = self.nodes.at_mut(at).shaper.as_deref_mut().and_then(|shaper| shaper.passed.pop_front()) {
+            if let Some(packet) = self
+                .nodes
+                .at_mut(at)
+                .shaper
+                .as_deref_mut()
+                .and_then(|shaper| shaper.passed.pop_front())
+            {
                 return Some(packet);
             }
         }
@@ -244,11 +266,19 @@ impl Scheduler for PifoTree {
         FlowSlot(self.nodes.insert(node))
     }
 
-    fn change_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        spec: &FlowSpec,
+    ) {
         self.advance(store, now);
         let (slot, parent) = (slot.0, self.parent_of(spec));
-        let (old_parent, old_weight) = (self.nodes.at(slot).parent, self.nodes.at(slot).standing.weight);
-        let moved = if parent == old_parent { Vec::new() } else { self.detach(store, slot, spec.flow) };
+        let (old_parent, old_weight) =
+            (self.nodes.at(slot).parent, self.nodes.at(slot).standing.weight);
+        let moved =
+            if parent == old_parent { Vec::new() } else { self.detach(store, slot, spec.flow) };
         let node = self.nodes.at_mut(slot);
         node.parent = parent;
         if parent != old_parent {
@@ -271,7 +301,13 @@ impl Scheduler for PifoTree {
         }
     }
 
-    fn remove_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        flow: u32,
+    ) -> PacketList {
         let slot = slot.0;
         if !self.nodes.get(slot).is_some_and(|node| matches!(node.content, Content::Flow { .. })) {
             return PacketList::default();
@@ -279,7 +315,9 @@ impl Scheduler for PifoTree {
         self.advance(store, now);
         self.detach(store, slot, flow);
         self.timers.set(&mut self.timer_places, slot, None);
-        let Some(Node { parent, standing, content: Content::Flow { list, .. }, .. }) = self.nodes.remove(slot) else {
+        let Some(Node { parent, standing, content: Content::Flow { list, .. }, .. }) =
+            self.nodes.remove(slot)
+        else {
             return PacketList::default();
         };
         self.weigh(parent, 0, standing.weight);
@@ -289,7 +327,13 @@ impl Scheduler for PifoTree {
         list
     }
 
-    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         self.advance(store, now);
         let node = self.nodes.at_mut(slot.0);
         let facts = node.standing.facts(self.now, store, packet);
@@ -316,7 +360,11 @@ impl Scheduler for PifoTree {
 
     fn next_event(&self) -> Option<Nanos> {
         let ready = matches!(&self.nodes.at(ROOT).content, Content::Inner { children, .. } if children.first().is_some());
-        if ready { Some(self.now) } else { self.timers.first().map(|(time, _)| Nanos(turns::rank(time)).max(self.now)) }
+        if ready {
+            Some(self.now)
+        } else {
+            self.timers.first().map(|(time, _)| Nanos(turns::rank(time)).max(self.now))
+        }
     }
 
     fn len(&self) -> usize {
@@ -336,9 +384,14 @@ impl Scheduler for PifoTree {
 /// The root's number.
 const ROOT: u32 = TreeSpec::ROOT.0;
 
-const RANK: Parameter = rank::setting("rank", Ranking::Stfq, "what classes are sorted by, the least first");
+const RANK: Parameter =
+    rank::setting("rank", Ranking::Stfq, "what classes are sorted by, the least first");
 
-const CLASS_RANK: Parameter = rank::setting("class-rank", Ranking::Stfq, "what the flows of a class are sorted by, the least first");
+const CLASS_RANK: Parameter = rank::setting(
+    "class-rank",
+    Ranking::Stfq,
+    "what the flows of a class are sorted by, the least first",
+);
 
 pub(super) const ROW: Row = Row {
     name: "pifo-tree",

@@ -1,33 +1,38 @@
 //! Strict priority.
 //!
 //! # Model
-//! Each flow has a priority from 0 to 63. A packet leaves only when no packet of a lower number waits. Within one priority
-//! packets leave in the order in which they came, whatever flow they are of.
+//! Each flow has a priority from 0 to 63. A packet leaves only when no packet of a lower number
+//! waits. Within one priority packets leave in the order in which they came, whatever flow they are
+//! of.
 //!
 //! # Reference
 //! Practice of routers; the scheduler of this name in FreeBSD's dummynet.
 //!
 //! # Parameters
-//! `pri` 0..63, default 0, the first. More levels than a machine word has bits would need a search in two steps, and no use for
-//! them is known.
+//! `pri` 0..63, default 0, the first. More levels than a machine word has bits would need a search
+//! in two steps, and no use for them is known.
 //!
 //! # Complexity
-//! O(1) for each packet: one bit of a word for each priority that has something, and the lowest bit is found by one
-//! instruction. Changing or removing a flow looks at the packets of its priority.
+//! O(1) for each packet: one bit of a word for each priority that has something, and the lowest bit
+//! is found by one instruction. Changing or removing a flow looks at the packets of its priority.
 //!
 //! # Guarantees
-//! A packet waits for what is already on the wire, for what came before it in its own priority, and for what comes in lower
-//! numbers. Nothing protects the others: a flow of priority 0 that fills the link starves them. Order within a flow holds when
-//! its priority changes: what waits moves along, to the end of the other priority.
+//! A packet waits for what is already on the wire, for what came before it in its own priority, and
+//! for what comes in lower numbers. Nothing protects the others: a flow of priority 0 that fills
+//! the link starves them. Order within a flow holds when its priority changes: what waits moves
+//! along, to the end of the other priority.
 //!
 //! # Differences from Linux/FreeBSD
-//! dummynet reads the priority from `weight` and ignores `pri`; here `pri` is what counts. Linux's `prio` has 3 to 16 bands,
-//! which it chooses by a map of the type-of-service field.
+//! dummynet reads the priority from `weight` and ignores `pri`; here `pri` is what counts. Linux's
+//! `prio` has 3 to 16 bands, which it chooses by a map of the type-of-service field.
 //!
 //! # Validation
-//! Against a sorted list in the property tests over the table; order within a flow under changes of its priority.
+//! Against a sorted list in the property tests over the table; order within a flow under changes of
+//! its priority.
 
-use super::{Discipline, Domain, FlowSlot, FlowSpec, MAX_PRIORITY, Parameter, Row, Scheduler, Scope};
+use super::{
+    Discipline, Domain, FlowSlot, FlowSpec, MAX_PRIORITY, Parameter, Row, Scheduler, Scope,
+};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::Nanos;
@@ -46,7 +51,13 @@ pub struct Prio {
 
 impl Default for Prio {
     fn default() -> Self {
-        Self { waiting: 0, len: 0, backlog: 0, lists: [PacketList::default(); LEVELS], flows: Slab::default() }
+        Self {
+            waiting: 0,
+            len: 0,
+            backlog: 0,
+            lists: [PacketList::default(); LEVELS],
+            flows: Slab::default(),
+        }
     }
 }
 
@@ -72,7 +83,13 @@ impl Scheduler for Prio {
         FlowSlot(self.flows.insert(level(spec)))
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, pool: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        pool: &mut P,
+        slot: FlowSlot,
+        spec: &FlowSpec,
+    ) {
         let new = level(spec);
         let old = core::mem::replace(self.flows.at_mut(slot.0), new);
         if old == new {
@@ -85,7 +102,13 @@ impl Scheduler for Prio {
         }
     }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, pool: &mut P, slot: FlowSlot, flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        pool: &mut P,
+        slot: FlowSlot,
+        flow: u32,
+    ) -> PacketList {
         let Some(level) = self.flows.remove(slot.0) else { return PacketList::default() };
         if self.waiting & 1 << level == 0 {
             return PacketList::default();
@@ -98,7 +121,13 @@ impl Scheduler for Prio {
     }
 
     #[inline]
-    fn enqueue<P: Store>(&mut self, _now: Nanos, pool: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        _now: Nanos,
+        pool: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         let level = *self.flows.at(slot.0);
         self.len += 1;
         self.backlog += u64::from(pool.len(packet));

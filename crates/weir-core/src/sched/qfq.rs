@@ -1,46 +1,57 @@
 //! QFQ: quick fair queueing.
 //!
 //! # Model
-//! A fluid server would give every flow with packets its share at any moment. Each packet has a start and a finish there. QFQ sends,
-//! of the packets that have started in the fluid, the one that finishes first, as WF2Q+ does, but compares rounded times: flows
-//! whose largest packet takes similarly long at their share form a group, and times within a group are rounded to multiples of
-//! about that. So few different times are left that bits of a word tell their order, and no search is needed.
+//! A fluid server would give every flow with packets its share at any moment. Each packet has a
+//! start and a finish there. QFQ sends, of the packets that have started in the fluid, the one that
+//! finishes first, as WF2Q+ does, but compares rounded times: flows whose largest packet takes
+//! similarly long at their share form a group, and times within a group are rounded to multiples of
+//! about that. So few different times are left that bits of a word tell their order, and no search
+//! is needed.
 //!
 //! # Reference
-//! Checconi, Rizzo and Valente, "QFQ: Efficient Packet Scheduling With Tight Guarantees", IEEE/ACM Transactions on Networking 21(3),
+//! Checconi, Rizzo and Valente, "QFQ: Efficient Packet Scheduling With Tight Guarantees", IEEE/ACM
+//! Transactions on Networking 21(3),
 //! 2013. `groups/mod.rs` in the source says how it is done here.
 //!
 //! # Parameters
-//! `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: the flow's largest packet. A packet that is longer raises it, up
-//! to 2 MiB; until then the flow's times are rounded more finely, which serves it sooner.
+//! `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: the flow's largest packet. A
+//! packet that is longer raises it, up to 2 MiB; until then the flow's times are rounded more
+//! finely, which serves it sooner.
 //!
 //! # Complexity
-//! O(1) for each packet, whatever the number of flows: a handful of operations on words. Enqueueing behind other packets of the flow
-//! does not look at the schedule at all. Changing or removing a flow takes a look at up to 32 groups.
+//! O(1) for each packet, whatever the number of flows: a handful of operations on words. Enqueueing
+//! behind other packets of the flow does not look at the schedule at all. Changing or removing a
+//! flow takes a look at up to 32 groups.
 //!
 //! # Guarantees
-//! Let `φ = w / W` be a flow's share, with `W` the most that the sum of weights comes to, `L_k` its `lmax`, `L` the largest packet of
-//! all, `ℓ_k` the flow's shortest, and `σ` the unit of its times, for which `L_k ≤ w σ < 2 L_k` in bytes. While the flow has packets, its
-//! bytes are never behind its share of all bytes by more than `3 w σ + max((1 − φ) L_k − ℓ_k + φ L, 2 φ L − ℓ_k)`: less than seven
-//! packets of its own, and twice its share of the largest one. The form that is usually quoted, `3 w σ + 2 φ L`, is right for packets
-//! of one length; with mixed lengths there are arrivals that go beyond it.
+//! Let `φ = w / W` be a flow's share, with `W` the most that the sum of weights comes to, `L_k` its
+//! `lmax`, `L` the largest packet of all, `ℓ_k` the flow's shortest, and `σ` the unit of its times,
+//! for which `L_k ≤ w σ < 2 L_k` in bytes. While the flow has packets, its bytes are never behind
+//! its share of all bytes by more than `3 w σ + max((1 − φ) L_k − ℓ_k + φ L, 2 φ L − ℓ_k)`: less
+//! than seven packets of its own, and twice its share of the largest one. The form that is usually
+//! quoted, `3 w σ + 2 φ L`, is right for packets of one length; with mixed lengths there are
+//! arrivals that go beyond it.
 //!
 //! # Differences from Linux/FreeBSD
-//! `W` is the sum over flows that have packets or that the fluid is not done with. FreeBSD's is a constant; Linux's counts all classes that
-//! exist. There, what idle flows leave is shared in the order of starts alone, and a heavy flow among many light ones gets its part
-//! of it in bursts. Weights up to 65536 (Linux 1024, and 65536 in all), with twice the bits of fraction. Times of flows that lag are
-//! kept in order whatever the lengths of packets. Flows whose rounded starts are equal are served in turn, not the last first. When nothing waits,
-//! all times begin anew.
+//! `W` is the sum over flows that have packets or that the fluid is not done with. FreeBSD's is a
+//! constant; Linux's counts all classes that exist. There, what idle flows leave is shared in the
+//! order of starts alone, and a heavy flow among many light ones gets its part of it in bursts.
+//! Weights up to 65536 (Linux 1024, and 65536 in all), with twice the bits of fraction. Times of
+//! flows that lag are kept in order whatever the lengths of packets. Flows whose rounded starts are
+//! equal are served in turn, not the last first. When nothing waits, all times begin anew.
 //!
 //! # Validation
-//! The same order of packets as a model that looks at every flow with wide integers, over random operations, weights and
-//! lengths at their limits, and times about to wrap around.
+//! The same order of packets as a model that looks at every flow with wide integers, over random
+//! operations, weights and lengths at their limits, and times about to wrap around.
 
 use alloc::vec::Vec;
 
 use super::batch::{self, Batched, Foresight};
 use super::groups::{self, Groups, Place, Stamped, Stamps};
-use super::{Discipline, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MAX_WEIGHT, MIN_PACKET, Row, Scheduler, WEIGHT};
+use super::{
+    Discipline, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MAX_WEIGHT, MIN_PACKET, Row, Scheduler,
+    WEIGHT,
+};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::prefetch;
 use crate::slab::Lines;
@@ -88,7 +99,14 @@ impl Qfq {
     /// An empty one.
     pub fn new(discipline: &Discipline) -> Self {
         let groups = Groups::new(discipline.epoch());
-        Self { flows: Lines::default(), groups, lone: NONE, foresight: Foresight::default(), len: 0, backlog: 0 }
+        Self {
+            flows: Lines::default(),
+            groups,
+            lone: NONE,
+            foresight: Foresight::default(),
+            len: 0,
+            backlog: 0,
+        }
     }
 
     /// A flow's first packet comes, or one that is longer than any before.
@@ -103,7 +121,8 @@ impl Qfq {
         let was_empty = flow.list.is_empty();
         flow.list.push_back_of(store, packet, len);
         if was_empty {
-            flow.stamps.start = self.groups.join(flow.era, flow.stamps.start, flow.weight, flow.stamps.group);
+            flow.stamps.start =
+                self.groups.join(flow.era, flow.stamps.start, flow.weight, flow.stamps.group);
             if self.len == 1 {
                 self.lone = slot;
                 return;
@@ -113,7 +132,8 @@ impl Qfq {
         }
     }
 
-    /// Gives the only flow its place among the groups, as it is no longer the only one, or is looked for there.
+    /// Gives the only flow its place among the groups, as it is no longer the only one, or is
+    /// looked for there.
     #[inline]
     fn settle(&mut self) {
         if self.lone != NONE {
@@ -124,10 +144,14 @@ impl Qfq {
 
     /// Serves the first flow: `give` makes of its number and its packet what is wanted.
     ///
-    /// What happens seldom is left to other functions, which are the last thing done here: so what happens to a packet in the midst
-    /// of others keeps to a few registers.
+    /// What happens seldom is left to other functions, which are the last thing done here: so what
+    /// happens to a packet in the midst of others keeps to a few registers.
     #[inline(always)]
-    fn serve_first<P: Store, R>(&mut self, store: &mut P, give: impl Fn(u32, PacketId) -> R) -> Option<R> {
+    fn serve_first<P: Store, R>(
+        &mut self,
+        store: &mut P,
+        give: impl Fn(u32, PacketId) -> R,
+    ) -> Option<R> {
         let Some(place) = self.groups.ready() else { return self.serve_lone(store, give) };
         let flows = self.flows.all_mut();
         // Who is behind it in the slot is most often served next.
@@ -151,7 +175,11 @@ impl Qfq {
 
     /// Serves the first flow, which has no other packet.
     #[inline(never)]
-    fn serve_last<P: Store, R>(&mut self, store: &mut P, give: impl Fn(u32, PacketId) -> R) -> Option<R> {
+    fn serve_last<P: Store, R>(
+        &mut self,
+        store: &mut P,
+        give: impl Fn(u32, PacketId) -> R,
+    ) -> Option<R> {
         let place = self.groups.ready()?;
         let flow = self.flows.at_mut(place.id);
         let len = flow.list.front_len();
@@ -163,9 +191,15 @@ impl Qfq {
         Some(give(place.id, packet))
     }
 
-    /// Does the rest of serving the first flow's packet where something happens at the virtual time that comes.
+    /// Does the rest of serving the first flow's packet where something happens at the virtual time
+    /// that comes.
     #[inline(never)]
-    fn serve_at_event<R>(&mut self, packet: PacketId, len: u32, give: impl Fn(u32, PacketId) -> R) -> Option<R> {
+    fn serve_at_event<R>(
+        &mut self,
+        packet: PacketId,
+        len: u32,
+        give: impl Fn(u32, PacketId) -> R,
+    ) -> Option<R> {
         let place = self.groups.ready()?;
         let changed = self.flows.at_mut(place.id).stamps.charge(len);
         self.count(len);
@@ -175,7 +209,8 @@ impl Qfq {
         Some(give(place.id, packet))
     }
 
-    /// Finds another place for the first flow, which leaves a slot that it had for itself; its packet is already taken.
+    /// Finds another place for the first flow, which leaves a slot that it had for itself; its
+    /// packet is already taken.
     #[inline(never)]
     fn relocate<R>(&mut self, packet: PacketId, give: impl Fn(u32, PacketId) -> R) -> Option<R> {
         let place = self.groups.ready()?;
@@ -192,9 +227,14 @@ impl Qfq {
         }
     }
 
-    /// Serves when no flow in the groups is eligible: the only one, or the first that becomes eligible.
+    /// Serves when no flow in the groups is eligible: the only one, or the first that becomes
+    /// eligible.
     #[inline(never)]
-    fn serve_lone<P: Store, R>(&mut self, store: &mut P, give: impl Fn(u32, PacketId) -> R) -> Option<R> {
+    fn serve_lone<P: Store, R>(
+        &mut self,
+        store: &mut P,
+        give: impl Fn(u32, PacketId) -> R,
+    ) -> Option<R> {
         let id = self.lone;
         let Some(flow) = self.flows.get_mut(id) else {
             self.groups.first()?;
@@ -237,7 +277,8 @@ impl Qfq {
         let inverse = groups::inverse(u64::from(weight));
         let group = groups::group_of(max_packet, inverse);
         let Flow { stamps, era, list, weight: old, .. } = self.flows.at(slot);
-        let (old, old_group, finish, era, busy) = (*old, stamps.group, stamps.start, *era, !list.is_empty());
+        let (old, old_group, finish, era, busy) =
+            (*old, stamps.group, stamps.start, *era, !list.is_empty());
         let moves = group != old_group;
         if busy && moves {
             self.settle();
@@ -261,10 +302,23 @@ impl Scheduler for Qfq {
         let (weight, max_packet) = limits(spec);
         let inverse = groups::inverse(u64::from(weight));
         let stamps = Stamps::new(inverse, groups::group_of(max_packet, inverse));
-        FlowSlot(self.flows.insert(Flow { stamps, era: groups::FORGOTTEN, list: PacketList::default(), weight, max_packet, ahead: 0 }))
+        FlowSlot(self.flows.insert(Flow {
+            stamps,
+            era: groups::FORGOTTEN,
+            list: PacketList::default(),
+            weight,
+            max_packet,
+            ahead: 0,
+        }))
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        spec: &FlowSpec,
+    ) {
         let (weight, max_packet) = limits(spec);
         let flow = self.flows.at(slot.0);
         let longest = longest(&flow.list, store).max(max_packet);
@@ -273,8 +327,16 @@ impl Scheduler for Qfq {
         }
     }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
-        let Some(flow) = self.flows.get_mut(slot.0).filter(|flow| flow.weight != 0) else { return PacketList::default() };
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        _flow: u32,
+    ) -> PacketList {
+        let Some(flow) = self.flows.get_mut(slot.0).filter(|flow| flow.weight != 0) else {
+            return PacketList::default();
+        };
         let list = core::mem::take(&mut flow.list);
         let (weight, start, group) = (flow.weight, flow.stamps.start, flow.stamps.group);
         flow.weight = 0;
@@ -294,7 +356,13 @@ impl Scheduler for Qfq {
     }
 
     #[inline]
-    fn enqueue<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         let len = store.len(packet);
         self.len += 1;
         self.backlog += u64::from(len);
@@ -312,11 +380,23 @@ impl Scheduler for Qfq {
         self.serve_first(store, |_, packet| packet)
     }
 
-    fn enqueue_batch<P: Store>(&mut self, now: Nanos, store: &mut P, packets: &[(FlowSlot, PacketId)], refused: &mut Vec<PacketId>) {
+    fn enqueue_batch<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        packets: &[(FlowSlot, PacketId)],
+        refused: &mut Vec<PacketId>,
+    ) {
         batch::enqueue(self, now, store, packets, refused);
     }
 
-    fn dequeue_batch<P: Store>(&mut self, _now: Nanos, store: &mut P, max: usize, out: &mut Vec<PacketId>) {
+    fn dequeue_batch<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        max: usize,
+        out: &mut Vec<PacketId>,
+    ) {
         batch::dequeue(self, store, max, out);
     }
 

@@ -1,38 +1,46 @@
 //! QFQ+: quick fair queueing of small groups of flows.
 //!
 //! # Model
-//! Flows of equal weight and equal `lmax` form *aggregates* of at most `m`. Aggregates are scheduled by QFQ (see there), and flows within
-//! one take turns as in deficit round robin: a turn is the packets that start in the aggregate's slot of virtual time, about one of
-//! `lmax`, and what is sent beyond the slot is taken off the next turn. An aggregate is moved in the schedule once for a turn of each
-//! of its flows with packets, which saves much of the work of QFQ.
+//! Flows of equal weight and equal `lmax` form *aggregates* of at most `m`. Aggregates are
+//! scheduled by QFQ (see there), and flows within one take turns as in deficit round robin: a turn
+//! is the packets that start in the aggregate's slot of virtual time, about one of `lmax`, and what
+//! is sent beyond the slot is taken off the next turn. An aggregate is moved in the schedule once
+//! for a turn of each of its flows with packets, which saves much of the work of QFQ.
 //!
-//! Each flow has its own time, so that only those with packets count. A flow that comes when the others of its aggregate have had their
-//! turn begins with their next one.
+//! Each flow has its own time, so that only those with packets count. A flow that comes when the
+//! others of its aggregate have had their turn begins with their next one.
 //!
 //! # Reference
-//! Valente, "Reducing the Execution Time of Fair-Queueing Schedulers", Computer Communications 47, 2014; in Linux since 3.8 as `qfq`.
+//! Valente, "Reducing the Execution Time of Fair-Queueing Schedulers", Computer Communications 47,
+//! 2014; in Linux since 3.8 as `qfq`.
 //!
 //! # Parameters
-//! `m` 1..16, default 8: flows of an aggregate at most. With 1 it is QFQ, to the packet. Eight leaves little of the work that aggregates
-//! can save. `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: a longer packet raises it, up to 2 MiB.
+//! `m` 1..16, default 8: flows of an aggregate at most. With 1 it is QFQ, to the packet. Eight
+//! leaves little of the work that aggregates can save. `weight` 1..65536, default 1. `lmax`
+//! 64..65536 bytes, default 1500: a longer packet raises it, up to 2 MiB.
 //!
 //! # Complexity
-//! O(1) for each packet; for a change or removal of a flow, a look at 32 groups and the logarithm of the number of aggregates.
+//! O(1) for each packet; for a change or removal of a flow, a look at 32 groups and the logarithm
+//! of the number of aggregates.
 //!
 //! # Guarantees
-//! Those of QFQ, whatever `m` is and whichever companions of a flow come and go. A flow whose companions keep it waiting for their next
-//! turn waits no longer than QFQ lets one wait that has just been served.
+//! Those of QFQ, whatever `m` is and whichever companions of a flow come and go. A flow whose
+//! companions keep it waiting for their next turn waits no longer than QFQ lets one wait that has
+//! just been served.
 //!
 //! # Differences from Linux/FreeBSD
-//! There, and as published, an aggregate has one time for all its flows and is charged whole budgets, `m` times `lmax`, and all its flows
-//! count in its weight, those without packets among them. So a flow whose companions are idle gets their shares too, and one may be
-//! sent up to three packets later than with QFQ. Here each flow has its own time, shares go by weight whoever is idle, and `m 1` is
-//! the same as QFQ. Linux takes `m` from the queue length of the interface, `min(length + 1, 8)`. What holds for QFQ holds here: the
-//! sum of weights, their range, and flows that take turns where their starts are equal.
+//! There, and as published, an aggregate has one time for all its flows and is charged whole
+//! budgets, `m` times `lmax`, and all its flows count in its weight, those without packets among
+//! them. So a flow whose companions are idle gets their shares too, and one may be sent up to three
+//! packets later than with QFQ. Here each flow has its own time, shares go by weight whoever is
+//! idle, and `m 1` is the same as QFQ. Linux takes `m` from the queue length of the interface,
+//! `min(length + 1, 8)`. What holds for QFQ holds here: the sum of weights, their range, and flows
+//! that take turns where their starts are equal.
 //!
 //! # Validation
-//! Over random arrivals, each packet is one that a model of QFQ might serve next, which looks at every flow with wide integers. With `m
-//! 1` the same order of packets as QFQ over random operations, changes of flows among them. Shares at the limits of weights.
+//! Over random arrivals, each packet is one that a model of QFQ might serve next, which looks at
+//! every flow with wide integers. With `m 1` the same order of packets as QFQ over random
+//! operations, changes of flows among them. Shares at the limits of weights.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -41,7 +49,9 @@ use super::aggregate::{Aggregate, MOST, SLOTS};
 use super::batch::{self, Batched, Foresight};
 use super::groups::{self, Groups, Place, Stamps};
 use super::qfq::{limits, longest};
-use super::{Discipline, Domain, FlowSlot, FlowSpec, LMAX, Parameter, Row, Scheduler, Scope, WEIGHT};
+use super::{
+    Discipline, Domain, FlowSlot, FlowSpec, LMAX, Parameter, Row, Scheduler, Scope, WEIGHT,
+};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Lines;
 use crate::units::Nanos;
@@ -54,7 +64,8 @@ pub struct QfqPlus {
     groups: Groups,
     /// Aggregates with room for another flow: weight, `lmax`, number.
     open: BTreeSet<(u32, u32, u32)>,
-    /// The flow that goes next, when that is known, else a number that no flow has; and its aggregate.
+    /// The flow that goes next, when that is known, else a number that no flow has; and its
+    /// aggregate.
     current: u32,
     serving: Place,
     /// Flows of an aggregate at most.
@@ -101,7 +112,8 @@ impl QfqPlus {
         }
     }
 
-    /// Gives a flow its place in the schedule whose aggregate is so late that it has no turns where the flow starts.
+    /// Gives a flow its place in the schedule whose aggregate is so late that it has no turns where
+    /// the flow starts.
     #[cold]
     #[inline(never)]
     fn activate_late(&mut self, slot: u32) {
@@ -139,13 +151,18 @@ impl QfqPlus {
         }
     }
 
-    /// Puts the flows of an aggregate that is in no slot in their turns, by their starts; it starts with the earliest.
+    /// Puts the flows of an aggregate that is in no slot in their turns, by their starts; it starts
+    /// with the earliest.
     #[cold]
     #[inline(never)]
     fn line_up(&mut self, number: u32) {
         let aggregate = self.aggregates.at_mut(number);
         let (active, members) = (aggregate.active(), aggregate.flows);
-        let flows = || (0..MOST as u8).filter(|place| active >> place & 1 == 1).map(|place| self.flows.at(members[usize::from(place)]));
+        let flows = || {
+            (0..MOST as u8)
+                .filter(|place| active >> place & 1 == 1)
+                .map(|place| self.flows.at(members[usize::from(place)]))
+        };
         let earlier = |one, other| if groups::after(one, other) { other } else { one };
         let Some(first) = flows().map(|flow| flow.start).reduce(earlier) else { return };
         aggregate.begin_anew(first);
@@ -171,7 +188,8 @@ impl QfqPlus {
             self.open.remove(&(weight, max_packet, number));
         }
         let flow = self.flows.at_mut(slot);
-        (flow.aggregate, flow.place, flow.weight, flow.max_packet) = (number, place, weight, max_packet);
+        (flow.aggregate, flow.place, flow.weight, flow.max_packet) =
+            (number, place, weight, max_packet);
         flow.inverse = aggregate.stamps.inverse;
     }
 
@@ -197,7 +215,11 @@ impl QfqPlus {
         let (old_group, busy) = (aggregate.stamps.group, !list.is_empty());
         let group = groups::group_of(max_packet, groups::inverse(u64::from(weight)));
         let kind = (weight, max_packet, 0)..=(weight, max_packet, u32::MAX);
-        if busy && group == old_group && aggregate.taken.is_power_of_two() && self.open.range(kind).next().is_none() {
+        if busy
+            && group == old_group
+            && aggregate.taken.is_power_of_two()
+            && self.open.range(kind).next().is_none()
+        {
             return self.set_alone(slot, weight, max_packet);
         }
         let start = if busy { start } else { self.groups.join(era, start, old, old_group) };
@@ -220,7 +242,8 @@ impl QfqPlus {
     fn set_alone(&mut self, slot: u32, weight: u32, max_packet: u32) {
         let flow = self.flows.at_mut(slot);
         let (number, old) = (flow.aggregate, (flow.weight, flow.max_packet));
-        (flow.weight, flow.max_packet, flow.inverse) = (weight, max_packet, groups::inverse(u64::from(weight)));
+        (flow.weight, flow.max_packet, flow.inverse) =
+            (weight, max_packet, groups::inverse(u64::from(weight)));
         self.aggregates.at_mut(number).stamps.inverse = flow.inverse;
         self.groups.reweigh(old.0, weight);
         if self.open.remove(&(old.0, old.1, number)) {
@@ -233,12 +256,28 @@ impl Scheduler for QfqPlus {
     fn add_flow(&mut self, _now: Nanos, spec: &FlowSpec) -> FlowSlot {
         let (weight, max_packet) = limits(spec);
         let (era, list) = (groups::FORGOTTEN, PacketList::default());
-        let slot = self.flows.insert(Flow { start: 0, inverse: 0, era, list, weight, max_packet, aggregate: 0, ahead: 0, place: 0 });
+        let slot = self.flows.insert(Flow {
+            start: 0,
+            inverse: 0,
+            era,
+            list,
+            weight,
+            max_packet,
+            aggregate: 0,
+            ahead: 0,
+            place: 0,
+        });
         self.attach(slot, weight, max_packet);
         FlowSlot(slot)
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        spec: &FlowSpec,
+    ) {
         let (weight, max_packet) = limits(spec);
         let flow = self.flows.at(slot.0);
         let longest = longest(&flow.list, store).max(max_packet);
@@ -247,8 +286,16 @@ impl Scheduler for QfqPlus {
         }
     }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
-        let Some(flow) = self.flows.get_mut(slot.0).filter(|flow| flow.weight != 0) else { return PacketList::default() };
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        _flow: u32,
+    ) -> PacketList {
+        let Some(flow) = self.flows.get_mut(slot.0).filter(|flow| flow.weight != 0) else {
+            return PacketList::default();
+        };
         let list = core::mem::take(&mut flow.list);
         if !list.is_empty() {
             let Flow { start, weight, aggregate, .. } = *flow;
@@ -268,7 +315,13 @@ impl Scheduler for QfqPlus {
     }
 
     #[inline]
-    fn enqueue<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         let len = store.len(packet);
         self.len += 1;
         self.backlog += u64::from(len);
@@ -292,11 +345,23 @@ impl Scheduler for QfqPlus {
         }
     }
 
-    fn enqueue_batch<P: Store>(&mut self, now: Nanos, store: &mut P, packets: &[(FlowSlot, PacketId)], refused: &mut Vec<PacketId>) {
+    fn enqueue_batch<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        packets: &[(FlowSlot, PacketId)],
+        refused: &mut Vec<PacketId>,
+    ) {
         batch::enqueue(self, now, store, packets, refused);
     }
 
-    fn dequeue_batch<P: Store>(&mut self, _now: Nanos, store: &mut P, max: usize, out: &mut Vec<PacketId>) {
+    fn dequeue_batch<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        max: usize,
+        out: &mut Vec<PacketId>,
+    ) {
         batch::dequeue(self, store, max, out);
     }
 
@@ -437,7 +502,11 @@ impl QfqPlus {
         self.backlog -= u64::from(len);
         let quiet = self.groups.try_transmit(len);
         if !(quiet & more) {
-            return Served::More(slot, packet, Rest { more, left, owed: if quiet { 0 } else { len } });
+            return Served::More(
+                slot,
+                packet,
+                Rest { more, left, owed: if quiet { 0 } else { len } },
+            );
         }
         if left {
             let aggregate = self.aggregates.at_mut(self.serving.id);
@@ -510,7 +579,11 @@ impl QfqPlus {
             return self.groups.rest();
         }
         let flow = self.flows.at_mut(slot);
-        flow.era = self.groups.leave(flow.start, flow.weight, self.aggregates.at(flow.aggregate).stamps.group);
+        flow.era = self.groups.leave(
+            flow.start,
+            flow.weight,
+            self.aggregates.at(flow.aggregate).stamps.group,
+        );
     }
 }
 

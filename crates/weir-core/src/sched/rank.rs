@@ -1,7 +1,8 @@
 //! Ranks: the number that says when a packet's turn is, the least first.
 //!
-//! A queue that is sorted by a number becomes a different scheduler with each way to compute that number. The ways are
-//! here, one function each, for all schedulers that rank: the exact one, its trees and its approximations.
+//! A queue that is sorted by a number becomes a different scheduler with each way to compute that
+//! number. The ways are here, one function each, for all schedulers that rank: the exact one, its
+//! trees and its approximations.
 //!
 //! | rank | the number | what comes of it |
 //! |---|---|---|
@@ -16,23 +17,25 @@
 //! | `arrival` | arrival | first in, first out |
 //!
 //! # Labels
-//! `lstf`, `edf`, `srpt`, `sjf` and `fifo+` read the packet's label ([`crate::packet::Packet::label`]). 0 means that it has
-//! none, and then they use what is known here. A label is in the rank's own unit: nanoseconds of slack, an absolute
-//! deadline in nanoseconds, bytes.
+//! `lstf`, `edf`, `srpt`, `sjf` and `fifo+` read the packet's label
+//! ([`crate::packet::Packet::label`]). 0 means that it has none, and then they use what is known
+//! here. A label is in the rank's own unit: nanoseconds of slack, an absolute deadline in
+//! nanoseconds, bytes.
 //!
-//! Slack and the deadline of `fifo+` are used up on the way. Whoever carries a packet from one hop to the next must take
-//! from its label the time that the packet waited at this one, down to 1, since 0 would say that it has no label; and a
-//! source must set it, since a packet without one gets the whole deadline of its flow again at each hop. `edf` needs
-//! nothing of the kind: its deadline is a point in time, the same everywhere.
+//! Slack and the deadline of `fifo+` are used up on the way. Whoever carries a packet from one hop
+//! to the next must take from its label the time that the packet waited at this one, down to 1,
+//! since 0 would say that it has no label; and a source must set it, since a packet without one
+//! gets the whole deadline of its flow again at each hop. `edf` needs nothing of the kind: its
+//! deadline is a point in time, the same everywhere.
 //!
 //! # Virtual time
 //! ```text
 //! virtual times   63 .......................... 20 | 19 .......................... 0
 //!                 bytes for each unit of weight    | fraction
 //! ```
-//! The remainder of each division by a weight is carried to the flow's next packet, so that shares do not drift. When
-//! virtual time has come to half of its range, which takes 8 TB for each unit of weight without a pause, whoever holds
-//! ranks sets them all back.
+//! The remainder of each division by a weight is carried to the flow's next packet, so that shares
+//! do not drift. When virtual time has come to half of its range, which takes 8 TB for each unit of
+//! weight without a pause, whoever holds ranks sets them all back.
 
 use super::{Discipline, Domain, FlowSpec, MAX_PRIORITY, MAX_WEIGHT, Parameter, Scope};
 use crate::packet::{PacketId, Store};
@@ -64,11 +67,21 @@ pub enum Ranking {
 
 impl Ranking {
     /// All, in the order of [`Self::NAMES`].
-    pub const ALL: [Self; 9] =
-        [Self::Stfq, Self::Lstf, Self::Edf, Self::Srpt, Self::Sjf, Self::Las, Self::FifoPlus, Self::Prio, Self::Arrival];
+    pub const ALL: [Self; 9] = [
+        Self::Stfq,
+        Self::Lstf,
+        Self::Edf,
+        Self::Srpt,
+        Self::Sjf,
+        Self::Las,
+        Self::FifoPlus,
+        Self::Prio,
+        Self::Arrival,
+    ];
 
     /// Their names.
-    pub const NAMES: [&'static str; 9] = ["stfq", "lstf", "edf", "srpt", "sjf", "las", "fifo+", "prio", "arrival"];
+    pub const NAMES: [&'static str; 9] =
+        ["stfq", "lstf", "edf", "srpt", "sjf", "las", "fifo+", "prio", "arrival"];
 
     /// The one that a discipline's setting `name` chooses.
     pub(super) fn chosen(discipline: &Discipline, name: &str) -> Self {
@@ -77,8 +90,18 @@ impl Ranking {
 }
 
 /// A setting that chooses a rank.
-pub(super) const fn setting(name: &'static str, default: Ranking, summary: &'static str) -> Parameter {
-    Parameter { name, scope: Scope::Scheduler, domain: Domain::Choice(&Ranking::NAMES), default: default as u64, summary }
+pub(super) const fn setting(
+    name: &'static str,
+    default: Ranking,
+    summary: &'static str,
+) -> Parameter {
+    Parameter {
+        name,
+        scope: Scope::Scheduler,
+        domain: Domain::Choice(&Ranking::NAMES),
+        default: default as u64,
+        summary,
+    }
 }
 
 pub(super) const DEADLINE: Parameter = Parameter {
@@ -123,7 +146,8 @@ impl Standing {
         self.deadline = spec.deadline.0.min(MAX_DEADLINE);
     }
 
-    /// Gives it another weight. What is left over of the division by the old one is less than a unit.
+    /// Gives it another weight. What is left over of the division by the old one is less than a
+    /// unit.
     pub(super) fn set_weight(&mut self, weight: u64) {
         if self.weight != weight {
             (self.weight, self.remainder) = (weight, 0);
@@ -132,7 +156,13 @@ impl Standing {
 
     /// What ranks know of a packet of this flow.
     pub(super) fn facts<P: Store>(&self, now: Nanos, store: &P, packet: PacketId) -> Facts {
-        Facts { packet, now: now.0, len: store.len(packet), label: store.label(packet), deadline: self.deadline }
+        Facts {
+            packet,
+            now: now.0,
+            len: store.len(packet),
+            label: store.label(packet),
+            deadline: self.deadline,
+        }
     }
 
     /// Follows [`Ranker::set_back`].
@@ -254,14 +284,15 @@ impl Ranker {
     }
 }
 
-/// Start-time fair queueing: a packet starts when its flow's last one ends, and not before the virtual time. Packets of a
-/// flow of twice the weight end in half the time.
+/// Start-time fair queueing: a packet starts when its flow's last one ends, and not before the
+/// virtual time. Packets of a flow of twice the weight end in half the time.
 fn stfq(virtual_time: u64, standing: &Standing) -> u64 {
     standing.finish.max(virtual_time)
 }
 
-/// Least slack: the latest time at which a packet may leave here. Of packets that wait, the order by this time is the order
-/// by slack, since it shrinks alike for all. With equal slack at all sources this is FIFO+ as it was first described.
+/// Least slack: the latest time at which a packet may leave here. Of packets that wait, the order
+/// by this time is the order by slack, since it shrinks alike for all. With equal slack at all
+/// sources this is FIFO+ as it was first described.
 fn lstf(facts: &Facts) -> u64 {
     facts.now.saturating_add(facts.label_or(facts.deadline))
 }
@@ -271,27 +302,27 @@ fn edf(facts: &Facts) -> u64 {
     facts.label_or(facts.now.saturating_add(facts.deadline))
 }
 
-/// Shortest remaining time: the label, or what the flow has inside with this packet. A queue does not rank again what is in
-/// it, so that the second is how much there was when the packet came.
+/// Shortest remaining time: the label, or what the flow has inside with this packet. A queue does
+/// not rank again what is in it, so that the second is how much there was when the packet came.
 fn srpt(standing: &Standing, facts: &Facts) -> u64 {
     facts.label_or(standing.backlog + u64::from(facts.len))
 }
 
-/// Shortest job: the label, or the bytes that the flow has brought since it had none inside, what has left meanwhile and
-/// this packet included.
+/// Shortest job: the label, or the bytes that the flow has brought since it had none inside, what
+/// has left meanwhile and this packet included.
 fn sjf(standing: &Standing, facts: &Facts) -> u64 {
     let job = if standing.backlog == 0 { 0 } else { standing.job };
     facts.label_or(job + u64::from(facts.len))
 }
 
-/// Least attained service: what the flow has brought before this packet, and so will have sent when the packet's turn
-/// comes.
+/// Least attained service: what the flow has brought before this packet, and so will have sent when
+/// the packet's turn comes.
 fn las(standing: &Standing) -> u64 {
     standing.brought
 }
 
-/// FIFO+: what is left of the deadline. Unlike [`lstf`] it does not look at the arrival: who has waited more at hops before
-/// goes first however late it comes.
+/// FIFO+: what is left of the deadline. Unlike [`lstf`] it does not look at the arrival: who has
+/// waited more at hops before goes first however late it comes.
 fn fifo_plus(facts: &Facts) -> u64 {
     facts.label_or(facts.deadline)
 }
@@ -320,7 +351,12 @@ mod tests {
     use super::*;
 
     fn flow(weight: u32, priority: u32, deadline: u64) -> Standing {
-        Standing::new(&FlowSpec { weight, priority, deadline: Nanos(deadline), ..FlowSpec::default() })
+        Standing::new(&FlowSpec {
+            weight,
+            priority,
+            deadline: Nanos(deadline),
+            ..FlowSpec::default()
+        })
     }
 
     fn packet(now: u64, len: u32, label: u64, of: &Standing) -> Facts {
@@ -350,8 +386,12 @@ mod tests {
 
     #[test]
     fn stfq_starts_where_the_flow_ended_and_not_before_what_is_served() {
-        assert_eq!(ranks(Ranking::Stfq, flow(2, 0, 0), &[(0, 1000, 0), (0, 500, 0), (9, 1, 0)]), [0, 500 * ONE, 750 * ONE]);
-        let (mut ranker, mut busy, mut late) = (Ranker::new(Ranking::Stfq, 0), flow(1, 0, 0), flow(1, 0, 0));
+        assert_eq!(
+            ranks(Ranking::Stfq, flow(2, 0, 0), &[(0, 1000, 0), (0, 500, 0), (9, 1, 0)]),
+            [0, 500 * ONE, 750 * ONE]
+        );
+        let (mut ranker, mut busy, mut late) =
+            (Ranker::new(Ranking::Stfq, 0), flow(1, 0, 0), flow(1, 0, 0));
         ranker.accept(&mut busy, 0, 1500);
         ranker.accept(&mut busy, 1500 * ONE, 100);
         ranker.serve(&mut busy, 0, 1500);
@@ -368,7 +408,11 @@ mod tests {
     #[test]
     fn stfq_carries_what_a_weight_does_not_divide() {
         // Three packets of 100 bytes at weight 3 are 100 bytes for each unit, exactly.
-        let ends = ranks(Ranking::Stfq, flow(3, 0, 0), &[(0, 100, 0), (0, 100, 0), (0, 100, 0), (0, 1, 0)]);
+        let ends = ranks(
+            Ranking::Stfq,
+            flow(3, 0, 0),
+            &[(0, 100, 0), (0, 100, 0), (0, 100, 0), (0, 1, 0)],
+        );
         assert_eq!(ends[3], 100 * ONE);
         // And 65,535 packets of one byte at weight 65,535 are one byte.
         let mut all: Vec<_> = core::iter::repeat_n((0, 1, 0), 65_535).collect();
@@ -383,24 +427,36 @@ mod tests {
         let rank = ranker.rank(&one, &packet(0, 900, 0, &one));
         ranker.accept(&mut one, rank, 900);
         ranker.withdraw(&mut one, rank, 900);
-        assert_eq!((ranker.rank(&one, &packet(0, 1, 0, &one)), one.backlog, one.brought), (100 * ONE, 100, 100));
+        assert_eq!(
+            (ranker.rank(&one, &packet(0, 1, 0, &one)), one.backlog, one.brought),
+            (100 * ONE, 100, 100)
+        );
     }
 
     #[test]
     fn lstf_is_the_latest_time_to_leave() {
         // The flow allows 50 ns; the second packet says itself that 7 are left.
-        assert_eq!(ranks(Ranking::Lstf, flow(1, 0, 50), &[(10, 40, 0), (20, 40, 7), (30, 40, 0)]), [60, 27, 80]);
+        assert_eq!(
+            ranks(Ranking::Lstf, flow(1, 0, 50), &[(10, 40, 0), (20, 40, 7), (30, 40, 0)]),
+            [60, 27, 80]
+        );
         assert_eq!(ranks(Ranking::Lstf, flow(1, 0, 50), &[(u64::MAX, 40, 0)]), [u64::MAX]);
     }
 
     #[test]
     fn edf_is_the_deadline_itself() {
-        assert_eq!(ranks(Ranking::Edf, flow(1, 0, 50), &[(10, 40, 0), (20, 40, 65), (30, 40, 0)]), [60, 65, 80]);
+        assert_eq!(
+            ranks(Ranking::Edf, flow(1, 0, 50), &[(10, 40, 0), (20, 40, 65), (30, 40, 0)]),
+            [60, 65, 80]
+        );
     }
 
     #[test]
     fn srpt_is_the_label_or_what_is_inside() {
-        assert_eq!(ranks(Ranking::Srpt, flow(1, 0, 0), &[(0, 100, 0), (0, 200, 0), (0, 300, 12)]), [100, 300, 12]);
+        assert_eq!(
+            ranks(Ranking::Srpt, flow(1, 0, 0), &[(0, 100, 0), (0, 200, 0), (0, 300, 12)]),
+            [100, 300, 12]
+        );
         let (mut ranker, mut one) = (Ranker::new(Ranking::Srpt, 0), flow(1, 0, 0));
         ranker.accept(&mut one, 100, 100);
         ranker.accept(&mut one, 300, 200);
@@ -432,7 +488,10 @@ mod tests {
 
     #[test]
     fn fifo_plus_is_what_is_left_whenever_it_comes() {
-        assert_eq!(ranks(Ranking::FifoPlus, flow(1, 0, 50), &[(10, 40, 0), (20, 40, 30), (30, 40, 0)]), [50, 30, 50]);
+        assert_eq!(
+            ranks(Ranking::FifoPlus, flow(1, 0, 50), &[(10, 40, 0), (20, 40, 30), (30, 40, 0)]),
+            [50, 30, 50]
+        );
     }
 
     #[test]

@@ -1,30 +1,36 @@
 //! Deficit round robin.
 //!
 //! # Model
-//! Flows with packets stand in a ring. The one in front gets a quantum of credit, sends packets as long as the credit lasts,
-//! and goes to the end; what it has not used it keeps while it has packets. So each flow sends bytes in proportion to its
-//! weight, whatever the sizes of its packets.
+//! Flows with packets stand in a ring. The one in front gets a quantum of credit, sends packets as
+//! long as the credit lasts, and goes to the end; what it has not used it keeps while it has
+//! packets. So each flow sends bytes in proportion to its weight, whatever the sizes of its
+//! packets.
 //!
 //! # Reference
-//! Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", IEEE/ACM Transactions on Networking 4(3), 1996.
+//! Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", IEEE/ACM
+//! Transactions on Networking 4(3), 1996.
 //!
 //! # Parameters
-//! `weight` 1..65536, default 1. `lmax` in bytes, default 1500: the largest of all flows' is the quantum of the flow of least
-//! weight. Less would need several rounds to send one packet, more would let each flow hold up the others for longer.
+//! `weight` 1..65536, default 1. `lmax` in bytes, default 1500: the largest of all flows' is the
+//! quantum of the flow of least weight. Less would need several rounds to send one packet, more
+//! would let each flow hold up the others for longer.
 //!
 //! # Complexity
-//! O(1) for each packet up to `lmax`, and one round more for each further `lmax` bytes of a larger one. A flow that comes or
-//! goes, or changes, costs the logarithm of the number of different weights.
+//! O(1) for each packet up to `lmax`, and one round more for each further `lmax` bytes of a larger
+//! one. A flow that comes or goes, or changes, costs the logarithm of the number of different
+//! weights.
 //!
 //! # Guarantees
-//! In units where `w` is the flow's weight over the least weight and `Q` the quantum of weight 1: over any time in which two
-//! flows always have packets, their bytes divided by `w` differ by less than `2 Q` and one largest packet of each. Delay is
-//! that of a round: it grows with the number of flows and their weights.
+//! In units where `w` is the flow's weight over the least weight and `Q` the quantum of weight 1:
+//! over any time in which two flows always have packets, their bytes divided by `w` differ by less
+//! than `2 Q` and one largest packet of each. Delay is that of a round: it grows with the number of
+//! flows and their weights.
 //!
 //! # Differences from Linux/FreeBSD
-//! dummynet's quantum is the weight times the flow's own `lmax`, which gives a flow of small packets fewer bytes of the same
-//! weight. Here all flows of an instance have one base. Credit counts in bytes times the least weight, so that quanta need no
-//! rounding and a set of weights 100, 200 sends in turns as short as 1, 2.
+//! dummynet's quantum is the weight times the flow's own `lmax`, which gives a flow of small
+//! packets fewer bytes of the same weight. Here all flows of an instance have one base. Credit
+//! counts in bytes times the least weight, so that quanta need no rounding and a set of weights
+//! 100, 200 sends in turns as short as 1, 2.
 //!
 //! # Validation
 //! Shares against exact proportions, and the bound above, in the property tests over the table.
@@ -148,13 +154,30 @@ impl Scheduler for RoundRobin {
         *self.sizes.entry(max_packet).or_default() += 1;
         self.rescale();
         let list = PacketList::default();
-        FlowSlot(self.flows.insert(Flow { credit: 0, list, weight, max_packet, next: NONE, previous: NONE, ahead: NONE }))
+        FlowSlot(self.flows.insert(Flow {
+            credit: 0,
+            list,
+            weight,
+            max_packet,
+            next: NONE,
+            previous: NONE,
+            ahead: NONE,
+        }))
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, _store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        _store: &mut P,
+        slot: FlowSlot,
+        spec: &FlowSpec,
+    ) {
         let (weight, max_packet) = limits(spec);
         let flow = self.flows.at_mut(slot.0);
-        let old = (core::mem::replace(&mut flow.weight, weight), core::mem::replace(&mut flow.max_packet, max_packet));
+        let old = (
+            core::mem::replace(&mut flow.weight, weight),
+            core::mem::replace(&mut flow.max_packet, max_packet),
+        );
         if old == (weight, max_packet) {
             return;
         }
@@ -165,8 +188,16 @@ impl Scheduler for RoundRobin {
         self.rescale();
     }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
-        let Some(flow) = self.flows.get(slot.0).filter(|flow| flow.weight != 0) else { return PacketList::default() };
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        _flow: u32,
+    ) -> PacketList {
+        let Some(flow) = self.flows.get(slot.0).filter(|flow| flow.weight != 0) else {
+            return PacketList::default();
+        };
         let (list, weight, max_packet) = (flow.list, flow.weight, flow.max_packet);
         if !list.is_empty() {
             self.unlink(slot.0);
@@ -183,7 +214,13 @@ impl Scheduler for RoundRobin {
     }
 
     #[inline]
-    fn enqueue<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         let len = store.len(packet);
         self.len += 1;
         self.backlog += u64::from(len);
@@ -202,11 +239,23 @@ impl Scheduler for RoundRobin {
         self.serve(store).map(|served| served.1)
     }
 
-    fn enqueue_batch<P: Store>(&mut self, now: Nanos, store: &mut P, packets: &[(FlowSlot, PacketId)], refused: &mut Vec<PacketId>) {
+    fn enqueue_batch<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        packets: &[(FlowSlot, PacketId)],
+        refused: &mut Vec<PacketId>,
+    ) {
         batch::enqueue(self, now, store, packets, refused);
     }
 
-    fn dequeue_batch<P: Store>(&mut self, _now: Nanos, store: &mut P, max: usize, out: &mut Vec<PacketId>) {
+    fn dequeue_batch<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        max: usize,
+        out: &mut Vec<PacketId>,
+    ) {
         batch::dequeue(self, store, max, out);
     }
 
@@ -269,8 +318,8 @@ impl Batched for RoundRobin {
 }
 
 impl RoundRobin {
-    /// Goes round until the flow in front has credit for its packet: one is longer than the largest `lmax`, or a quantum has
-    /// become less.
+    /// Goes round until the flow in front has credit for its packet: one is longer than the largest
+    /// `lmax`, or a quantum has become less.
     #[cold]
     #[inline(never)]
     fn serve_long<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {

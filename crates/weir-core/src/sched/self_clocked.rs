@@ -1,9 +1,10 @@
-//! What start-time fair queueing and self-clocked fair queueing have in common: virtual time is read off the packet that is in
-//! service, so it costs nothing to keep.
+//! What start-time fair queueing and self-clocked fair queueing have in common: virtual time is
+//! read off the packet that is in service, so it costs nothing to keep.
 //!
-//! Times are those of [`super::stamp`]. A packet that comes to a flow without packets starts at `V` or where the flow's last one
-//! finished, whichever is later; behind others it starts where the one before it finishes. While a flow has packets that is
-//! the same as a stamp at arrival, since `V` is then never later than the finish of its last packet.
+//! Times are those of [`super::stamp`]. A packet that comes to a flow without packets starts at `V`
+//! or where the flow's last one finished, whichever is later; behind others it starts where the one
+//! before it finishes. While a flow has packets that is the same as a stamp at arrival, since `V`
+//! is then never later than the finish of its last packet.
 
 use core::num::NonZeroU32;
 
@@ -14,7 +15,8 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::Nanos;
 
-/// Serves packets by finish, or by start, and takes the same of the packet in service as virtual time.
+/// Serves packets by finish, or by start, and takes the same of the packet in service as virtual
+/// time.
 #[derive(Debug)]
 pub struct SelfClocked<const BY_FINISH: bool> {
     flows: Slab<Flow>,
@@ -99,12 +101,25 @@ impl<const BY_FINISH: bool> Scheduler for SelfClocked<BY_FINISH> {
     fn add_flow(&mut self, _now: Nanos, spec: &FlowSpec) -> FlowSlot {
         let weight = NonZeroU32::MIN.saturating_add(weight(spec) - 1);
         let inverse = inverse(weight.get());
-        let slot = self.flows.insert(Flow { start: 0, finish: 0, era: self.era, inverse, list: PacketList::default(), weight });
+        let slot = self.flows.insert(Flow {
+            start: 0,
+            finish: 0,
+            era: self.era,
+            inverse,
+            list: PacketList::default(),
+            weight,
+        });
         self.heads.make_room(slot);
         FlowSlot(slot)
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, _store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        _store: &mut P,
+        slot: FlowSlot,
+        spec: &FlowSpec,
+    ) {
         let weight = NonZeroU32::MIN.saturating_add(weight(spec) - 1);
         let flow = self.flows.at_mut(slot.0);
         if flow.weight == weight {
@@ -118,7 +133,13 @@ impl<const BY_FINISH: bool> Scheduler for SelfClocked<BY_FINISH> {
         }
     }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        _flow: u32,
+    ) -> PacketList {
         let Some(flow) = self.flows.remove(slot.0) else { return PacketList::default() };
         self.heads.clear(slot.0);
         let (packets, bytes) = flow.list.measure(store);
@@ -131,7 +152,13 @@ impl<const BY_FINISH: bool> Scheduler for SelfClocked<BY_FINISH> {
     }
 
     #[inline]
-    fn enqueue<P: Store>(&mut self, _now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        _now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         let len = store.len(packet);
         self.len += 1;
         self.backlog += u64::from(len);

@@ -1,32 +1,37 @@
 //! SP-PIFO: a PIFO approximated by strict-priority queues whose bounds adapt.
 //!
 //! # Model
-//! A few first-in first-out queues, the first of them served first. Each has a bound; bounds grow from the first queue to
-//! the last. A packet goes to the last queue whose bound is not above its rank, and that bound becomes its rank (push-up):
-//! what comes later with a lower rank goes to an earlier queue, so that it is not behind it. A packet whose rank is below
-//! all bounds goes to the first queue, where it is behind packets of higher rank; then all bounds fall by as much as the
+//! A few first-in first-out queues, the first of them served first. Each has a bound; bounds grow
+//! from the first queue to the last. A packet goes to the last queue whose bound is not above its
+//! rank, and that bound becomes its rank (push-up): what comes later with a lower rank goes to an
+//! earlier queue, so that it is not behind it. A packet whose rank is below all bounds goes to the
+//! first queue, where it is behind packets of higher rank; then all bounds fall by as much as the
 //! first was too high (push-down).
 //!
 //! # Reference
-//! Alcoz, Dietmüller and Vanbever, "SP-PIFO: approximating push-in first-out behaviors using strict-priority queues", NSDI
-//! 2020.
+//! Alcoz, Dietmüller and Vanbever, "SP-PIFO: approximating push-in first-out behaviors using
+//! strict-priority queues", NSDI 2020.
 //!
 //! # Parameters
-//! `queues` 1..64, default 8: as many as most switches have. More come nearer to a PIFO. `depth` 0..1048576 packets,
-//! default 0: the most in each queue; one that comes for a full queue is refused. 0 is no bound. `rank`, default `stfq`,
-//! with `weight`, `pri` and `deadline` of flows as it needs them: see `pifo`.
+//! `queues` 1..64, default 8: as many as most switches have. More come nearer to a PIFO. `depth`
+//! 0..1048576 packets, default 0: the most in each queue; one that comes for a full queue is
+//! refused. 0 is no bound. `rank`, default `stfq`, with `weight`, `pri` and `deadline` of flows as
+//! it needs them: see `pifo`.
 //!
 //! # Complexity
-//! O(number of queues) to choose one, and the logarithm of the number of packets inside to count inversions.
+//! O(number of queues) to choose one, and the logarithm of the number of packets inside to count
+//! inversions.
 //!
 //! # Guarantees
-//! Order within a flow: a packet that would overtake an older one of its flow goes to the end of that one's queue. Bounds
-//! move as they would have without this. No bound on inversions: they are counted, exactly.
+//! Order within a flow: a packet that would overtake an older one of its flow goes to the end of
+//! that one's queue. Bounds move as they would have without this. No bound on inversions: they are
+//! counted, exactly.
 //!
 //! # Figures
-//! `inversions`: pairs of a packet that was served and one of lower rank that was inside. `inverted`: services with at
-//! least one such pair. `unpifoness`: the differences of ranks, summed over all pairs. `refused`: packets for which a queue
-//! was full. `held`: packets kept behind older ones of their flow.
+//! `inversions`: pairs of a packet that was served and one of lower rank that was inside.
+//! `inverted`: services with at least one such pair. `unpifoness`: the differences of ranks, summed
+//! over all pairs. `refused`: packets for which a queue was full. `held`: packets kept behind older
+//! ones of their flow.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither has one. The published switch program lets packets of a flow overtake each other.
@@ -55,7 +60,12 @@ impl SpPifo {
     pub fn new(discipline: &Discipline) -> Self {
         let queues = discipline.get(QUEUES.name) as usize;
         let ranker = Ranker::new(Ranking::chosen(discipline, RANK.name), discipline.epoch());
-        Self::with(Adaptive { bounds: alloc::vec![ranker.least(); queues] }, ranker, queues, discipline.get(DEPTH.name))
+        Self::with(
+            Adaptive { bounds: alloc::vec![ranker.least(); queues] },
+            ranker,
+            queues,
+            discipline.get(DEPTH.name),
+        )
     }
 }
 
@@ -77,7 +87,8 @@ impl Mapping for Adaptive {
     }
 }
 
-const RANK: Parameter = rank::setting("rank", Ranking::Stfq, "what packets are sorted by, the least first");
+const RANK: Parameter =
+    rank::setting("rank", Ranking::Stfq, "what packets are sorted by, the least first");
 
 pub(super) const QUEUES: Parameter = Parameter {
     name: "queues",

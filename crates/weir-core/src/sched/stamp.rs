@@ -6,20 +6,23 @@
 //!           bytes for each unit of weight  | fraction
 //!                                            that is compared   and that is not
 //! ```
-//! A packet of `L` bytes takes `L / w` of a flow's virtual time. `1 / w` is a fraction of 40 bits, wrong by less than `w / 2^40`,
-//! which is 6 parts in 10^8 for the largest weight. [`super::tournament`] compares times without their last 20 bits: 1/16 byte for
-//! the largest weight, less for all others.
+//! A packet of `L` bytes takes `L / w` of a flow's virtual time. `1 / w` is a fraction of 40 bits,
+//! wrong by less than `w / 2^40`, which is 6 parts in 10^8 for the largest weight.
+//! [`super::tournament`] compares times without their last 20 bits: 1/16 byte for the largest
+//! weight, less for all others.
 //!
 //! # Range
-//! Before `V` nears the end of its range, the times of flows with packets are set back by [`BACK`]. That is once in 7 MB times
-//! the sum of their weights at least, so it costs nothing. A flow at rest is not looked at: it remembers in which *era* its
-//! time was written, which is how often times have been set back, and is corrected when it is next needed.
+//! Before `V` nears the end of its range, the times of flows with packets are set back by [`BACK`].
+//! That is once in 7 MB times the sum of their weights at least, so it costs nothing. A flow at
+//! rest is not looked at: it remembers in which *era* its time was written, which is how often
+//! times have been set back, and is corrected when it is next needed.
 
 use super::{FlowSpec, MAX_WEIGHT};
 
 /// Bits of a time's fraction.
 pub(super) const FRACTION: u32 = 40;
-/// A longer packet counts as this much, so that no time leaves its range. Four times what IPv4 allows.
+/// A longer packet counts as this much, so that no time leaves its range. Four times what IPv4
+/// allows.
 pub(super) const LARGEST: u32 = 1 << 18;
 /// Times are set back when `V` has come this far.
 pub(super) const LIMIT: u64 = 1 << 63;

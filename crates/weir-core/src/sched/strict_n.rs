@@ -1,27 +1,30 @@
 //! Strict slices: a PIFO approximated by strict-priority queues with fixed bounds.
 //!
 //! # Model
-//! The ranks are cut into slices of one width. Each slice has a first-in first-out queue of a fixed depth, and the queue of
-//! the lowest ranks that has something is served. What is beyond the last slice goes to the last queue. A packet that comes
-//! for a full queue is lost, though others have room.
+//! The ranks are cut into slices of one width. Each slice has a first-in first-out queue of a fixed
+//! depth, and the queue of the lowest ranks that has something is served. What is beyond the last
+//! slice goes to the last queue. A packet that comes for a full queue is lost, though others have
+//! room.
 //!
 //! # Reference
-//! What a switch with a P4 pipeline and eight priority queues offers without more: the rank is chosen where a packet comes
-//! in, and the queue with it.
+//! What a switch with a P4 pipeline and eight priority queues offers without more: the rank is
+//! chosen where a packet comes in, and the queue with it.
 //!
 //! # Parameters
-//! `queues` 1..64, default 8. `depth` 0..1048576 packets in each, default 64; 0 for no bound. `width` of a slice in units
-//! of the rank, default 1. `rank`, default `prio`, so that priorities 0 to 6 have a queue each and all others the last;
-//! with `weight`, `pri` and `deadline` of flows as it needs them: see `pifo`. For `fifo+`, with ranks from 0 to a deadline,
-//! a width of the deadline over the number of queues uses all of them. Ranks that grow with time, as those of `stfq`,
+//! `queues` 1..64, default 8. `depth` 0..1048576 packets in each, default 64; 0 for no bound.
+//! `width` of a slice in units of the rank, default 1. `rank`, default `prio`, so that priorities 0
+//! to 6 have a queue each and all others the last; with `weight`, `pri` and `deadline` of flows as
+//! it needs them: see `pifo`. For `fifo+`, with ranks from 0 to a deadline, a width of the deadline
+//! over the number of queues uses all of them. Ranks that grow with time, as those of `stfq`,
 //! `edf`, `lstf` and `arrival`, end up in the last queue.
 //!
 //! # Complexity
 //! O(1), and the logarithm of the number of packets inside to count inversions.
 //!
 //! # Guarantees
-//! A packet waits for at most `depth − 1` packets of its own slice, and for those of lower slices. Order within a flow: a
-//! packet that would overtake an older one of its flow goes to the end of that one's queue.
+//! A packet waits for at most `depth − 1` packets of its own slice, and for those of lower slices.
+//! Order within a flow: a packet that would overtake an older one of its flow goes to the end of
+//! that one's queue.
 //!
 //! # Figures
 //! `inversions`, `inverted`, `unpifoness`, `refused` and `held`, as of `sp-pifo`.
@@ -30,7 +33,8 @@
 //! Linux's `prio` has bands that filters choose; each has a queue of its own, without ranks.
 //!
 //! # Validation
-//! Slices, depth and order in an example worked by hand; inversions against counting them in a plain list.
+//! Slices, depth and order in an example worked by hand; inversions against counting them in a
+//! plain list.
 
 use super::levels::{Approximation, Mapping};
 use super::prio::PRIORITY;
@@ -52,7 +56,12 @@ impl StrictSlices {
     pub fn new(discipline: &Discipline) -> Self {
         let ranker = Ranker::new(Ranking::chosen(discipline, RANK.name), discipline.epoch());
         let mapping = Slices { width: discipline.get(WIDTH.name).max(1) };
-        Self::with(mapping, ranker, discipline.get(QUEUES.name) as usize, discipline.get(DEPTH.name))
+        Self::with(
+            mapping,
+            ranker,
+            discipline.get(QUEUES.name) as usize,
+            discipline.get(DEPTH.name),
+        )
     }
 }
 
@@ -65,7 +74,8 @@ impl Mapping for Slices {
     fn set_back(&mut self, _by: u64) {}
 }
 
-const RANK: Parameter = rank::setting("rank", Ranking::Prio, "what is cut into slices, the least first");
+const RANK: Parameter =
+    rank::setting("rank", Ranking::Prio, "what is cut into slices, the least first");
 
 const DEPTH: Parameter = Parameter {
     name: "depth",

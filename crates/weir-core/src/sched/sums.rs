@@ -1,11 +1,13 @@
 //! A balanced search tree of flows that sums up what is in it.
 //!
-//! An AVL tree: the heights of two siblings differ by at most one, so that with N flows no way down is longer than
-//! 1.44 log2 N, whatever comes and goes. The nodes are an array by the flows' places; each has the sum over all below it, with
-//! which questions about a part of the flows are answered on one way down.
+//! An AVL tree: the heights of two siblings differ by at most one, so that with N flows no way down
+//! is longer than 1.44 log2 N, whatever comes and goes. The nodes are an array by the flows'
+//! places; each has the sum over all below it, with which questions about a part of the flows are
+//! answered on one way down.
 //!
 //! # Reference
-//! Adelson-Velsky and Landis, "An algorithm for the organization of information", Soviet Mathematics Doklady 3, 1962.
+//! Adelson-Velsky and Landis, "An algorithm for the organization of information", Soviet
+//! Mathematics Doklady 3, 1962.
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -55,7 +57,14 @@ impl<S: Sum> SumTree<S> {
     /// Makes a node for the place `slot`.
     pub(super) fn make_room(&mut self, slot: u32) {
         if self.nodes.len() <= slot as usize {
-            let nobody = Node { key: 0, own: S::default(), sum: S::default(), left: NONE, right: NONE, height: 0 };
+            let nobody = Node {
+                key: 0,
+                own: S::default(),
+                sum: S::default(),
+                left: NONE,
+                right: NONE,
+                height: 0,
+            };
             self.nodes.resize(slot as usize + 1, nobody);
         }
     }
@@ -65,7 +74,8 @@ impl<S: Sum> SumTree<S> {
         self.nodes[slot as usize].height > 0
     }
 
-    /// Puts the flow at `slot`, for which there is room, where `key` belongs; what it had before is replaced.
+    /// Puts the flow at `slot`, for which there is room, where `key` belongs; what it had before is
+    /// replaced.
     pub(super) fn set(&mut self, slot: u32, key: u128, own: S) {
         self.clear(slot);
         self.nodes[slot as usize] = Node { key, own, sum: own, left: NONE, right: NONE, height: 1 };
@@ -165,7 +175,8 @@ impl<S: Sum> SumTree<S> {
         self.balance(next)
     }
 
-    /// Takes out the first node of those at and below `at`; gives the node that is now there, and the one taken.
+    /// Takes out the first node of those at and below `at`; gives the node that is now there, and
+    /// the one taken.
     fn take_first(&mut self, at: u32) -> (u32, u32) {
         let Node { left, right, .. } = self.nodes[at as usize];
         if left == NONE {
@@ -176,7 +187,8 @@ impl<S: Sum> SumTree<S> {
         (self.balance(at), first)
     }
 
-    /// Sums up a node whose children have changed, and turns it when one side has become too high; gives the node that is now there.
+    /// Sums up a node whose children have changed, and turns it when one side has become too high;
+    /// gives the node that is now there.
     fn balance(&mut self, at: u32) -> u32 {
         let Node { left, right, .. } = self.nodes[at as usize];
         if self.height_of(left) > self.height_of(right) + 1 {
@@ -246,7 +258,10 @@ mod tests {
         order.push((step.key, at));
         let right = check(tree, step.right, order);
         assert!(tree.height_of(step.left).abs_diff(tree.height_of(step.right)) <= 1);
-        assert_eq!(tree.sum_below(at), tree.sum_below(step.left) + step.own + tree.sum_below(step.right));
+        assert_eq!(
+            tree.sum_below(at),
+            tree.sum_below(step.left) + step.own + tree.sum_below(step.right)
+        );
         left + right + 1
     }
 

@@ -1,9 +1,10 @@
 //! A tournament among flows: who has the least virtual time.
 //!
-//! Every flow has a leaf by its place; a node above holds the least of its four children; the least of all is on top. A change
-//! goes from a leaf upwards as far as it makes a difference. Which nodes that meets depends on the leaf alone and not on
-//! what is in the tree, so a processor fetches all of them at once and has no branch to guess in a node; in a heap each step down
-//! waits for the one before. No flow moves, so none needs to know where it stands.
+//! Every flow has a leaf by its place; a node above holds the least of its four children; the least
+//! of all is on top. A change goes from a leaf upwards as far as it makes a difference. Which nodes
+//! that meets depends on the leaf alone and not on what is in the tree, so a processor fetches all
+//! of them at once and has no branch to guess in a node; in a heap each step down waits for the one
+//! before. No flow moves, so none needs to know where it stands.
 //!
 //! # Layout
 //! ```text
@@ -13,8 +14,8 @@
 //! the array    … … … 3 | 4 5 6 7 | 8 … 11 | 12 … 15 | …                      four neighbours are half a cache line
 //!                    top  its children, whose children follow; the parent of i is i / 4 + 2
 //! ```
-//! So times that are equal but for their low bits tie, and of these the flow with the lower place wins. With more than 2^20 flows
-//! the place takes more bits.
+//! So times that are equal but for their low bits tie, and of these the flow with the lower place
+//! wins. With more than 2^20 flows the place takes more bits.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -126,7 +127,8 @@ impl Tournament {
         }
     }
 
-    /// Takes `by` off all times, and calls `f` with each flow that has one. Costs nothing for the others.
+    /// Takes `by` off all times, and calls `f` with each flow that has one. Costs nothing for the
+    /// others.
     pub(super) fn set_back(&mut self, by: u64, mut f: impl FnMut(u32)) {
         let mut taking_part = Vec::new();
         let mut nodes = vec![TOP];
@@ -146,7 +148,9 @@ impl Tournament {
 
     /// Nodes on the longest way up.
     pub(super) fn depth(&self) -> u64 {
-        let ways = core::iter::successors(Some(self.base + self.leaves - 1), |&index| (index > TOP).then_some(index / ARITY + 2));
+        let ways = core::iter::successors(Some(self.base + self.leaves - 1), |&index| {
+            (index > TOP).then_some(index / ARITY + 2)
+        });
         ways.count() as u64
     }
 
@@ -166,7 +170,8 @@ fn least_of(&[a, b, c, d]: &[u64; ARITY]) -> u64 {
 const ARITY: usize = 4;
 /// Index of the node that all come to.
 const TOP: usize = ARITY - 1;
-/// Bits of an entry for the place. The rest tells times apart to 1/16 byte of the largest weight (see the disciplines).
+/// Bits of an entry for the place. The rest tells times apart to 1/16 byte of the largest weight
+/// (see the disciplines).
 const PLACE_BITS: u32 = 20;
 /// The entry of a leaf whose flow does not take part.
 const NOBODY: u64 = u64::MAX;
@@ -225,7 +230,11 @@ mod tests {
         let many = 1 << (PLACE_BITS + 1);
         tournament.make_room(many);
         tournament.set(many, 4 * TIME);
-        assert_eq!(tournament.first(), Some((4 * TIME, 1)), "times are coarser by two bits, so these tie");
+        assert_eq!(
+            tournament.first(),
+            Some((4 * TIME, 1)),
+            "times are coarser by two bits, so these tie"
+        );
         tournament.clear(1);
         assert_eq!(tournament.first(), Some((4 * TIME, many)));
     }

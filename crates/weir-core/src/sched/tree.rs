@@ -1,26 +1,30 @@
 //! Schedulers whose flows are schedulers: sharing within shares.
 //!
 //! # Model
-//! A tree of schedulers of any type. The root decides for the link; each of its flows is either a flow of packets or another
-//! scheduler, a *node*, which decides among flows of its own. A node with packets keeps its next two with its parent, in the place
-//! that it has there as a flow: the parent sees a flow that has packets as long as the node has, and weights, deficits and
+//! A tree of schedulers of any type. The root decides for the link; each of its flows is either a
+//! flow of packets or another scheduler, a *node*, which decides among flows of its own. A node
+//! with packets keeps its next two with its parent, in the place that it has there as a flow: the
+//! parent sees a flow that has packets as long as the node has, and weights, deficits and
 //! timestamps work as for any flow. When one of the two leaves, the node decides on another.
 //!
 //! # Reference
-//! Bennett and Zhang, "Hierarchical packet fair queueing algorithms", IEEE/ACM Transactions on Networking 5(5), 1997. There a node
-//! offers one packet; the second is what lets a scheduler be used that forgets flows as they run empty, such as round robin.
+//! Bennett and Zhang, "Hierarchical packet fair queueing algorithms", IEEE/ACM Transactions on
+//! Networking 5(5), 1997. There a node offers one packet; the second is what lets a scheduler be
+//! used that forgets flows as they run empty, such as round robin.
 //!
 //! # Complexity
 //! The sum of what the schedulers on the way cost, and a look-up for each level.
 //!
 //! # Guarantees
-//! Each node gives its flows what its type promises, of what the node gets. What a node has handed up is decided: a packet that
-//! comes later, of whatever priority, waits for up to two packets on each level. A parent that follows an exact fluid (`wfq`,
-//! `l-wf2q`) sees no more than these two either, and its fluid may run out of them: its shares hold to within a few per cent. Packets of a flow keep their order. A node goes
-//! with its last flow.
+//! Each node gives its flows what its type promises, of what the node gets. What a node has handed
+//! up is decided: a packet that comes later, of whatever priority, waits for up to two packets on
+//! each level. A parent that follows an exact fluid (`wfq`, `l-wf2q`) sees no more than these two
+//! either, and its fluid may run out of them: its shares hold to within a few per cent. Packets of
+//! a flow keep their order. A node goes with its last flow.
 //!
 //! # Validation
-//! Shares on each level against exact proportions, and random sequences of everything that can come, go and change.
+//! Shares on each level against exact proportions, and random sequences of everything that can
+//! come, go and change.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -118,8 +122,20 @@ impl Tree {
     /// A tree around a scheduler that has flows and packets; [`Self::adopt`] tells of each flow.
     pub(super) fn around(root: AnyScheduler) -> Self {
         let (len, backlog) = (root.len(), root.backlog());
-        let node = Node { parent: NONE, spec: FlowSpec::default(), slot: FlowSlot(0), offered: 0, members: 0, name: None };
-        let places = Places { nodes: Vec::from([node]), free: Vec::new(), owners: HashTable::new(), named: HashTable::new() };
+        let node = Node {
+            parent: NONE,
+            spec: FlowSpec::default(),
+            slot: FlowSlot(0),
+            offered: 0,
+            members: 0,
+            name: None,
+        };
+        let places = Places {
+            nodes: Vec::from([node]),
+            free: Vec::new(),
+            owners: HashTable::new(),
+            named: HashTable::new(),
+        };
         Self {
             schedulers: Vec::from([root]),
             places,
@@ -138,8 +154,15 @@ impl Tree {
         self.insert_leaf(Self::ROOT, slot, spec)
     }
 
-    /// Makes a scheduler that is a flow of `parent`; `spec` says what it is like as such, but for the number.
-    pub fn add_node(&mut self, now: Nanos, parent: TreeNode, spec: &FlowSpec, discipline: &Discipline) -> TreeNode {
+    /// Makes a scheduler that is a flow of `parent`; `spec` says what it is like as such, but for
+    /// the number.
+    pub fn add_node(
+        &mut self,
+        now: Nanos,
+        parent: TreeNode,
+        spec: &FlowSpec,
+        discipline: &Discipline,
+    ) -> TreeNode {
         let number = self.places.free.pop().unwrap_or(self.places.nodes.len() as u32);
         let spec = FlowSpec { flow: NODE | number, ..*spec };
         let slot = self.schedulers[parent.0 as usize].add_flow(now, &spec);
@@ -180,11 +203,19 @@ impl Tree {
     /// Lets the nodes of scheduler `id` no longer be found. Their flows stay.
     pub(crate) fn forget(&mut self, id: u16) {
         let nodes = &self.places.nodes;
-        self.places.named.retain(|&mut node| nodes[node as usize].name.is_none_or(|name| name.id != id));
+        self.places
+            .named
+            .retain(|&mut node| nodes[node as usize].name.is_none_or(|name| name.id != id));
     }
 
     /// Changes what the parents of the nodes of scheduler `id` are told of them. Packets stay.
-    pub(crate) fn change_nodes(&mut self, now: Nanos, store: &mut dyn Store, id: u16, spec: &FlowSpec) {
+    pub(crate) fn change_nodes(
+        &mut self,
+        now: Nanos,
+        store: &mut dyn Store,
+        id: u16,
+        spec: &FlowSpec,
+    ) {
         for number in 1..self.places.nodes.len() {
             if self.places.nodes[number].name.is_some_and(|name| name.id == id) {
                 self.change_node(now, store, TreeNode(number as u32), spec);
@@ -193,11 +224,26 @@ impl Tree {
     }
 
     /// Changes what a node's parent is told of it. Packets stay.
-    pub fn change_node(&mut self, now: Nanos, store: &mut dyn Store, node: TreeNode, spec: &FlowSpec) {
-        let Some(state) = self.places.nodes.get_mut(node.0 as usize).filter(|state| state.parent != NONE) else { return };
+    pub fn change_node(
+        &mut self,
+        now: Nanos,
+        store: &mut dyn Store,
+        node: TreeNode,
+        spec: &FlowSpec,
+    ) {
+        let Some(state) =
+            self.places.nodes.get_mut(node.0 as usize).filter(|state| state.parent != NONE)
+        else {
+            return;
+        };
         state.spec = FlowSpec { flow: state.spec.flow, ..*spec };
         let (at, slot, spec) = (state.parent, state.slot, state.spec);
-        self.schedulers[at as usize].change_flow(now, &mut Level { store, places: &self.places, at }, slot, &spec);
+        self.schedulers[at as usize].change_flow(
+            now,
+            &mut Level { store, places: &self.places, at },
+            slot,
+            &spec,
+        );
     }
 
     /// Makes a place for a flow of packets in a node.
@@ -210,7 +256,9 @@ impl Tree {
         self.places.nodes[node.0 as usize].members += 1;
         let leaf = self.leaves.insert(Leaf { node: node.0, slot, spec: *spec, above: 0 });
         let owner = Owner { flow: spec.flow, leaf, node: node.0 };
-        self.places.owners.insert_unique(flow_hash(spec.flow), owner, |owner| flow_hash(owner.flow));
+        self.places
+            .owners
+            .insert_unique(flow_hash(spec.flow), owner, |owner| flow_hash(owner.flow));
         FlowSlot(leaf)
     }
 
@@ -230,12 +278,16 @@ impl Tree {
         self.schedulers[0] = root;
     }
 
-    /// Takes the next packet out of the scheduler `at`, and lets the node that it is from offer another.
+    /// Takes the next packet out of the scheduler `at`, and lets the node that it is from offer
+    /// another.
     fn take(&mut self, at: u32, now: Nanos, store: &mut dyn Store) -> Option<PacketId> {
-        let packet = self.schedulers[at as usize].dequeue(now, &mut Level { store, places: &self.places, at });
+        let packet = self.schedulers[at as usize]
+            .dequeue(now, &mut Level { store, places: &self.places, at });
         self.take_given_up(at, store);
         let packet = packet?;
-        let Some(&Owner { leaf, node, .. }) = self.places.owner(store.flow(packet)) else { return Some(packet) };
+        let Some(&Owner { leaf, node, .. }) = self.places.owner(store.flow(packet)) else {
+            return Some(packet);
+        };
         if node != at {
             let child = self.places.below(at, node);
             self.places.nodes[child as usize].offered -= 1;
@@ -250,7 +302,14 @@ impl Tree {
     }
 
     /// Puts a packet into the scheduler `at`.
-    fn put(&mut self, at: u32, now: Nanos, slot: FlowSlot, packet: PacketId, store: &mut dyn Store) {
+    fn put(
+        &mut self,
+        at: u32,
+        now: Nanos,
+        slot: FlowSlot,
+        packet: PacketId,
+        store: &mut dyn Store,
+    ) {
         let mut level = Level { store, places: &self.places, at };
         if let Some(refused) = self.schedulers[at as usize].enqueue(now, &mut level, slot, packet) {
             self.refuse(at, refused, DropReason::Scheduler, store);
@@ -260,7 +319,9 @@ impl Tree {
 
     /// Puts aside what the scheduler `at` has given up.
     fn take_given_up(&mut self, at: u32, store: &mut dyn Store) {
-        while let Some((given_up, reason)) = self.schedulers[at as usize].pop_refused(&mut Level { store, places: &self.places, at }) {
+        while let Some((given_up, reason)) =
+            self.schedulers[at as usize].pop_refused(&mut Level { store, places: &self.places, at })
+        {
             self.refuse(at, given_up, reason, store);
         }
     }
@@ -320,13 +381,16 @@ impl Tree {
 
     /// When a node that holds packets back offers one.
     fn next_of(&self, node: u32) -> Option<Nanos> {
-        let (state, scheduler) = (&self.places.nodes[node as usize], &self.schedulers[node as usize]);
+        let (state, scheduler) =
+            (&self.places.nodes[node as usize], &self.schedulers[node as usize]);
         if scheduler.is_empty() || state.offered >= OFFERED { None } else { scheduler.next_event() }
     }
 
     /// Takes what a flow has above its node out of the schedulers there, the oldest first.
     fn withdraw(&mut self, now: Nanos, store: &mut dyn Store, node: u32, flow: u32) -> PacketList {
-        let way = core::iter::successors(Some(node), |&node| Some(self.places.nodes[node as usize].parent));
+        let way = core::iter::successors(Some(node), |&node| {
+            Some(self.places.nodes[node as usize].parent)
+        });
         let way: Vec<u32> = way.take_while(|&node| node != Self::ROOT.0).collect();
         let mut withdrawn = PacketList::default();
         for &child in way.iter().rev() {
@@ -352,7 +416,12 @@ impl Tree {
     fn prune(&mut self, now: Nanos, store: &mut dyn Store, mut node: u32) {
         while node != Self::ROOT.0 && self.places.nodes[node as usize].members == 0 {
             let Node { parent: at, slot, spec, .. } = self.places.nodes[node as usize];
-            self.schedulers[at as usize].remove_flow(now, &mut Level { store, places: &self.places, at }, slot, spec.flow);
+            self.schedulers[at as usize].remove_flow(
+                now,
+                &mut Level { store, places: &self.places, at },
+                slot,
+                spec.flow,
+            );
             self.schedulers[node as usize] = AnyScheduler::Fifo(super::Fifo::default());
             self.places.nodes[at as usize].members -= 1;
             self.shaped.retain(|&shaped| shaped != node);
@@ -368,21 +437,48 @@ impl Scheduler for Tree {
         self.add_flow_in(now, Self::ROOT, spec)
     }
 
-    fn change_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        spec: &FlowSpec,
+    ) {
         let Some(leaf) = self.leaves.get_mut(slot.0) else { return };
         leaf.spec = *spec;
         let (at, slot) = (leaf.node, leaf.slot);
-        self.schedulers[at as usize].change_flow(now, &mut Level { store, places: &self.places, at }, slot, spec);
+        self.schedulers[at as usize].change_flow(
+            now,
+            &mut Level { store, places: &self.places, at },
+            slot,
+            spec,
+        );
     }
 
-    fn remove_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, flow: u32) -> PacketList {
-        let Some(Leaf { node: at, slot, above, .. }) = self.leaves.remove(slot.0) else { return PacketList::default() };
-        let mut removed = if above > 0 { self.withdraw(now, store, at, flow) } else { PacketList::default() };
-        let mut own = self.schedulers[at as usize].remove_flow(now, &mut Level { store, places: &self.places, at }, slot, flow);
+    fn remove_flow<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        flow: u32,
+    ) -> PacketList {
+        let Some(Leaf { node: at, slot, above, .. }) = self.leaves.remove(slot.0) else {
+            return PacketList::default();
+        };
+        let mut removed =
+            if above > 0 { self.withdraw(now, store, at, flow) } else { PacketList::default() };
+        let mut own = self.schedulers[at as usize].remove_flow(
+            now,
+            &mut Level { store, places: &self.places, at },
+            slot,
+            flow,
+        );
         while let Some(packet) = own.pop_front(store) {
             removed.push_back(store, packet);
         }
-        if let Ok(owner) = self.places.owners.find_entry(flow_hash(flow), |owner| owner.flow == flow) {
+        if let Ok(owner) =
+            self.places.owners.find_entry(flow_hash(flow), |owner| owner.flow == flow)
+        {
             owner.remove();
         }
         let (packets, bytes) = removed.measure(store);
@@ -395,7 +491,13 @@ impl Scheduler for Tree {
         removed
     }
 
-    fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        now: Nanos,
+        store: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         self.now = self.now.max(now);
         self.len += 1;
         self.backlog += u64::from(store.len(packet));
@@ -425,7 +527,8 @@ impl Scheduler for Tree {
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        let root = if self.schedulers[0].is_empty() { None } else { self.schedulers[0].next_event() };
+        let root =
+            if self.schedulers[0].is_empty() { None } else { self.schedulers[0].next_event() };
         self.shaped.iter().filter_map(|&node| self.next_of(node)).chain(root).min()
     }
 
@@ -478,7 +581,8 @@ impl NodeName {
     }
 }
 
-/// Packets as the scheduler of one node sees them: those that another node has offered are of the flow that this node is.
+/// Packets as the scheduler of one node sees them: those that another node has offered are of the
+/// flow that this node is.
 struct Level<'a> {
     store: &'a mut dyn Store,
     places: &'a Places,

@@ -1,7 +1,8 @@
 //! Turns: the ranks that flows or classes have waiting, and the heap that finds the least.
 //!
-//! A turn is a key of 128 bits: the rank in the upper half, and in the lower a number that grows with each packet that
-//! comes. One comparison orders by rank and, where ranks are equal, by arrival.
+//! A turn is a key of 128 bits: the rank in the upper half, and in the lower a number that grows
+//! with each packet that comes. One comparison orders by rank and, where ranks are equal, by
+//! arrival.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -23,8 +24,9 @@ pub(super) fn set_back(key: u128, by: u64) -> u128 {
 
 /// The turns of a flow's packets, the oldest first.
 ///
-/// A packet that comes with a better rank than older ones of its flow lends them its turn: they must leave before it. So
-/// ranks never fall from one packet to the next, and packets that share a turn stand side by side, as one run.
+/// A packet that comes with a better rank than older ones of its flow lends them its turn: they
+/// must leave before it. So ranks never fall from one packet to the next, and packets that share a
+/// turn stand side by side, as one run.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     runs: VecDeque<(u128, u32)>,
@@ -83,10 +85,11 @@ impl Turns {
     }
 }
 
-/// Who has which turn: a heap with four children for each node, in which an entry can be changed in place.
+/// Who has which turn: a heap with four children for each node, in which an entry can be changed in
+/// place.
 ///
-/// Where each one stands in the heap is kept in a vector of the caller, which several heaps can share as long as nobody is
-/// in two of them.
+/// Where each one stands in the heap is kept in a vector of the caller, which several heaps can
+/// share as long as nobody is in two of them.
 #[derive(Debug, Default)]
 pub(super) struct TurnHeap {
     entries: Vec<(u128, u32)>,
@@ -111,7 +114,9 @@ impl TurnHeap {
                 self.entries.push((turn, who));
                 self.sift_up(places, self.entries.len() - 1, (turn, who));
             }
-            (Some(turn), Some(old)) if (turn, who) < old => self.sift_up(places, place as usize, (turn, who)),
+            (Some(turn), Some(old)) if (turn, who) < old => {
+                self.sift_up(places, place as usize, (turn, who))
+            }
             (Some(turn), Some(_)) => self.sift_down(places, place as usize, (turn, who)),
         }
     }
@@ -121,7 +126,11 @@ impl TurnHeap {
         places[old.1 as usize] = ABSENT;
         let Some(last) = self.entries.pop() else { return };
         if place < self.entries.len() {
-            if last < old { self.sift_up(places, place, last) } else { self.sift_down(places, place, last) }
+            if last < old {
+                self.sift_up(places, place, last)
+            } else {
+                self.sift_down(places, place, last)
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Flows that wait until virtual time has come to their start.
 //!
-//! Most come in order: a flow of some class starts again when it finishes, after those of its class that were served before it.
-//! They stand in a chain for each class, the others in a tournament.
+//! Most come in order: a flow of some class starts again when it finishes, after those of its class
+//! that were served before it. They stand in a chain for each class, the others in a tournament.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -92,7 +92,8 @@ impl Waiting {
         }
     }
 
-    /// Takes `by` off all starts, and calls `f` with each flow. In the chains, `bits` of a key were the place of a flow.
+    /// Takes `by` off all starts, and calls `f` with each flow. In the chains, `bits` of a key were
+    /// the place of a flow.
     pub(super) fn set_back(&mut self, by: u64, bits: u64, mut f: impl FnMut(u32)) {
         let in_order = self.in_order.as_mut().map_or_else(Vec::new, |in_order| in_order.take_all());
         self.others.set_back(by, &mut f);

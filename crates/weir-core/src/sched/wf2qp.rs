@@ -1,53 +1,62 @@
 //! WF2Q+: worst-case fair weighted fair queueing.
 //!
 //! # Model
-//! Think of a fluid that serves all flows with packets at once, each at a rate by its weight. A packet has a start `S` and a
-//! finish `F` in that fluid's time, the virtual time `V`. Of the packets whose start has come (`S ≤ V`, *eligible*), the one that
-//! finishes first goes. Because a packet that the fluid would not yet have begun must wait, no flow gets ahead by more than
-//! a packet, and because the earliest finish goes first, none falls behind by more than one.
+//! Think of a fluid that serves all flows with packets at once, each at a rate by its weight. A
+//! packet has a start `S` and a finish `F` in that fluid's time, the virtual time `V`. Of the
+//! packets whose start has come (`S ≤ V`, *eligible*), the one that finishes first goes. Because a
+//! packet that the fluid would not yet have begun must wait, no flow gets ahead by more than a
+//! packet, and because the earliest finish goes first, none falls behind by more than one.
 //!
 //! # Reference
-//! Bennett and Zhang, "Hierarchical packet fair queueing algorithms", IEEE/ACM Transactions on Networking 5(5), 1997.
+//! Bennett and Zhang, "Hierarchical packet fair queueing algorithms", IEEE/ACM Transactions on
+//! Networking 5(5), 1997.
 //!
 //! # Symbols
-//! `w` weight of a flow, `W` sum of the weights of all active flows, `L` length of a packet in bytes.
-//! A packet at the head of its queue has `S = max(F of the one before, V)` when it finds the queue empty and `S = F of the one
-//! before` otherwise, and `F = S + L / w`. At each service `V` grows by `L / W`, and to the least `S` when nothing is eligible.
-//! A flow is active while it has packets, and after that until `V` reaches its `F`: the fluid is still serving what went early.
+//! `w` weight of a flow, `W` sum of the weights of all active flows, `L` length of a packet in
+//! bytes. A packet at the head of its queue has `S = max(F of the one before, V)` when it finds the
+//! queue empty and `S = F of the one before` otherwise, and `F = S + L / w`. At each service `V`
+//! grows by `L / W`, and to the least `S` when nothing is eligible. A flow is active while it has
+//! packets, and after that until `V` reaches its `F`: the fluid is still serving what went early.
 //!
 //! ```text
 //! S, F, V   63 ........................ 40 | 39 .......... 20 | 19 ........... 0
 //!           bytes for each unit of weight  | fraction
 //!                                            that is compared   and that is not
 //! ```
-//! `1 / w` is a fraction of 40 bits, wrong by less than `w / 2^40`, which is 6 parts in 10^8 for the largest weight. Times are
-//! compared without their last 20 bits, 1/16 byte for the largest weight and less for all others. Of equal finishes that of
-//! the flow with the lower place goes first. In a busy period that never ends, all times are set back together before `V` nears
-//! the end of its range; this costs one look at each active flow for 7 MB times the sum of their weights, so nothing.
+//! `1 / w` is a fraction of 40 bits, wrong by less than `w / 2^40`, which is 6 parts in 10^8 for
+//! the largest weight. Times are compared without their last 20 bits, 1/16 byte for the largest
+//! weight and less for all others. Of equal finishes that of the flow with the lower place goes
+//! first. In a busy period that never ends, all times are set back together before `V` nears the
+//! end of its range; this costs one look at each active flow for 7 MB times the sum of their
+//! weights, so nothing.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
 //!
 //! # Complexity
-//! Flows whose packets take equally long, `L / w`, are served in the order in which they start again. So they stand in queues that
-//! need no sorting, and of each only the first is looked at: up to eight kinds of flows cost the same whatever their number, O(1).
-//! All others, such as flows with packets of many lengths, cost O(log N) for each packet and N flows, by two tournaments: of
-//! eligible flows by `F`, and of those that are not by the `S` of the packet they have or, when they are idle, would have. A change
-//! there goes up only as far as it makes a difference. That is the bound for every pattern, on average over the packets of a busy
-//! period: many flows that the fluid is done with at one time leave together. A flow that is alone is compared with nobody.
+//! Flows whose packets take equally long, `L / w`, are served in the order in which they start
+//! again. So they stand in queues that need no sorting, and of each only the first is looked at: up
+//! to eight kinds of flows cost the same whatever their number, O(1). All others, such as flows
+//! with packets of many lengths, cost O(log N) for each packet and N flows, by two tournaments: of
+//! eligible flows by `F`, and of those that are not by the `S` of the packet they have or, when
+//! they are idle, would have. A change there goes up only as far as it makes a difference. That is
+//! the bound for every pattern, on average over the packets of a busy period: many flows that the
+//! fluid is done with at one time leave together. A flow that is alone is compared with nobody.
 //!
 //! # Guarantees
-//! Let a flow have packets from some time on, `L_k` its largest, `L` the largest of all, `φ = w / W` with `W` the most that the sum of
-//! weights comes to. Its bytes since then are at least `φ` of all bytes less `L_k + φ L`, whatever flows come and go: one packet of
-//! its own, and its share of the one that was on the wire. In a set of flows that does not change it is
+//! Let a flow have packets from some time on, `L_k` its largest, `L` the largest of all,
+//! `φ = w / W` with `W` the most that the sum of weights comes to. Its bytes since then are at
+//! least `φ` of all bytes less `L_k + φ L`, whatever flows come and go: one packet of its own, and
+//! its share of the one that was on the wire. In a set of flows that does not change it is
 //! `L_k + φ (L − L_k)`, the least possible, and the flow is never ahead by more than `(1 − φ) L_k`.
 //!
 //! # Differences from Linux/FreeBSD
 //! dummynet's accepts weights up to 100 and has 28 bits of fraction. Linux has none.
 //!
 //! # Validation
-//! These bounds against exact integer arithmetic in the property tests over the table, with random weights, sizes and comings
-//! and goings of other flows. The order of packets against plain loops over all flows.
+//! These bounds against exact integer arithmetic in the property tests over the table, with random
+//! weights, sizes and comings and goings of other flows. The order of packets against plain loops
+//! over all flows.
 
 use alloc::vec::Vec;
 
@@ -68,7 +77,8 @@ pub struct Wf2qPlus {
     heads: Classes,
     /// Flows with packets that are in no chain and whose head may go, by `F`.
     eligible: Tournament,
-    /// Active flows that are in no chain and whose head may not go yet, or that had none when they came there, by `S`.
+    /// Active flows that are in no chain and whose head may not go yet, or that had none when they
+    /// came there, by `S`.
     waiting: Waiting,
     /// `V`.
     virtual_time: u64,
@@ -96,7 +106,8 @@ struct Flow {
     weight: u32,
     /// It counts in the sum of weights.
     active: bool,
-    /// What the head takes of the flow's time, `L / w`, and whether that is what the one before it took.
+    /// What the head takes of the flow's time, `L / w`, and whether that is what the one before it
+    /// took.
     service: u64,
     repeats: bool,
     /// The class that its head was in last.
@@ -144,7 +155,8 @@ impl Wf2qPlus {
         ((u128::from(served) * u128::from(self.inverse_sum)) >> 64) as u64
     }
 
-    /// The flow that goes next, as it is compared, and its chain, or [`HEADS`] of one that is in none; [`NONE`] when no head may go.
+    /// The flow that goes next, as it is compared, and its chain, or [`HEADS`] of one that is in
+    /// none; [`NONE`] when no head may go.
     #[inline(always)]
     fn first(&self) -> (u64, usize) {
         let first = self.heads.first(self.virtual_time);
@@ -200,7 +212,8 @@ impl Wf2qPlus {
         self.put(slot, chain, start, finish);
     }
 
-    /// Puts a flow into the chains of its class, or elsewhere if it has no place there or `chain` is [`HEADS`].
+    /// Puts a flow into the chains of its class, or elsewhere if it has no place there or `chain`
+    /// is [`HEADS`].
     #[inline(always)]
     fn put(&mut self, slot: u32, chain: usize, start: u64, finish: u64) {
         let start_rounded = self.eligible.rounded(start);
@@ -214,7 +227,8 @@ impl Wf2qPlus {
         }
     }
 
-    /// Lets in what `V` has reached: heads become eligible, and with flows that have none the fluid is finished.
+    /// Lets in what `V` has reached: heads become eligible, and with flows that have none the fluid
+    /// is finished.
     #[inline(always)]
     fn admit(&mut self) {
         if self.waiting.may_be_due(self.virtual_time) {
@@ -276,12 +290,14 @@ impl Wf2qPlus {
         self.weight_sum = 0;
     }
 
-    /// Sets all times back by `by`, and orders anew those in chains, whose entries had these bits for the place.
+    /// Sets all times back by `by`, and orders anew those in chains, whose entries had these bits
+    /// for the place.
     #[cold]
     #[inline(never)]
     fn regroup(&mut self, by: u64, bits: u64) {
         self.virtual_time -= by;
-        let heads: Vec<u32> = self.heads.take_all().into_iter().map(|key| (key & bits) as u32).collect();
+        let heads: Vec<u32> =
+            self.heads.take_all().into_iter().map(|key| (key & bits) as u32).collect();
         let mut earlier = |slot| {
             let flow = self.flows.at_mut(slot);
             flow.start = flow.start.saturating_sub(by);
@@ -320,7 +336,13 @@ impl Scheduler for Wf2qPlus {
         FlowSlot(slot)
     }
 
-    fn change_flow<P: Store>(&mut self, _now: Nanos, _pool: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+    fn change_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        _pool: &mut P,
+        slot: FlowSlot,
+        spec: &FlowSpec,
+    ) {
         let weight = weight(spec);
         self.join();
         let flow = self.flows.at_mut(slot.0);
@@ -346,9 +368,17 @@ impl Scheduler for Wf2qPlus {
         // One that waits does so by its start, which stays.
     }
 
-    fn remove_flow<P: Store>(&mut self, _now: Nanos, pool: &mut P, slot: FlowSlot, _flow: u32) -> PacketList {
+    fn remove_flow<P: Store>(
+        &mut self,
+        _now: Nanos,
+        pool: &mut P,
+        slot: FlowSlot,
+        _flow: u32,
+    ) -> PacketList {
         self.join();
-        let Some(flow) = self.flows.get_mut(slot.0).filter(|flow| flow.weight != 0) else { return PacketList::default() };
+        let Some(flow) = self.flows.get_mut(slot.0).filter(|flow| flow.weight != 0) else {
+            return PacketList::default();
+        };
         let list = core::mem::take(&mut flow.list);
         let (start, finish) = (flow.start, flow.finish);
         let weight = core::mem::take(&mut flow.weight);
@@ -370,7 +400,13 @@ impl Scheduler for Wf2qPlus {
     }
 
     #[inline]
-    fn enqueue<P: Store>(&mut self, _now: Nanos, pool: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+    fn enqueue<P: Store>(
+        &mut self,
+        _now: Nanos,
+        pool: &mut P,
+        slot: FlowSlot,
+        packet: PacketId,
+    ) -> Option<PacketId> {
         let len = pool.len(packet);
         self.len += 1;
         self.backlog += u64::from(len);

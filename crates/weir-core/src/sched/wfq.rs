@@ -1,41 +1,43 @@
 //! WFQ: weighted fair queueing, also called packet-by-packet generalised processor sharing.
 //!
 //! # Model
-//! Think of a fluid that serves all flows with packets at once, each at a rate by its weight. Packets leave in the order in which
-//! the fluid would finish with them, as far as that is known when one has to be chosen. The fluid is followed exactly: when a
-//! packet comes, it is known how far the fluid has come, and which flows it is still serving.
+//! Think of a fluid that serves all flows with packets at once, each at a rate by its weight.
+//! Packets leave in the order in which the fluid would finish with them, as far as that is known
+//! when one has to be chosen. The fluid is followed exactly: when a packet comes, it is known how
+//! far the fluid has come, and which flows it is still serving.
 //!
 //! # Reference
-//! Demers, Keshav and Shenker, "Analysis and simulation of a fair queueing algorithm", SIGCOMM 1989; Parekh and Gallager, "A
-//! generalized processor sharing approach to flow control in integrated services networks", IEEE/ACM Transactions on
-//! Networking 1(3), 1993.
+//! Demers, Keshav and Shenker, "Analysis and simulation of a fair queueing algorithm", SIGCOMM
+//! 1989; Parekh and Gallager, "A generalized processor sharing approach to flow control in
+//! integrated services networks", IEEE/ACM Transactions on Networking 1(3), 1993.
 //!
 //! # Symbols
-//! `S = max(V, F of the one before)` when a packet of `L` bytes arrives, `F = S + L / w` with `w` the flow's weight. `V` is the fluid's
-//! time; it grows by a byte over the sum of the weights of those flows that the fluid still has something of. The fluid is
-//! served as many bytes as packets have left, so its rate is the link's, whatever that is, and it rests when the link does. Times
-//! have 40 bits of fraction, of which 20 count when they are compared. Of equal finishes that of the flow with the lower
-//! place goes first. A new weight holds at once: the
-//! fluid serves what it still has of the flow at the new rate, and packets that wait are stamped anew, to end with it.
+//! `S = max(V, F of the one before)` when a packet of `L` bytes arrives, `F = S + L / w` with `w`
+//! the flow's weight. `V` is the fluid's time; it grows by a byte over the sum of the weights of
+//! those flows that the fluid still has something of. The fluid is served as many bytes as packets
+//! have left, so its rate is the link's, whatever that is, and it rests when the link does. Times
+//! have 40 bits of fraction, of which 20 count when they are compared. Of equal finishes that of
+//! the flow with the lower place goes first. A new weight holds at once: the fluid serves what it
+//! still has of the flow at the new rate, and packets that wait are stamped anew, to end with it.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
 //!
 //! # Complexity
-//! O(log N) for each packet and N flows: a tournament among the heads, and a tree of sums for the fluid, in which any number of
-//! flows may end at once. Changing a flow looks at its packets.
+//! O(log N) for each packet and N flows: a tournament among the heads, and a tree of sums for the
+//! fluid, in which any number of flows may end at once. Changing a flow looks at its packets.
 //!
 //! # Guarantees
-//! A packet leaves at most one largest packet of the link later than the fluid would have finished with it. It may leave far
-//! earlier: a flow can get ahead of the fluid by as many packets as there are other flows, over two, and has then to wait as
-//! long. That is what WF2Q and WF2Q+ remedy.
+//! A packet leaves at most one largest packet of the link later than the fluid would have finished
+//! with it. It may leave far earlier: a flow can get ahead of the fluid by as many packets as there
+//! are other flows, over two, and has then to wait as long. That is what WF2Q and WF2Q+ remedy.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither has it. What is called so elsewhere is often SCFQ, which needs no fluid.
 //!
 //! # Validation
-//! The order of packets against plain loops over all flows that follow the fluid from end to end, and the bound above, in
-//! property tests.
+//! The order of packets against plain loops over all flows that follow the fluid from end to end,
+//! and the bound above, in property tests.
 
 use super::fluid_clocked::{FluidClocked, Heads};
 use super::stamp::LIMIT;
@@ -79,7 +81,8 @@ impl Heads for ByFinish {
     }
 }
 
-/// What the origin moves on by: half of the range, since flows may be far from the fluid and from each other.
+/// What the origin moves on by: half of the range, since flows may be far from the fluid and from
+/// each other.
 const STEP: u64 = LIMIT / 2;
 
 pub(super) const ROW: Row = Row {

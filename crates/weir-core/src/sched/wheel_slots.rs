@@ -1,8 +1,8 @@
 //! One ring of a timer wheel: flows in slots by rounded times, the earliest slot at hand.
 //!
-//! A bit for each slot says whether it holds something, so the next one that does is found by one instruction. Slots that are
-//! within 64 of each other keep their order; what is farther counts as if it were at the end. Times come round at 2^64 and are
-//! compared by their difference.
+//! A bit for each slot says whether it holds something, so the next one that does is found by one
+//! instruction. Slots that are within 64 of each other keep their order; what is farther counts as
+//! if it were at the end. Times come round at 2^64 and are compared by their difference.
 
 /// The first and last flow of each slot, and which slots hold something.
 #[derive(Clone, Debug)]
@@ -41,8 +41,8 @@ impl Ring {
         place(self.front, self.width)
     }
 
-    /// Notes that the slot which begins at `begin` holds something, and gives its place. What is too far from the others is
-    /// given the place at the end.
+    /// Notes that the slot which begins at `begin` holds something, and gives its place. What is
+    /// too far from the others is given the place at the end.
     #[inline]
     pub(super) fn fill(&mut self, begin: u64) -> u8 {
         if self.full == 0 {
@@ -78,7 +78,8 @@ impl Ring {
     }
 }
 
-/// When the slot begins in which `time` lies, for slots of length `2^width`. No two widths have a beginning in common.
+/// When the slot begins in which `time` lies, for slots of length `2^width`. No two widths have a
+/// beginning in common.
 #[inline]
 pub(super) fn begin(time: u64, width: u32) -> u64 {
     let half = 1 << (width - 1);

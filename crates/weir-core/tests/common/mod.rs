@@ -1,4 +1,5 @@
-//! A scheduler with its pool, and a plain account of what is inside it: what the tests of schedulers share.
+//! A scheduler with its pool, and a plain account of what is inside it: what the tests of
+//! schedulers share.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -29,7 +30,14 @@ pub(crate) struct Rig<S> {
 
 impl<S: Scheduler> Rig<S> {
     pub(crate) fn new(scheduler: S) -> Self {
-        Self { scheduler, pool: Pool::new(100_000), flows: BTreeMap::new(), now: Nanos::ZERO, frames: 0, next_flow: 0 }
+        Self {
+            scheduler,
+            pool: Pool::new(100_000),
+            flows: BTreeMap::new(),
+            now: Nanos::ZERO,
+            frames: 0,
+            next_flow: 0,
+        }
     }
 
     pub(crate) fn add(&mut self, weight: u32, max_packet: u32, priority: u32) -> u32 {
@@ -43,7 +51,11 @@ impl<S: Scheduler> Rig<S> {
     }
 
     /// The same, with another way to make its place.
-    pub(crate) fn add_by(&mut self, spec: FlowSpec, add: impl FnOnce(&mut S, &FlowSpec) -> FlowSlot) -> u32 {
+    pub(crate) fn add_by(
+        &mut self,
+        spec: FlowSpec,
+        add: impl FnOnce(&mut S, &FlowSpec) -> FlowSlot,
+    ) -> u32 {
         let spec = FlowSpec { flow: self.next_flow, ..spec };
         let slot = add(&mut self.scheduler, &spec);
         self.flows.insert(spec.flow, Flow { spec, slot, inside: VecDeque::new() });
@@ -57,7 +69,8 @@ impl<S: Scheduler> Rig<S> {
 
     /// Sends a packet with a label, and gives the flow of the one that must go for it.
     pub(crate) fn send_labelled(&mut self, flow: u32, len: u32, label: u64) -> Option<u32> {
-        let packet = Packet { frame: self.frames, len, flow, segments: 1, label, ..Packet::default() };
+        let packet =
+            Packet { frame: self.frames, len, flow, segments: 1, label, ..Packet::default() };
         let id = self.pool.insert(packet).unwrap();
         let state = self.flows.get_mut(&flow).unwrap();
         state.inside.push_back(self.frames);
@@ -78,7 +91,10 @@ impl<S: Scheduler> Rig<S> {
     pub(crate) fn refuse(&mut self, refused: PacketId) -> u32 {
         let packet = self.pool.remove(refused);
         let inside = &mut self.flows.get_mut(&packet.flow).unwrap().inside;
-        let place = inside.iter().position(|&frame| frame == packet.frame).expect("a refused packet was inside, or just came");
+        let place = inside
+            .iter()
+            .position(|&frame| frame == packet.frame)
+            .expect("a refused packet was inside, or just came");
         inside.remove(place);
         packet.flow
     }
@@ -89,11 +105,16 @@ impl<S: Scheduler> Rig<S> {
         self.refuse_others();
         let id: PacketId = taken?;
         let packet = self.pool.remove(id);
-        assert_eq!(self.flows.get_mut(&packet.flow).unwrap().inside.pop_front(), Some(packet.frame), "order within a flow");
+        assert_eq!(
+            self.flows.get_mut(&packet.flow).unwrap().inside.pop_front(),
+            Some(packet.frame),
+            "order within a flow"
+        );
         Some((packet.flow, packet.len))
     }
 
-    /// The same of a scheduler that holds packets back: time goes on until it gives one. What it gives up is gone.
+    /// The same of a scheduler that holds packets back: time goes on until it gives one. What it
+    /// gives up is gone.
     pub(crate) fn take_in_time(&mut self) -> Option<(u32, u32)> {
         loop {
             let taken = self.take();

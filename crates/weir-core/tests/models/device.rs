@@ -24,7 +24,8 @@ struct Packet {
     left_scheduler: u64,
 }
 
-/// One stage: its queue, the packet that is on its way into it with the time that is left, and places that are in use.
+/// One stage: its queue, the packet that is on its way into it with the time that is left, and
+/// places that are in use.
 struct Stage {
     config: StageConfig,
     queue: VecDeque<Packet>,
@@ -51,7 +52,12 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new(config: &DeviceConfig) -> Self {
-        let stage = |config: &StageConfig| Stage { config: *config, queue: VecDeque::new(), coming: None, places: Vec::new() };
+        let stage = |config: &StageConfig| Stage {
+            config: *config,
+            queue: VecDeque::new(),
+            coming: None,
+            places: Vec::new(),
+        };
         Self {
             config: config.clone(),
             time: 0,
@@ -96,7 +102,8 @@ impl Model {
     /// One nanosecond.
     fn tick(&mut self) {
         self.settle();
-        let starved = self.wire.is_none() && (self.inside() > 0 || !self.scheduler.is_empty() && !self.open(0));
+        let starved = self.wire.is_none()
+            && (self.inside() > 0 || !self.scheduler.is_empty() && !self.open(0));
         self.starved.0 += u64::from(starved && !self.was_starved);
         self.starved.1 += u64::from(starved);
         self.was_starved = starved;
@@ -122,7 +129,13 @@ impl Model {
         if let Some((packet, started, 0)) = self.wire {
             self.wire = None;
             let Packet { frame, left_scheduler, .. } = packet;
-            self.events.push(Event { time: self.time, frame, left_scheduler, started, lost: false });
+            self.events.push(Event {
+                time: self.time,
+                frame,
+                left_scheduler,
+                started,
+                lost: false,
+            });
             if self.config.completion.when == Done::Sent {
                 self.unreported.push((packet, self.time));
             }
@@ -156,9 +169,13 @@ impl Model {
             return true;
         }
         if !self.scheduler.is_empty() && self.open(0) {
-            let packet = Packet { left_scheduler: self.time, ..self.scheduler.pop_front().unwrap() };
+            let packet =
+                Packet { left_scheduler: self.time, ..self.scheduler.pop_front().unwrap() };
             self.stages[0].coming = Some((packet, self.stages[0].config.service.0));
-            let queued = self.stages.iter().flat_map(|s| s.queue.iter().copied().chain(s.coming.map(|(p, _)| p)));
+            let queued = self
+                .stages
+                .iter()
+                .flat_map(|s| s.queue.iter().copied().chain(s.coming.map(|(p, _)| p)));
             self.most_bytes = self.most_bytes.max(queued.map(|p| u64::from(p.len)).sum());
             return true;
         }
@@ -170,7 +187,9 @@ impl Model {
         let Some(&(_, first)) = self.unreported.first() else { return false };
         let packets: u32 = self.unreported.iter().map(|(p, _)| u32::from(p.segments)).sum();
         let ring = self.stages.last_mut().unwrap();
-        if ring.coming.is_some() || packets < completion.frames && self.time < first + completion.time.0 {
+        if ring.coming.is_some()
+            || packets < completion.frames && self.time < first + completion.time.0
+        {
             return false;
         }
         let bytes = self.unreported.iter().map(|(p, _)| p.len).sum();
@@ -192,7 +211,13 @@ impl Model {
         };
         if !stage.config.blocking && packets > 0 && !fits {
             let Packet { frame, left_scheduler, .. } = packet;
-            self.events.push(Event { time: self.time, frame, left_scheduler, started: self.time, lost: true });
+            self.events.push(Event {
+                time: self.time,
+                frame,
+                left_scheduler,
+                started: self.time,
+                lost: true,
+            });
             return;
         }
         stage.queue.push_back(packet);
@@ -210,7 +235,8 @@ impl Model {
             QueueLimit::Packets(most) => packets < u64::from(most.max(1)),
             QueueLimit::Bytes(most) => bytes < most.max(1),
         };
-        let allowed = number + 1 < self.stages.len() || self.dql.as_ref().is_none_or(|dql| dql.avail() >= 0);
+        let allowed =
+            number + 1 < self.stages.len() || self.dql.as_ref().is_none_or(|dql| dql.avail() >= 0);
         stage.coming.is_none() && (room || !stage.config.blocking) && allowed
     }
 
@@ -221,6 +247,8 @@ impl Model {
 
 impl Stage {
     fn used(&self) -> (u64, u64) {
-        self.places.iter().fold((0, 0), |(packets, bytes), p| (packets + u64::from(p.segments), bytes + u64::from(p.len)))
+        self.places.iter().fold((0, 0), |(packets, bytes), p| {
+            (packets + u64::from(p.segments), bytes + u64::from(p.len))
+        })
     }
 }

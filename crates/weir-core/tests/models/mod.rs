@@ -1,5 +1,6 @@
-//! Plain models of the disciplines that order packets by virtual times. They look at every flow each time and count in numbers
-//! that never run out, so that there is nothing in them to go wrong but the rules themselves.
+//! Plain models of the disciplines that order packets by virtual times. They look at every flow
+//! each time and count in numbers that never run out, so that there is nothing in them to go wrong
+//! but the rules themselves.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -97,7 +98,8 @@ impl Model for SelfClocked {
 
     fn take(&mut self) -> Option<u32> {
         let stamp = |flow: &Flow| if self.by_finish { flow.finish } else { flow.start };
-        let (&slot, _) = waiting(&self.flows).min_by_key(|(slot, flow)| (compared(stamp(flow)), **slot))?;
+        let (&slot, _) =
+            waiting(&self.flows).min_by_key(|(slot, flow)| (compared(stamp(flow)), **slot))?;
         self.virtual_time = self.virtual_time.max(stamp(&self.flows[&slot]));
         let flow = self.flows.get_mut(&slot).unwrap();
         self.latest = self.latest.max(flow.finish);
@@ -131,7 +133,11 @@ impl Wf2qPlus {
     /// Lets go of flows that the fluid has finished with.
     fn retire(&mut self) {
         let now = compared(self.virtual_time);
-        for flow in self.flows.values_mut().filter(|flow| flow.packets.is_empty() && compared(flow.finish) <= now) {
+        for flow in self
+            .flows
+            .values_mut()
+            .filter(|flow| flow.packets.is_empty() && compared(flow.finish) <= now)
+        {
             flow.active = false;
         }
     }
@@ -169,16 +175,25 @@ impl Model for Wf2qPlus {
         let slot = loop {
             let now = compared(self.virtual_time);
             let eligible = waiting(&self.flows).filter(|(_, flow)| compared(flow.start) <= now);
-            if let Some((&slot, _)) = eligible.min_by_key(|(slot, flow)| (compared(flow.finish), **slot)) {
+            if let Some((&slot, _)) =
+                eligible.min_by_key(|(slot, flow)| (compared(flow.finish), **slot))
+            {
                 break slot;
             }
             // Nothing may go: on to the next start, or to where the fluid is finished with a flow.
             let active = self.flows.values().filter(|flow| flow.active);
-            let next = active.map(|flow| if flow.packets.is_empty() { flow.finish } else { flow.start }).min()?;
+            let next = active
+                .map(|flow| if flow.packets.is_empty() { flow.finish } else { flow.start })
+                .min()?;
             self.virtual_time = self.virtual_time.max(compared(next) << 20);
             self.retire();
         };
-        let weights: u128 = self.flows.values().filter(|flow| flow.active).map(|flow| u128::from(flow.weight)).sum();
+        let weights: u128 = self
+            .flows
+            .values()
+            .filter(|flow| flow.active)
+            .map(|flow| u128::from(flow.weight))
+            .sum();
         let flow = self.flows.get_mut(&slot).unwrap();
         let len = flow.packets.pop_front().unwrap().min(1 << 18);
         let inverse = u128::from(u64::MAX) / weights;
@@ -193,7 +208,8 @@ impl Model for Wf2qPlus {
     }
 }
 
-/// Weighted fair queueing and WF2Q: every packet keeps its stamps, and the fluid goes from one flow's end to the next.
+/// Weighted fair queueing and WF2Q: every packet keeps its stamps, and the fluid goes from one
+/// flow's end to the next.
 pub(crate) struct FluidClocked {
     only_eligible: bool,
     flows: BTreeMap<u32, Stamped>,
@@ -284,13 +300,19 @@ impl Model for FluidClocked {
     }
 
     fn take(&mut self) -> Option<u32> {
-        let heads = || self.flows.iter().filter_map(|(&slot, flow)| flow.packets.front().map(|&(_, start, finish)| (slot, start, finish)));
+        let heads = || {
+            self.flows.iter().filter_map(|(&slot, flow)| {
+                flow.packets.front().map(|&(_, start, finish)| (slot, start, finish))
+            })
+        };
         let first = heads().map(|(_, start, _)| compared(start)).min()?;
         if self.only_eligible && first << 20 > self.now {
             (self.now, self.left_over) = (first << 20, 0);
         }
         let may_go = |start| !self.only_eligible || compared(start) <= compared(self.now);
-        let next = heads().filter(|&(_, start, _)| may_go(start)).min_by_key(|&(slot, _, finish)| (compared(finish), slot));
+        let next = heads()
+            .filter(|&(_, start, _)| may_go(start))
+            .min_by_key(|&(slot, _, finish)| (compared(finish), slot));
         let (slot, ..) = next?;
         let (len, ..) = self.flows.get_mut(&slot).unwrap().packets.pop_front().unwrap();
         self.serve(len);
@@ -347,13 +369,19 @@ impl Kps {
             return;
         }
         // A ring has 64 slots, and those that hold something keep theirs.
-        let others = self
-            .flows
-            .iter()
-            .filter(|(other, flow)| **other != slot && flow.flow.active && flow.eligible == eligible && flow.width() == width);
+        let others = self.flows.iter().filter(|(other, flow)| {
+            **other != slot
+                && flow.flow.active
+                && flow.eligible == eligible
+                && flow.width() == width
+        });
         let others: Vec<Time> = others.map(|(_, flow)| flow.begin).collect();
         if let (Some(first), Some(last)) = (others.iter().min(), others.iter().max()) {
-            begin = if begin < *first { begin.max(last - 63 * length) } else { begin.min(first + 63 * length) };
+            begin = if begin < *first {
+                begin.max(last - 63 * length)
+            } else {
+                begin.min(first + 63 * length)
+            };
         }
         self.came += 1;
         let place = self.flows.get_mut(&slot).unwrap();
@@ -367,7 +395,9 @@ impl Kps {
     fn admit(&mut self) {
         loop {
             let due = self.in_wheels(false).filter(|(_, flow)| flow.begin <= self.virtual_time);
-            let Some((&slot, _)) = due.min_by_key(|(_, flow)| (flow.begin, flow.came)) else { return };
+            let Some((&slot, _)) = due.min_by_key(|(_, flow)| (flow.begin, flow.came)) else {
+                return;
+            };
             self.flows.get_mut(&slot).unwrap().flow.active = false;
             self.place(slot);
         }
@@ -382,7 +412,14 @@ impl Kps {
 
 impl Model for Kps {
     fn add(&mut self, slot: u32, weight: u32) {
-        self.flows.insert(slot, InSlots { flow: Flow { weight, ..Flow::default() }, max_packet: 1500, ..InSlots::default() });
+        self.flows.insert(
+            slot,
+            InSlots {
+                flow: Flow { weight, ..Flow::default() },
+                max_packet: 1500,
+                ..InSlots::default()
+            },
+        );
     }
 
     fn change(&mut self, slot: u32, weight: u32) {
@@ -418,7 +455,11 @@ impl Model for Kps {
         if place.flow.packets.len() > 1 {
             return;
         }
-        place.flow.start = if place.flow.active { place.flow.finish.max(self.virtual_time) } else { self.virtual_time };
+        place.flow.start = if place.flow.active {
+            place.flow.finish.max(self.virtual_time)
+        } else {
+            self.virtual_time
+        };
         place.flow.active = false;
         place.finish_head();
         self.place(slot);
@@ -432,11 +473,17 @@ impl Model for Kps {
         }
         let due = |flow: &InSlots| flow.begin + (2 << flow.width());
         let (&slot, _) = self.in_wheels(true).min_by_key(|(_, flow)| (due(flow), flow.came))?;
-        let weights: u128 = self.flows.values().filter(|flow| flow.flow.active).map(|flow| u128::from(flow.flow.weight)).sum();
+        let weights: u128 = self
+            .flows
+            .values()
+            .filter(|flow| flow.flow.active)
+            .map(|flow| u128::from(flow.flow.weight))
+            .sum();
         let place = self.flows.get_mut(&slot).unwrap();
         let len = place.flow.packets.pop_front().unwrap().min(1 << 18);
         place.flow.active = false;
-        self.virtual_time += (((u128::from(len) << 40) * (u128::from(u64::MAX) / weights)) >> 64) as Time;
+        self.virtual_time +=
+            (((u128::from(len) << 40) * (u128::from(u64::MAX) / weights)) >> 64) as Time;
         place.flow.start = place.flow.finish;
         if !place.flow.packets.is_empty() {
             place.finish_head();

@@ -1,9 +1,11 @@
-//! Process 1 of a program's PID namespace: sets its mounts up, starts it, reaps, forwards signals, and ends what it leaves behind.
+//! Process 1 of a program's PID namespace: sets its mounts up, starts it, reaps, forwards signals,
+//! and ends what it leaves behind.
 //!
-//! The kernel kills every process of a PID namespace when its process 1 ends. So all that this one has to do to leave nothing is to
-//! end: when the program is over, and when the socket to the main process closes. It stays in the main process's process group, and
-//! so does the program: a terminal's signals and job control then work as if Weir were not there. As process 1 it is deaf to those
-//! signals itself.
+//! The kernel kills every process of a PID namespace when its process 1 ends. So all that this one
+//! has to do to leave nothing is to end: when the program is over, and when the socket to the main
+//! process closes. It stays in the main process's process group, and so does the program: a
+//! terminal's signals and job control then work as if Weir were not there. As process 1 it is deaf
+//! to those signals itself.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,7 +21,10 @@ use rustix::process::{WaitOptions, wait};
 
 use super::mounts;
 use crate::process::{Event, Order, Request, receive, send, timespec};
-use crate::sys::process::{drop_capabilities, read_signal, signal_descriptor, signal_everyone, signal_process, unblock_signals};
+use crate::sys::process::{
+    drop_capabilities, read_signal, signal_descriptor, signal_everyone, signal_process,
+    unblock_signals,
+};
 
 /// Runs as init until the program or the main process is over.
 pub(super) fn run(socket: OwnedFd) -> ExitCode {
@@ -56,7 +61,10 @@ impl Init {
         let warnings = match mounts::set_up(order) {
             Ok(warnings) => warnings,
             Err((what, error)) => {
-                tell(&Event::SetupFailed { what, errno: error.raw_os_error().unwrap_or(libc::EIO) });
+                tell(&Event::SetupFailed {
+                    what,
+                    errno: error.raw_os_error().unwrap_or(libc::EIO),
+                });
                 return None;
             }
         };
@@ -75,7 +83,12 @@ impl Init {
             Ok(child) => {
                 tell(&Event::Started { warnings });
                 let program = i32::try_from(child.id()).unwrap_or(0);
-                Some(Ok(Init { socket, children, program, grace: Duration::from_millis(order.grace_ms) }))
+                Some(Ok(Init {
+                    socket,
+                    children,
+                    program,
+                    grace: Duration::from_millis(order.grace_ms),
+                }))
             }
             Err(error) => {
                 tell(&Event::ExecFailed { errno: error.raw_os_error().unwrap_or(libc::EIO) });
@@ -87,7 +100,10 @@ impl Init {
     /// Reaps and forwards until the program is over.
     fn watch(self) -> ExitCode {
         loop {
-            let mut fds = [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.children, PollFlags::IN)];
+            let mut fds = [
+                PollFd::new(&self.socket, PollFlags::IN),
+                PollFd::new(&self.children, PollFlags::IN),
+            ];
             if poll(&mut fds, None).is_err_and(|error| error != rustix::io::Errno::INTR) {
                 return ExitCode::FAILURE;
             }
@@ -107,7 +123,8 @@ impl Init {
         }
     }
 
-    /// Reaps what is over: the program's status if it is among them, and how many others there were.
+    /// Reaps what is over: the program's status if it is among them, and how many others there
+    /// were.
     fn reap(&self) -> (Option<ExitStatus>, u32) {
         while let Ok(Some(_)) = read_signal(self.children.as_fd()) {}
         let (mut status, mut others) = (None, 0);
@@ -127,7 +144,8 @@ impl Init {
         let deadline = Instant::now() + self.grace;
         let mut signal = libc::SIGTERM;
         // A stopped process acts on SIGTERM only once it goes on.
-        while signal_everyone(signal) && (signal != libc::SIGTERM || signal_everyone(libc::SIGCONT)) {
+        while signal_everyone(signal) && (signal != libc::SIGTERM || signal_everyone(libc::SIGCONT))
+        {
             let left = deadline.saturating_duration_since(Instant::now());
             let mut fds = [PollFd::new(&self.children, PollFlags::IN)];
             // Interrupted or not, the next round looks again.

@@ -1,8 +1,10 @@
-//! Settings of the machine that a session changes, and the process that puts them back when the session is over, however it ended.
+//! Settings of the machine that a session changes, and the process that puts them back when the
+//! session is over, however it ended.
 //!
-//! Each session with such changes has a state file in `/run/weir`, written before the first change. Its janitor is a process in a
-//! session of its own that ignores signals and waits for the main process to go. Should both be killed, the next session that
-//! starts does their work. A setting that several sessions need is put back with the last of them: each file holds the value from
+//! Each session with such changes has a state file in `/run/weir`, written before the first change.
+//! Its janitor is a process in a session of its own that ignores signals and waits for the main
+//! process to go. Should both be killed, the next session that starts does their work. A setting
+//! that several sessions need is put back with the last of them: each file holds the value from
 //! before the first.
 
 use std::fs::{self, File};
@@ -32,7 +34,8 @@ pub(crate) struct Undo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) pid: u32,
-    /// When that process started, in clock ticks since boot: a process number alone may be used again.
+    /// When that process started, in clock ticks since boot: a process number alone may be used
+    /// again.
     pub(crate) started: u64,
     /// Which network namespace the settings belong to.
     pub(crate) namespace: u64,
@@ -44,7 +47,13 @@ impl State {
     /// The state of this process, with nothing changed yet.
     pub(crate) fn of_this_process(interface: &str) -> io::Result<State> {
         let pid = std::process::id();
-        Ok(State { pid, started: start_time(pid).unwrap_or(0), namespace: namespace()?, interface: interface.to_owned(), undo: vec![] })
+        Ok(State {
+            pid,
+            started: start_time(pid).unwrap_or(0),
+            namespace: namespace()?,
+            interface: interface.to_owned(),
+            undo: vec![],
+        })
     }
 
     /// Whether its process is still there.
@@ -56,7 +65,8 @@ impl State {
         directory.join(format!("{}-{}.json", self.pid, self.interface))
     }
 
-    /// Writes the file that the janitor and later sessions read. Call it under the lock, before the changes.
+    /// Writes the file that the janitor and later sessions read. Call it under the lock, before the
+    /// changes.
     pub(crate) fn save(&self, directory: &Path) -> io::Result<PathBuf> {
         let path = self.path(directory);
         let draft = path.with_extension(DRAFT);
@@ -72,8 +82,12 @@ impl State {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             now => now?,
         };
-        let known = others.iter().filter(|state| state.namespace == self.namespace).flat_map(|state| &state.undo);
-        let first = known.into_iter().find(|undo| undo.setting == setting).map(|undo| undo.before.clone());
+        let known = others
+            .iter()
+            .filter(|state| state.namespace == self.namespace)
+            .flat_map(|state| &state.undo);
+        let first =
+            known.into_iter().find(|undo| undo.setting == setting).map(|undo| undo.before.clone());
         if now == value && first.is_none() {
             return Ok(());
         }
@@ -84,7 +98,11 @@ impl State {
 
     /// Makes the planned changes; returns those that were refused.
     pub(crate) fn apply(&self) -> Vec<(String, io::Error)> {
-        let write = |undo: &Undo| write_setting(&undo.setting, &undo.during).err().map(|error| (undo.setting.clone(), error));
+        let write = |undo: &Undo| {
+            write_setting(&undo.setting, &undo.during)
+                .err()
+                .map(|error| (undo.setting.clone(), error))
+        };
         self.undo.iter().filter_map(write).collect()
     }
 }
@@ -97,8 +115,8 @@ pub(crate) struct Janitor {
 }
 
 impl Janitor {
-    /// Starts the janitor; it is ready when this returns. Start it before anything is changed, the state directory included: a
-    /// process can be killed between any two of its steps.
+    /// Starts the janitor; it is ready when this returns. Start it before anything is changed, the
+    /// state directory included: a process can be killed between any two of its steps.
     pub(crate) fn start() -> io::Result<Janitor> {
         let (mut leash, theirs) = UnixStream::pair()?;
         let mut command = super::command(Role::Janitor, theirs.as_raw_fd());
@@ -110,7 +128,8 @@ impl Janitor {
         Ok(Janitor { child, leash: Some(leash) })
     }
 
-    /// Names the state file to be dealt with when the session closes; a process that died is found without.
+    /// Names the state file to be dealt with when the session closes; a process that died is found
+    /// without.
     pub(crate) fn entrust(&self, path: &Path) -> io::Result<()> {
         self.leash.as_ref().map_or(Ok(()), |leash| send(leash, &path))
     }
@@ -124,7 +143,8 @@ impl Drop for Janitor {
     }
 }
 
-/// Runs as the janitor: waits until the main process is gone, then undoes what its state file lists.
+/// Runs as the janitor: waits until the main process is gone, then undoes what its state file
+/// lists.
 pub(super) fn run(socket: OwnedFd) -> ExitCode {
     ignore_signals();
     // Both only make it harder to hit the janitor by accident, and easier to see it.
@@ -154,8 +174,10 @@ fn release(directory: &Path, path: &Path) -> io::Result<()> {
     fs::remove_file(path)?;
     let others = list_states(directory)?;
     for undo in &state.undo {
-        let needed =
-            others.iter().any(|other| other.namespace == state.namespace && other.undo.iter().any(|theirs| theirs.setting == undo.setting));
+        let needed = others.iter().any(|other| {
+            other.namespace == state.namespace
+                && other.undo.iter().any(|theirs| theirs.setting == undo.setting)
+        });
         // A value that is no longer ours was changed by somebody who meant it.
         if !needed && read_setting(&undo.setting).is_ok_and(|now| now == undo.during) {
             // The interface may be gone by now, and its settings with it.
@@ -165,10 +187,14 @@ fn release(directory: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Does the work of janitors that were killed, as far as it concerns this network namespace; returns how many there were.
+/// Does the work of janitors that were killed, as far as it concerns this network namespace;
+/// returns how many there were.
 pub(crate) fn clean_up(directory: &Path) -> io::Result<usize> {
     let here = namespace()?;
-    let dead: Vec<State> = list_states(directory)?.into_iter().filter(|state| state.namespace == here && !state.is_alive()).collect();
+    let dead: Vec<State> = list_states(directory)?
+        .into_iter()
+        .filter(|state| state.namespace == here && !state.is_alive())
+        .collect();
     for state in &dead {
         release(directory, &state.path(directory))?;
     }
@@ -188,7 +214,10 @@ pub(crate) fn list_states(directory: &Path) -> io::Result<Vec<State>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
         Err(error) => return Err(error),
     };
-    let files = entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "json"));
+    let files = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "json"));
     Ok(files.filter_map(|path| read_state(&path).ok()).collect())
 }
 
@@ -201,7 +230,8 @@ pub(crate) fn state_directory() -> &'static Path {
     Path::new("/run/weir")
 }
 
-/// Runs `work` while no other session looks at or changes the state directory, which is there while it runs and goes when empty.
+/// Runs `work` while no other session looks at or changes the state directory, which is there while
+/// it runs and goes when empty.
 pub(crate) fn with_lock<T>(work: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     let directory = state_directory();
     let path = directory.join(LOCK);
@@ -219,7 +249,9 @@ pub(crate) fn with_lock<T>(work: impl FnOnce(&Path) -> io::Result<T>) -> io::Res
         };
         flock(file.as_fd(), FlockOperation::LockExclusive)?;
         // Whoever held it may have removed it: then it excludes nobody any more.
-        if fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|held| held.ino() == now.ino())) {
+        if fs::metadata(&path)
+            .is_ok_and(|now| file.metadata().is_ok_and(|held| held.ino() == now.ino()))
+        {
             break file;
         }
     };
@@ -238,7 +270,8 @@ fn namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/thread-self/ns/net")?.ino())
 }
 
-/// When process `pid` started, in ticks since boot; `None` when there is no such process or it is only a zombie.
+/// When process `pid` started, in ticks since boot; `None` when there is no such process or it is
+/// only a zombie.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the name in parentheses, which may hold anything, parentheses too.

@@ -1,7 +1,9 @@
-//! The processes that Weir starts from its own executable: the init of a program's namespaces, the janitor, and the proxy.
+//! The processes that Weir starts from its own executable: the init of a program's namespaces, the
+//! janitor, and the proxy.
 //!
-//! All are this executable again under a hidden first argument, so that no second file has to be installed and found, and all
-//! hold one end of a socket whose other end is the main process: its end of file is the one message that even SIGKILL sends.
+//! All are this executable again under a hidden first argument, so that no second file has to be
+//! installed and found, and all hold one end of a socket whose other end is the main process: its
+//! end of file is the one message that even SIGKILL sends.
 
 mod init;
 mod janitor;
@@ -12,7 +14,9 @@ use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use crate::sys::process::{ignore_signal, inherited_descriptor, keep_capabilities, keep_open, unblock_signals};
+use crate::sys::process::{
+    ignore_signal, inherited_descriptor, keep_capabilities, keep_open, unblock_signals,
+};
 
 pub(crate) use janitor::{Janitor, State, clean_up, list_states, state_directory, with_lock};
 pub(crate) use proxy::{FIRST_PACKETS, NOTHING, Proxy, ProxySockets};
@@ -71,9 +75,18 @@ pub(crate) fn command(role: Role, socket: RawFd) -> Command {
     command
 }
 
-/// Makes a helper deaf to what ends the main process or is sent to both: it goes when its socket says that the other is gone.
+/// Makes a helper deaf to what ends the main process or is sent to both: it goes when its socket
+/// says that the other is gone.
 fn ignore_signals() {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE, libc::SIGUSR1, libc::SIGUSR2] {
+    for signal in [
+        libc::SIGINT,
+        libc::SIGTERM,
+        libc::SIGHUP,
+        libc::SIGQUIT,
+        libc::SIGPIPE,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+    ] {
         ignore_signal(signal);
     }
 }

@@ -1,6 +1,8 @@
-//! What a program sees of the file system that is its own: `/etc/hosts`, `/etc/resolv.conf`, `/proc` and `/sys`.
+//! What a program sees of the file system that is its own: `/etc/hosts`, `/etc/resolv.conf`,
+//! `/proc` and `/sys`.
 //!
-//! All of it lives in the mount namespace of the program and goes with it; the machine's files are never written.
+//! All of it lives in the mount namespace of the program and goes with it; the machine's files are
+//! never written.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -9,8 +11,8 @@ use std::path::Path;
 
 use rustix::fs::CWD;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_bind, mount_change, move_mount, open_tree,
-    unmount,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
+    mount_bind, mount_change, move_mount, open_tree, unmount,
 };
 
 use crate::process::{NETNS_FILE, Order};
@@ -34,32 +36,41 @@ pub(super) fn set_up(order: &Order) -> Result<Vec<String>, Failure> {
             if let Some(text) = text
                 && let Err(error) = replace_file(path, text)
             {
-                warnings.push(format!("{path} is the machine's own: it could not be replaced ({error})"));
+                warnings.push(format!(
+                    "{path} is the machine's own: it could not be replaced ({error})"
+                ));
             }
         }
         // The files stay mounted where they were put; only their directory goes.
-        unmount(SCRATCH, UnmountFlags::DETACH).map_err(|error| (format!("unmounting {SCRATCH}"), error.into()))?;
+        unmount(SCRATCH, UnmountFlags::DETACH)
+            .map_err(|error| (format!("unmounting {SCRATCH}"), error.into()))?;
     }
     if order.own_proc {
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         if let Err(error) = mount("proc", "/proc", "proc", flags, None) {
-            warnings.push(format!("/proc shows the machine's processes, not the namespace's ({error})"));
+            warnings.push(format!(
+                "/proc shows the machine's processes, not the namespace's ({error})"
+            ));
         }
         own_sys(flags);
     }
     Ok(warnings)
 }
 
-/// Mounts a `/sys` that shows the namespace's interfaces, with the machine's control groups where they were.
+/// Mounts a `/sys` that shows the namespace's interfaces, with the machine's control groups where
+/// they were.
 fn own_sys(flags: MountFlags) {
-    let tree = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let tree = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
     let groups = open_tree(CWD, "/sys/fs/cgroup", tree);
     // Containers refuse it; the only loss is that /sys/class/net lists the machine's interfaces.
     if mount("sysfs", "/sys", "sysfs", flags, None).is_ok()
         && let Ok(groups) = groups
     {
         // Programs that look for their limits and find no control groups assume none.
-        let _ = move_mount(groups, "", CWD, "/sys/fs/cgroup", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH);
+        let _ =
+            move_mount(groups, "", CWD, "/sys/fs/cgroup", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH);
     }
 }
 
@@ -75,8 +86,14 @@ fn show_netns(fd: i32) -> Result<(), Failure> {
 
 /// An empty directory that only this mount namespace sees.
 fn scratch() -> Result<(), Failure> {
-    mount("tmpfs", SCRATCH, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=0755,size=1m"))
-        .map_err(|error| (format!("mounting a temporary directory on {SCRATCH}"), error.into()))
+    mount(
+        "tmpfs",
+        SCRATCH,
+        "tmpfs",
+        MountFlags::NOSUID | MountFlags::NODEV,
+        Some(c"mode=0755,size=1m"),
+    )
+    .map_err(|error| (format!("mounting a temporary directory on {SCRATCH}"), error.into()))
 }
 
 fn replace_file(path: &str, text: &str) -> io::Result<()> {

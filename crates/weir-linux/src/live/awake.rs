@@ -1,10 +1,12 @@
 //! Keeping processors from falling asleep while little traffic passes.
 //!
-//! Where nothing runs, a processor sleeps, and waking it takes 2 us on a desktop and 50 us on a virtual machine. A packet over an
-//! emulated link wakes two programs more than one over a wire: the loop, and the receiver, which the loop's packet finds asleep. So
-//! while packets pass, but few, the kernel is asked to keep idle processors spinning (its power management's quality of service, as
-//! real-time test programs do). Under load nobody sleeps, and a processor that spins takes from its hyperthread sibling: then, and when no
-//! packet has passed for a while, the request is withdrawn. It ends with the process in any case.
+//! Where nothing runs, a processor sleeps, and waking it takes 2 us on a desktop and 50 us on a
+//! virtual machine. A packet over an emulated link wakes two programs more than one over a wire:
+//! the loop, and the receiver, which the loop's packet finds asleep. So while packets pass, but
+//! few, the kernel is asked to keep idle processors spinning (its power management's quality of
+//! service, as real-time test programs do). Under load nobody sleeps, and a processor that spins
+//! takes from its hyperthread sibling: then, and when no packet has passed for a while, the request
+//! is withdrawn. It ends with the process in any case.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -28,7 +30,8 @@ impl Awake {
         Self { request: None, asked: false, period_began: Nanos::ZERO, slept: 0, last_packet: None }
     }
 
-    /// Asks from now on, where the process may. The device grants no latency until a number is written.
+    /// Asks from now on, where the process may. The device grants no latency until a number is
+    /// written.
     pub(super) fn when_allowed() -> Self {
         let open = File::options().write(true).open(DEVICE);
         let mut awake = Self { request: open.ok(), ..Self::off() };
@@ -59,7 +62,8 @@ impl Awake {
         }
     }
 
-    /// At the end of a period: awake when packets passed lately and the loop slept most of the time.
+    /// At the end of a period: awake when packets passed lately and the loop slept most of the
+    /// time.
     #[cold]
     fn decide(&mut self, now: Nanos) {
         let period = now.since(self.period_began);
@@ -75,7 +79,11 @@ impl Awake {
 
     fn ask(&mut self, latency_us: i32) {
         // A kernel that takes no request is as if the process might not make one.
-        if self.request.as_mut().is_some_and(|device| device.write_all(&latency_us.to_ne_bytes()).is_err()) {
+        if self
+            .request
+            .as_mut()
+            .is_some_and(|device| device.write_all(&latency_us.to_ne_bytes()).is_err())
+        {
             self.request = None;
         }
     }
@@ -98,13 +106,19 @@ mod tests {
     /// With a file in the device's place: what was asked can be read.
     fn fixture(name: &str) -> (Awake, std::path::PathBuf) {
         let path = std::env::temp_dir().join(format!("weir-awake-{}-{name}", std::process::id()));
-        let awake = Awake { request: Some(File::create(&path).expect("a file in the temporary directory")), ..Awake::off() };
+        let awake = Awake {
+            request: Some(File::create(&path).expect("a file in the temporary directory")),
+            ..Awake::off()
+        };
         (awake, path)
     }
 
     fn asked(path: &std::path::Path) -> Vec<i32> {
         let bytes = std::fs::read(path).expect("the file is there");
-        bytes.chunks_exact(4).map(|word| i32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect()
+        bytes
+            .chunks_exact(4)
+            .map(|word| i32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
+            .collect()
     }
 
     #[test]

@@ -42,19 +42,23 @@ impl LiveHandle {
         Self { doors: doors.into() }
     }
 
-    /// Makes pipe `id`, or changes it; packets inside stay. It is in force when this returns, so the loop must be running.
+    /// Makes pipe `id`, or changes it; packets inside stay. It is in force when this returns, so
+    /// the loop must be running.
     pub fn set_pipe(&self, id: u16, config: &PipeConfig) -> Result<(), Gone> {
         self.ask_all(|answer| Command::SetPipe(id, Box::new(config.clone()), answer)).map(|_| ())
     }
 
-    /// Puts other rules in force, after `change` was done with the engine: for each worker both happen between two packets. The
-    /// counters of rules that stay go on; packets inside go on where their rule was.
+    /// Puts other rules in force, after `change` was done with the engine: for each worker both
+    /// happen between two packets. The counters of rules that stay go on; packets inside go on
+    /// where their rule was.
     pub fn set_rules(&self, rules: &Arc<Classifier>, change: &Change) -> Result<(), Gone> {
         // What comes back are the old rules: to free them takes time that the loop has not.
-        self.ask_all(|answer| Command::Rules(Arc::clone(rules), Arc::clone(change), answer)).map(|_| ())
+        self.ask_all(|answer| Command::Rules(Arc::clone(rules), Arc::clone(change), answer))
+            .map(|_| ())
     }
 
-    /// What each rule has counted, with all workers together, in the order of identities; empty without rules.
+    /// What each rule has counted, with all workers together, in the order of identities; empty
+    /// without rules.
     pub fn rule_counts(&self) -> Result<Vec<RuleCount>, Gone> {
         Ok(merge_rules(self.ask_all(Command::RuleCounts)?))
     }
@@ -71,8 +75,8 @@ impl LiveHandle {
         result.recv().map_err(|_| Gone)
     }
 
-    /// Takes other ports in place of those of index `port`, one for each worker: an interface that vanished is back. What waited to be
-    /// sent goes to the new ones.
+    /// Takes other ports in place of those of index `port`, one for each worker: an interface that
+    /// vanished is back. What waited to be sent goes to the new ones.
     pub fn replace_port(&self, port: usize, with: Vec<AnyPort>) -> Result<(), Gone> {
         let mut answers = Vec::with_capacity(self.doors.len());
         for (door, new) in self.doors.iter().zip(with) {
@@ -83,7 +87,8 @@ impl LiveHandle {
         answers.into_iter().try_for_each(|result| result.recv().map_err(|_| Gone))
     }
 
-    /// Does `work` with the engine of each worker between two packets, and gives the results. It must be quick: packets wait.
+    /// Does `work` with the engine of each worker between two packets, and gives the results. It
+    /// must be quick: packets wait.
     pub fn with_engines<T: Send + 'static>(
         &self,
         work: impl Fn(&mut Emulator, Nanos) -> T + Send + Sync + 'static,
@@ -98,9 +103,12 @@ impl LiveHandle {
         })
     }
 
-    /// Does `work` with the engine of the only worker, or of the first one, and gives its result. The closure must be quick:
-    /// packets wait.
-    pub fn with_engine<T: Send + 'static>(&self, work: impl FnOnce(&mut Emulator, Nanos) -> T + Send + 'static) -> Result<T, Gone> {
+    /// Does `work` with the engine of the only worker, or of the first one, and gives its result.
+    /// The closure must be quick: packets wait.
+    pub fn with_engine<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Emulator, Nanos) -> T + Send + 'static,
+    ) -> Result<T, Gone> {
         let (answer, result) = sync_channel(1);
         self.doors[0].send(Command::Engine(Box::new(move |engine, now| {
             // As above.
@@ -111,18 +119,26 @@ impl LiveHandle {
 
     /// The results up to now.
     pub fn report(&self) -> Result<LiveReport, Gone> {
-        Ok(LiveReport { pipes: self.pipe_stats()?, rules: self.rule_counts()?, ..self.brief_report()? })
+        Ok(LiveReport {
+            pipes: self.pipe_stats()?,
+            rules: self.rule_counts()?,
+            ..self.brief_report()?
+        })
     }
 
-    /// What each pipe and scheduler has counted, over all its instances and workers, by number. Of many, each is as it is at a moment
-    /// of its own: they are asked for in portions, since packets wait.
+    /// What each pipe and scheduler has counted, over all its instances and workers, by number. Of
+    /// many, each is as it is at a moment of its own: they are asked for in portions, since packets
+    /// wait.
     pub fn pipe_stats(&self) -> Result<Vec<(u16, LinkStats)>, Gone> {
         let ids = self.with_engines(|engine, _| engine.schedulers().collect::<BTreeSet<_>>())?;
-        let ids: Vec<u16> = ids.into_iter().flatten().collect::<BTreeSet<_>>().into_iter().collect();
+        let ids: Vec<u16> =
+            ids.into_iter().flatten().collect::<BTreeSet<_>>().into_iter().collect();
         let mut all = Vec::with_capacity(ids.len());
         for portion in ids.chunks(PORTION) {
             let wanted = portion.to_vec();
-            let parts = self.with_engines(move |engine, _| wanted.iter().map(|&id| engine.stats(id).cloned()).collect::<Vec<_>>())?;
+            let parts = self.with_engines(move |engine, _| {
+                wanted.iter().map(|&id| engine.stats(id).cloned()).collect::<Vec<_>>()
+            })?;
             for (index, &id) in portion.iter().enumerate() {
                 let found = parts.iter().filter_map(|part| part[index].as_ref());
                 let sum = found.fold(None, |sum: Option<LinkStats>, part| {
@@ -139,15 +155,16 @@ impl LiveHandle {
     /// The results up to now but for those of rules and pipes: quick, however many there are.
     pub fn brief_report(&self) -> Result<LiveReport, Gone> {
         let mut parts = self.ask_all(Command::Report)?;
-        // What came in is asked for again where it is in several hands: a packet that one worker had sent when it reported may
-        // have come in at another that had reported before.
+        // What came in is asked for again where it is in several hands: a packet that one worker
+        // had sent when it reported may have come in at another that had reported before.
         let arrivals = if parts.len() > 1 { self.ask_all(Command::Arrivals)? } else { Vec::new() };
         let others = parts.split_off(1.min(parts.len()));
         let first = parts.pop().ok_or(Gone)?;
         Ok(LiveReport::merge(first, others, &arrivals))
     }
 
-    /// Counters and latencies of a pipe or scheduler as the engine counts them; `None` when it is not configured.
+    /// Counters and latencies of a pipe or scheduler as the engine counts them; `None` when it is
+    /// not configured.
     pub fn engine_stats(&self, id: u16) -> Result<Option<LinkStats>, Gone> {
         let parts = self.with_engines(move |engine, _| engine.stats(id).cloned())?;
         Ok(parts.into_iter().flatten().reduce(|mut sum, part| {

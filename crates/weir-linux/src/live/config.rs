@@ -22,7 +22,8 @@ pub struct LiveConfig {
     pub seed: u64,
     /// Bounds of the engine.
     pub limits: Limits,
-    /// Most bytes of frame buffers in use; frames beyond are dropped as `no_memory`. 512 MiB by default.
+    /// Most bytes of frame buffers in use; frames beyond are dropped as `no_memory`. 512 MiB by
+    /// default.
     pub memory: usize,
     /// How the last stretch before a release is waited for.
     pub spin: Spin,
@@ -38,9 +39,10 @@ pub struct LiveConfig {
     pub rules: Option<Arc<Classifier>>,
     /// Decides which lane a frame takes, by its destination; ports may then feed several lanes.
     pub forwarding: Option<Forwarding>,
-    /// Ports of further workers: each has as many as `ports`, on the same interfaces in the same order, which share what comes in.
-    /// A worker is a thread; it has real-time priority only while there are fewer of them than processors. Each instance of a pipe or
-    /// scheduler lives on one of them.
+    /// Ports of further workers: each has as many as `ports`, on the same interfaces in the same
+    /// order, which share what comes in. A worker is a thread; it has real-time priority only while
+    /// there are fewer of them than processors. Each instance of a pipe or scheduler lives on one
+    /// of them.
     pub more_workers: Vec<Vec<AnyPort>>,
     /// Whether the loop ends when a port's interface disappears; true by default.
     pub stop_when_port_vanishes: bool,
@@ -119,7 +121,8 @@ impl std::fmt::Debug for LiveConfig {
 pub struct LaneConfig {
     /// Name in results, such as `up`.
     pub name: String,
-    /// Index of the port where frames come in. A port feeds one lane where no [`Forwarding`] decides.
+    /// Index of the port where frames come in. A port feeds one lane where no [`Forwarding`]
+    /// decides.
     pub from: usize,
     /// Index of the port where they go out.
     pub to: usize,
@@ -149,14 +152,17 @@ pub enum Spin {
     Adaptive,
     /// By spinning for this long.
     Fixed(Nanos),
-    /// By sleeping: packets leave as late as the machine's timers are, and an idle link costs nothing.
+    /// By sleeping: packets leave as late as the machine's timers are, and an idle link costs
+    /// nothing.
     Off,
 }
 
-/// Whether the loop's thread asks for real-time priority, and that processors stay awake under light traffic.
+/// Whether the loop's thread asks for real-time priority, and that processors stay awake under
+/// light traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Realtime {
-    /// Takes it where the system allows and some pipe has a time to keep, and goes on without where not.
+    /// Takes it where the system allows and some pipe has a time to keep, and goes on without where
+    /// not.
     #[default]
     WhenAllowed,
     /// Stays an ordinary thread.
@@ -178,7 +184,9 @@ pub enum ConfigError {
         ports: usize,
     },
     /// Two lanes take from one port.
-    #[error("lane {lane} takes frames from port {port}, which already feeds another lane; a port feeds one")]
+    #[error(
+        "lane {lane} takes frames from port {port}, which already feeds another lane; a port feeds one"
+    )]
     PortTaken {
         /// The lane.
         lane: usize,

@@ -1,4 +1,5 @@
-//! From a departure to the kernel: mark, corrupt, rejoin a train's segments, send, and account for it.
+//! From a departure to the kernel: mark, corrupt, rejoin a train's segments, send, and account for
+//! it.
 
 use std::collections::VecDeque;
 
@@ -85,24 +86,36 @@ pub(super) struct Lost {
 }
 
 impl Engine {
-    /// Hands departures to their ports, or on to further rules; says whether some of them went into the engine again. A port whose
-    /// queue fills a batch sends it at once.
-    pub(super) fn dispatch(&mut self, now: Nanos, departures: &mut Vec<Departure>, outlets: &mut [Outlet]) -> bool {
-        // A copy departs together with its original, in either order: what it needs must be there before the first goes.
+    /// Hands departures to their ports, or on to further rules; says whether some of them went into
+    /// the engine again. A port whose queue fills a batch sends it at once.
+    pub(super) fn dispatch(
+        &mut self,
+        now: Nanos,
+        departures: &mut Vec<Departure>,
+        outlets: &mut [Outlet],
+    ) -> bool {
+        // A copy departs together with its original, in either order: what it needs must be there
+        // before the first goes.
         departures.retain_mut(|departure| self.admit_copy(departure));
         let mut again = false;
         for departure in &*departures {
             let Departure { arrived, dequeued, due, .. } = *departure;
             let (slot, segment) = unpack(departure.frame);
             match departure.fate {
-                Fate::Drop(reason) => self.lost(slot, segment, Lost { reason, at: now, due, arrived, dequeued }),
-                Fate::Deliver { mark, corrupt, .. } if self.rules.is_some() && self.goes_on(departure) => {
+                Fate::Drop(reason) => {
+                    self.lost(slot, segment, Lost { reason, at: now, due, arrived, dequeued })
+                }
+                Fate::Deliver { mark, corrupt, .. }
+                    if self.rules.is_some() && self.goes_on(departure) =>
+                {
                     again = true;
                     self.go_on(now, departure, mark, corrupt);
                     self.send_way_out(outlets);
                 }
                 Fate::Deliver { mark, corrupt, duplicate } => {
-                    let Some(item) = self.prepare(now, departure, mark, corrupt, duplicate) else { continue };
+                    let Some(item) = self.prepare(now, departure, mark, corrupt, duplicate) else {
+                        continue;
+                    };
                     let outlet = &mut outlets[self.lanes[usize::from(item.lane)].config.to];
                     self.enqueue(item, outlet);
                 }
@@ -112,8 +125,9 @@ impl Engine {
         again
     }
 
-    /// Gives an additional copy a reference of its own, or a frame where it goes on by itself; `false` when there is no memory for
-    /// that, and so no copy. Nothing is to be done for any other departure.
+    /// Gives an additional copy a reference of its own, or a frame where it goes on by itself;
+    /// `false` when there is no memory for that, and so no copy. Nothing is to be done for any
+    /// other departure.
     #[inline]
     fn admit_copy(&mut self, departure: &mut Departure) -> bool {
         let Fate::Deliver { duplicate: true, .. } = departure.fate else { return true };
@@ -151,7 +165,8 @@ impl Engine {
             return None;
         };
         let (lane, packets) = (frame.lane, frame.weight);
-        // A train kept whole is one frame to the kernel, and as many bytes as its packets are on the wire.
+        // A train kept whole is one frame to the kernel, and as many bytes as its packets are on
+        // the wire.
         let bytes = frame.packet_bytes(first);
         let own = if frame.train.is_some() { bytes } else { network_bytes(frame) };
         let Departure { arrived, dequeued, due, .. } = *departure;
@@ -163,18 +178,42 @@ impl Engine {
         let single = self.arena.get(slot).is_some_and(|f| f.train.is_none());
         if corrupt.is_some() || (mark.is_some() && single) {
             let Some(changed) = self.change(slot, first, mark.is_some(), corrupt) else {
-                self.lost(slot, first, Lost { reason: DropReason::NoMemory, at: now, due, arrived, dequeued });
+                self.lost(
+                    slot,
+                    first,
+                    Lost { reason: DropReason::NoMemory, at: now, due, arrived, dequeued },
+                );
                 return None;
             };
             (slot, first) = (changed, if changed == slot { first } else { 0 });
         }
         let corrupted = corrupt.map(|bit| bit % (own * 8).max(1));
-        Some(Item { slot, first, count: 1, lane, packets, bytes, due, arrived, dequeued, ready: now, mark, corrupted, duplicate })
+        Some(Item {
+            slot,
+            first,
+            count: 1,
+            lane,
+            packets,
+            bytes,
+            due,
+            arrived,
+            dequeued,
+            ready: now,
+            mark,
+            corrupted,
+            duplicate,
+        })
     }
 
-    /// Marks or corrupts a packet: in place when it is nobody else's, else in a copy that takes over the reference. Gives the
-    /// slot of the changed packet.
-    pub(super) fn change(&mut self, slot: u32, segment: u16, mark: bool, corrupt: Option<u32>) -> Option<u32> {
+    /// Marks or corrupts a packet: in place when it is nobody else's, else in a copy that takes
+    /// over the reference. Gives the slot of the changed packet.
+    pub(super) fn change(
+        &mut self,
+        slot: u32,
+        segment: u16,
+        mark: bool,
+        corrupt: Option<u32>,
+    ) -> Option<u32> {
         let own = self.arena.get_exclusive(slot).is_some_and(|frame| frame.train.is_none());
         let slot = if own { slot } else { self.move_out(slot, segment)? };
         alter(self.arena.get_mut(slot)?, mark, corrupt);
@@ -192,7 +231,8 @@ impl Engine {
     pub(super) fn copy_out(&mut self, slot: u32, segment: u16) -> Option<u32> {
         let frame = self.arena.get(slot)?;
         let (vnet, train_header) = (frame.vnet, frame.parsed);
-        let wire_len = frame.train.as_ref().map_or(frame.wire_len, |train| train.segment_len(segment));
+        let wire_len =
+            frame.train.as_ref().map_or(frame.wire_len, |train| train.segment_len(segment));
         let (lane, weight, split) = (frame.lane, frame.weight, frame.train.is_some());
         let mut bytes = std::mem::take(&mut self.sketch);
         if split {
@@ -205,15 +245,29 @@ impl Engine {
         let len = bytes.len();
         buffer.bytes_mut()[..len].copy_from_slice(&bytes);
         self.sketch = bytes;
-        let parsed = if split { weir_wire::parse(&buffer.bytes()[..len]).ok() } else { train_header };
+        let parsed =
+            if split { weir_wire::parse(&buffer.bytes()[..len]).ok() } else { train_header };
         let vnet = if split { VnetHeader::default() } else { vnet };
-        let copy = Frame { buffer, start: 0, len, vnet, parsed, train: None, lane, weight, wire_len, journeys: Vec::new() };
+        let copy = Frame {
+            buffer,
+            start: 0,
+            len,
+            vnet,
+            parsed,
+            train: None,
+            lane,
+            weight,
+            wire_len,
+            journeys: Vec::new(),
+        };
         self.arena.store(copy, 1).ok()
     }
 
     /// Appends to a port's queue, to the last item where it continues the same train.
     fn enqueue(&mut self, item: Item, outlet: &mut Outlet) {
-        if outlet.fault.is_some_and(|fault| fault != Fault::Down) || (outlet.blocked && outlet.queue.len() >= QUEUE) {
+        if outlet.fault.is_some_and(|fault| fault != Fault::Down)
+            || (outlet.blocked && outlet.queue.len() >= QUEUE)
+        {
             self.unsent(item, DropReason::SendFailed, item.ready);
             return;
         }
@@ -251,7 +305,8 @@ impl Engine {
                 None => {}
                 Some(SendError::Busy) => {
                     outlet.blocked = true;
-                    let patient = outlet.queue.iter().position(|item| now.since(item.ready) <= PATIENCE);
+                    let patient =
+                        outlet.queue.iter().position(|item| now.since(item.ready) <= PATIENCE);
                     for item in outlet.queue.drain(..patient.unwrap_or(outlet.queue.len())) {
                         self.unsent(item, DropReason::SendFailed, now);
                     }
@@ -268,14 +323,21 @@ impl Engine {
         }
     }
 
-    /// The kernel refuses the first frame of the queue: a rejoined train is tried packet by packet, one packet is dropped.
+    /// The kernel refuses the first frame of the queue: a rejoined train is tried packet by packet,
+    /// one packet is dropped.
     fn refused(&mut self, outlet: &mut Outlet, now: Nanos) {
         let Some(item) = outlet.queue.pop_front() else { return };
         let train = self.arena.get(item.slot).and_then(|frame| frame.train);
         match train {
             Some(train) if item.count > 1 => {
                 for first in (item.first..item.first + item.count).rev() {
-                    outlet.queue.push_front(Item { first, count: 1, packets: 1, bytes: train.segment_len(first), ..item });
+                    outlet.queue.push_front(Item {
+                        first,
+                        count: 1,
+                        packets: 1,
+                        bytes: train.segment_len(first),
+                        ..item
+                    });
                 }
             }
             _ => self.unsent(item, DropReason::BadFrame, now),
@@ -293,7 +355,11 @@ impl Engine {
             (0..item.packets).for_each(|_| books.counters.count_mark(reason));
         }
         if self.watching {
-            let outcome = Outcome::Delivered { marked: item.mark.is_some(), corrupted: item.corrupted, duplicate: item.duplicate };
+            let outcome = Outcome::Delivered {
+                marked: item.mark.is_some(),
+                corrupted: item.corrupted,
+                duplicate: item.duplicate,
+            };
             self.tell(&item, now, outcome);
         }
         self.arena.release(item.slot, u32::from(item.count));
@@ -336,7 +402,9 @@ impl Engine {
 
     /// Tells the observer of each packet of an item.
     fn tell(&mut self, item: &Item, at: Nanos, outcome: Outcome) {
-        let (Some(observer), Some(frame)) = (&mut self.observer, self.arena.get(item.slot)) else { return };
+        let (Some(observer), Some(frame)) = (&mut self.observer, self.arena.get(item.slot)) else {
+            return;
+        };
         for segment in item.first..item.first + item.count {
             if materialise(frame, segment, ChecksumMode::Complete, &mut self.sketch).is_none() {
                 continue;
@@ -348,7 +416,15 @@ impl Engine {
                 set_ce(&mut self.sketch, parsed);
             }
             let Item { lane, due, arrived, dequeued, .. } = *item;
-            observer.on_departure(&DepartureEvent { lane, at, due, arrived, dequeued, outcome, frame: &self.sketch });
+            observer.on_departure(&DepartureEvent {
+                lane,
+                at,
+                due,
+                arrived,
+                dequeued,
+                outcome,
+                frame: &self.sketch,
+            });
         }
     }
 }
@@ -356,7 +432,15 @@ impl Engine {
 impl Outlet {
     pub(super) fn new(port: AnyPort) -> Self {
         let scratch = Box::new([[0; MAX_HEADER_LEN]; BATCH]);
-        Self { port, queue: VecDeque::new(), blocked: false, fault: None, noted: None, before: Losses::default(), scratch }
+        Self {
+            port,
+            queue: VecDeque::new(),
+            blocked: false,
+            fault: None,
+            noted: None,
+            before: Losses::default(),
+            scratch,
+        }
     }
 
     /// Takes another port, which sends what waits.
@@ -369,7 +453,10 @@ impl Outlet {
     /// What was lost on the way in, at this port and those before it.
     pub(super) fn losses(&mut self) -> Losses {
         let Losses { kernel_drops, unreadable } = self.port.losses();
-        Losses { kernel_drops: self.before.kernel_drops + kernel_drops, unreadable: self.before.unreadable + unreadable }
+        Losses {
+            kernel_drops: self.before.kernel_drops + kernel_drops,
+            unreadable: self.before.unreadable + unreadable,
+        }
     }
 
     /// Whether something waits to be sent.
@@ -378,14 +465,16 @@ impl Outlet {
     }
 }
 
-/// Sends up to a batch from the head of a port's queue; gives how many items were taken, and why it stopped.
+/// Sends up to a batch from the head of a port's queue; gives how many items were taken, and why it
+/// stopped.
 fn send_batch(outlet: &mut Outlet, arena: &Arena) -> (usize, Option<SendError>) {
     let Outlet { port, queue, scratch, .. } = outlet;
     let mut messages = [Message::default(); BATCH];
     let mut count = 0;
     let mut error = None;
     for (item, room) in queue.iter().zip(scratch.iter_mut()) {
-        let Some(message) = arena.get(item.slot).and_then(|frame| compose(frame, item, room)) else {
+        let Some(message) = arena.get(item.slot).and_then(|frame| compose(frame, item, room))
+        else {
             error = Some(SendError::Refused);
             break;
         };
@@ -400,29 +489,50 @@ fn send_batch(outlet: &mut Outlet, arena: &Arena) -> (usize, Option<SendError>) 
 }
 
 /// The pieces of an item: the frame as it is, or new headers and a piece of the train's payload.
-fn compose<'a>(frame: &'a Frame, item: &Item, room: &'a mut [u8; MAX_HEADER_LEN]) -> Option<Message<'a>> {
+fn compose<'a>(
+    frame: &'a Frame,
+    item: &Item,
+    room: &'a mut [u8; MAX_HEADER_LEN],
+) -> Option<Message<'a>> {
     let whole = |train: &weir_wire::Train| item.count == train.segments() && item.mark.is_none();
     match &frame.train {
         Some(train) if !whole(train) => {
-            let run = train.headers(item.first..item.first + item.count, frame.bytes(), ChecksumMode::Partial, room).ok()?;
+            let run = train
+                .headers(
+                    item.first..item.first + item.count,
+                    frame.bytes(),
+                    ChecksumMode::Partial,
+                    room,
+                )
+                .ok()?;
             let headers = &mut room[..run.header_len];
             if item.mark.is_some() {
                 set_ce(headers, frame.parsed.as_ref()?);
             }
-            Some(Message { vnet: run.vnet.encode(), head: headers, payload: frame.bytes().get(run.payload)? })
+            Some(Message {
+                vnet: run.vnet.encode(),
+                head: headers,
+                payload: frame.bytes().get(run.payload)?,
+            })
         }
         _ => Some(Message { vnet: frame.vnet.encode(), head: frame.bytes(), payload: &[] }),
     }
 }
 
-/// Puts one wire packet together as it would be on the wire; a train kept whole stays one frame. The checksum is complete, or
-/// left as the sender's stack left it, for who does not look at it.
-pub(super) fn materialise(frame: &Frame, segment: u16, mode: ChecksumMode, out: &mut Vec<u8>) -> Option<()> {
+/// Puts one wire packet together as it would be on the wire; a train kept whole stays one frame.
+/// The checksum is complete, or left as the sender's stack left it, for who does not look at it.
+pub(super) fn materialise(
+    frame: &Frame,
+    segment: u16,
+    mode: ChecksumMode,
+    out: &mut Vec<u8>,
+) -> Option<()> {
     out.clear();
     let Some(train) = &frame.train else {
         out.extend_from_slice(frame.bytes());
         let mut vnet = frame.vnet;
-        // Of a train kept whole the checksum stays partial; of anything else it is completed, if its place makes sense.
+        // Of a train kept whole the checksum stays partial; of anything else it is completed, if
+        // its place makes sense.
         let _ = vnet.complete(out);
         return Some(());
     };
@@ -433,7 +543,8 @@ pub(super) fn materialise(frame: &Frame, segment: u16, mode: ChecksumMode, out: 
     Some(())
 }
 
-/// Marks a packet and inverts a bit of it. The checksum is completed first: inverted bits must be seen by the receiver.
+/// Marks a packet and inverts a bit of it. The checksum is completed first: inverted bits must be
+/// seen by the receiver.
 fn alter(frame: &mut Frame, mark: bool, corrupt: Option<u32>) {
     let mut vnet = frame.vnet;
     let parsed = frame.parsed;
@@ -442,7 +553,8 @@ fn alter(frame: &mut Frame, mark: bool, corrupt: Option<u32>) {
         set_ce(bytes, parsed);
     }
     if let Some(bit) = corrupt {
-        // A train kept whole cannot be completed; the kernel then completes the checksum over the inverted bit as well.
+        // A train kept whole cannot be completed; the kernel then completes the checksum over the
+        // inverted bit as well.
         let _ = vnet.complete(bytes);
         // What the receiving stack must not take as verified.
         vnet.flags &= !VnetHeader::DATA_VALID;

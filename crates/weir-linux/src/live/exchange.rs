@@ -1,10 +1,12 @@
 //! Packets between workers: each instance of a pipe or scheduler lives on one of them.
 //!
-//! A packet comes in at the worker that the kernel chose by its flow, and goes to the one that has its instance: by the instance's
-//! hash, so that everybody knows without asking. Between each two workers there is a bounded ring in each direction. The frame's
-//! buffer moves with the packet; an empty one comes back in exchange, so that buffers do not gather on one side.
+//! A packet comes in at the worker that the kernel chose by its flow, and goes to the one that has
+//! its instance: by the instance's hash, so that everybody knows without asking. Between each two
+//! workers there is a bounded ring in each direction. The frame's buffer moves with the packet; an
+//! empty one comes back in exchange, so that buffers do not gather on one side.
 //!
-//! **Invariant:** packets of a flow stay in order: they come to one worker and leave from one, and a ring keeps order.
+//! **Invariant:** packets of a flow stay in order: they come to one worker and leave from one, and
+//! a ring keeps order.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -55,8 +57,13 @@ struct Parcel {
 pub(super) fn connect(wakes: &[Arc<OwnedFd>]) -> Vec<Exchange> {
     let count = wakes.len();
     let sleepers: Vec<_> = (0..count).map(|_| Arc::new(AtomicBool::new(false))).collect();
-    let mut workers: Vec<Exchange> =
-        (0..count).map(|me| Exchange { me, peers: (0..count).map(|_| None).collect(), asleep: Arc::clone(&sleepers[me]) }).collect();
+    let mut workers: Vec<Exchange> = (0..count)
+        .map(|me| Exchange {
+            me,
+            peers: (0..count).map(|_| None).collect(),
+            asleep: Arc::clone(&sleepers[me]),
+        })
+        .collect();
     for a in 0..count {
         for b in a + 1..count {
             let (to_b, from_a) = RingBuffer::new(PARCELS);
@@ -116,8 +123,17 @@ impl Exchange {
 }
 
 impl Engine {
-    /// Hands packets to the worker that has the instance with `hash`; `false` when that is this one.
-    pub(super) fn hand_over(&mut self, hash: u64, slot: u32, run: &Range<u16>, key: &FlowKey, action: Action, at: Nanos) -> bool {
+    /// Hands packets to the worker that has the instance with `hash`; `false` when that is this
+    /// one.
+    pub(super) fn hand_over(
+        &mut self,
+        hash: u64,
+        slot: u32,
+        run: &Range<u16>,
+        key: &FlowKey,
+        action: Action,
+        at: Nanos,
+    ) -> bool {
         let Some(exchange) = &self.exchange else { return false };
         let owner = exchange.owner(hash);
         if owner == exchange.me {
@@ -132,21 +148,31 @@ impl Engine {
         }
         // Others share the frame and stay: these leave in frames of their own.
         for segment in run.clone() {
-            let journey = self.arena.get(slot).and_then(|frame| frame.journeys.get(usize::from(segment)).cloned());
+            let journey = self
+                .arena
+                .get(slot)
+                .and_then(|frame| frame.journeys.get(usize::from(segment)).cloned());
             let frame = self.move_out(slot, segment).and_then(|copy| self.arena.take(copy));
             match frame {
                 Some(mut frame) => {
                     frame.journeys.extend(journey);
                     self.post(owner, Parcel { frame, key: *key, action, at });
                 }
-                None => self.lost(slot, segment, Lost { reason: DropReason::NoMemory, at, due: at, arrived: at, dequeued: at }),
+                None => self.lost(
+                    slot,
+                    segment,
+                    Lost { reason: DropReason::NoMemory, at, due: at, arrived: at, dequeued: at },
+                ),
             }
         }
         true
     }
 
     fn post(&mut self, owner: usize, parcel: Parcel) {
-        let Some(peer) = self.exchange.as_mut().and_then(|exchange| exchange.peers[owner].as_mut()) else { return };
+        let Some(peer) = self.exchange.as_mut().and_then(|exchange| exchange.peers[owner].as_mut())
+        else {
+            return;
+        };
         peer.waiting = true;
         let Err(rtrb::PushError::Full(parcel)) = peer.out.push(parcel) else { return };
         let Parcel { frame, at, .. } = parcel;
@@ -155,7 +181,17 @@ impl Engine {
         match self.arena.store(frame, u32::from(packets)) {
             Ok(slot) => {
                 for segment in 0..packets {
-                    self.lost(slot, segment, Lost { reason: DropReason::HandOver, at, due: at, arrived: at, dequeued: at });
+                    self.lost(
+                        slot,
+                        segment,
+                        Lost {
+                            reason: DropReason::HandOver,
+                            at,
+                            due: at,
+                            arrived: at,
+                            dequeued: at,
+                        },
+                    );
                 }
             }
             Err(_) => debug_assert!(false, "there was room for it a moment ago"),
@@ -168,7 +204,11 @@ impl Engine {
         let count = self.exchange.as_ref().map_or(0, |exchange| exchange.peers.len());
         for number in 0..count {
             for _ in 0..BATCH {
-                let Some(peer) = self.exchange.as_mut().and_then(|exchange| exchange.peers[number].as_mut()) else { break };
+                let Some(peer) =
+                    self.exchange.as_mut().and_then(|exchange| exchange.peers[number].as_mut())
+                else {
+                    break;
+                };
                 while let Ok(buffer) = peer.given_back.pop() {
                     self.arena.pool.give(buffer);
                 }
@@ -226,8 +266,19 @@ mod tests {
         let mut emulator = Emulator::new(1, Limits::default());
         let mask = FlowMask { dst_ip: u32::MAX, ..FlowMask::default() };
         let link = LinkConfig { delay: Nanos::from_millis(1), ..LinkConfig::default() };
-        emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue: FlowsetConfig { mask, ..FlowsetConfig::default() } });
-        let lane = LaneConfig { name: "up".into(), from: 0, to: 0, pipe: 1, passes: Vec::new(), gso: Gso::Split };
+        emulator.set_pipe(
+            Nanos::ZERO,
+            1,
+            &PipeConfig { link, queue: FlowsetConfig { mask, ..FlowsetConfig::default() } },
+        );
+        let lane = LaneConfig {
+            name: "up".into(),
+            from: 0,
+            to: 0,
+            pipe: 1,
+            passes: Vec::new(),
+            gso: Gso::Split,
+        };
         Engine {
             emulator,
             arena: Arena::new(64 << 20),
@@ -244,17 +295,30 @@ mod tests {
     }
 
     fn pair() -> [Engine; 2] {
-        let wakes: Vec<_> = (0..2).map(|_| Arc::new(rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).unwrap())).collect();
+        let wakes: Vec<_> = (0..2)
+            .map(|_| {
+                Arc::new(rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).unwrap())
+            })
+            .collect();
         let mut ends = connect(&wakes).into_iter();
         std::array::from_fn(|_| engine(ends.next().unwrap()))
     }
 
     /// A packet to customer `n` comes in at an engine.
     fn arrive(engine: &mut Engine, n: u32) {
-        let bytes = PacketBuilder::udp([10, 0, 0, 1], std::net::Ipv4Addr::from(0x0a01_0000 + n), 1, 2).frame();
+        let bytes =
+            PacketBuilder::udp([10, 0, 0, 1], std::net::Ipv4Addr::from(0x0a01_0000 + n), 1, 2)
+                .frame();
         let mut buffer = engine.arena.pool.take(HEADROOM + bytes.len());
         buffer.bytes_mut()[HEADROOM..HEADROOM + bytes.len()].copy_from_slice(&bytes);
-        let ingress = Ingress { buffer, start: HEADROOM, len: bytes.len(), vnet: [0; 10], truncated: false, arrived: None };
+        let ingress = Ingress {
+            buffer,
+            start: HEADROOM,
+            len: bytes.len(),
+            vnet: [0; 10],
+            truncated: false,
+            arrived: None,
+        };
         engine.accept(Nanos::ZERO, 0, ingress);
     }
 
@@ -275,7 +339,10 @@ mod tests {
             });
         }
         let made = engines.each_ref().map(|engine| engine.emulator.instances());
-        assert!(made.iter().sum::<usize>() == 100 && made.iter().all(|&n| (30..=70).contains(&n)), "{made:?}");
+        assert!(
+            made.iter().sum::<usize>() == 100 && made.iter().all(|&n| (30..=70).contains(&n)),
+            "{made:?}"
+        );
         assert_eq!((books(&engines).backlog_packets, books(&engines).balanced()), (2000, true));
     }
 
@@ -289,7 +356,10 @@ mod tests {
         let came = u64::from(theirs.unwrap()) + 1;
         (0..3000).for_each(|_| arrive(&mut engines[0], theirs.unwrap()));
         let full = books(&engines);
-        assert_eq!((full.drops(DropReason::HandOver), full.total_drops()), (3000 - PARCELS as u64, 3000 - PARCELS as u64));
+        assert_eq!(
+            (full.drops(DropReason::HandOver), full.total_drops()),
+            (3000 - PARCELS as u64, 3000 - PARCELS as u64)
+        );
         assert!(full.balanced() && full.packets_in == came + 3000, "{full:?}");
         let held = engines[0].arena.held();
         while engines[1].collect() {}
@@ -297,7 +367,9 @@ mod tests {
         // Half of the other's free buffers have come for those that went.
         let mut out = Vec::new();
         engines[1].emulator.poll(Nanos::from_secs(1), &mut out);
-        out.iter().for_each(|departure| engines[1].arena.release(crate::arena::unpack(departure.frame).0, 1));
+        out.iter().for_each(|departure| {
+            engines[1].arena.release(crate::arena::unpack(departure.frame).0, 1)
+        });
         (0..100).for_each(|_| arrive(&mut engines[0], theirs.unwrap()));
         engines[1].collect();
         engines[1].collect();

@@ -26,8 +26,8 @@ impl Forwarding {
     }
 }
 
-/// Frames that no lane is for, and their bytes from the network-layer header on: a host that asks for an address nobody has, or for
-/// all of its neighbours.
+/// Frames that no lane is for, and their bytes from the network-layer header on: a host that asks
+/// for an address nobody has, or for all of its neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Strays {
     /// Frames.
@@ -59,7 +59,10 @@ mod tests {
     #[test]
     fn frames_go_where_their_destination_is() {
         let mut forwarding = Forwarding::default();
-        let (four, six) = (IpAddr::from([10, 0, 0, 7]), IpAddr::from([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7]));
+        let (four, six) = (
+            IpAddr::from([10, 0, 0, 7]),
+            IpAddr::from([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7]),
+        );
         assert_eq!(forwarding.insert(0, four, 3), None);
         assert_eq!(forwarding.insert(0, six, 4), None);
         assert_eq!(forwarding.insert(1, four, 5), None);

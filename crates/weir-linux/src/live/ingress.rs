@@ -14,21 +14,27 @@ use crate::port::Ingress;
 impl Engine {
     /// Takes a frame of lane `lane` that came in at `now`; gives how many packets it was.
     pub(super) fn accept(&mut self, now: Nanos, lane: u16, ingress: Ingress) -> u16 {
-        let (mut frame, packets, bytes) = match describe(lane, self.lanes[usize::from(lane)].config.gso, ingress) {
-            Ok(described) => described,
-            Err(ingress) => {
-                let books = &mut self.lanes[usize::from(lane)];
-                books.arrived(1, ingress.len as u32);
-                books.dropped(DropReason::BadFrame, 1, ingress.len as u32);
-                self.arena.pool.give(ingress.buffer);
-                return 1;
-            }
-        };
+        let (mut frame, packets, bytes) =
+            match describe(lane, self.lanes[usize::from(lane)].config.gso, ingress) {
+                Ok(described) => described,
+                Err(ingress) => {
+                    let books = &mut self.lanes[usize::from(lane)];
+                    books.arrived(1, ingress.len as u32);
+                    books.dropped(DropReason::BadFrame, 1, ingress.len as u32);
+                    self.arena.pool.give(ingress.buffer);
+                    return 1;
+                }
+            };
         self.lanes[usize::from(lane)].arrived(packets, bytes);
         if self.watching
             && let Some(observer) = &mut self.observer
         {
-            observer.on_arrival(&ArrivalEvent { lane, at: now, frame: frame.bytes(), segments: packets });
+            observer.on_arrival(&ArrivalEvent {
+                lane,
+                at: now,
+                frame: frame.bytes(),
+                segments: packets,
+            });
         }
         let key = if self.rules.is_none() { self.key(&frame) } else { FlowKey::default() };
         let action = Action::Pipe(self.lanes[usize::from(lane)].config.pipe);
@@ -55,8 +61,9 @@ impl Engine {
     }
 }
 
-/// What a received frame is: the frame with its headers and cutting plan, its wire packets, and their network-layer bytes.
-/// Gives it back when it is no frame, or a train of more packets than handles can name.
+/// What a received frame is: the frame with its headers and cutting plan, its wire packets, and
+/// their network-layer bytes. Gives it back when it is no frame, or a train of more packets than
+/// handles can name.
 fn describe(lane: u16, gso: Gso, ingress: Ingress) -> Result<(Frame, u16, u32), Ingress> {
     if ingress.truncated || ingress.len < ETHERNET_HEADER {
         return Err(ingress);
@@ -78,7 +85,18 @@ fn describe(lane: u16, gso: Gso, ingress: Ingress) -> Result<(Frame, u16, u32), 
     };
     let Ingress { buffer, start, len: frame_len, .. } = ingress;
     Ok((
-        Frame { buffer, start, len: frame_len, vnet, parsed, train, lane, weight: packets_each, wire_len: len, journeys: Vec::new() },
+        Frame {
+            buffer,
+            start,
+            len: frame_len,
+            vnet,
+            parsed,
+            train,
+            lane,
+            weight: packets_each,
+            wire_len: len,
+            journeys: Vec::new(),
+        },
         segments,
         len,
     ))
@@ -89,7 +107,8 @@ fn bytes_on_wire(train: &Train) -> u32 {
     (0..train.segments()).map(|i| train.segment_len(i)).sum()
 }
 
-/// The plan to cut a train; `None` for ordinary frames, and for trains of a kind that is not cut, which pass whole.
+/// The plan to cut a train; `None` for ordinary frames, and for trains of a kind that is not cut,
+/// which pass whole.
 fn plan(frame: &[u8], vnet: &VnetHeader, parsed: Option<&Parsed>) -> Option<Train> {
     if vnet.gso_type == 0 {
         return None;

@@ -87,7 +87,8 @@ impl Lane {
         self.counters.backlog_packets = self.counters.backlog_packets.wrapping_add(packets.into());
     }
 
-    /// A worker may send what another took in: only the sum of all workers' backlogs is a number of packets.
+    /// A worker may send what another took in: only the sum of all workers' backlogs is a number of
+    /// packets.
     fn take_backlog(&mut self, packets: u16, bytes: u32) {
         self.backlog_bytes = self.backlog_bytes.wrapping_sub(bytes.into());
         self.counters.backlog_packets = self.counters.backlog_packets.wrapping_sub(packets.into());
@@ -104,7 +105,14 @@ mod tests {
 
     #[test]
     fn the_books_balance_whatever_happens() {
-        let mut lane = Lane::new(LaneConfig { name: "up".into(), from: 0, to: 1, pipe: 1, passes: Vec::new(), gso: Gso::Split });
+        let mut lane = Lane::new(LaneConfig {
+            name: "up".into(),
+            from: 0,
+            to: 1,
+            pipe: 1,
+            passes: Vec::new(),
+            gso: Gso::Split,
+        });
         lane.arrived(10, 15_000);
         assert!(lane.counters.balanced());
         lane.dropped(DropReason::QueueFull, 3, 4500);
@@ -112,7 +120,10 @@ mod tests {
         lane.sent(Nanos(5), Nanos(2_000_005), 2, 3000);
         lane.dropped(DropReason::SendFailed, 1, 1500);
         assert!(lane.counters.balanced());
-        assert_eq!((lane.counters.backlog_packets, lane.late_1ms, lane.lateness.max()), (5, 2, 2_000_000));
+        assert_eq!(
+            (lane.counters.backlog_packets, lane.late_1ms, lane.lateness.max()),
+            (5, 2, 2_000_000)
+        );
         assert_eq!(lane.inside(), (5, 7500));
     }
 }

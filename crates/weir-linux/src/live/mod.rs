@@ -1,18 +1,22 @@
 //! The live loop: frames in, the engine, frames out, on time.
 //!
-//! One thread does everything for its ports. It receives a bounded batch from each port, submits it, releases what is due, and
-//! sleeps until shortly before the next event; the rest it spins, since no timer of the machine is as exact as a packet needs.
-//! A *lane* leads from one port to another through the engine: through one pipe, or where rules say. A port feeds one lane, or
+//! One thread does everything for its ports. It receives a bounded batch from each port, submits
+//! it, releases what is due, and sleeps until shortly before the next event; the rest it spins,
+//! since no timer of the machine is as exact as a packet needs. A *lane* leads from one port to
+//! another through the engine: through one pipe, or where rules say. A port feeds one lane, or
 //! several among which the destination address decides.
 //!
-//! Several threads may share the work: the kernel deals out the flows among their sockets, and each instance of a pipe or scheduler
-//! lives on one of them, to which the others hand its packets. They share nothing else.
+//! Several threads may share the work: the kernel deals out the flows among their sockets, and each
+//! instance of a pipe or scheduler lives on one of them, to which the others hand its packets. They
+//! share nothing else.
 //!
-//! Every frame on a lane is a packet like all others, as on a real link: ARP, neighbour discovery and multicast wait in the
-//! queue, take their time on the link and may be lost. A frame that no header parser understands passes as opaque bytes.
+//! Every frame on a lane is a packet like all others, as on a real link: ARP, neighbour discovery
+//! and multicast wait in the queue, take their time on the link and may be lost. A frame that no
+//! header parser understands passes as opaque bytes.
 //!
-//! **Invariant:** for each lane `packets_in + duplicated = packets_out + Σ drops + backlog`, where a packet is *out* when the
-//! kernel has taken it. The loop counts this itself, in wire packets, so that a frame the kernel refused is a drop.
+//! **Invariant:** for each lane `packets_in + duplicated = packets_out + Σ drops + backlog`, where
+//! a packet is *out* when the kernel has taken it. The loop counts this itself, in wire packets, so
+//! that a frame the kernel refused is a drop.
 
 mod awake;
 mod commands;

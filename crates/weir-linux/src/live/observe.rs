@@ -1,7 +1,8 @@
 //! What an observer is told: for captures, plots and anything else that looks on.
 //!
-//! The loop calls the observer from its own thread, so an observer must not wait: it puts things into a bounded channel and
-//! counts what does not fit. Without an observer none of this costs anything.
+//! The loop calls the observer from its own thread, so an observer must not wait: it puts things
+//! into a bounded channel and counts what does not fit. Without an observer none of this costs
+//! anything.
 
 use weir_core::Nanos;
 use weir_core::stats::{DropReason, LinkCounters};
@@ -10,8 +11,9 @@ use super::report::LiveEvent;
 
 /// Looks on.
 pub trait Observer: Send {
-    /// Whether [`Observer::on_arrival`] and [`Observer::on_departure`] are to be called: each frame's bytes are then prepared
-    /// as they would be on the wire. Asked once, before the loop starts.
+    /// Whether [`Observer::on_arrival`] and [`Observer::on_departure`] are to be called: each
+    /// frame's bytes are then prepared as they would be on the wire. Asked once, before the loop
+    /// starts.
     fn wants_frames(&self) -> bool {
         false
     }
@@ -37,7 +39,8 @@ pub trait Observer: Send {
     }
 }
 
-/// A frame that came in, as the sender's stack handed it over: it may be a train, and its checksum may be partial.
+/// A frame that came in, as the sender's stack handed it over: it may be a train, and its checksum
+/// may be partial.
 #[derive(Clone, Copy, Debug)]
 pub struct ArrivalEvent<'a> {
     /// Index of the lane.
@@ -65,7 +68,8 @@ pub struct DepartureEvent<'a> {
     pub dequeued: Nanos,
     /// What became of it.
     pub outcome: Outcome,
-    /// The wire packet, from the link-layer header on, checksums complete. A train kept whole is one frame.
+    /// The wire packet, from the link-layer header on, checksums complete. A train kept whole is
+    /// one frame.
     pub frame: &'a [u8],
 }
 
@@ -94,7 +98,8 @@ pub struct Sample<'a> {
     pub at: Nanos,
     /// Counters since the start.
     pub counters: &'a LinkCounters,
-    /// Packets in the queue of the lane's pipe now; where there are rules, which may know many pipes, those inside.
+    /// Packets in the queue of the lane's pipe now; where there are rules, which may know many
+    /// pipes, those inside.
     pub queue_packets: u64,
     /// Their network-layer bytes.
     pub queue_bytes: u64,

@@ -1,14 +1,16 @@
 //! Waiting for the next event: asleep while it is far, spinning while it is near.
 //!
-//! A sleeping thread wakes 20 to 300 us late, depending on the machine and what else it does; a spinning one is on time but
-//! costs a processor. The loop therefore sleeps until a margin before the event. The adaptive margin follows the lateness that
-//! sleeps have shown: it rises by a quarter of what was missing and shrinks by 1/256 of its surplus, which settles where
-//! about one sleep in sixty or fewer is later than the margin.
+//! A sleeping thread wakes 20 to 300 us late, depending on the machine and what else it does; a
+//! spinning one is on time but costs a processor. The loop therefore sleeps until a margin before
+//! the event. The adaptive margin follows the lateness that sleeps have shown: it rises by a
+//! quarter of what was missing and shrinks by 1/256 of its surplus, which settles where about one
+//! sleep in sixty or fewer is later than the margin.
 //!
-//! With real-time priority a loop that never sleeps is punished: the kernel takes its processor away for 50 ms of every second,
-//! so that others live (`sched_rt_runtime_us`, or the fair server, which makes up for what others did not get of their 50 ms). The loop
-//! therefore rests by itself, 70 us in somewhat less than a millisecond: some packets leave that much late, instead of a second's
-//! worth of 50 ms.
+//! With real-time priority a loop that never sleeps is punished: the kernel takes its processor
+//! away for 50 ms of every second, so that others live (`sched_rt_runtime_us`, or the fair server,
+//! which makes up for what others did not get of their 50 ms). The loop therefore rests by itself,
+//! 70 us in somewhat less than a millisecond: some packets leave that much late, instead of a
+//! second's worth of 50 ms.
 
 use weir_core::Nanos;
 
@@ -46,7 +48,11 @@ impl Pacer {
     pub(super) fn plan(&self, now: Nanos, next: Nanos) -> Wait {
         let until = next.saturating_sub(self.margin);
         // A sleep shorter than a system call takes is none.
-        if until <= now.saturating_add(SHORTEST) && !(self.spin == Spin::Off && next > now) { Wait::Spin } else { Wait::Sleep(until) }
+        if until <= now.saturating_add(SHORTEST) && !(self.spin == Spin::Off && next > now) {
+            Wait::Spin
+        } else {
+            Wait::Sleep(until)
+        }
     }
 
     /// Learns from a sleep that was to end at `wanted` and, with no frame to end it, did at `woke`.
@@ -56,12 +62,16 @@ impl Pacer {
         }
         let late = woke.since(wanted).0.min(MOST.0);
         let margin = self.margin.0;
-        let next = if late > margin { margin + (late - margin) / 4 + 1 } else { margin - (margin - late) / 256 };
+        let next = if late > margin {
+            margin + (late - margin) / 4 + 1
+        } else {
+            margin - (margin - late) / 256
+        };
         self.margin = Nanos(next).clamp(LEAST, MOST);
     }
 
-    /// Whether a loop with real-time priority must rest at `now`, with the next event at `next`: soon where nothing is due, at
-    /// once when it has been awake for too long.
+    /// Whether a loop with real-time priority must rest at `now`, with the next event at `next`:
+    /// soon where nothing is due, at once when it has been awake for too long.
     pub(super) fn must_rest(&self, now: Nanos, next: Nanos) -> bool {
         let awake = now.since(self.rested);
         awake >= LONGEST_AWAKE || (awake >= LONG_AWAKE && next.since(now) >= ROOM_TO_REST)
@@ -82,8 +92,8 @@ impl Pacer {
 pub(super) const REST: Nanos = Nanos::from_micros(70);
 /// After this long awake the loop rests when nothing is due for [`ROOM_TO_REST`].
 const LONG_AWAKE: Nanos = Nanos::from_micros(500);
-/// After this long awake it rests in any case: with [`REST`], and what switching takes of it, well over a twentieth of the time, which is
-/// what the kernel wants.
+/// After this long awake it rests in any case: with [`REST`], and what switching takes of it, well
+/// over a twentieth of the time, which is what the kernel wants.
 const LONGEST_AWAKE: Nanos = Nanos::from_micros(850);
 const ROOM_TO_REST: Nanos = Nanos::from_micros(120);
 /// Margin before anything was learnt.

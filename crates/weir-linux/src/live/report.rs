@@ -33,14 +33,16 @@ pub struct LiveReport {
     pub pipes: Vec<(u16, LinkStats)>,
     /// Packets that rules sent to a pipe or queue that does not exist.
     pub unrouted: u64,
-    /// Frames that came in at a port without a lane for them, and were dropped; no part of any lane's counters.
+    /// Frames that came in at a port without a lane for them, and were dropped; no part of any
+    /// lane's counters.
     pub strays: Strays,
 }
 
 /// What a rule has counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleCount {
-    /// The rule's identity in its ruleset; that of the default rule is [`weir_rules::classify::DEFAULT_ID`].
+    /// The rule's identity in its ruleset; that of the default rule is
+    /// [`weir_rules::classify::DEFAULT_ID`].
     pub id: u32,
     /// What it has matched; times are on the monotonic clock.
     pub counters: RuleCounters,
@@ -56,25 +58,32 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     pub(super) fn of(counters: &LinkCounters) -> Self {
-        Self { packets: counters.packets_in, bytes: counters.bytes_in, duplicated: counters.duplicated }
+        Self {
+            packets: counters.packets_in,
+            bytes: counters.bytes_in,
+            duplicated: counters.duplicated,
+        }
     }
 }
 
 impl LiveReport {
-    /// The workers' reports as one. `arrivals`, where there are any, are each worker's of a later moment, by lane; packets that came
-    /// in meanwhile count as inside.
+    /// The workers' reports as one. `arrivals`, where there are any, are each worker's of a later
+    /// moment, by lane; packets that came in meanwhile count as inside.
     pub(super) fn merge(first: Self, others: Vec<Self>, arrivals: &[Vec<Arrivals>]) -> Self {
         let mut whole = first;
         for part in others {
             whole.add(part);
         }
         for (index, lane) in whole.lanes.iter_mut().enumerate().filter(|_| !arrivals.is_empty()) {
-            let sum = |what: fn(&Arrivals) -> u64| arrivals.iter().filter_map(|worker| worker.get(index)).map(what).sum();
+            let sum = |what: fn(&Arrivals) -> u64| {
+                arrivals.iter().filter_map(|worker| worker.get(index)).map(what).sum()
+            };
             let counters = &mut lane.counters;
             (counters.packets_in, counters.bytes_in) = (sum(|a| a.packets), sum(|a| a.bytes));
             counters.duplicated = sum(|a| a.duplicated);
             let gone = counters.packets_out + counters.total_drops();
-            counters.backlog_packets = (counters.packets_in + counters.duplicated).wrapping_sub(gone);
+            counters.backlog_packets =
+                (counters.packets_in + counters.duplicated).wrapping_sub(gone);
         }
         whole
     }
@@ -98,7 +107,11 @@ impl LiveReport {
         };
         for event in part.events {
             // Each worker sees what happens to an interface.
-            if !self.events.iter().any(|known| known.port == event.port && known.fault == event.fault) {
+            if !self
+                .events
+                .iter()
+                .any(|known| known.port == event.port && known.fault == event.fault)
+            {
                 self.events.push(event);
             }
         }
@@ -152,7 +165,8 @@ pub struct LaneReport {
     pub to: String,
     /// The lane's pipe, where there are no rules.
     pub pipe: u16,
-    /// Counters in wire packets; they balance at any time. Marks are those of packets that were sent.
+    /// Counters in wire packets; they balance at any time. Marks are those of packets that were
+    /// sent.
     pub counters: LinkCounters,
     /// Time in the queue, of every packet that came out of the engine without being lost, ns.
     pub queue_ns: Histogram,
@@ -202,8 +216,13 @@ mod tests {
             id,
             counters: RuleCounters { packets, bytes: packets * 100, last: last.map(Nanos) },
         };
-        let parts =
-            vec![vec![count(3, 1, Some(5)), count(7, 0, None)], vec![count(3, 2, Some(4)), count(7, 4, Some(1)), count(9, 1, Some(2))]];
-        assert_eq!(merge_rules(parts), [count(3, 3, Some(5)), count(7, 4, Some(1)), count(9, 1, Some(2))]);
+        let parts = vec![
+            vec![count(3, 1, Some(5)), count(7, 0, None)],
+            vec![count(3, 2, Some(4)), count(7, 4, Some(1)), count(9, 1, Some(2))],
+        ];
+        assert_eq!(
+            merge_rules(parts),
+            [count(3, 3, Some(5)), count(7, 4, Some(1)), count(9, 1, Some(2))]
+        );
     }
 }

@@ -1,13 +1,14 @@
 //! The rules at work: which way a packet takes, and again after every pipe that hands it back.
 //!
-//! A lane has *passes*: the places where the machine that the rules stand for looks at the packet. In each, the rules let it pass,
-//! drop it or send it through the engine; what leaves the engine goes on behind the rule that sent it there, or, with `one_pass`,
-//! in the next pass. After the last one it is sent.
+//! A lane has *passes*: the places where the machine that the rules stand for looks at the packet.
+//! In each, the rules let it pass, drop it or send it through the engine; what leaves the engine
+//! goes on behind the rule that sent it there, or, with `one_pass`, in the next pass. After the
+//! last one it is sent.
 //!
 //! A train of segments is judged once, unless some rule may treat its packets differently.
 //!
-//! **Invariant:** a packet that goes from pipe to pipe enters the next at the moment it was due to leave the last, however late the
-//! loop is.
+//! **Invariant:** a packet that goes from pipe to pipe enters the next at the moment it was due to
+//! leave the last, however late the loop is.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -38,7 +39,8 @@ impl Rules {
         Self { each: classifier.needs_each_segment(), classifier, state }
     }
 
-    /// Takes other rules, keeping the counters of those that stay; gives the old ones, to be dropped where nobody waits.
+    /// Takes other rules, keeping the counters of those that stay; gives the old ones, to be
+    /// dropped where nobody waits.
     pub(super) fn replace(&mut self, classifier: Arc<Classifier>) -> Arc<Classifier> {
         self.state.carry_over(&classifier);
         self.each = classifier.needs_each_segment();
@@ -59,7 +61,10 @@ impl Engine {
         let journey = Journey { began: at, ..Journey::default() };
         if references > 1 && self.rules.as_ref().is_some_and(|rules| rules.each) {
             for segment in 0..references {
-                self.proceed(Group { slot, run: segment..segment + 1, journey: journey.clone() }, at);
+                self.proceed(
+                    Group { slot, run: segment..segment + 1, journey: journey.clone() },
+                    at,
+                );
             }
         } else {
             self.proceed(Group { slot, run: 0..references, journey }, at);
@@ -69,10 +74,14 @@ impl Engine {
     /// Whether a packet that leaves the engine is to be judged again.
     pub(super) fn goes_on(&self, departure: &Departure) -> bool {
         let (slot, segment) = unpack(departure.frame);
-        self.arena.get(slot).and_then(|frame| frame.journeys.get(usize::from(segment))).is_some_and(|journey| journey.hops > 0)
+        self.arena
+            .get(slot)
+            .and_then(|frame| frame.journeys.get(usize::from(segment)))
+            .is_some_and(|journey| journey.hops > 0)
     }
 
-    /// Gives an additional copy that goes on a frame of its own, since it goes its own way from here; `None` without memory.
+    /// Gives an additional copy that goes on a frame of its own, since it goes its own way from
+    /// here; `None` without memory.
     pub(super) fn part_from_original(&mut self, departure: &Departure) -> Option<u32> {
         let (slot, segment) = unpack(departure.frame);
         let frame = self.arena.get(slot)?;
@@ -88,7 +97,13 @@ impl Engine {
     }
 
     /// Lets a packet that has left a pipe go on.
-    pub(super) fn go_on(&mut self, now: Nanos, departure: &Departure, mark: Option<MarkReason>, corrupt: Option<u32>) {
+    pub(super) fn go_on(
+        &mut self,
+        now: Nanos,
+        departure: &Departure,
+        mark: Option<MarkReason>,
+        corrupt: Option<u32>,
+    ) {
         let Departure { arrived, dequeued, due, .. } = *departure;
         let (mut slot, mut segment) = unpack(departure.frame);
         let Some(frame) = self.arena.get_mut(slot) else { return };
@@ -98,7 +113,11 @@ impl Engine {
         let single = frame.train.is_none();
         if corrupt.is_some() || (mark.is_some() && single) {
             let Some(changed) = self.change(slot, segment, mark.is_some(), corrupt) else {
-                return self.lost(slot, segment, Lost { reason: DropReason::NoMemory, at: now, due, arrived, dequeued });
+                return self.lost(
+                    slot,
+                    segment,
+                    Lost { reason: DropReason::NoMemory, at: now, due, arrived, dequeued },
+                );
             };
             (slot, segment) = (changed, if changed == slot { segment } else { 0 });
             journey.corrupted = corrupt.or(journey.corrupted);
@@ -152,20 +171,27 @@ impl Engine {
     /// The pass in which packets are judged next; `None` when they have been through all.
     fn next_pass(&self, group: &Group) -> Option<(Pass, &Frame)> {
         let frame = self.arena.get(group.slot)?;
-        let pass = *self.lanes[usize::from(frame.lane)].config.passes.get(usize::from(group.journey.pass))?;
+        let pass = *self.lanes[usize::from(frame.lane)]
+            .config
+            .passes
+            .get(usize::from(group.journey.pass))?;
         Some((pass, frame))
     }
 
     fn judge(&mut self, group: &mut Group, pass: Pass, key: &FlowKey, now: Nanos) -> Verdict {
         let allowed = Verdict { fate: Fate::Allow, dscp: None };
-        let (Some(rules), Some(frame)) = (&mut self.rules, self.arena.get(group.slot)) else { return allowed };
+        let (Some(rules), Some(frame)) = (&mut self.rules, self.arena.get(group.slot)) else {
+            return allowed;
+        };
         let Journey { resume, tags, .. } = &mut group.journey;
         let from = resume.take();
         let (mut bytes, mut parsed) = (frame.bytes(), frame.parsed);
         let len = match &frame.train {
             Some(train) if rules.each => {
                 // Rules look at what a wire would carry.
-                if materialise(frame, group.run.start, ChecksumMode::Partial, &mut self.sketch).is_some() {
+                if materialise(frame, group.run.start, ChecksumMode::Partial, &mut self.sketch)
+                    .is_some()
+                {
                     bytes = &self.sketch;
                     parsed = weir_wire::parse(bytes).ok();
                 }
@@ -174,13 +200,15 @@ impl Engine {
             Some(train) => train.segment_len(group.run.start),
             None => frame.wire_len / u32::from(frame.weight.max(1)),
         };
-        let mut packet = Packet { frame: bytes, parsed: parsed.as_ref(), key, len, pass, tags, now };
+        let mut packet =
+            Packet { frame: bytes, parsed: parsed.as_ref(), key, len, pass, tags, now };
         let packets = u64::from(frame.weight) * group.run.len() as u64;
         let bytes = group.run.clone().map(|segment| u64::from(frame.packet_bytes(segment))).sum();
         rules.classifier.classify_train(&mut rules.state, &mut packet, from, packets, bytes)
     }
 
-    /// Writes a DSCP into packets, in a frame of their own where they share it with others. `false` without memory.
+    /// Writes a DSCP into packets, in a frame of their own where they share it with others. `false`
+    /// without memory.
     fn rewrite(&mut self, group: &mut Group, dscp: u8) -> bool {
         let whole = self.arena.references(group.slot) == group.run.len() as u32;
         if !whole {
@@ -201,7 +229,8 @@ impl Engine {
         let Group { slot, run, journey } = &group;
         let Some(frame) = self.arena.get_mut(*slot) else { return group };
         let passes = self.lanes[usize::from(frame.lane)].config.passes.len();
-        // One that was judged again must be again for its books, even where no rule is left to look at it.
+        // One that was judged again must be again for its books, even where no rule is left to look
+        // at it.
         if journey.resume.is_none() && usize::from(journey.pass) >= passes && journey.hops == 1 {
             return group;
         }
@@ -214,7 +243,15 @@ impl Engine {
     }
 
     /// Submits packets of a stored frame, or hands them to the worker that has their queue.
-    pub(super) fn enter(&mut self, slot: u32, run: Range<u16>, marked: bool, key: &FlowKey, action: Action, at: Nanos) {
+    pub(super) fn enter(
+        &mut self,
+        slot: u32,
+        run: Range<u16>,
+        marked: bool,
+        key: &FlowKey,
+        action: Action,
+        at: Nanos,
+    ) {
         if self.exchange.is_some()
             && let Some(hash) = self.emulator.instance_hash(key, action)
             && self.hand_over(hash, slot, &run, key, action, at)
@@ -238,14 +275,24 @@ impl Engine {
         };
         if run.len() == 1 {
             if let Err(rejected) = self.emulator.submit(at, arrival_of(run.start), key, action) {
-                self.lost(slot, run.start, Lost { reason: rejected.reason, at, due: at, arrived: at, dequeued: at });
+                self.lost(
+                    slot,
+                    run.start,
+                    Lost { reason: rejected.reason, at, due: at, arrived: at, dequeued: at },
+                );
             }
             return;
         }
         let mut refused = std::mem::take(&mut self.refused);
-        self.emulator.submit_train(at, run.map(arrival_of), key, action, |frame, rejected| refused.push((frame, rejected.reason)));
+        self.emulator.submit_train(at, run.map(arrival_of), key, action, |frame, rejected| {
+            refused.push((frame, rejected.reason))
+        });
         for (frame, reason) in refused.drain(..) {
-            self.lost(slot, unpack(frame).1, Lost { reason, at, due: at, arrived: at, dequeued: at });
+            self.lost(
+                slot,
+                unpack(frame).1,
+                Lost { reason, at, due: at, arrived: at, dequeued: at },
+            );
         }
         self.refused = refused;
     }
@@ -283,10 +330,21 @@ impl Engine {
     fn lose(&mut self, group: &Group, reason: DropReason, at: Nanos) {
         let began = group.journey.began;
         for segment in group.run.clone() {
-            self.lost(group.slot, segment, Lost { reason, at, due: at, arrived: began, dequeued: began + group.journey.queued });
+            self.lost(
+                group.slot,
+                segment,
+                Lost {
+                    reason,
+                    at,
+                    due: at,
+                    arrived: began,
+                    dequeued: began + group.journey.queued,
+                },
+            );
         }
     }
 }
 
-/// How often the engine takes one packet. Rules that send it round and round would keep it for ever.
+/// How often the engine takes one packet. Rules that send it round and round would keep it for
+/// ever.
 const MOST_HOPS: u8 = 64;

@@ -19,7 +19,9 @@ use super::ingress::ETHERNET_HEADER;
 use super::lane::Lane;
 use super::observe::Sample;
 use super::pace::{Pacer, REST, Wait};
-use super::report::{Arrivals, LaneReport, LiveEvent, LiveReport, RuleCount, StopReason, merge_rules};
+use super::report::{
+    Arrivals, LaneReport, LiveEvent, LiveReport, RuleCount, StopReason, merge_rules,
+};
 use super::rules::Rules;
 use super::team::Shared;
 use crate::arena::Arena;
@@ -64,8 +66,15 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Makes worker `number` with its pipes from a configuration that has been checked; nothing moves before [`Worker::run`].
-    pub(super) fn new(config: LiveConfig, number: usize, shared: Arc<Shared>, inbox: Inbox, exchange: Option<Exchange>) -> Self {
+    /// Makes worker `number` with its pipes from a configuration that has been checked; nothing
+    /// moves before [`Worker::run`].
+    pub(super) fn new(
+        config: LiveConfig,
+        number: usize,
+        shared: Arc<Shared>,
+        inbox: Inbox,
+        exchange: Option<Exchange>,
+    ) -> Self {
         let mut lane_of = vec![None; config.ports.len()];
         for (index, lane) in config.lanes.iter().enumerate() {
             lane_of[lane.from] = Some(index as u16);
@@ -125,8 +134,8 @@ impl Worker {
         &mut self.engine.emulator
     }
 
-    /// Forwards until `stop` is set, a handle asks to stop, another worker ends, or a port's interface disappears (where that is to
-    /// end it).
+    /// Forwards until `stop` is set, a handle asks to stop, another worker ends, or a port's
+    /// interface disappears (where that is to end it).
     ///
     /// # Errors
     /// Waiting failed, which does not happen on a working system.
@@ -141,7 +150,8 @@ impl Worker {
         self.read_losses();
         self.sample(now);
         let engine = &self.engine.emulator;
-        let pipes = engine.schedulers().filter_map(|id| Some((id, engine.stats(id)?.clone()))).collect();
+        let pipes =
+            engine.schedulers().filter_map(|id| Some((id, engine.stats(id)?.clone()))).collect();
         Ok(LiveReport { pipes, rules: self.rule_counts(), ..self.report(now, Some(reason)) })
     }
 
@@ -168,7 +178,11 @@ impl Worker {
                 now = clock::now();
             }
             self.note_load(now, busy);
-            if self.has_realtime && self.pacer.must_rest(now, self.engine.emulator.next_event().unwrap_or(Nanos::MAX)) {
+            if self.has_realtime
+                && self
+                    .pacer
+                    .must_rest(now, self.engine.emulator.next_event().unwrap_or(Nanos::MAX))
+            {
                 clock::sleep(REST);
                 self.pacer.rested(clock::now());
             } else if !busy {
@@ -198,7 +212,8 @@ impl Worker {
         any
     }
 
-    /// Submits a batch. What is due meanwhile leaves meanwhile: a batch of trains may be thousands of packets.
+    /// Submits a batch. What is due meanwhile leaves meanwhile: a batch of trains may be thousands
+    /// of packets.
     fn accept(&mut self, port: usize, received: &mut Vec<Ingress>) {
         let mut now = clock::now();
         self.awake.packets(now);
@@ -225,7 +240,8 @@ impl Worker {
     fn lane_for(&self, port: usize, frame: &Ingress) -> Option<u16> {
         match &self.forwarding {
             None => self.lane_of[port],
-            Some(forwarding) => forwarding.lane(port, frame.buffer.bytes().get(frame.start..frame.start + frame.len)?),
+            Some(forwarding) => forwarding
+                .lane(port, frame.buffer.bytes().get(frame.start..frame.start + frame.len)?),
         }
     }
 
@@ -252,7 +268,8 @@ impl Worker {
     /// Waits for a frame, an event of the engine, a command or the next sample.
     fn wait(&mut self, now: Nanos) -> Result<(), LiveError> {
         let idle = now.saturating_add(IDLE);
-        let mut next = self.engine.emulator.next_event().unwrap_or(idle).min(idle).min(self.next_sample);
+        let mut next =
+            self.engine.emulator.next_event().unwrap_or(idle).min(idle).min(self.next_sample);
         let blocked = self.outlets.iter().any(|outlet| outlet.blocked);
         if blocked {
             next = next.min(now.saturating_add(RETRY));
@@ -265,7 +282,10 @@ impl Worker {
             Wait::Sleep(until) => until,
         };
         let span = until.since(now);
-        let timeout = Timespec { tv_sec: (span.0 / 1_000_000_000) as i64, tv_nsec: (span.0 % 1_000_000_000) as i64 };
+        let timeout = Timespec {
+            tv_sec: (span.0 / 1_000_000_000) as i64,
+            tv_nsec: (span.0 % 1_000_000_000) as i64,
+        };
         let mut descriptors = Vec::with_capacity(self.outlets.len() + 1);
         descriptors.push(PollFd::new(&*self.inbox.wake, PollFlags::IN));
         for outlet in &self.outlets {
@@ -333,7 +353,9 @@ impl Worker {
                     work(&mut self.engine.emulator, now);
                 }
                 Command::Arrivals(answer) => {
-                    let _ = answer.send(self.engine.lanes.iter().map(|lane| Arrivals::of(&lane.counters)).collect());
+                    let _ = answer.send(
+                        self.engine.lanes.iter().map(|lane| Arrivals::of(&lane.counters)).collect(),
+                    );
                 }
                 Command::Report(answer) => {
                     self.read_losses();
@@ -354,7 +376,12 @@ impl Worker {
     }
 
     /// Changes engine and rules between two packets; gives the rules that were in force.
-    fn set_rules(&mut self, now: Nanos, classifier: Arc<Classifier>, change: &Change) -> Option<Arc<Classifier>> {
+    fn set_rules(
+        &mut self,
+        now: Nanos,
+        classifier: Arc<Classifier>,
+        change: &Change,
+    ) -> Option<Arc<Classifier>> {
         change(&mut self.engine.emulator, now);
         self.engine.needs_key = true;
         self.keeps_time = true;
@@ -367,16 +394,21 @@ impl Worker {
 
     fn rule_counts(&self) -> Vec<RuleCount> {
         let Some(rules) = &self.engine.rules else { return Vec::new() };
-        merge_rules(vec![rules.state.counters().map(|(id, counters)| RuleCount { id, counters }).collect()])
+        merge_rules(vec![
+            rules.state.counters().map(|(id, counters)| RuleCount { id, counters }).collect(),
+        ])
     }
 
     /// Writes down what newly ails the ports; gives the reason to stop, if that is one.
     fn note_faults(&mut self, now: Nanos) -> Option<StopReason> {
         let mut reason = None;
         for (port, outlet) in self.outlets.iter_mut().enumerate() {
-            let Some(fault) = outlet.fault.filter(|&fault| Some(fault) != outlet.noted) else { continue };
+            let Some(fault) = outlet.fault.filter(|&fault| Some(fault) != outlet.noted) else {
+                continue;
+            };
             outlet.noted = Some(fault);
-            let event = LiveEvent { at: now, port, interface: outlet.port.name().to_owned(), fault };
+            let event =
+                LiveEvent { at: now, port, interface: outlet.port.name().to_owned(), fault };
             if let Some(observer) = &mut self.engine.observer {
                 observer.on_event(&event);
             }
@@ -406,11 +438,23 @@ impl Worker {
     fn sample(&mut self, at: Nanos) {
         let Engine { observer, lanes, emulator, rules, .. } = &mut self.engine;
         let Some(observer) = observer else { return };
-        let queue_of = |lane: &Lane| if rules.is_none() { emulator.queue_length(lane.config.pipe) } else { lane.inside() };
-        self.shared.sample(self.number, lanes.iter().map(|lane| (lane.counters.clone(), queue_of(lane))), |index, (counters, queue)| {
-            let (queue_packets, queue_bytes) = *queue;
-            observer.on_sample(&Sample { lane: index, at, counters, queue_packets, queue_bytes });
-        });
+        let queue_of = |lane: &Lane| {
+            if rules.is_none() { emulator.queue_length(lane.config.pipe) } else { lane.inside() }
+        };
+        self.shared.sample(
+            self.number,
+            lanes.iter().map(|lane| (lane.counters.clone(), queue_of(lane))),
+            |index, (counters, queue)| {
+                let (queue_packets, queue_bytes) = *queue;
+                observer.on_sample(&Sample {
+                    lane: index,
+                    at,
+                    counters,
+                    queue_packets,
+                    queue_bytes,
+                });
+            },
+        );
     }
 
     fn read_losses(&mut self) {
@@ -486,9 +530,10 @@ impl Worker {
         }
     }
 
-    /// Takes note at `now` of whether there were frames. A link that only passes frames on has no time to keep; with priority it
-    /// would run where it is woken and push aside the very programs it serves, and a round trip would be longer by 60 us and more.
-    /// But when frames come faster than it takes them, it must not lose its processor to those who send them.
+    /// Takes note at `now` of whether there were frames. A link that only passes frames on has no
+    /// time to keep; with priority it would run where it is woken and push aside the very programs
+    /// it serves, and a round trip would be longer by 60 us and more. But when frames come faster
+    /// than it takes them, it must not lose its processor to those who send them.
     fn note_load(&mut self, now: Nanos, busy: bool) {
         if !busy {
             return;
@@ -510,9 +555,11 @@ impl Worker {
     }
 }
 
-/// When a frame that is read at `now` came in. A time that cannot be (the wall clock was set) counts as now.
+/// When a frame that is read at `now` came in. A time that cannot be (the wall clock was set)
+/// counts as now.
 ///
-/// A delay counts from here: that the loop had to be woken first, or was busy, does not make the emulated link longer.
+/// A delay counts from here: that the loop had to be woken first, or was busy, does not make the
+/// emulated link longer.
 fn arrival_time(now: Nanos, arrived: Option<Nanos>) -> Nanos {
     arrived.filter(|&at| at <= now && now.since(at) <= LONGEST_UNREAD).unwrap_or(now)
 }

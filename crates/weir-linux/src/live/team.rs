@@ -1,7 +1,8 @@
 //! The loop as the rest of the program sees it: one worker, or several that share the work.
 //!
-//! Each worker has sockets of its own on the same interfaces, among which the kernel deals out the flows, and an engine with the
-//! same pipes; the instances are dealt out by their hash. Workers share rings, the observer, and when to end.
+//! Each worker has sockets of its own on the same interfaces, among which the kernel deals out the
+//! flows, and an engine with the same pipes; the instances are dealt out by their hash. Workers
+//! share rings, the observer, and when to end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +21,8 @@ use super::run::Worker;
 use crate::clock;
 use crate::port::AnyPort;
 
-/// The loop: made on any thread, run on the one that calls [`Live::run`] and, with more than one worker, on others that it starts.
+/// The loop: made on any thread, run on the one that calls [`Live::run`] and, with more than one
+/// worker, on others that it starts.
 pub struct Live {
     first: Worker,
     others: Vec<Worker>,
@@ -63,8 +65,8 @@ impl Live {
         self.handle.clone()
     }
 
-    /// Does `change` with the engine, to make pipes, schedulers and queues before the loop starts; with several workers with the
-    /// engine of each.
+    /// Does `change` with the engine, to make pipes, schedulers and queues before the loop starts;
+    /// with several workers with the engine of each.
     pub fn configure(&mut self, change: impl Fn(&mut Emulator, Nanos)) {
         let now = clock::now();
         for worker in std::iter::once(&mut self.first).chain(&mut self.others) {
@@ -72,9 +74,11 @@ impl Live {
         }
     }
 
-    /// Forwards until `stop` is set, a handle asks to stop, or a port's interface disappears (where that is to end it).
+    /// Forwards until `stop` is set, a handle asks to stop, or a port's interface disappears (where
+    /// that is to end it).
     ///
-    /// `stop` is looked at ten times a second while nothing happens; [`LiveHandle::stop`] acts at once.
+    /// `stop` is looked at ten times a second while nothing happens; [`LiveHandle::stop`] acts at
+    /// once.
     ///
     /// # Errors
     /// Waiting failed, or a thread could not be started, which does not happen on a working system.
@@ -91,7 +95,9 @@ impl Live {
         let (own, reports) = std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (index, worker) in others.iter_mut().enumerate() {
-                let thread = std::thread::Builder::new().name(format!("weir-link-{}", index + 1)).spawn_scoped(scope, || work(worker));
+                let thread = std::thread::Builder::new()
+                    .name(format!("weir-link-{}", index + 1))
+                    .spawn_scoped(scope, || work(worker));
                 match thread {
                     Ok(thread) => threads.push(thread),
                     Err(error) => {
@@ -102,8 +108,9 @@ impl Live {
             }
             let own = work(first);
             // A panic of a worker is one of the loop.
-            let join =
-                |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
             (own, threads.into_iter().map(join).collect::<Vec<_>>())
         });
         Ok(LiveReport::merge(own?, reports.into_iter().collect::<Result<Vec<_>, _>>()?, &[]))
@@ -117,7 +124,13 @@ impl std::fmt::Debug for Live {
 }
 
 /// The configuration of one worker of `count`.
-fn part_of(whole: &LiveConfig, number: usize, count: usize, ports: Vec<AnyPort>, observer: Option<Box<dyn Observer>>) -> LiveConfig {
+fn part_of(
+    whole: &LiveConfig,
+    number: usize,
+    count: usize,
+    ports: Vec<AnyPort>,
+    observer: Option<Box<dyn Observer>>,
+) -> LiveConfig {
     LiveConfig {
         ports,
         lanes: whole.lanes.clone(),
@@ -137,8 +150,8 @@ fn part_of(whole: &LiveConfig, number: usize, count: usize, ports: Vec<AnyPort>,
     }
 }
 
-/// Processors that this process may use. Where workers take them all, none may have real-time priority: they would push aside the
-/// programs that they serve, and each other's wakers.
+/// Processors that this process may use. Where workers take them all, none may have real-time
+/// priority: they would push aside the programs that they serve, and each other's wakers.
 fn processors() -> usize {
     // Who cannot be told has asked for workers with some number in mind.
     std::thread::available_parallelism().map_or(usize::MAX, std::num::NonZeroUsize::get)
@@ -151,7 +164,9 @@ fn share(observer: Option<Box<dyn Observer>>, count: usize) -> Vec<Box<dyn Obser
         Some(only) if count == 1 => vec![only],
         Some(shared) => {
             let shared = Arc::new(Mutex::new(shared));
-            (0..count).map(|_| Box::new(SharedObserver(Arc::clone(&shared))) as Box<dyn Observer>).collect()
+            (0..count)
+                .map(|_| Box::new(SharedObserver(Arc::clone(&shared))) as Box<dyn Observer>)
+                .collect()
         }
     }
 }
@@ -160,7 +175,8 @@ fn share(observer: Option<Box<dyn Observer>>, count: usize) -> Vec<Box<dyn Obser
 #[derive(Debug)]
 pub(super) struct Shared {
     ended: AtomicBool,
-    /// What the memories of all workers' rules are made from, with which they share the dynamic rules.
+    /// What the memories of all workers' rules are made from, with which they share the dynamic
+    /// rules.
     state: State,
     /// Each worker's last sample, by lane; empty when there is one worker.
     samples: Mutex<Vec<Vec<LaneSample>>>,
@@ -172,7 +188,11 @@ type LaneSample = (LinkCounters, (u64, u64));
 impl Shared {
     fn new(workers: usize, seed: u64) -> Self {
         let samples = vec![Vec::new(); if workers > 1 { workers } else { 0 }];
-        Self { ended: AtomicBool::new(false), state: State::new(seed), samples: Mutex::new(samples) }
+        Self {
+            ended: AtomicBool::new(false),
+            state: State::new(seed),
+            samples: Mutex::new(samples),
+        }
     }
 
     /// Whether some worker has ended, and so all do.
@@ -194,8 +214,14 @@ impl Shared {
         self.state.dynamic().entries(now)
     }
 
-    /// Takes a worker's sample. The first worker has it told, together with the last ones of the others.
-    pub(super) fn sample(&self, worker: usize, own: impl Iterator<Item = LaneSample>, mut tell: impl FnMut(u16, &LaneSample)) {
+    /// Takes a worker's sample. The first worker has it told, together with the last ones of the
+    /// others.
+    pub(super) fn sample(
+        &self,
+        worker: usize,
+        own: impl Iterator<Item = LaneSample>,
+        mut tell: impl FnMut(u16, &LaneSample),
+    ) {
         let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         if samples.is_empty() {
             drop(samples);

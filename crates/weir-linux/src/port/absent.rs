@@ -1,4 +1,5 @@
-//! The place of an interface that is not there: nothing comes from it, and what is sent to it is lost and counted.
+//! The place of an interface that is not there: nothing comes from it, and what is sent to it is
+//! lost and counted.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -19,7 +20,10 @@ impl AbsentPort {
     /// # Errors
     /// No descriptor is left.
     pub fn new(name: &str) -> Result<Self, Errno> {
-        Ok(Self { name: name.to_owned(), event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
+        Ok(Self {
+            name: name.to_owned(),
+            event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        })
     }
 
     /// The interface's name.

@@ -1,7 +1,8 @@
 //! Ports: where frames come in and go out.
 //!
-//! A port receives and sends whole batches, with offload state (partial checksums, trains) in a virtio-net header beside each
-//! frame. Constructors act in the calling thread's network namespace; after that the port works from any thread and namespace.
+//! A port receives and sends whole batches, with offload state (partial checksums, trains) in a
+//! virtio-net header beside each frame. Constructors act in the calling thread's network namespace;
+//! after that the port works from any thread and namespace.
 
 mod absent;
 mod packet;
@@ -41,7 +42,8 @@ impl AnyPort {
         }
     }
 
-    /// Opens another port on the same interface, which receives a part of the frames from now on; see [`PacketPort::share`].
+    /// Opens another port on the same interface, which receives a part of the frames from now on;
+    /// see [`PacketPort::share`].
     ///
     /// # Errors
     /// The kernel refuses, or the port is not a packet socket.
@@ -53,11 +55,16 @@ impl AnyPort {
         }
     }
 
-    /// Receives up to [`BATCH`] frames without waiting and appends them to `out`; gives how many, 0 when there is none now.
+    /// Receives up to [`BATCH`] frames without waiting and appends them to `out`; gives how many, 0
+    /// when there is none now.
     ///
     /// # Errors
     /// The port is down or gone; frames received before that are in `out`.
-    pub fn receive(&mut self, pool: &mut BufferPool, out: &mut Vec<Ingress>) -> Result<usize, Fault> {
+    pub fn receive(
+        &mut self,
+        pool: &mut BufferPool,
+        out: &mut Vec<Ingress>,
+    ) -> Result<usize, Fault> {
         match self {
             Self::Packet(port) => port.receive(pool, out),
             Self::Tap(port) => port.receive(pool, out),
@@ -65,7 +72,8 @@ impl AnyPort {
         }
     }
 
-    /// Sends up to [`BATCH`] frames without waiting; gives how many were taken and why it stopped, if it did.
+    /// Sends up to [`BATCH`] frames without waiting; gives how many were taken and why it stopped,
+    /// if it did.
     pub fn send(&mut self, messages: &[Message<'_>]) -> (usize, Option<SendError>) {
         match self {
             Self::Packet(port) => port.send(messages),
@@ -128,7 +136,8 @@ pub struct Ingress {
     pub vnet: [u8; VNET_LEN],
     /// It was longer than any buffer, and its end is missing.
     pub truncated: bool,
-    /// When it came to the interface, on the monotonic clock, where the port can tell: before it was read.
+    /// When it came to the interface, on the monotonic clock, where the port can tell: before it
+    /// was read.
     pub arrived: Option<Nanos>,
 }
 
@@ -201,7 +210,9 @@ pub enum OpenError {
         name: String,
     },
     /// It cannot be shared among several workers.
-    #[error("{name} is a TAP device, which one thread serves; take packet sockets for several workers (--backend packet)")]
+    #[error(
+        "{name} is a TAP device, which one thread serves; take packet sockets for several workers (--backend packet)"
+    )]
     NotShared {
         /// The interface.
         name: String,

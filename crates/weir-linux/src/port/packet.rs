@@ -1,8 +1,9 @@
 //! A packet socket on an existing interface.
 //!
-//! Frames come with virtio-net headers, so that trains arrive whole and checksums may be partial; the VLAN tag that the kernel
-//! takes out of a frame is put back. Frames that the socket itself or others send on the interface are not received. Sending
-//! goes past the interface's queueing discipline: the engine is the queue.
+//! Frames come with virtio-net headers, so that trains arrive whole and checksums may be partial;
+//! the VLAN tag that the kernel takes out of a frame is put back. Frames that the socket itself or
+//! others send on the interface are not received. Sending goes past the interface's queueing
+//! discipline: the engine is the queue.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -44,13 +45,18 @@ impl PacketPort {
         let owned = || name.to_owned();
         let failed = |what| move |errno| OpenError::System { what, name: name.to_owned(), errno };
         let socket = packet::open().map_err(|errno| match errno {
-            Errno::PERM | Errno::ACCESS => {
-                OpenError::NotAllowed { what: "opening a packet socket", name: owned(), capability: "CAP_NET_RAW" }
-            }
+            Errno::PERM | Errno::ACCESS => OpenError::NotAllowed {
+                what: "opening a packet socket",
+                name: owned(),
+                capability: "CAP_NET_RAW",
+            },
             errno => OpenError::System { what: "opening a packet socket", name: owned(), errno },
         })?;
-        let interface = rustix::net::netdevice::name_to_index(&socket, name).map_err(|_| OpenError::NoInterface { name: owned() })?;
-        if !packet::carries_ethernet(socket.as_fd(), name).map_err(failed("asking for the kind of link"))? {
+        let interface = rustix::net::netdevice::name_to_index(&socket, name)
+            .map_err(|_| OpenError::NoInterface { name: owned() })?;
+        if !packet::carries_ethernet(socket.as_fd(), name)
+            .map_err(failed("asking for the kind of link"))?
+        {
             return Err(OpenError::NotEthernet { name: owned() });
         }
         let set = |option, what| packet::set_option(&socket, option, 1).map_err(failed(what));
@@ -59,8 +65,10 @@ impl PacketPort {
         set(libc::PACKET_IGNORE_OUTGOING, "leaving out outgoing frames")?;
         set(libc::PACKET_QDISC_BYPASS, "sending past the queueing discipline")?;
         packet::ask_for_times(socket.as_fd()).map_err(failed("asking for arrival times"))?;
-        packet::set_buffer(socket.as_fd(), Buffer::Receive, RECEIVE_BUFFER).map_err(failed("sizing the receive buffer"))?;
-        packet::set_buffer(socket.as_fd(), Buffer::Send, SEND_BUFFER).map_err(failed("sizing the send buffer"))?;
+        packet::set_buffer(socket.as_fd(), Buffer::Receive, RECEIVE_BUFFER)
+            .map_err(failed("sizing the receive buffer"))?;
+        packet::set_buffer(socket.as_fd(), Buffer::Send, SEND_BUFFER)
+            .map_err(failed("sizing the send buffer"))?;
         packet::bind(socket.as_fd(), interface).map_err(failed("binding a packet socket"))?;
         Ok(Self {
             socket,
@@ -76,8 +84,9 @@ impl PacketPort {
         })
     }
 
-    /// Opens another port on the same interface. From now on each of them receives a part of the frames: those of a flow, in both
-    /// directions, always the same port. The later fragments of a datagram are a flow of their own.
+    /// Opens another port on the same interface. From now on each of them receives a part of the
+    /// frames: those of a flow, in both directions, always the same port. The later fragments of a
+    /// datagram are a flow of their own.
     ///
     /// # Errors
     /// The kernel refuses, or the interface is gone.
@@ -89,7 +98,8 @@ impl PacketPort {
         };
         let group = match self.group {
             Some(group) => group,
-            None => packet::make_group(self.socket.as_fd()).map_err(failed("sharing a packet socket's frames"))?,
+            None => packet::make_group(self.socket.as_fd())
+                .map_err(failed("sharing a packet socket's frames"))?,
         };
         self.group = Some(group);
         let open = || Self::open(&name);
@@ -98,12 +108,17 @@ impl PacketPort {
                 Ok(opened) => opened?,
                 // A thread that has given that privilege up stays where it opens ports.
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => open()?,
-                Err(error) => return Err(failed("entering the namespace of")(Errno::from_io_error(&error).unwrap_or(Errno::IO))),
+                Err(error) => {
+                    return Err(failed("entering the namespace of")(
+                        Errno::from_io_error(&error).unwrap_or(Errno::IO),
+                    ));
+                }
             },
             // Without that privilege no namespace was made: the interface is one of the caller's.
             Err(_) => open()?,
         };
-        packet::join_group(port.socket.as_fd(), group).map_err(failed("sharing a packet socket's frames"))?;
+        packet::join_group(port.socket.as_fd(), group)
+            .map_err(failed("sharing a packet socket's frames"))?;
         port.group = Some(group);
         port.discard();
         if self.promiscuous {
@@ -124,17 +139,19 @@ impl PacketPort {
         self.losses = Losses::default();
     }
 
-    /// Receives frames for any station, not only for the interface's own address, for as long as the port lives: what a bridge
-    /// needs.
+    /// Receives frames for any station, not only for the interface's own address, for as long as
+    /// the port lives: what a bridge needs.
     ///
     /// # Errors
     /// The kernel refuses.
     pub fn set_promiscuous(&mut self) -> Result<(), OpenError> {
         self.promiscuous = true;
-        packet::set_promiscuous(self.socket.as_fd(), self.interface).map_err(|errno| OpenError::System {
-            what: "turning on promiscuous mode",
-            name: self.name.clone(),
-            errno,
+        packet::set_promiscuous(self.socket.as_fd(), self.interface).map_err(|errno| {
+            OpenError::System {
+                what: "turning on promiscuous mode",
+                name: self.name.clone(),
+                errno,
+            }
         })
     }
 
@@ -143,26 +160,37 @@ impl PacketPort {
         &self.name
     }
 
-    pub(super) fn receive(&mut self, pool: &mut BufferPool, out: &mut Vec<Ingress>) -> Result<usize, Fault> {
-        let count = match receive(self.socket.as_fd(), self.slots.targets(self.ask), &mut self.received) {
-            Ok(count) => count,
-            Err(Errno::AGAIN) => {
-                self.ask = MIN_ASK;
-                return Ok(0);
-            }
-            Err(Errno::INTR | Errno::NOBUFS) => return Ok(0),
-            Err(Errno::INVAL) => {
-                // One frame whose offload has no virtio-net form; the kernel has taken it off the queue.
-                self.losses.unreadable += 1;
-                return Ok(0);
-            }
-            Err(errno) => return Err(self.fault(errno)),
+    pub(super) fn receive(
+        &mut self,
+        pool: &mut BufferPool,
+        out: &mut Vec<Ingress>,
+    ) -> Result<usize, Fault> {
+        let count =
+            match receive(self.socket.as_fd(), self.slots.targets(self.ask), &mut self.received) {
+                Ok(count) => count,
+                Err(Errno::AGAIN) => {
+                    self.ask = MIN_ASK;
+                    return Ok(0);
+                }
+                Err(Errno::INTR | Errno::NOBUFS) => return Ok(0),
+                Err(Errno::INVAL) => {
+                    // One frame whose offload has no virtio-net form; the kernel has taken it off
+                    // the queue.
+                    self.losses.unreadable += 1;
+                    return Ok(0);
+                }
+                Err(errno) => return Err(self.fault(errno)),
+            };
+        self.ask = if count == self.ask {
+            (2 * self.ask).min(BATCH)
+        } else {
+            (count + 1).next_power_of_two().clamp(MIN_ASK, BATCH)
         };
-        self.ask = if count == self.ask { (2 * self.ask).min(BATCH) } else { (count + 1).next_power_of_two().clamp(MIN_ASK, BATCH) };
         for i in 0..count {
             let received = self.received[i];
             let mut frame = self.slots.take(i, &received, pool);
-            frame.arrived = (received.wall_ns != 0).then(|| Nanos(received.wall_ns).since(self.wall_offset));
+            frame.arrived =
+                (received.wall_ns != 0).then(|| Nanos(received.wall_ns).since(self.wall_offset));
             if let Some(tag) = received.vlan {
                 insert_tag(&mut frame, tag);
             }
@@ -177,7 +205,9 @@ impl PacketPort {
             match send(self.socket.as_fd(), &messages[sent..]) {
                 Ok(count) => sent += count.max(1),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return (sent, Some(SendError::Busy)),
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
+                    return (sent, Some(SendError::Busy));
+                }
                 Err(Errno::MSGSIZE | Errno::INVAL) => return (sent, Some(SendError::Refused)),
                 Err(errno) => return (sent, Some(SendError::Fault(self.fault(errno)))),
             }
@@ -200,10 +230,12 @@ impl PacketPort {
     /// Tells an interface that is down from one that is gone.
     fn fault(&self, errno: Errno) -> Fault {
         match errno {
-            Errno::NETDOWN | Errno::NXIO | Errno::NODEV => match rustix::net::netdevice::index_to_name(&self.socket, self.interface) {
-                Ok(_) => Fault::Down,
-                Err(_) => Fault::Vanished,
-            },
+            Errno::NETDOWN | Errno::NXIO | Errno::NODEV => {
+                match rustix::net::netdevice::index_to_name(&self.socket, self.interface) {
+                    Ok(_) => Fault::Down,
+                    Err(_) => Fault::Vanished,
+                }
+            }
             errno => Fault::System(errno),
         }
     }
@@ -215,7 +247,8 @@ impl AsFd for PacketPort {
     }
 }
 
-/// Puts a VLAN tag back behind the two addresses, and moves the offload header's offsets with what is behind it.
+/// Puts a VLAN tag back behind the two addresses, and moves the offload header's offsets with what
+/// is behind it.
 fn insert_tag(frame: &mut Ingress, (protocol, control): (u16, u16)) {
     if frame.len < ADDRESSES || frame.start < TAG {
         return;
@@ -228,7 +261,8 @@ fn insert_tag(frame: &mut Ingress, (protocol, control): (u16, u16)) {
     bytes[tag + 2..tag + 4].copy_from_slice(&control.to_be_bytes());
     frame.start = start;
     frame.len += TAG;
-    // struct virtio_net_hdr: flags, gso_type, hdr_len, gso_size, csum_start, csum_offset; in the machine's byte order.
+    // struct virtio_net_hdr: flags, gso_type, hdr_len, gso_size, csum_start, csum_offset; in the
+    // machine's byte order.
     let shift = |field: &mut [u8]| {
         let value = u16::from_ne_bytes([field[0], field[1]]);
         field.copy_from_slice(&value.saturating_add(TAG as u16).to_ne_bytes());
@@ -249,7 +283,8 @@ const TAG: usize = 4;
 const NEEDS_CSUM: u8 = 1;
 /// Fewest frames to ask for.
 const MIN_ASK: usize = 8;
-/// The kernel charges each frame's bookkeeping too, so that this holds some 25,000 small frames: 40 ms at 600,000 per second.
+/// The kernel charges each frame's bookkeeping too, so that this holds some 25,000 small frames: 40
+/// ms at 600,000 per second.
 const RECEIVE_BUFFER: usize = 16 << 20;
 /// Enough for the largest batch of trains.
 const SEND_BUFFER: usize = 8 << 20;
@@ -269,10 +304,17 @@ mod tests {
         let mut vnet = [0; 10];
         vnet[0] = NEEDS_CSUM;
         vnet[6..8].copy_from_slice(&34u16.to_ne_bytes());
-        let mut frame = Ingress { buffer, start: HEADROOM, len: 20, vnet, truncated: false, arrived: None };
+        let mut frame =
+            Ingress { buffer, start: HEADROOM, len: 20, vnet, truncated: false, arrived: None };
         insert_tag(&mut frame, (0x8100, 0x2005));
         let bytes = &frame.buffer.bytes()[frame.start..frame.start + frame.len];
-        assert_eq!(bytes, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0x81, 0, 0x20, 5, 12, 13, 14, 15, 16, 17, 18, 19]);
+        assert_eq!(
+            bytes,
+            [
+                0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0x81, 0, 0x20, 5, 12, 13, 14, 15, 16, 17, 18,
+                19
+            ]
+        );
         assert_eq!(u16::from_ne_bytes([frame.vnet[6], frame.vnet[7]]), 38);
     }
 }

@@ -1,8 +1,8 @@
 //! Receive buffers that wait to be filled.
 //!
-//! Nobody knows how long the next frame is. Each slot therefore offers a small buffer and, behind it, a large one: an ordinary
-//! frame fills the small one and costs nothing more; a train spills into the large one, and its first two kilobytes are copied
-//! in front.
+//! Nobody knows how long the next frame is. Each slot therefore offers a small buffer and, behind
+//! it, a large one: an ordinary frame fills the small one and costs nothing more; a train spills
+//! into the large one, and its first two kilobytes are copied in front.
 
 use crate::arena::{Buffer, BufferPool, HEADROOM, SMALL};
 use crate::port::{BATCH, Ingress};
@@ -22,14 +22,19 @@ impl Slots {
 
     /// Where the first `count` frames of a batch go.
     pub(super) fn targets(&mut self, count: usize) -> impl Iterator<Item = Target<'_>> {
-        self.slots
-            .iter_mut()
-            .take(count)
-            .map(|(small, large)| Target { first: &mut small.bytes_mut()[HEADROOM..], rest: &mut large.bytes_mut()[SMALL..] })
+        self.slots.iter_mut().take(count).map(|(small, large)| Target {
+            first: &mut small.bytes_mut()[HEADROOM..],
+            rest: &mut large.bytes_mut()[SMALL..],
+        })
     }
 
     /// Takes frame `index` out of its slot, and makes the slot ready for another.
-    pub(super) fn take(&mut self, index: usize, received: &Received, pool: &mut BufferPool) -> Ingress {
+    pub(super) fn take(
+        &mut self,
+        index: usize,
+        received: &Received,
+        pool: &mut BufferPool,
+    ) -> Ingress {
         let (small, large) = &mut self.slots[index];
         let end = HEADROOM + received.len;
         let buffer = if end <= SMALL {
@@ -44,7 +49,14 @@ impl Slots {
             whole.bytes_mut()[HEADROOM..SMALL].copy_from_slice(&small.bytes()[HEADROOM..]);
             whole
         };
-        Ingress { buffer, start: HEADROOM, len: received.len, vnet: received.vnet, truncated: received.truncated, arrived: None }
+        Ingress {
+            buffer,
+            start: HEADROOM,
+            len: received.len,
+            vnet: received.vnet,
+            truncated: received.truncated,
+            arrived: None,
+        }
     }
 }
 

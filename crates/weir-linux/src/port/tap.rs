@@ -21,30 +21,37 @@ pub struct TapPort {
     control: OwnedFd,
     name: String,
     slots: Slots,
-    /// Largest frame the device is told to take, from the link header on; the kernel itself does not check.
+    /// Largest frame the device is told to take, from the link header on; the kernel itself does
+    /// not check.
     limit: usize,
 }
 
 impl TapPort {
-    /// Makes a TAP device in the calling thread's network namespace; `name` may hold `%d` for a number of the kernel's choice.
-    /// It is made down and with an MTU of 1500; a change of the MTU is noticed within a second.
+    /// Makes a TAP device in the calling thread's network namespace; `name` may hold `%d` for a
+    /// number of the kernel's choice. It is made down and with an MTU of 1500; a change of the MTU
+    /// is noticed within a second.
     ///
     /// # Errors
     /// `/dev/net/tun` cannot be opened, CAP_NET_ADMIN is missing, or the name is taken.
     pub fn create(name: &str) -> Result<Self, OpenError> {
         let (device, name) = tun::create_tap(name).map_err(|errno| match errno {
             Errno::NOENT | Errno::ACCESS | Errno::NXIO | Errno::NODEV => OpenError::NoTun(errno),
-            Errno::PERM => OpenError::NotAllowed { what: "making a TAP device", name: name.to_owned(), capability: "CAP_NET_ADMIN" },
+            Errno::PERM => OpenError::NotAllowed {
+                what: "making a TAP device",
+                name: name.to_owned(),
+                capability: "CAP_NET_ADMIN",
+            },
             Errno::BUSY => OpenError::NameTaken { name: name.to_owned() },
-            errno => OpenError::System { what: "making a TAP device", name: name.to_owned(), errno },
+            errno => {
+                OpenError::System { what: "making a TAP device", name: name.to_owned(), errno }
+            }
         })?;
         tun::set_offload(device.as_fd());
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let control = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None).map_err(|errno| OpenError::System {
-            what: "making a socket",
-            name: name.clone(),
-            errno,
-        })?;
+        let control =
+            socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None).map_err(|errno| {
+                OpenError::System { what: "making a socket", name: name.clone(), errno }
+            })?;
         Ok(Self { device, control, name, slots: Slots::new(), limit: DEFAULT_MTU + LINK_HEADER })
     }
 
@@ -60,7 +67,11 @@ impl TapPort {
         }
     }
 
-    pub(super) fn receive(&mut self, pool: &mut BufferPool, out: &mut Vec<Ingress>) -> Result<usize, Fault> {
+    pub(super) fn receive(
+        &mut self,
+        pool: &mut BufferPool,
+        out: &mut Vec<Ingress>,
+    ) -> Result<usize, Fault> {
         for count in 0..READS {
             let Some(mut target) = self.slots.targets(1).next() else {
                 return Ok(count);
@@ -88,7 +99,9 @@ impl TapPort {
             };
             match result {
                 Ok(()) => {}
-                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return (sent, Some(SendError::Busy)),
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
+                    return (sent, Some(SendError::Busy));
+                }
                 Err(Errno::INVAL | Errno::MSGSIZE) => return (sent, Some(SendError::Refused)),
                 Err(errno) => return (sent, Some(SendError::Fault(fault(errno)))),
             }

@@ -1,8 +1,11 @@
-//! Giving up what a daemon needs only at its start: capabilities, new privileges, and most system calls.
+//! Giving up what a daemon needs only at its start: capabilities, new privileges, and most system
+//! calls.
 //!
-//! Capabilities belong to threads: each thread gives up its own, and those it starts later have no more. The filter of system calls is
-//! for all threads at once. It names what is allowed; everything else fails with `EPERM`. Nothing in it lets a program be started, a
-//! namespace entered or made, a file system mounted, another process looked into, or a program be loaded into the kernel.
+//! Capabilities belong to threads: each thread gives up its own, and those it starts later have no
+//! more. The filter of system calls is for all threads at once. It names what is allowed;
+//! everything else fails with `EPERM`. Nothing in it lets a program be started, a namespace entered
+//! or made, a file system mounted, another process looked into, or a program be loaded into the
+//! kernel.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +13,8 @@ use std::io;
 pub use rustix::thread::CapabilitySet;
 use rustix::thread::CapabilitySets;
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition as Condition, SeccompFilter, SeccompRule,
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op,
+    SeccompCondition as Condition, SeccompFilter, SeccompRule,
 };
 
 /// Why the process could not be confined.
@@ -23,11 +27,14 @@ pub enum ConfineError {
     #[error("the filter of system calls cannot be made: {0}")]
     Filter(#[from] seccompiler::BackendError),
     /// The kernel refused the filter.
-    #[error("the kernel does not take the filter of system calls: {0}; it needs CONFIG_SECCOMP_FILTER, or --no-seccomp goes without")]
+    #[error(
+        "the kernel does not take the filter of system calls: {0}; it needs CONFIG_SECCOMP_FILTER, or --no-seccomp goes without"
+    )]
     Install(#[from] seccompiler::Error),
 }
 
-/// Reduces the calling thread to the capabilities in `keep` that it has, for good: no program that it might start could regain any.
+/// Reduces the calling thread to the capabilities in `keep` that it has, for good: no program that
+/// it might start could regain any.
 ///
 /// # Errors
 /// What the kernel answers.
@@ -35,7 +42,9 @@ pub fn keep_only(keep: CapabilitySet) -> Result<(), ConfineError> {
     let reduce = || {
         let held = rustix::thread::capabilities(None)?;
         if held.effective.contains(CapabilitySet::SETPCAP) {
-            for capability in CapabilitySet::all().iter().filter(|capability| !keep.contains(*capability)) {
+            for capability in
+                CapabilitySet::all().iter().filter(|capability| !keep.contains(*capability))
+            {
                 // One that this kernel does not know cannot be regained either.
                 let _ = rustix::thread::remove_capability_from_bounding_set(capability);
             }
@@ -43,24 +52,43 @@ pub fn keep_only(keep: CapabilitySet) -> Result<(), ConfineError> {
         // Kernels without ambient capabilities have none to clear.
         let _ = rustix::thread::clear_ambient_capability_set();
         let kept = held.permitted & keep;
-        rustix::thread::set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() })?;
+        rustix::thread::set_capabilities(
+            None,
+            CapabilitySets {
+                effective: kept,
+                permitted: kept,
+                inheritable: CapabilitySet::empty(),
+            },
+        )?;
         rustix::thread::set_no_new_privs(true)
     };
     reduce().map_err(|errno: rustix::io::Errno| ConfineError::Capabilities(errno.into()))
 }
 
-/// Lets all threads of this process, now and later, make only the system calls that a running daemon needs.
+/// Lets all threads of this process, now and later, make only the system calls that a running
+/// daemon needs.
 ///
 /// # Errors
 /// The kernel has no such filters, or a thread has one of its own already.
 pub fn filter_system_calls() -> Result<(), ConfineError> {
     let arch = std::env::consts::ARCH.try_into()?;
-    let allowed: BpfProgram =
-        SeccompFilter::new(rules()?, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow, arch)?.try_into()?;
-    // The flags of clone3 lie in memory, where a filter cannot look. With ENOSYS the C library uses clone.
+    let allowed: BpfProgram = SeccompFilter::new(
+        rules()?,
+        SeccompAction::Errno(libc::EPERM as u32),
+        SeccompAction::Allow,
+        arch,
+    )?
+    .try_into()?;
+    // The flags of clone3 lie in memory, where a filter cannot look. With ENOSYS the C library uses
+    // clone.
     let no_clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-    let refused: BpfProgram =
-        SeccompFilter::new(no_clone3, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32), arch)?.try_into()?;
+    let refused: BpfProgram = SeccompFilter::new(
+        no_clone3,
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::ENOSYS as u32),
+        arch,
+    )?
+    .try_into()?;
     seccompiler::apply_filter_all_threads(&refused)?;
     Ok(seccompiler::apply_filter_all_threads(&allowed)?)
 }
@@ -80,11 +108,20 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
         | libc::CLONE_NEWCGROUP) as u64;
     let thread = [
         Condition::new(0, Len::Qword, Op::MaskedEq(namespaces), 0)?,
-        Condition::new(0, Len::Qword, Op::MaskedEq(libc::CLONE_THREAD as u64), libc::CLONE_THREAD as u64)?,
+        Condition::new(
+            0,
+            Len::Qword,
+            Op::MaskedEq(libc::CLONE_THREAD as u64),
+            libc::CLONE_THREAD as u64,
+        )?,
     ];
     rules.insert(libc::SYS_clone, vec![SeccompRule::new(thread.into())?]);
-    let family = |family: libc::c_int| SeccompRule::new(vec![Condition::new(0, Len::Dword, Op::Eq, family as u64)?]);
-    let families = [libc::AF_UNIX, libc::AF_NETLINK, libc::AF_PACKET, libc::AF_INET, libc::AF_INET6].map(family);
+    let family = |family: libc::c_int| {
+        SeccompRule::new(vec![Condition::new(0, Len::Dword, Op::Eq, family as u64)?])
+    };
+    let families =
+        [libc::AF_UNIX, libc::AF_NETLINK, libc::AF_PACKET, libc::AF_INET, libc::AF_INET6]
+            .map(family);
     rules.insert(libc::SYS_socket, families.into_iter().collect::<Result<_, _>>()?);
     Ok(rules)
 }
@@ -231,16 +268,24 @@ const LEGACY: &[i64] = &[libc::SYS_accept];
 mod tests {
     use super::*;
 
-    /// The filter is for a whole process and for good, so this test runs itself again as a process of its own.
+    /// The filter is for a whole process and for good, so this test runs itself again as a process
+    /// of its own.
     #[test]
     fn a_confined_process_works_and_can_start_no_program() {
         let own_name = "process::confine::tests::a_confined_process_works_and_can_start_no_program";
         if std::env::var_os("WEIR_TEST_CONFINED").is_none() {
             let program = std::env::current_exe().unwrap();
-            let run =
-                std::process::Command::new(program).args([own_name, "--exact", "--nocapture"]).env("WEIR_TEST_CONFINED", "1").output();
+            let run = std::process::Command::new(program)
+                .args([own_name, "--exact", "--nocapture"])
+                .env("WEIR_TEST_CONFINED", "1")
+                .output();
             let run = run.unwrap();
-            assert!(run.status.success(), "{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+            assert!(
+                run.status.success(),
+                "{}{}",
+                String::from_utf8_lossy(&run.stdout),
+                String::from_utf8_lossy(&run.stderr)
+            );
             return;
         }
         keep_only(CapabilitySet::empty()).unwrap();
@@ -254,9 +299,15 @@ mod tests {
         go.send(()).unwrap();
         let refused = Err(io::ErrorKind::PermissionDenied);
         assert_eq!(early.join().unwrap().map(|_| ()), refused, "a thread from before the filter");
-        assert_eq!(std::process::Command::new("true").status().map(|_| ()).map_err(|e| e.kind()), refused);
+        assert_eq!(
+            std::process::Command::new("true").status().map(|_| ()).map_err(|e| e.kind()),
+            refused
+        );
         // What is left: threads, files, sockets, time.
-        let file = std::thread::spawn(|| std::fs::read_to_string("/proc/self/status")).join().unwrap().unwrap();
+        let file = std::thread::spawn(|| std::fs::read_to_string("/proc/self/status"))
+            .join()
+            .unwrap()
+            .unwrap();
         assert!(file.contains("Seccomp:\t2") && file.contains("NoNewPrivs:\t1"), "{file}");
         let (left, _right) = std::os::unix::net::UnixStream::pair().unwrap();
         left.shutdown(std::net::Shutdown::Both).unwrap();

@@ -1,8 +1,10 @@
-//! Programs in PID namespaces of their own, the signals of this process, and waiting for both at once.
+//! Programs in PID namespaces of their own, the signals of this process, and waiting for both at
+//! once.
 //!
-//! A program is started through an init process: this executable again, as process 1 of a new PID namespace (see
-//! [`crate::helper`]). When the init ends, the kernel kills everything in its namespace, daemons included; and the init ends when
-//! the socket to this process closes, which no signal can prevent.
+//! A program is started through an init process: this executable again, as process 1 of a new PID
+//! namespace (see [`crate::helper`]). When the init ends, the kernel kills everything in its
+//! namespace, daemons included; and the init ends when the socket to this process closes, which no
+//! signal can prevent.
 
 mod confine;
 mod protocol;
@@ -80,7 +82,8 @@ impl ProgramSpec {
     }
 }
 
-/// A running program, seen through its init process. Dropping it kills the program and everything it started.
+/// A running program, seen through its init process. Dropping it kills the program and everything
+/// it started.
 #[derive(Debug)]
 pub(crate) struct Program {
     init: Child,
@@ -95,10 +98,17 @@ pub(crate) struct Report {
 }
 
 impl Program {
-    /// Starts a program in new PID and mount namespaces, in `netns` or the caller's network namespace. Returns it with what could
-    /// not be set up as asked.
-    pub(crate) fn start(spec: &ProgramSpec, netns: Option<&NetNs>) -> Result<(Program, Vec<String>), SpawnError> {
-        let name = spec.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    /// Starts a program in new PID and mount namespaces, in `netns` or the caller's network
+    /// namespace. Returns it with what could not be set up as asked.
+    pub(crate) fn start(
+        spec: &ProgramSpec,
+        netns: Option<&NetNs>,
+    ) -> Result<(Program, Vec<String>), SpawnError> {
+        let name = spec
+            .command
+            .first()
+            .map(|word| word.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let failed = |source| SpawnError::Namespace { command: name.clone(), source };
         let (mut socket, theirs) = UnixStream::pair().map_err(failed)?;
         let init = on_a_thread(|| {
@@ -131,11 +141,19 @@ impl Program {
         send(&mut socket, &spec.order()).map_err(failed)?;
         match receive(&mut socket).map_err(failed)? {
             Event::Started { warnings } => Ok((program, warnings)),
-            Event::ExecFailed { errno } if errno == libc::ENOENT => Err(SpawnError::NotFound { command: name }),
-            Event::ExecFailed { errno } => Err(SpawnError::NotExecutable { command: name, source: io::Error::from_raw_os_error(errno) }),
+            Event::ExecFailed { errno } if errno == libc::ENOENT => {
+                Err(SpawnError::NotFound { command: name })
+            }
+            Event::ExecFailed { errno } => Err(SpawnError::NotExecutable {
+                command: name,
+                source: io::Error::from_raw_os_error(errno),
+            }),
             Event::SetupFailed { what, errno } => {
                 let source = io::Error::from_raw_os_error(errno);
-                Err(SpawnError::Namespace { command: name, source: io::Error::new(source.kind(), format!("{what}: {source}")) })
+                Err(SpawnError::Namespace {
+                    command: name,
+                    source: io::Error::new(source.kind(), format!("{what}: {source}")),
+                })
             }
             Event::Ended { .. } => Err(failed(io::ErrorKind::InvalidData.into())),
         }
@@ -143,7 +161,8 @@ impl Program {
 
     /// Sends a signal to the program itself. One that is over already takes no notice.
     pub(crate) fn signal(&self, number: i32) {
-        // An end of file on the next read says that the program is over; there is nothing to do about it here.
+        // An end of file on the next read says that the program is over; there is nothing to do
+        // about it here.
         let _ = send(&self.socket, &Request::Signal(number));
     }
 
@@ -209,7 +228,8 @@ pub(crate) fn wait_any(
     until: Option<Instant>,
 ) -> io::Result<Wake> {
     loop {
-        let mut fds: Vec<PollFd<'_>> = programs.iter().map(|program| PollFd::new(*program, PollFlags::IN)).collect();
+        let mut fds: Vec<PollFd<'_>> =
+            programs.iter().map(|program| PollFd::new(*program, PollFlags::IN)).collect();
         let signal_at = signals.map(|signals| {
             fds.push(PollFd::new(signals, PollFlags::IN));
             fds.len() - 1
@@ -244,19 +264,29 @@ pub(crate) fn wait_any(
 
 /// A duration as the kernel takes it.
 pub(crate) fn timespec(duration: Duration) -> Timespec {
-    Timespec { tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX), tv_nsec: i64::from(duration.subsec_nanos()) }
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
 }
 
-/// Whether `name` is an executable file in one of the directories of PATH or those where Debian keeps administration tools.
+/// Whether `name` is an executable file in one of the directories of PATH or those where Debian
+/// keeps administration tools.
 pub(crate) fn find_tool(name: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let usual = ["/usr/sbin", "/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin"].map(std::path::PathBuf::from);
-    std::env::split_paths(&path).chain(usual).map(|dir| dir.join(name)).find(|file| is_executable(file.as_os_str()))
+    let usual = ["/usr/sbin", "/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin"]
+        .map(std::path::PathBuf::from);
+    std::env::split_paths(&path)
+        .chain(usual)
+        .map(|dir| dir.join(name))
+        .find(|file| is_executable(file.as_os_str()))
 }
 
 fn is_executable(path: &OsStr) -> bool {
-    std::path::Path::new(path).is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+    std::path::Path::new(path).is_file()
+        && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// What a background process gets between SIGTERM and SIGKILL when the program that started it is over.
+/// What a background process gets between SIGTERM and SIGKILL when the program that started it is
+/// over.
 const BACKGROUND_GRACE: Duration = Duration::from_millis(500);

@@ -1,7 +1,8 @@
-//! What this process and the init process of a program's namespaces say to each other over a socket pair.
+//! What this process and the init process of a program's namespaces say to each other over a socket
+//! pair.
 //!
-//! Each message is its length (four bytes, little endian) and that many bytes of JSON. The socket is also the leash: when either
-//! end is gone, by whatever signal, the other reads an end of file.
+//! Each message is its length (four bytes, little endian) and that many bytes of JSON. The socket
+//! is also the leash: when either end is gone, by whatever signal, the other reads an end of file.
 
 use std::io::{self, Read, Write};
 
@@ -25,7 +26,8 @@ pub(crate) struct Order {
     pub(crate) without_stdin: bool,
     /// Whether the command keeps capabilities that its caller has only inside a user namespace.
     pub(crate) keep_capabilities: bool,
-    /// Number of an inherited descriptor of a network namespace to be seen as the file [`NETNS_FILE`].
+    /// Number of an inherited descriptor of a network namespace to be seen as the file
+    /// [`NETNS_FILE`].
     pub(crate) netns: Option<i32>,
     /// Milliseconds between SIGTERM and SIGKILL for background processes.
     pub(crate) grace_ms: u64,
@@ -70,7 +72,8 @@ pub(crate) enum Event {
 /// Writes one message.
 pub(crate) fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {
     let body = serde_json::to_vec(message)?;
-    let length = u32::try_from(body.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let length =
+        u32::try_from(body.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let mut frame = length.to_le_bytes().to_vec();
     frame.extend_from_slice(&body);
     to.write_all(&frame)
@@ -100,7 +103,11 @@ mod tests {
 
     #[test]
     fn messages_survive_the_way_and_a_cut_is_an_error() {
-        let order = Order { command: vec![vec![b'l', 0xff]], hosts: Some("127.0.0.1 a\n".into()), ..Order::default() };
+        let order = Order {
+            command: vec![vec![b'l', 0xff]],
+            hosts: Some("127.0.0.1 a\n".into()),
+            ..Order::default()
+        };
         let mut bytes = Vec::new();
         send(&mut bytes, &order).unwrap();
         let back: Order = receive(&bytes[..]).unwrap();
@@ -111,6 +118,9 @@ mod tests {
 
     #[test]
     fn absurd_length_is_refused_before_it_is_allocated() {
-        assert_eq!(receive::<Event>(&u32::MAX.to_le_bytes()[..]).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            receive::<Event>(&u32::MAX.to_le_bytes()[..]).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The signals that this process takes for its programs, and the switch that ends a wait from another thread.
+//! The signals that this process takes for its programs, and the switch that ends a wait from
+//! another thread.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,7 +25,8 @@ pub struct Signal {
 }
 
 impl Signals {
-    /// Takes INT, TERM, HUP, QUIT, USR1 and USR2. Call it first in `main`: threads that exist already would still be killed.
+    /// Takes INT, TERM, HUP, QUIT, USR1 and USR2. Call it first in `main`: threads that exist
+    /// already would still be killed.
     ///
     /// # Errors
     /// When the kernel has no descriptor left.
@@ -77,4 +79,5 @@ impl AsFd for Stopper {
 }
 
 /// What a user or a supervisor sends to end, or to tell something to, the program.
-const TAKEN: [i32; 6] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
+const TAKEN: [i32; 6] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];

@@ -54,14 +54,19 @@ pub struct Received {
     pub wall_ns: u64,
 }
 
-/// Receives up to [`BATCH`] frames from a packet socket with virtio-net headers and auxiliary data, without waiting.
+/// Receives up to [`BATCH`] frames from a packet socket with virtio-net headers and auxiliary data,
+/// without waiting.
 ///
 /// Writes what it says of frame `i` to `out[i]`; gives the number of frames.
 ///
 /// # Errors
-/// `EAGAIN` when there is none; `ENETDOWN` once when the interface went down; `EINVAL` for one frame whose offload has no
-/// virtio-net form (the frame is gone).
-pub fn receive<'a>(socket: BorrowedFd<'_>, targets: impl Iterator<Item = Target<'a>>, out: &mut [Received; BATCH]) -> Result<usize, Errno> {
+/// `EAGAIN` when there is none; `ENETDOWN` once when the interface went down; `EINVAL` for one
+/// frame whose offload has no virtio-net form (the frame is gone).
+pub fn receive<'a>(
+    socket: BorrowedFd<'_>,
+    targets: impl Iterator<Item = Target<'a>>,
+    out: &mut [Received; BATCH],
+) -> Result<usize, Errno> {
     let mut count = 0;
     let mut room = [0usize; BATCH];
     let mut vnet = [[0u8; VNET_LEN]; BATCH];
@@ -76,7 +81,8 @@ pub fn receive<'a>(socket: BorrowedFd<'_>, targets: impl Iterator<Item = Target<
             libc::iovec { iov_base: target.first.as_mut_ptr().cast(), iov_len: target.first.len() },
             libc::iovec { iov_base: target.rest.as_mut_ptr().cast(), iov_len: target.rest.len() },
         ]);
-        // SAFETY: mmsghdr is plain data, for which all zeros (null pointers, no lengths) is a valid value.
+        // SAFETY: mmsghdr is plain data, for which all zeros (null pointers, no lengths) is a valid
+        // value.
         let mut header: libc::mmsghdr = unsafe { zeroed() };
         header.msg_hdr.msg_iov = iov.as_mut_ptr();
         header.msg_hdr.msg_iovlen = 3;
@@ -84,8 +90,9 @@ pub fn receive<'a>(socket: BorrowedFd<'_>, targets: impl Iterator<Item = Target<
         header.msg_hdr.msg_controllen = size_of::<Control>() as _;
         headers[i].write(header);
     }
-    // SAFETY: the first `count` headers are initialised; each points to three iovecs over memory that is mutably borrowed or on
-    // this stack for the whole call, and to a control buffer of the stated length.
+    // SAFETY: the first `count` headers are initialised; each points to three iovecs over memory
+    // that is mutably borrowed or on this stack for the whole call, and to a control buffer of the
+    // stated length.
     let received = unsafe {
         libc::recvmmsg(
             socket.as_raw_fd(),
@@ -97,17 +104,25 @@ pub fn receive<'a>(socket: BorrowedFd<'_>, targets: impl Iterator<Item = Target<
     };
     let received = check(received)? as usize;
     for i in 0..received.min(count) {
-        // SAFETY: `i < count`, so the header was initialised above; the kernel has only changed its lengths and flags.
+        // SAFETY: `i < count`, so the header was initialised above; the kernel has only changed its
+        // lengths and flags.
         let header = unsafe { headers[i].assume_init_ref() };
         let len = (header.msg_len as usize).saturating_sub(VNET_LEN);
         let truncated = header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
         let Annotations { vlan, wall_ns } = annotations(&header.msg_hdr);
-        out[i] = Received { len: len.min(room[i]), vnet: vnet[i], truncated: truncated || len > room[i], vlan, wall_ns };
+        out[i] = Received {
+            len: len.min(room[i]),
+            vnet: vnet[i],
+            truncated: truncated || len > room[i],
+            vlan,
+            wall_ns,
+        };
     }
     Ok(received)
 }
 
-/// Sends up to [`BATCH`] frames, each with a virtio-net header, without waiting; gives how many the kernel took.
+/// Sends up to [`BATCH`] frames, each with a virtio-net header, without waiting; gives how many the
+/// kernel took.
 ///
 /// # Errors
 /// What the kernel says of the first frame when it took none; see packet(7).
@@ -117,15 +132,23 @@ pub fn send(socket: BorrowedFd<'_>, messages: &[Message<'_>]) -> Result<usize, E
     let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
     for (i, message) in messages.iter().take(count).enumerate() {
         let iov = pieces[i].write(gather(message));
-        // SAFETY: mmsghdr is plain data, for which all zeros (null pointers, no lengths) is a valid value.
+        // SAFETY: mmsghdr is plain data, for which all zeros (null pointers, no lengths) is a valid
+        // value.
         let mut header: libc::mmsghdr = unsafe { zeroed() };
         header.msg_hdr.msg_iov = iov.as_mut_ptr();
         header.msg_hdr.msg_iovlen = if message.payload.is_empty() { 2 } else { 3 };
         headers[i].write(header);
     }
-    // SAFETY: the first `count` headers are initialised; each points to iovecs over memory borrowed for the whole call, which the
-    // kernel only reads.
-    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr().cast(), count as libc::c_uint, libc::MSG_DONTWAIT as _) };
+    // SAFETY: the first `count` headers are initialised; each points to iovecs over memory borrowed
+    // for the whole call, which the kernel only reads.
+    let sent = unsafe {
+        libc::sendmmsg(
+            socket.as_raw_fd(),
+            headers.as_mut_ptr().cast(),
+            count as libc::c_uint,
+            libc::MSG_DONTWAIT as _,
+        )
+    };
     Ok(check(sent)? as usize)
 }
 
@@ -141,7 +164,8 @@ pub fn read(device: BorrowedFd<'_>, target: &mut Target<'_>) -> Result<Received,
         libc::iovec { iov_base: target.first.as_mut_ptr().cast(), iov_len: target.first.len() },
         libc::iovec { iov_base: target.rest.as_mut_ptr().cast(), iov_len: target.rest.len() },
     ];
-    // SAFETY: the three iovecs cover memory that is mutably borrowed or on this stack for the whole call.
+    // SAFETY: the three iovecs cover memory that is mutably borrowed or on this stack for the whole
+    // call.
     let read = unsafe { libc::readv(device.as_raw_fd(), pieces.as_ptr(), 3) };
     if read < 0 {
         return Err(last_error());
@@ -154,7 +178,8 @@ pub fn read(device: BorrowedFd<'_>, target: &mut Target<'_>) -> Result<Received,
 /// Writes one frame to a TAP device with virtio-net headers, without waiting.
 ///
 /// # Errors
-/// `EAGAIN` when the device takes none now; `EIO` when it is down; `EBADFD` when it is gone; `EINVAL` for a frame it refuses.
+/// `EAGAIN` when the device takes none now; `EIO` when it is down; `EBADFD` when it is gone;
+/// `EINVAL` for a frame it refuses.
 pub fn write(device: BorrowedFd<'_>, message: &Message<'_>) -> Result<(), Errno> {
     let pieces = gather(message);
     let count = if message.payload.is_empty() { 2 } else { 3 };
@@ -166,8 +191,10 @@ pub fn write(device: BorrowedFd<'_>, message: &Message<'_>) -> Result<(), Errno>
 /// The pieces of a message for the kernel to read.
 fn gather(message: &Message<'_>) -> [libc::iovec; 3] {
     // The kernel's type has no const pointer; these calls do not write through it.
-    [&message.vnet[..], message.head, message.payload]
-        .map(|piece| libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() })
+    [&message.vnet[..], message.head, message.payload].map(|piece| libc::iovec {
+        iov_base: piece.as_ptr().cast_mut().cast(),
+        iov_len: piece.len(),
+    })
 }
 
 /// What the kernel says of a frame beside its bytes.
@@ -179,20 +206,38 @@ struct Annotations {
 
 fn annotations(header: &libc::msghdr) -> Annotations {
     let mut found = Annotations::default();
-    // SAFETY: the header's control pointer and length describe what the kernel wrote into our control buffer.
+    // SAFETY: the header's control pointer and length describe what the kernel wrote into our
+    // control buffer.
     let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !message.is_null() {
-        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give null or a header within the control buffer, which is aligned for it.
-        let (level, kind, len) = unsafe { ((*message).cmsg_level, (*message).cmsg_type, (*message).cmsg_len as usize) };
-        if level == libc::SOL_PACKET && kind == libc::PACKET_AUXDATA && len >= length_of::<Auxdata>() {
-            // SAFETY: the message holds at least an Auxdata, which is plain data; the read allows for any alignment.
+        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give null or a header within the control buffer,
+        // which is aligned for it.
+        let (level, kind, len) =
+            unsafe { ((*message).cmsg_level, (*message).cmsg_type, (*message).cmsg_len as usize) };
+        if level == libc::SOL_PACKET
+            && kind == libc::PACKET_AUXDATA
+            && len >= length_of::<Auxdata>()
+        {
+            // SAFETY: the message holds at least an Auxdata, which is plain data; the read allows
+            // for any alignment.
             let data = unsafe { libc::CMSG_DATA(message).cast::<Auxdata>().read_unaligned() };
-            let protocol = if data.status & STATUS_VLAN_TPID_VALID != 0 { data.vlan_tpid } else { libc::ETH_P_8021Q as u16 };
-            found.vlan = (data.status & STATUS_VLAN_VALID != 0).then_some((protocol, data.vlan_tci));
-        } else if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS && len >= length_of::<libc::timespec>() {
-            // SAFETY: the message holds at least a timespec, which is plain data; the read allows for any alignment.
-            let time = unsafe { libc::CMSG_DATA(message).cast::<libc::timespec>().read_unaligned() };
-            found.wall_ns = time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs();
+            let protocol = if data.status & STATUS_VLAN_TPID_VALID != 0 {
+                data.vlan_tpid
+            } else {
+                libc::ETH_P_8021Q as u16
+            };
+            found.vlan =
+                (data.status & STATUS_VLAN_VALID != 0).then_some((protocol, data.vlan_tci));
+        } else if level == libc::SOL_SOCKET
+            && kind == libc::SCM_TIMESTAMPNS
+            && len >= length_of::<libc::timespec>()
+        {
+            // SAFETY: the message holds at least a timespec, which is plain data; the read allows
+            // for any alignment.
+            let time =
+                unsafe { libc::CMSG_DATA(message).cast::<libc::timespec>().read_unaligned() };
+            found.wall_ns =
+                time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs();
         }
         // SAFETY: `message` is a header within the control buffer of `header`.
         message = unsafe { libc::CMSG_NXTHDR(header, message) };
@@ -223,8 +268,8 @@ struct Auxdata {
     vlan_tpid: u16,
 }
 
-/// Two control message headers (16 bytes each), one with an [`Auxdata`] (20 bytes, rounded up to 24) and one with a `timespec`
-/// (16 bytes).
+/// Two control message headers (16 bytes each), one with an [`Auxdata`] (20 bytes, rounded up to
+/// 24) and one with a `timespec` (16 bytes).
 const CONTROL_LEN: usize = 72;
 const STATUS_VLAN_VALID: u32 = 1 << 4;
 const STATUS_VLAN_TPID_VALID: u32 = 1 << 6;

@@ -1,8 +1,12 @@
 //! Every system call that needs `unsafe`, behind functions that do not.
 //!
-//! rustix covers most calls; here is what it lacks. A function takes slices and descriptors with their lifetimes, builds the
-//! kernel's structures on its own stack, and gives back values: no raw pointer crosses the border of this folder.
-#![expect(unsafe_code, reason = "the one place for system calls that no safe library wraps; each block says why it holds")]
+//! rustix covers most calls; here is what it lacks. A function takes slices and descriptors with
+//! their lifetimes, builds the kernel's structures on its own stack, and gives back values: no raw
+//! pointer crosses the border of this folder.
+#![expect(
+    unsafe_code,
+    reason = "the one place for system calls that no safe library wraps; each block says why it holds"
+)]
 
 pub mod mmsg;
 pub mod packet;
@@ -22,9 +26,11 @@ use rustix::io::Errno;
 /// `ENODEV` when there is no such interface; `EINVAL` when the name cannot be one.
 pub fn interface_mtu(socket: impl AsFd, name: &str) -> Result<u32, Errno> {
     let mut request = interface_request(name)?;
-    // SAFETY: SIOCGIFMTU reads the name from and writes an int into the ifreq, which is valid, initialised and ours for the call.
+    // SAFETY: SIOCGIFMTU reads the name from and writes an int into the ifreq, which is valid,
+    // initialised and ours for the call.
     check(unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) })?;
-    // SAFETY: the call succeeded, so the kernel has filled in `ifru_mtu`; any bit pattern is a valid int.
+    // SAFETY: the call succeeded, so the kernel has filled in `ifru_mtu`; any bit pattern is a
+    // valid int.
     Ok(u32::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
 }
 
@@ -33,7 +39,8 @@ fn interface_request(name: &str) -> Result<libc::ifreq, Errno> {
     if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.bytes().any(|b| b == 0) {
         return Err(Errno::INVAL);
     }
-    // SAFETY: ifreq is plain data (a byte array and a union of plain data), for which all zeros is a valid value.
+    // SAFETY: ifreq is plain data (a byte array and a union of plain data), for which all zeros is
+    // a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;

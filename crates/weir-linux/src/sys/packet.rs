@@ -16,7 +16,8 @@ pub struct Statistics {
     pub drops: u32,
 }
 
-/// A raw packet socket that receives nothing yet: it is bound to no protocol. Non-blocking, closed on exec.
+/// A raw packet socket that receives nothing yet: it is bound to no protocol. Non-blocking, closed
+/// on exec.
 ///
 /// # Errors
 /// `EPERM` without CAP_NET_RAW in the user namespace that owns the network namespace.
@@ -46,15 +47,24 @@ pub fn set_option(socket: impl AsFd, option: libc::c_int, value: libc::c_int) ->
     set(socket.as_fd(), libc::SOL_PACKET, option, &value)
 }
 
-/// Makes a group of the socket, among whose members the kernel deals out the frames of its interface: frames of a flow, in both
-/// directions, always to the same member. Gives the group's number. The socket must be bound.
+/// Makes a group of the socket, among whose members the kernel deals out the frames of its
+/// interface: frames of a flow, in both directions, always to the same member. Gives the group's
+/// number. The socket must be bound.
 pub fn make_group(socket: BorrowedFd<'_>) -> Result<u16, Errno> {
     join(socket, 0, libc::PACKET_FANOUT_FLAG_UNIQUEID)?;
     let mut value: libc::c_int = 0;
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into the integer, which is valid and ours for the call.
-    let result =
-        unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_FANOUT, (&raw mut value).cast(), &raw mut length) };
+    // SAFETY: the kernel writes at most `length` bytes into the integer, which is valid and ours
+    // for the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_FANOUT,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
     check(result)?;
     // Number in the lower half, kind in the upper.
     Ok(value as u16)
@@ -92,12 +102,15 @@ pub fn ask_for_times(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)
 }
 
-/// Whether the interface called `name` carries Ethernet frames (the loopback interface's are such frames too).
+/// Whether the interface called `name` carries Ethernet frames (the loopback interface's are such
+/// frames too).
 pub fn carries_ethernet(socket: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
     let mut request = interface_request(name)?;
-    // SAFETY: SIOCGIFHWADDR reads the name from and writes an address into the ifreq, which is valid and ours for the call.
+    // SAFETY: SIOCGIFHWADDR reads the name from and writes an address into the ifreq, which is
+    // valid and ours for the call.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) })?;
-    // SAFETY: the call succeeded, so the kernel has filled in `ifru_hwaddr`; any bit pattern is a valid family.
+    // SAFETY: the call succeeded, so the kernel has filled in `ifru_hwaddr`; any bit pattern is a
+    // valid family.
     let family = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
     Ok(family == libc::ARPHRD_ETHER || family == libc::ARPHRD_LOOPBACK)
 }
@@ -111,14 +124,16 @@ pub fn set_promiscuous(socket: BorrowedFd<'_>, interface: u32) -> Result<(), Err
     set(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Sets the size of the receive or send buffer: beyond the system's limit where the privilege allows, else up to it.
+/// Sets the size of the receive or send buffer: beyond the system's limit where the privilege
+/// allows, else up to it.
 pub fn set_buffer(socket: BorrowedFd<'_>, direction: Buffer, bytes: usize) -> Result<(), Errno> {
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
     let (force, plain) = match direction {
         Buffer::Receive => (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
         Buffer::Send => (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
     };
-    set(socket, libc::SOL_SOCKET, force, &value).or_else(|_| set(socket, libc::SOL_SOCKET, plain, &value))
+    set(socket, libc::SOL_SOCKET, force, &value)
+        .or_else(|_| set(socket, libc::SOL_SOCKET, plain, &value))
 }
 
 /// A socket's two buffers.
@@ -135,9 +150,16 @@ pub fn statistics(socket: BorrowedFd<'_>) -> Result<Statistics, Errno> {
     // struct tpacket_stats: two unsigned ints, packets and drops.
     let mut stats = [0u32; 2];
     let mut length = size_of::<[u32; 2]>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into the array, which is valid and ours for the call.
+    // SAFETY: the kernel writes at most `length` bytes into the array, which is valid and ours for
+    // the call.
     let result = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, stats.as_mut_ptr().cast(), &raw mut length)
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            stats.as_mut_ptr().cast(),
+            &raw mut length,
+        )
     };
     check(result)?;
     Ok(Statistics { packets: stats[0], drops: stats[1] })
@@ -149,9 +171,22 @@ pub fn take_error(socket: BorrowedFd<'_>) -> Option<Errno> {
 }
 
 /// Sets an option of any plain type.
-fn set<T: Copy>(socket: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int, value: &T) -> Result<(), Errno> {
+fn set<T: Copy>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> Result<(), Errno> {
     let length = size_of::<T>() as libc::socklen_t;
     // SAFETY: the kernel reads `length` bytes from `value`, a live reference to exactly that many.
-    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), length) })?;
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_ref(value).cast(),
+            length,
+        )
+    })?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Namespaces, signals and what a child keeps over `exec`: the system calls behind `process`, `netns` and `helper`.
+//! Namespaces, signals and what a child keeps over `exec`: the system calls behind `process`,
+//! `netns` and `helper`.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
@@ -7,7 +8,8 @@ use std::process::Command;
 
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
-/// Moves the calling thread into new namespaces; with a user namespace the process must have one thread.
+/// Moves the calling thread into new namespaces; with a user namespace the process must have one
+/// thread.
 ///
 /// # Errors
 /// What the kernel answers, and `EINVAL` for `FILES`, which this wrapper refuses.
@@ -15,11 +17,13 @@ pub fn unshare(flags: UnshareFlags) -> io::Result<()> {
     if flags.contains(UnshareFlags::FILES) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
-    // SAFETY: the only hazard of unshare is a thread with a descriptor table of its own, excluded above.
+    // SAFETY: the only hazard of unshare is a thread with a descriptor table of its own, excluded
+    // above.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
-/// Blocks `signals` in the calling thread (and those it starts later) and returns a non-blocking descriptor that reads them.
+/// Blocks `signals` in the calling thread (and those it starts later) and returns a non-blocking
+/// descriptor that reads them.
 ///
 /// # Errors
 /// What the kernel answers.
@@ -35,7 +39,8 @@ pub fn signal_descriptor(signals: &[i32]) -> io::Result<OwnedFd> {
         }
     }
     // SAFETY: `set` is initialised, the old mask is not asked for.
-    let error = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+    let error =
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
     if error != 0 {
         return Err(io::Error::from_raw_os_error(error));
     }
@@ -86,10 +91,12 @@ pub fn ignore_signal(signal: i32) {
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Lets the child of `command` keep `fd` open over `exec`, although it closes on exec in this process.
+/// Lets the child of `command` keep `fd` open over `exec`, although it closes on exec in this
+/// process.
 pub fn keep_open(command: &mut Command, fd: RawFd) {
     let keep = move || {
-        // SAFETY: fcntl on a descriptor number touches no memory; a stale number is an error, not a hazard.
+        // SAFETY: fcntl on a descriptor number touches no memory; a stale number is an error, not a
+        // hazard.
         if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -99,7 +106,8 @@ pub fn keep_open(command: &mut Command, fd: RawFd) {
     unsafe { command.pre_exec(keep) };
 }
 
-/// Lets the child of `command` start with no signal blocked, whatever this process reads from a [`signal_descriptor`].
+/// Lets the child of `command` start with no signal blocked, whatever this process reads from a
+/// [`signal_descriptor`].
 pub fn unblock_signals(command: &mut Command) {
     let unblock = || {
         // SAFETY: an all-zero sigset_t is a valid object; sigemptyset initialises it in any case.
@@ -107,7 +115,9 @@ pub fn unblock_signals(command: &mut Command) {
         // SAFETY: `set` is a live local.
         unsafe { libc::sigemptyset(&raw mut set) };
         // SAFETY: `set` is initialised, the old mask is not asked for.
-        match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut()) } {
+        match unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut())
+        } {
             0 => Ok(()),
             error => Err(io::Error::from_raw_os_error(error)),
         }
@@ -116,8 +126,8 @@ pub fn unblock_signals(command: &mut Command) {
     unsafe { command.pre_exec(unblock) };
 }
 
-/// Lets the child of `command` keep the capabilities of this process over `exec`: an ordinary user loses them otherwise, even
-/// inside a user namespace of his own.
+/// Lets the child of `command` keep the capabilities of this process over `exec`: an ordinary user
+/// loses them otherwise, even inside a user namespace of his own.
 pub fn keep_capabilities(command: &mut Command) {
     let keep = || {
         let mut sets = rustix::thread::capabilities(None)?;
@@ -140,10 +150,14 @@ pub fn keep_capabilities(command: &mut Command) {
 pub fn drop_own_capabilities() -> io::Result<()> {
     rustix::thread::clear_ambient_capability_set()?;
     let none = CapabilitySet::empty();
-    Ok(rustix::thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
+    Ok(rustix::thread::set_capabilities(
+        None,
+        CapabilitySets { effective: none, permitted: none, inheritable: none },
+    )?)
 }
 
-/// Lets the child of `command` start with none of the capabilities that [`keep_capabilities`] handed down.
+/// Lets the child of `command` start with none of the capabilities that [`keep_capabilities`]
+/// handed down.
 pub fn drop_capabilities(command: &mut Command) {
     let drop_all = || {
         rustix::thread::clear_ambient_capability_set()?;
@@ -155,7 +169,8 @@ pub fn drop_capabilities(command: &mut Command) {
     unsafe { command.pre_exec(drop_all) };
 }
 
-/// Sends `signal` to every process of the calling process's PID namespace but itself; `false` when there is none.
+/// Sends `signal` to every process of the calling process's PID namespace but itself; `false` when
+/// there is none.
 #[must_use]
 pub fn signal_everyone(signal: i32) -> bool {
     // SAFETY: kill touches no memory.
@@ -170,16 +185,25 @@ pub fn signal_process(pid: i32, signal: i32) {
     }
 }
 
-/// The supplementary groups of the process at the other end of a Unix socket, as they were when it connected.
+/// The supplementary groups of the process at the other end of a Unix socket, as they were when it
+/// connected.
 ///
 /// # Errors
 /// What the kernel answers; `ERANGE` for more than a thousand groups.
 pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     let mut groups = vec![0 as libc::gid_t; 1024];
     let mut length = libc::socklen_t::try_from(size_of_val(groups.as_slice())).unwrap_or(0);
-    // SAFETY: the kernel writes at most `length` bytes into the vector's elements, which are valid and ours for the call.
-    let result =
-        unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERGROUPS, groups.as_mut_ptr().cast(), &raw mut length) };
+    // SAFETY: the kernel writes at most `length` bytes into the vector's elements, which are valid
+    // and ours for the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERGROUPS,
+            groups.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -196,12 +220,20 @@ pub fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let mut length = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).unwrap_or(0);
     // SAFETY: the kernel writes at most `length` bytes into `info`, which is ours for the call.
-    let result =
-        unsafe { libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut length) };
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        )
+    };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(info) }
 }
 
-/// Takes ownership of a descriptor that this process inherited under a known number, and makes it close on exec.
+/// Takes ownership of a descriptor that this process inherited under a known number, and makes it
+/// close on exec.
 ///
 /// # Errors
 /// When no such descriptor is open.
@@ -210,6 +242,7 @@ pub fn inherited_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     if number <= 2 || unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
-    // SAFETY: it is open, and the start of the helper process is the only place that claims it, once.
+    // SAFETY: it is open, and the start of the helper process is the only place that claims it,
+    // once.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }

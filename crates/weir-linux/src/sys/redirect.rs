@@ -1,4 +1,5 @@
-//! What a proxy asks the kernel: where a redirected connection was going, and to be shown certain frames only.
+//! What a proxy asks the kernel: where a redirected connection was going, and to be shown certain
+//! frames only.
 
 use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -22,17 +23,32 @@ pub fn original_destination(socket: BorrowedFd<'_>, ipv6: bool) -> Result<Socket
         let mut address: libc::sockaddr_in6 = unsafe { zeroed() };
         let mut length = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
         let target = (&raw mut address).cast();
-        // SAFETY: the kernel writes at most `length` bytes into the structure, which is ours for the call.
-        check(unsafe { libc::getsockopt(fd, libc::SOL_IPV6, libc::IP6T_SO_ORIGINAL_DST, target, &raw mut length) })?;
-        return Ok((Ipv6Addr::from(address.sin6_addr.s6_addr), u16::from_be(address.sin6_port)).into());
+        // SAFETY: the kernel writes at most `length` bytes into the structure, which is ours for
+        // the call.
+        check(unsafe {
+            libc::getsockopt(
+                fd,
+                libc::SOL_IPV6,
+                libc::IP6T_SO_ORIGINAL_DST,
+                target,
+                &raw mut length,
+            )
+        })?;
+        return Ok(
+            (Ipv6Addr::from(address.sin6_addr.s6_addr), u16::from_be(address.sin6_port)).into()
+        );
     }
     // SAFETY: sockaddr_in is plain data, for which all zeros is a valid value.
     let mut address: libc::sockaddr_in = unsafe { zeroed() };
     let mut length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
     let target = (&raw mut address).cast();
-    // SAFETY: the kernel writes at most `length` bytes into the structure, which is ours for the call.
-    check(unsafe { libc::getsockopt(fd, libc::SOL_IP, libc::SO_ORIGINAL_DST, target, &raw mut length) })?;
-    Ok((Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)), u16::from_be(address.sin_port)).into())
+    // SAFETY: the kernel writes at most `length` bytes into the structure, which is ours for the
+    // call.
+    check(unsafe {
+        libc::getsockopt(fd, libc::SOL_IP, libc::SO_ORIGINAL_DST, target, &raw mut length)
+    })?;
+    Ok((Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)), u16::from_be(address.sin_port))
+        .into())
 }
 
 /// Lets a socket receive only what `program` accepts. Attach it before the socket is bound.
@@ -40,12 +56,22 @@ pub fn original_destination(socket: BorrowedFd<'_>, ipv6: bool) -> Result<Socket
 /// # Errors
 /// `EINVAL` for a program that the kernel does not take.
 pub fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> Result<(), Errno> {
-    let mut code: Vec<libc::sock_filter> = program.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k }).collect();
+    let mut code: Vec<libc::sock_filter> =
+        program.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k }).collect();
     let len = u16::try_from(code.len()).map_err(|_| Errno::INVAL)?;
     let filter = libc::sock_fprog { len, filter: code.as_mut_ptr() };
     let length = size_of::<libc::sock_fprog>() as libc::socklen_t;
     let source = (&raw const filter).cast();
-    // SAFETY: `filter` names `len` instructions that live until after the call; the kernel copies and checks them.
-    check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, source, length) })?;
+    // SAFETY: `filter` names `len` instructions that live until after the call; the kernel copies
+    // and checks them.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            source,
+            length,
+        )
+    })?;
     Ok(())
 }

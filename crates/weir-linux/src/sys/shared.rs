@@ -9,7 +9,8 @@ use std::sync::atomic::AtomicU64;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// A mapping shared with the kernel, as words: each is read and written whole, whatever the other side does meanwhile.
+/// A mapping shared with the kernel, as words: each is read and written whole, whatever the other
+/// side does meanwhile.
 #[derive(Debug)]
 pub struct SharedWords {
     start: NonNull<AtomicU64>,
@@ -28,10 +29,18 @@ impl SharedWords {
     /// # Errors
     /// What `mmap` answers; `EINVAL` for no words.
     pub fn map(descriptor: impl AsFd, words: usize) -> Result<SharedWords, Errno> {
-        let bytes = NonZeroUsize::new(words.checked_mul(8).ok_or(Errno::INVAL)?).ok_or(Errno::INVAL)?;
+        let bytes =
+            NonZeroUsize::new(words.checked_mul(8).ok_or(Errno::INVAL)?).ok_or(Errno::INVAL)?;
         // SAFETY: the kernel chooses the address, so nothing that is in use is replaced.
         let address = unsafe {
-            mmap(std::ptr::null_mut(), bytes.get(), ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, descriptor.as_fd(), 0)
+            mmap(
+                std::ptr::null_mut(),
+                bytes.get(),
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                descriptor.as_fd(),
+                0,
+            )
         }?;
         // A mapping begins with a page, so it is aligned; it is never at zero.
         let start = NonNull::new(address.cast()).ok_or(Errno::FAULT)?;
@@ -50,7 +59,8 @@ impl Deref for SharedWords {
 
 impl Drop for SharedWords {
     fn drop(&mut self) {
-        // SAFETY: exactly what was mapped, and no reference to it outlives `self`. There is nothing to do about a failure.
+        // SAFETY: exactly what was mapped, and no reference to it outlives `self`. There is nothing
+        // to do about a failure.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes.get()) };
     }
 }
@@ -67,7 +77,10 @@ mod tests {
     fn two_mappings_of_one_file_see_the_same_words() {
         let file = memfd_create("words", MemfdFlags::CLOEXEC).expect("a memory file");
         ftruncate(&file, 4096).expect("its length");
-        let (one, other) = (SharedWords::map(&file, 512).expect("a mapping"), SharedWords::map(&file, 512).expect("a mapping"));
+        let (one, other) = (
+            SharedWords::map(&file, 512).expect("a mapping"),
+            SharedWords::map(&file, 512).expect("a mapping"),
+        );
         one[511].store(0x0123_4567_89ab_cdef, Relaxed);
         assert_eq!(other[511].load(Relaxed), 0x0123_4567_89ab_cdef);
         assert!(SharedWords::map(&file, 0).is_err(), "nothing to map");

@@ -15,7 +15,8 @@ impl Range {
     pub(super) fn choose(links: &[Link], routes: &[Route]) -> Option<Range> {
         (0..SLOTS).map(|slot| Range { slot }).find(|range| {
             let name = range.interface();
-            !links.iter().any(|link| link.name == name) && !routes.iter().any(|route| range.collides(route))
+            !links.iter().any(|link| link.name == name)
+                && !routes.iter().any(|route| range.collides(route))
         })
     }
 
@@ -24,7 +25,8 @@ impl Range {
         Range { slot: 0 }
     }
 
-    /// The range between an ordinary user's router and pasta, which the program does not see either.
+    /// The range between an ordinary user's router and pasta, which the program does not see
+    /// either.
     pub(super) fn uplink() -> Range {
         Range { slot: 1 }
     }
@@ -63,7 +65,13 @@ impl Range {
             None => false,
             Some(IpAddr::V4(to)) => {
                 let shortest = route.prefix.min(30);
-                shortest > 0 && same_prefix(to.to_bits().into(), self.ipv4(0).0.to_bits().into(), shortest, 32)
+                shortest > 0
+                    && same_prefix(
+                        to.to_bits().into(),
+                        self.ipv4(0).0.to_bits().into(),
+                        shortest,
+                        32,
+                    )
             }
             Some(IpAddr::V6(to)) => {
                 let shortest = route.prefix.min(64);
@@ -77,7 +85,8 @@ fn same_prefix(a: u128, b: u128, prefix: u8, width: u32) -> bool {
     (a ^ b) >> (width - u32::from(prefix)) == 0
 }
 
-/// A fixed Ethernet address for side 0 or 1 of a link: the same in every run, as captures are compared. Locally administered.
+/// A fixed Ethernet address for side 0 or 1 of a link: the same in every run, as captures are
+/// compared. Locally administered.
 pub(super) fn mac(side: usize) -> Mac {
     [0x02, b'w', b'e', b'i', b'r', if side == 0 { 2 } else { 1 }]
 }
@@ -104,7 +113,13 @@ mod tests {
     use super::*;
 
     fn to(text: &str, prefix: u8) -> Route {
-        Route { to: Some(text.parse().unwrap()), prefix, ipv6: text.contains(':'), interface: None, unicast: true }
+        Route {
+            to: Some(text.parse().unwrap()),
+            prefix,
+            ipv6: text.contains(':'),
+            interface: None,
+            unicast: true,
+        }
     }
 
     #[test]
@@ -117,11 +132,19 @@ mod tests {
 
     #[test]
     fn routed_and_named_ranges_are_avoided() {
-        let range = Range::choose(&[], &[to("198.18.0.0", 24), to("198.18.1.1", 32), to("fd77:6569:7248:41::", 64)]).unwrap();
+        let range = Range::choose(
+            &[],
+            &[to("198.18.0.0", 24), to("198.18.1.1", 32), to("fd77:6569:7248:41::", 64)],
+        )
+        .unwrap();
         assert_eq!(range.ipv4(1).0, Ipv4Addr::new(198, 18, 1, 9));
         let name = range.interface();
-        let link = Link { index: 9, name, mtu: 1500, mac: None, up: true, loopback: false, master: None };
-        assert_ne!(Range::choose(std::slice::from_ref(&link), &[]).map(Range::interface), Some(link.name));
+        let link =
+            Link { index: 9, name, mtu: 1500, mac: None, up: true, loopback: false, master: None };
+        assert_ne!(
+            Range::choose(std::slice::from_ref(&link), &[]).map(Range::interface),
+            Some(link.name)
+        );
         assert_eq!(Range::choose(&[], &[to("198.18.0.0", 15)]), None);
     }
 }

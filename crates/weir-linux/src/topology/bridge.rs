@@ -5,8 +5,9 @@ use crate::netlink::{Link, Netlink};
 use crate::port::{AnyPort, PacketPort};
 use crate::process::Stopper;
 
-/// Opens two interfaces of the caller's network namespace as the ports of a link. Nothing is changed on them but that they receive
-/// frames for any station, which the kernel undoes when the ports close.
+/// Opens two interfaces of the caller's network namespace as the ports of a link. Nothing is
+/// changed on them but that they receive frames for any station, which the kernel undoes when the
+/// ports close.
 ///
 /// # Errors
 /// Why it could not be; the machine is then as before.
@@ -21,13 +22,18 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
     for name in [&setup.left, &setup.right] {
         let Some(link) = links.iter().find(|link| link.name == *name) else {
             let present: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
-            return Err(SetupError::NoInterface { name: name.clone(), present: present.join(", ") });
+            return Err(SetupError::NoInterface {
+                name: name.clone(),
+                present: present.join(", "),
+            });
         };
         if link.master.is_some() {
             return Err(SetupError::Enslaved { name: name.clone() });
         }
         let addresses = netlink.addresses(link.index)?;
-        let routable = addresses.iter().filter(|(ip, _)| !matches!(ip, std::net::IpAddr::V6(v6) if v6.is_unicast_link_local()));
+        let routable = addresses.iter().filter(
+            |(ip, _)| !matches!(ip, std::net::IpAddr::V6(v6) if v6.is_unicast_link_local()),
+        );
         let words: Vec<String> = routable.map(|(ip, prefix)| format!("{ip}/{prefix}")).collect();
         notes.extend(remarks(link, &words));
         ends.push(End { name: name.clone(), interface: name.clone(), ipv4: None, ipv6: None });
@@ -50,9 +56,12 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
     } else {
         // An ordinary user with CAP_NET_RAW on the executable passes; one without is told how.
         let opened = open(&setup.left).and_then(|left| Ok([left, open(&setup.right)?]));
-        opened.map_err(|error| if let SetupError::Port(_) = error { SetupError::NotPrivileged } else { error })?
+        opened.map_err(|error| {
+            if let SetupError::Port(_) = error { SetupError::NotPrivileged } else { error }
+        })?
     };
-    let [left_end, right_end] = <[End; 2]>::try_from(ends).unwrap_or_else(|_| unreachable!("the loop above makes two"));
+    let [left_end, right_end] =
+        <[End; 2]>::try_from(ends).unwrap_or_else(|_| unreachable!("the loop above makes two"));
     Ok(Session {
         programs: Vec::new(),
         ports: Some(ports),
@@ -70,7 +79,10 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
 fn remarks(link: &Link, addresses: &[String]) -> Vec<Note> {
     let mut notes = Vec::new();
     if !link.up {
-        notes.push(Note::with_remedy(format!("{} is switched off", link.name), format!("ip link set {} up", link.name)));
+        notes.push(Note::with_remedy(
+            format!("{} is switched off", link.name),
+            format!("ip link set {} up", link.name),
+        ));
     }
     if !addresses.is_empty() {
         notes.push(Note::with_remedy(

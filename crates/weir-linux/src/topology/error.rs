@@ -5,7 +5,8 @@ use std::io;
 use crate::netlink::NetlinkError;
 use crate::port::OpenError;
 
-/// Why [`super::run`], [`super::pair`], [`super::network`] or [`super::bridge`] failed. Nothing is left behind in any case.
+/// Why [`super::run`], [`super::pair`], [`super::network`] or [`super::bridge`] failed. Nothing is
+/// left behind in any case.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The kernel refuses user namespaces to this user.
@@ -19,7 +20,9 @@ pub enum SetupError {
         source: io::Error,
     },
     /// A user namespace can be entered by a process of one thread only.
-    #[error("a session without root must be set up before this program starts threads (it has {count})")]
+    #[error(
+        "a session without root must be set up before this program starts threads (it has {count})"
+    )]
     Threads {
         /// How many threads there are.
         count: usize,
@@ -33,7 +36,11 @@ pub enum SetupError {
         source: io::Error,
     },
     /// The asked MTU cannot be.
-    #[error("an MTU of {mtu} bytes is not possible: allowed are {} to {}", super::MIN_MTU, super::MAX_MTU)]
+    #[error(
+        "an MTU of {mtu} bytes is not possible: allowed are {} to {}",
+        super::MIN_MTU,
+        super::MAX_MTU
+    )]
     Mtu {
         /// What was asked.
         mtu: u32,
@@ -53,7 +60,9 @@ pub enum SetupError {
         most: u16,
     },
     /// No free address range.
-    #[error("no free address range for the link: every candidate of {ranges} is routed on this machine or used by another session")]
+    #[error(
+        "no free address range for the link: every candidate of {ranges} is routed on this machine or used by another session"
+    )]
     NoAddresses {
         /// The ranges that were tried.
         ranges: &'static str,
@@ -73,7 +82,9 @@ pub enum SetupError {
         name: String,
     },
     /// An interface belongs to a bridge, bond or the like already.
-    #[error("{name} belongs to another device (bridge, bond or team): release it with 'ip link set {name} nomaster' first")]
+    #[error(
+        "{name} belongs to another device (bridge, bond or team): release it with 'ip link set {name} nomaster' first"
+    )]
     Enslaved {
         /// The interface.
         name: String,

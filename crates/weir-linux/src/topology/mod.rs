@@ -1,12 +1,15 @@
-//! What stands around an emulated link: namespaces, interfaces, addresses, names, and the programs that run behind it.
+//! What stands around an emulated link: namespaces, interfaces, addresses, names, and the programs
+//! that run behind it.
 //!
-//! [`run`], [`pair`] and [`bridge`] set a link's two ends up and hand back a [`Session`]. The session's two ports go to the live
-//! loop; its [`Session::spawn`] starts programs inside; [`Session::wait`] forwards signals and says how it ended; and dropping
-//! it, or closing it, or killing this process with any signal leaves the machine as it was. [`network`] does the same for any number
-//! of hosts around one loop.
+//! [`run`], [`pair`] and [`bridge`] set a link's two ends up and hand back a [`Session`]. The
+//! session's two ports go to the live loop; its [`Session::spawn`] starts programs inside;
+//! [`Session::wait`] forwards signals and says how it ended; and dropping it, or closing it, or
+//! killing this process with any signal leaves the machine as it was. [`network`] does the same for
+//! any number of hosts around one loop.
 //!
-//! An ordinary user gets the same through a user namespace that this process itself enters, which the kernel allows only while
-//! the process has one thread: call these functions before starting any.
+//! An ordinary user gets the same through a user namespace that this process itself enters, which
+//! the kernel allows only while the process has one thread: call these functions before starting
+//! any.
 
 mod address;
 mod bridge;
@@ -24,10 +27,14 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub use bridge::bridge;
 pub use error::SetupError;
-pub use network::{Happened, HostSetup, Launch, MOST_HOSTS, Network, NetworkSetup, ProgramId, network};
+pub use network::{
+    Happened, HostSetup, Launch, MOST_HOSTS, Network, NetworkSetup, ProgramId, network,
+};
 pub use pair::pair;
 pub use run::run;
-pub use session::{CloseReport, EndedBy, FAREWELL, GRACE, Outcome, ProgramEnd, Session, SpawnError};
+pub use session::{
+    CloseReport, EndedBy, FAREWELL, GRACE, Outcome, ProgramEnd, Session, SpawnError,
+};
 
 /// How frames are taken from and given to the interfaces of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +55,8 @@ pub struct RunSetup {
     pub mtu: u32,
     /// How frames are exchanged.
     pub backend: Backend,
-    /// Whether the program reaches what lies behind the machine: by address translation as root, through `pasta` otherwise.
+    /// Whether the program reaches what lies behind the machine: by address translation as root,
+    /// through `pasta` otherwise.
     pub outside: bool,
 }
 
@@ -105,7 +113,8 @@ impl Side {
 /// One end of the link as programs see it.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// Its name in `/etc/hosts` of the namespaces: `inside`, `host`, `left`, `right`; an interface's own name under [`bridge`].
+    /// Its name in `/etc/hosts` of the namespaces: `inside`, `host`, `left`, `right`; an
+    /// interface's own name under [`bridge`].
     pub name: String,
     /// Interface that carries the address.
     pub interface: String,

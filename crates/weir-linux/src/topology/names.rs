@@ -9,7 +9,9 @@ use super::{End, Note};
 pub(super) fn hosts(ends: &[&End]) -> String {
     let mut text = String::from("# Names of this emulated link\n");
     for end in ends {
-        for address in [end.ipv4.map(IpAddr::from), end.ipv6.map(IpAddr::from)].into_iter().flatten() {
+        for address in
+            [end.ipv4.map(IpAddr::from), end.ipv6.map(IpAddr::from)].into_iter().flatten()
+        {
             text.push_str(&format!("{address}\t{}\n", end.name));
         }
     }
@@ -17,8 +19,9 @@ pub(super) fn hosts(ends: &[&End]) -> String {
     text
 }
 
-/// The machine's resolver file, for a program that has another loopback than the machine. `forwarder` is an address at which
-/// somebody passes queries on to the machine's own resolver. `None` when the file is good as it is.
+/// The machine's resolver file, for a program that has another loopback than the machine.
+/// `forwarder` is an address at which somebody passes queries on to the machine's own resolver.
+/// `None` when the file is good as it is.
 pub(super) fn resolver(forwarder: Option<IpAddr>) -> (Option<String>, Option<Note>) {
     let own = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let upstream = fs::read_to_string("/run/systemd/resolve/resolv.conf").ok();
@@ -36,9 +39,14 @@ pub(super) fn over_tcp(resolv: Option<String>) -> String {
     format!("{}\noptions use-vc\n", text.trim_end())
 }
 
-fn resolver_for(own: &str, upstream: Option<&str>, forwarder: Option<IpAddr>) -> (Option<String>, Option<Note>) {
+fn resolver_for(
+    own: &str,
+    upstream: Option<&str>,
+    forwarder: Option<IpAddr>,
+) -> (Option<String>, Option<Note>) {
     if servers(own).any(is_reachable) {
-        let unreachable = own.lines().any(|line| server(line).is_some_and(|address| !is_reachable(address)));
+        let unreachable =
+            own.lines().any(|line| server(line).is_some_and(|address| !is_reachable(address)));
         return (unreachable.then(|| without_unreachable(own, None)), None);
     }
     if let Some(upstream) = upstream
@@ -79,7 +87,9 @@ fn server(line: &str) -> Option<&str> {
 
 /// Addresses with a zone name an interface that the program does not have.
 fn is_reachable(address: &str) -> bool {
-    address.parse::<IpAddr>().is_ok_and(|address| !address.is_loopback() && !address.is_unspecified())
+    address
+        .parse::<IpAddr>()
+        .is_ok_and(|address| !address.is_loopback() && !address.is_unspecified())
 }
 
 #[cfg(test)]
@@ -93,7 +103,11 @@ mod tests {
 
     #[test]
     fn unreachable_servers_are_left_out() {
-        let (text, note) = resolver_for("search a\nnameserver 127.0.0.1\nnameserver fe80::1%eth0\nnameserver 9.9.9.9\n", None, None);
+        let (text, note) = resolver_for(
+            "search a\nnameserver 127.0.0.1\nnameserver fe80::1%eth0\nnameserver 9.9.9.9\n",
+            None,
+            None,
+        );
         assert_eq!((text.as_deref(), note), (Some("search a\nnameserver 9.9.9.9\n"), None));
     }
 
@@ -101,8 +115,14 @@ mod tests {
     fn stub_resolver_gives_way_to_its_upstream_then_to_the_forwarder_then_to_a_note() {
         let stub = "nameserver 127.0.0.53\noptions edns0\n";
         let forwarder = Some("198.18.0.1".parse().unwrap());
-        assert_eq!(resolver_for(stub, Some("nameserver 192.0.2.9\n"), forwarder).0.unwrap(), "nameserver 192.0.2.9\n");
-        assert_eq!(resolver_for(stub, None, forwarder).0.unwrap(), "nameserver 198.18.0.1\noptions edns0\n");
+        assert_eq!(
+            resolver_for(stub, Some("nameserver 192.0.2.9\n"), forwarder).0.unwrap(),
+            "nameserver 192.0.2.9\n"
+        );
+        assert_eq!(
+            resolver_for(stub, None, forwarder).0.unwrap(),
+            "nameserver 198.18.0.1\noptions edns0\n"
+        );
         let (text, note) = resolver_for(stub, None, None);
         assert!(text.is_none() && note.is_some());
     }

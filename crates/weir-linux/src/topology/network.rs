@@ -1,7 +1,9 @@
-//! Several hosts around one live loop: a namespace for each, with an interface whose other end is a port.
+//! Several hosts around one live loop: a namespace for each, with an interface whose other end is a
+//! port.
 //!
-//! There is no router among them. Every host believes that all the others are on its own Ethernet segment and knows their addresses
-//! for good, so that nothing but programs sends anything; what lies between two hosts is the loop's affair.
+//! There is no router among them. Every host believes that all the others are on its own Ethernet
+//! segment and knows their addresses for good, so that nothing but programs sends anything; what
+//! lies between two hosts is the loop's affair.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,7 +13,9 @@ use std::time::Instant;
 
 use super::address::host_mac;
 use super::names;
-use super::place::{Attachment, Place, attach, best_effort, check_mtu, quiet_netns, settle, switch_netns};
+use super::place::{
+    Attachment, Place, attach, best_effort, check_mtu, quiet_netns, settle, switch_netns,
+};
 use super::run::become_privileged;
 use super::session::GRACE;
 use super::{End, Note, SetupError, SpawnError};
@@ -68,7 +72,13 @@ pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
         };
         netns.enter(without_ipv6)?;
         let addresses = [(host.address.into(), setup.prefix)];
-        let to_be = Attachment { name: INTERFACE, mac: host_mac(number), mtu: setup.mtu, addresses: &addresses, gateways: &[] };
+        let to_be = Attachment {
+            name: INTERFACE,
+            mac: host_mac(number),
+            mtu: setup.mtu,
+            addresses: &addresses,
+            gateways: &[],
+        };
         ports.push(attach(&netns, Some(&switch), &format!("host{number}"), &to_be)?);
         netns.enter(|| introduce(number, &setup.hosts))?;
         places.push(Place { netns, hosts: hosts.clone(), resolv: Some(names::no_resolver()) });
@@ -88,7 +98,12 @@ pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
 }
 
 fn end(host: &HostSetup) -> End {
-    End { name: host.name.clone(), interface: INTERFACE.into(), ipv4: Some(host.address), ipv6: None }
+    End {
+        name: host.name.clone(),
+        interface: INTERFACE.into(),
+        ipv4: Some(host.address),
+        ipv6: None,
+    }
 }
 
 /// Tells the host with this number where all the others are.
@@ -101,7 +116,8 @@ fn introduce(number: u16, hosts: &[HostSetup]) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Hosts that are set up, and the programs on them. Dropping it ends the programs and undoes every change to the machine.
+/// Hosts that are set up, and the programs on them. Dropping it ends the programs and undoes every
+/// change to the machine.
 #[derive(Debug)]
 pub struct Network {
     programs: Vec<(ProgramId, Program)>,
@@ -169,10 +185,12 @@ impl Network {
         self.stopper.clone()
     }
 
-    /// Starts a program on the host with this number, in namespaces of its own, as a child in this process's group.
+    /// Starts a program on the host with this number, in namespaces of its own, as a child in this
+    /// process's group.
     ///
     /// # Errors
-    /// When the command cannot be executed or its namespaces cannot be made; nothing is left of it then.
+    /// When the command cannot be executed or its namespaces cannot be made; nothing is left of it
+    /// then.
     ///
     /// # Panics
     /// When there is no such host.
@@ -198,20 +216,23 @@ impl Network {
         Ok(id)
     }
 
-    /// Waits until a program ends, a signal asks this process to end, [`Stopper::stop`] is called, or `until`.
+    /// Waits until a program ends, a signal asks this process to end, [`Stopper::stop`] is called,
+    /// or `until`.
     ///
     /// # Errors
     /// When waiting itself fails.
     pub fn wait(&mut self, signals: &Signals, until: Option<Instant>) -> io::Result<Happened> {
         loop {
-            let programs: Vec<&Program> = self.programs.iter().map(|(_, program)| program).collect();
+            let programs: Vec<&Program> =
+                self.programs.iter().map(|(_, program)| program).collect();
             match wait_any(&programs, Some(signals), Some(&self.stopper), until)? {
                 Wake::Program(index) => {
                     if let Some((id, code)) = self.reap(index) {
                         return Ok(Happened::Ended(id, code));
                     }
                 }
-                Wake::Signal(signal) if signal.number == libc::SIGUSR1 || signal.number == libc::SIGUSR2 => {}
+                Wake::Signal(signal)
+                    if signal.number == libc::SIGUSR1 || signal.number == libc::SIGUSR2 => {}
                 Wake::Signal(signal) => return Ok(Happened::Signal(signal.number)),
                 Wake::Stopped => return Ok(Happened::Stopped),
                 Wake::Timeout => return Ok(Happened::Time),
@@ -219,7 +240,8 @@ impl Network {
         }
     }
 
-    /// Sends a program a signal, as the end of the experiment does. One that is over takes no notice.
+    /// Sends a program a signal, as the end of the experiment does. One that is over takes no
+    /// notice.
     pub fn signal(&self, id: ProgramId, number: i32) {
         for (_, program) in self.programs.iter().filter(|(own, _)| *own == id) {
             program.signal(number);
@@ -233,7 +255,8 @@ impl Network {
         }
         let deadline = Instant::now() + GRACE;
         while !self.programs.is_empty() && Instant::now() < deadline {
-            let programs: Vec<&Program> = self.programs.iter().map(|(_, program)| program).collect();
+            let programs: Vec<&Program> =
+                self.programs.iter().map(|(_, program)| program).collect();
             match wait_any(&programs, None, None, Some(deadline)) {
                 Ok(Wake::Program(index)) => drop(self.reap(index)),
                 Ok(_) => {}

@@ -45,11 +45,13 @@ pub(super) enum PastaError {
     Failed(String),
 }
 
-/// Starts pasta on the machine's network, with its interface `interface` in `netns`: it stands where a router would, at the
-/// address of side 1, and speaks to the world as an ordinary program of this user.
+/// Starts pasta on the machine's network, with its interface `interface` in `netns`: it stands
+/// where a router would, at the address of side 1, and speaks to the world as an ordinary program
+/// of this user.
 ///
-/// With `forward_dns` it passes queries sent to itself on to the machine's resolver. Only then: pasta of 2023 gives every answer of
-/// that resolver its own address, also the answer to a query sent to the resolver directly, which nobody waits for.
+/// With `forward_dns` it passes queries sent to itself on to the machine's resolver. Only then:
+/// pasta of 2023 gives every answer of that resolver its own address, also the answer to a query
+/// sent to the resolver directly, which nobody waits for.
 pub(super) fn start_pasta(
     netns: &NetNs,
     interface: &str,
@@ -63,11 +65,36 @@ pub(super) fn start_pasta(
     let mut words: Vec<OsString> = vec![path.into()];
     let mac = mac(0).map(|byte| format!("{byte:02x}")).join(":");
     let (mtu, inside, router) = (mtu.to_string(), range.ipv4(0), range.ipv4(1));
-    let (inside4, prefix, router4) = (inside.0.to_string(), inside.1.to_string(), router.0.to_string());
-    let fixed = ["--foreground", "--quiet", "--netns", NETNS_FILE, "--netns-only", "--ns-ifname", interface, "--ns-mac-addr", &mac];
-    let addresses = ["--mtu", &mtu, "--address", &inside4, "--netmask", &prefix, "--gateway", &router4];
-    // No port of the namespace appears on the machine, none of the machine's on the namespace's loopback.
-    let closed = ["-t", "none", "-u", "none", "-T", "none", "-U", "none", "--no-dhcp", "--no-dhcpv6", "--no-ra"];
+    let (inside4, prefix, router4) =
+        (inside.0.to_string(), inside.1.to_string(), router.0.to_string());
+    let fixed = [
+        "--foreground",
+        "--quiet",
+        "--netns",
+        NETNS_FILE,
+        "--netns-only",
+        "--ns-ifname",
+        interface,
+        "--ns-mac-addr",
+        &mac,
+    ];
+    let addresses =
+        ["--mtu", &mtu, "--address", &inside4, "--netmask", &prefix, "--gateway", &router4];
+    // No port of the namespace appears on the machine, none of the machine's on the namespace's
+    // loopback.
+    let closed = [
+        "-t",
+        "none",
+        "-u",
+        "none",
+        "-T",
+        "none",
+        "-U",
+        "none",
+        "--no-dhcp",
+        "--no-dhcpv6",
+        "--no-ra",
+    ];
     words.extend(fixed.iter().chain(&addresses).chain(&closed).map(OsString::from));
     let (inside6, router6) = (range.ipv6(0).0.to_string(), range.ipv6(1).0.to_string());
     if forward_dns {
@@ -83,7 +110,8 @@ pub(super) fn start_pasta(
     spec.keep_capabilities = true;
     spec.target = Some(netns.raw());
     spec.quiet = Some(theirs);
-    let (mut program, _) = Program::start(&spec, None).map_err(|error| PastaError::Failed(error.to_string()))?;
+    let (mut program, _) =
+        Program::start(&spec, None).map_err(|error| PastaError::Failed(error.to_string()))?;
     drop(spec);
     let up = netns.enter(|| wait_for(interface, || program.is_over()));
     match up {
@@ -93,13 +121,18 @@ pub(super) fn start_pasta(
             let mut words = String::new();
             // Its last words may not be UTF-8; then there are none.
             let _ = errors.read_to_string(&mut words);
-            let last = words.lines().rev().find(|line| !line.starts_with("Failed to send")).unwrap_or("it ended without a word");
+            let last = words
+                .lines()
+                .rev()
+                .find(|line| !line.starts_with("Failed to send"))
+                .unwrap_or("it ended without a word");
             Err(PastaError::Failed(last.to_owned()))
         }
     }
 }
 
-/// Waits until an interface is there and switches it on; `false` when `over` says that it will not come.
+/// Waits until an interface is there and switches it on; `false` when `over` says that it will not
+/// come.
 fn wait_for(name: &str, mut over: impl FnMut() -> bool) -> Result<bool, SetupError> {
     let mut netlink = Netlink::open()?;
     let deadline = Instant::now() + START_TIME;

@@ -2,12 +2,15 @@
 
 use super::address::{Range, mac};
 use super::names;
-use super::place::{Attachment, Place, attach, check_mtu, has_ipv6, quiet_netns, settle, switch_for};
+use super::place::{
+    Attachment, Place, attach, check_mtu, has_ipv6, quiet_netns, settle, switch_for,
+};
 use super::run::become_privileged;
 use super::{End, PairSetup, Session, SetupError};
 use crate::process::Stopper;
 
-/// Sets up two namespaces and the ports of a link between them. In both, the names `left` and `right` resolve.
+/// Sets up two namespaces and the ports of a link between them. In both, the names `left` and
+/// `right` resolve.
 ///
 /// Without root this process enters a user namespace, for good.
 ///
@@ -22,12 +25,23 @@ pub fn pair(setup: &PairSetup) -> Result<Session, SetupError> {
     let ends = ["left", "right"].map(|name| {
         let side = usize::from(name == "right");
         let (v4, v6) = (range.ipv4(side).0, range.ipv6(side).0);
-        End { name: name.into(), interface: INTERFACE.into(), ipv4: Some(v4), ipv6: ipv6.then_some(v6) }
+        End {
+            name: name.into(),
+            interface: INTERFACE.into(),
+            ipv4: Some(v4),
+            ipv6: ipv6.then_some(v6),
+        }
     });
     let place = |side: usize| {
         let netns = quiet_netns()?;
         let addresses = range.addresses(side, ipv6);
-        let to_be = Attachment { name: INTERFACE, mac: mac(side), mtu: setup.mtu, addresses: &addresses, gateways: &[] };
+        let to_be = Attachment {
+            name: INTERFACE,
+            mac: mac(side),
+            mtu: setup.mtu,
+            addresses: &addresses,
+            gateways: &[],
+        };
         let port = attach(&netns, switch.as_ref(), &ends[side].name, &to_be)?;
         let hosts = names::hosts(&[&ends[0], &ends[1]]);
         Ok::<_, SetupError>((Place { netns, hosts, resolv: Some(names::no_resolver()) }, port))

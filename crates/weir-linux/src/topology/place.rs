@@ -31,7 +31,8 @@ pub(super) struct Attachment<'a> {
     pub(super) gateways: &'a [IpAddr],
 }
 
-/// A new network namespace with loopback up, `ping` allowed, and an IPv6 that starts without delay and noise.
+/// A new network namespace with loopback up, `ping` allowed, and an IPv6 that starts without delay
+/// and noise.
 pub(super) fn quiet_netns() -> Result<NetNs, SetupError> {
     let netns = new_netns()?;
     netns.enter(|| {
@@ -48,7 +49,8 @@ pub(super) fn quiet_netns() -> Result<NetNs, SetupError> {
     Ok(netns)
 }
 
-/// A new network namespace in which the kernel itself stays silent: for the far ends that only ports use.
+/// A new network namespace in which the kernel itself stays silent: for the far ends that only
+/// ports use.
 pub(super) fn switch_netns() -> Result<NetNs, SetupError> {
     let netns = new_netns()?;
     netns.enter(|| {
@@ -60,13 +62,21 @@ pub(super) fn switch_netns() -> Result<NetNs, SetupError> {
 
 fn new_netns() -> Result<NetNs, SetupError> {
     NetNs::create().map_err(|source| match source.raw_os_error() {
-        Some(libc::EPERM | libc::ENOSPC) if !rustix::process::geteuid().is_root() => SetupError::UserNamespace { source },
+        Some(libc::EPERM | libc::ENOSPC) if !rustix::process::geteuid().is_root() => {
+            SetupError::UserNamespace { source }
+        }
         _ => SetupError::Namespace { kind: "network", source },
     })
 }
 
-/// Makes the interface in `target` and opens its port: a TAP, or a veth pair whose other end, called `near`, is in `switch`.
-pub(super) fn attach(target: &NetNs, switch: Option<&NetNs>, near: &str, to_be: &Attachment<'_>) -> Result<AnyPort, SetupError> {
+/// Makes the interface in `target` and opens its port: a TAP, or a veth pair whose other end,
+/// called `near`, is in `switch`.
+pub(super) fn attach(
+    target: &NetNs,
+    switch: Option<&NetNs>,
+    near: &str,
+    to_be: &Attachment<'_>,
+) -> Result<AnyPort, SetupError> {
     let port = match switch {
         None => target.enter(|| {
             let port = TapPort::create(to_be.name)?;
@@ -112,15 +122,25 @@ fn configure(to_be: &Attachment<'_>) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Keeps the kernel from sending on an interface (or on all to come, `default`) what no program asked for: such packets take random
-/// draws of the link, and the same seed would lose other packets in every run.
+/// Keeps the kernel from sending on an interface (or on all to come, `default`) what no program
+/// asked for: such packets take random draws of the link, and the same seed would lose other
+/// packets in every run.
 fn hush(interface: &str) {
     for name in ["accept_dad", "accept_ra", "autoconf", "router_solicitations"] {
         best_effort(&format!("ipv6/conf/{interface}/{name}"), "0");
     }
-    // Reports of multicast groups cannot be switched off. They come at once instead, before the link is handed over.
-    for setting in ["ipv6/conf/IF/mldv1_", "ipv6/conf/IF/mldv2_", "ipv4/conf/IF/igmpv2_", "ipv4/conf/IF/igmpv3_"] {
-        best_effort(&format!("{}unsolicited_report_interval", setting.replace("IF", interface)), SOON_MS);
+    // Reports of multicast groups cannot be switched off. They come at once instead, before the
+    // link is handed over.
+    for setting in [
+        "ipv6/conf/IF/mldv1_",
+        "ipv6/conf/IF/mldv2_",
+        "ipv4/conf/IF/igmpv2_",
+        "ipv4/conf/IF/igmpv3_",
+    ] {
+        best_effort(
+            &format!("{}unsolicited_report_interval", setting.replace("IF", interface)),
+            SOON_MS,
+        );
     }
 }
 
@@ -163,12 +183,14 @@ pub(super) fn has_ipv6(mtu: u32) -> bool {
     mtu >= IPV6_MIN_MTU && std::path::Path::new("/proc/sys/net/ipv6").exists()
 }
 
-/// Writes a setting that makes things quieter or quicker, not right or wrong; old kernels lack some.
+/// Writes a setting that makes things quieter or quicker, not right or wrong; old kernels lack
+/// some.
 pub(super) fn best_effort(setting: &str, value: &str) {
     let _ = write_setting(setting, value);
 }
 
-/// Far from the numbers that interfaces get in order; see [`Netlink::create_veth`]. The last two bytes of the address tell the ends apart.
+/// Far from the numbers that interfaces get in order; see [`Netlink::create_veth`]. The last two
+/// bytes of the address tell the ends apart.
 const NEAR_INDEX: u32 = 1 << 30;
 /// Milliseconds; the kernel repeats a report after a random part of this.
 const SOON_MS: &str = "1";

@@ -1,9 +1,10 @@
-//! The machine's side of an ordinary user's link: a namespace whose kernel is the router, with our proxy for TCP and pasta behind
-//! it for the rest.
+//! The machine's side of an ordinary user's link: a namespace whose kernel is the router, with our
+//! proxy for TCP and pasta behind it for the rest.
 //!
-//! pasta ends TCP connections itself and has no congestion control, so that a slow link behind it sees a sender that no TCP is.
-//! Here the kernel ends them instead. Its address on the link answers pings, as the machine's does in root's sessions; UDP to that
-//! address goes to the machine's loopback through pasta, and everything else is forwarded to pasta with translated addresses.
+//! pasta ends TCP connections itself and has no congestion control, so that a slow link behind it
+//! sees a sender that no TCP is. Here the kernel ends them instead. Its address on the link answers
+//! pings, as the machine's does in root's sessions; UDP to that address goes to the machine's
+//! loopback through pasta, and everything else is forwarded to pasta with translated addresses.
 
 use std::io;
 use std::net::{IpAddr, TcpListener};
@@ -32,7 +33,8 @@ pub(super) enum RouterError {
 pub(super) fn router_netns() -> Result<NetNs, SetupError> {
     let netns = quiet_netns()?;
     netns.enter(|| {
-        // First packets come back in through loopback: a check of where they come from would refuse them.
+        // First packets come back in through loopback: a check of where they come from would refuse
+        // them.
         for name in ["all", "default", "lo"] {
             best_effort(&format!("ipv4/conf/{name}/rp_filter"), "0");
         }
@@ -43,9 +45,16 @@ pub(super) fn router_netns() -> Result<NetNs, SetupError> {
     Ok(netns)
 }
 
-/// Lets the namespace carry the connections that come over `interface`, which has the addresses of side 1 of `range`.
-pub(super) fn start_router(netns: &NetNs, interface: &str, range: Range, ipv6: bool) -> Result<Proxy, RouterError> {
-    let host: Vec<IpAddr> = range.addresses(1, ipv6).into_iter().map(|(address, _)| address).collect();
+/// Lets the namespace carry the connections that come over `interface`, which has the addresses of
+/// side 1 of `range`.
+pub(super) fn start_router(
+    netns: &NetNs,
+    interface: &str,
+    range: Range,
+    ipv6: bool,
+) -> Result<Proxy, RouterError> {
+    let host: Vec<IpAddr> =
+        range.addresses(1, ipv6).into_iter().map(|(address, _)| address).collect();
     let (listeners, ports, watch, inject) = netns.enter(|| {
         let (mut listeners, mut ports) = (Vec::new(), Vec::new());
         for &address in &host {
@@ -64,7 +73,12 @@ pub(super) fn start_router(netns: &NetNs, interface: &str, range: Range, ipv6: b
             packet::bind(socket.as_fd(), netlink.link(name).map_err(|error| error.source)?.index)?;
             Ok::<_, io::Error>(socket)
         };
-        Ok::<_, io::Error>((listeners, ports, open(interface, &FIRST_PACKETS)?, open("lo", &NOTHING)?))
+        Ok::<_, io::Error>((
+            listeners,
+            ports,
+            open(interface, &FIRST_PACKETS)?,
+            open("lo", &NOTHING)?,
+        ))
     })?;
     load(netns, &rules(interface, range, &host, &ports))?;
     Ok(Proxy::start(&ProxySockets { listeners, watch, inject, host })?)
@@ -84,7 +98,8 @@ pub(super) fn lead_out(ipv6: bool) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// The namespace's rules. First packets are dropped before the kernel tracks them: the proxy lets them in, through loopback.
+/// The namespace's rules. First packets are dropped before the kernel tracks them: the proxy lets
+/// them in, through loopback.
 fn rules(interface: &str, range: Range, host: &[IpAddr], ports: &[u16]) -> String {
     let uplink = Range::uplink();
     let mut arrive = String::new();
@@ -99,10 +114,13 @@ fn rules(interface: &str, range: Range, host: &[IpAddr], ports: &[u16]) -> Strin
              iifname \"{interface}\" {family} daddr {address} meta l4proto udp dnat {family} to {pasta}\n"
         ));
     }
-    // What the machine's IPv6 loopback answers, pasta of 2023 sends between link-local addresses instead of those of the question.
+    // What the machine's IPv6 loopback answers, pasta of 2023 sends between link-local addresses
+    // instead of those of the question.
     let answers = if host.iter().any(IpAddr::is_ipv6) {
         let (asked, asker) = (uplink.ipv6(1).0, uplink.ipv6(0).0);
-        format!("iifname \"{UPLINK}\" ip6 saddr fe80::/10 meta l4proto udp ip6 saddr set {asked} ip6 daddr set {asker}\n")
+        format!(
+            "iifname \"{UPLINK}\" ip6 saddr fe80::/10 meta l4proto udp ip6 saddr set {asked} ip6 daddr set {asker}\n"
+        )
     } else {
         String::new()
     };
@@ -128,10 +146,17 @@ mod tests {
     #[test]
     fn rules_translate_each_family_to_its_own_port() {
         let range = Range::private();
-        let host: Vec<IpAddr> = range.addresses(1, true).into_iter().map(|(address, _)| address).collect();
+        let host: Vec<IpAddr> =
+            range.addresses(1, true).into_iter().map(|(address, _)| address).collect();
         let text = rules("host0", range, &host, &[4001, 4002]);
-        assert!(text.contains("ip saddr 198.18.0.2 meta l4proto tcp dnat ip to 198.18.0.1:4001\n"), "{text}");
+        assert!(
+            text.contains("ip saddr 198.18.0.2 meta l4proto tcp dnat ip to 198.18.0.1:4001\n"),
+            "{text}"
+        );
         assert!(text.contains("dnat ip6 to [fd77:6569:7248::1]:4002\n"), "{text}");
-        assert!(text.contains("ip daddr 198.18.0.1 meta l4proto udp dnat ip to 198.18.0.5\n"), "{text}");
+        assert!(
+            text.contains("ip daddr 198.18.0.1 meta l4proto udp dnat ip to 198.18.0.5\n"),
+            "{text}"
+        );
     }
 }

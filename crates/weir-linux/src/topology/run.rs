@@ -8,7 +8,10 @@ use rustix::thread::{CapabilitySet, UnshareFlags};
 
 use super::address::{RANGES, Range, mac};
 use super::outside::{Outside, PastaError, start_pasta};
-use super::place::{Attachment, Place, attach, best_effort, check_mtu, has_ipv6, quiet_netns, settle, switch_for, switch_netns};
+use super::place::{
+    Attachment, Place, attach, best_effort, check_mtu, has_ipv6, quiet_netns, settle, switch_for,
+    switch_netns,
+};
 use super::router::{RouterError, UPLINK, lead_out, router_netns, start_router};
 use super::{DEFAULT_MTU, End, Note, RunSetup, Session, SetupError, names};
 use crate::helper::{Janitor, State, clean_up, list_states, state_directory, with_lock};
@@ -19,7 +22,8 @@ use crate::port::{AnyPort, PacketPort};
 use crate::process::Stopper;
 use crate::sys;
 
-/// Sets up a namespace for one program, and the ports of a link between it and the machine, which the name `host` means inside.
+/// Sets up a namespace for one program, and the ports of a link between it and the machine, which
+/// the name `host` means inside.
 ///
 /// Without root this process enters a user namespace, for good.
 ///
@@ -30,10 +34,15 @@ pub fn run(setup: &RunSetup) -> Result<Session, SetupError> {
     let ipv6 = has_ipv6(setup.mtu);
     // Inside a user namespace of one group the bounds of the setting cannot be read any more.
     let ping_note = if is_in_own_user_namespace() { None } else { ping_note() };
-    if become_privileged()? { run_for_user(setup, ipv6, ping_note) } else { run_as_root(setup, ipv6) }
+    if become_privileged()? {
+        run_for_user(setup, ipv6, ping_note)
+    } else {
+        run_as_root(setup, ipv6)
+    }
 }
 
-/// Makes sure that this process may make namespaces; `true` when it had to enter a user namespace for that.
+/// Makes sure that this process may make namespaces; `true` when it had to enter a user namespace
+/// for that.
 pub(super) fn become_privileged() -> Result<bool, SetupError> {
     let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
     if rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed)) {
@@ -57,7 +66,8 @@ pub(super) fn become_privileged() -> Result<bool, SetupError> {
 
 /// Whether this process is an ordinary user's in a user namespace that an earlier session entered.
 fn is_in_own_user_namespace() -> bool {
-    !rustix::process::geteuid().is_root() && fs::read_to_string("/proc/self/setgroups").is_ok_and(|word| word.trim() == "deny")
+    !rustix::process::geteuid().is_root()
+        && fs::read_to_string("/proc/self/setgroups").is_ok_and(|word| word.trim() == "deny")
 }
 
 /// The parts that root and user have in common.
@@ -69,7 +79,13 @@ struct Inside {
     ends: [End; 2],
 }
 
-fn inside(setup: &RunSetup, range: Range, ipv6: bool, ipv6_out: bool, outer_name: &str) -> Result<Inside, SetupError> {
+fn inside(
+    setup: &RunSetup,
+    range: Range,
+    ipv6: bool,
+    ipv6_out: bool,
+    outer_name: &str,
+) -> Result<Inside, SetupError> {
     let switch = switch_for(setup.backend)?;
     let end = |side: usize, name: &str, interface: &str| End {
         name: name.into(),
@@ -84,14 +100,25 @@ fn inside(setup: &RunSetup, range: Range, ipv6: bool, ipv6_out: bool, outer_name
     if ipv6_out {
         gateways.push(range.ipv6(1).0.into());
     }
-    let to_be = Attachment { name: INTERFACE, mac: mac(0), mtu: setup.mtu, addresses: &addresses, gateways: &gateways };
+    let to_be = Attachment {
+        name: INTERFACE,
+        mac: mac(0),
+        mtu: setup.mtu,
+        addresses: &addresses,
+        gateways: &gateways,
+    };
     let port = attach(&netns, switch.as_ref(), "inside", &to_be)?;
     let hosts = names::hosts(&[&ends[1], &ends[0]]);
     Ok(Inside { place: Place { netns, hosts, resolv: None }, port, switch, far: None, ends })
 }
 
 impl Inside {
-    fn into_session(self, outer: AnyPort, outside: Outside, notes: Vec<Note>) -> Result<Session, SetupError> {
+    fn into_session(
+        self,
+        outer: AnyPort,
+        outside: Outside,
+        notes: Vec<Note>,
+    ) -> Result<Session, SetupError> {
         let mut ports = [self.port, outer];
         settle(&mut ports);
         Ok(Session {
@@ -111,10 +138,13 @@ impl Inside {
 /// As root the other side is an interface of the machine.
 fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
     let host = NetNs::current()?;
-    let janitor = Janitor::start().map_err(|source| SetupError::Helper { helper: "janitor", source })?;
-    let state = |source| SetupError::State { path: state_directory().display().to_string(), source };
-    // The janitor needs the lock to do its work: it is handed over, or dropped, only when the lock is free again.
-    // The choice of addresses and the changes to the machine are one step, so that parallel sessions see each other's.
+    let janitor =
+        Janitor::start().map_err(|source| SetupError::Helper { helper: "janitor", source })?;
+    let state =
+        |source| SetupError::State { path: state_directory().display().to_string(), source };
+    // The janitor needs the lock to do its work: it is handed over, or dropped, only when the lock
+    // is free again. The choice of addresses and the changes to the machine are one step, so that
+    // parallel sessions see each other's.
     let session = with_lock(|directory| {
         let mut notes = Vec::new();
         if clean_up(directory)? > 0 {
@@ -124,13 +154,20 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
         let set_up = || -> Result<Session, SetupError> {
             let mut netlink = Netlink::open()?;
             let (links, routes) = (netlink.links()?, netlink.routes()?);
-            let range = Range::choose(&links, &routes).ok_or(SetupError::NoAddresses { ranges: RANGES })?;
+            let range =
+                Range::choose(&links, &routes).ok_or(SetupError::NoAddresses { ranges: RANGES })?;
             let name = range.interface();
             let plan = forwarding_settings(&links, &routes);
             let ipv6_out = ipv6 && setup.outside && plan.ipv6 == Ipv6Forwarding::Possible;
             let mut inside = inside(setup, range, ipv6, ipv6_out, &name)?;
             let addresses = range.addresses(1, ipv6);
-            let to_be = Attachment { name: &name, mac: mac(1), mtu: setup.mtu, addresses: &addresses, gateways: &[] };
+            let to_be = Attachment {
+                name: &name,
+                mac: mac(1),
+                mtu: setup.mtu,
+                addresses: &addresses,
+                gateways: &[],
+            };
             let outer = attach(&host, inside.switch.as_ref(), "outside", &to_be)?;
             let mut outside = Outside::default();
             if setup.outside {
@@ -184,12 +221,18 @@ fn open_way(name: &str, range: Range, ipv6: bool, outside: &mut Outside) -> Opti
             "the program reaches this machine (as 'host') and nothing beyond: nft is not installed",
             "apt-get install nftables",
         )),
-        Err(error) => Some(Note::new(format!("the program reaches this machine (as 'host') and nothing beyond: {error}"))),
+        Err(error) => Some(Note::new(format!(
+            "the program reaches this machine (as 'host') and nothing beyond: {error}"
+        ))),
     }
 }
 
 /// Changes the machine's settings, having told the one who puts them back; says which were refused.
-fn change_settings(own: &State, directory: &Path, janitor: &Janitor) -> Result<Vec<Note>, SetupError> {
+fn change_settings(
+    own: &State,
+    directory: &Path,
+    janitor: &Janitor,
+) -> Result<Vec<Note>, SetupError> {
     if own.undo.is_empty() {
         return Ok(vec![]);
     }
@@ -203,17 +246,29 @@ fn change_settings(own: &State, directory: &Path, janitor: &Janitor) -> Result<V
         .collect())
 }
 
-/// For an ordinary user the other side is a router in a namespace of its own; where that cannot be, it is pasta itself; and
-/// without pasta either, a namespace that answers pings, and that is all.
-fn run_for_user(setup: &RunSetup, ipv6: bool, ping_note: Option<Note>) -> Result<Session, SetupError> {
+/// For an ordinary user the other side is a router in a namespace of its own; where that cannot be,
+/// it is pasta itself; and without pasta either, a namespace that answers pings, and that is all.
+fn run_for_user(
+    setup: &RunSetup,
+    ipv6: bool,
+    ping_note: Option<Note>,
+) -> Result<Session, SetupError> {
     let range = Range::private();
     let routes: Vec<Route> = Netlink::open()?.routes()?;
-    let leads_out = |ipv6: bool| routes.iter().any(|route| route.ipv6 == ipv6 && route.to.is_none() && route.unicast);
+    let leads_out = |ipv6: bool| {
+        routes.iter().any(|route| route.ipv6 == ipv6 && route.to.is_none() && route.unicast)
+    };
     let ipv6_out = ipv6 && setup.outside && leads_out(true);
     let mut inside = inside(setup, range, ipv6, ipv6_out, OUTER)?;
     let netns = router_netns()?;
     let addresses = range.addresses(1, ipv6);
-    let to_be = Attachment { name: OUTER, mac: mac(1), mtu: setup.mtu, addresses: &addresses, gateways: &[] };
+    let to_be = Attachment {
+        name: OUTER,
+        mac: mac(1),
+        mtu: setup.mtu,
+        addresses: &addresses,
+        gateways: &[],
+    };
     let outer = attach(&netns, inside.switch.as_ref(), "outside", &to_be)?;
     if !setup.outside {
         return beside_nobody(inside, netns, outer, Vec::new());
@@ -228,19 +283,34 @@ fn run_for_user(setup: &RunSetup, ipv6: bool, ping_note: Option<Note>) -> Result
                 Ok(pasta) => {
                     notes.extend(ping_note);
                     notes.push(without_router(&why));
-                    let outer = far.enter(|| Ok::<_, SetupError>(AnyPort::Packet(PacketPort::open(OUTER)?)))?;
+                    let outer = far
+                        .enter(|| Ok::<_, SetupError>(AnyPort::Packet(PacketPort::open(OUTER)?)))?;
                     inside.far = Some(far);
-                    inside.into_session(outer, Outside { pasta: Some(pasta), ..Outside::default() }, notes)
+                    inside.into_session(
+                        outer,
+                        Outside { pasta: Some(pasta), ..Outside::default() },
+                        notes,
+                    )
                 }
                 Err(error) => {
-                    let note = without_pasta("the program reaches neither this machine nor anything beyond", &error);
+                    let note = without_pasta(
+                        "the program reaches neither this machine nor anything beyond",
+                        &error,
+                    );
                     beside_nobody(inside, netns, outer, vec![note, without_router(&why)])
                 }
             };
         }
     };
     let mut outside = Outside { proxy: Some(proxy), ..Outside::default() };
-    match start_pasta(&netns, UPLINK, Range::uplink(), setup.mtu.max(DEFAULT_MTU), ipv6_out, forward_dns) {
+    match start_pasta(
+        &netns,
+        UPLINK,
+        Range::uplink(),
+        setup.mtu.max(DEFAULT_MTU),
+        ipv6_out,
+        forward_dns,
+    ) {
         Ok(pasta) => {
             outside.pasta = Some(pasta);
             notes.extend(ping_note);
@@ -255,17 +325,24 @@ fn run_for_user(setup: &RunSetup, ipv6: bool, ping_note: Option<Note>) -> Result
     inside.into_session(outer, outside, notes)
 }
 
-fn beside_nobody(mut inside: Inside, netns: NetNs, outer: AnyPort, notes: Vec<Note>) -> Result<Session, SetupError> {
+fn beside_nobody(
+    mut inside: Inside,
+    netns: NetNs,
+    outer: AnyPort,
+    notes: Vec<Note>,
+) -> Result<Session, SetupError> {
     inside.place.resolv = Some(names::no_resolver());
     inside.far = Some(netns);
     inside.into_session(outer, Outside::default(), notes)
 }
 
-/// Gives the program its resolver file; `true` when queries to the link's other end are to be passed on to the machine's resolver.
+/// Gives the program its resolver file; `true` when queries to the link's other end are to be
+/// passed on to the machine's resolver.
 fn set_resolver(inside: &mut Inside, range: Range, notes: &mut Vec<Note>) -> bool {
     let forwarder = IpAddr::from(range.ipv4(1).0);
     let (resolv, note) = names::resolver(Some(forwarder));
-    let forward = resolv.as_ref().is_some_and(|text| text.contains(&format!("nameserver {forwarder}\n")));
+    let forward =
+        resolv.as_ref().is_some_and(|text| text.contains(&format!("nameserver {forwarder}\n")));
     inside.place.resolv = resolv;
     notes.extend(note);
     forward
@@ -294,7 +371,9 @@ fn without_pasta(what: &str, error: &PastaError) -> Note {
 }
 
 fn without_router(error: &RouterError) -> Note {
-    let what = format!("{error}; TCP downloads over a slow link are slower than it, for their sender, pasta, has no congestion control");
+    let what = format!(
+        "{error}; TCP downloads over a slow link are slower than it, for their sender, pasta, has no congestion control"
+    );
     match error {
         RouterError::Rules(NatError::NoNft) => Note::with_remedy(what, "apt-get install nftables"),
         _ => Note::new(what),

@@ -1,4 +1,5 @@
-//! A link that is set up: its ports, its ends, the programs behind it, how it ended, and taking it down.
+//! A link that is set up: its ports, its ends, the programs behind it, how it ended, and taking it
+//! down.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,7 +12,8 @@ use crate::netns::NetNs;
 use crate::port::AnyPort;
 use crate::process::{Program, ProgramSpec, Report, Signals, Stopper, Terminal, Wake, wait_any};
 
-/// A link's surroundings. Dropping it ends its programs and undoes every change to the machine, as [`Session::close`] does.
+/// A link's surroundings. Dropping it ends its programs and undoes every change to the machine, as
+/// [`Session::close`] does.
 #[derive(Debug)]
 pub struct Session {
     pub(super) programs: Vec<(Side, Program)>,
@@ -22,7 +24,8 @@ pub struct Session {
     pub(super) stopper: Stopper,
     pub(super) terminal: Option<Terminal>,
     pub(super) outside: Option<Outside>,
-    /// Namespaces where no program runs, but interfaces are: a port's device does not keep its namespace alive.
+    /// Namespaces where no program runs, but interfaces are: a port's device does not keep its
+    /// namespace alive.
     #[expect(dead_code, reason = "held, not used: dropping one deletes its interfaces")]
     pub(super) held: Vec<NetNs>,
 }
@@ -64,7 +67,8 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
-    /// 127 when the command is missing, 126 when it cannot be executed, 125 when Weir itself failed.
+    /// 127 when the command is missing, 126 when it cannot be executed, 125 when Weir itself
+    /// failed.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -111,13 +115,18 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The exit code of the whole: the right program's, or the left one's when the right one was ended by the session or there is
-    /// only a left one. Without programs 128 + n after signal n, else 0.
+    /// The exit code of the whole: the right program's, or the left one's when the right one was
+    /// ended by the session or there is only a left one. Without programs 128 + n after signal n,
+    /// else 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         let own = |side| self.programs.iter().find(|end| end.side == side && !end.ended_by_us);
         let any = |side| self.programs.iter().find(|end| end.side == side);
-        if let Some(end) = own(Side::Right).or_else(|| own(Side::Left)).or_else(|| any(Side::Right)).or_else(|| any(Side::Left)) {
+        if let Some(end) = own(Side::Right)
+            .or_else(|| own(Side::Left))
+            .or_else(|| any(Side::Right))
+            .or_else(|| any(Side::Left))
+        {
             return end.code;
         }
         match self.ended_by {
@@ -158,11 +167,13 @@ impl Session {
         self.stopper.clone()
     }
 
-    /// Starts a program on one side, in namespaces of its own, as a child in this process's group, so that the terminal's
-    /// signals reach it. Of two programs only the right one reads standard input.
+    /// Starts a program on one side, in namespaces of its own, as a child in this process's group,
+    /// so that the terminal's signals reach it. Of two programs only the right one reads standard
+    /// input.
     ///
     /// # Errors
-    /// When the command cannot be executed or its namespaces cannot be made; nothing is left of it then.
+    /// When the command cannot be executed or its namespaces cannot be made; nothing is left of it
+    /// then.
     pub fn spawn(&mut self, side: Side, command: &[OsString]) -> Result<(), SpawnError> {
         let both = self.places.iter().all(Option::is_some);
         let Some(place) = &self.places[side.index()] else {
@@ -185,12 +196,14 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until the program ends (of two, the right one; when the left one fails, a few seconds more), a signal ends the session, [`Stopper::stop`] is called, or `timeout` is over; then ends the
-    /// programs that are left: SIGTERM, a grace of [`GRACE`], SIGKILL.
+    /// Waits until the program ends (of two, the right one; when the left one fails, a few seconds
+    /// more), a signal ends the session, [`Stopper::stop`] is called, or `timeout` is over; then
+    /// ends the programs that are left: SIGTERM, a grace of [`GRACE`], SIGKILL.
     ///
-    /// Signals sent to this process are handed to the programs. The terminal sends its own (^C) to the whole process group, so
-    /// those are not handed on, and a program decides what ^C means to it. Sent to this process alone, SIGTERM and SIGHUP end the
-    /// session after the grace, SIGINT after half a minute, and a second one at once.
+    /// Signals sent to this process are handed to the programs. The terminal sends its own (^C) to
+    /// the whole process group, so those are not handed on, and a program decides what ^C means to
+    /// it. Sent to this process alone, SIGTERM and SIGHUP end the session after the grace, SIGINT
+    /// after half a minute, and a second one at once.
     ///
     /// # Errors
     /// When waiting itself fails.
@@ -198,20 +211,28 @@ impl Session {
         self.wait_and_settle(signals, timeout, || ())
     }
 
-    /// The same as [`Session::wait`], with `settle` called when a program has ended by itself, before the other one is ended: to let
-    /// what is still in the link arrive, so that a server learns that its client is done. It then has [`FAREWELL`] to end by itself.
+    /// The same as [`Session::wait`], with `settle` called when a program has ended by itself,
+    /// before the other one is ended: to let what is still in the link arrive, so that a server
+    /// learns that its client is done. It then has [`FAREWELL`] to end by itself.
     ///
     /// # Errors
     /// When waiting itself fails.
-    pub fn wait_and_settle(&mut self, signals: &Signals, timeout: Option<Duration>, settle: impl FnOnce()) -> io::Result<Outcome> {
+    pub fn wait_and_settle(
+        &mut self,
+        signals: &Signals,
+        timeout: Option<Duration>,
+        settle: impl FnOnce(),
+    ) -> io::Result<Outcome> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut ends = Vec::new();
         let mut signalled = None;
         // Until when the right program may go on after the left one failed.
         let mut abandoned: Option<Instant> = None;
         let ended_by = loop {
-            let until = [deadline, signalled.map(|(_, at)| at), abandoned].into_iter().flatten().min();
-            let programs: Vec<&Program> = self.programs.iter().map(|(_, program)| program).collect();
+            let until =
+                [deadline, signalled.map(|(_, at)| at), abandoned].into_iter().flatten().min();
+            let programs: Vec<&Program> =
+                self.programs.iter().map(|(_, program)| program).collect();
             match wait_any(&programs, Some(signals), Some(&self.stopper), until)? {
                 Wake::Program(index) => {
                     if let Some(end) = self.reap(index, false) {
@@ -221,14 +242,16 @@ impl Session {
                             abandoned = failed.then(|| Instant::now() + ABANDONED);
                             continue;
                         }
-                        break signalled.map_or(EndedBy::Program(side), |(number, _)| EndedBy::Signal(number));
+                        break signalled
+                            .map_or(EndedBy::Program(side), |(number, _)| EndedBy::Signal(number));
                     }
                 }
                 Wake::Signal(signal) => {
                     if self.programs.is_empty() {
                         break EndedBy::Signal(signal.number);
                     }
-                    // The terminal sent it to the program as well, which decides what ^C means: an editor goes on.
+                    // The terminal sent it to the program as well, which decides what ^C means: an
+                    // editor goes on.
                     if signal.from_terminal {
                         continue;
                     }
@@ -239,14 +262,17 @@ impl Session {
                     if signalled.is_some() {
                         signalled = Some((signal.number, Instant::now()));
                     } else if signal.number != libc::SIGUSR1 && signal.number != libc::SIGUSR2 {
-                        let grace = if signal.number == libc::SIGINT { INTERRUPT_GRACE } else { GRACE };
+                        let grace =
+                            if signal.number == libc::SIGINT { INTERRUPT_GRACE } else { GRACE };
                         signalled = Some((signal.number, Instant::now() + grace));
                     }
                 }
                 Wake::Stopped => break EndedBy::Stopped,
                 Wake::Timeout => match signalled {
                     Some((number, at)) if at <= Instant::now() => break EndedBy::Signal(number),
-                    _ if abandoned.is_some_and(|at| at <= Instant::now()) => break EndedBy::Program(Side::Left),
+                    _ if abandoned.is_some_and(|at| at <= Instant::now()) => {
+                        break EndedBy::Program(Side::Left);
+                    }
                     _ => break EndedBy::Timeout,
                 },
             }
@@ -290,7 +316,8 @@ impl Session {
     fn farewell(&mut self, ends: &mut Vec<ProgramEnd>) -> io::Result<()> {
         let deadline = Instant::now() + FAREWELL;
         while !self.programs.is_empty() {
-            let programs: Vec<&Program> = self.programs.iter().map(|(_, program)| program).collect();
+            let programs: Vec<&Program> =
+                self.programs.iter().map(|(_, program)| program).collect();
             match wait_any(&programs, None, None, Some(deadline))? {
                 Wake::Program(index) => ends.extend(self.reap(index, false)),
                 Wake::Timeout => break,
@@ -306,13 +333,19 @@ impl Session {
         }
         let deadline = Instant::now() + GRACE;
         while !self.programs.is_empty() {
-            let programs: Vec<&Program> = self.programs.iter().map(|(_, program)| program).collect();
+            let programs: Vec<&Program> =
+                self.programs.iter().map(|(_, program)| program).collect();
             match wait_any(&programs, None, None, Some(deadline))? {
                 Wake::Program(index) => ends.extend(self.reap(index, true)),
                 Wake::Timeout => {
                     for (side, program) in self.programs.drain(..) {
                         program.kill();
-                        ends.push(ProgramEnd { side, code: KILLED, background: 0, ended_by_us: true });
+                        ends.push(ProgramEnd {
+                            side,
+                            code: KILLED,
+                            background: 0,
+                            ended_by_us: true,
+                        });
                     }
                 }
                 Wake::Signal(_) | Wake::Stopped => {}
@@ -322,13 +355,16 @@ impl Session {
     }
 }
 
-/// How long a program has between SIGTERM and SIGKILL: enough to write its results, short enough to wait for.
+/// How long a program has between SIGTERM and SIGKILL: enough to write its results, short enough to
+/// wait for.
 pub const GRACE: Duration = Duration::from_secs(3);
 /// How long a program may take to end by itself when the other one has, before it is told to.
 pub const FAREWELL: Duration = Duration::from_millis(100);
-/// How long the right program may go on when the left one has failed: enough for it to notice and say so.
+/// How long the right program may go on when the left one has failed: enough for it to notice and
+/// say so.
 const ABANDONED: Duration = Duration::from_secs(5);
-/// A program may take SIGINT as a wish (to print statistics, to ask); this bounds one that is stuck with nobody watching.
+/// A program may take SIGINT as a wish (to print statistics, to ask); this bounds one that is stuck
+/// with nobody watching.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
 /// What a shell reports of a process ended by SIGKILL.
 const KILLED: u8 = 128 + 9;
@@ -345,8 +381,14 @@ mod tests {
     fn right_program_decides_the_exit_code_unless_the_session_ended_it() {
         let by = EndedBy::Program(Side::Right);
         let outcome = |programs| Outcome { ended_by: by, programs };
-        assert_eq!(outcome(vec![end(Side::Right, 3, false), end(Side::Left, 143, true)]).exit_code(), 3);
-        assert_eq!(outcome(vec![end(Side::Left, 4, false), end(Side::Right, 143, true)]).exit_code(), 4);
+        assert_eq!(
+            outcome(vec![end(Side::Right, 3, false), end(Side::Left, 143, true)]).exit_code(),
+            3
+        );
+        assert_eq!(
+            outcome(vec![end(Side::Left, 4, false), end(Side::Right, 143, true)]).exit_code(),
+            4
+        );
         assert_eq!(outcome(vec![end(Side::Left, 7, false)]).exit_code(), 7);
     }
 

@@ -1,4 +1,5 @@
-//! Namespaces for the tests of ports and loop: A, the emulator's E, and B, made and removed by the test that uses them.
+//! Namespaces for the tests of ports and loop: A, the emulator's E, and B, made and removed by the
+//! test that uses them.
 
 mod rules;
 mod workers;
@@ -26,7 +27,8 @@ pub(crate) enum Kind {
     Tap,
 }
 
-/// Two namespaces to be joined. A has 10.77.0.1 and fd77::1, B has 10.77.0.2 and fd77::2, both on interface `x0`.
+/// Two namespaces to be joined. A has 10.77.0.1 and fd77::1, B has 10.77.0.2 and fd77::2, both on
+/// interface `x0`.
 pub(crate) struct Net {
     tag: String,
     /// For the loop: index 0 towards A, 1 towards B.
@@ -43,7 +45,8 @@ impl Net {
             eprintln!("SKIPPED: needs root to make network namespaces");
             return None;
         }
-        let tag = format!("weirtest{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let tag =
+            format!("weirtest{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let mut net = Self { tag, ports: Vec::new(), more: Vec::new() };
         for side in ["a", "e", "b"] {
             if !run(&["netns", "add", &net.name(side)]) {
@@ -56,15 +59,26 @@ impl Net {
             let port = match kind {
                 Kind::Packet => {
                     let (outer, elsewhere) = (format!("e{side}"), net.name("e"));
-                    ip(&["link", "add", "x0", "netns", &place, "type", "veth", "peer", "name", &outer, "netns", &elsewhere]);
+                    ip(&[
+                        "link", "add", "x0", "netns", &place, "type", "veth", "peer", "name",
+                        &outer, "netns", &elsewhere,
+                    ]);
                     ip(&["-n", &elsewhere, "link", "set", &outer, "up"]);
-                    net.within("e", move || AnyPort::from(PacketPort::open(&outer).expect("the interface was just made")))
+                    net.within("e", move || {
+                        AnyPort::from(
+                            PacketPort::open(&outer).expect("the interface was just made"),
+                        )
+                    })
                 }
-                Kind::Tap if File::options().read(true).write(true).open("/dev/net/tun").is_err() => {
+                Kind::Tap
+                    if File::options().read(true).write(true).open("/dev/net/tun").is_err() =>
+                {
                     eprintln!("SKIPPED: /dev/net/tun cannot be opened");
                     return None;
                 }
-                Kind::Tap => net.within(side, || AnyPort::from(TapPort::create("x0").expect("root may make TAP devices"))),
+                Kind::Tap => net.within(side, || {
+                    AnyPort::from(TapPort::create("x0").expect("root may make TAP devices"))
+                }),
             };
             net.ports.push(port);
             let host = if side == "a" { 1 } else { 2 };
@@ -78,7 +92,12 @@ impl Net {
 
     /// Lets another worker share the ports.
     fn add_worker(&mut self) {
-        self.more.push(self.ports.iter_mut().map(|port| port.share().expect("packet sockets can be shared")).collect());
+        self.more.push(
+            self.ports
+                .iter_mut()
+                .map(|port| port.share().expect("packet sockets can be shared"))
+                .collect(),
+        );
     }
 
     /// The namespace's name.
@@ -93,23 +112,47 @@ impl Net {
     }
 
     /// Starts work on a thread that is in a namespace.
-    pub(crate) fn spawn<T: Send + 'static>(&self, side: &str, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        let place = File::open(format!("/run/netns/{}", self.name(side))).expect("the namespace was made");
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        side: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let place =
+            File::open(format!("/run/netns/{}", self.name(side))).expect("the namespace was made");
         std::thread::spawn(move || {
-            move_into_link_name_space(place.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may enter it");
+            move_into_link_name_space(place.as_fd(), Some(LinkNameSpaceType::Network))
+                .expect("root may enter it");
             work()
         })
     }
 
     /// Does work in a namespace.
-    pub(crate) fn within<T: Send + 'static>(&self, side: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    pub(crate) fn within<T: Send + 'static>(
+        &self,
+        side: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
         self.spawn(side, work).join().expect("no panic in the namespace")
     }
 
     /// Starts the loop with a pipe for each direction.
-    pub(crate) fn start(&mut self, pipe: &PipeConfig, change: impl FnOnce(&mut LiveConfig)) -> Running {
-        let lane = |name: &str, from, to, pipe| LaneConfig { name: name.into(), from, to, pipe, passes: Vec::new(), gso: Gso::Split };
-        let mut config = LiveConfig::new(std::mem::take(&mut self.ports), vec![lane("up", 0, 1, 1), lane("down", 1, 0, 2)]);
+    pub(crate) fn start(
+        &mut self,
+        pipe: &PipeConfig,
+        change: impl FnOnce(&mut LiveConfig),
+    ) -> Running {
+        let lane = |name: &str, from, to, pipe| LaneConfig {
+            name: name.into(),
+            from,
+            to,
+            pipe,
+            passes: Vec::new(),
+            gso: Gso::Split,
+        };
+        let mut config = LiveConfig::new(
+            std::mem::take(&mut self.ports),
+            vec![lane("up", 0, 1, 1), lane("down", 1, 0, 2)],
+        );
         config.pipes = vec![(1, pipe.clone()), (2, pipe.clone())];
         config.realtime = Realtime::Off;
         config.more_workers = std::mem::take(&mut self.more);
@@ -118,9 +161,20 @@ impl Net {
     }
 
     /// Starts the loop with rules that stand for A.
-    pub(crate) fn start_ruled(&mut self, script: &str, change: impl FnOnce(&mut LiveConfig)) -> Running {
+    pub(crate) fn start_ruled(
+        &mut self,
+        script: &str,
+        change: impl FnOnce(&mut LiveConfig),
+    ) -> Running {
         let passes = [A_SENDS, A_RECEIVES];
-        let lane = |name: &str, from, to, pass| LaneConfig { name: name.into(), from, to, pipe: 0, passes: vec![pass], gso: Gso::Split };
+        let lane = |name: &str, from, to, pass| LaneConfig {
+            name: name.into(),
+            from,
+            to,
+            pipe: 0,
+            passes: vec![pass],
+            gso: Gso::Split,
+        };
         let lanes = vec![lane("up", 0, 1, passes[0]), lane("down", 1, 0, passes[1])];
         let mut config = LiveConfig::new(std::mem::take(&mut self.ports), lanes);
         config.realtime = Realtime::Off;
@@ -130,7 +184,9 @@ impl Net {
         change(&mut config);
         let mut live = Live::new(config).expect("the configuration is right");
         let changes = Changes::between(&Ruleset::default(), &ruleset);
-        live.configure(|engine, now| changes.engine.iter().for_each(|change| change.apply(now, engine)));
+        live.configure(|engine, now| {
+            changes.engine.iter().for_each(|change| change.apply(now, engine))
+        });
         launch(live)
     }
 }
@@ -157,8 +213,16 @@ pub(crate) fn read(script: &str) -> Ruleset {
 
 /// Rules compiled for A, whose interface is `x0`.
 pub(crate) fn compiled(ruleset: &Ruleset) -> Arc<Classifier> {
-    let interface = PlaceInterface { number: 0, name: "x0".into(), v4: vec![0x0a4d_0001], v6: Vec::new() };
-    Arc::new(Classifier::compile(ruleset, &Place { interfaces: vec![interface], passes: vec![A_SENDS, A_RECEIVES], ..Place::default() }))
+    let interface =
+        PlaceInterface { number: 0, name: "x0".into(), v4: vec![0x0a4d_0001], v6: Vec::new() };
+    Arc::new(Classifier::compile(
+        ruleset,
+        &Place {
+            interfaces: vec![interface],
+            passes: vec![A_SENDS, A_RECEIVES],
+            ..Place::default()
+        },
+    ))
 }
 
 const A_SENDS: Pass = Pass { out: true, bridged: false, recv: None, xmit: Some(0) };

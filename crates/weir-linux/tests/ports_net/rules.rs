@@ -43,12 +43,16 @@ fn what_no_rule_sends_anywhere_passes_at_once_and_what_is_denied_is_counted() {
 #[test]
 fn without_one_pass_pipes_follow_each_other_exactly_and_with_it_the_first_is_all() {
     let pipes = "pipe 1 config delay 10ms\npipe 2 config bw 8Mbit/s delay 20ms";
-    for (one_pass, least) in [("disable", Nanos::from_millis(30)), ("enable", Nanos::from_millis(10))] {
+    for (one_pass, least) in
+        [("disable", Nanos::from_millis(30)), ("enable", Nanos::from_millis(10))]
+    {
         let Some(mut net) = Net::new(Kind::Packet) else { return };
-        let script =
-            format!("{one_pass} one_pass\n{pipes}\nadd 100 pipe 1 udp from any to any out\nadd 200 pipe 2 udp from any to any out");
+        let script = format!(
+            "{one_pass} one_pass\n{pipes}\nadd 100 pipe 1 udp from any to any out\nadd 200 pipe 2 udp from any to any out"
+        );
         let (sender, spans) = channel();
-        let running = net.start_ruled(&script, |config| config.observer = Some(Box::new(Spans(sender))));
+        let running =
+            net.start_ruled(&script, |config| config.observer = Some(Box::new(Spans(sender))));
         net.within("a", || {
             let socket = client("0.0.0.0:0");
             for size in 0..20 {
@@ -60,21 +64,27 @@ fn without_one_pass_pipes_follow_each_other_exactly_and_with_it_the_first_is_all
         let report = running.stop();
         let mut count = 0;
         for (len, span) in spans.try_iter() {
-            // 8 Mbit/s take a microsecond for a byte. That the loop is late in between makes no difference.
+            // 8 Mbit/s take a microsecond for a byte. That the loop is late in between makes no
+            // difference.
             let link = if one_pass == "disable" { Nanos::from_micros(len) } else { Nanos::ZERO };
             assert_eq!(span, least + link);
             count += 1;
         }
-        let of = |id: u16| report.pipes.iter().find(|pipe| pipe.0 == id).unwrap().1.counters.clone();
+        let of =
+            |id: u16| report.pipes.iter().find(|pipe| pipe.0 == id).unwrap().1.counters.clone();
         assert!(report.pipes.iter().all(|(_, stats)| stats.counters.balanced()) && count == 20);
-        assert_eq!((of(1).packets_in, of(2).packets_in), (20, if one_pass == "disable" { 20 } else { 0 }));
+        assert_eq!(
+            (of(1).packets_in, of(2).packets_in),
+            (20, if one_pass == "disable" { 20 } else { 0 })
+        );
         let up = &report.lanes[0];
         // ARP and the kernel's own packets take no pipe.
         assert_eq!(20 + up.passed, up.counters.packets_in);
     }
 }
 
-/// Gives network-layer bytes, and the time until they were to leave without that in queues, of each IPv4 packet on the way up.
+/// Gives network-layer bytes, and the time until they were to leave without that in queues, of each
+/// IPv4 packet on the way up.
 struct Spans(Sender<(u64, Nanos)>);
 
 impl Observer for Spans {
@@ -99,7 +109,8 @@ fn segments_of_trains_go_their_own_ways_where_rules_draw() {
     let script = "pipe 1 config delay 2ms\npipe 2 config delay 4ms\nadd 100 prob 0.5 pipe 1 tcp from any to any out\n\
                   add 200 setdscp ef tcp from any to any out\nadd 300 pipe 2 tcp from any to any out";
     let (sender, frames) = channel();
-    let running = net.start_ruled(script, |config| config.observer = Some(Box::new(Watcher(sender))));
+    let running =
+        net.start_ruled(script, |config| config.observer = Some(Box::new(Watcher(sender))));
     transfer(&net, "10.77.0.2:5000", 2_000_000);
     settle(&running, 1000);
     let report = running.stop();
@@ -121,7 +132,8 @@ fn a_train_judged_as_one_is_counted_and_rewritten_in_all_its_packets() {
         let Some(mut net) = Net::new(Kind::Packet) else { return };
         let script = format!("add 100 setdscp af41 {version} from any to any out");
         let (sender, frames) = channel();
-        let running = net.start_ruled(&script, |config| config.observer = Some(Box::new(Watcher(sender))));
+        let running =
+            net.start_ruled(&script, |config| config.observer = Some(Box::new(Watcher(sender))));
         transfer(&net, address, 1_000_000);
         settle(&running, 600);
         let report = running.stop();
@@ -221,11 +233,19 @@ fn other_rules_come_into_force_with_packets_inside_and_counters_kept() {
         send();
         wait_for(&running, |report| report.lanes[0].counters.drops(DropReason::Denied) == 20);
         let counts = running.handle.rule_counts().unwrap();
-        let of = |id| counts.iter().find(|count| count.id == id).map(|count| count.counters.packets);
-        assert_eq!((of(1), of(2), of(3), of(4)), (Some(40), None, Some(20), Some(20)), "{counts:?}");
+        let of =
+            |id| counts.iter().find(|count| count.id == id).map(|count| count.counters.packets);
+        assert_eq!(
+            (of(1), of(2), of(3), of(4)),
+            (Some(40), None, Some(20), Some(20)),
+            "{counts:?}"
+        );
         running.handle.zero_rules(Some(&[1])).unwrap();
         let counts = running.handle.rule_counts().unwrap();
-        assert!(counts.iter().any(|count| count.id == 1 && count.counters.packets == 0), "{counts:?}");
+        assert!(
+            counts.iter().any(|count| count.id == 1 && count.counters.packets == 0),
+            "{counts:?}"
+        );
         running.stop();
     }
 }
@@ -233,7 +253,9 @@ fn other_rules_come_into_force_with_packets_inside_and_counters_kept() {
 /// Puts another configuration in force.
 fn change(running: &Running, old: &Ruleset, new: &Ruleset) {
     let changes = Changes::between(old, new);
-    let work: Change = Arc::new(move |engine, now| changes.engine.iter().for_each(|change| change.apply(now, engine)));
+    let work: Change = Arc::new(move |engine, now| {
+        changes.engine.iter().for_each(|change| change.apply(now, engine))
+    });
     running.handle.set_rules(&compiled(new), &work).unwrap();
 }
 

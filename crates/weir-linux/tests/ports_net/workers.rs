@@ -15,29 +15,53 @@ use super::{Kind, Net};
 fn flows_stay_in_order_and_each_instance_lives_on_one_worker() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     net.add_worker();
-    let link = LinkConfig { capacity: Capacity::Constant(Rate::new(RATE).unwrap()), delay: Nanos::from_millis(5), ..LinkConfig::default() };
+    let link = LinkConfig {
+        capacity: Capacity::Constant(Rate::new(RATE).unwrap()),
+        delay: Nanos::from_millis(5),
+        ..LinkConfig::default()
+    };
     // One instance for each port; its flows come in at either worker.
     let mask = FlowMask { dst_port: u16::MAX, ..FlowMask::default() };
-    let queue = FlowsetConfig { mask, limit: Some(QueueLimit::Packets(100_000)), ..FlowsetConfig::default() };
+    let queue = FlowsetConfig {
+        mask,
+        limit: Some(QueueLimit::Packets(100_000)),
+        ..FlowsetConfig::default()
+    };
     let running = net.start(&PipeConfig { link, queue }, |_| {});
-    let bind = |port| net.within("b", move || UdpSocket::bind(("10.77.0.2", FIRST_PORT + port)).unwrap());
+    let bind =
+        |port| net.within("b", move || UdpSocket::bind(("10.77.0.2", FIRST_PORT + port)).unwrap());
     let sockets: Vec<_> = (0..PORTS).map(bind).collect();
-    let receivers: Vec<_> = sockets.into_iter().map(|socket| std::thread::spawn(move || receive(&socket))).collect();
+    let receivers: Vec<_> =
+        sockets.into_iter().map(|socket| std::thread::spawn(move || receive(&socket))).collect();
     net.within("a", send);
     let mut flows = BTreeSet::new();
     for receiver in receivers {
         let (next, took) = receiver.join().unwrap();
-        assert!(next.values().all(|&n| n == EACH), "every packet of every flow arrives once and in order: {next:?}");
+        assert!(
+            next.values().all(|&n| n == EACH),
+            "every packet of every flow arrives once and in order: {next:?}"
+        );
         flows.extend(next.into_keys());
-        let bits = u64::from(FLOWS) / u64::from(PORTS) * (u64::from(EACH) - 1) * (SIZE as u64 + 28) * 8;
+        let bits =
+            u64::from(FLOWS) / u64::from(PORTS) * (u64::from(EACH) - 1) * (SIZE as u64 + 28) * 8;
         let least = Duration::from_secs_f64(bits as f64 / RATE as f64 * 0.98);
-        assert!(took >= least, "an instance is one link, not one for each worker: {took:?} instead of at least {least:?}");
+        assert!(
+            took >= least,
+            "an instance is one link, not one for each worker: {took:?} instead of at least {least:?}"
+        );
     }
     assert_eq!(flows.len(), usize::from(FLOWS));
     let instances = running.handle.with_engines(|engine, _| engine.instances()).unwrap();
     assert!(instances.iter().all(|&n| n > 0), "both workers have some: {instances:?}");
     let during = running.handle.report().unwrap();
-    assert!(during.lanes.iter().all(|lane| lane.counters.balanced() && lane.counters.backlog_packets < 1 << 32), "{:?}", during.lanes);
+    assert!(
+        during
+            .lanes
+            .iter()
+            .all(|lane| lane.counters.balanced() && lane.counters.backlog_packets < 1 << 32),
+        "{:?}",
+        during.lanes
+    );
     let report = running.stop();
     assert_eq!((report.workers, report.stopped), (2, Some(StopReason::Asked)));
     let up = &report.lanes[0].counters;
@@ -54,7 +78,10 @@ fn shared_ports_have_all_frames_between_them_and_each_flow_whole() {
     sink.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     net.within("a", || {
         for _ in 0..90 {
-            UdpSocket::bind("10.77.0.1:0").unwrap().send_to(b"one of ninety", ("10.77.0.2", FIRST_PORT)).unwrap();
+            UdpSocket::bind("10.77.0.1:0")
+                .unwrap()
+                .send_to(b"one of ninety", ("10.77.0.2", FIRST_PORT))
+                .unwrap();
             std::thread::sleep(Duration::from_millis(1));
         }
     });
@@ -86,7 +113,8 @@ fn send() {
     }
 }
 
-/// Receives what comes to a port until all flows are complete: how many packets came of each flow, and the time from first to last.
+/// Receives what comes to a port until all flows are complete: how many packets came of each flow,
+/// and the time from first to last.
 fn receive(socket: &UdpSocket) -> (BTreeMap<u16, u16>, Duration) {
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut next = BTreeMap::new();
@@ -95,7 +123,8 @@ fn receive(socket: &UdpSocket) -> (BTreeMap<u16, u16>, Duration) {
     for _ in 0..u32::from(FLOWS / PORTS) * u32::from(EACH) {
         socket.recv(&mut room).unwrap();
         first.get_or_insert_with(Instant::now);
-        let (flow, number) = (u16::from_be_bytes([room[0], room[1]]), u16::from_be_bytes([room[2], room[3]]));
+        let (flow, number) =
+            (u16::from_be_bytes([room[0], room[1]]), u16::from_be_bytes([room[2], room[3]]));
         let expected = next.entry(flow).or_insert(0);
         assert_eq!(number, *expected, "flow {flow}");
         *expected += 1;

@@ -1,4 +1,5 @@
-//! A bridge joins two interfaces of the machine: what passes, what ends it, and what it refuses or remarks.
+//! A bridge joins two interfaces of the machine: what passes, what ends it, and what it refuses or
+//! remarks.
 
 use std::io::Read as _;
 use std::process::{Child, Stdio};
@@ -14,7 +15,10 @@ fn machine_in_between(name: &str) -> Option<Machine> {
         ip -n left address add 10.9.9.1/24 dev eth0; ip -n right address add 10.9.9.2/24 dev eth0";
     let made = machine.output(&["sh", "-c", script]);
     if !made.status.success() {
-        skip(name, &format!("no namespaces for the neighbours: {}", String::from_utf8_lossy(&made.stderr)));
+        skip(
+            name,
+            &format!("no namespaces for the neighbours: {}", String::from_utf8_lossy(&made.stderr)),
+        );
         return None;
     }
     machine.settle();
@@ -23,7 +27,11 @@ fn machine_in_between(name: &str) -> Option<Machine> {
 
 /// Starts a bridge and waits until it passes packets.
 fn start(machine: &Machine) -> Child {
-    let bridge = machine.command(&with_surround(&["bridge", "to-left", "to-right"])).stderr(Stdio::piped()).spawn().unwrap();
+    let bridge = machine
+        .command(&with_surround(&["bridge", "to-left", "to-right"]))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let ping = ["ip", "netns", "exec", "left", "ping", "-q", "-c1", "-W1", "10.9.9.2"];
     let passes = (0..PATIENCE.as_secs()).any(|_| machine.output(&ping).status.success());
     assert!(passes, "no ping came through the bridge");
@@ -47,7 +55,11 @@ fn pings_and_connections_pass_and_nothing_is_left() {
     let mut bridge = start(&machine);
     let server = "import socket; s = socket.create_server(('10.9.9.2', 7000)); print('ready', flush=True); c = s.accept()[0]
 while b := c.recv(65536): c.sendall(b)";
-    let mut serving = machine.command(&["ip", "netns", "exec", "right", "python3", "-c", server]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut serving = machine
+        .command(&["ip", "netns", "exec", "right", "python3", "-c", server])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     serving.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
     let client = "import socket, threading; c = socket.create_connection(('10.9.9.2', 7000), 10); n = 0; size = 3000000
 def send(): c.sendall(bytes(size)); c.shutdown(socket.SHUT_WR)
@@ -95,7 +107,10 @@ fn what_cannot_be_bridged_is_refused_by_name() {
     let refused = |left: &str, right: &str, expected: &str| {
         let output = machine.surround(&["bridge", left, right]);
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(125) && words.contains(expected), "{left} {right}: {words}");
+        assert!(
+            output.status.code() == Some(125) && words.contains(expected),
+            "{left} {right}: {words}"
+        );
     };
     refused("to-left", "to-nowhere", "there is no interface to-nowhere here: 'ip link' lists lo, ");
     refused("to-left", "to-left", "both ends of the bridge are to-left");
@@ -104,14 +119,19 @@ fn what_cannot_be_bridged_is_refused_by_name() {
     if machine.output(&["sh", "-c", enslave]).status.success() {
         refused("to-left", "to-right", "'ip link set to-right nomaster'");
     } else {
-        skip("bridge_refused", "the kernel has no bridge device; an enslaved interface was not tried");
+        skip(
+            "bridge_refused",
+            "the kernel has no bridge device; an enslaved interface was not tried",
+        );
     }
 }
 
 #[test]
 fn addresses_of_the_machine_on_a_bridged_interface_are_remarked() {
     let Some(machine) = machine_in_between("bridge_address") else { return };
-    assert!(machine.output(&["ip", "address", "add", "10.8.8.1/24", "dev", "to-left"]).status.success());
+    assert!(
+        machine.output(&["ip", "address", "add", "10.8.8.1/24", "dev", "to-left"]).status.success()
+    );
     let bridge = start(&machine);
     kill(bridge.id(), "TERM");
     let words = words_of(bridge);

@@ -1,4 +1,5 @@
-//! A machine for each test: a network namespace with a default route to nowhere, and a `/run` of its own. Needs root.
+//! A machine for each test: a network namespace with a default route to nowhere, and a `/run` of
+//! its own. Needs root.
 
 mod bridge;
 mod rootless;
@@ -28,12 +29,17 @@ impl Machine {
             return None;
         }
         for tool in ["unshare", "nsenter", "ip", "nft", "setpriv", "ping"] {
-            if !Command::new("sh").args(["-c", &format!("command -v {tool}")]).output().is_ok_and(|o| o.status.success()) {
+            if !Command::new("sh")
+                .args(["-c", &format!("command -v {tool}")])
+                .output()
+                .is_ok_and(|o| o.status.success())
+            {
                 skip(name, &format!("{tool} is not installed"));
                 return None;
             }
         }
-        // Its device for TUN and TAP is every user's, as on most machines; where none can be made, the machine's own stays.
+        // Its device for TUN and TAP is every user's, as on most machines; where none can be made,
+        // the machine's own stays.
         let script = "mount -t tmpfs -o mode=755 tmpfs /dev/net && { mknod -m 666 /dev/net/tun c 10 200 || umount /dev/net; }
             set -e; mount -t tmpfs tmpfs /run; ip link set lo up
             echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad; echo 0 >/proc/sys/net/ipv4/ip_forward; ip link add up0 type veth peer name up1; ip link set up1 up; ip link set up0 up
@@ -60,26 +66,38 @@ impl Machine {
     pub(crate) fn settle(&self) {
         let deadline = Instant::now() + PATIENCE;
         while !self.has_settled() {
-            assert!(Instant::now() < deadline, "the machine's own interfaces do not come up: {:?}", self.snapshot());
+            assert!(
+                Instant::now() < deadline,
+                "the machine's own interfaces do not come up: {:?}",
+                self.snapshot()
+            );
             sleep(POLL);
         }
     }
 
-    /// Whether its interfaces have their carrier and the addresses that the kernel gives them then, neither of which comes at once:
-    /// what is compared with later must not still be changing.
+    /// Whether its interfaces have their carrier and the addresses that the kernel gives them then,
+    /// neither of which comes at once: what is compared with later must not still be changing.
     fn has_settled(&self) -> bool {
-        let text = |words: &[&str]| String::from_utf8_lossy(&self.output(words).stdout).into_owned();
+        let text =
+            |words: &[&str]| String::from_utf8_lossy(&self.output(words).stdout).into_owned();
         let links = text(&["ip", "-o", "link", "show", "type", "veth"]);
-        let (all, carriers) = (links.lines().count(), links.lines().filter(|line| line.contains(" state UP ")).count());
+        let (all, carriers) = (
+            links.lines().count(),
+            links.lines().filter(|line| line.contains(" state UP ")).count(),
+        );
         let addresses = text(&["ip", "-6", "-o", "address", "show", "scope", "link"]);
         let has_ipv6 = Path::new("/proc/sys/net/ipv6").exists();
-        all >= 2 && carriers == all && (!has_ipv6 || addresses.lines().count() == all && !addresses.contains("tentative"))
+        all >= 2
+            && carriers == all
+            && (!has_ipv6 || addresses.lines().count() == all && !addresses.contains("tentative"))
     }
 
     /// A command on this machine; everything that it starts carries the mark in its environment.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
-        command.args(["--net", "--mount", "--target", &self.holder.id().to_string(), "--"]).args(words);
+        command
+            .args(["--net", "--mount", "--target", &self.holder.id().to_string(), "--"])
+            .args(words);
         command.env(MARK, &self.mark).stdin(Stdio::null());
         command
     }
@@ -90,9 +108,14 @@ impl Machine {
 
     /// Runs `work` on a thread in the machine's network namespace; sockets made there stay there.
     pub(crate) fn inside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let namespace = File::open(format!("/proc/{}/ns/net", self.holder.id())).expect("the holder lives");
+        let namespace =
+            File::open(format!("/proc/{}/ns/net", self.holder.id())).expect("the holder lives");
         let work = move || {
-            move_into_link_name_space(std::os::fd::AsFd::as_fd(&namespace), Some(LinkNameSpaceType::Network)).expect("root may");
+            move_into_link_name_space(
+                std::os::fd::AsFd::as_fd(&namespace),
+                Some(LinkNameSpaceType::Network),
+            )
+            .expect("root may");
             work()
         };
         thread::spawn(work).join().expect("the work does not panic")
@@ -103,7 +126,8 @@ impl Machine {
         self.output(&with_surround(words))
     }
 
-    /// Whether an ordinary user may make TUN and TAP devices here; says so when not. pasta needs it too.
+    /// Whether an ordinary user may make TUN and TAP devices here; says so when not. pasta needs it
+    /// too.
     pub(crate) fn users_may_open_tun(&self, test: &str) -> bool {
         let open = self.output(&as_nobody(&["sh", "-c", "true <>/dev/net/tun"])).status.success();
         if !open {
@@ -117,7 +141,8 @@ impl Machine {
 
     /// Everything that a session might leave. Neighbours, counters and the like are not compared.
     pub(crate) fn snapshot(&self) -> Vec<String> {
-        let text = |words: &[&str]| String::from_utf8_lossy(&self.output(words).stdout).into_owned();
+        let text =
+            |words: &[&str]| String::from_utf8_lossy(&self.output(words).stdout).into_owned();
         let settings = "cd /proc/sys/net; grep -H . ipv4/ip_forward ipv4/conf/*/forwarding ipv6/conf/*/forwarding \
             ipv6/conf/*/force_forwarding 2>/dev/null";
         vec![
@@ -140,10 +165,19 @@ impl Machine {
             let environment = fs::read(dir.join("environ")).unwrap_or_default();
             environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes())
         };
-        let entries = fs::read_dir("/proc").expect("proc is mounted").filter_map(Result::ok).map(|entry| entry.path());
+        let entries = fs::read_dir("/proc")
+            .expect("proc is mounted")
+            .filter_map(Result::ok)
+            .map(|entry| entry.path());
         entries
             .filter(|dir| marked(dir))
-            .map(|dir| format!("{} {}", dir.display(), fs::read_to_string(dir.join("cmdline")).unwrap_or_default().replace('\0', " ")))
+            .map(|dir| {
+                format!(
+                    "{} {}",
+                    dir.display(),
+                    fs::read_to_string(dir.join("cmdline")).unwrap_or_default().replace('\0', " ")
+                )
+            })
             .collect()
     }
 
@@ -157,7 +191,8 @@ impl Machine {
             }
             if Instant::now() > deadline {
                 assert!(left.is_empty(), "{what}: processes are left: {left:#?}");
-                let differences: Vec<_> = before.iter().zip(&now).filter(|(before, now)| before != now).collect();
+                let differences: Vec<_> =
+                    before.iter().zip(&now).filter(|(before, now)| before != now).collect();
                 assert!(differences.is_empty(), "{what} (before, now): {differences:#?}");
             }
             sleep(POLL);
@@ -175,16 +210,22 @@ impl Drop for Machine {
 /// The words of a command that starts the example program.
 pub(crate) fn with_surround<'a>(words: &[&'a str]) -> Vec<&'a str> {
     static EXAMPLE: OnceLock<PathBuf> = OnceLock::new();
-    let path = EXAMPLE.get_or_init(build_surround).to_str().expect("target directories are UTF-8 here");
+    let path =
+        EXAMPLE.get_or_init(build_surround).to_str().expect("target directories are UTF-8 here");
     [&[path][..], words].concat()
 }
 
-/// The path of `examples/surround`, built when `cargo test` was told to build this file alone; where every user may run it.
+/// The path of `examples/surround`, built when `cargo test` was told to build this file alone;
+/// where every user may run it.
 pub(crate) fn build_surround() -> PathBuf {
     let cargo = option_env!("CARGO").unwrap_or("cargo");
-    // Built with what the tests are built with it is there already; with other features of its dependencies, they would be built again.
+    // Built with what the tests are built with it is there already; with other features of its
+    // dependencies, they would be built again.
     let scope = std::env::var("WEIR_TEST_SCOPE").unwrap_or_else(|_| "-p weir-linux".to_owned());
-    let built = Command::new(cargo).args(["build", "--quiet", "--example", "surround"]).args(scope.split_whitespace()).status();
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--example", "surround"])
+        .args(scope.split_whitespace())
+        .status();
     assert!(built.is_ok_and(|status| status.success()), "the example does not build");
     let exe = std::env::current_exe().expect("proc is mounted");
     let profile = exe.ancestors().nth(2).expect("tests are in target/PROFILE/deps");

@@ -1,4 +1,5 @@
-//! What an ordinary user's program reaches through its link, and that the link is what slows it down.
+//! What an ordinary user's program reaches through its link, and that the link is what slows it
+//! down.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -24,8 +25,13 @@ fn machine(name: &str) -> Option<Machine> {
     Some(machine)
 }
 
-/// Serves every connection to the machine's loopback with `serve`, for as long as the test process lives; returns the port.
-fn serve(machine: &Machine, address: &'static str, serve: impl Fn(TcpStream) + Send + Sync + Copy + 'static) -> u16 {
+/// Serves every connection to the machine's loopback with `serve`, for as long as the test process
+/// lives; returns the port.
+fn serve(
+    machine: &Machine,
+    address: &'static str,
+    serve: impl Fn(TcpStream) + Send + Sync + Copy + 'static,
+) -> u16 {
     let listener = machine.inside(move || TcpListener::bind(address).expect("loopback is there"));
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -49,7 +55,10 @@ fn echo(mut client: TcpStream) {
 fn python(machine: &Machine, options: &[&str], program: &str) -> (String, String) {
     let words = [&["run"], options, &["--", "python3", "-c", program]].concat();
     let output = machine.output(&as_nobody(&with_surround(&words)));
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned());
+    let (stdout, stderr) = (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    );
     assert!(output.status.success(), "{program}: {stdout} {stderr}");
     (stdout, stderr)
 }
@@ -70,10 +79,16 @@ print(n, int(n * 8 / (time.monotonic() - start)))"
     let figures: Vec<usize> = stdout.split_whitespace().map(|word| word.parse().unwrap()).collect();
     assert_eq!(figures[0], DOWNLOAD);
     assert!(figures[1] >= 4_000_000 / 100 * 85, "{} bit/s of 4,000,000", figures[1]);
-    let line = stderr.lines().find_map(|line| line.strip_prefix("end down ")).expect("counters were asked for");
+    let line = stderr
+        .lines()
+        .find_map(|line| line.strip_prefix("end down "))
+        .expect("counters were asked for");
     let counters: Vec<usize> = line.split(' ').map(|word| word.parse().unwrap()).collect();
     let (packets, dropped) = (counters[0], counters[2]);
-    assert!(packets > DOWNLOAD / 1500 && dropped * 5 < packets, "the sender overruns the queue: {line}");
+    assert!(
+        packets > DOWNLOAD / 1500 && dropped * 5 < packets,
+        "the sender overruns the queue: {line}"
+    );
 }
 
 #[test]
@@ -96,7 +111,9 @@ for t in threads: t.start()
 for t in threads: t.join()
 print(right.count(True))"
         );
-        for backend in ["tap", "packet"].into_iter().filter(|&backend| backend != "tap" || users_have_tap) {
+        for backend in
+            ["tap", "packet"].into_iter().filter(|&backend| backend != "tap" || users_have_tap)
+        {
             assert_eq!(python(&machine, &[backend], &program).0.trim(), "50", "{family} {backend}");
         }
     }
@@ -115,7 +132,8 @@ fn refusals_resets_and_half_closed_connections_are_what_they_are() {
         let _ = client.read(&mut [0; 1]);
         // What is left unread makes the close a reset.
     });
-    let closed = machine.inside(|| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
+    let closed =
+        machine.inside(|| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
     let program = format!(
         "import socket
 for family, target in ((socket.AF_INET, 'host'), (socket.AF_INET6, 'host'), (socket.AF_INET, '192.0.2.2')):
@@ -128,21 +146,27 @@ try: print(c.recv(1))
 except ConnectionResetError: print('reset')"
     );
     let (stdout, _) = python(&machine, &[], &program);
-    assert_eq!(stdout.split_whitespace().collect::<Vec<_>>(), ["refused", "refused", "refused", "100000", "reset"]);
+    assert_eq!(
+        stdout.split_whitespace().collect::<Vec<_>>(),
+        ["refused", "refused", "refused", "100000", "reset"]
+    );
 }
 
 #[test]
 fn pings_and_datagrams_reach_the_machine() {
     let Some(machine) = machine("rootless_datagrams") else { return };
     for family in ["-4", "-6"] {
-        let ping = machine.output(&as_nobody(&with_surround(&["run", "--", "ping", family, "-c1", "-W5", "host"])));
+        let ping = machine.output(&as_nobody(&with_surround(&[
+            "run", "--", "ping", family, "-c1", "-W5", "host",
+        ])));
         assert!(ping.status.success(), "{family}: {ping:?}");
     }
     if !machine.users_may_open_tun("rootless_datagrams") {
         return;
     }
     // pasta speaks IPv6 where the machine has a way out by it.
-    let way = "ip -6 address add 2001:db8::2/64 dev up0 nodad && ip -6 route add default via 2001:db8::1";
+    let way =
+        "ip -6 address add 2001:db8::2/64 dev up0 nodad && ip -6 route add default via 2001:db8::1";
     assert!(machine.output(&["sh", "-c", way]).status.success());
     for (address, family) in [("127.0.0.1:0", "AF_INET"), ("[::1]:0", "AF_INET6")] {
         let socket = machine.inside(move || UdpSocket::bind(address).unwrap());
@@ -164,7 +188,8 @@ s.sendto(b'question', socket.getaddrinfo('host', {port}, socket.{family}, socket
 #[test]
 fn session_killed_while_its_connections_are_busy_leaves_nothing() {
     let Some(machine) = machine("rootless_killed") else { return };
-    let port = serve(&machine, "127.0.0.1:0", |mut client| while client.write_all(&[7; 4096]).is_ok() {});
+    let port =
+        serve(&machine, "127.0.0.1:0", |mut client| while client.write_all(&[7; 4096]).is_ok() {});
     let program = format!(
         "import socket; cs = [socket.create_connection(('host', {port}), 30) for _ in range(5)]
 while True: [c.recv(65536) for c in cs]"
@@ -172,7 +197,12 @@ while True: [c.recv(65536) for c in cs]"
     let before = machine.snapshot();
     for delay in [30, 90, 200, 600, 900] {
         let words = with_surround(&["run", "slow", "--", "python3", "-c", &program]);
-        let mut child = machine.command(&as_nobody(&words)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = machine
+            .command(&as_nobody(&words))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         sleep(Duration::from_millis(delay));
         kill(child.id(), "KILL");
         child.wait().unwrap();
@@ -206,23 +236,36 @@ fn without_its_tools_a_session_says_so_and_does_what_it_can() {
         return;
     }
     let port = serve(&machine, "127.0.0.1:0", echo);
-    let program =
-        format!("import socket; c = socket.create_connection(('host', {port}), 10); c.sendall(b'question'); print(c.recv(99).decode())");
+    let program = format!(
+        "import socket; c = socket.create_connection(('host', {port}), 10); c.sendall(b'question'); print(c.recv(99).decode())"
+    );
     let hidden = |tools: &[&str], options: &[&str], command: &[&str]| {
-        let mounts: String = tools.iter().map(|tool| format!("mount --bind /dev/null $(command -v {tool}); ")).collect();
+        let mounts: String = tools
+            .iter()
+            .map(|tool| format!("mount --bind /dev/null $(command -v {tool}); "))
+            .collect();
         let words = with_surround(&[&["run"], options, &["--"], command].concat());
         let script = format!("set -e; PATH=$PATH:/usr/sbin:/sbin; {mounts} exec \"$@\"");
-        let output = machine.output(&[&["unshare", "--mount", "sh", "-c", &script, "sh"], &as_nobody(&words)[..]].concat());
+        let output = machine.output(
+            &[&["unshare", "--mount", "sh", "-c", &script, "sh"], &as_nobody(&words)[..]].concat(),
+        );
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.success(), text(&output.stdout), text(&output.stderr))
     };
     for backend in ["tap", "packet"] {
         let python = ["python3", "-c", &program];
         let (_, out, words) = hidden(&["nft"], &[backend], &python);
-        assert!(out.trim() == "question" && words.contains("apt-get install nftables"), "{backend}: {out} {words}");
+        assert!(
+            out.trim() == "question" && words.contains("apt-get install nftables"),
+            "{backend}: {out} {words}"
+        );
         let (_, out, words) = hidden(&["pasta"], &[backend], &python);
-        assert!(out.trim() == "question" && words.contains("apt-get install passt"), "{backend}: {out} {words}");
-        let (answered, _, words) = hidden(&["nft", "pasta"], &[backend], &["ping", "-c1", "-W5", "host"]);
+        assert!(
+            out.trim() == "question" && words.contains("apt-get install passt"),
+            "{backend}: {out} {words}"
+        );
+        let (answered, _, words) =
+            hidden(&["nft", "pasta"], &[backend], &["ping", "-c1", "-W5", "host"]);
         assert!(answered && words.contains("apt-get install passt"), "{backend}: {words}");
     }
 }

@@ -1,10 +1,12 @@
 //! Whether a record of events is complete: each length must follow from the one before.
 //!
-//! A packet that is put in makes the queue one longer, unless it is an offload train that the discipline cuts; a dequeue makes it as
-//! many shorter as it says, and what the device gave back makes it longer again, which a counter knows. What else changes a length is
-//! a drop of a packet that waited. A discipline that drops only what arrives has none of those, so there every other difference is a
-//! gap; elsewhere as many may be missing as the counter of drops has grown by. A lock-free discipline is read while other processors
-//! change it: there the sum of all steps must stay near the length.
+//! A packet that is put in makes the queue one longer, unless it is an offload train that the
+//! discipline cuts; a dequeue makes it as many shorter as it says, and what the device gave back
+//! makes it longer again, which a counter knows. What else changes a length is a drop of a packet
+//! that waited. A discipline that drops only what arrives has none of those, so there every other
+//! difference is a gap; elsewhere as many may be missing as the counter of drops has grown by. A
+//! lock-free discipline is read while other processors change it: there the sum of all steps must
+//! stay near the length.
 
 use super::records::{Kind, Record};
 
@@ -32,7 +34,12 @@ pub(super) struct Chain {
 impl Chain {
     /// Begins with a queue's first event, of which nothing can be said.
     pub(super) fn begin(record: &Record) -> Chain {
-        Chain { qlen: record.qlen.into(), drops: record.drops, requeues: record.requeues, most: record.packets }
+        Chain {
+            qlen: record.qlen.into(),
+            drops: record.drops,
+            requeues: record.requeues,
+            most: record.packets,
+        }
     }
 
     /// All packets were thrown away.
@@ -40,11 +47,13 @@ impl Chain {
         self.qlen = 0;
     }
 
-    /// Takes in the next event; how many packets it was about, and whether something before it is missing.
+    /// Takes in the next event; how many packets it was about, and whether something before it is
+    /// missing.
     pub(super) fn follow(&mut self, record: &Record, rule: Rule) -> (u32, bool) {
         let dropped = i64::from(record.drops.wrapping_sub(self.drops));
         let requeued = i64::from(record.requeues.wrapping_sub(self.requeues));
-        let (before, now, packets) = (self.qlen + requeued, i64::from(record.qlen), i64::from(record.packets));
+        let (before, now, packets) =
+            (self.qlen + requeued, i64::from(record.qlen), i64::from(record.packets));
         self.drops = record.drops;
         self.requeues = record.requeues;
         self.most = self.most.max(record.packets);
@@ -64,7 +73,8 @@ impl Chain {
             return (record.packets, !reached(before - packets, before - packets));
         }
         // A train stays whole, or some of its packets are refused.
-        let cut = packets > 1 && reached((before + packets - dropped).max(before + 1), before + packets);
+        let cut =
+            packets > 1 && reached((before + packets - dropped).max(before + 1), before + packets);
         let came = if cut { (now - before).clamp(1, packets) } else { 1 };
         (came as u32, !cut && !reached(before + 1, before + 1))
     }
@@ -79,7 +89,19 @@ mod tests {
 
     fn record(kind: Kind, packets: u32, qlen: u32, drops: u32, requeues: u32) -> Record {
         let key = Key { address: 1, ops: 2, ifindex: 3, netns: 4, handle: 5, parent: u32::MAX };
-        Record { time: 0, key, kind, packets, bytes: 0, qlen, backlog: 0, drops, requeues, flags: 0, cpu: 0 }
+        Record {
+            time: 0,
+            key,
+            kind,
+            packets,
+            bytes: 0,
+            qlen,
+            backlog: 0,
+            drops,
+            requeues,
+            flags: 0,
+            cpu: 0,
+        }
     }
 
     /// Each event's packets and gap, after a first event that left 10 packets.
@@ -107,7 +129,10 @@ mod tests {
 
     #[test]
     fn a_missing_event_is_a_gap_and_the_next_is_none() {
-        let told = follow(Rule::Strict, &[record(Kind::Enqueue, 1, 12, 0, 0), record(Kind::Enqueue, 1, 13, 0, 0)]);
+        let told = follow(
+            Rule::Strict,
+            &[record(Kind::Enqueue, 1, 12, 0, 0), record(Kind::Enqueue, 1, 13, 0, 0)],
+        );
         assert_eq!(told, [(1, true), (1, false)]);
         assert_eq!(follow(Rule::Strict, &[record(Kind::Dequeue, 1, 8, 0, 0)]), [(1, true)]);
         // Drops excuse it only where packets that wait are dropped, and only as many.
@@ -127,7 +152,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any run of events that is complete has no gap; with one left out whose step is not undone, it has exactly one.
+        /// Any run of events that is complete has no gap; with one left out whose step is not
+        /// undone, it has exactly one.
         #[test]
         fn exactly_what_is_left_out_is_found(steps in prop::collection::vec((any::<bool>(), 1u32..5, 0u32..3), 3..60), out in 1usize..58) {
             let (mut qlen, mut drops, mut events) = (10u32, 0u32, Vec::new());

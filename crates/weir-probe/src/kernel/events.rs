@@ -1,8 +1,9 @@
 //! The method `events`: a record of every packet that goes into and out of the root disciplines.
 //!
-//! Programs that the kernel calls at each enqueue and dequeue write records, each processor for itself; a turn collects them, puts them
-//! in order, and asks whether each length follows from the one before. Now and then the sampling program looks which disciplines are
-//! there. The kernel also says when one ends, so that its successor is another queue even at the same address.
+//! Programs that the kernel calls at each enqueue and dequeue write records, each processor for
+//! itself; a turn collects them, puts them in order, and asks whether each length follows from the
+//! one before. Now and then the sampling program looks which disciplines are there. The kernel also
+//! says when one ends, so that its successor is another queue even at the same address.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -28,14 +29,28 @@ const CALLED: [&str; 4] = ["put_in", "take_out", "throw_away", "end"];
 const POLL: u64 = 3_000_000;
 /// Time between two looks at which disciplines and devices there are, in ns.
 const LOOK: u64 = 20_000_000;
-/// Records that were written less than this ago, in ns, wait for the next turn: lock-free disciplines write them nearly in order.
+/// Records that were written less than this ago, in ns, wait for the next turn: lock-free
+/// disciplines write them nearly in order.
 const GUARD: u64 = 50_000;
 /// Records of all processors together, of 64 bytes each, and most and fewest of one.
 const RECORDS: usize = 1 << 20;
 const MOST: usize = 1 << 16;
 const FEWEST: usize = 1 << 12;
-/// Disciplines that drop only packets that arrive. With one of another kind on the device, a shorter queue may be its work.
-const DROP_ONLY_ARRIVALS: [&str; 11] = ["tbf", "pfifo", "bfifo", "pfifo_fast", "prio", "multiq", "mq", "htb", "drr", "noqueue", "plug"];
+/// Disciplines that drop only packets that arrive. With one of another kind on the device, a
+/// shorter queue may be its work.
+const DROP_ONLY_ARRIVALS: [&str; 11] = [
+    "tbf",
+    "pfifo",
+    "bfifo",
+    "pfifo_fast",
+    "prio",
+    "multiq",
+    "mq",
+    "htb",
+    "drr",
+    "noqueue",
+    "plug",
+];
 
 /// A queue of which events came.
 struct Tracked {
@@ -86,7 +101,10 @@ impl Recording {
         let parts = processors() as usize;
         let each = (RECORDS / parts.next_power_of_two()).clamp(FEWEST, MOST);
         let sizes = [("regions", parts as u32), ("records", (parts * each) as u32)];
-        let mut programs = Programs::load_sized(include_bytes!(concat!(env!("OUT_DIR"), "/events.bpf.o")), &sizes)?;
+        let mut programs = Programs::load_sized(
+            include_bytes!(concat!(env!("OUT_DIR"), "/events.bpf.o")),
+            &sizes,
+        )?;
         programs.prepare()?;
         let recorder = programs.map("recorder", records::RECORDER * 8, records::RECORDER)?;
         recorder[records::MASK].store(each as u64 - 1, Relaxed);
@@ -110,7 +128,8 @@ impl Recording {
         })
     }
 
-    /// Looks which disciplines there are. Events of those that are gone are handed over before it is said.
+    /// Looks which disciplines there are. Events of those that are gone are handed over before it
+    /// is said.
     fn look(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         let mut dropping = Vec::new();
         for at in 0..self.sampling.groups.len() {
@@ -118,18 +137,24 @@ impl Recording {
             let slots = self.sampling.look(at, time, true, sink)?;
             self.netns[at] = self.sampling.netns();
             let ended = self.take(monotonic(), sink)?;
-            let mut roots: Vec<Slot> = slots.iter().filter(|slot| takes_packets(slot, &slots)).cloned().collect();
-            // One that ended since was still seen by the program, or its successor was: the next look tells.
-            roots.retain(|slot| !ended.iter().any(|(end, seen)| *end >= time && *seen == slot.seen()));
+            let mut roots: Vec<Slot> =
+                slots.iter().filter(|slot| takes_packets(slot, &slots)).cloned().collect();
+            // One that ended since was still seen by the program, or its successor was: the next
+            // look tells.
+            roots.retain(|slot| {
+                !ended.iter().any(|(end, seen)| *end >= time && *seen == slot.seen())
+            });
             self.sampling.observe(at, time, &roots, sink);
             self.sampling.hand_over_counters(at, time, &roots, sink);
             self.sampling.remark_cuts(time, sink);
-            let drops = slots.iter().filter(|slot| !DROP_ONLY_ARRIVALS.contains(&slot.kind().as_str()));
+            let drops =
+                slots.iter().filter(|slot| !DROP_ONLY_ARRIVALS.contains(&slot.kind().as_str()));
             dropping.extend(drops.map(|slot| (self.netns[at], slot.ifindex)));
         }
         dropping.dedup();
         self.dropping = dropping;
-        let there: Vec<QueueId> = self.sampling.groups.iter().flat_map(|group| group.catalogue.ids()).copied().collect();
+        let there: Vec<QueueId> =
+            self.sampling.groups.iter().flat_map(|group| group.catalogue.ids()).copied().collect();
         self.tracked.retain(|_, queue| there.contains(&queue.id));
         self.watch_devices(sink);
         self.looked = monotonic();
@@ -139,12 +164,18 @@ impl Recording {
     /// Tells the programs which devices to record.
     fn watch_devices(&mut self, sink: &mut dyn Sink) {
         let groups = self.sampling.groups.iter().zip(&self.netns);
-        let devices: Vec<(u32, u32)> =
-            groups.flat_map(|(group, &netns)| group.devices.keys().take(MAX_DEVICES).map(move |&ifindex| (netns, ifindex))).collect();
+        let devices: Vec<(u32, u32)> = groups
+            .flat_map(|(group, &netns)| {
+                group.devices.keys().take(MAX_DEVICES).map(move |&ifindex| (netns, ifindex))
+            })
+            .collect();
         for (_, ifindex) in records::watch(&self.recorder, &devices) {
             let names = self.sampling.groups.iter().find_map(|group| group.devices.get(&ifindex));
             let name = names.map_or("a device", String::as_str);
-            sink.remark(monotonic(), &format!("{name} is not recorded: too many devices are watched at once"));
+            sink.remark(
+                monotonic(),
+                &format!("{name} is not recorded: too many devices are watched at once"),
+            );
         }
     }
 
@@ -156,7 +187,10 @@ impl Recording {
         for record in &ready {
             // A device that was taken from the plan meanwhile, as by another name, is in no group.
             let key = record.key;
-            let here = |at: &usize| self.netns[*at] == key.netns && self.sampling.groups[*at].devices.contains_key(&key.ifindex);
+            let here = |at: &usize| {
+                self.netns[*at] == key.netns
+                    && self.sampling.groups[*at].devices.contains_key(&key.ifindex)
+            };
             let Some(at) = (0..self.netns.len()).find(here) else { continue };
             match record.kind {
                 Kind::Enqueue | Kind::Dequeue => self.take_event(at, record, sink)?,
@@ -179,14 +213,20 @@ impl Recording {
         Ok(ended)
     }
 
-    fn take_event(&mut self, at: usize, record: &Record, sink: &mut dyn Sink) -> Result<(), ProbeError> {
+    fn take_event(
+        &mut self,
+        at: usize,
+        record: &Record,
+        sink: &mut dyn Sink,
+    ) -> Result<(), ProbeError> {
         if !self.tracked.contains_key(&record.key) {
             self.flush(sink);
             let seen = self.seen(&record.key)?;
             let group = &mut self.sampling.groups[at];
             let netns = group.netns();
             let place = (netns.as_deref(), &group.devices);
-            let id = group.catalogue.adopt(record.time, seen, &mut self.sampling.numbers, place, sink);
+            let id =
+                group.catalogue.adopt(record.time, seen, &mut self.sampling.numbers, place, sink);
             self.tracked.insert(record.key, Tracked { id, chain: Chain::begin(record), last: 0 });
         }
         let rule = if record.flags & PER_CPU != 0 {
@@ -201,13 +241,26 @@ impl Recording {
         if queue.last > 0 {
             (packets, after_gap) = queue.chain.follow(record, rule);
         }
-        // Only without a lock, and only when a processor stood still between reading the clock and writing the record.
+        // Only without a lock, and only when a processor stood still between reading the clock and
+        // writing the record.
         after_gap |= record.time < queue.last;
         let time = record.time.max(queue.last);
         queue.last = time;
-        let kind = if record.kind == Kind::Enqueue { EventKind::Enqueue } else { EventKind::Dequeue };
+        let kind =
+            if record.kind == Kind::Enqueue { EventKind::Enqueue } else { EventKind::Dequeue };
         let &Record { bytes, qlen, backlog, drops, cpu, .. } = record;
-        self.batch.push(Event { queue: queue.id, time, kind, packets, bytes, qlen, backlog, drops, cpu, after_gap });
+        self.batch.push(Event {
+            queue: queue.id,
+            time,
+            kind,
+            packets,
+            bytes,
+            qlen,
+            backlog,
+            drops,
+            cpu,
+            after_gap,
+        });
         if self.sums.events > 0 {
             self.gaps.record(time.saturating_sub(self.sums.last));
         }
@@ -217,14 +270,24 @@ impl Recording {
         Ok(())
     }
 
-    /// A discipline throws its packets away. No event says so: it is emptied, as a device that is set down is.
+    /// A discipline throws its packets away. No event says so: it is emptied, as a device that is
+    /// set down is.
     fn empty(&mut self, at: usize, record: &Record, sink: &mut dyn Sink) {
         let Some(queue) = self.tracked.get_mut(&record.key) else { return };
         queue.chain.empty();
         if record.qlen > 0 {
-            let name = self.sampling.groups[at].devices.get(&record.key.ifindex).map_or("a device", String::as_str);
+            let name = self.sampling.groups[at]
+                .devices
+                .get(&record.key.ifindex)
+                .map_or("a device", String::as_str);
             let handle = Handle(record.key.handle);
-            sink.remark(record.time, &format!("{name}: discipline {handle} was emptied, with {} packets in it", record.qlen));
+            sink.remark(
+                record.time,
+                &format!(
+                    "{name}: discipline {handle} was emptied, with {} packets in it",
+                    record.qlen
+                ),
+            );
         }
     }
 
@@ -244,20 +307,33 @@ impl Recording {
         }
         let &Key { address, ops, ifindex, handle, parent, .. } = key;
         let root = Handle(parent) == Handle::ROOT;
-        Ok(Seen { ifindex, handle, parent, kind: self.kinds[&ops].clone(), band: None, root, address })
+        Ok(Seen {
+            ifindex,
+            handle,
+            parent,
+            kind: self.kinds[&ops].clone(),
+            band: None,
+            root,
+            address,
+        })
     }
 
     /// Says at the first loss that there is one.
     fn remark_losses(&mut self, sink: &mut dyn Sink) {
         let lost = self.lost();
         if lost > 0 && self.sums.lost == 0 {
-            sink.remark(monotonic(), "events come faster than they can be collected: some are lost");
+            sink.remark(
+                monotonic(),
+                "events come faster than they can be collected: some are lost",
+            );
         }
         self.sums.lost = lost;
     }
 
     fn lost(&self) -> u64 {
-        self.records.lost() + self.recorder[records::ELSEWHERE].load(Relaxed) + self.programs.calls_left_out()
+        self.records.lost()
+            + self.recorder[records::ELSEWHERE].load(Relaxed)
+            + self.programs.calls_left_out()
     }
 }
 
@@ -293,14 +369,23 @@ impl Source for Recording {
     }
 
     fn pace(&self) -> Pace {
-        Pace { asked: None, readings: self.sums.events, missed: self.sums.lost, gaps: self.gaps.clone() }
+        Pace {
+            asked: None,
+            readings: self.sums.events,
+            missed: self.sums.lost,
+            gaps: self.gaps.clone(),
+        }
     }
 }
 
-/// Whether the device hands its packets to it: it is the root, or the root only deals out the device's transmission queues.
+/// Whether the device hands its packets to it: it is the root, or the root only deals out the
+/// device's transmission queues.
 fn takes_packets(slot: &Slot, all: &[Slot]) -> bool {
     let dealt_by = |root: &Slot| {
-        root.flags & ROOT != 0 && root.ifindex == slot.ifindex && root.handle >> 16 == slot.parent >> 16 && root.kind().starts_with("mq")
+        root.flags & ROOT != 0
+            && root.ifindex == slot.ifindex
+            && root.handle >> 16 == slot.parent >> 16
+            && root.kind().starts_with("mq")
     };
     slot.flags & ROOT != 0 || all.iter().any(dealt_by)
 }

@@ -1,4 +1,5 @@
-//! The structures of `bpf/watch.h` and `bpf/lengths.h`, word by word: how many there are and where each field stands.
+//! The structures of `bpf/watch.h` and `bpf/lengths.h`, word by word: how many there are and where
+//! each field stands.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -47,7 +48,8 @@ pub(super) mod control {
     pub(crate) const WORDS: usize = FOUND + MAX_DEVICES / 2;
 }
 
-/// Words of `struct processors`: how many in the lower half of the first, then what is the program's own.
+/// Words of `struct processors`: how many in the lower half of the first, then what is the
+/// program's own.
 pub(super) const PROCESSORS: usize = 2 + MAX_CPUS;
 /// Words of `struct slot`.
 pub(super) const SLOT: usize = 14;
@@ -59,7 +61,8 @@ pub(super) const GAP_WORDS: usize = crate::gaps::Gaps::LENGTH / 2;
 /// A word's lower and upper half, as the fields of 4 bytes stand in memory.
 pub(super) fn halves(word: u64) -> (u32, u32) {
     let bytes = word.to_ne_bytes();
-    let half = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let half =
+        |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     (half(0), half(4))
 }
 

@@ -27,7 +27,8 @@ impl Programs {
     /// Loads an object file that was built in.
     ///
     /// # Errors
-    /// [`ProbeError::Rights`] without the right to, [`ProbeError::Load`] when the kernel does not take it.
+    /// [`ProbeError::Rights`] without the right to, [`ProbeError::Load`] when the kernel does not
+    /// take it.
     pub(crate) fn load(bytes: &[u8]) -> Result<Programs, ProbeError> {
         Programs::load_sized(bytes, &[])
     }
@@ -38,14 +39,19 @@ impl Programs {
     /// As [`Programs::load`].
     pub(crate) fn load_sized(bytes: &[u8], sizes: &[(&str, u32)]) -> Result<Programs, ProbeError> {
         static QUIET: Once = Once::new();
-        // What libbpf says would land between the lines of the terminal view; the error that it returns says enough.
+        // What libbpf says would land between the lines of the terminal view; the error that it
+        // returns says enough.
         QUIET.call_once(|| {
             let _ = libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
         });
         if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
-            return Err(ProbeError::Load { reason: "the kernel does not describe its types (no /sys/kernel/btf/vmlinux)".into() });
+            return Err(ProbeError::Load {
+                reason: "the kernel does not describe its types (no /sys/kernel/btf/vmlinux)"
+                    .into(),
+            });
         }
-        let mut open = ObjectBuilder::default().open_memory(bytes).map_err(|error| refused(&error))?;
+        let mut open =
+            ObjectBuilder::default().open_memory(bytes).map_err(|error| refused(&error))?;
         for mut map in open.maps_mut() {
             if let Some((_, entries)) = sizes.iter().find(|(name, _)| map.name() == *name) {
                 map.set_max_entries(*entries).map_err(|error| refused(&error))?;
@@ -63,22 +69,35 @@ impl Programs {
         shared[0].store(layout::word(processors(), 0), Relaxed);
         match self.run("prepare")? {
             0 => Ok(()),
-            code => Err(ProbeError::Load { reason: format!("counters of processors cannot be found ({code})") }),
+            code => Err(ProbeError::Load {
+                reason: format!("counters of processors cannot be found ({code})"),
+            }),
         }
     }
 
-    /// Maps the first `words` words of a map into memory. Its values must have as many bytes as the reader thinks.
+    /// Maps the first `words` words of a map into memory. Its values must have as many bytes as the
+    /// reader thinks.
     ///
     /// # Errors
     /// When there is no such map, or it is laid out otherwise.
-    pub(crate) fn map(&self, name: &str, value_size: usize, words: usize) -> Result<SharedWords, ProbeError> {
+    pub(crate) fn map(
+        &self,
+        name: &str,
+        value_size: usize,
+        words: usize,
+    ) -> Result<SharedWords, ProbeError> {
         let map = self.object.maps().find(|map| map.name() == name);
-        let map = map.ok_or_else(|| ProbeError::Load { reason: format!("the object file has no map {name}") })?;
+        let map = map.ok_or_else(|| ProbeError::Load {
+            reason: format!("the object file has no map {name}"),
+        })?;
         if map.value_size() as usize != value_size {
-            let reason = format!("values of map {name} have {} bytes, not {value_size}", map.value_size());
+            let reason =
+                format!("values of map {name} have {} bytes, not {value_size}", map.value_size());
             return Err(ProbeError::Load { reason });
         }
-        SharedWords::map(map.as_fd(), words).map_err(std::io::Error::from).map_err(ProbeError::system(format!("map {name}")))
+        SharedWords::map(map.as_fd(), words)
+            .map_err(std::io::Error::from)
+            .map_err(ProbeError::system(format!("map {name}")))
     }
 
     /// Runs a program once, on the calling thread, and gives what it returns.
@@ -87,7 +106,9 @@ impl Programs {
     /// When the kernel refuses to.
     pub(crate) fn run(&mut self, name: &str) -> Result<u32, ProbeError> {
         let program = self.object.progs_mut().find(|program| program.name() == name);
-        let program = program.ok_or_else(|| ProbeError::Load { reason: format!("the object file has no program {name}") })?;
+        let program = program.ok_or_else(|| ProbeError::Load {
+            reason: format!("the object file has no program {name}"),
+        })?;
         Ok(program.test_run(ProgramInput::default()).map_err(|error| refused(&error))?.return_value)
     }
 
@@ -96,15 +117,27 @@ impl Programs {
     /// # Errors
     /// When the kernel refuses to, or has no such place.
     pub(crate) fn attach(&mut self, names: &[&str]) -> Result<Vec<Link>, ProbeError> {
-        let programs = self.object.progs_mut().filter(|program| names.iter().any(|name| program.name() == *name));
+        let programs = self
+            .object
+            .progs_mut()
+            .filter(|program| names.iter().any(|name| program.name() == *name));
         programs.map(|program| program.attach().map_err(|error| refused(&error))).collect()
     }
 
-    /// How often the kernel did not call a program because the same was running on that processor already.
+    /// How often the kernel did not call a program because the same was running on that processor
+    /// already.
     pub(crate) fn calls_left_out(&self) -> u64 {
         let missed = self.object.progs().filter_map(|program| {
-            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd())).ok()?;
-            info.lines().find_map(|line| line.strip_prefix("recursion_misses:"))?.trim().parse::<u64>().ok()
+            let info = std::fs::read_to_string(format!(
+                "/proc/self/fdinfo/{}",
+                program.as_fd().as_raw_fd()
+            ))
+            .ok()?;
+            info.lines()
+                .find_map(|line| line.strip_prefix("recursion_misses:"))?
+                .trim()
+                .parse::<u64>()
+                .ok()
         });
         missed.sum()
     }

@@ -82,7 +82,19 @@ impl Record {
         };
         let key = Key { address: at(1), ops: at(2), ifindex, netns, handle, parent };
         let packets = u16::from_ne_bytes([low, high]).into();
-        Record { time: at(0), key, kind, packets, bytes, qlen, backlog, drops, requeues, flags: flags.into(), cpu }
+        Record {
+            time: at(0),
+            key,
+            kind,
+            packets,
+            bytes,
+            qlen,
+            backlog,
+            drops,
+            requeues,
+            flags: flags.into(),
+            cpu,
+        }
     }
 }
 
@@ -105,9 +117,10 @@ impl Records {
         self.regions.chunks_exact(REGION).map(|region| region[LOST].load(Relaxed)).sum()
     }
 
-    /// Moves what was recorded up to a moment into `ready`, in the order of time. The moment must be over when this is called: the
-    /// kernel lets one event of a discipline begin when the record of the one before is complete, so an event up to then has all that
-    /// came before it in its part.
+    /// Moves what was recorded up to a moment into `ready`, in the order of time. The moment must
+    /// be over when this is called: the kernel lets one event of a discipline begin when the record
+    /// of the one before is complete, so an event up to then has all that came before it in its
+    /// part.
     pub(super) fn take(&mut self, until: u64, ready: &mut Vec<Record>) {
         for (cpu, region) in (0u32..).zip(self.regions.chunks_exact(REGION)) {
             let (tail, head) = (region[TAIL].load(Relaxed), region[0].load(Acquire));
@@ -124,8 +137,8 @@ impl Records {
     }
 }
 
-/// Sets which devices are recorded: `(netns, ifindex)`. Those that were and stay keep their places, so that none is ever missing.
-/// Gives those for which there is no place.
+/// Sets which devices are recorded: `(netns, ifindex)`. Those that were and stay keep their places,
+/// so that none is ever missing. Gives those for which there is no place.
 pub(super) fn watch(recorder: &[AtomicU64], devices: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let places = &recorder[WATCHED..WATCHED + MAX_WATCHED];
     let key = |&(netns, ifindex): &(u32, u32)| u64::from(netns) << 32 | u64::from(ifindex);
@@ -159,7 +172,8 @@ fn own_place((netns, ifindex): (u32, u32)) -> usize {
 
 /// The kind that the program has looked up.
 pub(super) fn kind_of(recorder: &[AtomicU64]) -> String {
-    let bytes: Vec<u8> = (KIND..KIND + 2).flat_map(|i| recorder[i].load(Relaxed).to_ne_bytes()).collect();
+    let bytes: Vec<u8> =
+        (KIND..KIND + 2).flat_map(|i| recorder[i].load(Relaxed).to_ne_bytes()).collect();
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
@@ -178,9 +192,11 @@ mod tests {
     #[test]
     fn devices_that_stay_keep_their_places_and_others_give_theirs_back() {
         let table = table();
-        let all: Vec<(u32, u32)> = (1..=60).flat_map(|ifindex| [(7, ifindex), (8, ifindex)]).collect();
+        let all: Vec<(u32, u32)> =
+            (1..=60).flat_map(|ifindex| [(7, ifindex), (8, ifindex)]).collect();
         assert_eq!(watch(&table, &all), []);
-        let places = || -> Vec<u64> { table[WATCHED..].iter().map(|place| place.load(Relaxed)).collect() };
+        let places =
+            || -> Vec<u64> { table[WATCHED..].iter().map(|place| place.load(Relaxed)).collect() };
         let before = places();
         assert_eq!(before.iter().filter(|key| **key != 0).count(), 120);
         assert_eq!(watch(&table, &all[20..]), []);
@@ -193,7 +209,10 @@ mod tests {
     fn a_device_without_a_place_is_named() {
         let table = table();
         // Numbers that all begin at the same place.
-        let crowd = (1..).map(|ifindex| (1, ifindex)).filter(|device| own_place(*device) == 5).take(NEIGHBOURS + 1);
+        let crowd = (1..)
+            .map(|ifindex| (1, ifindex))
+            .filter(|device| own_place(*device) == 5)
+            .take(NEIGHBOURS + 1);
         let crowd: Vec<(u32, u32)> = crowd.collect();
         assert_eq!(watch(&table, &crowd), [crowd[NEIGHBOURS]]);
     }

@@ -14,12 +14,13 @@ use crate::group::Group;
 use crate::model::{Counters, Run, Sink};
 use crate::source::{Method, Pace, Plan, Source};
 
-/// How long one call stays in the kernel, in ns: long enough that going there costs nothing, short enough that whoever frees kernel
-/// memory does not notice.
+/// How long one call stays in the kernel, in ns: long enough that going there costs nothing, short
+/// enough that whoever frees kernel memory does not notice.
 const SLICE: u64 = 500_000;
 /// Time between two looks at the counters, in ns.
 const COUNTER_INTERVAL: u64 = 20_000_000;
-/// How long before the next moment of a pace the program is there already, in ns: waking up takes this long.
+/// How long before the next moment of a pace the program is there already, in ns: waking up takes
+/// this long.
 const EARLY: u64 = 200_000;
 
 /// A namespace's place in its pace, kept while another namespace has its turn.
@@ -56,7 +57,8 @@ impl Sampling {
     /// When the kernel does not let it, or a target is not there.
     pub(crate) fn open(plan: &Plan, method: Method) -> Result<Sampling, ProbeError> {
         let groups = Group::of(&plan.targets)?;
-        let mut programs = Programs::load(include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o")))?;
+        let mut programs =
+            Programs::load(include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o")))?;
         let control = programs.map("control", control::WORDS * 8, control::WORDS)?;
         let slots = programs.map("slots", layout::SLOT * 8, layout::SLOT * layout::MAX_QUEUES)?;
         let runs = programs.map("runs", layout::RUN * 8, layout::RUN * layout::MAX_RUNS)?;
@@ -99,24 +101,47 @@ impl Sampling {
     fn name_devices(&mut self, at: usize, time: u64, sink: &mut dyn Sink) {
         let indices: Vec<u32> = self.groups[at].devices.keys().copied().collect();
         if indices.len() > layout::MAX_DEVICES {
-            sink.remark(time, &format!("{} devices fit; the first {} are watched", indices.len(), layout::MAX_DEVICES));
+            sink.remark(
+                time,
+                &format!(
+                    "{} devices fit; the first {} are watched",
+                    indices.len(),
+                    layout::MAX_DEVICES
+                ),
+            );
         }
         let indices = &indices[..indices.len().min(layout::MAX_DEVICES)];
         for (place, pair) in indices.chunks(2).enumerate() {
             self.set(control::IFINDEX + place, word(pair[0], pair.get(1).copied().unwrap_or(0)));
         }
-        self.set(control::DEVICES_CHILDREN, word(indices.len() as u32, halves(self.get(control::DEVICES_CHILDREN)).1));
+        self.set(
+            control::DEVICES_CHILDREN,
+            word(indices.len() as u32, halves(self.get(control::DEVICES_CHILDREN)).1),
+        );
     }
 
     /// Queues that the last call found take their numbers.
     pub(super) fn observe(&mut self, at: usize, time: u64, slots: &[Slot], sink: &mut dyn Sink) {
         let group = &mut self.groups[at];
         let (netns, seen) = (group.netns(), slots.iter().map(Slot::seen).collect());
-        group.catalogue.observe(time, seen, &mut self.numbers, (netns.as_deref(), &group.devices), sink);
+        group.catalogue.observe(
+            time,
+            seen,
+            &mut self.numbers,
+            (netns.as_deref(), &group.devices),
+            sink,
+        );
     }
 
-    /// One call of the program where the group is, and the queues that it found there. `counts` says whether to read counters.
-    pub(super) fn look(&mut self, at: usize, time: u64, counts: bool, sink: &mut dyn Sink) -> Result<Vec<Slot>, ProbeError> {
+    /// One call of the program where the group is, and the queues that it found there. `counts`
+    /// says whether to read counters.
+    pub(super) fn look(
+        &mut self,
+        at: usize,
+        time: u64,
+        counts: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Vec<Slot>, ProbeError> {
         self.groups[at].follow(time, sink)?;
         // The thread stays where the last call left it.
         if self.inside != Some(at) {
@@ -124,10 +149,15 @@ impl Sampling {
             self.inside = Some(at);
         }
         self.name_devices(at, time, sink);
-        self.set(control::BANDS_COUNTERS, word(halves(self.get(control::BANDS_COUNTERS)).0, counts.into()));
+        self.set(
+            control::BANDS_COUNTERS,
+            word(halves(self.get(control::BANDS_COUNTERS)).0, counts.into()),
+        );
         self.programs.run("sample")?;
         let (queues, _) = halves(self.get(control::QUEUES_RUNS));
-        Ok((0..(queues as usize).min(layout::MAX_QUEUES)).map(|place| Slot::read(&self.slots, place)).collect())
+        Ok((0..(queues as usize).min(layout::MAX_QUEUES))
+            .map(|place| Slot::read(&self.slots, place))
+            .collect())
     }
 
     /// Number of the namespace of the last call.
@@ -135,7 +165,8 @@ impl Sampling {
         halves(self.get(control::CUT_NETNS)).1
     }
 
-    /// Hands over what was read: the runs that have ended, and those that the end of the call has ended.
+    /// Hands over what was read: the runs that have ended, and those that the end of the call has
+    /// ended.
     fn hand_over(&mut self, at: usize, slots: &[Slot], sink: &mut dyn Sink) {
         let (_, written) = halves(self.get(control::QUEUES_RUNS));
         let catalogue = &self.groups[at].catalogue;
@@ -157,10 +188,20 @@ impl Sampling {
         sink.runs(&self.batch);
     }
 
-    pub(super) fn hand_over_counters(&self, at: usize, time: u64, slots: &[Slot], sink: &mut dyn Sink) {
-        for (place, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.flags & layout::BAND == 0) {
-            let (drops, requeues, overlimits) = (slot.drops.into(), slot.requeues.into(), slot.overlimits.into());
-            let counters = Counters { packets: slot.packets, bytes: slot.bytes, drops, requeues, overlimits };
+    pub(super) fn hand_over_counters(
+        &self,
+        at: usize,
+        time: u64,
+        slots: &[Slot],
+        sink: &mut dyn Sink,
+    ) {
+        for (place, slot) in
+            slots.iter().enumerate().filter(|(_, slot)| slot.flags & layout::BAND == 0)
+        {
+            let (drops, requeues, overlimits) =
+                (slot.drops.into(), slot.requeues.into(), slot.overlimits.into());
+            let counters =
+                Counters { packets: slot.packets, bytes: slot.bytes, drops, requeues, overlimits };
             if let Some(id) = self.groups[at].catalogue.id(place) {
                 sink.counters(time, id, &counters);
             }
@@ -171,9 +212,20 @@ impl Sampling {
     pub(super) fn remark_cuts(&mut self, time: u64, sink: &mut dyn Sink) {
         let (cut, _) = halves(self.get(control::CUT_NETNS));
         for (flag, text) in [
-            (layout::CUT_QUEUES, format!("more than {} queues: the rest is not read", layout::MAX_QUEUES)),
-            (layout::CUT_DEVICES, "the kernel's list of devices is longer than the search: some are not read".to_owned()),
-            (layout::CUT_RUNS, "lengths change faster than they can be written down: some readings are left out".to_owned()),
+            (
+                layout::CUT_QUEUES,
+                format!("more than {} queues: the rest is not read", layout::MAX_QUEUES),
+            ),
+            (
+                layout::CUT_DEVICES,
+                "the kernel's list of devices is longer than the search: some are not read"
+                    .to_owned(),
+            ),
+            (
+                layout::CUT_RUNS,
+                "lengths change faster than they can be written down: some readings are left out"
+                    .to_owned(),
+            ),
         ] {
             if cut & flag != 0 && self.cut & flag == 0 {
                 sink.remark(time, &text);
@@ -182,7 +234,8 @@ impl Sampling {
         self.cut |= cut;
     }
 
-    /// At a slow pace, sleeps until shortly before the next moment, or for a while; whether it is time to go into the kernel.
+    /// At a slow pace, sleeps until shortly before the next moment, or for a while; whether it is
+    /// time to go into the kernel.
     fn approach(&self, at: usize) -> bool {
         let (now, next) = (monotonic(), self.places[at].next);
         if next <= now + 2 * EARLY {
@@ -253,8 +306,17 @@ impl Source for Sampling {
     }
 
     fn pace(&self) -> Pace {
-        let counts = self.gaps.iter().flat_map(|pair| <[u32; 2]>::from(halves(pair.load(Relaxed)))).map(u64::from);
+        let counts = self
+            .gaps
+            .iter()
+            .flat_map(|pair| <[u32; 2]>::from(halves(pair.load(Relaxed))))
+            .map(u64::from);
         let gaps = Gaps::from_counts(counts.collect(), self.get(control::LONGEST));
-        Pace { asked: self.asked, readings: self.get(control::READINGS), missed: self.get(control::MISSED), gaps }
+        Pace {
+            asked: self.asked,
+            readings: self.get(control::READINGS),
+            missed: self.get(control::MISSED),
+            gaps,
+        }
     }
 }

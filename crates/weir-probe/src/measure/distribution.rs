@@ -1,7 +1,8 @@
 //! How often each value was there, exact as long as there are not too many different ones.
 //!
-//! Queues have few different lengths, so each has a count of its own. Past 8,192 different values the largest are rounded, to as many
-//! leading bits as keep the number of counts below that: at worst 7 bits, 1 part in 128. Total, sum, least and greatest stay exact.
+//! Queues have few different lengths, so each has a count of its own. Past 8,192 different values
+//! the largest are rounded, to as many leading bits as keep the number of counts below that: at
+//! worst 7 bits, 1 part in 128. Total, sum, least and greatest stay exact.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +19,12 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Counts a value with a weight. A weight of 0 leaves only its mark on the least and the greatest value.
+    /// Counts a value with a weight. A weight of 0 leaves only its mark on the least and the
+    /// greatest value.
     pub fn record(&mut self, value: u64, weight: u64) {
-        self.range = Some(self.range.map_or((value, value), |(least, most)| (least.min(value), most.max(value))));
+        self.range = Some(
+            self.range.map_or((value, value), |(least, most)| (least.min(value), most.max(value))),
+        );
         if weight == 0 {
             return;
         }
@@ -126,7 +130,9 @@ impl Distribution {
     /// Values and weights, ascending; the least of those that are counted together.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let small = (0u64..).zip(&self.small).filter(|&(_, &weight)| weight > 0);
-        small.chain(self.large.iter().map(|(&value, weight)| (value, weight))).map(|(value, &weight)| (value, weight))
+        small
+            .chain(self.large.iter().map(|(&value, weight)| (value, weight)))
+            .map(|(value, &weight)| (value, weight))
     }
 
     /// Adds all of another's.
@@ -135,7 +141,12 @@ impl Distribution {
             self.record(value, weight);
         }
         // Rounded values have moved the sum and the ends a little; the exact ones are known.
-        self.sum = self.sum - other.iter().map(|(value, weight)| u128::from(value) * u128::from(weight)).sum::<u128>() + other.sum;
+        self.sum = self.sum
+            - other
+                .iter()
+                .map(|(value, weight)| u128::from(value) * u128::from(weight))
+                .sum::<u128>()
+            + other.sum;
         if let Some((least, most)) = other.range {
             self.record(least, 0);
             self.record(most, 0);
@@ -162,8 +173,14 @@ mod tests {
         }
         assert_eq!((lengths.total(), lengths.max(), lengths.mean()), (100, 5000, 50.33));
         assert_eq!([0.5, 0.9, 0.95, 0.99, 1.0].map(|q| lengths.quantile(q)), [0, 1, 7, 5000, 5000]);
-        assert_eq!((lengths.share_above(0), lengths.share_above(6), lengths.share_above(5000)), (0.1, 0.05, 0.0));
-        assert_eq!((lengths.share_at(7), lengths.weight_at(5000), lengths.is_exact()), (0.04, 1, true));
+        assert_eq!(
+            (lengths.share_above(0), lengths.share_above(6), lengths.share_above(5000)),
+            (0.1, 0.05, 0.0)
+        );
+        assert_eq!(
+            (lengths.share_at(7), lengths.weight_at(5000), lengths.is_exact()),
+            (0.04, 1, true)
+        );
         assert_eq!(Distribution::default().quantile(0.5), 0);
     }
 

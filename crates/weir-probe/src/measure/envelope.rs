@@ -1,7 +1,8 @@
 //! A queue over time in bounded memory: least, greatest and mean length in periods of equal length.
 //!
-//! The period is short at first. When the recording outgrows its places, neighbouring periods are put together in pairs and the period
-//! doubles; extremes and sums survive that, so a peak of a single reading is there however long the watch lasts.
+//! The period is short at first. When the recording outgrows its places, neighbouring periods are
+//! put together in pairs and the period doubles; extremes and sums survive that, so a peak of a
+//! single reading is there however long the watch lasts.
 
 use std::collections::VecDeque;
 
@@ -27,7 +28,16 @@ pub struct Bucket {
 impl Default for Bucket {
     fn default() -> Bucket {
         let (most, least) = (u32::MAX, 0);
-        Bucket { min_packets: most, max_packets: least, min_bytes: most, max_bytes: least, weight: 0, drops: 0, packets: 0.0, bytes: 0.0 }
+        Bucket {
+            min_packets: most,
+            max_packets: least,
+            min_bytes: most,
+            max_bytes: least,
+            weight: 0,
+            drops: 0,
+            packets: 0.0,
+            bytes: 0.0,
+        }
     }
 }
 
@@ -41,7 +51,11 @@ impl Bucket {
     /// Mean number of packets over all readings of the period, or over its time.
     #[must_use]
     pub fn mean_packets(&self) -> f64 {
-        if self.weight == 0 { self.least(self.min_packets) } else { self.packets / self.weight as f64 }
+        if self.weight == 0 {
+            self.least(self.min_packets)
+        } else {
+            self.packets / self.weight as f64
+        }
     }
 
     /// Mean number of bytes.
@@ -56,7 +70,8 @@ impl Bucket {
 
     /// Takes in a length that was there with a weight.
     pub fn include(&mut self, packets: u32, bytes: u32, weight: u64) {
-        (self.min_packets, self.max_packets) = (self.min_packets.min(packets), self.max_packets.max(packets));
+        (self.min_packets, self.max_packets) =
+            (self.min_packets.min(packets), self.max_packets.max(packets));
         (self.min_bytes, self.max_bytes) = (self.min_bytes.min(bytes), self.max_bytes.max(bytes));
         self.weight += weight;
         self.packets += f64::from(packets) * weight as f64;
@@ -65,8 +80,10 @@ impl Bucket {
 
     /// This period and another as one.
     pub fn merge(&mut self, other: &Bucket) {
-        (self.min_packets, self.max_packets) = (self.min_packets.min(other.min_packets), self.max_packets.max(other.max_packets));
-        (self.min_bytes, self.max_bytes) = (self.min_bytes.min(other.min_bytes), self.max_bytes.max(other.max_bytes));
+        (self.min_packets, self.max_packets) =
+            (self.min_packets.min(other.min_packets), self.max_packets.max(other.max_packets));
+        (self.min_bytes, self.max_bytes) =
+            (self.min_bytes.min(other.min_bytes), self.max_bytes.max(other.max_bytes));
         self.weight += other.weight;
         self.drops += other.drops;
         self.packets += other.packets;
@@ -108,9 +125,11 @@ impl Envelope {
         &self.buckets
     }
 
-    /// The queue was seen `weight` times (or for so many ns) at this length, evenly from `from` to `to`, both included.
+    /// The queue was seen `weight` times (or for so many ns) at this length, evenly from `from` to
+    /// `to`, both included.
     pub fn hold(&mut self, from: u64, to: u64, weight: u64, packets: u32, bytes: u32) {
-        let (from, to) = (from.saturating_sub(self.origin), to.max(from).saturating_sub(self.origin));
+        let (from, to) =
+            (from.saturating_sub(self.origin), to.max(from).saturating_sub(self.origin));
         let last = self.reach(to);
         let first = (from / self.width) as usize;
         if first == last {
@@ -182,15 +201,18 @@ impl Recent {
     /// How many are kept.
     pub const KEPT: usize = 128;
 
-    /// The periods, the oldest first; where nothing was read, the length before holds on with a weight of 0. The last is unfinished.
+    /// The periods, the oldest first; where nothing was read, the length before holds on with a
+    /// weight of 0. The last is unfinished.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Bucket> + ExactSizeIterator {
         self.buckets.iter()
     }
 
-    /// Packets dropped in a second, over the last finished second or what there is of it; 0 before the first period is over.
+    /// Packets dropped in a second, over the last finished second or what there is of it; 0 before
+    /// the first period is over.
     #[must_use]
     pub fn drops_per_second(&self) -> f64 {
-        let finished: Vec<u64> = self.buckets.iter().rev().skip(1).take(10).map(|bucket| bucket.drops).collect();
+        let finished: Vec<u64> =
+            self.buckets.iter().rev().skip(1).take(10).map(|bucket| bucket.drops).collect();
         let seconds = finished.len() as f64 * (Recent::WIDTH as f64 / 1e9);
         if finished.is_empty() { 0.0 } else { finished.iter().sum::<u64>() as f64 / seconds }
     }
@@ -240,7 +262,10 @@ mod tests {
         assert_eq!(envelope.buckets().iter().map(|b| b.weight).collect::<Vec<_>>(), [100; 4]);
         envelope.hold(1_000 + 3 * FIRST_WIDTH, 1_000 + 3 * FIRST_WIDTH, 100, 5, 7500);
         let last = envelope.buckets()[3];
-        assert_eq!((last.mean_packets(), last.mean_bytes(), last.min_packets, last.max_packets), (4.0, 6000.0, 3, 5));
+        assert_eq!(
+            (last.mean_packets(), last.mean_bytes(), last.min_packets, last.max_packets),
+            (4.0, 6000.0, 3, 5)
+        );
     }
 
     #[test]

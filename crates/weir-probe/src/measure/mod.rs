@@ -1,4 +1,5 @@
-//! What a watch has measured: a [`Tally`] takes in what a source sees and keeps figures, in memory that does not grow with time.
+//! What a watch has measured: a [`Tally`] takes in what a source sees and keeps figures, in memory
+//! that does not grow with time.
 
 mod distribution;
 mod envelope;
@@ -11,7 +12,10 @@ use std::collections::{BTreeMap, VecDeque};
 pub use distribution::Distribution;
 pub use envelope::{Bucket, Envelope, Recent};
 pub use queue::{EventCounts, Measured};
-pub use summary::{Above, DeviceSummary, EventSummary, GapSummary, QueueSummary, Spread, Summary, TransmissionSummary, VarianceSummary};
+pub use summary::{
+    Above, DeviceSummary, EventSummary, GapSummary, QueueSummary, Spread, Summary,
+    TransmissionSummary, VarianceSummary,
+};
 pub use tee::Tee;
 
 use crate::model::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
@@ -104,10 +108,14 @@ impl Tally {
         self.keep_remark(None, text);
     }
 
-    /// The watch is over: lengths that events told of last have been there until the last moment seen.
+    /// The watch is over: lengths that events told of last have been there until the last moment
+    /// seen.
     pub fn finish(&mut self) {
         let Some((_, last)) = self.span else { return };
-        self.queues.iter_mut().filter(|queue| queue.until.is_none()).for_each(|queue| queue.hold_until(last));
+        self.queues
+            .iter_mut()
+            .filter(|queue| queue.until.is_none())
+            .for_each(|queue| queue.hold_until(last));
     }
 
     fn keep_remark(&mut self, time: Option<u64>, text: &str) {
@@ -128,12 +136,14 @@ impl Tally {
         self.places.get(&id).map(|&place| &mut self.queues[place])
     }
 
-    /// A vanished queue's figures, into which those of one in the same place go when there are too many to keep all apart.
+    /// A vanished queue's figures, into which those of one in the same place go when there are too
+    /// many to keep all apart.
     fn predecessor(&self, queue: &Queue) -> Option<usize> {
         let same = |kept: &Measured| {
             let old = &kept.queue;
             kept.until.is_some()
-                && (&old.device, &old.netns, old.root, old.band) == (&queue.device, &queue.netns, queue.root, queue.band)
+                && (&old.device, &old.netns, old.root, old.band)
+                    == (&queue.device, &queue.netns, queue.root, queue.band)
                 && (queue.root || old.parent == queue.parent)
         };
         self.queues.iter().rposition(same)
@@ -155,7 +165,12 @@ impl Sink for Tally {
         if self.queues.len() >= MOST_QUEUES {
             let Some(place) = self.predecessor(queue) else {
                 if self.unkept == 0 {
-                    self.keep_remark(Some(time), &format!("more than {MOST_QUEUES} queues: the figures of the others are not kept"));
+                    self.keep_remark(
+                        Some(time),
+                        &format!(
+                            "more than {MOST_QUEUES} queues: the figures of the others are not kept"
+                        ),
+                    );
                 }
                 self.unkept += 1;
                 return;
@@ -210,7 +225,9 @@ impl Sink for Tally {
     fn transmission(&mut self, time: u64, queues: &[Transmission]) {
         self.saw(time);
         for seen in queues {
-            let same = |ring: &Ring| (&ring.device, &ring.netns, ring.queue) == (&seen.device, &seen.netns, seen.queue);
+            let same = |ring: &Ring| {
+                (&ring.device, &ring.netns, ring.queue) == (&seen.device, &seen.netns, seen.queue)
+            };
             let place = self.rings.iter().position(same).unwrap_or(self.rings.len());
             if place == MOST_QUEUES {
                 continue;
@@ -243,7 +260,8 @@ impl Sink for Tally {
 const MOST_QUEUES: usize = 1024;
 /// Remarks that are kept.
 const MOST_REMARKS: usize = 1000;
-/// Periods of a queue over time: finer than a screen by far, so that there is something to zoom into.
+/// Periods of a queue over time: finer than a screen by far, so that there is something to zoom
+/// into.
 const MOST_BUCKETS: usize = 1 << 16;
 /// Periods of all queues together, 56 bytes each.
 const ALL_BUCKETS: usize = 1 << 19;

@@ -15,7 +15,8 @@ pub struct Measured {
     pub since: u64,
     /// When it was gone; `None` while it is there.
     pub until: Option<u64>,
-    /// How many queues in the same place followed each other and are kept as one: 1, but for a discipline that is replaced without end.
+    /// How many queues in the same place followed each other and are kept as one: 1, but for a
+    /// discipline that is replaced without end.
     pub instances: u64,
     /// Readings taken of it.
     pub readings: u64,
@@ -92,13 +93,15 @@ impl Measured {
         }
     }
 
-    /// Whether its events were recorded, so that lengths are weighted by the time for which they were there, not by readings.
+    /// Whether its events were recorded, so that lengths are weighted by the time for which they
+    /// were there, not by readings.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.events.recorded() > 0
     }
 
-    /// Its length in packets: readings of each length; ns where [events](Measured::is_exact) were recorded.
+    /// Its length in packets: readings of each length; ns where [events](Measured::is_exact) were
+    /// recorded.
     #[must_use]
     pub fn packets(&self) -> &Distribution {
         if self.is_exact() { &self.held[0] } else { &self.read[0] }
@@ -110,7 +113,8 @@ impl Measured {
         if self.is_exact() { &self.held[1] } else { &self.read[1] }
     }
 
-    /// By how many packets consecutive readings differ, either way: what the publication on the Fast Queue Sampler calls variance.
+    /// By how many packets consecutive readings differ, either way: what the publication on the
+    /// Fast Queue Sampler calls variance.
     #[must_use]
     pub fn steps(&self) -> &Distribution {
         &self.steps
@@ -153,10 +157,12 @@ impl Measured {
         self.read[0].record(run.qlen.into(), count);
         self.read[1].record(run.backlog.into(), count);
         if self.is_exact() {
-            // A look in between: events tell of the length, and of those before it some may be on their way.
+            // A look in between: events tell of the length, and of those before it some may be on
+            // their way.
             return;
         }
-        // Each reading but the first follows another: those within the run are equal to the one before.
+        // Each reading but the first follows another: those within the run are equal to the one
+        // before.
         match self.last {
             Some(last) => {
                 self.steps.record(last.packets.abs_diff(run.qlen).into(), 1);
@@ -191,7 +197,10 @@ impl Measured {
 
     /// Where events tell of every change, the length was what it was until now.
     pub(super) fn hold_until(&mut self, time: u64) {
-        let Some(Level { time: from, packets, bytes }) = self.last.filter(|_| self.is_exact()) else { return };
+        let Some(Level { time: from, packets, bytes }) = self.last.filter(|_| self.is_exact())
+        else {
+            return;
+        };
         let Some(held) = time.checked_sub(from).filter(|&held| held > 0) else { return };
         self.held[0].record(packets.into(), held);
         self.held[1].record(bytes.into(), held);
@@ -234,12 +243,15 @@ impl Measured {
 }
 
 impl Counters {
-    /// What was counted since an earlier look. A count that is lower than it was has wrapped around at 32 bits, or begun anew.
+    /// What was counted since an earlier look. A count that is lower than it was has wrapped around
+    /// at 32 bits, or begun anew.
     #[must_use]
     pub fn since(&self, earlier: &Counters) -> Counters {
         let since = |now: u64, before: u64| match now.checked_sub(before) {
             Some(more) => more,
-            None if before <= u64::from(u32::MAX) && before > u64::from(u32::MAX / 4 * 3) => now + (1 << 32) - before,
+            None if before <= u64::from(u32::MAX) && before > u64::from(u32::MAX / 4 * 3) => {
+                now + (1 << 32) - before
+            }
             None => now,
         };
         Counters {

@@ -36,8 +36,8 @@ pub struct DeviceSummary {
     pub missed: u64,
     /// Time between readings, of all devices together.
     pub gap_ns: GapSummary,
-    /// Differences between consecutive readings of what the device hands its packets to: its root, or below an `mq` each of its
-    /// children; null without such.
+    /// Differences between consecutive readings of what the device hands its packets to: its root,
+    /// or below an `mq` each of its children; null without such.
     pub variance: Option<VarianceSummary>,
     /// Its queues.
     pub qdiscs: Vec<QueueSummary>,
@@ -130,7 +130,8 @@ pub struct QueueSummary {
     pub above: Option<Above>,
 }
 
-/// The share of readings, or of time where events were recorded, at which a queue was longer than a threshold.
+/// The share of readings, or of time where events were recorded, at which a queue was longer than a
+/// threshold.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Above {
     /// The threshold.
@@ -173,7 +174,8 @@ impl Summary {
                 devices.push(device);
             }
         }
-        let of_device = |(device, netns)| DeviceSummary::of(tally, (device, netns), method, seconds, pace);
+        let of_device =
+            |(device, netns)| DeviceSummary::of(tally, (device, netns), method, seconds, pace);
         Summary { devices: devices.into_iter().map(of_device).collect() }
     }
 
@@ -199,15 +201,26 @@ impl Serialize for Summary {
 }
 
 impl DeviceSummary {
-    fn of(tally: &Tally, (device, netns): (&str, Option<&str>), method: Method, seconds: f64, pace: &Pace) -> DeviceSummary {
-        let own: Vec<&Measured> =
-            tally.queues().iter().filter(|queue| queue.queue.device == device && queue.queue.netns.as_deref() == netns).collect();
+    fn of(
+        tally: &Tally,
+        (device, netns): (&str, Option<&str>),
+        method: Method,
+        seconds: f64,
+        pace: &Pace,
+    ) -> DeviceSummary {
+        let own: Vec<&Measured> = tally
+            .queues()
+            .iter()
+            .filter(|queue| queue.queue.device == device && queue.queue.netns.as_deref() == netns)
+            .collect();
         let roots = || own.iter().filter(|queue| queue.queue.root);
         let (start, end) = tally.span().unwrap_or_default();
         let mut events = EventCounts::default();
         let mut steps = Distribution::default();
         own.iter().for_each(|queue| events.add(&queue.events));
-        own.iter().filter(|queue| takes_packets(queue, &own)).for_each(|queue| steps.merge(queue.steps()));
+        own.iter()
+            .filter(|queue| takes_packets(queue, &own))
+            .for_each(|queue| steps.merge(queue.steps()));
         // Every reading is of one root; where there is none, of each of the other queues.
         let readings = match roots().map(|queue| queue.readings).sum() {
             0 => own.iter().map(|queue| queue.readings).max().unwrap_or(0),
@@ -224,7 +237,11 @@ impl DeviceSummary {
             samples_per_s: if seconds > 0.0 { samples as f64 / seconds } else { 0.0 },
             asked_per_s: pace.asked,
             missed: pace.missed,
-            gap_ns: GapSummary { p50: pace.gaps.quantile(0.5), p99: pace.gaps.quantile(0.99), max: pace.gaps.longest() },
+            gap_ns: GapSummary {
+                p50: pace.gaps.quantile(0.5),
+                p99: pace.gaps.quantile(0.99),
+                max: pace.gaps.longest(),
+            },
             variance: VarianceSummary::of(&steps),
             qdiscs: own.iter().map(|queue| QueueSummary::of(queue, (start, end))).collect(),
             transmission: tally
@@ -239,11 +256,15 @@ impl DeviceSummary {
     }
 }
 
-/// Whether the device hands its packets to it: it is the root, or the root only deals out the device's transmission queues and is never
-/// long itself.
+/// Whether the device hands its packets to it: it is the root, or the root only deals out the
+/// device's transmission queues and is never long itself.
 fn takes_packets(queue: &Measured, all: &[&Measured]) -> bool {
     let deals = |root: &Measured| root.queue.root && root.queue.kind.starts_with("mq");
-    let below = |root: &Measured| deals(root) && queue.queue.band.is_none() && queue.queue.parent.0 >> 16 == root.queue.handle.0 >> 16;
+    let below = |root: &Measured| {
+        deals(root)
+            && queue.queue.band.is_none()
+            && queue.queue.parent.0 >> 16 == root.queue.handle.0 >> 16
+    };
     if queue.queue.root { !deals(queue) } else { all.iter().any(|root| below(root)) }
 }
 
@@ -281,7 +302,8 @@ impl QueueSummary {
             backlog_bytes: (!is_band).then(|| Spread::of(queue.bytes())),
             variance: VarianceSummary::of(queue.steps()),
             drops: counted.map(|counted| counted.drops),
-            drops_per_s: counted.map(|counted| if life > 0.0 { counted.drops as f64 / life } else { 0.0 }),
+            drops_per_s: counted
+                .map(|counted| if life > 0.0 { counted.drops as f64 / life } else { 0.0 }),
             counted,
             events: queue.is_exact().then_some(queue.events),
             above: None,
@@ -292,7 +314,12 @@ impl QueueSummary {
 impl TransmissionSummary {
     fn of(ring: &Ring) -> TransmissionSummary {
         let (limit_bytes, inflight_bytes) = (Spread::of(&ring.limit), Spread::of(&ring.inflight));
-        TransmissionSummary { queue: ring.queue, limit_bytes, inflight_bytes, samples: ring.limit.total() }
+        TransmissionSummary {
+            queue: ring.queue,
+            limit_bytes,
+            inflight_bytes,
+            samples: ring.limit.total(),
+        }
     }
 }
 
@@ -310,7 +337,12 @@ impl Spread {
     /// Of a distribution.
     #[must_use]
     pub fn of(values: &Distribution) -> Spread {
-        Spread { mean: values.mean(), p50: values.quantile(0.5), p99: values.quantile(0.99), max: values.max() }
+        Spread {
+            mean: values.mean(),
+            p50: values.quantile(0.5),
+            p99: values.quantile(0.99),
+            max: values.max(),
+        }
     }
 }
 

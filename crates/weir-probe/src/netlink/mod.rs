@@ -1,9 +1,12 @@
-//! The method `netlink`: asks the kernel as `tc` does, but from one process and one socket. It needs no rights in the caller's own
-//! namespace, and is the baseline against which reading inside the kernel is to be judged.
+//! The method `netlink`: asks the kernel as `tc` does, but from one process and one socket. It
+//! needs no rights in the caller's own namespace, and is the baseline against which reading inside
+//! the kernel is to be judged.
 //!
-//! A reading is one dump of the namespace's disciplines, from which those of the watched devices are taken: the kernel looks at all
-//! devices for it, so other devices in the namespace make it slower. Roots alone are asked for one by one. Each such answer also
-//! goes to whoever listens to changes of traffic control (`tc monitor`): the kernel has no way to ask for one discipline in private.
+//! A reading is one dump of the namespace's disciplines, from which those of the watched devices
+//! are taken: the kernel looks at all devices for it, so other devices in the namespace make it
+//! slower. Roots alone are asked for one by one. Each such answer also goes to whoever listens to
+//! changes of traffic control (`tc monitor`): the kernel has no way to ask for one discipline in
+//! private.
 
 mod wire;
 
@@ -53,10 +56,19 @@ impl Asking {
     /// When a target is not there, or its namespace cannot be entered.
     pub(crate) fn open(plan: &Plan) -> Result<Asking, ProbeError> {
         let place = |group: Group| {
-            let asker = group.within(Asker::open).map_err(ProbeError::system("open a netlink socket"))?;
-            Ok(Place { group, asker, now: Vec::new(), before: Vec::new(), open: Vec::new(), counted: 0 })
+            let asker =
+                group.within(Asker::open).map_err(ProbeError::system("open a netlink socket"))?;
+            Ok(Place {
+                group,
+                asker,
+                now: Vec::new(),
+                before: Vec::new(),
+                open: Vec::new(),
+                counted: 0,
+            })
         };
-        let places = Group::of(&plan.targets)?.into_iter().map(place).collect::<Result<_, ProbeError>>()?;
+        let places =
+            Group::of(&plan.targets)?.into_iter().map(place).collect::<Result<_, ProbeError>>()?;
         // A late sleeper spoils the pace; without the right to be punctual, it is a little late.
         let _ = weir_linux::sys::thread::exact_timers();
         Ok(Asking {
@@ -78,7 +90,10 @@ impl Asking {
                 time = monotonic();
             }
             let place = &mut self.places[at];
-            if !place.ask(self.children).map_err(ProbeError::system("ask the kernel for its queueing disciplines"))? {
+            if !place
+                .ask(self.children)
+                .map_err(ProbeError::system("ask the kernel for its queueing disciplines"))?
+            {
                 if !std::mem::replace(&mut self.interrupted, true) {
                     sink.remark(time, "disciplines changed while the kernel listed them: such readings are left out");
                 }
@@ -107,9 +122,19 @@ impl Asking {
             address: 0,
         });
         let netns = group.netns();
-        group.catalogue.observe(time, seen.collect(), &mut self.numbers, (netns.as_deref(), &group.devices), sink);
-        if now.iter().any(|answer| answer.kind() == "pfifo_fast") && std::mem::take(&mut self.bands) {
-            sink.remark(time, "the bands of a pfifo_fast cannot be seen over netlink, only all three together");
+        group.catalogue.observe(
+            time,
+            seen.collect(),
+            &mut self.numbers,
+            (netns.as_deref(), &group.devices),
+            sink,
+        );
+        if now.iter().any(|answer| answer.kind() == "pfifo_fast") && std::mem::take(&mut self.bands)
+        {
+            sink.remark(
+                time,
+                "the bands of a pfifo_fast cannot be seen over netlink, only all three together",
+            );
         }
         open.clear();
         for (place, answer) in now.iter().enumerate() {
@@ -133,11 +158,23 @@ impl Asking {
     }
 
     fn hand_over_counters(&mut self, time: u64, sink: &mut dyn Sink) {
-        for place in self.places.iter_mut().filter(|place| time >= place.counted + COUNTER_INTERVAL) {
+        for place in self.places.iter_mut().filter(|place| time >= place.counted + COUNTER_INTERVAL)
+        {
             place.counted = time;
             for (answer, run) in place.before.iter().zip(&place.open) {
-                let (drops, requeues, overlimits) = (answer.drops.into(), answer.requeues.into(), answer.overlimits.into());
-                sink.counters(time, run.queue, &Counters { packets: answer.packets, bytes: answer.bytes, drops, requeues, overlimits });
+                let (drops, requeues, overlimits) =
+                    (answer.drops.into(), answer.requeues.into(), answer.overlimits.into());
+                sink.counters(
+                    time,
+                    run.queue,
+                    &Counters {
+                        packets: answer.packets,
+                        bytes: answer.bytes,
+                        drops,
+                        requeues,
+                        overlimits,
+                    },
+                );
             }
         }
     }
@@ -159,9 +196,13 @@ impl Place {
         let Place { group, asker, now, .. } = self;
         now.clear();
         if children {
-            let only = if group.devices.len() == 1 { group.devices.keys().next().copied() } else { None };
+            let only =
+                if group.devices.len() == 1 { group.devices.keys().next().copied() } else { None };
             return asker.all(only.unwrap_or(0), |answer| {
-                if only.map_or_else(|| group.devices.contains_key(&answer.ifindex), |only| only == answer.ifindex) {
+                if only.map_or_else(
+                    || group.devices.contains_key(&answer.ifindex),
+                    |only| only == answer.ifindex,
+                ) {
                     now.push(answer);
                 }
             });
@@ -176,7 +217,8 @@ impl Place {
     }
 
     fn is_as_before(&self) -> bool {
-        self.now.len() == self.before.len() && self.now.iter().zip(&self.before).all(|(now, before)| now.same_queue(before))
+        self.now.len() == self.before.len()
+            && self.now.iter().zip(&self.before).all(|(now, before)| now.same_queue(before))
     }
 
     /// Adds the reading to the open runs, or begins the next.

@@ -1,7 +1,8 @@
 //! Traffic control over a netlink socket: two questions, and what the kernel answers.
 //!
-//! Both are written once and sent again and again; answers are read where they lie, so that a reading allocates nothing. Layouts
-//! are those of `linux/netlink.h`, `linux/rtnetlink.h` and `linux/gen_stats.h`, in the byte order of the machine.
+//! Both are written once and sent again and again; answers are read where they lie, so that a
+//! reading allocates nothing. Layouts are those of `linux/netlink.h`, `linux/rtnetlink.h` and
+//! `linux/gen_stats.h`, in the byte order of the machine.
 
 use std::io;
 
@@ -26,7 +27,8 @@ pub(super) struct Answer {
 impl Answer {
     /// Whether both are of one discipline.
     pub(super) fn same_queue(&self, other: &Answer) -> bool {
-        (self.ifindex, self.handle, self.parent, self.kind) == (other.ifindex, other.handle, other.parent, other.kind)
+        (self.ifindex, self.handle, self.parent, self.kind)
+            == (other.ifindex, other.handle, other.parent, other.kind)
     }
 
     /// What the discipline is called.
@@ -42,7 +44,12 @@ impl Answer {
 
     /// From the body of a message: a `tcmsg` and attributes. `None` when it is too short.
     fn read(body: &[u8]) -> Option<Answer> {
-        let mut answer = Answer { ifindex: u32_at(body, 4)?, handle: u32_at(body, 8)?, parent: u32_at(body, 12)?, ..Answer::default() };
+        let mut answer = Answer {
+            ifindex: u32_at(body, 4)?,
+            handle: u32_at(body, 8)?,
+            parent: u32_at(body, 12)?,
+            ..Answer::default()
+        };
         for (kind, value) in attributes(body.get(TCMSG..)?) {
             match kind {
                 TCA_KIND => {
@@ -110,13 +117,15 @@ impl Asker {
         let mut request = [0; REQUEST];
         request[..4].copy_from_slice(&(REQUEST as u32).to_ne_bytes());
         request[4..6].copy_from_slice(&RTM_GETQDISC.to_ne_bytes());
-        // An empty attribute, a flag: disciplines that the kernel made by itself are shown too. A get takes no notice.
+        // An empty attribute, a flag: disciplines that the kernel made by itself are shown too. A
+        // get takes no notice.
         request[HEADER + TCMSG..][..2].copy_from_slice(&4u16.to_ne_bytes());
         request[HEADER + TCMSG + 2..].copy_from_slice(&TCA_DUMP_INVISIBLE.to_ne_bytes());
         Ok(Asker { socket, request, sequence: 0, buffer: vec![0; ANSWER], room: SMALL_ANSWER })
     }
 
-    /// Asks for every discipline of the namespace. A kernel that heeds `ifindex` (none does so far) gives that device's alone; 0 is all.
+    /// Asks for every discipline of the namespace. A kernel that heeds `ifindex` (none does so far)
+    /// gives that device's alone; 0 is all.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -124,7 +133,8 @@ impl Asker {
         self.ask(NLM_F_REQUEST | NLM_F_DUMP, ifindex, 0, answer)
     }
 
-    /// Asks for a device's root alone; there is no answer for a device that is gone or switched off.
+    /// Asks for a device's root alone; there is no answer for a device that is gone or switched
+    /// off.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -133,7 +143,13 @@ impl Asker {
         self.ask(NLM_F_REQUEST | NLM_F_ECHO, ifindex, TC_H_ROOT, answer)
     }
 
-    fn ask(&mut self, flags: u16, ifindex: u32, parent: u32, mut answer: impl FnMut(Answer)) -> io::Result<Outcome> {
+    fn ask(
+        &mut self,
+        flags: u16,
+        ifindex: u32,
+        parent: u32,
+        mut answer: impl FnMut(Answer),
+    ) -> io::Result<Outcome> {
         self.sequence = self.sequence.wrapping_add(1);
         self.request[6..8].copy_from_slice(&flags.to_ne_bytes());
         self.request[8..12].copy_from_slice(&self.sequence.to_ne_bytes());
@@ -150,9 +166,15 @@ impl Asker {
                 }
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // No answer to a get means that there is no such root; a dump would have said that it is over.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && !is_dump => return Ok(outcome),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(ENOBUFS) => {
+                // No answer to a get means that there is no such root; a dump would have said that
+                // it is over.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && !is_dump => {
+                    return Ok(outcome);
+                }
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock
+                        || error.raw_os_error() == Some(ENOBUFS) =>
+                {
                     return self.give_up();
                 }
                 Err(error) => return Err(error),
@@ -168,7 +190,9 @@ impl Asker {
                 }
                 match message.kind {
                     RTM_NEWQDISC => Answer::read(message.body).map_or((), &mut answer),
-                    NLMSG_DONE | NLMSG_ERROR => match u32_at(message.body, 0).map_or(0, |code| (code as i32).wrapping_neg()) {
+                    NLMSG_DONE | NLMSG_ERROR => match u32_at(message.body, 0)
+                        .map_or(0, |code| (code as i32).wrapping_neg())
+                    {
                         code if code <= 0 || code == ENOENT || code == ENODEV => over = true,
                         code => return Err(io::Error::from_raw_os_error(code)),
                     },
@@ -177,7 +201,8 @@ impl Asker {
             }
             pieces += 1;
             if over {
-                // The last piece says only that it is over. More than one before it: next time in larger ones.
+                // The last piece says only that it is over. More than one before it: next time in
+                // larger ones.
                 if pieces > 2 {
                     self.room = (2 * self.room).min(ANSWER);
                 }
@@ -191,8 +216,12 @@ impl Asker {
         loop {
             match self.socket.recv(&mut &mut self.buffer[..], 0) {
                 Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Outcome::Interrupted),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted || error.raw_os_error() == Some(ENOBUFS) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Outcome::Interrupted);
+                }
+                Err(error)
+                    if error.kind() == io::ErrorKind::Interrupted
+                        || error.raw_os_error() == Some(ENOBUFS) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -211,7 +240,12 @@ fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let length = u32_at(bytes, 0)? as usize;
         let body = bytes.get(HEADER..length)?;
-        let message = Message { kind: u16_at(bytes, 4)?, flags: u16_at(bytes, 6)?, sequence: u32_at(bytes, 8)?, body };
+        let message = Message {
+            kind: u16_at(bytes, 4)?,
+            flags: u16_at(bytes, 6)?,
+            sequence: u32_at(bytes, 8)?,
+            body,
+        };
         bytes = bytes.get(aligned(length)..).unwrap_or_default();
         Some(message)
     })
@@ -251,7 +285,8 @@ const TCMSG: usize = 20;
 const REQUEST: usize = HEADER + TCMSG + 4;
 /// The largest piece in which the kernel answers a dump.
 const ANSWER: usize = 32 * 1024;
-/// Enough for twenty disciplines, and as much as the kernel has at hand: looking for more takes it longer than to answer.
+/// Enough for twenty disciplines, and as much as the kernel has at hand: looking for more takes it
+/// longer than to answer.
 const SMALL_ANSWER: usize = 4 * 1024;
 
 const NLM_F_REQUEST: u16 = 0x001;
@@ -280,7 +315,10 @@ const ENOBUFS: i32 = 105;
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Answer, Asker, Outcome, TCA_KIND, TCA_STATS_BASIC, TCA_STATS_PKT64, TCA_STATS_QUEUE, TCA_STATS2, attributes, messages};
+    use super::{
+        Answer, Asker, Outcome, TCA_KIND, TCA_STATS_BASIC, TCA_STATS_PKT64, TCA_STATS_QUEUE,
+        TCA_STATS2, attributes, messages,
+    };
 
     fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
         let mut bytes = [(value.len() as u16 + 4).to_ne_bytes(), kind.to_ne_bytes()].concat();
@@ -301,21 +339,40 @@ mod tests {
             attribute(TCA_STATS_PKT64, &5_000_000_000u64.to_ne_bytes()),
             attribute(TCA_STATS_QUEUE, &words(&[3, 300, 4, 5, 6])),
         ];
-        let body =
-            [words(&[0, 9, 0x8001_0000, u32::MAX, 2]), attribute(TCA_KIND, b"tbf\0"), attribute(TCA_STATS2 | 0x8000, &statistics.concat())];
+        let body = [
+            words(&[0, 9, 0x8001_0000, u32::MAX, 2]),
+            attribute(TCA_KIND, b"tbf\0"),
+            attribute(TCA_STATS2 | 0x8000, &statistics.concat()),
+        ];
         let answer = Answer::read(&body.concat()).expect("it is whole");
-        assert_eq!((answer.ifindex, answer.handle, answer.is_root(), answer.kind().as_str()), (9, 0x8001_0000, true, "tbf"));
-        assert_eq!((answer.qlen, answer.backlog, answer.drops, answer.requeues, answer.overlimits), (3, 300, 4, 5, 6));
+        assert_eq!(
+            (answer.ifindex, answer.handle, answer.is_root(), answer.kind().as_str()),
+            (9, 0x8001_0000, true, "tbf")
+        );
+        assert_eq!(
+            (answer.qlen, answer.backlog, answer.drops, answer.requeues, answer.overlimits),
+            (3, 300, 4, 5, 6)
+        );
         assert_eq!((answer.bytes, answer.packets), (7_000_000_000, 5_000_000_000));
     }
 
     #[test]
     fn a_queue_is_another_one_by_device_handle_parent_or_kind() {
-        let one = Answer { ifindex: 1, handle: 2, parent: 3, kind: [b'a'; 16], qlen: 4, ..Answer::default() };
+        let one = Answer {
+            ifindex: 1,
+            handle: 2,
+            parent: 3,
+            kind: [b'a'; 16],
+            qlen: 4,
+            ..Answer::default()
+        };
         assert!(one.same_queue(&Answer { qlen: 5, drops: 1, ..one }));
-        for other in
-            [Answer { ifindex: 9, ..one }, Answer { handle: 9, ..one }, Answer { parent: 9, ..one }, Answer { kind: [b'b'; 16], ..one }]
-        {
+        for other in [
+            Answer { ifindex: 9, ..one },
+            Answer { handle: 9, ..one },
+            Answer { parent: 9, ..one },
+            Answer { kind: [b'b'; 16], ..one },
+        ] {
             assert!(!one.same_queue(&other), "{other:?}");
         }
     }
@@ -326,13 +383,18 @@ mod tests {
         asker.room = 8;
         let mut asked = 0;
         let mut answers = Vec::new();
-        while asker.all(0, |answer| answers.push(answer)).expect("the kernel answers") == Outcome::Cut {
+        while asker.all(0, |answer| answers.push(answer)).expect("the kernel answers")
+            == Outcome::Cut
+        {
             answers.clear();
             asked += 1;
         }
         assert!(asked >= 1, "the end of the list alone takes 20 bytes");
         let mut again = 0;
-        let outcome = Asker::open().expect("nothing is needed").all(0, |_| again += 1).expect("the kernel answers");
+        let outcome = Asker::open()
+            .expect("nothing is needed")
+            .all(0, |_| again += 1)
+            .expect("the kernel answers");
         assert_eq!((outcome, answers.len()), (Outcome::Whole, again));
     }
 

@@ -1,4 +1,5 @@
-//! A network namespace with devices whose queues stand still, and what `tc` and the methods see in them.
+//! A network namespace with devices whose queues stand still, and what `tc` and the methods see in
+//! them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,9 +11,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use weir_probe::{Counters, Handle, Method, Namespace, Plan, ProbeError, Queue, QueueId, Run, Sink, Source, Target, Transmission};
+use weir_probe::{
+    Counters, Handle, Method, Namespace, Plan, ProbeError, Queue, QueueId, Run, Sink, Source,
+    Target, Transmission,
+};
 
-/// A namespace, gone with the value. Its device `x0` has the address 10.9.0.1 and a neighbour 10.9.0.2 that does not exist.
+/// A namespace, gone with the value. Its device `x0` has the address 10.9.0.1 and a neighbour
+/// 10.9.0.2 that does not exist.
 pub(crate) struct Place {
     name: String,
 }
@@ -30,7 +35,8 @@ impl Place {
             println!("SKIPPED: needs root to make network namespaces");
             return None;
         }
-        let name = format!("weirprobe{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("weirprobe{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         if !run("ip", &["netns", "add", &name]) {
             println!("SKIPPED: `ip netns add` does not work here");
             return None;
@@ -39,7 +45,10 @@ impl Place {
         place.ip("link add x0 type veth peer name x1");
         for device in ["x0", "x1"] {
             // Not a packet but those that the test sends.
-            place.within(|| std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1").unwrap_or_default());
+            place.within(|| {
+                std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1")
+                    .unwrap_or_default()
+            });
             place.ip(&format!("link set {device} up"));
         }
         place.ip("addr add 10.9.0.1/24 dev x0");
@@ -60,26 +69,34 @@ impl Place {
 
     /// Lets one `tc` carry out all lines.
     pub(crate) fn tc(&self, lines: &str) {
-        let mut child = Command::new("tc").args(["-n", &self.name, "-batch", "-"]).stdin(Stdio::piped()).spawn().expect("tc comes with ip");
+        let mut child = Command::new("tc")
+            .args(["-n", &self.name, "-batch", "-"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("tc comes with ip");
         child.stdin.take().expect("piped").write_all(lines.as_bytes()).expect("tc reads");
         assert!(child.wait().expect("it was started").success(), "tc: {lines}");
     }
 
     /// Does work on a thread that is in it.
     pub(crate) fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let place = File::open(format!("/run/netns/{}", self.name)).expect("the namespace was made");
+        let place =
+            File::open(format!("/run/netns/{}", self.name)).expect("the namespace was made");
         std::thread::scope(|scope| {
             let thread = scope.spawn(move || {
-                move_into_link_name_space(place.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may enter it");
+                move_into_link_name_space(place.as_fd(), Some(LinkNameSpaceType::Network))
+                    .expect("root may enter it");
                 work()
             });
             thread.join().expect("no panic in the namespace")
         })
     }
 
-    /// Sends packets of 142 bytes by `x0`, one after the other, with a priority: a class of `htb`, or what `pfifo_fast` sorts by.
+    /// Sends packets of 142 bytes by `x0`, one after the other, with a priority: a class of `htb`,
+    /// or what `pfifo_fast` sorts by.
     pub(crate) fn send(&self, packets: u32, priority: i32) {
-        // A socket of its own each time: packets that wait take up its buffer, and a full one would wait with them.
+        // A socket of its own each time: packets that wait take up its buffer, and a full one would
+        // wait with them.
         let socket = self.within(|| UdpSocket::bind("10.9.0.1:0").expect("the address is there"));
         setsockopt(&socket, sockopt::Priority, &priority).expect("root may set any");
         for _ in 0..packets {
@@ -96,7 +113,13 @@ impl Place {
         let all: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).expect("JSON");
         let number = |text: &str| {
             let (major, minor) = text.split_once(':').expect("a handle");
-            let part = |text: &str| if text.is_empty() { 0 } else { u32::from_str_radix(text, 16).expect("hexadecimal") };
+            let part = |text: &str| {
+                if text.is_empty() {
+                    0
+                } else {
+                    u32::from_str_radix(text, 16).expect("hexadecimal")
+                }
+            };
             Handle(part(major) << 16 | part(minor))
         };
         let one = |shown: &serde_json::Value| {
@@ -104,22 +127,36 @@ impl Place {
             let small = |name: &str| u32::try_from(field(name)).expect("32 bits");
             let parent = shown["parent"].as_str().map_or(Handle::ROOT, number);
             let is_root = shown["root"].as_bool().unwrap_or(false);
-            let key =
-                (shown["kind"].as_str().expect("a name").to_owned(), number(shown["handle"].as_str().expect("a handle")), parent, is_root);
-            let [packets, bytes, drops, requeues, overlimits] = ["packets", "bytes", "drops", "requeues", "overlimits"].map(field);
-            (key, (small("qlen"), small("backlog"), Counters { packets, bytes, drops, requeues, overlimits }))
+            let key = (
+                shown["kind"].as_str().expect("a name").to_owned(),
+                number(shown["handle"].as_str().expect("a handle")),
+                parent,
+                is_root,
+            );
+            let [packets, bytes, drops, requeues, overlimits] =
+                ["packets", "bytes", "drops", "requeues", "overlimits"].map(field);
+            (
+                key,
+                (
+                    small("qlen"),
+                    small("backlog"),
+                    Counters { packets, bytes, drops, requeues, overlimits },
+                ),
+            )
         };
         all.iter().map(one).collect()
     }
 
     /// A plan for a device here.
     pub(crate) fn plan(&self, device: &str, method: Method) -> Plan {
-        let target = Target { device: device.into(), namespace: Namespace::Name(self.name.clone()) };
+        let target =
+            Target { device: device.into(), namespace: Namespace::Name(self.name.clone()) };
         let rate = (method == Method::Timer).then_some(1000);
         Plan { targets: vec![target], method: Some(method), rate, children: true, bands: true }
     }
 
-    /// What a method says after some turns; `None`, with the reason on standard output, where the method cannot be had.
+    /// What a method says after some turns; `None`, with the reason on standard output, where the
+    /// method cannot be had.
     pub(crate) fn seen(&self, plan: &Plan) -> Option<Seen> {
         watch(plan, |source, seen| {
             for _ in 0..TURNS {
@@ -130,7 +167,10 @@ impl Place {
 }
 
 /// Opens a plan on a thread of its own, since reading moves the thread, and lets `work` read.
-pub(crate) fn watch(plan: &Plan, work: impl FnOnce(&mut dyn Source, &mut Seen) + Send) -> Option<Seen> {
+pub(crate) fn watch(
+    plan: &Plan,
+    work: impl FnOnce(&mut dyn Source, &mut Seen) + Send,
+) -> Option<Seen> {
     let name = plan.method.map_or("any", Method::name);
     let read = || match weir_probe::open(plan) {
         Ok(mut opened) => {
@@ -140,7 +180,11 @@ pub(crate) fn watch(plan: &Plan, work: impl FnOnce(&mut dyn Source, &mut Seen) +
             seen.remarks.extend(opened.remarks);
             Some(seen)
         }
-        Err(error @ (ProbeError::Rights { .. } | ProbeError::Load { .. } | ProbeError::Unavailable(_))) => {
+        Err(
+            error @ (ProbeError::Rights { .. }
+            | ProbeError::Load { .. }
+            | ProbeError::Unavailable(_)),
+        ) => {
             println!("SKIPPED: {name}: {error}");
             None
         }
@@ -179,18 +223,28 @@ pub(crate) struct Seen {
 impl Seen {
     /// The disciplines that are there, as `tc` would show them.
     pub(crate) fn disciplines(&self) -> BTreeMap<Key, State> {
-        let there = self.queues.iter().filter(|(id, queue)| queue.band.is_none() && !self.gone.contains(id));
+        let there = self
+            .queues
+            .iter()
+            .filter(|(id, queue)| queue.band.is_none() && !self.gone.contains(id));
         there
             .map(|(id, queue)| {
                 let (qlen, backlog) = self.lengths[id];
-                ((queue.kind.clone(), queue.handle, queue.parent, queue.root), (qlen, backlog, self.counters[id]))
+                (
+                    (queue.kind.clone(), queue.handle, queue.parent, queue.root),
+                    (qlen, backlog, self.counters[id]),
+                )
             })
             .collect()
     }
 
     /// Packets in the bands of `pfifo_fast`.
     pub(crate) fn bands(&self) -> Vec<u32> {
-        let mut bands: Vec<_> = self.queues.iter().filter_map(|(id, queue)| Some((queue.band?, self.lengths[id].0))).collect();
+        let mut bands: Vec<_> = self
+            .queues
+            .iter()
+            .filter_map(|(id, queue)| Some((queue.band?, self.lengths[id].0)))
+            .collect();
         bands.sort_unstable();
         bands.into_iter().map(|(_, packets)| packets).collect()
     }
@@ -205,7 +259,10 @@ impl Sink for Seen {
     }
     fn runs(&mut self, runs: &[Run]) {
         for run in runs {
-            assert!(run.count > 0 && run.first <= run.last && !self.gone.contains(&run.queue), "{run:?}");
+            assert!(
+                run.count > 0 && run.first <= run.last && !self.gone.contains(&run.queue),
+                "{run:?}"
+            );
             self.lengths.insert(run.queue, (run.qlen, run.backlog));
             *self.counts.entry(run.queue).or_default() += u64::from(run.count);
         }
@@ -214,7 +271,8 @@ impl Sink for Seen {
         self.counters.insert(id, *counters);
     }
     fn transmission(&mut self, _: u64, queues: &[Transmission]) {
-        self.transmission.extend(queues.iter().map(|queue| (queue.device.clone(), queue.queue, queue.limit)));
+        self.transmission
+            .extend(queues.iter().map(|queue| (queue.device.clone(), queue.queue, queue.limit)));
     }
     fn remark(&mut self, _: u64, text: &str) {
         self.remarks.push(text.to_owned());

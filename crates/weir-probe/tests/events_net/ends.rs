@@ -1,4 +1,5 @@
-//! What is left in the kernel when a watching process has ended, however it did; and what a process without rights is told.
+//! What is left in the kernel when a watching process has ended, however it did; and what a process
+//! without rights is told.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -11,16 +12,19 @@ use weir_probe::Method;
 
 use super::{PATIENCE, Place};
 
-/// Programs, maps and links, each by its kind and the number that the kernel gives to one after the other.
+/// Programs, maps and links, each by its kind and the number that the kernel gives to one after the
+/// other.
 type Objects = BTreeSet<(&'static str, u32)>;
 
 const KINDS: [&str; 3] = ["prog_id", "map_id", "link_id"];
 
 /// Those that a process has open.
 fn objects_of(pid: u32) -> Objects {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("the process lives").flatten();
+    let entries =
+        std::fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("the process lives").flatten();
     let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
-    let lines: Vec<String> = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let lines: Vec<String> =
+        texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
     let found = lines.iter().filter_map(|line| {
         let (name, number) = line.split_once(':')?;
         let kind = KINDS.into_iter().find(|kind| *kind == name)?;
@@ -48,20 +52,30 @@ fn probe() -> &'static Path {
     static EXAMPLE: OnceLock<PathBuf> = OnceLock::new();
     EXAMPLE.get_or_init(|| {
         let cargo = option_env!("CARGO").unwrap_or("cargo");
-        // Built with what the tests are built with it is there already; with other features of its dependencies, they would be built again.
+        // Built with what the tests are built with it is there already; with other features of its
+        // dependencies, they would be built again.
         let scope = std::env::var("WEIR_TEST_SCOPE").unwrap_or_else(|_| "-p weir-probe".to_owned());
-        let built = Command::new(cargo).args(["build", "--quiet", "--example", "probe"]).args(scope.split_whitespace()).status();
+        let built = Command::new(cargo)
+            .args(["build", "--quiet", "--example", "probe"])
+            .args(scope.split_whitespace())
+            .status();
         assert!(built.is_ok_and(|status| status.success()), "the example does not build");
         let exe = std::env::current_exe().expect("proc is mounted");
         exe.ancestors().nth(2).expect("tests are in target/PROFILE/deps").join("examples/probe")
     })
 }
 
-/// A process that watches and has begun to; `None`, with the reason on standard output, where it cannot.
+/// A process that watches and has begun to; `None`, with the reason on standard output, where it
+/// cannot.
 fn watching(place: &Place, method: Method, seconds: &str) -> Option<Child> {
     let rate = if method == Method::Timer { "1000" } else { "max" };
     let words = [method.name(), rate, seconds, &format!("x0@{}", place.name)].map(str::to_owned);
-    let mut child = Command::new(probe()).args(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it was built");
+    let mut child = Command::new(probe())
+        .args(words)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it was built");
     let mut said = String::new();
     for line in BufReader::new(child.stderr.as_mut().expect("piped")).lines() {
         let line = line.expect("UTF-8");
@@ -91,7 +105,11 @@ fn nothing_is_left_in_the_kernel_however_the_process_ends() {
             let Some(mut child) = watching(&place, method, seconds) else { return };
             let mine = objects_of(child.id());
             let links = mine.iter().filter(|(kind, _)| *kind == "link_id").count();
-            assert!(mine.iter().any(|(kind, _)| *kind == "prog_id") && (links > 0) == (method == Method::Events), "{mine:?}");
+            assert!(
+                mine.iter().any(|(kind, _)| *kind == "prog_id")
+                    && (links > 0) == (method == Method::Events),
+                "{mine:?}"
+            );
             if let Some(name) = end {
                 signal(&child, name);
             }
@@ -103,7 +121,13 @@ fn nothing_is_left_in_the_kernel_however_the_process_ends() {
             let left = || objects().intersection(&mine).copied().collect::<Vec<_>>();
             let witness = || other.has_link("witness");
             while !left().is_empty() || witness() {
-                assert!(since.elapsed() < PATIENCE, "{} {end:?}: left {:?}, namespace {}", method.name(), left(), witness());
+                assert!(
+                    since.elapsed() < PATIENCE,
+                    "{} {end:?}: left {:?}, namespace {}",
+                    method.name(),
+                    left(),
+                    witness()
+                );
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
@@ -125,7 +149,8 @@ const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear
 
 /// Whether others than root can reach the example.
 fn is_reachable() -> bool {
-    let reachable = Command::new(NOBODY[0]).args(&NOBODY[1..]).args(["test", "-x"]).arg(probe()).status();
+    let reachable =
+        Command::new(NOBODY[0]).args(&NOBODY[1..]).args(["test", "-x"]).arg(probe()).status();
     let reachable = reachable.is_ok_and(|status| status.success());
     if !reachable {
         println!("SKIPPED: only root can reach {}", probe().display());
@@ -144,17 +169,29 @@ fn without_rights_a_forced_method_says_why_and_a_free_choice_reads_over_netlink(
             let output = ask(before, method, "lo");
             let said = text(&output);
             if cfg!(feature = "bpf") {
-                assert!(!output.status.success() && said.contains("CAP_BPF") && said.contains("netlink"), "{before:?} {method}: {said}");
+                assert!(
+                    !output.status.success()
+                        && said.contains("CAP_BPF")
+                        && said.contains("netlink"),
+                    "{before:?} {method}: {said}"
+                );
             }
         }
         let output = ask(before, "auto", "lo");
         let said = text(&output);
-        assert!(output.status.success() && said.contains("read over netlink, since"), "{before:?}: {said}");
+        assert!(
+            output.status.success() && said.contains("read over netlink, since"),
+            "{before:?}: {said}"
+        );
         assert!(said.lines().any(|line| line.starts_with("lo noqueue")), "{before:?}: {said}");
     }
     if reachable {
         let output = ask(&NOBODY, "auto", &format!("x0@{}", place.name));
-        assert!(!output.status.success() && text(&output).contains("CAP_SYS_ADMIN"), "{}", text(&output));
+        assert!(
+            !output.status.success() && text(&output).contains("CAP_SYS_ADMIN"),
+            "{}",
+            text(&output)
+        );
     }
 }
 

@@ -26,18 +26,22 @@ fn a_device_that_is_deleted_is_gone_and_the_next_of_its_name_is_another() {
             let before: BTreeSet<u32> = log.queues.keys().copied().collect();
             assert!(!before.is_empty(), "{}: nothing there", method.name());
             place.ip("link del x0");
-            turn_until(source, log, "the end of all queues", |log| log.there().is_empty() && log.has_remark("x0 is gone"));
+            turn_until(source, log, "the end of all queues", |log| {
+                log.there().is_empty() && log.has_remark("x0 is gone")
+            });
             place.add_device();
             place.discipline(&bucket(1));
             turn_until(source, log, "the new device", |log| {
-                log.has_remark("x0 is there") && log.there().iter().any(|queue| queue.ends_with("tbf 1:"))
+                log.has_remark("x0 is there")
+                    && log.there().iter().any(|queue| queue.ends_with("tbf 1:"))
             });
             assert!(before.iter().all(|id| log.gone.contains(id)), "{}: {log:?}", method.name());
         });
     }
 }
 
-/// Replaces the discipline under traffic: 150 times as fast as asked, then 20 times waiting until the source has looked.
+/// Replaces the discipline under traffic: 150 times as fast as asked, then 20 times waiting until
+/// the source has looked.
 fn replace(place: &Place, turns: &AtomicU64, handles: &mut BTreeSet<Handle>) {
     for round in 2..172u32 {
         place.discipline(&bucket(round));
@@ -72,17 +76,44 @@ fn disciplines_replaced_a_hundred_times_a_second_are_told_apart_and_read_right()
             });
         });
         let Some(log) = log else { continue };
-        let roots: Vec<Handle> = log.queues.values().filter(|queue| queue.root && queue.kind == "tbf").map(|queue| queue.handle).collect();
+        let roots: Vec<Handle> = log
+            .queues
+            .values()
+            .filter(|queue| queue.root && queue.kind == "tbf")
+            .map(|queue| queue.handle)
+            .collect();
         let seen: BTreeSet<Handle> = roots.iter().copied().collect();
-        println!("{}: {} of {} disciplines seen, longest {:?}", method.name(), seen.len(), made.len(), log.most);
+        println!(
+            "{}: {} of {} disciplines seen, longest {:?}",
+            method.name(),
+            seen.len(),
+            made.len(),
+            log.most
+        );
         assert_eq!(seen.len(), roots.len(), "{}: each was there once", method.name());
         assert!(seen.is_subset(&made), "{}: {:?}", method.name(), seen.difference(&made));
         // Every one that was there while the source looked.
         let slow: BTreeSet<Handle> = (152..172).map(|round| Handle(round << 16)).collect();
         assert!(slow.is_subset(&seen), "{}: not seen: {:?}", method.name(), slow.difference(&seen));
-        assert_eq!(log.there().iter().filter(|queue| queue.contains("tbf")).count(), 1, "{}: {:?}", method.name(), log.there());
-        assert!(log.there().contains(&format!("x0@{} tbf ab:", place.name)), "{}: {:?}", method.name(), log.there());
-        assert!(log.most.0 <= LIMIT / 142 && log.most.1 <= LIMIT, "{}: longer than it can be: {:?}", method.name(), log.most);
+        assert_eq!(
+            log.there().iter().filter(|queue| queue.contains("tbf")).count(),
+            1,
+            "{}: {:?}",
+            method.name(),
+            log.there()
+        );
+        assert!(
+            log.there().contains(&format!("x0@{} tbf ab:", place.name)),
+            "{}: {:?}",
+            method.name(),
+            log.there()
+        );
+        assert!(
+            log.most.0 <= LIMIT / 142 && log.most.1 <= LIMIT,
+            "{}: longer than it can be: {:?}",
+            method.name(),
+            log.most
+        );
     }
 }
 
@@ -118,11 +149,14 @@ fn several_devices_of_several_namespaces_are_read_and_followed_by_pattern() {
         one.discipline(&bucket(1));
         two.discipline(&bucket(2));
         let mut plan = one.plan("x*", method);
-        plan.targets.push(Target { device: "x0".into(), namespace: Namespace::Name(two.name.clone()) });
+        plan.targets
+            .push(Target { device: "x0".into(), namespace: Namespace::Name(two.name.clone()) });
         let queue = |place: &Place, rest: &str| format!("x0@{} {rest}", place.name);
         let _ = watch(&plan, |source, log| {
             let (first, second) = (queue(&one, "tbf 1:"), queue(&two, "tbf 2:"));
-            turn_until(source, log, "both namespaces", |log| log.there().contains(&first) && log.there().contains(&second));
+            turn_until(source, log, "both namespaces", |log| {
+                log.there().contains(&first) && log.there().contains(&second)
+            });
             one.send(|sent| sent < 50);
             two.send(|sent| sent < 50);
             turn_until(source, log, "what was sent", |log| log.both_have_data());
@@ -130,9 +164,16 @@ fn several_devices_of_several_namespaces_are_read_and_followed_by_pattern() {
             turn_until(source, log, "a new device that fits", |log| log.has_remark("x7 is there"));
             one.ip("link set x7 name y7");
             turn_until(source, log, "word of another name", |log| {
-                (log.has_remark("x7 is gone") || log.has_remark("x7 is called")) && !log.there().iter().any(|queue| queue.starts_with("x7"))
+                (log.has_remark("x7 is gone") || log.has_remark("x7 is called"))
+                    && !log.there().iter().any(|queue| queue.starts_with("x7"))
             });
-            assert!(!log.there().iter().any(|queue| queue.starts_with("other") || queue.starts_with("lo")), "{:?}", log.there());
+            assert!(
+                !log.there()
+                    .iter()
+                    .any(|queue| queue.starts_with("other") || queue.starts_with("lo")),
+                "{:?}",
+                log.there()
+            );
         });
     }
 }
@@ -141,7 +182,13 @@ impl Log {
     /// Whether readings or events came from two roots of tests, at least.
     fn both_have_data(&self) -> bool {
         let roots = self.queues.iter().filter(|(_, queue)| queue.kind == "tbf");
-        roots.filter(|(id, _)| self.readings.contains_key(id) || self.events.iter().any(|event| event.queue == **id)).count() >= 2
+        roots
+            .filter(|(id, _)| {
+                self.readings.contains_key(id)
+                    || self.events.iter().any(|event| event.queue == **id)
+            })
+            .count()
+            >= 2
     }
 }
 

@@ -13,9 +13,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use weir_probe::{Counters, Event, EventKind, Method, Namespace, Plan, ProbeError, Queue, QueueId, Run, Sink, Source, Target};
+use weir_probe::{
+    Counters, Event, EventKind, Method, Namespace, Plan, ProbeError, Queue, QueueId, Run, Sink,
+    Source, Target,
+};
 
-/// A namespace, gone with the value. Its device `x0` has the address 10.9.0.1 and a neighbour 10.9.0.2 that does not exist.
+/// A namespace, gone with the value. Its device `x0` has the address 10.9.0.1 and a neighbour
+/// 10.9.0.2 that does not exist.
 pub(crate) struct Place {
     pub(crate) name: String,
 }
@@ -28,7 +32,8 @@ impl Place {
             println!("SKIPPED: needs root to make network namespaces");
             return None;
         }
-        let name = format!("weirevents{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("weirevents{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         if !run("ip", &["netns", "add", &name]) {
             println!("SKIPPED: `ip netns add` does not work here");
             return None;
@@ -45,7 +50,8 @@ impl Place {
         self.within(|| {
             // Not a packet but those that the test sends.
             for device in ["x0", "x1"] {
-                let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1");
+                let _ =
+                    std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1");
             }
         });
         self.ip("link set x1 up");
@@ -62,16 +68,21 @@ impl Place {
 
     /// Runs `tc qdisc` in it.
     pub(crate) fn discipline(&self, words: &str) {
-        let words: Vec<&str> = ["-n", &self.name, "qdisc"].into_iter().chain(words.split(' ')).collect();
+        let words: Vec<&str> =
+            ["-n", &self.name, "qdisc"].into_iter().chain(words.split(' ')).collect();
         assert!(run("tc", &words), "tc {words:?}");
     }
 
     /// Length and counters of `x0`'s root, as `tc` says.
     pub(crate) fn truth(&self) -> (u64, Counters) {
-        let output = Command::new("tc").args(["-n", &self.name, "-s", "-j", "qdisc", "show", "dev", "x0", "root"]).output();
-        let shown: Vec<serde_json::Value> = serde_json::from_slice(&output.expect("tc runs").stdout).expect("JSON");
+        let output = Command::new("tc")
+            .args(["-n", &self.name, "-s", "-j", "qdisc", "show", "dev", "x0", "root"])
+            .output();
+        let shown: Vec<serde_json::Value> =
+            serde_json::from_slice(&output.expect("tc runs").stdout).expect("JSON");
         let field = |name: &str| shown[0][name].as_u64().expect("a number");
-        let [packets, bytes, drops, requeues, overlimits] = ["packets", "bytes", "drops", "requeues", "overlimits"].map(field);
+        let [packets, bytes, drops, requeues, overlimits] =
+            ["packets", "bytes", "drops", "requeues", "overlimits"].map(field);
         (field("qlen"), Counters { packets, bytes, drops, requeues, overlimits })
     }
 
@@ -86,10 +97,12 @@ impl Place {
 
     /// Does work on a thread that is in it.
     pub(crate) fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let place = File::open(format!("/run/netns/{}", self.name)).expect("the namespace was made");
+        let place =
+            File::open(format!("/run/netns/{}", self.name)).expect("the namespace was made");
         std::thread::scope(|scope| {
             let thread = scope.spawn(move || {
-                move_into_link_name_space(place.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may enter it");
+                move_into_link_name_space(place.as_fd(), Some(LinkNameSpaceType::Network))
+                    .expect("root may enter it");
                 work()
             });
             thread.join().expect("no panic in the namespace")
@@ -98,7 +111,11 @@ impl Place {
 
     /// Whether it has a device.
     pub(crate) fn has_link(&self, name: &str) -> bool {
-        self.within(|| std::fs::read_to_string("/proc/thread-self/net/dev").expect("proc is mounted").contains(name))
+        self.within(|| {
+            std::fs::read_to_string("/proc/thread-self/net/dev")
+                .expect("proc is mounted")
+                .contains(name)
+        })
     }
 
     /// Sends packets of 142 bytes by `x0`, as fast as it goes, while it is asked to; how many.
@@ -118,7 +135,8 @@ impl Place {
 
     /// A plan for devices here.
     pub(crate) fn plan(&self, device: &str, method: Method) -> Plan {
-        let target = Target { device: device.into(), namespace: Namespace::Name(self.name.clone()) };
+        let target =
+            Target { device: device.into(), namespace: Namespace::Name(self.name.clone()) };
         let rate = (method == Method::Timer).then_some(1000);
         Plan { targets: vec![target], method: Some(method), rate, children: true, bands: false }
     }
@@ -126,13 +144,19 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.name]).stderr(std::process::Stdio::null()).status();
+        let _ = Command::new("ip")
+            .args(["netns", "del", &self.name])
+            .stderr(std::process::Stdio::null())
+            .status();
     }
 }
 
-/// Opens a plan on a thread of its own, since reading moves the thread, and lets `work` read, to the end. `None`, with the reason on
-/// standard output, where the method cannot be had.
-pub(crate) fn watch(plan: &Plan, work: impl FnOnce(&mut dyn Source, &mut Log) + Send) -> Option<Log> {
+/// Opens a plan on a thread of its own, since reading moves the thread, and lets `work` read, to
+/// the end. `None`, with the reason on standard output, where the method cannot be had.
+pub(crate) fn watch(
+    plan: &Plan,
+    work: impl FnOnce(&mut dyn Source, &mut Log) + Send,
+) -> Option<Log> {
     let name = plan.method.map_or("any", Method::name);
     let read = || match weir_probe::open(plan) {
         Ok(mut opened) => {
@@ -142,7 +166,11 @@ pub(crate) fn watch(plan: &Plan, work: impl FnOnce(&mut dyn Source, &mut Log) + 
             opened.source.finish(&mut log).expect("nothing ends the ending");
             Some(log)
         }
-        Err(error @ (ProbeError::Rights { .. } | ProbeError::Load { .. } | ProbeError::Unavailable(_))) => {
+        Err(
+            error @ (ProbeError::Rights { .. }
+            | ProbeError::Load { .. }
+            | ProbeError::Unavailable(_)),
+        ) => {
             println!("SKIPPED: {name}: {error}");
             None
         }
@@ -152,10 +180,21 @@ pub(crate) fn watch(plan: &Plan, work: impl FnOnce(&mut dyn Source, &mut Log) + 
 }
 
 /// Takes turns until something is so; panics when it is not in time.
-pub(crate) fn turn_until(source: &mut dyn Source, log: &mut Log, what: &str, so: impl Fn(&Log) -> bool) {
+pub(crate) fn turn_until(
+    source: &mut dyn Source,
+    log: &mut Log,
+    what: &str,
+    so: impl Fn(&Log) -> bool,
+) {
     let end = Instant::now() + PATIENCE;
     while !so(log) {
-        assert!(Instant::now() < end, "{}: {what} does not come: {:?} {:?}", source.method().name(), log.there(), log.remarks);
+        assert!(
+            Instant::now() < end,
+            "{}: {what} does not come: {:?} {:?}",
+            source.method().name(),
+            log.there(),
+            log.remarks
+        );
         source.turn(log).expect("a change is no error");
     }
 }
@@ -182,7 +221,11 @@ pub(crate) struct Log {
 impl Log {
     /// Labels of the queues that are there.
     pub(crate) fn there(&self) -> BTreeSet<String> {
-        self.queues.iter().filter(|(id, _)| !self.gone.contains(id)).map(|(_, queue)| queue.label()).collect()
+        self.queues
+            .iter()
+            .filter(|(id, _)| !self.gone.contains(id))
+            .map(|(_, queue)| queue.label())
+            .collect()
     }
 
     /// Whether something with these words was remarked.
@@ -192,11 +235,18 @@ impl Log {
 
     /// Packets that events of a kind were about.
     pub(crate) fn packets(&self, kind: EventKind) -> u64 {
-        self.events.iter().filter(|event| event.kind == kind).map(|event| u64::from(event.packets)).sum()
+        self.events
+            .iter()
+            .filter(|event| event.kind == kind)
+            .map(|event| u64::from(event.packets))
+            .sum()
     }
 
     fn reaches(&mut self, id: QueueId, (qlen, backlog): (u32, u32)) {
-        assert!(self.queues.contains_key(&id) && !self.gone.contains(&id), "a length of {id}, which is not there");
+        assert!(
+            self.queues.contains_key(&id) && !self.gone.contains(&id),
+            "a length of {id}, which is not there"
+        );
         self.most = (self.most.0.max(qlen), self.most.1.max(backlog));
     }
 }
@@ -206,7 +256,10 @@ impl Sink for Log {
         assert!(self.queues.insert(id, queue.clone()).is_none(), "{id} has appeared twice");
     }
     fn vanished(&mut self, _: u64, id: QueueId) {
-        assert!(self.queues.contains_key(&id) && self.gone.insert(id), "{id} vanishes, and was not there");
+        assert!(
+            self.queues.contains_key(&id) && self.gone.insert(id),
+            "{id} vanishes, and was not there"
+        );
     }
     fn runs(&mut self, runs: &[Run]) {
         for run in runs {

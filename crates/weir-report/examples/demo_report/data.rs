@@ -1,5 +1,6 @@
-//! A made-up run: a download whose window halves at every loss, over a slow link with a small queue, and its acknowledgements.
-//! Deterministic; not the engine, only something that looks like it.
+//! A made-up run: a download whose window halves at every loss, over a slow link with a small
+//! queue, and its acknowledgements. Deterministic; not the engine, only something that looks like
+//! it.
 
 use std::collections::VecDeque;
 
@@ -38,14 +39,24 @@ pub(crate) fn run(seconds: u64) -> RunResult {
     }
     let info = RunInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: ["curl", "-o", "/dev/null", "http://10.0.0.1/big file.iso", "-H", "X-Test: </script><b>&\"'"].map(str::to_owned).to_vec(),
+        command: [
+            "curl",
+            "-o",
+            "/dev/null",
+            "http://10.0.0.1/big file.iso",
+            "-H",
+            "X-Test: </script><b>&\"'",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         exit_code: Some(0),
         started: "2026-03-14T09:26:53Z".to_owned(),
         duration_ns: seconds * 1000 * MS,
         seed: 42,
         ..RunInfo::default()
     };
-    let down = down.result("down", "network", "program", "bw 4Mbit/s delay 20ms queue 50 loss 0.005");
+    let down =
+        down.result("down", "network", "program", "bw 4Mbit/s delay 20ms queue 50 loss 0.005");
     let up = up.result("up", "program", "network", "bw 256Kbit/s delay 20ms queue 20");
     RunResult::new(info, vec![down, up])
 }
@@ -117,7 +128,9 @@ impl Link {
             // Mostly a few microseconds late, seldom much more.
             let r = draw(rng);
             self.lateness.record(
-                40 + r % 9000 + if r.is_multiple_of(97) { r % 180_000 } else { 0 } + if r.is_multiple_of(4001) { 2 * MS } else { 0 },
+                40 + r % 9000
+                    + if r.is_multiple_of(97) { r % 180_000 } else { 0 }
+                    + if r.is_multiple_of(4001) { 2 * MS } else { 0 },
             );
             left += 1;
             self.stats.counters.packets_out += 1;
@@ -129,7 +142,8 @@ impl Link {
     }
 
     fn result(mut self, name: &str, from: &str, to: &str, spec: &str) -> LinkResult {
-        // Lost packets travelled the wire here for simplicity of the sender; the books count each of them once.
+        // Lost packets travelled the wire here for simplicity of the sender; the books count each
+        // of them once.
         let lost = self.stats.counters.drops(DropReason::LossOnLink);
         self.stats.counters.packets_out -= lost;
         self.stats.counters.backlog_packets = (self.queue.len() + self.wire.len()) as u64;

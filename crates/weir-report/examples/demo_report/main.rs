@@ -1,6 +1,7 @@
 //! Writes a report of made-up but plausible data: to look at the page, and to try changes of it.
 //!
-//! `cargo run -p weir-report --example demo_report OUT.html` also prints the summary and writes `OUT.json` beside.
+//! `cargo run -p weir-report --example demo_report OUT.html` also prints the summary and writes
+//! `OUT.json` beside.
 
 mod data;
 
@@ -8,7 +9,8 @@ use std::error::Error;
 use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: demo_report OUT.html [SECONDS]")?);
+    let path =
+        PathBuf::from(std::env::args_os().nth(1).ok_or("usage: demo_report OUT.html [SECONDS]")?);
     let seconds = std::env::args().nth(2).map_or(Ok(30), |s| s.parse())?;
     let run = data::run(seconds);
     eprint!("{}", weir_report::summary(&run, std::env::var_os("NO_COLOR").is_none()));

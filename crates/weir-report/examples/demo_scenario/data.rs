@@ -1,10 +1,15 @@
-//! A small scenario, simulated: two constant rates and a burst now and then over a link that is too narrow for all of them.
+//! A small scenario, simulated: two constant rates and a burst now and then over a link that is too
+//! narrow for all of them.
 
-use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, Loss, PipeConfig, QueueLimit, SchedulerConfig};
+use weir_core::config::{
+    Capacity, FlowsetConfig, LinkConfig, Loss, PipeConfig, QueueLimit, SchedulerConfig,
+};
 use weir_core::{Nanos, Probability, Rate};
 use weir_report::sim::Results;
 use weir_sim::endpoint::{Context, Endpoint};
-use weir_sim::measure::{FlowName, LinkName, Names, Outcome, Plan, Recorder, Settings, Sink as Records};
+use weir_sim::measure::{
+    FlowName, LinkName, Names, Outcome, Plan, Recorder, Settings, Sink as Records,
+};
 use weir_sim::network::{FlowSpec, Network};
 use weir_sim::packet::{FlowId, Packet};
 use weir_sim::traffic::{Cbr, Sink};
@@ -23,7 +28,8 @@ impl Endpoint for Bursts {
     fn wake(&mut self, context: &mut Context<'_>) {
         for seq in 0..40 {
             let mut packet = Packet::default();
-            (packet.flow, packet.len, packet.header, packet.seq, packet.label) = (self.flow, 1200, 28, seq, seq % 4);
+            (packet.flow, packet.len, packet.header, packet.seq, packet.label) =
+                (self.flow, 1200, 28, seq, seq % 4);
             context.send(packet);
         }
         self.next = self.next.saturating_add(Nanos::from_millis(700));
@@ -36,7 +42,12 @@ impl Endpoint for Bursts {
 
 /// The names of what [`world`] has.
 pub(crate) fn names() -> Names {
-    let flow = |name: &str, kind: &str| FlowName { name: name.into(), kind: kind.into(), from: "h1".into(), to: "h2".into() };
+    let flow = |name: &str, kind: &str| FlowName {
+        name: name.into(),
+        kind: kind.into(),
+        from: "h1".into(),
+        to: "h2".into(),
+    };
     let link = |name: &str, rate: u64, ms: u64| LinkName {
         name: name.into(),
         from: "h1".into(),
@@ -61,10 +72,21 @@ fn world(seed: u64, percent: f64) -> World {
         loss: Loss::Bernoulli(Probability::new(loss).unwrap()),
         ..LinkConfig::default()
     };
-    let limit = |packets| FlowsetConfig { limit: Some(QueueLimit::Packets(packets)), ..FlowsetConfig::default() };
-    let access = network.add_engine_pipe(&PipeConfig { link: link(20_000_000, 1, percent / 100.0), queue: limit(200) });
+    let limit = |packets| FlowsetConfig {
+        limit: Some(QueueLimit::Packets(packets)),
+        ..FlowsetConfig::default()
+    };
+    let access = network.add_engine_pipe(&PipeConfig {
+        link: link(20_000_000, 1, percent / 100.0),
+        queue: limit(200),
+    });
     let classes = [limit(30), limit(60)];
-    let bottleneck = network.add_scheduler(&SchedulerConfig::default(), &link(4_000_000, 10, percent / 100.0), &limit(50), &classes);
+    let bottleneck = network.add_scheduler(
+        &SchedulerConfig::default(),
+        &link(4_000_000, 10, percent / 100.0),
+        &limit(50),
+        &classes,
+    );
     let mut world = World::new(network);
     for group in 0..3u32 {
         let flow = FlowId(group);
@@ -73,7 +95,12 @@ fn world(seed: u64, percent: f64) -> World {
             1 => Box::new(Cbr::new(flow, 1400, 28, 3_600_000, Nanos::from_millis(50), Nanos::MAX)),
             _ => Box::new(Bursts { flow, next: Nanos::from_millis(300 + seed * 13) }),
         };
-        let spec = FlowSpec { forward: vec![access, bottleneck], group, class: u16::from(group == 2), ..FlowSpec::default() };
+        let spec = FlowSpec {
+            forward: vec![access, bottleneck],
+            group,
+            class: u16::from(group == 2),
+            ..FlowSpec::default()
+        };
         world.add_flow(&spec, source, Box::new(Sink));
     }
     world
@@ -88,7 +115,8 @@ pub(crate) fn results(seeds: std::ops::Range<u64>, percent: f64) -> Results {
 /// One run, traced if there is somebody to take the records.
 pub(crate) fn run(seed: u64, percent: f64, records: Option<Records>) -> Outcome {
     let end = Nanos::from_secs(20);
-    let plan = Plan { seed, warmup: Nanos::from_secs(2), end, measure: Settings::for_duration(end) };
+    let plan =
+        Plan { seed, warmup: Nanos::from_secs(2), end, measure: Settings::for_duration(end) };
     let mut world = world(seed, percent);
     world.observe(Box::new(Recorder::new(records, true)));
     Outcome::run(&mut world, &plan, &names(), &mut |_| {})

@@ -1,4 +1,5 @@
-//! A made-up watch: a `tbf` that a sender fills in a saw-tooth, with its hidden leaf; on another device the bands of a `pfifo_fast`.
+//! A made-up watch: a `tbf` that a sender fills in a saw-tooth, with its hidden leaf; on another
+//! device the bands of a `pfifo_fast`.
 
 use weir_probe::measure::Summary;
 use weir_probe::{Counters, Handle, Method, Pace, Queue, Run, Sink, Transmission};
@@ -22,28 +23,70 @@ pub(crate) fn play(seconds: u64, sink: &mut dyn Sink) {
     sink.appeared(start, 1, &queue("eth0", "bfifo", 0, 0x8001_0001, None, false));
     sink.appeared(start, 2, &queue("eth1", "pfifo_fast", 0, u32::MAX, None, true));
     for band in 0..3 {
-        sink.appeared(start, 3 + u32::from(band), &queue("eth1", "band", 0, u32::MAX, Some(band), false));
+        sink.appeared(
+            start,
+            3 + u32::from(band),
+            &queue("eth1", "band", 0, u32::MAX, Some(band), false),
+        );
     }
     let (mut drops, mut state) = (40, 1u64);
     for step in 0..seconds * 4000 {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let noise = (state >> 60) as u32;
         let (time, phase) = (start + step * 250_000, step % 5200);
         let qlen = ((phase as f64).sqrt() * 1.6) as u32 + noise / 4;
         drops += u64::from(phase == 5199) * 12;
-        let run = |queue, qlen: u32, backlog| Run { queue, first: time, last: time + 245_000, count: 50, qlen, backlog };
+        let run = |queue, qlen: u32, backlog| Run {
+            queue,
+            first: time,
+            last: time + 245_000,
+            count: 50,
+            qlen,
+            backlog,
+        };
         sink.runs(&[run(0, qlen, qlen * 1514), run(1, qlen, qlen * 1514)]);
         let burst = if phase > 5000 { noise } else { 0 };
         sink.runs(&[run(2, burst, burst * 120), run(3, 0, 0), run(4, burst, 0), run(5, 0, 0)]);
         if step == seconds * 1234 {
-            let peak = Run { queue: 0, first: time + 247_000, last: time + 247_000, count: 1, qlen: PEAK, backlog: PEAK * 1514 };
+            let peak = Run {
+                queue: 0,
+                first: time + 247_000,
+                last: time + 247_000,
+                count: 1,
+                qlen: PEAK,
+                backlog: PEAK * 1514,
+            };
             sink.runs(&[peak]);
         }
         if step % 80 == 0 {
-            sink.counters(time, 0, &Counters { packets: step * 2, bytes: step * 3028, drops, requeues: 0, overlimits: step });
-            sink.counters(time, 2, &Counters { packets: step, bytes: step * 120, ..Counters::default() });
+            sink.counters(
+                time,
+                0,
+                &Counters {
+                    packets: step * 2,
+                    bytes: step * 3028,
+                    drops,
+                    requeues: 0,
+                    overlimits: step,
+                },
+            );
+            sink.counters(
+                time,
+                2,
+                &Counters { packets: step, bytes: step * 120, ..Counters::default() },
+            );
             let (device, netns) = ("eth1".to_owned(), Some("router".to_owned()));
-            sink.transmission(time, &[Transmission { device, netns, queue: 0, limit: 7570, inflight: u64::from(noise) * 300 }]);
+            sink.transmission(
+                time,
+                &[Transmission {
+                    device,
+                    netns,
+                    queue: 0,
+                    limit: 7570,
+                    inflight: u64::from(noise) * 300,
+                }],
+            );
         }
     }
     let end = start + seconds * 1_000_000_000;
@@ -54,7 +97,8 @@ pub(crate) fn play(seconds: u64, sink: &mut dyn Sink) {
 
 /// Its figures.
 pub(crate) fn summary(tally: &weir_probe::Tally, seconds: u64) -> Summary {
-    let mut pace = Pace { asked: Some(200_000), readings: seconds * 200_000, missed: 17, ..Pace::default() };
+    let mut pace =
+        Pace { asked: Some(200_000), readings: seconds * 200_000, missed: 17, ..Pace::default() };
     (0..1000u64).for_each(|n| pace.gaps.record(4990 + n % 20));
     pace.gaps.record(900_000);
     Summary::of(tally, Method::Loop, seconds as f64, &pace)

@@ -1,6 +1,8 @@
-//! Writes the report and the records of a made-up watch: to look at the page, and to try changes of it.
+//! Writes the report and the records of a made-up watch: to look at the page, and to try changes of
+//! it.
 //!
-//! `cargo run -p weir-report --example demo_watch OUT.html [SECONDS]` also writes `OUT.json`, `OUT.jsonl`, `OUT.csv` and `OUT.parquet`.
+//! `cargo run -p weir-report --example demo_watch OUT.html [SECONDS]` also writes `OUT.json`,
+//! `OUT.jsonl`, `OUT.csv` and `OUT.parquet`.
 
 mod data;
 
@@ -11,10 +13,12 @@ use weir_probe::{Sink, Tally, Tee};
 use weir_report::watch::{About, Format, Recorder, html};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: demo_watch OUT.html [SECONDS]")?);
+    let path =
+        PathBuf::from(std::env::args_os().nth(1).ok_or("usage: demo_watch OUT.html [SECONDS]")?);
     let seconds = std::env::args().nth(2).map_or(Ok(10), |s| s.parse())?;
     let mut tally = Tally::new();
-    let open = |format: Format| Recorder::create(&path.with_extension(format.extension()), format, "demo");
+    let open =
+        |format: Format| Recorder::create(&path.with_extension(format.extension()), format, "demo");
     let mut records = Format::ALL.map(open).into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut sinks: Vec<&mut dyn Sink> = vec![&mut tally];
     sinks.extend(records.iter_mut().map(|record| record as &mut dyn Sink));

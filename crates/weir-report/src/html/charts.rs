@@ -54,7 +54,8 @@ pub(super) struct Detail {
 struct Values {
     name: String,
     colour: u8,
-    /// `step`: a value holds until the next; `line`: the nearest counts; `bar`: `[from, to, value]`.
+    /// `step`: a value holds until the next; `line`: the nearest counts; `bar`:
+    /// `[from, to, value]`.
     shape: &'static str,
     points: Vec<Vec<Number>>,
 }
@@ -85,7 +86,8 @@ pub(super) fn charts(l: &LinkResult, points: usize) -> Vec<Chart> {
 fn throughput(l: &LinkResult, points: usize) -> Chart {
     // Below some ten packets a period the picture would show packets, not a rate.
     let ten_packets = l.rate_bps.map_or(0, |bps| 120_000_000_000_000 / bps.max(1));
-    let wanted = (l.series.end_ns / points as u64).max((l.series.end_ns / 40).min(MIN_RATE_PERIOD_NS.max(ten_packets)));
+    let wanted = (l.series.end_ns / points as u64)
+        .max((l.series.end_ns / 40).min(MIN_RATE_PERIOD_NS.max(ten_packets)));
     let s = l.series.coarser(wanted);
     let curve = |bytes: fn(&Sample) -> u64| {
         steps(&s, |i, sample| {
@@ -93,7 +95,10 @@ fn throughput(l: &LinkResult, points: usize) -> Chart {
             if span == 0 { 0.0 } else { bytes(sample) as f64 * 8e9 / span as f64 }
         })
     };
-    let mut curves = vec![Curve::new("in", 1, curve(|x| x.bytes_in)), Curve::new("out", 0, curve(|x| x.bytes_out))];
+    let mut curves = vec![
+        Curve::new("in", 1, curve(|x| x.bytes_in)),
+        Curve::new("out", 0, curve(|x| x.bytes_out)),
+    ];
     if let Some(bps) = l.rate_bps {
         curves.push(Curve::new("configured", 4, Shape::Level(bps as f64)));
     }
@@ -104,35 +109,50 @@ fn throughput(l: &LinkResult, points: usize) -> Chart {
         l.configured_rate()
     );
     let remark = format!("Means over {}.", micro(&format::duration(s.period_ns as f64)));
-    let plot = over_time("Throughput", description, Axis::linear("rate", Unit::BitsPerSecond), &s, curves);
+    let plot =
+        over_time("Throughput", description, Axis::linear("rate", Unit::BitsPerSecond), &s, curves);
     Chart { variants: vec![variant("", "time", plot)], remark }
 }
 
 fn queue(l: &LinkResult, points: usize) -> Chart {
     let s = l.series.coarser(l.series.end_ns / points as u64);
     let one = |name: &str, unit: Unit, range: fn(&Sample) -> Range| {
-        let mut band: Vec<[f64; 3]> = s.samples.iter().map(|x| [seconds(x.t_ns), range(x).min as f64, range(x).max as f64]).collect();
+        let mut band: Vec<[f64; 3]> = s
+            .samples
+            .iter()
+            .map(|x| [seconds(x.t_ns), range(x).min as f64, range(x).max as f64])
+            .collect();
         if let Some(&[_, low, high]) = band.last() {
             band.push([seconds(s.end_ns), low, high]);
         }
         let mean = steps(&s, |_, x| range(x).mean());
-        let curves = vec![Curve::new("least to most", 5, Shape::Band(band)), Curve::new("mean", 4, mean)];
+        let curves =
+            vec![Curve::new("least to most", 5, Shape::Band(band)), Curve::new("mean", 4, mean)];
         let most = s.samples.iter().map(|x| range(x).max).max().unwrap_or(0);
-        let description =
-            format!("Least and most {name} waiting in the queue of link {} over time; at most {}.", l.name, format::count(most));
+        let description = format!(
+            "Least and most {name} waiting in the queue of link {} over time; at most {}.",
+            l.name,
+            format::count(most)
+        );
         let plot = over_time("Queue length", description, Axis::linear(name, unit), &s, curves);
         variant(name, "time", plot)
     };
     Chart {
-        variants: vec![one("packets", Unit::Count, |x| x.queue_packets), one("bytes", Unit::Bytes, |x| x.queue_bytes)],
-        remark: "The band spans the extremes of each period, so short peaks stay visible.".to_owned(),
+        variants: vec![
+            one("packets", Unit::Count, |x| x.queue_packets),
+            one("bytes", Unit::Bytes, |x| x.queue_bytes),
+        ],
+        remark: "The band spans the extremes of each period, so short peaks stay visible."
+            .to_owned(),
     }
 }
 
 fn delay_cdf(l: &LinkResult, points: usize) -> Chart {
     let axis = latency_axis("delay", &l.total_ns, l.delay_ns.min(l.queue_ns.min()), l.delay_ns);
-    let mut curves =
-        vec![Curve::new("in queue", 5, cumulative(&l.queue_ns, points)), Curve::new("total", 0, cumulative(&l.total_ns, points))];
+    let mut curves = vec![
+        Curve::new("in queue", 5, cumulative(&l.queue_ns, points)),
+        Curve::new("total", 0, cumulative(&l.total_ns, points)),
+    ];
     if l.delay_ns > 0 {
         curves.push(Curve::new("configured delay", 4, Shape::Mark(l.delay_ns as f64)));
     }
@@ -188,7 +208,8 @@ fn by_reason(
     counts: fn(&Sample) -> &[u64],
 ) -> Chart {
     let s = l.series.coarser(l.series.end_ns / (points as u64 / 4).max(1));
-    let present: Vec<usize> = (0..reasons.len()).filter(|&r| s.samples.iter().any(|x| counts(x)[r] > 0)).collect();
+    let present: Vec<usize> =
+        (0..reasons.len()).filter(|&r| s.samples.iter().any(|x| counts(x)[r] > 0)).collect();
     let mut floor = vec![0.0; s.samples.len()];
     let mut curves = Vec::new();
     for (k, &r) in present.iter().enumerate() {
@@ -199,17 +220,27 @@ fn by_reason(
             bars.push([from, from + seconds(s.span_ns(i)), floor[i], high]);
             floor[i] = high;
         }
-        curves.push(Curve::new(&format::reason(reasons[r]), REASON_COLOURS[k % REASON_COLOURS.len()], Shape::Bars(bars)));
+        curves.push(Curve::new(
+            &format::reason(reasons[r]),
+            REASON_COLOURS[k % REASON_COLOURS.len()],
+            Shape::Bars(bars),
+        ));
     }
     let period = micro(&format::duration(s.period_ns as f64));
-    let description = format!("{title} of link {} over time by reason, {} in all.", l.name, format::count(total));
+    let description =
+        format!("{title} of link {} over time by reason, {} in all.", l.name, format::count(total));
     let remark = format!("Packets in each {period}.");
     let plot = over_time(title, description, Axis::linear(axis, Unit::Count), &s, curves);
     Chart { variants: vec![variant("", "time", plot)], remark }
 }
 
 fn lateness(l: &LinkResult, points: usize) -> Chart {
-    let axis = latency_axis("released later than intended by", &l.lateness_ns, l.lateness_ns.quantile(0.005), LATE_NS);
+    let axis = latency_axis(
+        "released later than intended by",
+        &l.lateness_ns,
+        l.lateness_ns.quantile(0.005),
+        LATE_NS,
+    );
     let plot = Plot {
         title: "Lateness of the machine".to_owned(),
         description: format!(
@@ -220,10 +251,16 @@ fn lateness(l: &LinkResult, points: usize) -> Chart {
         ),
         x: axis,
         y: Axis::linear("packets", Unit::Fraction).over(0.0, 1.0),
-        curves: vec![Curve::new("lateness", 2, cumulative(&l.lateness_ns, points)), Curve::new("1 ms", 1, Shape::Mark(LATE_NS as f64))],
+        curves: vec![
+            Curve::new("lateness", 2, cumulative(&l.lateness_ns, points)),
+            Curve::new("1 ms", 1, Shape::Mark(LATE_NS as f64)),
+        ],
     };
     let share = l.late_fraction().map_or(String::new(), format::percent);
-    Chart { variants: vec![variant("", "latency", plot)], remark: format!("{share} of packets left more than 1 ms late.") }
+    Chart {
+        variants: vec![variant("", "latency", plot)],
+        remark: format!("{share} of packets left more than 1 ms late."),
+    }
 }
 
 fn over_time(title: &str, description: String, y: Axis, s: &Series, curves: Vec<Curve>) -> Plot {
@@ -232,21 +269,23 @@ fn over_time(title: &str, description: String, y: Axis, s: &Series, curves: Vec<
 }
 
 fn steps(s: &Series, value: impl Fn(usize, &Sample) -> f64) -> Shape {
-    let mut points: Vec<[f64; 2]> = s.samples.iter().enumerate().map(|(i, x)| [seconds(x.t_ns), value(i, x)]).collect();
+    let mut points: Vec<[f64; 2]> =
+        s.samples.iter().enumerate().map(|(i, x)| [seconds(x.t_ns), value(i, x)]).collect();
     if let Some(&[_, last]) = points.last() {
         points.push([seconds(s.end_ns), last]);
     }
     Shape::Steps(points)
 }
 
-/// An axis for a latency that shows at least `least` to `most`: logarithmic when the bulk of the values and `most` span more
-/// than a factor of 20.
+/// An axis for a latency that shows at least `least` to `most`: logarithmic when the bulk of the
+/// values and `most` span more than a factor of 20.
 fn latency_axis(label: &str, h: &Histogram, least: u64, most: u64) -> Axis {
     let bulk = h.quantile(0.005).max(1).min(most.max(1)) as f64;
     let low = h.min().min(least) as f64;
     let high = h.max().max(most) as f64;
     if high > bulk * 20.0 {
-        Axis::log(label, Unit::Nanoseconds).over((low.min(bulk) * 0.9).max(bulk / MAX_LOG_SPAN).max(1.0), high * 1.1)
+        Axis::log(label, Unit::Nanoseconds)
+            .over((low.min(bulk) * 0.9).max(bulk / MAX_LOG_SPAN).max(1.0), high * 1.1)
     } else {
         let room = (high - low).max(high * 0.02).max(1.0) * 0.06;
         Axis::linear(label, Unit::Nanoseconds).over((low - room).max(0.0), high + room)
@@ -266,7 +305,13 @@ fn cumulative(h: &Histogram, points: usize) -> Shape {
     }
     let every = all.len().div_ceil(points).max(1);
     let last = all.len() - 1;
-    Shape::Line(all.into_iter().enumerate().filter(|(i, _)| i % every == 0 || *i == last).map(|(_, p)| p).collect())
+    Shape::Line(
+        all.into_iter()
+            .enumerate()
+            .filter(|(i, _)| i % every == 0 || *i == last)
+            .map(|(_, p)| p)
+            .collect(),
+    )
 }
 
 /// The end of the histogram's bucket that begins at `low`: 32 buckets to a power of two.
@@ -279,11 +324,19 @@ fn binned(h: &Histogram, axis: &Axis) -> Vec<[f64; 4]> {
     let (low, high) = axis.range.unwrap_or((h.min() as f64, h.max() as f64));
     let log = axis.scale == Scale::Log;
     let ratio = (high / low).log2() / BARS as f64;
-    let edge = |i: usize| if log { low * (ratio * i as f64).exp2() } else { low + (high - low) * i as f64 / BARS as f64 };
+    let edge = |i: usize| {
+        if log {
+            low * (ratio * i as f64).exp2()
+        } else {
+            low + (high - low) * i as f64 / BARS as f64
+        }
+    };
     let mut shares = [0.0; BARS];
     for (from, n) in h.iter() {
-        // Spread each bucket over the bars it covers, else bars narrower than a bucket would show a comb.
-        let (from, to) = ((from as f64).max(h.min() as f64), (upper_of(from) as f64).min(h.max() as f64));
+        // Spread each bucket over the bars it covers, else bars narrower than a bucket would show a
+        // comb.
+        let (from, to) =
+            ((from as f64).max(h.min() as f64), (upper_of(from) as f64).min(h.max() as f64));
         let share = n as f64 / h.count() as f64;
         let first = bar_of(from, &edge);
         let last = bar_of(to.max(from), &edge);
@@ -292,7 +345,12 @@ fn binned(h: &Histogram, axis: &Axis) -> Vec<[f64; 4]> {
             *slot += if first == last { share } else { share * covered / (to - from) };
         }
     }
-    shares.into_iter().enumerate().filter(|(_, s)| *s > 0.0).map(|(i, s)| [edge(i), edge(i + 1), 0.0, s]).collect()
+    shares
+        .into_iter()
+        .enumerate()
+        .filter(|(_, s)| *s > 0.0)
+        .map(|(i, s)| [edge(i), edge(i + 1), 0.0, s])
+        .collect()
 }
 
 /// The bar that holds a value; values outside go to the first or last.
@@ -302,7 +360,8 @@ fn bar_of(value: f64, edge: &impl Fn(usize) -> f64) -> usize {
 
 pub(super) fn variant(name: &str, kind: &'static str, plot: Plot) -> Variant {
     let curves = plot.curves.iter().map(values).collect();
-    let data = Data { kind, x: unit_name(plot.x.unit), y: unit_name(plot.y.unit), curves, detail: None };
+    let data =
+        Data { kind, x: unit_name(plot.x.unit), y: unit_name(plot.y.unit), curves, detail: None };
     Variant { name: name.to_owned(), plot, data }
 }
 
@@ -312,7 +371,9 @@ fn values(curve: &Curve) -> Values {
         Shape::Line(p) | Shape::Dashes(p) | Shape::Dots(p) => ("line", rows(p)),
         Shape::Steps(p) => ("step", rows(p)),
         Shape::Band(p) => ("step", p.iter().map(|p| p.map(Number).to_vec()).collect()),
-        Shape::Bars(p) => ("bar", p.iter().map(|b| [b[0], b[1], b[3] - b[2]].map(Number).to_vec()).collect()),
+        Shape::Bars(p) => {
+            ("bar", p.iter().map(|b| [b[0], b[1], b[3] - b[2]].map(Number).to_vec()).collect())
+        }
         Shape::Level(_) | Shape::Mark(_) => ("none", Vec::new()),
     };
     Values { name: curve.name.clone(), colour: curve.colour, shape, points }
@@ -353,7 +414,8 @@ pub(super) fn micro(text: &str) -> String {
 
 /// Throughput is not shown finer than this.
 const MIN_RATE_PERIOD_NS: u64 = 100_000_000;
-/// A logarithmic axis begins at most this far below the bulk of the values; smaller ones gather at its beginning.
+/// A logarithmic axis begins at most this far below the bulk of the values; smaller ones gather at
+/// its beginning.
 const MAX_LOG_SPAN: f64 = 100.0;
 /// Bars of a distribution.
 const BARS: usize = 64;

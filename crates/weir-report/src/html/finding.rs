@@ -1,4 +1,5 @@
-//! What an experiment or a suite of them found, as one HTML file: claims with their verdicts, tables, plots.
+//! What an experiment or a suite of them found, as one HTML file: claims with their verdicts,
+//! tables, plots.
 
 use std::fmt::Write;
 
@@ -7,10 +8,15 @@ use weir_sim::experiments::{Cell, Claim, Finding, Table};
 use super::{NARROW, WIDE, close, opened};
 use crate::plot::{Plot, escape};
 
-/// A finding as one self-contained HTML document: where there are as many plots as tables, each stands below its table.
+/// A finding as one self-contained HTML document: where there are as many plots as tables, each
+/// stands below its table.
 pub fn finding_to_html(finding: &Finding) -> String {
     let mut out = opened(&format!("{} · Weir", finding.title));
-    let _ = writeln!(out, "<header>\n<p class=\"brand\">Weir <span>experiment</span></p>\n<h1>{}</h1>\n</header>", escape(&finding.title));
+    let _ = writeln!(
+        out,
+        "<header>\n<p class=\"brand\">Weir <span>experiment</span></p>\n<h1>{}</h1>\n</header>",
+        escape(&finding.title)
+    );
     claims(&mut out, &finding.claims);
     let plots: Vec<Plot> = finding.plots.iter().map(Plot::from).collect();
     let paired = plots.len() == finding.tables.len();
@@ -43,7 +49,12 @@ fn claims(out: &mut String, claims: &[Claim]) {
             Some(false) => "differs",
             None => "not tried",
         };
-        let _ = writeln!(out, "<tr><th scope=\"row\">{}</th><td>{verdict}</td><td>{}</td></tr>", escape(words), escape(detail));
+        let _ = writeln!(
+            out,
+            "<tr><th scope=\"row\">{}</th><td>{verdict}</td><td>{}</td></tr>",
+            escape(words),
+            escape(detail)
+        );
     }
     out.push_str("</tbody></table></div>\n");
 }
@@ -67,7 +78,10 @@ fn table(out: &mut String, table: &Table) {
 
 fn head(out: &mut String, label: &str, class: &str, columns: &[String]) {
     let label = escape(label);
-    let _ = write!(out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table{class}>\n<thead><tr>");
+    let _ = write!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table{class}>\n<thead><tr>"
+    );
     for column in columns {
         let _ = write!(out, "<th scope=\"col\">{}</th>", escape(column));
     }
@@ -77,11 +91,20 @@ fn head(out: &mut String, label: &str, class: &str, columns: &[String]) {
 fn pictures(out: &mut String, first: usize, plots: &[Plot]) {
     out.push_str("<div class=\"plots\">\n");
     for (n, plot) in plots.iter().enumerate() {
-        let _ = write!(out, "<figure><figcaption><h3>{}</h3></figcaption><div class=\"plot v0\">", escape(&plot.title));
+        let _ = write!(
+            out,
+            "<figure><figcaption><h3>{}</h3></figcaption><div class=\"plot v0\">",
+            escape(&plot.title)
+        );
         for (class, size) in [("wide", WIDE), ("narrow", NARROW)] {
-            let _ = write!(out, "<div class=\"{class}\">{}</div>", plot.svg(size, &format!("s{first}-{n}{class}")));
+            let _ = write!(
+                out,
+                "<div class=\"{class}\">{}</div>",
+                plot.svg(size, &format!("s{first}-{n}{class}"))
+            );
         }
-        let _ = writeln!(out, "</div><p class=\"remark\">{}</p></figure>", escape(&plot.description));
+        let _ =
+            writeln!(out, "</div><p class=\"remark\">{}</p></figure>", escape(&plot.description));
     }
     out.push_str("</div>\n");
 }
@@ -100,13 +123,26 @@ mod tests {
             title: "p".to_owned(),
             x: Axis::new("x", Default::default()),
             y: Axis::new("y", Default::default()),
-            series: vec![Series { name: "s".to_owned(), points: vec![[1.0, 2.0]], ..Series::default() }],
+            series: vec![Series {
+                name: "s".to_owned(),
+                points: vec![[1.0, 2.0]],
+                ..Series::default()
+            }],
             ..Default::default()
         };
-        let finding =
-            Finding { title: "T".to_owned(), tables: vec![table], claims: vec![Claim::tried("grows", false, "no")], plots: vec![plot] };
+        let finding = Finding {
+            title: "T".to_owned(),
+            tables: vec![table],
+            claims: vec![Claim::tried("grows", false, "no")],
+            plots: vec![plot],
+        };
         let page = finding_to_html(&finding);
-        assert!(page.contains("a &lt; b") && page.contains("&lt;x&gt;") && page.contains("<td>1.2</td>") && !page.contains("<x>"));
+        assert!(
+            page.contains("a &lt; b")
+                && page.contains("&lt;x&gt;")
+                && page.contains("<td>1.2</td>")
+                && !page.contains("<x>")
+        );
         assert!(page.contains("differs") && page.matches("<svg").count() == 2);
     }
 }

@@ -1,8 +1,9 @@
 //! The report of a run as one HTML file: figures, plots, and the result itself as JSON inside.
 //!
-//! Pictures are drawn here, so the page is complete without scripts and prints well; the page's script only adds reading of
-//! values and zooming. Nothing is fetched: the page's own policy forbids it. The series are down-sampled (sums exact,
-//! extremes kept), so the size of the file does not grow with the length of the run.
+//! Pictures are drawn here, so the page is complete without scripts and prints well; the page's
+//! script only adds reading of values and zooming. Nothing is fetched: the page's own policy
+//! forbids it. The series are down-sampled (sums exact, extremes kept), so the size of the file
+//! does not grow with the length of the run.
 
 mod charts;
 mod finding;
@@ -61,7 +62,8 @@ fn opened(title: &str) -> String {
 fn close(out: &mut String, result: &str, data: &[charts::Data]) {
     // Inside a script element only `<` could end it.
     let result = result.replace('<', "\\u003c");
-    let plots = serde_json::to_string(data).expect("plain data always serialises").replace('<', "\\u003c");
+    let plots =
+        serde_json::to_string(data).expect("plain data always serialises").replace('<', "\\u003c");
     let _ = write!(
         out,
         "<script type=\"application/json\" id=\"weir-result\">{result}</script>\n<script type=\"application/json\" id=\"weir-plots\">{plots}</script>\n\
@@ -84,16 +86,23 @@ fn header(out: &mut String, run: &RunResult) {
     };
     out.push_str("<dl class=\"meta\">");
     let started = Some(info.started.clone()).filter(|s| !s.is_empty());
-    for (name, value) in
-        [("Started", started), ("Took", Some(elapsed(info.duration_ns))), ("Exit", exit), ("Seed", Some(info.seed.to_string()))]
-    {
+    for (name, value) in [
+        ("Started", started),
+        ("Took", Some(elapsed(info.duration_ns))),
+        ("Exit", exit),
+        ("Seed", Some(info.seed.to_string())),
+    ] {
         if let Some(value) = value {
             let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value));
         }
     }
     out.push_str("</dl>\n");
     for warning in &info.warnings {
-        let _ = writeln!(out, "<p class=\"warning\" role=\"alert\"><strong>Warning:</strong> {}</p>", escape(warning));
+        let _ = writeln!(
+            out,
+            "<p class=\"warning\" role=\"alert\"><strong>Warning:</strong> {}</p>",
+            escape(warning)
+        );
     }
     for note in &info.notes {
         let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(note));
@@ -127,7 +136,14 @@ fn overview(out: &mut String, run: &RunResult) {
     out.push_str("</tbody></table></div>\n");
 }
 
-fn section(out: &mut String, run: &RunResult, i: usize, l: &LinkResult, points: usize, data: &mut Vec<charts::Data>) {
+fn section(
+    out: &mut String,
+    run: &RunResult,
+    i: usize,
+    l: &LinkResult,
+    points: usize,
+    data: &mut Vec<charts::Data>,
+) {
     let _ = writeln!(
         out,
         "<section>\n<h2>{} <span>{} → {}</span></h2>\n<p class=\"spec\"><code>{}</code></p>",
@@ -144,17 +160,28 @@ fn section(out: &mut String, run: &RunResult, i: usize, l: &LinkResult, points: 
     out.push_str("</div>\n</section>\n");
 }
 
-/// A plot in two sizes, of which the style sheet shows the one that fits; alternatives (packets, bytes) have a switch.
+/// A plot in two sizes, of which the style sheet shows the one that fits; alternatives (packets,
+/// bytes) have a switch.
 fn figure(out: &mut String, id: &str, chart: Chart, data: &mut Vec<charts::Data>) {
     figure_in(out, id, chart, data, ("half", [WIDE, NARROW]));
 }
 
 /// The same with a class and the two sizes, the wide and the narrow one.
-fn figure_in(out: &mut String, id: &str, chart: Chart, data: &mut Vec<charts::Data>, (class, sizes): (&str, [Size; 2])) {
+fn figure_in(
+    out: &mut String,
+    id: &str,
+    chart: Chart,
+    data: &mut Vec<charts::Data>,
+    (class, sizes): (&str, [Size; 2]),
+) {
     let title = &chart.variants[0].plot.title;
     let _ = write!(out, "<figure class=\"{class}\"><figcaption><h3>{}</h3>", escape(title));
     if chart.variants.len() > 1 {
-        let _ = write!(out, "<span class=\"switch\" role=\"radiogroup\" aria-label=\"{}: show\">", escape(title));
+        let _ = write!(
+            out,
+            "<span class=\"switch\" role=\"radiogroup\" aria-label=\"{}: show\">",
+            escape(title)
+        );
         for (k, variant) in chart.variants.iter().enumerate() {
             let checked = if k == 0 { " checked" } else { "" };
             let _ = write!(
@@ -169,7 +196,11 @@ fn figure_in(out: &mut String, id: &str, chart: Chart, data: &mut Vec<charts::Da
     for (k, variant) in chart.variants.into_iter().enumerate() {
         let _ = write!(out, "<div class=\"plot v{k}\" data-plot=\"{}\">", data.len());
         for (class, size) in ["wide", "narrow"].into_iter().zip(sizes) {
-            let _ = write!(out, "<div class=\"{class}\">{}</div>", variant.plot.svg(size, &format!("{id}-{k}{class}")));
+            let _ = write!(
+                out,
+                "<div class=\"{class}\">{}</div>",
+                variant.plot.svg(size, &format!("{id}-{k}{class}"))
+            );
         }
         out.push_str("</div>");
         data.push(variant.data);
@@ -186,13 +217,22 @@ fn tiles(out: &mut String, l: &LinkResult, duration_ns: u64) {
         let _ = write!(out, "<div><dt>{name}</dt><dd>{value}<small>{detail}</small></dd></div>");
     };
     let configured = l.configured_rate();
-    let peak = l.peak_out_bps().map_or(String::new(), |p| format!("peak {} over 1 s, ", rate(p as f64)));
-    tile("Throughput", &rate(l.mean_out_bps(duration_ns)), &format!("{peak}configured {configured}"));
+    let peak =
+        l.peak_out_bps().map_or(String::new(), |p| format!("peak {} over 1 s, ", rate(p as f64)));
+    tile(
+        "Throughput",
+        &rate(l.mean_out_bps(duration_ns)),
+        &format!("{peak}configured {configured}"),
+    );
     let p99 = at(&l.total_ns, 0.99);
     tile(
         "Delay, median",
         &at(&l.total_ns, 0.5),
-        &format!("least {}, p99 {p99}, configured {}", at(&l.total_ns, 0.0), micro(&l.configured_delay())),
+        &format!(
+            "least {}, p99 {p99}, configured {}",
+            at(&l.total_ns, 0.0),
+            micro(&l.configured_delay())
+        ),
     );
     let (q99, qmax) = (at(&l.queue_ns, 0.99), at(&l.queue_ns, 1.0));
     let most = match l.peak_queue_packets {
@@ -201,23 +241,41 @@ fn tiles(out: &mut String, l: &LinkResult, duration_ns: u64) {
         n => format!(", longest {} packets", count(n)),
     };
     tile("In queue, median", &at(&l.queue_ns, 0.5), &format!("p99 {q99}, max {qmax}{most}"));
-    let inside = if l.backlog_packets > 0 { format!(", {} still inside", count(l.backlog_packets)) } else { String::new() };
+    let inside = if l.backlog_packets > 0 {
+        format!(", {} still inside", count(l.backlog_packets))
+    } else {
+        String::new()
+    };
     tile("Packets in", &count(l.packets_in), &format!("{} out{inside}", count(l.packets_out)));
-    let drops: Vec<String> = l.drops.iter().filter(|d| *d.1 > 0).map(|(r, &n)| format!("{} {}", count(n), escape(&reason(r)))).collect();
+    let drops: Vec<String> = l
+        .drops
+        .iter()
+        .filter(|d| *d.1 > 0)
+        .map(|(r, &n)| format!("{} {}", count(n), escape(&reason(r))))
+        .collect();
     let loss = l.loss.map_or(String::new(), |p| format!("; random loss configured {}", percent(p)));
     let share = percent(l.total_drops() as f64 / (l.packets_in + l.duplicated).max(1) as f64);
-    tile("Dropped", &format!("{} <i>{share}</i>", count(l.total_drops())), &format!("{}{loss}", drops.join(", ")));
+    tile(
+        "Dropped",
+        &format!("{} <i>{share}</i>", count(l.total_drops())),
+        &format!("{}{loss}", drops.join(", ")),
+    );
     if l.total_marks() > 0 {
-        let marks: Vec<String> =
-            l.marks.iter().filter(|m| *m.1 > 0).map(|(r, &n)| format!("{} {}", count(n), escape(&reason(r)))).collect();
+        let marks: Vec<String> = l
+            .marks
+            .iter()
+            .filter(|m| *m.1 > 0)
+            .map(|(r, &n)| format!("{} {}", count(n), escape(&reason(r))))
+            .collect();
         let share = percent(l.total_marks() as f64 / (l.packets_in + l.duplicated).max(1) as f64);
         tile("Marked", &format!("{} <i>{share}</i>", count(l.total_marks())), &marks.join(", "));
     }
-    let altered: Vec<String> = [(l.duplicated, "duplicated"), (l.corrupted, "corrupted"), (l.reordered, "reordered")]
-        .into_iter()
-        .filter(|&(n, _)| n > 0)
-        .map(|(n, what)| format!("{} {what}", count(n)))
-        .collect();
+    let altered: Vec<String> =
+        [(l.duplicated, "duplicated"), (l.corrupted, "corrupted"), (l.reordered, "reordered")]
+            .into_iter()
+            .filter(|&(n, _)| n > 0)
+            .map(|(n, what)| format!("{} {what}", count(n)))
+            .collect();
     if !altered.is_empty() {
         tile("Altered", &count(l.duplicated + l.corrupted + l.reordered), &altered.join(", "));
     }
@@ -232,7 +290,10 @@ fn verdict(l: &LinkResult) -> String {
     match l.late_fraction() {
         None => "–".to_owned(),
         Some(late) if late >= LATE_WARNING => {
-            format!("<b class=\"bad\">✗ did not keep time: {} over 1 ms late</b>", escape(&percent(late)))
+            format!(
+                "<b class=\"bad\">✗ did not keep time: {} over 1 ms late</b>",
+                escape(&percent(late))
+            )
         }
         Some(_) => "<span class=\"good\">✓ kept time</span>".to_owned(),
     }

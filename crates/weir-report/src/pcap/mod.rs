@@ -1,8 +1,10 @@
-//! Captures of what a link did to each packet: pcapng with one interface for each direction, times in nanoseconds, and a
-//! comment on each packet that says how long it queued, or why it was dropped.
+//! Captures of what a link did to each packet: pcapng with one interface for each direction, times
+//! in nanoseconds, and a comment on each packet that says how long it queued, or why it was
+//! dropped.
 //!
-//! The block formats are those of the pcapng specification (draft-ietf-opsawg-pcapng): section header, interface description
-//! with `if_tsresol` 9, enhanced packet blocks with `opt_comment` and `epb_flags`.
+//! The block formats are those of the pcapng specification (draft-ietf-opsawg-pcapng): section
+//! header, interface description with `if_tsresol` 9, enhanced packet blocks with `opt_comment` and
+//! `epb_flags`.
 
 mod sink;
 
@@ -13,7 +15,9 @@ use std::time::Duration;
 
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
-use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::{DataLink, Endianness, PcapError};
 use weir_core::stats::DropReason;
@@ -40,8 +44,8 @@ pub struct Interface {
     pub link_type: LinkType,
 }
 
-/// What happened to a captured packet. Its flags say inbound for packets that come to the link or end in it, outbound for
-/// packets that leave it.
+/// What happened to a captured packet. Its flags say inbound for packets that come to the link or
+/// end in it, outbound for packets that leave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// It came to the link.
@@ -118,17 +122,22 @@ pub struct CaptureWriter<W: Write> {
 
 impl<W: Write> std::fmt::Debug for CaptureWriter<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CaptureWriter").field("interfaces", &self.inner.interfaces().len()).finish_non_exhaustive()
+        f.debug_struct("CaptureWriter")
+            .field("interfaces", &self.inner.interfaces().len())
+            .finish_non_exhaustive()
     }
 }
 
 impl<W: Write> CaptureWriter<W> {
-    /// Writes the headers: which program captured (`application`, such as `weir 0.1.0`), and the interfaces.
+    /// Writes the headers: which program captured (`application`, such as `weir 0.1.0`), and the
+    /// interfaces.
     pub fn new(writer: W, application: &str, interfaces: &[Interface]) -> io::Result<Self> {
         let section = SectionHeaderBlock {
             // One byte order everywhere, so that equal captures are equal files.
             endianness: Endianness::Little,
-            options: vec![SectionHeaderOption::UserApplication(Cow::Owned(option_text(application)))],
+            options: vec![SectionHeaderOption::UserApplication(Cow::Owned(option_text(
+                application,
+            )))],
             ..SectionHeaderBlock::default()
         };
         let mut inner = PcapNgWriter::with_section_header(writer, section).map_err(io_error)?;
@@ -139,7 +148,9 @@ impl<W: Write> CaptureWriter<W> {
             };
             let options = vec![
                 InterfaceDescriptionOption::IfName(Cow::Owned(option_text(&interface.name))),
-                InterfaceDescriptionOption::IfDescription(Cow::Owned(option_text(&interface.description))),
+                InterfaceDescriptionOption::IfDescription(Cow::Owned(option_text(
+                    &interface.description,
+                ))),
                 InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
             ];
             let block = InterfaceDescriptionBlock { linktype, snaplen: 0, options };
@@ -212,11 +223,29 @@ mod tests {
 
     #[test]
     fn comments_say_what_happened() {
-        let left = Event::Left { queue_ns: 1_234_567, total_ns: 21_300_000, marked: false, duplicate: false, corrupted: None };
+        let left = Event::Left {
+            queue_ns: 1_234_567,
+            total_ns: 21_300_000,
+            marked: false,
+            duplicate: false,
+            corrupted: None,
+        };
         assert_eq!(left.comment().as_deref(), Some("queue 1.234 ms, total 21.300 ms"));
-        let odd = Event::Left { queue_ns: 0, total_ns: 999, marked: true, duplicate: true, corrupted: Some(123) };
-        assert_eq!(odd.comment().as_deref(), Some("queue 0.000 ms, total 0.000 ms, marked, duplicate, corrupted bit 123"));
-        assert_eq!(Event::Dropped { reason: DropReason::QueueFull }.comment().as_deref(), Some("dropped: queue_full"));
+        let odd = Event::Left {
+            queue_ns: 0,
+            total_ns: 999,
+            marked: true,
+            duplicate: true,
+            corrupted: Some(123),
+        };
+        assert_eq!(
+            odd.comment().as_deref(),
+            Some("queue 0.000 ms, total 0.000 ms, marked, duplicate, corrupted bit 123")
+        );
+        assert_eq!(
+            Event::Dropped { reason: DropReason::QueueFull }.comment().as_deref(),
+            Some("dropped: queue_full")
+        );
         assert_eq!(Event::Arrived.comment(), None);
     }
 

@@ -1,8 +1,9 @@
 //! A capture file written by a thread of its own, so that a slow disk never delays a packet.
 //!
-//! The sender copies a frame into a recycled buffer and goes on; when the writer is behind by more than a bounded amount, the
-//! frame is left out and counted. On an error, a full disk above all, the file is cut back to its last whole packet, the
-//! error is kept for the end, and traffic goes on.
+//! The sender copies a frame into a recycled buffer and goes on; when the writer is behind by more
+//! than a bounded amount, the frame is left out and counted. On an error, a full disk above all,
+//! the file is cut back to its last whole packet, the error is kept for the end, and traffic goes
+//! on.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -67,11 +68,18 @@ pub struct CaptureSink {
     thread: Option<JoinHandle<CaptureReport>>,
 }
 
-/// Opens `path` (a file, which is replaced, or a pipe such as `/dev/stdout`) and starts its writer. `snaplen` bounds the bytes
-/// stored of each packet; 0 stores all. `application` names the program in the file.
-pub fn spawn_writer(path: &Path, application: &str, interfaces: &[Interface], snaplen: usize) -> Result<CaptureSink, CaptureError> {
+/// Opens `path` (a file, which is replaced, or a pipe such as `/dev/stdout`) and starts its writer.
+/// `snaplen` bounds the bytes stored of each packet; 0 stores all. `application` names the program
+/// in the file.
+pub fn spawn_writer(
+    path: &Path,
+    application: &str,
+    interfaces: &[Interface],
+    snaplen: usize,
+) -> Result<CaptureSink, CaptureError> {
     let create = |source| CaptureError::Create { path: path.to_owned(), source };
-    let file = OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(create)?;
+    let file =
+        OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(create)?;
     let encoder = CaptureWriter::new(Vec::new(), application, interfaces).map_err(create)?;
     let (sender, receiver) = sync_channel(MAX_WAITING_PACKETS);
     let (give_back, spare) = sync_channel(SPARE_BUFFERS);
@@ -102,10 +110,12 @@ pub fn spawn_writer(path: &Path, application: &str, interfaces: &[Interface], sn
 }
 
 impl CaptureSink {
-    /// Hands a frame over, or leaves it out when the writer is too far behind. Never waits. Says whether it was taken.
+    /// Hands a frame over, or leaves it out when the writer is too far behind. Never waits. Says
+    /// whether it was taken.
     pub fn offer(&self, meta: &Meta, frame: &[u8]) -> bool {
         let frame = &frame[..frame.len().min(self.snaplen)];
-        let taken = self.waiting.load(Ordering::Relaxed) + frame.len() <= MAX_WAITING_BYTES && self.send(meta, frame);
+        let taken = self.waiting.load(Ordering::Relaxed) + frame.len() <= MAX_WAITING_BYTES
+            && self.send(meta, frame);
         if !taken {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -167,7 +177,12 @@ struct FileWriter {
 }
 
 impl FileWriter {
-    fn run(mut self, packets: &Receiver<(Meta, Vec<u8>)>, give_back: &SyncSender<Vec<u8>>, waiting: &AtomicUsize) -> CaptureReport {
+    fn run(
+        mut self,
+        packets: &Receiver<(Meta, Vec<u8>)>,
+        give_back: &SyncSender<Vec<u8>>,
+        waiting: &AtomicUsize,
+    ) -> CaptureReport {
         loop {
             match packets.recv_timeout(FLUSH_AFTER) {
                 Ok((meta, frame)) => {
@@ -207,7 +222,8 @@ impl FileWriter {
                 self.report.written += self.buffered_packets;
             }
             Err(source) => {
-                // Cut off what is not whole. On a pipe this fails, and the reader sees the end anyway.
+                // Cut off what is not whole. On a pipe this fails, and the reader sees the end
+                // anyway.
                 let _ = self.file.set_len(self.report.bytes);
                 self.report.dropped += self.buffered_packets;
                 self.report.error = Some(CaptureError::Write { path: self.path.clone(), source });

@@ -74,8 +74,15 @@ pub(crate) struct Fitted {
 }
 
 impl Fitted {
-    /// Fits `axis` to values from `min` to `max` between two places, with about one tick every `spacing` px.
-    pub(crate) fn new(axis: &Axis, min: f64, max: f64, (from, to): (f64, f64), spacing: f64) -> Self {
+    /// Fits `axis` to values from `min` to `max` between two places, with about one tick every
+    /// `spacing` px.
+    pub(crate) fn new(
+        axis: &Axis,
+        min: f64,
+        max: f64,
+        (from, to): (f64, f64),
+        spacing: f64,
+    ) -> Self {
         let (mut low, mut high) = axis.range.unwrap_or(match axis.scale {
             Scale::Linear => (min.min(0.0), max),
             Scale::Log => (min, max),
@@ -105,7 +112,11 @@ impl Fitted {
             unit_size,
         };
         match axis.scale {
-            Scale::Linear => fitted.linear_ticks(wanted, axis.range.is_none(), if axis.unit == Unit::Count { 1.0 } else { 0.0 }),
+            Scale::Linear => fitted.linear_ticks(
+                wanted,
+                axis.range.is_none(),
+                if axis.unit == Unit::Count { 1.0 } else { 0.0 },
+            ),
             Scale::Log => {
                 fitted.log_ticks(wanted, axis.unit);
                 fitted.title.clone_from(&axis.label);
@@ -134,7 +145,8 @@ impl Fitted {
         let first = (self.low / self.unit_size / step - 1e-9).ceil() + 0.0;
         let decimals = decimals_of(step);
         let mut i = first;
-        while i * step * self.unit_size <= self.high * (1.0 + 1e-9) && self.ticks.len() < MAX_TICKS {
+        while i * step * self.unit_size <= self.high * (1.0 + 1e-9) && self.ticks.len() < MAX_TICKS
+        {
             self.ticks.push((i * step * self.unit_size, format!("{:.decimals$}", i * step)));
             i += 1.0;
         }
@@ -152,7 +164,8 @@ impl Fitted {
                 break;
             }
             if exponent % skip == 0 || factors.len() > 1 {
-                let inside = factors.iter().map(|f| f * base).filter(|v| (self.low..=self.high).contains(v));
+                let inside =
+                    factors.iter().map(|f| f * base).filter(|v| (self.low..=self.high).contains(v));
                 self.ticks.extend(inside.map(|v| (v, text_of(unit, v))));
             }
             exponent += 1;
@@ -160,13 +173,20 @@ impl Fitted {
     }
 }
 
-/// A value with its unit, such as `20.1 ms`. Of small fractions the power of ten: the zeros would take the room of a picture.
+/// A value with its unit, such as `20.1 ms`. Of small fractions the power of ten: the zeros would
+/// take the room of a picture.
 pub(crate) fn text_of(unit: Unit, value: f64) -> String {
     if unit == Unit::Fraction && value > 0.0 && value < 0.9995e-4 {
         let exponent = (value * 100.0).log10();
         if (exponent - exponent.round()).abs() < 1e-6 {
             let digits = (-exponent.round() as u32).to_string();
-            return format!("10⁻{} %", digits.bytes().map(|digit| SUPERSCRIPT[usize::from(digit - b'0')]).collect::<String>());
+            return format!(
+                "10⁻{} %",
+                digits
+                    .bytes()
+                    .map(|digit| SUPERSCRIPT[usize::from(digit - b'0')])
+                    .collect::<String>()
+            );
         }
     }
     let (size, name) = unit_of(unit, value);
@@ -196,7 +216,11 @@ fn unit_of(unit: Unit, max: f64) -> (f64, &'static str) {
 fn nice_step(raw: f64) -> f64 {
     let raw = if raw.is_finite() && raw > 0.0 { raw } else { 1.0 };
     let base = power_of_ten(raw.log10().floor() as i32);
-    [1.0, 2.0, 5.0].into_iter().map(|f| f * base).find(|&s| s >= raw * (1.0 - 1e-9)).unwrap_or(10.0 * base)
+    [1.0, 2.0, 5.0]
+        .into_iter()
+        .map(|f| f * base)
+        .find(|&s| s >= raw * (1.0 - 1e-9))
+        .unwrap_or(10.0 * base)
 }
 
 fn decimals_of(step: f64) -> usize {
@@ -226,7 +250,10 @@ mod tests {
         let axis = Axis::linear("rate", Unit::BitsPerSecond);
         assert_eq!(texts(&axis, 0.0, 3_900_000.0, 300.0), ["0", "1", "2", "3", "4"]);
         assert_eq!(Fitted::new(&axis, 0.0, 3_900_000.0, (0.0, 300.0), 60.0).title, "rate (Mbit/s)");
-        assert_eq!(texts(&Axis::linear("t", Unit::Seconds).over(0.0, 600.0), 0.0, 0.0, 360.0), ["0", "2", "4", "6", "8", "10"]);
+        assert_eq!(
+            texts(&Axis::linear("t", Unit::Seconds).over(0.0, 600.0), 0.0, 0.0, 360.0),
+            ["0", "2", "4", "6", "8", "10"]
+        );
         assert_eq!(texts(&Axis::linear("n", Unit::Count), 0.0, 0.0, 200.0), ["0", "1"]);
     }
 
@@ -235,13 +262,24 @@ mod tests {
         let axis = Axis::log("delay", Unit::Nanoseconds);
         assert_eq!(texts(&axis, 5e4, 2e9, 300.0), ["100 µs", "1 ms", "10 ms", "100 ms", "1 s"]);
         assert_eq!(texts(&axis, 1e7, 6e7, 360.0), ["10 ms", "20 ms", "50 ms"]);
-        assert_eq!(texts(&Axis::log("share", Unit::Fraction), 1e-6, 1.0, 200.0), ["10⁻⁴ %", "0.01 %", "1 %", "100 %"]);
+        assert_eq!(
+            texts(&Axis::log("share", Unit::Fraction), 1e-6, 1.0, 200.0),
+            ["10⁻⁴ %", "0.01 %", "1 %", "100 %"]
+        );
     }
 
     #[test]
     fn places_run_from_end_to_end_and_odd_ranges_do_not_panic() {
         let f = Fitted::new(&Axis::log("d", Unit::Nanoseconds), 1e3, 1e9, (50.0, 350.0), 60.0);
-        assert_eq!((f.place(1e3).round(), f.place(1e6).round(), f.place(1e9).round(), f.place(0.0).round()), (50.0, 200.0, 350.0, 50.0));
+        assert_eq!(
+            (
+                f.place(1e3).round(),
+                f.place(1e6).round(),
+                f.place(1e9).round(),
+                f.place(0.0).round()
+            ),
+            (50.0, 200.0, 350.0, 50.0)
+        );
         for (min, max) in [(0.0, 0.0), (f64::INFINITY, f64::NEG_INFINITY), (5.0, 5.0)] {
             Fitted::new(&Axis::linear("x", Unit::Count), min, max, (0.0, 100.0), 50.0);
             Fitted::new(&Axis::log("x", Unit::Count), min, max, (0.0, 100.0), 50.0);

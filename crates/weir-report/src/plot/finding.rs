@@ -15,7 +15,11 @@ impl From<&found::Plot> for Plot {
             x,
             y: (&plot.y).into(),
             curves: curves
-                .map(|(n, series)| Curve { name: series.name.clone(), colour: (n % COLOURS) as u8, shape: shape(series) })
+                .map(|(n, series)| Curve {
+                    name: series.name.clone(),
+                    colour: (n % COLOURS) as u8,
+                    shape: shape(series),
+                })
                 .collect(),
         }
     }
@@ -46,10 +50,17 @@ fn shape(series: &found::Series) -> Shape {
     }
 }
 
-/// A range with room around it, where points alone stand over a logarithm: the outermost would lie on the frame.
+/// A range with room around it, where points alone stand over a logarithm: the outermost would lie
+/// on the frame.
 fn around_dots(plot: &found::Plot) -> Option<(f64, f64)> {
     let dots = plot.x.log && plot.series.iter().all(|series| series.style == found::Style::Dots);
-    let values = || plot.series.iter().flat_map(|series| &series.points).map(|point| point[0]).filter(|&x| x > 0.0);
+    let values = || {
+        plot.series
+            .iter()
+            .flat_map(|series| &series.points)
+            .map(|point| point[0])
+            .filter(|&x| x > 0.0)
+    };
     let (least, most) = (values().reduce(f64::min)?, values().reduce(f64::max)?);
     dots.then_some((least / ROOM, most * ROOM))
 }

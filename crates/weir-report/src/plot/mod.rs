@@ -1,8 +1,11 @@
-//! Plots as SVG text: pure functions from data to a picture, without a browser and without a font at hand.
+//! Plots as SVG text: pure functions from data to a picture, without a browser and without a font
+//! at hand.
 //!
-//! Colours are CSS variables (`--c0` to `--c6`, chosen so that the common colour vision deficiencies keep them apart), so one
-//! picture fits light and dark pages. [`Plot::svg`] makes the picture for a page that includes [`STYLE`];
-//! [`Plot::standalone`] one that can be a file, [`Plot::png`] the same in pixels. Data is drawn inside `<g class="data">`, which a script may scale to zoom.
+//! Colours are CSS variables (`--c0` to `--c6`, chosen so that the common colour vision
+//! deficiencies keep them apart), so one picture fits light and dark pages. [`Plot::svg`] makes the
+//! picture for a page that includes [`STYLE`]; [`Plot::standalone`] one that can be a file,
+//! [`Plot::png`] the same in pixels. Data is drawn inside `<g class="data">`, which a script may
+//! scale to zoom.
 
 mod axis;
 mod finding;
@@ -89,7 +92,12 @@ impl Plot {
         let mut out = String::with_capacity(16 << 10);
         self.open(&mut out, size, id, &frame, &x, &y);
         out.push_str(style);
-        let _ = write!(out, "<title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>", escape(&self.title), escape(&self.description));
+        let _ = write!(
+            out,
+            "<title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>",
+            escape(&self.title),
+            escape(&self.description)
+        );
         grid(&mut out, &frame, &x, &y);
         legend.draw(&mut out, &frame);
         let _ = write!(
@@ -106,7 +114,12 @@ impl Plot {
         out.push_str("</g></g>");
         if self.curves.iter().all(|c| c.shape.is_empty()) {
             let (cx, cy) = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
-            let _ = write!(out, "<text class=\"none\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">no data</text>", Px(cx), Px(cy));
+            let _ = write!(
+                out,
+                "<text class=\"none\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">no data</text>",
+                Px(cx),
+                Px(cy)
+            );
         }
         out.push_str("</svg>");
         out
@@ -146,8 +159,12 @@ impl Plot {
                 Shape::Line(p) | Shape::Dashes(p) | Shape::Dots(p) | Shape::Steps(p) => {
                     p.iter().for_each(|[x, y]| (take(0, *x), take(1, *y)).0);
                 }
-                Shape::Band(p) => p.iter().for_each(|[x, low, high]| (take(0, *x), take(1, *low), take(1, *high)).0),
-                Shape::Bars(p) => p.iter().for_each(|[x0, x1, low, high]| (take(0, *x0), take(0, *x1), take(1, *low), take(1, *high)).0),
+                Shape::Band(p) => p
+                    .iter()
+                    .for_each(|[x, low, high]| (take(0, *x), take(1, *low), take(1, *high)).0),
+                Shape::Bars(p) => p.iter().for_each(|[x0, x1, low, high]| {
+                    (take(0, *x0), take(0, *x1), take(1, *low), take(1, *high)).0
+                }),
                 Shape::Level(y) => take(1, *y),
                 Shape::Mark(x) => take(0, *x),
             }
@@ -178,16 +195,28 @@ impl Curve {
         let (class, path) = match &self.shape {
             Shape::Line(points) => ("line", joined(points, x, y)),
             Shape::Dashes(points) => ("level", joined(points, x, y)),
-            Shape::Dots(points) => ("dots", points.iter().map(|p| format!("M{} {}h0", Px(x.place(p[0])), Px(y.place(p[1])))).collect()),
-            Shape::Steps(points) => ("line", steps(points.iter().map(|p| (p[0], p[1])), x, y, true)),
+            Shape::Dots(points) => (
+                "dots",
+                points
+                    .iter()
+                    .map(|p| format!("M{} {}h0", Px(x.place(p[0])), Px(y.place(p[1]))))
+                    .collect(),
+            ),
+            Shape::Steps(points) => {
+                ("line", steps(points.iter().map(|p| (p[0], p[1])), x, y, true))
+            }
             Shape::Band(points) => {
                 let mut path = steps(points.iter().map(|p| (p[0], p[2])), x, y, true);
                 path.push_str(&back_steps(points, x, y));
                 ("band", path)
             }
             Shape::Bars(bars) => ("bars", bars.iter().map(|b| bar(b, x, y)).collect()),
-            Shape::Level(v) => ("level", format!("M{} {}H{}", Px(frame.left), Px(y.place(*v)), Px(frame.right))),
-            Shape::Mark(v) => ("level", format!("M{} {}V{}", Px(x.place(*v)), Px(frame.bottom), Px(frame.top))),
+            Shape::Level(v) => {
+                ("level", format!("M{} {}H{}", Px(frame.left), Px(y.place(*v)), Px(frame.right)))
+            }
+            Shape::Mark(v) => {
+                ("level", format!("M{} {}V{}", Px(x.place(*v)), Px(frame.bottom), Px(frame.top)))
+            }
         };
         let _ = write!(out, "<path class=\"{class} c{c}\" d=\"{path}\"/>");
     }
@@ -196,7 +225,13 @@ impl Curve {
 fn joined(points: &[[f64; 2]], x: &Fitted, y: &Fitted) -> String {
     let mut path = String::new();
     for (i, [px, py]) in points.iter().enumerate() {
-        let _ = write!(path, "{}{} {}", if i == 0 { 'M' } else { 'L' }, Px(x.place(*px)), Px(y.place(*py)));
+        let _ = write!(
+            path,
+            "{}{} {}",
+            if i == 0 { 'M' } else { 'L' },
+            Px(x.place(*px)),
+            Px(y.place(*py))
+        );
     }
     path
 }
@@ -232,7 +267,13 @@ fn steps(points: impl Iterator<Item = (f64, f64)>, x: &Fitted, y: &Fitted, start
 fn back_steps(points: &[[f64; 3]], x: &Fitted, y: &Fitted) -> String {
     let mut path = String::new();
     for pair in points.windows(2).rev() {
-        let _ = write!(path, "L{} {}H{}", Px(x.place(pair[1][0])), Px(y.place(pair[0][1])), Px(x.place(pair[0][0])));
+        let _ = write!(
+            path,
+            "L{} {}H{}",
+            Px(x.place(pair[1][0])),
+            Px(y.place(pair[0][1])),
+            Px(x.place(pair[0][0]))
+        );
     }
     path.push('Z');
     path
@@ -243,7 +284,14 @@ fn bar(&[x0, x1, low, high]: &[f64; 4], x: &Fitted, y: &Fitted) -> String {
     // A hairline between neighbours, as long as the bar stays visible.
     let gap = if right - left > 3.0 { 0.5 } else { 0.0 };
     let right = (right - gap).max(left + 0.75);
-    format!("M{} {}V{}H{}V{}Z", Px(left), Px(y.place(low)), Px(y.place(high)), Px(right), Px(y.place(low)))
+    format!(
+        "M{} {}V{}H{}V{}Z",
+        Px(left),
+        Px(y.place(low)),
+        Px(y.place(high)),
+        Px(right),
+        Px(y.place(low))
+    )
 }
 
 /// The rectangle of the data, px.
@@ -256,18 +304,35 @@ struct Frame {
 
 impl Frame {
     fn new(size: Size, legend: f64) -> Self {
-        Self { left: LEFT, top: TOP + legend, right: f64::from(size.width) - RIGHT, bottom: f64::from(size.height) - BOTTOM }
+        Self {
+            left: LEFT,
+            top: TOP + legend,
+            right: f64::from(size.width) - RIGHT,
+            bottom: f64::from(size.height) - BOTTOM,
+        }
     }
 }
 
 fn grid(out: &mut String, frame: &Frame, x: &Fitted, y: &Fitted) {
     out.push_str("<g class=\"grid\">");
     for (value, _) in &y.ticks {
-        let _ = write!(out, "<path d=\"M{} {}H{}\"/>", Px(frame.left), Px(y.place(*value)), Px(frame.right));
+        let _ = write!(
+            out,
+            "<path d=\"M{} {}H{}\"/>",
+            Px(frame.left),
+            Px(y.place(*value)),
+            Px(frame.right)
+        );
     }
     out.push_str("</g><g class=\"ticks\" text-anchor=\"end\">");
     for (value, text) in &y.ticks {
-        let _ = write!(out, "<text x=\"{}\" y=\"{}\">{}</text>", Px(frame.left - 6.0), Px(y.place(*value) + 4.0), escape(text));
+        let _ = write!(
+            out,
+            "<text x=\"{}\" y=\"{}\">{}</text>",
+            Px(frame.left - 6.0),
+            Px(y.place(*value) + 4.0),
+            escape(text)
+        );
     }
     out.push_str("</g><g class=\"ticks xticks\" text-anchor=\"middle\">");
     for (value, text) in &x.ticks {
@@ -324,15 +389,27 @@ impl<'a> Legend<'a> {
             let key = match curve.shape {
                 Shape::Band(_) | Shape::Bars(_) => {
                     let class = if matches!(curve.shape, Shape::Band(_)) { "band" } else { "bars" };
-                    format!("<path class=\"{class} c{c}\" d=\"M{} {}h18v9h-18Z\"/>", Px(x), Px(y - 1.0))
+                    format!(
+                        "<path class=\"{class} c{c}\" d=\"M{} {}h18v9h-18Z\"/>",
+                        Px(x),
+                        Px(y - 1.0)
+                    )
                 }
-                Shape::Dots(_) => format!("<path class=\"dots c{c}\" d=\"M{} {}h0\"/>", Px(x + 9.0), Px(y + 4.0)),
+                Shape::Dots(_) => {
+                    format!("<path class=\"dots c{c}\" d=\"M{} {}h0\"/>", Px(x + 9.0), Px(y + 4.0))
+                }
                 Shape::Level(_) | Shape::Mark(_) | Shape::Dashes(_) => {
                     format!("<path class=\"level c{c}\" d=\"M{} {}h18\"/>", Px(x), Px(y + 4.0))
                 }
                 _ => format!("<path class=\"line c{c}\" d=\"M{} {}h18\"/>", Px(x), Px(y + 4.0)),
             };
-            let _ = write!(out, "{key}<text x=\"{}\" y=\"{}\">{}</text>", Px(x + 24.0), Px(y + 8.0), escape(&curve.name));
+            let _ = write!(
+                out,
+                "{key}<text x=\"{}\" y=\"{}\">{}</text>",
+                Px(x + 24.0),
+                Px(y + 8.0),
+                escape(&curve.name)
+            );
         }
     }
 }
@@ -347,7 +424,8 @@ impl std::fmt::Display for Px {
     }
 }
 
-/// Text for element content and quoted attributes, of XML and HTML alike. Characters that XML cannot hold become U+FFFD.
+/// Text for element content and quoted attributes, of XML and HTML alike. Characters that XML
+/// cannot hold become U+FFFD.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -394,9 +472,17 @@ mod tests {
     #[test]
     fn every_shape_has_its_picture() {
         let picture = plot(vec![
-            Curve::new("range", 1, Shape::Band(vec![[0.0, 1e6, 2e6], [1.0, 0.5e6, 3e6], [2.0, 0.5e6, 3e6]])),
+            Curve::new(
+                "range",
+                1,
+                Shape::Band(vec![[0.0, 1e6, 2e6], [1.0, 0.5e6, 3e6], [2.0, 0.5e6, 3e6]]),
+            ),
             Curve::new("drops", 2, Shape::Bars(vec![[0.0, 1.0, 0.0, 1e6]])),
-            Curve::new("out", 0, Shape::Steps(vec![[0.0, 1e6], [1.0, 1e6], [1.5, 2e6], [2.0, 2e6]])),
+            Curve::new(
+                "out",
+                0,
+                Shape::Steps(vec![[0.0, 1e6], [1.0, 1e6], [1.5, 2e6], [2.0, 2e6]]),
+            ),
             Curve::new("", 3, Shape::Line(vec![[0.0, 0.0], [2.0, 4e6]])),
             Curve::new("configured", 4, Shape::Level(4e6)),
             Curve::new("", 4, Shape::Mark(1.0)),
@@ -408,7 +494,11 @@ mod tests {
     #[test]
     fn nothing_to_show_is_said_and_odd_numbers_do_not_break_the_picture() {
         assert!(plot(vec![]).standalone(Size { width: 300, height: 150 }).contains("no data"));
-        let odd = plot(vec![Curve::new("x", 0, Shape::Line(vec![[f64::NAN, 1.0], [1.0, f64::INFINITY]]))]);
+        let odd = plot(vec![Curve::new(
+            "x",
+            0,
+            Shape::Line(vec![[f64::NAN, 1.0], [1.0, f64::INFINITY]]),
+        )]);
         assert!(odd.svg(Size { width: 300, height: 150 }, "p").ends_with("</svg>"));
     }
 

@@ -1,7 +1,9 @@
-//! Plots as PNG: the same picture as the SVG at twice its size, light, for programs that show no SVG.
+//! Plots as PNG: the same picture as the SVG at twice its size, light, for programs that show no
+//! SVG.
 //!
-//! The picture consists of straight strokes, rectangles and text, so a canvas with these three is enough. A stroke covers a pixel
-//! as far as the pixel's middle lies within its width; half a pixel at the edge is mixed.
+//! The picture consists of straight strokes, rectangles and text, so a canvas with these three is
+//! enough. A stroke covers a pixel as far as the pixel's middle lies within its width; half a pixel
+//! at the edge is mixed.
 
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight, get_raster, get_raster_width};
 
@@ -76,9 +78,12 @@ impl Canvas<'_> {
     /// Mixes a colour into a pixel; `cover` is from 0 to 1.
     fn mix(&mut self, x: usize, y: usize, colour: Colour, cover: f64) {
         let at = (y * self.width + x) * 3;
-        let Some(pixel) = self.pixels.get_mut(at..at + 3).filter(|_| x < self.width) else { return };
+        let Some(pixel) = self.pixels.get_mut(at..at + 3).filter(|_| x < self.width) else {
+            return;
+        };
         for (part, own) in pixel.iter_mut().zip(colour) {
-            *part = (f64::from(*part) + (f64::from(own) - f64::from(*part)) * cover.clamp(0.0, 1.0)).round() as u8;
+            *part = (f64::from(*part) + (f64::from(own) - f64::from(*part)) * cover.clamp(0.0, 1.0))
+                .round() as u8;
         }
     }
 
@@ -96,13 +101,20 @@ impl Canvas<'_> {
         };
         for y in Self::pixels_of(y0, y1, self.height) {
             for x in Self::pixels_of(x0, x1, self.width) {
-                self.mix(x, y, colour, opacity * inside(x, x0, x1).max(0.0) * inside(y, y0, y1).max(0.0));
+                self.mix(
+                    x,
+                    y,
+                    colour,
+                    opacity * inside(x, x0, x1).max(0.0) * inside(y, y0, y1).max(0.0),
+                );
             }
         }
     }
 
     fn clipped(&self, [x0, x1]: [f64; 2], [y0, y1]: [f64; 2]) -> (f64, f64, f64, f64) {
-        self.clip.map_or((x0, x1, y0, y1), |f| (x0.max(f.left), x1.min(f.right), y0.max(f.top - 1.0), y1.min(f.bottom + 1.0)))
+        self.clip.map_or((x0, x1, y0, y1), |f| {
+            (x0.max(f.left), x1.min(f.right), y0.max(f.top - 1.0), y1.min(f.bottom + 1.0))
+        })
     }
 
     /// A straight stroke with round ends.
@@ -114,8 +126,10 @@ impl Canvas<'_> {
         let edge = half + 1.0 / SCALE as f64;
         let [dx, dy] = [to[0] - from[0], to[1] - from[1]];
         let square = (dx * dx + dy * dy).max(1e-9);
-        let (x0, x1, y0, y1) =
-            self.clipped([from[0].min(to[0]) - edge, from[0].max(to[0]) + edge], [from[1].min(to[1]) - edge, from[1].max(to[1]) + edge]);
+        let (x0, x1, y0, y1) = self.clipped(
+            [from[0].min(to[0]) - edge, from[0].max(to[0]) + edge],
+            [from[1].min(to[1]) - edge, from[1].max(to[1]) + edge],
+        );
         for y in Self::pixels_of(y0, y1, self.height) {
             for x in Self::pixels_of(x0, x1, self.width) {
                 let [px, py] = [x, y].map(|v| (v as f64 + 0.5) / SCALE as f64);
@@ -153,8 +167,12 @@ impl Canvas<'_> {
         for letter in text.chars() {
             let raster = get_raster(letter, FontWeight::Regular, HEIGHT);
             let rows = raster.iter().flat_map(|raster| raster.rows().enumerate());
-            for (row, column, cover) in rows.flat_map(|(row, line)| line.iter().enumerate().map(move |(column, c)| (row, column, *c))) {
-                if let (Ok(x), Ok(y)) = (usize::try_from(left + column as isize), usize::try_from(top + row as isize)) {
+            for (row, column, cover) in rows.flat_map(|(row, line)| {
+                line.iter().enumerate().map(move |(column, c)| (row, column, *c))
+            }) {
+                if let (Ok(x), Ok(y)) =
+                    (usize::try_from(left + column as isize), usize::try_from(top + row as isize))
+                {
                     self.mix(x, y, colour, f64::from(cover) / 255.0);
                 }
             }
@@ -168,9 +186,13 @@ impl Canvas<'_> {
         match curve.shape {
             Shape::Band(_) => self.rectangle([x, x + 18.0], [y - 1.0, y + 8.0], colour, BAND),
             Shape::Bars(_) => self.rectangle([x, x + 18.0], [y - 1.0, y + 8.0], colour, 1.0),
-            Shape::Level(_) | Shape::Mark(_) | Shape::Dashes(_) => self.dashes([x, y + 4.0], [x + 18.0, y + 4.0], LINE, colour),
+            Shape::Level(_) | Shape::Mark(_) | Shape::Dashes(_) => {
+                self.dashes([x, y + 4.0], [x + 18.0, y + 4.0], LINE, colour)
+            }
             Shape::Dots(_) => self.dot([x + 9.0, y + 4.0], colour),
-            Shape::Line(_) | Shape::Steps(_) => self.stroke([x, y + 4.0], [x + 18.0, y + 4.0], LINE, colour),
+            Shape::Line(_) | Shape::Steps(_) => {
+                self.stroke([x, y + 4.0], [x + 18.0, y + 4.0], LINE, colour)
+            }
         }
     }
 
@@ -182,8 +204,12 @@ impl Canvas<'_> {
         let colour = palette(curve.colour);
         let place = |p: &[f64; 2]| [x.place(p[0]), y.place(p[1])];
         match &curve.shape {
-            Shape::Line(points) => points.windows(2).for_each(|p| self.stroke(place(&p[0]), place(&p[1]), LINE, colour)),
-            Shape::Dashes(points) => points.windows(2).for_each(|p| self.dashes(place(&p[0]), place(&p[1]), LINE, colour)),
+            Shape::Line(points) => points
+                .windows(2)
+                .for_each(|p| self.stroke(place(&p[0]), place(&p[1]), LINE, colour)),
+            Shape::Dashes(points) => points
+                .windows(2)
+                .for_each(|p| self.dashes(place(&p[0]), place(&p[1]), LINE, colour)),
             Shape::Dots(points) => points.iter().for_each(|p| self.dot(place(p), colour)),
             Shape::Steps(points) => points.windows(2).for_each(|p| {
                 let ([x0, y0], [x1, y1]) = (place(&p[0]), place(&p[1]));
@@ -195,9 +221,16 @@ impl Canvas<'_> {
                 self.rectangle(sides, [y.place(p[0][1]), y.place(p[0][2])], colour, BAND);
             }),
             Shape::Bars(bars) => bars.iter().for_each(|&[x0, x1, low, high]| {
-                self.rectangle([x.place(x0), x.place(x1)], [y.place(low), y.place(high)], colour, 1.0);
+                self.rectangle(
+                    [x.place(x0), x.place(x1)],
+                    [y.place(low), y.place(high)],
+                    colour,
+                    1.0,
+                );
             }),
-            Shape::Level(v) => self.dashes([x.from, y.place(*v)], [x.to, y.place(*v)], LINE, colour),
+            Shape::Level(v) => {
+                self.dashes([x.from, y.place(*v)], [x.to, y.place(*v)], LINE, colour)
+            }
             Shape::Mark(v) => self.dashes([x.place(*v), y.from], [x.place(*v), y.to], LINE, colour),
         }
     }
@@ -264,7 +297,11 @@ mod tests {
             Shape::Level(4.0),
             Shape::Mark(3.0),
         ];
-        let curves = shapes.into_iter().zip(0..).map(|(shape, colour)| Curve::new("", colour, shape)).collect();
+        let curves = shapes
+            .into_iter()
+            .zip(0..)
+            .map(|(shape, colour)| Curve::new("", colour, shape))
+            .collect();
         let (x, y) = (Axis::log("flows µ €", Unit::Count), Axis::linear("cost", Unit::Nanoseconds));
         let plot = Plot { title: String::new(), description: String::new(), x, y, curves };
         let (width, height, pixels) = decoded(&plot, Size { width: 300, height: 160 });

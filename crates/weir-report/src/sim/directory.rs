@@ -9,7 +9,8 @@
 //! | `delays.parquet` | distributions: a row for each bucket |
 //! | `scenario.toml` | the scenario, as it was given |
 //!
-//! Traces stand beside them where they were asked for. The caller makes the directory, and gives it its name when all is in it.
+//! Traces stand beside them where they were asked for. The caller makes the directory, and gives it
+//! its name when all is in it.
 
 use std::fs;
 use std::io;
@@ -78,7 +79,9 @@ pub fn write(dir: &Path, results: &Results, contents: Contents) -> Result<(), Di
             ("delays.parquet", tables::delays),
         ];
         for (file, make) in all {
-            let bytes = make(results).to_bytes().map_err(|source| DirectoryError::Table { file, source })?;
+            let bytes = make(results)
+                .to_bytes()
+                .map_err(|source| DirectoryError::Table { file, source })?;
             put(file, &bytes)?;
         }
     }

@@ -1,6 +1,8 @@
-//! Figures: the numbers of a flow or link that are told run by run, compared, and given an interval of confidence.
+//! Figures: the numbers of a flow or link that are told run by run, compared, and given an interval
+//! of confidence.
 //!
-//! One list of names for all forms: the summary's runs, its intervals, tables of the report and comparisons are made from it.
+//! One list of names for all forms: the summary's runs, its intervals, tables of the report and
+//! comparisons are made from it.
 
 use weir_sim::measure::{Distribution, Estimate, FlowOutcome, LinkOutcome, Outcome};
 
@@ -45,7 +47,10 @@ pub(crate) fn figures_of_link(run: &Outcome, l: &LinkOutcome) -> Vec<Figure> {
         Figure { name: "utilisation", value: run.utilisation(l) },
         some("packets_out", l.packets_out as f64),
         some("drops", l.total_drops() as f64),
-        Figure { name: "drop_share", value: (came > 0).then(|| l.total_drops() as f64 / came as f64) },
+        Figure {
+            name: "drop_share",
+            value: (came > 0).then(|| l.total_drops() as f64 / came as f64),
+        },
         some("marks", l.total_marks() as f64),
         some("peak_queue_packets", l.peak_queue_packets as f64),
     ];
@@ -60,7 +65,8 @@ pub(crate) fn figures_of_link(run: &Outcome, l: &LinkOutcome) -> Vec<Figure> {
 
 /// A figure's estimate over all runs; `None` when no run has it.
 pub(crate) fn estimate(runs: &[Vec<Figure>], name: &str) -> Option<Estimate> {
-    let of_run = |figures: &Vec<Figure>| figures.iter().find(|f| f.name == name).and_then(|f| f.value);
+    let of_run =
+        |figures: &Vec<Figure>| figures.iter().find(|f| f.name == name).and_then(|f| f.value);
     let values: Vec<f64> = runs.iter().filter_map(of_run).collect();
     (!values.is_empty()).then(|| Estimate::of(&values))
 }
@@ -86,14 +92,28 @@ fn latencies(all: &mut Vec<Figure>, names: [&'static str; 5], distribution: &Dis
     let at = |q: f64| distribution.quantile(q) as f64;
     let values = [distribution.mean(), at(0.5), at(0.99), at(0.999), at(1.0)];
     let known = distribution.count > 0;
-    all.extend(names.into_iter().zip(values).map(|(name, value)| Figure { name, value: known.then_some(value) }));
+    all.extend(
+        names
+            .into_iter()
+            .zip(values)
+            .map(|(name, value)| Figure { name, value: known.then_some(value) }),
+    );
 }
 
 fn some(name: &'static str, value: f64) -> Figure {
     Figure { name, value: Some(value) }
 }
 
-const DELAY: [&str; 5] = ["delay_mean_ns", "delay_p50_ns", "delay_p99_ns", "delay_p999_ns", "delay_max_ns"];
-const COMPLETION: [&str; 5] = ["completion_mean_ns", "completion_p50_ns", "completion_p99_ns", "completion_p999_ns", "completion_max_ns"];
-const QUEUE: [&str; 5] = ["queue_mean_ns", "queue_p50_ns", "queue_p99_ns", "queue_p999_ns", "queue_max_ns"];
-const TOTAL: [&str; 5] = ["total_mean_ns", "total_p50_ns", "total_p99_ns", "total_p999_ns", "total_max_ns"];
+const DELAY: [&str; 5] =
+    ["delay_mean_ns", "delay_p50_ns", "delay_p99_ns", "delay_p999_ns", "delay_max_ns"];
+const COMPLETION: [&str; 5] = [
+    "completion_mean_ns",
+    "completion_p50_ns",
+    "completion_p99_ns",
+    "completion_p999_ns",
+    "completion_max_ns",
+];
+const QUEUE: [&str; 5] =
+    ["queue_mean_ns", "queue_p50_ns", "queue_p99_ns", "queue_p999_ns", "queue_max_ns"];
+const TOTAL: [&str; 5] =
+    ["total_mean_ns", "total_p50_ns", "total_p99_ns", "total_p999_ns", "total_max_ns"];

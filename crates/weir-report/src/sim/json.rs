@@ -1,9 +1,11 @@
 //! The summary of a scenario for programs: one JSON object with a fixed order of keys.
 //!
-//! Times in keys that end in `_s` are seconds, others integers in nanoseconds; rates are in bit/s and count network-layer bytes, goodput
-//! payload bytes. Of several runs, counts and rates are means over runs, distributions are of all their packets together, `runs` has
-//! every run's figures, and `ci95` how far the true mean may lie from the one given. Of a single run, `batches` has its means over
-//! twentieths of the time, by which [`super::compare()`] judges differences. Keys are only ever added.
+//! Times in keys that end in `_s` are seconds, others integers in nanoseconds; rates are in bit/s
+//! and count network-layer bytes, goodput payload bytes. Of several runs, counts and rates are
+//! means over runs, distributions are of all their packets together, `runs` has every run's
+//! figures, and `ci95` how far the true mean may lie from the one given. Of a single run, `batches`
+//! has its means over twentieths of the time, by which [`super::compare()`] judges differences.
+//! Keys are only ever added.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +21,11 @@ pub fn to_json(results: &Results) -> String {
     to_json_with(results, None)
 }
 
-/// The same with `cpu_s`, the time that processors worked for it: the one key that differs each time.
+/// The same with `cpu_s`, the time that processors worked for it: the one key that differs each
+/// time.
 pub fn to_json_with(results: &Results, cpu_s: Option<f64>) -> String {
-    let mut text = serde_json::to_string_pretty(&Summary::of(results, cpu_s)).expect("plain data with text keys always serialises");
+    let mut text = serde_json::to_string_pretty(&Summary::of(results, cpu_s))
+        .expect("plain data with text keys always serialises");
     text.push('\n');
     text
 }
@@ -179,7 +183,10 @@ impl<'a> Summary<'a> {
         let count = |f: fn(&'a Outcome) -> usize| first.map_or(0, f);
         let mut fairness = BTreeMap::new();
         for kind in first.iter().flat_map(|run| run.fairness.keys()) {
-            fairness.insert(kind.as_str(), mean(runs, |run| run.fairness.get(kind).copied().unwrap_or(0.0)));
+            fairness.insert(
+                kind.as_str(),
+                mean(runs, |run| run.fairness.get(kind).copied().unwrap_or(0.0)),
+            );
         }
         Self {
             seed: first.map_or(0, |run| run.seed),
@@ -203,7 +210,8 @@ impl<'a> Flow<'a> {
         let all: Vec<&'a FlowOutcome> = runs.iter().filter_map(|run| run.flows.get(n)).collect();
         let first = *all.first()?;
         let of = |f: fn(&FlowOutcome) -> u64| mean(&all, |flow| f(flow) as f64);
-        let figures: Vec<_> = runs.iter().filter_map(|run| Some(figures_of_flow(run, run.flows.get(n)?))).collect();
+        let figures: Vec<_> =
+            runs.iter().filter_map(|run| Some(figures_of_flow(run, run.flows.get(n)?))).collect();
         let bps = |name| estimate(&figures, name).map_or(Number(0.0), |e| rounded(e.mean));
         Some(Self {
             name: &first.name,
@@ -241,7 +249,8 @@ impl<'a> Link<'a> {
         let all: Vec<&'a LinkOutcome> = runs.iter().filter_map(|run| run.links.get(n)).collect();
         let first = *all.first()?;
         let of = |f: fn(&LinkOutcome) -> u64| mean(&all, |link| f(link) as f64);
-        let figures: Vec<_> = runs.iter().filter_map(|run| Some(figures_of_link(run, run.links.get(n)?))).collect();
+        let figures: Vec<_> =
+            runs.iter().filter_map(|run| Some(figures_of_link(run, run.links.get(n)?))).collect();
         let queue = merged(all.iter().map(|l| &l.queue_ns));
         let inversions = first.inversions.map(|_| {
             let part = |i: usize| mean(&all, |l| l.inversions.map_or(0.0, |parts| parts[i] as f64));
@@ -269,7 +278,8 @@ impl<'a> Link<'a> {
             corrupted: of(|l| l.corrupted),
             reordered: of(|l| l.reordered),
             peak_queue_packets: of(|l| l.peak_queue_packets),
-            mean_out_bps: estimate(&figures, "throughput_bps").map_or(Number(0.0), |e| rounded(e.mean)),
+            mean_out_bps: estimate(&figures, "throughput_bps")
+                .map_or(Number(0.0), |e| rounded(e.mean)),
             peak_out_bps: busiest_second(runs, n).map(rounded),
             late_fraction: None,
             balanced: all.iter().all(|l| l.balanced()),
@@ -285,7 +295,8 @@ impl<'a> Link<'a> {
 
 impl<'a> Class<'a> {
     fn of(links: &[&'a LinkOutcome], n: usize) -> Self {
-        let all: Vec<&'a ClassOutcome> = links.iter().filter_map(|link| link.classes.get(n)).collect();
+        let all: Vec<&'a ClassOutcome> =
+            links.iter().filter_map(|link| link.classes.get(n)).collect();
         Self {
             class: all.first().map_or(0, |class| class.class),
             packets: mean(&all, |class| class.packets as f64),
@@ -300,15 +311,30 @@ impl<'a> Class<'a> {
 impl Latency {
     fn of(d: &Distribution) -> Self {
         let Distribution { count, min, max, .. } = *d;
-        Self { mean: d.mean().round() as u64, p50: d.quantile(0.5), p99: d.quantile(0.99), p999: d.quantile(0.999), max, min, count }
+        Self {
+            mean: d.mean().round() as u64,
+            p50: d.quantile(0.5),
+            p99: d.quantile(0.99),
+            p999: d.quantile(0.999),
+            max,
+            min,
+            count,
+        }
     }
 }
 
 impl<'a> Run<'a> {
     fn of(run: &'a Outcome) -> Self {
-        let flow = |f: &'a FlowOutcome| Figures { name: &f.name, figures: numbers(&figures_of_flow(run, f)) };
-        let link = |l: &'a LinkOutcome| Figures { name: &l.name, figures: numbers(&figures_of_link(run, l)) };
-        let (flows, links) = (run.flows.iter().map(flow).collect(), run.links.iter().map(link).collect());
+        let flow = |f: &'a FlowOutcome| Figures {
+            name: &f.name,
+            figures: numbers(&figures_of_flow(run, f)),
+        };
+        let link = |l: &'a LinkOutcome| Figures {
+            name: &l.name,
+            figures: numbers(&figures_of_link(run, l)),
+        };
+        let (flows, links) =
+            (run.flows.iter().map(flow).collect(), run.links.iter().map(link).collect());
         Self { seed: run.seed, events: run.events, flows, links }
     }
 }
@@ -321,9 +347,12 @@ impl<'a> Batches<'a> {
         // The last interval may be cut short: it is left out with what does not fill a batch.
         let whole = (series.end_ns / series.interval_ns.max(1)) as usize;
         let each = whole.saturating_sub(from) / BATCHES;
-        let batches: Vec<_> = (0..BATCHES).map(|n| from + n * each..from + (n + 1) * each).collect();
-        let flow = |(n, flow): (usize, &'a FlowOutcome)| Batch::of_flow(&flow.name, series, n, &batches);
-        let link = |(n, link): (usize, &'a LinkOutcome)| Batch::of_link(&link.name, series, n, &batches);
+        let batches: Vec<_> =
+            (0..BATCHES).map(|n| from + n * each..from + (n + 1) * each).collect();
+        let flow =
+            |(n, flow): (usize, &'a FlowOutcome)| Batch::of_flow(&flow.name, series, n, &batches);
+        let link =
+            |(n, link): (usize, &'a LinkOutcome)| Batch::of_link(&link.name, series, n, &batches);
         (each > 0).then(|| Self {
             length_s: seconds(each as u64 * series.interval_ns),
             flows: run.flows.iter().enumerate().map(flow).collect(),
@@ -333,54 +362,91 @@ impl<'a> Batches<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn of_flow(name: &'a str, series: &Series, n: usize, batches: &[std::ops::Range<usize>]) -> Self {
+    fn of_flow(
+        name: &'a str,
+        series: &Series,
+        n: usize,
+        batches: &[std::ops::Range<usize>],
+    ) -> Self {
         let empty = Vec::new();
         let samples = series.flows.get(n).unwrap_or(&empty);
-        let sum = |range: &std::ops::Range<usize>, f: fn(&weir_sim::measure::FlowSample) -> u64| -> f64 {
-            samples.get(range.clone()).unwrap_or_default().iter().map(|s| f(s) as f64).sum()
+        let sum =
+            |range: &std::ops::Range<usize>, f: fn(&weir_sim::measure::FlowSample) -> u64| -> f64 {
+                samples.get(range.clone()).unwrap_or_default().iter().map(|s| f(s) as f64).sum()
+            };
+        let bps = |f| {
+            batches
+                .iter()
+                .map(|r| rounded(sum(r, f) * 8e9 / (r.len() as f64 * series.interval_ns as f64)))
+                .collect()
         };
-        let bps = |f| batches.iter().map(|r| rounded(sum(r, f) * 8e9 / (r.len() as f64 * series.interval_ns as f64))).collect();
         let delay = |r| rounded(sum(r, |s| s.delay_sum_ns) / sum(r, |s| s.received).max(1.0));
-        let mut means = BTreeMap::from([("goodput_bps", bps(|s| s.goodput_bytes)), ("throughput_bps", bps(|s| s.received_bytes))]);
+        let mut means = BTreeMap::from([
+            ("goodput_bps", bps(|s| s.goodput_bytes)),
+            ("throughput_bps", bps(|s| s.received_bytes)),
+        ]);
         if batches.iter().all(|r| sum(r, |s| s.received) > 0.0) {
             means.insert("delay_mean_ns", batches.iter().map(delay).collect());
         }
         Self { name, means }
     }
 
-    fn of_link(name: &'a str, series: &Series, n: usize, batches: &[std::ops::Range<usize>]) -> Self {
+    fn of_link(
+        name: &'a str,
+        series: &Series,
+        n: usize,
+        batches: &[std::ops::Range<usize>],
+    ) -> Self {
         let empty = Vec::new();
         let samples = series.links.get(n).unwrap_or(&empty);
-        let sum = |range: &std::ops::Range<usize>, f: fn(&weir_sim::measure::LinkSample) -> u64| -> f64 {
-            samples.get(range.clone()).unwrap_or_default().iter().map(|s| f(s) as f64).sum()
+        let sum =
+            |range: &std::ops::Range<usize>, f: fn(&weir_sim::measure::LinkSample) -> u64| -> f64 {
+                samples.get(range.clone()).unwrap_or_default().iter().map(|s| f(s) as f64).sum()
+            };
+        let bps = batches.iter().map(|r| {
+            rounded(sum(r, |s| s.bytes_out) * 8e9 / (r.len() as f64 * series.interval_ns as f64))
+        });
+        let queue = |r| {
+            rounded(sum(r, |s| s.queue_packets.sum) / sum(r, |s| s.queue_packets.looks).max(1.0))
         };
-        let bps = batches.iter().map(|r| rounded(sum(r, |s| s.bytes_out) * 8e9 / (r.len() as f64 * series.interval_ns as f64)));
-        let queue = |r| rounded(sum(r, |s| s.queue_packets.sum) / sum(r, |s| s.queue_packets.looks).max(1.0));
         let queues = batches.iter().map(queue).collect();
-        Self { name, means: BTreeMap::from([("throughput_bps", bps.collect()), ("queue_packets", queues)]) }
+        Self {
+            name,
+            means: BTreeMap::from([("throughput_bps", bps.collect()), ("queue_packets", queues)]),
+        }
     }
 }
 
-/// The greatest rate over any second after the warm-up, in steps of the series; `None` when its intervals do not make up seconds.
+/// The greatest rate over any second after the warm-up, in steps of the series; `None` when its
+/// intervals do not make up seconds.
 fn busiest_second(runs: &[Outcome], n: usize) -> Option<f64> {
     let of_run = |run: &Outcome| {
         let interval = run.series.interval_ns.max(1);
-        let each = usize::try_from(1_000_000_000 / interval).ok().filter(|&each| each > 0 && 1_000_000_000u64.is_multiple_of(interval))?;
+        let each = usize::try_from(1_000_000_000 / interval)
+            .ok()
+            .filter(|&each| each > 0 && 1_000_000_000u64.is_multiple_of(interval))?;
         let samples = run.series.links.get(n)?.get(run.warmup_ns.div_ceil(interval) as usize..)?;
-        samples.windows(each).map(|second| second.iter().map(|s| s.bytes_out).sum::<u64>() as f64 * 8.0).reduce(f64::max)
+        samples
+            .windows(each)
+            .map(|second| second.iter().map(|s| s.bytes_out).sum::<u64>() as f64 * 8.0)
+            .reduce(f64::max)
     };
     runs.iter().filter_map(of_run).reduce(f64::max)
 }
 
 /// Names and values, as a JSON object; what a run says nothing of is `null`.
 fn numbers(figures: &[Figure]) -> Map<String, Value> {
-    figures.iter().map(|f| (f.name.to_owned(), f.value.map_or(Value::Null, |v| json!(rounded(v))))).collect()
+    figures
+        .iter()
+        .map(|f| (f.name.to_owned(), f.value.map_or(Value::Null, |v| json!(rounded(v)))))
+        .collect()
 }
 
 /// Half the width of each figure's interval of confidence; empty of a single run.
 fn intervals(runs: &[Vec<Figure>]) -> Map<String, Value> {
     let names = runs.first().into_iter().flatten().map(|f| f.name);
-    let half = |name: &str| Some((name.to_owned(), json!(rounded(estimate(runs, name)?.half_width?))));
+    let half =
+        |name: &str| Some((name.to_owned(), json!(rounded(estimate(runs, name)?.half_width?))));
     names.filter_map(half).collect()
 }
 
@@ -403,7 +469,11 @@ fn seconds(ns: u64) -> Number {
 
 /// Nine significant digits: more than any figure is worth, and the same text for the same runs.
 fn rounded(value: f64) -> Number {
-    if value == value.trunc() && value.abs() < 1e15 { Number(value) } else { Number(format!("{value:.8e}").parse().unwrap_or(value)) }
+    if value == value.trunc() && value.abs() < 1e15 {
+        Number(value)
+    } else {
+        Number(format!("{value:.8e}").parse().unwrap_or(value))
+    }
 }
 
 /// A number; a whole one without a fraction.

@@ -1,8 +1,10 @@
-//! Results of simulated scenarios, and of the same scenarios live: one or several runs in the forms that people and programs read.
+//! Results of simulated scenarios, and of the same scenarios live: one or several runs in the forms
+//! that people and programs read.
 //!
-//! [`Results`] holds the runs of one scenario, which differ in their seeds. [`to_json`] is the summary for programs, [`to_html`] the
-//! report, and [`write()`] a directory with all of it and the data in Parquet files. Nothing in these says when, where or for how long
-//! a machine worked: the same runs give the same bytes.
+//! [`Results`] holds the runs of one scenario, which differ in their seeds. [`to_json`] is the
+//! summary for programs, [`to_html`] the report, and [`write()`] a directory with all of it and the
+//! data in Parquet files. Nothing in these says when, where or for how long a machine worked: the
+//! same runs give the same bytes.
 
 mod compare;
 mod directory;
@@ -20,7 +22,9 @@ pub use trace::{TraceCapture, TraceTable};
 
 pub use crate::html::sim::to_html;
 
-pub(crate) use figures::{Figure, estimate, figures_of_flow, figures_of_link, merged_delay, merged_queue};
+pub(crate) use figures::{
+    Figure, estimate, figures_of_flow, figures_of_link, merged_delay, merged_queue,
+};
 
 use weir_sim::measure::Outcome;
 

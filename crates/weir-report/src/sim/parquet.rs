@@ -1,7 +1,9 @@
-//! Tables as Parquet files: columns of whole numbers, fractions and names, written whole or in groups of rows as they come.
+//! Tables as Parquet files: columns of whole numbers, fractions and names, written whole or in
+//! groups of rows as they come.
 //!
-//! Only the format itself is used, without Arrow. Nothing is compressed, but names are numbered and counters stored by their
-//! differences, which leaves little. The program's version is not in the files: the same rows give the same bytes.
+//! Only the format itself is used, without Arrow. Nothing is compressed, but names are numbered and
+//! counters stored by their differences, which leaves little. The program's version is not in the
+//! files: the same rows give the same bytes.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -9,7 +11,9 @@ use std::sync::Arc;
 use parquet::basic::Encoding;
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData};
+use parquet::file::metadata::{
+    FileMetaData, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
+};
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
@@ -74,7 +78,9 @@ impl Table {
     }
 
     fn schema(&self) -> String {
-        let field = |(name, column): &(&str, Column)| format!("{} {name}{};", column.kind(), if column.is_name() { " (UTF8)" } else { "" });
+        let field = |(name, column): &(&str, Column)| {
+            format!("{} {name}{};", column.kind(), if column.is_name() { " (UTF8)" } else { "" })
+        };
         let fields: Vec<String> = self.columns.iter().map(field).collect();
         format!("message weir {{ {} }}", fields.join(" "))
     }
@@ -87,7 +93,9 @@ impl<W: Write + Send> TableWriter<W> {
     /// The file takes nothing.
     pub fn new(writer: W, table: &Table) -> Result<Self, TableError> {
         let schema = table.schema();
-        let mut properties = WriterProperties::builder().set_created_by("weir".to_owned()).set_writer_version(WriterVersion::PARQUET_2_0);
+        let mut properties = WriterProperties::builder()
+            .set_created_by("weir".to_owned())
+            .set_writer_version(WriterVersion::PARQUET_2_0);
         for (name, column) in table.columns.iter().filter(|(_, column)| !column.is_name()) {
             let path = ColumnPath::from(*name);
             properties = properties.set_column_dictionary_enabled(path.clone(), false);
@@ -96,7 +104,10 @@ impl<W: Write + Send> TableWriter<W> {
             }
         }
         let parsed = Arc::new(parse_message_type(&schema)?);
-        Ok(Self { inner: SerializedFileWriter::new(writer, parsed, Arc::new(properties.build()))?, schema })
+        Ok(Self {
+            inner: SerializedFileWriter::new(writer, parsed, Arc::new(properties.build()))?,
+            schema,
+        })
     }
 
     /// Writes the rows of `table` as one group.
@@ -142,13 +153,16 @@ impl TableWriter<Vec<u8>> {
     /// # Errors
     /// More groups than there are.
     pub(crate) fn footer(&self, groups: usize) -> Result<Vec<u8>, TableError> {
-        let groups = self.inner.flushed_row_groups().get(..groups).ok_or(TableError::Columns)?.to_vec();
+        let groups =
+            self.inner.flushed_row_groups().get(..groups).ok_or(TableError::Columns)?.to_vec();
         let rows = groups.iter().map(RowGroupMetaData::num_rows).sum();
         let schema = Arc::new(self.inner.schema_descr().clone());
         let file = FileMetaData::new(2, rows, Some("weir".to_owned()), None, schema, None);
         let mut bytes = Vec::new();
         let metadata = ParquetMetaData::new(file, groups);
-        ParquetMetaDataWriter::new(&mut bytes, &metadata).with_preserve_page_index_locations(false).finish()?;
+        ParquetMetaDataWriter::new(&mut bytes, &metadata)
+            .with_preserve_page_index_locations(false)
+            .finish()?;
         Ok(bytes)
     }
 }
@@ -176,7 +190,8 @@ impl Column {
                 writer.typed::<Int64Type>().write_batch(&values, None, None)?;
             }
             Self::SomeInt(values) => {
-                let present: Vec<i64> = values.iter().flatten().map(|&value| whole(value)).collect();
+                let present: Vec<i64> =
+                    values.iter().flatten().map(|&value| whole(value)).collect();
                 writer.typed::<Int64Type>().write_batch(&present, Some(&levels(values)), None)?;
             }
             Self::Float(values) => {
@@ -187,8 +202,10 @@ impl Column {
                 writer.typed::<DoubleType>().write_batch(&present, Some(&levels(values)), None)?;
             }
             Self::Name(names, rows) => {
-                let names: Vec<ByteArray> = names.iter().map(|name| ByteArray::from(name.as_str())).collect();
-                let values: Vec<ByteArray> = rows.iter().filter_map(|&row| names.get(row as usize).cloned()).collect();
+                let names: Vec<ByteArray> =
+                    names.iter().map(|name| ByteArray::from(name.as_str())).collect();
+                let values: Vec<ByteArray> =
+                    rows.iter().filter_map(|&row| names.get(row as usize).cloned()).collect();
                 writer.typed::<ByteArrayType>().write_batch(&values, None, None)?;
             }
         }
@@ -226,11 +243,26 @@ mod tests {
         let reader = SerializedFileReader::new(Bytes::from(table().to_bytes().unwrap())).unwrap();
         let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
         assert_eq!(rows.len(), 3);
-        assert_eq!(rows.iter().map(|r| r.get_long(0).unwrap()).collect::<Vec<_>>(), [1, 2, i64::MAX]);
-        assert_eq!(rows.iter().map(|r| r.get_long(1).ok()).collect::<Vec<_>>(), [None, Some(7), None]);
-        assert_eq!(rows.iter().map(|r| r.get_double(2).unwrap()).collect::<Vec<_>>(), [0.5, -1.0, 1e300]);
-        assert_eq!(rows.iter().map(|r| r.get_double(3).ok()).collect::<Vec<_>>(), [Some(0.25), None, None]);
-        assert_eq!(rows.iter().map(|r| r.get_string(4).unwrap().as_str()).collect::<Vec<_>>(), ["é b", "a", "é b"]);
+        assert_eq!(
+            rows.iter().map(|r| r.get_long(0).unwrap()).collect::<Vec<_>>(),
+            [1, 2, i64::MAX]
+        );
+        assert_eq!(
+            rows.iter().map(|r| r.get_long(1).ok()).collect::<Vec<_>>(),
+            [None, Some(7), None]
+        );
+        assert_eq!(
+            rows.iter().map(|r| r.get_double(2).unwrap()).collect::<Vec<_>>(),
+            [0.5, -1.0, 1e300]
+        );
+        assert_eq!(
+            rows.iter().map(|r| r.get_double(3).ok()).collect::<Vec<_>>(),
+            [Some(0.25), None, None]
+        );
+        assert_eq!(
+            rows.iter().map(|r| r.get_string(4).unwrap().as_str()).collect::<Vec<_>>(),
+            ["é b", "a", "é b"]
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The data of results as tables: a row for each flow, each link, each interval, each bucket of a distribution.
+//! The data of results as tables: a row for each flow, each link, each interval, each bucket of a
+//! distribution.
 
 use weir_sim::measure::{Distribution, FlowOutcome, LinkOutcome, Outcome};
 
@@ -11,7 +12,8 @@ type Count<T> = fn(&T) -> u64;
 
 /// A row for each flow of each run: `seed`, `name`, `kind`, `from`, `to`, counts and figures.
 pub(crate) fn flows(results: &Results) -> Table {
-    let rows: Vec<(&Outcome, &FlowOutcome)> = results.runs.iter().flat_map(|run| run.flows.iter().map(move |flow| (run, flow))).collect();
+    let rows: Vec<(&Outcome, &FlowOutcome)> =
+        results.runs.iter().flat_map(|run| run.flows.iter().map(move |flow| (run, flow))).collect();
     let counts: [(&'static str, Count<FlowOutcome>); 7] = [
         ("sent_bytes", |f| f.sent_bytes),
         ("received_bytes", |f| f.received_bytes),
@@ -28,15 +30,19 @@ pub(crate) fn flows(results: &Results) -> Table {
         ("from", names(rows.iter().map(|(_, f)| f.from.as_str()))),
         ("to", names(rows.iter().map(|(_, f)| f.to.as_str()))),
     ];
-    columns.extend(counts.map(|(name, of)| (name, Column::Int(rows.iter().map(|(_, f)| of(f)).collect()))));
+    columns.extend(
+        counts.map(|(name, of)| (name, Column::Int(rows.iter().map(|(_, f)| of(f)).collect()))),
+    );
     let figures: Vec<_> = rows.iter().map(|(run, flow)| figures_of_flow(run, flow)).collect();
     columns.extend(by_name(&figures));
     Table { columns }
 }
 
-/// A row for each direction of a link of each run: `seed`, `name`, `from`, `to`, counts and figures.
+/// A row for each direction of a link of each run: `seed`, `name`, `from`, `to`, counts and
+/// figures.
 pub(crate) fn links(results: &Results) -> Table {
-    let rows: Vec<(&Outcome, &LinkOutcome)> = results.runs.iter().flat_map(|run| run.links.iter().map(move |link| (run, link))).collect();
+    let rows: Vec<(&Outcome, &LinkOutcome)> =
+        results.runs.iter().flat_map(|run| run.links.iter().map(move |link| (run, link))).collect();
     let counts: [(&'static str, Count<LinkOutcome>); 8] = [
         ("delay_ns", |l| l.delay_ns),
         ("packets_in", |l| l.packets_in),
@@ -54,13 +60,16 @@ pub(crate) fn links(results: &Results) -> Table {
         ("to", names(rows.iter().map(|(_, l)| l.to.as_str()))),
         ("rate_bps", Column::SomeInt(rows.iter().map(|(_, l)| l.rate_bps).collect())),
     ];
-    columns.extend(counts.map(|(name, of)| (name, Column::Int(rows.iter().map(|(_, l)| of(l)).collect()))));
+    columns.extend(
+        counts.map(|(name, of)| (name, Column::Int(rows.iter().map(|(_, l)| of(l)).collect()))),
+    );
     let figures: Vec<_> = rows.iter().map(|(run, link)| figures_of_link(run, link)).collect();
     columns.extend(by_name(&figures));
     Table { columns }
 }
 
-/// A row for each interval of each flow and link. Of a flow, what came in is what was sent, and what went out what arrived.
+/// A row for each interval of each flow and link. Of a flow, what came in is what was sent, and
+/// what went out what arrived.
 pub(crate) fn series(results: &Results) -> Table {
     let mut rows = SeriesRows::default();
     for run in &results.runs {
@@ -79,20 +88,28 @@ pub(crate) fn series(results: &Results) -> Table {
         for (link, samples) in run.links.iter().zip(&s.links) {
             rows.object(run.seed, LINK, &link.name);
             for (n, x) in samples.iter().enumerate() {
-                let counts = [x.packets_in, x.bytes_in, x.packets_out, x.bytes_out, x.drops, x.marks];
+                let counts =
+                    [x.packets_in, x.bytes_in, x.packets_out, x.bytes_out, x.drops, x.marks];
                 rows.sample(n as u64 * s.interval_ns, s.span_ns(n), counts);
                 rows.goodput.push(None);
                 rows.delay.push(None);
-                rows.queue(Some((x.queue_packets.min, x.queue_packets.mean(), x.queue_packets.max, x.queue_bytes.max)));
+                rows.queue(Some((
+                    x.queue_packets.min,
+                    x.queue_packets.mean(),
+                    x.queue_packets.max,
+                    x.queue_bytes.max,
+                )));
             }
         }
     }
     rows.table()
 }
 
-/// A row for each bucket of each distribution: `what` is `delay` or `completion` of a flow, `queue` or `total` of a link.
+/// A row for each bucket of each distribution: `what` is `delay` or `completion` of a flow, `queue`
+/// or `total` of a link.
 pub(crate) fn delays(results: &Results) -> Table {
-    let (mut seed, mut object, mut what, mut name_of) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut seed, mut object, mut what, mut name_of) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut low, mut high, mut count) = (Vec::new(), Vec::new(), Vec::new());
     let mut all = Vec::new();
     let mut add = |run: u64, is_link: u32, kind: u32, name: &str, distribution: &Distribution| {
@@ -177,7 +194,10 @@ impl SeriesRows {
     fn table(self) -> Table {
         let mut columns = vec![
             ("seed", Column::Int(self.seed)),
-            ("object", Column::Name(OBJECTS.iter().map(|&word| word.to_owned()).collect(), self.object)),
+            (
+                "object",
+                Column::Name(OBJECTS.iter().map(|&word| word.to_owned()).collect(), self.object),
+            ),
             ("name", Column::Name(self.names, self.name)),
             ("t_ns", Column::Int(self.time)),
             ("span_ns", Column::Int(self.span)),
@@ -205,7 +225,10 @@ fn by_name(rows: &[Vec<Figure>]) -> Vec<(&'static str, Column)> {
         }
     }
     let value = |row: &Vec<Figure>, name| row.iter().find(|f| f.name == name).and_then(|f| f.value);
-    names.into_iter().map(|name| (name, Column::SomeFloat(rows.iter().map(|row| value(row, name)).collect()))).collect()
+    names
+        .into_iter()
+        .map(|name| (name, Column::SomeFloat(rows.iter().map(|row| value(row, name)).collect())))
+        .collect()
 }
 
 /// A column of names, each stored once for a run of the same.

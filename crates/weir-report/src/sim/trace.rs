@@ -1,7 +1,8 @@
 //! Traces as files: a row for each thing that happened to a packet, or a packet capture.
 //!
-//! Both take blocks of records while the run goes on, so memory does not grow with its length. A capture's frames are made: addresses,
-//! ports, sequence numbers and the ECN field are the simulated packet's, and what lies behind the headers is left out.
+//! Both take blocks of records while the run goes on, so memory does not grow with its length. A
+//! capture's frames are made: addresses, ports, sequence numbers and the ECN field are the
+//! simulated packet's, and what lies behind the headers is left out.
 
 use std::io::{self, Write};
 
@@ -14,9 +15,10 @@ use weir_sim::packet::{Flags, Packet};
 use super::parquet::{Column, Table, TableError, TableWriter};
 use crate::pcap::{self, CaptureWriter, Interface, LinkType, Meta};
 
-/// Writes records as a Parquet file, a group of rows for each block. Columns: `t_ns`, `event` (`entered`, `left`, `dropped`, `arrived`),
-/// `link` (empty at the endpoint), `flow`, `back` (1 towards the flow's source), `seq`, `ack`, `len`, `ecn`, `label`, `queue_ns`,
-/// `total_ns`, `reason`.
+/// Writes records as a Parquet file, a group of rows for each block. Columns: `t_ns`, `event`
+/// (`entered`, `left`, `dropped`, `arrived`), `link` (empty at the endpoint), `flow`, `back` (1
+/// towards the flow's source), `seq`, `ack`, `len`, `ecn`, `label`, `queue_ns`, `total_ns`,
+/// `reason`.
 #[derive(Debug)]
 pub struct TraceTable<W: Write + Send> {
     writer: TableWriter<W>,
@@ -31,7 +33,9 @@ impl<W: Write + Send> TraceTable<W> {
     /// It takes nothing.
     pub fn new(writer: W, names: &Names) -> Result<Self, TableError> {
         // What has no name goes by the last.
-        let named = |all: Vec<&String>| -> Vec<String> { all.into_iter().cloned().chain([String::new()]).collect() };
+        let named = |all: Vec<&String>| -> Vec<String> {
+            all.into_iter().cloned().chain([String::new()]).collect()
+        };
         let flows = named(names.flows.iter().map(|flow| &flow.name).collect());
         let links = named(names.links.iter().map(|link| &link.name).collect());
         let writer = TableWriter::new(writer, &rows(&[], &flows, &links))?;
@@ -58,14 +62,23 @@ impl<W: Write + Send> TraceTable<W> {
 fn rows(records: &[Record], flows: &[String], links: &[String]) -> Table {
     let int = |of: fn(&Record) -> u64| Column::Int(records.iter().map(of).collect());
     let some = |of: fn(&Record) -> Option<u64>| Column::SomeInt(records.iter().map(of).collect());
-    let number = |n: Option<u32>, names: &[String]| n.unwrap_or(u32::MAX).min(names.len() as u32 - 1);
-    let name = |names: &[String], of: &dyn Fn(&Record) -> u32| Column::Name(names.to_vec(), records.iter().map(of).collect());
+    let number =
+        |n: Option<u32>, names: &[String]| n.unwrap_or(u32::MAX).min(names.len() as u32 - 1);
+    let name = |names: &[String], of: &dyn Fn(&Record) -> u32| {
+        Column::Name(names.to_vec(), records.iter().map(of).collect())
+    };
     let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<String>>();
-    let reasons: Vec<&str> = DropReason::ALL.iter().map(|reason| reason.name()).chain([""]).collect();
+    let reasons: Vec<&str> =
+        DropReason::ALL.iter().map(|reason| reason.name()).chain([""]).collect();
     Table {
         columns: vec![
             ("t_ns", int(|r| r.time.0)),
-            ("event", name(&words(&["entered", "left", "dropped", "arrived"]), &|r| event_number(&r.event))),
+            (
+                "event",
+                name(&words(&["entered", "left", "dropped", "arrived"]), &|r| {
+                    event_number(&r.event)
+                }),
+            ),
             ("link", name(links, &|r| number(r.port.map(|port| port.0), links))),
             ("flow", name(flows, &|r| number(Some(r.group), flows))),
             ("back", int(|r| u64::from(r.packet.flags.has(Flags::BACK)))),
@@ -74,11 +87,20 @@ fn rows(records: &[Record], flows: &[String], links: &[String]) -> Table {
             ("len", int(|r| r.packet.len.into())),
             ("ecn", name(&words(&["not-ect", "ect1", "ect0", "ce"]), &|r| r.packet.ecn as u32)),
             ("label", int(|r| r.packet.label)),
-            ("queue_ns", some(|r| if let Event::Left { queue_ns, .. } = r.event { queue_ns } else { None })),
+            (
+                "queue_ns",
+                some(|r| if let Event::Left { queue_ns, .. } = r.event { queue_ns } else { None }),
+            ),
             ("total_ns", some(total)),
             (
                 "reason",
-                name(&words(&reasons), &|r| if let Event::Dropped(reason) = r.event { reason as u32 } else { reasons.len() as u32 - 1 }),
+                name(&words(&reasons), &|r| {
+                    if let Event::Dropped(reason) = r.event {
+                        reason as u32
+                    } else {
+                        reasons.len() as u32 - 1
+                    }
+                }),
             ),
         ],
     }
@@ -121,7 +143,10 @@ impl<W: Write> TraceCapture<W> {
             link_type: LinkType::RawIp,
         };
         let interfaces: Vec<Interface> = names.links.iter().map(interface).collect();
-        Ok(Self { writer: CaptureWriter::new(writer, "weir", &interfaces)?, links: interfaces.len() as u32 })
+        Ok(Self {
+            writer: CaptureWriter::new(writer, "weir", &interfaces)?,
+            links: interfaces.len() as u32,
+        })
     }
 
     /// Writes a block. What happens at endpoints and at ports without a name is left out.
@@ -130,18 +155,28 @@ impl<W: Write> TraceCapture<W> {
     /// The file takes no more.
     pub fn write(&mut self, records: &[Record]) -> io::Result<()> {
         for record in records {
-            let Some(interface) = record.port.map(|port| port.0).filter(|&port| port < self.links) else { continue };
+            let Some(interface) = record.port.map(|port| port.0).filter(|&port| port < self.links)
+            else {
+                continue;
+            };
             let event = match record.event {
                 Event::Entered => pcap::Event::Arrived,
                 Event::Left { queue_ns, total_ns } => {
                     let marked = record.packet.ecn == Ecn::Ce;
                     let queue_ns = queue_ns.unwrap_or(0);
-                    pcap::Event::Left { queue_ns, total_ns, marked, duplicate: false, corrupted: None }
+                    pcap::Event::Left {
+                        queue_ns,
+                        total_ns,
+                        marked,
+                        duplicate: false,
+                        corrupted: None,
+                    }
                 }
                 Event::Dropped(reason) => pcap::Event::Dropped { reason },
                 Event::Arrived { .. } => continue,
             };
-            let meta = Meta { interface, unix_ns: record.time.0, original_len: record.packet.len, event };
+            let meta =
+                Meta { interface, unix_ns: record.time.0, original_len: record.packet.len, event };
             let mut frame = headers(&record.key, &record.packet);
             frame.truncate(record.packet.len as usize);
             self.writer.write(&meta, &frame)?;
@@ -155,7 +190,8 @@ impl<W: Write> TraceCapture<W> {
     }
 }
 
-/// The headers that the packet would have: IPv4 or IPv6, and TCP where the flow's protocol is that, else UDP. Transport checksums are 0.
+/// The headers that the packet would have: IPv4 or IPv6, and TCP where the flow's protocol is that,
+/// else UDP. Transport checksums are 0.
 fn headers(key: &FlowKey, packet: &Packet) -> Vec<u8> {
     let mut out = Vec::with_capacity(60);
     let (ecn, ip) = (packet.ecn as u8, if key.ipv6 { 40 } else { 20 });
@@ -186,7 +222,8 @@ fn headers(key: &FlowKey, packet: &Packet) -> Vec<u8> {
         out.extend((packet.ack as u32).to_be_bytes());
         let words = (u16::from(packet.header).saturating_sub(ip) / 4).clamp(5, 15) as u8;
         out.extend([words << 4, tcp_flags(packet.flags)]);
-        // Behind the window (as if scaled by 2^7): checksum, urgent pointer, and options as padding.
+        // Behind the window (as if scaled by 2^7): checksum, urgent pointer, and options as
+        // padding.
         out.extend(u16::try_from(packet.window >> 7).unwrap_or(u16::MAX).to_be_bytes());
         out.extend([0; 4]);
         out.resize(usize::from(ip) + usize::from(words) * 4, 1);
@@ -198,7 +235,13 @@ fn headers(key: &FlowKey, packet: &Packet) -> Vec<u8> {
 }
 
 fn tcp_flags(flags: Flags) -> u8 {
-    let bits = [(Flags::FIN, 0x01), (Flags::SYN, 0x02), (Flags::ACK, 0x10), (Flags::ECE, 0x40), (Flags::CWR, 0x80)];
+    let bits = [
+        (Flags::FIN, 0x01),
+        (Flags::SYN, 0x02),
+        (Flags::ACK, 0x10),
+        (Flags::ECE, 0x40),
+        (Flags::CWR, 0x80),
+    ];
     bits.into_iter().filter(|(flag, _)| flags.has(*flag)).map(|(_, bit)| bit).sum()
 }
 
@@ -219,14 +262,27 @@ mod tests {
 
     fn names() -> Names {
         let flow = FlowName { name: "f".into(), ..FlowName::default() };
-        let link = LinkName { name: "up".into(), from: "a".into(), to: "b".into(), spec: "bw 1M".into(), ..LinkName::default() };
+        let link = LinkName {
+            name: "up".into(),
+            from: "a".into(),
+            to: "b".into(),
+            spec: "bw 1M".into(),
+            ..LinkName::default()
+        };
         Names { scenario: "s".into(), flows: vec![flow], links: vec![link] }
     }
 
     fn records() -> Vec<Record> {
         let mut packet = Packet::default();
         (packet.len, packet.header, packet.seq, packet.ecn) = (1500, 28, 7, Ecn::Ect0);
-        let key = FlowKey { src: 0x0a00_0001, dst: 0x0a00_0002, src_port: 1000, dst_port: 2000, proto: UDP, ..FlowKey::default() };
+        let key = FlowKey {
+            src: 0x0a00_0001,
+            dst: 0x0a00_0002,
+            src_port: 1000,
+            dst_port: 2000,
+            proto: UDP,
+            ..FlowKey::default()
+        };
         let record = |t, event, port| Record { time: Nanos(t), event, port, group: 0, key, packet };
         vec![
             record(10, Event::Entered, Some(PortId(0))),
@@ -245,10 +301,17 @@ mod tests {
         trace.finish().unwrap();
         let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
         let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
-        let text = |row: &parquet::record::Row| [1, 2, 3, 8, 12].map(|i| row.get_string(i).unwrap().clone()).join(",");
+        let text = |row: &parquet::record::Row| {
+            [1, 2, 3, 8, 12].map(|i| row.get_string(i).unwrap().clone()).join(",")
+        };
         assert_eq!(
             rows.iter().map(text).collect::<Vec<_>>(),
-            ["entered,up,f,ect0,", "left,up,f,ect0,", "arrived,,f,ect0,", "dropped,,f,ect0,queue_full"]
+            [
+                "entered,up,f,ect0,",
+                "left,up,f,ect0,",
+                "arrived,,f,ect0,",
+                "dropped,,f,ect0,queue_full"
+            ]
         );
         assert_eq!(
             rows.iter().map(|r| (r.get_long(0).unwrap(), r.get_long(11).ok())).collect::<Vec<_>>(),
@@ -265,7 +328,8 @@ mod tests {
         let frame = headers(&key, &packet);
         assert_eq!(frame.len(), 28);
         assert_eq!(frame[..4], [0x45, 2, 1500u16.to_be_bytes()[0], 1500u16.to_be_bytes()[1]]);
-        let sum: u32 = frame[..20].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+        let sum: u32 =
+            frame[..20].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "the checksum makes the sum all ones");
         let tcp = FlowKey { proto: TCP, ipv6: true, ..key };
         let mut segment = packet;

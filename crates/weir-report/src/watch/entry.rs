@@ -1,4 +1,5 @@
-//! What a record of a watch consists of, and how neighbouring equal readings become one entry of it.
+//! What a record of a watch consists of, and how neighbouring equal readings become one entry of
+//! it.
 
 use serde::Serialize;
 use weir_probe::{Counters, Event, EventKind, Queue, QueueId, Run, Transmission};
@@ -73,8 +74,19 @@ pub(super) struct Change {
 
 impl Entry<'static> {
     pub(super) fn of(event: &Event) -> Self {
-        let &Event { queue, time, kind, packets, bytes, qlen, backlog, drops, cpu, after_gap } = event;
-        let change = Change { queue, time_ns: time, packets, bytes, qlen, backlog_bytes: backlog, drops, cpu, after_gap };
+        let &Event { queue, time, kind, packets, bytes, qlen, backlog, drops, cpu, after_gap } =
+            event;
+        let change = Change {
+            queue,
+            time_ns: time,
+            packets,
+            bytes,
+            qlen,
+            backlog_bytes: backlog,
+            drops,
+            cpu,
+            after_gap,
+        };
         match kind {
             EventKind::Enqueue => Entry::Enqueue(change),
             EventKind::Dequeue => Entry::Dequeue(change),
@@ -82,7 +94,8 @@ impl Entry<'static> {
     }
 }
 
-/// Puts runs together that differ in time only: a source ends each at the end of its turn, though the queue stays as it is.
+/// Puts runs together that differ in time only: a source ends each at the end of its turn, though
+/// the queue stays as it is.
 #[derive(Debug, Default)]
 pub(super) struct Merger {
     open: std::collections::BTreeMap<QueueId, Readings>,
@@ -123,7 +136,8 @@ impl Merger {
     }
 }
 
-/// An entry is written after this time though the queue stays as it is, so that whoever reads along sees it.
+/// An entry is written after this time though the queue stays as it is, so that whoever reads along
+/// sees it.
 const LONGEST_NS: u64 = 1_000_000_000;
 
 #[cfg(test)]
@@ -137,18 +151,30 @@ mod tests {
     #[test]
     fn equal_neighbours_become_one_and_no_reading_is_lost() {
         let mut merger = Merger::default();
-        let runs = [run(0, 0, 10, 3), run(1, 5, 1, 3), run(0, 20, 5, 3), run(0, 30, 1, 4), run(1, 40, 2, 3), run(0, 50, 7, 3)];
+        let runs = [
+            run(0, 0, 10, 3),
+            run(1, 5, 1, 3),
+            run(0, 20, 5, 3),
+            run(0, 30, 1, 4),
+            run(1, 40, 2, 3),
+            run(0, 50, 7, 3),
+        ];
         let mut all: Vec<Readings> = runs.iter().filter_map(|run| merger.push(run)).collect();
         all.extend(merger.end(1));
         all.extend(merger.end_all());
-        let seen: Vec<_> = all.iter().map(|r| (r.queue, r.time_ns, r.until_ns, r.samples, r.qlen)).collect();
-        assert_eq!(seen, [(0, 0, 24, 15, 3), (0, 30, 30, 1, 4), (1, 5, 41, 3, 3), (0, 50, 56, 7, 3)]);
+        let seen: Vec<_> =
+            all.iter().map(|r| (r.queue, r.time_ns, r.until_ns, r.samples, r.qlen)).collect();
+        assert_eq!(
+            seen,
+            [(0, 0, 24, 15, 3), (0, 30, 30, 1, 4), (1, 5, 41, 3, 3), (0, 50, 56, 7, 3)]
+        );
     }
 
     #[test]
     fn a_queue_that_stays_as_it_is_is_told_of_each_second() {
         let mut merger = Merger::default();
-        let told: usize = (0..40).filter_map(|n| merger.push(&run(0, n * 100_000_000, 1000, 0))).count();
+        let told: usize =
+            (0..40).filter_map(|n| merger.push(&run(0, n * 100_000_000, 1000, 0))).count();
         assert_eq!(told, 3);
     }
 }

@@ -1,4 +1,5 @@
-//! Results of a watch of queues: files of all that was seen, written while it goes on, and a report.
+//! Results of a watch of queues: files of all that was seen, written while it goes on, and a
+//! report.
 //!
 //! | format | what is in it |
 //! |---|---|
@@ -6,11 +7,13 @@
 //! | CSV (`.csv`) | readings and events |
 //! | Parquet (`.parquet`) | the same columns |
 //!
-//! Readings that are equal and follow each other are one entry, with the time of the first and of the last and their number. The entries
-//! of each queue are in the order of time; between queues they are in the order in which they ended.
+//! Readings that are equal and follow each other are one entry, with the time of the first and of
+//! the last and their number. The entries of each queue are in the order of time; between queues
+//! they are in the order in which they ended.
 //!
-//! Text is written in place, so what was read is there whatever happens. A disk that is full ends the file at its last whole line, or
-//! group of rows; the watch goes on, and [`Recorder::finish`] says so.
+//! Text is written in place, so what was read is there whatever happens. A disk that is full ends
+//! the file at its last whole line, or group of rows; the watch goes on, and [`Recorder::finish`]
+//! says so.
 
 mod entry;
 mod parquet;
@@ -65,7 +68,12 @@ impl FromStr for Format {
 
     fn from_str(text: &str) -> Result<Format, String> {
         let found = Format::ALL.into_iter().find(|format| format.extension() == text);
-        found.ok_or_else(|| format!("'{text}' is no form of record; allowed: {}", Format::ALL.map(Format::extension).join(", ")))
+        found.ok_or_else(|| {
+            format!(
+                "'{text}' is no form of record; allowed: {}",
+                Format::ALL.map(Format::extension).join(", ")
+            )
+        })
     }
 }
 
@@ -120,7 +128,8 @@ enum RecordFile {
 }
 
 impl Recorder {
-    /// Begins a record at `path`: a file, which is replaced, or a pipe such as `/dev/stdout`. `version` names the program in it.
+    /// Begins a record at `path`: a file, which is replaced, or a pipe such as `/dev/stdout`.
+    /// `version` names the program in it.
     ///
     /// # Errors
     /// [`RecordError::Create`] when the file cannot be made.
@@ -188,7 +197,8 @@ impl Recorder {
             RecordFile::Csv(csv) => csv.put(entry),
             RecordFile::Parquet(record) => record.put(entry),
         };
-        self.entries += u64::from(matches!(entry, Entry::Readings(_) | Entry::Enqueue(_) | Entry::Dequeue(_)));
+        self.entries +=
+            u64::from(matches!(entry, Entry::Readings(_) | Entry::Enqueue(_) | Entry::Dequeue(_)));
         self.check(put);
     }
 
@@ -245,8 +255,10 @@ impl Sink for Recorder {
 
     fn transmission(&mut self, time: u64, queues: &[Transmission]) {
         for ring in queues {
-            let known =
-                self.rings.iter_mut().find(|known| (&known.device, &known.netns, known.queue) == (&ring.device, &ring.netns, ring.queue));
+            let known = self.rings.iter_mut().find(|known| {
+                (&known.device, &known.netns, known.queue)
+                    == (&ring.device, &ring.netns, ring.queue)
+            });
             match known {
                 Some(known) if known == ring => continue,
                 Some(known) => known.clone_from(ring),

@@ -1,7 +1,8 @@
 //! Records as Parquet: a row for each run of equal readings, and for each packet in or out.
 //!
-//! A Parquet file says only at its end what is in it. So it is written beside its place and put there when it is whole; when the disk is
-//! full, it is cut back by a group of rows, which makes room for an end, and what is left is a whole file.
+//! A Parquet file says only at its end what is in it. So it is written beside its place and put
+//! there when it is whole; when the disk is full, it is cut back by a group of rows, which makes
+//! room for an end, and what is left is a whole file.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -18,7 +19,8 @@ use crate::sim::parquet::{Column, Table, TableError, TableWriter};
 pub(super) struct ParquetRecord {
     writer: TableWriter<Vec<u8>>,
     file: Option<Beside>,
-    /// Where each group of rows ends, and how many rows there are until then; the first is the mark at the beginning of the file.
+    /// Where each group of rows ends, and how many rows there are until then; the first is the mark
+    /// at the beginning of the file.
     ends: Vec<(u64, u64)>,
     queues: BTreeMap<QueueId, Queue>,
     gone: Vec<QueueId>,
@@ -35,9 +37,16 @@ struct Row {
 impl ParquetRecord {
     pub(super) fn create(path: &Path) -> io::Result<ParquetRecord> {
         let file = Beside::create(path)?;
-        let writer = TableWriter::new(Vec::new(), &table(&[], &BTreeMap::new())).map_err(io_error)?;
-        let mut record =
-            ParquetRecord { writer, file: Some(file), ends: Vec::new(), queues: BTreeMap::new(), gone: Vec::new(), rows: Vec::new() };
+        let writer =
+            TableWriter::new(Vec::new(), &table(&[], &BTreeMap::new())).map_err(io_error)?;
+        let mut record = ParquetRecord {
+            writer,
+            file: Some(file),
+            ends: Vec::new(),
+            queues: BTreeMap::new(),
+            gone: Vec::new(),
+            rows: Vec::new(),
+        };
         record.store(0)?;
         Ok(record)
     }
@@ -55,7 +64,10 @@ impl ParquetRecord {
             Entry::Readings(readings) => Row { what: 0, readings: *readings, change: None },
             Entry::Enqueue(change) => Row::of(1, change),
             Entry::Dequeue(change) => Row::of(2, change),
-            Entry::Watch { .. } | Entry::Counters { .. } | Entry::Transmission { .. } | Entry::Remark { .. } => return Ok(()),
+            Entry::Watch { .. }
+            | Entry::Counters { .. }
+            | Entry::Transmission { .. }
+            | Entry::Remark { .. } => return Ok(()),
         };
         self.rows.push(row);
         if self.rows.len() >= GROUP { self.group() } else { Ok(()) }
@@ -92,15 +104,17 @@ impl ParquetRecord {
         self.file.take().map_or(Ok(()), Beside::put_in_place)
     }
 
-    /// The file takes no more: makes a whole one of what it has taken, in its place. Gives its number of rows; nothing is left where
-    /// that cannot be done.
+    /// The file takes no more: makes a whole one of what it has taken, in its place. Gives its
+    /// number of rows; nothing is left where that cannot be done.
     pub(super) fn salvage(&mut self) -> Option<u64> {
         let mut beside = self.file.take()?;
         while let Some((end, rows)) = self.ends.pop().filter(|&(_, rows)| rows > 0) {
             let footer = self.writer.footer(self.ends.len()).ok()?;
             let file = beside.file();
-            let ended =
-                file.set_len(end).and_then(|()| io::Seek::seek(file, io::SeekFrom::Start(end))).and_then(|_| file.write_all(&footer));
+            let ended = file
+                .set_len(end)
+                .and_then(|()| io::Seek::seek(file, io::SeekFrom::Start(end)))
+                .and_then(|_| file.write_all(&footer));
             if ended.is_ok() {
                 return beside.put_in_place().ok().map(|()| rows);
             }
@@ -112,13 +126,27 @@ impl ParquetRecord {
 impl Row {
     fn of(what: u32, change: &Change) -> Row {
         let &Change { queue, time_ns, qlen, backlog_bytes, .. } = change;
-        Row { what, readings: Readings { queue, time_ns, until_ns: time_ns, samples: 1, qlen, backlog_bytes }, change: Some(*change) }
+        Row {
+            what,
+            readings: Readings {
+                queue,
+                time_ns,
+                until_ns: time_ns,
+                samples: 1,
+                qlen,
+                backlog_bytes,
+            },
+            change: Some(*change),
+        }
     }
 }
 
 fn table(rows: &[Row], queues: &BTreeMap<QueueId, Queue>) -> Table {
-    let int = |of: fn(&Readings) -> u64| Column::Int(rows.iter().map(|row| of(&row.readings)).collect());
-    let some = |of: fn(&Change) -> u32| Column::SomeInt(rows.iter().map(|row| row.change.as_ref().map(|c| of(c).into())).collect());
+    let int =
+        |of: fn(&Readings) -> u64| Column::Int(rows.iter().map(|row| of(&row.readings)).collect());
+    let some = |of: fn(&Change) -> u32| {
+        Column::SomeInt(rows.iter().map(|row| row.change.as_ref().map(|c| of(c).into())).collect())
+    };
     let name = |of: fn(&Queue) -> String| {
         let (mut names, mut places) = (Vec::new(), BTreeMap::new());
         let mut place = |row: &Row| {
@@ -133,7 +161,10 @@ fn table(rows: &[Row], queues: &BTreeMap<QueueId, Queue>) -> Table {
         let places = rows.iter().map(&mut place).collect();
         Column::Name(names, places)
     };
-    let what = Column::Name(["readings", "enqueue", "dequeue"].map(str::to_owned).into(), rows.iter().map(|row| row.what).collect());
+    let what = Column::Name(
+        ["readings", "enqueue", "dequeue"].map(str::to_owned).into(),
+        rows.iter().map(|row| row.what).collect(),
+    );
     Table {
         columns: vec![
             ("what", what),

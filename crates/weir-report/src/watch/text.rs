@@ -9,7 +9,8 @@ use weir_probe::{Queue, QueueId};
 
 use super::entry::{Change, Entry, Readings};
 
-/// A file to which whole lines are added. When it takes no more, it is cut back to the last whole line.
+/// A file to which whole lines are added. When it takes no more, it is cut back to the last whole
+/// line.
 #[derive(Debug)]
 pub(super) struct Lines {
     file: File,
@@ -26,7 +27,13 @@ impl Lines {
     pub(super) fn create(path: &Path) -> io::Result<Lines> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
         let regular = file.metadata()?.is_file();
-        Ok(Lines { file, regular, waiting: Vec::with_capacity(2 * BUFFER), written: 0, whole: (0, 0) })
+        Ok(Lines {
+            file,
+            regular,
+            waiting: Vec::with_capacity(2 * BUFFER),
+            written: 0,
+            whole: (0, 0),
+        })
     }
 
     /// Adds a line, with its end.
@@ -64,7 +71,8 @@ impl Lines {
 
     fn cut(&mut self, error: io::Error) -> io::Result<()> {
         if self.regular {
-            // Where that fails too, the last line is a part of one: the error says that the file ends early.
+            // Where that fails too, the last line is a part of one: the error says that the file
+            // ends early.
             let _ = self.file.set_len(self.whole.0);
         }
         Err(error)
@@ -116,12 +124,16 @@ impl Csv {
             }
             Entry::Enqueue(change) => self.change("enqueue", change),
             Entry::Dequeue(change) => self.change("dequeue", change),
-            Entry::Watch { .. } | Entry::Counters { .. } | Entry::Transmission { .. } | Entry::Remark { .. } => Ok(()),
+            Entry::Watch { .. }
+            | Entry::Counters { .. }
+            | Entry::Transmission { .. }
+            | Entry::Remark { .. } => Ok(()),
         }
     }
 
     fn change(&mut self, what: &str, change: &Change) -> io::Result<()> {
-        let Change { queue, time_ns, packets, bytes, qlen, backlog_bytes, drops, cpu, after_gap } = change;
+        let Change { queue, time_ns, packets, bytes, qlen, backlog_bytes, drops, cpu, after_gap } =
+            change;
         let name = self.names.get(queue).map_or(",,,,,", String::as_str);
         let gap = u8::from(*after_gap);
         self.lines.line(|out| {
@@ -142,17 +154,27 @@ impl Csv {
 fn names(queue: &Queue) -> String {
     let band = queue.band.map(|band| band.to_string()).unwrap_or_default();
     let netns = queue.netns.clone().unwrap_or_default();
-    let cells = [queue.device.clone(), netns, queue.kind.clone(), queue.handle.to_string(), queue.parent.to_string(), band];
+    let cells = [
+        queue.device.clone(),
+        netns,
+        queue.kind.clone(),
+        queue.handle.to_string(),
+        queue.parent.to_string(),
+        band,
+    ];
     cells.map(|cell| quoted(&cell)).join(",")
 }
 
 /// As RFC 4180 asks for.
 fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
+    if cell.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
 }
 
-const HEAD: &str =
-    "what,time_ns,until_ns,queue,device,netns,kind,handle,parent,band,samples,qlen,backlog_bytes,packets,bytes,drops,cpu,after_gap";
+const HEAD: &str = "what,time_ns,until_ns,queue,device,netns,kind,handle,parent,band,samples,qlen,backlog_bytes,packets,bytes,drops,cpu,after_gap";
 /// Bytes that wait before they are written together.
 const BUFFER: usize = 256 << 10;
 
@@ -162,7 +184,10 @@ mod tests {
 
     #[test]
     fn odd_names_are_quoted() {
-        assert_eq!([quoted("eth0"), quoted("a,b"), quoted("\"x\"")], ["eth0", "\"a,b\"", "\"\"\"x\"\"\""]);
+        assert_eq!(
+            [quoted("eth0"), quoted("a,b"), quoted("\"x\"")],
+            ["eth0", "\"a,b\"", "\"\"\"x\"\"\""]
+        );
         assert_eq!(HEAD.split(',').count(), 18);
     }
 }

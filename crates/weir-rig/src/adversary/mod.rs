@@ -1,13 +1,16 @@
 //! The adversary: a search for arrivals under which a scheduler gives the worst service.
 //!
-//! A pattern is a few acts: some flows of a group send so many packets of one length from some moment on. The search begins with
-//! arrangements that are known to be unkind (all others are there and one flow comes; one gets ahead and then the crowd comes) and
-//! changes them a little at a time: moments, lengths, numbers, flows, weights where they may change. It measures each pattern
-//! with [`crate::service`], and accepts what is not much worse than the last, where "not much" shrinks to nothing over a cycle of
-//! some hundred tries; then it begins another cycle from the worst pattern found, or afresh.
+//! A pattern is a few acts: some flows of a group send so many packets of one length from some
+//! moment on. The search begins with arrangements that are known to be unkind (all others are there
+//! and one flow comes; one gets ahead and then the crowd comes) and changes them a little at a
+//! time: moments, lengths, numbers, flows, weights where they may change. It measures each pattern
+//! with [`crate::service`], and accepts what is not much worse than the last, where "not much"
+//! shrinks to nothing over a cycle of some hundred tries; then it begins another cycle from the
+//! worst pattern found, or afresh.
 //!
-//! The random numbers of a try follow from the seed and the number of the try. So the same seed finds the same, and a search
-//! that is interrupted and resumed finds what it would have found in one go.
+//! The random numbers of a try follow from the seed and the number of the try. So the same seed
+//! finds the same, and a search that is interrupted and resumed finds what it would have found in
+//! one go.
 
 mod moves;
 mod pattern;
@@ -35,7 +38,8 @@ pub enum Objective {
     Packets,
     /// B-WFI in parts of the scheduler's bound. Without a bound there is nothing to find.
     OfBound,
-    /// What a packet's delay exceeds that which its own flow explains at its share of the link, in packets, the largest of all.
+    /// What a packet's delay exceeds that which its own flow explains at its share of the link, in
+    /// packets, the largest of all.
     Delay,
 }
 
@@ -60,7 +64,8 @@ pub struct Hunt {
     pub objective: Objective,
     /// Of the flows of which group, by its place; `None` for any.
     pub class: Option<usize>,
-    /// The least and the largest weight that a group may get instead of its own; `None` to leave weights as they are.
+    /// The least and the largest weight that a group may get instead of its own; `None` to leave
+    /// weights as they are.
     pub weights: Option<(u32, u32)>,
     /// Where random numbers begin.
     pub seed: u64,
@@ -71,7 +76,15 @@ pub struct Hunt {
 impl Hunt {
     /// A search for the worst B-WFI in packets of any flow. Groups may get any weight of 1 to 100.
     pub fn new(discipline: Discipline, flows: FlowSet, seed: u64) -> Self {
-        Self { discipline, flows, objective: Objective::default(), class: None, weights: Some(WEIGHTS), seed, evaluations: 20_000 }
+        Self {
+            discipline,
+            flows,
+            objective: Objective::default(),
+            class: None,
+            weights: Some(WEIGHTS),
+            seed,
+            evaluations: 20_000,
+        }
     }
 
     /// What is searched, in words: all that the result follows from but for the number of tries.
@@ -121,12 +134,17 @@ impl Found {
     }
 }
 
-/// Searches. With `state`, goes on from what that file says, if it exists, and keeps it up to date; it is whole at any moment, so
-/// the search may be killed. `watch` is asked after every few tries and may end the search early.
+/// Searches. With `state`, goes on from what that file says, if it exists, and keeps it up to date;
+/// it is whole at any moment, so the search may be killed. `watch` is asked after every few tries
+/// and may end the search early.
 ///
 /// # Errors
 /// [`StateError`] when the file cannot be read or written, or is of another search.
-pub fn search(hunt: &Hunt, state: Option<&Path>, mut watch: impl FnMut(&Progress) -> ControlFlow<()>) -> Result<Found, StateError> {
+pub fn search(
+    hunt: &Hunt,
+    state: Option<&Path>,
+    mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<Found, StateError> {
     let groups = hunt.flows.groups().len();
     let victims = match hunt.class {
         Some(class) => vec![class.min(groups - 1) as u32],
@@ -140,7 +158,13 @@ pub fn search(hunt: &Hunt, state: Option<&Path>, mut watch: impl FnMut(&Progress
     let search = Search { hunt, space };
     let what = hunt.words();
     let found = state.map(|path| State::load(path, &what)).transpose()?.flatten();
-    let nothing = || State { version: VERSION, what, evaluations: 0, here: Scored::default(), best: Scored::default() };
+    let nothing = || State {
+        version: VERSION,
+        what,
+        evaluations: 0,
+        here: Scored::default(),
+        best: Scored::default(),
+    };
     let mut at = found.unwrap_or_else(nothing);
     while at.evaluations < hunt.evaluations {
         search.step(&mut at);
@@ -173,10 +197,17 @@ impl Search<'_> {
         if step == 0 {
             at.here = if begins { Scored::default() } else { at.best.clone() };
         }
-        let pattern =
-            if begins { self.space.begin(&mut random) } else { self.space.neighbour(&at.here.pattern, at.here.worst, &mut random) };
+        let pattern = if begins {
+            self.space.begin(&mut random)
+        } else {
+            self.space.neighbour(&at.here.pattern, at.here.worst, &mut random)
+        };
         let there = self.scored(pattern);
-        let less = if begins { 0 } else { at.here.score / ALLOWANCE * (CYCLE - step) as i64 / CYCLE as i64 };
+        let less = if begins {
+            0
+        } else {
+            at.here.score / ALLOWANCE * (CYCLE - step) as i64 / CYCLE as i64
+        };
         if there.score + less >= at.here.score {
             at.here = there;
         }
@@ -187,7 +218,9 @@ impl Search<'_> {
 
     /// Measures a pattern.
     fn scored(&self, pattern: Pattern) -> Scored {
-        let Some(trace) = self.space.trace(&pattern, MOST_PACKETS) else { return Scored::default() };
+        let Some(trace) = self.space.trace(&pattern, MOST_PACKETS) else {
+            return Scored::default();
+        };
         let (_, score, worst) = self.worst(&trace);
         Scored { pattern, score, worst }
     }
@@ -196,7 +229,8 @@ impl Search<'_> {
     fn worst(&self, trace: &Trace) -> (usize, i64, (u64, u64)) {
         let owed = service::owed(&self.hunt.discipline, trace);
         let groups = self.space.victims.iter().map(|&group| group as usize);
-        let scores = groups.map(|group| (group, self.score(trace, &owed[group]), owed[group].interval));
+        let scores =
+            groups.map(|group| (group, self.score(trace, &owed[group]), owed[group].interval));
         scores.max_by_key(|(_, score, _)| *score).unwrap_or_default()
     }
 
@@ -214,16 +248,31 @@ impl Search<'_> {
         let whole = self.space.trace(&at.best.pattern, MOST_PACKETS);
         let whole = whole.or_else(|| Trace::new(self.hunt.flows.clone(), Vec::new()).ok());
         let Some(whole) = whole else { unreachable!("a trace without arrivals is one") };
-        let until = |end: u64| whole.arrivals().iter().copied().filter(|arrival| arrival.time < end).collect();
+        let until = |end: u64| {
+            whole.arrivals().iter().copied().filter(|arrival| arrival.time < end).collect()
+        };
         let cut = Trace::new(whole.flows().clone(), until(at.best.worst.1)).ok();
         let mut trace = cut.filter(|cut| self.worst(cut).1 == at.best.score).unwrap_or(whole);
-        let service = service::measure(&self.hunt.discipline, trace.flows(), &Workload::Trace(&trace), self.hunt.seed);
+        let service = service::measure(
+            &self.hunt.discipline,
+            trace.flows(),
+            &Workload::Trace(&trace),
+            self.hunt.seed,
+        );
         let (class, ..) = self.worst(&trace);
         let worst = &service.classes[class];
         trace.notes = vec![
             format!("found in {} tries: {}", at.evaluations, self.hunt.words()),
-            format!("flow {}: B-WFI {:.4} packets of {} bytes", worst.worst_flow, worst.bwfi_packets(), worst.group.lmax),
-            format!("over the bytes {} to {} of the link", worst.worst_interval.0, worst.worst_interval.1),
+            format!(
+                "flow {}: B-WFI {:.4} packets of {} bytes",
+                worst.worst_flow,
+                worst.bwfi_packets(),
+                worst.group.lmax
+            ),
+            format!(
+                "over the bytes {} to {} of the link",
+                worst.worst_interval.0, worst.worst_interval.1
+            ),
         ];
         Found { trace, service, class, evaluations: at.evaluations }
     }

@@ -6,7 +6,12 @@ use super::pattern::{Act, Pattern, Space};
 
 impl Space {
     /// A neighbour of `pattern`, whose worst interval is `worst`.
-    pub(super) fn neighbour(&self, pattern: &Pattern, worst: (u64, u64), random: &mut Stream) -> Pattern {
+    pub(super) fn neighbour(
+        &self,
+        pattern: &Pattern,
+        worst: (u64, u64),
+        random: &mut Stream,
+    ) -> Pattern {
         let mut changed = pattern.clone();
         for _ in 0..=random.below(3) {
             if changed.acts.is_empty() || random.below(8) == 0 {
@@ -41,9 +46,18 @@ impl Space {
             _ if acts.len() < MOST_ACTS => {
                 let group = Self::pick(random, self.groups().len()) as u32;
                 let count = self.groups()[group as usize].count;
-                let (first, count) = if random.below(2) == 0 { (0, 1) } else { (random.below(count), count) };
+                let (first, count) =
+                    if random.below(2) == 0 { (0, 1) } else { (random.below(count), count) };
                 let (at, len) = (near(worst, random), self.length(group, random));
-                acts.push(Act { at, gap: 0, group, first, count, packets: 1 << random.below(4), len });
+                acts.push(Act {
+                    at,
+                    gap: 0,
+                    group,
+                    first,
+                    count,
+                    packets: 1 << random.below(4),
+                    len,
+                });
             }
             _ => {}
         }
@@ -65,7 +79,11 @@ impl Space {
             // Soon before or after, or by far.
             0 | 1 => {
                 let by = random.bits() >> (40 + random.below(24));
-                act.at = if random.below(2) == 0 { act.at.saturating_add(by) } else { act.at.saturating_sub(by) };
+                act.at = if random.below(2) == 0 {
+                    act.at.saturating_add(by)
+                } else {
+                    act.at.saturating_sub(by)
+                };
             }
             2 => act.at = near(worst, random),
             3 => act.len = self.length(act.group, random),
@@ -78,7 +96,10 @@ impl Space {
                 }
             }
             5 | 6 => self.change_flows(act, random),
-            _ => act.gap = [0, 1, act.len / 2, act.len, random.below(4 * act.len)][Self::pick(random, 5)],
+            _ => {
+                act.gap =
+                    [0, 1, act.len / 2, act.len, random.below(4 * act.len)][Self::pick(random, 5)]
+            }
         }
     }
 
@@ -102,7 +123,8 @@ impl Space {
 /// A moment next to the ends of the worst interval.
 fn near(worst: (u64, u64), random: &mut Stream) -> u64 {
     let end = if random.below(3) == 0 { worst.1 } else { worst.0 };
-    (end + [0, 1, 2, 750, 1499, 1500, 1501][Space::pick(random, 7)]).saturating_sub([0, 1, 64, 1500][Space::pick(random, 4)])
+    (end + [0, 1, 2, 750, 1499, 1500, 1501][Space::pick(random, 7)])
+        .saturating_sub([0, 1, 64, 1500][Space::pick(random, 4)])
 }
 
 const MOST_ACTS: usize = 40;

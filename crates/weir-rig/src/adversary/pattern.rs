@@ -52,7 +52,8 @@ impl Space {
         random.below(n.min(u32::MAX as usize).max(1) as u32) as usize
     }
 
-    /// One of the lengths that packets of a group may have: the longest and the shortest more often than others.
+    /// One of the lengths that packets of a group may have: the longest and the shortest more often
+    /// than others.
     pub(super) fn length(&self, group: u32, random: &mut Stream) -> u32 {
         let lengths = self.groups()[group as usize].lengths;
         match lengths {
@@ -83,13 +84,17 @@ impl Space {
         };
     }
 
-    /// The pattern as packets, in order of time; those of one time in the order of the acts. There are at most `most`.
+    /// The pattern as packets, in order of time; those of one time in the order of the acts. There
+    /// are at most `most`.
     pub(super) fn trace(&self, pattern: &Pattern, most: usize) -> Option<Trace> {
         let mut groups = self.groups().to_vec();
         for (group, &weight) in groups.iter_mut().zip(&pattern.weights) {
             group.weight = weight;
         }
-        let starts: Vec<u32> = groups.iter().scan(0, |next, group| Some(std::mem::replace(next, *next + group.count))).collect();
+        let starts: Vec<u32> = groups
+            .iter()
+            .scan(0, |next, group| Some(std::mem::replace(next, *next + group.count)))
+            .collect();
         let mut arrivals = Vec::new();
         for act in &pattern.acts {
             let room = most.saturating_sub(arrivals.len());
@@ -107,16 +112,29 @@ impl Space {
     /// A pattern to begin with: one of the arrangements that are known to be unkind.
     pub(super) fn begin(&self, random: &mut Stream) -> Pattern {
         let victim = self.victims[Self::pick(random, self.victims.len())];
-        let mut pattern = Pattern { weights: self.groups().iter().map(|group| group.weight).collect(), acts: Vec::new() };
+        let mut pattern = Pattern {
+            weights: self.groups().iter().map(|group| group.weight).collect(),
+            acts: Vec::new(),
+        };
         self.choose_weights(&mut pattern, victim, random);
         let packets = 1 << random.below(4);
-        let crowd: u64 = self.groups().iter().map(|group| u64::from(group.count) * u64::from(group.lmax)).sum::<u64>() * packets;
-        let within = |random: &mut Stream, span: u64| ((u128::from(random.bits()) * u128::from(span)) >> 64) as u64;
+        let crowd: u64 = self
+            .groups()
+            .iter()
+            .map(|group| u64::from(group.count) * u64::from(group.lmax))
+            .sum::<u64>()
+            * packets;
+        let within = |random: &mut Stream, span: u64| {
+            ((u128::from(random.bits()) * u128::from(span)) >> 64) as u64
+        };
         let (others_at, own): (u64, Vec<(u64, u32)>) = match random.below(4) {
             // All others are there, and the victim comes.
             0 => (0, vec![(1 + within(random, crowd), 1 << random.below(4))]),
             // The victim is there and gets ahead, then the crowd comes; and the victim again.
-            1 => (within(random, 40_000), vec![(0, 1 << random.below(6)), (within(random, 60_000), 1)]),
+            1 => (
+                within(random, 40_000),
+                vec![(0, 1 << random.below(6)), (within(random, 60_000), 1)],
+            ),
             // All at once, and for long.
             2 => (0, vec![(0, 1 << random.below(7))]),
             // The victim sends packet after packet, none before the last has left.
@@ -127,11 +145,27 @@ impl Space {
             if group.count > first {
                 let len = self.length(number, random);
                 let count = group.count - first;
-                pattern.acts.push(Act { at: others_at, gap: 0, group: number, first, count, packets: packets as u32, len });
+                pattern.acts.push(Act {
+                    at: others_at,
+                    gap: 0,
+                    group: number,
+                    first,
+                    count,
+                    packets: packets as u32,
+                    len,
+                });
             }
         }
         for (at, packets) in own {
-            pattern.acts.push(Act { at, gap: 0, group: victim, first: 0, count: 1, packets, len: self.length(victim, random) });
+            pattern.acts.push(Act {
+                at,
+                gap: 0,
+                group: victim,
+                first: 0,
+                count: 1,
+                packets,
+                len: self.length(victim, random),
+            });
         }
         // Who comes first at one moment: any order of the acts.
         for n in (1..pattern.acts.len()).rev() {
@@ -145,8 +179,13 @@ impl Space {
         let Some((least, most)) = self.weights else { return };
         match random.below(3) {
             0 => {}
-            1 => (0..).zip(&mut pattern.weights).for_each(|(group, weight)| *weight = if group == victim { most } else { least }),
-            _ => pattern.weights.iter_mut().for_each(|weight| *weight = least + random.below(most - least + 1)),
+            1 => (0..)
+                .zip(&mut pattern.weights)
+                .for_each(|(group, weight)| *weight = if group == victim { most } else { least }),
+            _ => pattern
+                .weights
+                .iter_mut()
+                .for_each(|weight| *weight = least + random.below(most - least + 1)),
         }
     }
 }

@@ -70,20 +70,27 @@ impl State {
             Err(source) => return Err(StateError::File { path: path.to_owned(), source }),
             Ok(text) => text,
         };
-        let state: Self = serde_json::from_str(&text).map_err(|reason| StateError::Text { path: path.to_owned(), reason })?;
+        let state: Self = serde_json::from_str(&text)
+            .map_err(|reason| StateError::Text { path: path.to_owned(), reason })?;
         if state.version != VERSION || state.what != what {
-            return Err(StateError::Other { path: path.to_owned(), found: state.what, wanted: what.to_owned() });
+            return Err(StateError::Other {
+                path: path.to_owned(),
+                found: state.what,
+                wanted: what.to_owned(),
+            });
         }
         Ok(Some(state))
     }
 
-    /// Writes it to another file and puts that in the place of the old one: whoever is interrupted leaves one or the other.
+    /// Writes it to another file and puts that in the place of the old one: whoever is interrupted
+    /// leaves one or the other.
     pub(super) fn save(&self, path: &Path) -> Result<(), StateError> {
         let error = |source| StateError::File { path: path.to_owned(), source };
         let mut beside = path.as_os_str().to_owned();
         beside.push(".new");
         let beside = PathBuf::from(beside);
-        let text = serde_json::to_string_pretty(self).map_err(|reason| StateError::Text { path: path.to_owned(), reason })?;
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|reason| StateError::Text { path: path.to_owned(), reason })?;
         let mut file = fs::File::create(&beside).map_err(error)?;
         file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(error)?;
         fs::rename(&beside, path).map_err(error)

@@ -93,9 +93,19 @@ impl Counter {
 
     /// All of them.
     pub fn all() -> impl Iterator<Item = Self> {
-        let plain = [Self::Arrived, Self::Delivered, Self::DeliveredBytes, Self::Left, Self::Drops(None), Self::Marks(None)];
+        let plain = [
+            Self::Arrived,
+            Self::Delivered,
+            Self::DeliveredBytes,
+            Self::Left,
+            Self::Drops(None),
+            Self::Marks(None),
+        ];
         let drops = DropReason::ALL.into_iter().map(|reason| Self::Drops(Some(reason)));
-        plain.into_iter().chain(drops).chain(MarkReason::ALL.into_iter().map(|reason| Self::Marks(Some(reason))))
+        plain
+            .into_iter()
+            .chain(drops)
+            .chain(MarkReason::ALL.into_iter().map(|reason| Self::Marks(Some(reason))))
     }
 
     fn of(self, counts: &Counts) -> u64 {
@@ -170,30 +180,54 @@ impl Finding {
     pub(super) fn new(expected: &Expectation) -> Self {
         let words = match &expected.wanted {
             Wanted::After(_, values) => list(values.iter()),
-            Wanted::Figure { values, times, .. } => list(values.iter().map(|value| figure(*value, *times))),
+            Wanted::Figure { values, times, .. } => {
+                list(values.iter().map(|value| figure(*value, *times)))
+            }
             Wanted::Times(_, times) => list(times.iter().map(|time| milliseconds(*time))),
             Wanted::Served(flows) => list(flows.iter()),
             Wanted::Total { bound, .. } => bound.to_string(),
         };
-        Self { line: expected.line, name: expected.name.clone(), passed: true, expected: words, found: String::new(), sum: 0.0 }
+        Self {
+            line: expected.line,
+            name: expected.name.clone(),
+            passed: true,
+            expected: words,
+            found: String::new(),
+            sum: 0.0,
+        }
     }
 
     /// Looks at one play.
     pub(super) fn compare(&mut self, expected: &Expectation, play: &Play, within: u64) {
         let (holds, found) = match &expected.wanted {
             Wanted::After(column, values) => {
-                let found: Vec<u64> = play.after.iter().map(|snapshot| column.of(snapshot)).take(values.len()).collect();
+                let found: Vec<u64> = play
+                    .after
+                    .iter()
+                    .map(|snapshot| column.of(snapshot))
+                    .take(values.len())
+                    .collect();
                 (found == *values, list(found.iter()))
             }
             Wanted::Figure { name, values, times } => {
-                let of = |snapshot: &Snapshot| snapshot.figures.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
-                let found: Vec<Option<u64>> = play.after.iter().map(of).take(values.len()).collect();
+                let of = |snapshot: &Snapshot| {
+                    snapshot
+                        .figures
+                        .iter()
+                        .find(|(known, _)| known == name)
+                        .map(|(_, value)| *value)
+                };
+                let found: Vec<Option<u64>> =
+                    play.after.iter().map(of).take(values.len()).collect();
                 let near = |value: Option<u64>, found: &Option<u64>| match (value, found) {
                     (None, _) => true,
-                    (Some(value), Some(found)) => value.abs_diff(*found) <= if *times { within } else { 0 },
+                    (Some(value), Some(found)) => {
+                        value.abs_diff(*found) <= if *times { within } else { 0 }
+                    }
                     (Some(_), None) => false,
                 };
-                let holds = found.len() == values.len() && values.iter().zip(&found).all(|(value, found)| near(*value, found));
+                let holds = found.len() == values.len()
+                    && values.iter().zip(&found).all(|(value, found)| near(*value, found));
                 (holds, list(found.iter().map(|value| figure(*value, *times))))
             }
             Wanted::Times(column, times) => {
@@ -201,18 +235,30 @@ impl Finding {
                     Column::Drops => event.what == "drop",
                     _ => event.what == "dequeue" && event.reason.is_some(),
                 };
-                let found: Vec<u64> = play.events.iter().filter(is_it).map(|event| event.at_ns).take(times.len()).collect();
-                let holds = found.len() == times.len() && found.iter().zip(times).all(|(found, time)| found.abs_diff(*time) <= within);
+                let found: Vec<u64> = play
+                    .events
+                    .iter()
+                    .filter(is_it)
+                    .map(|event| event.at_ns)
+                    .take(times.len())
+                    .collect();
+                let holds = found.len() == times.len()
+                    && found.iter().zip(times).all(|(found, time)| found.abs_diff(*time) <= within);
                 (holds, list(found.iter().map(|time| milliseconds(*time))))
             }
             Wanted::Served(flows) => {
-                let served = play.events.iter().filter(|event| event.what == "dequeue").map(|event| event.flow);
+                let served = play
+                    .events
+                    .iter()
+                    .filter(|event| event.what == "dequeue")
+                    .map(|event| event.flow);
                 let found: Vec<u32> = served.take(flows.len()).collect();
                 (found == *flows, list(found.iter()))
             }
             Wanted::Total { flow, counter, bound } => {
                 let none = Counts::default();
-                let counts = flow.map_or(&play.counts, |flow| play.flows.get(&flow).unwrap_or(&none));
+                let counts =
+                    flow.map_or(&play.counts, |flow| play.flows.get(&flow).unwrap_or(&none));
                 let found = counter.of(counts);
                 self.sum += found as f64;
                 let holds = match *bound {

@@ -1,4 +1,5 @@
-//! Plays a case: arrivals and dequeues by time, and everything that becomes of packets written down.
+//! Plays a case: arrivals and dequeues by time, and everything that becomes of packets written
+//! down.
 
 use std::collections::BTreeMap;
 
@@ -91,11 +92,24 @@ impl Serialize for Counts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         let Self { arrived, delivered, delivered_bytes, .. } = *self;
-        let numbers = [("arrived", arrived), ("delivered", delivered), ("delivered_bytes", delivered_bytes), ("left", self.left())];
+        let numbers = [
+            ("arrived", arrived),
+            ("delivered", delivered),
+            ("delivered_bytes", delivered_bytes),
+            ("left", self.left()),
+        ];
         numbers.iter().try_for_each(|(name, number)| map.serialize_entry(name, number))?;
-        let drops = DropReason::ALL.iter().map(|reason| reason.name()).zip(self.drops).filter(|(_, count)| *count > 0);
+        let drops = DropReason::ALL
+            .iter()
+            .map(|reason| reason.name())
+            .zip(self.drops)
+            .filter(|(_, count)| *count > 0);
         map.serialize_entry("drops", &drops.collect::<BTreeMap<_, _>>())?;
-        let marks = MarkReason::ALL.iter().map(|reason| reason.name()).zip(self.marks).filter(|(_, count)| *count > 0);
+        let marks = MarkReason::ALL
+            .iter()
+            .map(|reason| reason.name())
+            .zip(self.marks)
+            .filter(|(_, count)| *count > 0);
         map.serialize_entry("marks", &marks.collect::<BTreeMap<_, _>>())?;
         map.end()
     }
@@ -119,7 +133,9 @@ pub(super) fn play(case: &Case, seed: u64) -> Play {
     match &case.manager {
         Manager::None => play_with(case, seed, Fifo::default(), Open),
         Manager::Aqm(policy) => policy.make_with(WithAqm { case, seed }),
-        Manager::Scheduler(discipline) => discipline.seeded(seed).visit(WithScheduler { case, seed }),
+        Manager::Scheduler(discipline) => {
+            discipline.seeded(seed).visit(WithScheduler { case, seed })
+        }
     }
 }
 
@@ -154,9 +170,12 @@ impl Visitor for WithScheduler<'_> {
 
 fn play_with<S: Scheduler, A: Aqm>(case: &Case, seed: u64, scheduler: S, aqm: A) -> Play {
     let expected = case.arrivals.len().min(1 << 16);
-    let queue = Managed::new(scheduler, std::iter::once((FlowSpec::default(), aqm)), case.limit, expected);
-    let wants_figures = case.expected.iter().any(|expected| matches!(expected.wanted, Wanted::Figure { .. }));
-    let mut player = Player { queue, record: Record::new(&case.arrivals, seed), next: 0, wants_figures };
+    let queue =
+        Managed::new(scheduler, std::iter::once((FlowSpec::default(), aqm)), case.limit, expected);
+    let wants_figures =
+        case.expected.iter().any(|expected| matches!(expected.wanted, Wanted::Figure { .. }));
+    let mut player =
+        Player { queue, record: Record::new(&case.arrivals, seed), next: 0, wants_figures };
     match &case.service {
         Service::Times(times) => {
             for &at in times {
@@ -183,12 +202,15 @@ struct Player<'a, S, A> {
 impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
     /// Lets in what comes until then, that moment included.
     fn arrivals_until(&mut self, end: u64) {
-        while let Some(arrival) = self.record.arrivals.get(self.next).filter(|arrival| arrival.at <= end) {
+        while let Some(arrival) =
+            self.record.arrivals.get(self.next).filter(|arrival| arrival.at <= end)
+        {
             let &Arrival { at, len, header, flow } = arrival;
             self.record.coming = self.next as u32;
             self.record.count(flow, |counts| counts.arrived += 1);
             self.next += 1;
-            let offered = self.queue.offer(Nanos(at), &Coming { queue: 0, len, header }, &mut self.record);
+            let offered =
+                self.queue.offer(Nanos(at), &Coming { queue: 0, len, header }, &mut self.record);
             if let Err(reason) = offered {
                 self.record.drop(at, self.record.coming, reason);
             }
@@ -200,19 +222,34 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
         let taken = self.queue.take(Nanos(at), &mut self.record);
         match &taken {
             Some((id, packet)) => self.record.delivered(at, *id, packet),
-            None => self.record.push(Event { at_ns: at, what: "empty", reason: None, packet: 0, flow: 0, bytes: 0, waited_ns: 0 }),
+            None => self.record.push(Event {
+                at_ns: at,
+                what: "empty",
+                reason: None,
+                packet: 0,
+                flow: 0,
+                bytes: 0,
+                waited_ns: 0,
+            }),
         }
         let counts = &self.record.play.counts;
         let figures = if self.wants_figures { self.queue.figures() } else { Vec::new() };
-        let snapshot = Snapshot { backlog: self.queue.packets() as u64, drops: counts.dropped(), marks: counts.marked(), figures };
+        let snapshot = Snapshot {
+            backlog: self.queue.packets() as u64,
+            drops: counts.dropped(),
+            marks: counts.marked(),
+            figures,
+        };
         self.record.play.after.push(snapshot);
         taken.map(|(_, packet)| packet.len)
     }
 
-    /// A link that sends whenever it is free. It is free again when all bits that it sent since it last was idle have had their
-    /// time, so that no rounding adds up; an idle link may fall behind by its burst.
+    /// A link that sends whenever it is free. It is free again when all bits that it sent since it
+    /// last was idle have had their time, so that no rounding adds up; an idle link may fall behind
+    /// by its burst.
     fn serve(&mut self, rate: u64, burst: u64, from: u64, until: u64) {
-        let time_of = |bits: u128| u64::try_from(bits * 1_000_000_000 / u128::from(rate)).unwrap_or(u64::MAX);
+        let time_of =
+            |bits: u128| u64::try_from(bits * 1_000_000_000 / u128::from(rate)).unwrap_or(u64::MAX);
         let saved = time_of(u128::from(burst) * 8);
         let (mut begin, mut bits) = (from, 0u128);
         loop {
@@ -256,7 +293,12 @@ struct Record<'a> {
 
 impl<'a> Record<'a> {
     fn new(arrivals: &'a [Arrival], seed: u64) -> Self {
-        Self { arrivals, numbers: BTreeMap::new(), coming: 0, play: Play { seed, ..Play::default() } }
+        Self {
+            arrivals,
+            numbers: BTreeMap::new(),
+            coming: 0,
+            play: Play { seed, ..Play::default() },
+        }
     }
 
     fn count(&mut self, flow: u32, change: impl Fn(&mut Counts)) {
@@ -268,7 +310,13 @@ impl<'a> Record<'a> {
         self.play.events.push(event);
     }
 
-    fn event(&self, at: u64, number: u32, what: &'static str, reason: Option<&'static str>) -> Event {
+    fn event(
+        &self,
+        at: u64,
+        number: u32,
+        what: &'static str,
+        reason: Option<&'static str>,
+    ) -> Event {
         let Arrival { at: came, len, flow, .. } = self.arrivals[number as usize];
         Event { at_ns: at, what, reason, packet: number, flow, bytes: len, waited_ns: at - came }
     }

@@ -66,21 +66,30 @@ impl Case {
 
 fn manager(queue: &Table<'_>) -> Result<Manager, CaseError> {
     match (queue.get("aqm"), queue.get("scheduler")) {
-        (Some(value), None) => match Manager::parse(value.text()?).map_err(|error| value.error(error))? {
-            Manager::Scheduler(discipline) => {
-                Err(value.error(format!("`{0}` is a scheduler: write scheduler = \"{0} …\"", discipline.row().name)))
+        (Some(value), None) => {
+            match Manager::parse(value.text()?).map_err(|error| value.error(error))? {
+                Manager::Scheduler(discipline) => Err(value.error(format!(
+                    "`{0}` is a scheduler: write scheduler = \"{0} …\"",
+                    discipline.row().name
+                ))),
+                manager => Ok(manager),
             }
-            manager => Ok(manager),
-        },
-        (None, Some(value)) => Manager::parse_scheduler(value.text()?).map_err(|error| value.error(error)),
+        }
+        (None, Some(value)) => {
+            Manager::parse_scheduler(value.text()?).map_err(|error| value.error(error))
+        }
         (Some(value), Some(_)) => Err(value.error("give an AQM or a scheduler, not both")),
-        (None, None) => Err(queue.error("[queue] needs `aqm` or `scheduler`; aqm = \"none\" for the limit alone".to_owned())),
+        (None, None) => Err(queue.error(
+            "[queue] needs `aqm` or `scheduler`; aqm = \"none\" for the limit alone".to_owned(),
+        )),
     }
 }
 
 fn limit(queue: &Table<'_>, manager: &Manager) -> Result<QueueLimit, CaseError> {
     match (queue.get("limit"), queue.get("limit_bytes")) {
-        (Some(value), None) => Ok(QueueLimit::Packets(value.number(1, MAX_QUEUE_PACKETS.into())? as u32)),
+        (Some(value), None) => {
+            Ok(QueueLimit::Packets(value.number(1, MAX_QUEUE_PACKETS.into())? as u32))
+        }
         (None, Some(value)) => Ok(QueueLimit::Bytes(value.number(1, 1 << 40)?)),
         (Some(value), Some(_)) => Err(value.error("give `limit` or `limit_bytes`, not both")),
         (None, None) => Ok(QueueLimit::Packets(match manager {
@@ -101,8 +110,11 @@ fn rate(value: &Value<'_>) -> Result<u64, CaseError> {
         "Gbit/s" => Some(1_000_000_000),
         _ => None,
     };
-    let bps = scale.zip(digits.parse::<u64>().ok()).and_then(|(scale, number)| number.checked_mul(scale));
-    let wrong = || value.error(format!("`{text}` is no rate: write a whole number and bit/s, kbit/s, Mbit/s or Gbit/s, up to 400Gbit/s"));
+    let bps =
+        scale.zip(digits.parse::<u64>().ok()).and_then(|(scale, number)| number.checked_mul(scale));
+    let wrong = || {
+        value.error(format!("`{text}` is no rate: write a whole number and bit/s, kbit/s, Mbit/s or Gbit/s, up to 400Gbit/s"))
+    };
     bps.and_then(Rate::new).map(Rate::bps).ok_or_else(wrong)
 }
 
@@ -140,13 +152,20 @@ fn arrivals(top: &Table<'_>) -> Result<Vec<Arrival>, CaseError> {
     for entry in entries.members() {
         let entry = entry.table()?;
         entry.only(&["at", "every", "count", "bytes", "ecn", "flow", "hash", "dscp"])?;
-        let number = |name, least, most, default| entry.get(name).map_or(Ok(default), |value| value.number(least, most));
+        let number = |name, least, most, default| {
+            entry.get(name).map_or(Ok(default), |value| value.number(least, most))
+        };
         let len = entry.need("bytes")?.number(0, 4 << 20)? as u32;
         let flow = number("flow", 0, u32::MAX.into(), 0)? as u32;
         let hash = number("hash", 0, u32::MAX.into(), hash_of(flow).into())? as u32;
         let dscp = number("dscp", 0, 63, 0)? as u8;
         let ecn = entry.get("ecn").map_or(Ok(Ecn::NotEct), |value| ecn(&value))?;
-        all.extend(moments(&entry)?.into_iter().map(|at| Arrival { at, len, flow, header: Header { ecn, dscp, hash } }));
+        all.extend(moments(&entry)?.into_iter().map(|at| Arrival {
+            at,
+            len,
+            flow,
+            header: Header { ecn, dscp, hash },
+        }));
         if all.len() > MAX_PACKETS {
             return Err(entries.error(format!("more than {MAX_PACKETS} packets")));
         }
@@ -156,10 +175,13 @@ fn arrivals(top: &Table<'_>) -> Result<Vec<Arrival>, CaseError> {
 }
 
 fn ecn(value: &Value<'_>) -> Result<Ecn, CaseError> {
-    let known = [("not-ect", Ecn::NotEct), ("ect0", Ecn::Ect0), ("ect1", Ecn::Ect1), ("ce", Ecn::Ce)];
+    let known =
+        [("not-ect", Ecn::NotEct), ("ect0", Ecn::Ect0), ("ect1", Ecn::Ect1), ("ce", Ecn::Ce)];
     let text = value.text()?;
     let found = known.iter().find(|(name, _)| *name == text).map(|(_, ecn)| *ecn);
-    found.ok_or_else(|| value.error(format!("`{text}` is not allowed: write not-ect, ect0, ect1 or ce")))
+    found.ok_or_else(|| {
+        value.error(format!("`{text}` is not allowed: write not-ect, ect0, ect1 or ce"))
+    })
 }
 
 fn service(top: &Table<'_>) -> Result<Service, CaseError> {
@@ -170,7 +192,12 @@ fn service(top: &Table<'_>) -> Result<Service, CaseError> {
             link.only(&["rate", "burst", "from", "until"])?;
             let time = |name, default| link.get(name).map_or(Ok(default), |value| value.time());
             let burst = link.get("burst").map_or(Ok(0), |value| value.number(0, 1 << 40))?;
-            Ok(Service::Link { rate: rate(&link.need("rate")?)?, burst, from: time("from", 0)?, until: time("until", u64::MAX)? })
+            Ok(Service::Link {
+                rate: rate(&link.need("rate")?)?,
+                burst,
+                from: time("from", 0)?,
+                until: time("until", u64::MAX)?,
+            })
         }
         (None, None) => Ok(Service::Times(Vec::new())),
         (Some(value), None) => {
@@ -188,21 +215,47 @@ fn service(top: &Table<'_>) -> Result<Service, CaseError> {
 
 /// How far times may be off, and everything that is expected, by line.
 fn expectations(expect: &Table<'_>) -> Result<(u64, Vec<Expectation>), CaseError> {
-    expect.only(&["within", "backlog", "drops", "marks", "drop_times", "mark_times", "served", "figures", "total", "flow"])?;
+    expect.only(&[
+        "within",
+        "backlog",
+        "drops",
+        "marks",
+        "drop_times",
+        "mark_times",
+        "served",
+        "figures",
+        "total",
+        "flow",
+    ])?;
     let mut all = Vec::new();
-    let mut add = |value: &Value<'_>, name: String, wanted| all.push(Expectation { line: value.line(), name, wanted });
-    for (name, column) in [("backlog", Column::Backlog), ("drops", Column::Drops), ("marks", Column::Marks)] {
+    let mut add = |value: &Value<'_>, name: String, wanted| {
+        all.push(Expectation { line: value.line(), name, wanted })
+    };
+    for (name, column) in
+        [("backlog", Column::Backlog), ("drops", Column::Drops), ("marks", Column::Marks)]
+    {
         if let Some(value) = expect.get(name) {
-            add(&value, format!("{name} after each dequeue"), Wanted::After(column, value.numbers()?));
+            add(
+                &value,
+                format!("{name} after each dequeue"),
+                Wanted::After(column, value.numbers()?),
+            );
         }
     }
-    for (name, words, column) in [("drop_times", "times of drops", Column::Drops), ("mark_times", "times of marks", Column::Marks)] {
+    for (name, words, column) in [
+        ("drop_times", "times of drops", Column::Drops),
+        ("mark_times", "times of marks", Column::Marks),
+    ] {
         if let Some(value) = expect.get(name) {
             add(&value, words.to_owned(), Wanted::Times(column, value.times()?));
         }
     }
     if let Some(value) = expect.get("served") {
-        let flows = value.members().iter().map(|member| Ok(member.number(0, u32::MAX.into())? as u32)).collect::<Result<_, _>>()?;
+        let flows = value
+            .members()
+            .iter()
+            .map(|member| Ok(member.number(0, u32::MAX.into())? as u32))
+            .collect::<Result<_, _>>()?;
         add(&value, "flows served".to_owned(), Wanted::Served(flows));
     }
     if let Some(value) = expect.get("figures") {
@@ -232,16 +285,26 @@ fn wanted_figure(value: &Value<'_>) -> Result<Wanted, CaseError> {
         true => member.time().map(Some),
         false => member.number(0, u64::MAX).map(Some),
     };
-    Ok(Wanted::Figure { name: value.name().to_owned(), values: members.iter().map(each).collect::<Result<_, _>>()?, times })
+    Ok(Wanted::Figure {
+        name: value.name().to_owned(),
+        values: members.iter().map(each).collect::<Result<_, _>>()?,
+        times,
+    })
 }
 
-fn totals(table: &Table<'_>, flow: Option<u32>, add: &mut impl FnMut(&Value<'_>, String, Wanted)) -> Result<(), CaseError> {
+fn totals(
+    table: &Table<'_>,
+    flow: Option<u32>,
+    add: &mut impl FnMut(&Value<'_>, String, Wanted),
+) -> Result<(), CaseError> {
     for value in table.values().filter(|value| flow.is_none() || value.name() != "flow") {
         let counter = Counter::from_name(value.name()).ok_or_else(|| {
             let names: Vec<String> = Counter::all().map(|counter| counter.to_string()).collect();
-            value.error(format!("nothing of this name is counted: allowed are {}", names.join(", ")))
+            value
+                .error(format!("nothing of this name is counted: allowed are {}", names.join(", ")))
         })?;
-        let name = flow.map_or_else(|| counter.to_string(), |flow| format!("{counter} of flow {flow}"));
+        let name =
+            flow.map_or_else(|| counter.to_string(), |flow| format!("{counter} of flow {flow}"));
         add(&value, name, Wanted::Total { flow, counter, bound: bound(&value)? });
     }
     Ok(())
@@ -258,7 +321,8 @@ fn bound(value: &Value<'_>) -> Result<Bound, CaseError> {
         return Ok(Bound::Mean(mean.float()?, table.need("within")?.float()?));
     }
     table.only(&["least", "most"])?;
-    let number = |name, default| table.get(name).map_or(Ok(default), |value| value.number(0, u64::MAX));
+    let number =
+        |name, default| table.get(name).map_or(Ok(default), |value| value.number(0, u64::MAX));
     Ok(Bound::Between(number("least", 0)?, number("most", u64::MAX)?))
 }
 

@@ -1,4 +1,5 @@
-//! A table of a case's file: its values by name, each with the line where it stands, so that every message can point there.
+//! A table of a case's file: its values by name, each with the line where it stands, so that every
+//! message can point there.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -35,7 +36,12 @@ impl<'a> Table<'a> {
     pub(super) fn only(&self, allowed: &[&str]) -> Result<(), CaseError> {
         let unknown = self.table.keys().find(|key| !allowed.contains(&key.get_ref().as_ref()));
         unknown.map_or(Ok(()), |key| {
-            let words = format!("`{}` is not known in {}: allowed are {}", key.get_ref(), self.name, allowed.join(", "));
+            let words = format!(
+                "`{}` is not known in {}: allowed are {}",
+                key.get_ref(),
+                self.name,
+                allowed.join(", ")
+            );
             Err(CaseError::new(self.text, key.span().start, words))
         })
     }
@@ -52,7 +58,10 @@ impl<'a> Table<'a> {
     /// Every name with its value.
     pub(super) fn values(&self) -> impl Iterator<Item = Value<'a>> {
         let text = self.text;
-        self.table.iter().map(move |(key, value)| Value { offset: key.span().start, ..Value::new(text, value, key.get_ref().as_ref()) })
+        self.table.iter().map(move |(key, value)| Value {
+            offset: key.span().start,
+            ..Value::new(text, value, key.get_ref().as_ref())
+        })
     }
 
     pub(super) fn error(&self, words: String) -> CaseError {
@@ -87,7 +96,9 @@ impl<'a> Value<'a> {
     /// The members of an array; of anything else itself.
     pub(super) fn members(&self) -> Vec<Value<'a>> {
         match self.value {
-            DeValue::Array(array) => array.iter().map(|value| Value::new(self.text, value, self.name)).collect(),
+            DeValue::Array(array) => {
+                array.iter().map(|value| Value::new(self.text, value, self.name)).collect()
+            }
             _ => vec![*self],
         }
     }
@@ -149,8 +160,14 @@ impl<'a> Value<'a> {
 
     fn time_of(&self, word: &str) -> Result<u64, CaseError> {
         let has_unit = word.ends_with('s');
-        let time = Domain::Time { least: 0, most: u64::MAX / 4 }.parse(word).filter(|_| has_unit || word == "0");
-        time.ok_or_else(|| self.error(format!("`{word}` is no time: write a number and ns, us, ms or s, as in 1.5ms")))
+        let time = Domain::Time { least: 0, most: u64::MAX / 4 }
+            .parse(word)
+            .filter(|_| has_unit || word == "0");
+        time.ok_or_else(|| {
+            self.error(format!(
+                "`{word}` is no time: write a number and ns, us, ms or s, as in 1.5ms"
+            ))
+        })
     }
 }
 

@@ -1,15 +1,17 @@
 //! Bounds of B-WFI: what theory allows, one line for each scheduler that promises something.
 //!
-//! All are bounds of the figure as [`super`] defines it: for any arrivals, over any interval that begins in a period of backlog of
-//! the flow, at any moment, and ends where a packet of the flow has left. `docs/guarantees.md` derives each of them, for the
-//! schedulers as they are here, and says where the literature has another form and why.
+//! All are bounds of the figure as [`super`] defines it: for any arrivals, over any interval that
+//! begins in a period of backlog of the flow, at any moment, and ends where a packet of the flow
+//! has left. `docs/guarantees.md` derives each of them, for the schedulers as they are here, and
+//! says where the literature has another form and why.
 //!
 //! ```text
 //! φ   w over the sum of the weights of all flows        L_k, ℓ_k   the flow's largest and shortest packet
 //! Q   w over the least weight, times L                  L, L_j     the largest packet of all, of another flow
 //! σ   least power of two with w σ ≥ L_k                 Σ          over all other flows
 //! ```
-//! Packets are at most `lmax` long. A bound holds for the flow set as it is: flows and weights do not change meanwhile.
+//! Packets are at most `lmax` long. A bound holds for the flow set as it is: flows and weights do
+//! not change meanwhile.
 
 use std::fmt;
 
@@ -64,12 +66,24 @@ const TABLE: &[Line] = &[
     Line { name: "rr", formula: "(1 − φ) Q + φ (Σ L_j + max L_j)", bytes: round_robin },
     Line { name: "wf2q+", formula: "max(L_k + φ (L − L_k), 2 φ L)", bytes: worst_case_fair },
     Line { name: "l-wf2q", formula: "max(L_k + φ (L − L_k), 2 φ L)", bytes: worst_case_fair },
-    Line { name: "qfq", formula: "3 w σ + max((1 − φ) L_k − ℓ_k + φ L, 2 φ L − ℓ_k)", bytes: quick },
-    Line { name: "qfq+", formula: "3 w σ + max((1 − φ) L_k − ℓ_k + φ L, 2 φ L − ℓ_k)", bytes: quick },
+    Line {
+        name: "qfq",
+        formula: "3 w σ + max((1 − φ) L_k − ℓ_k + φ L, 2 φ L − ℓ_k)",
+        bytes: quick,
+    },
+    Line {
+        name: "qfq+",
+        formula: "3 w σ + max((1 − φ) L_k − ℓ_k + φ L, 2 φ L − ℓ_k)",
+        bytes: quick,
+    },
     Line { name: "scfq", formula: "φ Σ L_j", bytes: self_clocked },
     Line { name: "sfq", formula: START_TIME, bytes: start_time },
     Line { name: "pifo", formula: START_TIME, bytes: start_time },
-    Line { name: "wfq", formula: "max(w x + φ L, 2 φ L), x with w x = Σ max(L_j − w_j x, 0)", bytes: weighted_fair },
+    Line {
+        name: "wfq",
+        formula: "max(w x + φ L, 2 φ L), x with w x = Σ max(L_j − w_j x, 0)",
+        bytes: weighted_fair,
+    },
 ];
 
 const START_TIME: &str = "max((1 − φ) (L_k − ℓ_k) + φ Σ L_j, φ (Σ L_j + max L_j) − (1 − φ) ℓ_k)";
@@ -114,20 +128,31 @@ impl Terms<'_> {
 
     /// The other flows: of each group how many, and the group.
     fn others(&self) -> impl Iterator<Item = (i128, &Group)> {
-        self.flows.groups().iter().map(|group| (i128::from(group.count) - i128::from(std::ptr::eq(group, self.group)), group))
+        self.flows.groups().iter().map(|group| {
+            (i128::from(group.count) - i128::from(std::ptr::eq(group, self.group)), group)
+        })
     }
 
     /// `Σ L_j`.
     fn sum_of_others(&self) -> Exact {
-        Exact::whole(self.others().map(|(count, group)| count * i128::from(group.lmax)).sum::<i128>())
+        Exact::whole(
+            self.others().map(|(count, group)| count * i128::from(group.lmax)).sum::<i128>(),
+        )
     }
 
     /// `max L_j`.
     fn longest_of_others(&self) -> Exact {
-        Exact::whole(self.others().filter(|(count, _)| *count > 0).map(|(_, group)| group.lmax).max().unwrap_or(0))
+        Exact::whole(
+            self.others()
+                .filter(|(count, _)| *count > 0)
+                .map(|(_, group)| group.lmax)
+                .max()
+                .unwrap_or(0),
+        )
     }
 
-    /// `w σ`: within once and twice `L_k`. The inverse of `w` is rounded up to 32 bits of fraction first, as QFQ does.
+    /// `w σ`: within once and twice `L_k`. The inverse of `w` is rounded up to 32 bits of fraction
+    /// first, as QFQ does.
     fn slot(&self) -> Exact {
         let inverse = (1u64 << 32).div_ceil(self.group.weight.into());
         let slot = (u64::from(self.group.lmax) * inverse).next_power_of_two();
@@ -135,7 +160,8 @@ impl Terms<'_> {
     }
 }
 
-/// The bounds of a scheduler for each group of a set, in the set's order, with packets as short as the set says.
+/// The bounds of a scheduler for each group of a set, in the set's order, with packets as short as
+/// the set says.
 pub fn of(discipline: &Discipline, flows: &FlowSet) -> Vec<Bound> {
     let shortest: Vec<u32> = flows.groups().iter().map(|group| group.lengths.shortest()).collect();
     with_shortest(discipline, flows, &shortest)
@@ -155,10 +181,13 @@ pub fn with_shortest(discipline: &Discipline, flows: &FlowSet, shortest: &[u32])
     flows.groups().iter().zip(shortest).map(bound).collect()
 }
 
-/// Whether a scheduler of the table keeps its promise with these settings: a PIFO does when it sorts by virtual start and never
-/// drops a packet for a better one.
+/// Whether a scheduler of the table keeps its promise with these settings: a PIFO does when it
+/// sorts by virtual start and never drops a packet for a better one.
 fn promises(discipline: &Discipline) -> bool {
-    let sorts = discipline.row().parameter("rank").is_none_or(|rank| rank.domain.write(discipline.get("rank")) == "stfq");
+    let sorts = discipline
+        .row()
+        .parameter("rank")
+        .is_none_or(|rank| rank.domain.write(discipline.get("rank")) == "stfq");
     sorts && discipline.get("limit") == 0
 }
 
@@ -180,8 +209,8 @@ fn quick(terms: &Terms<'_>) -> Exact {
     Exact::whole(3) * terms.slot() + after_own.max(afresh) - terms.shortest()
 }
 
-/// Whether the bound is derived for the scheduler. Where the clock is the fluid's own, what is published is
-/// about a flow that the fluid has packets of too.
+/// Whether the bound is derived for the scheduler. Where the clock is the fluid's own, what is
+/// published is about a flow that the fluid has packets of too.
 fn is_verified(discipline: &Discipline) -> bool {
     !matches!(discipline.row().name, "wfq" | "l-wf2q")
 }
@@ -193,15 +222,18 @@ fn self_clocked(terms: &Terms<'_>) -> Exact {
 fn start_time(terms: &Terms<'_>) -> Exact {
     let others = terms.share() * terms.sum_of_others();
     let after_own = terms.rest() * (terms.own() - terms.shortest()) + others;
-    let afresh = others + terms.share() * terms.longest_of_others() - terms.rest() * terms.shortest();
+    let afresh =
+        others + terms.share() * terms.longest_of_others() - terms.rest() * terms.shortest();
     after_own.max(afresh)
 }
 
 fn weighted_fair(terms: &Terms<'_>) -> Exact {
-    // The largest quotient of a subset's packets over its weights and the flow's own: those with the longest packets in the
-    // fluid's time first.
+    // The largest quotient of a subset's packets over its weights and the flow's own: those with
+    // the longest packets in the fluid's time first.
     let mut others: Vec<(i128, &Group)> = terms.others().collect();
-    others.sort_by_key(|(_, group)| std::cmp::Reverse(Exact::new(group.lmax.into(), group.weight.into())));
+    others.sort_by_key(|(_, group)| {
+        std::cmp::Reverse(Exact::new(group.lmax.into(), group.weight.into()))
+    });
     let (mut bytes, mut weights, mut ahead) = (0, i128::from(terms.group.weight), Exact::ZERO);
     for (count, group) in others {
         bytes += count * i128::from(group.lmax);
@@ -230,8 +262,12 @@ mod tests {
 
     #[test]
     fn bounds_of_known_sets_are_what_the_formulas_give() {
-        // Four quanta of a packet less a 500th, and the 500th of a packet of each other flow and one more.
-        assert_eq!(packets("rr", "500:w1,250:w2,250:w4"), Some(4.0 * (1.0 - 0.002) + 0.002 * 1000.0));
+        // Four quanta of a packet less a 500th, and the 500th of a packet of each other flow and
+        // one more.
+        assert_eq!(
+            packets("rr", "500:w1,250:w2,250:w4"),
+            Some(4.0 * (1.0 - 0.002) + 0.002 * 1000.0)
+        );
         assert_eq!(packets("wf2q+", "1000:w1"), Some(1.0));
         assert_eq!(packets("wf2q+", "1:w1,1:w9"), Some(1.8));
         assert_eq!((packets("fifo", "3"), packets("prio", "3")), (None, None));
@@ -239,11 +275,23 @@ mod tests {
 
     #[test]
     fn slots_hold_a_packet_and_no_more_than_two() {
-        for (weight, lmax) in [(1, 1500), (4, 1500), (1500, 1500), (65_536, 64), (1, 65_536), (3, 64), (65_536, 65_536), (999, 64)] {
+        for (weight, lmax) in [
+            (1, 1500),
+            (4, 1500),
+            (1500, 1500),
+            (65_536, 64),
+            (1, 65_536),
+            (3, 64),
+            (65_536, 65_536),
+            (999, 64),
+        ] {
             let flows: FlowSet = format!("1:w{weight}:l{lmax}").parse().unwrap();
             let terms = Terms { flows: &flows, group: &flows.groups()[0], shortest: lmax };
             let slot = terms.slot();
-            assert!(slot >= Exact::whole(lmax) && slot <= Exact::whole(2 * lmax), "w{weight} l{lmax}: {slot:?}");
+            assert!(
+                slot >= Exact::whole(lmax) && slot <= Exact::whole(2 * lmax),
+                "w{weight} l{lmax}: {slot:?}"
+            );
         }
     }
 }

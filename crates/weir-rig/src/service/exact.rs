@@ -1,9 +1,11 @@
-//! Fractions of whole numbers: what is judged is exact, and becomes a decimal number only where it is shown.
+//! Fractions of whole numbers: what is judged is exact, and becomes a decimal number only where it
+//! is shown.
 
 use std::cmp::Ordering;
 use std::ops::{Add, Div, Mul, Sub};
 
-/// A fraction. Values of measurements have numerators of up to 100 bits; sums and products are for bounds, whose parts are small.
+/// A fraction. Values of measurements have numerators of up to 100 bits; sums and products are for
+/// bounds, whose parts are small.
 #[derive(Clone, Copy, Debug)]
 pub struct Exact {
     numerator: i128,
@@ -24,7 +26,8 @@ impl Exact {
     /// When the denominator is 0.
     pub fn new(numerator: i128, denominator: i128) -> Self {
         assert!(denominator != 0, "a fraction has a denominator");
-        let divisor = gcd(numerator.unsigned_abs(), denominator.unsigned_abs()) as i128 * denominator.signum();
+        let divisor = gcd(numerator.unsigned_abs(), denominator.unsigned_abs()) as i128
+            * denominator.signum();
         Self { numerator: numerator / divisor, denominator: denominator / divisor }
     }
 
@@ -42,7 +45,9 @@ impl Exact {
     pub fn millionths(self) -> i64 {
         let whole = self.numerator.div_euclid(self.denominator);
         let rest = self.numerator.rem_euclid(self.denominator);
-        let parts = whole.saturating_mul(1_000_000).saturating_add(rest.saturating_mul(1_000_000) / self.denominator);
+        let parts = whole
+            .saturating_mul(1_000_000)
+            .saturating_add(rest.saturating_mul(1_000_000) / self.denominator);
         parts.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
     }
 }
@@ -57,9 +62,13 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
 impl Ord for Exact {
     /// By the whole parts, then by the rests, whose products stay small whatever the fractions are.
     fn cmp(&self, other: &Self) -> Ordering {
-        let parts = |x: &Self| (x.numerator.div_euclid(x.denominator), x.numerator.rem_euclid(x.denominator) as u128);
+        let parts = |x: &Self| {
+            (x.numerator.div_euclid(x.denominator), x.numerator.rem_euclid(x.denominator) as u128)
+        };
         let ((a, a_rest), (b, b_rest)) = (parts(self), parts(other));
-        a.cmp(&b).then_with(|| (a_rest * other.denominator as u128).cmp(&(b_rest * self.denominator as u128)))
+        a.cmp(&b).then_with(|| {
+            (a_rest * other.denominator as u128).cmp(&(b_rest * self.denominator as u128))
+        })
     }
 }
 
@@ -98,7 +107,10 @@ impl Mul for Exact {
     type Output = Self;
 
     fn mul(self, other: Self) -> Self {
-        let (a, b) = (Self::new(self.numerator, other.denominator), Self::new(other.numerator, self.denominator));
+        let (a, b) = (
+            Self::new(self.numerator, other.denominator),
+            Self::new(other.numerator, self.denominator),
+        );
         Self::new(a.numerator * b.numerator, a.denominator * b.denominator)
     }
 }
@@ -123,12 +135,16 @@ mod tests {
         assert_eq!(Exact::new(2, -4), Exact::new(-1, 2));
         assert_eq!(third * Exact::whole(6) / Exact::whole(4) - Exact::new(1, 2), Exact::ZERO);
         assert!(Exact::new(-1, 3) < Exact::new(-1, 4) && Exact::new(7, 3) > Exact::new(9, 4));
-        assert_eq!((Exact::new(-1, 3).millionths(), Exact::new(7, 2).millionths()), (-333_334, 3_500_000));
+        assert_eq!(
+            (Exact::new(-1, 3).millionths(), Exact::new(7, 2).millionths()),
+            (-333_334, 3_500_000)
+        );
     }
 
     #[test]
     fn the_largest_fractions_compare_without_overflow() {
-        let (a, b) = (Exact::new(i128::MAX, (1 << 49) + 1), Exact::new(i128::MAX - 1, (1 << 49) + 1));
+        let (a, b) =
+            (Exact::new(i128::MAX, (1 << 49) + 1), Exact::new(i128::MAX - 1, (1 << 49) + 1));
         assert!(a > b);
         assert!(Exact::new((5 << 64) - 1, 1 << 64) > Exact::new((5 << 64) - 3, 1 << 64));
     }

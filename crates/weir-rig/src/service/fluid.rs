@@ -1,16 +1,20 @@
-//! The fluid: generalised processor sharing of the same arrivals, the reference for lag, lead and lateness.
+//! The fluid: generalised processor sharing of the same arrivals, the reference for lag, lead and
+//! lateness.
 //!
-//! The fluid serves all flows that have something at once, each at a rate by its weight among those. In its own time, the virtual
-//! time `V`, a packet starts at `S = max(V at its arrival, F of the one before)` and finishes at `F = S + L / w`; `V` grows by
+//! The fluid serves all flows that have something at once, each at a rate by its weight among
+//! those. In its own time, the virtual time `V`, a packet starts at
+//! `S = max(V at its arrival, F of the one before)` and finishes at `F = S + L / w`; `V` grows by
 //! `1 / Σ of the weights that are active` for each byte of the link.
 //!
 //! ```text
 //! V, S, F, times   127 ........................ 64 | 63 ........................ 0
 //!                  bytes (for a unit of weight)    | fraction
 //! ```
-//! The step from one finish to the next is exact. What is rounded, by less than 2^-64 bytes for a unit of weight at each arrival
-//! and each packet sent, is the growth of `V` up to an instant between two finishes, and `L / w`. For a million packets and the largest
-//! weights that is less than a thousandth of a byte; for flows that always have packets nothing is rounded, since `V` is `W / Σ`.
+//! The step from one finish to the next is exact. What is rounded, by less than 2^-64 bytes for a
+//! unit of weight at each arrival and each packet sent, is the growth of `V` up to an instant
+//! between two finishes, and `L / w`. For a million packets and the largest weights that is less
+//! than a thousandth of a byte; for flows that always have packets nothing is rounded, since `V` is
+//! `W / Σ`.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -37,9 +41,11 @@ pub(super) struct Fluid {
 /// How far a flow's service and the fluid's came apart at the most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Apart<T> {
-    /// Bytes of the flow that the fluid had served and the link had not, when a packet of the flow was about to go.
+    /// Bytes of the flow that the fluid had served and the link had not, when a packet of the flow
+    /// was about to go.
     pub(super) lag: T,
-    /// Bytes of the flow that the link had served and the fluid had not, when a packet of the flow had left.
+    /// Bytes of the flow that the link had served and the fluid had not, when a packet of the flow
+    /// had left.
     pub(super) lead: T,
     /// How much later than in the fluid a packet ended, in bytes of the link.
     pub(super) late: T,
@@ -60,7 +66,10 @@ impl Fluid {
         self.worst.iter().zip(&self.weights).map(move |(apart, &weight)| Apart {
             lag: Exact::new(apart.lag, unit),
             lead: Exact::new(apart.lead, unit),
-            late: Exact::new(apart.late, if self.changing.is_some() { unit } else { weight.into() }),
+            late: Exact::new(
+                apart.late,
+                if self.changing.is_some() { unit } else { weight.into() },
+            ),
         })
     }
 
@@ -83,13 +92,16 @@ impl Fluid {
         given - i128::from(self.sent[flow as usize]) * self.unit()
     }
 
-    /// How much later than in the fluid the packet ends that the flow has just sent: in bytes times the flow's weight, or with a
-    /// fraction where flows come and go.
+    /// How much later than in the fluid the packet ends that the flow has just sent: in bytes times
+    /// the flow's weight, or with a fraction where flows come and go.
     fn late(&mut self, now: u64, flow: u32) -> i128 {
-        let (weight, sent) = (i128::from(self.weights[flow as usize]), i128::from(self.sent[flow as usize]));
+        let (weight, sent) =
+            (i128::from(self.weights[flow as usize]), i128::from(self.sent[flow as usize]));
         match &mut self.changing {
             None => i128::from(now) * weight - sent * i128::from(self.total),
-            Some(gps) => gps.finish_of_next(flow).map_or(0, |finish| (u128::from(now) << FRACTION) as i128 - finish as i128),
+            Some(gps) => gps
+                .finish_of_next(flow)
+                .map_or(0, |finish| (u128::from(now) << FRACTION) as i128 - finish as i128),
         }
     }
 }
@@ -137,7 +149,8 @@ impl Watch for Fluid {
             let given = sent + self.ahead(flow);
             (given > 0).then_some(sent as f64 / given as f64)
         });
-        let (count, sum, squares) = shares.fold((0u32, 0.0, 0.0), |(n, sum, squares), x| (n + 1, sum + x, squares + x * x));
+        let (count, sum, squares) =
+            shares.fold((0u32, 0.0, 0.0), |(n, sum, squares), x| (n + 1, sum + x, squares + x * x));
         self.fairness = if squares > 0.0 { sum * sum / (f64::from(count) * squares) } else { 1.0 };
     }
 }
@@ -181,7 +194,13 @@ impl Gps {
             ahead: VecDeque::new(),
             behind: 0,
         };
-        Self { flows: weights.iter().map(flow).collect(), virtual_time: 0, now: 0, active: 0, finishes: BinaryHeap::new() }
+        Self {
+            flows: weights.iter().map(flow).collect(),
+            virtual_time: 0,
+            now: 0,
+            active: 0,
+            finishes: BinaryHeap::new(),
+        }
     }
 
     /// Lets time pass.
@@ -218,7 +237,8 @@ impl Gps {
 
     fn arrives(&mut self, number: u32, len: u32) {
         let flow = &mut self.flows[number as usize];
-        flow.last_finish = flow.last_finish.max(self.virtual_time) + (u128::from(len) << FRACTION) / flow.weight;
+        flow.last_finish =
+            flow.last_finish.max(self.virtual_time) + (u128::from(len) << FRACTION) / flow.weight;
         if flow.queue.is_empty() {
             self.active += flow.weight;
             self.finishes.push(Reverse((flow.last_finish, number)));

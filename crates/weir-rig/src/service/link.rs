@@ -1,9 +1,11 @@
-//! The link: it takes packets from a scheduler one after the other, at one byte for each unit of time, and somebody watches.
+//! The link: it takes packets from a scheduler one after the other, at one byte for each unit of
+//! time, and somebody watches.
 //!
-//! Time is counted in bytes of the link, as in a [`crate::trace::Trace`], and is whole. A packet that begins at `s` has left at `s` + its
-//! length; what arrives meanwhile reaches the scheduler meanwhile. At one instant the packet on the wire ends first, then
-//! come the arrivals, then the scheduler is asked. Schedulers that look at the clock see a nanosecond for each byte, which
-//! is a link of 8 Gbit/s.
+//! Time is counted in bytes of the link, as in a [`crate::trace::Trace`], and is whole. A packet
+//! that begins at `s` has left at `s` + its length; what arrives meanwhile reaches the scheduler
+//! meanwhile. At one instant the packet on the wire ends first, then come the arrivals, then the
+//! scheduler is asked. Schedulers that look at the clock see a nanosecond for each byte, which is a
+//! link of 8 Gbit/s.
 
 use weir_core::Nanos;
 use weir_core::descriptor::Descriptors;
@@ -60,11 +62,17 @@ impl<A: Watch, B: Watch> Watch for (A, B) {
     }
 }
 
-/// Runs a new scheduler on what comes from `source` until the source says that it is over, or everything has left. Gives the time
-/// then, and the packets that the link has sent.
-pub(super) fn drive<S: Scheduler, W: Watch>(mut scheduler: S, flows: &FlowSet, source: &mut Source<'_>, watch: &mut W) -> (u64, u64) {
+/// Runs a new scheduler on what comes from `source` until the source says that it is over, or
+/// everything has left. Gives the time then, and the packets that the link has sent.
+pub(super) fn drive<S: Scheduler, W: Watch>(
+    mut scheduler: S,
+    flows: &FlowSet,
+    source: &mut Source<'_>,
+    watch: &mut W,
+) -> (u64, u64) {
     let mut store = Descriptors::new(2 * flows.len() as usize);
-    let slots: Vec<FlowSlot> = flows.flows().map(|flow| scheduler.add_flow(Nanos::ZERO, &flow.spec())).collect();
+    let slots: Vec<FlowSlot> =
+        flows.flows().map(|flow| scheduler.add_flow(Nanos::ZERO, &flow.spec())).collect();
     let (mut now, mut sent, mut rested) = (0, 0, false);
     loop {
         deliver(&mut scheduler, &mut store, &slots, source, watch, now);

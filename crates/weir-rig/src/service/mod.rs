@@ -2,12 +2,15 @@
 //!
 //! [`measure`] runs a scheduler on a workload and answers for each group of a flow set:
 //!
-//! - **B-WFI**, the bit worst-case fair index: the most bytes by which a flow fell behind its share of what the link sent, over
-//!   any interval within a period in which it had packets waiting, counted when a packet of the flow has left. The share is its
-//!   weight over the weights of *all* flows of the set. One packet is the least that any scheduler can reach.
+//! - **B-WFI**, the bit worst-case fair index: the most bytes by which a flow fell behind its share
+//!   of what the link sent, over any interval within a period in which it had packets waiting,
+//!   counted when a packet of the flow has left. The share is its weight over the weights of *all*
+//!   flows of the set. One packet is the least that any scheduler can reach.
 //! - **bound**: what theory allows that to be, where there is a theory; see [`bounds`].
-//! - **delay** of a packet from its arrival to its end, and the delay that follows from the bound for a flow with so many bytes.
-//! - **lag**, **lead** and **lateness** against the *fluid* that serves the same arrivals all at once, by weight.
+//! - **delay** of a packet from its arrival to its end, and the delay that follows from the bound
+//!   for a flow with so many bytes.
+//! - **lag**, **lead** and **lateness** against the *fluid* that serves the same arrivals all at
+//!   once, by weight.
 //! - **Jain's index** of what flows got over what the fluid gave them, when the arrivals ended.
 //!
 //! Everything is counted in bytes: of the flow for B-WFI, lag and lead, of the link for times.
@@ -36,7 +39,8 @@ use workload::Source;
 pub struct Service {
     /// For each group, in the set's order.
     pub classes: Vec<Class>,
-    /// Jain's index of what flows got over what the fluid gave them, from one over their number (one had it all) to 1 (each its due).
+    /// Jain's index of what flows got over what the fluid gave them, from one over their number
+    /// (one had it all) to 1 (each its due).
     pub jain: f64,
     /// Packets that the link sent.
     pub packets: u64,
@@ -59,10 +63,11 @@ pub struct Class {
     pub bound: Bound,
     /// Longest delay of a packet, in bytes of the link.
     pub delay_max: u64,
-    /// The delay that the bound allows to a packet with the most bytes of its own flow that one met here, in bytes of the link;
-    /// `None` without a bound.
+    /// The delay that the bound allows to a packet with the most bytes of its own flow that one met
+    /// here, in bytes of the link; `None` without a bound.
     pub delay_bound: Option<Exact>,
-    /// The most by which a delay exceeds what the packet's own flow explains at its share of the link, in bytes of the link.
+    /// The most by which a delay exceeds what the packet's own flow explains at its share of the
+    /// link, in bytes of the link.
     pub delay_excess: Exact,
     /// Most bytes that a flow's service was behind the fluid's.
     pub lag: Exact,
@@ -83,7 +88,8 @@ impl Class {
         self.bound.bytes.map(|bytes| self.in_packets(bytes))
     }
 
-    /// Whether the measured B-WFI is within the bound, to within [`bounds::ROUNDING`]; `None` without a bound.
+    /// Whether the measured B-WFI is within the bound, to within [`bounds::ROUNDING`]; `None`
+    /// without a bound.
     pub fn is_within_bound(&self) -> Option<bool> {
         self.bound.bytes.map(|bytes| self.bwfi <= bytes + bounds::ROUNDING)
     }
@@ -98,9 +104,14 @@ impl Class {
     }
 }
 
-/// Runs a scheduler of this discipline on the workload and measures the service of each group. The same arguments give the same
-/// figures, on every machine.
-pub fn measure(discipline: &Discipline, flows: &FlowSet, workload: &Workload<'_>, seed: u64) -> Service {
+/// Runs a scheduler of this discipline on the workload and measures the service of each group. The
+/// same arguments give the same figures, on every machine.
+pub fn measure(
+    discipline: &Discipline,
+    flows: &FlowSet,
+    workload: &Workload<'_>,
+    seed: u64,
+) -> Service {
     let mut source = Source::new(workload, flows, seed);
     let mut watch = (Account::new(flows), Fluid::new(flows, source.is_steady()));
     let (time, packets) = discipline.visit(Drive { flows, source: &mut source, watch: &mut watch });
@@ -112,7 +123,14 @@ pub fn measure(discipline: &Discipline, flows: &FlowSet, workload: &Workload<'_>
     let mut first = 0;
     for (group, bound) in flows.groups().iter().zip(bounds) {
         let range = first..first + group.count as usize;
-        classes.push(class(group, bound, flows.total_weight(), first as u32, &account.flows()[range.clone()], &apart[range]));
+        classes.push(class(
+            group,
+            bound,
+            flows.total_weight(),
+            first as u32,
+            &account.flows()[range.clone()],
+            &apart[range],
+        ));
         first += group.count as usize;
     }
     Service { classes, jain: fluid.fairness(), packets, time }
@@ -120,7 +138,9 @@ pub fn measure(discipline: &Discipline, flows: &FlowSet, workload: &Workload<'_>
 
 /// The shortest packet of each group: what the set says, or what a trace has.
 fn shortest(flows: &FlowSet, workload: &Workload<'_>) -> Vec<u32> {
-    let Workload::Trace(trace) = workload else { return flows.groups().iter().map(|group| group.lengths.shortest()).collect() };
+    let Workload::Trace(trace) = workload else {
+        return flows.groups().iter().map(|group| group.lengths.shortest()).collect();
+    };
     let mut shortest: Vec<u32> = flows.groups().iter().map(|group| group.lmax).collect();
     let group_of: Vec<usize> = flows.flows().map(|flow| flow.group).collect();
     for arrival in trace.arrivals() {
@@ -170,11 +190,20 @@ pub(crate) fn owed(discipline: &Discipline, trace: &Trace) -> Vec<Owed> {
 }
 
 /// The worst of the flows of a group, the first of which has the number `first`.
-fn class(group: &Group, bound: Bound, total: u64, first: u32, accounts: &[FlowAccount], apart: &[Apart<Exact>]) -> Class {
+fn class(
+    group: &Group,
+    bound: Bound,
+    total: u64,
+    first: u32,
+    accounts: &[FlowAccount],
+    apart: &[Apart<Exact>],
+) -> Class {
     let most = |of: fn(&Apart<Exact>) -> Exact| apart.iter().map(of).max().unwrap_or(Exact::ZERO);
     let share = Exact::new(group.weight.into(), total.into());
     let bytes = |scaled: i128| Exact::new(scaled, total.into());
-    let worst = (0..accounts.len()).max_by_key(|&n| (accounts[n].bwfi, std::cmp::Reverse(n))).unwrap_or_default();
+    let worst = (0..accounts.len())
+        .max_by_key(|&n| (accounts[n].bwfi, std::cmp::Reverse(n)))
+        .unwrap_or_default();
     let own = accounts.iter().map(|flow| flow.most).max().unwrap_or_default();
     Class {
         group: *group,
@@ -183,7 +212,8 @@ fn class(group: &Group, bound: Bound, total: u64, first: u32, accounts: &[FlowAc
         worst_interval: accounts[worst].span,
         delay_max: accounts.iter().map(|flow| flow.delay).max().unwrap_or_default(),
         delay_bound: bound.bytes.map(|bytes| (Exact::whole(own) + bytes) / share),
-        delay_excess: bytes(accounts.iter().map(|flow| flow.excess).max().unwrap_or_default()) / share,
+        delay_excess: bytes(accounts.iter().map(|flow| flow.excess).max().unwrap_or_default())
+            / share,
         bound,
         lag: most(|a| a.lag),
         lead: most(|a| a.lead),

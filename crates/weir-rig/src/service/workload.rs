@@ -1,7 +1,7 @@
 //! Workloads: what arrives at the link, and when.
 //!
-//! Loads that are not steady are made in advance and come whatever the scheduler does, so that two schedulers of one seed see
-//! the same packets at the same instants.
+//! Loads that are not steady are made in advance and come whatever the scheduler does, so that two
+//! schedulers of one seed see the same packets at the same instants.
 
 use std::collections::VecDeque;
 
@@ -14,19 +14,21 @@ use crate::trace::{Arrival, Trace};
 /// What arrives.
 #[derive(Clone, Copy, Debug)]
 pub enum Workload<'a> {
-    /// Every flow always has packets: two at least, and at least twice the bytes of the set's longest packet, so that no ideal
-    /// link would be done with them. What leaves is replaced at once. Ends after `packets`.
+    /// Every flow always has packets: two at least, and at least twice the bytes of the set's
+    /// longest packet, so that no ideal link would be done with them. What leaves is replaced at
+    /// once. Ends after `packets`.
     Backlogged {
         /// Packets that the link sends.
         packets: u64,
     },
-    /// Flows send bursts of 1 to 8 packets at random moments. What they offer changes between seven tenths and twelve tenths of
-    /// the link, so that backlogs come and go.
+    /// Flows send bursts of 1 to 8 packets at random moments. What they offer changes between seven
+    /// tenths and twelve tenths of the link, so that backlogs come and go.
     OnOff {
         /// Packets that arrive.
         packets: u64,
     },
-    /// Flow after flow sends twenty packets, at twice the link's rate, until all have; then, when the link has caught up, again.
+    /// Flow after flow sends twenty packets, at twice the link's rate, until all have; then, when
+    /// the link has caught up, again.
     Ramp {
         /// Packets that arrive.
         packets: u64,
@@ -73,9 +75,17 @@ struct Supply {
 
 impl Answers {
     fn new(flows: &FlowSet, seed: u64) -> Self {
-        let supply = flows.flows().map(|flow| Supply { lengths: flow.lengths, packets: 0, bytes: 0 }).collect();
+        let supply = flows
+            .flows()
+            .map(|flow| Supply { lengths: flow.lengths, packets: 0, bytes: 0 })
+            .collect();
         let random = Stream::new(seed, 0, Purpose::Generator);
-        let mut answers = Self { pending: VecDeque::new(), flows: supply, least: 2 * u64::from(flows.longest()), random };
+        let mut answers = Self {
+            pending: VecDeque::new(),
+            flows: supply,
+            least: 2 * u64::from(flows.longest()),
+            random,
+        };
         (0..flows.len()).for_each(|flow| answers.supply(0, flow));
         answers
     }
@@ -103,10 +113,14 @@ impl<'a> Source<'a> {
     pub(super) fn new(workload: &Workload<'a>, flows: &FlowSet, seed: u64) -> Self {
         let made = |all| Self { arrivals: Arrivals::Made { all, place: 0 }, most: None };
         match *workload {
-            Workload::Backlogged { packets } => Self { arrivals: Arrivals::Answers(Answers::new(flows, seed)), most: Some(packets) },
+            Workload::Backlogged { packets } => {
+                Self { arrivals: Arrivals::Answers(Answers::new(flows, seed)), most: Some(packets) }
+            }
             Workload::OnOff { packets } => made(on_off(flows, packets, seed)),
             Workload::Ramp { packets } => made(ramp(flows, packets, seed)),
-            Workload::Trace(trace) => Self { arrivals: Arrivals::Given { all: trace.arrivals(), place: 0 }, most: None },
+            Workload::Trace(trace) => {
+                Self { arrivals: Arrivals::Given { all: trace.arrivals(), place: 0 }, most: None }
+            }
         }
     }
 

@@ -11,8 +11,8 @@ use crate::rule::{Address, Name, RuleAction, Test};
 use crate::ruleset::{Entry, Ruleset};
 use crate::table::TableKey;
 
-/// A ruleset, compiled for a place. It does not change; a changed ruleset is another classifier, which shares with this one what is
-/// the same.
+/// A ruleset, compiled for a place. It does not change; a changed ruleset is another classifier,
+/// which shares with this one what is the same.
 #[derive(Clone, Debug)]
 pub struct Classifier {
     rules: Arc<Rules>,
@@ -46,7 +46,8 @@ impl Classifier {
         let names = ruleset.rules.iter().flat_map(|entry| tables(&entry.rule));
         let tables = Tables::new(names, ruleset, place, before.map(|before| &before.tables));
         let compiled = |pass| Compiler::run(ruleset, place, &tables, pass);
-        let mut programs: Vec<(u64, Program)> = place.passes.iter().map(|pass| (code(pass), compiled(Some(*pass)))).collect();
+        let mut programs: Vec<(u64, Program)> =
+            place.passes.iter().map(|pass| (code(pass), compiled(Some(*pass)))).collect();
         programs.sort_by_key(|(code, _)| *code);
         programs.dedup_by_key(|(code, _)| *code);
         let tags = |rule: &crate::rule::Rule| rule.tag.is_some() || rule.untag.is_some();
@@ -58,19 +59,23 @@ impl Classifier {
             heads: heads(ruleset).into(),
             programs,
             any: compiled(None),
-            each_segment: any_test(ruleset, differs_in_train) || enabled(ruleset).any(|rule| rule.probability.is_some()),
-            key: any_test(ruleset, uses_key) || enabled(ruleset).any(|rule| matches!(rule.action, RuleAction::CheckState(_))),
-            tags: any_test(ruleset, |test| matches!(test, Test::Tagged(_))) || enabled(ruleset).any(tags),
+            each_segment: any_test(ruleset, differs_in_train)
+                || enabled(ruleset).any(|rule| rule.probability.is_some()),
+            key: any_test(ruleset, uses_key)
+                || enabled(ruleset).any(|rule| matches!(rule.action, RuleAction::CheckState(_))),
+            tags: any_test(ruleset, |test| matches!(test, Test::Tagged(_)))
+                || enabled(ruleset).any(tags),
         };
         Self { rules: Arc::new(rules), tables }
     }
 
-    /// The classifier for this ruleset as it is now, in the same place. What has not changed since this one was compiled is taken over:
-    /// the programs if no rule or set has, and each table that has not.
+    /// The classifier for this ruleset as it is now, in the same place. What has not changed since
+    /// this one was compiled is taken over: the programs if no rule or set has, and each table that
+    /// has not.
     pub fn recompile(&self, ruleset: &Ruleset) -> Self {
         let rules = &self.rules;
-        let same_rules =
-            Arc::ptr_eq(&rules.source, &ruleset.rules) && (rules.enabled_sets, rules.one_pass) == (ruleset.enabled_sets, ruleset.one_pass);
+        let same_rules = Arc::ptr_eq(&rules.source, &ruleset.rules)
+            && (rules.enabled_sets, rules.one_pass) == (ruleset.enabled_sets, ruleset.one_pass);
         if !same_rules {
             return Self::build(ruleset, &rules.place, Some(self));
         }
@@ -79,31 +84,44 @@ impl Classifier {
         new
     }
 
-    /// The classifier after entries of one table were added, removed or given other values, and nothing else has changed. The cost is
-    /// that of the entries, not of the table. `ruleset` has the table as it is now.
+    /// The classifier after entries of one table were added, removed or given other values, and
+    /// nothing else has changed. The cost is that of the entries, not of the table. `ruleset` has
+    /// the table as it is now.
     pub fn update_table(&self, ruleset: &Ruleset, table: &Name, keys: &[TableKey]) -> Self {
         let mut new = self.clone();
         new.tables.update(table, keys, ruleset, &self.rules.place);
         new
     }
 
-    /// Says what becomes of a packet, and counts it at the rules that matched. `from` is where a verdict said that the search goes on;
-    /// `None` starts at the first rule.
+    /// Says what becomes of a packet, and counts it at the rules that matched. `from` is where a
+    /// verdict said that the search goes on; `None` starts at the first rule.
     #[inline]
-    pub fn classify(&self, state: &mut State, packet: &mut Packet<'_>, from: Option<Resume>) -> Verdict {
+    pub fn classify(
+        &self,
+        state: &mut State,
+        packet: &mut Packet<'_>,
+        from: Option<Resume>,
+    ) -> Verdict {
         let bytes = packet.len.into();
         self.classify_train(state, packet, from, 1, bytes)
     }
 
-    /// The same for an offload train of `packets` wire packets with `bytes` network-layer bytes in all, which are treated alike.
-    /// Where [`Self::needs_each_segment`] says so, they may not be.
-    pub fn classify_train(&self, state: &mut State, packet: &mut Packet<'_>, from: Option<Resume>, packets: u64, bytes: u64) -> Verdict {
+    /// The same for an offload train of `packets` wire packets with `bytes` network-layer bytes in
+    /// all, which are treated alike. Where [`Self::needs_each_segment`] says so, they may not be.
+    pub fn classify_train(
+        &self,
+        state: &mut State,
+        packet: &mut Packet<'_>,
+        from: Option<Resume>,
+        packets: u64,
+        bytes: u64,
+    ) -> Verdict {
         state.carry_over(self);
         super::run::run(self, state, packet, from, (packets, bytes))
     }
 
-    /// Whether packets of one offload train may be treated differently, so that each needs a verdict of its own: rules draw, or look at
-    /// lengths, sequence numbers or flags.
+    /// Whether packets of one offload train may be treated differently, so that each needs a
+    /// verdict of its own: rules draw, or look at lengths, sequence numbers or flags.
     pub fn needs_each_segment(&self) -> bool {
         self.rules.each_segment
     }
@@ -164,14 +182,18 @@ impl Classifier {
 /// A pass as one number.
 fn code(pass: &super::Pass) -> u64 {
     let interface = |number: Option<u16>| number.map_or(0, |n| u64::from(n) + 1);
-    interface(pass.recv) | interface(pass.xmit) << 17 | u64::from(pass.out) << 34 | u64::from(pass.bridged) << 35
+    interface(pass.recv)
+        | interface(pass.xmit) << 17
+        | u64::from(pass.out) << 34
+        | u64::from(pass.bridged) << 35
 }
 
 /// Whether a test may hold for one packet of an offload train and fail for another.
 fn differs_in_train(test: &Test) -> bool {
     match test {
         Test::IpLength(_) | Test::IpId(_) | Test::TcpSeq(_) | Test::TcpDataLength(_) => true,
-        // Only the last one ends the stream or pushes it; only the first says that the window was reduced.
+        // Only the last one ends the stream or pushes it; only the first says that the window was
+        // reduced.
         Test::TcpFlags { set, clear } => (set | clear) & (1 | 8 | 0x80) != 0,
         _ => false,
     }
@@ -181,7 +203,14 @@ fn differs_in_train(test: &Test) -> bool {
 fn uses_key(test: &Test) -> bool {
     match test {
         Test::SrcAddress(list) | Test::DstAddress(list) => !list.contains(&Address::Any),
-        Test::In | Test::Out | Test::Via(_) | Test::Recv(_) | Test::Xmit(_) | Test::Layer2 | Test::Bridged | Test::Tagged(_) => false,
+        Test::In
+        | Test::Out
+        | Test::Via(_)
+        | Test::Recv(_)
+        | Test::Xmit(_)
+        | Test::Layer2
+        | Test::Bridged
+        | Test::Tagged(_) => false,
 
         _ => true,
     }

@@ -7,7 +7,9 @@ use super::prefixes::{Prefix, Prefixes};
 use super::program::{ANY_VALUE, Check, Head, Keep, Op, Program, Step, TableRef, Which};
 use super::tables::Tables;
 use super::view::{Side, holds_in};
-use crate::rule::{Address, Clause, DEFAULT_RULE, Interface, Name, Rule, RuleAction, TableMatch, Target, Test};
+use crate::rule::{
+    Address, Clause, DEFAULT_RULE, Interface, Name, Rule, RuleAction, TableMatch, Target, Test,
+};
 use crate::ruleset::Ruleset;
 
 /// The heads of all rules, and the default rule's.
@@ -53,8 +55,11 @@ pub(super) fn tables(rule: &Rule) -> impl Iterator<Item = &Name> {
         &Test::SrcAddress(ref list) | &Test::DstAddress(ref list) => list.as_slice(),
         _ => &[],
     };
-    let in_list =
-        move |test| addresses(test).iter().filter_map(|address| if let Address::Table(table) = address { Some(table) } else { None });
+    let in_list = move |test| {
+        addresses(test).iter().filter_map(|address| {
+            if let Address::Table(table) = address { Some(table) } else { None }
+        })
+    };
     let itself = |test| match test {
         &Test::Lookup { ref table, .. }
         | &Test::Flow(ref table)
@@ -70,17 +75,27 @@ fn keep(test: &Test) -> Option<Keep> {
     match test {
         Test::KeepState(name) => Some(Keep { name: name.clone(), limit: None, probes: true }),
         Test::RecordState(name) => Some(Keep { name: name.clone(), limit: None, probes: false }),
-        Test::Limit { mask, most, name } => Some(Keep { name: name.clone(), limit: Some((*mask, *most)), probes: true }),
+        Test::Limit { mask, most, name } => {
+            Some(Keep { name: name.clone(), limit: Some((*mask, *most)), probes: true })
+        }
         _ => None,
     }
 }
 
-/// Whether a rule looks at frames of any kind. Only a rule about the link layer does, and only if it asks for nothing of IP;
-/// `from any to any` asks for nothing.
+/// Whether a rule looks at frames of any kind. Only a rule about the link layer does, and only if
+/// it asks for nothing of IP; `from any to any` asks for nothing.
 fn takes_frames(rule: &Rule) -> bool {
-    let about_link = |test: &Test| matches!(test, Test::Layer2 | Test::Mac { .. } | Test::MacType(_) | Test::Vlan(_));
+    let about_link = |test: &Test| {
+        matches!(test, Test::Layer2 | Test::Mac { .. } | Test::MacType(_) | Test::Vlan(_))
+    };
     let about_ip = |test: &Test| match test {
-        Test::In | Test::Out | Test::Via(_) | Test::Recv(_) | Test::Xmit(_) | Test::Bridged | Test::Tagged(_) => false,
+        Test::In
+        | Test::Out
+        | Test::Via(_)
+        | Test::Recv(_)
+        | Test::Xmit(_)
+        | Test::Bridged
+        | Test::Tagged(_) => false,
         Test::SrcAddress(list) | Test::DstAddress(list) => !list.contains(&Address::Any),
         other => !about_link(other),
     };
@@ -112,7 +127,12 @@ pub(super) struct Compiler<'a> {
 
 impl<'a> Compiler<'a> {
     /// The program for `pass`; `None` is for any.
-    pub(super) fn run(ruleset: &Ruleset, place: &'a Place, tables: &'a Tables, pass: Option<Pass>) -> Program {
+    pub(super) fn run(
+        ruleset: &Ruleset,
+        place: &'a Place,
+        tables: &'a Tables,
+        pass: Option<Pass>,
+    ) -> Program {
         let mut compiler = Self { place, tables, pass, program: Program::default() };
         for (at, entry) in ruleset.rules.iter().enumerate() {
             if ruleset.enabled_sets >> entry.rule.set & 1 == 1 {
@@ -139,7 +159,8 @@ impl<'a> Compiler<'a> {
             self.program.ops.push(Op { check: Check::Never, not: false, last: true });
         }
         let count = (self.program.ops.len() - first) as u32;
-        let step = Step { rule: at, first: first as u32, count, ip: !takes_frames(rule), probes, inwards };
+        let step =
+            Step { rule: at, first: first as u32, count, ip: !takes_frames(rule), probes, inwards };
         self.program.steps.push(step);
         self.program.numbers.push(rule.number);
     }
@@ -157,7 +178,9 @@ impl<'a> Compiler<'a> {
                     }
                     return true;
                 }
-                Folded::Open(check) => self.program.ops.push(Op { check, not: term.not, last: false }),
+                Folded::Open(check) => {
+                    self.program.ops.push(Op { check, not: term.not, last: false })
+                }
             }
         }
         match self.program.ops[first..].last_mut() {
@@ -176,7 +199,9 @@ impl<'a> Compiler<'a> {
                 Some(pass) => return Folded::Known(holds_in(test, pass)),
                 None => Check::Rare(put(&mut pool.rare, test.clone())),
             },
-            Test::Layer2 | Test::KeepState(_) | Test::Limit { .. } | Test::RecordState(_) => return Folded::Known(true),
+            Test::Layer2 | Test::KeepState(_) | Test::Limit { .. } | Test::RecordState(_) => {
+                return Folded::Known(true);
+            }
             Test::Via(interface) => return self.interface(Which::Via, interface),
             Test::Recv(interface) => return self.interface(Which::Recv, interface),
             Test::Xmit(interface) => return self.interface(Which::Xmit, interface),
@@ -205,8 +230,13 @@ impl<'a> Compiler<'a> {
             return Folded::Open(Check::InterfaceTable(which, self.table(table)));
         }
         match &self.pass {
-            Some(pass) => Folded::Known(which.of(pass).is_some_and(|number| self.place.is(number, wanted))),
-            None => Folded::Open(Check::Interface(which, put(&mut self.program.pool.interfaces, wanted.clone()))),
+            Some(pass) => {
+                Folded::Known(which.of(pass).is_some_and(|number| self.place.is(number, wanted)))
+            }
+            None => Folded::Open(Check::Interface(
+                which,
+                put(&mut self.program.pool.interfaces, wanted.clone()),
+            )),
         }
     }
 
@@ -215,7 +245,8 @@ impl<'a> Compiler<'a> {
         let mut checks = Vec::new();
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         // A table's value counts where it is found, so that such a list keeps its order.
-        let gather = list.len() > FEW_ADDRESSES && !list.iter().any(|address| matches!(address, Address::Table(_)));
+        let gather = list.len() > FEW_ADDRESSES
+            && !list.iter().any(|address| matches!(address, Address::Table(_)));
         for address in list {
             match address {
                 Address::Any => {
@@ -225,23 +256,37 @@ impl<'a> Compiler<'a> {
                     checks.push(Check::Always);
                 }
                 Address::Me => {
-                    checks.extend(self.place.all_me4().map(|address| Check::V4(side, address, u32::MAX)));
-                    let me6 = self.place.all_me6().map(|address| Check::V6(side, put(&mut self.program.pool.v6, (address, u128::MAX))));
+                    checks.extend(
+                        self.place.all_me4().map(|address| Check::V4(side, address, u32::MAX)),
+                    );
+                    let me6 = self.place.all_me6().map(|address| {
+                        Check::V6(side, put(&mut self.program.pool.v6, (address, u128::MAX)))
+                    });
                     checks.extend(me6);
                 }
                 Address::Me6 => {
-                    let me6 = self.place.all_me6().map(|address| Check::V6(side, put(&mut self.program.pool.v6, (address, u128::MAX))));
+                    let me6 = self.place.all_me6().map(|address| {
+                        Check::V6(side, put(&mut self.program.pool.v6, (address, u128::MAX)))
+                    });
                     checks.extend(me6);
                 }
-                &Address::V4 { address, mask } if gather && mask.leading_ones() == mask.count_ones() => {
+                &Address::V4 { address, mask }
+                    if gather && mask.leading_ones() == mask.count_ones() =>
+                {
                     v4.push(Prefix { address, len: mask.count_ones() as u8, value: 0 });
                 }
-                &Address::V6 { address, mask } if gather && mask.leading_ones() == mask.count_ones() => {
+                &Address::V6 { address, mask }
+                    if gather && mask.leading_ones() == mask.count_ones() =>
+                {
                     v6.push(Prefix { address, len: mask.count_ones() as u8, value: 0 });
                 }
                 &Address::V4 { address, mask } => checks.push(Check::V4(side, address, mask)),
-                &Address::V6 { address, mask } => checks.push(Check::V6(side, put(&mut self.program.pool.v6, (address, mask)))),
-                &Address::Set { base, members } => checks.push(Check::Set(side, put(&mut self.program.pool.sets, (base, members)))),
+                &Address::V6 { address, mask } => {
+                    checks.push(Check::V6(side, put(&mut self.program.pool.v6, (address, mask))))
+                }
+                &Address::Set { base, members } => {
+                    checks.push(Check::Set(side, put(&mut self.program.pool.sets, (base, members))))
+                }
                 Address::Table(table) => checks.push(Check::Address(side, self.table(table))),
             }
         }
@@ -263,7 +308,8 @@ impl<'a> Compiler<'a> {
     fn table(&mut self, wanted: &TableMatch) -> TableRef {
         // Every table that a rule names has a number.
         let table = self.tables.number(&wanted.table).unwrap_or(0);
-        let value = wanted.value.map_or(ANY_VALUE, |value| put(&mut self.program.pool.values, value));
+        let value =
+            wanted.value.map_or(ANY_VALUE, |value| put(&mut self.program.pool.values, value));
         TableRef { table, value }
     }
 }
@@ -280,7 +326,11 @@ pub(super) fn any_test(ruleset: &Ruleset, wanted: impl Fn(&Test) -> bool) -> boo
 
 /// The rules that are on.
 pub(super) fn enabled(ruleset: &Ruleset) -> impl Iterator<Item = &Rule> {
-    ruleset.rules.iter().map(|entry| &*entry.rule).filter(|rule| ruleset.enabled_sets >> rule.set & 1 == 1)
+    ruleset
+        .rules
+        .iter()
+        .map(|entry| &*entry.rule)
+        .filter(|rule| ruleset.enabled_sets >> rule.set & 1 == 1)
 }
 
 /// Whether a rule's action or tags take a value that a look-up finds.

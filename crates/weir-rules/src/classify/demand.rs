@@ -1,4 +1,5 @@
-//! What a step demands of single fields: the part of its tests by which an [index](super::index) can file it.
+//! What a step demands of single fields: the part of its tests by which an [index](super::index)
+//! can file it.
 
 use super::program::{Check, Op, Program, Step};
 use super::view::Side;
@@ -13,8 +14,13 @@ pub(super) enum Field {
 
 impl Field {
     /// All of them. Among equals the first is taken.
-    pub(super) const ALL: [Self; 5] =
-        [Self::Address(Side::Dst), Self::Address(Side::Src), Self::Port(Side::Dst), Self::Port(Side::Src), Self::Protocol];
+    pub(super) const ALL: [Self; 5] = [
+        Self::Address(Side::Dst),
+        Self::Address(Side::Src),
+        Self::Port(Side::Dst),
+        Self::Port(Side::Src),
+        Self::Protocol,
+    ];
 }
 
 /// Values of a field of which a packet must have one to match.
@@ -57,8 +63,8 @@ impl Demand {
     }
 }
 
-/// What a step demands, at most one demand a field. A step that looks at dynamic rules first is met by every packet and demands
-/// nothing.
+/// What a step demands, at most one demand a field. A step that looks at dynamic rules first is met
+/// by every packet and demands nothing.
 pub(super) fn demands(program: &Program, step: &Step) -> Vec<Demand> {
     let mut all: Vec<Demand> = Vec::new();
     if step.probes {
@@ -94,11 +100,17 @@ fn of_check(program: &Program, check: Check) -> Option<Demand> {
         }
         Check::V6(side, at) => {
             let (bits, mask) = pool.v6[at as usize];
-            (mask.leading_ones() == mask.count_ones()).then(|| Demand::Address(side, Vec::new(), vec![(bits, mask.count_ones() as u8)]))
+            (mask.leading_ones() == mask.count_ones())
+                .then(|| Demand::Address(side, Vec::new(), vec![(bits, mask.count_ones() as u8)]))
         }
         Check::Port(side, span) => Some(Demand::Port(side, vec![(span.first, span.last)])),
-        Check::Ports(side, at) => Some(Demand::Port(side, pool.spans[at as usize].iter().map(|span| (span.first, span.last)).collect())),
-        Check::Group(at) => any_of(pool.groups[at as usize].iter().map(|check| of_check(program, *check))),
+        Check::Ports(side, at) => Some(Demand::Port(
+            side,
+            pool.spans[at as usize].iter().map(|span| (span.first, span.last)).collect(),
+        )),
+        Check::Group(at) => {
+            any_of(pool.groups[at as usize].iter().map(|check| of_check(program, *check)))
+        }
         _ => None,
     }
 }

@@ -1,13 +1,14 @@
 //! Dynamic rules: flows that `keep-state`, `limit` and `record-state` remember, in both directions.
 //!
 //! # Model
-//! A flow is two ends and a protocol. An entry belongs to the rule that made it; a packet of the flow, in either direction, is
-//! treated as if that rule had matched. An entry lives from its last packet on for a time that depends on the protocol and, for TCP, on
-//! what both ends have said; the times are those of ipfw. No keep-alive packets are sent.
+//! A flow is two ends and a protocol. An entry belongs to the rule that made it; a packet of the
+//! flow, in either direction, is treated as if that rule had matched. An entry lives from its last
+//! packet on for a time that depends on the protocol and, for TCP, on what both ends have said; the
+//! times are those of ipfw. No keep-alive packets are sent.
 //!
 //! # Bounds
-//! There are at most [`MOST`] entries. A flow too many is refused, and counted. Entries that have outlived their time are removed by
-//! whoever comes next.
+//! There are at most [`MOST`] entries. A flow too many is refused, and counted. Entries that have
+//! outlived their time are removed by whoever comes next.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -106,7 +107,8 @@ pub(super) struct Seen<'a> {
 impl Dynamic {
     /// The entries that are alive, by the number of their rule, then by age.
     pub fn entries(&self, now: Nanos) -> Vec<DynamicEntry> {
-        let mut alive: Vec<&Flow> = self.flows.values().flatten().filter(|flow| flow.entry.expires > now).collect();
+        let mut alive: Vec<&Flow> =
+            self.flows.values().flatten().filter(|flow| flow.entry.expires > now).collect();
         alive.sort_by_key(|flow| (flow.entry.number, flow.serial));
         alive.into_iter().map(|flow| flow.entry.clone()).collect()
     }
@@ -123,7 +125,11 @@ impl Dynamic {
         self.expire(seen.now);
         let (ends, upwards) = Ends::of(seen.key);
         let any = name.is_some_and(|name| **name == *"any");
-        let flow = self.flows.get_mut(&ends)?.iter_mut().find(|flow| any || flow.entry.name.as_ref() == name)?;
+        let flow = self
+            .flows
+            .get_mut(&ends)?
+            .iter_mut()
+            .find(|flow| any || flow.entry.name.as_ref() == name)?;
         flow.touch(seen, upwards);
         if flow.entry.expires < flow.due {
             flow.due = flow.entry.expires;
@@ -132,11 +138,20 @@ impl Dynamic {
         Some(flow.parent)
     }
 
-    /// Remembers the flow of a packet. Says whether it did, or had it already; else the flow is one too many.
-    pub(super) fn install(&mut self, parent: Parent, name: Option<&Name>, limit: Option<(LimitMask, u32)>, seen: Seen<'_>) -> bool {
+    /// Remembers the flow of a packet. Says whether it did, or had it already; else the flow is one
+    /// too many.
+    pub(super) fn install(
+        &mut self,
+        parent: Parent,
+        name: Option<&Name>,
+        limit: Option<(LimitMask, u32)>,
+        seen: Seen<'_>,
+    ) -> bool {
         self.expire(seen.now);
         let (ends, upwards) = Ends::of(seen.key);
-        if self.flows.get(&ends).is_some_and(|flows| flows.iter().any(|f| f.parent.id == parent.id && f.entry.name.as_ref() == name)) {
+        if self.flows.get(&ends).is_some_and(|flows| {
+            flows.iter().any(|f| f.parent.id == parent.id && f.entry.name.as_ref() == name)
+        }) {
             return true;
         }
         let limit = limit.map(|(mask, most)| (LimitKey::new(parent.id, mask, seen.key), most));
@@ -161,7 +176,8 @@ impl Dynamic {
             bytes: 0,
             expires: Nanos::ZERO,
         };
-        let mut flow = Flow { entry, parent, serial: self.made, upwards, seen: 0, due: Nanos::ZERO, limit };
+        let mut flow =
+            Flow { entry, parent, serial: self.made, upwards, seen: 0, due: Nanos::ZERO, limit };
         flow.touch(seen, upwards);
         flow.due = flow.entry.expires;
         self.due.push(Reverse((flow.due, flow.serial, ends)));
@@ -196,7 +212,10 @@ impl Dynamic {
             self.due.pop();
             // Gone with its rule, or looked at again at another time.
             let Some(flows) = self.flows.get_mut(&ends) else { continue };
-            let Some(at) = flows.iter().position(|flow| flow.serial == serial && flow.due == due) else { continue };
+            let Some(at) = flows.iter().position(|flow| flow.serial == serial && flow.due == due)
+            else {
+                continue;
+            };
             if flows[at].entry.expires > now {
                 flows[at].due = flows[at].entry.expires;
                 self.due.push(Reverse((flows[at].due, serial, ends)));
@@ -266,7 +285,9 @@ impl Ends {
 
 impl LimitKey {
     fn new(id: u32, mask: LimitMask, key: &FlowKey) -> Self {
-        let end = |address, port, with_address, with_port| (if with_address { address } else { 0 }, if with_port { port } else { 0 });
+        let end = |address, port, with_address, with_port| {
+            (if with_address { address } else { 0 }, if with_port { port } else { 0 })
+        };
         Self {
             id,
             src: end(key.src, key.src_port, mask.src_addr, mask.src_port),
@@ -305,7 +326,13 @@ mod tests {
     }
 
     fn back(key: &FlowKey) -> FlowKey {
-        FlowKey { src: key.dst, dst: key.src, src_port: key.dst_port, dst_port: key.src_port, ..*key }
+        FlowKey {
+            src: key.dst,
+            dst: key.src,
+            src_port: key.dst_port,
+            dst_port: key.src_port,
+            ..*key
+        }
     }
 
     fn seen(key: &FlowKey, flags: u8, ms: u64) -> Seen<'_> {
@@ -325,7 +352,10 @@ mod tests {
         assert_eq!(table.find(Some(&"a".into()), seen(&key(1001, 17), 0, 1)), None);
         let listed = table.entries(Nanos::from_millis(1));
         assert_eq!(listed.len(), 1);
-        assert_eq!((listed[0].packets, listed[0].bytes, listed[0].expires), (3, 300, Nanos::from_millis(10_001)));
+        assert_eq!(
+            (listed[0].packets, listed[0].bytes, listed[0].expires),
+            (3, 300, Nanos::from_millis(10_001))
+        );
     }
 
     #[test]
@@ -343,10 +373,14 @@ mod tests {
     fn tcp_lives_by_what_both_ends_have_said() {
         let (mut table, forth) = (Dynamic::default(), key(1, 6));
         let back = back(&forth);
-        let life = |table: &Dynamic, ms: u64| table.entries(Nanos::ZERO)[0].expires.since(Nanos::from_millis(ms)).0 / 1_000_000_000;
+        let life = |table: &Dynamic, ms: u64| {
+            table.entries(Nanos::ZERO)[0].expires.since(Nanos::from_millis(ms)).0 / 1_000_000_000
+        };
         assert!(table.install(PARENT, None, None, seen(&forth, SYN, 0)));
         assert_eq!(life(&table, 0), 20);
-        for (at, packet, flags, seconds) in [(1, &back, SYN | 16, 300), (2, &forth, 16 | FIN, 300), (3, &back, 16 | FIN, 1)] {
+        for (at, packet, flags, seconds) in
+            [(1, &back, SYN | 16, 300), (2, &forth, 16 | FIN, 300), (3, &back, 16 | FIN, 1)]
+        {
             assert!(table.find(None, seen(packet, flags, at)).is_some());
             assert_eq!(life(&table, at), seconds, "after {flags}");
         }
@@ -361,7 +395,9 @@ mod tests {
     fn a_limit_counts_flows_with_the_same_fields_and_gives_them_back() {
         let mut table = Dynamic::default();
         let limit = Some((LimitMask { src_addr: true, ..LimitMask::default() }, 2));
-        let add = |table: &mut Dynamic, port, ms| table.install(PARENT, None, limit, seen(&key(port, 17), 0, ms));
+        let add = |table: &mut Dynamic, port, ms| {
+            table.install(PARENT, None, limit, seen(&key(port, 17), 0, ms))
+        };
         assert!(add(&mut table, 1, 0) && add(&mut table, 2, 5000));
         assert!(!add(&mut table, 3, 5000));
         assert!(add(&mut table, 2, 5000), "a flow that is there already is no flow more");

@@ -1,16 +1,18 @@
 //! Which steps of a long program a packet can match at all.
 //!
 //! # Model
-//! Each step is filed once, under the field that tells it apart best: an address prefix, a port or a protocol that it demands. A
-//! packet's own fields lead to the few lists it has to do with; their steps are tried in order of position, together with those that
-//! could not be filed. A list that is still long is filed again by the fields that are left.
+//! Each step is filed once, under the field that tells it apart best: an address prefix, a port or
+//! a protocol that it demands. A packet's own fields lead to the few lists it has to do with; their
+//! steps are tried in order of position, together with those that could not be filed. A list that
+//! is still long is filed again by the fields that are left.
 //!
-//! A step that a packet can match is always in one of its lists. The lists may hold others, so every step is still tested in full, and
-//! a program with an index decides exactly as one without.
+//! A step that a packet can match is always in one of its lists. The lists may hold others, so
+//! every step is still tested in full, and a program with an index decides exactly as one without.
 //!
 //! # Complexity
-//! Building: O(n log n) for n steps. A packet: one look-up for each field in use, then the candidates. n rules that demand different
-//! hosts, networks or ports cost what one does; nested prefixes cost one list for each that holds the address.
+//! Building: O(n log n) for n steps. A packet: one look-up for each field in use, then the
+//! candidates. n rules that demand different hosts, networks or ports cost what one does; nested
+//! prefixes cost one list for each that holds the address.
 
 use std::collections::HashMap;
 
@@ -80,7 +82,8 @@ impl Index {
         if program.steps.len() <= SHORT {
             return None;
         }
-        let demands: Vec<Vec<Demand>> = program.steps.iter().map(|step| demands(program, step)).collect();
+        let demands: Vec<Vec<Demand>> =
+            program.steps.iter().map(|step| demands(program, step)).collect();
         let mut index = Self { nodes: Vec::new(), lists: Vec::new() };
         let all: Vec<u32> = (0..program.steps.len() as u32).collect();
         index.node(&demands, &all, &Field::ALL);
@@ -115,14 +118,21 @@ impl Index {
         let end = self.lists.len() as u32;
         let mut branches = Vec::new();
         for (at, steps) in filed.iter().enumerate().filter(|(_, steps)| !steps.is_empty()) {
-            let others: Vec<Field> = fields.iter().copied().filter(|field| *field != fields[at]).collect();
+            let others: Vec<Field> =
+                fields.iter().copied().filter(|field| *field != fields[at]).collect();
             branches.push(self.branch(demands, steps, fields[at], &others));
         }
         self.nodes[number as usize] = Node { first, end, branches };
         number
     }
 
-    fn branch(&mut self, demands: &[Vec<Demand>], steps: &[u32], field: Field, others: &[Field]) -> Branch {
+    fn branch(
+        &mut self,
+        demands: &[Vec<Demand>],
+        steps: &[u32],
+        field: Field,
+        others: &[Field],
+    ) -> Branch {
         match field {
             Field::Address(side) => self.address_branch(demands, steps, side, others),
             Field::Port(side) => {
@@ -130,7 +140,8 @@ impl Index {
                 let mut lists = vec![Vec::new(); starts.len()];
                 for &step in steps {
                     for (first, last) in spans(&demands[step as usize], field) {
-                        let range = starts.partition_point(|s| *s < first)..starts.partition_point(|s| *s <= last);
+                        let range = starts.partition_point(|s| *s < first)
+                            ..starts.partition_point(|s| *s <= last);
                         lists[range].iter_mut().for_each(|list: &mut Vec<u32>| list.push(step));
                     }
                 }
@@ -143,7 +154,9 @@ impl Index {
             Field::Protocol => {
                 let mut lists: Vec<Vec<u32>> = vec![Vec::new(); 256];
                 for &step in steps {
-                    if let Some(Demand::Protocol(numbers)) = of_field(&demands[step as usize], field) {
+                    if let Some(Demand::Protocol(numbers)) =
+                        of_field(&demands[step as usize], field)
+                    {
                         numbers.iter().for_each(|&number| lists[usize::from(number)].push(step));
                     }
                 }
@@ -157,10 +170,18 @@ impl Index {
         }
     }
 
-    fn address_branch(&mut self, demands: &[Vec<Demand>], steps: &[u32], side: Side, others: &[Field]) -> Branch {
+    fn address_branch(
+        &mut self,
+        demands: &[Vec<Demand>],
+        steps: &[u32],
+        side: Side,
+        others: &[Field],
+    ) -> Branch {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for &step in steps {
-            if let Some(Demand::Address(_, four, six)) = of_field(&demands[step as usize], Field::Address(side)) {
+            if let Some(Demand::Address(_, four, six)) =
+                of_field(&demands[step as usize], Field::Address(side))
+            {
                 v4.extend(four.iter().map(|&(address, len)| (address, len, step)));
                 v6.extend(six.iter().map(|&(address, len)| (address, len, step)));
             }
@@ -276,12 +297,20 @@ struct Sizes<'a> {
 
 impl<'a> Sizes<'a> {
     fn new(demands: &[Vec<Demand>], steps: &[u32], fields: &'a [Field]) -> Self {
-        let mut sizes = Self { fields, v4: HashMap::new(), v6: HashMap::new(), protocols: [0; 256], ports: Vec::new() };
+        let mut sizes = Self {
+            fields,
+            v4: HashMap::new(),
+            v6: HashMap::new(),
+            protocols: [0; 256],
+            ports: Vec::new(),
+        };
         for field in fields.iter().copied().filter(|field| matches!(field, Field::Port(_))) {
             let starts = elementary(demands, steps, field);
             // How many begin and end at each start; their running sum is how many there are.
             let mut changes = vec![0isize; starts.len() + 1];
-            for (first, last) in steps.iter().flat_map(|&step| spans(&demands[step as usize], field)) {
+            for (first, last) in
+                steps.iter().flat_map(|&step| spans(&demands[step as usize], field))
+            {
                 changes[starts.partition_point(|s| *s < first)] += 1;
                 changes[starts.partition_point(|s| *s <= last)] -= 1;
             }
@@ -296,19 +325,30 @@ impl<'a> Sizes<'a> {
         for demand in steps.iter().flat_map(|&step| &demands[step as usize]) {
             match demand {
                 Demand::Address(side, v4, v6) => {
-                    v4.iter().for_each(|&(address, len)| *sizes.v4.entry((*side, address, len)).or_default() += 1);
-                    v6.iter().for_each(|&(address, len)| *sizes.v6.entry((*side, address, len)).or_default() += 1);
+                    v4.iter().for_each(|&(address, len)| {
+                        *sizes.v4.entry((*side, address, len)).or_default() += 1
+                    });
+                    v6.iter().for_each(|&(address, len)| {
+                        *sizes.v6.entry((*side, address, len)).or_default() += 1
+                    });
                 }
-                Demand::Protocol(numbers) => numbers.iter().for_each(|&number| sizes.protocols[usize::from(number)] += 1),
+                Demand::Protocol(numbers) => {
+                    numbers.iter().for_each(|&number| sizes.protocols[usize::from(number)] += 1)
+                }
                 Demand::Port(..) => {}
             }
         }
         sizes
     }
 
-    /// The place of the field under which a step has the least company; `None` where every field has half of all or more.
+    /// The place of the field under which a step has the least company; `None` where every field
+    /// has half of all or more.
     fn best(&self, demands: &[Demand], all: usize) -> Option<usize> {
-        let sized = self.fields.iter().enumerate().filter_map(|(at, field)| Some((self.size(of_field(demands, *field)?)?, at)));
+        let sized = self
+            .fields
+            .iter()
+            .enumerate()
+            .filter_map(|(at, field)| Some((self.size(of_field(demands, *field)?)?, at)));
         sized.min().filter(|(size, _)| size * 2 < all).map(|(_, at)| at)
     }
 
@@ -316,15 +356,23 @@ impl<'a> Sizes<'a> {
     fn size(&self, demand: &Demand) -> Option<usize> {
         match demand {
             Demand::Address(side, v4, v6) => {
-                let four = v4.iter().map(|&(address, len)| self.v4.get(&(*side, address, len)).copied().unwrap_or(0));
-                let six = v6.iter().map(|&(address, len)| self.v6.get(&(*side, address, len)).copied().unwrap_or(0));
+                let four = v4.iter().map(|&(address, len)| {
+                    self.v4.get(&(*side, address, len)).copied().unwrap_or(0)
+                });
+                let six = v6.iter().map(|&(address, len)| {
+                    self.v6.get(&(*side, address, len)).copied().unwrap_or(0)
+                });
                 four.chain(six).max()
             }
-            Demand::Protocol(numbers) => numbers.iter().map(|&number| self.protocols[usize::from(number)]).max(),
+            Demand::Protocol(numbers) => {
+                numbers.iter().map(|&number| self.protocols[usize::from(number)]).max()
+            }
             Demand::Port(side, list) => {
-                let (_, starts, counts) = self.ports.iter().find(|(field, ..)| *field == Field::Port(*side))?;
-                let ranges =
-                    list.iter().map(|&(first, last)| starts.partition_point(|s| *s < first)..starts.partition_point(|s| *s <= last));
+                let (_, starts, counts) =
+                    self.ports.iter().find(|(field, ..)| *field == Field::Port(*side))?;
+                let ranges = list.iter().map(|&(first, last)| {
+                    starts.partition_point(|s| *s < first)..starts.partition_point(|s| *s <= last)
+                });
                 // A step in so many lists takes more room than it saves.
                 (ranges.clone().map(|range| range.len()).sum::<usize>() <= MOST_SPANS)
                     .then(|| ranges.filter_map(|range| counts[range].iter().max()).max().copied())
@@ -349,7 +397,8 @@ fn spans(demands: &[Demand], field: Field) -> impl Iterator<Item = (u16, u16)> {
 /// The starts of the spans into which the ports that steps demand cut all ports.
 fn elementary(demands: &[Vec<Demand>], steps: &[u32], field: Field) -> Vec<u16> {
     let edges = steps.iter().flat_map(|&step| spans(&demands[step as usize], field));
-    let mut starts: Vec<u16> = edges.flat_map(|(first, last)| [Some(first), last.checked_add(1)]).flatten().collect();
+    let mut starts: Vec<u16> =
+        edges.flat_map(|(first, last)| [Some(first), last.checked_add(1)]).flatten().collect();
     starts.push(0);
     starts.sort_unstable();
     starts.dedup();

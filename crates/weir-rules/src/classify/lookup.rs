@@ -1,7 +1,7 @@
 //! Tables as packets look them up.
 //!
-//! Every table is compiled by itself and shared by the classifiers that have it, and each kind can take over a changed entry without
-//! being built anew: tables of customers change all the time.
+//! Every table is compiled by itself and shared by the classifiers that have it, and each kind can
+//! take over a changed entry without being built anew: tables of customers change all the time.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -44,14 +44,20 @@ impl Lookup {
                 Self::Address { v4: Prefixes::new(&v4), v6: Prefixes::new(&v6) }
             }
             TableKind::Interface => Self::Interface(interfaces(table, place)),
-            TableKind::Number => Self::Number(Shards::new(entries.filter_map(|(key, &value)| Some((number(key)?, value))))),
-            TableKind::Flow(fields) => {
-                Self::Flow(fields, Shards::new(entries.filter_map(|(key, &value)| Some((Flow::of_entry(key)?, value)))))
-            }
+            TableKind::Number => Self::Number(Shards::new(
+                entries.filter_map(|(key, &value)| Some((number(key)?, value))),
+            )),
+            TableKind::Flow(fields) => Self::Flow(
+                fields,
+                Shards::new(
+                    entries.filter_map(|(key, &value)| Some((Flow::of_entry(key)?, value))),
+                ),
+            ),
         }
     }
 
-    /// This table after the entries of `keys` were added, removed or given other values. `table` is the table as it is now.
+    /// This table after the entries of `keys` were added, removed or given other values. `table` is
+    /// the table as it is now.
     pub(super) fn update(&self, table: &Table, keys: &[TableKey], place: &Place) -> Self {
         match (self, table.kind) {
             (Self::Address { v4, v6 }, TableKind::Address) => {
@@ -65,11 +71,13 @@ impl Lookup {
                 }
                 Self::Address { v4, v6 }
             }
-            (Self::Number(shards), TableKind::Number) => {
-                Self::Number(shards.update(keys.iter().filter_map(|key| Some((number(key)?, table.entries.get(key).copied())))))
-            }
+            (Self::Number(shards), TableKind::Number) => Self::Number(shards.update(
+                keys.iter().filter_map(|key| Some((number(key)?, table.entries.get(key).copied()))),
+            )),
             (Self::Flow(fields, shards), TableKind::Flow(now)) if *fields == now => {
-                let changes = keys.iter().filter_map(|key| Some((Flow::of_entry(key)?, table.entries.get(key).copied())));
+                let changes = keys.iter().filter_map(|key| {
+                    Some((Flow::of_entry(key)?, table.entries.get(key).copied()))
+                });
                 Self::Flow(now, shards.update(changes))
             }
             _ => Self::new(table, place),
@@ -104,7 +112,11 @@ impl Lookup {
     /// The value of a packet's flow.
     #[inline]
     pub(super) fn flow(&self, key: &FlowKey) -> Option<u32> {
-        if let Self::Flow(fields, shards) = self { shards.get(&Flow::of_packet(key, *fields)) } else { None }
+        if let Self::Flow(fields, shards) = self {
+            shards.get(&Flow::of_packet(key, *fields))
+        } else {
+            None
+        }
     }
 }
 
@@ -119,7 +131,8 @@ fn number(key: &TableKey) -> Option<u32> {
 
 impl Source<u32> for Table {
     fn within(&self, first: u32, last: u32) -> Vec<Prefix<u32>> {
-        let range = TableKey::V4 { address: first, len: 0 }..=TableKey::V4 { address: last, len: u8::MAX };
+        let range =
+            TableKey::V4 { address: first, len: 0 }..=TableKey::V4 { address: last, len: u8::MAX };
         let prefix = |(key, &value): (&TableKey, &u32)| match *key {
             TableKey::V4 { address, len } => Some(Prefix { address, len, value }),
             _ => None,
@@ -134,7 +147,8 @@ impl Source<u32> for Table {
 
 impl Source<u128> for Table {
     fn within(&self, first: u128, last: u128) -> Vec<Prefix<u128>> {
-        let range = TableKey::V6 { address: first, len: 0 }..=TableKey::V6 { address: last, len: u8::MAX };
+        let range =
+            TableKey::V6 { address: first, len: 0 }..=TableKey::V6 { address: last, len: u8::MAX };
         let prefix = |(key, &value): (&TableKey, &u32)| match *key {
             TableKey::V6 { address, len } => Some(Prefix { address, len, value }),
             _ => None,
@@ -159,7 +173,9 @@ pub(super) struct Flow {
 
 impl Flow {
     fn of_entry(key: &TableKey) -> Option<Self> {
-        let &TableKey::Flow { ipv6, src, dst, proto, src_port, dst_port } = key else { return None };
+        let &TableKey::Flow { ipv6, src, dst, proto, src_port, dst_port } = key else {
+            return None;
+        };
         Some(Self { src, dst, ports: join(src_port, dst_port), proto, ipv6 })
     }
 
@@ -167,7 +183,10 @@ impl Flow {
         Self {
             src: if fields.src_ip { key.src } else { 0 },
             dst: if fields.dst_ip { key.dst } else { 0 },
-            ports: join(if fields.src_port { key.src_port } else { 0 }, if fields.dst_port { key.dst_port } else { 0 }),
+            ports: join(
+                if fields.src_port { key.src_port } else { 0 },
+                if fields.dst_port { key.dst_port } else { 0 },
+            ),
             proto: if fields.proto { key.proto } else { 0 },
             // Without addresses a flow is of both versions.
             ipv6: key.ipv6 && (fields.src_ip || fields.dst_ip),
@@ -222,14 +241,16 @@ fn shard(key: &impl Hash) -> usize {
 /// Parts of a hash table.
 const SHARDS: usize = 256;
 
-/// A hash of words by multiplication. Keys are configured by the owner, so that nobody else can make them collide.
+/// A hash of words by multiplication. Keys are configured by the owner, so that nobody else can
+/// make them collide.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fold(u64);
 
 impl Fold {
     #[inline(always)]
     fn word(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15_u128;
+        let product =
+            u128::from(self.0 ^ word ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15_u128;
         self.0 = (product >> 64) as u64 ^ product as u64;
     }
 }

@@ -1,20 +1,22 @@
 //! The classifier: which way through the engine a packet takes.
 //!
-//! Whoever has the packet asks, acts on the [`Verdict`], and, where packets come back after a pipe (`one_pass` off), asks again from
-//! where the verdict says.
+//! Whoever has the packet asks, acts on the [`Verdict`], and, where packets come back after a pipe
+//! (`one_pass` off), asks again from where the verdict says.
 //!
 //! # Model
-//! [`Classifier::compile`] turns a [`Ruleset`](crate::ruleset::Ruleset) into programs, one for each [`Pass`] that packets make through
-//! the [`Place`] where the rules apply. A classifier never changes and is shared by all workers; what it remembers is each worker's
-//! [`State`].
+//! [`Classifier::compile`] turns a [`Ruleset`](crate::ruleset::Ruleset) into programs, one for each
+//! [`Pass`] that packets make through the [`Place`] where the rules apply. A classifier never
+//! changes and is shared by all workers; what it remembers is each worker's [`State`].
 //!
-//! A rule matches IP packets only, unless it is about the link layer (`layer2`, `MAC`, `mac-type`, `vlan`) and asks for nothing of IP.
-//! A packet over a bridge is judged coming in; going out, only by rules that say `out` or `xmit`.
+//! A rule matches IP packets only, unless it is about the link layer (`layer2`, `MAC`, `mac-type`,
+//! `vlan`) and asks for nothing of IP. A packet over a bridge is judged coming in; going out, only
+//! by rules that say `out` or `xmit`.
 //!
 //! # Differences from ipfw
-//! `prob` is drawn when all else holds, from a stream of the rule's own, so that a rule's luck does not depend on other rules; in
-//! front of `keep-state` and `limit` it is drawn first, as there. A rule whose `tablearg` has no value, or one that cannot be what it
-//! is for, does not match. After [`JUMPS`] jumps a packet is dropped, and counted.
+//! `prob` is drawn when all else holds, from a stream of the rule's own, so that a rule's luck does
+//! not depend on other rules; in front of `keep-state` and `limit` it is drawn first, as there. A
+//! rule whose `tablearg` has no value, or one that cannot be what it is for, does not match. After
+//! [`JUMPS`] jumps a packet is dropped, and counted.
 
 mod classifier;
 mod compile;
@@ -45,7 +47,8 @@ use weir_wire::Parsed;
 pub struct Packet<'a> {
     /// The frame from its link-layer header on.
     pub frame: &'a [u8],
-    /// Where its headers are; `None` for a frame whose headers make no sense, of which only link-layer tests hold.
+    /// Where its headers are; `None` for a frame whose headers make no sense, of which only
+    /// link-layer tests hold.
     pub parsed: Option<&'a Parsed>,
     /// Its flow key; empty without `parsed`.
     pub key: &'a FlowKey,
@@ -97,8 +100,8 @@ pub enum Fate {
     Queue(u16, Option<Resume>),
 }
 
-/// A place in the rules at which the search goes on: behind the rule with this identity, or, where that was deleted, at the first
-/// rule behind its number.
+/// A place in the rules at which the search goes on: behind the rule with this identity, or, where
+/// that was deleted, at the first rule behind its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resume {
     /// The rule's number.

@@ -1,6 +1,8 @@
-//! Where rules are applied: which interfaces there are, what they are called, and which addresses are the machine's own.
+//! Where rules are applied: which interfaces there are, what they are called, and which addresses
+//! are the machine's own.
 //!
-//! Rules name interfaces and say `me`; packets carry numbers and addresses. A place ties the two together.
+//! Rules name interfaces and say `me`; packets carry numbers and addresses. A place ties the two
+//! together.
 
 use super::Pass;
 use crate::rule::{Interface, Name};
@@ -10,8 +12,9 @@ use crate::rule::{Interface, Name};
 pub struct Place {
     /// The interfaces that a [`Pass`] may name.
     pub interfaces: Vec<PlaceInterface>,
-    /// The passes that packets will be looked at in. Each gets a program of its own, in which tests of direction and interface are
-    /// already decided. Another pass is judged as truly, only more slowly.
+    /// The passes that packets will be looked at in. Each gets a program of its own, in which tests
+    /// of direction and interface are already decided. Another pass is judged as truly, only more
+    /// slowly.
     pub passes: Vec<Pass>,
     /// IPv4 addresses that are `me` besides those of the interfaces.
     pub me4: Vec<u32>,
@@ -48,7 +51,8 @@ impl Place {
         self.interfaces.iter().flat_map(|interface| &interface.v6).chain(&self.me6).copied()
     }
 
-    /// Whether the interface with this number is the one that a rule means. Tables are not asked here.
+    /// Whether the interface with this number is the one that a rule means. Tables are not asked
+    /// here.
     pub(super) fn is(&self, number: u16, wanted: &Interface) -> bool {
         let Some(interface) = self.interface(number) else { return *wanted == Interface::Any };
         match wanted {

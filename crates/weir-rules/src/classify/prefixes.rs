@@ -1,18 +1,22 @@
 //! Longest-prefix match: the value of the longest prefix that holds an address.
 //!
 //! # Model
-//! A trie of bytes with three ways to be small. A region of the address space (all addresses with the same first `depth` bytes) is
+//! A trie of bytes with three ways to be small. A region of the address space (all addresses with
+//! the same first `depth` bytes) is
 //! - `Leaf`: all its addresses have one value;
-//! - `Few`: at most [`FEW`] prefixes lie in it, kept as the sorted starts of the intervals into which they cut it;
-//! - `Wide`: one slot for each value of the next byte; `Last`, its compact form for the last byte of an address;
+//! - `Few`: at most [`FEW`] prefixes lie in it, kept as the sorted starts of the intervals into
+//!   which they cut it;
+//! - `Wide`: one slot for each value of the next byte; `Last`, its compact form for the last byte
+//!   of an address;
 //! - `Skip`: everything in it lies in one smaller region.
 //!
-//! A look-up follows at most one slot a byte and ends in a binary search of a few words. 100,000 prefixes all over the IPv4 space
-//! take two slots and one search.
+//! A look-up follows at most one slot a byte and ends in a binary search of a few words. 100,000
+//! prefixes all over the IPv4 space take two slots and one search.
 //!
 //! # Changes
-//! Nodes are shared and never changed. [`Prefixes::update`] copies the nodes on the way to the region that a changed prefix lies
-//! in and builds that region anew: a few kilobytes for a prefix that is not much shorter than its neighbours.
+//! Nodes are shared and never changed. [`Prefixes::update`] copies the nodes on the way to the
+//! region that a changed prefix lies in and builds that region anew: a few kilobytes for a prefix
+//! that is not much shorter than its neighbours.
 
 use std::sync::Arc;
 
@@ -150,8 +154,8 @@ impl<A: Address> Prefixes<A> {
         }
     }
 
-    /// This set after the prefix of `len` bits at `address` was added, removed or given another value. `source` has the prefixes as
-    /// they are now.
+    /// This set after the prefix of `len` bits at `address` was added, removed or given another
+    /// value. `source` has the prefixes as they are now.
     pub(super) fn update(&self, address: A, len: u8, source: &impl Source<A>) -> Self {
         Self(self.0.update(A::ZERO, 0, (address, len), source))
     }
@@ -159,7 +163,8 @@ impl<A: Address> Prefixes<A> {
 
 /// Where [`Prefixes::update`] reads prefixes.
 pub(super) trait Source<A> {
-    /// The prefixes that start from `first` to `last`, in ascending order of address, then of length.
+    /// The prefixes that start from `first` to `last`, in ascending order of address, then of
+    /// length.
     fn within(&self, first: A, last: A) -> Vec<Prefix<A>>;
     /// The value of this very prefix.
     fn exactly(&self, address: A, len: u8) -> Option<u32>;
@@ -168,7 +173,9 @@ pub(super) trait Source<A> {
 impl<A: Address> Node<A> {
     /// The node for a region in which `prefixes` lie, each longer than the region's own.
     fn build(prefixes: &[Prefix<A>], region: Region<A>) -> Self {
-        let (Some(first), Some(last)) = (prefixes.first(), prefixes.last()) else { return Self::Leaf(region.cover) };
+        let (Some(first), Some(last)) = (prefixes.first(), prefixes.last()) else {
+            return Self::Leaf(region.cover);
+        };
         if prefixes.len() <= FEW {
             return Self::few(prefixes, region);
         }
@@ -181,20 +188,31 @@ impl<A: Address> Node<A> {
         if shared > region.depth {
             let base = first.address.first(shared * 8);
             let inside = Self::build(prefixes, Region { base, depth: shared, cover: region.cover });
-            let skip = Skip { first: base, last: base.last(shared * 8), depth: shared, inside, outside: region.cover };
+            let skip = Skip {
+                first: base,
+                last: base.last(shared * 8),
+                depth: shared,
+                inside,
+                outside: region.cover,
+            };
             return Self::Skip(Arc::new(skip));
         }
         let covers = covers(prefixes, region);
         let whole = 8 * (region.depth + 1);
         let mut rest = prefixes;
         Self::Wide(Arc::new(std::array::from_fn(|byte| {
-            let here = rest.partition_point(|prefix| usize::from(prefix.address.byte(region.depth)) <= byte);
+            let here = rest
+                .partition_point(|prefix| usize::from(prefix.address.byte(region.depth)) <= byte);
             let (mine, others) = rest.split_at(here);
             rest = others;
-            // Those that cover the slot as a whole come first, for they start where it starts and are the shortest.
+            // Those that cover the slot as a whole come first, for they start where it starts and
+            // are the shortest.
             let longer = mine.partition_point(|prefix| prefix.len <= whole);
             let base = region.base.with_byte(region.depth, byte as u8);
-            Self::build(&mine[longer..], Region { base, depth: region.depth + 1, cover: covers[byte] })
+            Self::build(
+                &mine[longer..],
+                Region { base, depth: region.depth + 1, cover: covers[byte] },
+            )
         })))
     }
 
@@ -211,14 +229,22 @@ impl<A: Address> Node<A> {
         };
         for prefix in prefixes {
             while let Some((last, _)) = open.pop_if(|(last, _)| *last < prefix.address) {
-                begin(&mut starts, last.next(), open.last().map_or(region.cover, |(_, value)| Some(*value)));
+                begin(
+                    &mut starts,
+                    last.next(),
+                    open.last().map_or(region.cover, |(_, value)| Some(*value)),
+                );
             }
             begin(&mut starts, prefix.address, Some(prefix.value));
             open.push((prefix.address.last(prefix.len), prefix.value));
         }
         while let Some((last, _)) = open.pop() {
             if last < end {
-                begin(&mut starts, last.next(), open.last().map_or(region.cover, |(_, value)| Some(*value)));
+                begin(
+                    &mut starts,
+                    last.next(),
+                    open.last().map_or(region.cover, |(_, value)| Some(*value)),
+                );
             }
         }
         match starts.as_slice() {
@@ -232,12 +258,19 @@ impl<A: Address> Node<A> {
         match self {
             Self::Wide(slots) if len > 8 * (depth + 1) => {
                 let byte = address.byte(depth);
-                let slot = slots[usize::from(byte)].update(base.with_byte(depth, byte), depth + 1, changed, source);
+                let slot = slots[usize::from(byte)].update(
+                    base.with_byte(depth, byte),
+                    depth + 1,
+                    changed,
+                    source,
+                );
                 let mut slots = (**slots).clone();
                 slots[usize::from(byte)] = slot;
                 Self::Wide(Arc::new(slots))
             }
-            Self::Skip(skip) if len > 8 * skip.depth && (skip.first..=skip.last).contains(&address) => {
+            Self::Skip(skip)
+                if len > 8 * skip.depth && (skip.first..=skip.last).contains(&address) =>
+            {
                 let inside = skip.inside.update(skip.first, skip.depth, changed, source);
                 Self::Skip(Arc::new(Skip { inside, ..**skip }))
             }
@@ -279,7 +312,9 @@ mod tests {
 
     impl<A: Address> Source<A> for Map<A> {
         fn within(&self, first: A, last: A) -> Vec<Prefix<A>> {
-            self.range((first, 0)..=(last, u8::MAX)).map(|(&(address, len), &value)| Prefix { address, len, value }).collect()
+            self.range((first, 0)..=(last, u8::MAX))
+                .map(|(&(address, len), &value)| Prefix { address, len, value })
+                .collect()
         }
 
         fn exactly(&self, address: A, len: u8) -> Option<u32> {
@@ -297,11 +332,16 @@ mod tests {
 
     /// Addresses close to one another, so that prefixes nest and regions fill.
     fn address() -> impl Strategy<Value = u32> {
-        prop_oneof![any::<u32>(), (0u32..2048).prop_map(|n| 0x0a00_0000 + n), (0u32..64).prop_map(|n| 0xffff_ffc0 + n)]
+        prop_oneof![
+            any::<u32>(),
+            (0u32..2048).prop_map(|n| 0x0a00_0000 + n),
+            (0u32..64).prop_map(|n| 0xffff_ffc0 + n)
+        ]
     }
 
     fn prefix() -> impl Strategy<Value = (u32, u8)> {
-        (address(), prop_oneof![0u8..=32, 22u8..=32]).prop_map(|(address, len)| (address.first(len), len))
+        (address(), prop_oneof![0u8..=32, 22u8..=32])
+            .prop_map(|(address, len)| (address.first(len), len))
     }
 
     proptest! {

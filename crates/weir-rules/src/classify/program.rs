@@ -1,8 +1,9 @@
 //! Compiled rules: heads, which say what a rule does, and programs, which say when.
 //!
-//! There is one head for each rule, and the default rule's behind them. There is one program for each [`Pass`](super::Pass) that was
-//! announced: its steps are the rules that can match there, with every test of direction and interface already decided, and one for
-//! any other pass, in which such tests are done for each packet.
+//! There is one head for each rule, and the default rule's behind them. There is one program for
+//! each [`Pass`](super::Pass) that was announced: its steps are the rules that can match there,
+//! with every test of direction and interface already decided, and one for any other pass, in which
+//! such tests are done for each packet.
 
 use weir_core::units::Probability;
 use weir_wire::IpVersion;
@@ -77,7 +78,8 @@ pub(super) struct Op {
     pub(super) last: bool,
 }
 
-/// A test in the form in which packets meet it. The frequent ones are here as they are, the others in the [`Pool`].
+/// A test in the form in which packets meet it. The frequent ones are here as they are, the others
+/// in the [`Pool`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Check {
     Always,
@@ -169,9 +171,16 @@ impl Program {
         self.steps.partition_point(|step| step.rule <= rule)
     }
 
-    /// Whether all clauses of a step hold. `argument` is set to what the last successful look-up found.
+    /// Whether all clauses of a step hold. `argument` is set to what the last successful look-up
+    /// found.
     #[inline]
-    pub(super) fn matches(&self, step: &Step, view: &View<'_>, around: Around<'_>, argument: &mut Option<u32>) -> bool {
+    pub(super) fn matches(
+        &self,
+        step: &Step,
+        view: &View<'_>,
+        around: Around<'_>,
+        argument: &mut Option<u32>,
+    ) -> bool {
         let first = step.first as usize;
         let mut ops = self.ops[first..first + step.count as usize].iter();
         while let Some(op) = ops.next() {
@@ -189,14 +198,22 @@ impl Program {
     }
 
     #[inline]
-    fn check(&self, check: Check, view: &View<'_>, around: Around<'_>, argument: &mut Option<u32>) -> bool {
+    fn check(
+        &self,
+        check: Check,
+        view: &View<'_>,
+        around: Around<'_>,
+        argument: &mut Option<u32>,
+    ) -> bool {
         match check {
             Check::Always => true,
             Check::Never => false,
             Check::Ip4 => view.ip == IpVersion::V4,
             Check::Ip6 => view.ip == IpVersion::V6,
             Check::Protocol(number) => view.key.proto == number && view.ip != IpVersion::None,
-            Check::V4(side, bits, mask) => view.v4(side).is_some_and(|address| address & mask == bits),
+            Check::V4(side, bits, mask) => {
+                view.v4(side).is_some_and(|address| address & mask == bits)
+            }
             Check::Port(side, span) => view.port(side).is_some_and(|port| span.contains(port)),
             Check::Address(side, table) => {
                 let table_of = &around.tables[table.table];
@@ -211,7 +228,13 @@ impl Program {
     }
 
     #[inline(never)]
-    fn check_rest(&self, check: Check, view: &View<'_>, around: Around<'_>, argument: &mut Option<u32>) -> bool {
+    fn check_rest(
+        &self,
+        check: Check,
+        view: &View<'_>,
+        around: Around<'_>,
+        argument: &mut Option<u32>,
+    ) -> bool {
         let pool = &self.pool;
         match check {
             Check::V6(side, at) => {
@@ -224,22 +247,35 @@ impl Program {
             }
             Check::Prefixes(side, at) => {
                 let (v4, v6) = &pool.prefixes[at as usize];
-                view.v4(side).is_some_and(|a| v4.get(a).is_some()) || view.v6(side).is_some_and(|a| v6.get(a).is_some())
+                view.v4(side).is_some_and(|a| v4.get(a).is_some())
+                    || view.v6(side).is_some_and(|a| v6.get(a).is_some())
             }
-            Check::Group(at) => pool.groups[at as usize].iter().any(|check| self.check(*check, view, around, argument)),
-            Check::Ports(side, at) => view.port(side).is_some_and(|port| within(&pool.spans[at as usize], port)),
-            Check::Lookup(field, table) => self.found(looked_up(field, &around.tables[table.table], view), table, argument),
+            Check::Group(at) => pool.groups[at as usize]
+                .iter()
+                .any(|check| self.check(*check, view, around, argument)),
+            Check::Ports(side, at) => {
+                view.port(side).is_some_and(|port| within(&pool.spans[at as usize], port))
+            }
+            Check::Lookup(field, table) => {
+                self.found(looked_up(field, &around.tables[table.table], view), table, argument)
+            }
             Check::Flow(table) => {
-                let value = if view.ip == IpVersion::None { None } else { around.tables[table.table].flow(view.key) };
+                let value = if view.ip == IpVersion::None {
+                    None
+                } else {
+                    around.tables[table.table].flow(view.key)
+                };
                 self.found(value, table, argument)
             }
             Check::InterfaceTable(which, table) => {
-                let value = which.of(&view.pass).and_then(|number| around.tables[table.table].interface(number));
+                let value = which
+                    .of(&view.pass)
+                    .and_then(|number| around.tables[table.table].interface(number));
                 self.found(value, table, argument)
             }
-            Check::Interface(which, at) => {
-                which.of(&view.pass).is_some_and(|number| around.place.is(number, &pool.interfaces[at as usize]))
-            }
+            Check::Interface(which, at) => which
+                .of(&view.pass)
+                .is_some_and(|number| around.place.is(number, &pool.interfaces[at as usize])),
             Check::Tagged(at) => {
                 let spans = &pool.spans[at as usize];
                 around.tags.iter().any(|&tag| spans.is_empty() || within(spans, tag))

@@ -61,7 +61,8 @@ pub(super) fn run(
     state.calls.clear();
     let settled = view.ip == IpVersion::None;
     let (now, tags) = (packet.now, &mut *packet.tags);
-    let mut run = Run { classifier, program, state, view, tags, now, weight, dscp: None, settled, jumps: 0 };
+    let mut run =
+        Run { classifier, program, state, view, tags, now, weight, dscp: None, settled, jumps: 0 };
     let fate = run.search(start);
     Verdict { fate, dscp: run.dscp }
 }
@@ -84,15 +85,16 @@ impl Run<'_> {
         fate
     }
 
-    /// Tries steps from `start` on. `next` says which is the first to try at or behind a position, to which the search may have
-    /// jumped.
+    /// Tries steps from `start` on. `next` says which is the first to try at or behind a position,
+    /// to which the search may have jumped.
     #[inline]
     fn follow(&mut self, start: usize, mut next: impl FnMut(usize, bool) -> usize) -> Fate {
         let program = self.program;
         let bridged_out = self.view.pass.bridged && self.view.pass.out;
         let mut at = next(start, false);
         while let Some(step) = program.steps.get(at) {
-            let out_of_scope = step.ip && self.view.ip == IpVersion::None || step.inwards && bridged_out;
+            let out_of_scope =
+                step.ip && self.view.ip == IpVersion::None || step.inwards && bridged_out;
             let outcome = if out_of_scope { Outcome::Unmatched } else { self.step(step) };
             at = match outcome {
                 Outcome::Unmatched | Outcome::Next => next(at + 1, false),
@@ -118,7 +120,11 @@ impl Run<'_> {
         if step.probes {
             return self.step_with_state(step);
         }
-        let around = Around { tables: self.classifier.tables(), place: self.classifier.place(), tags: self.tags };
+        let around = Around {
+            tables: self.classifier.tables(),
+            place: self.classifier.place(),
+            tags: self.tags,
+        };
         if !self.program.matches(step, &self.view, around, &mut found) {
             return Outcome::Unmatched;
         }
@@ -140,8 +146,14 @@ impl Run<'_> {
             return outcome;
         }
         let mut found = None;
-        let around = Around { tables: self.classifier.tables(), place: self.classifier.place(), tags: self.tags };
-        if !self.program.matches(step, &self.view, around, &mut found) || !self.targets_known(head, found) {
+        let around = Around {
+            tables: self.classifier.tables(),
+            place: self.classifier.place(),
+            tags: self.tags,
+        };
+        if !self.program.matches(step, &self.view, around, &mut found)
+            || !self.targets_known(head, found)
+        {
             return Outcome::Unmatched;
         }
         self.matched(step.rule, head, found)
@@ -151,7 +163,9 @@ impl Run<'_> {
     #[inline]
     fn lucky(&mut self, head: &Head) -> bool {
         match (head.probability, head.stream) {
-            (Some(probability), Some(stream)) => self.state.stream(stream).is_some_and(|stream| stream.happens(probability)),
+            (Some(probability), Some(stream)) => {
+                self.state.stream(stream).is_some_and(|stream| stream.happens(probability))
+            }
             _ => true,
         }
     }
@@ -159,14 +173,19 @@ impl Run<'_> {
     /// Whether every `tablearg` of a rule has a value that can be what it is for.
     #[inline]
     fn targets_known(&self, head: &Head, found: Option<u32>) -> bool {
-        let number = |target: Target| argument(target, found).is_some_and(|value| (1..=u32::from(u16::MAX)).contains(&value));
+        let number = |target: Target| {
+            argument(target, found).is_some_and(|value| (1..=u32::from(u16::MAX)).contains(&value))
+        };
         let any = |target: Target| argument(target, found).is_some();
         let action = match head.action {
             RuleAction::Pipe(target) | RuleAction::Queue(target) => number(target),
-            RuleAction::SkipTo(target) | RuleAction::Call(target) | RuleAction::SetDscp(target) => any(target),
+            RuleAction::SkipTo(target) | RuleAction::Call(target) | RuleAction::SetDscp(target) => {
+                any(target)
+            }
             _ => true,
         };
-        let limit = head.keep.as_ref().and_then(|keep| keep.limit).is_none_or(|(_, most)| any(most));
+        let limit =
+            head.keep.as_ref().and_then(|keep| keep.limit).is_none_or(|(_, most)| any(most));
         action && limit && head.tag.is_none_or(number) && head.untag.is_none_or(number)
     }
 
@@ -222,7 +241,8 @@ impl Run<'_> {
         if head.tag.is_some() || head.untag.is_some() {
             self.retag(head, found);
         }
-        let resume = (!self.classifier.one_pass()).then_some(Resume { number: head.number, id: head.id });
+        let resume =
+            (!self.classifier.one_pass()).then_some(Resume { number: head.number, id: head.id });
         let value = |target| argument(target, found).unwrap_or(0);
         match head.action {
             RuleAction::Allow => Outcome::Done(Fate::Allow),
@@ -231,7 +251,9 @@ impl Run<'_> {
             RuleAction::Pipe(target) => Outcome::Done(Fate::Pipe(value(target) as u16, resume)),
             RuleAction::Queue(target) => Outcome::Done(Fate::Queue(value(target) as u16, resume)),
             // Only forwards, whatever a table says.
-            RuleAction::SkipTo(target) => Outcome::Jump(self.position(value(target).max(u32::from(head.number) + 1))),
+            RuleAction::SkipTo(target) => {
+                Outcome::Jump(self.position(value(target).max(u32::from(head.number) + 1)))
+            }
             RuleAction::Call(target) => {
                 if self.state.calls.len() >= CALLS {
                     return Outcome::Next;
@@ -256,7 +278,8 @@ impl Run<'_> {
 
     /// The first step with this number or a larger one; the default rule's numbers are the end.
     fn position(&self, number: u32) -> usize {
-        u16::try_from(number).map_or(self.program.steps.len(), |number| self.program.position(number))
+        u16::try_from(number)
+            .map_or(self.program.steps.len(), |number| self.program.position(number))
     }
 
     #[cold]
@@ -275,7 +298,8 @@ impl Run<'_> {
 
 /// A packet as dynamic rules see it.
 fn seen<'a>(view: &View<'a>, weight: (u64, u64), now: Nanos) -> Seen<'a> {
-    let flags = view.parsed.and_then(|parsed| fields::tcp(view.frame, parsed)).map_or(0, |tcp| tcp.flags);
+    let flags =
+        view.parsed.and_then(|parsed| fields::tcp(view.frame, parsed)).map_or(0, |tcp| tcp.flags);
     Seen { key: view.key, flags, packets: weight.0, bytes: weight.1, now }
 }
 

@@ -1,4 +1,5 @@
-//! What a classifier remembers between packets: counters, the random numbers of `prob`, and the dynamic rules.
+//! What a classifier remembers between packets: counters, the random numbers of `prob`, and the
+//! dynamic rules.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,15 +57,17 @@ impl State {
         }
     }
 
-    /// The memory of another worker, 1 and up, beside this one: it has random numbers and counters of its own, and the same dynamic
-    /// rules.
+    /// The memory of another worker, 1 and up, beside this one: it has random numbers and counters
+    /// of its own, and the same dynamic rules.
     pub fn sibling(&self, worker: u32) -> Self {
         Self { worker: worker.into(), dynamic: Arc::clone(&self.dynamic), ..Self::new(self.seed) }
     }
 
-    /// Takes over another classifier: rules that it still has keep their counters and their place in their random numbers.
+    /// Takes over another classifier: rules that it still has keep their counters and their place
+    /// in their random numbers.
     ///
-    /// [`Classifier::classify`] does this by itself; calling it before keeps the work off the packet's path.
+    /// [`Classifier::classify`] does this by itself; calling it before keeps the work off the
+    /// packet's path.
     pub fn carry_over(&mut self, classifier: &Classifier) {
         if Arc::ptr_eq(&self.heads, classifier.heads()) {
             return;
@@ -72,23 +75,37 @@ impl State {
         let old = std::mem::replace(&mut self.heads, Arc::clone(classifier.heads()));
         let mut counters = std::mem::take(&mut self.counters);
         let mut streams = std::mem::take(&mut self.streams);
-        let same = old.iter().zip(self.heads.iter()).take_while(|(old, new)| (old.id, old.stream) == (new.id, new.stream)).count();
-        let kept: HashMap<u32, usize> = old.iter().enumerate().skip(same).map(|(at, head)| (head.id, at)).collect();
-        let tail: Vec<_> = self.heads[same..].iter().map(|head| kept.get(&head.id).copied()).collect();
+        let same = old
+            .iter()
+            .zip(self.heads.iter())
+            .take_while(|(old, new)| (old.id, old.stream) == (new.id, new.stream))
+            .count();
+        let kept: HashMap<u32, usize> =
+            old.iter().enumerate().skip(same).map(|(at, head)| (head.id, at)).collect();
+        let tail: Vec<_> =
+            self.heads[same..].iter().map(|head| kept.get(&head.id).copied()).collect();
         let old_tail = counters.split_off(same.min(counters.len()));
-        counters.extend(tail.iter().map(|at| at.map_or_else(RuleCounters::default, |at| old_tail[at - same])));
+        counters.extend(
+            tail.iter().map(|at| at.map_or_else(RuleCounters::default, |at| old_tail[at - same])),
+        );
         let first = old[..same].iter().filter(|head| head.stream.is_some()).count();
         let old_streams = streams.split_off(first);
-        for (head, at) in self.heads[same..].iter().zip(&tail).filter(|(head, _)| head.stream.is_some()) {
-            let before = at.and_then(|at| old[at].stream).map(|stream| old_streams[stream as usize - first].clone());
+        for (head, at) in
+            self.heads[same..].iter().zip(&tail).filter(|(head, _)| head.stream.is_some())
+        {
+            let before = at
+                .and_then(|at| old[at].stream)
+                .map(|stream| old_streams[stream as usize - first].clone());
             let path = u64::from(head.id) | self.worker << 32;
-            streams.push(before.unwrap_or_else(|| Stream::new(self.seed, path, Purpose::Classifier)));
+            streams
+                .push(before.unwrap_or_else(|| Stream::new(self.seed, path, Purpose::Classifier)));
         }
         (self.counters, self.streams) = (counters, streams);
         self.dynamic().keep_rules(|number, id| classifier.has_rule(number, id));
     }
 
-    /// The counters of the rules in their order, with the rules' identities. The last is the default rule's, [`DEFAULT_ID`].
+    /// The counters of the rules in their order, with the rules' identities. The last is the
+    /// default rule's, [`DEFAULT_ID`].
     pub fn counters(&self) -> impl Iterator<Item = (u32, RuleCounters)> {
         self.heads.iter().map(|head| head.id).zip(self.counters.iter().copied())
     }

@@ -10,7 +10,8 @@ use crate::rule::Name;
 use crate::ruleset::Ruleset;
 use crate::table::{Table, TableKey};
 
-/// Compiled tables. Names keep their numbers as long as the rules stay; a table that is destroyed leaves its number with nothing in it.
+/// Compiled tables. Names keep their numbers as long as the rules stay; a table that is destroyed
+/// leaves its number with nothing in it.
 #[derive(Clone, Debug)]
 pub(super) struct Tables {
     numbers: Arc<BTreeMap<Name, u32>>,
@@ -40,9 +41,14 @@ impl Slot {
 }
 
 impl Tables {
-    /// The tables of these names; tables that no rule names are not compiled. Those that `before` had and that have not changed are
-    /// taken from there.
-    pub(super) fn new<'a>(names: impl Iterator<Item = &'a Name>, ruleset: &Ruleset, place: &Place, before: Option<&Self>) -> Self {
+    /// The tables of these names; tables that no rule names are not compiled. Those that `before`
+    /// had and that have not changed are taken from there.
+    pub(super) fn new<'a>(
+        names: impl Iterator<Item = &'a Name>,
+        ruleset: &Ruleset,
+        place: &Place,
+        before: Option<&Self>,
+    ) -> Self {
         let mut numbers = BTreeMap::new();
         let mut slots = Vec::new();
         for name in names {
@@ -51,7 +57,9 @@ impl Tables {
             }
             numbers.insert(name.clone(), slots.len() as u32);
             let table = ruleset.tables.get(name);
-            let old = before.and_then(|before| before.slots.get(*before.numbers.get(name)? as usize)).filter(|slot| slot.is_of(table));
+            let old = before
+                .and_then(|before| before.slots.get(*before.numbers.get(name)? as usize))
+                .filter(|slot| slot.is_of(table));
             slots.push(old.cloned().unwrap_or_else(|| Slot::new(table, place)));
         }
         Self { numbers: Arc::new(numbers), slots }
@@ -62,7 +70,8 @@ impl Tables {
         self.numbers.get(name).copied()
     }
 
-    /// The same names with the tables as they are now; whole tables are compiled where they have changed.
+    /// The same names with the tables as they are now; whole tables are compiled where they have
+    /// changed.
     pub(super) fn refresh(&mut self, ruleset: &Ruleset, place: &Place) {
         for (name, &number) in self.numbers.iter() {
             let (slot, table) = (&mut self.slots[number as usize], ruleset.tables.get(name));
@@ -73,11 +82,20 @@ impl Tables {
     }
 
     /// Takes over entries of one table that were added, removed or given other values.
-    pub(super) fn update(&mut self, name: &Name, keys: &[TableKey], ruleset: &Ruleset, place: &Place) {
+    pub(super) fn update(
+        &mut self,
+        name: &Name,
+        keys: &[TableKey],
+        ruleset: &Ruleset,
+        place: &Place,
+    ) {
         let Some(number) = self.number(name) else { return };
         let slot = &mut self.slots[number as usize];
         *slot = match ruleset.tables.get(name) {
-            Some(table) => Slot { table: Some(Arc::clone(table)), lookup: Arc::new(slot.lookup.update(table, keys, place)) },
+            Some(table) => Slot {
+                table: Some(Arc::clone(table)),
+                lookup: Arc::new(slot.lookup.update(table, keys, place)),
+            },
             None => Slot::new(None, place),
         };
     }

@@ -1,4 +1,5 @@
-//! A packet as tests see it, and the tests that are too rare to have code of their own in a program.
+//! A packet as tests see it, and the tests that are too rare to have code of their own in a
+//! program.
 
 use weir_core::key::FlowKey;
 use weir_wire::{IpVersion, Parsed, fields};
@@ -83,13 +84,15 @@ pub(super) fn via(pass: &Pass) -> Option<u16> {
     if pass.out { pass.xmit } else { pass.recv }
 }
 
-/// Whether a test holds that needs neither tables, tags, states nor interfaces; those are the program's own, and fail here.
+/// Whether a test holds that needs neither tables, tags, states nor interfaces; those are the
+/// program's own, and fail here.
 pub(super) fn holds(test: &Test, view: &View<'_>) -> bool {
     let key = view.key;
     match test {
         Test::Layer2 => true,
         Test::Mac { dst, src } => {
-            // What has no link-layer header has no MAC addresses, and nothing but a mask of nothing fits.
+            // What has no link-layer header has no MAC addresses, and nothing but a mask of nothing
+            // fits.
             key.dst_mac & dst.mask == dst.address && key.src_mac & src.mask == src.address
         }
         Test::MacType(spans) => view.parsed.is_some_and(|parsed| within(spans, parsed.ethertype)),
@@ -100,7 +103,10 @@ pub(super) fn holds(test: &Test, view: &View<'_>) -> bool {
         Test::SrcPort(spans) => view.port(Side::Src).is_some_and(|port| within(spans, port)),
         Test::DstPort(spans) => view.port(Side::Dst).is_some_and(|port| within(spans, port)),
         Test::In | Test::Out | Test::Bridged => holds_in(test, &view.pass),
-        _ => view.parsed.filter(|p| p.ip != IpVersion::None).is_some_and(|parsed| ip_holds(test, view, parsed)),
+        _ => view
+            .parsed
+            .filter(|p| p.ip != IpVersion::None)
+            .is_some_and(|parsed| ip_holds(test, view, parsed)),
     }
 }
 
@@ -120,15 +126,24 @@ fn ip_holds(test: &Test, view: &View<'_>, parsed: &Parsed) -> bool {
     match test {
         Test::IpLength(spans) => u16::try_from(view.len).is_ok_and(|len| within(spans, len)),
         Test::IpId(spans) => fields::ip_id(frame, parsed).is_some_and(|id| within(spans, id)),
-        Test::IpTtl(spans) => fields::ttl(frame, parsed).is_some_and(|ttl| within(spans, ttl.into())),
+        Test::IpTtl(spans) => {
+            fields::ttl(frame, parsed).is_some_and(|ttl| within(spans, ttl.into()))
+        }
         Test::IpTos { set, clear } => view.tos().is_some_and(|tos| bits(tos, *set, *clear)),
         Test::IpPrecedence(precedence) => view.tos().is_some_and(|tos| tos >> 5 == *precedence),
         Test::Dscp(points) => points >> (view.dscp & 63) & 1 == 1,
         Test::Fragment(wanted) => fragment(*wanted, frame, parsed),
-        Test::IpOptions { set, clear } => parsed.ip == IpVersion::V4 && bits(ip_options(frame, parsed), *set, *clear),
-        Test::IcmpTypes(types) => fields::icmp_type(frame, parsed).is_some_and(|t| t < 64 && types >> t & 1 == 1),
-        Test::Icmp6Types(types) => fields::icmp6_type(frame, parsed).is_some_and(|t| types[usize::from(t / 64)] >> (t % 64) & 1 == 1),
-        Test::Ext6Header(wanted) => parsed.ip == IpVersion::V6 && ext6_headers(frame, parsed) & wanted != 0,
+        Test::IpOptions { set, clear } => {
+            parsed.ip == IpVersion::V4 && bits(ip_options(frame, parsed), *set, *clear)
+        }
+        Test::IcmpTypes(types) => {
+            fields::icmp_type(frame, parsed).is_some_and(|t| t < 64 && types >> t & 1 == 1)
+        }
+        Test::Icmp6Types(types) => fields::icmp6_type(frame, parsed)
+            .is_some_and(|t| types[usize::from(t / 64)] >> (t % 64) & 1 == 1),
+        Test::Ext6Header(wanted) => {
+            parsed.ip == IpVersion::V6 && ext6_headers(frame, parsed) & wanted != 0
+        }
         Test::FlowId(labels) => parsed.ip == IpVersion::V6 && labels.contains(&view.key.flow_id),
         _ => tcp_holds(test, view, parsed),
     }
@@ -147,7 +162,8 @@ fn tcp_holds(test: &Test, view: &View<'_>, parsed: &Parsed) -> bool {
         Test::TcpOptions { set, clear } => bits(tcp_options(view.frame, parsed), *set, *clear),
         Test::TcpDataLength(spans) => {
             let headers = parsed.payload().unwrap_or(0).saturating_sub(parsed.network());
-            u16::try_from((view.len as usize).saturating_sub(headers)).is_ok_and(|len| within(spans, len))
+            u16::try_from((view.len as usize).saturating_sub(headers))
+                .is_ok_and(|len| within(spans, len))
         }
         _ => false,
     }
@@ -165,11 +181,13 @@ fn bits(value: u8, set: u8, clear: u8) -> bool {
 fn fragment(wanted: FragmentMatch, frame: &[u8], parsed: &Parsed) -> bool {
     match wanted {
         FragmentMatch::Later => parsed.fragment == weir_wire::Fragment::Later,
-        FragmentMatch::Flags { set, clear } => fields::fragment_field(frame, parsed).is_some_and(|field| {
-            let flag = |bit: u16, n: u8| u8::from(field & bit != 0) << n;
-            let flags = flag(0x4000, 0) | flag(0x2000, 1) | flag(0x8000, 2) | flag(0x1fff, 3);
-            bits(flags, set, clear)
-        }),
+        FragmentMatch::Flags { set, clear } => {
+            fields::fragment_field(frame, parsed).is_some_and(|field| {
+                let flag = |bit: u16, n: u8| u8::from(field & bit != 0) << n;
+                let flags = flag(0x4000, 0) | flag(0x2000, 1) | flag(0x8000, 2) | flag(0x1fff, 3);
+                bits(flags, set, clear)
+            })
+        }
     }
 }
 
@@ -204,7 +222,12 @@ fn tcp_options(frame: &[u8], parsed: &Parsed) -> u8 {
 }
 
 fn mss(frame: &[u8], parsed: &Parsed) -> Option<u16> {
-    fields::tcp_options(frame, parsed).find(|(kind, _)| *kind == TCP_MSS)?.1.try_into().ok().map(u16::from_be_bytes)
+    fields::tcp_options(frame, parsed)
+        .find(|(kind, _)| *kind == TCP_MSS)?
+        .1
+        .try_into()
+        .ok()
+        .map(u16::from_be_bytes)
 }
 
 /// The bits of [`crate::rule::EXT6_HEADERS`] that a packet has.

@@ -28,7 +28,10 @@ pub const TABLE: &[Keyword] = &[
         aliases: &["bandwidth"],
         group: Group::Rate,
         argument: "RATE",
-        choices: &[choice("unlimited", "no rate: packets take no time to send; `0` means the same")],
+        choices: &[choice(
+            "unlimited",
+            "no rate: packets take no time to send; `0` means the same",
+        )],
         range: "1 bit/s to 400 Gbit/s; `0` or `unlimited` for no limit",
         default: "unlimited",
         meaning: "Rate at which packets are sent. A bare number is in bit/s; `K M G T` are powers of 1000, `Ki Mi Gi Ti` of 1024; \
@@ -82,7 +85,10 @@ pub const TABLE: &[Keyword] = &[
         choices: &[
             choice("none", "the rate counts IP bytes"),
             choice("layer2", "14 bytes: Ethernet header, as `tbf` and `htb` count"),
-            choice("ethernet", "38 bytes, at least 84: the frame on the cable with preamble and gap"),
+            choice(
+                "ethernet",
+                "38 bytes, at least 84: the frame on the cable with preamble and gap",
+            ),
             choice("atm", "40 bytes, then ATM cells of 53 bytes for every 48: ADSL with PPPoE"),
             choice("docsis", "18 bytes, at least 64: cable modem"),
             choice("ppp", "7 bytes: PPP over a serial line"),
@@ -147,7 +153,10 @@ pub const TABLE: &[Keyword] = &[
         name: "reorder",
         group: Group::Delay,
         argument: "P [gap N] [correlation P]",
-        choices: &[choice("gap", "only every N-th packet is a candidate"), choice("correlation", "of each draw with the one before")],
+        choices: &[
+            choice("gap", "only every N-th packet is a candidate"),
+            choice("correlation", "of each draw with the one before"),
+        ],
         range: "0 to 1 or 0% to 100%; gap 1 to 1000000",
         default: "none; gap 1, correlation 0",
         meaning: "Probability that a packet skips the delay and so overtakes those under way.",
@@ -372,7 +381,10 @@ pub const TABLE: &[Keyword] = &[
         name: "gso",
         group: Group::Frames,
         argument: "split|whole",
-        choices: &[choice("split", "every wire packet is shaped by itself"), choice("whole", "the train is shaped as one packet")],
+        choices: &[
+            choice("split", "every wire packet is shaped by itself"),
+            choice("whole", "the train is shaped as one packet"),
+        ],
         range: "",
         default: "split",
         meaning: "What happens to segmentation-offload trains, large frames that stand for several packets on the wire.",
@@ -449,7 +461,10 @@ pub const TABLE: &[Keyword] = &[
         name: "ring",
         group: Group::Device,
         argument: "N or SIZE [sent]",
-        choices: &[choice("sent", "a place is free when its packet has left; otherwise when the wire begins with it")],
+        choices: &[choice(
+            "sent",
+            "a place is free when its packet has left; otherwise when the wire begins with it",
+        )],
         range: "1 to 1000000 packets, or 1 B to 1 TB",
         default: "none; 256 with any other word of a network card",
         meaning: "Puts a network card's transmission ring between the queue and the wire: packets in it have left the queue, and no \

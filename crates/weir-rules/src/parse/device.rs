@@ -22,8 +22,14 @@ impl Parser<'_> {
                 });
             }
             Id::Dql => self.raw.dql = self.dql(row, word),
-            Id::Coalesce => self.raw.coalesce = self.quantity(row, word, coalesce).map(|at| at.value),
-            _ => self.raw.cpu = self.quantity(row, word, |text| quantity::time(text, MAX_CPU)).map(|at| at.value),
+            Id::Coalesce => {
+                self.raw.coalesce = self.quantity(row, word, coalesce).map(|at| at.value)
+            }
+            _ => {
+                self.raw.cpu = self
+                    .quantity(row, word, |text| quantity::time(text, MAX_CPU))
+                    .map(|at| at.value)
+            }
         }
     }
 
@@ -35,22 +41,36 @@ impl Parser<'_> {
             } else if self.flag("max") {
                 dql.most = self.quantity(row, &option, limit)?.value;
             } else if self.flag("hold") {
-                dql.hold = self.quantity(row, &option, |text| quantity::time(text, MAX_DELAY))?.value;
+                dql.hold =
+                    self.quantity(row, &option, |text| quantity::time(text, MAX_DELAY))?.value;
             } else {
                 break;
             }
             self.once(row, &mut given, &option.text, &option.span);
         }
         if dql.least > dql.most {
-            let error = self.error(Code::Contradiction, &keyword.span, "the least limit is above the greatest".to_owned());
-            self.diagnostics.push(error.label("its `min` is above its `max`").help("give a smaller `min`, or a larger `max`"));
+            let error = self.error(
+                Code::Contradiction,
+                &keyword.span,
+                "the least limit is above the greatest".to_owned(),
+            );
+            self.diagnostics.push(
+                error
+                    .label("its `min` is above its `max`")
+                    .help("give a smaller `min`, or a larger `max`"),
+            );
         }
         Some(dql)
     }
 }
 
 fn limit(text: &str) -> Result<u32, QuantityError> {
-    quantity::size(text).and_then(|bytes| u32::try_from(bytes).ok().filter(|&bytes| bytes <= DQL_MOST).ok_or(QuantityError::OutOfRange))
+    quantity::size(text).and_then(|bytes| {
+        u32::try_from(bytes)
+            .ok()
+            .filter(|&bytes| bytes <= DQL_MOST)
+            .ok_or(QuantityError::OutOfRange)
+    })
 }
 
 /// `N/TIME`.
@@ -58,7 +78,11 @@ fn coalesce(text: &str) -> Result<Completion, QuantityError> {
     let (frames, time) = text.split_once('/').ok_or(QuantityError::NotANumber)?;
     match quantity::count(frames, MAX_COALESCED)? {
         0 => Err(QuantityError::OutOfRange),
-        frames => Ok(Completion { frames, time: quantity::time(time, MAX_DELAY)?, ..Completion::default() }),
+        frames => Ok(Completion {
+            frames,
+            time: quantity::time(time, MAX_DELAY)?,
+            ..Completion::default()
+        }),
     }
 }
 

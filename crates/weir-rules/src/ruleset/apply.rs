@@ -86,7 +86,9 @@ impl Ruleset {
             Command::ShowObjects(kind, which) => Ok(Query::Objects(*kind, which.clone()).into()),
             Command::Add(rule) => self.add_rule(rule),
             Command::DeleteRules(selection) => self.delete_rules(selection),
-            Command::ListRules { which, counters } => Ok(Query::Rules { which: which.clone(), counters: *counters }.into()),
+            Command::ListRules { which, counters } => {
+                Ok(Query::Rules { which: which.clone(), counters: *counters }.into())
+            }
             Command::Zero(which) => self.zero(which),
             Command::FlushRules => Ok(self.flush_rules()),
             Command::Set(command) => self.set(command),
@@ -110,7 +112,11 @@ impl Ruleset {
         let mut trial = self.clone();
         let mut outcomes = Vec::with_capacity(commands.len());
         for (index, Spanned { command, line, .. }) in commands.iter().enumerate() {
-            outcomes.push(trial.apply(command).map_err(|error| ScriptError { index, line: *line, error })?);
+            outcomes.push(trial.apply(command).map_err(|error| ScriptError {
+                index,
+                line: *line,
+                error,
+            })?);
         }
         *self = trial;
         Ok(outcomes)
@@ -119,7 +125,10 @@ impl Ruleset {
 
 impl Outcome {
     pub(super) fn changed(changed: bool) -> Self {
-        Self { effect: if changed { Effect::Changed } else { Effect::Nothing }, warnings: Vec::new() }
+        Self {
+            effect: if changed { Effect::Changed } else { Effect::Nothing },
+            warnings: Vec::new(),
+        }
     }
 
     pub(super) fn warn(mut self, warnings: impl IntoIterator<Item = Warning>) -> Self {
@@ -135,7 +144,11 @@ impl From<Query> for Outcome {
 }
 
 /// Puts a shared value behind a key; whether that changed anything.
-pub(super) fn put<K: Ord + Clone, V: PartialEq>(map: &mut Arc<std::collections::BTreeMap<K, Arc<V>>>, key: K, value: V) -> bool
+pub(super) fn put<K: Ord + Clone, V: PartialEq>(
+    map: &mut Arc<std::collections::BTreeMap<K, Arc<V>>>,
+    key: K,
+    value: V,
+) -> bool
 where
     std::collections::BTreeMap<K, Arc<V>>: Clone,
 {

@@ -1,4 +1,5 @@
-//! The way from one configuration to the next: the fewest calls to the engine, so that what stays the same is not touched.
+//! The way from one configuration to the next: the fewest calls to the engine, so that what stays
+//! the same is not touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,7 +35,8 @@ pub enum EngineChange {
         scheduler: Box<SchedulerConfig>,
         /// The link.
         link: Box<LinkConfig>,
-        /// What its own queue is like, for packets that are sent to it and not to a queue in front of it.
+        /// What its own queue is like, for packets that are sent to it and not to a queue in front
+        /// of it.
         queue: Box<FlowsetConfig>,
         /// What happens to offload trains.
         gso: Gso,
@@ -57,10 +59,13 @@ pub enum EngineChange {
 impl Changes {
     /// What differs from `old` to `new`.
     pub fn between(old: &Ruleset, new: &Ruleset) -> Self {
-        let same_rules = Arc::ptr_eq(&old.rules, &new.rules) || old.rules.len() == new.rules.len() && old.rules.iter().eq(new.rules.iter());
+        let same_rules = Arc::ptr_eq(&old.rules, &new.rules)
+            || old.rules.len() == new.rules.len() && old.rules.iter().eq(new.rules.iter());
         Self {
             engine: engine(old, new),
-            rules: !same_rules || old.enabled_sets != new.enabled_sets || old.one_pass != new.one_pass,
+            rules: !same_rules
+                || old.enabled_sets != new.enabled_sets
+                || old.one_pass != new.one_pass,
             tables: differing(&old.tables, &new.tables).cloned().collect(),
         }
     }
@@ -74,8 +79,16 @@ impl Changes {
 fn engine(old: &Ruleset, new: &Ruleset) -> Vec<EngineChange> {
     let mut changes = Vec::new();
     let queues: Vec<u16> = differing(&old.queues, &new.queues).copied().collect();
-    changes.extend(queues.iter().filter(|id| !new.queues.contains_key(id)).map(|&id| EngineChange::DeleteQueue(id)));
-    let mut links: BTreeSet<u16> = differing(&old.pipes, &new.pipes).chain(differing(&old.scheds, &new.scheds)).copied().collect();
+    changes.extend(
+        queues
+            .iter()
+            .filter(|id| !new.queues.contains_key(id))
+            .map(|&id| EngineChange::DeleteQueue(id)),
+    );
+    let mut links: BTreeSet<u16> = differing(&old.pipes, &new.pipes)
+        .chain(differing(&old.scheds, &new.scheds))
+        .copied()
+        .collect();
     // A pipe is a FIFO as long as no queue feeds it.
     let (fed_before, fed_now) = (fed(old), fed(new));
     links.extend(fed_before.symmetric_difference(&fed_now));
@@ -89,7 +102,11 @@ fn engine(old: &Ruleset, new: &Ruleset) -> Vec<EngineChange> {
     }
     let set = queues.iter().filter_map(|id| {
         let spec = new.queues.get(id)?;
-        Some(EngineChange::SetQueue { id: *id, scheduler: spec.scheduler, queue: Box::new(spec.flowset.clone()) })
+        Some(EngineChange::SetQueue {
+            id: *id,
+            scheduler: spec.scheduler,
+            queue: Box::new(spec.flowset.clone()),
+        })
     });
     changes.extend(set);
     changes
@@ -101,14 +118,23 @@ fn set_link(ruleset: &Ruleset, id: u16, is_fed: bool) -> Option<EngineChange> {
         (Some(sched), _) => (&sched.link, sched.scheduler.clone()),
         (None, Some(pipe)) => {
             let (kind, queue) = (if is_fed { SHARED_PIPE } else { Kind::Fifo }, &pipe.pipe.queue);
-            (&**pipe, SchedulerConfig { discipline: kind.into(), mask: queue.mask, max_instances: queue.max_flows, parent: None })
+            (
+                &**pipe,
+                SchedulerConfig {
+                    discipline: kind.into(),
+                    mask: queue.mask,
+                    max_instances: queue.max_flows,
+                    parent: None,
+                },
+            )
         }
         (None, None) => return None,
     };
     let PipeConfig { link, queue } = spec.pipe.clone();
     // The mask of a pipe's queue makes instances, in each of which there is one queue.
     let mask = if ruleset.scheds.contains_key(&id) { queue.mask } else { FlowMask::default() };
-    let (scheduler, link, queue) = (Box::new(scheduler), Box::new(link), Box::new(FlowsetConfig { mask, ..queue }));
+    let (scheduler, link, queue) =
+        (Box::new(scheduler), Box::new(link), Box::new(FlowsetConfig { mask, ..queue }));
     Some(EngineChange::SetLink { id, scheduler, link, queue, gso: spec.gso })
 }
 
@@ -125,7 +151,9 @@ fn differing<'a, K: Ord, V: PartialEq>(
 ) -> impl Iterator<Item = &'a K> {
     let shared = Arc::ptr_eq(old, new);
     let gone = old.keys().filter(|key| !new.contains_key(key));
-    let set = new.iter().filter(|(key, value)| old.get(key).is_none_or(|before| !Arc::ptr_eq(before, value) && before != *value));
+    let set = new.iter().filter(|(key, value)| {
+        old.get(key).is_none_or(|before| !Arc::ptr_eq(before, value) && before != *value)
+    });
     gone.chain(set.map(|(key, _)| key)).filter(move |_| !shared)
 }
 
@@ -133,8 +161,12 @@ impl EngineChange {
     /// Makes the call. `now` is when it takes effect.
     pub fn apply(&self, now: Nanos, emulator: &mut Emulator) {
         match self {
-            Self::SetLink { id, scheduler, link, queue, .. } => emulator.set_link(now, *id, scheduler, link, queue),
-            Self::SetQueue { id, scheduler, queue } => emulator.set_queue(now, *id, *scheduler, queue),
+            Self::SetLink { id, scheduler, link, queue, .. } => {
+                emulator.set_link(now, *id, scheduler, link, queue)
+            }
+            Self::SetQueue { id, scheduler, queue } => {
+                emulator.set_queue(now, *id, *scheduler, queue)
+            }
             Self::DeleteLink(id) => {
                 emulator.delete(now, *id);
             }

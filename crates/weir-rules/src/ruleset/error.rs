@@ -1,4 +1,5 @@
-//! What can be wrong with a command that is right by itself, and what is worth a word though it is accepted.
+//! What can be wrong with a command that is right by itself, and what is worth a word though it is
+//! accepted.
 
 use core::fmt;
 
@@ -143,7 +144,8 @@ pub struct ScriptError {
 /// Something that is accepted and probably not what was meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// A queue feeds a scheduler or pipe that is not there: its packets are dropped until there is one.
+    /// A queue feeds a scheduler or pipe that is not there: its packets are dropped until there is
+    /// one.
     NoScheduler {
         /// The queue.
         queue: u16,
@@ -180,7 +182,8 @@ pub enum Warning {
         /// The scheduler.
         sched: u16,
     },
-    /// A setting of a queue, or of a scheduler that is a flow of another, that its scheduler does not look at.
+    /// A setting of a queue, or of a scheduler that is a flow of another, that its scheduler does
+    /// not look at.
     Unused {
         /// A queue or a scheduler.
         kind: ObjectKind,
@@ -225,15 +228,27 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoScheduler { queue, scheduler } => {
-                write!(f, "queue {queue} feeds pipe or sched {scheduler}, which is not configured: its packets are dropped")
+                write!(
+                    f,
+                    "queue {queue} feeds pipe or sched {scheduler}, which is not configured: its packets are dropped"
+                )
             }
             Self::NoTarget { rule, kind, number } => {
                 let kind = kind.word();
-                write!(f, "rule {rule} sends packets to {kind} {number}, which is not configured: they are dropped (no_such_pipe)")
+                write!(
+                    f,
+                    "rule {rule} sends packets to {kind} {number}, which is not configured: they are dropped (no_such_pipe)"
+                )
             }
-            Self::NoTable { rule, name } => write!(f, "rule {rule} looks up table {name}, which is not there: it does not match"),
+            Self::NoTable { rule, name } => write!(
+                f,
+                "rule {rule} looks up table {name}, which is not there: it does not match"
+            ),
             Self::NoParent { sched, parent } => {
-                write!(f, "sched {sched} is a flow of pipe or sched {parent}, which is not configured: its packets are dropped")
+                write!(
+                    f,
+                    "sched {sched} is a flow of pipe or sched {parent}, which is not configured: its packets are dropped"
+                )
             }
             Self::Inner { rule, sched } => {
                 write!(
@@ -242,11 +257,20 @@ impl fmt::Display for Warning {
                 )
             }
             Self::Unused { kind, number, setting, scheduler, instead } => {
-                write!(f, "{} {number}: `{setting}` has no effect under a scheduler of type {scheduler}", kind.word())?;
+                write!(
+                    f,
+                    "{} {number}: `{setting}` has no effect under a scheduler of type {scheduler}",
+                    kind.word()
+                )?;
                 instead.map_or(Ok(()), |instead| write!(f, "; it looks at `{instead}`"))
             }
-            Self::EntriesKept { name, count } => write!(f, "table {name}: {count} of the entries were there already and keep their values"),
-            Self::EntriesMissing { name, count } => write!(f, "table {name}: {count} of the entries were not there"),
+            Self::EntriesKept { name, count } => write!(
+                f,
+                "table {name}: {count} of the entries were there already and keep their values"
+            ),
+            Self::EntriesMissing { name, count } => {
+                write!(f, "table {name}: {count} of the entries were not there")
+            }
             Self::TableKept { name, reason } => write!(f, "table {name} stays: {reason}"),
             Self::TableMade { name } => write!(f, "table {name} was not there and has been made"),
         }

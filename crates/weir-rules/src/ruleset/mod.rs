@@ -1,8 +1,9 @@
-//! A configuration as a whole: pipes, queues, schedulers, rules, sets and tables, and what each command does to it.
+//! A configuration as a whole: pipes, queues, schedulers, rules, sets and tables, and what each
+//! command does to it.
 //!
-//! [`Ruleset::apply`] carries out one command, all of it or nothing; [`Ruleset::apply_all`] does so with a whole script.
-//! [`Changes`] is the way from one configuration to the next with the fewest calls to the engine, so that what did not change
-//! keeps its queued packets and its counters.
+//! [`Ruleset::apply`] carries out one command, all of it or nothing; [`Ruleset::apply_all`] does so
+//! with a whole script. [`Changes`] is the way from one configuration to the next with the fewest
+//! calls to the engine, so that what did not change keeps its queued packets and its counters.
 
 mod apply;
 mod changes;
@@ -30,7 +31,8 @@ use crate::table::Table;
 
 /// Everything that commands configure. Two equal ones treat packets alike.
 ///
-/// A copy shares what it does not change, so that commands are tried on a copy at no great cost however much is configured.
+/// A copy shares what it does not change, so that commands are tried on a copy at no great cost
+/// however much is configured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ruleset {
     /// Pipes, by number.
@@ -39,13 +41,15 @@ pub struct Ruleset {
     pub scheds: Arc<BTreeMap<u16, Arc<SchedSpec>>>,
     /// Queues, by number.
     pub queues: Arc<BTreeMap<u16, Arc<QueueSpec>>>,
-    /// Rules in the order in which they are looked at: by number, then by age. The default rule is not among them.
+    /// Rules in the order in which they are looked at: by number, then by age. The default rule is
+    /// not among them.
     pub rules: Arc<Vec<Entry>>,
     /// Sets that are on; bit n is set n.
     pub enabled_sets: u32,
     /// Tables, by name.
     pub tables: Arc<BTreeMap<Name, Arc<Table>>>,
-    /// A packet that comes out of a pipe passes; else it goes on behind the rule that sent it there.
+    /// A packet that comes out of a pipe passes; else it goes on behind the rule that sent it
+    /// there.
     pub one_pass: bool,
     /// Links made by `netconfig`, in the order in which they were made.
     pub netconfigs: Vec<NetLink>,
@@ -69,7 +73,8 @@ pub struct NetLink {
     pub config: Arc<NetConfig>,
     /// Its place: it has two pipes and a rule number of its own.
     pub slot: u16,
-    /// When it deletes itself, in seconds; `None` while it never does, or nobody has said yet what time it is.
+    /// When it deletes itself, in seconds; `None` while it never does, or nobody has said yet what
+    /// time it is.
     pub deadline_s: Option<u64>,
 }
 

@@ -1,8 +1,9 @@
 //! `netconfig`: two pipes and the rules that lead to them, in one line.
 //!
-//! Each has a place, 0 to 499, with two pipes (64001 + 2·place inwards, the next one outwards) and two rules with the number 1 in
-//! set 31, so that they are looked at before others and `flush` leaves them alone. Given again with the same mode, ports and peers,
-//! only its pipes change: what is queued stays, and so do the rules' counters.
+//! Each has a place, 0 to 499, with two pipes (64001 + 2·place inwards, the next one outwards) and
+//! two rules with the number 1 in set 31, so that they are looked at before others and `flush`
+//! leaves them alone. Given again with the same mode, ports and peers, only its pipes change: what
+//! is queued stays, and so do the rules' counters.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ impl Ruleset {
         match command {
             NetConfigCommand::Config(config) => self.set_netconfig(config),
             NetConfigCommand::Delete(mode, ports) => {
-                let meant = |link: &NetLink| link.config.mode == *mode && link.config.ports == *ports;
+                let meant =
+                    |link: &NetLink| link.config.mode == *mode && link.config.ports == *ports;
                 self.netconfigs.iter().find(|link| meant(link)).ok_or(ApplyError::NoNetConfig)?;
                 Ok(Outcome::changed(self.drop_netconfigs(meant) > 0))
             }
@@ -25,8 +27,11 @@ impl Ruleset {
     }
 
     fn set_netconfig(&mut self, config: &NetConfig) -> Result<Outcome, ApplyError> {
-        let same =
-            |link: &NetLink| link.config.mode == config.mode && link.config.ports == config.ports && link.config.peers == config.peers;
+        let same = |link: &NetLink| {
+            link.config.mode == config.mode
+                && link.config.ports == config.ports
+                && link.config.peers == config.peers
+        };
         let slot = match self.netconfigs.iter_mut().find(|link| same(link)) {
             Some(link) => {
                 // Asked for again, its time starts anew.
@@ -38,9 +43,14 @@ impl Ruleset {
                 link.slot
             }
             None => {
-                let free = (0..MAX_NETCONFIGS).find(|&slot| self.netconfigs.iter().all(|link| link.slot != slot));
+                let free = (0..MAX_NETCONFIGS)
+                    .find(|&slot| self.netconfigs.iter().all(|link| link.slot != slot));
                 let slot = free.ok_or(ApplyError::TooManyNetConfigs)?;
-                self.netconfigs.push(NetLink { config: Arc::new(config.clone()), slot, deadline_s: None });
+                self.netconfigs.push(NetLink {
+                    config: Arc::new(config.clone()),
+                    slot,
+                    deadline_s: None,
+                });
                 for rule in rules(config, slot) {
                     self.insert_rule(rule);
                 }
@@ -56,7 +66,8 @@ impl Ruleset {
 
     /// Lets time pass: links whose time is over are deleted. Returns how many.
     ///
-    /// A link's time starts at the first call after it was configured. `now_s` is in seconds, of any clock that goes forwards only.
+    /// A link's time starts at the first call after it was configured. `now_s` is in seconds, of
+    /// any clock that goes forwards only.
     pub fn expire(&mut self, now_s: u64) -> usize {
         for link in &mut self.netconfigs {
             if let (None, Some(seconds)) = (link.deadline_s, link.config.expires_s) {
@@ -72,14 +83,21 @@ impl Ruleset {
     }
 
     fn drop_netconfigs(&mut self, meant: impl Fn(&NetLink) -> bool) -> usize {
-        let gone: Vec<u16> = self.netconfigs.iter().filter(|link| meant(link)).flat_map(|link| pipes_of(link.slot)).collect();
+        let gone: Vec<u16> = self
+            .netconfigs
+            .iter()
+            .filter(|link| meant(link))
+            .flat_map(|link| pipes_of(link.slot))
+            .collect();
         if gone.is_empty() {
             return 0;
         }
         self.netconfigs.retain(|link| !meant(link));
         Arc::make_mut(&mut self.pipes).retain(|number, _| !gone.contains(number));
         Arc::make_mut(&mut self.rules).retain(|entry| match entry.rule.action {
-            RuleAction::Pipe(Target::Number(pipe)) => !(is_netconfig_rule(&entry.rule) && gone.contains(&pipe)),
+            RuleAction::Pipe(Target::Number(pipe)) => {
+                !(is_netconfig_rule(&entry.rule) && gone.contains(&pipe))
+            }
             _ => true,
         });
         gone.len() / 2
@@ -89,7 +107,9 @@ impl Ruleset {
 /// The rules that lead to a link's pipes.
 fn rules(config: &NetConfig, slot: u16) -> [Rule; 2] {
     let [inwards, outwards] = pipes_of(slot);
-    let port = |src: bool| if src { Test::SrcPort(config.ports.clone()) } else { Test::DstPort(config.ports.clone()) };
+    let port = |src: bool| {
+        if src { Test::SrcPort(config.ports.clone()) } else { Test::DstPort(config.ports.clone()) }
+    };
     let peers = |src: bool| {
         let list = config.peers.clone();
         if list.is_empty() {
@@ -101,14 +121,21 @@ fn rules(config: &NetConfig, slot: u16) -> [Rule; 2] {
         }
     };
     let direction = |out: bool| {
-        // A service's packets carry its port as destination on the way to it and as source on the way back.
+        // A service's packets carry its port as destination on the way to it and as source on the
+        // way back.
         let ports = match config.mode {
             NetConfigMode::Client => vec![port(!out)],
             NetConfigMode::Server => vec![port(out)],
             NetConfigMode::Service => vec![port(true), port(false)],
         };
-        let tests = [Some(vec![if out { Test::Out } else { Test::In }]), Some(ports), peers(!out).map(|test| vec![test])];
-        let clause = |tests: Vec<Test>| Clause(tests.into_iter().map(|test| Term { not: false, test }).collect());
+        let tests = [
+            Some(vec![if out { Test::Out } else { Test::In }]),
+            Some(ports),
+            peers(!out).map(|test| vec![test]),
+        ];
+        let clause = |tests: Vec<Test>| {
+            Clause(tests.into_iter().map(|test| Term { not: false, test }).collect())
+        };
         Rule {
             number: NETCONFIG_RULE,
             set: KEPT_SET,
@@ -136,7 +163,8 @@ pub(crate) fn is_netconfig_pipe(number: u16) -> bool {
 
 /// Whether a rule is one of those that `netconfig` makes.
 pub(crate) fn is_netconfig_rule(rule: &Rule) -> bool {
-    let its_pipe = matches!(rule.action, RuleAction::Pipe(Target::Number(pipe)) if is_netconfig_pipe(pipe));
+    let its_pipe =
+        matches!(rule.action, RuleAction::Pipe(Target::Number(pipe)) if is_netconfig_pipe(pipe));
     its_pipe && rule.number == NETCONFIG_RULE && rule.set == KEPT_SET
 }
 

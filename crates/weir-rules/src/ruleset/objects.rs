@@ -1,7 +1,7 @@
 //! Pipes, schedulers and queues.
 //!
-//! As in dummynet, pipe N and scheduler N are one link: configuring the one when the other is there changes what the new words
-//! speak of and keeps the rest.
+//! As in dummynet, pipe N and scheduler N are one link: configuring the one when the other is there
+//! changes what the new words speak of and keeps the rest.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,11 @@ use crate::command::{Numbers, ObjectKind, QueueSpec, SchedSpec};
 use crate::rule::{RuleAction, Target};
 
 impl Ruleset {
-    pub(super) fn config_pipe(&mut self, number: u16, spec: &LinkSpec) -> Result<Outcome, ApplyError> {
+    pub(super) fn config_pipe(
+        &mut self,
+        number: u16,
+        spec: &LinkSpec,
+    ) -> Result<Outcome, ApplyError> {
         if is_netconfig_pipe(number) {
             return Err(ApplyError::Reserved { number });
         }
@@ -35,7 +39,11 @@ impl Ruleset {
         Ok(Outcome::changed(put(&mut self.scheds, number, sched)))
     }
 
-    pub(super) fn config_sched(&mut self, number: u16, spec: &SchedSpec) -> Result<Outcome, ApplyError> {
+    pub(super) fn config_sched(
+        &mut self,
+        number: u16,
+        spec: &SchedSpec,
+    ) -> Result<Outcome, ApplyError> {
         if is_netconfig_pipe(number) {
             return Err(ApplyError::Reserved { number });
         }
@@ -43,8 +51,14 @@ impl Ruleset {
         if let Some(parent) = sched.scheduler.parent {
             self.check_parent(number, parent)?;
         }
-        let before = self.scheds.get(&number).map(|s| &s.link).or_else(|| self.pipes.get(&number).map(|p| &**p));
-        if let Some(link) = before.filter(|_| sched.link == LinkSpec::default() && sched.scheduler.parent.is_none()) {
+        let before = self
+            .scheds
+            .get(&number)
+            .map(|s| &s.link)
+            .or_else(|| self.pipes.get(&number).map(|p| &**p));
+        if let Some(link) =
+            before.filter(|_| sched.link == LinkSpec::default() && sched.scheduler.parent.is_none())
+        {
             sched.link = link.clone();
             // A pipe's mask makes its instances; a scheduler has a mask of its own for that.
             let mask = std::mem::take(&mut sched.link.pipe.queue.mask);
@@ -56,8 +70,11 @@ impl Ruleset {
             Arc::make_mut(&mut self.pipes).remove(&number);
         }
         let outcome = Outcome::changed(put(&mut self.scheds, number, sched));
-        let mut warnings: Vec<_> = self.queues_of(number).flat_map(|queue| self.unused_settings(queue)).collect();
-        warnings.extend(self.children_of(number).chain([number]).flat_map(|child| self.unused_by_parent(child)));
+        let mut warnings: Vec<_> =
+            self.queues_of(number).flat_map(|queue| self.unused_settings(queue)).collect();
+        warnings.extend(
+            self.children_of(number).chain([number]).flat_map(|child| self.unused_by_parent(child)),
+        );
         let missing = spec.scheduler.parent.filter(|&parent| !self.has_link(parent));
         let missing = missing.map(|parent| Warning::NoParent { sched: number, parent });
         Ok(outcome.warn(missing).warn(warnings))
@@ -72,7 +89,11 @@ impl Ruleset {
         }
         // What is below comes along.
         let below = self.levels_below(number, MOST_LEVELS);
-        if way.len() + 1 + below > MOST_LEVELS { Err(ApplyError::TooDeep { number }) } else { Ok(()) }
+        if way.len() + 1 + below > MOST_LEVELS {
+            Err(ApplyError::TooDeep { number })
+        } else {
+            Ok(())
+        }
     }
 
     /// Levels of schedulers below this one, counted up to `most`.
@@ -80,12 +101,18 @@ impl Ruleset {
         if most == 0 {
             return 0;
         }
-        self.children_of(number).map(|child| 1 + self.levels_below(child, most - 1)).max().unwrap_or(0)
+        self.children_of(number)
+            .map(|child| 1 + self.levels_below(child, most - 1))
+            .max()
+            .unwrap_or(0)
     }
 
     /// Schedulers that are flows of this one.
     pub fn children_of(&self, number: u16) -> impl Iterator<Item = u16> {
-        self.scheds.iter().filter(move |(_, sched)| sched.scheduler.parent == Some(number)).map(|(&child, _)| child)
+        self.scheds
+            .iter()
+            .filter(move |(_, sched)| sched.scheduler.parent == Some(number))
+            .map(|(&child, _)| child)
     }
 
     pub(super) fn config_queue(&mut self, number: u16, spec: &QueueSpec) -> Outcome {
@@ -93,22 +120,35 @@ impl Ruleset {
         let scheduler = spec.scheduler;
         let missing = !self.has_link(scheduler);
         let unused = self.unused_settings(number);
-        outcome.warn(missing.then_some(Warning::NoScheduler { queue: number, scheduler })).warn(unused)
+        outcome
+            .warn(missing.then_some(Warning::NoScheduler { queue: number, scheduler }))
+            .warn(unused)
     }
 
-    pub(super) fn delete_objects(&mut self, kind: ObjectKind, which: &[Numbers]) -> Result<Outcome, ApplyError> {
+    pub(super) fn delete_objects(
+        &mut self,
+        kind: ObjectKind,
+        which: &[Numbers],
+    ) -> Result<Outcome, ApplyError> {
         let found: BTreeSet<u16> = match kind {
-            ObjectKind::Queue => self.queues.keys().copied().filter(|&n| super::wanted(which, n)).collect(),
+            ObjectKind::Queue => {
+                self.queues.keys().copied().filter(|&n| super::wanted(which, n)).collect()
+            }
             _ => self.link_numbers().filter(|&n| super::wanted(which, n)).collect(),
         };
-        if let Some(&number) = found.iter().find(|&&n| kind != ObjectKind::Queue && is_netconfig_pipe(n)) {
+        if let Some(&number) =
+            found.iter().find(|&&n| kind != ObjectKind::Queue && is_netconfig_pipe(n))
+        {
             return Err(ApplyError::Reserved { number });
         }
         if let Some(none) = which.iter().find(|w| !found.iter().any(|&n| w.contains(n))) {
             return Err(ApplyError::NoObject { kind, number: none.first });
         }
         let stays = |child: &u16| !found.contains(child);
-        let in_use = found.iter().filter(|_| kind != ObjectKind::Queue).find_map(|&n| Some((n, self.children_of(n).find(stays)?)));
+        let in_use = found
+            .iter()
+            .filter(|_| kind != ObjectKind::Queue)
+            .find_map(|&n| Some((n, self.children_of(n).find(stays)?)));
         if let Some((number, child)) = in_use {
             return Err(ApplyError::ParentInUse { number, child });
         }
@@ -119,16 +159,20 @@ impl Ruleset {
             Arc::make_mut(&mut self.scheds).retain(|n, _| !found.contains(n));
         }
         let warnings = self.loose_ends().into_iter().filter(|warning| match warning {
-            Warning::NoScheduler { scheduler, .. } => kind != ObjectKind::Queue && found.contains(scheduler),
+            Warning::NoScheduler { scheduler, .. } => {
+                kind != ObjectKind::Queue && found.contains(scheduler)
+            }
             Warning::NoTarget { kind: target, number, .. } => {
-                (kind == ObjectKind::Queue) == (*target == ObjectKind::Queue) && found.contains(number)
+                (kind == ObjectKind::Queue) == (*target == ObjectKind::Queue)
+                    && found.contains(number)
             }
             _ => false,
         });
         Ok(Outcome::changed(!found.is_empty()).warn(warnings.collect::<Vec<_>>()))
     }
 
-    /// As in dummynet, whichever of the three is named, all three go; only links made by `netconfig` stay.
+    /// As in dummynet, whichever of the three is named, all three go; only links made by
+    /// `netconfig` stay.
     pub(super) fn flush_objects(&mut self) -> Outcome {
         let before = self.pipes.len() + self.scheds.len() + self.queues.len();
         let pipes = Arc::make_mut(&mut self.pipes);
@@ -142,7 +186,8 @@ impl Ruleset {
     /// What rules and queues name and is not there. Tables that only `add` makes are among them.
     pub fn loose_ends(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
-        for (&queue, spec) in self.queues.iter().filter(|(_, spec)| !self.has_link(spec.scheduler)) {
+        for (&queue, spec) in self.queues.iter().filter(|(_, spec)| !self.has_link(spec.scheduler))
+        {
             warnings.push(Warning::NoScheduler { queue, scheduler: spec.scheduler });
         }
         for (&sched, spec) in self.scheds.iter() {
@@ -155,13 +200,16 @@ impl Ruleset {
                 RuleAction::Pipe(Target::Number(number)) if !self.has_link(number) => {
                     warnings.push(Warning::NoTarget { rule, kind: ObjectKind::Pipe, number });
                 }
-                RuleAction::Pipe(Target::Number(number)) if self.is_inner(number) => warnings.push(Warning::Inner { rule, sched: number }),
+                RuleAction::Pipe(Target::Number(number)) if self.is_inner(number) => {
+                    warnings.push(Warning::Inner { rule, sched: number })
+                }
                 RuleAction::Queue(Target::Number(number)) if !self.queues.contains_key(&number) => {
                     warnings.push(Warning::NoTarget { rule, kind: ObjectKind::Queue, number });
                 }
                 _ => {}
             }
-            let missing = super::tables::tables_of(&entry.rule).filter(|name| !self.tables.contains_key(*name));
+            let missing = super::tables::tables_of(&entry.rule)
+                .filter(|name| !self.tables.contains_key(*name));
             warnings.extend(missing.map(|name| Warning::NoTable { rule, name: name.clone() }));
         }
         warnings
@@ -172,7 +220,8 @@ impl Ruleset {
         self.pipes.contains_key(&number) || self.scheds.contains_key(&number)
     }
 
-    /// The pipe or scheduler whose link a queue's packets go through in the end: above `number` in the hierarchy, or itself.
+    /// The pipe or scheduler whose link a queue's packets go through in the end: above `number` in
+    /// the hierarchy, or itself.
     pub fn root_of(&self, number: u16) -> u16 {
         let above = |&id: &u16| self.scheds.get(&id).and_then(|sched| sched.scheduler.parent);
         core::iter::successors(Some(number), above).take(MOST_LEVELS).last().unwrap_or(number)
@@ -190,7 +239,10 @@ impl Ruleset {
 
     /// Queues that feed a pipe or scheduler.
     pub fn queues_of(&self, number: u16) -> impl Iterator<Item = u16> {
-        self.queues.iter().filter(move |(_, spec)| spec.scheduler == number).map(|(&queue, _)| queue)
+        self.queues
+            .iter()
+            .filter(move |(_, spec)| spec.scheduler == number)
+            .map(|(&queue, _)| queue)
     }
 
     /// Settings of a queue that differ from the default and that its scheduler does not look at.
@@ -206,7 +258,12 @@ impl Ruleset {
         self.unused((ObjectKind::Sched, number), &spec.link.pipe.queue, parent)
     }
 
-    fn unused(&self, (kind, number): (ObjectKind, u16), given: &FlowsetConfig, scheduler: u16) -> Vec<Warning> {
+    fn unused(
+        &self,
+        (kind, number): (ObjectKind, u16),
+        given: &FlowsetConfig,
+        scheduler: u16,
+    ) -> Vec<Warning> {
         let Some(sched) = self.scheds.get(&scheduler) else { return Vec::new() };
         let row = sched.scheduler.discipline.row();
         let default = FlowsetConfig::default();
@@ -218,12 +275,16 @@ impl Ruleset {
             ("burst", given.burst != default.burst),
             ("deadline", given.deadline != default.deadline),
         ];
-        let looks_at = |setting: &str| row.parameters.iter().any(|p| p.scope == Scope::Flow && p.name == setting);
+        let looks_at = |setting: &str| {
+            row.parameters.iter().any(|p| p.scope == Scope::Flow && p.name == setting)
+        };
         let unused = set.into_iter().filter(|&(setting, given)| given && !looks_at(setting));
         unused
             .map(|(setting, _)| {
-                let others = if ["weight", "pri"].contains(&setting) { &["weight", "pri"][..] } else { &[] };
-                let instead = others.iter().copied().find(|other| *other != setting && looks_at(other));
+                let others =
+                    if ["weight", "pri"].contains(&setting) { &["weight", "pri"][..] } else { &[] };
+                let instead =
+                    others.iter().copied().find(|other| *other != setting && looks_at(other));
                 Warning::Unused { kind, number, setting, scheduler: row.name, instead }
             })
             .collect()

@@ -12,7 +12,9 @@ impl Ruleset {
         if rule.number == DEFAULT_RULE {
             return Err(ApplyError::DefaultRule);
         }
-        if let (true, RuleAction::Pipe(Target::Number(number))) = (is_netconfig_rule(rule), rule.action.clone()) {
+        if let (true, RuleAction::Pipe(Target::Number(number))) =
+            (is_netconfig_rule(rule), rule.action.clone())
+        {
             return Err(ApplyError::Reserved { number });
         }
         let number = if rule.number == 0 { self.next_number() } else { rule.number };
@@ -29,13 +31,22 @@ impl Ruleset {
         id
     }
 
-    /// The last number and a step of 100, or, where that is too far, the last number again. `netconfig`'s rules do not count.
+    /// The last number and a step of 100, or, where that is too far, the last number again.
+    /// `netconfig`'s rules do not count.
     fn next_number(&self) -> u16 {
-        let last = self.rules.iter().rev().find(|entry| !is_netconfig_rule(&entry.rule)).map_or(0, |entry| entry.rule.number);
+        let last = self
+            .rules
+            .iter()
+            .rev()
+            .find(|entry| !is_netconfig_rule(&entry.rule))
+            .map_or(0, |entry| entry.rule.number);
         if last < DEFAULT_RULE - STEP { last + STEP } else { last }
     }
 
-    pub(super) fn delete_rules(&mut self, selection: &RuleSelection) -> Result<Outcome, ApplyError> {
+    pub(super) fn delete_rules(
+        &mut self,
+        selection: &RuleSelection,
+    ) -> Result<Outcome, ApplyError> {
         match selection {
             RuleSelection::Set(set) => Ok(self.retain(|rule| rule.set != *set)),
             RuleSelection::Numbers(which, set) => {
@@ -44,10 +55,13 @@ impl Ruleset {
                     if *numbers == (Numbers { first: DEFAULT_RULE, last: DEFAULT_RULE }) {
                         return Err(ApplyError::DefaultRule);
                     }
-                    let mut found = self.users_rules().filter(|rule| meant(rule) && numbers.contains(rule.number));
+                    let mut found = self
+                        .users_rules()
+                        .filter(|rule| meant(rule) && numbers.contains(rule.number));
                     found.next().ok_or(ApplyError::NoRule { number: numbers.first })?;
                 }
-                Ok(self.retain(|rule| !(meant(rule) && which.iter().any(|n| n.contains(rule.number)))))
+                Ok(self
+                    .retain(|rule| !(meant(rule) && which.iter().any(|n| n.contains(rule.number)))))
             }
         }
     }
@@ -58,11 +72,19 @@ impl Ruleset {
 
     /// The counters of these rules; the default rule has the identity 0.
     pub(super) fn zero(&self, which: &[Numbers]) -> Result<Outcome, ApplyError> {
-        let found = |numbers: &Numbers| self.rules.iter().any(|e| numbers.contains(e.rule.number)) || numbers.contains(DEFAULT_RULE);
+        let found = |numbers: &Numbers| {
+            self.rules.iter().any(|e| numbers.contains(e.rule.number))
+                || numbers.contains(DEFAULT_RULE)
+        };
         if let Some(none) = which.iter().find(|numbers| !found(numbers)) {
             return Err(ApplyError::NoRule { number: none.first });
         }
-        let mut ids: Vec<u32> = self.rules.iter().filter(|e| super::wanted(which, e.rule.number)).map(|e| e.id).collect();
+        let mut ids: Vec<u32> = self
+            .rules
+            .iter()
+            .filter(|e| super::wanted(which, e.rule.number))
+            .map(|e| e.id)
+            .collect();
         if super::wanted(which, DEFAULT_RULE) {
             ids.push(DEFAULT_RULE_ID);
         }
@@ -79,10 +101,14 @@ impl Ruleset {
                 Ok(Outcome::changed(std::mem::replace(&mut self.enabled_sets, sets) != sets))
             }
             SetCommand::MoveRule { rule: number, to } => {
-                self.users_rules().find(|rule| rule.number == number).ok_or(ApplyError::NoRule { number })?;
+                self.users_rules()
+                    .find(|rule| rule.number == number)
+                    .ok_or(ApplyError::NoRule { number })?;
                 Ok(self.move_rules(|rule| if rule.number == number { to } else { rule.set }))
             }
-            SetCommand::MoveSet { from, to } => Ok(self.move_rules(|rule| if rule.set == from { to } else { rule.set })),
+            SetCommand::MoveSet { from, to } => {
+                Ok(self.move_rules(|rule| if rule.set == from { to } else { rule.set }))
+            }
             SetCommand::Swap(a, b) => Ok(self.move_rules(|rule| match rule.set {
                 set if set == a => b,
                 set if set == b => a,

@@ -12,8 +12,8 @@ use crate::table::Table;
 impl Ruleset {
     /// The commands that make this configuration from an empty one, in canonical form, one a line.
     ///
-    /// What they make treats packets like this one. Identities of rules and places of `netconfig` links are given out anew, and the
-    /// time of links that expire begins anew.
+    /// What they make treats packets like this one. Identities of rules and places of `netconfig`
+    /// links are given out anew, and the time of links that expire begins anew.
     pub fn script(&self) -> String {
         let mut text = String::new();
         for command in self.commands() {
@@ -33,11 +33,22 @@ impl Ruleset {
             table_commands(name, table, &mut commands);
         }
         let pipes = self.pipes.iter().filter(|(number, _)| !is_netconfig_pipe(**number));
-        commands.extend(pipes.map(|(&number, spec)| Command::ConfigPipe(number, Box::new((**spec).clone()))));
-        commands.extend(self.scheds.iter().map(|(&number, spec)| Command::ConfigSched(number, Box::new((**spec).clone()))));
-        commands.extend(self.queues.iter().map(|(&number, spec)| Command::ConfigQueue(number, Box::new((**spec).clone()))));
+        commands.extend(
+            pipes.map(|(&number, spec)| Command::ConfigPipe(number, Box::new((**spec).clone()))),
+        );
+        commands.extend(
+            self.scheds
+                .iter()
+                .map(|(&number, spec)| Command::ConfigSched(number, Box::new((**spec).clone()))),
+        );
+        commands.extend(
+            self.queues
+                .iter()
+                .map(|(&number, spec)| Command::ConfigQueue(number, Box::new((**spec).clone()))),
+        );
         if self.enabled_sets != u32::MAX {
-            commands.push(Command::Set(SetCommand::Switch { enable: 0, disable: !self.enabled_sets }));
+            commands
+                .push(Command::Set(SetCommand::Switch { enable: 0, disable: !self.enabled_sets }));
         }
         for entry in self.rules.iter() {
             match entry.rule.action {

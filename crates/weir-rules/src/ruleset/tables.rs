@@ -10,15 +10,23 @@ use crate::rule::{Address, Interface, Name, Rule, Test};
 use crate::table::{FlowFields, Table, TableKey, TableKind};
 
 impl Ruleset {
-    pub(super) fn table(&mut self, name: &Name, command: &TableCommand) -> Result<Outcome, ApplyError> {
+    pub(super) fn table(
+        &mut self,
+        name: &Name,
+        command: &TableCommand,
+    ) -> Result<Outcome, ApplyError> {
         match command {
-            TableCommand::Create { kind, limit, missing_only } => self.create_table(name, *kind, *limit, *missing_only),
+            TableCommand::Create { kind, limit, missing_only } => {
+                self.create_table(name, *kind, *limit, *missing_only)
+            }
             TableCommand::Destroy => {
                 self.may_destroy(name)?;
                 Arc::make_mut(&mut self.tables).remove(name);
                 Ok(Outcome::changed(true))
             }
-            TableCommand::Add { entries, atomic, update } => self.add_entries(name, entries, *atomic, *update),
+            TableCommand::Add { entries, atomic, update } => {
+                self.add_entries(name, entries, *atomic, *update)
+            }
             TableCommand::Delete(keys) => self.delete_entries(name, keys),
             TableCommand::Flush => {
                 let changed = !self.unlocked(name)?.entries.is_empty();
@@ -36,7 +44,9 @@ impl Ruleset {
                 Ok(Outcome::changed(changed))
             }
             TableCommand::List => self.find_table(name).map(|_| Query::Table(name.clone()).into()),
-            TableCommand::Info => self.find_table(name).map(|_| Query::TableInfo(name.clone()).into()),
+            TableCommand::Info => {
+                self.find_table(name).map(|_| Query::TableInfo(name.clone()).into())
+            }
             TableCommand::Lookup(key) => {
                 let table = self.find_table(name)?;
                 let key = fitting(name, table, key)?;
@@ -65,11 +75,23 @@ impl Ruleset {
         all
     }
 
-    fn create_table(&mut self, name: &Name, kind: TableKind, limit: Option<u32>, missing_only: bool) -> Result<Outcome, ApplyError> {
+    fn create_table(
+        &mut self,
+        name: &Name,
+        kind: TableKind,
+        limit: Option<u32>,
+        missing_only: bool,
+    ) -> Result<Outcome, ApplyError> {
         match self.tables.get(name) {
-            Some(table) if missing_only && table.kind == kind => return Ok(Outcome::changed(false)),
+            Some(table) if missing_only && table.kind == kind => {
+                return Ok(Outcome::changed(false));
+            }
             Some(table) if missing_only => {
-                return Err(ApplyError::TableKind { name: name.clone(), has: table.kind.word(), given: kind.word() });
+                return Err(ApplyError::TableKind {
+                    name: name.clone(),
+                    has: table.kind.word(),
+                    given: kind.word(),
+                });
             }
             Some(_) => return Err(ApplyError::TableExists { name: name.clone() }),
             None => {}
@@ -79,12 +101,19 @@ impl Ruleset {
         Ok(Outcome::changed(true))
     }
 
-    fn add_entries(&mut self, name: &Name, entries: &[(TableKey, u32)], atomic: bool, update: bool) -> Result<Outcome, ApplyError> {
+    fn add_entries(
+        &mut self,
+        name: &Name,
+        entries: &[(TableKey, u32)],
+        atomic: bool,
+        update: bool,
+    ) -> Result<Outcome, ApplyError> {
         let made = match self.tables.get(name) {
             Some(_) => None,
             // Numbered tables were always there in older versions, and scripts count on it.
             None if name.parse::<u16>().is_ok() => {
-                let kind = entries.first().map_or(TableKind::Address, |(key, _)| key.natural_kind());
+                let kind =
+                    entries.first().map_or(TableKind::Address, |(key, _)| key.natural_kind());
                 Some(Table { kind, ..Table::default() })
             }
             None => return Err(ApplyError::NoTable { name: name.clone() }),
@@ -99,8 +128,11 @@ impl Ruleset {
             let key = fitting(name, table, key)?;
             match table.entries.get(&key) {
                 Some(old) if !update => {
-                    // The same entry again is what a script says that is run twice; another value is a contradiction.
-                    kept = kept.or(Some((0, key, old != value))).map(|(n, key, differs)| (n + 1, key, differs));
+                    // The same entry again is what a script says that is run twice; another value
+                    // is a contradiction.
+                    kept = kept
+                        .or(Some((0, key, old != value)))
+                        .map(|(n, key, differs)| (n + 1, key, differs));
                 }
                 _ => new.push((key, *value)),
             }
@@ -108,12 +140,14 @@ impl Ruleset {
         if let Some((_, key, _)) = kept.as_ref().filter(|_| atomic || new.is_empty()) {
             return Err(ApplyError::EntryExists { name: name.clone(), key: key.to_string() });
         }
-        let fresh = new.iter().filter(|(key, _)| !table.entries.contains_key(key)).map(|(key, _)| key);
+        let fresh =
+            new.iter().filter(|(key, _)| !table.entries.contains_key(key)).map(|(key, _)| key);
         let wanted = table.entries.len() + fresh.collect::<std::collections::BTreeSet<_>>().len();
         if let Some(limit) = table.limit.filter(|&limit| wanted > limit as usize) {
             return Err(ApplyError::TableFull { name: name.clone(), limit, wanted });
         }
-        let changed = made.is_some() || new.iter().any(|(key, value)| table.entries.get(key) != Some(value));
+        let changed =
+            made.is_some() || new.iter().any(|(key, value)| table.entries.get(key) != Some(value));
         let warnings = made.is_some().then(|| Warning::TableMade { name: name.clone() });
         if let Some(table) = made {
             Arc::make_mut(&mut self.tables).insert(name.clone(), Arc::new(table));
@@ -146,18 +180,27 @@ impl Ruleset {
                 entries.remove(&key);
             }
         }
-        let missing = (missing > 0).then(|| Warning::EntriesMissing { name: name.clone(), count: missing });
+        let missing =
+            (missing > 0).then(|| Warning::EntriesMissing { name: name.clone(), count: missing });
         Ok(Outcome::changed(changed).warn(missing))
     }
 
     fn swap_tables(&mut self, name: &Name, other: &Name) -> Result<Outcome, ApplyError> {
         let (a, b) = (self.unlocked(name)?, self.unlocked(other)?);
         if a.kind != b.kind {
-            return Err(ApplyError::TableKind { name: name.clone(), has: a.kind.word(), given: b.kind.word() });
+            return Err(ApplyError::TableKind {
+                name: name.clone(),
+                has: a.kind.word(),
+                given: b.kind.word(),
+            });
         }
         for (name, table, from) in [(name, a, b), (other, b, a)] {
             if let Some(limit) = table.limit.filter(|&limit| from.entries.len() > limit as usize) {
-                return Err(ApplyError::TableFull { name: name.clone(), limit, wanted: from.entries.len() });
+                return Err(ApplyError::TableFull {
+                    name: name.clone(),
+                    limit,
+                    wanted: from.entries.len(),
+                });
             }
         }
         if name == other || a.entries == b.entries {
@@ -172,16 +215,24 @@ impl Ruleset {
     fn may_destroy(&self, name: &Name) -> Result<(), ApplyError> {
         self.unlocked(name)?;
         let user = self.users_of(name).next();
-        user.map_or(Ok(()), |rule| Err(ApplyError::TableInUse { name: name.clone(), rule: rule.number }))
+        user.map_or(Ok(()), |rule| {
+            Err(ApplyError::TableInUse { name: name.clone(), rule: rule.number })
+        })
     }
 
     /// Rules that look something up in a table.
     pub fn users_of(&self, name: &str) -> impl Iterator<Item = &Rule> {
-        self.rules.iter().map(|entry| &*entry.rule).filter(move |rule| tables_of(rule).any(|used| **used == *name))
+        self.rules
+            .iter()
+            .map(|entry| &*entry.rule)
+            .filter(move |rule| tables_of(rule).any(|used| **used == *name))
     }
 
     fn find_table(&self, name: &Name) -> Result<&Table, ApplyError> {
-        self.tables.get(name).map(|table| &**table).ok_or_else(|| ApplyError::NoTable { name: name.clone() })
+        self.tables
+            .get(name)
+            .map(|table| &**table)
+            .ok_or_else(|| ApplyError::NoTable { name: name.clone() })
     }
 
     fn unlocked(&self, name: &Name) -> Result<&Table, ApplyError> {
@@ -201,20 +252,30 @@ impl Ruleset {
 /// The key as the table keeps it; fields of a flow that the table does not use are 0.
 fn fitting(name: &Name, table: &Table, key: &TableKey) -> Result<TableKey, ApplyError> {
     match (table.kind, key) {
-        (TableKind::Flow(fields), TableKey::Flow { ipv6, src, dst, proto, src_port, dst_port }) => Ok(TableKey::Flow {
-            ipv6: *ipv6 && (fields.src_ip || fields.dst_ip),
-            src: if fields.src_ip { *src } else { 0 },
-            dst: if fields.dst_ip { *dst } else { 0 },
-            proto: if fields.proto { *proto } else { 0 },
-            src_port: if fields.src_port { *src_port } else { 0 },
-            dst_port: if fields.dst_port { *dst_port } else { 0 },
-        }),
+        (TableKind::Flow(fields), TableKey::Flow { ipv6, src, dst, proto, src_port, dst_port }) => {
+            Ok(TableKey::Flow {
+                ipv6: *ipv6 && (fields.src_ip || fields.dst_ip),
+                src: if fields.src_ip { *src } else { 0 },
+                dst: if fields.dst_ip { *dst } else { 0 },
+                proto: if fields.proto { *proto } else { 0 },
+                src_port: if fields.src_port { *src_port } else { 0 },
+                dst_port: if fields.dst_port { *dst_port } else { 0 },
+            })
+        }
         // A number is also a way to write an IPv4 address.
-        (TableKind::Address, TableKey::Number(number)) => Ok(TableKey::V4 { address: *number, len: 32 }),
+        (TableKind::Address, TableKey::Number(number)) => {
+            Ok(TableKey::V4 { address: *number, len: 32 })
+        }
         // And an interface may be called like a number.
-        (TableKind::Interface, TableKey::Number(number)) => Ok(TableKey::Interface(number.to_string().into())),
+        (TableKind::Interface, TableKey::Number(number)) => {
+            Ok(TableKey::Interface(number.to_string().into()))
+        }
         (kind, key) if kind == key.natural_kind() => Ok(key.clone()),
-        (kind, key) => Err(ApplyError::TableKind { name: name.clone(), has: kind.word(), given: key.natural_kind().word() }),
+        (kind, key) => Err(ApplyError::TableKind {
+            name: name.clone(),
+            has: kind.word(),
+            given: key.natural_kind().word(),
+        }),
     }
 }
 
@@ -222,10 +283,13 @@ fn fitting(name: &Name, table: &Table, key: &TableKey) -> Result<TableKey, Apply
 pub(super) fn tables_of(rule: &Rule) -> impl Iterator<Item = &Name> {
     rule.body.iter().flat_map(|clause| &clause.0).flat_map(|term| -> Vec<&Name> {
         match &term.test {
-            Test::SrcAddress(list) | Test::DstAddress(list) => {
-                list.iter().filter_map(|a| if let Address::Table(t) = a { Some(&t.table) } else { None }).collect()
-            }
-            Test::Via(Interface::Table(t)) | Test::Recv(Interface::Table(t)) | Test::Xmit(Interface::Table(t)) => vec![&t.table],
+            Test::SrcAddress(list) | Test::DstAddress(list) => list
+                .iter()
+                .filter_map(|a| if let Address::Table(t) = a { Some(&t.table) } else { None })
+                .collect(),
+            Test::Via(Interface::Table(t))
+            | Test::Recv(Interface::Table(t))
+            | Test::Xmit(Interface::Table(t)) => vec![&t.table],
             Test::Lookup { table, .. } | Test::Flow(table) => vec![&table.table],
             _ => Vec::new(),
         }
@@ -269,7 +333,13 @@ impl TableKey {
             Self::V4 { .. } | Self::V6 { .. } => TableKind::Address,
             Self::Interface(_) => TableKind::Interface,
             Self::Number(_) => TableKind::Number,
-            Self::Flow { .. } => TableKind::Flow(FlowFields { src_ip: true, proto: true, src_port: true, dst_ip: true, dst_port: true }),
+            Self::Flow { .. } => TableKind::Flow(FlowFields {
+                src_ip: true,
+                proto: true,
+                src_port: true,
+                dst_ip: true,
+                dst_port: true,
+            }),
         }
     }
 }
@@ -283,7 +353,12 @@ impl fmt::Display for TableKey {
             Self::Interface(name) => f.write_str(name),
             Self::Number(number) => write!(f, "{number}"),
             Self::Flow { ipv6: true, src, dst, proto, src_port, dst_port } => {
-                write!(f, "{},{proto},{src_port},{},{dst_port}", Ipv6Addr::from(*src), Ipv6Addr::from(*dst))
+                write!(
+                    f,
+                    "{},{proto},{src_port},{},{dst_port}",
+                    Ipv6Addr::from(*src),
+                    Ipv6Addr::from(*dst)
+                )
             }
             Self::Flow { ipv6: false, src, dst, proto, src_port, dst_port } => {
                 let (src, dst) = (Ipv4Addr::from(*src as u32), Ipv4Addr::from(*dst as u32));

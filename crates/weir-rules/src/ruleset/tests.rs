@@ -5,7 +5,10 @@ use std::sync::Arc;
 use weir_core::units::Nanos;
 
 use super::*;
-use crate::command::{Command, NetConfigCommand, NetConfigMode, Numbers, ObjectKind, RuleSelection, SetCommand, TableCommand};
+use crate::command::{
+    Command, NetConfigCommand, NetConfigMode, Numbers, ObjectKind, RuleSelection, SetCommand,
+    TableCommand,
+};
 use crate::rule::{Address, Clause, RuleAction, Span16, Target, Term, Test};
 use crate::table::{TableKey, TableKind};
 use crate::{NoFiles, parse_spec};
@@ -24,7 +27,17 @@ fn queue(number: u16, scheduler: u16, weight: u32) -> Command {
 }
 
 fn rule(number: u16, set: u8, action: RuleAction) -> Command {
-    let rule = Rule { number, set, probability: None, action, tag: None, untag: None, log: false, body: Vec::new(), comment: None };
+    let rule = Rule {
+        number,
+        set,
+        probability: None,
+        action,
+        tag: None,
+        untag: None,
+        log: false,
+        body: Vec::new(),
+        comment: None,
+    };
     Command::Add(Box::new(rule))
 }
 
@@ -53,25 +66,53 @@ fn prefix(address: u32, len: u8) -> TableKey {
 fn netconfig(spec_in: &str, expires_s: Option<u32>) -> Command {
     let ports = vec![Span16 { first: 80, last: 80 }];
     let (inbound, outbound) = (link(spec_in), link("1M"));
-    let config = NetConfig { mode: NetConfigMode::Client, ports, peers: vec![], inbound, outbound, expires_s };
+    let config = NetConfig {
+        mode: NetConfigMode::Client,
+        ports,
+        peers: vec![],
+        inbound,
+        outbound,
+        expires_s,
+    };
     Command::NetConfig(NetConfigCommand::Config(Box::new(config)))
 }
 
 #[test]
 fn numbers_are_given_out_in_steps_behind_the_last_rule() {
     let mut r = Ruleset::default();
-    done(&mut r, &[rule(0, 0, RuleAction::Allow), rule(0, 3, RuleAction::Deny), rule(65_400, 0, RuleAction::Count)]);
-    done(&mut r, &[rule(0, 0, RuleAction::Allow), rule(0, 0, RuleAction::Deny), rule(150, 0, RuleAction::Count)]);
+    done(
+        &mut r,
+        &[
+            rule(0, 0, RuleAction::Allow),
+            rule(0, 3, RuleAction::Deny),
+            rule(65_400, 0, RuleAction::Count),
+        ],
+    );
+    done(
+        &mut r,
+        &[
+            rule(0, 0, RuleAction::Allow),
+            rule(0, 0, RuleAction::Deny),
+            rule(150, 0, RuleAction::Count),
+        ],
+    );
     let expected = [(100, 0), (150, 0), (200, 3), (65_400, 0), (65_500, 0), (65_500, 0)];
     assert_eq!(numbers(&r), expected);
-    assert_eq!(r.rules[5].rule.action, RuleAction::Deny, "rules with the same number stand in the order of age");
+    assert_eq!(
+        r.rules[5].rule.action,
+        RuleAction::Deny,
+        "rules with the same number stand in the order of age"
+    );
     assert_eq!(r.apply(&rule(65_535, 0, RuleAction::Allow)), Err(ApplyError::DefaultRule));
 }
 
 #[test]
 fn rules_go_by_number_range_and_set_and_flush_keeps_set_31() {
     let mut r = Ruleset::default();
-    let adds: Vec<Command> = [(100, 0), (100, 1), (200, 1), (300, 31)].iter().map(|&(n, s)| rule(n, s, RuleAction::Allow)).collect();
+    let adds: Vec<Command> = [(100, 0), (100, 1), (200, 1), (300, 31)]
+        .iter()
+        .map(|&(n, s)| rule(n, s, RuleAction::Allow))
+        .collect();
     done(&mut r, &adds);
     let delete = |which, set| Command::DeleteRules(RuleSelection::Numbers(which, set));
     assert_eq!(r.apply(&delete(one(150), None)), Err(ApplyError::NoRule { number: 150 }));
@@ -89,7 +130,13 @@ fn rules_go_by_number_range_and_set_and_flush_keeps_set_31() {
 fn sets_move_swap_and_switch_but_31_stays_on() {
     let mut r = Ruleset::default();
     done(&mut r, &[rule(100, 1, RuleAction::Allow), rule(200, 2, RuleAction::Allow)]);
-    done(&mut r, &[Command::Set(SetCommand::Swap(1, 2)), Command::Set(SetCommand::MoveRule { rule: 200, to: 7 })]);
+    done(
+        &mut r,
+        &[
+            Command::Set(SetCommand::Swap(1, 2)),
+            Command::Set(SetCommand::MoveRule { rule: 200, to: 7 }),
+        ],
+    );
     assert_eq!(numbers(&r), [(100, 2), (200, 7)]);
     done(&mut r, &[Command::Set(SetCommand::Switch { enable: 0, disable: 0b1010_0000 })]);
     assert!(!r.is_enabled(7) && !r.is_enabled(5) && r.is_enabled(2));
@@ -100,7 +147,9 @@ fn sets_move_swap_and_switch_but_31_stays_on() {
 #[test]
 fn a_pipe_and_a_scheduler_with_one_number_are_one_link() {
     let mut r = Ruleset::default();
-    let sched = |text: &str| Command::ConfigSched(1, Box::new(SchedSpec { link: link(text), ..SchedSpec::default() }));
+    let sched = |text: &str| {
+        Command::ConfigSched(1, Box::new(SchedSpec { link: link(text), ..SchedSpec::default() }))
+    };
     done(&mut r, &[pipe(1, "bw 1M delay 5ms mask src-ip 0xff"), sched("")]);
     assert!(r.pipes.is_empty());
     assert_eq!(r.scheds[&1].link, link("bw 1M delay 5ms"));
@@ -113,9 +162,15 @@ fn a_pipe_and_a_scheduler_with_one_number_are_one_link() {
 #[test]
 fn deleting_what_is_used_says_who_uses_it() {
     let mut r = Ruleset::default();
-    done(&mut r, &[pipe(1, "1M"), queue(3, 1, 5), rule(100, 0, RuleAction::Pipe(Target::Number(1)))]);
+    done(
+        &mut r,
+        &[pipe(1, "1M"), queue(3, 1, 5), rule(100, 0, RuleAction::Pipe(Target::Number(1)))],
+    );
     let outcome = r.apply(&Command::DeleteObjects(ObjectKind::Pipe, one(1))).unwrap();
-    let expected = [Warning::NoScheduler { queue: 3, scheduler: 1 }, Warning::NoTarget { rule: 100, kind: ObjectKind::Pipe, number: 1 }];
+    let expected = [
+        Warning::NoScheduler { queue: 3, scheduler: 1 },
+        Warning::NoTarget { rule: 100, kind: ObjectKind::Pipe, number: 1 },
+    ];
     assert_eq!(outcome.warnings, expected);
     let missing = r.apply(&Command::DeleteObjects(ObjectKind::Pipe, one(1)));
     assert_eq!(missing, Err(ApplyError::NoObject { kind: ObjectKind::Pipe, number: 1 }));
@@ -126,8 +181,15 @@ fn a_script_is_carried_out_as_a_whole_or_not_at_all() {
     let mut r = Ruleset::default();
     done(&mut r, &[pipe(1, "1M")]);
     let before = r.clone();
-    let commands = [pipe(2, "2M"), rule(100, 0, RuleAction::Allow), Command::DeleteObjects(ObjectKind::Queue, one(9))];
-    let spanned: Vec<_> = (1..).zip(commands).map(|(line, command)| crate::command::Spanned { command, span: 0..0, line }).collect();
+    let commands = [
+        pipe(2, "2M"),
+        rule(100, 0, RuleAction::Allow),
+        Command::DeleteObjects(ObjectKind::Queue, one(9)),
+    ];
+    let spanned: Vec<_> = (1..)
+        .zip(commands)
+        .map(|(line, command)| crate::command::Spanned { command, span: 0..0, line })
+        .collect();
     let error = r.apply_all(&spanned).unwrap_err();
     assert_eq!((error.index, error.line), (2, 3));
     assert_eq!(r, before);
@@ -138,10 +200,17 @@ fn a_script_is_carried_out_as_a_whole_or_not_at_all() {
 #[test]
 fn numbered_tables_are_made_by_their_first_entry_and_named_ones_are_not() {
     let mut r = Ruleset::default();
-    let add = TableCommand::Add { entries: vec![(prefix(0x0a00_0000, 8), 7)], atomic: false, update: false };
+    let add = TableCommand::Add {
+        entries: vec![(prefix(0x0a00_0000, 8), 7)],
+        atomic: false,
+        update: false,
+    };
     let outcome = r.apply(&table(add.clone())).unwrap();
     assert_eq!(outcome.warnings, [Warning::TableMade { name: "1".into() }]);
-    assert_eq!(r.apply(&Command::Table("x".into(), add)), Err(ApplyError::NoTable { name: "x".into() }));
+    assert_eq!(
+        r.apply(&Command::Table("x".into(), add)),
+        Err(ApplyError::NoTable { name: "x".into() })
+    );
     assert_eq!(r.tables["1"].lookup(&prefix(0x0a01_0203, 32)), Some((prefix(0x0a00_0000, 8), 7)));
     assert_eq!(r.tables["1"].lookup(&prefix(0x0b01_0203, 32)), None);
 }
@@ -150,9 +219,20 @@ fn numbered_tables_are_made_by_their_first_entry_and_named_ones_are_not() {
 fn atomic_additions_are_all_or_nothing_and_limits_hold() {
     let mut r = Ruleset::default();
     let add = |entries: &[(u32, u32)], atomic, update| {
-        table(TableCommand::Add { entries: entries.iter().map(|&(a, v)| (prefix(a, 32), v)).collect(), atomic, update })
+        table(TableCommand::Add {
+            entries: entries.iter().map(|&(a, v)| (prefix(a, 32), v)).collect(),
+            atomic,
+            update,
+        })
     };
-    done(&mut r, &[table(TableCommand::Create { kind: TableKind::Address, limit: Some(3), missing_only: false })]);
+    done(
+        &mut r,
+        &[table(TableCommand::Create {
+            kind: TableKind::Address,
+            limit: Some(3),
+            missing_only: false,
+        })],
+    );
     done(&mut r, &[add(&[(1, 1), (2, 2)], true, false)]);
     let exists = ApplyError::EntryExists { name: "1".into(), key: "0.0.0.2/32".into() };
     assert_eq!(r.apply(&add(&[(3, 3), (2, 9)], true, false)), Err(exists.clone()));
@@ -169,16 +249,29 @@ fn atomic_additions_are_all_or_nothing_and_limits_hold() {
 #[test]
 fn locked_tables_do_not_change_and_used_ones_are_not_destroyed() {
     let mut r = Ruleset::default();
-    done(&mut r, &[table(TableCommand::Create { kind: TableKind::Address, limit: None, missing_only: false })]);
+    done(
+        &mut r,
+        &[table(TableCommand::Create {
+            kind: TableKind::Address,
+            limit: None,
+            missing_only: false,
+        })],
+    );
     done(&mut r, &[table(TableCommand::Lock(true))]);
-    assert_eq!(r.apply(&table(TableCommand::Flush)), Err(ApplyError::TableLocked { name: "1".into() }));
+    assert_eq!(
+        r.apply(&table(TableCommand::Flush)),
+        Err(ApplyError::TableLocked { name: "1".into() })
+    );
     done(&mut r, &[table(TableCommand::Lock(false)), rule(100, 0, RuleAction::Allow)]);
     let user = crate::rule::TableMatch { table: "1".into(), value: None };
     let test = Test::SrcAddress(vec![Address::Table(user)]);
     let mut using = Rule::clone(&r.rules[0].rule);
     using.body = vec![Clause(vec![Term { not: false, test }])];
     done(&mut r, &[Command::Add(Box::new(Rule { number: 200, ..using }))]);
-    assert_eq!(r.apply(&table(TableCommand::Destroy)), Err(ApplyError::TableInUse { name: "1".into(), rule: 200 }));
+    assert_eq!(
+        r.apply(&table(TableCommand::Destroy)),
+        Err(ApplyError::TableInUse { name: "1".into(), rule: 200 })
+    );
     let all = r.apply(&Command::AllTables(crate::command::AllTablesCommand::Destroy)).unwrap();
     assert_eq!(all.effect, Effect::Nothing);
     assert_eq!(all.warnings.len(), 1);
@@ -193,13 +286,32 @@ fn netconfig_changes_only_its_pipes_when_given_again() {
     done(&mut r, &[netconfig("2M/20ms", None)]);
     let changes = Changes::between(&before, &r);
     assert!(!changes.rules);
-    assert!(matches!(&changes.engine[..], [EngineChange::SetLink { id: FIRST_NETCONFIG_PIPE, .. }]));
-    done(&mut r, &[rule(0, 0, RuleAction::Deny), Command::FlushRules, Command::FlushObjects(ObjectKind::Pipe)]);
+    assert!(matches!(
+        &changes.engine[..],
+        [EngineChange::SetLink { id: FIRST_NETCONFIG_PIPE, .. }]
+    ));
+    done(
+        &mut r,
+        &[
+            rule(0, 0, RuleAction::Deny),
+            Command::FlushRules,
+            Command::FlushObjects(ObjectKind::Pipe),
+        ],
+    );
     assert_eq!((numbers(&r), r.pipes.len()), (vec![(1, 31), (1, 31)], 2));
-    assert_eq!(r.apply(&pipe(FIRST_NETCONFIG_PIPE, "1M")), Err(ApplyError::Reserved { number: FIRST_NETCONFIG_PIPE }));
+    assert_eq!(
+        r.apply(&pipe(FIRST_NETCONFIG_PIPE, "1M")),
+        Err(ApplyError::Reserved { number: FIRST_NETCONFIG_PIPE })
+    );
     done(&mut r, &[Command::DeleteRules(RuleSelection::Set(31))]);
     assert_eq!(r.rules.len(), 2, "only netconfig takes its rules away");
-    done(&mut r, &[Command::NetConfig(NetConfigCommand::Delete(NetConfigMode::Client, vec![Span16 { first: 80, last: 80 }]))]);
+    done(
+        &mut r,
+        &[Command::NetConfig(NetConfigCommand::Delete(
+            NetConfigMode::Client,
+            vec![Span16 { first: 80, last: 80 }],
+        ))],
+    );
     assert_eq!((r.rules.len(), r.pipes.len(), r.netconfigs.len()), (0, 0, 0));
 }
 
@@ -225,7 +337,10 @@ fn netconfigs_rules_do_not_count_when_numbers_are_given_out() {
 #[test]
 fn changes_touch_only_what_differs() {
     let mut r = Ruleset::default();
-    done(&mut r, &[pipe(1, "1M"), pipe(2, "2M"), rule(100, 0, RuleAction::Pipe(Target::Number(1)))]);
+    done(
+        &mut r,
+        &[pipe(1, "1M"), pipe(2, "2M"), rule(100, 0, RuleAction::Pipe(Target::Number(1)))],
+    );
     let before = r.clone();
     done(&mut r, &[pipe(1, "1M")]);
     assert!(Changes::between(&before, &r).is_empty());
@@ -274,7 +389,8 @@ fn a_setting_that_the_scheduler_does_not_look_at_is_said() {
         let outcomes = parsed.commands.iter().map(|c| ruleset.apply(&c.command).unwrap());
         outcomes.flat_map(|outcome| outcome.warnings).map(|warning| warning.to_string()).collect()
     };
-    let of_htb = "sched 1 config type htb\nqueue 1 config sched 1 rate 1M ceil 2M burst 3KB pri 1 weight 2";
+    let of_htb =
+        "sched 1 config type htb\nqueue 1 config sched 1 rate 1M ceil 2M burst 3KB pri 1 weight 2";
     assert_eq!(said(of_htb), Vec::<String>::new());
     let of_rr = said("sched 1 config type rr\nqueue 1 config sched 1 ceil 2M pri 1 deadline 1");
     let expected = [
@@ -286,11 +402,13 @@ fn a_setting_that_the_scheduler_does_not_look_at_is_said() {
 }
 
 #[test]
-fn schedulers_within_each_other_are_no_circle_not_too_deep_and_not_deleted_from_under_one_another() {
+fn schedulers_within_each_other_are_no_circle_not_too_deep_and_not_deleted_from_under_one_another()
+{
     let mut ruleset = Ruleset::default();
     let mut run = |line: &str| -> Result<Vec<String>, String> {
         let parsed = crate::script::parse(line, "rules", &NoFiles);
-        let outcome = ruleset.apply(&parsed.commands[0].command).map_err(|error| error.to_string())?;
+        let outcome =
+            ruleset.apply(&parsed.commands[0].command).map_err(|error| error.to_string())?;
         Ok(outcome.warnings.iter().map(ToString::to_string).collect())
     };
     assert_eq!(
@@ -301,9 +419,18 @@ fn schedulers_within_each_other_are_no_circle_not_too_deep_and_not_deleted_from_
         run("sched 1 config bw 1M").unwrap(),
         ["sched 2: `pri` has no effect under a scheduler of type wf2q+; it looks at `weight`"]
     );
-    assert_eq!(run("sched 1 config parent 2").unwrap_err(), "sched 1 cannot be a flow of 2, which is a flow of 1 itself");
-    assert_eq!(run("sched 2 config parent 2").unwrap_err(), "sched 2 cannot be a flow of 2, which is a flow of 2 itself");
-    assert_eq!(run("sched delete 1").unwrap_err(), "sched 2 is a flow of 1; delete it too: `sched delete 1 2`");
+    assert_eq!(
+        run("sched 1 config parent 2").unwrap_err(),
+        "sched 1 cannot be a flow of 2, which is a flow of 1 itself"
+    );
+    assert_eq!(
+        run("sched 2 config parent 2").unwrap_err(),
+        "sched 2 cannot be a flow of 2, which is a flow of 2 itself"
+    );
+    assert_eq!(
+        run("sched delete 1").unwrap_err(),
+        "sched 2 is a flow of 1; delete it too: `sched delete 1 2`"
+    );
     for number in 3..=8 {
         assert_eq!(run(&format!("sched {number} config parent {}", number - 1)), Ok(vec![]));
     }

@@ -20,7 +20,11 @@ pub(crate) fn action(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
         return Err(error);
     }
     if word.text == "sched" {
-        let error = cursor.error(Code::UnknownKeyword, &word.span, "a rule sends packets to a queue, not to a scheduler");
+        let error = cursor.error(
+            Code::UnknownKeyword,
+            &word.span,
+            "a rule sends packets to a queue, not to a scheduler",
+        );
         let help = "configure `queue N config sched M` and write `queue N`";
         return Err(Box::new(error.label("did you mean `queue`?").help(help)));
     }
@@ -40,25 +44,35 @@ fn set_dscp(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
 pub(crate) fn dscp(cursor: &Cursor<'_>, word: &crate::lex::Word) -> Read<u8> {
     match names::dscp(&word.text) {
         Some(code) => Ok(code),
-        None if word.text.starts_with(|c: char| c.is_ascii_digit()) => Ok(cursor.number_in(word, "DSCP", 0, 63)? as u8),
+        None if word.text.starts_with(|c: char| c.is_ascii_digit()) => {
+            Ok(cursor.number_in(word, "DSCP", 0, 63)? as u8)
+        }
         None => Err(cursor.unknown(word, "DSCP", DSCPS.iter().map(|(name, _)| *name))),
     }
 }
 
 fn pipe(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
-    cursor.target("a pipe's number", 1, u16::MAX, "add pipe 1 ip from any to any").map(RuleAction::Pipe)
+    cursor
+        .target("a pipe's number", 1, u16::MAX, "add pipe 1 ip from any to any")
+        .map(RuleAction::Pipe)
 }
 
 fn queue(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
-    cursor.target("a queue's number", 1, u16::MAX, "add queue 1 ip from any to any").map(RuleAction::Queue)
+    cursor
+        .target("a queue's number", 1, u16::MAX, "add queue 1 ip from any to any")
+        .map(RuleAction::Queue)
 }
 
 fn skip_to(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
-    cursor.target("a rule's number", 1, u16::MAX, "add skipto 1000 tcp from any to any").map(RuleAction::SkipTo)
+    cursor
+        .target("a rule's number", 1, u16::MAX, "add skipto 1000 tcp from any to any")
+        .map(RuleAction::SkipTo)
 }
 
 fn call(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
-    cursor.target("a rule's number", 1, u16::MAX, "add call 1000 tcp from any to any").map(RuleAction::Call)
+    cursor
+        .target("a rule's number", 1, u16::MAX, "add call 1000 tcp from any to any")
+        .map(RuleAction::Call)
 }
 
 fn check_state(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
@@ -71,11 +85,30 @@ fn check_state(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
 
 /// All actions.
 pub(crate) const ACTIONS: &[Row<Take>] = &[
-    row("allow", &["accept", "pass", "permit"], "", "The packet passes; the search ends.", "add allow ip from any to any", |_| {
-        Ok(RuleAction::Allow)
-    }),
-    row("deny", &["drop"], "", "The packet is dropped; the search ends.", "add deny udp from any to any 53", |_| Ok(RuleAction::Deny)),
-    row("count", &[], "", "The packet is counted; the search goes on.", "add count tcp from any to any", |_| Ok(RuleAction::Count)),
+    row(
+        "allow",
+        &["accept", "pass", "permit"],
+        "",
+        "The packet passes; the search ends.",
+        "add allow ip from any to any",
+        |_| Ok(RuleAction::Allow),
+    ),
+    row(
+        "deny",
+        &["drop"],
+        "",
+        "The packet is dropped; the search ends.",
+        "add deny udp from any to any 53",
+        |_| Ok(RuleAction::Deny),
+    ),
+    row(
+        "count",
+        &[],
+        "",
+        "The packet is counted; the search goes on.",
+        "add count tcp from any to any",
+        |_| Ok(RuleAction::Count),
+    ),
     row(
         "pipe",
         &[],
@@ -108,7 +141,14 @@ pub(crate) const ACTIONS: &[Row<Take>] = &[
         "add call 1000 tcp from any to any",
         call,
     ),
-    row("return", &[], "", "The search goes on behind the last `call`.", "add return ip from any to any", |_| Ok(RuleAction::Return)),
+    row(
+        "return",
+        &[],
+        "",
+        "The search goes on behind the last `call`.",
+        "add return ip from any to any",
+        |_| Ok(RuleAction::Return),
+    ),
     row(
         "setdscp",
         &[],

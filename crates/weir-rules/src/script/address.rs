@@ -33,29 +33,47 @@ impl Cursor<'_> {
         }
         let end = item.find(['/', ':', '{']).unwrap_or(item.len());
         if let Ok(address) = item[..end].parse::<Ipv4Addr>() {
-            return v4(address.into(), &item[end..])
-                .ok_or_else(|| self.bad(place, format!("`{}` is no set of addresses", shorten(item)), V4_FORMS));
-        }
-        let (head, mask) = item.split_once('/').map_or((item, None), |(head, mask)| (head, Some(mask)));
-        if let Ok(address) = head.parse::<Ipv6Addr>() {
-            return v6(address.into(), mask).ok_or_else(|| {
-                self.bad(place, format!("`{}` is no IPv6 prefix", shorten(item)), "a length of 0 to 128, or a mask such as /ffff::")
+            return v4(address.into(), &item[end..]).ok_or_else(|| {
+                self.bad(place, format!("`{}` is no set of addresses", shorten(item)), V4_FORMS)
             });
         }
-        let error = self.bad(place, format!("`{}` is no address", shorten(item)), "an address, a prefix, `any`, `me`, or `table(NAME)`");
+        let (head, mask) =
+            item.split_once('/').map_or((item, None), |(head, mask)| (head, Some(mask)));
+        if let Ok(address) = head.parse::<Ipv6Addr>() {
+            return v6(address.into(), mask).ok_or_else(|| {
+                self.bad(
+                    place,
+                    format!("`{}` is no IPv6 prefix", shorten(item)),
+                    "a length of 0 to 128, or a mask such as /ffff::",
+                )
+            });
+        }
+        let error = self.bad(
+            place,
+            format!("`{}` is no address", shorten(item)),
+            "an address, a prefix, `any`, `me`, or `table(NAME)`",
+        );
         let is_name = item.contains(|c: char| c.is_alphabetic()) && !item.contains(':');
-        Err(if is_name { Box::new(error.help("names of hosts are not looked up: write the address")) } else { error })
+        Err(if is_name {
+            Box::new(error.help("names of hosts are not looked up: write the address"))
+        } else {
+            error
+        })
     }
 
     /// `table(NAME[,VALUE])`, or `None` when it is something else.
     pub(crate) fn table_match(&self, word: &Word, item: &str) -> Read<Option<TableMatch>> {
-        let Some(inside) = item.strip_prefix("table(").and_then(|rest| rest.strip_suffix(')')) else { return Ok(None) };
+        let Some(inside) = item.strip_prefix("table(").and_then(|rest| rest.strip_suffix(')'))
+        else {
+            return Ok(None);
+        };
         self.table_and_value(word, inside).map(Some)
     }
 
     /// `NAME[,VALUE]`.
     pub(crate) fn table_and_value(&self, word: &Word, text: &str) -> Read<TableMatch> {
-        let (name, value) = text.split_once(',').map_or((text, None), |(name, value)| (name, Some(value)));
+        let (name, value) =
+            text.split_once(',').map_or((text, None), |(name, value)| (name, Some(value)));
         let table = self.table_name(word, name.trim())?;
         let value = value.map(|value| self.table_value(word, value.trim())).transpose()?;
         Ok(TableMatch { table, value })
@@ -63,11 +81,17 @@ impl Cursor<'_> {
 
     /// The value of an entry: a number, or four bytes as an address.
     pub(crate) fn table_value(&self, word: &Word, text: &str) -> Read<u32> {
-        let number = integer(text).map(|n| u32::try_from(n).ok()).or_else(|| text.parse::<Ipv4Addr>().ok().map(|a| Some(a.into())));
+        let number = integer(text)
+            .map(|n| u32::try_from(n).ok())
+            .or_else(|| text.parse::<Ipv4Addr>().ok().map(|a| Some(a.into())));
         match number {
             Some(Some(value)) => Ok(value),
             Some(None) => Err(self.outside(&word.span, text, "a table's value", "0 to 4294967295")),
-            None => Err(self.bad(&word.span, format!("`{}` is no value of a table", shorten(text)), "a number, 0 to 4294967295")),
+            None => Err(self.bad(
+                &word.span,
+                format!("`{}` is no value of a table", shorten(text)),
+                "a number, 0 to 4294967295",
+            )),
         }
     }
 
@@ -107,14 +131,20 @@ impl Cursor<'_> {
         let (address, rest) = word.text.split_at(end);
         let mask = match rest.split_at_checked(1) {
             None => Some(MAC_BITS),
-            Some(("/", bits)) => integer(bits).filter(|&bits| bits <= 48).map(|bits| MAC_BITS & !(MAC_BITS >> bits)),
+            Some(("/", bits)) => {
+                integer(bits).filter(|&bits| bits <= 48).map(|bits| MAC_BITS & !(MAC_BITS >> bits))
+            }
             Some((_, mask)) => mac(mask),
         };
         match (mac(address), mask) {
             (Some(address), Some(mask)) => Ok(MacMatch { address: address & mask, mask }),
             _ => {
                 let message = format!("`{}` is no MAC address", shorten(&word.text));
-                Err(self.bad(&word.span, message, "`any`, or six bytes such as 00:11:22:33:44:55, then `/BITS` or `&MASK`"))
+                Err(self.bad(
+                    &word.span,
+                    message,
+                    "`any`, or six bytes such as 00:11:22:33:44:55, then `/BITS` or `&MASK`",
+                ))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A rule's body: `PROTO from A PORTS to B PORTS OPTIONS`, or options alone.
 //!
-//! A body with `from … to …` is about IP packets. One without sees every frame, ARP too, as far as its options hold; so does
-//! `ip from any to any` together with an option about the link layer.
+//! A body with `from … to …` is about IP packets. One without sees every frame, ARP too, as far as
+//! its options hold; so does `ip from any to any` together with an option about the link layer.
 
 use crate::diagnostic::Code;
 use crate::lex::Word;
@@ -27,8 +27,11 @@ pub(crate) fn body(cursor: &mut Cursor<'_>) -> Read<Vec<Clause>> {
             return Err(match cursor.peek() {
                 None => cursor.missing("`to`", EXAMPLE),
                 Some(word) => {
-                    let error =
-                        cursor.error(Code::UnknownKeyword, &word.span, format!("`{}` stands where `to` belongs", shorten(&word.text)));
+                    let error = cursor.error(
+                        Code::UnknownKeyword,
+                        &word.span,
+                        format!("`{}` stands where `to` belongs", shorten(&word.text)),
+                    );
                     Box::new(error.label("expected `to`").help(format!("for example `{EXAMPLE}`")))
                 }
             });
@@ -43,12 +46,20 @@ pub(crate) fn body(cursor: &mut Cursor<'_>) -> Read<Vec<Clause>> {
         return Ok(clauses);
     }
     if let Some(word) = cursor.peek().filter(|w| w.text == "to" && !w.quoted) {
-        let error = cursor.error(Code::UnknownKeyword, &word.span, "`to` without a `from`").label("no `from` before it");
+        let error = cursor
+            .error(Code::UnknownKeyword, &word.span, "`to` without a `from`")
+            .label("no `from` before it");
         return Err(Box::new(error.help(format!("for example `{EXAMPLE}`"))));
     }
     if let Some(word) = cursor.peek().filter(|w| !w.quoted && is_misspelt_from(&w.text)) {
-        let error = cursor.error(Code::UnknownKeyword, &word.span, format!("`{}` stands where `from` belongs", shorten(&word.text)));
-        return Err(Box::new(error.label("did you mean `from`?").help(format!("for example `{EXAMPLE}`"))));
+        let error = cursor.error(
+            Code::UnknownKeyword,
+            &word.span,
+            format!("`{}` stands where `from` belongs", shorten(&word.text)),
+        );
+        return Err(Box::new(
+            error.label("did you mean `from`?").help(format!("for example `{EXAMPLE}`")),
+        ));
     }
     options(cursor, &mut clauses)?;
     Ok(clauses)
@@ -57,20 +68,25 @@ pub(crate) fn body(cursor: &mut Cursor<'_>) -> Read<Vec<Clause>> {
 /// Whether a word is closer to `from` than to any option.
 fn is_misspelt_from(word: &str) -> bool {
     let options = OPTIONS.iter().flat_map(Row::words);
-    !OPTIONS.iter().any(|row| row.is(word)) && closest(word, options.chain(["from"])) == Some("from")
+    !OPTIONS.iter().any(|row| row.is(word))
+        && closest(word, options.chain(["from"])) == Some("from")
 }
 
 /// Whether a clause holds for every IP packet by its address.
 pub(crate) fn is_any(clause: &Clause) -> bool {
     match clause.0.as_slice() {
-        [Term { not: false, test: Test::SrcAddress(all) | Test::DstAddress(all) }] => all == &[Address::Any],
+        [Term { not: false, test: Test::SrcAddress(all) | Test::DstAddress(all) }] => {
+            all == &[Address::Any]
+        }
         _ => false,
     }
 }
 
 /// Whether a clause is about the link layer.
 pub(crate) fn about_frames(clause: &Clause) -> bool {
-    clause.0.iter().any(|term| matches!(term.test, Test::Layer2 | Test::Mac { .. } | Test::MacType(_) | Test::Vlan(_)))
+    clause.0.iter().any(|term| {
+        matches!(term.test, Test::Layer2 | Test::Mac { .. } | Test::MacType(_) | Test::Vlan(_))
+    })
 }
 
 /// Joins lists whose commas have spaces beside them, and makes brackets words of their own.
@@ -78,7 +94,11 @@ fn prepare(cursor: &mut Cursor<'_>) {
     let mut words: Vec<Word> = Vec::new();
     for word in cursor.take_rest() {
         match words.last_mut() {
-            Some(last) if !last.quoted && !word.quoted && (last.text.ends_with(',') || word.text.starts_with(',')) => {
+            Some(last)
+                if !last.quoted
+                    && !word.quoted
+                    && (last.text.ends_with(',') || word.text.starts_with(',')) =>
+            {
                 last.text += &word.text;
                 last.span.end = word.span.end;
             }
@@ -98,14 +118,33 @@ fn brackets(word: Word, out: &mut Vec<Word>) {
     }
     let mut inner = word.clone();
     if word.text.starts_with(['{', '(']) {
-        out.push(Word { text: word.text[..1].to_owned(), span: part_of(&word, 0, 1), quoted: false });
-        inner = Word { text: word.text[1..].to_owned(), span: part_of(&word, 1, word.text.len() - 1), quoted: false };
+        out.push(Word {
+            text: word.text[..1].to_owned(),
+            span: part_of(&word, 0, 1),
+            quoted: false,
+        });
+        inner = Word {
+            text: word.text[1..].to_owned(),
+            span: part_of(&word, 1, word.text.len() - 1),
+            quoted: false,
+        };
     }
     let count = |signs: [char; 2]| inner.text.matches(signs).count();
-    if inner.text.len() > 1 && inner.text.ends_with(['}', ')']) && count(['}', ')']) > count(['{', '(']) {
+    if inner.text.len() > 1
+        && inner.text.ends_with(['}', ')'])
+        && count(['}', ')']) > count(['{', '('])
+    {
         let len = inner.text.len() - 1;
-        out.push(Word { text: inner.text[..len].to_owned(), span: part_of(&inner, 0, len), quoted: false });
-        out.push(Word { text: inner.text[len..].to_owned(), span: part_of(&inner, len, 1), quoted: false });
+        out.push(Word {
+            text: inner.text[..len].to_owned(),
+            span: part_of(&inner, 0, len),
+            quoted: false,
+        });
+        out.push(Word {
+            text: inner.text[len..].to_owned(),
+            span: part_of(&inner, len, 1),
+            quoted: false,
+        });
     } else {
         out.push(inner);
     }
@@ -126,8 +165,11 @@ pub(crate) fn protocol(text: &str) -> Option<Option<Test>> {
 
 /// The protocols at the beginning, if any.
 fn protocols(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>) -> Read<()> {
-    let mut ahead =
-        cursor.words[cursor.at..].iter().filter(|w| !w.quoted).map(|w| w.text.as_str()).filter(|w| !["{", "(", "not"].contains(w));
+    let mut ahead = cursor.words[cursor.at..]
+        .iter()
+        .filter(|w| !w.quoted)
+        .map(|w| w.text.as_str())
+        .filter(|w| !["{", "(", "not"].contains(w));
     let Some(first) = ahead.next() else { return Ok(()) };
     let is_option = OPTIONS.iter().any(|row| row.is(first));
     // `ip4` and `ip6` are options too; as protocols they stand before `from`.
@@ -141,13 +183,25 @@ fn protocols(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>) -> Read<()> {
         let not = cursor.take("not");
         let word = cursor.expect("a protocol", EXAMPLE)?;
         let Some(test) = protocol(&word.text) else {
-            return Err(cursor.unknown(&word, "protocol", PROTOCOL_WORDS.iter().copied().chain(names::PROTOCOLS.iter().map(|(n, _)| *n))));
+            return Err(cursor.unknown(
+                &word,
+                "protocol",
+                PROTOCOL_WORDS.iter().copied().chain(names::PROTOCOLS.iter().map(|(n, _)| *n)),
+            ));
         };
         match test {
             Some(test) => terms.push(Term { not, test }),
             None if not || opened.is_some() => {
-                let error = cursor.error(Code::Contradiction, &word.span, format!("`{}` is every protocol", word.text));
-                return Err(Box::new(error.label("neither a choice nor to be negated").help("leave it out, or name protocols")));
+                let error = cursor.error(
+                    Code::Contradiction,
+                    &word.span,
+                    format!("`{}` is every protocol", word.text),
+                );
+                return Err(Box::new(
+                    error
+                        .label("neither a choice nor to be negated")
+                        .help("leave it out, or name protocols"),
+                ));
             }
             None => return Ok(()),
         }
@@ -164,9 +218,11 @@ fn unknown_protocol(cursor: &Cursor<'_>, first: &str) -> Read<()> {
     let from = cursor.words.get(cursor.at + 1).is_some_and(|w| w.text == "from" && !w.quoted);
     let word = cursor.peek().filter(|w| from && w.text == first);
     match word {
-        Some(word) if !["not", "from"].contains(&first) => {
-            Err(cursor.unknown(word, "protocol", PROTOCOL_WORDS.iter().copied().chain(names::PROTOCOLS.iter().map(|(n, _)| *n))))
-        }
+        Some(word) if !["not", "from"].contains(&first) => Err(cursor.unknown(
+            word,
+            "protocol",
+            PROTOCOL_WORDS.iter().copied().chain(names::PROTOCOLS.iter().map(|(n, _)| *n)),
+        )),
         _ => Ok(()),
     }
 }
@@ -181,8 +237,12 @@ fn open(cursor: &mut Cursor<'_>) -> Option<Word> {
 /// Behind a term: whether another one follows. Without a bracket none does.
 fn next_choice(cursor: &mut Cursor<'_>, opened: Option<&Word>) -> Read<bool> {
     let Some(opened) = opened else {
-        let Some(word) = cursor.peek().filter(|w| !w.quoted && w.text == "or") else { return Ok(false) };
-        let error = cursor.error(Code::Unexpected, &word.span, "`or` outside brackets").label("what it joins is not clear");
+        let Some(word) = cursor.peek().filter(|w| !w.quoted && w.text == "or") else {
+            return Ok(false);
+        };
+        let error = cursor
+            .error(Code::Unexpected, &word.span, "`or` outside brackets")
+            .label("what it joins is not clear");
         return Err(Box::new(error.help("write choices as `{ a or b }`")));
     };
     if cursor.take("or") {
@@ -192,8 +252,11 @@ fn next_choice(cursor: &mut Cursor<'_>, opened: Option<&Word>) -> Read<bool> {
         return Ok(false);
     }
     let close = if opened.text == "{" { "}" } else { ")" };
-    let error = cursor.error(Code::MissingValue, &opened.span, "the bracket is not closed").label("opened here");
-    let found = cursor.peek().map_or_else(|| "the end".to_owned(), |w| format!("`{}`", shorten(&w.text)));
+    let error = cursor
+        .error(Code::MissingValue, &opened.span, "the bracket is not closed")
+        .label("opened here");
+    let found =
+        cursor.peek().map_or_else(|| "the end".to_owned(), |w| format!("`{}`", shorten(&w.text)));
     Err(Box::new(error.help(format!("expected `or` or `{close}`, found {found}"))))
 }
 
@@ -223,14 +286,22 @@ fn endpoint(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>, side: Side) -> R
     }
     clauses.push(Clause(terms));
     let negated = cursor.plain() == Some("not");
-    let Some(word) = cursor.words.get(cursor.at + usize::from(negated)).filter(|w| is_ports(w, side)).cloned() else { return Ok(()) };
+    let Some(word) =
+        cursor.words.get(cursor.at + usize::from(negated)).filter(|w| is_ports(w, side)).cloned()
+    else {
+        return Ok(());
+    };
     cursor.at += 1 + usize::from(negated);
     if word.text == "any" {
         return Ok(());
     }
     let is_word = word.text.starts_with(|c: char| c.is_ascii_alphabetic());
     if is_word && !word.text.contains(',') && !ports_begin(&word.text) {
-        return Err(cursor.unknown(&word, "port", names::SERVICES.iter().map(|(name, _)| *name).chain(["to"])));
+        return Err(cursor.unknown(
+            &word,
+            "port",
+            names::SERVICES.iter().map(|(name, _)| *name).chain(["to"]),
+        ));
     }
     let ports = cursor.spans_in(&word, "port", u16::MAX, names::service)?;
     let test = if side == Side::Source { Test::SrcPort(ports) } else { Test::DstPort(ports) };
@@ -262,9 +333,19 @@ fn options(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>) -> Read<()> {
             let not = cursor.take("not");
             let word = cursor.expect("an option", "add pipe 1 ip from any to any out")?;
             let test = option(cursor, &word)?;
-            if (not || opened.is_some()) && matches!(test, Test::KeepState(_) | Test::RecordState(_) | Test::Limit { .. }) {
-                let error = cursor.error(Code::Contradiction, &word.span, format!("`{}` is no condition", word.text));
-                return Err(Box::new(error.label("neither a choice nor to be negated").help("write it at the end of the rule")));
+            if (not || opened.is_some())
+                && matches!(test, Test::KeepState(_) | Test::RecordState(_) | Test::Limit { .. })
+            {
+                let error = cursor.error(
+                    Code::Contradiction,
+                    &word.span,
+                    format!("`{}` is no condition", word.text),
+                );
+                return Err(Box::new(
+                    error
+                        .label("neither a choice nor to be negated")
+                        .help("write it at the end of the rule"),
+                ));
             }
             terms.push(Term { not, test });
             if !next_choice(cursor, opened.as_ref())? {

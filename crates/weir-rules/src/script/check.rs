@@ -1,4 +1,5 @@
-//! What a whole script says: objects that are referred to and never configured, jumps that lead nowhere, calls that never end.
+//! What a whole script says: objects that are referred to and never configured, jumps that lead
+//! nowhere, calls that never end.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,14 @@ use super::body::is_any;
 ///
 /// A script may count on what was configured before it, so that everything said here is a warning.
 pub fn check(commands: &[Spanned], text: &str, name: &str) -> Diagnostics {
-    let mut checker = Checker { text, name, known: Known::default(), rules: Vec::new(), last: 0, said: Diagnostics::default() };
+    let mut checker = Checker {
+        text,
+        name,
+        known: Known::default(),
+        rules: Vec::new(),
+        last: 0,
+        said: Diagnostics::default(),
+    };
     for command in commands {
         checker.collect(command);
     }
@@ -66,14 +74,22 @@ impl<'a> Checker<'a> {
             Command::ConfigPipe(n, _) => _ = self.known.pipes.insert(*n),
             Command::ConfigSched(n, _) => _ = self.known.scheds.insert(*n),
             Command::ConfigQueue(n, _) => _ = self.known.queues.insert(*n),
-            Command::Table(name, TableCommand::Create { .. } | TableCommand::Add { .. }) => _ = self.known.tables.insert(name.clone()),
-            Command::Table(name, TableCommand::Swap(other)) => self.known.tables.extend([name.clone(), other.clone()]),
+            Command::Table(name, TableCommand::Create { .. } | TableCommand::Add { .. }) => {
+                _ = self.known.tables.insert(name.clone())
+            }
+            Command::Table(name, TableCommand::Swap(other)) => {
+                self.known.tables.extend([name.clone(), other.clone()])
+            }
             Command::FlushRules => {
                 self.rules.clear();
                 self.last = 0;
             }
             Command::Add(rule) => {
-                let number = if rule.number == 0 { self.last.saturating_add(STEP).min(LAST) } else { rule.number };
+                let number = if rule.number == 0 {
+                    self.last.saturating_add(STEP).min(LAST)
+                } else {
+                    rule.number
+                };
                 self.last = self.last.max(number);
                 self.rules.push((number, rule, spanned));
             }
@@ -86,15 +102,27 @@ impl<'a> Checker<'a> {
             Command::ConfigQueue(_, spec) => {
                 let n = spec.scheduler;
                 if !self.known.pipes.contains(&n) && !self.known.scheds.contains(&n) {
-                    let place = self.place(spanned, &[&["sched", &n.to_string()], &["pipe", &n.to_string()]]);
-                    self.missing(spanned, place, &format!("scheduler {n}"), &format!("sched {n} config type wf2q+ bw 10Mbit/s"));
+                    let place = self
+                        .place(spanned, &[&["sched", &n.to_string()], &["pipe", &n.to_string()]]);
+                    self.missing(
+                        spanned,
+                        place,
+                        &format!("scheduler {n}"),
+                        &format!("sched {n} config type wf2q+ bw 10Mbit/s"),
+                    );
                 }
             }
             Command::ConfigSched(_, spec) => {
-                let missing = |n: &u16| !self.known.pipes.contains(n) && !self.known.scheds.contains(n);
+                let missing =
+                    |n: &u16| !self.known.pipes.contains(n) && !self.known.scheds.contains(n);
                 if let Some(n) = spec.scheduler.parent.filter(missing) {
                     let place = self.place(spanned, &[&["parent", &n.to_string()]]);
-                    self.missing(spanned, place, &format!("scheduler {n}"), &format!("sched {n} config type wf2q+ bw 10Mbit/s"));
+                    self.missing(
+                        spanned,
+                        place,
+                        &format!("scheduler {n}"),
+                        &format!("sched {n} config type wf2q+ bw 10Mbit/s"),
+                    );
                 }
             }
             Command::Add(rule) => self.rule(spanned, rule),
@@ -104,19 +132,34 @@ impl<'a> Checker<'a> {
 
     fn rule(&mut self, spanned: &Spanned, rule: &Rule) {
         let object = match rule.action {
-            RuleAction::Pipe(Target::Number(n)) if !self.known.pipes.contains(&n) => Some(("pipe", n, "bw 1Mbit/s")),
-            RuleAction::Queue(Target::Number(n)) if !self.known.queues.contains(&n) => Some(("queue", n, "sched 1")),
+            RuleAction::Pipe(Target::Number(n)) if !self.known.pipes.contains(&n) => {
+                Some(("pipe", n, "bw 1Mbit/s"))
+            }
+            RuleAction::Queue(Target::Number(n)) if !self.known.queues.contains(&n) => {
+                Some(("queue", n, "sched 1"))
+            }
             _ => None,
         };
         if let Some((kind, n, example)) = object {
             let place = self.place(spanned, &[&[kind, &n.to_string()]]);
-            self.missing(spanned, place, &format!("{kind} {n}"), &format!("{kind} {n} config {example}"));
+            self.missing(
+                spanned,
+                place,
+                &format!("{kind} {n}"),
+                &format!("{kind} {n} config {example}"),
+            );
         }
-        let tests = || rule.body.iter().flat_map(|clause: &Clause| clause.0.iter().map(|term| &term.test));
+        let tests =
+            || rule.body.iter().flat_map(|clause: &Clause| clause.0.iter().map(|term| &term.test));
         for table in tests().flat_map(tables) {
             if !self.known.tables.contains(table) {
                 let place = self.place(spanned, &[&[&format!("table({table})")], &[table]]);
-                self.missing(spanned, place, &format!("table {table}"), &format!("table {table} create"));
+                self.missing(
+                    spanned,
+                    place,
+                    &format!("table {table}"),
+                    &format!("table {table} create"),
+                );
             }
         }
         let by_table = matches!(
@@ -130,7 +173,14 @@ impl<'a> Checker<'a> {
         if by_table && tests().flat_map(tables).next().is_none() {
             let place = self.place(spanned, &[&["tablearg"]]);
             let message = "`tablearg` is the value that the rule's table finds, and this rule looks nothing up";
-            self.say(Code::NoEffect, spanned, place, message, "never matches", "add `lookup dst-ip NAME`, or an address `table(NAME)`");
+            self.say(
+                Code::NoEffect,
+                spanned,
+                place,
+                message,
+                "never matches",
+                "add `lookup dst-ip NAME`, or an address `table(NAME)`",
+            );
         }
     }
 
@@ -153,16 +203,37 @@ impl<'a> Checker<'a> {
             let place = self.place(spanned, &[&[word, &to.to_string()]]);
             if to > last && to <= LAST {
                 let message = format!("there is no rule {to} and none behind it");
-                self.say(Code::NotConfigured, spanned, place, &message, "leads to the default rule", "add the rule, or use `allow`");
+                self.say(
+                    Code::NotConfigured,
+                    spanned,
+                    place,
+                    &message,
+                    "leads to the default rule",
+                    "add the rule, or use `allow`",
+                );
             } else if word == "skipto" && to <= *number {
                 let message = format!("`skipto` only goes forward, and this is rule {number}");
-                self.say(Code::Backwards, spanned, place, &message, "goes on with the next rule", "use `call`, which goes backwards too");
+                self.say(
+                    Code::Backwards,
+                    spanned,
+                    place,
+                    &message,
+                    "goes on with the next rule",
+                    "use `call`, which goes backwards too",
+                );
             } else if word == "call" && to <= *number {
                 let first = order.partition_point(|(number, ..)| *number < to);
                 if ended[at] == ended[first.min(at)] {
                     let message = format!("rule {number} is called by itself");
                     let help = "let a `return` end what is called; a packet that goes round too often is dropped";
-                    self.say(Code::CallLoop, spanned, place, &message, "leads back to this rule", help);
+                    self.say(
+                        Code::CallLoop,
+                        spanned,
+                        place,
+                        &message,
+                        "leads back to this rule",
+                        help,
+                    );
                 }
             }
         }
@@ -170,23 +241,43 @@ impl<'a> Checker<'a> {
 
     fn missing(&mut self, spanned: &Spanned, place: Span, what: &str, example: &str) {
         let message = format!("{what} is not configured in this script");
-        self.say(Code::NotConfigured, spanned, place, &message, "referred to here", &format!("for example `{example}`"));
+        self.say(
+            Code::NotConfigured,
+            spanned,
+            place,
+            &message,
+            "referred to here",
+            &format!("for example `{example}`"),
+        );
     }
 
-    fn say(&mut self, code: Code, spanned: &Spanned, place: Span, message: &str, label: &str, help: &str) {
+    fn say(
+        &mut self,
+        code: Code,
+        spanned: &Spanned,
+        place: Span,
+        message: &str,
+        label: &str,
+        help: &str,
+    ) {
         let line = &self.text[spanned.span.clone()];
-        let mut diagnostic = Diagnostic::new(code, line, place, message).label(label).help(help).in_file(self.name);
+        let mut diagnostic =
+            Diagnostic::new(code, line, place, message).label(label).help(help).in_file(self.name);
         diagnostic.line += spanned.line - 1;
         self.said.push(diagnostic);
     }
 
-    /// Where in a command the first of these sequences of words stands; the command where none does.
+    /// Where in a command the first of these sequences of words stands; the command where none
+    /// does.
     fn place(&self, spanned: &Spanned, sequences: &[&[&str]]) -> Span {
         let line = &self.text[spanned.span.clone()];
-        let words: Vec<Span> = line.split_whitespace().map(|word| crate::diagnostic::span_of(line, word)).collect();
+        let words: Vec<Span> =
+            line.split_whitespace().map(|word| crate::diagnostic::span_of(line, word)).collect();
         let is = |span: &Span, wanted: &str| line[span.clone()].trim_end_matches(',') == wanted;
         for wanted in sequences {
-            let found = words.windows(wanted.len()).find(|some| some.iter().zip(*wanted).all(|(span, word)| is(span, word)));
+            let found = words
+                .windows(wanted.len())
+                .find(|some| some.iter().zip(*wanted).all(|(span, word)| is(span, word)));
             if let Some([first, .., last] | [first @ last]) = found {
                 return first.start..last.end;
             }
@@ -203,9 +294,9 @@ fn tables(test: &Test) -> impl Iterator<Item = &Name> {
     };
     let single = match test {
         Test::Lookup { table, .. } | Test::Flow(table) => Some(&table.table),
-        Test::Via(Interface::Table(table)) | Test::Recv(Interface::Table(table)) | Test::Xmit(Interface::Table(table)) => {
-            Some(&table.table)
-        }
+        Test::Via(Interface::Table(table))
+        | Test::Recv(Interface::Table(table))
+        | Test::Xmit(Interface::Table(table)) => Some(&table.table),
         _ => None,
     };
     let listed = addresses.iter().filter_map(|address| match address {
@@ -225,7 +316,8 @@ fn ends(rule: &Rule) -> bool {
     }
 }
 
-/// Commands that are tried on an empty configuration: rules out of order are costly to add one by one.
+/// Commands that are tried on an empty configuration: rules out of order are costly to add one by
+/// one.
 const MOST_APPLIED: usize = 20_000;
 /// Distance of a rule without a number from the one before it.
 const STEP: u16 = 100;

@@ -16,7 +16,9 @@ type Take = fn(&mut Cursor<'_>) -> Read<Vec<Command>>;
 
 /// `delete N…`, `delete set S`, `delete set S N…`, `delete pipe N…`.
 fn delete(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
-    for (word, kind) in [("pipe", ObjectKind::Pipe), ("queue", ObjectKind::Queue), ("sched", ObjectKind::Sched)] {
+    for (word, kind) in
+        [("pipe", ObjectKind::Pipe), ("queue", ObjectKind::Queue), ("sched", ObjectKind::Sched)]
+    {
         if cursor.take(word) {
             let numbers = cursor.numbers(&format!("{word}'s number"), 1, u16::MAX)?;
             return if numbers.is_empty() {
@@ -44,9 +46,14 @@ fn rules(cursor: &mut Cursor<'_>) -> Read<Vec<Numbers>> {
 }
 
 fn list(cursor: &mut Cursor<'_>, counters: bool) -> Read<Vec<Command>> {
-    for (word, kind) in [("pipe", ObjectKind::Pipe), ("queue", ObjectKind::Queue), ("sched", ObjectKind::Sched)] {
+    for (word, kind) in
+        [("pipe", ObjectKind::Pipe), ("queue", ObjectKind::Queue), ("sched", ObjectKind::Sched)]
+    {
         if cursor.take(word) {
-            return Ok(vec![Command::ShowObjects(kind, cursor.numbers(&format!("{word}'s number"), 1, u16::MAX)?)]);
+            return Ok(vec![Command::ShowObjects(
+                kind,
+                cursor.numbers(&format!("{word}'s number"), 1, u16::MAX)?,
+            )]);
         }
     }
     let counters = counters || cursor.flags.counters;
@@ -54,7 +61,9 @@ fn list(cursor: &mut Cursor<'_>, counters: bool) -> Read<Vec<Command>> {
 }
 
 fn flush(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
-    for (word, kind) in [("pipe", ObjectKind::Pipe), ("queue", ObjectKind::Queue), ("sched", ObjectKind::Sched)] {
+    for (word, kind) in
+        [("pipe", ObjectKind::Pipe), ("queue", ObjectKind::Queue), ("sched", ObjectKind::Sched)]
+    {
         if cursor.take(word) {
             return Ok(vec![Command::FlushObjects(kind)]);
         }
@@ -80,17 +89,30 @@ fn set(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
         }
         "move" => {
             let rule = cursor.take("rule");
-            let from =
-                if rule { cursor.number("rule's number", 1, u64::from(DEFAULT_RULE) - 1, example)? } else { set_number(cursor)?.into() };
+            let from = if rule {
+                cursor.number("rule's number", 1, u64::from(DEFAULT_RULE) - 1, example)?
+            } else {
+                set_number(cursor)?.into()
+            };
             if !cursor.take("to") {
                 return Err(cursor.missing("`to`", example));
             }
             let to = set_number(cursor)?;
-            if rule { SetCommand::MoveRule { rule: from as u16, to } } else { SetCommand::MoveSet { from: from as u8, to } }
+            if rule {
+                SetCommand::MoveRule { rule: from as u16, to }
+            } else {
+                SetCommand::MoveSet { from: from as u8, to }
+            }
         }
         "swap" => SetCommand::Swap(set_number(cursor)?, set_number(cursor)?),
         "show" | "list" => SetCommand::Show,
-        _ => return Err(cursor.unknown(&verb, "verb of `set`", ["enable", "disable", "move", "swap", "show"].into_iter())),
+        _ => {
+            return Err(cursor.unknown(
+                &verb,
+                "verb of `set`",
+                ["enable", "disable", "move", "swap", "show"].into_iter(),
+            ));
+        }
     };
     Ok(vec![Command::Set(command)])
 }
@@ -108,8 +130,14 @@ fn switch(cursor: &mut Cursor<'_>) -> Read<SetCommand> {
                 let (to, other) = if on { (&mut enable, disable) } else { (&mut disable, enable) };
                 *to |= bit;
                 if other & bit != 0 {
-                    let error = cursor.error(Code::Contradiction, &word.span, format!("set {} is turned on and off", word.text));
-                    return Err(Box::new(error.label("the second time").help("remove one of the two")));
+                    let error = cursor.error(
+                        Code::Contradiction,
+                        &word.span,
+                        format!("set {} is turned on and off", word.text),
+                    );
+                    return Err(Box::new(
+                        error.label("the second time").help("remove one of the two"),
+                    ));
                 }
             }
         }
@@ -130,15 +158,24 @@ fn switch_one_pass(cursor: &mut Cursor<'_>, on: bool) -> Read<Vec<Command>> {
     match word.text.as_str() {
         "one_pass" => Ok(vec![Command::OnePass(on)]),
         "debug" | "verbose" | "dyn_keepalive" | "altq" => {
-            cursor.ignore(&word.span, &format!("`{}`", word.text), "a switch of the kernel's firewall");
+            cursor.ignore(
+                &word.span,
+                &format!("`{}`", word.text),
+                "a switch of the kernel's firewall",
+            );
             Ok(vec![Command::Nothing])
         }
         "firewall" => {
             let error = cursor.error(Code::KernelOnly, &word.span, "the classifier is always on");
-            let help = "without rules everything passes: `flush`, or `set disable N` for a part of them";
+            let help =
+                "without rules everything passes: `flush`, or `set disable N` for a part of them";
             Err(Box::new(error.label("cannot be switched").help(help)))
         }
-        _ => Err(cursor.unknown(&word, "switch", ["one_pass", "debug", "verbose", "dyn_keepalive"].into_iter())),
+        _ => Err(cursor.unknown(
+            &word,
+            "switch",
+            ["one_pass", "debug", "verbose", "dyn_keepalive"].into_iter(),
+        )),
     }
 }
 
@@ -146,7 +183,8 @@ fn switch_one_pass(cursor: &mut Cursor<'_>, on: bool) -> Read<Vec<Command>> {
 fn sysctl(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     let mut commands = Vec::new();
     while let Some(word) = cursor.next() {
-        let Some((name, value)) = word.text.split_once('=').filter(|_| !word.text.starts_with('-')) else {
+        let Some((name, value)) = word.text.split_once('=').filter(|_| !word.text.starts_with('-'))
+        else {
             if word.text.starts_with('-') {
                 continue;
             }
@@ -157,7 +195,11 @@ fn sysctl(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
             ("net.inet.ip.fw.one_pass", "0") => Command::OnePass(false),
             ("net.inet.ip.fw.one_pass", "1") => Command::OnePass(true),
             ("net.inet.ip.fw.one_pass", _) => {
-                return Err(cursor.bad(&word.span, format!("`{}` is no value of `one_pass`", shorten(value)), "0 or 1"));
+                return Err(cursor.bad(
+                    &word.span,
+                    format!("`{}` is no value of `one_pass`", shorten(value)),
+                    "0 or 1",
+                ));
             }
             _ => {
                 cursor.ignore(&word.span, &format!("`{}`", shorten(name)), sysctl_meaning(name));
@@ -176,7 +218,9 @@ fn sysctl_meaning(name: &str) -> &'static str {
         "io_fast" => "there is no tick to wait for",
         "pipe_slot_limit" | "pipe_byte_limit" => "the size of a queue has no such ceiling",
         "expire" | "expire_cycle" => "idle flows expire by themselves",
-        _ if last.starts_with("tick") || last == "hz" => "there is no tick: each packet leaves at its own time",
+        _ if last.starts_with("tick") || last == "hz" => {
+            "there is no tick: each packet leaves at its own time"
+        }
         _ => "a setting of the operating system's kernel",
     }
 }
@@ -229,11 +273,29 @@ pub(crate) const COMMANDS: &[Row<Take>] = &[
         "add 100 pipe 1 tcp from 10.0.0.0/8 to any 80 out // web",
         add,
     ),
-    row("delete", &[], "N… | set S [N…]", "Deletes rules by number, range or set.", "delete 100 200-299", delete),
-    row("list", &["print"], "[N…]", "Prints rules; with the flag `-a`, their counters too.", "list 100", |c| list(c, false)),
+    row(
+        "delete",
+        &[],
+        "N… | set S [N…]",
+        "Deletes rules by number, range or set.",
+        "delete 100 200-299",
+        delete,
+    ),
+    row(
+        "list",
+        &["print"],
+        "[N…]",
+        "Prints rules; with the flag `-a`, their counters too.",
+        "list 100",
+        |c| list(c, false),
+    ),
     row("show", &[], "[N…]", "Prints rules and their counters.", "show", |c| list(c, true)),
-    row("zero", &[], "[N…]", "Sets counters to zero.", "zero 100", |c| Ok(vec![Command::Zero(rules(c)?)])),
-    row("resetlog", &[], "[N…]", "The same as `zero`.", "resetlog 100", |c| Ok(vec![Command::Zero(rules(c)?)])),
+    row("zero", &[], "[N…]", "Sets counters to zero.", "zero 100", |c| {
+        Ok(vec![Command::Zero(rules(c)?)])
+    }),
+    row("resetlog", &[], "[N…]", "The same as `zero`.", "resetlog 100", |c| {
+        Ok(vec![Command::Zero(rules(c)?)])
+    }),
     row("flush", &[], "", "Deletes all rules but those of set 31.", "-f flush", flush),
     row(
         "set",
@@ -251,10 +313,22 @@ pub(crate) const COMMANDS: &[Row<Take>] = &[
         "table customers add 10.0.0.0/24 5",
         table,
     ),
-    row("enable", &[], "one_pass", "A packet that comes out of a pipe passes.", "enable one_pass", |c| switch_one_pass(c, true)),
-    row("disable", &[], "one_pass", "A packet that comes out of a pipe goes on at the next rule.", "disable one_pass", |c| {
-        switch_one_pass(c, false)
-    }),
+    row(
+        "enable",
+        &[],
+        "one_pass",
+        "A packet that comes out of a pipe passes.",
+        "enable one_pass",
+        |c| switch_one_pass(c, true),
+    ),
+    row(
+        "disable",
+        &[],
+        "one_pass",
+        "A packet that comes out of a pipe goes on at the next rule.",
+        "disable one_pass",
+        |c| switch_one_pass(c, false),
+    ),
     row(
         "sysctl",
         &[],

@@ -120,7 +120,11 @@ impl<'a> Cursor<'a> {
     /// A word too many.
     pub(crate) fn unexpected(&self, word: &Word) -> Box<Diagnostic> {
         let message = format!("`{}` is one word too many", shorten(&word.text));
-        Box::new(self.error(Code::Unexpected, &word.span, message).label("the command ends before it").help("remove it"))
+        Box::new(
+            self.error(Code::Unexpected, &word.span, message)
+                .label("the command ends before it")
+                .help("remove it"),
+        )
     }
 
     /// An error about a place in the line.
@@ -132,15 +136,25 @@ impl<'a> Cursor<'a> {
     pub(crate) fn missing(&self, what: &str, example: &str) -> Box<Diagnostic> {
         let before = self.at.checked_sub(1).and_then(|at| self.words.get(at));
         let span = before.or(self.peek()).map_or(0..0, |w| w.span.clone());
-        let after = before.map_or_else(|| "the command".to_owned(), |w| format!("`{}`", shorten(&w.text)));
+        let after =
+            before.map_or_else(|| "the command".to_owned(), |w| format!("`{}`", shorten(&w.text)));
         let error = self.error(Code::MissingValue, &span, format!("{after} needs {what} after it"));
         Box::new(error.label(format!("expected {what}")).help(format!("for example `{example}`")))
     }
 
     /// A word that is none of those allowed here.
-    pub(crate) fn unknown<'w>(&self, word: &Word, what: &str, allowed: impl Iterator<Item = &'w str>) -> Box<Diagnostic> {
+    pub(crate) fn unknown<'w>(
+        &self,
+        word: &Word,
+        what: &str,
+        allowed: impl Iterator<Item = &'w str>,
+    ) -> Box<Diagnostic> {
         let allowed: Vec<&str> = allowed.collect();
-        let error = self.error(Code::UnknownKeyword, &word.span, format!("`{}` is no {what}", shorten(&word.text)));
+        let error = self.error(
+            Code::UnknownKeyword,
+            &word.span,
+            format!("`{}` is no {what}", shorten(&word.text)),
+        );
         let error = match closest(&word.text, allowed.iter().copied()) {
             Some(meant) => error.label(format!("did you mean `{meant}`?")),
             None => error.label(format!("expected {}", with_article(what))),
@@ -154,7 +168,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// A number outside its range.
-    pub(crate) fn outside(&self, span: &Span, text: &str, what: &str, range: &str) -> Box<Diagnostic> {
+    pub(crate) fn outside(
+        &self,
+        span: &Span,
+        text: &str,
+        what: &str,
+        range: &str,
+    ) -> Box<Diagnostic> {
         let message = format!("`{}` is out of range for {}", shorten(text), with_article(what));
         Box::new(self.error(Code::OutOfRange, span, message).label(format!("allowed: {range}")))
     }

@@ -16,9 +16,15 @@ pub fn reference() -> String {
     section(&mut out, "Links for a service", NETCONFIG, std::iter::empty());
     section(&mut out, "Names", "", std::iter::empty());
     let names = |all: Vec<String>| all.join(", ");
-    let protocols = names(PROTOCOLS.iter().map(|(name, number)| format!("`{name}` {number}")).collect());
+    let protocols =
+        names(PROTOCOLS.iter().map(|(name, number)| format!("`{name}` {number}")).collect());
     let dscps = names(DSCPS.iter().map(|(name, code)| format!("`{name}` {code}")).collect());
-    line(&mut out, &format!("- Protocols: {protocols}; others by number.\n- DSCPs: {dscps}; others by number."));
+    line(
+        &mut out,
+        &format!(
+            "- Protocols: {protocols}; others by number.\n- DSCPs: {dscps}; others by number."
+        ),
+    );
     section(&mut out, "What is refused", REFUSALS, std::iter::empty());
     line(&mut out, "| word | why | instead |\n|---|---|---|");
     for row in REFUSED {
@@ -34,8 +40,20 @@ fn section(out: &mut String, title: &str, text: &str, entries: impl Iterator<Ite
     }
     for entry in entries {
         let form = format!("{} {}", entry.name, entry.argument);
-        let aliases = if entry.aliases.is_empty() { String::new() } else { format!(" Also: `{}`.", entry.aliases.join("`, `")) };
-        line(out, &format!("- `{}`: {}{aliases}\n  Example: `{}`", form.trim_end(), entry.meaning, entry.example));
+        let aliases = if entry.aliases.is_empty() {
+            String::new()
+        } else {
+            format!(" Also: `{}`.", entry.aliases.join("`, `"))
+        };
+        line(
+            out,
+            &format!(
+                "- `{}`: {}{aliases}\n  Example: `{}`",
+                form.trim_end(),
+                entry.meaning,
+                entry.example
+            ),
+        );
     }
 }
 
@@ -88,7 +106,8 @@ add [N] [set S] [prob P] ACTION [log] [tag N] [untag N] [PROTO from A [PORTS] to
 A rule with `from … to …` is about IP packets; ARP and the like pass it by. A rule in the short form sees every frame, as far as its options hold, and so does
 `ip from any to any` with one of `layer2`, `MAC`, `mac-type`, `vlan`.
 ";
-const ACTIONS: &str = "Where N may be `tablearg`, it is the value that the rule's last table look-up found.
+const ACTIONS: &str =
+    "Where N may be `tablearg`, it is the value that the rule's last table look-up found.
 ";
 const OPTIONS: &str =
     "All options of a rule must hold. A packet that lacks what is tested, such as the ports of a later fragment, does not pass the test.
@@ -109,5 +128,6 @@ const NETCONFIG: &str = "`netconfig` makes a link for one service with the rules
 service on this side, `service` for both; PEERS are the addresses on the other side. `IN` is the direction towards this side, `OUT` the one away from it. With `expire`
 the link deletes itself after so many seconds, or after a time such as `30m` or `2h`. The same command with other words changes the link.
 ";
-const REFUSALS: &str = "Words of `ipfw` that only make sense inside an operating system are refused by name.
+const REFUSALS: &str =
+    "Words of `ipfw` that only make sense inside an operating system are refused by name.
 ";

@@ -1,7 +1,7 @@
 //! A script laid out: each command in canonical form, comments and empty lines kept.
 //!
-//! A line that a shell would read otherwise than Weir prints it stays as it stands: one with variables, and one that calls a
-//! program and holds signs that a shell takes for its own.
+//! A line that a shell would read otherwise than Weir prints it stays as it stands: one with
+//! variables, and one that calls a program and holds signs that a shell takes for its own.
 
 use crate::Files;
 use crate::command::Command;
@@ -9,7 +9,8 @@ use crate::diagnostic::Diagnostics;
 
 use super::{Context, lex, print, read_line};
 
-/// The script with each command in canonical form. It means the same, and formatting it again changes nothing.
+/// The script with each command in canonical form. It means the same, and formatting it again
+/// changes nothing.
 ///
 /// # Errors
 /// Everything that is wrong with the script or the files it names.
@@ -44,14 +45,21 @@ pub fn format(text: &str, name: &str, files: &dyn Files) -> Result<String, Diagn
     if said.has_errors() { Err(said) } else { Ok(out) }
 }
 
-fn one(line: &lex::Line<'_>, files: &dyn Files, context: &mut Context, said: &mut Diagnostics) -> String {
+fn one(
+    line: &lex::Line<'_>,
+    files: &dyn Files,
+    context: &mut Context,
+    said: &mut Diagnostics,
+) -> String {
     let read = read_line(line, files, context, said);
     // An empty line that is continued is an empty line.
     if read.commands.is_empty() && line.text.chars().all(|c| c.is_whitespace() || c == '\\') {
         return String::new();
     }
     // Without the space behind it, a `\` would continue the line.
-    let as_it_stands = || Some(line.text.trim()).filter(|text| !text.ends_with('\\')).unwrap_or(line.text).to_owned();
+    let as_it_stands = || {
+        Some(line.text.trim()).filter(|text| !text.ends_with('\\')).unwrap_or(line.text).to_owned()
+    };
     let [command] = read.commands.as_slice() else { return as_it_stands() };
     let system = line.text[read.start..].starts_with("sysctl");
     if *command == Command::Nothing || system || line.text.contains('$') {
@@ -81,7 +89,8 @@ fn one(line: &lex::Line<'_>, files: &dyn Files, context: &mut Context, said: &mu
 }
 
 /// Signs that mean something to a shell.
-const OF_A_SHELL: [char; 15] = ['(', ')', '{', '}', '&', ';', '|', '<', '>', '!', '*', '?', '`', '\'', '#'];
+const OF_A_SHELL: [char; 15] =
+    ['(', ')', '{', '}', '&', ';', '|', '<', '>', '!', '*', '?', '`', '\'', '#'];
 
 #[cfg(test)]
 mod tests {
@@ -91,7 +100,13 @@ mod tests {
     fn formatted(text: &str) -> String {
         let once = format(text, "f", &NoFiles).unwrap();
         assert_eq!(format(&once, "f", &NoFiles).unwrap(), once);
-        let commands = |text: &str| super::super::parse(text, "f", &NoFiles).commands.into_iter().map(|c| c.command).collect::<Vec<_>>();
+        let commands = |text: &str| {
+            super::super::parse(text, "f", &NoFiles)
+                .commands
+                .into_iter()
+                .map(|c| c.command)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(commands(&once), commands(text));
         once
     }
@@ -99,7 +114,10 @@ mod tests {
     #[test]
     fn commands_become_canonical_and_comments_stay() {
         let text = "\n\n# links\n  pipe 1  config bw 4M # up\n\n\nadd accept all from any to any // all\n-a list // counters\n\n";
-        assert_eq!(formatted(text), "# links\npipe 1 config bw 4Mbit/s # up\n\nadd allow ip from any to any // all\n-a show // counters\n");
+        assert_eq!(
+            formatted(text),
+            "# links\npipe 1 config bw 4Mbit/s # up\n\nadd allow ip from any to any // all\n-a show // counters\n"
+        );
     }
 
     #[test]
@@ -122,6 +140,9 @@ mod tests {
         assert_eq!(formatted("ipfw\\\n add pass in\n"), "ipfw\\\n add pass in\n");
         assert_eq!(formatted("\n\\\n\n\u{b}\n\\\n\u{b}"), "", "nothing, however it is continued");
         assert_eq!(formatted("ipfw  -q   add pass in"), "ipfw -q add allow in\n");
-        assert_eq!(formatted("ipfw -q table 1 add 10.0.0.0/8"), "ipfw -q table 1 add 10.0.0.0/8 0\n");
+        assert_eq!(
+            formatted("ipfw -q table 1 add 10.0.0.0/8"),
+            "ipfw -q table 1 add 10.0.0.0/8 0\n"
+        );
     }
 }

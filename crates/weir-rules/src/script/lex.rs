@@ -1,7 +1,8 @@
 //! Lines of a script, and the words in them: quotes, variables, comments, continued lines.
 //!
-//! Words are as in a shell: white space separates them, `"…"` and `'…'` hold it, `\` makes the next sign ordinary, `$name` and
-//! `${name}` are values of variables. `#` at the beginning of a word starts a comment, `//` a rule's comment; both end with the line.
+//! Words are as in a shell: white space separates them, `"…"` and `'…'` hold it, `\` makes the next
+//! sign ordinary, `$name` and `${name}` are values of variables. `#` at the beginning of a word
+//! starts a comment, `//` a rule's comment; both end with the line.
 
 use std::collections::HashMap;
 
@@ -44,7 +45,11 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
             end += len;
             count += 1;
             if !continues(line) || end >= text.len() {
-                let line = Line { text: text[first..end].trim_end_matches(['\n', '\r']), number, start: first };
+                let line = Line {
+                    text: text[first..end].trim_end_matches(['\n', '\r']),
+                    number,
+                    start: first,
+                };
                 start = end;
                 number += count;
                 return Some(line);
@@ -79,7 +84,10 @@ fn has_comment(line: &str) -> bool {
 }
 
 /// The words of a line, with the values of variables in their places.
-pub(crate) fn words<'a>(text: &'a str, variables: &HashMap<String, String>) -> Result<Lexed<'a>, Problem> {
+pub(crate) fn words<'a>(
+    text: &'a str,
+    variables: &HashMap<String, String>,
+) -> Result<Lexed<'a>, Problem> {
     let mut lexer = Lexer { text, at: 0, variables, words: Vec::new() };
     loop {
         lexer.skip_space();
@@ -105,7 +113,10 @@ pub(crate) fn take_comment(words: &mut Vec<Word>) -> Option<String> {
 
 /// A comment on one line: words with one space between them, and no `\` that would continue it.
 pub(crate) fn tidy_comment(text: &str) -> Option<String> {
-    let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty() && *w != "\\").collect();
+    let words: Vec<&str> = text
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|w| !w.is_empty() && *w != "\\")
+        .collect();
     let joined = words.join(" ");
     let tidy = joined.trim_end_matches(['\\', ' ']);
     (!tidy.is_empty()).then(|| tidy.to_owned())
@@ -167,7 +178,10 @@ impl<'a> Lexer<'a> {
             }
             if text.len() > LONGEST_WORD {
                 let message = format!("a word longer than {LONGEST_WORD} bytes");
-                return Err(Box::new(Diagnostic::new(Code::TooMuch, self.text, start..self.at, message).label("ends nowhere near")));
+                return Err(Box::new(
+                    Diagnostic::new(Code::TooMuch, self.text, start..self.at, message)
+                        .label("ends nowhere near"),
+                ));
             }
         }
         let span = start..self.at;
@@ -178,11 +192,16 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Appends a variable's value: what stands before its white space ends a word, what follows begins one.
+    /// Appends a variable's value: what stands before its white space ends a word, what follows
+    /// begins one.
     fn split(&mut self, text: &mut String, value: &str, start: usize) {
         for (i, piece) in value.split(char::is_whitespace).enumerate() {
             if i > 0 && !text.is_empty() {
-                self.words.push(Word { text: std::mem::take(text), span: start..start, quoted: false });
+                self.words.push(Word {
+                    text: std::mem::take(text),
+                    span: start..start,
+                    quoted: false,
+                });
             }
             text.push_str(piece);
         }
@@ -216,7 +235,8 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// The sign behind a `\`; before a letter or a digit the `\` is ordinary, before the end of a line it is nothing.
+    /// The sign behind a `\`; before a letter or a digit the `\` is ordinary, before the end of a
+    /// line it is nothing.
     fn escaped(&mut self, text: &mut String) {
         let rest = self.rest();
         match rest.chars().next() {
@@ -235,7 +255,8 @@ impl<'a> Lexer<'a> {
     fn variable(&mut self) -> Result<String, Problem> {
         let start = self.at - 1;
         let rest = self.rest();
-        let (braced, inside) = rest.strip_prefix('{').map_or((false, rest), |inside| (true, inside));
+        let (braced, inside) =
+            rest.strip_prefix('{').map_or((false, rest), |inside| (true, inside));
         let name = &inside[..name_len(inside)];
         let closed = !braced || inside[name.len()..].starts_with('}');
         if name.is_empty() || !closed {
@@ -243,22 +264,36 @@ impl<'a> Lexer<'a> {
         }
         self.at += name.len() + if braced { 2 } else { 0 };
         self.variables.get(name).cloned().ok_or_else(|| {
-            let error = Diagnostic::new(Code::UnknownVariable, self.text, start..self.at, format!("`{name}` has no value"));
+            let error = Diagnostic::new(
+                Code::UnknownVariable,
+                self.text,
+                start..self.at,
+                format!("`{name}` has no value"),
+            );
             let known = crate::suggest::closest(name, self.variables.keys().map(String::as_str));
-            let error = error.label(known.map_or_else(|| "never assigned".to_owned(), |meant| format!("did you mean `${meant}`?")));
+            let error = error.label(known.map_or_else(
+                || "never assigned".to_owned(),
+                |meant| format!("did you mean `${meant}`?"),
+            ));
             Box::new(error.help(format!("assign it in a line before this one: `{name}=\"…\"`")))
         })
     }
 
     fn substitution(&self, start: usize) -> Problem {
         let end = (self.at + 1).min(self.text.len());
-        let error = Diagnostic::new(Code::Shell, self.text, start..end, "only a shell can carry this out");
+        let error =
+            Diagnostic::new(Code::Shell, self.text, start..end, "only a shell can carry this out");
         let help = "of a shell's language there are `name=\"value\"`, `$name` and `${name}`; write the result here, or `\\$` for the sign";
         Box::new(error.label("a substitution").help(help))
     }
 
     fn unclosed(&self, start: usize) -> Problem {
-        let error = Diagnostic::new(Code::UnclosedQuote, self.text, start..self.text.len(), "the quoted word has no closing quote");
+        let error = Diagnostic::new(
+            Code::UnclosedQuote,
+            self.text,
+            start..self.text.len(),
+            "the quoted word has no closing quote",
+        );
         Box::new(error.label("opened here"))
     }
 }
@@ -283,13 +318,17 @@ mod tests {
     use super::*;
 
     fn texts(line: &str) -> Vec<String> {
-        let variables = [("a".to_owned(), "one two".to_owned()), ("e".to_owned(), String::new())].into();
+        let variables =
+            [("a".to_owned(), "one two".to_owned()), ("e".to_owned(), String::new())].into();
         words(line, &variables).unwrap().words.into_iter().map(|w| w.text).collect()
     }
 
     #[test]
     fn words_are_cut_as_in_a_shell() {
-        assert_eq!(texts(r#"add "pipe 1" it\'s \{ a\b 'x $a'"#), ["add", "pipe 1", "it's", "{", r"a\b", "x $a"]);
+        assert_eq!(
+            texts(r#"add "pipe 1" it\'s \{ a\b 'x $a'"#),
+            ["add", "pipe 1", "it's", "{", r"a\b", "x $a"]
+        );
         assert_eq!(texts("x${a}y \"$a\" $e \"$e\""), ["xone", "twoy", "one two", ""]);
         assert_eq!(texts("n=$a m"), ["n=one two", "m"]);
         assert_eq!(texts("a \\\n  b # c"), ["a", "b"]);
@@ -297,8 +336,13 @@ mod tests {
 
     #[test]
     fn lines_go_on_after_a_backslash() {
-        let all: Vec<_> = lines("a \\\nb\r\n# c \\\nd # c \\\n\ne '#' \\\nf").map(|l| (l.number, l.text)).collect();
-        assert_eq!(all, [(1, "a \\\nb"), (3, "# c \\"), (4, "d # c \\"), (5, ""), (6, "e '#' \\\nf")]);
+        let all: Vec<_> = lines("a \\\nb\r\n# c \\\nd # c \\\n\ne '#' \\\nf")
+            .map(|l| (l.number, l.text))
+            .collect();
+        assert_eq!(
+            all,
+            [(1, "a \\\nb"), (3, "# c \\"), (4, "d # c \\"), (5, ""), (6, "e '#' \\\nf")]
+        );
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Scripts: the command language of `ipfw` and `dnctl`, line by line.
 //!
-//! A script is what one would type: `pipe 1 config bw 1Mbit/s`, `add pipe 1 ip from any to any out`. Each line is read by itself, so a
-//! wrong one hides none behind it. Of a shell's language there are assignments (`net="10.0.0.0/8"`), `$net` and `${net}`, quotes,
-//! comments and continued lines; the rest is refused by name. What becomes of a line is a [`Command`]; [`print`] writes it again in
-//! its one canonical form, and [`check`] says what a whole script refers to and never configures.
+//! A script is what one would type: `pipe 1 config bw 1Mbit/s`,
+//! `add pipe 1 ip from any to any out`. Each line is read by itself, so a wrong one hides none
+//! behind it. Of a shell's language there are assignments (`net="10.0.0.0/8"`), `$net` and
+//! `${net}`, quotes, comments and continued lines; the rest is refused by name. What becomes of a
+//! line is a [`Command`]; [`print`] writes it again in its one canonical form, and [`check`] says
+//! what a whole script refers to and never configures.
 //!
-//! The tables of commands, actions and options ([`commands`], [`actions`], [`options`], [`REFUSED`]) drive the parser, the diagnostics,
-//! the reference in `docs/rules.md` and the tests.
+//! The tables of commands, actions and options ([`commands`], [`actions`], [`options`],
+//! [`REFUSED`]) drive the parser, the diagnostics, the reference in `docs/rules.md` and the tests.
 
 mod actions;
 mod address;
@@ -131,7 +133,8 @@ pub(crate) struct Context {
     pub(crate) flow_tables: HashMap<Name, FlowFields>,
 }
 
-/// Reads a script; `name` stands in its diagnostics, `files` has the files that specifications name.
+/// Reads a script; `name` stands in its diagnostics, `files` has the files that specifications
+/// name.
 ///
 /// Reading ends after [`MOST_ERRORS`] wrong lines.
 pub fn parse(text: &str, name: &str, files: &dyn Files) -> Parsed {
@@ -149,10 +152,15 @@ pub fn parse(text: &str, name: &str, files: &dyn Files) -> Parsed {
             }
         });
         if parsed.diagnostics.count(Severity::Error) >= MOST_ERRORS {
-            let mut end = Diagnostic::new(Code::TooMuch, line.text, 0..line.text.len(), "too many errors: reading ends here")
-                .label("the lines behind this one are not read")
-                .help("correct the first errors; the others may follow from them")
-                .in_file(name);
+            let mut end = Diagnostic::new(
+                Code::TooMuch,
+                line.text,
+                0..line.text.len(),
+                "too many errors: reading ends here",
+            )
+            .label("the lines behind this one are not read")
+            .help("correct the first errors; the others may follow from them")
+            .in_file(name);
             end.line = line.number;
             parsed.diagnostics.push(end);
             break;
@@ -161,7 +169,8 @@ pub fn parse(text: &str, name: &str, files: &dyn Files) -> Parsed {
     parsed
 }
 
-/// Reads one command that a shell has cut into words already; a word may hold spaces. A single word is read as a line.
+/// Reads one command that a shell has cut into words already; a word may hold spaces. A single word
+/// is read as a line.
 pub fn parse_command(argv: &[String], files: &dyn Files) -> Parsed {
     if let [line] = argv {
         let mut parsed = parse(line, "", files);
@@ -175,7 +184,8 @@ pub fn parse_command(argv: &[String], files: &dyn Files) -> Parsed {
             text.push(' ');
         }
         let start = text.len();
-        // Words are quoted for the display only, so that parentheses and commas stay as they were typed.
+        // Words are quoted for the display only, so that parentheses and commas stay as they were
+        // typed.
         let quoted = word.is_empty() || word.contains(char::is_whitespace);
         text += &if quoted { words::quote(word, |_| true) } else { word.clone() };
         list.push(Word { text: word.clone(), span: start..text.len(), quoted });
@@ -211,10 +221,19 @@ struct LineRead {
     hash: Option<usize>,
 }
 
-fn read_line(line: &lex::Line<'_>, files: &dyn Files, context: &mut Context, said: &mut Diagnostics) -> LineRead {
+fn read_line(
+    line: &lex::Line<'_>,
+    files: &dyn Files,
+    context: &mut Context,
+    said: &mut Diagnostics,
+) -> LineRead {
     if line.text.len() > LONGEST_LINE {
         let message = format!("a line of {} bytes is longer than is read", line.text.len());
-        said.push(Diagnostic::new(Code::TooMuch, line.text, 0..1, message).label("begins here").help("a line has up to 1000000 bytes"));
+        said.push(
+            Diagnostic::new(Code::TooMuch, line.text, 0..1, message)
+                .label("begins here")
+                .help("a line has up to 1000000 bytes"),
+        );
         return LineRead::default();
     }
     match lex::words(line.text, &context.variables) {
@@ -226,7 +245,12 @@ fn read_line(line: &lex::Line<'_>, files: &dyn Files, context: &mut Context, sai
     }
 }
 
-fn read_words(lexed: Lexed<'_>, files: &dyn Files, context: &mut Context, said: &mut Diagnostics) -> LineRead {
+fn read_words(
+    lexed: Lexed<'_>,
+    files: &dyn Files,
+    context: &mut Context,
+    said: &mut Diagnostics,
+) -> LineRead {
     let hash = lexed.hash;
     let mut cursor = Cursor::new(lexed, files, context);
     let read = shell::read(&mut cursor);
@@ -245,12 +269,14 @@ pub fn is_command(word: &str) -> bool {
     commands::COMMANDS.iter().any(|row| row.is(word))
 }
 
-/// Errors after which the rest of a script is not read; with those of one more line they are fewer than are kept.
+/// Errors after which the rest of a script is not read; with those of one more line they are fewer
+/// than are kept.
 pub const MOST_ERRORS: usize = 50;
 /// Bytes of the longest line that is read.
 const LONGEST_LINE: usize = 1_000_000;
 
-/// The place of a word's part that begins at `offset`; the whole word where it was quoted or is the value of a variable.
+/// The place of a word's part that begins at `offset`; the whole word where it was quoted or is the
+/// value of a variable.
 pub(crate) fn part_of(word: &Word, offset: usize, len: usize) -> Span {
     let exact = word.span.len() == word.text.len();
     if exact { word.span.start + offset..word.span.start + offset + len } else { word.span.clone() }
@@ -267,8 +293,15 @@ mod tests {
         assert!(!parsed.diagnostics.has_errors(), "{text}\n{}", parsed.diagnostics);
         let lines: Vec<String> = parsed.commands.iter().map(|c| print(&c.command)).collect();
         let again = parse(&lines.join("\n"), "t", &NoFiles);
-        let commands = |p: &Parsed| p.commands.iter().map(|c| c.command.clone()).collect::<Vec<_>>();
-        assert_eq!(commands(&again), commands(&parsed), "{}\n{}", lines.join("\n"), again.diagnostics);
+        let commands =
+            |p: &Parsed| p.commands.iter().map(|c| c.command.clone()).collect::<Vec<_>>();
+        assert_eq!(
+            commands(&again),
+            commands(&parsed),
+            "{}\n{}",
+            lines.join("\n"),
+            again.diagnostics
+        );
         lines.join("\n")
     }
 
@@ -282,7 +315,11 @@ mod tests {
 
     #[test]
     fn a_wrong_line_hides_none_behind_it() {
-        let parsed = parse("add allow ip from any\nadd deny out\nfoo\npipe 1 config bw x\nflush\n", "f", &NoFiles);
+        let parsed = parse(
+            "add allow ip from any\nadd deny out\nfoo\npipe 1 config bw x\nflush\n",
+            "f",
+            &NoFiles,
+        );
         assert_eq!(parsed.commands.iter().map(|c| c.line).collect::<Vec<_>>(), [2, 5]);
         assert_eq!(
             parsed.diagnostics.iter().map(|d| (d.line, d.file.as_deref())).collect::<Vec<_>>(),
@@ -295,12 +332,18 @@ mod tests {
         let text = "nonsense\n".repeat(1_000_000);
         let parsed = parse(&text, "f", &NoFiles);
         assert_eq!(parsed.diagnostics.count(Severity::Error), MOST_ERRORS + 1);
-        assert_eq!(parsed.diagnostics.iter().last().map(|d| (d.code, d.line)), Some((Code::TooMuch, MOST_ERRORS)));
+        assert_eq!(
+            parsed.diagnostics.iter().last().map(|d| (d.code, d.line)),
+            Some((Code::TooMuch, MOST_ERRORS))
+        );
     }
 
     #[test]
     fn words_of_a_shell_are_one_command() {
-        let argv = ["add", "100", "pipe", "1", "{", "tcp", "or", "udp", "}", "from", "any", "to", "table(1)", "//", "it's", "#1"];
+        let argv = [
+            "add", "100", "pipe", "1", "{", "tcp", "or", "udp", "}", "from", "any", "to",
+            "table(1)", "//", "it's", "#1",
+        ];
         let argv: Vec<String> = argv.into_iter().map(str::to_owned).collect();
         let parsed = parse_command(&argv, &NoFiles);
         assert_eq!(

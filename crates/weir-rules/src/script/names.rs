@@ -1,4 +1,5 @@
-//! Names for numbers: protocols, ports, DSCPs, EtherTypes. Figures as registered at IANA and the IEEE.
+//! Names for numbers: protocols, ports, DSCPs, EtherTypes. Figures as registered at IANA and the
+//! IEEE.
 
 /// The number of a protocol.
 pub(crate) fn protocol(name: &str) -> Option<u8> {
@@ -7,7 +8,10 @@ pub(crate) fn protocol(name: &str) -> Option<u8> {
 
 /// The name of a protocol, or its number.
 pub(crate) fn write_protocol(number: u8) -> String {
-    PROTOCOLS.iter().find(|(_, n)| *n == number).map_or_else(|| number.to_string(), |(name, _)| (*name).to_owned())
+    PROTOCOLS
+        .iter()
+        .find(|(_, n)| *n == number)
+        .map_or_else(|| number.to_string(), |(name, _)| (*name).to_owned())
 }
 
 /// The port of a service.
@@ -22,7 +26,10 @@ pub(crate) fn dscp(name: &str) -> Option<u8> {
 
 /// The name of a code point, or its number.
 pub(crate) fn write_dscp(code: u8) -> String {
-    DSCPS.iter().find(|(_, c)| *c == code).map_or_else(|| code.to_string(), |(name, _)| (*name).to_owned())
+    DSCPS
+        .iter()
+        .find(|(_, c)| *c == code)
+        .map_or_else(|| code.to_string(), |(name, _)| (*name).to_owned())
 }
 
 /// The EtherType of a protocol's name.
@@ -150,6 +157,7 @@ const ETHER_TYPES: &[(&str, u16)] = &[
 /// TCP flags, from bit 0 up.
 pub(crate) const TCP_FLAGS: [&str; 6] = ["fin", "syn", "rst", "psh", "ack", "urg"];
 /// Bits of the TOS byte that have a name; the two lowest are ECN today.
-pub(crate) const TOS_FLAGS: [&str; 5] = ["congestion", "mincost", "reliability", "throughput", "lowdelay"];
+pub(crate) const TOS_FLAGS: [&str; 5] =
+    ["congestion", "mincost", "reliability", "throughput", "lowdelay"];
 /// Fragment flags, from bit 0 up.
 pub(crate) const FRAGMENT_FLAGS: [&str; 4] = ["df", "mf", "rf", "offset"];

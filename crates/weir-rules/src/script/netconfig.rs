@@ -24,14 +24,22 @@ pub(crate) fn netconfig(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
             NetConfigCommand::Delete(mode, ports)
         }
         "flush" => NetConfigCommand::Flush,
-        _ => return Err(cursor.unknown(&verb, "verb of `netconfig`", ["config", "list", "delete", "flush"].into_iter())),
+        _ => {
+            return Err(cursor.unknown(
+                &verb,
+                "verb of `netconfig`",
+                ["config", "list", "delete", "flush"].into_iter(),
+            ));
+        }
     })])
 }
 
 fn service(cursor: &mut Cursor<'_>) -> Read<(NetConfigMode, Vec<Span16>)> {
     let word = cursor.expect("`client`, `server` or `service`", EXAMPLE)?;
     let mode = MODES.iter().find(|(name, _)| *name == word.text).map(|&(_, mode)| mode);
-    let mode = mode.ok_or_else(|| cursor.unknown(&word, "mode of `netconfig`", MODES.iter().map(|(name, _)| *name)))?;
+    let mode = mode.ok_or_else(|| {
+        cursor.unknown(&word, "mode of `netconfig`", MODES.iter().map(|(name, _)| *name))
+    })?;
     Ok((mode, cursor.spans("port", u16::MAX, names::service, EXAMPLE)?))
 }
 
@@ -55,13 +63,26 @@ fn config(cursor: &mut Cursor<'_>) -> Read<NetConfigCommand> {
     let (Some(inbound), Some(outbound)) = (inbound, outbound) else {
         return Err(cursor.missing("`IN SPEC` and `OUT SPEC`", EXAMPLE));
     };
-    Ok(NetConfigCommand::Config(Box::new(NetConfig { mode, ports, peers, inbound, outbound, expires_s })))
+    Ok(NetConfigCommand::Config(Box::new(NetConfig {
+        mode,
+        ports,
+        peers,
+        inbound,
+        outbound,
+        expires_s,
+    })))
 }
 
 /// Reads a part that may be given once.
-fn set<T>(cursor: &mut Cursor<'_>, word: &Word, to: &mut Option<T>, read: impl FnOnce(&mut Cursor<'_>) -> Read<T>) -> Read<()> {
+fn set<T>(
+    cursor: &mut Cursor<'_>,
+    word: &Word,
+    to: &mut Option<T>,
+    read: impl FnOnce(&mut Cursor<'_>) -> Read<T>,
+) -> Read<()> {
     if to.is_some() {
-        let error = cursor.error(Code::Repeated, &word.span, format!("`{}` is given twice", word.text));
+        let error =
+            cursor.error(Code::Repeated, &word.span, format!("`{}` is given twice", word.text));
         return Err(Box::new(error.label("the second time").help("remove one of the two")));
     }
     *to = Some(read(cursor)?);
@@ -70,14 +91,18 @@ fn set<T>(cursor: &mut Cursor<'_>, word: &Word, to: &mut Option<T>, read: impl F
 
 /// The words up to the next part as a link.
 fn one_link(cursor: &mut Cursor<'_>) -> LinkSpec {
-    let end = cursor.words[cursor.at..].iter().position(|w| part(w).is_some()).map_or(cursor.words.len(), |i| cursor.at + i);
+    let end = cursor.words[cursor.at..]
+        .iter()
+        .position(|w| part(w).is_some())
+        .map_or(cursor.words.len(), |i| cursor.at + i);
     let words = cursor.words[cursor.at..end].to_vec();
     cursor.at = end;
     link(cursor, words)
 }
 
 fn seconds(cursor: &mut Cursor<'_>) -> Read<u32> {
-    let word = cursor.expect("a time", "netconfig config client 80 IN delay 1ms OUT delay 1ms expire 1h")?;
+    let word = cursor
+        .expect("a time", "netconfig config client 80 IN delay 1ms OUT delay 1ms expire 1h")?;
     let (number, factor) = match word.text.strip_suffix(['m', 'h', 'd']) {
         Some(number) => (
             number.to_owned() + "s",
@@ -92,8 +117,9 @@ fn seconds(cursor: &mut Cursor<'_>) -> Read<u32> {
         None if word.text.ends_with(|c: char| c.is_ascii_digit()) => (word.text.clone() + "s", 1),
         None => (word.text.clone(), 1),
     };
-    let seconds =
-        quantity::time(&number, Nanos::from_secs(u32::MAX.into())).ok().map(|time| time.0.saturating_mul(factor).div_ceil(1_000_000_000));
+    let seconds = quantity::time(&number, Nanos::from_secs(u32::MAX.into()))
+        .ok()
+        .map(|time| time.0.saturating_mul(factor).div_ceil(1_000_000_000));
     match seconds.and_then(|s| u32::try_from(s).ok()).filter(|&s| s > 0) {
         Some(seconds) => Ok(seconds),
         None => Err(cursor.bad(
@@ -123,6 +149,9 @@ fn part(word: &Word) -> Option<Part> {
 }
 
 /// Who is on this side.
-pub(crate) const MODES: [(&str, NetConfigMode); 3] =
-    [("client", NetConfigMode::Client), ("server", NetConfigMode::Server), ("service", NetConfigMode::Service)];
+pub(crate) const MODES: [(&str, NetConfigMode); 3] = [
+    ("client", NetConfigMode::Client),
+    ("server", NetConfigMode::Server),
+    ("service", NetConfigMode::Service),
+];
 const EXAMPLE: &str = "netconfig config client 80 IN delay 100ms OUT bw 1Mbit/s";

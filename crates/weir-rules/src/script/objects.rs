@@ -35,9 +35,13 @@ pub(crate) fn kind_name(kind: ObjectKind) -> &'static str {
 pub(crate) fn object(cursor: &mut Cursor<'_>, kind: ObjectKind) -> Read<Vec<Command>> {
     let name = kind_name(kind);
     let what = format!("{name}'s number");
-    let number = cursor.peek().filter(|w| !w.quoted && w.text.starts_with(|c: char| c.is_ascii_digit())).cloned();
+    let number = cursor
+        .peek()
+        .filter(|w| !w.quoted && w.text.starts_with(|c: char| c.is_ascii_digit()))
+        .cloned();
     cursor.at += usize::from(number.is_some());
-    let verb = cursor.expect(if number.is_some() { "`config`" } else { "a number or a verb" }, example(kind))?;
+    let verb = cursor
+        .expect(if number.is_some() { "`config`" } else { "a number or a verb" }, example(kind))?;
     match verb.text.as_str() {
         "config" => {
             let word = match number {
@@ -54,9 +58,15 @@ pub(crate) fn object(cursor: &mut Cursor<'_>, kind: ObjectKind) -> Read<Vec<Comm
             }
             Ok(vec![Command::DeleteObjects(kind, numbers)])
         }
-        "list" | "show" | "print" => Ok(vec![Command::ShowObjects(kind, selection(cursor, number, &what)?)]),
+        "list" | "show" | "print" => {
+            Ok(vec![Command::ShowObjects(kind, selection(cursor, number, &what)?)])
+        }
         "flush" if number.is_none() => Ok(vec![Command::FlushObjects(kind)]),
-        _ => Err(cursor.unknown(&verb, &format!("verb of `{name}`"), ["config", "delete", "list", "show", "flush"].into_iter())),
+        _ => Err(cursor.unknown(
+            &verb,
+            &format!("verb of `{name}`"),
+            ["config", "delete", "list", "show", "flush"].into_iter(),
+        )),
     }
 }
 
@@ -80,7 +90,9 @@ fn config(cursor: &mut Cursor<'_>, kind: ObjectKind, number: u16) -> Read<Vec<Co
                 None => link(cursor, words),
             };
             let parent = match parent {
-                Some((_, to)) => Some(cursor.number_in(&to, "scheduler's number", 1, u16::MAX.into())? as u16),
+                Some((_, to)) => {
+                    Some(cursor.number_in(&to, "scheduler's number", 1, u16::MAX.into())? as u16)
+                }
                 None => None,
             };
             // A mask and its bound are the scheduler's here, not those of the queue in it.
@@ -88,7 +100,10 @@ fn config(cursor: &mut Cursor<'_>, kind: ObjectKind, number: u16) -> Read<Vec<Co
             let max_instances = link.pipe.queue.max_flows.take();
             Command::ConfigSched(
                 number,
-                Box::new(SchedSpec { scheduler: SchedulerConfig { discipline, mask, max_instances, parent }, link }),
+                Box::new(SchedSpec {
+                    scheduler: SchedulerConfig { discipline, mask, max_instances, parent },
+                    link,
+                }),
             )
         }
         ObjectKind::Queue => {
@@ -121,16 +136,26 @@ fn read(cursor: &mut Cursor<'_>, words: Vec<Word>, which: Words) -> (LinkSpec, S
 fn flowset(cursor: &mut Cursor<'_>, words: Vec<Word>) -> Read<FlowsetConfig> {
     let (link, seen) = read(cursor, words, Words::OfQueue);
     for (row, span) in TABLE.iter().zip(seen) {
-        let of_queue = matches!(row.group, Group::Queue | Group::Aqm | Group::Flow) || matches!(row.id, Id::Plr | Id::Burst);
+        let of_queue = matches!(row.group, Group::Queue | Group::Aqm | Group::Flow)
+            || matches!(row.id, Id::Plr | Id::Burst);
         if let (false, Some(span)) = (of_queue, span) {
-            let error = cursor.error(Code::Contradiction, &span, format!("a queue has no `{}` of its own", row.name));
-            return Err(Box::new(error.label("belongs to the link").help("give it to the pipe or scheduler that the queue feeds")));
+            let error = cursor.error(
+                Code::Contradiction,
+                &span,
+                format!("a queue has no `{}` of its own", row.name),
+            );
+            return Err(Box::new(
+                error
+                    .label("belongs to the link")
+                    .help("give it to the pipe or scheduler that the queue feeds"),
+            ));
         }
     }
     Ok(link.pipe.queue)
 }
 
-/// Reads what a scheduler is like that is a flow of another: the words of a flow, and none of a link.
+/// Reads what a scheduler is like that is a flow of another: the words of a flow, and none of a
+/// link.
 fn inner(cursor: &mut Cursor<'_>, words: Vec<Word>, parent: &str) -> Read<LinkSpec> {
     let (link, seen) = read(cursor, words, Words::OfQueue);
     for (row, span) in TABLE.iter().zip(seen) {
@@ -139,9 +164,13 @@ fn inner(cursor: &mut Cursor<'_>, words: Vec<Word>, parent: &str) -> Read<LinkSp
             let message = format!("a scheduler with a parent has no `{}` of its own", row.name);
             let error = cursor.error(Code::Contradiction, &span, message);
             let own = if matches!(row.group, Group::Queue | Group::Aqm) || row.id == Id::Plr {
-                error.label("belongs to queues").help("give it to the queues that feed the scheduler")
+                error
+                    .label("belongs to queues")
+                    .help("give it to the queues that feed the scheduler")
             } else {
-                error.label("belongs to the link").help(format!("give it to scheduler {parent}, or to the one above that has the link"))
+                error.label("belongs to the link").help(format!(
+                    "give it to scheduler {parent}, or to the one above that has the link"
+                ))
             };
             return Err(Box::new(own));
         }
@@ -150,20 +179,32 @@ fn inner(cursor: &mut Cursor<'_>, words: Vec<Word>, parent: &str) -> Read<LinkSp
 }
 
 /// Takes a word and the one behind it out of the words, wherever they stand; twice is an error.
-fn take_pair(cursor: &Cursor<'_>, words: &mut Vec<Word>, names: &[&str], example: &str) -> Read<Option<(Word, Word)>> {
+fn take_pair(
+    cursor: &Cursor<'_>,
+    words: &mut Vec<Word>,
+    names: &[&str],
+    example: &str,
+) -> Read<Option<(Word, Word)>> {
     let is = |word: &Word| !word.quoted && names.contains(&word.text.as_str());
     let Some(at) = words.iter().position(is) else { return Ok(None) };
     if at + 1 >= words.len() {
         let span: &Span = &words[at].span;
-        let error = cursor.error(Code::MissingValue, span, format!("`{}` needs a value", words[at].text));
-        return Err(Box::new(error.label("nothing follows").help(format!("for example `{example}`"))));
+        let error =
+            cursor.error(Code::MissingValue, span, format!("`{}` needs a value", words[at].text));
+        return Err(Box::new(
+            error.label("nothing follows").help(format!("for example `{example}`")),
+        ));
     }
     let value = words.remove(at + 1);
     let name = words.remove(at);
     match words.iter().find(|word| is(word)) {
         None => Ok(Some((name, value))),
         Some(second) => {
-            let error = cursor.error(Code::Repeated, &second.span, format!("`{}` is given twice", second.text));
+            let error = cursor.error(
+                Code::Repeated,
+                &second.span,
+                format!("`{}` is given twice", second.text),
+            );
             Err(Box::new(error.label("the second time").help("remove one of the two")))
         }
     }
@@ -171,4 +212,5 @@ fn take_pair(cursor: &Cursor<'_>, words: &mut Vec<Word>, names: &[&str], example
 
 const INNER: &str = "sched 2 config type rr parent 1 weight 3";
 /// Words of a link or a queue that a scheduler with a parent has too, as a flow of it.
-const OF_INNER: [Id; 7] = [Id::Mask, Id::Weight, Id::Lmax, Id::Pri, Id::Burst, Id::Buckets, Id::Noerror];
+const OF_INNER: [Id; 7] =
+    [Id::Mask, Id::Weight, Id::Lmax, Id::Pri, Id::Burst, Id::Buckets, Id::Noerror];

@@ -4,7 +4,8 @@ use crate::diagnostic::Code;
 use crate::lex::Word;
 use crate::parse::shorten;
 use crate::rule::{
-    Address, EXT6_HEADERS, FragmentMatch, IP_OPTIONS, LimitMask, LookupField, Name, Span16, TCP_OPTIONS, TableMatch, Target, Test,
+    Address, EXT6_HEADERS, FragmentMatch, IP_OPTIONS, LimitMask, LookupField, Name, Span16,
+    TCP_OPTIONS, TableMatch, Target, Test,
 };
 
 use super::actions::dscp;
@@ -19,7 +20,9 @@ type Take = fn(&mut Cursor<'_>) -> Read<Test>;
 impl Cursor<'_> {
     /// `:NAME`, when it follows.
     pub(crate) fn state_name(&mut self) -> Read<Option<Name>> {
-        let Some(word) = self.peek().filter(|w| w.text.starts_with(':')).cloned() else { return Ok(None) };
+        let Some(word) = self.peek().filter(|w| w.text.starts_with(':')).cloned() else {
+            return Ok(None);
+        };
         self.at += 1;
         match &word.text[1..] {
             "default" => Ok(None),
@@ -35,9 +38,14 @@ impl Cursor<'_> {
     fn addresses(&mut self, only_v6: bool, example: &str) -> Read<Vec<Address>> {
         let word = self.expect("an address", example)?;
         let all = self.addresses_in(&word)?;
-        let foreign = all.iter().any(|a| matches!(a, Address::V4 { .. } | Address::Set { .. } | Address::Me));
+        let foreign =
+            all.iter().any(|a| matches!(a, Address::V4 { .. } | Address::Set { .. } | Address::Me));
         if only_v6 && foreign {
-            return Err(self.bad(&word.span, format!("`{}` is not IPv6", shorten(&word.text)), "IPv6 addresses, or `me6`"));
+            return Err(self.bad(
+                &word.span,
+                format!("`{}` is not IPv6", shorten(&word.text)),
+                "IPv6 addresses, or `me6`",
+            ));
         }
         Ok(all)
     }
@@ -62,8 +70,14 @@ impl Cursor<'_> {
 }
 
 fn frag(cursor: &mut Cursor<'_>) -> Read<Test> {
-    let is_flags = |w: &Word| w.text.split(',').all(|f| FRAGMENT_FLAGS.contains(&f.trim_start_matches('!')) || f.starts_with("0x"));
-    let Some(word) = cursor.peek().filter(|w| is_flags(w)).cloned() else { return Ok(Test::Fragment(FragmentMatch::Later)) };
+    let is_flags = |w: &Word| {
+        w.text
+            .split(',')
+            .all(|f| FRAGMENT_FLAGS.contains(&f.trim_start_matches('!')) || f.starts_with("0x"))
+    };
+    let Some(word) = cursor.peek().filter(|w| is_flags(w)).cloned() else {
+        return Ok(Test::Fragment(FragmentMatch::Later));
+    };
     cursor.at += 1;
     let (set, clear) = cursor.flag_list(&word, "fragment flag", &FRAGMENT_FLAGS)?;
     Ok(Test::Fragment(FragmentMatch::Flags { set, clear }))
@@ -73,7 +87,11 @@ fn dscps(cursor: &mut Cursor<'_>) -> Read<Test> {
     let word = cursor.expect("DSCPs", "add queue 1 dscp ef,cs5")?;
     let (mut bits, mut at) = (0u64, 0);
     for item in word.text.split(',') {
-        let part = Word { text: item.to_owned(), span: super::part_of(&word, at, item.len()), quoted: false };
+        let part = Word {
+            text: item.to_owned(),
+            span: super::part_of(&word, at, item.len()),
+            quoted: false,
+        };
         at += item.len() + 1;
         bits |= 1 << dscp(cursor, &part)?;
     }
@@ -95,7 +113,9 @@ fn ip_version(cursor: &mut Cursor<'_>) -> Read<Test> {
     match word.text.as_str() {
         "4" => Ok(Test::Ip4),
         "6" => Ok(Test::Ip6),
-        text => Err(cursor.bad(&word.span, format!("`{}` is no IP version", shorten(text)), "4 or 6")),
+        text => {
+            Err(cursor.bad(&word.span, format!("`{}` is no IP version", shorten(text)), "4 or 6"))
+        }
     }
 }
 
@@ -121,8 +141,13 @@ fn tagged(cursor: &mut Cursor<'_>) -> Read<Test> {
         return Ok(Test::Tagged(Vec::new()));
     }
     if let Some(word) = cursor.peek().filter(|w| w.text == "tablearg") {
-        let error = cursor.error(Code::BadValue, &word.span.clone(), "`tagged tablearg` is not possible");
-        return Err(Box::new(error.label("expected tags").help("look the packet up with `lookup` or `table(NAME,VALUE)` instead")));
+        let error =
+            cursor.error(Code::BadValue, &word.span.clone(), "`tagged tablearg` is not possible");
+        return Err(Box::new(
+            error
+                .label("expected tags")
+                .help("look the packet up with `lookup` or `table(NAME,VALUE)` instead"),
+        ));
     }
     cursor.spans("tag", u16::MAX, |_| None, "add pipe 1 tagged 7").map(Test::Tagged)
 }
@@ -139,11 +164,15 @@ fn table(cursor: &mut Cursor<'_>, example: &str) -> Read<TableMatch> {
 fn lookup(cursor: &mut Cursor<'_>) -> Read<Test> {
     let example = "add pipe tablearg lookup dst-ip customers";
     let word = cursor.expect("a field", example)?;
-    let field = LOOKUP_FIELDS.iter().find(|(name, _)| *name == word.text && !word.quoted).map(|&(_, field)| field);
+    let field = LOOKUP_FIELDS
+        .iter()
+        .find(|(name, _)| *name == word.text && !word.quoted)
+        .map(|&(_, field)| field);
     match field {
         Some(field) => Ok(Test::Lookup { field, table: table(cursor, example)? }),
-        None => Err(super::refused::refusal(cursor, &word)
-            .unwrap_or_else(|| cursor.unknown(&word, "field of `lookup`", LOOKUP_FIELDS.iter().map(|(name, _)| *name)))),
+        None => Err(super::refused::refusal(cursor, &word).unwrap_or_else(|| {
+            cursor.unknown(&word, "field of `lookup`", LOOKUP_FIELDS.iter().map(|(name, _)| *name))
+        })),
     }
 }
 
@@ -191,8 +220,12 @@ pub(crate) const LIMIT_FIELDS: [&str; 4] = ["src-addr", "src-port", "dst-addr", 
 
 /// All options.
 pub(crate) const OPTIONS: &[Row<Take>] = &[
-    row("in", &[], "", "The packet is coming in.", "add pipe 1 ip from any to any in", |_| Ok(Test::In)),
-    row("out", &[], "", "The packet is going out.", "add pipe 1 ip from any to any out", |_| Ok(Test::Out)),
+    row("in", &[], "", "The packet is coming in.", "add pipe 1 ip from any to any in", |_| {
+        Ok(Test::In)
+    }),
+    row("out", &[], "", "The packet is going out.", "add pipe 1 ip from any to any out", |_| {
+        Ok(Test::Out)
+    }),
     row(
         "via",
         &[],
@@ -201,29 +234,53 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "add pipe 1 out via eth*",
         |c| c.interface("add pipe 1 out via eth0").map(Test::Via),
     ),
-    row("recv", &[], "IF", "The interface it came in by.", "add pipe 1 recv eth0", |c| c.interface("add pipe 1 recv eth0").map(Test::Recv)),
+    row("recv", &[], "IF", "The interface it came in by.", "add pipe 1 recv eth0", |c| {
+        c.interface("add pipe 1 recv eth0").map(Test::Recv)
+    }),
     row("xmit", &[], "IF", "The interface it goes out by.", "add pipe 1 out xmit eth1", |c| {
         c.interface("add pipe 1 xmit eth1").map(Test::Xmit)
     }),
     row("src-ip", &[], "ADDRESSES", "Source address.", "add pipe 1 src-ip 10.0.0.0/8", |c| {
         c.addresses(false, "add pipe 1 src-ip 10.0.0.0/8").map(Test::SrcAddress)
     }),
-    row("dst-ip", &[], "ADDRESSES", "Destination address.", "add pipe 1 dst-ip 10.0.0.0/24{1,3-5}", |c| {
-        c.addresses(false, "add pipe 1 dst-ip 10.0.0.0/8").map(Test::DstAddress)
-    }),
-    row("src-ip6", &["src-ipv6"], "ADDRESSES", "IPv6 source address.", "add pipe 1 src-ip6 2001:db8::/32", |c| {
-        c.addresses(true, "add pipe 1 src-ip6 2001:db8::/32").map(Test::SrcAddress)
-    }),
-    row("dst-ip6", &["dst-ipv6"], "ADDRESSES", "IPv6 destination address.", "add pipe 1 dst-ip6 me6", |c| {
-        c.addresses(true, "add pipe 1 dst-ip6 2001:db8::/32").map(Test::DstAddress)
-    }),
+    row(
+        "dst-ip",
+        &[],
+        "ADDRESSES",
+        "Destination address.",
+        "add pipe 1 dst-ip 10.0.0.0/24{1,3-5}",
+        |c| c.addresses(false, "add pipe 1 dst-ip 10.0.0.0/8").map(Test::DstAddress),
+    ),
+    row(
+        "src-ip6",
+        &["src-ipv6"],
+        "ADDRESSES",
+        "IPv6 source address.",
+        "add pipe 1 src-ip6 2001:db8::/32",
+        |c| c.addresses(true, "add pipe 1 src-ip6 2001:db8::/32").map(Test::SrcAddress),
+    ),
+    row(
+        "dst-ip6",
+        &["dst-ipv6"],
+        "ADDRESSES",
+        "IPv6 destination address.",
+        "add pipe 1 dst-ip6 me6",
+        |c| c.addresses(true, "add pipe 1 dst-ip6 2001:db8::/32").map(Test::DstAddress),
+    ),
     row("src-port", &[], "PORTS", "Source port.", "add pipe 1 src-port 80,443", |c| {
         c.ports("add pipe 1 src-port 80,443").map(Test::SrcPort)
     }),
     row("dst-port", &[], "PORTS", "Destination port.", "add pipe 1 dst-port 5000-5999", |c| {
         c.ports("add pipe 1 dst-port http").map(Test::DstPort)
     }),
-    row("proto", &["protocol"], "PROTO", "Protocol, by name or number.", "add pipe 1 proto tcp out", proto),
+    row(
+        "proto",
+        &["protocol"],
+        "PROTO",
+        "Protocol, by name or number.",
+        "add pipe 1 proto tcp out",
+        proto,
+    ),
     row("ipversion", &["ipver"], "4|6", "IP version.", "add count ipversion 6", ip_version),
     row("ip4", &["ipv4"], "", "IPv4.", "add count ip4", |_| Ok(Test::Ip4)),
     row("ip6", &["ipv6"], "", "IPv6.", "add count ip6", |_| Ok(Test::Ip6)),
@@ -243,14 +300,41 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "add pipe 1 MAC any 00:11:22:33:44:55",
         mac,
     ),
-    row("mac-type", &[], "TYPES", "EtherType, by name or number.", "add allow mac-type arp,0x86dd", |c| {
-        c.spans("EtherType", u16::MAX, names::ether_type, "add allow mac-type arp").map(Test::MacType)
-    }),
-    row("vlan", &[], "IDS", "VLAN of the outermost tag; 0 is untagged.", "add pipe 1 vlan 100-199", vlan),
-    row("bridged", &[], "", "The packet goes over a bridge.", "add pipe 1 ip from any to any bridged", |_| Ok(Test::Bridged)),
-    row("iplen", &[], "LENGTHS", "Length of the IP packet in bytes.", "add pipe 1 iplen 0-100", |c| {
-        c.spans("length", u16::MAX, |_| None, "add pipe 1 iplen 0-100").map(Test::IpLength)
-    }),
+    row(
+        "mac-type",
+        &[],
+        "TYPES",
+        "EtherType, by name or number.",
+        "add allow mac-type arp,0x86dd",
+        |c| {
+            c.spans("EtherType", u16::MAX, names::ether_type, "add allow mac-type arp")
+                .map(Test::MacType)
+        },
+    ),
+    row(
+        "vlan",
+        &[],
+        "IDS",
+        "VLAN of the outermost tag; 0 is untagged.",
+        "add pipe 1 vlan 100-199",
+        vlan,
+    ),
+    row(
+        "bridged",
+        &[],
+        "",
+        "The packet goes over a bridge.",
+        "add pipe 1 ip from any to any bridged",
+        |_| Ok(Test::Bridged),
+    ),
+    row(
+        "iplen",
+        &[],
+        "LENGTHS",
+        "Length of the IP packet in bytes.",
+        "add pipe 1 iplen 0-100",
+        |c| c.spans("length", u16::MAX, |_| None, "add pipe 1 iplen 0-100").map(Test::IpLength),
+    ),
     row("ipid", &[], "IDS", "IPv4 identification.", "add count ipid 0", |c| {
         c.spans("identification", u16::MAX, |_| None, "add count ipid 0").map(Test::IpId)
     }),
@@ -263,11 +347,19 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "FLAGS",
         "Bits of the IPv4 TOS byte: `lowdelay`, `throughput`, `reliability`, `mincost`, `congestion` or a number; `!` before one that must not be set.",
         "add queue 1 iptos lowdelay,!throughput",
-        |c| c.named_flags("TOS flag", &TOS_FLAGS, "add queue 1 iptos lowdelay").map(|(set, clear)| Test::IpTos { set, clear }),
+        |c| {
+            c.named_flags("TOS flag", &TOS_FLAGS, "add queue 1 iptos lowdelay")
+                .map(|(set, clear)| Test::IpTos { set, clear })
+        },
     ),
-    row("ipprecedence", &[], "N", "The three precedence bits.", "add queue 1 ipprecedence 5", |c| {
-        Ok(Test::IpPrecedence(c.small("precedence", 7, "add queue 1 ipprecedence 5")? as u8))
-    }),
+    row(
+        "ipprecedence",
+        &[],
+        "N",
+        "The three precedence bits.",
+        "add queue 1 ipprecedence 5",
+        |c| Ok(Test::IpPrecedence(c.small("precedence", 7, "add queue 1 ipprecedence 5")? as u8)),
+    ),
     row("dscp", &[], "DSCPS", "DSCPs, by name or number.", "add queue 1 dscp ef,cs5", dscps),
     row(
         "frag",
@@ -283,14 +375,27 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "OPTIONS",
         "IPv4 options of `ssrr`, `lsrr`, `rr`, `ts`; `!` before those that must not be there.",
         "add deny ipoptions lsrr,!ts",
-        |c| c.named_flags("IP option", &IP_OPTIONS, "add deny ipoptions lsrr").map(|(set, clear)| Test::IpOptions { set, clear }),
+        |c| {
+            c.named_flags("IP option", &IP_OPTIONS, "add deny ipoptions lsrr")
+                .map(|(set, clear)| Test::IpOptions { set, clear })
+        },
     ),
-    row("icmptypes", &["icmptype"], "TYPES", "ICMP types, 0 to 63.", "add allow icmp from any to any icmptypes 0,8", |c| {
-        Ok(Test::IcmpTypes(c.bits("ICMP type", 63, "add allow icmptypes 0,8")?[0]))
-    }),
-    row("icmp6types", &["icmp6type"], "TYPES", "ICMPv6 types.", "add allow icmp6 from any to any icmp6types 128,129", |c| {
-        c.bits("ICMPv6 type", 255, "add allow icmp6types 128,129").map(Test::Icmp6Types)
-    }),
+    row(
+        "icmptypes",
+        &["icmptype"],
+        "TYPES",
+        "ICMP types, 0 to 63.",
+        "add allow icmp from any to any icmptypes 0,8",
+        |c| Ok(Test::IcmpTypes(c.bits("ICMP type", 63, "add allow icmptypes 0,8")?[0])),
+    ),
+    row(
+        "icmp6types",
+        &["icmp6type"],
+        "TYPES",
+        "ICMPv6 types.",
+        "add allow icmp6 from any to any icmp6types 128,129",
+        |c| c.bits("ICMPv6 type", 255, "add allow icmp6types 128,129").map(Test::Icmp6Types),
+    ),
     row(
         "ext6hdr",
         &[],
@@ -298,10 +403,15 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "IPv6 extension headers of `frag`, `hopopt`, `route`, `dstopt`, `ah`, `esp`, `rthdr0`; one of them.",
         "add count ext6hdr frag,route",
         |c| {
-            let (set, clear) = c.named_flags("extension header", &EXT6_HEADERS, "add count ext6hdr frag")?;
+            let (set, clear) =
+                c.named_flags("extension header", &EXT6_HEADERS, "add count ext6hdr frag")?;
             if clear != 0 {
                 let span = c.words[c.at - 1].span.clone();
-                return Err(c.bad(&span, "`ext6hdr` takes no `!`".to_owned(), "`not ext6hdr …` instead"));
+                return Err(c.bad(
+                    &span,
+                    "`ext6hdr` takes no `!`".to_owned(),
+                    "`not ext6hdr …` instead",
+                ));
             }
             Ok(Test::Ext6Header(set))
         },
@@ -313,36 +423,89 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "FLAGS",
         "TCP flags of `fin`, `syn`, `rst`, `psh`, `ack`, `urg`; `!` before those that must not be set.",
         "add count tcp from any to any tcpflags syn,!ack",
-        |c| c.named_flags("TCP flag", &TCP_FLAGS, "add count tcpflags syn,!ack").map(|(set, clear)| Test::TcpFlags { set, clear }),
+        |c| {
+            c.named_flags("TCP flag", &TCP_FLAGS, "add count tcpflags syn,!ack")
+                .map(|(set, clear)| Test::TcpFlags { set, clear })
+        },
     ),
-    row("setup", &[], "", "The first segment of a connection: `tcpflags syn,!ack`.", "add pipe 1 tcp from any to any setup", |_| {
-        Ok(Test::TcpFlags { set: 2, clear: 16 })
-    }),
-    row("established", &["estab"], "", "TCP with ACK or RST.", "add allow tcp from any to any established", |_| Ok(Test::Established)),
-    row("tcpack", &[], "N", "TCP acknowledgement number.", "add count tcp from any to any tcpack 1", |c| {
-        tcp_number(c, "acknowledgement number").map(Test::TcpAck)
-    }),
-    row("tcpseq", &[], "N", "TCP sequence number.", "add count tcp from any to any tcpseq 0", |c| {
-        tcp_number(c, "sequence number").map(Test::TcpSeq)
-    }),
-    row("tcpwin", &[], "WINDOWS", "TCP window field.", "add count tcp from any to any tcpwin 0", |c| {
-        c.spans("window", u16::MAX, |_| None, "add count tcpwin 0").map(Test::TcpWindow)
-    }),
-    row("tcpmss", &[], "SIZES", "TCP maximum segment size option.", "add count tcp from any to any tcpmss 0-536", |c| {
-        c.spans("segment size", u16::MAX, |_| None, "add count tcpmss 0-536").map(Test::TcpMss)
-    }),
+    row(
+        "setup",
+        &[],
+        "",
+        "The first segment of a connection: `tcpflags syn,!ack`.",
+        "add pipe 1 tcp from any to any setup",
+        |_| Ok(Test::TcpFlags { set: 2, clear: 16 }),
+    ),
+    row(
+        "established",
+        &["estab"],
+        "",
+        "TCP with ACK or RST.",
+        "add allow tcp from any to any established",
+        |_| Ok(Test::Established),
+    ),
+    row(
+        "tcpack",
+        &[],
+        "N",
+        "TCP acknowledgement number.",
+        "add count tcp from any to any tcpack 1",
+        |c| tcp_number(c, "acknowledgement number").map(Test::TcpAck),
+    ),
+    row(
+        "tcpseq",
+        &[],
+        "N",
+        "TCP sequence number.",
+        "add count tcp from any to any tcpseq 0",
+        |c| tcp_number(c, "sequence number").map(Test::TcpSeq),
+    ),
+    row(
+        "tcpwin",
+        &[],
+        "WINDOWS",
+        "TCP window field.",
+        "add count tcp from any to any tcpwin 0",
+        |c| c.spans("window", u16::MAX, |_| None, "add count tcpwin 0").map(Test::TcpWindow),
+    ),
+    row(
+        "tcpmss",
+        &[],
+        "SIZES",
+        "TCP maximum segment size option.",
+        "add count tcp from any to any tcpmss 0-536",
+        |c| c.spans("segment size", u16::MAX, |_| None, "add count tcpmss 0-536").map(Test::TcpMss),
+    ),
     row(
         "tcpoptions",
         &["tcpopts"],
         "OPTIONS",
         "TCP options of `mss`, `window`, `sack`, `ts`, `cc`; `!` before those that must not be there.",
         "add count tcp from any to any tcpoptions mss,!sack",
-        |c| c.named_flags("TCP option", &TCP_OPTIONS, "add count tcpoptions mss,!sack").map(|(set, clear)| Test::TcpOptions { set, clear }),
+        |c| {
+            c.named_flags("TCP option", &TCP_OPTIONS, "add count tcpoptions mss,!sack")
+                .map(|(set, clear)| Test::TcpOptions { set, clear })
+        },
     ),
-    row("tcpdatalen", &[], "LENGTHS", "TCP payload bytes.", "add pipe 1 tcp from any to any tcpdatalen 0", |c| {
-        c.spans("length", u16::MAX, |_| None, "add pipe 1 tcpdatalen 0").map(Test::TcpDataLength)
-    }),
-    row("tagged", &[], "TAGS|any", "The packet carries one of these tags.", "add pipe 1 tagged 7", tagged),
+    row(
+        "tcpdatalen",
+        &[],
+        "LENGTHS",
+        "TCP payload bytes.",
+        "add pipe 1 tcp from any to any tcpdatalen 0",
+        |c| {
+            c.spans("length", u16::MAX, |_| None, "add pipe 1 tcpdatalen 0")
+                .map(Test::TcpDataLength)
+        },
+    ),
+    row(
+        "tagged",
+        &[],
+        "TAGS|any",
+        "The packet carries one of these tags.",
+        "add pipe 1 tagged 7",
+        tagged,
+    ),
     row(
         "lookup",
         &[],
@@ -351,9 +514,14 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "add pipe tablearg lookup dst-ip customers",
         lookup,
     ),
-    row("flow", &[], "table(NAME[,VALUE])", "The packet's flow is in a table of type `flow`.", "add pipe 1 flow table(calls)", |c| {
-        table(c, "add pipe 1 flow table(calls)").map(Test::Flow)
-    }),
+    row(
+        "flow",
+        &[],
+        "table(NAME[,VALUE])",
+        "The packet's flow is in a table of type `flow`.",
+        "add pipe 1 flow table(calls)",
+        |c| table(c, "add pipe 1 flow table(calls)").map(Test::Flow),
+    ),
     row(
         "keep-state",
         &[],

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::command::{
-    AllTablesCommand, Command, NetConfig, NetConfigCommand, NetConfigMode, Numbers, QueueSpec, RuleSelection, SchedSpec, SetCommand,
-    TableCommand,
+    AllTablesCommand, Command, NetConfig, NetConfigCommand, NetConfigMode, Numbers, QueueSpec,
+    RuleSelection, SchedSpec, SetCommand, TableCommand,
 };
 use crate::lex::quote;
 use crate::print::{canonical, queue};
@@ -22,21 +22,34 @@ use super::tables::FLOW_FIELDS;
 
 mod body;
 
-/// The command in canonical form: reading it gives the same command, as long as the files it names are the same.
+/// The command in canonical form: reading it gives the same command, as long as the files it names
+/// are the same.
 pub fn print(command: &Command) -> String {
     match command {
-        Command::ConfigPipe(number, link) => words(&[&format!("pipe {number} config"), &canonical(link)]),
+        Command::ConfigPipe(number, link) => {
+            words(&[&format!("pipe {number} config"), &canonical(link)])
+        }
         Command::ConfigSched(number, spec) => sched(*number, spec),
         Command::ConfigQueue(number, spec) => config_queue(*number, spec),
-        Command::DeleteObjects(kind, numbers) => format!("{} delete{}", kind_name(*kind), list(numbers)),
+        Command::DeleteObjects(kind, numbers) => {
+            format!("{} delete{}", kind_name(*kind), list(numbers))
+        }
         Command::FlushObjects(kind) => format!("{} flush", kind_name(*kind)),
-        Command::ShowObjects(kind, numbers) => format!("{} show{}", kind_name(*kind), list(numbers)),
+        Command::ShowObjects(kind, numbers) => {
+            format!("{} show{}", kind_name(*kind), list(numbers))
+        }
         Command::Add(rule) => add(rule),
         Command::DeleteRules(RuleSelection::Set(set)) => format!("delete set {set}"),
         Command::DeleteRules(RuleSelection::Numbers(numbers, set)) => {
-            format!("delete{}{}", set.map_or_else(String::new, |set| format!(" set {set}")), list(numbers))
+            format!(
+                "delete{}{}",
+                set.map_or_else(String::new, |set| format!(" set {set}")),
+                list(numbers)
+            )
         }
-        Command::ListRules { which, counters } => format!("{}{}", if *counters { "show" } else { "list" }, list(which)),
+        Command::ListRules { which, counters } => {
+            format!("{}{}", if *counters { "show" } else { "list" }, list(which))
+        }
         Command::Zero(numbers) => format!("zero{}", list(numbers)),
         Command::FlushRules => "flush".to_owned(),
         Command::Set(command) => set(command),
@@ -63,15 +76,20 @@ fn words(words: &[&str]) -> String {
 }
 
 fn list(numbers: &[Numbers]) -> String {
-    let one = |n: &Numbers| if n.first == n.last { format!(" {}", n.first) } else { format!(" {}-{}", n.first, n.last) };
+    let one = |n: &Numbers| {
+        if n.first == n.last { format!(" {}", n.first) } else { format!(" {}-{}", n.first, n.last) }
+    };
     numbers.iter().map(one).collect()
 }
 
 fn sched(number: u16, spec: &SchedSpec) -> String {
     let mask = &spec.scheduler.mask;
-    let mask = if mask.is_empty() { String::new() } else { format!("mask {}", crate::mask::write(mask)) };
-    let most = spec.scheduler.max_instances.map_or_else(String::new, |most| format!("max_flows {most}"));
-    let parent = spec.scheduler.parent.map_or_else(String::new, |parent| format!("parent {parent}"));
+    let mask =
+        if mask.is_empty() { String::new() } else { format!("mask {}", crate::mask::write(mask)) };
+    let most =
+        spec.scheduler.max_instances.map_or_else(String::new, |most| format!("max_flows {most}"));
+    let parent =
+        spec.scheduler.parent.map_or_else(String::new, |parent| format!("parent {parent}"));
     words(&[
         &format!("sched {number} config {}", scheduler::write(&spec.scheduler.discipline)),
         &parent,
@@ -131,7 +149,9 @@ fn action(action: &RuleAction) -> String {
         RuleAction::SkipTo(to) => format!("skipto {}", write_target(*to)),
         RuleAction::Call(to) => format!("call {}", write_target(*to)),
         RuleAction::Return => "return".to_owned(),
-        RuleAction::SetDscp(crate::rule::Target::Number(code)) => format!("setdscp {}", write_dscp(*code as u8)),
+        RuleAction::SetDscp(crate::rule::Target::Number(code)) => {
+            format!("setdscp {}", write_dscp(*code as u8))
+        }
         RuleAction::SetDscp(to) => format!("setdscp {}", write_target(*to)),
         RuleAction::CheckState(name) => format!("check-state{}", body::state(name.as_ref())),
     }
@@ -141,7 +161,8 @@ fn set(command: &SetCommand) -> String {
     match command {
         SetCommand::Switch { enable, disable } => {
             let bits = |name: &str, bits: u32| {
-                let numbers: String = (0..32).filter(|n| bits >> n & 1 == 1).map(|n| format!(" {n}")).collect();
+                let numbers: String =
+                    (0..32).filter(|n| bits >> n & 1 == 1).map(|n| format!(" {n}")).collect();
                 if numbers.is_empty() { String::new() } else { format!(" {name}{numbers}") }
             };
             format!("set{}{}", bits("disable", *disable), bits("enable", *enable))
@@ -158,15 +179,22 @@ fn table(name: &str, command: &TableCommand) -> String {
     let rest = match command {
         TableCommand::Create { kind, limit, missing_only } => {
             let limit = limit.map_or_else(String::new, |n| format!(" limit {n}"));
-            format!("create type {}{limit}{}", table_kind(*kind), if *missing_only { " missing" } else { "" })
+            format!(
+                "create type {}{limit}{}",
+                table_kind(*kind),
+                if *missing_only { " missing" } else { "" }
+            )
         }
         TableCommand::Destroy => "destroy".to_owned(),
         TableCommand::Add { entries, atomic, update } => {
             prefix = if *update { "-q " } else { "" };
-            let pairs: String = entries.iter().map(|(k, value)| format!(" {} {value}", key(k))).collect();
+            let pairs: String =
+                entries.iter().map(|(k, value)| format!(" {} {value}", key(k))).collect();
             format!("{}add{pairs}", if *atomic { "atomic " } else { "" })
         }
-        TableCommand::Delete(keys) => format!("delete{}", keys.iter().map(|k| format!(" {}", key(k))).collect::<String>()),
+        TableCommand::Delete(keys) => {
+            format!("delete{}", keys.iter().map(|k| format!(" {}", key(k))).collect::<String>())
+        }
         TableCommand::Flush => "flush".to_owned(),
         TableCommand::Swap(other) => format!("swap {other}"),
         TableCommand::Lock(true) => "lock".to_owned(),
@@ -185,7 +213,12 @@ fn table_kind(kind: TableKind) -> String {
         TableKind::Number => "number".to_owned(),
         TableKind::Flow(FlowFields { src_ip, proto, src_port, dst_ip, dst_port }) => {
             let used = [src_ip, proto, src_port, dst_ip, dst_port];
-            let fields: Vec<&str> = FLOW_FIELDS.iter().zip(used).filter(|(_, used)| *used).map(|(name, _)| *name).collect();
+            let fields: Vec<&str> = FLOW_FIELDS
+                .iter()
+                .zip(used)
+                .filter(|(_, used)| *used)
+                .map(|(name, _)| *name)
+                .collect();
             format!("flow:{}", fields.join(","))
         }
     }
@@ -206,7 +239,13 @@ pub(crate) fn key(key: &TableKey) -> String {
             };
             let port = |port: u16| if port == 0 { "*".to_owned() } else { port.to_string() };
             let proto = if *proto == 0 { "*".to_owned() } else { write_protocol(*proto) };
-            format!("{},{proto},{},{},{}", address(*src), port(*src_port), address(*dst), port(*dst_port))
+            format!(
+                "{},{proto},{},{},{}",
+                address(*src),
+                port(*src_port),
+                address(*dst),
+                port(*dst_port)
+            )
         }
     }
 }
@@ -215,16 +254,28 @@ fn netconfig(command: &NetConfigCommand) -> String {
     match command {
         NetConfigCommand::Config(config) => netconfig_line(config),
         NetConfigCommand::List => "netconfig list".to_owned(),
-        NetConfigCommand::Delete(mode, ports) => format!("netconfig delete {} {}", mode_name(*mode), body::spans(ports)),
+        NetConfigCommand::Delete(mode, ports) => {
+            format!("netconfig delete {} {}", mode_name(*mode), body::spans(ports))
+        }
         NetConfigCommand::Flush => "netconfig flush".to_owned(),
     }
 }
 
 fn netconfig_line(config: &NetConfig) -> String {
-    let peers = if config.peers.is_empty() { String::new() } else { body::addresses(&config.peers) };
+    let peers =
+        if config.peers.is_empty() { String::new() } else { body::addresses(&config.peers) };
     let expire = config.expires_s.map_or_else(String::new, |s| format!("expire {s}"));
-    let head = format!("netconfig config {} {}", mode_name(config.mode), body::spans(&config.ports));
-    words(&[&head, &peers, "IN", &canonical(&config.inbound), "OUT", &canonical(&config.outbound), &expire])
+    let head =
+        format!("netconfig config {} {}", mode_name(config.mode), body::spans(&config.ports));
+    words(&[
+        &head,
+        &peers,
+        "IN",
+        &canonical(&config.inbound),
+        "OUT",
+        &canonical(&config.outbound),
+        &expire,
+    ])
 }
 
 fn mode_name(mode: NetConfigMode) -> &'static str {

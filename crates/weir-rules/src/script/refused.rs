@@ -1,4 +1,5 @@
-//! What belongs to an operating system's own firewall and cannot be had here: refused by name, with what to do instead.
+//! What belongs to an operating system's own firewall and cannot be had here: refused by name, with
+//! what to do instead.
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lex::Word;
@@ -19,8 +20,14 @@ pub struct Refused {
 /// The diagnostic for a word that is refused; `None` when it is not.
 pub(crate) fn refusal(cursor: &Cursor<'_>, word: &Word) -> Option<Box<Diagnostic>> {
     let row = REFUSED.iter().find(|row| row.name == word.text && !word.quoted)?;
-    let error = cursor.error(Code::KernelOnly, &word.span, format!("`{}` is not possible here: {}", row.name, row.reason));
-    Some(Box::new(error.label("only an operating system's own firewall can do this").help(row.instead)))
+    let error = cursor.error(
+        Code::KernelOnly,
+        &word.span,
+        format!("`{}` is not possible here: {}", row.name, row.reason),
+    );
+    Some(Box::new(
+        error.label("only an operating system's own firewall can do this").help(row.instead),
+    ))
 }
 
 const fn refused(name: &'static str, reason: &'static str, instead: &'static str) -> Refused {
@@ -28,13 +35,15 @@ const fn refused(name: &'static str, reason: &'static str, instead: &'static str
 }
 
 const NO_SOCKETS: &str = "packets come over a wire, and whose they are is not known";
-const BY_ADDRESS: &str = "match addresses and ports, or let the program run in a network of its own (`weir run`)";
+const BY_ADDRESS: &str =
+    "match addresses and ports, or let the program run in a network of its own (`weir run`)";
 const NO_ANSWERS: &str = "an emulated link sends no packets of its own";
 const JUST_DENY: &str = "use `deny`";
 const NO_ROUTES: &str = "a link has no routing table";
 const ROUTER: &str = "let a router behind the link do it";
 const NO_HANDOVER: &str = "packets are not handed to other programs";
-const CAPTURE: &str = "use `--pcap FILE` to see packets, and a `pipe` to change what becomes of them";
+const CAPTURE: &str =
+    "use `--pcap FILE` to see packets, and a `pipe` to change what becomes of them";
 const NO_NAT: &str = "addresses are not rewritten";
 const HOST_NAT: &str = "let the host's own firewall translate, in front of the link or behind it";
 const NO_MARKS: &str = "only tags are kept with a packet";
@@ -73,14 +82,30 @@ pub const REFUSED: &[Refused] = &[
     refused("abort", NO_ANSWERS, JUST_DENY),
     refused("abort6", NO_ANSWERS, JUST_DENY),
     refused("reass", "fragments are carried one by one", "match them with `frag`"),
-    refused("tcp-setmss", "packets are not rewritten but for ECN and DSCP", "set the MSS on a router behind the link"),
+    refused(
+        "tcp-setmss",
+        "packets are not rewritten but for ECN and DSCP",
+        "set the MSS on a router behind the link",
+    ),
     refused("eaction", "there are no loadable actions", "use one of the built-in actions"),
-    refused("ipsec", "whether a packet was in an IPsec tunnel is not seen on the wire", "match `proto esp`, or the addresses inside"),
+    refused(
+        "ipsec",
+        "whether a packet was in an IPsec tunnel is not seen on the wire",
+        "match `proto esp`, or the addresses inside",
+    ),
     refused("altq", "ALTQ belongs to the kernel's drivers", "use `queue N` with a scheduler"),
     refused("mark", NO_MARKS, USE_TAG),
     refused("setmark", NO_MARKS, USE_TAG),
-    refused("defer-immediate-action", "dynamic rules act at once", "put the action into a rule of its own behind `check-state`"),
-    refused("defer-action", "dynamic rules act at once", "put the action into a rule of its own behind `check-state`"),
+    refused(
+        "defer-immediate-action",
+        "dynamic rules act at once",
+        "put the action into a rule of its own behind `check-state`",
+    ),
+    refused(
+        "defer-action",
+        "dynamic rules act at once",
+        "put the action into a rule of its own behind `check-state`",
+    ),
     refused("set-limit", "a limit always looks at its states first", "use `limit`"),
     refused("internal", "it shows the kernel's own structures", "use `list` and `show`"),
 ];

@@ -47,14 +47,23 @@ fn number(cursor: &mut Cursor<'_>) -> Read<u16> {
     if cursor.take("65535") {
         let span = cursor.words[cursor.at - 1].span.clone();
         let error = cursor.outside(&span, "65535", "a rule's number", &format!("1 to {last}"));
-        return Err(Box::new(error.help("65535 is the default rule, which lets everything pass and cannot be changed")));
+        return Err(Box::new(
+            error.help(
+                "65535 is the default rule, which lets everything pass and cannot be changed",
+            ),
+        ));
     }
     Ok(cursor.number("rule's number", 1, last, "add 100 allow ip from any to any")? as u16)
 }
 
 /// The number of a set that must follow.
 pub(crate) fn set_number(cursor: &mut Cursor<'_>) -> Read<u8> {
-    Ok(cursor.number("set's number", 0, u64::from(SETS) - 1, "add 100 set 2 allow ip from any to any")? as u8)
+    Ok(cursor.number(
+        "set's number",
+        0,
+        u64::from(SETS) - 1,
+        "add 100 set 2 allow ip from any to any",
+    )? as u8)
 }
 
 /// `log`, `tag` and `untag` between the action and the body.
@@ -70,16 +79,26 @@ fn modifiers(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Read<()> {
             _ => return Ok(()),
         };
         if repeated {
-            let error = cursor.error(Code::Repeated, &word.span, format!("`{}` is given twice", word.text));
+            let error =
+                cursor.error(Code::Repeated, &word.span, format!("`{}` is given twice", word.text));
             return Err(Box::new(error.label("the second time").help("remove one of the two")));
         }
         cursor.at += 1;
         match word.text.as_str() {
             "log" => {
                 rule.log = true;
-                cursor.ignore(&word.span, "`log`", "nothing is written; counters and `--pcap` show what matches");
+                cursor.ignore(
+                    &word.span,
+                    "`log`",
+                    "nothing is written; counters and `--pcap` show what matches",
+                );
                 if cursor.take("logamount") {
-                    cursor.number("number of lines", 0, u32::MAX.into(), "add deny log logamount 100 ip from any to any")?;
+                    cursor.number(
+                        "number of lines",
+                        0,
+                        u32::MAX.into(),
+                        "add deny log logamount 100 ip from any to any",
+                    )?;
                 }
             }
             "tag" => rule.tag = Some(cursor.target("a tag", 1, u16::MAX - 1, example)?),

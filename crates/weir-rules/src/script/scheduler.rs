@@ -1,6 +1,7 @@
 //! `type NAME` of a scheduler, and the words that are this type's own settings.
 //!
-//! Which settings there are is what the type's row in the table of schedulers says: `sched 1 config type qfq+ m 4 bw 10Mbit/s`.
+//! Which settings there are is what the type's row in the table of schedulers says:
+//! `sched 1 config type qfq+ m 4 bw 10Mbit/s`.
 
 use weir_core::sched::{self, Discipline, Kind, Row, Scope};
 
@@ -17,10 +18,14 @@ use super::cursor::{Cursor, Read};
 
 /// Takes `type NAME` and the settings behind it out of the words.
 pub(super) fn discipline(cursor: &Cursor<'_>, words: &mut Vec<Word>) -> Read<Discipline> {
-    let Some(at) = words.iter().position(|word| !word.quoted && word.text == "type") else { return Ok(Discipline::default()) };
+    let Some(at) = words.iter().position(|word| !word.quoted && word.text == "type") else {
+        return Ok(Discipline::default());
+    };
     if at + 1 >= words.len() {
         let error = cursor.error(Code::MissingValue, &words[at].span, "`type` needs a value");
-        return Err(Box::new(error.label("nothing follows").help(format!("for example `{EXAMPLE}`"))));
+        return Err(Box::new(
+            error.label("nothing follows").help(format!("for example `{EXAMPLE}`")),
+        ));
     }
     let name = words.remove(at + 1);
     words.remove(at);
@@ -33,7 +38,12 @@ pub(super) fn discipline(cursor: &Cursor<'_>, words: &mut Vec<Word>) -> Read<Dis
 }
 
 /// Takes the settings out of the words from `at` on. What belongs to an AQM among them stays.
-fn settings(cursor: &Cursor<'_>, words: &mut Vec<Word>, mut at: usize, discipline: &mut Discipline) -> Read<()> {
+fn settings(
+    cursor: &Cursor<'_>,
+    words: &mut Vec<Word>,
+    mut at: usize,
+    discipline: &mut Discipline,
+) -> Read<()> {
     let row = discipline.row();
     let before = format!("sched 1 config type {}", row.name);
     let (behind_type, mut taken) = (at, Vec::new());
@@ -42,7 +52,9 @@ fn settings(cursor: &Cursor<'_>, words: &mut Vec<Word>, mut at: usize, disciplin
             at = behind;
             continue;
         }
-        let Some(given) = setting::given(|| row.settings(), words, at).filter(|_| !is_unit(words, behind_type, at)) else {
+        let Some(given) = setting::given(|| row.settings(), words, at)
+            .filter(|_| !is_unit(words, behind_type, at))
+        else {
             if at == behind_type {
                 check_stranger(cursor, row, &word)?;
             }
@@ -62,23 +74,33 @@ fn settings(cursor: &Cursor<'_>, words: &mut Vec<Word>, mut at: usize, disciplin
 /// Whether the word at `at` is the unit of the number before it: the `m` of `bw 4 m`.
 fn is_unit(words: &[Word], first: usize, at: usize) -> bool {
     let number = at.checked_sub(1).filter(|&n| n >= first).and_then(|n| words.get(n));
-    let is_number = number.is_some_and(|w| !w.text.is_empty() && w.text.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
+    let is_number = number.is_some_and(|w| {
+        !w.text.is_empty() && w.text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+    });
     is_number && (rate_unit(&words[at].text).is_some() || time_unit(&words[at].text).is_some())
 }
 
-/// Refuses a word behind the type that is nearly one of its settings, or one of another type's; others are the link's affair.
+/// Refuses a word behind the type that is nearly one of its settings, or one of another type's;
+/// others are the link's affair.
 fn check_stranger(cursor: &Cursor<'_>, row: &Row, word: &Word) -> Read<()> {
     let foreign = word.quoted || word.text.starts_with(|c: char| !c.is_alphabetic());
     if foreign || keyword::lookup(&word.text).is_some() || LINKS.contains(&word.text.as_str()) {
         return Ok(());
     }
-    let error = cursor.error(Code::UnknownKeyword, &word.span, format!("`{}` is no setting of `{}`", shorten(&word.text), row.name));
+    let error = cursor.error(
+        Code::UnknownKeyword,
+        &word.span,
+        format!("`{}` is no setting of `{}`", shorten(&word.text), row.name),
+    );
     let own: Vec<&str> = row.settings().map(|setting| setting.name).collect();
     let of_flow = row.parameters.iter().find(|p| p.scope == Scope::Flow && p.name == word.text);
-    let other = sched::TABLE.iter().find(|other| other.settings().any(|setting| setting.name == word.text));
+    let other =
+        sched::TABLE.iter().find(|other| other.settings().any(|setting| setting.name == word.text));
     let error = match (closest(&word.text, own.iter().copied()), of_flow, other) {
         (Some(meant), _, _) => error.label(format!("did you mean `{meant}`?")),
-        (None, Some(_), _) => error.label("a setting of a queue").help(format!("for example `queue 1 config sched 1 {} …`", word.text)),
+        (None, Some(_), _) => error
+            .label("a setting of a queue")
+            .help(format!("for example `queue 1 config sched 1 {} …`", word.text)),
         (None, None, Some(other)) => error.label(format!("a setting of `{}`", other.name)),
         (None, None, None) => return Ok(()),
     };
@@ -92,10 +114,18 @@ fn kind(cursor: &Cursor<'_>, word: &Word) -> Read<Kind> {
         return Ok(kind);
     }
     let offered = sched::TABLE.iter().map(|row| row.name).collect::<Vec<_>>();
-    let error = cursor.error(Code::BadValue, &word.span, format!("`{}` is no scheduler", shorten(&word.text)));
+    let error = cursor.error(
+        Code::BadValue,
+        &word.span,
+        format!("`{}` is no scheduler", shorten(&word.text)),
+    );
     if let Some(kind) = weir_core::aqm::Kind::from_name(&name) {
         let name = kind.row().name;
-        return Err(Box::new(error.label("an AQM, which a queue has").help(format!("for example `queue 1 config sched 1 aqm {name}`"))));
+        return Err(Box::new(
+            error
+                .label("an AQM, which a queue has")
+                .help(format!("for example `queue 1 config sched 1 aqm {name}`")),
+        ));
     }
     let error = match closest(&name, offered.iter().copied()) {
         Some(meant) => error.label(format!("did you mean `{meant}`?")),
@@ -106,7 +136,8 @@ fn kind(cursor: &Cursor<'_>, word: &Word) -> Read<Kind> {
 
 /// The settings as they are written behind the type: those that are not at their defaults.
 pub(super) fn write(discipline: &Discipline) -> String {
-    let settings = discipline.changed().map(|(setting, value)| format!(" {} {value}", setting.name));
+    let settings =
+        discipline.changed().map(|(setting, value)| format!(" {} {value}", setting.name));
     format!("type {}{}", discipline.row().name, settings.collect::<String>())
 }
 

@@ -1,4 +1,5 @@
-//! What of a shell's language a script may use, and the way to the command: assignments, the program's name, flags.
+//! What of a shell's language a script may use, and the way to the command: assignments, the
+//! program's name, flags.
 
 use crate::command::Command;
 use crate::diagnostic::Code;
@@ -37,9 +38,12 @@ pub(crate) fn read(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
 
 fn assignments(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     while let Some(word) = cursor.next() {
-        let Some((name, value)) = word.text.split_once('=').filter(|_| is_assignment(&word.text) && !word.quoted) else {
+        let Some((name, value)) =
+            word.text.split_once('=').filter(|_| is_assignment(&word.text) && !word.quoted)
+        else {
             let error = cursor.error(Code::Shell, &word.span, "a command behind an assignment");
-            let help = "write the assignment into a line of its own; a value with spaces stands in quotes";
+            let help =
+                "write the assignment into a line of its own; a value with spaces stands in quotes";
             return Err(Box::new(error.label("not an assignment").help(help)));
         };
         cursor.context.variables.insert(name.to_owned(), value.to_owned());
@@ -51,13 +55,19 @@ fn assignments(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
 fn only_words(cursor: &Cursor<'_>) -> Read<()> {
     let joins = |text: &str| {
         let text = text.trim_start_matches(|c: char| c.is_ascii_digit());
-        matches!(text, "&" | "&&" | "|" | "||") || text.ends_with(';') || text.starts_with(['>', '<'])
+        matches!(text, "&" | "&&" | "|" | "||")
+            || text.ends_with(';')
+            || text.starts_with(['>', '<'])
     };
     match cursor.words.iter().find(|word| !word.quoted && joins(&word.text)) {
         None => Ok(()),
         Some(word) => {
             let error = cursor.error(Code::Shell, &word.span, "only a shell can carry this out");
-            Err(Box::new(error.label("joins commands or files").help("write each command into a line of its own")))
+            Err(Box::new(
+                error
+                    .label("joins commands or files")
+                    .help("write each command into a line of its own"),
+            ))
         }
     }
 }
@@ -73,7 +83,9 @@ fn program(cursor: &mut Cursor<'_>) {
 }
 
 fn flags(cursor: &mut Cursor<'_>) -> Read<()> {
-    while let Some(word) = cursor.peek().filter(|w| !w.quoted && w.text.len() > 1 && w.text.starts_with('-')).cloned() {
+    while let Some(word) =
+        cursor.peek().filter(|w| !w.quoted && w.text.len() > 1 && w.text.starts_with('-')).cloned()
+    {
         cursor.at += 1;
         for letter in word.text[1..].chars() {
             match letter {
@@ -93,7 +105,11 @@ fn flags(cursor: &mut Cursor<'_>) -> Read<()> {
                 letter => {
                     let message = format!("`-{letter}` is no flag");
                     let allowed = "-a -b -c -d -D -e -f -i -n -N -q -s -S -t -T -v";
-                    return Err(Box::new(cursor.error(Code::UnknownKeyword, &word.span, message).label(format!("allowed: {allowed}"))));
+                    return Err(Box::new(
+                        cursor
+                            .error(Code::UnknownKeyword, &word.span, message)
+                            .label(format!("allowed: {allowed}")),
+                    ));
                 }
             }
         }
@@ -108,13 +124,25 @@ fn unknown(cursor: &Cursor<'_>, word: &crate::lex::Word) -> Box<crate::Diagnosti
         return error;
     }
     if SHELL_WORDS.contains(&text) || text.ends_with("()") || text.starts_with(['.', '[']) {
-        let error = cursor.error(Code::Shell, &word.span, format!("`{}` is a shell's, and a script is not run by one", shorten(text)));
+        let error = cursor.error(
+            Code::Shell,
+            &word.span,
+            format!("`{}` is a shell's, and a script is not run by one", shorten(text)),
+        );
         let help = "of a shell's language there are `name=\"value\"`, `$name`, quotes, comments and lines that end with `\\`";
         return Box::new(error.label("only a shell can carry this out").help(help));
     }
     if text.contains('/') {
-        let error = cursor.error(Code::UnknownKeyword, &word.span, format!("`{}` is no command", shorten(text)));
-        return Box::new(error.label("a file's name").help("a file is read by `weir check FILE`, or with `--rules FILE`"));
+        let error = cursor.error(
+            Code::UnknownKeyword,
+            &word.span,
+            format!("`{}` is no command", shorten(text)),
+        );
+        return Box::new(
+            error
+                .label("a file's name")
+                .help("a file is read by `weir check FILE`, or with `--rules FILE`"),
+        );
     }
     cursor.unknown(word, "command", COMMANDS.iter().map(|row| row.entry.name))
 }
@@ -125,7 +153,8 @@ const PROGRAMS: [&str; 6] = ["ipfw", "dnctl", "weir", "ipfw.exe", "dnctl.exe", "
 const SILENT_FLAGS: &str = "bcdDefiNStTv";
 /// First words of what only a shell can carry out.
 const SHELL_WORDS: &[&str] = &[
-    "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "in", "function", "source", "exit",
-    "return", "eval", "exec", "export", "local", "read", "shift", "test", "trap", "unset", "wait", "break", "continue", "echo", "printf",
-    "sleep", "cd", "{", "}", "(", ")", "!", "ifconfig", "route", "iptables", "tc", "ip", "pfctl",
+    "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac",
+    "in", "function", "source", "exit", "return", "eval", "exec", "export", "local", "read",
+    "shift", "test", "trap", "unset", "wait", "break", "continue", "echo", "printf", "sleep", "cd",
+    "{", "}", "(", ")", "!", "ifconfig", "route", "iptables", "tc", "ip", "pfctl",
 ];

@@ -42,13 +42,25 @@ pub(crate) fn table(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
             TableCommand::Lookup(key(cursor, &word, &name)?)
         }
         "modify" => {
-            let error = cursor.error(Code::NotYet, &verb.span, "the limit of a table is set when it is created");
-            return Err(Box::new(error.label("not offered").help("create another table with the limit, and `swap` the two")));
+            let error = cursor.error(
+                Code::NotYet,
+                &verb.span,
+                "the limit of a table is set when it is created",
+            );
+            return Err(Box::new(
+                error
+                    .label("not offered")
+                    .help("create another table with the limit, and `swap` the two"),
+            ));
         }
         _ => return Err(cursor.unknown(&verb, "verb of `table`", VERBS.into_iter())),
     };
     if atomic && !matches!(command, TableCommand::Add { .. }) {
-        let error = cursor.error(Code::Unexpected, &verb.span, format!("`atomic` does not go with `{}`", verb.text));
+        let error = cursor.error(
+            Code::Unexpected,
+            &verb.span,
+            format!("`atomic` does not go with `{}`", verb.text),
+        );
         return Err(Box::new(error.label("only `add` has it").help("leave `atomic` out")));
     }
     Ok(vec![Command::Table(name, command)])
@@ -61,7 +73,13 @@ fn all(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
         "destroy" => AllTablesCommand::Destroy,
         "list" | "show" => AllTablesCommand::List,
         "info" | "detail" => AllTablesCommand::Info,
-        _ => return Err(cursor.unknown(&verb, "verb of `table all`", ["flush", "destroy", "list", "info"].into_iter())),
+        _ => {
+            return Err(cursor.unknown(
+                &verb,
+                "verb of `table all`",
+                ["flush", "destroy", "list", "info"].into_iter(),
+            ));
+        }
     })])
 }
 
@@ -70,7 +88,14 @@ fn create(cursor: &mut Cursor<'_>, name: &Name) -> Read<TableCommand> {
     while let Some(word) = cursor.next() {
         match word.text.as_str() {
             "type" => kind = table_kind(cursor)?,
-            "limit" => limit = Some(cursor.number("number of entries", 1, u32::MAX.into(), "table t create limit 1000")? as u32),
+            "limit" => {
+                limit = Some(cursor.number(
+                    "number of entries",
+                    1,
+                    u32::MAX.into(),
+                    "table t create limit 1000",
+                )? as u32)
+            }
             "missing" => missing_only = true,
             "valtype" | "algo" => {
                 cursor.expect("a name", "table t create valtype pipe")?;
@@ -82,7 +107,11 @@ fn create(cursor: &mut Cursor<'_>, name: &Name) -> Read<TableCommand> {
                 cursor.ignore(&word.span, &format!("`{}`", word.text), why);
             }
             _ => {
-                return Err(cursor.unknown(&word, "option of `table create`", ["type", "limit", "missing", "valtype", "algo"].into_iter()));
+                return Err(cursor.unknown(
+                    &word,
+                    "option of `table create`",
+                    ["type", "limit", "missing", "valtype", "algo"].into_iter(),
+                ));
             }
         }
     }
@@ -95,7 +124,10 @@ fn create(cursor: &mut Cursor<'_>, name: &Name) -> Read<TableCommand> {
 
 fn table_kind(cursor: &mut Cursor<'_>) -> Read<TableKind> {
     let word = cursor.expect("a type", "table t create type iface")?;
-    let (kind, fields) = word.text.split_once(':').map_or((word.text.as_str(), None), |(kind, fields)| (kind, Some(fields)));
+    let (kind, fields) = word
+        .text
+        .split_once(':')
+        .map_or((word.text.as_str(), None), |(kind, fields)| (kind, Some(fields)));
     match (kind, fields) {
         ("addr" | "cidr", None) => Ok(TableKind::Address),
         ("iface", None) => Ok(TableKind::Interface),
@@ -112,14 +144,22 @@ fn table_kind(cursor: &mut Cursor<'_>) -> Read<TableKind> {
                     "dst-port" => &mut fields.dst_port,
                     _ => {
                         let part = Word { text: item.to_owned(), ..word.clone() };
-                        return Err(cursor.unknown(&part, "field of a flow table", FLOW_FIELDS.into_iter()));
+                        return Err(cursor.unknown(
+                            &part,
+                            "field of a flow table",
+                            FLOW_FIELDS.into_iter(),
+                        ));
                     }
                 };
                 *field = true;
             }
             Ok(TableKind::Flow(fields))
         }
-        _ => Err(cursor.unknown(&word, "type of table", ["addr", "iface", "number", "flow"].into_iter())),
+        _ => Err(cursor.unknown(
+            &word,
+            "type of table",
+            ["addr", "iface", "number", "flow"].into_iter(),
+        )),
     }
 }
 
@@ -136,8 +176,13 @@ fn add(cursor: &mut Cursor<'_>, name: &Name, atomic: bool) -> Read<TableCommand>
             Some(word) => cursor.table_value(word, &word.text)?,
             None if words.len() == 1 => 0,
             None => {
-                let error = cursor.error(Code::MissingValue, &pair[0].span, "the last key has no value");
-                return Err(Box::new(error.label("expected a value after it").help("of several entries each has a key and a value")));
+                let error =
+                    cursor.error(Code::MissingValue, &pair[0].span, "the last key has no value");
+                return Err(Box::new(
+                    error
+                        .label("expected a value after it")
+                        .help("of several entries each has a key and a value"),
+                ));
             }
         };
         entries.push((key, value));
@@ -153,12 +198,18 @@ fn keys(cursor: &mut Cursor<'_>, name: &Name) -> Read<Vec<TableKey>> {
     words.iter().map(|word| key(cursor, word, name)).collect()
 }
 
-/// A word as a key: a prefix, a flow, a number or the name of an interface, whichever it looks like.
+/// A word as a key: a prefix, a flow, a number or the name of an interface, whichever it looks
+/// like.
 fn key(cursor: &Cursor<'_>, word: &Word, table: &Name) -> Read<TableKey> {
     let text = word.text.as_str();
-    let bad = |expected| cursor.bad(&word.span, format!("`{}` is no key of a table", shorten(text)), expected);
+    let bad = |expected| {
+        cursor.bad(&word.span, format!("`{}` is no key of a table", shorten(text)), expected)
+    };
     // The key of a flow table with a single field has no comma.
-    let single = |f: &FlowFields| [f.src_ip, f.proto, f.src_port, f.dst_ip, f.dst_port].iter().filter(|used| **used).count() == 1;
+    let single = |f: &FlowFields| {
+        [f.src_ip, f.proto, f.src_port, f.dst_ip, f.dst_port].iter().filter(|used| **used).count()
+            == 1
+    };
     if text.contains(',') || cursor.context.flow_tables.get(table).is_some_and(single) {
         return flow(cursor, word, table);
     }
@@ -167,18 +218,28 @@ fn key(cursor: &Cursor<'_>, word: &Word, table: &Name) -> Read<TableKey> {
             .map(TableKey::Number)
             .map_err(|_| cursor.outside(&word.span, text, "a table's key", "0 to 4294967295"));
     }
-    let (address, len) = text.split_once('/').map_or((text, None), |(address, len)| (address, Some(len)));
-    let len = |full: u8| len.map_or(Some(full), |len| integer(len).and_then(|n| u8::try_from(n).ok()).filter(|&n| n <= full));
+    let (address, len) =
+        text.split_once('/').map_or((text, None), |(address, len)| (address, Some(len)));
+    let len = |full: u8| {
+        len.map_or(Some(full), |len| {
+            integer(len).and_then(|n| u8::try_from(n).ok()).filter(|&n| n <= full)
+        })
+    };
     if let Ok(address) = address.parse::<Ipv4Addr>() {
         let len = len(32).ok_or_else(|| bad("a prefix with a length of 0 to 32"))?;
-        return Ok(TableKey::V4 { address: u32::from(address) & prefix_mask(len.into()).unwrap_or(u32::MAX), len });
+        return Ok(TableKey::V4 {
+            address: u32::from(address) & prefix_mask(len.into()).unwrap_or(u32::MAX),
+            len,
+        });
     }
     if let Ok(address) = address.parse::<Ipv6Addr>() {
         let len = len(128).ok_or_else(|| bad("a prefix with a length of 0 to 128"))?;
         let mask = if len == 0 { 0 } else { u128::MAX << (128 - len) };
         return Ok(TableKey::V6 { address: u128::from(address) & mask, len });
     }
-    let fits = !text.is_empty() && text.len() <= 15 && text.chars().all(|c| !c.is_whitespace() && !c.is_control() && !"/:".contains(c));
+    let fits = !text.is_empty()
+        && text.len() <= 15
+        && text.chars().all(|c| !c.is_whitespace() && !c.is_control() && !"/:".contains(c));
     if fits {
         Ok(TableKey::Interface(text.into()))
     } else {
@@ -189,30 +250,57 @@ fn key(cursor: &Cursor<'_>, word: &Word, table: &Name) -> Read<TableKey> {
 /// `SRC,PROTO,SRC-PORT,DST,DST-PORT`, or only the fields that the table was created with.
 fn flow(cursor: &Cursor<'_>, word: &Word, table: &Name) -> Read<TableKey> {
     let parts: Vec<&str> = word.text.split(',').map(str::trim).collect();
-    let fields = if parts.len() == 5 { ALL_FIELDS } else { cursor.context.flow_tables.get(table).copied().unwrap_or(ALL_FIELDS) };
+    let fields = if parts.len() == 5 {
+        ALL_FIELDS
+    } else {
+        cursor.context.flow_tables.get(table).copied().unwrap_or(ALL_FIELDS)
+    };
     let used = [fields.src_ip, fields.proto, fields.src_port, fields.dst_ip, fields.dst_port];
-    let bad = |text: &str| cursor.bad(&word.span, format!("`{}` is no part of a flow", shorten(text)), FLOW_FORM);
+    let bad = |text: &str| {
+        cursor.bad(&word.span, format!("`{}` is no part of a flow", shorten(text)), FLOW_FORM)
+    };
     if used.iter().filter(|used| **used).count() != parts.len() {
-        return Err(cursor.bad(&word.span, format!("`{}` has {} fields", shorten(&word.text), parts.len()), FLOW_FORM));
+        return Err(cursor.bad(
+            &word.span,
+            format!("`{}` has {} fields", shorten(&word.text), parts.len()),
+            FLOW_FORM,
+        ));
     }
     let mut parts = parts.into_iter();
     let mut part = |used: bool| if used { parts.next().unwrap_or("*") } else { "*" };
     let [src, proto, src_port, dst, dst_port] = used.map(&mut part);
     let port = |text: &str| match text {
         "*" => Ok(0),
-        text => names::service(text).map(u64::from).or_else(|| integer(text)).and_then(|n| u16::try_from(n).ok()).ok_or_else(|| bad(text)),
+        text => names::service(text)
+            .map(u64::from)
+            .or_else(|| integer(text))
+            .and_then(|n| u16::try_from(n).ok())
+            .ok_or_else(|| bad(text)),
     };
     let number = match proto {
         "*" => 0,
-        text => names::protocol(text).or_else(|| integer(text).and_then(|n| u8::try_from(n).ok())).ok_or_else(|| bad(text))?,
+        text => names::protocol(text)
+            .or_else(|| integer(text).and_then(|n| u8::try_from(n).ok()))
+            .ok_or_else(|| bad(text))?,
     };
     let (src_v6, src) = flow_address(src).ok_or_else(|| bad(src))?;
     let (dst_v6, dst) = flow_address(dst).ok_or_else(|| bad(dst))?;
     if src_v6.is_some() && dst_v6.is_some() && src_v6 != dst_v6 {
-        return Err(cursor.bad(&word.span, "the addresses are of different IP versions".to_owned(), "both IPv4 or both IPv6"));
+        return Err(cursor.bad(
+            &word.span,
+            "the addresses are of different IP versions".to_owned(),
+            "both IPv4 or both IPv6",
+        ));
     }
     let ipv6 = src_v6.or(dst_v6).unwrap_or(false);
-    Ok(TableKey::Flow { ipv6, src, dst, proto: number, src_port: port(src_port)?, dst_port: port(dst_port)? })
+    Ok(TableKey::Flow {
+        ipv6,
+        src,
+        dst,
+        proto: number,
+        src_port: port(src_port)?,
+        dst_port: port(dst_port)?,
+    })
 }
 
 /// An address of a flow: whether it is IPv6, if it says so, and its bits.
@@ -228,8 +316,12 @@ fn flow_address(text: &str) -> Option<(Option<bool>, u128)> {
 
 const EXAMPLE: &str = "table customers add 10.0.0.0/24 5";
 const FLOW_FORM: &str = "SRC,PROTO,SRC-PORT,DST,DST-PORT, with `*` for what the table does not use";
-const VERBS: [&str; 11] = ["add", "delete", "create", "destroy", "flush", "swap", "lock", "unlock", "list", "info", "lookup"];
+const VERBS: [&str; 11] = [
+    "add", "delete", "create", "destroy", "flush", "swap", "lock", "unlock", "list", "info",
+    "lookup",
+];
 /// Fields of flow tables, in the order of their keys.
 pub(crate) const FLOW_FIELDS: [&str; 5] = ["src-ip", "proto", "src-port", "dst-ip", "dst-port"];
 /// The fields of a flow table that names none.
-const ALL_FIELDS: FlowFields = FlowFields { src_ip: true, proto: true, src_port: true, dst_ip: true, dst_port: true };
+const ALL_FIELDS: FlowFields =
+    FlowFields { src_ip: true, proto: true, src_port: true, dst_ip: true, dst_port: true };

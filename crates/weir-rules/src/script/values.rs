@@ -9,9 +9,13 @@ use crate::rule::{Name, Span16, Target};
 use super::cursor::{Cursor, Read};
 use super::part_of;
 
-/// A whole number in decimal, or in hexadecimal after `0x`. Numbers too large for 64 bits are the largest of those.
+/// A whole number in decimal, or in hexadecimal after `0x`. Numbers too large for 64 bits are the
+/// largest of those.
 pub(crate) fn integer(text: &str) -> Option<u64> {
-    let (digits, radix) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).map_or((text, 10), |hex| (hex, 16));
+    let (digits, radix) = text
+        .strip_prefix("0x")
+        .or_else(|| text.strip_prefix("0X"))
+        .map_or((text, 10), |hex| (hex, 16));
     let valid = !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix));
     valid.then(|| u64::from_str_radix(digits, radix).unwrap_or(u64::MAX))
 }
@@ -28,13 +32,27 @@ impl Cursor<'_> {
         let range = format!("{least} to {most}");
         let Some(number) = integer(&word.text) else {
             let what = what.strip_prefix("a ").unwrap_or(what);
-            return Err(self.bad(&word.span, format!("`{}` is no {what}", shorten(&word.text)), &format!("a number, {range}")));
+            return Err(self.bad(
+                &word.span,
+                format!("`{}` is no {what}", shorten(&word.text)),
+                &format!("a number, {range}"),
+            ));
         };
-        if (least..=most).contains(&number) { Ok(number) } else { Err(self.outside(&word.span, &word.text, what, &range)) }
+        if (least..=most).contains(&number) {
+            Ok(number)
+        } else {
+            Err(self.outside(&word.span, &word.text, what, &range))
+        }
     }
 
     /// The number or `tablearg` that must follow.
-    pub(crate) fn target(&mut self, what: &str, least: u16, most: u16, example: &str) -> Read<Target> {
+    pub(crate) fn target(
+        &mut self,
+        what: &str,
+        least: u16,
+        most: u16,
+        example: &str,
+    ) -> Read<Target> {
         if self.take("tablearg") {
             return Ok(Target::TableArg);
         }
@@ -43,13 +61,25 @@ impl Cursor<'_> {
     }
 
     /// The list of numbers and ranges that must follow: `80,443,1000-2000`.
-    pub(crate) fn spans(&mut self, what: &str, most: u16, named: fn(&str) -> Option<u16>, example: &str) -> Read<Vec<Span16>> {
+    pub(crate) fn spans(
+        &mut self,
+        what: &str,
+        most: u16,
+        named: fn(&str) -> Option<u16>,
+        example: &str,
+    ) -> Read<Vec<Span16>> {
         let word = self.expect(what, example)?;
         self.spans_in(&word, what, most, named)
     }
 
     /// A word as such a list.
-    pub(crate) fn spans_in(&self, word: &Word, what: &str, most: u16, named: fn(&str) -> Option<u16>) -> Read<Vec<Span16>> {
+    pub(crate) fn spans_in(
+        &self,
+        word: &Word,
+        what: &str,
+        most: u16,
+        named: fn(&str) -> Option<u16>,
+    ) -> Read<Vec<Span16>> {
         let mut spans = Vec::new();
         let mut at = 0;
         for item in word.text.split(',') {
@@ -59,11 +89,17 @@ impl Cursor<'_> {
             // A name may hold a `-` itself.
             let range = match number(item) {
                 Some(one) => Some((one, one)),
-                None => item.match_indices('-').find_map(|(i, _)| Some((number(&item[..i])?, number(&item[i + 1..])?))),
+                None => item
+                    .match_indices('-')
+                    .find_map(|(i, _)| Some((number(&item[..i])?, number(&item[i + 1..])?))),
             };
             let Some((first, last)) = range else {
                 let message = format!("`{}` is no {what}", shorten(item));
-                return Err(self.bad(&place, message, "a number, a range such as 1-5, or several with commas between them"));
+                return Err(self.bad(
+                    &place,
+                    message,
+                    "a number, a range such as 1-5, or several with commas between them",
+                ));
             };
             let highest = u64::from(most);
             if first > highest || last > highest {
@@ -85,7 +121,12 @@ impl Cursor<'_> {
             let word = Word { text: word.text.trim_end_matches(',').to_owned(), ..word };
             for span in self.spans_in(&word, what, most, |_| None)? {
                 if span.first < least {
-                    return Err(self.outside(&word.span, &word.text, what, &format!("{least} to {most}")));
+                    return Err(self.outside(
+                        &word.span,
+                        &word.text,
+                        what,
+                        &format!("{least} to {most}"),
+                    ));
                 }
                 all.push(Numbers { first: span.first, last: span.last });
             }
@@ -93,24 +134,35 @@ impl Cursor<'_> {
         Ok(all)
     }
 
-    /// Flags of which some must be set and some, after `!`, must not: `syn,!ack`. The result is both as bits. Bits without a name
-    /// are written as numbers, `0x40`.
+    /// Flags of which some must be set and some, after `!`, must not: `syn,!ack`. The result is
+    /// both as bits. Bits without a name are written as numbers, `0x40`.
     pub(crate) fn flag_list(&self, word: &Word, what: &str, known: &[&str]) -> Read<(u8, u8)> {
         let (mut set, mut clear, mut at) = (0u8, 0u8, 0);
         for item in word.text.split(',') {
             let place = part_of(word, at, item.len());
             at += item.len() + 1;
-            let (negative, name) = item.strip_prefix('!').map_or((false, item), |name| (true, name));
-            let by_name = known.iter().position(|&k| k == name && !k.is_empty()).map(|bit| 1u8 << bit);
-            let by_number = || integer(name).filter(|&n| n <= 0xff && name.starts_with("0x")).map(|n| n as u8);
+            let (negative, name) =
+                item.strip_prefix('!').map_or((false, item), |name| (true, name));
+            let by_name =
+                known.iter().position(|&k| k == name && !k.is_empty()).map(|bit| 1u8 << bit);
+            let by_number =
+                || integer(name).filter(|&n| n <= 0xff && name.starts_with("0x")).map(|n| n as u8);
             let Some(bits) = by_name.or_else(by_number) else {
                 let place = Word { text: name.to_owned(), span: place, quoted: false };
-                return Err(self.unknown(&place, what, known.iter().copied().filter(|k| !k.is_empty())));
+                return Err(self.unknown(
+                    &place,
+                    what,
+                    known.iter().copied().filter(|k| !k.is_empty()),
+                ));
             };
             if negative { clear |= bits } else { set |= bits }
         }
         if set & clear != 0 {
-            let error = self.error(Code::Contradiction, &word.span, format!("a {what} cannot be set and not set at once"));
+            let error = self.error(
+                Code::Contradiction,
+                &word.span,
+                format!("a {what} cannot be set and not set at once"),
+            );
             return Err(Box::new(error.label("never holds").help("remove one of the two")));
         }
         Ok((set, clear))
@@ -119,11 +171,19 @@ impl Cursor<'_> {
     /// The name that must follow: of a table or a state.
     pub(crate) fn name_in(&self, word: &Word, text: &str, what: &str) -> Read<Name> {
         let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-        if !text.is_empty() && text.len() <= LONGEST_NAME && text.chars().all(fits) && !RESERVED.contains(&text) {
+        if !text.is_empty()
+            && text.len() <= LONGEST_NAME
+            && text.chars().all(fits)
+            && !RESERVED.contains(&text)
+        {
             return Ok(text.into());
         }
         let message = format!("`{}` is no name for a {what}", shorten(text));
-        Err(self.bad(&word.span, message, "up to 63 letters, digits, `_`, `-` and `.`, but not `all`, `any` or `tablearg`"))
+        Err(self.bad(
+            &word.span,
+            message,
+            "up to 63 letters, digits, `_`, `-` and `.`, but not `all`, `any` or `tablearg`",
+        ))
     }
 
     /// The name of a table; numbers are written without leading zeros.

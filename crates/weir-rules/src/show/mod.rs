@@ -1,8 +1,10 @@
-//! What `list` and `show` answer: views of a configuration with its counters, and dummynet's way to print them.
+//! What `list` and `show` answer: views of a configuration with its counters, and dummynet's way to
+//! print them.
 //!
-//! [`answer`] makes a view of what a [`Query`] asks for, from the configuration and whoever has the counters ([`Source`]). A view is
-//! plain data that goes through JSON and back, so that it can be printed elsewhere; [`text`] prints it in the formats that users of
-//! `ipfw` and their scripts know.
+//! [`answer`] makes a view of what a [`Query`] asks for, from the configuration and whoever has the
+//! counters ([`Source`]). A view is plain data that goes through JSON and back, so that it can be
+//! printed elsewhere; [`text`] prints it in the formats that users of `ipfw` and their scripts
+//! know.
 
 mod objects;
 mod rules;
@@ -60,7 +62,8 @@ pub trait Source {
     /// What the rule with this identity has counted.
     fn rule(&self, id: u32) -> RuleCount;
 
-    /// Instances of a pipe or scheduler, or flows of a queue, and how many there are in all: the first ones when there are many.
+    /// Instances of a pipe or scheduler, or flows of a queue, and how many there are in all: the
+    /// first ones when there are many.
     fn flows(&self, kind: ObjectKind, number: u16) -> (Vec<FlowCount>, u64);
 
     /// Dynamic rules.
@@ -99,7 +102,13 @@ pub struct FlowCount {
 
 /// State of an AQM as it is shown: probabilities as numbers from 0 to 1, everything else as it is.
 pub fn figures(figures: &[(&'static str, u64)]) -> BTreeMap<String, f64> {
-    let shown = |name: &str, value: u64| if name.ends_with("probability") { value as f64 / (1u64 << 32) as f64 } else { value as f64 };
+    let shown = |name: &str, value: u64| {
+        if name.ends_with("probability") {
+            value as f64 / (1u64 << 32) as f64
+        } else {
+            value as f64
+        }
+    };
     figures.iter().map(|&(name, value)| (name.to_owned(), shown(name, value))).collect()
 }
 
@@ -124,10 +133,14 @@ impl Source for NoCounters {
 /// A view of what a query asks for.
 pub fn answer(query: &Query, ruleset: &Ruleset, source: &dyn Source) -> Answer {
     match query {
-        Query::Objects(kind, which) => Answer::Objects(objects::views(ruleset, *kind, which, source)),
-        Query::Rules { which, counters } => {
-            Answer::Rules { rules: rules::views(ruleset, which, source), dynamic: source.dynamic(), counters: *counters }
+        Query::Objects(kind, which) => {
+            Answer::Objects(objects::views(ruleset, *kind, which, source))
         }
+        Query::Rules { which, counters } => Answer::Rules {
+            rules: rules::views(ruleset, which, source),
+            dynamic: source.dynamic(),
+            counters: *counters,
+        },
         Query::Sets => {
             let (enabled, disabled) = (0..31).partition(|&set| ruleset.is_enabled(set));
             Answer::Sets { disabled, enabled }
@@ -139,7 +152,9 @@ pub fn answer(query: &Query, ruleset: &Ruleset, source: &dyn Source) -> Answer {
         Query::Lookup { name, key, found } => Answer::Lookup(LookupView {
             table: name.to_string(),
             key: key.to_string(),
-            found: found.as_ref().map(|(key, value)| EntryView { key: key.to_string(), value: *value }),
+            found: found
+                .as_ref()
+                .map(|(key, value)| EntryView { key: key.to_string(), value: *value }),
         }),
         Query::NetConfigs => Answer::NetConfigs(ruleset.netconfig_lines()),
     }

@@ -185,18 +185,31 @@ pub struct FlowView {
 }
 
 /// Views of the objects that were asked for, by number.
-pub(super) fn views(ruleset: &Ruleset, kind: ObjectKind, which: &[Numbers], source: &dyn Source) -> Vec<ObjectView> {
+pub(super) fn views(
+    ruleset: &Ruleset,
+    kind: ObjectKind,
+    which: &[Numbers],
+    source: &dyn Source,
+) -> Vec<ObjectView> {
     let asked = |number: &u16| wanted(which, *number);
     match kind {
         ObjectKind::Pipe => {
             let pipes = ruleset.pipes.iter().filter(|(number, _)| asked(number));
-            pipes.map(|(&number, spec)| ObjectView::Pipe(pipe(ruleset, number, spec, source))).collect()
+            pipes
+                .map(|(&number, spec)| ObjectView::Pipe(pipe(ruleset, number, spec, source)))
+                .collect()
         }
         ObjectKind::Sched => {
             let scheds = ruleset.scheds.iter().filter(|(number, _)| asked(number));
             let view = |(&number, sched): (&u16, &std::sync::Arc<crate::command::SchedSpec>)| {
                 let scheduler = &sched.scheduler;
-                ObjectView::Sched(link(ruleset, (ObjectKind::Sched, number), &sched.link, (scheduler.discipline, scheduler.mask), source))
+                ObjectView::Sched(link(
+                    ruleset,
+                    (ObjectKind::Sched, number),
+                    &sched.link,
+                    (scheduler.discipline, scheduler.mask),
+                    source,
+                ))
             };
             scheds.map(view).collect()
         }
@@ -206,7 +219,11 @@ pub(super) fn views(ruleset: &Ruleset, kind: ObjectKind, which: &[Numbers], sour
                 let (flows, active) = source.flows(ObjectKind::Queue, number);
                 let limit = limit_of(ruleset, spec.scheduler, &spec.flowset);
                 let view = queue((number, spec.scheduler), &spec.flowset, limit);
-                ObjectView::Queue(QueueView { active, flows: flows.iter().map(flow).collect(), ..view })
+                ObjectView::Queue(QueueView {
+                    active,
+                    flows: flows.iter().map(flow).collect(),
+                    ..view
+                })
             };
             queues.map(view).collect()
         }
@@ -247,10 +264,17 @@ fn link(
             samples: p.samples().len() as u64,
         }),
         extras: extras(spec),
-        queue: queue((number, number), &spec.pipe.queue, spec.pipe.queue.limit.unwrap_or_else(|| default_limit(config, Kind::Fifo))),
+        queue: queue(
+            (number, number),
+            &spec.pipe.queue,
+            spec.pipe.queue.limit.unwrap_or_else(|| default_limit(config, Kind::Fifo)),
+        ),
         scheduler: SchedulerView {
             algorithm: discipline.row().name.to_owned(),
-            settings: discipline.settings().map(|(setting, value)| (setting.name.to_owned(), value)).collect(),
+            settings: discipline
+                .settings()
+                .map(|(setting, value)| (setting.name.to_owned(), value))
+                .collect(),
             mask: mask::write(&mask),
             active,
             parent: ruleset.scheds.get(&number).and_then(|sched| sched.scheduler.parent),
@@ -275,7 +299,10 @@ fn extras(spec: &LinkSpec) -> String {
 }
 
 fn limit_of(ruleset: &Ruleset, scheduler: u16, flowset: &FlowsetConfig) -> QueueLimit {
-    let kind = ruleset.scheds.get(&scheduler).map_or(Kind::Fifo, |sched| sched.scheduler.discipline.kind());
+    let kind = ruleset
+        .scheds
+        .get(&scheduler)
+        .map_or(Kind::Fifo, |sched| sched.scheduler.discipline.kind());
     let scheduler = ruleset.root_of(scheduler);
     let pipe = ruleset.pipes.get(&scheduler).map(|pipe| &pipe.pipe.link);
     let link = pipe.or_else(|| ruleset.scheds.get(&scheduler).map(|sched| &sched.link.pipe.link));
@@ -309,8 +336,16 @@ fn queue((number, scheduler): (u16, u16), flowset: &FlowsetConfig, limit: QueueL
 
 fn flow(count: &FlowCount) -> FlowView {
     let key = &count.key;
-    let address = |bits: u128| if key.ipv6 { IpAddr::V6(Ipv6Addr::from(bits)) } else { IpAddr::V4(Ipv4Addr::from(bits as u32)) };
-    let mac = |bits: u64| bits.to_be_bytes()[2..].iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":");
+    let address = |bits: u128| {
+        if key.ipv6 {
+            IpAddr::V6(Ipv6Addr::from(bits))
+        } else {
+            IpAddr::V4(Ipv4Addr::from(bits as u32))
+        }
+    };
+    let mac = |bits: u64| {
+        bits.to_be_bytes()[2..].iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":")
+    };
     let extras = [
         (key.vlan != 0).then(|| format!("vlan {}", key.vlan)),
         (key.dscp != 0).then(|| format!("dscp {}", key.dscp)),
@@ -331,11 +366,22 @@ fn flow(count: &FlowCount) -> FlowView {
         queue_packets: count.queue_packets,
         queue_bytes: count.queue_bytes,
         drops: count.reasons.total_drops(),
-        drops_by_reason: count.reasons.drop_list().into_iter().map(|(reason, n)| (reason.name().to_owned(), n)).collect(),
-        marks: count.reasons.mark_list().into_iter().map(|(reason, n)| (reason.name().to_owned(), n)).collect(),
+        drops_by_reason: count
+            .reasons
+            .drop_list()
+            .into_iter()
+            .map(|(reason, n)| (reason.name().to_owned(), n))
+            .collect(),
+        marks: count
+            .reasons
+            .mark_list()
+            .into_iter()
+            .map(|(reason, n)| (reason.name().to_owned(), n))
+            .collect(),
         aqm: super::figures(&count.figures),
     }
 }
 
-/// Hash buckets that are shown where there is a mask: dummynet's default. Weir's tables grow by themselves.
+/// Hash buckets that are shown where there is a mask: dummynet's default. Weir's tables grow by
+/// themselves.
 pub(super) const BUCKETS: u64 = 64;

@@ -73,10 +73,23 @@ pub(super) fn views(ruleset: &Ruleset, which: &[Numbers], source: &dyn Source) -
     let view = |(id, number, set, rule): (u32, u16, u8, String)| {
         let count = source.rule(id);
         let enabled = ruleset.is_enabled(set);
-        RuleView { id, number, set, enabled, rule, packets: count.packets, bytes: count.bytes, last_s: count.last_s }
+        RuleView {
+            id,
+            number,
+            set,
+            enabled,
+            rule,
+            packets: count.packets,
+            bytes: count.bytes,
+            last_s: count.last_s,
+        }
     };
     let default = (DEFAULT_RULE_ID, DEFAULT_RULE, KEPT_SET, DEFAULT_WORDS.to_owned());
-    let rules = ruleset.rules.iter().filter(|e| wanted(which, e.rule.number)).map(|e| (e.id, e.rule.number, e.rule.set, words(&e.rule)));
+    let rules = ruleset
+        .rules
+        .iter()
+        .filter(|e| wanted(which, e.rule.number))
+        .map(|e| (e.id, e.rule.number, e.rule.set, words(&e.rule)));
     rules.chain(wanted(which, DEFAULT_RULE).then_some(default)).map(view).collect()
 }
 

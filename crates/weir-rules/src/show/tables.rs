@@ -55,7 +55,11 @@ pub(super) fn views(ruleset: &Ruleset, only: Option<&Name>, with_entries: bool) 
         items: table.entries.len() as u64,
         references: ruleset.users_of(name).count() as u64,
         entries: if with_entries {
-            table.entries.iter().map(|(key, &value)| EntryView { key: key.to_string(), value }).collect()
+            table
+                .entries
+                .iter()
+                .map(|(key, &value)| EntryView { key: key.to_string(), value })
+                .collect()
         } else {
             Vec::new()
         },

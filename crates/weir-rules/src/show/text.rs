@@ -1,7 +1,8 @@
 //! Views as text, in the formats of `ipfw` and `dnctl`.
 //!
-//! Columns and words are theirs; a number that needs more digits than theirs had gets them (delays below a millisecond, rates finer
-//! than a thousandth of the unit). What they have no words for stands in a line of its own, in the words that configure it.
+//! Columns and words are theirs; a number that needs more digits than theirs had gets them (delays
+//! below a millisecond, rates finer than a thousandth of the unit). What they have no words for
+//! stands in a line of its own, in the words that configure it.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -13,7 +14,10 @@ use weir_core::sched::Kind;
 use weir_core::units::{Nanos, Rate};
 
 use super::objects::BUCKETS;
-use super::{Answer, AqmView, DynamicKind, DynamicView, FlowView, LinkView, LookupView, ObjectView, QueueView, RuleView, TableView};
+use super::{
+    Answer, AqmView, DynamicKind, DynamicView, FlowView, LinkView, LookupView, ObjectView,
+    QueueView, RuleView, TableView,
+};
 use crate::mask;
 use crate::quantity::{write_rate, write_size, write_time};
 use crate::script::names::write_protocol;
@@ -37,7 +41,10 @@ pub struct Options<'a> {
 
 impl fmt::Debug for Options<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("counters", &self.counters).field("sets", &self.sets).finish_non_exhaustive()
+        f.debug_struct("Options")
+            .field("counters", &self.counters)
+            .field("sets", &self.sets)
+            .finish_non_exhaustive()
     }
 }
 
@@ -66,9 +73,20 @@ pub fn text(answer: &Answer, options: &Options<'_>) -> String {
 
 /// Rate, delay and burst: the line that a pipe or scheduler begins with.
 fn head(out: &mut String, link: &LinkView) -> fmt::Result {
-    writeln!(out, "{:05}: {} {:>4} ms burst {}", link.number, rate(link.rate_bps), milliseconds(link.delay_ns), link.burst_bytes)?;
+    writeln!(
+        out,
+        "{:05}: {} {:>4} ms burst {}",
+        link.number,
+        rate(link.rate_bps),
+        milliseconds(link.delay_ns),
+        link.burst_bytes
+    )?;
     if let Some(profile) = &link.profile {
-        writeln!(out, "\t profile: name \"{}\" loss {:.6} samples {}", profile.name, profile.loss_level, profile.samples)?;
+        writeln!(
+            out,
+            "\t profile: name \"{}\" loss {:.6} samples {}",
+            profile.name, profile.loss_level, profile.samples
+        )?;
     }
     if !link.extras.is_empty() {
         writeln!(out, "\t {}", link.extras)?;
@@ -93,7 +111,8 @@ fn sched(out: &mut String, link: &LinkView) -> fmt::Result {
     match link.scheduler.parent {
         None => head(out, link)?,
         Some(parent) => {
-            let settings = if link.spec.is_empty() { String::new() } else { format!(" {}", link.spec) };
+            let settings =
+                if link.spec.is_empty() { String::new() } else { format!(" {}", link.spec) };
             writeln!(out, "{:05}: parent {parent}{settings}", link.number)?;
         }
     }
@@ -105,7 +124,11 @@ fn scheduler(out: &mut String, link: &LinkView, number: u32) -> fmt::Result {
     let masked = !scheduler.mask.is_empty();
     let (flags, buckets) = if masked { (1, BUCKETS) } else { (0, 0) };
     let name = scheduler.algorithm.to_uppercase();
-    writeln!(out, " sched {number} type {name} flags 0x{flags:x} {buckets} buckets {} active", scheduler.active)?;
+    writeln!(
+        out,
+        " sched {number} type {name} flags 0x{flags:x} {buckets} buckets {} active",
+        scheduler.active
+    )?;
     let row = Kind::from_name(&scheduler.algorithm).map(Kind::row);
     let changed = |name: &str, value: &str| {
         let setting = row.and_then(|row| row.settings().find(|setting| setting.name == name));
@@ -136,7 +159,10 @@ fn queue(out: &mut String, queue: &QueueView) -> fmt::Result {
     write!(out, "q{:05} ", queue.number)?;
     flowset(out, queue)?;
     let QueueView { active, scheduler, weight, max_packet, priority, .. } = queue;
-    write!(out, "{active} flows ({buckets} buckets) sched {scheduler} weight {weight} lmax {max_packet} pri {priority} ")?;
+    write!(
+        out,
+        "{active} flows ({buckets} buckets) sched {scheduler} weight {weight} lmax {max_packet} pri {priority} "
+    )?;
     aqm(out, queue.aqm.as_ref())?;
     let rate = |bps: Option<u64>| bps.and_then(Rate::new).map(write_rate);
     let settings = [
@@ -157,7 +183,9 @@ fn aqm(out: &mut String, view: Option<&AqmView>) -> fmt::Result {
     let Some(view) = view else { return writeln!(out, "droptail") };
     write!(out, "\n\t AQM {}", view.algorithm.to_uppercase())?;
     let row = aqm::Kind::from_name(&view.algorithm).map(aqm::Kind::row);
-    let place = |name: &str| row.and_then(|row| row.parameters.iter().position(|setting| setting.name == name));
+    let place = |name: &str| {
+        row.and_then(|row| row.parameters.iter().position(|setting| setting.name == name))
+    };
     let mut settings: Vec<_> = view.settings.iter().collect();
     settings.sort_by_key(|(name, _)| place(name));
     settings.into_iter().try_for_each(|(name, value)| write!(out, " {name} {value}"))?;
@@ -165,7 +193,10 @@ fn aqm(out: &mut String, view: Option<&AqmView>) -> fmt::Result {
 }
 
 /// What dummynet's lines have no place for.
-fn settings_line<'a>(out: &mut String, settings: impl Iterator<Item = (&'a str, String)>) -> fmt::Result {
+fn settings_line<'a>(
+    out: &mut String,
+    settings: impl Iterator<Item = (&'a str, String)>,
+) -> fmt::Result {
     let words: String = settings.map(|(name, value)| format!(" {name} {value}")).collect();
     if words.is_empty() { Ok(()) } else { writeln!(out, "   Settings:{words}") }
 }
@@ -174,7 +205,9 @@ fn settings_line<'a>(out: &mut String, settings: impl Iterator<Item = (&'a str, 
 fn flowset(out: &mut String, queue: &QueueView) -> fmt::Result {
     match (queue.limit_packets, queue.limit_bytes) {
         (Some(packets), _) => write!(out, "{packets:3} sl.")?,
-        (None, Some(bytes)) if bytes >= 8192 && bytes % 1024 == 0 => write!(out, "{} KB", bytes / 1024)?,
+        (None, Some(bytes)) if bytes >= 8192 && bytes % 1024 == 0 => {
+            write!(out, "{} KB", bytes / 1024)?
+        }
         (None, bytes) => write!(out, "{} B", bytes.unwrap_or(0))?,
     }
     if !queue.plr.is_empty() {
@@ -198,17 +231,29 @@ fn mask_line(out: &mut String, words: &str) -> fmt::Result {
     let v4 = mask.src_ip | mask.dst_ip != 0 || !v6;
     if v4 {
         let (src, dst) = (mask.src_ip, mask.dst_ip);
-        write!(out, "    mask:  0x{:02x} 0x{src:08x}/0x{:04x} -> 0x{dst:08x}/0x{:04x}", mask.proto, mask.src_port, mask.dst_port)?;
+        write!(
+            out,
+            "    mask:  0x{:02x} 0x{src:08x}/0x{:04x} -> 0x{dst:08x}/0x{:04x}",
+            mask.proto, mask.src_port, mask.dst_port
+        )?;
     }
     if v6 {
-        let (src, dst) = (std::net::Ipv6Addr::from(mask.src_ip6), std::net::Ipv6Addr::from(mask.dst_ip6));
+        let (src, dst) =
+            (std::net::Ipv6Addr::from(mask.src_ip6), std::net::Ipv6Addr::from(mask.dst_ip6));
         let lead = if v4 { "\n" } else { "" };
-        write!(out, "{lead}        mask: proto: 0x{:02x}, flow_id: 0x{:08x},  ", mask.proto, mask.flow_id)?;
+        write!(
+            out,
+            "{lead}        mask: proto: 0x{:02x}, flow_id: 0x{:08x},  ",
+            mask.proto, mask.flow_id
+        )?;
         write!(out, "{src}/0x{:04x} -> {dst}/0x{:04x}", mask.src_port, mask.dst_port)?;
     }
-    for (name, bits) in
-        [("vlan", u64::from(mask.vlan)), ("dscp", u64::from(mask.dscp)), ("src-mac", mask.src_mac), ("dst-mac", mask.dst_mac)]
-    {
+    for (name, bits) in [
+        ("vlan", u64::from(mask.vlan)),
+        ("dscp", u64::from(mask.dscp)),
+        ("src-mac", mask.src_mac),
+        ("dst-mac", mask.dst_mac),
+    ] {
         if bits != 0 {
             write!(out, " {name} 0x{bits:x}")?;
         }
@@ -234,7 +279,18 @@ fn flows(out: &mut String, list: &[FlowView], active: u64) -> fmt::Result {
 
 fn flow(out: &mut String, flow: &FlowView) -> fmt::Result {
     let proto = if flow.proto == 0 { "ip".to_owned() } else { write_protocol(flow.proto) };
-    let FlowView { bucket, src_port, dst_port, flow_id, packets, bytes, queue_packets, queue_bytes, drops, .. } = flow;
+    let FlowView {
+        bucket,
+        src_port,
+        dst_port,
+        flow_id,
+        packets,
+        bytes,
+        queue_packets,
+        queue_bytes,
+        drops,
+        ..
+    } = flow;
     write!(out, "{bucket:3} ")?;
     match (flow.src, flow.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -244,7 +300,10 @@ fn flow(out: &mut String, flow: &FlowView) -> fmt::Result {
         }
         (src, dst) => {
             let (src, dst) = (src.to_string(), dst.to_string());
-            write!(out, "{proto:>9} {flow_id:7}  {src:>39}/{src_port:<5}  {dst:>39}/{dst_port:<5} ")?;
+            write!(
+                out,
+                "{proto:>9} {flow_id:7}  {src:>39}/{src_port:<5}  {dst:>39}/{dst_port:<5} "
+            )?;
         }
     }
     write!(out, "{packets:4} {bytes:8} {queue_packets:2} {queue_bytes:4} {drops:3}")?;
@@ -260,9 +319,20 @@ fn state(out: &mut String, flow: &FlowView) -> fmt::Result {
     if flow.marks.is_empty() && flow.aqm.is_empty() {
         return Ok(());
     }
-    let counts = |of: &BTreeMap<String, u64>| of.iter().map(|(reason, n)| format!("{reason} {n}")).collect::<Vec<_>>().join(" ");
-    let figures = flow.aqm.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(" ");
-    let parts = [("drops", counts(&flow.drops_by_reason)), ("marks", counts(&flow.marks)), ("state", figures)];
+    let counts = |of: &BTreeMap<String, u64>| {
+        of.iter().map(|(reason, n)| format!("{reason} {n}")).collect::<Vec<_>>().join(" ")
+    };
+    let figures = flow
+        .aqm
+        .iter()
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect::<Vec<_>>()
+        .join(" ");
+    let parts = [
+        ("drops", counts(&flow.drops_by_reason)),
+        ("marks", counts(&flow.marks)),
+        ("state", figures),
+    ];
     for (name, words) in parts.iter().filter(|(_, words)| !words.is_empty()) {
         writeln!(out, "      {name}: {words}")?;
     }
@@ -274,7 +344,9 @@ fn rules(out: &mut String, list: &[RuleView], options: &Options<'_>) -> fmt::Res
         return Ok(());
     }
     let shown = list.iter().filter(|rule| rule.enabled || options.sets);
-    let width = |number: fn(&RuleView) -> u64| list.iter().map(|rule| digits(number(rule))).max().unwrap_or(1);
+    let width = |number: fn(&RuleView) -> u64| {
+        list.iter().map(|rule| digits(number(rule))).max().unwrap_or(1)
+    };
     let (packets, bytes) = (width(|rule| rule.packets), width(|rule| rule.bytes));
     for rule in shown {
         if !rule.enabled {
@@ -302,7 +374,9 @@ fn dynamics(out: &mut String, list: &[DynamicView], options: &Options<'_>) -> fm
     if list.is_empty() || !(options.dynamic || options.dynamic_only) {
         return Ok(());
     }
-    let width = |number: fn(&DynamicView) -> u64| list.iter().map(|rule| digits(number(rule))).max().unwrap_or(1);
+    let width = |number: fn(&DynamicView) -> u64| {
+        list.iter().map(|rule| digits(number(rule))).max().unwrap_or(1)
+    };
     let (packets, bytes) = (width(|rule| rule.packets), width(|rule| rule.bytes));
     writeln!(out, "## Dynamic rules ({}):", list.len())?;
     for rule in list {
@@ -310,9 +384,17 @@ fn dynamics(out: &mut String, list: &[DynamicView], options: &Options<'_>) -> fm
             DynamicKind::State => "STATE",
             DynamicKind::Limit => "LIMIT",
         };
-        write!(out, "{:05} {:packets$} {:bytes$} ({}s) {kind} ", rule.rule, rule.packets, rule.bytes, rule.expires_s)?;
+        write!(
+            out,
+            "{:05} {:packets$} {:bytes$} ({}s) {kind} ",
+            rule.rule, rule.packets, rule.bytes, rule.expires_s
+        )?;
         let proto = write_protocol(rule.proto);
-        writeln!(out, "{proto} {} {} <-> {} {} :{}", rule.src, rule.src_port, rule.dst, rule.dst_port, rule.name)?;
+        writeln!(
+            out,
+            "{proto} {} {} <-> {} {} :{}",
+            rule.src, rule.src_port, rule.dst, rule.dst_port, rule.name
+        )?;
     }
     Ok(())
 }
@@ -376,6 +458,7 @@ fn digits(number: u64) -> usize {
 
 /// What dummynet adds to a pipe's number for its hidden scheduler, and twice for its hidden queue.
 const HIDDEN: u32 = 65_536;
-const HEADER_V4: &str = "BKT Prot ___Source IP/port____ ____Dest. IP/port____ Tot_pkt/bytes Pkt/Byte Drp";
+const HEADER_V4: &str =
+    "BKT Prot ___Source IP/port____ ____Dest. IP/port____ Tot_pkt/bytes Pkt/Byte Drp";
 const HEADER_V6: &str = "BKT ___Prot___ _flow-id_ ______________Source IPv6/port_______________ \
     _______________Dest. IPv6/port_______________ Tot_pkt/bytes Pkt/Byte Drp";

@@ -32,7 +32,9 @@ fn each_field_is_looked_up_in_its_kind_of_table() {
         table numbers add 46 6
         table numbers add 0 7\n";
     let echo = PacketBuilder::echo([10, 0, 0, 1], [192, 0, 2, 7], 1, 2);
-    let later = PacketBuilder::new([10, 0, 0, 1], [192, 0, 2, 7], Transport::Raw(17)).payload([0; 8]).fragment(1, false);
+    let later = PacketBuilder::new([10, 0, 0, 1], [192, 0, 2, 7], Transport::Raw(17))
+        .payload([0; 8])
+        .fragment(1, false);
     for (lookup, expected) in [
         ("src-ip nets", [1, 1, 3, 1, 1]),
         ("dst-ip nets", [2, 2, 3, 2, 2]),
@@ -42,9 +44,15 @@ fn each_field_is_looked_up_in_its_kind_of_table() {
         ("dscp numbers", [6, 7, 7, 7, 7]),
         ("dscp nets", [0; 5]),
     ] {
-        let rules = script(&format!("{tables}add pipe tablearg lookup {lookup}\nadd deny ip from any to any"));
+        let rules = script(&format!(
+            "{tables}add pipe tablearg lookup {lookup}\nadd deny ip from any to any"
+        ));
         let found = fates(&rules, [&udp(53).dscp(46), &udp(54), &udp6(), &echo, &later]);
-        assert_eq!(found, expected.map(|n| if n == 0 { Fate::Deny } else { Fate::Pipe(n, None) }), "{lookup}");
+        assert_eq!(
+            found,
+            expected.map(|n| if n == 0 { Fate::Deny } else { Fate::Pipe(n, None) }),
+            "{lookup}"
+        );
     }
 }
 
@@ -66,7 +74,12 @@ fn flows_are_looked_up_by_the_fields_of_the_table() {
     let rules = script(text);
     let other = PacketBuilder::udp([10, 0, 0, 9], [192, 0, 2, 7], 1000, 53);
     let tcp = PacketBuilder::tcp([10, 0, 0, 9], [192, 0, 2, 7], 5, 80);
-    let tcp6 = PacketBuilder::tcp([0xfd00u16, 0, 0, 0, 0, 0, 0, 9], [0xfd00u16, 0, 0, 0, 0, 0, 0, 2], 5, 80);
+    let tcp6 = PacketBuilder::tcp(
+        [0xfd00u16, 0, 0, 0, 0, 0, 0, 9],
+        [0xfd00u16, 0, 0, 0, 0, 0, 0, 2],
+        5,
+        80,
+    );
     let none = PacketBuilder::udp([10, 0, 0, 9], [192, 0, 2, 7], 1000, 54);
     let found = fates(&rules, [&udp(53), &udp6(), &other, &tcp, &tcp6, &udp(54), &none]);
     let pipe = |n| Fate::Pipe(n, None);
@@ -94,7 +107,11 @@ fn interfaces_are_looked_up_by_name() {
 #[test]
 fn a_value_that_no_action_can_have_is_no_match() {
     let table = "table t create type number\ntable t add 53 0\ntable t add 54 65536\ntable t add 55 65535\n";
-    let text = |action: &str| script(&format!("{table}add 10 {action} tablearg lookup dst-port t\nadd 20 deny ip from any to any"));
+    let text = |action: &str| {
+        script(&format!(
+            "{table}add 10 {action} tablearg lookup dst-port t\nadd 20 deny ip from any to any"
+        ))
+    };
     let packets = [&udp(53), &udp(54), &udp(55)];
     assert_eq!(fates(&text("pipe"), packets), [Fate::Deny, Fate::Deny, Fate::Pipe(65_535, None)]);
     assert_eq!(fates(&text("queue"), packets), [Fate::Deny, Fate::Deny, Fate::Queue(65_535, None)]);
@@ -147,7 +164,14 @@ fn sixteen_calls_may_be_open_and_one_more_is_passed_over() {
     // Each of the rules calls the next; the last rule of all tells where the packet came out.
     for (calls, pipe) in [(16, 7), (17, 8)] {
         let chain: String = (1..=calls)
-            .map(|n| format!("add {} call {} ip from any to any\nadd {} pipe 8 ip from any to any\n", n * 10, n * 10 + 10, n * 10 + 1))
+            .map(|n| {
+                format!(
+                    "add {} call {} ip from any to any\nadd {} pipe 8 ip from any to any\n",
+                    n * 10,
+                    n * 10 + 10,
+                    n * 10 + 1
+                )
+            })
             .collect();
         let rules = script(&format!("{chain}add {} pipe 7 ip from any to any", calls * 10 + 10));
         assert_eq!(fates(&rules, [&udp(53)]), [Fate::Pipe(pipe, None)], "{calls} calls");

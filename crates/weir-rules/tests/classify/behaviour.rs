@@ -22,10 +22,18 @@ fn port(port: u16) -> Test {
 
 #[test]
 fn the_first_rule_that_matches_decides_and_is_counted() {
-    let rules = ruleset([add(100, pipe(1), [term(port(80))]), add(200, pipe(2), [term(port(53))]), add(300, pipe(3), any())]);
+    let rules = ruleset([
+        add(100, pipe(1), [term(port(80))]),
+        add(200, pipe(2), [term(port(53))]),
+        add(300, pipe(3), any()),
+    ]);
     let mut bench = Bench::new(&rules);
     assert_eq!(bench.fate(&udp()), Fate::Pipe(2, None));
-    let packets: Vec<_> = bench.state.counters().map(|(id, counters)| (id, counters.packets, counters.bytes)).collect();
+    let packets: Vec<_> = bench
+        .state
+        .counters()
+        .map(|(id, counters)| (id, counters.packets, counters.bytes))
+        .collect();
     assert_eq!(packets, [(1, 0, 0), (2, 1, 28), (3, 0, 0), (DEFAULT_ID, 0, 0)]);
 }
 
@@ -33,7 +41,10 @@ fn the_first_rule_that_matches_decides_and_is_counted() {
 fn without_a_match_a_packet_passes_and_the_default_rule_counts_it() {
     let mut bench = Bench::new(&ruleset([add(1, RuleAction::Deny, [term(port(80))])]));
     assert_eq!(bench.fate(&udp()), Fate::Allow);
-    assert_eq!(bench.state.counters().last().map(|(id, counters)| (id, counters.packets)), Some((DEFAULT_ID, 1)));
+    assert_eq!(
+        bench.state.counters().last().map(|(id, counters)| (id, counters.packets)),
+        Some((DEFAULT_ID, 1))
+    );
 }
 
 #[test]
@@ -45,7 +56,10 @@ fn from_any_to_any_is_about_ip_and_layer2_is_about_frames() {
     frames.push(term(Test::Layer2));
     let mut bench = Bench::new(&ruleset([add(1, pipe(1), frames)]));
     assert_eq!(bench.fate(&arp), Fate::Pipe(1, None));
-    let negated = Term { not: true, test: Test::SrcAddress(vec![Address::V4 { address: 0, mask: u32::MAX }]) };
+    let negated = Term {
+        not: true,
+        test: Test::SrcAddress(vec![Address::V4 { address: 0, mask: u32::MAX }]),
+    };
     let mut bench = Bench::new(&ruleset([add(1, pipe(1), [Clause(vec![negated])])]));
     assert_eq!(bench.fate(&arp), Fate::Allow);
     assert_eq!(bench.fate(&udp()), Fate::Pipe(1, None));
@@ -53,14 +67,21 @@ fn from_any_to_any_is_about_ip_and_layer2_is_about_frames() {
 
 #[test]
 fn where_one_pass_is_off_the_search_goes_on_behind_the_rule_or_where_it_was() {
-    let mut rules = ruleset([add(100, pipe(1), any()), add(100, pipe(2), any()), add(300, pipe(3), any())]);
+    let mut rules =
+        ruleset([add(100, pipe(1), any()), add(100, pipe(2), any()), add(300, pipe(3), any())]);
     rules.one_pass = false;
     let mut bench = Bench::new(&rules);
     let first = Resume { number: 100, id: 1 };
     assert_eq!(bench.fate(&udp()), Fate::Pipe(1, Some(first)));
-    assert_eq!(bench.fate_from(&udp(), UP, Some(first)), Fate::Pipe(2, Some(Resume { number: 100, id: 2 })));
+    assert_eq!(
+        bench.fate_from(&udp(), UP, Some(first)),
+        Fate::Pipe(2, Some(Resume { number: 100, id: 2 }))
+    );
     let gone = Resume { number: 100, id: 77 };
-    assert_eq!(bench.fate_from(&udp(), UP, Some(gone)), Fate::Pipe(3, Some(Resume { number: 300, id: 3 })));
+    assert_eq!(
+        bench.fate_from(&udp(), UP, Some(gone)),
+        Fate::Pipe(3, Some(Resume { number: 300, id: 3 }))
+    );
     let last = Resume { number: 300, id: 3 };
     assert_eq!(bench.fate_from(&udp(), UP, Some(last)), Fate::Allow);
 }
@@ -92,18 +113,27 @@ fn circles_end_and_are_counted() {
     let mut bench = Bench::new(&rules);
     assert_eq!(bench.fate(&udp()), Fate::Deny);
     assert_eq!(bench.state.loops(), 1);
-    assert!(bench.state.counters().map(|(_, counters)| counters.packets).sum::<u64>() < u64::from(JUMPS) * 3);
+    assert!(
+        bench.state.counters().map(|(_, counters)| counters.packets).sum::<u64>()
+            < u64::from(JUMPS) * 3
+    );
 }
 
 #[test]
 fn a_table_gives_its_value_to_the_action() {
-    let mut rules =
-        ruleset([add(100, RuleAction::Pipe(Target::TableArg), [term(Test::SrcAddress(vec![common::table("customers", None)]))])]);
+    let mut rules = ruleset([add(
+        100,
+        RuleAction::Pipe(Target::TableArg),
+        [term(Test::SrcAddress(vec![common::table("customers", None)]))],
+    )]);
     common::set_table(
         &mut rules,
         "customers",
         TableKind::Address,
-        [(TableKey::V4 { address: 0x0a00_0000, len: 8 }, 8), (TableKey::V4 { address: 0x0a00_0001, len: 32 }, 32)],
+        [
+            (TableKey::V4 { address: 0x0a00_0000, len: 8 }, 8),
+            (TableKey::V4 { address: 0x0a00_0001, len: 32 }, 32),
+        ],
     );
     let mut bench = Bench::new(&rules);
     assert_eq!(bench.fate(&udp()), Fate::Pipe(32, None));
@@ -173,7 +203,8 @@ fn counters_and_luck_survive_a_new_rule() {
     bench.classifier = bench.classifier.recompile(&changed);
     fates.extend((0..100).map(|_| bench.fate(&udp())));
     assert_eq!(fates, undisturbed);
-    let packets: Vec<_> = bench.state.counters().map(|(id, counters)| (id, counters.packets)).collect();
+    let packets: Vec<_> =
+        bench.state.counters().map(|(id, counters)| (id, counters.packets)).collect();
     assert_eq!(packets[1], (1, 200));
     assert_eq!(packets[0].0, 9);
     bench.state.zero(Some(&[1]));

@@ -3,7 +3,9 @@ use std::sync::Arc;
 
 use weir_core::key::FlowKey;
 use weir_core::units::Nanos;
-use weir_rules::classify::{Classifier, Fate, Packet, Pass, Place, PlaceInterface, Resume, State, Tags, Verdict};
+use weir_rules::classify::{
+    Classifier, Fate, Packet, Pass, Place, PlaceInterface, Resume, State, Tags, Verdict,
+};
 use weir_rules::rule::{Address, Clause, Rule, RuleAction, TableMatch, Term, Test};
 use weir_rules::ruleset::{Entry, Ruleset};
 use weir_rules::table::{Table, TableKey, TableKind};
@@ -23,7 +25,17 @@ pub(crate) const PASSES: [Pass; 4] = [UP, DOWN, BRIDGE_IN, BRIDGE_OUT];
 /// A rule.
 pub(crate) fn add(number: u16, action: RuleAction, body: impl IntoIterator<Item = Clause>) -> Rule {
     let body = body.into_iter().collect();
-    Rule { number, set: 0, probability: None, action, tag: None, untag: None, log: false, body, comment: None }
+    Rule {
+        number,
+        set: 0,
+        probability: None,
+        action,
+        tag: None,
+        untag: None,
+        log: false,
+        body,
+        comment: None,
+    }
 }
 
 /// A clause of one test.
@@ -64,7 +76,12 @@ pub(crate) fn edit_rule(ruleset: &mut Ruleset, at: usize, change: impl FnOnce(&m
 }
 
 /// Makes a table.
-pub(crate) fn set_table(ruleset: &mut Ruleset, name: &str, kind: TableKind, entries: impl IntoIterator<Item = (TableKey, u32)>) {
+pub(crate) fn set_table(
+    ruleset: &mut Ruleset,
+    name: &str,
+    kind: TableKind,
+    entries: impl IntoIterator<Item = (TableKey, u32)>,
+) {
     let table = Table { kind, entries: entries.into_iter().collect(), ..Table::default() };
     Arc::make_mut(&mut ruleset.tables).insert(name.into(), table.into());
 }
@@ -83,7 +100,11 @@ pub(crate) fn place() -> Place {
         v4: vec![0x0a00_00fe + u32::from(number)],
         v6: vec![0xfd00_0000_0000_0000_0000_0000_0000_00fe + u128::from(number)],
     };
-    Place { interfaces: vec![interface(0, "eth0"), interface(1, "wlan1")], passes: PASSES.to_vec(), ..Place::default() }
+    Place {
+        interfaces: vec![interface(0, "eth0"), interface(1, "wlan1")],
+        passes: PASSES.to_vec(),
+        ..Place::default()
+    }
 }
 
 /// A classifier with its memory.
@@ -100,7 +121,12 @@ impl Bench {
     }
 
     pub(crate) fn at(ruleset: &Ruleset, place: &Place) -> Self {
-        Self { classifier: Classifier::compile(ruleset, place), state: State::new(1), tags: Tags::new(), now: Nanos::ZERO }
+        Self {
+            classifier: Classifier::compile(ruleset, place),
+            state: State::new(1),
+            tags: Tags::new(),
+            now: Nanos::ZERO,
+        }
     }
 
     /// What becomes of a packet that goes out.
@@ -108,12 +134,22 @@ impl Bench {
         self.fate_from(packet, UP, None)
     }
 
-    pub(crate) fn fate_from(&mut self, packet: &PacketBuilder, pass: Pass, from: Option<Resume>) -> Fate {
+    pub(crate) fn fate_from(
+        &mut self,
+        packet: &PacketBuilder,
+        pass: Pass,
+        from: Option<Resume>,
+    ) -> Fate {
         self.verdict(packet, pass, from).fate
     }
 
     /// The verdict on a packet; its tags are kept in the bench.
-    pub(crate) fn verdict(&mut self, packet: &PacketBuilder, pass: Pass, from: Option<Resume>) -> Verdict {
+    pub(crate) fn verdict(
+        &mut self,
+        packet: &PacketBuilder,
+        pass: Pass,
+        from: Option<Resume>,
+    ) -> Verdict {
         self.tags.clear();
         self.frame(&packet.frame(), pass, from)
     }
@@ -121,9 +157,19 @@ impl Bench {
     /// The verdict on a frame with the tags of the bench.
     pub(crate) fn frame(&mut self, frame: &[u8], pass: Pass, from: Option<Resume>) -> Verdict {
         let parsed = weir_wire::parse(frame).ok();
-        let key = parsed.as_ref().map_or_else(FlowKey::default, |parsed| weir_wire::flow_key(frame, parsed));
+        let key = parsed
+            .as_ref()
+            .map_or_else(FlowKey::default, |parsed| weir_wire::flow_key(frame, parsed));
         let len = parsed.as_ref().map_or(frame.len() as u32, |parsed| parsed.network_len);
-        let mut packet = Packet { frame, parsed: parsed.as_ref(), key: &key, len, pass, tags: &mut self.tags, now: self.now };
+        let mut packet = Packet {
+            frame,
+            parsed: parsed.as_ref(),
+            key: &key,
+            len,
+            pass,
+            tags: &mut self.tags,
+            now: self.now,
+        };
         self.classifier.classify(&mut self.state, &mut packet, from)
     }
 }

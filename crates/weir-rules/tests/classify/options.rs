@@ -1,4 +1,5 @@
-//! Each option of a rule, as it is written: of some frames made for the purpose, those that a rule with it matches.
+//! Each option of a rule, as it is written: of some frames made for the purpose, those that a rule
+//! with it matches.
 
 use crate::common::{Bench, PASSES, UP, place, script};
 use weir_rules::classify::{Fate, Place};
@@ -12,7 +13,9 @@ impl Frames {
     /// A rule with this body matches just these, in every form in which rules are compiled.
     #[track_caller]
     fn matched(&self, body: &str, expected: &[&str]) {
-        let filler: String = (0..60).map(|n| format!("add {} count ip from 10.99.{n}.0/24 to any\n", 100 + n)).collect();
+        let filler: String = (0..60)
+            .map(|n| format!("add {} count ip from 10.99.{n}.0/24 to any\n", 100 + n))
+            .collect();
         let alone = format!("add 90 deny {body}");
         for (rules, place, form) in [
             (&alone, place(), "for the pass"),
@@ -20,8 +23,12 @@ impl Frames {
             (&(alone.clone() + "\n" + &filler), place(), "among many"),
         ] {
             let mut bench = Bench::at(&script(rules), &place);
-            let matched: Vec<&str> =
-                self.0.iter().filter(|(_, frame)| bench.frame(frame, UP, None).fate == Fate::Deny).map(|(name, _)| *name).collect();
+            let matched: Vec<&str> = self
+                .0
+                .iter()
+                .filter(|(_, frame)| bench.frame(frame, UP, None).fate == Fate::Deny)
+                .map(|(name, _)| *name)
+                .collect();
             assert_eq!(matched, expected, "`{body}` {form}");
         }
     }
@@ -36,7 +43,17 @@ fn udp6() -> PacketBuilder {
 }
 
 fn tcp(flags: u8, options: &[u8]) -> PacketBuilder {
-    PacketBuilder::new(A4, B4, Transport::Tcp { src_port: 1000, dst_port: 80, sequence: 7, flags, options: options.to_vec() })
+    PacketBuilder::new(
+        A4,
+        B4,
+        Transport::Tcp {
+            src_port: 1000,
+            dst_port: 80,
+            sequence: 7,
+            flags,
+            options: options.to_vec(),
+        },
+    )
 }
 
 /// A frame with other bytes from an offset of its transport header on.
@@ -82,7 +99,13 @@ fn tcp_options_and_segment_size() {
         ("cc", with(&[11, 6, 0, 0, 0, 1])),
         ("cut", with(&[2, 40, 5, 180])),
         ("udp", udp().frame()),
-        ("later", PacketBuilder::new(A4, B4, Transport::Raw(6)).payload([2; 60]).fragment(5, false).frame()),
+        (
+            "later",
+            PacketBuilder::new(A4, B4, Transport::Raw(6))
+                .payload([2; 60])
+                .fragment(5, false)
+                .frame(),
+        ),
     ]);
     frames.matched("tcpmss 1460", &["mss 1460"]);
     frames.matched("tcpmss 0-536", &["mss 500+sack"]);
@@ -100,7 +123,9 @@ fn tcp_options_and_segment_size() {
 fn tcp_numbers_flags_and_lengths() {
     let mut padded = tcp(16, &[]);
     padded.padding = 6;
-    let v6 = PacketBuilder::tcp(A6, B6, 1000, 80).extension(protocol::DESTINATION, &[1, 4]).payload([1; 3]);
+    let v6 = PacketBuilder::tcp(A6, B6, 1000, 80)
+        .extension(protocol::DESTINATION, &[1, 4])
+        .payload([1; 3]);
     let frames = Frames(vec![
         ("syn", tcp(2, &[2, 4, 5, 180]).frame()),
         ("ack", patched(&padded, 8, &[0, 0, 0, 9])),
@@ -140,7 +165,13 @@ fn icmp_types() {
         ("6:64", v6(64)),
         ("6:128", v6(128)),
         ("6:255", v6(255)),
-        ("later", PacketBuilder::new(A4, B4, Transport::Raw(1)).payload([8; 16]).fragment(1, false).frame()),
+        (
+            "later",
+            PacketBuilder::new(A4, B4, Transport::Raw(1))
+                .payload([8; 16])
+                .fragment(1, false)
+                .frame(),
+        ),
         ("icmp6 over v4", PacketBuilder::new(A4, B4, Transport::Raw(58)).payload([128; 8]).frame()),
         ("udp", udp().frame()),
     ]);
@@ -165,7 +196,12 @@ fn extension_headers() {
         ("route 0", with(protocol::ROUTING, &[0, 0]).frame()),
         ("route 4", with(protocol::ROUTING, &[4, 0]).frame()),
         ("dst", with(protocol::DESTINATION, &[1, 4]).frame()),
-        ("ah+dst", with(protocol::AUTHENTICATION, &[0; 22]).extension(protocol::DESTINATION, &[1, 4]).frame()),
+        (
+            "ah+dst",
+            with(protocol::AUTHENTICATION, &[0; 22])
+                .extension(protocol::DESTINATION, &[1, 4])
+                .frame(),
+        ),
         ("frag", with(protocol::FRAGMENT, &[0, 1, 0, 0, 0, 1]).frame()),
         ("later", with(protocol::FRAGMENT, &[0, 8, 0, 0, 0, 1]).frame()),
         ("esp", esp("fd00::1", "fd00::2").extension(protocol::HOP_BY_HOP, &[1, 4]).frame()),
@@ -186,7 +222,9 @@ fn fragments() {
     let part = |offset, more| udp().payload([0; 24]).fragment(offset, more).frame();
     let mut reserved = part(0, false);
     reserved[20] |= 0x80;
-    let v6 = |field: [u8; 2]| udp6().extension(protocol::FRAGMENT, &[field[0], field[1], 0, 0, 0, 1]).frame();
+    let v6 = |field: [u8; 2]| {
+        udp6().extension(protocol::FRAGMENT, &[field[0], field[1], 0, 0, 0, 1]).frame()
+    };
     let frames = Frames(vec![
         ("df", udp().frame()),
         ("first", part(0, true)),

@@ -1,12 +1,14 @@
-//! A naive reading of rules: every rule in its order, every test on the packet as it was described, every table by trying all prefix
-//! lengths. Slow, and plain enough to be right.
+//! A naive reading of rules: every rule in its order, every test on the packet as it was described,
+//! every table by trying all prefix lengths. Slow, and plain enough to be right.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
 use weir_core::rng::{Purpose, Stream};
 use weir_rules::classify::{Fate, Pass, Place, Resume};
-use weir_rules::rule::{Address, Interface, LookupField, Rule, RuleAction, Span16, TableMatch, Target, Test};
+use weir_rules::rule::{
+    Address, Interface, LookupField, Rule, RuleAction, Span16, TableMatch, Target, Test,
+};
 use weir_rules::ruleset::Ruleset;
 use weir_rules::table::{FlowFields, TableKey, TableKind};
 use weir_wire::builder::{PacketBuilder, Transport};
@@ -35,15 +37,21 @@ impl<'a> Oracle<'a> {
         Self { ruleset, place, streams: HashMap::new(), packets: HashMap::new(), tags: Vec::new() }
     }
 
-    pub(crate) fn verdict(&mut self, packet: &PacketBuilder, pass: Pass, from: Option<Resume>) -> (Fate, Option<u8>) {
+    pub(crate) fn verdict(
+        &mut self,
+        packet: &PacketBuilder,
+        pass: Pass,
+        from: Option<Resume>,
+    ) -> (Fate, Option<u8>) {
         self.tags.clear();
         let rules = &self.ruleset.rules;
         let mut case = Case { packet, pass, dscp: packet.dscp, found: None };
         let (mut dscp, mut calls, mut jumps) = (None, Vec::new(), 0);
-        let mut at = from.map_or(0, |from| match rules.iter().position(|entry| entry.id == from.id) {
-            Some(at) => at + 1,
-            None => rules.iter().take_while(|entry| entry.rule.number <= from.number).count(),
-        });
+        let mut at =
+            from.map_or(0, |from| match rules.iter().position(|entry| entry.id == from.id) {
+                Some(at) => at + 1,
+                None => rules.iter().take_while(|entry| entry.rule.number <= from.number).count(),
+            });
         while let Some(entry) = rules.get(at) {
             let rule = &*entry.rule;
             at += 1;
@@ -53,12 +61,17 @@ impl<'a> Oracle<'a> {
             *self.packets.entry(entry.id).or_default() += 1;
             self.retag(rule, case.found);
             let value = |target| argument(target, case.found).unwrap();
-            let resume = (!self.ruleset.one_pass).then_some(Resume { number: rule.number, id: entry.id });
+            let resume =
+                (!self.ruleset.one_pass).then_some(Resume { number: rule.number, id: entry.id });
             let to = match &rule.action {
                 RuleAction::Allow => return (Fate::Allow, dscp),
                 RuleAction::Deny => return (Fate::Deny, dscp),
-                RuleAction::Pipe(target) => return (Fate::Pipe(value(*target) as u16, resume), dscp),
-                RuleAction::Queue(target) => return (Fate::Queue(value(*target) as u16, resume), dscp),
+                RuleAction::Pipe(target) => {
+                    return (Fate::Pipe(value(*target) as u16, resume), dscp);
+                }
+                RuleAction::Queue(target) => {
+                    return (Fate::Queue(value(*target) as u16, resume), dscp);
+                }
                 RuleAction::Count => continue,
                 RuleAction::SetDscp(target) => {
                     if !matches!(packet.transport, Transport::Arp) {
@@ -67,7 +80,9 @@ impl<'a> Oracle<'a> {
                     }
                     continue;
                 }
-                RuleAction::SkipTo(target) => self.number(value(*target).max(u32::from(rule.number) + 1)),
+                RuleAction::SkipTo(target) => {
+                    self.number(value(*target).max(u32::from(rule.number) + 1))
+                }
                 RuleAction::Call(target) if calls.len() < 16 => {
                     calls.push(at);
                     self.number(value(*target))
@@ -92,13 +107,26 @@ impl<'a> Oracle<'a> {
 
     fn matches(&mut self, id: u32, rule: &Rule, case: &mut Case<'_>) -> bool {
         case.found = None;
-        let tests: Vec<&Test> = rule.body.iter().flat_map(|clause| &clause.0).map(|term| &term.test).collect();
-        let link = |test: &&Test| matches!(test, Test::Layer2 | Test::Mac { .. } | Test::MacType(_) | Test::Vlan(_));
+        let tests: Vec<&Test> =
+            rule.body.iter().flat_map(|clause| &clause.0).map(|term| &term.test).collect();
+        let link = |test: &&Test| {
+            matches!(test, Test::Layer2 | Test::Mac { .. } | Test::MacType(_) | Test::Vlan(_))
+        };
         let neutral = |test: &&Test| {
-            matches!(test, Test::In | Test::Out | Test::Bridged | Test::Via(_) | Test::Recv(_) | Test::Xmit(_) | Test::Tagged(_))
+            matches!(
+                test,
+                Test::In
+                    | Test::Out
+                    | Test::Bridged
+                    | Test::Via(_)
+                    | Test::Recv(_)
+                    | Test::Xmit(_)
+                    | Test::Tagged(_)
+            )
         };
         let everybody = |test: &&Test| matches!(test, Test::SrcAddress(list) | Test::DstAddress(list) if list.contains(&Address::Any));
-        let frames = tests.iter().any(link) && tests.iter().all(|test| link(test) || neutral(test) || everybody(test));
+        let frames = tests.iter().any(link)
+            && tests.iter().all(|test| link(test) || neutral(test) || everybody(test));
         let leaving = rule.body.iter().flat_map(|clause| &clause.0).any(|term| match term.test {
             Test::Out | Test::Xmit(_) => !term.not,
             Test::In => term.not,
@@ -115,18 +143,25 @@ impl<'a> Oracle<'a> {
                 return false;
             }
         }
-        let small = |target: Target| argument(target, case.found).is_some_and(|value| (1..65536).contains(&value));
+        let small = |target: Target| {
+            argument(target, case.found).is_some_and(|value| (1..65536).contains(&value))
+        };
         let there = match rule.action {
             RuleAction::Pipe(target) | RuleAction::Queue(target) => small(target),
-            RuleAction::SkipTo(target) | RuleAction::Call(target) | RuleAction::SetDscp(target) => argument(target, case.found).is_some(),
+            RuleAction::SkipTo(target) | RuleAction::Call(target) | RuleAction::SetDscp(target) => {
+                argument(target, case.found).is_some()
+            }
             _ => true,
         };
         there
             && rule.tag.is_none_or(small)
             && rule.untag.is_none_or(small)
-            && rule
-                .probability
-                .is_none_or(|p| self.streams.entry(id).or_insert_with(|| Stream::new(1, id.into(), Purpose::Classifier)).happens(p))
+            && rule.probability.is_none_or(|p| {
+                self.streams
+                    .entry(id)
+                    .or_insert_with(|| Stream::new(1, id.into(), Purpose::Classifier))
+                    .happens(p)
+            })
     }
 
     fn holds(&self, test: &Test, case: &mut Case<'_>) -> bool {
@@ -136,17 +171,27 @@ impl<'a> Oracle<'a> {
             Test::Ip4 => ip && packet.src.is_ipv4(),
             Test::Ip6 => ip && packet.src.is_ipv6(),
             Test::Protocol(number) => protocol(packet) == Some(*number),
-            Test::SrcAddress(list) => list.iter().any(|wanted| *wanted == Address::Any || ip && self.address(wanted, packet.src, case)),
-            Test::DstAddress(list) => list.iter().any(|wanted| *wanted == Address::Any || ip && self.address(wanted, packet.dst, case)),
+            Test::SrcAddress(list) => list.iter().any(|wanted| {
+                *wanted == Address::Any || ip && self.address(wanted, packet.src, case)
+            }),
+            Test::DstAddress(list) => list.iter().any(|wanted| {
+                *wanted == Address::Any || ip && self.address(wanted, packet.dst, case)
+            }),
             Test::SrcPort(spans) => ports(packet).is_some_and(|(port, _)| within(spans, port)),
             Test::DstPort(spans) => ports(packet).is_some_and(|(_, port)| within(spans, port)),
             Test::In => !case.pass.out,
             Test::Out => case.pass.out,
             Test::Bridged => case.pass.bridged,
             Test::Layer2 => true,
-            Test::Via(wanted) => self.interface(wanted, if case.pass.out { case.pass.xmit } else { case.pass.recv }, case),
+            Test::Via(wanted) => self.interface(
+                wanted,
+                if case.pass.out { case.pass.xmit } else { case.pass.recv },
+                case,
+            ),
             Test::Recv(wanted) => self.interface(wanted, case.pass.recv, case),
-            Test::Xmit(wanted) => self.interface(wanted, if case.pass.out { case.pass.xmit } else { None }, case),
+            Test::Xmit(wanted) => {
+                self.interface(wanted, if case.pass.out { case.pass.xmit } else { None }, case)
+            }
             Test::Vlan(spans) => within(spans, packet.tags.first().map_or(0, |(_, id)| *id)),
             Test::Dscp(points) => ip && points >> case.dscp & 1 == 1,
             Test::IpTtl(spans) => ip && within(spans, packet.ttl.into()),
@@ -154,16 +199,28 @@ impl<'a> Oracle<'a> {
                 Transport::Tcp { flags, .. } => flags & set == *set && flags & clear == 0,
                 _ => false,
             },
-            Test::Tagged(spans) => self.tags.iter().any(|tag| spans.is_empty() || within(spans, *tag)),
+            Test::Tagged(spans) => {
+                self.tags.iter().any(|tag| spans.is_empty() || within(spans, *tag))
+            }
             Test::Lookup { field, table } => {
                 let key = match field {
-                    LookupField::SrcIp => return ip && self.address(&Address::Table(table.clone()), packet.src, case),
-                    LookupField::DstIp => return ip && self.address(&Address::Table(table.clone()), packet.dst, case),
+                    LookupField::SrcIp => {
+                        return ip
+                            && self.address(&Address::Table(table.clone()), packet.src, case);
+                    }
+                    LookupField::DstIp => {
+                        return ip
+                            && self.address(&Address::Table(table.clone()), packet.dst, case);
+                    }
                     LookupField::SrcPort => ports(packet).map(|(port, _)| port.into()),
                     LookupField::DstPort => ports(packet).map(|(_, port)| port.into()),
                     LookupField::Dscp => ip.then_some(case.dscp.into()),
                 };
-                self.wanted(table, key.and_then(|key| self.entry(table, &TableKey::Number(key))), case)
+                self.wanted(
+                    table,
+                    key.and_then(|key| self.entry(table, &TableKey::Number(key))),
+                    case,
+                )
             }
             Test::Flow(table) => self.wanted(table, self.flow(table, packet), case),
             other => unreachable!("not drawn: {other:?}"),
@@ -175,12 +232,14 @@ impl<'a> Oracle<'a> {
         match (wanted, address) {
             (Address::Any, _) => true,
             (Address::Me, IpAddr::V4(a)) => me().any(|interface| interface.v4.contains(&a.into())),
-            (Address::Me | Address::Me6, IpAddr::V6(a)) => me().any(|interface| interface.v6.contains(&a.into())),
+            (Address::Me | Address::Me6, IpAddr::V6(a)) => {
+                me().any(|interface| interface.v6.contains(&a.into()))
+            }
             (Address::V4 { address, mask }, IpAddr::V4(a)) => u32::from(a) & mask == *address,
             (Address::V6 { address, mask }, IpAddr::V6(a)) => u128::from(a) & mask == *address,
-            (Address::Set { base, members }, IpAddr::V4(a)) => {
-                (0..256).any(|n| members[n / 64] >> (n % 64) & 1 == 1 && base.checked_add(n as u32) == Some(a.into()))
-            }
+            (Address::Set { base, members }, IpAddr::V4(a)) => (0..256).any(|n| {
+                members[n / 64] >> (n % 64) & 1 == 1 && base.checked_add(n as u32) == Some(a.into())
+            }),
             (Address::Table(table), _) => {
                 let longest = match address {
                     IpAddr::V4(a) => (0..=32u8).rev().find_map(|len| {
@@ -211,7 +270,9 @@ impl<'a> Oracle<'a> {
     }
 
     fn flow(&self, table: &TableMatch, packet: &PacketBuilder) -> Option<u32> {
-        let TableKind::Flow(FlowFields { src_ip, proto, src_port, dst_ip, dst_port }) = self.ruleset.tables.get(&table.table)?.kind else {
+        let TableKind::Flow(FlowFields { src_ip, proto, src_port, dst_ip, dst_port }) =
+            self.ruleset.tables.get(&table.table)?.kind
+        else {
             return None;
         };
         let bits = |address, used| match address {
@@ -250,7 +311,8 @@ impl<'a> Oracle<'a> {
     }
 
     fn retag(&mut self, rule: &Rule, found: Option<u32>) {
-        let value = |target: Option<Target>| target.map(|target| argument(target, found).unwrap() as u16);
+        let value =
+            |target: Option<Target>| target.map(|target| argument(target, found).unwrap() as u16);
         if let Some(tag) = value(rule.untag) {
             self.tags.retain(|other| *other != tag);
         }
@@ -283,7 +345,9 @@ fn protocol(packet: &PacketBuilder) -> Option<u8> {
 
 fn ports(packet: &PacketBuilder) -> Option<(u16, u16)> {
     match packet.transport {
-        Transport::Udp { src_port, dst_port } | Transport::Tcp { src_port, dst_port, .. } => Some((src_port, dst_port)),
+        Transport::Udp { src_port, dst_port } | Transport::Tcp { src_port, dst_port, .. } => {
+            Some((src_port, dst_port))
+        }
         _ => None,
     }
 }

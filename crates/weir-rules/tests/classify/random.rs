@@ -1,9 +1,13 @@
-//! Random rulesets and packets: the compiled classifier decides, counts and tags as the naive reading of the same rules does.
+//! Random rulesets and packets: the compiled classifier decides, counts and tags as the naive
+//! reading of the same rules does.
 
 use proptest::prelude::*;
 use weir_core::units::Probability;
 use weir_rules::classify::{Fate, Pass, Place};
-use weir_rules::rule::{Address, Clause, Interface, LookupField, Rule, RuleAction, Span16, TableMatch, Target, Term, Test};
+use weir_rules::rule::{
+    Address, Clause, Interface, LookupField, Rule, RuleAction, Span16, TableMatch, Target, Term,
+    Test,
+};
 use weir_rules::ruleset::Ruleset;
 use weir_rules::table::{FlowFields, TableKey, TableKind};
 use weir_wire::builder::{PacketBuilder, Transport};
@@ -25,8 +29,12 @@ fn v6() -> impl Strategy<Value = u128> {
 }
 
 fn span(most: u16) -> impl Strategy<Value = Span16> {
-    (few(most.into()), prop_oneof![3 => Just(0), 1 => few(most.into())])
-        .prop_map(|(first, more)| Span16 { first: first as u16, last: (first + more).min(u16::MAX.into()) as u16 })
+    (few(most.into()), prop_oneof![3 => Just(0), 1 => few(most.into())]).prop_map(
+        |(first, more)| Span16 {
+            first: first as u16,
+            last: (first + more).min(u16::MAX.into()) as u16,
+        },
+    )
 }
 
 fn spans(most: u16) -> impl Strategy<Value = Vec<Span16>> {
@@ -34,7 +42,8 @@ fn spans(most: u16) -> impl Strategy<Value = Vec<Span16>> {
 }
 
 fn table() -> impl Strategy<Value = TableMatch> {
-    ("[anfix]", prop::option::weighted(0.3, few(8))).prop_map(|(name, value)| TableMatch { table: name.into(), value })
+    ("[anfix]", prop::option::weighted(0.3, few(8)))
+        .prop_map(|(name, value)| TableMatch { table: name.into(), value })
 }
 
 fn address() -> impl Strategy<Value = Address> {
@@ -101,7 +110,8 @@ fn test() -> impl Strategy<Value = Test> {
 
 fn clause() -> impl Strategy<Value = Clause> {
     let term = || (prop::bool::weighted(0.15), test()).prop_map(|(not, test)| Term { not, test });
-    prop_oneof![4 => prop::collection::vec(term(), 1..2), 1 => prop::collection::vec(term(), 2..4)].prop_map(Clause)
+    prop_oneof![4 => prop::collection::vec(term(), 1..2), 1 => prop::collection::vec(term(), 2..4)]
+        .prop_map(Clause)
 }
 
 fn target() -> impl Strategy<Value = Target> {
@@ -123,43 +133,69 @@ fn action() -> impl Strategy<Value = RuleAction> {
 }
 
 fn rule() -> impl Strategy<Value = Rule> {
-    let tag = || prop::option::weighted(0.1, prop_oneof![(1u16..4).prop_map(Target::Number), Just(Target::TableArg)]);
-    let probability = prop::option::weighted(0.1, (0.0..=1.0f64).prop_map(|p| Probability::new(p).unwrap()));
+    let tag = || {
+        prop::option::weighted(
+            0.1,
+            prop_oneof![(1u16..4).prop_map(Target::Number), Just(Target::TableArg)],
+        )
+    };
+    let probability =
+        prop::option::weighted(0.1, (0.0..=1.0f64).prop_map(|p| Probability::new(p).unwrap()));
     let body = prop::collection::vec(clause(), 0..4);
-    (1u16..900, 0u8..3, probability, action(), tag(), tag(), body).prop_map(|(number, set, probability, action, tag, untag, body)| Rule {
-        number,
-        set,
-        probability,
-        action,
-        tag,
-        untag,
-        log: false,
-        body,
-        comment: None,
-    })
+    (1u16..900, 0u8..3, probability, action(), tag(), tag(), body).prop_map(
+        |(number, set, probability, action, tag, untag, body)| Rule {
+            number,
+            set,
+            probability,
+            action,
+            tag,
+            untag,
+            log: false,
+            body,
+            comment: None,
+        },
+    )
 }
 
 fn rules(most: usize) -> impl Strategy<Value = Ruleset> {
-    let tables = prop::collection::vec((v4(), 8..=32u8, v6(), 96..=128u8, few(100), few(70_000)), 0..20);
-    (prop::collection::vec(rule(), 0..most), tables, any::<bool>(), 0u32..8).prop_map(|(mut rules, entries, one_pass, sets)| {
-        rules.sort_by_key(|rule| rule.number);
-        let mut ruleset = Ruleset { one_pass, enabled_sets: sets | 3, ..ruleset(rules) };
-        let key4 = |a: u32, len: u8| TableKey::V4 { address: a & u32::MAX << (32 - len), len };
-        let key6 = |a: u128, len: u8| TableKey::V6 { address: a & u128::MAX << (128 - len), len };
-        let prefixes = entries.iter().flat_map(|&(a, la, b, lb, _, value)| [(key4(a, la), value), (key6(b, lb), value)]);
-        set_table(&mut ruleset, "a", TableKind::Address, prefixes);
-        set_table(&mut ruleset, "n", TableKind::Number, entries.iter().map(|e| (TableKey::Number(e.4), e.5)));
-        let fields = FlowFields { src_ip: true, dst_port: true, ..FlowFields::default() };
-        let flow = |e: &(u32, u8, u128, u8, u32, u32)| {
-            let key = TableKey::Flow { ipv6: false, src: e.0.into(), dst: 0, proto: 0, src_port: 0, dst_port: e.4 as u16 };
-            (key, e.5)
-        };
-        set_table(&mut ruleset, "f", TableKind::Flow(fields), entries.iter().map(flow));
-        let names = entries.iter().take(1).map(|e| (TableKey::Interface("eth0".into()), e.5));
-        set_table(&mut ruleset, "i", TableKind::Interface, names);
-        // "x" is named and does not exist.
-        ruleset
-    })
+    let tables =
+        prop::collection::vec((v4(), 8..=32u8, v6(), 96..=128u8, few(100), few(70_000)), 0..20);
+    (prop::collection::vec(rule(), 0..most), tables, any::<bool>(), 0u32..8).prop_map(
+        |(mut rules, entries, one_pass, sets)| {
+            rules.sort_by_key(|rule| rule.number);
+            let mut ruleset = Ruleset { one_pass, enabled_sets: sets | 3, ..ruleset(rules) };
+            let key4 = |a: u32, len: u8| TableKey::V4 { address: a & u32::MAX << (32 - len), len };
+            let key6 =
+                |a: u128, len: u8| TableKey::V6 { address: a & u128::MAX << (128 - len), len };
+            let prefixes = entries
+                .iter()
+                .flat_map(|&(a, la, b, lb, _, value)| [(key4(a, la), value), (key6(b, lb), value)]);
+            set_table(&mut ruleset, "a", TableKind::Address, prefixes);
+            set_table(
+                &mut ruleset,
+                "n",
+                TableKind::Number,
+                entries.iter().map(|e| (TableKey::Number(e.4), e.5)),
+            );
+            let fields = FlowFields { src_ip: true, dst_port: true, ..FlowFields::default() };
+            let flow = |e: &(u32, u8, u128, u8, u32, u32)| {
+                let key = TableKey::Flow {
+                    ipv6: false,
+                    src: e.0.into(),
+                    dst: 0,
+                    proto: 0,
+                    src_port: 0,
+                    dst_port: e.4 as u16,
+                };
+                (key, e.5)
+            };
+            set_table(&mut ruleset, "f", TableKind::Flow(fields), entries.iter().map(flow));
+            let names = entries.iter().take(1).map(|e| (TableKey::Interface("eth0".into()), e.5));
+            set_table(&mut ruleset, "i", TableKind::Interface, names);
+            // "x" is named and does not exist.
+            ruleset
+        },
+    )
 }
 
 fn packet() -> impl Strategy<Value = PacketBuilder> {
@@ -168,38 +204,61 @@ fn packet() -> impl Strategy<Value = PacketBuilder> {
         3 => (v4(), v4()).prop_map(|(a, b)| (std::net::Ipv4Addr::from(a).into(), std::net::Ipv4Addr::from(b).into())),
         1 => (v6(), v6()).prop_map(|(a, b)| (std::net::Ipv6Addr::from(a).into(), std::net::Ipv6Addr::from(b).into())),
     ];
-    (addresses, ports, 0u8..8, 0u8..64, any::<u8>(), prop::option::weighted(0.2, 0u16..8), 0u8..32).prop_map(
-        |((src, dst), (a, b), kind, dscp, ttl, vlan, flags): ((std::net::IpAddr, std::net::IpAddr), _, _, _, _, _, _)| {
-            let mut packet = match kind {
-                0..=2 => PacketBuilder::udp(src, dst, a, b),
-                3..=5 => PacketBuilder::tcp(src, dst, a, b),
-                6 => PacketBuilder::echo(src, dst, a, b),
-                _ if src.is_ipv4() => PacketBuilder::arp(src, dst),
-                _ => PacketBuilder::udp(src, dst, a, b),
-            };
-            if let Transport::Tcp { flags: of_packet, .. } = &mut packet.transport {
-                *of_packet = flags;
-            }
-            packet.ttl = ttl;
-            if let Some(id) = vlan {
-                packet = packet.vlan(id);
-            }
-            if matches!(packet.transport, Transport::Arp) { packet } else { packet.dscp(dscp) }
-        },
-    )
+    (addresses, ports, 0u8..8, 0u8..64, any::<u8>(), prop::option::weighted(0.2, 0u16..8), 0u8..32)
+        .prop_map(
+            |((src, dst), (a, b), kind, dscp, ttl, vlan, flags): (
+                (std::net::IpAddr, std::net::IpAddr),
+                _,
+                _,
+                _,
+                _,
+                _,
+                _,
+            )| {
+                let mut packet = match kind {
+                    0..=2 => PacketBuilder::udp(src, dst, a, b),
+                    3..=5 => PacketBuilder::tcp(src, dst, a, b),
+                    6 => PacketBuilder::echo(src, dst, a, b),
+                    _ if src.is_ipv4() => PacketBuilder::arp(src, dst),
+                    _ => PacketBuilder::udp(src, dst, a, b),
+                };
+                if let Transport::Tcp { flags: of_packet, .. } = &mut packet.transport {
+                    *of_packet = flags;
+                }
+                packet.ttl = ttl;
+                if let Some(id) = vlan {
+                    packet = packet.vlan(id);
+                }
+                if matches!(packet.transport, Transport::Arp) { packet } else { packet.dscp(dscp) }
+            },
+        )
 }
 
 /// Packets of all passes through a ruleset, again behind each pipe.
-fn agree(rules: &Ruleset, place: &Place, packets: &[PacketBuilder], passes: &[Pass]) -> Result<(), TestCaseError> {
+fn agree(
+    rules: &Ruleset,
+    place: &Place,
+    packets: &[PacketBuilder],
+    passes: &[Pass],
+) -> Result<(), TestCaseError> {
     let mut bench = Bench::at(rules, place);
     let mut oracle = Oracle::new(rules, place);
-    for (packet, pass) in packets.iter().flat_map(|packet| passes.iter().map(move |pass| (packet, *pass))) {
+    for (packet, pass) in
+        packets.iter().flat_map(|packet| passes.iter().map(move |pass| (packet, *pass)))
+    {
         let mut from = None;
         // A rule that calls backwards sends a packet through the same pipes for ever.
         for _ in 0..8 {
             let verdict = bench.verdict(packet, pass, from);
             let expected = oracle.verdict(packet, pass, from);
-            prop_assert_eq!((verdict.fate, verdict.dscp), expected, "{:?} in {:?} from {:?}", packet, pass, from);
+            prop_assert_eq!(
+                (verdict.fate, verdict.dscp),
+                expected,
+                "{:?} in {:?} from {:?}",
+                packet,
+                pass,
+                from
+            );
             prop_assert_eq!(&bench.tags, &oracle.tags, "{:?} in {:?}", packet, pass);
             match verdict.fate {
                 Fate::Pipe(_, Some(resume)) | Fate::Queue(_, Some(resume)) => from = Some(resume),
@@ -208,7 +267,12 @@ fn agree(rules: &Ruleset, place: &Place, packets: &[PacketBuilder], passes: &[Pa
         }
     }
     for (id, counters) in bench.state.counters() {
-        prop_assert_eq!(counters.packets, oracle.packets.get(&id).copied().unwrap_or(0), "rule {}", id);
+        prop_assert_eq!(
+            counters.packets,
+            oracle.packets.get(&id).copied().unwrap_or(0),
+            "rule {}",
+            id
+        );
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Dynamic rules as scripts make them: which packets belong to a flow, for how long, and how many flows there may be.
+//! Dynamic rules as scripts make them: which packets belong to a flow, for how long, and how many
+//! flows there may be.
 
 use crate::common::{BRIDGE_IN, BRIDGE_OUT, Bench, DOWN, UP, script};
 use weir_core::units::Nanos;
@@ -22,7 +23,9 @@ fn back(packet: &PacketBuilder) -> PacketBuilder {
     let mut answer = packet.clone();
     (answer.src, answer.dst) = (packet.dst, packet.src);
     match &mut answer.transport {
-        Transport::Udp { src_port, dst_port } | Transport::Tcp { src_port, dst_port, .. } => std::mem::swap(src_port, dst_port),
+        Transport::Udp { src_port, dst_port } | Transport::Tcp { src_port, dst_port, .. } => {
+            std::mem::swap(src_port, dst_port)
+        }
         _ => {}
     }
     answer
@@ -53,12 +56,24 @@ fn answers_to_a_flow_that_was_let_out_come_in_and_nothing_else_does() {
     assert_eq!(bench.fate_from(&udp(1), UP, None), Fate::Pipe(3, None));
     assert_eq!(bench.fate_from(&back(&udp(1)), DOWN, None), Fate::Pipe(3, None));
     assert_eq!(bench.fate_from(&back(&udp(2)), DOWN, None), Fate::Deny);
-    let v6 = PacketBuilder::udp([0u16, 0, 0, 0, 0, 0, 0xc000, 0x207], [0u16, 0, 0, 0, 0, 0, 0xa00, 1], 53, 1);
-    assert_eq!(bench.fate_from(&v6, DOWN, None), Fate::Deny, "the same numbers of the other IP version");
+    let v6 = PacketBuilder::udp(
+        [0u16, 0, 0, 0, 0, 0, 0xc000, 0x207],
+        [0u16, 0, 0, 0, 0, 0, 0xa00, 1],
+        53,
+        1,
+    );
+    assert_eq!(
+        bench.fate_from(&v6, DOWN, None),
+        Fate::Deny,
+        "the same numbers of the other IP version"
+    );
     assert_eq!(bench.packets(), [0, 2, 3, 0], "matches count at the rule that made the entry");
     let entries = bench.state.dynamic().entries(bench.now);
     assert_eq!(entries.len(), 1);
-    assert_eq!((entries[0].number, entries[0].packets, entries[0].bytes, entries[0].limited), (20, 2, 56, false));
+    assert_eq!(
+        (entries[0].number, entries[0].packets, entries[0].bytes, entries[0].limited),
+        (20, 2, 56, false)
+    );
 }
 
 #[test]
@@ -77,12 +92,24 @@ fn a_connection_that_both_ends_have_closed_is_soon_over() {
     let mut bench = Bench::new(&script(
         "add 10 check-state\nadd 20 allow tcp from 10.0.0.0/8 to any setup keep-state\nadd 30 deny tcp from any to any",
     ));
-    assert_eq!(bench.at_ms(0, &tcp(16), UP), Fate::Deny, "only a connection's first packet opens it");
+    assert_eq!(
+        bench.at_ms(0, &tcp(16), UP),
+        Fate::Deny,
+        "only a connection's first packet opens it"
+    );
     assert_eq!(bench.at_ms(0, &tcp(2), UP), Fate::Allow);
     assert_eq!(bench.at_ms(19_000, &back(&tcp(18)), DOWN), Fate::Allow);
-    assert_eq!(bench.at_ms(300_000, &tcp(16), UP), Fate::Allow, "open at both ends, it lives for five minutes");
+    assert_eq!(
+        bench.at_ms(300_000, &tcp(16), UP),
+        Fate::Allow,
+        "open at both ends, it lives for five minutes"
+    );
     assert_eq!(bench.at_ms(300_001, &tcp(17), UP), Fate::Allow);
-    assert_eq!(bench.at_ms(400_000, &back(&tcp(17)), DOWN), Fate::Allow, "half closed, it lives on");
+    assert_eq!(
+        bench.at_ms(400_000, &back(&tcp(17)), DOWN),
+        Fate::Allow,
+        "half closed, it lives on"
+    );
     assert_eq!(bench.at_ms(400_999, &tcp(16), UP), Fate::Allow);
     assert_eq!(bench.at_ms(401_999, &tcp(16), UP), Fate::Deny);
 }
@@ -103,16 +130,24 @@ fn names_keep_states_apart() {
     assert_eq!(bench.fate_from(&back(&udp(1000)), DOWN, None), Fate::Pipe(2, None));
     let record = text.replace("keep-state", "record-state");
     let mut bench = Bench::new(&script(&record));
-    assert_eq!((bench.fate(&web), bench.fate(&udp(1000))), (Fate::Pipe(3, None), Fate::Pipe(2, None)));
+    assert_eq!(
+        (bench.fate(&web), bench.fate(&udp(1000))),
+        (Fate::Pipe(3, None), Fate::Pipe(2, None))
+    );
     assert_eq!(bench.fate_from(&back(&web), DOWN, None), Fate::Pipe(3, None));
-    assert_eq!(bench.fate_from(&back(&udp(1000)), DOWN, None), Fate::Deny, "a rule that only records finds nothing");
+    assert_eq!(
+        bench.fate_from(&back(&udp(1000)), DOWN, None),
+        Fate::Deny,
+        "a rule that only records finds nothing"
+    );
 }
 
 #[test]
 fn any_is_every_name() {
     for name in ["", " :dns"] {
-        let text =
-            format!("add 10 check-state :any\nadd 20 pipe 2 udp from any to any out record-state{name}\nadd 30 deny ip from any to any");
+        let text = format!(
+            "add 10 check-state :any\nadd 20 pipe 2 udp from any to any out record-state{name}\nadd 30 deny ip from any to any"
+        );
         let mut bench = Bench::new(&script(&text));
         assert_eq!(bench.fate(&udp(1)), Fate::Pipe(2, None));
         assert_eq!(bench.fate_from(&back(&udp(1)), DOWN, None), Fate::Pipe(2, None), "{name}");
@@ -122,11 +157,19 @@ fn any_is_every_name() {
 
 #[test]
 fn a_limit_denies_a_flow_too_many_and_takes_one_when_another_has_ended() {
-    let text = "add 10 allow udp from any to any out limit src-addr 2\nadd 20 deny ip from any to any";
+    let text =
+        "add 10 allow udp from any to any out limit src-addr 2\nadd 20 deny ip from any to any";
     let mut bench = Bench::new(&script(text));
-    assert_eq!((bench.at_ms(0, &udp(1), UP), bench.at_ms(1000, &udp(2), UP)), (Fate::Allow, Fate::Allow));
+    assert_eq!(
+        (bench.at_ms(0, &udp(1), UP), bench.at_ms(1000, &udp(2), UP)),
+        (Fate::Allow, Fate::Allow)
+    );
     assert_eq!(bench.at_ms(1000, &udp(3), UP), Fate::Deny);
-    assert_eq!(bench.at_ms(1000, &udp(2), UP), Fate::Allow, "a flow that is known is none too many");
+    assert_eq!(
+        bench.at_ms(1000, &udp(2), UP),
+        Fate::Allow,
+        "a flow that is known is none too many"
+    );
     assert_eq!(bench.at_ms(1000, &back(&udp(1)), DOWN), Fate::Allow);
     let other = PacketBuilder::udp([10, 0, 0, 2], [192, 0, 2, 7], 3, 53);
     assert_eq!(bench.at_ms(1000, &other, UP), Fate::Allow, "of another source");
@@ -201,8 +244,9 @@ fn a_flow_of_a_rule_that_goes_on_goes_on_behind_that_rule() {
 
 #[test]
 fn states_go_with_their_rule_and_rest_with_its_set() {
-    let mut rules =
-        script("add 10 check-state\nadd 20 set 3 pipe 3 udp from 10.0.0.0/8 to any out keep-state\nadd 30 deny ip from any to any");
+    let mut rules = script(
+        "add 10 check-state\nadd 20 set 3 pipe 3 udp from 10.0.0.0/8 to any out keep-state\nadd 30 deny ip from any to any",
+    );
     let mut bench = Bench::new(&rules);
     assert_eq!(bench.fate(&udp(1)), Fate::Pipe(3, None));
     let mut change = |bench: &mut Bench, line: &str| {
@@ -213,7 +257,11 @@ fn states_go_with_their_rule_and_rest_with_its_set() {
     };
     assert_eq!(change(&mut bench, "set disable 3"), Fate::Deny);
     assert_eq!(change(&mut bench, "set enable 3"), Fate::Pipe(3, None));
-    assert_eq!(change(&mut bench, "add 5 count ip from any to any"), Fate::Pipe(3, None), "another rule changes nothing");
+    assert_eq!(
+        change(&mut bench, "add 5 count ip from any to any"),
+        Fate::Pipe(3, None),
+        "another rule changes nothing"
+    );
     assert_eq!(change(&mut bench, "delete 20"), Fate::Deny);
     assert!(bench.state.dynamic().entries(bench.now).is_empty());
     assert_eq!(
@@ -237,8 +285,9 @@ fn workers_share_the_states_and_count_apart() {
 
 #[test]
 fn over_a_bridge_states_are_found_coming_in_and_the_packet_leaves_by_them() {
-    let mut bench =
-        Bench::new(&script("add 10 check-state\nadd 20 pipe 3 udp from 10.0.0.0/8 to any keep-state\nadd 30 deny ip from any to any"));
+    let mut bench = Bench::new(&script(
+        "add 10 check-state\nadd 20 pipe 3 udp from 10.0.0.0/8 to any keep-state\nadd 30 deny ip from any to any",
+    ));
     assert_eq!(bench.fate_from(&udp(1), BRIDGE_IN, None), Fate::Pipe(3, None));
     assert_eq!(bench.fate_from(&udp(1), BRIDGE_OUT, None), Fate::Allow);
     assert_eq!(bench.fate_from(&back(&udp(1)), BRIDGE_IN, None), Fate::Pipe(3, None));

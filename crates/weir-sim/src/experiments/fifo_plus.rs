@@ -1,11 +1,16 @@
-//! FIFO+ over several hops on strict-priority queues: cross traffic, a single path, and deadlines that know the path.
+//! FIFO+ over several hops on strict-priority queues: cross traffic, a single path, and deadlines
+//! that know the path.
 //!
-//! The traffic manager is what a P4 switch of eight strict queues offers: bounds that adapt to the ranks that come (SP-PIFO), 15
-//! packets for each queue, against a FIFO of 120. What was not published of the original testbed is in [`RATES`], [`BATCH`] and
-//! [`LATE`]; `docs/experiments/fifo-plus.md` says how it was inferred.
+//! The traffic manager is what a P4 switch of eight strict queues offers: bounds that adapt to the
+//! ranks that come (SP-PIFO), 15 packets for each queue, against a FIFO of 120. What was not
+//! published of the original testbed is in [`RATES`], [`BATCH`] and [`LATE`];
+//! `docs/experiments/fifo-plus.md` says how it was inferred.
 
 use super::testbed::{Host, Testbed, Waits};
-use super::{Axis, Cell, Claim, Experiment, Finding, Options, Plot, Series, Style, Table, Unit, difference, parallel};
+use super::{
+    Axis, Cell, Claim, Experiment, Finding, Options, Plot, Series, Style, Table, Unit, difference,
+    parallel,
+};
 use crate::random::Variable;
 use crate::switch::SwitchConfig;
 
@@ -32,10 +37,11 @@ pub(super) const FAIR: Experiment = Experiment {
 
 /// Packets of the traffic manager in all.
 pub(super) const SLOTS: u32 = 120;
-/// Rates of the links between the switches in kbit/s: each is as wide as the traffic that has joined, and the last two are narrower.
+/// Rates of the links between the switches in kbit/s: each is as wide as the traffic that has
+/// joined, and the last two are narrower.
 pub(super) const RATES: [u64; 5] = [5_000, 10_000, 15_000, 14_000, 13_000];
-/// Packets that leave a full interface before it takes more: of the 93 that Linux's default send buffer holds, so many are gone when
-/// who waits for room in it is woken.
+/// Packets that leave a full interface before it takes more: of the 93 that Linux's default send
+/// buffer holds, so many are gone when who waits for room in it is woken.
 pub(super) const BATCH: u32 = 47;
 /// What a switch reads a wait too long, ns on average: what a thread needs to wake up.
 const LATE: u64 = 10_000;
@@ -83,29 +89,48 @@ fn gap(law: &str) -> Variable {
 /// A switch of the testbed: FIFO, or FIFO+ on strict queues of `depth` packets.
 pub(super) fn switch(plus: bool, depth: u32, batch: u32) -> SwitchConfig {
     let manager = if plus { format!("sp-pifo queues 8 depth {depth}") } else { "fifo".to_owned() };
-    SwitchConfig { manager, program: Some("fifo+".to_owned()), queue: SLOTS, batch, ..SwitchConfig::default() }
+    SwitchConfig {
+        manager,
+        program: Some("fifo+".to_owned()),
+        queue: SLOTS,
+        batch,
+        ..SwitchConfig::default()
+    }
 }
 
 /// Three hosts of five flows that join at the first three switches.
 pub(super) fn cross(switch: SwitchConfig, law: &str, options: &Options) -> Testbed {
     let host = |joins| Host { joins, flows: 5, len: LEN, gap: gap(law), ahead: 0 };
-    // All of a run counts: that the queues behind the traffic managers fill up first is part of what was published. A shorter run
-    // has more of that, so that its means are lower.
+    // All of a run counts: that the queues behind the traffic managers fill up first is part of
+    // what was published. A shorter run has more of that, so that its means are lower.
     let seconds = if options.quick { 200 } else { 300 };
-    Testbed { rates: RATES.to_vec(), switch, late: LATE, hosts: (0..3).map(host).collect(), seconds, warmup: 0, middle: 2 }
+    Testbed {
+        rates: RATES.to_vec(),
+        switch,
+        late: LATE,
+        hosts: (0..3).map(host).collect(),
+        seconds,
+        warmup: 0,
+        middle: 2,
+    }
 }
 
-/// Runs testbeds with several seeds each; of each testbed what its hosts' packets waited, all together last.
+/// Runs testbeds with several seeds each; of each testbed what its hosts' packets waited, all
+/// together last.
 pub(super) fn run_all(beds: &[Testbed], options: &Options) -> Vec<Vec<Waits>> {
     run_seeds(beds, options, if options.quick { 1 } else { SEEDS })
 }
 
 fn run_seeds(beds: &[Testbed], options: &Options, seeds: u64) -> Vec<Vec<Waits>> {
-    let jobs: Vec<(usize, u64)> = (0..beds.len()).flat_map(|bed| (0..seeds).map(move |seed| (bed, seed))).collect();
-    let results = parallel(options.threads, &jobs, |&(bed, seed)| beds[bed].run(options.seed + seed));
-    let mut all: Vec<Vec<Waits>> = beds.iter().map(|bed| vec![Waits::default(); bed.hosts.len() + 1]).collect();
+    let jobs: Vec<(usize, u64)> =
+        (0..beds.len()).flat_map(|bed| (0..seeds).map(move |seed| (bed, seed))).collect();
+    let results =
+        parallel(options.threads, &jobs, |&(bed, seed)| beds[bed].run(options.seed + seed));
+    let mut all: Vec<Vec<Waits>> =
+        beds.iter().map(|bed| vec![Waits::default(); bed.hosts.len() + 1]).collect();
     for ((bed, _), waits) in jobs.into_iter().zip(results) {
-        let (whole, hosts) = all[bed].split_last_mut().expect("there is a place for all hosts together");
+        let (whole, hosts) =
+            all[bed].split_last_mut().expect("there is a place for all hosts together");
         for (host, waits) in hosts.iter_mut().zip(&waits) {
             host.merge(waits);
             whole.merge(waits);
@@ -116,16 +141,32 @@ fn run_seeds(beds: &[Testbed], options: &Options, seeds: u64) -> Vec<Vec<Waits>>
 
 /// Mean and 99th percentile of each.
 pub(super) fn figures(waits: &[Waits]) -> Figures {
-    std::array::from_fn(|n| waits.get(n).map_or((f64::NAN, f64::NAN), |w| (w.mean_ms(), w.quantile_ms(0.99))))
+    std::array::from_fn(|n| {
+        waits.get(n).map_or((f64::NAN, f64::NAN), |w| (w.mean_ms(), w.quantile_ms(0.99)))
+    })
 }
 
 fn table(options: &Options) -> Finding {
-    let beds: Vec<Testbed> =
-        PUBLISHED.iter().flat_map(|&(law, ..)| [true, false].map(|plus| cross(switch(plus, SLOTS / 8, BATCH), law, options))).collect();
+    let beds: Vec<Testbed> = PUBLISHED
+        .iter()
+        .flat_map(|&(law, ..)| {
+            [true, false].map(|plus| cross(switch(plus, SLOTS / 8, BATCH), law, options))
+        })
+        .collect();
     let waits = run_all(&beds, options);
     let mut table = Table::new(
         "time in the traffic managers of a path, ms",
-        &["arrivals", "system", "host", "mean published", "measured", "difference", "p99 published", "measured", "difference"],
+        &[
+            "arrivals",
+            "system",
+            "host",
+            "mean published",
+            "measured",
+            "difference",
+            "p99 published",
+            "measured",
+            "difference",
+        ],
     );
     let mut judged = Judged::default();
     for (&(law, plus, fifo), waits) in PUBLISHED.iter().zip(waits.chunks(2)) {
@@ -167,7 +208,9 @@ impl Judged {
     fn take(&mut self, plus: bool, _law: &str, published: Figures, measured: Figures) {
         let system = usize::from(plus);
         for (theirs, ours) in published.iter().zip(&measured) {
-            for (worst, (theirs, ours)) in self.worst[system].iter_mut().zip([(theirs.0, ours.0), (theirs.1, ours.1)]) {
+            for (worst, (theirs, ours)) in
+                self.worst[system].iter_mut().zip([(theirs.0, ours.0), (theirs.1, ours.1)])
+            {
                 let far = difference(theirs, ours);
                 if far.abs() > worst.abs() {
                     *worst = far;
@@ -185,7 +228,9 @@ impl Judged {
             if let (Some(overall), Some(tail)) = (self.overall.last_mut(), self.tails.last_mut()) {
                 (overall.1, tail.1) = (measured[3].0, measured[3].1);
             }
-            self.ordered = (self.ordered || self.spread[system].len() == 1) && means[0] > means[1] && means[1] > means[2];
+            self.ordered = (self.ordered || self.spread[system].len() == 1)
+                && means[0] > means[1]
+                && means[1] > means[2];
         }
     }
 
@@ -225,10 +270,15 @@ impl Judged {
 }
 
 fn within(what: &str, worst: f64) -> Claim {
-    Claim::tried(format!("{what} within 20 % of the published"), worst.abs() <= 20.0, format!("furthest: {worst:+.1} %"))
+    Claim::tried(
+        format!("{what} within 20 % of the published"),
+        worst.abs() <= 20.0,
+        format!("furthest: {worst:+.1} %"),
+    )
 }
 
-/// What in the testbed the figures depend on, one change at a time: with exponential arrivals, all hosts together.
+/// What in the testbed the figures depend on, one change at a time: with exponential arrivals, all
+/// hosts together.
 fn causes(options: &Options) -> (Table, Vec<Claim>) {
     let mut table = Table::new(
         "what the figures depend on: exponential arrivals, all hosts together, ms",
@@ -244,18 +294,29 @@ fn causes(options: &Options) -> (Table, Vec<Claim>) {
         row
     };
     table.row(row("published", [published.2[3], published.1[3]]));
-    let measured: Vec<[(f64, f64); 2]> = waits.chunks(2).map(|waits| [0, 1].map(|system: usize| figures(&waits[system])[3])).collect();
+    let measured: Vec<[(f64, f64); 2]> = waits
+        .chunks(2)
+        .map(|waits| [0, 1].map(|system: usize| figures(&waits[system])[3]))
+        .collect();
     for ((name, _), figures) in variants.iter().zip(&measured) {
         table.row(row(name, *figures));
     }
     let theirs = published.1[3].0;
     let mean = |n: usize| measured[n][1].0;
-    let far = [mean(MUCH_LATER[0]), mean(MUCH_LATER[1])].map(|ours| difference(theirs, ours).abs()).into_iter().fold(0.0, f64::max);
+    let far = [mean(MUCH_LATER[0]), mean(MUCH_LATER[1])]
+        .map(|ours| difference(theirs, ours).abs())
+        .into_iter()
+        .fold(0.0, f64::max);
     let claims = vec![
         Claim::tried(
             "where waits are read exactly, FIFO+'s mean is less than half of the published: ties have one strict queue of 15 places",
             mean(EXACTLY) < theirs / 2.0,
-            format!("{:.0} ms; read {} us too long {:.0} ms (published: {theirs:.0})", mean(EXACTLY), LATE / 1000, mean(0)),
+            format!(
+                "{:.0} ms; read {} us too long {:.0} ms (published: {theirs:.0})",
+                mean(EXACTLY),
+                LATE / 1000,
+                mean(0)
+            ),
         ),
         Claim::tried(
             "how much too long hardly matters: with ten and a hundred times as much FIFO+'s mean is within 20 % of the published",
@@ -266,8 +327,8 @@ fn causes(options: &Options) -> (Table, Vec<Claim>) {
     (table, claims)
 }
 
-/// The testbed with one thing changed: FIFO, FIFO+. The first is as it is, then come those in which waits are read otherwise:
-/// [`EXACTLY`], and [`MUCH_LATER`].
+/// The testbed with one thing changed: FIFO, FIFO+. The first is as it is, then come those in which
+/// waits are read otherwise: [`EXACTLY`], and [`MUCH_LATER`].
 fn variants(options: &Options) -> Vec<(&'static str, [Testbed; 2])> {
     let both = |depth: u32, batch: u32, change: fn(&mut Testbed)| {
         [false, true].map(|plus| {
@@ -290,8 +351,14 @@ fn variants(options: &Options) -> Vec<(&'static str, [Testbed; 2])> {
         ("the interface has 93 places: the send buffer", same(|bed| bed.switch.interface = 93)),
         ("16 packets in each queue, FIFO 128", both(16, BATCH, |_| {})),
         ("20 packets in each queue, FIFO 160", both(20, BATCH, |_| {})),
-        ("links of 15, 14.5, 14 Mbit/s at the end", same(|bed| bed.rates[3..].copy_from_slice(&[14_500, 14_000]))),
-        ("all links 5 Mbit/s, the last two 4.9 and 4.8", same(|bed| bed.rates.copy_from_slice(&[5_000, 5_000, 5_000, 4_900, 4_800]))),
+        (
+            "links of 15, 14.5, 14 Mbit/s at the end",
+            same(|bed| bed.rates[3..].copy_from_slice(&[14_500, 14_000])),
+        ),
+        (
+            "all links 5 Mbit/s, the last two 4.9 and 4.8",
+            same(|bed| bed.rates.copy_from_slice(&[5_000, 5_000, 5_000, 4_900, 4_800])),
+        ),
         (
             "the interface drops what it has no room for (20)",
             both(15, 1, |bed| (bed.switch.interface, bed.switch.interface_blocks) = (20, false)),
@@ -301,9 +368,10 @@ fn variants(options: &Options) -> Vec<(&'static str, [Testbed; 2])> {
 
 /// Cumulative distributions of all hosts together.
 fn distributions(waits: &[Vec<Waits>]) -> Plot {
-    let names = PUBLISHED
-        .iter()
-        .flat_map(|&(law, ..)| [("FIFO+", Style::Line), ("FIFO", Style::Dashes)].map(|(name, style)| (format!("{name}, {law}"), style)));
+    let names = PUBLISHED.iter().flat_map(|&(law, ..)| {
+        [("FIFO+", Style::Line), ("FIFO", Style::Dashes)]
+            .map(|(name, style)| (format!("{name}, {law}"), style))
+    });
     let series = names
         .zip(waits)
         .map(|((name, style), waits)| {
@@ -343,7 +411,15 @@ fn path(options: &Options) -> Finding {
     let published = [("FIFO, 120 packets", 815.0, 997.0), ("FIFO+, 8 x 15", 177.0, 465.0)];
     let mut table = Table::new(
         "time in the traffic managers of the path, ms",
-        &["system", "mean published", "measured", "difference", "p99.9 published", "measured", "difference"],
+        &[
+            "system",
+            "mean published",
+            "measured",
+            "difference",
+            "p99.9 published",
+            "measured",
+            "difference",
+        ],
     );
     for ((name, mean, tail), ours) in published.into_iter().zip(measured) {
         let mut row = vec![Cell::from(name)];
@@ -352,8 +428,11 @@ fn path(options: &Options) -> Finding {
         table.row(row);
     }
     let [fifo, plus] = measured;
-    let far = [(815.0, fifo.0), (997.0, fifo.1), (177.0, plus.0), (465.0, plus.1)].map(|(theirs, ours)| difference(theirs, ours));
-    let worst = far.into_iter().fold(0.0, |worst: f64, far| if far.abs() > worst.abs() { far } else { worst });
+    let far = [(815.0, fifo.0), (997.0, fifo.1), (177.0, plus.0), (465.0, plus.1)]
+        .map(|(theirs, ours)| difference(theirs, ours));
+    let worst = far
+        .into_iter()
+        .fold(0.0, |worst: f64, far| if far.abs() > worst.abs() { far } else { worst });
     let claims = vec![
         Claim::tried(
             "not only the tail but also the mean is smaller with FIFO+ (published: 0.22)",
@@ -365,7 +444,11 @@ fn path(options: &Options) -> Finding {
             (0.25..0.75).contains(&(plus.1 / fifo.1)),
             format!("{:.2} of FIFO's", plus.1 / fifo.1),
         ),
-        Claim::tried("all four figures within 20 %", worst.abs() <= 20.0, format!("furthest: {worst:+.1} %")),
+        Claim::tried(
+            "all four figures within 20 %",
+            worst.abs() <= 20.0,
+            format!("furthest: {worst:+.1} %"),
+        ),
     ];
     let title = "Five flows of 1 Mbit/s over links of 5, 4.9, 4.8, 4.7 and 4.6 Mbit/s";
     Finding { title: title.into(), tables: vec![table], claims, plots: Vec::new() }
@@ -377,7 +460,10 @@ fn fair(options: &Options) -> Finding {
         (bed.switch.manager, bed.warmup) = (words, 60);
         bed
     };
-    let beds = [manager(format!("sp-pifo queues 8 depth {}", SLOTS / 8)), manager(format!("pifo limit {SLOTS}"))];
+    let beds = [
+        manager(format!("sp-pifo queues 8 depth {}", SLOTS / 8)),
+        manager(format!("pifo limit {SLOTS}")),
+    ];
     let equal = run_all(&beds, options);
     // What a packet waits before it meets those of the third host is added to what it may wait.
     let aware: Vec<Testbed> = beds
@@ -400,7 +486,8 @@ fn fair(options: &Options) -> Finding {
     for (n, name) in ["8 strict queues", "exact PIFO"].into_iter().enumerate() {
         for (deadlines, waits) in [("equal", &equal[n]), ("by path", &aware[n])] {
             let means: [f64; 3] = std::array::from_fn(|host| waits[host].behind_ms());
-            let ratio = means.iter().copied().fold(f64::MIN, f64::max) / means.iter().copied().fold(f64::MAX, f64::min);
+            let ratio = means.iter().copied().fold(f64::MIN, f64::max)
+                / means.iter().copied().fold(f64::MAX, f64::min);
             let mut row = vec![Cell::from(name), deadlines.into()];
             row.extend(means.iter().map(|&ms| Cell::number(ms, 1)));
             row.push(Cell::number(ratio, 2));
@@ -413,7 +500,10 @@ fn fair(options: &Options) -> Finding {
         Claim::tried(
             "with equal deadlines who comes from far is preferred on the common path: h1 waits less than h3",
             strict.0[0] < strict.0[2] && exact.0[0] < exact.0[1] && exact.0[1] < exact.0[2],
-            format!("{:.1} to {:.1} ms; with an exact PIFO {:.1} to {:.1} ms", strict.0[0], strict.0[2], exact.0[0], exact.0[2]),
+            format!(
+                "{:.1} to {:.1} ms; with an exact PIFO {:.1} to {:.1} ms",
+                strict.0[0], strict.0[2], exact.0[0], exact.0[2]
+            ),
         ),
         Claim::tried(
             "with deadlines by path the hosts come nearer to each other",
@@ -440,7 +530,8 @@ mod tests {
     #[test]
     fn figures_of_exponential_arrivals_are_within_a_fifth_of_the_published() {
         let options = Options { quick: true, ..Options::default() };
-        let beds = [true, false].map(|plus| cross(switch(plus, SLOTS / 8, BATCH), "exponential", &options));
+        let beds = [true, false]
+            .map(|plus| cross(switch(plus, SLOTS / 8, BATCH), "exponential", &options));
         let (law, plus, fifo) = PUBLISHED[2];
         assert_eq!(law, "exponential");
         for (waits, published) in run_all(&beds, &options).iter().zip([plus, fifo]) {
@@ -462,7 +553,8 @@ mod tests {
     #[test]
     fn what_is_claimed_of_the_path_and_of_fair_deadlines_holds() {
         let options = Options { quick: true, ..Options::default() };
-        for claim in [path(&options), fair(&options)].into_iter().flat_map(|finding| finding.claims) {
+        for claim in [path(&options), fair(&options)].into_iter().flat_map(|finding| finding.claims)
+        {
             assert_eq!(claim.holds, Some(true), "{}: {}", claim.words, claim.detail);
         }
     }

@@ -1,8 +1,9 @@
-//! Published experiments, made again in the simulator: each is a function from [`Options`] to a [`Finding`].
+//! Published experiments, made again in the simulator: each is a function from [`Options`] to a
+//! [`Finding`].
 //!
-//! A finding is plain data: tables with what was published beside what was measured, claims with a verdict each, and curves. How
-//! it is printed or drawn is for others to say. The same options give the same finding on every machine, whatever the number of
-//! threads.
+//! A finding is plain data: tables with what was published beside what was measured, claims with a
+//! verdict each, and curves. How it is printed or drawn is for others to say. The same options give
+//! the same finding on every machine, whatever the number of threads.
 
 pub mod dql_ring;
 mod fifo_plus;
@@ -24,7 +25,8 @@ pub struct Options {
     pub quick: bool,
     /// What every draw follows from.
     pub seed: u64,
-    /// Threads for runs that do not depend on each other; 0 for as many as there are processors. No result depends on it.
+    /// Threads for runs that do not depend on each other; 0 for as many as there are processors. No
+    /// result depends on it.
     pub threads: usize,
 }
 
@@ -86,7 +88,11 @@ pub struct Table {
 impl Table {
     /// An empty one.
     pub fn new(title: impl Into<String>, columns: &[&str]) -> Self {
-        Self { title: title.into(), columns: columns.iter().map(|&column| column.to_owned()).collect(), rows: Vec::new() }
+        Self {
+            title: title.into(),
+            columns: columns.iter().map(|&column| column.to_owned()).collect(),
+            rows: Vec::new(),
+        }
     }
 
     /// Adds a row; what is missing at its end stays empty.
@@ -134,7 +140,11 @@ impl Cell {
 
     /// Published, measured, and the difference: three cells.
     pub fn compared(published: f64, measured: f64, decimals: u8) -> [Self; 3] {
-        [Self::number(published, decimals), Self::number(measured, decimals), Self::difference(published, measured)]
+        [
+            Self::number(published, decimals),
+            Self::number(measured, decimals),
+            Self::difference(published, measured),
+        ]
     }
 
     /// As it is shown.

@@ -1,27 +1,41 @@
-//! Runs that do not depend on each other, on several threads, with their results in the order of the runs.
+//! Runs that do not depend on each other, on several threads, with their results in the order of
+//! the runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Calls `run` for each of `items` on `threads` threads (0 for as many as there are processors). The results stand in the order of
-/// the items, so that nothing depends on which thread was faster.
+/// Calls `run` for each of `items` on `threads` threads (0 for as many as there are processors).
+/// The results stand in the order of the items, so that nothing depends on which thread was faster.
 ///
 /// # Panics
 /// When a run does.
-pub fn parallel<T: Sync, R: Send>(threads: usize, items: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = if threads == 0 { std::thread::available_parallelism().map_or(1, usize::from) } else { threads };
+pub fn parallel<T: Sync, R: Send>(
+    threads: usize,
+    items: &[T],
+    run: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let threads = if threads == 0 {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    } else {
+        threads
+    };
     let next = AtomicUsize::new(0);
     let done: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
         for _ in 0..threads.min(items.len()) {
             scope.spawn(|| {
-                while let Some(number) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&number| number < items.len()) {
-                    *done[number].lock().unwrap_or_else(PoisonError::into_inner) = Some(run(&items[number]));
+                while let Some(number) = Some(next.fetch_add(1, Ordering::Relaxed))
+                    .filter(|&number| number < items.len())
+                {
+                    *done[number].lock().unwrap_or_else(PoisonError::into_inner) =
+                        Some(run(&items[number]));
                 }
             });
         }
     });
-    done.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+    done.into_iter()
+        .filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner))
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The FIFO+ experiment with an exact PIFO in place of strict queues: what of the published gain is FIFO+, and what is the slicing of
-//! the buffer.
+//! The FIFO+ experiment with an exact PIFO in place of strict queues: what of the published gain is
+//! FIFO+, and what is the slicing of the buffer.
 
 use super::fifo_plus::{BATCH, SLOTS, cross, figures, run_all, switch};
 use super::testbed::{Testbed, Waits};
@@ -25,25 +25,48 @@ fn exact(options: &Options) -> Finding {
         manager.clone_into(&mut switch.manager);
         let mut bed = cross(switch, law, options);
         if below {
-            // As in the publication of FIFO+, links carry a little more than what has joined: 5.21 Mbit/s from each host.
+            // As in the publication of FIFO+, links carry a little more than what has joined: 5.21
+            // Mbit/s from each host.
             (bed.switch.egress, bed.switch.interface, bed.switch.batch) = (1, 1, 1);
-            bed.rates = (1..=bed.rates.len() as u64).map(|link| 5500 * link.min(bed.hosts.len() as u64)).collect();
+            bed.rates = (1..=bed.rates.len() as u64)
+                .map(|link| 5500 * link.min(bed.hosts.len() as u64))
+                .collect();
         }
         bed
     };
-    let cases: Vec<(&str, bool)> = LAWS.iter().map(|law| (*law, false)).chain(LAWS[1..].iter().map(|law| (*law, true))).collect();
-    let beds: Vec<Testbed> = cases.iter().flat_map(|(law, below)| systems.iter().map(|(_, manager)| bed(law, manager, *below))).collect();
+    let cases: Vec<(&str, bool)> = LAWS
+        .iter()
+        .map(|law| (*law, false))
+        .chain(LAWS[1..].iter().map(|law| (*law, true)))
+        .collect();
+    let beds: Vec<Testbed> = cases
+        .iter()
+        .flat_map(|(law, below)| systems.iter().map(|(_, manager)| bed(law, manager, *below)))
+        .collect();
     let waits = run_all(&beds, options);
     let mut table = Table::new(
         "time in the traffic managers of a path, ms",
-        &["arrivals", "traffic manager", "h1 mean", "h2 mean", "h3 mean", "mean", "p99", "p99.9", "most"],
+        &[
+            "arrivals",
+            "traffic manager",
+            "h1 mean",
+            "h2 mean",
+            "h3 mean",
+            "mean",
+            "p99",
+            "p99.9",
+            "most",
+        ],
     );
     let (mut kept, mut cut, mut sliced) = (Vec::new(), Vec::new(), Vec::new());
     let mut starved = Vec::new();
     for ((law, below), waits) in cases.iter().zip(waits.chunks(systems.len())) {
         for ((name, _), waits) in systems.iter().zip(waits) {
             let measured = figures(waits);
-            let mut row: Vec<Cell> = vec![format!("{law}{}", if *below { "; load 0.95" } else { "" }).into(), (*name).into()];
+            let mut row: Vec<Cell> = vec![
+                format!("{law}{}", if *below { "; load 0.95" } else { "" }).into(),
+                (*name).into(),
+            ];
             row.extend(measured.iter().map(|host| Cell::number(host.0, 0)));
             row.extend([0.99, 0.999, 1.0].map(|q| Cell::number(waits[3].quantile_ms(q), 0)));
             table.row(row);
@@ -59,7 +82,12 @@ fn exact(options: &Options) -> Finding {
             sliced.push(strict.0 / exact.0);
         }
     }
-    let range = |list: &[f64]| (list.iter().copied().fold(f64::MAX, f64::min), list.iter().copied().fold(f64::MIN, f64::max));
+    let range = |list: &[f64]| {
+        (
+            list.iter().copied().fold(f64::MAX, f64::min),
+            list.iter().copied().fold(f64::MIN, f64::max),
+        )
+    };
     let told = |list: &[f64]| format!("{:.2} to {:.2}", range(list).0, range(list).1);
     let claims = vec![
         Claim::tried(

@@ -1,8 +1,9 @@
 //! How the strict queues of a switch fill up when flows of ever higher priority come.
 //!
-//! One switch, one link of 5 Mbit/s, flows of 5.5 Mbit/s each. The queues behind the traffic manager fill first, so that
-//! nothing is seen of congestion for a while; then the traffic manager holds 64 packets for each flow that has come, and the newest
-//! flow, which has the highest priority, waits for its own alone.
+//! One switch, one link of 5 Mbit/s, flows of 5.5 Mbit/s each. The queues behind the traffic
+//! manager fill first, so that nothing is seen of congestion for a while; then the traffic manager
+//! holds 64 packets for each flow that has come, and the newest flow, which has the highest
+//! priority, waits for its own alone.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,7 +29,8 @@ pub(super) const QUEUES: Experiment = Experiment {
 /// What was seen in one step: from when a flow comes to when the next does.
 #[derive(Clone, Debug, Default)]
 struct Step {
-    /// Packets in the traffic manager, the most, and when they were first above what the step before had.
+    /// Packets in the traffic manager, the most, and when they were first above what the step
+    /// before had.
     most: u64,
     /// Waits of the newest flow's packets, ns.
     longest: u64,
@@ -105,14 +107,26 @@ fn simulate(options: &Options) -> Seen {
     for n in 0..FLOWS as u32 {
         let class = FLOWS as u16 - 1 - n as u16;
         let key = FlowKey { src: 1, src_port: 5000 + n as u16, proto: 17, ..FlowKey::default() };
-        let spec = FlowSpec { forward: switch.way(0, 0), key, class, group: n, ..FlowSpec::default() };
+        let spec =
+            FlowSpec { forward: switch.way(0, 0), key, class, group: n, ..FlowSpec::default() };
         let from = Nanos(step.0 * u64::from(n) + 1);
         // Its rate counts the link-layer header, as the link does.
         let rate = SENT * u64::from(LEN) / u64::from(LEN + 14);
-        world.add_flow(&spec, Box::new(Cbr::new(FlowId(n), LEN, 28, rate, from, Nanos::MAX)), Box::new(Sink));
+        world.add_flow(
+            &spec,
+            Box::new(Cbr::new(FlowId(n), LEN, 28, rate, from, Nanos::MAX)),
+            Box::new(Sink),
+        );
     }
-    let seen = Arc::new(Mutex::new(Seen { steps: vec![Step::default(); FLOWS], ..Seen::default() }));
-    world.observe(Box::new(Watch { port, step, next: SAMPLE, samples: 0, seen: Arc::clone(&seen) }));
+    let seen =
+        Arc::new(Mutex::new(Seen { steps: vec![Step::default(); FLOWS], ..Seen::default() }));
+    world.observe(Box::new(Watch {
+        port,
+        step,
+        next: SAMPLE,
+        samples: 0,
+        seen: Arc::clone(&seen),
+    }));
     world.run(Nanos(step.0 * FLOWS as u64 - 1));
     std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner))
 }
@@ -121,19 +135,32 @@ fn run(options: &Options) -> Finding {
     let seen = simulate(options);
     let mut table = Table::new(
         "one flow more at each step, of higher priority than those before",
-        &["flows", "packets waiting, published", "measured", "newest flow's wait, ms: mean", "longest"],
+        &[
+            "flows",
+            "packets waiting, published",
+            "measured",
+            "newest flow's wait, ms: mean",
+            "longest",
+        ],
     );
     for (n, step) in seen.steps.iter().enumerate() {
         let mean = step.waits.iter().sum::<u64>() as f64 / step.waits.len() as f64 / 1e6;
-        let mut row: Vec<Cell> = vec![Cell::number(n as f64 + 1.0, 0), Cell::number(64.0 * (n + 1) as f64, 0)];
-        row.extend([Cell::number(step.most as f64, 0), Cell::number(mean, 1), Cell::number(step.longest as f64 / 1e6, 1)]);
+        let mut row: Vec<Cell> =
+            vec![Cell::number(n as f64 + 1.0, 0), Cell::number(64.0 * (n + 1) as f64, 0)];
+        row.extend([
+            Cell::number(step.most as f64, 0),
+            Cell::number(mean, 1),
+            Cell::number(step.longest as f64 / 1e6, 1),
+        ]);
         table.row(row);
     }
-    let filled = seen.steps.iter().enumerate().all(|(n, step)| step.most.abs_diff(64 * (n as u64 + 1)) <= 1);
+    let filled =
+        seen.steps.iter().enumerate().all(|(n, step)| step.most.abs_diff(64 * (n as u64 + 1)) <= 1);
     let longest = seen.steps.iter().map(|step| step.longest).max().unwrap_or(0) as f64 / 1e6;
     let all = seen.steps.last().map_or(0, |step| step.most);
     let began = seen.began.unwrap_or(Nanos::MAX).0 as f64 / 1e9;
-    // What the 1128 packets behind the traffic manager take at 0.5 Mbit/s more than the link carries.
+    // What the 1128 packets behind the traffic manager take at 0.5 Mbit/s more than the link
+    // carries.
     let expected = 1128.0 * 1512.0 * 8.0 / (SENT - LINK) as f64;
     let claims = vec![
         Claim::tried(
@@ -141,7 +168,11 @@ fn run(options: &Options) -> Finding {
             (began / expected - 1.0).abs() < 0.1,
             format!("first wait after {began:.1} s; 0.5 Mbit/s fill them in {expected:.1} s"),
         ),
-        Claim::tried("each flow that comes fills one queue more, of 64 packets", filled, format!("{all} packets with eight flows")),
+        Claim::tried(
+            "each flow that comes fills one queue more, of 64 packets",
+            filled,
+            format!("{all} packets with eight flows"),
+        ),
         Claim::tried(
             "the newest flow waits for its own 64 packets alone: about 160 ms",
             (140.0..172.0).contains(&longest),
@@ -168,7 +199,8 @@ fn plots(seen: Seen) -> Vec<Plot> {
     let delay = Plot {
         name: "delay".into(),
         title: "What the newest flow waits".into(),
-        description: "Time in the traffic manager of packets of the flow that came last, over time.".into(),
+        description:
+            "Time in the traffic manager of packets of the flow that came last, over time.".into(),
         x: Axis::new("time", Unit::Seconds),
         y: Axis::new("waited", Unit::Nanoseconds),
         series: vec![Series { name: "newest flow".into(), style: Style::Dots, points: seen.delay }],
@@ -180,7 +212,8 @@ const FLOWS: usize = 8;
 /// bit/s.
 const LINK: u64 = 5_000_000;
 const SENT: u64 = 5_500_000;
-/// 1512 bytes are 1470 of payload, as the traffic generator sends by default, with UDP's, IP's and the link layer's headers.
+/// 1512 bytes are 1470 of payload, as the traffic generator sends by default, with UDP's, IP's and
+/// the link layer's headers.
 const LEN: u32 = 1498;
 /// What one of them takes on the link.
 const PACKET_NS: u64 = 2_419_200;

@@ -1,15 +1,19 @@
-//! How far strict queues are from a PIFO: inversions under uniform ranks, with bounds that adapt and with fixed ones.
+//! How far strict queues are from a PIFO: inversions under uniform ranks, with bounds that adapt
+//! and with fixed ones.
 //!
-//! A queue alone, without a network: packets come as a Poisson process and are served at equal distances; each has a rank of 0 to 99, all
-//! equally likely. A packet that is served while one of lower rank is inside is *inverted*; each pair of such packets is an
-//! inversion. A FIFO of the same number of packets is the yardstick.
+//! A queue alone, without a network: packets come as a Poisson process and are served at equal
+//! distances; each has a rank of 0 to 99, all equally likely. A packet that is served while one of
+//! lower rank is inside is *inverted*; each pair of such packets is an inversion. A FIFO of the
+//! same number of packets is the yardstick.
 
 use weir_core::Nanos;
 use weir_core::packet::{Packet, Pool};
 use weir_core::sched::inversions::Inversions;
 use weir_core::sched::{Discipline, FlowSlot, FlowSpec, Kind, Scheduler, Visitor};
 
-use super::{Axis, Cell, Claim, Experiment, Finding, Options, Plot, Series, Style, Table, Unit, parallel};
+use super::{
+    Axis, Cell, Claim, Experiment, Finding, Options, Plot, Series, Style, Table, Unit, parallel,
+};
 use crate::random::Draws;
 
 pub(super) const SP_PIFO: Experiment = Experiment {
@@ -59,7 +63,8 @@ impl Visitor for Drive {
         let mut draws = Draws::new(self.job.seed, 1, 0);
         let mut pool = Pool::new(1 << 16);
         // Each packet is a flow of its own, so that ranks alone order them.
-        let slots: Vec<FlowSlot> = (0..FLOWS).map(|_| scheduler.add_flow(Nanos::ZERO, &FlowSpec::default())).collect();
+        let slots: Vec<FlowSlot> =
+            (0..FLOWS).map(|_| scheduler.add_flow(Nanos::ZERO, &FlowSpec::default())).collect();
         let mut inversions = Inversions::default();
         let (mut count, mut arrival, mut service) = (Count::default(), 0.0, 0.0);
         for number in 0..self.packets {
@@ -80,9 +85,13 @@ impl Visitor for Drive {
                 continue;
             }
             let flow = (number % FLOWS) as u32;
-            let Ok(id) = pool.insert(Packet { len: 1500, label, flow, ..Packet::default() }) else { break };
+            let Ok(id) = pool.insert(Packet { len: 1500, label, flow, ..Packet::default() }) else {
+                break;
+            };
             inversions.enter(label);
-            if let Some(out) = scheduler.enqueue(Nanos(arrival as u64), &mut pool, slots[flow as usize], id) {
+            if let Some(out) =
+                scheduler.enqueue(Nanos(arrival as u64), &mut pool, slots[flow as usize], id)
+            {
                 inversions.leave(pool.get(out).label);
                 pool.remove(out);
             }
@@ -124,18 +133,34 @@ fn run(options: &Options) -> Finding {
     }
     let counts = parallel(options.threads, &jobs, |job| measure(job, packets));
     let sum = |system: usize, load: f64, what: fn(&Count) -> u64| {
-        let chosen = jobs.iter().zip(&counts).filter(|(job, _)| job.system == system && job.load == load);
-        let (value, served) = chosen.fold((0, 0), |(value, served), (_, count)| (value + what(count), served + count.served));
+        let chosen =
+            jobs.iter().zip(&counts).filter(|(job, _)| job.system == system && job.load == load);
+        let (value, served) = chosen.fold((0, 0), |(value, served), (_, count)| {
+            (value + what(count), served + count.served)
+        });
         value as f64 / served as f64
     };
-    let ratio = |system: usize, load: f64| sum(system, load, |count| count.inverted) / sum(0, load, |count| count.inverted);
+    let ratio = |system: usize, load: f64| {
+        sum(system, load, |count| count.inverted) / sum(0, load, |count| count.inverted)
+    };
     let mut table = Table::new(
-        format!("packets that are served while one of lower rank is inside, over those of a FIFO; load {LOADED}"),
-        &["queue", "inverted", "published ratio", "measured", "difference", "inversions a packet", "unpifoness a packet"],
+        format!(
+            "packets that are served while one of lower rank is inside, over those of a FIFO; load {LOADED}"
+        ),
+        &[
+            "queue",
+            "inverted",
+            "published ratio",
+            "measured",
+            "difference",
+            "inversions a packet",
+            "unpifoness a packet",
+        ],
     );
     for (system, (name, _, published)) in SYSTEMS.iter().enumerate() {
         let ours = ratio(system, LOADED);
-        let mut row = vec![Cell::from(*name), Cell::number(sum(system, LOADED, |count| count.inverted), 3)];
+        let mut row =
+            vec![Cell::from(*name), Cell::number(sum(system, LOADED, |count| count.inverted), 3)];
         row.extend(match published {
             Some(theirs) => Cell::compared(*theirs, ours, 3),
             None => [Cell::Empty, Cell::number(ours, 3), Cell::Empty],
@@ -146,10 +171,26 @@ fn run(options: &Options) -> Finding {
     }
     let (adaptive, fixed, many) = (ratio(1, LOADED), ratio(2, LOADED), ratio(3, LOADED));
     let claims = vec![
-        Claim::tried("an exact PIFO has none", ratio(5, LOADED) == 0.0, format!("{}", ratio(5, LOADED))),
-        Claim::tried("SP-PIFO has about 0.303 of a FIFO's", (adaptive / 0.303 - 1.0).abs() < 0.2, format!("{adaptive:.3}")),
-        Claim::tried("the best fixed bounds have about 0.236", (fixed / 0.236 - 1.0).abs() < 0.2, format!("{fixed:.3}")),
-        Claim::tried("more queues come nearer to a PIFO", many < adaptive, format!("32 queues: {many:.3}, 8: {adaptive:.3}")),
+        Claim::tried(
+            "an exact PIFO has none",
+            ratio(5, LOADED) == 0.0,
+            format!("{}", ratio(5, LOADED)),
+        ),
+        Claim::tried(
+            "SP-PIFO has about 0.303 of a FIFO's",
+            (adaptive / 0.303 - 1.0).abs() < 0.2,
+            format!("{adaptive:.3}"),
+        ),
+        Claim::tried(
+            "the best fixed bounds have about 0.236",
+            (fixed / 0.236 - 1.0).abs() < 0.2,
+            format!("{fixed:.3}"),
+        ),
+        Claim::tried(
+            "more queues come nearer to a PIFO",
+            many < adaptive,
+            format!("32 queues: {many:.3}, 8: {adaptive:.3}"),
+        ),
     ];
     let series = SYSTEMS.iter().enumerate().map(|(system, (name, ..))| Series {
         name: (*name).to_owned(),
@@ -179,5 +220,6 @@ const RANKS: u32 = 100;
 const FLOWS: u64 = 1 << 16;
 /// Arrivals over services.
 const LOADS: [f64; 6] = [0.8, 0.9, 0.95, 1.0, 1.1, 1.25];
-/// The one that is compared. The load of the published figures is not known; at this one both of their ratios come out.
+/// The one that is compared. The load of the published figures is not known; at this one both of
+/// their ratios come out.
 const LOADED: f64 = 1.1;

@@ -1,12 +1,14 @@
-//! The chain of switches of the FIFO+ experiments: hosts that send by a law, and what each packet waited in traffic managers.
+//! The chain of switches of the FIFO+ experiments: hosts that send by a law, and what each packet
+//! waited in traffic managers.
 //!
-//! Every packet begins with a deadline in its label, and each switch takes off what it waited there, whatever the order in which it
-//! serves. The receiver reads the sum of the waits from what is left, as the original experiment did; queues behind the traffic
-//! managers are not part of it.
+//! Every packet begins with a deadline in its label, and each switch takes off what it waited
+//! there, whatever the order in which it serves. The receiver reads the sum of the waits from what
+//! is left, as the original experiment did; queues behind the traffic managers are not part of it.
 //!
-//! A software switch does not know a wait exactly. It stamps a packet in whole microseconds when it is queued, and again when
-//! another thread has woken up and has taken it out, so that a packet for which nothing waits has waited a little all the same, and hardly two
-//! the same. What is sorted by waits depends on that: without it, packets that pass an idle switch are all of one rank.
+//! A software switch does not know a wait exactly. It stamps a packet in whole microseconds when it
+//! is queued, and again when another thread has woken up and has taken it out, so that a packet for
+//! which nothing waits has waited a little all the same, and hardly two the same. What is sorted by
+//! waits depends on that: without it, packets that pass an idle switch are all of one rank.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -82,7 +84,11 @@ impl Waits {
 
     /// Mean wait from the middle of the path on.
     pub(super) fn behind_ms(&self) -> f64 {
-        if self.all.is_empty() { f64::NAN } else { self.behind as f64 / self.all.len() as f64 / 1e6 }
+        if self.all.is_empty() {
+            f64::NAN
+        } else {
+            self.behind as f64 / self.all.len() as f64 / 1e6
+        }
     }
 
     /// Mean wait before the middle.
@@ -106,7 +112,10 @@ impl Testbed {
     pub(super) fn run(&self, seed: u64) -> Vec<Waits> {
         let mut network = Network::new(seed);
         let (chain, host_ways) = self.build(&mut network, seed);
-        let middle = chain.get(self.middle).and_then(|way| way.first()).map_or(PortId(u32::MAX), |&port| port.port());
+        let middle = chain
+            .get(self.middle)
+            .and_then(|way| way.first())
+            .map_or(PortId(u32::MAX), |&port| port.port());
         let mut world = World::new(network);
         let mut hosts = Vec::new();
         for (number, host) in (0u32..).zip(&self.hosts) {
@@ -114,20 +123,45 @@ impl Testbed {
             forward.extend(chain[host.joins + 1..].iter().flatten());
             for flow in 0..host.flows {
                 let id = hosts.len() as u32;
-                let key = FlowKey { src: number.into(), src_port: flow as u16, proto: 17, ..FlowKey::default() };
-                let spec = FlowSpec { forward: forward.clone(), key, group: number, ..FlowSpec::default() };
+                let key = FlowKey {
+                    src: number.into(),
+                    src_port: flow as u16,
+                    proto: 17,
+                    ..FlowKey::default()
+                };
+                let spec = FlowSpec {
+                    forward: forward.clone(),
+                    key,
+                    group: number,
+                    ..FlowSpec::default()
+                };
                 let mut draws = Draws::new(seed, id.into(), 0);
                 let next = Nanos(draws.uniform(0.0, host.gap.mean().unwrap_or(1e6)) as u64);
                 let label = ALLOWED + host.ahead;
                 let until = Nanos::from_secs(self.seconds);
-                let source = Sender { flow: FlowId(id), len: host.len, label, gap: host.gap.clone(), draws, next, until, seq: 0 };
+                let source = Sender {
+                    flow: FlowId(id),
+                    len: host.len,
+                    label,
+                    gap: host.gap.clone(),
+                    draws,
+                    next,
+                    until,
+                    seq: 0,
+                };
                 world.add_flow(&spec, Box::new(source), Box::new(Sink));
                 hosts.push(Owner { host: number as usize, label });
             }
         }
         let waits = Arc::new(Mutex::new(vec![Waits::default(); self.hosts.len()]));
         let warmup = Nanos::from_secs(self.warmup);
-        world.observe(Box::new(Receiver { owners: hosts, warmup, middle, waits: Arc::clone(&waits), at_middle: Vec::new() }));
+        world.observe(Box::new(Receiver {
+            owners: hosts,
+            warmup,
+            middle,
+            waits: Arc::clone(&waits),
+            at_middle: Vec::new(),
+        }));
         // What is inside at the end of sending leaves too.
         world.run(Nanos::from_secs(self.seconds + DRAIN));
         let mut waits = std::mem::take(&mut *waits.lock().unwrap_or_else(PoisonError::into_inner));
@@ -138,7 +172,8 @@ impl Testbed {
         waits
     }
 
-    /// Ports from each switch on towards the end, by the input of the switch before and by that of its own host.
+    /// Ports from each switch on towards the end, by the input of the switch before and by that of
+    /// its own host.
     fn build(&self, network: &mut Network, seed: u64) -> (Vec<Vec<PortId>>, Vec<Vec<PortId>>) {
         let link = |kbit: u64| LinkConfig {
             capacity: Rate::new(kbit * 1000).map_or(Capacity::Unlimited, Capacity::Constant),
@@ -148,10 +183,15 @@ impl Testbed {
         let mut ways = (Vec::new(), Vec::new());
         for (number, &rate) in (0u64..).zip(&self.rates) {
             // Port 0 leads on, port 1 to the host.
-            let Ok(switch) = self.switch.build(network, &[link(rate), link(1_000_000)]) else { continue };
+            let Ok(switch) = self.switch.build(network, &[link(rate), link(1_000_000)]) else {
+                continue;
+            };
             if self.late > 0 {
                 let draws = Draws::new(seed, number, READINGS);
-                network.set_labeller(switch.outputs()[0], Box::new(Books { late: self.late as f64, draws }));
+                network.set_labeller(
+                    switch.outputs()[0],
+                    Box::new(Books { late: self.late as f64, draws }),
+                );
             }
             ways.0.push(switch.way(0, 0));
             ways.1.push(switch.way(1, 0));
@@ -160,7 +200,8 @@ impl Testbed {
     }
 }
 
-/// FIFO+'s books as a software switch keeps them: a wait is read in whole microseconds, and a little late.
+/// FIFO+'s books as a software switch keeps them: a wait is read in whole microseconds, and a
+/// little late.
 #[derive(Debug)]
 struct Books {
     /// How late on average, ns.
@@ -248,7 +289,12 @@ impl Observer for Receiver {
         }
         let Owner { host, label } = self.owners[packet.flow.0 as usize];
         let waited = label - packet.label;
-        let before = self.at_middle.get(packet.flow.0 as usize).and_then(|list| list.get(packet.seq as usize)).copied().unwrap_or(0);
+        let before = self
+            .at_middle
+            .get(packet.flow.0 as usize)
+            .and_then(|list| list.get(packet.seq as usize))
+            .copied()
+            .unwrap_or(0);
         let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
         let waits = &mut waits[host];
         waits.all.push(waited);
@@ -272,8 +318,8 @@ mod tests {
 
     #[test]
     fn waits_are_those_of_the_queues_that_can_be_worked_out() {
-        // 1000 bytes at 8 Mbit/s are 1 ms. Two packets at once each 4 ms: the second waits a millisecond at the first switch, where one is
-        // being sent, and nowhere else.
+        // 1000 bytes at 8 Mbit/s are 1 ms. Two packets at once each 4 ms: the second waits a
+        // millisecond at the first switch, where one is being sent, and nowhere else.
         let switch = SwitchConfig {
             pipeline: 0,
             manager: "fifo".into(),
@@ -283,11 +329,23 @@ mod tests {
             ..SwitchConfig::default()
         };
         let host = Host { joins: 0, flows: 3, len: 986, gap: Variable::Fixed(10e6), ahead: 5 };
-        let bed = Testbed { rates: vec![800, 8000], switch, late: 0, hosts: vec![host], seconds: 10, warmup: 0, middle: 1 };
+        let bed = Testbed {
+            rates: vec![800, 8000],
+            switch,
+            late: 0,
+            hosts: vec![host],
+            seconds: 10,
+            warmup: 0,
+            middle: 1,
+        };
         let waits = bed.run(1).remove(0);
-        // Three packets each 10 ms on a link that needs 10 ms for each: those that find room wait for one before them.
+        // Three packets each 10 ms on a link that needs 10 ms for each: those that find room wait
+        // for one before them.
         assert_eq!(waits.sent, 3000);
-        assert!((waits.before_ms() - waits.mean_ms()).abs() < 1e-9, "the second switch is ten times as fast");
+        assert!(
+            (waits.before_ms() - waits.mean_ms()).abs() < 1e-9,
+            "the second switch is ten times as fast"
+        );
         assert!(waits.behind_ms().abs() < 1e-9);
         // 512 in the queue, 10 ms each.
         assert!((waits.quantile_ms(1.0) - 5120.0).abs() < 10.0, "{}", waits.quantile_ms(1.0));
@@ -298,7 +356,8 @@ mod tests {
         let mut books = Books { late: 10_000.0, draws: Draws::new(1, 0, READINGS) };
         let packet = Packet { label: ALLOWED, ..Packet::default() };
         assert_eq!(books.enter(Nanos(5), &packet), (ALLOWED, ALLOWED));
-        let read: Vec<u64> = (0..1000).map(|_| ALLOWED - books.leave(&packet, Nanos(7), Nanos(2_000_007))).collect();
+        let read: Vec<u64> =
+            (0..1000).map(|_| ALLOWED - books.leave(&packet, Nanos(7), Nanos(2_000_007))).collect();
         assert!(read.iter().all(|ns| ns % STAMP == 0 && *ns >= 2_000_000));
         let mean = read.iter().sum::<u64>() / 1000;
         assert!((2_008_000..2_011_000).contains(&mean), "{mean}");
@@ -306,7 +365,8 @@ mod tests {
 
     #[test]
     fn readings_that_differ_spread_packets_over_strict_queues() {
-        // The interface takes 47 packets at a time. Until it has them, what comes passes without a wait.
+        // The interface takes 47 packets at a time. Until it has them, what comes passes without a
+        // wait.
         let switch = SwitchConfig {
             manager: "sp-pifo queues 8 depth 15".into(),
             program: Some("fifo+".into()),
@@ -314,15 +374,30 @@ mod tests {
             batch: 47,
             ..SwitchConfig::default()
         };
-        let host = Host { joins: 0, flows: 5, len: 1028, gap: Variable::Exponential { mean: 8e6 }, ahead: 0 };
+        let host = Host {
+            joins: 0,
+            flows: 5,
+            len: 1028,
+            gap: Variable::Exponential { mean: 8e6 },
+            ahead: 0,
+        };
         let behind = |late| {
             let switch = switch.clone();
-            let bed = Testbed { rates: vec![5000, 4800], switch, late, hosts: vec![host.clone()], seconds: 100, warmup: 40, middle: 1 };
+            let bed = Testbed {
+                rates: vec![5000, 4800],
+                switch,
+                late,
+                hosts: vec![host.clone()],
+                seconds: 100,
+                warmup: 40,
+                middle: 1,
+            };
             bed.run(1).remove(0).behind_ms()
         };
         let exact = behind(0);
         for late in [2_000, 10_000, 100_000] {
-            // The second switch holds what comes during a batch, 47 packets, instead of the 15 that have room in one queue.
+            // The second switch holds what comes during a batch, 47 packets, instead of the 15 that
+            // have room in one queue.
             let spread = behind(late);
             assert!(spread > 2.0 * exact, "{late}: {spread} against {exact} ms");
         }

@@ -1,8 +1,8 @@
 //! The meter: throughput, losses and queues over time, for every port and every group of flows.
 //!
-//! It looks at counters a few times in each interval and does nothing when packets pass, so its cost depends on simulated time and
-//! the number of ports, not on traffic. The greatest queue of an interval is exact, for ports keep their peaks; the least and the
-//! mean are of ten looks.
+//! It looks at counters a few times in each interval and does nothing when packets pass, so its
+//! cost depends on simulated time and the number of ports, not on traffic. The greatest queue of an
+//! interval is exact, for ports keep their peaks; the least and the mean are of ten looks.
 
 use serde::Serialize;
 use weir_core::Nanos;
@@ -12,7 +12,8 @@ use crate::network::{FlowCount, Network, PortId};
 /// What is measured over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Length of an interval. Made longer, by a whole factor, where ports, flows and duration would need too much memory.
+    /// Length of an interval. Made longer, by a whole factor, where ports, flows and duration would
+    /// need too much memory.
     pub interval: Nanos,
     /// How often queues are looked at in each interval.
     pub looks: u32,
@@ -25,11 +26,16 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// An interval that reads well for a run of this length: a round time with 300 to 750 intervals, 100 ms at most.
+    /// An interval that reads well for a run of this length: a round time with 300 to 750
+    /// intervals, 100 ms at most.
     pub fn for_duration(duration: Nanos) -> Self {
         let wanted = (duration.0 / 750).max(1);
         let power = 10u64.pow(wanted.ilog10());
-        let round = [1, 2, 5, 10].into_iter().map(|n| n * power).find(|&round| round >= wanted).unwrap_or(wanted);
+        let round = [1, 2, 5, 10]
+            .into_iter()
+            .map(|n| n * power)
+            .find(|&round| round >= wanted)
+            .unwrap_or(wanted);
         Self { interval: Nanos(round), ..Self::default() }
     }
 }
@@ -184,7 +190,9 @@ impl Meter {
     /// When to look next.
     pub(crate) fn next(&self) -> Nanos {
         let (whole, part) = ((self.ticks + 1) / self.looks, (self.ticks + 1) % self.looks);
-        let since = whole.saturating_mul(self.interval.0).saturating_add(part * (self.interval.0 / self.looks));
+        let since = whole
+            .saturating_mul(self.interval.0)
+            .saturating_add(part * (self.interval.0 / self.looks));
         self.start.saturating_add(Nanos(since))
     }
 
@@ -231,7 +239,10 @@ impl Meter {
                 }
             }
         }
-        (Series { interval_ns: self.interval.0, end_ns, links: self.links, flows: self.flows }, self.peaks)
+        (
+            Series { interval_ns: self.interval.0, end_ns, links: self.links, flows: self.flows },
+            self.peaks,
+        )
     }
 
     /// Looks at the length of all queues.
@@ -248,11 +259,15 @@ impl Meter {
         for port in 0..self.open_links.len() {
             let peak = network.take_peak(PortId(port as u32));
             self.peaks[port] = self.peaks[port].max(peak);
-            self.open_links[port].queue_packets.max = self.open_links[port].queue_packets.max.max(peak);
+            self.open_links[port].queue_packets.max =
+                self.open_links[port].queue_packets.max.max(peak);
         }
-        let (seen_links, seen_flows) = (std::mem::take(&mut self.seen_links), std::mem::take(&mut self.seen_flows));
+        let (seen_links, seen_flows) =
+            (std::mem::take(&mut self.seen_links), std::mem::take(&mut self.seen_flows));
         self.see(network);
-        for ((open, now), before) in self.open_links.iter_mut().zip(&self.seen_links).zip(&seen_links) {
+        for ((open, now), before) in
+            self.open_links.iter_mut().zip(&self.seen_links).zip(&seen_links)
+        {
             open.add(&now.since(before));
         }
         for (group, (open, now)) in self.open_flows.iter_mut().zip(&self.seen_flows).enumerate() {
@@ -263,7 +278,8 @@ impl Meter {
 
     /// Notes all counters, and makes room for groups that are new.
     fn see(&mut self, network: &Network) {
-        self.seen_links = (0..network.ports()).map(|port| LinkSample::seen(network, PortId(port))).collect();
+        self.seen_links =
+            (0..network.ports()).map(|port| LinkSample::seen(network, PortId(port))).collect();
         self.seen_flows = network.counts().iter().map(FlowSample::seen).collect();
         let closed = self.flows.first().map_or(self.closed(), Vec::len);
         self.open_flows.resize(self.seen_flows.len(), FlowSample::default());
@@ -285,7 +301,8 @@ impl LinkSample {
         let Some(stats) = network.stats(port) else { return Self::default() };
         let c = &stats.counters;
         let (drops, marks) = (c.total_drops(), c.reasons().total_marks());
-        let (packets_in, bytes_in, packets_out, bytes_out) = (c.packets_in, c.bytes_in, c.packets_out, c.bytes_out);
+        let (packets_in, bytes_in, packets_out, bytes_out) =
+            (c.packets_in, c.bytes_in, c.packets_out, c.bytes_out);
         Self { packets_in, bytes_in, packets_out, bytes_out, drops, marks, ..Self::default() }
     }
 

@@ -1,8 +1,10 @@
-//! What a run gives: figures of every flow and every link, with their names, in the order in which they were made.
+//! What a run gives: figures of every flow and every link, with their names, in the order in which
+//! they were made.
 //!
 //! # Identities
-//! Of a flow: `carried + sent + duplicated = received + lost + inside`. Of a link: `carried + packets_in + duplicated =
-//! packets_out + Σ drops + backlog_packets`. Tests hold every figure to them.
+//! Of a flow: `carried + sent + duplicated = received + lost + inside`. Of a link:
+//! `carried + packets_in + duplicated = packets_out + Σ drops +
+//! backlog_packets`. Tests hold every figure to them.
 
 use std::collections::BTreeMap;
 
@@ -178,8 +180,8 @@ pub struct LinkOutcome {
     pub total_ns: Distribution,
     /// Each queue, where the port has one for each class.
     pub classes: Vec<ClassOutcome>,
-    /// Pairs of a packet that was served and one of lower label that waited, the services with any, and the sum of the differences of
-    /// labels; `None` unless asked for.
+    /// Pairs of a packet that was served and one of lower label that waited, the services with any,
+    /// and the sum of the differences of labels; `None` unless asked for.
     pub inversions: Option<[u64; 3]>,
 }
 
@@ -201,8 +203,14 @@ pub struct ClassOutcome {
 }
 
 impl Outcome {
-    /// Runs a world with a warm-up, and gathers what it gave. `progress` is told the time now and then.
-    pub fn run(world: &mut World, plan: &Plan, names: &Names, progress: &mut dyn FnMut(Nanos)) -> Self {
+    /// Runs a world with a warm-up, and gathers what it gave. `progress` is told the time now and
+    /// then.
+    pub fn run(
+        world: &mut World,
+        plan: &Plan,
+        names: &Names,
+        progress: &mut dyn FnMut(Nanos),
+    ) -> Self {
         world.measure(plan.measure, plan.end);
         let step = Nanos((plan.end.0 / PROGRESS_STEPS).max(1));
         let mut run = |world: &mut World, until: Nanos| {
@@ -229,7 +237,9 @@ impl Outcome {
         let events = world.events();
         let network = world.network();
         let nameless_flow = FlowName::default();
-        let flow = |(n, count): (usize, &FlowCount)| FlowOutcome::of(names.flows.get(n).unwrap_or(&nameless_flow), count);
+        let flow = |(n, count): (usize, &FlowCount)| {
+            FlowOutcome::of(names.flows.get(n).unwrap_or(&nameless_flow), count)
+        };
         let flows: Vec<FlowOutcome> = network.counts().iter().enumerate().map(flow).collect();
         let nameless_link = LinkName::default();
         let link = |port: u32| {
@@ -373,14 +383,22 @@ impl LinkOutcome {
 
     /// Whether every packet is accounted for (see the module's identities).
     pub fn balanced(&self) -> bool {
-        self.carried + self.packets_in + self.duplicated == self.packets_out + self.total_drops() + self.backlog_packets
+        self.carried + self.packets_in + self.duplicated
+            == self.packets_out + self.total_drops() + self.backlog_packets
     }
 }
 
 impl ClassOutcome {
     fn of((count, class): (&ClassCount, u16)) -> Self {
         let (drops, marks) = by_reason(&count.reasons);
-        Self { class, packets: count.packets, bytes: count.bytes, drops, marks, queue_ns: count.queue_ns.distribution() }
+        Self {
+            class,
+            packets: count.packets,
+            bytes: count.bytes,
+            drops,
+            marks,
+            queue_ns: count.queue_ns.distribution(),
+        }
     }
 }
 

@@ -1,13 +1,16 @@
-//! The recorder: every packet's way as a list of records, and inversions counted at ports. Both on request, for both cost time.
+//! The recorder: every packet's way as a list of records, and inversions counted at ports. Both on
+//! request, for both cost time.
 //!
-//! Records go to a sink in blocks, so memory is bounded however long the run is; the sink may write them, filter them, or hand them
-//! to a thread of its own. Nothing is written here.
+//! Records go to a sink in blocks, so memory is bounded however long the run is; the sink may write
+//! them, filter them, or hand them to a thread of its own. Nothing is written here.
 //!
 //! # Inversions
-//! A packet that leaves a port's queue is inverted with each packet that waits there with a lower rank: what a scheduler by rank gets
-//! wrong, counted at any port. Departures are seen where a packet leaves the link; the account goes by the time at which it left the
-//! queue, so a delay does not change it as long as packets leave the link in the order in which they left the queue. Ports that do not
-//! say when a packet left its queue (plain ones) serve in order of arrival; there the packet is taken to wait until it is gone.
+//! A packet that leaves a port's queue is inverted with each packet that waits there with a lower
+//! rank: what a scheduler by rank gets wrong, counted at any port. Departures are seen where a
+//! packet leaves the link; the account goes by the time at which it left the queue, so a delay does
+//! not change it as long as packets leave the link in the order in which they left the queue. Ports
+//! that do not say when a packet left its queue (plain ones) serve in order of arrival; there the
+//! packet is taken to wait until it is gone.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -67,14 +70,18 @@ pub struct Recorder {
     sink: Option<Sink>,
     block: Vec<Record>,
     about: About,
-    /// Packets inside ports: when they came, and their ranks there. Copies have the same name and leave one after another.
+    /// Packets inside ports: when they came, and their ranks there. Copies have the same name and
+    /// leave one after another.
     inside: BTreeMap<(PortId, Name), VecDeque<(Nanos, u64)>>,
     orders: Option<Vec<Order>>,
 }
 
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder").field("traces", &self.sink.is_some()).field("orders", &self.orders).finish_non_exhaustive()
+        f.debug_struct("Recorder")
+            .field("traces", &self.sink.is_some())
+            .field("orders", &self.orders)
+            .finish_non_exhaustive()
     }
 }
 
@@ -92,9 +99,16 @@ struct Order {
 }
 
 impl Recorder {
-    /// A recorder whose records go to `sink`, if there is one, and that counts inversions if asked to.
+    /// A recorder whose records go to `sink`, if there is one, and that counts inversions if asked
+    /// to.
     pub fn new(sink: Option<Sink>, inversions: bool) -> Self {
-        Self { sink, block: Vec::new(), about: About::default(), inside: BTreeMap::new(), orders: inversions.then(Vec::new) }
+        Self {
+            sink,
+            block: Vec::new(),
+            about: About::default(),
+            inside: BTreeMap::new(),
+            orders: inversions.then(Vec::new),
+        }
     }
 
     fn record(&mut self, time: Nanos, event: Event, port: Option<PortId>, packet: &Packet) {
@@ -192,7 +206,8 @@ impl Observer for Recorder {
 }
 
 impl Order {
-    /// A packet that came at `came` left the queue at `dequeued`: what had come before that time waited then.
+    /// A packet that came at `came` left the queue at `dequeued`: what had come before that time
+    /// waited then.
     fn served(&mut self, came: Nanos, rank: u64, dequeued: Nanos) {
         while let Some(&(at, waiting)) = self.fresh.front()
             && at < dequeued
@@ -248,7 +263,8 @@ mod tests {
         for (at, rank) in [(0, 5), (1, 3), (2, 9), (8, 1)] {
             order.fresh.push_back((Nanos(at), rank));
         }
-        // 5 leaves at once; 9 leaves at 5, when 3 waits and 1 has not come; 3 leaves at 9, when 1 waits; then 1.
+        // 5 leaves at once; 9 leaves at 5, when 3 waits and 1 has not come; 3 leaves at 9, when 1
+        // waits; then 1.
         order.served(Nanos(0), 5, Nanos(0));
         order.served(Nanos(2), 9, Nanos(5));
         order.served(Nanos(1), 3, Nanos(9));

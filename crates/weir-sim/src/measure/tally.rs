@@ -1,8 +1,9 @@
 //! Distributions: a tally that packets are counted into, and the plain data that comes out of it.
 //!
-//! A tally is log-linear, as the engine's histogram is, with 512 equal buckets in each power of two: a value read from it is within
-//! 0.1 % of the true one, and mean, least and greatest value are exact. Only the powers of two that occur take memory, 4 kB each;
-//! the delays of a flow lie in a few.
+//! A tally is log-linear, as the engine's histogram is, with 512 equal buckets in each power of
+//! two: a value read from it is within 0.1 % of the true one, and mean, least and greatest value
+//! are exact. Only the powers of two that occur take memory, 4 kB each; the delays of a flow lie in
+//! a few.
 
 use serde::{Deserialize, Serialize};
 use weir_core::histogram::Histogram;
@@ -25,7 +26,10 @@ impl Default for Tally {
 
 impl std::fmt::Debug for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tally").field("count", &self.count).field("mean", &self.mean()).finish_non_exhaustive()
+        f.debug_struct("Tally")
+            .field("count", &self.count)
+            .field("mean", &self.mean())
+            .finish_non_exhaustive()
     }
 }
 
@@ -34,7 +38,8 @@ impl Tally {
     #[inline]
     pub fn record(&mut self, value: u64) {
         let shift = (63 - SUB_BITS).saturating_sub((value | 1).leading_zeros());
-        // Values below 512 have a bucket each in the first octave; later ones keep their leading bit in the octave's number.
+        // Values below 512 have a bucket each in the first octave; later ones keep their leading
+        // bit in the octave's number.
         let octave = shift as usize + usize::from(value >> SUB_BITS != 0);
         let bucket = (value >> shift) as usize & (BUCKETS - 1);
         match &mut self.octaves[octave] {
@@ -72,7 +77,8 @@ impl Tally {
         self.max
     }
 
-    /// The value below which a fraction `q` (0 to 1) of all values lies, to within 0.1 %; 0 without values.
+    /// The value below which a fraction `q` (0 to 1) of all values lies, to within 0.1 %; 0 without
+    /// values.
     pub fn quantile(&self, q: f64) -> u64 {
         self.distribution().quantile(q)
     }
@@ -81,11 +87,18 @@ impl Tally {
     pub fn distribution(&self) -> Distribution {
         let bucket = |(octave, bucket, count): (usize, usize, u64)| {
             let shift = octave.saturating_sub(1);
-            let low = if octave == 0 { bucket as u64 } else { (BUCKETS as u64 + bucket as u64) << shift };
+            let low =
+                if octave == 0 { bucket as u64 } else { (BUCKETS as u64 + bucket as u64) << shift };
             Bucket { low, high: low + ((1 << shift) - 1), count }
         };
-        let filled = self.octaves.iter().enumerate().filter_map(|(n, octave)| octave.as_ref().map(|buckets| (n, buckets)));
-        let counts = filled.flat_map(|(n, buckets)| buckets.iter().enumerate().map(move |(i, &count)| (n, i, count)));
+        let filled = self
+            .octaves
+            .iter()
+            .enumerate()
+            .filter_map(|(n, octave)| octave.as_ref().map(|buckets| (n, buckets)));
+        let counts = filled.flat_map(|(n, buckets)| {
+            buckets.iter().enumerate().map(move |(i, &count)| (n, i, count))
+        });
         let buckets = counts.filter(|&(_, _, count)| count > 0).map(bucket).collect();
         Distribution { count: self.count, sum: self.sum, min: self.min(), max: self.max, buckets }
     }
@@ -129,7 +142,8 @@ impl Distribution {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// The value below which a fraction `q` (0 to 1) of all values lies: the middle of its bucket; 0 without values. The ends are exact.
+    /// The value below which a fraction `q` (0 to 1) of all values lies: the middle of its bucket;
+    /// 0 without values. The ends are exact.
     pub fn quantile(&self, q: f64) -> u64 {
         if q >= 1.0 {
             return self.max;
@@ -159,7 +173,9 @@ impl Distribution {
         all.sort_by_key(|bucket| (bucket.low, bucket.high));
         for bucket in all {
             match self.buckets.last_mut() {
-                Some(last) if (last.low, last.high) == (bucket.low, bucket.high) => last.count += bucket.count,
+                Some(last) if (last.low, last.high) == (bucket.low, bucket.high) => {
+                    last.count += bucket.count
+                }
                 _ => self.buckets.push(bucket),
             }
         }

@@ -1,19 +1,23 @@
-//! The path of a packet: from its source through ports to the end of its way, or to where it is lost.
+//! The path of a packet: from its source through ports to the end of its way, or to where it is
+//! lost.
 //!
 //! # Events
-//! A plain port says when a packet will come out as soon as it goes in. So a hop is one event: the packet stands among the exits of the
-//! port, in the order of their times, and only the first of them is in the agenda. What ports ask of a packet stands beside it there:
-//! packets themselves are looked up at the ends of their ways, and by the engine.
+//! A plain port says when a packet will come out as soon as it goes in. So a hop is one event: the
+//! packet stands among the exits of the port, in the order of their times, and only the first of
+//! them is in the agenda. What ports ask of a packet stands beside it there: packets themselves are
+//! looked up at the ends of their ways, and by the engine.
 //!
 //! # Joined ports
-//! Where all packets that come to a plain port come out of one and the same plain port, what comes there is known ahead as well, and
-//! nobody else has a say. Such a port is *joined* to the one before, and a packet is led into both at once: one event less. An access
-//! link behind the port that all flows share is joined, for instance. Counters and queue lengths stay those of the moment at which
-//! somebody looks, and losses happen when they happen: a packet that the second port will not take stands among the exits of the first
-//! until then.
+//! Where all packets that come to a plain port come out of one and the same plain port, what comes
+//! there is known ahead as well, and nobody else has a say. Such a port is *joined* to the one
+//! before, and a packet is led into both at once: one event less. An access link behind the port
+//! that all flows share is joined, for instance. Counters and queue lengths stay those of the
+//! moment at which somebody looks, and losses happen when they happen: a packet that the second
+//! port will not take stands among the exits of the first until then.
 //!
-//! Ports are not passed together while an observer wants to see each step, nor by packets whose host is to be told that they have left
-//! it. Then, and until those that are underway have come out, there are two events again; the times are the same.
+//! Ports are not passed together while an observer wants to see each step, nor by packets whose
+//! host is to be told that they have left it. Then, and until those that are underway have come
+//! out, there are two events again; the times are the same.
 
 use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
@@ -30,7 +34,8 @@ use crate::packet::{Flags, FlowId, NONE, Packet};
 /// A place in a way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hop {
-    /// The port, with the queue in front of it that the way leads through, where it says so; or the end.
+    /// The port, with the queue in front of it that the way leads through, where it says so; or the
+    /// end.
     pub(super) port: u32,
     /// It is joined to the port before it.
     pub(super) joined: bool,
@@ -54,7 +59,8 @@ pub(super) struct PlainPort {
     pub(super) exits: VecDeque<Exit>,
 }
 
-/// A packet that will come out of a port. Field by field what a [`Mover`] has, so that it is written where it stays.
+/// A packet that will come out of a port. Field by field what a [`Mover`] has, so that it is
+/// written where it stays.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exit {
     due: Nanos,
@@ -81,7 +87,8 @@ struct Mover {
 }
 
 impl Network {
-    /// Sends a packet from one end of its flow. In line, so that whoever puts a packet together does so in its place.
+    /// Sends a packet from one end of its flow. In line, so that whoever puts a packet together
+    /// does so in its place.
     #[inline(always)]
     pub(crate) fn send(&mut self, mut packet: Packet, extra: u32) {
         let flow = &mut self.flows[packet.flow.0 as usize];
@@ -121,8 +128,15 @@ impl Network {
         for hop in &mut self.ways {
             let port = hop.port & PORT;
             let plain = |port: u32| matches!(self.ports[port as usize], Port::Plain(_));
-            let joined = !hop.is_end() && last != SEVERAL && before[port as usize] == last && plain(port) && plain(last);
-            assert!(joined || !hop.joined, "a port that was joined to another is entered from elsewhere: flows come before the first run");
+            let joined = !hop.is_end()
+                && last != SEVERAL
+                && before[port as usize] == last
+                && plain(port)
+                && plain(last);
+            assert!(
+                joined || !hop.joined,
+                "a port that was joined to another is entered from elsewhere: flows come before the first run"
+            );
             hop.joined = joined;
             last = if hop.is_end() { SEVERAL } else { port };
         }
@@ -143,7 +157,8 @@ impl Network {
         }
     }
 
-    /// Puts a packet into the port that it has come to and into those joined to it, or among those that have arrived.
+    /// Puts a packet into the port that it has come to and into those joined to it, or among those
+    /// that have arrived.
     #[inline]
     fn enter(&mut self, mover: Mover) {
         let Mover { number, mut way, len, segments, tell, lost } = mover;
@@ -156,13 +171,16 @@ impl Network {
                 return;
             }
             let port = hop.port & PORT;
-            let Port::Plain(plain) = &mut self.ports[port as usize] else { return self.enter_engine(mover) };
+            let Port::Plain(plain) = &mut self.ports[port as usize] else {
+                return self.enter_engine(mover);
+            };
             let Ok(due) = plain.pipe.submit(at, len, segments.into(), self.horizon) else {
                 return self.refused(Mover { way, ..mover }, port, before, at);
             };
             way += 1;
             let idle = plain.exits.is_empty();
-            // Of what is on its way out when a packet comes to be passed on, all must come to the next port before it.
+            // Of what is on its way out when a packet comes to be passed on, all must come to the
+            // next port before it.
             if self.ways[way as usize].joined && idle && !tell && self.observer.is_none() {
                 (at, before) = (due, port);
                 continue;
@@ -196,7 +214,9 @@ impl Network {
     #[cold]
     fn entered(&mut self, number: u32, port: u32) {
         let packet = *self.packets.get(number);
-        self.observe(&packet, packet.label, |observer, now| observer.entered(now, PortId(port), &packet));
+        self.observe(&packet, packet.label, |observer, now| {
+            observer.entered(now, PortId(port), &packet)
+        });
     }
 
     /// Puts a packet into a port of the engine.
@@ -213,15 +233,30 @@ impl Network {
             (rank, packet.label) = labeller.enter(self.now, packet);
         }
         let (flow, back) = (packet.flow.0 as usize, packet.flags.has(Flags::BACK));
-        let arrival = Arrival { frame: number, len, link_header: 0, segments: segments.into(), ecn: packet.ecn, label: rank };
+        let arrival = Arrival {
+            frame: number,
+            len,
+            link_header: 0,
+            segments: segments.into(),
+            ecn: packet.ecn,
+            label: rank,
+        };
         let class = if queue == 0 { self.flows[flow].class } else { (queue - 1) as u16 };
-        let action = to.queues.get(to.queue_of(class)).map_or(Action::Pipe(to.id), |&queue| Action::Queue(queue));
+        let action = to
+            .queues
+            .get(to.queue_of(class))
+            .map_or(Action::Pipe(to.id), |&queue| Action::Queue(queue));
         let key = &self.keys[flow][usize::from(back)];
         let outcome = match &mut to.apart {
             None => self.engine.submit(self.now, arrival, key, action),
             Some(count) => {
                 *count = count.wrapping_add(1);
-                self.engine.submit(self.now, arrival, &FlowKey { flow_id: *count & FLOW_LABEL, ..*key }, action)
+                self.engine.submit(
+                    self.now,
+                    arrival,
+                    &FlowKey { flow_id: *count & FLOW_LABEL, ..*key },
+                    action,
+                )
             }
         };
         self.engine_event = self.engine.next_event().unwrap_or(Nanos::MAX);
@@ -229,7 +264,9 @@ impl Network {
             Err(rejected) => self.lose(number, way, PortId(port), rejected.reason),
             Ok(()) if self.observer.is_some() => {
                 let packet = *self.packets.get(number);
-                self.observe(&packet, rank, |observer, now| observer.entered(now, PortId(port), &packet));
+                self.observe(&packet, rank, |observer, now| {
+                    observer.entered(now, PortId(port), &packet)
+                });
             }
             Ok(()) => {}
         }
@@ -327,19 +364,28 @@ impl Network {
                 count.reasons.count_mark(reason);
             }
         }
-        if let Port::Engine(EnginePort { labeller: Some(labeller), .. }) = &mut self.ports[port as usize] {
+        if let Port::Engine(EnginePort { labeller: Some(labeller), .. }) =
+            &mut self.ports[port as usize]
+        {
             let packet = self.packets.get_mut(number);
             packet.label = labeller.leave(packet, arrived, dequeued);
         }
-        let mover = Mover { number, way: way + 1, len, segments, tell: flags.has(Flags::TELL), lost: false };
+        let mover = Mover {
+            number,
+            way: way + 1,
+            len,
+            segments,
+            tell: flags.has(Flags::TELL),
+            lost: false,
+        };
         if mover.tell || self.observer.is_some() {
             self.left(mover, port, Some(dequeued));
         }
         self.enter(mover);
     }
 
-    /// Lets what is due out of a plain port. Returns the packet that has arrived at the end of its way, if it is one and alone; where
-    /// there are several they are among those that have arrived.
+    /// Lets what is due out of a plain port. Returns the packet that has arrived at the end of its
+    /// way, if it is one and alone; where there are several they are among those that have arrived.
     #[inline]
     pub(crate) fn run_plain(&mut self, port: u32) -> Option<u32> {
         loop {
@@ -377,10 +423,13 @@ impl Network {
         if tell {
             self.tell_host(&packet, way, 1);
         }
-        self.observe(&packet, 0, |observer, now| observer.left(now, PortId(port), &packet, dequeued));
+        self.observe(&packet, 0, |observer, now| {
+            observer.left(now, PortId(port), &packet, dequeued)
+        });
     }
 
-    /// Lets the source of a forward packet know that it has passed the first port of its way, if it has passed `ports` of them.
+    /// Lets the source of a forward packet know that it has passed the first port of its way, if it
+    /// has passed `ports` of them.
     #[cold]
     fn tell_host(&mut self, packet: &Packet, way: u32, ports: u32) {
         let flow = &self.flows[packet.flow.0 as usize];

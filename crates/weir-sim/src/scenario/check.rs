@@ -1,4 +1,5 @@
-//! From what a file says to what can be run: names become numbers, and what does not fit together is refused.
+//! From what a file says to what can be run: names become numbers, and what does not fit together
+//! is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,22 +11,33 @@ use weir_rules::{Code, Files, Span, closest};
 
 use super::read::{self, Document, Say};
 use super::{
-    Axis, Edited, Link, MANY_PACKETS, MAX_FLOWS, MAX_NODES, MAX_POINTS, MAX_PORTS, MAX_RUNS, Measure, Node, NodeKind, Route, Scenario,
-    links, raw, traffic,
+    Axis, Edited, Link, MANY_PACKETS, MAX_FLOWS, MAX_NODES, MAX_POINTS, MAX_PORTS, MAX_RUNS,
+    Measure, Node, NodeKind, Route, Scenario, links, raw, traffic,
 };
 use crate::switch::SwitchConfig;
 use crate::topology::{Topology, WayError};
 
 /// Makes a scenario of a file's parts.
-pub(super) fn check(document: Document<'_>, files: &dyn Files, said: &mut Say<'_>) -> Option<Scenario> {
+pub(super) fn check(
+    document: Document<'_>,
+    files: &dyn Files,
+    said: &mut Say<'_>,
+) -> Option<Scenario> {
     let Document { head, nodes, links, routes, traffic, measure, sweep } = document;
     let duration = said.time(&head.duration, "a duration", Nanos(1));
-    let warmup = head.warmup.as_ref().map(|text| (said.time(text, "a warm-up", Nanos::ZERO), text.span()));
+    let warmup =
+        head.warmup.as_ref().map(|text| (said.time(text, "a warm-up", Nanos::ZERO), text.span()));
     if let (Some(duration), Some((Some(warmup), span))) = (duration, &warmup)
         && *warmup >= duration
     {
         let help = "the duration includes the warm-up";
-        said.error(Code::Contradiction, span, "the warm-up leaves nothing to measure", format!("below {duration}"), help);
+        said.error(
+            Code::Contradiction,
+            span,
+            "the warm-up leaves nothing to measure",
+            format!("below {duration}"),
+            help,
+        );
     }
     let seed = said.number(head.seed.as_ref(), "a seed", 1, 0, i64::MAX);
     let runs = said.number(head.runs.as_ref(), "a number of runs", 1, 1, MAX_RUNS);
@@ -41,13 +53,26 @@ pub(super) fn check(document: Document<'_>, files: &dyn Files, said: &mut Say<'_
     let links_failed = said.has_errors();
     let topology = Topology::new(&nodes, &links);
     check_switches(&nodes, &links, &raw_links, said);
-    let routes = if links_failed { Vec::new() } else { check_routes(&routes, &names.numbers, &nodes, &topology, said) };
+    let routes = if links_failed {
+        Vec::new()
+    } else {
+        check_routes(&routes, &names.numbers, &nodes, &topology, said)
+    };
     let mut topology = topology.with_routes(&routes);
     let known = if links_failed { None } else { Some(&mut topology) };
     let traffic = traffic::check(traffic, &names.numbers, &nodes, known, files, said);
-    let points = sweep.iter().fold(1usize, |points, (axis, _)| points.saturating_mul(axis.values.len()));
-    if let Some((_, span)) = sweep.last().filter(|_| points.saturating_mul(runs as usize) > MAX_POINTS) {
-        said.error(Code::TooMuch, span, format!("{points} points of {runs} runs are too many"), format!("at most {MAX_POINTS} runs"), "");
+    let points =
+        sweep.iter().fold(1usize, |points, (axis, _)| points.saturating_mul(axis.values.len()));
+    if let Some((_, span)) =
+        sweep.last().filter(|_| points.saturating_mul(runs as usize) > MAX_POINTS)
+    {
+        said.error(
+            Code::TooMuch,
+            span,
+            format!("{points} points of {runs} runs are too many"),
+            format!("at most {MAX_POINTS} runs"),
+            "",
+        );
     }
     check_sweep(&sweep, said);
     let scenario = Scenario {
@@ -72,7 +97,13 @@ fn check_sweep(sweep: &[(Axis, Span)], said: &mut Say<'_>) {
     let mut seen = BTreeSet::new();
     for (axis, span) in sweep {
         if !seen.insert(axis.key.as_str()) {
-            said.error(Code::Repeated, span, format!("`{}` is swept twice", axis.key), "the second time", "remove one of the two");
+            said.error(
+                Code::Repeated,
+                span,
+                format!("`{}` is swept twice", axis.key),
+                "the second time",
+                "remove one of the two",
+            );
         }
         let mut trial = Edited::new(said.text);
         if let Err(error) = trial.set(&axis.key, &axis.values[0]) {
@@ -83,7 +114,10 @@ fn check_sweep(sweep: &[(Axis, Span)], said: &mut Say<'_>) {
 
 fn check_measure(raw: &raw::Measure, said: &mut Say<'_>) -> Measure {
     let default = Measure::default();
-    let interval = raw.interval.as_ref().and_then(|text| said.time(text, "an interval", Nanos::from_micros(1)));
+    let interval = raw
+        .interval
+        .as_ref()
+        .and_then(|text| said.time(text, "an interval", Nanos::from_micros(1)));
     Measure {
         interval: interval.unwrap_or(default.interval),
         trace: raw.trace.unwrap_or(default.trace),
@@ -106,14 +140,26 @@ impl Names {
         }
         for read::Entry { common: raw::Node { name, kind }, own } in raw {
             if names.nodes.len() >= MAX_NODES {
-                said.error(Code::TooMuch, &name.span(), "too many nodes", format!("at most {MAX_NODES}"), "");
+                said.error(
+                    Code::TooMuch,
+                    &name.span(),
+                    "too many nodes",
+                    format!("at most {MAX_NODES}"),
+                    "",
+                );
                 break;
             }
             check_name(&name, "node", said);
             let text = name.get_ref().clone();
             if names.numbers.contains_key(&text) {
                 let message = format!("there are two nodes `{text}`");
-                said.error(Code::Repeated, &name.span(), message, "the second one", "each node needs a name of its own");
+                said.error(
+                    Code::Repeated,
+                    &name.span(),
+                    message,
+                    "the second one",
+                    "each node needs a name of its own",
+                );
                 continue;
             }
             names.numbers.insert(text.clone(), names.nodes.len());
@@ -125,7 +171,11 @@ impl Names {
 }
 
 /// What a node does; `own` has its keys besides.
-fn node_kind(kind: Option<&raw::Text>, own: Spanned<DeValue<'_>>, said: &mut Say<'_>) -> Option<NodeKind> {
+fn node_kind(
+    kind: Option<&raw::Text>,
+    own: Spanned<DeValue<'_>>,
+    said: &mut Say<'_>,
+) -> Option<NodeKind> {
     let name = kind.map_or("host", |kind| kind.get_ref().as_str());
     let plain = match name {
         "host" => NodeKind::Host,
@@ -139,17 +189,26 @@ fn node_kind(kind: Option<&raw::Text>, own: Spanned<DeValue<'_>>, said: &mut Say
             return Some(NodeKind::Switch(Box::new(config)));
         }
         other => {
-            let label = closest(other, KINDS).map_or("expected a kind".to_owned(), |meant| format!("did you mean `{meant}`?"));
+            let label = closest(other, KINDS)
+                .map_or("expected a kind".to_owned(), |meant| format!("did you mean `{meant}`?"));
             let help = "allowed: host (sends and receives), router (forwards), switch (forwards through queues that are programmed)";
-            said.error(Code::BadValue, &kind?.span(), format!("`{other}` is no kind of node"), label, help);
+            said.error(
+                Code::BadValue,
+                &kind?.span(),
+                format!("`{other}` is no kind of node"),
+                label,
+                help,
+            );
             return None;
         }
     };
     let stranger = own.get_ref().as_table().and_then(|table| table.keys().next());
     if let Some(key) = stranger {
         let name = key.get_ref();
-        let label =
-            closest(name, raw::NODE_KEYS).map_or(format!("no key of a {}", plain.name()), |meant| format!("did you mean `{meant}`?"));
+        let label = closest(name, raw::NODE_KEYS)
+            .map_or(format!("no key of a {}", plain.name()), |meant| {
+                format!("did you mean `{meant}`?")
+            });
         let help = "allowed: name, kind; a node of the kind `switch` has more";
         said.error(Code::UnknownKeyword, &key.span(), format!("`{name}` is no key"), label, help);
     }
@@ -161,22 +220,40 @@ pub(super) fn check_name(name: &raw::Text, what: &str, said: &mut Say<'_>) {
     let text = name.get_ref();
     let fits = |c: char| c.is_alphanumeric() || "-_+".contains(c);
     if text.is_empty() || !text.chars().all(fits) || text.len() > LONGEST_NAME {
-        let help = format!("a {what}'s name has 1 to {LONGEST_NAME} letters, digits, `-`, `_` and `+`");
-        said.error(Code::BadValue, &name.span(), format!("this is no name for a {what}"), "not allowed here", &help);
+        let help =
+            format!("a {what}'s name has 1 to {LONGEST_NAME} letters, digits, `-`, `_` and `+`");
+        said.error(
+            Code::BadValue,
+            &name.span(),
+            format!("this is no name for a {what}"),
+            "not allowed here",
+            &help,
+        );
     }
 }
 
 /// The node of a name.
-pub(super) fn node(name: &str, span: &Span, numbers: &BTreeMap<String, usize>, said: &mut Say<'_>) -> Option<usize> {
+pub(super) fn node(
+    name: &str,
+    span: &Span,
+    numbers: &BTreeMap<String, usize>,
+    said: &mut Say<'_>,
+) -> Option<usize> {
     let number = numbers.get(name).copied();
     if number.is_none() {
-        let help = format!("nodes are not made by being named: add `[[node]]` with `name = \"{name}\"`");
+        let help =
+            format!("nodes are not made by being named: add `[[node]]` with `name = \"{name}\"`");
         said.unknown(span, "node", name, numbers.keys().map(String::as_str), &help);
     }
     number
 }
 
-fn check_links(raw: &[Spanned<raw::Link>], numbers: &BTreeMap<String, usize>, files: &dyn Files, said: &mut Say<'_>) -> Vec<Link> {
+fn check_links(
+    raw: &[Spanned<raw::Link>],
+    numbers: &BTreeMap<String, usize>,
+    files: &dyn Files,
+    said: &mut Say<'_>,
+) -> Vec<Link> {
     let mut links = Vec::new();
     let mut taken = BTreeSet::new();
     let mut queues = 0;
@@ -185,7 +262,13 @@ fn check_links(raw: &[Spanned<raw::Link>], numbers: &BTreeMap<String, usize>, fi
         check_name(name, "link", said);
         if !taken.insert(name.get_ref().clone()) {
             let message = format!("there are two links `{}`", name.get_ref());
-            said.error(Code::Repeated, &name.span(), message, "the second one", "each link needs a name of its own");
+            said.error(
+                Code::Repeated,
+                &name.span(),
+                message,
+                "the second one",
+                "each link needs a name of its own",
+            );
         }
     }
     for spanned in raw {
@@ -194,17 +277,26 @@ fn check_links(raw: &[Spanned<raw::Link>], numbers: &BTreeMap<String, usize>, fi
         let between = link.between.get_ref();
         let [first, second] = [&between[0], &between[1]].map(|name| name.get_ref().as_str());
         let (name, ports) = match &link.name {
-            Some(name) => (name.get_ref().clone(), [name.get_ref().clone(), format!("{}.back", name.get_ref())]),
+            Some(name) => (
+                name.get_ref().clone(),
+                [name.get_ref().clone(), format!("{}.back", name.get_ref())],
+            ),
             None => {
                 let serial = (1..).map(|n| if n == 1 { String::new() } else { format!("+{n}") });
-                let serial = serial.into_iter().find(|serial| !taken.contains(&format!("{first}-{second}{serial}"))).unwrap_or_default();
+                let serial = serial
+                    .into_iter()
+                    .find(|serial| !taken.contains(&format!("{first}-{second}{serial}")))
+                    .unwrap_or_default();
                 let name = format!("{first}-{second}{serial}");
                 taken.insert(name.clone());
                 (name, [format!("{first}>{second}{serial}"), format!("{second}>{first}{serial}")])
             }
         };
         let [forward, back] = ports;
-        let directions = [links::direction(link, 0, forward, files, said), links::direction(link, 1, back, files, said)];
+        let directions = [
+            links::direction(link, 0, forward, files, said),
+            links::direction(link, 1, back, files, said),
+        ];
         queues += directions.iter().map(|direction| direction.queues.len()).sum::<usize>();
         links.push(Link { name, ends, directions });
         if links.len() * 2 > MAX_PORTS || queues > MAX_PORTS {
@@ -228,12 +320,27 @@ fn check_switches(nodes: &[Node], links: &[Link], raw: &[Spanned<raw::Link>], sa
             let span = raw.get_ref().between.span();
             if used[link.ends[side]] > usize::from(config.ports) {
                 let message = format!("the switch `{}` has more links than ports", node.name);
-                said.error(Code::TooMuch, &span, message, "one too many", &format!("it has `ports = {}`", config.ports));
+                said.error(
+                    Code::TooMuch,
+                    &span,
+                    message,
+                    "one too many",
+                    &format!("it has `ports = {}`", config.ports),
+                );
             }
-            if direction.scheduler.is_some() || direction.spec.pipe.queue != FlowsetConfig::default() {
+            if direction.scheduler.is_some()
+                || direction.spec.pipe.queue != FlowsetConfig::default()
+            {
                 let message = format!("the switch `{}` has queues of its own", node.name);
-                let help = "its `manager` is the scheduler, and `queue` its size: leave them out here";
-                said.error(Code::Contradiction, &span, message, "a scheduler or queue on the way out of it", help);
+                let help =
+                    "its `manager` is the scheduler, and `queue` its size: leave them out here";
+                said.error(
+                    Code::Contradiction,
+                    &span,
+                    message,
+                    "a scheduler or queue on the way out of it",
+                    help,
+                );
             }
             if direction.spec.pipe.link.device.is_some() {
                 let message = format!("the switch `{}` has an interface of its own", node.name);
@@ -250,17 +357,33 @@ fn check_switches(nodes: &[Node], links: &[Link], raw: &[Spanned<raw::Link>], sa
 }
 
 /// The two nodes that a link is between.
-fn ends(between: &Spanned<Vec<raw::Text>>, numbers: &BTreeMap<String, usize>, said: &mut Say<'_>) -> Option<[usize; 2]> {
+fn ends(
+    between: &Spanned<Vec<raw::Text>>,
+    numbers: &BTreeMap<String, usize>,
+    said: &mut Say<'_>,
+) -> Option<[usize; 2]> {
     let [first, second] = between.get_ref().as_slice() else {
         let message = format!("a link is between two nodes, not {}", between.get_ref().len());
-        said.error(Code::BadValue, &between.span(), message, "expected two names", "for example `between = [\"h1\", \"r1\"]`");
+        said.error(
+            Code::BadValue,
+            &between.span(),
+            message,
+            "expected two names",
+            "for example `between = [\"h1\", \"r1\"]`",
+        );
         return None;
     };
     let [one, two] = [first, second].map(|name| node(name.get_ref(), &name.span(), numbers, said));
     let ends = [one?, two?];
     if ends[0] == ends[1] {
         let message = format!("a link from `{}` to itself", first.get_ref());
-        said.error(Code::Contradiction, &between.span(), message, "the same node twice", "a link is between two nodes");
+        said.error(
+            Code::Contradiction,
+            &between.span(),
+            message,
+            "the same node twice",
+            "a link is between two nodes",
+        );
         return None;
     }
     Some(ends)
@@ -278,12 +401,25 @@ fn check_routes(
     for spanned in raw {
         let raw::Route { from, to, via } = spanned.get_ref();
         let places = std::iter::once(from).chain(via.get_ref()).chain(std::iter::once(to));
-        let stops: Vec<_> = places.map(|name| (node(name.get_ref(), &name.span(), numbers, said), name.span())).collect();
-        let Some(stops) = stops.into_iter().map(|(stop, span)| Some((stop?, span))).collect::<Option<Vec<_>>>() else { continue };
+        let stops: Vec<_> = places
+            .map(|name| (node(name.get_ref(), &name.span(), numbers, said), name.span()))
+            .collect();
+        let Some(stops) =
+            stops.into_iter().map(|(stop, span)| Some((stop?, span))).collect::<Option<Vec<_>>>()
+        else {
+            continue;
+        };
         let (first, last) = (stops[0].0, stops[stops.len() - 1].0);
         if !given.insert((first, last)) {
-            let message = format!("there are two routes from `{}` to `{}`", from.get_ref(), to.get_ref());
-            said.error(Code::Repeated, &to.span(), message, "the second one", "remove one of the two");
+            let message =
+                format!("there are two routes from `{}` to `{}`", from.get_ref(), to.get_ref());
+            said.error(
+                Code::Repeated,
+                &to.span(),
+                message,
+                "the second one",
+                "remove one of the two",
+            );
             continue;
         }
         routes.extend(along(&stops, nodes, topology, said));
@@ -292,7 +428,12 @@ fn check_routes(
 }
 
 /// The way from stop to stop, which visits no node twice.
-fn along(stops: &[(usize, Span)], nodes: &[Node], topology: &Topology, said: &mut Say<'_>) -> Option<Route> {
+fn along(
+    stops: &[(usize, Span)],
+    nodes: &[Node],
+    topology: &Topology,
+    said: &mut Say<'_>,
+) -> Option<Route> {
     let mut way = vec![stops[0].0];
     for pair in stops.windows(2) {
         let ((from, _), (to, span)) = (&pair[0], &pair[1]);
@@ -319,7 +460,9 @@ fn along(stops: &[(usize, Span)], nodes: &[Node], topology: &Topology, said: &mu
             way.push(next);
         }
     }
-    if let Some(&host) = way[1..way.len() - 1].iter().find(|&&node| nodes[node].kind == NodeKind::Host) {
+    if let Some(&host) =
+        way[1..way.len() - 1].iter().find(|&&node| nodes[node].kind == NodeKind::Host)
+    {
         let error = WayError::OverHost(host);
         unreachable(&error, &stops[stops.len() - 1].1, [way[0], way[way.len() - 1]], nodes, said);
         return None;
@@ -328,12 +471,23 @@ fn along(stops: &[(usize, Span)], nodes: &[Node], topology: &Topology, said: &mu
 }
 
 /// Says that there is no way.
-pub(super) fn unreachable(error: &WayError, span: &Span, [from, to]: [usize; 2], nodes: &[Node], said: &mut Say<'_>) {
+pub(super) fn unreachable(
+    error: &WayError,
+    span: &Span,
+    [from, to]: [usize; 2],
+    nodes: &[Node],
+    said: &mut Say<'_>,
+) {
     let [from, to] = [from, to].map(|node| nodes[node].name.as_str());
     let message = format!("`{to}` cannot be reached from `{from}`");
     let (label, help) = match error {
-        WayError::Same => ("the same node".to_owned(), "source and destination are different nodes".to_owned()),
-        WayError::NoLinks => ("no chain of links leads to it".to_owned(), format!("add a `[[link]]` on the way from `{from}` to `{to}`")),
+        WayError::Same => {
+            ("the same node".to_owned(), "source and destination are different nodes".to_owned())
+        }
+        WayError::NoLinks => (
+            "no chain of links leads to it".to_owned(),
+            format!("add a `[[link]]` on the way from `{from}` to `{to}`"),
+        ),
         WayError::OverHost(host) => {
             let host = nodes[*host].name.as_str();
             let help = format!("hosts do not forward: give `{host}` the line `kind = \"router\"`");
@@ -347,14 +501,27 @@ pub(super) fn unreachable(error: &WayError, span: &Span, [from, to]: [usize; 2],
 fn warn_of_size(scenario: &Scenario, duration: &raw::Text, said: &mut Say<'_>) {
     let flows = scenario.traffic.iter().map(super::Traffic::flows).fold(0u64, u64::saturating_add);
     if flows > MAX_FLOWS {
-        said.error(Code::TooMuch, &duration.span(), format!("{flows} flows are too many"), format!("at most {MAX_FLOWS}"), "");
+        said.error(
+            Code::TooMuch,
+            &duration.span(),
+            format!("{flows} flows are too many"),
+            format!("at most {MAX_FLOWS}"),
+            "",
+        );
         return;
     }
-    let packets = scenario.traffic.iter().map(|traffic| traffic.expected_packets(scenario.duration)).fold(0u64, u64::saturating_add);
+    let packets = scenario
+        .traffic
+        .iter()
+        .map(|traffic| traffic.expected_packets(scenario.duration))
+        .fold(0u64, u64::saturating_add);
     if packets > MANY_PACKETS {
         let message = format!("about {packets} packets are expected in each run");
         let help = "a processor simulates some million packets a second: a shorter duration or lower rates take less";
-        let warning = said.about(Code::NoEffect, &duration.span(), message).label("this takes hours").help(help);
+        let warning = said
+            .about(Code::NoEffect, &duration.span(), message)
+            .label("this takes hours")
+            .help(help);
         said.push(warning);
     }
 }

@@ -1,9 +1,12 @@
-//! Changes of single keys in a scenario's text: settings on the command line, and the points of sweeps.
+//! Changes of single keys in a scenario's text: settings on the command line, and the points of
+//! sweeps.
 //!
-//! The text itself is changed, and read again as if it had been written so: what is wrong with a value is then shown in its line, and
-//! the changed text says the whole of what was run. A key is addressed from the root: `duration`, `measure.interval`,
-//! `traffic.f1.rate`, `link[1].scheduler`. Of a list of tables, one is chosen by its name or by its number from 0, and `*` means all.
-//! Behind a text in the language of links stands the word that is meant: `link.bottleneck.spec.delay`.
+//! The text itself is changed, and read again as if it had been written so: what is wrong with a
+//! value is then shown in its line, and the changed text says the whole of what was run. A key is
+//! addressed from the root: `duration`, `measure.interval`, `traffic.f1.rate`, `link[1].scheduler`.
+//! Of a list of tables, one is chosen by its name or by its number from 0, and `*` means all.
+//! Behind a text in the language of links stands the word that is meant:
+//! `link.bottleneck.spec.delay`.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -28,7 +31,9 @@ pub enum EditError {
     #[error("the file cannot be read")]
     Text,
     /// The key is not of the form that addresses something.
-    #[error("`{0}` is no key: write names with dots between them, such as `traffic.f1.rate` or `link[0].spec.delay`")]
+    #[error(
+        "`{0}` is no key: write names with dots between them, such as `traffic.f1.rate` or `link[0].spec.delay`"
+    )]
     Form(String),
     /// There is no such thing.
     #[error("there is no `{name}` in `{key}`{meant}")]
@@ -47,7 +52,9 @@ pub enum EditError {
     #[error("`{0}` has no part `{1}`: only texts in the language of links have")]
     NoPart(String, String),
     /// The table is written in a way that nothing can be added to.
-    #[error("`{0}` cannot be added where its table is written with dots: write the key into the file")]
+    #[error(
+        "`{0}` cannot be added where its table is written with dots: write the key into the file"
+    )]
     Dotted(String),
 }
 
@@ -61,7 +68,8 @@ impl Edited {
     /// Changes a key. A value that is no TOML is taken as a text.
     ///
     /// # Errors
-    /// The key names nothing that could be set. Whether the value is allowed is found when the text is read.
+    /// The key names nothing that could be set. Whether the value is allowed is found when the text
+    /// is read.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), EditError> {
         let path = path(key)?;
         let mut changes = {
@@ -81,8 +89,15 @@ impl Edited {
         let new = text.matches('\n').count();
         // Whole lines are new ones; a value that is replaced leaves its line what it was.
         if place.is_empty() && new > 0 {
-            let at = if self.text[..place.start].ends_with('\n') || place.start == 0 { first } else { first + 1 };
-            self.lines.splice(at.min(self.lines.len())..at.min(self.lines.len()), std::iter::repeat_n(None, new));
+            let at = if self.text[..place.start].ends_with('\n') || place.start == 0 {
+                first
+            } else {
+                first + 1
+            };
+            self.lines.splice(
+                at.min(self.lines.len())..at.min(self.lines.len()),
+                std::iter::repeat_n(None, new),
+            );
         } else {
             let kept = self.lines.get(first).copied().flatten();
             self.lines.splice(first..=first + old, std::iter::repeat_n(kept, new + 1));
@@ -90,7 +105,8 @@ impl Edited {
         self.text.replace_range(place.clone(), text);
     }
 
-    /// Puts a diagnostic about this text where its line was before the changes; `origin` says who added lines.
+    /// Puts a diagnostic about this text where its line was before the changes; `origin` says who
+    /// added lines.
     pub(super) fn restore(&self, diagnostic: &mut Diagnostic, name: &str, origin: &str) {
         if diagnostic.file.as_deref() != Some(name) {
             return;
@@ -133,27 +149,49 @@ fn path(key: &str) -> Result<Vec<Step>, EditError> {
         }
         let mut rest = numbers;
         while !rest.is_empty() {
-            let (number, behind) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')).ok_or_else(refused)?;
-            steps.push(if number == "*" { Step::All } else { Step::Number(number.parse().map_err(|_| refused())?) });
+            let (number, behind) =
+                rest.strip_prefix('[').and_then(|rest| rest.split_once(']')).ok_or_else(refused)?;
+            steps.push(if number == "*" {
+                Step::All
+            } else {
+                Step::Number(number.parse().map_err(|_| refused())?)
+            });
             rest = behind;
         }
     }
-    if matches!(steps.first(), Some(Step::Name(name)) if name == "sweep") { Err(refused()) } else { Ok(steps) }
+    if matches!(steps.first(), Some(Step::Name(name)) if name == "sweep") {
+        Err(refused())
+    } else {
+        Ok(steps)
+    }
 }
 
 /// The changes that set a key.
-fn find(text: &str, root: &DeTable<'_>, key: &str, path: &[Step], value: &str) -> Result<Vec<Change>, EditError> {
+fn find(
+    text: &str,
+    root: &DeTable<'_>,
+    key: &str,
+    path: &[Step],
+    value: &str,
+) -> Result<Vec<Change>, EditError> {
     let finder = Finder { text, key, value };
-    let (Some(Step::Name(first)), rest) = (path.first(), &path[1..]) else { return Err(EditError::Form(key.to_owned())) };
+    let (Some(Step::Name(first)), rest) = (path.first(), &path[1..]) else {
+        return Err(EditError::Form(key.to_owned()));
+    };
     if let Some(found) = root.get(first.as_str()) {
         return finder.value(found, first, rest);
     }
     match rest {
         // A key that is not there yet stands before all tables.
-        [] if HEAD.contains(&first.as_str()) => Ok(vec![Change { place: 0..0, text: format!("{first} = {}\n", finder.literal(None)) }]),
+        [] if HEAD.contains(&first.as_str()) => {
+            Ok(vec![Change { place: 0..0, text: format!("{first} = {}\n", finder.literal(None)) }])
+        }
         [Step::Name(last)] if first == "measure" => {
             let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-            Ok(vec![Change { place: text.len()..text.len(), text: format!("{gap}[measure]\n{last} = {}\n", finder.literal(None)) }])
+            Ok(vec![Change {
+                place: text.len()..text.len(),
+                text: format!("{gap}[measure]\n{last} = {}\n", finder.literal(None)),
+            }])
         }
         _ => Err(finder.missing(first, HEAD.into_iter().chain(SECTIONS).chain(["measure"]))),
     }
@@ -167,20 +205,33 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     fn missing<'n>(&self, name: &str, known: impl IntoIterator<Item = &'n str>) -> EditError {
-        let meant = closest(name, known).map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
+        let meant = closest(name, known)
+            .map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
         EditError::Missing { name: name.to_owned(), key: self.key.to_owned(), meant }
     }
 
     /// Goes on at a value.
-    fn value(&self, found: &Spanned<DeValue<'_>>, name: &str, rest: &[Step]) -> Result<Vec<Change>, EditError> {
+    fn value(
+        &self,
+        found: &Spanned<DeValue<'_>>,
+        name: &str,
+        rest: &[Step],
+    ) -> Result<Vec<Change>, EditError> {
         match (found.get_ref(), rest) {
-            (DeValue::Table(table), [Step::Name(next), rest @ ..]) => self.table(table, found.span(), next, rest),
+            (DeValue::Table(table), [Step::Name(next), rest @ ..]) => {
+                self.table(table, found.span(), next, rest)
+            }
             (DeValue::Array(list), [step, rest @ ..]) => self.list(list, name, step, rest),
             (DeValue::Table(_), _) => Err(EditError::Table(self.key.to_owned())),
-            (DeValue::Array(list), []) if list.iter().any(|item| item.get_ref().is_table()) => Err(EditError::Table(self.key.to_owned())),
+            (DeValue::Array(list), []) if list.iter().any(|item| item.get_ref().is_table()) => {
+                Err(EditError::Table(self.key.to_owned()))
+            }
             (old, []) => Ok(vec![Change { place: found.span(), text: self.literal(Some(old)) }]),
             (DeValue::String(words), [Step::Name(word)]) if WORDS.contains(&name) => {
-                Ok(vec![Change { place: found.span(), text: quoted(&with_word(words, word, self.value)) }])
+                Ok(vec![Change {
+                    place: found.span(),
+                    text: quoted(&with_word(words, word, self.value)),
+                }])
             }
             (_, [step, ..]) => {
                 let part = match step {
@@ -193,7 +244,13 @@ impl Finder<'_> {
         }
     }
 
-    fn table(&self, table: &DeTable<'_>, span: Span, next: &str, rest: &[Step]) -> Result<Vec<Change>, EditError> {
+    fn table(
+        &self,
+        table: &DeTable<'_>,
+        span: Span,
+        next: &str,
+        rest: &[Step],
+    ) -> Result<Vec<Change>, EditError> {
         if let Some(found) = table.get(next) {
             return self.value(found, next, rest);
         }
@@ -206,7 +263,10 @@ impl Finder<'_> {
         if source.starts_with('{') {
             let place = span.end - 1;
             let comma = if table.is_empty() { "" } else { "," };
-            return Ok(vec![Change { place: place..place, text: format!("{comma} {next} = {text} ") }]);
+            return Ok(vec![Change {
+                place: place..place,
+                text: format!("{comma} {next} = {text} "),
+            }]);
         }
         if !source.starts_with('[') {
             return Err(EditError::Dotted(self.key.to_owned()));
@@ -218,8 +278,18 @@ impl Finder<'_> {
         Ok(vec![Change { place: place..place, text: format!("{gap}{next} = {text}\n") }])
     }
 
-    fn list(&self, list: &[Spanned<DeValue<'_>>], name: &str, step: &Step, rest: &[Step]) -> Result<Vec<Change>, EditError> {
-        let names: Vec<String> = list.iter().enumerate().map(|(number, item)| name_of(item.get_ref(), name, number)).collect();
+    fn list(
+        &self,
+        list: &[Spanned<DeValue<'_>>],
+        name: &str,
+        step: &Step,
+        rest: &[Step],
+    ) -> Result<Vec<Change>, EditError> {
+        let names: Vec<String> = list
+            .iter()
+            .enumerate()
+            .map(|(number, item)| name_of(item.get_ref(), name, number))
+            .collect();
         let chosen: Vec<usize> = match step {
             Step::All => (0..list.len()).collect(),
             Step::Number(number) if *number < list.len() => vec![*number],
@@ -241,7 +311,11 @@ impl Finder<'_> {
         let value = self.value.trim();
         let is_one_line = !value.contains(['\n', '\r']);
         match DeValue::parse(value) {
-            Ok(new) if is_one_line && (new.get_ref().is_str() || !old.is_some_and(DeValue::is_str)) && !new.get_ref().is_datetime() => {
+            Ok(new)
+                if is_one_line
+                    && (new.get_ref().is_str() || !old.is_some_and(DeValue::is_str))
+                    && !new.get_ref().is_datetime() =>
+            {
                 value.to_owned()
             }
             _ => quoted(self.value),
@@ -252,12 +326,20 @@ impl Finder<'_> {
 /// The name of a list's item: its own, or the one that it is given without one.
 fn name_of(item: &DeValue<'_>, section: &str, number: usize) -> String {
     let text = |key: &str| item.get(key).and_then(|value| value.get_ref().as_str());
-    let between = |n: usize| item.get("between").and_then(|list| list.get_ref().get(n)).and_then(|value| value.get_ref().as_str());
+    let between = |n: usize| {
+        item.get("between")
+            .and_then(|list| list.get_ref().get(n))
+            .and_then(|value| value.get_ref().as_str())
+    };
     match (text("name"), section) {
         (Some(name), _) => name.to_owned(),
         (None, "traffic") => format!("traffic{}", number + 1),
-        (None, "link") => format!("{}-{}", between(0).unwrap_or_default(), between(1).unwrap_or_default()),
-        (None, "route") => format!("{}-{}", text("from").unwrap_or_default(), text("to").unwrap_or_default()),
+        (None, "link") => {
+            format!("{}-{}", between(0).unwrap_or_default(), between(1).unwrap_or_default())
+        }
+        (None, "route") => {
+            format!("{}-{}", text("from").unwrap_or_default(), text("to").unwrap_or_default())
+        }
         (None, _) => String::new(),
     }
 }
@@ -268,8 +350,12 @@ fn with_word(words: &str, word: &str, value: &str) -> String {
     match list.iter().position(|other| *other == word) {
         None => list.extend([word, value]),
         Some(at) => {
-            let number = list.get(at + 1).is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
-            let has_unit = |unit: &&&str| rate_unit(unit).or(time_unit(unit)).is_some() || size(&format!("1{unit}")).is_ok();
+            let number = list
+                .get(at + 1)
+                .is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
+            let has_unit = |unit: &&&str| {
+                rate_unit(unit).or(time_unit(unit)).is_some() || size(&format!("1{unit}")).is_ok()
+            };
             let with_unit = number && list.get(at + 2).filter(has_unit).is_some();
             let end = (at + 2 + usize::from(with_unit)).min(list.len());
             list.splice(at + 1..end, [value]);
@@ -326,7 +412,11 @@ rate = "5Mbit/s""#;
         let before: Vec<&str> = TEXT.lines().collect();
         for (line, was) in edited.text.lines().zip(&edited.lines) {
             if let Some(was) = was {
-                assert!(before[was - 1] == line || before[was - 1].split('=').next() == line.split('=').next(), "{line}");
+                assert!(
+                    before[was - 1] == line
+                        || before[was - 1].split('=').next() == line.split('=').next(),
+                    "{line}"
+                );
             }
         }
         edited.text.lines().filter(|line| !before.contains(line)).map(str::to_owned).collect()
@@ -343,16 +433,28 @@ rate = "5Mbit/s""#;
 
     #[test]
     fn words_of_a_link_are_set_one_by_one() {
-        assert_eq!(changed(&[("link[0].spec.delay", "50ms")]), ["spec = \"bw 10 Mbit/s delay 50ms\""]);
-        assert_eq!(changed(&[("link.h1-h2.spec.bw", "5Mbit/s")]), ["spec = \"bw 5Mbit/s delay 10ms\""]);
-        assert_eq!(changed(&[("link.h1-h2.spec.queue", "50")]), ["spec = \"bw 10 Mbit/s delay 10ms queue 50\""]);
+        assert_eq!(
+            changed(&[("link[0].spec.delay", "50ms")]),
+            ["spec = \"bw 10 Mbit/s delay 50ms\""]
+        );
+        assert_eq!(
+            changed(&[("link.h1-h2.spec.bw", "5Mbit/s")]),
+            ["spec = \"bw 5Mbit/s delay 10ms\""]
+        );
+        assert_eq!(
+            changed(&[("link.h1-h2.spec.queue", "50")]),
+            ["spec = \"bw 10 Mbit/s delay 10ms queue 50\""]
+        );
     }
 
     #[test]
     fn keys_that_are_not_there_are_added_to_their_tables() {
         assert_eq!(changed(&[("runs", "5")]), ["runs = 5"]);
         assert_eq!(changed(&[("link[0].scheduler", "fq_codel")]), ["scheduler = \"fq_codel\""]);
-        assert_eq!(changed(&[("node.h2.kind", "router")]), ["node = [{ name = \"h1\" }, { name = \"h2\" , kind = \"router\" }]"]);
+        assert_eq!(
+            changed(&[("node.h2.kind", "router")]),
+            ["node = [{ name = \"h1\" }, { name = \"h2\" , kind = \"router\" }]"]
+        );
         assert_eq!(
             changed(&[("measure.interval", "1s"), ("traffic.f2.class", "2")]),
             ["rate = \"5Mbit/s\"", "class = 2", "[measure]", "interval = \"1s\""][1..]
@@ -362,8 +464,14 @@ rate = "5Mbit/s""#;
     #[test]
     fn what_names_nothing_is_refused_with_what_was_meant() {
         let said = |key: &str| Edited::new(TEXT).set(key, "1").unwrap_err().to_string();
-        assert_eq!(said("trafic.f1.rate"), "there is no `trafic` in `trafic.f1.rate`; did you mean `traffic`?");
-        assert_eq!(said("traffic.f3.rate"), "there is no `f3` in `traffic.f3.rate`; did you mean `f1`?");
+        assert_eq!(
+            said("trafic.f1.rate"),
+            "there is no `trafic` in `trafic.f1.rate`; did you mean `traffic`?"
+        );
+        assert_eq!(
+            said("traffic.f3.rate"),
+            "there is no `f3` in `traffic.f3.rate`; did you mean `f1`?"
+        );
         assert_eq!(said("traffic[2].rate"), "there is no `[2]` in `traffic[2].rate`");
         for key in ["", "traffic..rate", "traffic[x]", "sweep.a", "traffic[0"] {
             assert!(said(key).contains("is no key"), "{key}");

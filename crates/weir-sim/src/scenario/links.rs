@@ -1,4 +1,5 @@
-//! Links of a scenario: specifications, schedulers and queues in the command language, read at their places in the file.
+//! Links of a scenario: specifications, schedulers and queues in the command language, read at
+//! their places in the file.
 
 use toml::Spanned;
 use weir_core::config::{FlowsetConfig, SchedulerConfig};
@@ -22,17 +23,31 @@ impl Direction {
     /// The queues in front of the scheduler, by class, in the command language.
     pub fn queue_words(&self) -> Vec<String> {
         let one = |queue: &FlowsetConfig| {
-            let words = script::print(&Command::ConfigQueue(1, Box::new(QueueSpec { scheduler: 1, flowset: queue.clone() })));
-            words.strip_prefix("queue 1 config sched 1").map_or(words.clone(), |words| words.trim().to_owned())
+            let words = script::print(&Command::ConfigQueue(
+                1,
+                Box::new(QueueSpec { scheduler: 1, flowset: queue.clone() }),
+            ));
+            words
+                .strip_prefix("queue 1 config sched 1")
+                .map_or(words.clone(), |words| words.trim().to_owned())
         };
         self.queues.iter().map(one).collect()
     }
 }
 
 /// What one direction of a link is like; `name` is its port's.
-pub(super) fn direction(link: &raw::Link, side: usize, name: String, files: &dyn Files, said: &mut Say<'_>) -> Direction {
-    let (own, words, queues) =
-        if side == 0 { (&link.forward, &link.scheduler, &link.queue) } else { (&link.back, &link.scheduler_back, &link.queue_back) };
+pub(super) fn direction(
+    link: &raw::Link,
+    side: usize,
+    name: String,
+    files: &dyn Files,
+    said: &mut Say<'_>,
+) -> Direction {
+    let (own, words, queues) = if side == 0 {
+        (&link.forward, &link.scheduler, &link.queue)
+    } else {
+        (&link.back, &link.scheduler_back, &link.queue_back)
+    };
     // What both directions have is judged once.
     let judged = side == 1 && own.is_none() && link.forward.is_none();
     let spec = match own.as_ref().or(link.spec.as_ref()) {
@@ -45,8 +60,15 @@ pub(super) fn direction(link: &raw::Link, side: usize, name: String, files: &dyn
     if let (None, Some(queue)) = (words, queues.first()) {
         let key = if side == 0 { "scheduler" } else { "scheduler_back" };
         let span = said.first_line(queue.span());
-        let help = format!("give the link a `{key}`, or put the queue's settings into its specification");
-        said.error(Code::Contradiction, &span, "queues belong to a scheduler", "there is none in this direction", &help);
+        let help =
+            format!("give the link a `{key}`, or put the queue's settings into its specification");
+        said.error(
+            Code::Contradiction,
+            &span,
+            "queues belong to a scheduler",
+            "there is none in this direction",
+            &help,
+        );
     }
     let queues = by_class(queues, files, said);
     Direction { name, spec, scheduler, queues }
@@ -60,19 +82,36 @@ fn spec(text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<LinkS
 }
 
 /// Queues in the order of their classes.
-fn by_class(queues: &[Spanned<raw::Queue>], files: &dyn Files, said: &mut Say<'_>) -> Vec<FlowsetConfig> {
+fn by_class(
+    queues: &[Spanned<raw::Queue>],
+    files: &dyn Files,
+    said: &mut Say<'_>,
+) -> Vec<FlowsetConfig> {
     let mut found: Vec<Option<FlowsetConfig>> = vec![None; queues.len()];
     for queue in queues {
         let class = &queue.get_ref().class;
         let number = *class.get_ref();
-        let Some(place) = usize::try_from(number).ok().and_then(|number| found.get_mut(number)) else {
+        let Some(place) = usize::try_from(number).ok().and_then(|number| found.get_mut(number))
+        else {
             let label = format!("0 to {}", queues.len().saturating_sub(1));
             let help = "classes of a scheduler's queues are counted from 0 without gaps; the last takes all classes beyond it";
-            said.error(Code::OutOfRange, &class.span(), format!("class {number} leaves a gap"), label, help);
+            said.error(
+                Code::OutOfRange,
+                &class.span(),
+                format!("class {number} leaves a gap"),
+                label,
+                help,
+            );
             continue;
         };
         if place.is_some() {
-            said.error(Code::Repeated, &class.span(), format!("class {number} has two queues"), "the second one", "remove one of the two");
+            said.error(
+                Code::Repeated,
+                &class.span(),
+                format!("class {number} has two queues"),
+                "the second one",
+                "remove one of the two",
+            );
             continue;
         }
         let config = match &queue.get_ref().spec {
@@ -87,17 +126,36 @@ fn by_class(queues: &[Spanned<raw::Queue>], files: &dyn Files, said: &mut Say<'_
 /// A scheduler's words.
 fn scheduler(text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<SchedulerConfig> {
     if text.get_ref().trim().is_empty() {
-        let help = "for example `scheduler = \"fq_codel target 5ms\"`; `weir algorithms` lists them";
-        said.error(Code::MissingValue, &text.span(), "the scheduler has no name", "expected a name", help);
+        let help =
+            "for example `scheduler = \"fq_codel target 5ms\"`; `weir algorithms` lists them";
+        said.error(
+            Code::MissingValue,
+            &text.span(),
+            "the scheduler has no name",
+            "expected a name",
+            help,
+        );
         return None;
     }
     let Command::ConfigSched(_, sched) = command(SCHED, text, files, said)? else {
-        said.error(Code::BadValue, &text.span(), "this is no scheduler", "expected its name and settings", "");
+        said.error(
+            Code::BadValue,
+            &text.span(),
+            "this is no scheduler",
+            "expected its name and settings",
+            "",
+        );
         return None;
     };
     if sched.link != LinkSpec::default() || sched.scheduler.parent.is_some() {
         let help = "the link's words, and those of its own queue, belong into `spec`";
-        said.error(Code::Contradiction, &text.span(), "a scheduler has no link of its own here", "more than a scheduler's settings", help);
+        said.error(
+            Code::Contradiction,
+            &text.span(),
+            "a scheduler has no link of its own here",
+            "more than a scheduler's settings",
+            help,
+        );
         return None;
     }
     Some(sched.scheduler)
@@ -108,14 +166,25 @@ fn queue(text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<Flow
     match command(QUEUE, text, files, said)? {
         Command::ConfigQueue(_, queue) => Some(queue.flowset),
         _ => {
-            said.error(Code::BadValue, &text.span(), "this is no queue", "expected its settings", "");
+            said.error(
+                Code::BadValue,
+                &text.span(),
+                "this is no queue",
+                "expected its settings",
+                "",
+            );
             None
         }
     }
 }
 
 /// Reads words behind those that begin a command.
-fn command(prefix: &str, text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<Command> {
+fn command(
+    prefix: &str,
+    text: &raw::Text,
+    files: &dyn Files,
+    said: &mut Say<'_>,
+) -> Option<Command> {
     let line = prefix.to_owned() + &text.get_ref().replace(['\n', '\r'], " ");
     let Parsed { commands, diagnostics } = script::parse(&line, "", files);
     let failed = diagnostics.has_errors();
@@ -125,7 +194,13 @@ fn command(prefix: &str, text: &raw::Text, files: &dyn Files, said: &mut Say<'_>
         _ if failed => None,
         (Some(command), None) => Some(command),
         _ => {
-            said.error(Code::Unexpected, &text.span(), "this is not one algorithm's settings", "expected words of one line", "");
+            said.error(
+                Code::Unexpected,
+                &text.span(),
+                "this is not one algorithm's settings",
+                "expected words of one line",
+                "",
+            );
             None
         }
     }

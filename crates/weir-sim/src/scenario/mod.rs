@@ -1,8 +1,10 @@
 //! Scenario files: a network, its traffic, what is measured, and for how long.
 //!
-//! A file is TOML. It is read in two steps: [`raw`] has what each key says, with its place; [`check`] makes of it a [`Scenario`],
-//! in which names are numbers, links are configurations of the engine, and nothing is left that could not be run. Whatever is wrong
-//! is a diagnostic that points at the line. [`edit`] changes keys before that, for settings on the command line and for sweeps.
+//! A file is TOML. It is read in two steps: [`raw`] has what each key says, with its place;
+//! [`check`] makes of it a [`Scenario`], in which names are numbers, links are configurations of
+//! the engine, and nothing is left that could not be run. Whatever is wrong is a diagnostic that
+//! points at the line. [`edit`] changes keys before that, for settings on the command line and for
+//! sweeps.
 
 mod check;
 mod edit;
@@ -47,7 +49,8 @@ pub struct Scenario {
     pub traffic: Vec<Traffic>,
     /// What is measured besides totals.
     pub measure: Measure,
-    /// Keys and the values that they take in turn. Of a scenario with any, each point is a scenario of its own.
+    /// Keys and the values that they take in turn. Of a scenario with any, each point is a scenario
+    /// of its own.
     pub sweep: Vec<Axis>,
 }
 
@@ -102,7 +105,8 @@ pub struct Direction {
     pub spec: LinkSpec,
     /// What shares the link; without one it is a pipe.
     pub scheduler: Option<SchedulerConfig>,
-    /// Queues in front of the scheduler by traffic class; without any it has one, with the settings of `spec`.
+    /// Queues in front of the scheduler by traffic class; without any it has one, with the settings
+    /// of `spec`.
     pub queues: Vec<FlowsetConfig>,
 }
 
@@ -120,7 +124,8 @@ pub struct Measure {
     pub interval: Nanos,
     /// Whether every packet's way is written down.
     pub trace: bool,
-    /// Whether inversions are counted: packets that left a port while one of lower rank waited there.
+    /// Whether inversions are counted: packets that left a port while one of lower rank waited
+    /// there.
     pub inversions: bool,
 }
 
@@ -148,16 +153,18 @@ pub struct Checked {
     pub diagnostics: Diagnostics,
 }
 
-/// Reads a scenario. `name` is its file's and stands in diagnostics; `files` has what link specifications and traffic name.
+/// Reads a scenario. `name` is its file's and stands in diagnostics; `files` has what link
+/// specifications and traffic name.
 pub fn parse(text: &str, name: &str, files: &dyn Files) -> Checked {
     let mut said = read::Say::new(text, name);
-    let scenario = read::document(&mut said).and_then(|document| check::check(document, files, &mut said));
+    let scenario =
+        read::document(&mut said).and_then(|document| check::check(document, files, &mut said));
     let diagnostics = said.into_diagnostics();
     Checked { scenario: scenario.filter(|_| !diagnostics.has_errors()), diagnostics }
 }
 
-/// Reads a scenario in which keys were changed: diagnostics have the lines of the text before that, and `origin` in place of the file's
-/// name where a change added the line.
+/// Reads a scenario in which keys were changed: diagnostics have the lines of the text before that,
+/// and `origin` in place of the file's name where a change added the line.
 pub fn parse_edited(edited: &Edited, name: &str, origin: &str, files: &dyn Files) -> Checked {
     let Checked { scenario, diagnostics } = parse(&edited.text, name, files);
     let mut restored = Diagnostics::default();
@@ -176,13 +183,23 @@ pub struct Point {
     pub text: String,
 }
 
-/// The points of a scenario's sweep, the last key changing fastest; one without settings when there is no sweep.
+/// The points of a scenario's sweep, the last key changing fastest; one without settings when there
+/// is no sweep.
 ///
 /// # Errors
 /// What is wrong with the first point that cannot be run.
-pub fn points(edited: &Edited, scenario: &Scenario, name: &str, files: &dyn Files) -> Result<Vec<Point>, Diagnostics> {
+pub fn points(
+    edited: &Edited,
+    scenario: &Scenario,
+    name: &str,
+    files: &dyn Files,
+) -> Result<Vec<Point>, Diagnostics> {
     if scenario.sweep.is_empty() {
-        return Ok(vec![Point { settings: Vec::new(), scenario: scenario.clone(), text: edited.text.clone() }]);
+        return Ok(vec![Point {
+            settings: Vec::new(),
+            scenario: scenario.clone(),
+            text: edited.text.clone(),
+        }]);
     }
     let count: usize = scenario.sweep.iter().map(|axis| axis.values.len()).product();
     let mut points = Vec::with_capacity(count);
@@ -198,9 +215,14 @@ pub fn points(edited: &Edited, scenario: &Scenario, name: &str, files: &dyn File
             // Reading the scenario has found that each key can be set.
             let _ = point.set(key, value);
         }
-        let words: Vec<String> = settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        let words: Vec<String> =
+            settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
         let checked = parse_edited(&point, name, &format!("sweep {}", words.join(", ")), files);
-        points.push(Point { settings, scenario: checked.scenario.ok_or(checked.diagnostics)?, text: point.text });
+        points.push(Point {
+            settings,
+            scenario: checked.scenario.ok_or(checked.diagnostics)?,
+            text: point.text,
+        });
     }
     Ok(points)
 }

@@ -10,13 +10,29 @@ pub fn summary(scenario: &Scenario) -> String {
     let mut out = String::new();
     let name = |node: usize| scenario.nodes[node].name.as_str();
     // Writing to a String cannot fail.
-    let _ = write!(out, "{} for {}", if scenario.name.is_empty() { "scenario" } else { &scenario.name }, scenario.duration);
+    let _ = write!(
+        out,
+        "{} for {}",
+        if scenario.name.is_empty() { "scenario" } else { &scenario.name },
+        scenario.duration
+    );
     if scenario.warmup.0 > 0 {
         let _ = write!(out, ", measured from {} on", scenario.warmup);
     }
-    let _ = writeln!(out, "; seed {}, {} run{}", scenario.seed, scenario.runs, if scenario.runs == 1 { "" } else { "s" });
+    let _ = writeln!(
+        out,
+        "; seed {}, {} run{}",
+        scenario.seed,
+        scenario.runs,
+        if scenario.runs == 1 { "" } else { "s" }
+    );
     for kind in ["host", "router", "switch"] {
-        let names: Vec<&str> = scenario.nodes.iter().filter(|node| node.kind.name() == kind).map(|node| node.name.as_str()).collect();
+        let names: Vec<&str> = scenario
+            .nodes
+            .iter()
+            .filter(|node| node.kind.name() == kind)
+            .map(|node| node.name.as_str())
+            .collect();
         if !names.is_empty() {
             let _ = writeln!(
                 out,
@@ -36,7 +52,13 @@ pub fn summary(scenario: &Scenario) -> String {
         for (side, direction) in link.directions.iter().enumerate() {
             let words = direction.words();
             let words = if words.is_empty() { "perfect" } else { &words };
-            let _ = writeln!(out, "link {}: {} → {}: {words}", direction.name, name(link.ends[side]), name(link.ends[1 - side]));
+            let _ = writeln!(
+                out,
+                "link {}: {} → {}: {words}",
+                direction.name,
+                name(link.ends[side]),
+                name(link.ends[1 - side])
+            );
             for (class, queue) in direction.queue_words().iter().enumerate() {
                 let _ = writeln!(out, "  class {class}: {queue}");
             }
@@ -47,9 +69,11 @@ pub fn summary(scenario: &Scenario) -> String {
         let nodes: Vec<&str> = route.nodes.iter().map(|&node| name(node)).collect();
         let _ = writeln!(out, "route: {}", nodes.join(" → "));
     }
-    let mut topology = Topology::new(&scenario.nodes, &scenario.links).with_routes(&scenario.routes);
+    let mut topology =
+        Topology::new(&scenario.nodes, &scenario.links).with_routes(&scenario.routes);
     for traffic in scenario.traffic.iter().take(MOST_LINES) {
-        let [from, to] = [&traffic.from, &traffic.to].map(|nodes| listed(&nodes.iter().map(|&node| name(node)).collect::<Vec<_>>()));
+        let [from, to] = [&traffic.from, &traffic.to]
+            .map(|nodes| listed(&nodes.iter().map(|&node| name(node)).collect::<Vec<_>>()));
         let flows = traffic.flows();
         let _ = write!(out, "traffic {}: {}, {from} → {to}", traffic.name, traffic.spec.kind());
         if flows > 1 {
@@ -58,7 +82,10 @@ pub fn summary(scenario: &Scenario) -> String {
         if let ([from], [to]) = (traffic.from.as_slice(), traffic.to.as_slice())
             && let Ok(way) = topology.way(*from, *to)
         {
-            let ports: Vec<&str> = way.iter().map(|port| scenario.links[port / 2].directions[port % 2].name.as_str()).collect();
+            let ports: Vec<&str> = way
+                .iter()
+                .map(|port| scenario.links[port / 2].directions[port % 2].name.as_str())
+                .collect();
             let _ = write!(out, ", over {}", ports.join(", "));
         }
         out.push('\n');

@@ -1,4 +1,5 @@
-//! What a scenario file says, key by key: the form between TOML and the checks. The schema is generated from these types.
+//! What a scenario file says, key by key: the form between TOML and the checks. The schema is
+//! generated from these types.
 //!
 //! Values stay texts with their places, so that the checks can point at them.
 
@@ -39,8 +40,8 @@ pub(super) struct Node {
     /// Name, by which links, routes and traffic refer to it.
     #[schemars(with = "String")]
     pub(super) name: Text,
-    /// `host` (the default): sends and receives, forwards nothing; `router`: forwards in no time; `switch`: forwards through queues that
-    /// are programmed.
+    /// `host` (the default): sends and receives, forwards nothing; `router`: forwards in no time;
+    /// `switch`: forwards through queues that are programmed.
     #[schemars(with = "Option<NodeKindName>")]
     pub(super) kind: Option<Text>,
 }
@@ -80,7 +81,8 @@ pub(super) struct Link {
     /// The direction from the second node to the first, in place of `spec`.
     #[schemars(with = "Option<String>")]
     pub(super) back: Option<Text>,
-    /// Scheduler of the forward direction, as behind `type` in `sched N config type …`: `fq_codel target 5ms`.
+    /// Scheduler of the forward direction, as behind `type` in `sched N config type …`:
+    /// `fq_codel target 5ms`.
     #[schemars(with = "Option<String>")]
     pub(super) scheduler: Option<Text>,
     /// Scheduler of the direction back.
@@ -179,7 +181,8 @@ pub(super) struct Measure {
     pub(super) interval: Option<Text>,
     /// Whether every packet's way is written down, of the first run; off by default.
     pub(super) trace: Option<bool>,
-    /// Whether inversions are counted: packets that left a port while one of lower rank waited there; off by default.
+    /// Whether inversions are counted: packets that left a port while one of lower rank waited
+    /// there; off by default.
     pub(super) inversions: Option<bool>,
 }
 

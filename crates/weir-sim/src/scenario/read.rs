@@ -1,4 +1,5 @@
-//! From text to the keys of a scenario file: TOML, its tables one by one, so that one wrong table hides none behind it.
+//! From text to the keys of a scenario file: TOML, its tables one by one, so that one wrong table
+//! hides none behind it.
 
 use serde::de::DeserializeOwned;
 use toml::Spanned;
@@ -34,21 +35,38 @@ impl<'a> Say<'a> {
     }
 
     /// An error with what stands at the place and what to do.
-    pub(super) fn error(&mut self, code: Code, span: &Span, message: impl Into<String>, label: impl Into<String>, help: &str) {
+    pub(super) fn error(
+        &mut self,
+        code: Code,
+        span: &Span,
+        message: impl Into<String>,
+        label: impl Into<String>,
+        help: &str,
+    ) {
         let error = self.about(code, span, message).label(label);
         self.push(if help.is_empty() { error } else { error.help(help) });
     }
 
     /// A name that nothing has.
-    pub(super) fn unknown<'n>(&mut self, span: &Span, what: &str, name: &str, known: impl Iterator<Item = &'n str>, help: &str) {
+    pub(super) fn unknown<'n>(
+        &mut self,
+        span: &Span,
+        what: &str,
+        name: &str,
+        known: impl Iterator<Item = &'n str>,
+        help: &str,
+    ) {
         let known: Vec<&str> = known.collect();
         let error = self.about(Code::BadValue, span, format!("there is no {what} `{name}`"));
         let error = match closest(name, known.iter().copied()) {
             Some(meant) => error.label(format!("did you mean `{meant}`?")),
             None => error.label(format!("no {what} has this name")),
         };
-        let error =
-            if known.is_empty() || known.len() > MOST_SHOWN { error } else { error.help(format!("there are: {}", known.join(", "))) };
+        let error = if known.is_empty() || known.len() > MOST_SHOWN {
+            error
+        } else {
+            error.help(format!("there are: {}", known.join(", ")))
+        };
         self.push(error.help(help));
     }
 
@@ -60,17 +78,21 @@ impl<'a> Say<'a> {
         self.said
     }
 
-    /// The place of a text's part that begins at `from`; the whole value where its quotes or escapes keep it from being found.
+    /// The place of a text's part that begins at `from`; the whole value where its quotes or
+    /// escapes keep it from being found.
     pub(super) fn part(&self, value: &raw::Text, part: &Span) -> Span {
         let Span { start, end } = value.span();
         let source = self.text.get(start..end).unwrap_or("");
         match source.find(value.get_ref().as_str()) {
-            Some(at) if source.len() == value.get_ref().len() + 2 * at => start + at + part.start..start + at + part.end,
+            Some(at) if source.len() == value.get_ref().len() + 2 * at => {
+                start + at + part.start..start + at + part.end
+            }
             _ => start..end,
         }
     }
 
-    /// Takes what is said about a value in a language of its own; `skipped` bytes stood before it where it was read.
+    /// Takes what is said about a value in a language of its own; `skipped` bytes stood before it
+    /// where it was read.
     pub(super) fn take(&mut self, value: &raw::Text, said: &Diagnostics, skipped: usize) {
         for other in said.iter() {
             if other.file.is_some() {
@@ -80,13 +102,15 @@ impl<'a> Say<'a> {
             let len = value.get_ref().len();
             let shift = |at: usize| at.saturating_sub(skipped).min(len);
             let place = self.part(value, &(shift(other.span.start)..shift(other.span.end)));
-            let mut own = self.about(other.code, &place, other.message.clone()).label(other.label.clone());
+            let mut own =
+                self.about(other.code, &place, other.message.clone()).label(other.label.clone());
             own.help.clone_from(&other.help);
             self.push(own);
         }
     }
 
-    /// Says what TOML or the types of its values have against a text. `inside` is where it is, when it does not say so itself.
+    /// Says what TOML or the types of its values have against a text. `inside` is where it is, when
+    /// it does not say so itself.
     fn refused(&mut self, error: &Error, inside: Option<&Span>) {
         let whole = 0..self.text.len().min(1);
         let span = error.span().or_else(|| inside.cloned()).unwrap_or(whole);
@@ -98,7 +122,11 @@ impl<'a> Say<'a> {
 
     /// A place up to the end of its first line.
     pub(super) fn first_line(&self, span: Span) -> Span {
-        let line = self.text.get(span.clone()).and_then(|text| text.find('\n')).map_or(span.end, |end| span.start + end);
+        let line = self
+            .text
+            .get(span.clone())
+            .and_then(|text| text.find('\n'))
+            .map_or(span.end, |end| span.start + end);
         span.start..line
     }
 }
@@ -113,18 +141,37 @@ struct Explained {
 /// What a message of the TOML reader means, in the words of the rest.
 fn explain(message: &str) -> Explained {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let plain = |code| Explained { code, message: message.replace('\n', ", "), label: "here".to_owned(), help: String::new() };
+    let plain = |code| Explained {
+        code,
+        message: message.replace('\n', ", "),
+        label: "here".to_owned(),
+        help: String::new(),
+    };
     if message.starts_with("unknown field") || message.starts_with("unknown variant") {
         let [name, allowed @ ..] = &quoted[..] else { return plain(Code::UnknownKeyword) };
-        let (code, what) =
-            if message.starts_with("unknown field") { (Code::UnknownKeyword, "key") } else { (Code::BadValue, "value allowed here") };
-        let label = closest(name, allowed.iter().copied()).map_or(format!("no {what}"), |meant| format!("did you mean `{meant}`?"));
-        return Explained { code, message: format!("`{name}` is no {what}"), label, help: format!("allowed: {}", allowed.join(", ")) };
+        let (code, what) = if message.starts_with("unknown field") {
+            (Code::UnknownKeyword, "key")
+        } else {
+            (Code::BadValue, "value allowed here")
+        };
+        let label = closest(name, allowed.iter().copied())
+            .map_or(format!("no {what}"), |meant| format!("did you mean `{meant}`?"));
+        return Explained {
+            code,
+            message: format!("`{name}` is no {what}"),
+            label,
+            help: format!("allowed: {}", allowed.join(", ")),
+        };
     }
     if message.starts_with("missing field") {
         let name = quoted.first().copied().unwrap_or("?");
         let message = format!("`{name}` is missing");
-        return Explained { code: Code::MissingValue, message, label: format!("needs `{name}`"), help: String::new() };
+        return Explained {
+            code: Code::MissingValue,
+            message,
+            label: format!("needs `{name}`"),
+            help: String::new(),
+        };
     }
     if message.starts_with("duplicate key") {
         return Explained {
@@ -143,9 +190,12 @@ fn explain(message: &str) -> Explained {
         },
         None => match message.split_once("; ") {
             // Quantities say what is wrong, then what to write.
-            Some((wrong, help)) => {
-                Explained { code: Code::BadValue, message: wrong.to_owned(), label: "not allowed here".to_owned(), help: help.to_owned() }
-            }
+            Some((wrong, help)) => Explained {
+                code: Code::BadValue,
+                message: wrong.to_owned(),
+                label: "not allowed here".to_owned(),
+                help: help.to_owned(),
+            },
             None => plain(Code::Unexpected),
         },
     }
@@ -192,10 +242,23 @@ pub(super) fn document<'a>(said: &mut Say<'a>) -> Option<Document<'a>> {
                 Some(at) => sections[at] = list(said, name, value),
                 None if HEAD.contains(&name) => drop(head.insert(key, value)),
                 None => {
-                    let label = closest(name, HEAD.into_iter().chain(SECTIONS).chain(["measure", "sweep"]));
-                    let label = label.map_or("no key of a scenario".to_owned(), |meant| format!("did you mean `{meant}`?"));
-                    let allowed = format!("allowed: {}, {}, measure, sweep", HEAD.join(", "), SECTIONS.join(", "));
-                    said.error(Code::UnknownKeyword, &key.span(), format!("`{name}` is no key"), label, &allowed);
+                    let label =
+                        closest(name, HEAD.into_iter().chain(SECTIONS).chain(["measure", "sweep"]));
+                    let label = label.map_or("no key of a scenario".to_owned(), |meant| {
+                        format!("did you mean `{meant}`?")
+                    });
+                    let allowed = format!(
+                        "allowed: {}, {}, measure, sweep",
+                        HEAD.join(", "),
+                        SECTIONS.join(", ")
+                    );
+                    said.error(
+                        Code::UnknownKeyword,
+                        &key.span(),
+                        format!("`{name}` is no key"),
+                        label,
+                        &allowed,
+                    );
                 }
             },
         }
@@ -205,12 +268,16 @@ pub(super) fn document<'a>(said: &mut Say<'a>) -> Option<Document<'a>> {
     let nodes = nodes.into_iter().filter_map(|value| split(said, value, &raw::NODE_KEYS)).collect();
     let links = items(said, links);
     let routes = items(said, routes);
-    let traffic = traffic.into_iter().filter_map(|value| split(said, value, &raw::TRAFFIC_KEYS)).collect();
+    let traffic =
+        traffic.into_iter().filter_map(|value| split(said, value, &raw::TRAFFIC_KEYS)).collect();
     Some(Document { head: head?, nodes, links, routes, traffic, measure, sweep })
 }
 
 /// One table as the type that has its keys.
-pub(super) fn item<T: DeserializeOwned>(said: &mut Say<'_>, value: Spanned<DeValue<'_>>) -> Option<T> {
+pub(super) fn item<T: DeserializeOwned>(
+    said: &mut Say<'_>,
+    value: Spanned<DeValue<'_>>,
+) -> Option<T> {
     let span = value.span();
     accept(said, &span, T::deserialize(ValueDeserializer::from(value)))
 }
@@ -226,7 +293,10 @@ pub(super) fn accept<T>(said: &mut Say<'_>, span: &Span, read: Result<T, Error>)
     }
 }
 
-fn items<T: DeserializeOwned>(said: &mut Say<'_>, values: Vec<Spanned<DeValue<'_>>>) -> Vec<Spanned<T>> {
+fn items<T: DeserializeOwned>(
+    said: &mut Say<'_>,
+    values: Vec<Spanned<DeValue<'_>>>,
+) -> Vec<Spanned<T>> {
     let one = |value: Spanned<DeValue<'_>>| {
         let span = value.span();
         Some(Spanned::new(span, item(said, value)?))
@@ -235,7 +305,11 @@ fn items<T: DeserializeOwned>(said: &mut Say<'_>, values: Vec<Spanned<DeValue<'_
 }
 
 /// The tables of one of the lists.
-fn list<'a>(said: &mut Say<'a>, name: &str, value: Spanned<DeValue<'a>>) -> Vec<Spanned<DeValue<'a>>> {
+fn list<'a>(
+    said: &mut Say<'a>,
+    name: &str,
+    value: Spanned<DeValue<'a>>,
+) -> Vec<Spanned<DeValue<'a>>> {
     let span = said.first_line(value.span());
     match value.into_inner() {
         DeValue::Array(values) => values.into_iter().collect(),
@@ -254,19 +328,30 @@ fn list<'a>(said: &mut Say<'a>, name: &str, value: Spanned<DeValue<'a>>) -> Vec<
 }
 
 /// The keys that all kinds have, and those of the table's own.
-fn split<'a, T: DeserializeOwned>(said: &mut Say<'a>, value: Spanned<DeValue<'a>>, keys: &[&str]) -> Option<Entry<'a, T>> {
+fn split<'a, T: DeserializeOwned>(
+    said: &mut Say<'a>,
+    value: Spanned<DeValue<'a>>,
+    keys: &[&str],
+) -> Option<Entry<'a, T>> {
     let span = value.span();
     let DeValue::Table(table) = value.into_inner() else {
         said.error(Code::BadValue, &span, "this is no table", "expected a table of its own", "");
         return None;
     };
-    let (common, own): (DeTable<'a>, DeTable<'a>) = table.into_iter().partition(|(key, _)| keys.contains(&key.get_ref().as_ref()));
+    let (common, own): (DeTable<'a>, DeTable<'a>) =
+        table.into_iter().partition(|(key, _)| keys.contains(&key.get_ref().as_ref()));
     let Some(common) = item(said, Spanned::new(span.clone(), DeValue::Table(common))) else {
         // What is missing may be there under a slip of its name.
         for key in own.keys() {
             if let Some(meant) = closest(key.get_ref(), keys.iter().copied()) {
                 let message = format!("`{}` is no key", key.get_ref());
-                said.error(Code::UnknownKeyword, &key.span(), message, format!("did you mean `{meant}`?"), "");
+                said.error(
+                    Code::UnknownKeyword,
+                    &key.span(),
+                    message,
+                    format!("did you mean `{meant}`?"),
+                    "",
+                );
             }
         }
         return None;
@@ -279,12 +364,25 @@ fn axes(said: &mut Say<'_>, value: Spanned<DeValue<'_>>) -> Vec<(Axis, Span)> {
     let span = said.first_line(value.span());
     match value.into_inner() {
         DeValue::Table(table) => {
-            let axes = table.into_iter().map(|(key, value)| (key.get_ref().as_ref().to_owned(), key.span(), value));
-            axes.collect::<Vec<_>>().into_iter().filter_map(|(key, span, value)| axis(said, key, span, &value)).collect()
+            let axes = table
+                .into_iter()
+                .map(|(key, value)| (key.get_ref().as_ref().to_owned(), key.span(), value));
+            axes.collect::<Vec<_>>()
+                .into_iter()
+                .filter_map(|(key, span, value)| axis(said, key, span, &value))
+                .collect()
         }
-        DeValue::Array(tables) => tables.into_iter().filter_map(|table| axis_table(said, table)).collect(),
+        DeValue::Array(tables) => {
+            tables.into_iter().filter_map(|table| axis_table(said, table)).collect()
+        }
         _ => {
-            said.error(Code::BadValue, &span, "`sweep` is a table", "expected `[sweep]` or `[[sweep]]`", SWEEP_EXAMPLE);
+            said.error(
+                Code::BadValue,
+                &span,
+                "`sweep` is a table",
+                "expected `[sweep]` or `[[sweep]]`",
+                SWEEP_EXAMPLE,
+            );
             Vec::new()
         }
     }
@@ -293,26 +391,55 @@ fn axes(said: &mut Say<'_>, value: Spanned<DeValue<'_>>) -> Vec<(Axis, Span)> {
 fn axis_table(said: &mut Say<'_>, value: Spanned<DeValue<'_>>) -> Option<(Axis, Span)> {
     let span = said.first_line(value.span());
     let DeValue::Table(mut table) = value.into_inner() else {
-        said.error(Code::BadValue, &span, "a sweep is a table", "expected `key` and `values`", SWEEP_EXAMPLE);
+        said.error(
+            Code::BadValue,
+            &span,
+            "a sweep is a table",
+            "expected `key` and `values`",
+            SWEEP_EXAMPLE,
+        );
         return None;
     };
     let (key, values) = (table.remove("key"), table.remove("values"));
     if let Some((other, _)) = table.into_iter().next() {
         let message = format!("`{}` is no key", other.get_ref());
-        said.error(Code::UnknownKeyword, &other.span(), message, "no key of a sweep", "allowed: key, values");
+        said.error(
+            Code::UnknownKeyword,
+            &other.span(),
+            message,
+            "no key of a sweep",
+            "allowed: key, values",
+        );
     }
     let (Some(key), Some(values)) = (key, values) else {
-        said.error(Code::MissingValue, &span, "a sweep needs `key` and `values`", "one of them is missing", SWEEP_EXAMPLE);
+        said.error(
+            Code::MissingValue,
+            &span,
+            "a sweep needs `key` and `values`",
+            "one of them is missing",
+            SWEEP_EXAMPLE,
+        );
         return None;
     };
     let Some(name) = key.get_ref().as_str().map(str::to_owned) else {
-        said.error(Code::BadValue, &key.span(), "a key is a text", "expected a key's name", SWEEP_EXAMPLE);
+        said.error(
+            Code::BadValue,
+            &key.span(),
+            "a key is a text",
+            "expected a key's name",
+            SWEEP_EXAMPLE,
+        );
         return None;
     };
     axis(said, name, key.span(), &values)
 }
 
-fn axis(said: &mut Say<'_>, key: String, span: Span, values: &Spanned<DeValue<'_>>) -> Option<(Axis, Span)> {
+fn axis(
+    said: &mut Say<'_>,
+    key: String,
+    span: Span,
+    values: &Spanned<DeValue<'_>>,
+) -> Option<(Axis, Span)> {
     let list = values.get_ref().as_array().filter(|list| !list.is_empty());
     let Some(list) = list else {
         said.error(
@@ -333,17 +460,36 @@ impl Say<'_> {
     pub(super) fn time(&mut self, value: &raw::Text, what: &str, least: Nanos) -> Option<Nanos> {
         let text = value.get_ref().trim();
         let no_unit = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        let read = if no_unit { Err(QuantityError::Unit) } else { quantity::time(text, MAX_DURATION) };
+        let read =
+            if no_unit { Err(QuantityError::Unit) } else { quantity::time(text, MAX_DURATION) };
         let (code, message, label) = match read {
             Ok(time) if time >= least => return Some(time),
-            Ok(_) if least.0 == 1 => (Code::OutOfRange, format!("{what} of zero"), "above zero".to_owned()),
-            Ok(_) => (Code::OutOfRange, format!("{what} of `{text}` is too short"), format!("at least {least}")),
-            Err(QuantityError::Negative) => (Code::OutOfRange, format!("{what} is negative"), "time goes forwards".to_owned()),
-            Err(QuantityError::OutOfRange) => (Code::OutOfRange, format!("{what} of `{text}` is too long"), "at most a year".to_owned()),
-            Err(QuantityError::Unit) => {
-                (Code::BadUnit, format!("`{text}` has no unit of time"), "expected a number with a unit".to_owned())
+            Ok(_) if least.0 == 1 => {
+                (Code::OutOfRange, format!("{what} of zero"), "above zero".to_owned())
             }
-            Err(QuantityError::NotANumber) => (Code::BadValue, format!("`{text}` is no time"), "expected a number with a unit".to_owned()),
+            Ok(_) => (
+                Code::OutOfRange,
+                format!("{what} of `{text}` is too short"),
+                format!("at least {least}"),
+            ),
+            Err(QuantityError::Negative) => {
+                (Code::OutOfRange, format!("{what} is negative"), "time goes forwards".to_owned())
+            }
+            Err(QuantityError::OutOfRange) => (
+                Code::OutOfRange,
+                format!("{what} of `{text}` is too long"),
+                "at most a year".to_owned(),
+            ),
+            Err(QuantityError::Unit) => (
+                Code::BadUnit,
+                format!("`{text}` has no unit of time"),
+                "expected a number with a unit".to_owned(),
+            ),
+            Err(QuantityError::NotANumber) => (
+                Code::BadValue,
+                format!("`{text}` is no time"),
+                "expected a number with a unit".to_owned(),
+            ),
         };
         let help = "units of time are s, ms, us and ns: `60s`, `1.5ms`; an hour is `3600s`";
         self.error(code, &value.span(), message, label, help);
@@ -351,13 +497,26 @@ impl Say<'_> {
     }
 
     /// A whole number within a range, or what it is without the key.
-    pub(super) fn number(&mut self, value: Option<&Spanned<i64>>, what: &str, default: i64, least: i64, most: i64) -> i64 {
+    pub(super) fn number(
+        &mut self,
+        value: Option<&Spanned<i64>>,
+        what: &str,
+        default: i64,
+        least: i64,
+        most: i64,
+    ) -> i64 {
         let Some(value) = value else { return default };
         let number = *value.get_ref();
         if (least..=most).contains(&number) {
             return number;
         }
-        self.error(Code::OutOfRange, &value.span(), format!("{what} of {number} is out of range"), format!("{least} to {most}"), "");
+        self.error(
+            Code::OutOfRange,
+            &value.span(),
+            format!("{what} of {number} is out of range"),
+            format!("{least} to {most}"),
+            "",
+        );
         default
     }
 }
@@ -368,4 +527,5 @@ pub(super) const HEAD: [&str; 5] = ["name", "duration", "warmup", "seed", "runs"
 pub(super) const SECTIONS: [&str; 4] = ["node", "link", "route", "traffic"];
 /// More names than this are not listed.
 const MOST_SHOWN: usize = 20;
-const SWEEP_EXAMPLE: &str = "for example `[[sweep]] key = \"traffic.f1.rate\" values = [\"1Mbit/s\", \"2Mbit/s\"]`";
+const SWEEP_EXAMPLE: &str =
+    "for example `[[sweep]] key = \"traffic.f1.rate\" values = [\"1Mbit/s\", \"2Mbit/s\"]`";

@@ -37,7 +37,9 @@ pub struct Traffic {
 impl Traffic {
     /// How many flows it has.
     pub fn flows(&self) -> u64 {
-        (self.from.len() as u64).saturating_mul(self.to.len() as u64).saturating_mul(u64::from(self.count))
+        (self.from.len() as u64)
+            .saturating_mul(self.to.len() as u64)
+            .saturating_mul(u64::from(self.count))
     }
 
     /// About how many packets all of its flows send, where that follows from a rate.
@@ -49,7 +51,8 @@ impl Traffic {
             Spec::OnOff(spec) => (Some(spec.rate), spec.size),
             _ => return 0,
         };
-        let each = u128::from(rate.map_or(0, RateText::bps)) * u128::from(duration.0) / (8_000_000_000 * u128::from(size.0.max(1)));
+        let each = u128::from(rate.map_or(0, RateText::bps)) * u128::from(duration.0)
+            / (8_000_000_000 * u128::from(size.0.max(1)));
         u64::try_from(each.saturating_mul(u128::from(self.flows()))).unwrap_or(u64::MAX)
     }
 }
@@ -77,10 +80,17 @@ pub(super) fn check(
         if !taken.insert(name.clone()) {
             let span = common.name.as_ref().map_or(0..0, Spanned::span);
             let help = "each needs a name of its own; `count` makes several flows, and `group` puts figures together";
-            said.error(Code::Repeated, &span, format!("there are two kinds of traffic `{name}`"), "the second one", help);
+            said.error(
+                Code::Repeated,
+                &span,
+                format!("there are two kinds of traffic `{name}`"),
+                "the second one",
+                help,
+            );
         }
         let [from, to] = [&common.from, &common.to].map(|names| hosts(names, numbers, nodes, said));
-        let count = said.number(common.count.as_ref(), "a count", 1, 1, super::MAX_FLOWS as i64) as u32;
+        let count =
+            said.number(common.count.as_ref(), "a count", 1, 1, super::MAX_FLOWS as i64) as u32;
         let class = said.number(common.class.as_ref(), "a class", 0, 0, u16::MAX.into()) as u16;
         let group = common.group.map(Spanned::into_inner);
         let Some((spec, plan)) = spec else { continue };
@@ -98,18 +108,35 @@ fn spec(own: Spanned<DeValue<'_>>, files: &dyn Files, said: &mut Say<'_>) -> Opt
     let head = said.first_line(own.span());
     let span = own.span();
     let DeValue::Table(mut table) = own.into_inner() else { return None };
-    let allowed = || format!("allowed: {}", KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", "));
+    let allowed = || {
+        format!("allowed: {}", KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", "))
+    };
     let Some(kind) = table.remove("kind") else {
-        said.error(Code::MissingValue, &head, "`kind` is missing", "which traffic it is", &allowed());
+        said.error(
+            Code::MissingValue,
+            &head,
+            "`kind` is missing",
+            "which traffic it is",
+            &allowed(),
+        );
         return None;
     };
     let name = kind.get_ref().as_str().unwrap_or_default().to_owned();
-    let places: BTreeMap<String, Span> = table.iter().map(|(key, value)| (key.get_ref().to_string(), value.span())).collect();
-    let read = Spec::read(&name, ValueDeserializer::from(Spanned::new(span, DeValue::Table(table))));
+    let places: BTreeMap<String, Span> =
+        table.iter().map(|(key, value)| (key.get_ref().to_string(), value.span())).collect();
+    let read =
+        Spec::read(&name, ValueDeserializer::from(Spanned::new(span, DeValue::Table(table))));
     let Some(read) = read else {
         let label = closest(&name, KINDS.iter().map(|kind| kind.name));
-        let label = label.map_or("expected a kind".to_owned(), |meant| format!("did you mean `{meant}`?"));
-        said.error(Code::BadValue, &kind.span(), format!("`{name}` is no kind of traffic"), label, &allowed());
+        let label =
+            label.map_or("expected a kind".to_owned(), |meant| format!("did you mean `{meant}`?"));
+        said.error(
+            Code::BadValue,
+            &kind.span(),
+            format!("`{name}` is no kind of traffic"),
+            label,
+            &allowed(),
+        );
         return None;
     };
     let spec = read::accept(said, &head, read)?;
@@ -128,17 +155,34 @@ fn spec(own: Spanned<DeValue<'_>>, files: &dyn Files, said: &mut Say<'_>) -> Opt
     }
 }
 
-fn hosts(names: &Spanned<raw::OneOrMore>, numbers: &BTreeMap<String, usize>, nodes: &[Node], said: &mut Say<'_>) -> Vec<usize> {
+fn hosts(
+    names: &Spanned<raw::OneOrMore>,
+    numbers: &BTreeMap<String, usize>,
+    nodes: &[Node],
+    said: &mut Say<'_>,
+) -> Vec<usize> {
     let span = names.span();
     let mut hosts = Vec::new();
     for name in names.get_ref().names() {
         let Some(number) = check::node(name, &span, numbers, said) else { continue };
         if nodes[number].kind != NodeKind::Host {
             let help = "traffic begins and ends at hosts: link one to it";
-            said.error(Code::Contradiction, &span, format!("`{name}` is no host"), "sends and receives nothing itself", help);
+            said.error(
+                Code::Contradiction,
+                &span,
+                format!("`{name}` is no host"),
+                "sends and receives nothing itself",
+                help,
+            );
         } else if hosts.contains(&number) {
             let help = "`count` makes several flows between two hosts";
-            said.error(Code::Repeated, &span, format!("`{name}` is named twice"), "the same host again", help);
+            said.error(
+                Code::Repeated,
+                &span,
+                format!("`{name}` is named twice"),
+                "the same host again",
+                help,
+            );
         } else {
             hosts.push(number);
         }
@@ -150,7 +194,13 @@ fn hosts(names: &Spanned<raw::OneOrMore>, numbers: &BTreeMap<String, usize>, nod
 }
 
 /// Refuses traffic between hosts without a way, there or back.
-fn reachable(traffic: &Traffic, to: &Spanned<raw::OneOrMore>, nodes: &[Node], topology: &mut Topology, said: &mut Say<'_>) {
+fn reachable(
+    traffic: &Traffic,
+    to: &Spanned<raw::OneOrMore>,
+    nodes: &[Node],
+    topology: &mut Topology,
+    said: &mut Say<'_>,
+) {
     let pairs = traffic.from.iter().flat_map(|&from| traffic.to.iter().map(move |&to| [from, to]));
     for [from, to_node] in pairs.flat_map(|[from, to]| [[from, to], [to, from]]) {
         if let Err(error) = topology.way(from, to_node) {

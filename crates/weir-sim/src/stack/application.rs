@@ -1,4 +1,5 @@
-//! The application on both ends of a real stack: what is written and what is expected; and how a stack's bytes travel.
+//! The application on both ends of a real stack: what is written and what is expected; and how a
+//! stack's bytes travel.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,8 +54,8 @@ impl Supply {
 
 /// How long a connection lasts, and who hears of it. Both ends have a copy.
 ///
-/// A stack may have something to say when all is done: that it lingers, that it closes. As the flow's place may be given to another
-/// by then, both ends fall silent at once.
+/// A stack may have something to say when all is done: that it lingers, that it closes. As the
+/// flow's place may be given to another by then, both ends fall silent at once.
 #[derive(Clone, Debug)]
 pub(super) struct Life {
     pub(super) flow: FlowId,
@@ -66,7 +67,13 @@ pub(super) struct Life {
 
 impl Life {
     pub(super) fn new(flow: FlowId, options: &Options) -> Self {
-        Self { flow, start: options.start, stop: options.stop, owner: options.owner, over: Arc::default() }
+        Self {
+            flow,
+            start: options.start,
+            stop: options.stop,
+            owner: options.owner,
+            over: Arc::default(),
+        }
     }
 
     /// Nothing may be said any more.
@@ -108,7 +115,10 @@ pub(super) fn check(mut offset: u64, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         let start = (offset % PERIOD as u64) as usize;
         let len = bytes.len().min(PATTERN.len() - start);
-        assert!(bytes[..len] == PATTERN[start..start + len], "the stack delivered other bytes than were written, behind byte {offset}");
+        assert!(
+            bytes[..len] == PATTERN[start..start + len],
+            "the stack delivered other bytes than were written, behind byte {offset}"
+        );
         offset += len as u64;
         bytes = &bytes[len..];
     }

@@ -1,8 +1,11 @@
-//! Real stacks as hosts: transport protocols that others wrote for real networks, driven by the simulation's clock.
+//! Real stacks as hosts: transport protocols that others wrote for real networks, driven by the
+//! simulation's clock.
 //!
-//! A stack is a pair of endpoints, one that sends a stream of bytes and one that receives it. Packets carry the stack's own bytes in
-//! [`Extra::bytes`]; the fields beside them say the length and the ECN field, which queues go by, and for TCP the numbers that a
-//! trace shows. The ECN field of the packet is the one that counts: marks made on the way are put back before the stack sees it.
+//! A stack is a pair of endpoints, one that sends a stream of bytes and one that receives it.
+//! Packets carry the stack's own bytes in [`Extra::bytes`]; the fields beside them say the length
+//! and the ECN field, which queues go by, and for TCP the numbers that a trace shows. The ECN field
+//! of the packet is the one that counts: marks made on the way are put back before the stack sees
+//! it.
 //!
 //! | feature | stack | what it is |
 //! |---|---|---|
@@ -11,8 +14,9 @@
 //!
 //! Which are there is decided when Weir is built; [`ends`] says what is missing.
 //!
-//! **Payload.** The sender writes a pattern that depends on the place in the stream, and the receiver compares: a stack that
-//! delivers anything but what was written ends the simulation with a panic.
+//! **Payload.** The sender writes a pattern that depends on the place in the stream, and the
+//! receiver compares: a stack that delivers anything but what was written ends the simulation with
+//! a panic.
 
 #[cfg(any(feature = "smoltcp", feature = "quic"))]
 mod application;
@@ -75,7 +79,8 @@ pub struct Options {
     pub control: Control,
     /// Most bytes under way or unread: the receiver's window.
     pub window: u32,
-    /// Largest packet, IPv4 header included, 1280 to 9000. QUIC begins with 1228 and searches for larger ones up to it.
+    /// Largest packet, IPv4 header included, 1280 to 9000. QUIC begins with 1228 and searches for
+    /// larger ones up to it.
     pub mtu: u16,
     /// When the connection is opened.
     pub start: Nanos,
@@ -85,14 +90,24 @@ pub struct Options {
     pub label: u64,
     /// Of all that the stack draws.
     pub seed: u64,
-    /// Who hears [`crate::endpoint::Notice::Delivered`] from the sink and [`crate::endpoint::Notice::Done`] from the source when
-    /// everything is acknowledged, and counts; without one the connection counts itself. Both ends are silent from then on.
+    /// Who hears [`crate::endpoint::Notice::Delivered`] from the sink and
+    /// [`crate::endpoint::Notice::Done`] from the source when everything is acknowledged, and
+    /// counts; without one the connection counts itself. Both ends are silent from then on.
     pub owner: Option<EndpointId>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { control: Control::NewReno, window: 1 << 20, mtu: 1500, start: Nanos::ZERO, stop: Nanos::MAX, label: 0, seed: 1, owner: None }
+        Self {
+            control: Control::NewReno,
+            window: 1 << 20,
+            mtu: 1500,
+            start: Nanos::ZERO,
+            stop: Nanos::MAX,
+            label: 0,
+            seed: 1,
+            owner: None,
+        }
     }
 }
 
@@ -101,7 +116,8 @@ impl Default for Options {
 pub enum Control {
     /// Reno, in integers.
     NewReno,
-    /// CUBIC, whose last bits may differ between machines: both stacks compute it with floating-point powers and roots.
+    /// CUBIC, whose last bits may differ between machines: both stacks compute it with
+    /// floating-point powers and roots.
     Cubic,
 }
 
@@ -112,7 +128,10 @@ pub type Ends = (Box<dyn Endpoint>, Box<dyn Endpoint>);
 ///
 /// # Errors
 /// [`NotBuilt`] when this build is without the stack.
-#[cfg_attr(not(any(feature = "smoltcp", feature = "quic")), expect(unused_variables, reason = "there is no stack to give it to"))]
+#[cfg_attr(
+    not(any(feature = "smoltcp", feature = "quic")),
+    expect(unused_variables, reason = "there is no stack to give it to")
+)]
 pub fn ends(stack: Stack, flow: FlowId, load: Load, options: Options) -> Result<Ends, NotBuilt> {
     match stack {
         #[cfg(feature = "smoltcp")]
@@ -152,7 +171,11 @@ mod tests {
             let made = ends(stack, FlowId(0), Load::Bulk, Options::default());
             assert_eq!(made.is_ok(), stack.is_built());
             if let Err(missing) = made {
-                assert!(missing.to_string().ends_with(&format!("--features weir-sim/{}`", stack.name())));
+                assert!(
+                    missing
+                        .to_string()
+                        .ends_with(&format!("--features weir-sim/{}`", stack.name()))
+                );
             }
         }
         assert_eq!(Stack::from_name("tcp"), None);

@@ -1,16 +1,20 @@
 //! QUIC of quinn-proto: its endpoint and connection, one stream from a client to a server.
 //!
-//! **Model.** quinn-proto does no I/O and asks no clock; the simulation gives it datagrams and times. Its `Instant` has no
-//! constructor without a clock, so each side reads one once as its zero; only differences are ever used. All that it draws by chance
-//! comes from one seed, connection identifiers included, and the cryptography is [`super::quic_crypto`]: same flights, same lengths, no keys.
+//! **Model.** quinn-proto does no I/O and asks no clock; the simulation gives it datagrams and
+//! times. Its `Instant` has no constructor without a clock, so each side reads one once as its
+//! zero; only differences are ever used. All that it draws by chance comes from one seed,
+//! connection identifiers included, and the cryptography is [`super::quic_crypto`]: same flights,
+//! same lengths, no keys.
 //!
-//! **Reference.** The crate `quinn-proto`; RFC 9000 and 9002. What matters in comparisons: pacing, ECN with ECT(0), packets from 1200
-//! bytes of UDP payload on until its search for the path's size has found larger ones, one acknowledgement for two packets.
+//! **Reference.** The crate `quinn-proto`; RFC 9000 and 9002. What matters in comparisons: pacing,
+//! ECN with ECT(0), packets from 1200 bytes of UDP payload on until its search for the path's size
+//! has found larger ones, one acknowledgement for two packets.
 //!
 //! **Parameters.** [`super::Options`].
 //!
-//! **Differences from quinn's defaults.** No idle timeout, so that an outage in a scenario does not end the connection; no segmentation
-//! offload, since packets are simulated one by one; no spin bit. Its BBR is not offered: it draws from the machine's randomness.
+//! **Differences from quinn's defaults.** No idle timeout, so that an outage in a scenario does not
+//! end the connection; no segmentation offload, since packets are simulated one by one; no spin
+//! bit. Its BBR is not offered: it draws from the machine's randomness.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -20,8 +24,9 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use quinn_proto::congestion::{CubicConfig, NewRenoConfig};
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir, EcnCodepoint, Endpoint as Quinn,
-    EndpointConfig, Event, MtuDiscoveryConfig, ServerConfig, StreamEvent, StreamId, Transmit, TransportConfig, VarInt,
+    ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent,
+    Dir, EcnCodepoint, Endpoint as Quinn, EndpointConfig, Event, MtuDiscoveryConfig, ServerConfig,
+    StreamEvent, StreamId, Transmit, TransportConfig, VarInt,
 };
 use weir_core::Nanos;
 use weir_core::rng::{Purpose, Stream};
@@ -89,7 +94,9 @@ fn transport(options: &Options) -> TransportConfig {
         .stream_receive_window(VarInt::from_u32(options.window))
         .send_window(u64::from(options.window) * 8);
     match options.control {
-        Control::NewReno => config.congestion_controller_factory(Arc::new(NewRenoConfig::default())),
+        Control::NewReno => {
+            config.congestion_controller_factory(Arc::new(NewRenoConfig::default()))
+        }
         Control::Cubic => config.congestion_controller_factory(Arc::new(CubicConfig::default())),
     };
     config
@@ -103,7 +110,12 @@ fn payload(options: &Options) -> u16 {
 impl Sender {
     fn connect(&mut self, now: Nanos) {
         if self.host.connection.is_none() {
-            let opened = self.host.quinn.connect(self.host.instant(now), self.client.clone(), REMOTE, "server");
+            let opened = self.host.quinn.connect(
+                self.host.instant(now),
+                self.client.clone(),
+                REMOTE,
+                "server",
+            );
             self.host.connection = Some(opened.expect("a new endpoint has identifiers left"));
         }
     }
@@ -113,7 +125,9 @@ impl Sender {
         loop {
             let wrote = self.write();
             let mut done = false;
-            self.host.drive(context, |event| done |= matches!(event, Event::Stream(StreamEvent::Finished { .. })));
+            self.host.drive(context, |event| {
+                done |= matches!(event, Event::Stream(StreamEvent::Finished { .. }))
+            });
             if done {
                 self.host.deadline = Nanos::MAX;
                 self.life.finish(context);
@@ -124,7 +138,8 @@ impl Sender {
         }
         if let Some((_, connection)) = &self.host.connection {
             let lost = connection.stats().path.lost_packets;
-            context.count(self.host.flow).retransmitted += lost - std::mem::replace(&mut self.lost, lost);
+            context.count(self.host.flow).retransmitted +=
+                lost - std::mem::replace(&mut self.lost, lost);
         }
     }
 
@@ -251,7 +266,11 @@ struct Host {
 
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host").field("flow", &self.flow).field("back", &self.back).field("deadline", &self.deadline).finish_non_exhaustive()
+        f.debug_struct("Host")
+            .field("flow", &self.flow)
+            .field("back", &self.back)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
     }
 }
 
@@ -264,10 +283,23 @@ impl Host {
             chunk.copy_from_slice(&stream.bits().to_le_bytes());
         }
         let mut config = EndpointConfig::new(Arc::new(Open));
-        config.rng_seed(Some(rng_seed)).cid_generator(move || Box::new(Identifiers::new(seed, 3 + u64::from(back))));
-        config.max_udp_payload_size(payload(options)).expect("QUIC takes any size from 1200 bytes on");
+        config
+            .rng_seed(Some(rng_seed))
+            .cid_generator(move || Box::new(Identifiers::new(seed, 3 + u64::from(back))));
+        config
+            .max_udp_payload_size(payload(options))
+            .expect("QUIC takes any size from 1200 bytes on");
         let quinn = Quinn::new(Arc::new(config), server, true, None);
-        Self { flow, back, zero: Instant::now(), quinn, connection: None, buffer: Vec::new(), deadline: Nanos::MAX, label: options.label }
+        Self {
+            flow,
+            back,
+            zero: Instant::now(),
+            quinn,
+            connection: None,
+            buffer: Vec::new(),
+            deadline: Nanos::MAX,
+            label: options.label,
+        }
     }
 
     /// Whether the connection is over; then nothing will wake the stack.
@@ -313,7 +345,8 @@ impl Host {
         }
     }
 
-    /// Hands events to the application and between the parts of the stack, sends what it says, and asks when it wants to work again.
+    /// Hands events to the application and between the parts of the stack, sends what it says, and
+    /// asks when it wants to work again.
     fn drive(&mut self, context: &mut Context<'_>, mut hear: impl FnMut(Event)) {
         let now = self.instant(context.now());
         let Some((handle, mut connection)) = self.connection.take() else { return };
@@ -340,8 +373,10 @@ impl Host {
         }
         self.deadline = match connection.poll_timeout() {
             None => Nanos::MAX,
-            // Platforms whose clock has larger steps than a nanosecond would ask for the same time again.
-            Some(at) => Nanos(u64::try_from((at - self.zero).as_nanos()).unwrap_or(u64::MAX)).max(context.now().saturating_add(Nanos(1))),
+            // Platforms whose clock has larger steps than a nanosecond would ask for the same time
+            // again.
+            Some(at) => Nanos(u64::try_from((at - self.zero).as_nanos()).unwrap_or(u64::MAX))
+                .max(context.now().saturating_add(Nanos(1))),
         };
         self.connection = Some((handle, connection));
     }
@@ -352,7 +387,15 @@ impl Host {
         let flags = if self.back { Flags::BACK } else { Flags::default() };
         let ecn = ecn_from_bits(transmit.ecn.map_or(0, |ecn| ecn as u8));
         let len = HEADERS as u32 + u32::try_from(bytes.len()).unwrap_or(0);
-        let packet = Packet { flow: self.flow, len, header: HEADERS, ecn, flags, label: self.label, ..Packet::default() };
+        let packet = Packet {
+            flow: self.flow,
+            len,
+            header: HEADERS,
+            ecn,
+            flags,
+            label: self.label,
+            ..Packet::default()
+        };
         send_bytes(context, packet, bytes);
     }
 }

@@ -1,20 +1,22 @@
-//! The security of QUIC without its cost or its randomness: a handshake with the messages and flights of TLS 1.3, and packet
-//! protection that proves nothing but keeps lengths.
+//! The security of QUIC without its cost or its randomness: a handshake with the messages and
+//! flights of TLS 1.3, and packet protection that proves nothing but keeps lengths.
 //!
-//! **Model.** `ClientHello → (ServerHello, certificate and Finished) → Finished`, in the same packet number spaces as TLS sends them,
-//! each message behind its length. The server's second message has the size of a short certificate chain. Every packet carries a tag
-//! of 16 bytes as with AES-GCM; here it names the key and the packet number, so that a packet opened with the wrong key or taken for
-//! another one is refused as it would be.
+//! **Model.** `ClientHello → (ServerHello, certificate and Finished) → Finished`, in the same
+//! packet number spaces as TLS sends them, each message behind its length. The server's second
+//! message has the size of a short certificate chain. Every packet carries a tag of 16 bytes as
+//! with AES-GCM; here it names the key and the packet number, so that a packet opened with the
+//! wrong key or taken for another one is refused as it would be.
 //!
-//! **Invariant:** nothing here is secret, and nothing is random: one simulation does not depend on another, nor on the machine.
+//! **Invariant:** nothing here is secret, and nothing is random: one simulation does not depend on
+//! another, nor on the machine.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use quinn_proto::crypto::{
-    self, AeadKey, CryptoError, ExportKeyingMaterialError, HandshakeTokenKey, HeaderKey, HmacKey, KeyPair, Keys, PacketKey, Session,
-    UnsupportedVersion,
+    self, AeadKey, CryptoError, ExportKeyingMaterialError, HandshakeTokenKey, HeaderKey, HmacKey,
+    KeyPair, Keys, PacketKey, Session, UnsupportedVersion,
 };
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErrorCode};
@@ -24,7 +26,12 @@ use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErr
 pub(super) struct Open;
 
 impl crypto::ClientConfig for Open {
-    fn start_session(self: Arc<Self>, _version: u32, _name: &str, params: &TransportParameters) -> Result<Box<dyn Session>, ConnectError> {
+    fn start_session(
+        self: Arc<Self>,
+        _version: u32,
+        _name: &str,
+        params: &TransportParameters,
+    ) -> Result<Box<dyn Session>, ConnectError> {
         Ok(Box::new(Handshake::new(Side::Client, params)))
     }
 }
@@ -38,7 +45,11 @@ impl crypto::ServerConfig for Open {
         [0; 16]
     }
 
-    fn start_session(self: Arc<Self>, _version: u32, params: &TransportParameters) -> Box<dyn Session> {
+    fn start_session(
+        self: Arc<Self>,
+        _version: u32,
+        params: &TransportParameters,
+    ) -> Box<dyn Session> {
         Box::new(Handshake::new(Side::Server, params))
     }
 }
@@ -98,7 +109,11 @@ impl Handshake {
             (Side::Server, Step::AwaitEnd) => Step::Done,
             _ => {
                 let reason = "a handshake message out of turn".into();
-                return Err(TransportError { code: TransportErrorCode::crypto(UNEXPECTED_MESSAGE), frame: None, reason });
+                return Err(TransportError {
+                    code: TransportErrorCode::crypto(UNEXPECTED_MESSAGE),
+                    frame: None,
+                    reason,
+                });
             }
         };
         Ok(())
@@ -192,7 +207,12 @@ impl Session for Handshake {
         true
     }
 
-    fn export_keying_material(&self, _output: &mut [u8], _label: &[u8], _context: &[u8]) -> Result<(), ExportKeyingMaterialError> {
+    fn export_keying_material(
+        &self,
+        _output: &mut [u8],
+        _label: &[u8],
+        _context: &[u8],
+    ) -> Result<(), ExportKeyingMaterialError> {
         Err(ExportKeyingMaterialError)
     }
 }
@@ -235,7 +255,12 @@ impl PacketKey for Key {
         bytes[at..].copy_from_slice(&self.tag(packet));
     }
 
-    fn decrypt(&self, packet: u64, _header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
+    fn decrypt(
+        &self,
+        packet: u64,
+        _header: &[u8],
+        payload: &mut BytesMut,
+    ) -> Result<(), CryptoError> {
         let at = payload.len().checked_sub(TAG).ok_or(CryptoError)?;
         if payload[at..] != self.tag(packet) {
             return Err(CryptoError);
@@ -269,7 +294,8 @@ impl HeaderKey for Key {
 
 impl HmacKey for Open {
     fn sign(&self, data: &[u8], out: &mut [u8]) {
-        // FNV-1a, spread over the output: different identifiers get different tokens, which is all that is asked.
+        // FNV-1a, spread over the output: different identifiers get different tokens, which is all
+        // that is asked.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for chunk in out.chunks_mut(8) {
             for &byte in data {
@@ -302,7 +328,11 @@ impl AeadKey for Open {
         Ok(())
     }
 
-    fn open<'a>(&self, data: &'a mut [u8], _additional: &[u8]) -> Result<&'a mut [u8], CryptoError> {
+    fn open<'a>(
+        &self,
+        data: &'a mut [u8],
+        _additional: &[u8],
+    ) -> Result<&'a mut [u8], CryptoError> {
         let len = data.len().checked_sub(TAG).ok_or(CryptoError)?;
         Ok(&mut data[..len])
     }
@@ -334,7 +364,9 @@ mod tests {
 
     #[test]
     fn a_packet_opens_with_its_key_and_number_only() {
-        let opens = |key: Key, number, mut bytes: BytesMut| PacketKey::decrypt(&key, number, &[], &mut bytes).is_ok().then_some(bytes);
+        let opens = |key: Key, number, mut bytes: BytesMut| {
+            PacketKey::decrypt(&key, number, &[], &mut bytes).is_ok().then_some(bytes)
+        };
         let good = opens(Key(5), 9, seal(&Key(5), 9)).expect("key and number are right");
         assert_eq!(good.len(), 90 - TAG);
         assert!(opens(Key(5), 10, seal(&Key(5), 9)).is_none());

@@ -1,12 +1,15 @@
-//! TCP of smoltcp: its socket, interface and IPv4 packets, one connection between a pair of endpoints.
+//! TCP of smoltcp: its socket, interface and IPv4 packets, one connection between a pair of
+//! endpoints.
 //!
-//! **Model.** Each endpoint owns an interface without link layer (medium IP), with one socket and a device that hands packets over.
-//! The stack is polled when a packet arrives, when its own deadline comes, and when the application writes; nothing else moves it.
-//! Its clock has microseconds: it is told the simulation's time, rounded down.
+//! **Model.** Each endpoint owns an interface without link layer (medium IP), with one socket and a
+//! device that hands packets over. The stack is polled when a packet arrives, when its own deadline
+//! comes, and when the application writes; nothing else moves it. Its clock has microseconds: it is
+//! told the simulation's time, rounded down.
 //!
-//! **Reference.** The crate `smoltcp`, used as it is; how it differs from other TCPs is in its README. What matters in comparisons:
-//! no selective acknowledgements (a fast retransmission repairs one segment, a timeout sends again everything behind it), a
-//! retransmission timeout of at least one second, an acknowledgement delayed by at most 10 ms, no pacing, no ECN.
+//! **Reference.** The crate `smoltcp`, used as it is; how it differs from other TCPs is in its
+//! README. What matters in comparisons: no selective acknowledgements (a fast retransmission
+//! repairs one segment, a timeout sends again everything behind it), a retransmission timeout of at
+//! least one second, an acknowledgement delayed by at most 10 ms, no pacing, no ECN.
 //!
 //! **Parameters.** [`super::Options`].
 
@@ -45,7 +48,11 @@ pub struct Receiver {
 /// The two ends of a connection that sends `load`.
 pub fn pair(flow: FlowId, load: Load, options: Options) -> (Sender, Receiver) {
     let life = Life::new(flow, &options);
-    let sender = Sender { host: Host::new(flow, false, &options), supply: Supply::new(load), life: life.clone() };
+    let sender = Sender {
+        host: Host::new(flow, false, &options),
+        supply: Supply::new(load),
+        life: life.clone(),
+    };
     let mut host = Host::new(flow, true, &options);
     host.socket().listen(PORT).expect("a new socket can listen");
     (sender, Receiver { host, life, received: 0 })
@@ -63,7 +70,8 @@ impl Sender {
             }
         }
         // The end of the stream is acknowledged.
-        let is_acknowledged = matches!(self.host.socket().state(), State::FinWait2 | State::TimeWait | State::Closed);
+        let is_acknowledged =
+            matches!(self.host.socket().state(), State::FinWait2 | State::TimeWait | State::Closed);
         if is_acknowledged && self.supply.ended() {
             self.host.deadline = Nanos::MAX;
             self.life.finish(context);
@@ -182,7 +190,11 @@ struct Host {
 
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host").field("flow", &self.flow).field("back", &self.back).field("deadline", &self.deadline).finish_non_exhaustive()
+        f.debug_struct("Host")
+            .field("flow", &self.flow)
+            .field("back", &self.back)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
     }
 }
 
@@ -193,9 +205,13 @@ impl Host {
         config.random_seed = Stream::new(options.seed, u64::from(back), Purpose::Generator).bits();
         let mut interface = Interface::new(config, &mut wire, Instant::ZERO);
         let own = ADDRESSES[usize::from(back)];
-        interface.update_ip_addrs(|addresses| addresses.push(IpCidr::new(own, 24)).expect("there is room for one address"));
+        interface.update_ip_addrs(|addresses| {
+            addresses.push(IpCidr::new(own, 24)).expect("there is room for one address")
+        });
         // Only one side has much to write, and only the other has much to keep.
-        let buffer = |large: bool| SocketBuffer::new(vec![0; if large { options.window.max(1) as usize } else { 1 }]);
+        let buffer = |large: bool| {
+            SocketBuffer::new(vec![0; if large { options.window.max(1) as usize } else { 1 }])
+        };
         let mut socket = Socket::new(buffer(back), buffer(!back));
         socket.set_congestion_control(match options.control {
             Control::NewReno => CongestionControl::Reno,
@@ -203,7 +219,17 @@ impl Host {
         });
         let mut sockets = SocketSet::new(Vec::with_capacity(1));
         let handle = sockets.add(socket);
-        Self { flow, back, interface, sockets, handle, wire, deadline: Nanos::MAX, label: options.label, highest: None }
+        Self {
+            flow,
+            back,
+            interface,
+            sockets,
+            handle,
+            wire,
+            deadline: Nanos::MAX,
+            label: options.label,
+            highest: None,
+        }
     }
 
     /// Whether the connection is over; then nothing will wake the stack.
@@ -227,7 +253,9 @@ impl Host {
         self.interface.poll_maintenance(instant(now));
         let socket = self.sockets.get_mut::<Socket<'_>>(self.handle);
         let remote = (ADDRESSES[usize::from(!self.back)], PORT);
-        socket.connect(self.interface.context(), remote, CLIENT_PORT).expect("a closed socket with a route can connect");
+        socket
+            .connect(self.interface.context(), remote, CLIENT_PORT)
+            .expect("a closed socket with a route can connect");
     }
 
     /// Takes a packet's bytes to the device.
@@ -249,14 +277,25 @@ impl Host {
         }
         self.deadline = match self.interface.poll_at(instant(now), &self.sockets) {
             None => Nanos::MAX,
-            // What the stack says is due and yet did not do is tried again, but not at the same time for ever.
-            Some(at) => Nanos((at.total_micros().max(0) as u64).saturating_mul(1000)).max(now.saturating_add(TICK)),
+            // What the stack says is due and yet did not do is tried again, but not at the same
+            // time for ever.
+            Some(at) => Nanos((at.total_micros().max(0) as u64).saturating_mul(1000))
+                .max(now.saturating_add(TICK)),
         };
     }
 
     fn send(&mut self, bytes: Vec<u8>, context: &mut Context<'_>) {
-        let (Ok(ip), Ok(len)) = (Ipv4Packet::new_checked(&bytes[..]), u32::try_from(bytes.len())) else { return };
-        let mut packet = Packet { flow: self.flow, len, ecn: ecn_from_bits(bytes[1]), label: self.label, ..Packet::default() };
+        let (Ok(ip), Ok(len)) = (Ipv4Packet::new_checked(&bytes[..]), u32::try_from(bytes.len()))
+        else {
+            return;
+        };
+        let mut packet = Packet {
+            flow: self.flow,
+            len,
+            ecn: ecn_from_bits(bytes[1]),
+            label: self.label,
+            ..Packet::default()
+        };
         if self.back {
             packet.flags = packet.flags.with(Flags::BACK);
         }
@@ -265,7 +304,9 @@ impl Host {
             packet.seq = tcp.seq_number().0 as u32 as u64;
             packet.ack = tcp.ack_number().0 as u32 as u64;
             packet.window = u32::from(tcp.window_len());
-            for (is, flag) in [(tcp.syn(), Flags::SYN), (tcp.ack(), Flags::ACK), (tcp.fin(), Flags::FIN)] {
+            for (is, flag) in
+                [(tcp.syn(), Flags::SYN), (tcp.ack(), Flags::ACK), (tcp.fin(), Flags::FIN)]
+            {
                 packet.flags = packet.flags.with(if is { flag } else { Flags::default() });
             }
             let occupied = tcp.segment_len() as u32;
@@ -338,7 +379,8 @@ impl TxToken for Outgoing<'_> {
     }
 }
 
-/// Of the sender, of the receiver. Every pair has a network of its own, so they may all be the same.
+/// Of the sender, of the receiver. Every pair has a network of its own, so they may all be the
+/// same.
 const ADDRESSES: [IpAddress; 2] = [IpAddress::v4(192, 0, 2, 1), IpAddress::v4(192, 0, 2, 2)];
 const PORT: u16 = 5001;
 const CLIENT_PORT: u16 = 49_152;

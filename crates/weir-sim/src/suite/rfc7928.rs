@@ -1,14 +1,17 @@
-//! The characterisation of queue management by RFC 7928: what an algorithm does to transports that are friendly, aggressive or deaf,
-//! to different round trips, to bursts, to loads and rates that change, to mixes, asymmetric links, and with marks instead of drops.
+//! The characterisation of queue management by RFC 7928: what an algorithm does to transports that
+//! are friendly, aggressive or deaf, to different round trips, to bursts, to loads and rates that
+//! change, to mixes, asymmetric links, and with marks instead of drops.
 //!
 //! # Model
-//! A [`Dumbbell`] of 10 Mbit/s with a round trip of 100 ms and a queue of one second at most, unless the section says otherwise. Each
-//! scenario is run with several seeds, which move the beginnings of its flows. What is shown is what section 2 asks for: goodput
-//! against queueing delay, a point for every run; loss, marks, fairness and the queue's delay in a table.
+//! A [`Dumbbell`] of 10 Mbit/s with a round trip of 100 ms and a queue of one second at most,
+//! unless the section says otherwise. Each scenario is run with several seeds, which move the
+//! beginnings of its flows. What is shown is what section 2 asks for: goodput against queueing
+//! delay, a point for every run; loss, marks, fairness and the queue's delay in a table.
 //!
 //! # Reference
-//! N. Kuhn, P. Natarajan, N. Khademi, D. Ros, "Characterization Guidelines for Active Queue Management (AQM)", RFC 7928, 2016. Where
-//! it leaves a choice, the comment of the scenario says which was made.
+//! N. Kuhn, P. Natarajan, N. Khademi, D. Ros, "Characterization Guidelines for Active Queue
+//! Management (AQM)", RFC 7928, 2016. Where it leaves a choice, the comment of the scenario says
+//! which was made.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,7 +22,9 @@ use weir_core::{Nanos, Rate};
 use weir_rules::manager::Manager;
 
 use crate::dumbbell::{Crossing, Dumbbell, Load, jain, mbit};
-use crate::experiments::{Axis, Cell, Finding, Options, Plot, Series, Style, Table, Unit, parallel};
+use crate::experiments::{
+    Axis, Cell, Finding, Options, Plot, Series, Style, Table, Unit, parallel,
+};
 use crate::tcp::{self, Data, cc};
 
 /// A scenario: a section of the RFC.
@@ -49,40 +54,100 @@ struct Bench {
 
 /// Every scenario, in the order of the RFC.
 pub const SCENARIOS: &[Scenario] = &[
-    Scenario { section: "5.1.1", name: "friendly", summary: "two NewReno transfers with the same initial window", make: friendly },
+    Scenario {
+        section: "5.1.1",
+        name: "friendly",
+        summary: "two NewReno transfers with the same initial window",
+        make: friendly,
+    },
     Scenario {
         section: "5.1.2",
         name: "initial-window",
         summary: "a NewReno transfer, and short ones that begin with 3 and with 10 segments",
         make: initial_window,
     },
-    Scenario { section: "5.2", name: "aggressive", summary: "a CUBIC transfer beside a NewReno one", make: aggressive },
+    Scenario {
+        section: "5.2",
+        name: "aggressive",
+        summary: "a CUBIC transfer beside a NewReno one",
+        make: aggressive,
+    },
     Scenario {
         section: "5.3",
         name: "unresponsive",
         summary: "a NewReno transfer; from a third of the time on, UDP at 12 Mbit/s for another third",
         make: unresponsive,
     },
-    Scenario { section: "5.4", name: "less-than-best-effort", summary: "a LEDBAT transfer beside a NewReno one", make: scavenger },
-    Scenario { section: "6", name: "round-trips", summary: "transfers with round trips of 20, 100, 200 and 400 ms", make: round_trips },
+    Scenario {
+        section: "5.4",
+        name: "less-than-best-effort",
+        summary: "a LEDBAT transfer beside a NewReno one",
+        make: scavenger,
+    },
+    Scenario {
+        section: "6",
+        name: "round-trips",
+        summary: "transfers with round trips of 20, 100, 200 and 400 ms",
+        make: round_trips,
+    },
     Scenario {
         section: "7.2",
         name: "bursts",
         summary: "a transfer, UDP at 1 Mbit/s, and a burst of ten 30-packet responses every 2 s",
         make: bursts,
     },
-    Scenario { section: "8.2.2", name: "mild", summary: "so many transfers that about 0.1 % is lost", make: mild },
-    Scenario { section: "8.2.3", name: "medium", summary: "so many transfers that about 0.5 % is lost", make: medium },
-    Scenario { section: "8.2.4", name: "heavy", summary: "so many transfers that about 1 % is lost", make: heavy },
-    Scenario { section: "8.2.5", name: "varying-load", summary: "mild, medium, heavy and mild load in turn", make: varying_load },
-    Scenario { section: "8.2.6", name: "varying-rate", summary: "the link's rate alternates between 10 and 1 Mbit/s", make: varying_rate },
-    Scenario { section: "9", name: "mix", summary: "two VoIP calls, a CBR video, web responses and two transfers", make: mix },
-    Scenario { section: "10", name: "asymmetric", summary: "a way back of a tenth of the rate, with a transfer on it", make: asymmetric },
+    Scenario {
+        section: "8.2.2",
+        name: "mild",
+        summary: "so many transfers that about 0.1 % is lost",
+        make: mild,
+    },
+    Scenario {
+        section: "8.2.3",
+        name: "medium",
+        summary: "so many transfers that about 0.5 % is lost",
+        make: medium,
+    },
+    Scenario {
+        section: "8.2.4",
+        name: "heavy",
+        summary: "so many transfers that about 1 % is lost",
+        make: heavy,
+    },
+    Scenario {
+        section: "8.2.5",
+        name: "varying-load",
+        summary: "mild, medium, heavy and mild load in turn",
+        make: varying_load,
+    },
+    Scenario {
+        section: "8.2.6",
+        name: "varying-rate",
+        summary: "the link's rate alternates between 10 and 1 Mbit/s",
+        make: varying_rate,
+    },
+    Scenario {
+        section: "9",
+        name: "mix",
+        summary: "two VoIP calls, a CBR video, web responses and two transfers",
+        make: mix,
+    },
+    Scenario {
+        section: "10",
+        name: "asymmetric",
+        summary: "a way back of a tenth of the rate, with a transfer on it",
+        make: asymmetric,
+    },
     Scenario { section: "11", name: "ecn", summary: "as 5.2, with ECN", make: ecn },
 ];
 
-/// Runs every scenario with every manager. `progress` hears of every run that is done: how many are, and of how many.
-pub fn run(managers: &[Manager], options: &Options, progress: &(dyn Fn(usize, usize) + Sync)) -> Finding {
+/// Runs every scenario with every manager. `progress` hears of every run that is done: how many
+/// are, and of how many.
+pub fn run(
+    managers: &[Manager],
+    options: &Options,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Finding {
     let seeds = if options.quick { 2 } else { 5 };
     let jobs: Vec<(usize, usize, u64)> = (0..SCENARIOS.len())
         .flat_map(|scenario| (0..managers.len()).map(move |manager| (scenario, manager)))
@@ -90,16 +155,28 @@ pub fn run(managers: &[Manager], options: &Options, progress: &(dyn Fn(usize, us
         .collect();
     let done = AtomicUsize::new(0);
     let measured = parallel(options.threads, &jobs, |&(scenario, manager, seed)| {
-        let measured = measure(&SCENARIOS[scenario], &managers[manager], options.seed.wrapping_add(seed), options.quick);
+        let measured = measure(
+            &SCENARIOS[scenario],
+            &managers[manager],
+            options.seed.wrapping_add(seed),
+            options.quick,
+        );
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
         measured
     });
-    let mut finding = Finding { title: "RFC 7928: goodput and queueing delay of each algorithm".to_owned(), ..Finding::default() };
+    let mut finding = Finding {
+        title: "RFC 7928: goodput and queueing delay of each algorithm".to_owned(),
+        ..Finding::default()
+    };
     for (number, scenario) in SCENARIOS.iter().enumerate() {
         let runs = |manager: usize| {
-            jobs.iter().zip(&measured).filter(move |(job, _)| (job.0, job.1) == (number, manager)).map(|(_, measured)| measured)
+            jobs.iter()
+                .zip(&measured)
+                .filter(move |(job, _)| (job.0, job.1) == (number, manager))
+                .map(|(_, measured)| measured)
         };
-        let per_manager: Vec<(&Manager, Vec<&Measured>)> = managers.iter().enumerate().map(|(i, m)| (m, runs(i).collect())).collect();
+        let per_manager: Vec<(&Manager, Vec<&Measured>)> =
+            managers.iter().enumerate().map(|(i, m)| (m, runs(i).collect())).collect();
         finding.tables.push(table(scenario, &per_manager));
         finding.plots.push(plot(scenario, &per_manager));
     }
@@ -151,10 +228,17 @@ fn measure(scenario: &Scenario, manager: &Manager, seed: u64, quick: bool) -> Me
         })
         .collect();
     // What goes the other way does not cross the bottleneck.
-    let reverse: Vec<u32> = bench.flows.iter().filter(|flow| flow.reverse).map(|flow| flow.group).collect();
+    let reverse: Vec<u32> =
+        bench.flows.iter().filter(|flow| flow.reverse).map(|flow| flow.group).collect();
     let across = |&(group, _): &(usize, &(&str, [f64; 3]))| !reverse.contains(&(group as u32));
     let goodput = classes.iter().enumerate().filter(across).map(|(_, class)| class.1[0]).sum();
-    let shares: Vec<f64> = classes.iter().enumerate().filter(across).filter(|(_, c)| c.0 != PROBES).map(|(_, c)| c.1[0]).collect();
+    let shares: Vec<f64> = classes
+        .iter()
+        .enumerate()
+        .filter(across)
+        .filter(|(_, c)| c.0 != PROBES)
+        .map(|(_, c)| c.1[0])
+        .collect();
     let counters = &stats.counters;
     Measured {
         goodput,
@@ -193,20 +277,36 @@ impl Bench {
 
     fn udp(&mut self, name: &'static str, len: u32, bps: u64, start: Nanos, stop: Nanos) {
         let group = self.class(name);
-        let load = Load::Udp { len, header: 28, bps, start: Nanos(start.0 + u64::from(self.stream.below(10_000_000))), stop };
-        self.flows.push(Crossing { access_delay: Nanos(ROUND_TRIP.0 / 4), reverse: false, group, load });
+        let load = Load::Udp {
+            len,
+            header: 28,
+            bps,
+            start: Nanos(start.0 + u64::from(self.stream.below(10_000_000))),
+            stop,
+        };
+        self.flows.push(Crossing {
+            access_delay: Nanos(ROUND_TRIP.0 / 4),
+            reverse: false,
+            group,
+            load,
+        });
     }
 
     /// Transfers that all begin within the first second; `count` of them.
     fn transfers(&mut self, name: &'static str, count: u32, start: Nanos, stop: Nanos) {
         let group = self.class(name);
         for _ in 0..count {
-            self.tcp(group, "newreno", ROUND_TRIP, tcp::Config { start, stop, ..tcp::Config::default() });
+            self.tcp(
+                group,
+                "newreno",
+                ROUND_TRIP,
+                tcp::Config { start, stop, ..tcp::Config::default() },
+            );
         }
     }
 
-    /// How many transfers lose a fraction `loss`: each then sends sqrt(3/2) / sqrt(loss) segments a round trip (Mathis et al. 1997), and
-    /// together they fill the link.
+    /// How many transfers lose a fraction `loss`: each then sends sqrt(3/2) / sqrt(loss) segments a
+    /// round trip (Mathis et al. 1997), and together they fill the link.
     fn load(&self, loss: f64) -> u32 {
         let window = libm::sqrt(1.5 / loss);
         let full = self.network.rate.bps() as f64 * (ROUND_TRIP.0 as f64 / 1e9) / (8.0 * 1500.0);
@@ -225,7 +325,12 @@ fn initial_window(bench: &mut Bench) {
         let group = bench.class(name);
         for second in (2..bench.duration.0 / 1_000_000_000).step_by(2) {
             let data = Data::Bytes(30 * 1448);
-            let config = tcp::Config { data, initial_window: window, start: Nanos::from_secs(second), ..tcp::Config::default() };
+            let config = tcp::Config {
+                data,
+                initial_window: window,
+                start: Nanos::from_secs(second),
+                ..tcp::Config::default()
+            };
             bench.tcp(group, "newreno", ROUND_TRIP, config);
         }
     }
@@ -259,9 +364,18 @@ fn bursts(bench: &mut Bench) {
     let group = bench.class("bursts");
     for second in (2..bench.duration.0 / 1_000_000_000).step_by(2) {
         for _ in 0..10 {
-            let config = tcp::Config { data: Data::Bytes(30 * 1448), start: Nanos::from_secs(second), ..tcp::Config::default() };
+            let config = tcp::Config {
+                data: Data::Bytes(30 * 1448),
+                start: Nanos::from_secs(second),
+                ..tcp::Config::default()
+            };
             // All at the same moment: the responses to one event.
-            bench.flows.push(Crossing { access_delay: Nanos(ROUND_TRIP.0 / 4), reverse: false, group, load: Load::Tcp(config) });
+            bench.flows.push(Crossing {
+                access_delay: Nanos(ROUND_TRIP.0 / 4),
+                reverse: false,
+                group,
+                load: Load::Tcp(config),
+            });
         }
     }
 }
@@ -282,8 +396,18 @@ fn varying_load(bench: &mut Bench) {
     let quarter = bench.duration.0 / 4;
     let [mild, medium, heavy] = [0.001, 0.005, 0.01].map(|loss| bench.load(loss));
     bench.transfers("all the time", mild, Nanos::ZERO, Nanos::MAX);
-    bench.transfers("from medium on", medium.saturating_sub(mild).max(1), Nanos(quarter), Nanos(3 * quarter));
-    bench.transfers("heavy", heavy.saturating_sub(medium).max(1), Nanos(2 * quarter), Nanos(3 * quarter));
+    bench.transfers(
+        "from medium on",
+        medium.saturating_sub(mild).max(1),
+        Nanos(quarter),
+        Nanos(3 * quarter),
+    );
+    bench.transfers(
+        "heavy",
+        heavy.saturating_sub(medium).max(1),
+        Nanos(2 * quarter),
+        Nanos(3 * quarter),
+    );
 }
 
 fn varying_rate(bench: &mut Bench) {
@@ -302,7 +426,11 @@ fn mix(bench: &mut Bench) {
     let group = bench.class("web");
     for second in 1..bench.duration.0 / 1_000_000_000 {
         for _ in 0..2 {
-            let config = tcp::Config { data: Data::Bytes(40_000), start: Nanos::from_secs(second), ..tcp::Config::default() };
+            let config = tcp::Config {
+                data: Data::Bytes(40_000),
+                start: Nanos::from_secs(second),
+                ..tcp::Config::default()
+            };
             bench.tcp(group, "cubic", ROUND_TRIP, config);
         }
     }
@@ -329,7 +457,12 @@ fn ecn(bench: &mut Bench) {
     };
     for control in ["newreno", "cubic"] {
         let group = bench.class(control);
-        bench.tcp(group, control, ROUND_TRIP, tcp::Config { ecn: Some(true), ..tcp::Config::default() });
+        bench.tcp(
+            group,
+            control,
+            ROUND_TRIP,
+            tcp::Config { ecn: Some(true), ..tcp::Config::default() },
+        );
     }
 }
 
@@ -342,12 +475,27 @@ fn mean(values: impl Iterator<Item = f64> + Clone) -> f64 {
 }
 
 fn table(scenario: &Scenario, measured: &[(&Manager, Vec<&Measured>)]) -> Table {
-    let classes: Vec<&str> =
-        measured.first().and_then(|(_, runs)| runs.first()).map_or_else(Vec::new, |run| run.classes.iter().map(|c| c.0).collect());
-    let mut columns = vec!["queue", "goodput Mbit/s", "delay ms: mean", "p50", "p95", "p99", "lost %", "marked %", "Jain"];
+    let classes: Vec<&str> = measured
+        .first()
+        .and_then(|(_, runs)| runs.first())
+        .map_or_else(Vec::new, |run| run.classes.iter().map(|c| c.0).collect());
+    let mut columns = vec![
+        "queue",
+        "goodput Mbit/s",
+        "delay ms: mean",
+        "p50",
+        "p95",
+        "p99",
+        "lost %",
+        "marked %",
+        "Jain",
+    ];
     let names: Vec<String> = classes.iter().map(|class| format!("{class} Mbit/s")).collect();
     columns.extend(names.iter().map(String::as_str));
-    let mut table = Table::new(format!("{} {}: {}", scenario.section, scenario.name, scenario.summary), &columns);
+    let mut table = Table::new(
+        format!("{} {}: {}", scenario.section, scenario.name, scenario.summary),
+        &columns,
+    );
     for (manager, runs) in measured {
         let average = |of: &dyn Fn(&Measured) -> f64| mean(runs.iter().map(|run| of(run)));
         let mut row = vec![Cell::from(shown(manager)), Cell::number(average(&|m| m.goodput), 2)];
@@ -367,7 +515,8 @@ fn plot(scenario: &Scenario, measured: &[(&Manager, Vec<&Measured>)]) -> Plot {
     let series = measured
         .iter()
         .map(|(manager, runs)| {
-            let mut points: Vec<[f64; 2]> = runs.iter().map(|run| [run.delay[0] * 1e6, run.goodput * 1e6]).collect();
+            let mut points: Vec<[f64; 2]> =
+                runs.iter().map(|run| [run.delay[0] * 1e6, run.goodput * 1e6]).collect();
             points.sort_by(|a, b| a[0].total_cmp(&b[0]));
             Series { name: shown(manager), style: Style::Dots, points }
         })
@@ -375,7 +524,10 @@ fn plot(scenario: &Scenario, measured: &[(&Manager, Vec<&Measured>)]) -> Plot {
     Plot {
         name: scenario.name.to_owned(),
         title: format!("{} {}", scenario.section, scenario.name),
-        description: format!("{}: goodput against mean queueing delay, a point for every run", scenario.summary),
+        description: format!(
+            "{}: goodput against mean queueing delay, a point for every run",
+            scenario.summary
+        ),
         x: Axis { log: true, ..Axis::new("mean queueing delay", Unit::Nanoseconds) },
         y: Axis::new("goodput", Unit::BitsPerSecond),
         series,
@@ -404,14 +556,19 @@ mod tests {
 
     #[test]
     fn every_scenario_gives_goodput_and_the_same_twice_with_any_number_of_threads() {
-        let managers: Vec<Manager> = ["none", "fq_codel"].iter().map(|name| Manager::parse(name).unwrap()).collect();
-        let run = |threads| run(&managers, &Options { quick: true, threads, ..Options::default() }, &|_, _| {});
+        let managers: Vec<Manager> =
+            ["none", "fq_codel"].iter().map(|name| Manager::parse(name).unwrap()).collect();
+        let run = |threads| {
+            run(&managers, &Options { quick: true, threads, ..Options::default() }, &|_, _| {})
+        };
         let finding = run(1);
         assert_eq!(finding, run(2));
         assert_eq!(finding.tables.len(), SCENARIOS.len());
         for table in &finding.tables {
             for row in &table.rows {
-                let Cell::Number { value, .. } = row[1] else { panic!("no goodput in {}", table.title) };
+                let Cell::Number { value, .. } = row[1] else {
+                    panic!("no goodput in {}", table.title)
+                };
                 assert!(value > 1.0 && value < 10.0, "{}: {value} Mbit/s", table.title);
             }
         }

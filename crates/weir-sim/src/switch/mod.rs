@@ -1,4 +1,5 @@
-//! A switch whose queues are programmed: input buffers, a pipeline, a traffic manager with a rank program, and the queues behind it.
+//! A switch whose queues are programmed: input buffers, a pipeline, a traffic manager with a rank
+//! program, and the queues behind it.
 //!
 //! # Model
 //! ```text
@@ -6,27 +7,31 @@
 //!  input 1 ─► [buffer] ─┼─► pipeline ─► output 1: …
 //!  …                    ┘
 //! ```
-//! The pipeline (parser and match-action stages) serves its input buffers in turn, one packet at a time, and is the same for all
-//! packets. The *traffic manager* of an output is a scheduler of the engine: strict queues with slices of the ranks, an exact PIFO,
-//! SP-PIFO, AIFO, a tree of PIFOs, or any other of the table. A [program](rank) computes the rank of each packet as it comes and, as
-//! it leaves, what it carries on to the next switch.
+//! The pipeline (parser and match-action stages) serves its input buffers in turn, one packet at a
+//! time, and is the same for all packets. The *traffic manager* of an output is a scheduler of the
+//! engine: strict queues with slices of the ranks, an exact PIFO, SP-PIFO, AIFO, a tree of PIFOs,
+//! or any other of the table. A [program](rank) computes the rank of each packet as it comes and,
+//! as it leaves, what it carries on to the next switch.
 //!
-//! Behind the traffic manager stand two first-in first-out queues, of the egress pipeline and of the interface. When they *block*, what is
-//! full makes the one before it wait, so that packets queue where their order is still decided. When they do not, they drop, and
-//! ranks decide nothing.
+//! Behind the traffic manager stand two first-in first-out queues, of the egress pipeline and of
+//! the interface. When they *block*, what is full makes the one before it wait, so that packets
+//! queue where their order is still decided. When they do not, they drop, and ranks decide nothing.
 //!
-//! The interface may take packets in batches, as a sending process does that sleeps until its socket has room: after it was
-//! full it takes the next one when `batch` packets have left.
+//! The interface may take packets in batches, as a sending process does that sleeps until its
+//! socket has room: after it was full it takes the next one when `batch` packets have left.
 //!
 //! # Reference
-//! The software switch of P4 in which FIFO+ was tried on strict-priority queues: 64 ports, 1024 packets for each input, eight queues of
-//! 64, 128 packets behind the egress pipeline and 1000 in the interface.
+//! The software switch of P4 in which FIFO+ was tried on strict-priority queues: 64 ports, 1024
+//! packets for each input, eight queues of 64, 128 packets behind the egress pipeline and 1000 in
+//! the interface.
 //!
 //! # Differences
-//! The traffic manager drops what it has no room for, and does not make the pipeline wait. There is no multicast and no recirculation.
+//! The traffic manager drops what it has no room for, and does not make the pipeline wait. There is
+//! no multicast and no recirculation.
 //!
 //! # Validation
-//! Each limit by itself; strict priority with and without blocking; each rank program by hand and through a switch.
+//! Each limit by itself; strict priority with and without blocking; each rank program by hand and
+//! through a switch.
 
 pub mod rank;
 
@@ -51,14 +56,16 @@ pub struct SwitchConfig {
     pub ports: u16,
     /// Packets in the buffer of an input.
     pub input_buffer: u32,
-    /// Packets a second that the pipeline serves; 0 for a pipeline that takes no time and needs no buffers.
+    /// Packets a second that the pipeline serves; 0 for a pipeline that takes no time and needs no
+    /// buffers.
     pub pipeline: u64,
     /// The scheduler of each output with its settings, as `strict-n queues 8 depth 64`.
     pub manager: String,
-    /// The rank program with its settings, as `fifo+ deadline 1s`; without one the scheduler goes by what it knows itself.
+    /// The rank program with its settings, as `fifo+ deadline 1s`; without one the scheduler goes
+    /// by what it knows itself.
     pub program: Option<String>,
-    /// Packets of each flow in front of a scheduler that has no limit of its own; of all together where it does not tell flows
-    /// apart, as `fifo`.
+    /// Packets of each flow in front of a scheduler that has no limit of its own; of all together
+    /// where it does not tell flows apart, as `fifo`.
     pub queue: u32,
     /// Whether packets of a flow keep their order whatever their ranks.
     pub keep_order: bool,
@@ -169,16 +176,22 @@ impl SwitchConfig {
         self.parts().map(|_| ())
     }
 
-    /// Puts a switch into a network, with an input and an output for each of `links`, the links behind the outputs.
+    /// Puts a switch into a network, with an input and an output for each of `links`, the links
+    /// behind the outputs.
     ///
     /// # Errors
     /// What is wrong with the configuration, and more links than ports.
-    pub fn build(&self, network: &mut Network, links: &[LinkConfig]) -> Result<Switch, SwitchError> {
+    pub fn build(
+        &self,
+        network: &mut Network,
+        links: &[LinkConfig],
+    ) -> Result<Switch, SwitchError> {
         let parts = self.parts()?;
         if links.len() > usize::from(self.ports) {
             return Err(SwitchError::Ports(links.len(), self.ports));
         }
-        let pipeline = (parts.service > Nanos::ZERO).then(|| self.add_pipeline(network, parts.service, links.len()));
+        let pipeline = (parts.service > Nanos::ZERO)
+            .then(|| self.add_pipeline(network, parts.service, links.len()));
         let outputs = links.iter().map(|link| self.add_output(network, &parts, link)).collect();
         Ok(Switch { pipeline, outputs })
     }
@@ -187,8 +200,15 @@ impl SwitchConfig {
         if self.ports == 0 || self.ports > MOST_PORTS {
             return Err(SwitchError::Ports(usize::from(self.ports), self.ports.min(MOST_PORTS)));
         }
-        let places = [("input_buffer", self.input_buffer), ("queue", self.queue), ("egress", self.egress), ("interface", self.interface)];
-        if let Some((name, _)) = places.into_iter().find(|(_, places)| !(1..=MOST_PACKETS).contains(places)) {
+        let places = [
+            ("input_buffer", self.input_buffer),
+            ("queue", self.queue),
+            ("egress", self.egress),
+            ("interface", self.interface),
+        ];
+        if let Some((name, _)) =
+            places.into_iter().find(|(_, places)| !(1..=MOST_PACKETS).contains(places))
+        {
             return Err(SwitchError::Places(name));
         }
         if !(1..=self.interface).contains(&self.batch) {
@@ -197,10 +217,14 @@ impl SwitchConfig {
         if self.pipeline > 1_000_000_000 {
             return Err(SwitchError::Pipeline);
         }
-        let mut manager = read_manager(&self.manager).map_err(|why| SwitchError::Manager { words: self.manager.clone(), why })?;
+        let mut manager = read_manager(&self.manager)
+            .map_err(|why| SwitchError::Manager { words: self.manager.clone(), why })?;
         let program = match &self.program {
             None => None,
-            Some(words) => Some(rank::read(words).map_err(|why| SwitchError::Program { words: words.clone(), why })?),
+            Some(words) => Some(
+                rank::read(words)
+                    .map_err(|why| SwitchError::Program { words: words.clone(), why })?,
+            ),
         };
         if let Some(program) = &program {
             set_rank(&mut manager, program.ranking());
@@ -209,22 +233,37 @@ impl SwitchConfig {
         Ok(Parts { manager, program, service })
     }
 
-    /// Input buffers that take turns before a pipeline: a ring of one packet that the processor needs `service` to fill.
+    /// Input buffers that take turns before a pipeline: a ring of one packet that the processor
+    /// needs `service` to fill.
     fn add_pipeline(&self, network: &mut Network, service: Nanos, inputs: usize) -> PortId {
         let stage = StageConfig { limit: QueueLimit::Packets(1), service, blocking: true };
         let device = DeviceConfig { ring: stage, ..DeviceConfig::default() };
         let link = LinkConfig { device: Some(Arc::new(device)), ..LinkConfig::default() };
-        let scheduler = SchedulerConfig { discipline: Discipline::new(Kind::RoundRobin), ..SchedulerConfig::default() };
-        let queue = FlowsetConfig { limit: Some(QueueLimit::Packets(self.input_buffer)), ..FlowsetConfig::default() };
+        let scheduler = SchedulerConfig {
+            discipline: Discipline::new(Kind::RoundRobin),
+            ..SchedulerConfig::default()
+        };
+        let queue = FlowsetConfig {
+            limit: Some(QueueLimit::Packets(self.input_buffer)),
+            ..FlowsetConfig::default()
+        };
         network.add_scheduler(&scheduler, &link, &queue, &vec![queue.clone(); inputs])
     }
 
     fn add_output(&self, network: &mut Network, parts: &Parts, link: &LinkConfig) -> PortId {
-        let stage = |limit, blocking| StageConfig { limit: QueueLimit::Packets(limit), service: Nanos::ZERO, blocking };
+        let stage = |limit, blocking| StageConfig {
+            limit: QueueLimit::Packets(limit),
+            service: Nanos::ZERO,
+            blocking,
+        };
         let device = DeviceConfig {
             stages: vec![stage(self.egress, self.egress_blocks)],
             ring: stage(self.interface, self.interface_blocks),
-            completion: Completion { when: Done::Sent, frames: self.batch, time: if self.batch > 1 { LONGEST_BATCH } else { Nanos::ZERO } },
+            completion: Completion {
+                when: Done::Sent,
+                frames: self.batch,
+                time: if self.batch > 1 { LONGEST_BATCH } else { Nanos::ZERO },
+            },
             dql: None,
         };
         let link = LinkConfig { device: Some(Arc::new(device)), ..link.clone() };
@@ -240,7 +279,8 @@ impl SwitchConfig {
             ..FlowsetConfig::default()
         };
         // A queue for each class where their priorities mean something.
-        let classes = if !apart && parts.manager.row().parameter("pri").is_some() { CLASSES } else { 1 };
+        let classes =
+            if !apart && parts.manager.row().parameter("pri").is_some() { CLASSES } else { 1 };
         let queues: Vec<_> = (0..classes).map(queue).collect();
         let port = network.add_scheduler(&scheduler, &link, &queue(0), &queues);
         if let Some(program) = parts.program.as_ref().and_then(Choice::labeller) {
@@ -253,7 +293,8 @@ impl SwitchConfig {
     }
 }
 
-/// What tells flows apart: each packet for itself, nothing for a scheduler of one queue, and else addresses and ports.
+/// What tells flows apart: each packet for itself, nothing for a scheduler of one queue, and else
+/// addresses and ports.
 fn mask(apart: bool, scheduler: &str) -> FlowMask {
     if apart {
         return FlowMask { flow_id: APART - 1, ..FlowMask::default() };
@@ -277,7 +318,8 @@ fn mask(apart: bool, scheduler: &str) -> FlowMask {
 fn read_manager(words: &str) -> Result<Discipline, String> {
     let mut words = words.split_whitespace();
     let name = words.next().unwrap_or_default();
-    let kind = Kind::from_name(name).ok_or_else(|| format!("there is no scheduler `{name}`; `weir algorithms` lists them"))?;
+    let kind = Kind::from_name(name)
+        .ok_or_else(|| format!("there is no scheduler `{name}`; `weir algorithms` lists them"))?;
     let mut discipline = Discipline::new(kind);
     while let Some(setting) = words.next() {
         let value = words.next().ok_or_else(|| format!("`{setting}` has no value"))?;
@@ -286,11 +328,13 @@ fn read_manager(words: &str) -> Result<Discipline, String> {
     Ok(discipline)
 }
 
-/// Tells a scheduler that ranks by which of its ranks it goes; others have no such setting and stay as they are.
+/// Tells a scheduler that ranks by which of its ranks it goes; others have no such setting and stay
+/// as they are.
 fn set_rank(manager: &mut Discipline, ranking: Ranking) {
     let name = Ranking::NAMES[ranking as usize];
     for setting in [RANK, "class-rank"] {
-        // What has no such setting is not sorted by ranks at all, which is a choice too: FIFO+ on a FIFO keeps its books only.
+        // What has no such setting is not sorted by ranks at all, which is a choice too: FIFO+ on a
+        // FIFO keeps its books only.
         let _ = manager.set(setting, name);
     }
 }
@@ -299,8 +343,8 @@ fn set_rank(manager: &mut Discipline, ranking: Ranking) {
 const RANK: &str = "rank";
 /// Queues in front of each output, by the class of a flow; priority 0 first.
 const CLASSES: u32 = 8;
-/// Packets that are flows of their own at one time in one output. A packet that comes later stays behind the one that had its
-/// number, if that is still inside.
+/// Packets that are flows of their own at one time in one output. A packet that comes later stays
+/// behind the one that had its number, if that is still inside.
 const APART: u32 = 4096;
 /// Most ports: a switch's numbers are to fit beside those of its queues.
 const MOST_PORTS: u16 = 1024;

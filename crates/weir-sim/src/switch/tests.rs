@@ -45,7 +45,13 @@ impl Endpoint for Script {
 
     fn wake(&mut self, context: &mut Context<'_>) {
         let (_, label, len) = self.packets[self.next];
-        context.send(Packet { flow: self.flow, len, label, seq: self.next as u64, ..Packet::default() });
+        context.send(Packet {
+            flow: self.flow,
+            len,
+            label,
+            seq: self.next as u64,
+            ..Packet::default()
+        });
         self.next += 1;
     }
 
@@ -66,16 +72,27 @@ impl Observer for Watch {
     }
 }
 
-/// Sends scripts, a flow each, through a chain of switches with a link of 8 Mbit/s behind each, and gives what arrived.
-fn play(config: &SwitchConfig, switches: usize, scripts: Vec<Vec<(u64, u64, u32)>>) -> Vec<(u32, u64, u64)> {
+/// Sends scripts, a flow each, through a chain of switches with a link of 8 Mbit/s behind each, and
+/// gives what arrived.
+fn play(
+    config: &SwitchConfig,
+    switches: usize,
+    scripts: Vec<Vec<(u64, u64, u32)>>,
+) -> Vec<(u32, u64, u64)> {
     let mut network = Network::new(1);
-    let chain: Vec<_> = (0..switches).map(|_| config.build(&mut network, &[link(8_000_000)]).unwrap()).collect();
+    let chain: Vec<_> =
+        (0..switches).map(|_| config.build(&mut network, &[link(8_000_000)]).unwrap()).collect();
     let forward: Vec<_> = chain.iter().flat_map(|switch| switch.way(0, 0)).collect();
     let mut world = World::new(network);
     for (n, packets) in (0..).zip(scripts) {
         let key = FlowKey { src: u128::from(n), src_port: n as u16, ..FlowKey::default() };
-        let spec = FlowSpec { forward: forward.clone(), key, class: n as u16, ..FlowSpec::default() };
-        world.add_flow(&spec, Box::new(Script { flow: FlowId(n), packets, next: 0 }), Box::new(Sink));
+        let spec =
+            FlowSpec { forward: forward.clone(), key, class: n as u16, ..FlowSpec::default() };
+        world.add_flow(
+            &spec,
+            Box::new(Script { flow: FlowId(n), packets, next: 0 }),
+            Box::new(Sink),
+        );
     }
     let seen = Arrivals::default();
     world.observe(Box::new(Watch(seen.clone())));
@@ -93,7 +110,10 @@ fn what_cannot_be_is_refused_with_what_can() {
     assert!(SwitchConfig::default().check().is_ok());
     assert!(wrong(|c| c.ports = 0).contains("at most 1024"));
     assert_eq!(wrong(|c| c.egress = 0), "`egress` must be 1..1000000 packets");
-    assert_eq!(wrong(|c| c.batch = 1001), "`batch` must be 1..1000, at most what the interface holds");
+    assert_eq!(
+        wrong(|c| c.batch = 1001),
+        "`batch` must be 1..1000, at most what the interface holds"
+    );
     assert!(wrong(|c| c.pipeline = 2_000_000_000).starts_with("`pipeline` must be 0"));
     assert!(wrong(|c| c.manager = "pifoo".into()).contains("there is no scheduler `pifoo`"));
     assert!(wrong(|c| c.manager = "pifo limit".into()).contains("`limit` has no value"));
@@ -129,7 +149,8 @@ fn an_input_buffer_is_its_inputs_own_and_the_pipeline_takes_turns() {
 
 #[test]
 fn a_single_rank_sees_one_of_the_strict_queues() {
-    // 200 packets at once: 64 wait, one is in the egress queue, and one in the interface, being sent.
+    // 200 packets at once: 64 wait, one is in the egress queue, and one in the interface, being
+    // sent.
     let packets = (0..200).map(|n| (n, 0, 1000)).collect();
     let seen = play(&small("strict-n queues 8 depth 64", Some("prio")), 1, vec![packets]);
     assert_eq!(seen.len(), 66, "{seen:?}");
@@ -138,8 +159,12 @@ fn a_single_rank_sees_one_of_the_strict_queues() {
 #[test]
 fn ranks_order_packets_only_while_the_queues_behind_block() {
     // Every class sends ten packets at once, the least important first.
-    let scripts: Vec<Vec<_>> = (0..8).map(|class| (0..10).map(|n| (100 - class * 10 + n, 0, 1000)).collect()).collect();
-    let waits = SwitchConfig { interface_blocks: true, ..small("strict-n queues 8 depth 64", Some("prio")) };
+    let scripts: Vec<Vec<_>> =
+        (0..8).map(|class| (0..10).map(|n| (100 - class * 10 + n, 0, 1000)).collect()).collect();
+    let waits = SwitchConfig {
+        interface_blocks: true,
+        ..small("strict-n queues 8 depth 64", Some("prio"))
+    };
     let seen = play(&waits, 1, scripts.clone());
     assert_eq!(seen.len(), 80);
     // Two packets of the least important were behind the traffic manager before the others came.
@@ -156,10 +181,17 @@ fn ranks_order_packets_only_while_the_queues_behind_block() {
 
 #[test]
 fn a_batch_leaves_before_a_full_interface_takes_more() {
-    let config = SwitchConfig { egress: 1, interface: 8, batch: 4, ..small("fifo", Some("fifo+ deadline 1s")) };
+    let config = SwitchConfig {
+        egress: 1,
+        interface: 8,
+        batch: 4,
+        ..small("fifo", Some("fifo+ deadline 1s"))
+    };
     let seen = play(&config, 1, vec![(0..21).map(|n| (n, 0, 1000)).collect()]);
-    let waited: Vec<u64> = seen.iter().map(|&(.., label)| (1_000_000_000 - label) / 1_000_000).collect();
-    // Eight places and one in the egress queue are free; then four at a time, each four packets of 1 ms later.
+    let waited: Vec<u64> =
+        seen.iter().map(|&(.., label)| (1_000_000_000 - label) / 1_000_000).collect();
+    // Eight places and one in the egress queue are free; then four at a time, each four packets of
+    // 1 ms later.
     assert_eq!(waited, [0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 3, 3, 7, 7, 7, 7, 11, 11, 11, 11]);
 }
 
@@ -170,9 +202,17 @@ fn fifo_plus_prefers_who_has_waited_before_and_edf_who_is_due() {
     let late = |label| vec![(10, label, 1000)];
     let first = |program: &str, scripts| play(&small("pifo", Some(program)), 1, scripts)[2].0;
     assert_eq!(first("fifo+", vec![busy(500), late(400), late(300)]), 2, "less is left to it");
-    assert_eq!(first("fifo+", vec![busy(500), late(400), late(0)]), 1, "without a label it has the whole deadline");
+    assert_eq!(
+        first("fifo+", vec![busy(500), late(400), late(0)]),
+        1,
+        "without a label it has the whole deadline"
+    );
     assert_eq!(first("edf", vec![busy(500), late(9_000), late(8_000)]), 2);
-    assert_eq!(first("lstf", vec![busy(500), late(400), vec![(300, 100, 1000)]]), 2, "its slack ends at 400, the other's at 410");
+    assert_eq!(
+        first("lstf", vec![busy(500), late(400), vec![(300, 100, 1000)]]),
+        2,
+        "its slack ends at 400, the other's at 410"
+    );
     assert_eq!(first("lstf", vec![busy(500), late(400), vec![(350, 100, 1000)]]), 1);
 }
 
@@ -185,19 +225,38 @@ fn programs_without_labels_go_by_flows() {
     };
     let two = |a: Vec<(u64, u64, u32)>, b| vec![busy.clone(), a, b];
     assert_eq!(run("stfq", two(vec![(5, 0, 1000); 3], vec![(6, 0, 1000); 3])), [1, 2, 1, 2, 1, 2]);
-    assert_eq!(run("srpt", two(vec![(5, 3000, 1000), (5, 2000, 1000)], vec![(6, 1000, 1000)])), [2, 1, 1]);
+    assert_eq!(
+        run("srpt", two(vec![(5, 3000, 1000), (5, 2000, 1000)], vec![(6, 1000, 1000)])),
+        [2, 1, 1]
+    );
     assert_eq!(run("sjf", two(vec![(5, 3000, 1000)], vec![(6, 2000, 1000)])), [2, 1]);
     assert_eq!(run("las", two(vec![(5, 0, 1000); 2], vec![(6, 0, 1000); 2])), [1, 2, 1, 2]);
     assert_eq!(run("prio", two(vec![(6, 0, 1000)], vec![(5, 0, 1000)])), [1, 2]);
     assert_eq!(run("arrival", two(vec![(6, 0, 1000)], vec![(5, 0, 1000)])), [2, 1]);
     // Of the second flow there are tokens for one packet only, of the third for both.
-    assert_eq!(run("token-bucket rate 8000000 burst 2000", two(vec![(5, 0, 1000); 3], vec![(6, 0, 1000); 2])), [1, 1, 2, 2, 1]);
-    assert_eq!(run("min-rate rate 8000000 burst 1000", two(vec![(5, 0, 1000); 3], vec![(6, 0, 1000); 2])), [1, 2, 1, 1, 2]);
+    assert_eq!(
+        run(
+            "token-bucket rate 8000000 burst 2000",
+            two(vec![(5, 0, 1000); 3], vec![(6, 0, 1000); 2])
+        ),
+        [1, 1, 2, 2, 1]
+    );
+    assert_eq!(
+        run("min-rate rate 8000000 burst 1000", two(vec![(5, 0, 1000); 3], vec![(6, 0, 1000); 2])),
+        [1, 2, 1, 1, 2]
+    );
 }
 
 #[test]
 fn without_order_within_flows_a_rank_is_all_that_counts() {
-    let packets = vec![(0, 900, 1000), (1, 900, 1000), (2, 900, 1000), (3, 800, 1000), (4, 700, 1000), (5, 600, 1000)];
+    let packets = vec![
+        (0, 900, 1000),
+        (1, 900, 1000),
+        (2, 900, 1000),
+        (3, 800, 1000),
+        (4, 700, 1000),
+        (5, 600, 1000),
+    ];
     let order = |keep_order| {
         let config = SwitchConfig { keep_order, ..small("pifo", Some("fifo+")) };
         play(&config, 1, vec![packets.clone()]).iter().map(|&(_, seq, _)| seq).collect::<Vec<_>>()

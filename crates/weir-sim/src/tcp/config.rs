@@ -14,7 +14,8 @@ pub struct Config {
     pub control: Choice,
     /// Payload of a full segment in bytes.
     pub mss: u32,
-    /// Headers of a segment in bytes: IP, TCP and its timestamps; also the length of an acknowledgement.
+    /// Headers of a segment in bytes: IP, TCP and its timestamps; also the length of an
+    /// acknowledgement.
     pub header: u8,
     /// Initial window in segments.
     pub initial_window: u32,
@@ -36,8 +37,9 @@ pub struct Config {
     pub pacing: Option<bool>,
     /// Segments that go to the device as one packet.
     pub train: u8,
-    /// Most bytes in the own host's queue and device, the first port of the flow's way (TCP small queues); `None` for no limit.
-    /// What a millisecond takes is less, and then holds, but not less than two packets.
+    /// Most bytes in the own host's queue and device, the first port of the flow's way (TCP small
+    /// queues); `None` for no limit. What a millisecond takes is less, and then holds, but not less
+    /// than two packets.
     pub small_queue: Option<u32>,
     /// Receive buffer in bytes, all of which is advertised.
     pub receive_buffer: u32,
@@ -51,13 +53,15 @@ pub struct Config {
     pub probe: bool,
     /// The window shrinks after a pause.
     pub idle_restart: bool,
-    /// The most that the reordering window of RACK grows to, in quarters of the least round-trip time.
+    /// The most that the reordering window of RACK grows to, in quarters of the least round-trip
+    /// time.
     pub reordering: u32,
     /// Rank or deadline that packets carry as their label.
     pub label: u64,
     /// Who hears that all is done, and of what has arrived.
     pub owner: Option<EndpointId>,
-    /// A connection that ends counts itself as completed in its group; who owns it may do so instead.
+    /// A connection that ends counts itself as completed in its group; who owns it may do so
+    /// instead.
     pub counts: bool,
     /// The connection's flow is retired when all is done.
     pub retire: bool,

@@ -1,4 +1,5 @@
-//! What has arrived ahead of its turn: a set of byte ranges, and the order in which they grew, for selective acknowledgements.
+//! What has arrived ahead of its turn: a set of byte ranges, and the order in which they grew, for
+//! selective acknowledgements.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,9 @@
-//! Proportional rate reduction: a reduced window is reached by the end of a round trip, by sending less for each arrival.
+//! Proportional rate reduction: a reduced window is reached by the end of a round trip, by sending
+//! less for each arrival.
 //!
 //! # Equations
-//! `flight` was in flight when the reduction began; `arrived` and `out` bytes have arrived and were sent since. For an
-//! acknowledgement of `a` bytes with `pipe` in flight:
+//! `flight` was in flight when the reduction began; `arrived` and `out` bytes have arrived and were
+//! sent since. For an acknowledgement of `a` bytes with `pipe` in flight:
 //!
 //! ```text
 //! pipe > threshold:  send = ⌈arrived · threshold / flight⌉ − out
@@ -10,7 +11,8 @@
 //!                           min(threshold − pipe, arrived − out)                 otherwise
 //! ```
 //!
-//! The window is `pipe + send`, and `send` is a segment at least when the reduction begins, for the first retransmission.
+//! The window is `pipe + send`, and `send` is a segment at least when the reduction begins, for the
+//! first retransmission.
 //!
 //! # Reference
 //! RFC 6937, with the choice between its two bounds of draft-ietf-tcpm-prr-rfc6937bis.
@@ -36,12 +38,21 @@ impl Prr {
         self.out += bytes;
     }
 
-    /// An acknowledgement has reported `bytes`, and `pipe` are in flight now. `safe`: the left edge has moved and nothing new is lost.
-    pub(super) fn acknowledge(&mut self, bytes: u64, pipe: u64, threshold: u64, mss: u64, safe: bool) {
+    /// An acknowledgement has reported `bytes`, and `pipe` are in flight now. `safe`: the left edge
+    /// has moved and nothing new is lost.
+    pub(super) fn acknowledge(
+        &mut self,
+        bytes: u64,
+        pipe: u64,
+        threshold: u64,
+        mss: u64,
+        safe: bool,
+    ) {
         let first = self.arrived == 0 && self.out == 0;
         self.arrived += bytes;
         let send = if pipe > threshold {
-            let share = (u128::from(self.arrived) * u128::from(threshold)).div_ceil(u128::from(self.flight));
+            let share = (u128::from(self.arrived) * u128::from(threshold))
+                .div_ceil(u128::from(self.flight));
             u64::try_from(share).unwrap_or(u64::MAX).saturating_sub(self.out)
         } else {
             let owed = self.arrived.saturating_sub(self.out);
@@ -62,7 +73,8 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// Loses the first `lost` of a hundred segments, and lets the others arrive one by one; returns what was sent.
+    /// Loses the first `lost` of a hundred segments, and lets the others arrive one by one; returns
+    /// what was sent.
     fn reduce(lost: u64, threshold: u64) -> (u64, u64) {
         let (mut prr, mut pipe, mut sent) = (Prr::default(), (100 - lost) * MSS, 0);
         prr.begin(100 * MSS);

@@ -1,7 +1,9 @@
-//! RACK: a segment is lost when one that was sent later has arrived, and some time for reordering has passed.
+//! RACK: a segment is lost when one that was sent later has arrived, and some time for reordering
+//! has passed.
 //!
 //! # Equations
-//! With `newest` the segment sent last of all that have arrived, and `rtt` its round-trip time, a segment sent before it is lost at
+//! With `newest` the segment sent last of all that have arrived, and `rtt` its round-trip time, a
+//! segment sent before it is lost at
 //!
 //! ```text
 //! sent + rtt + window
@@ -9,8 +11,9 @@
 //!        = min(multiplier · min_rtt / 4, srtt)     otherwise
 //! ```
 //!
-//! The multiplier is 1. A duplicate report says that a segment was sent again too early: it grows by 1, at most once in a round trip,
-//! up to a limit, and falls back to 1 after 16 repaired losses without one.
+//! The multiplier is 1. A duplicate report says that a segment was sent again too early: it grows
+//! by 1, at most once in a round trip, up to a limit, and falls back to 1 after 16 repaired losses
+//! without one.
 //!
 //! # Reference
 //! RFC 8985.
@@ -39,7 +42,15 @@ pub(super) struct Rack {
 impl Rack {
     pub(super) fn new(most: u32) -> Self {
         let most = u64::from(most).max(1);
-        Self { newest: 0, rtt: Nanos::ZERO, reordered: false, multiplier: 1, most, persist: 0, round: 0 }
+        Self {
+            newest: 0,
+            rtt: Nanos::ZERO,
+            reordered: false,
+            multiplier: 1,
+            most,
+            persist: 0,
+            round: 0,
+        }
     }
 
     /// The newest segment that an acknowledgement reports.
@@ -77,7 +88,8 @@ impl Rack {
         self.newest
     }
 
-    /// How long after it was sent a segment is lost. `eager`: three segments are reported, or losses are being repaired.
+    /// How long after it was sent a segment is lost. `eager`: three segments are reported, or
+    /// losses are being repaired.
     pub(super) fn patience(&self, rtt: &Rtt, eager: bool) -> Nanos {
         if !self.reordered && eager {
             return self.rtt;
@@ -110,7 +122,8 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_widen_it_once_in_a_round_trip_up_to_the_smoothed_time_and_sixteen_recoveries_narrow_it() {
+    fn duplicates_widen_it_once_in_a_round_trip_up_to_the_smoothed_time_and_sixteen_recoveries_narrow_it()
+     {
         let mut rack = Rack::new(16);
         rack.saw_reordering();
         rack.saw_duplicate(0, 10);

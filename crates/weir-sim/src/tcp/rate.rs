@@ -1,15 +1,15 @@
 //! Delivery rate samples: how fast data has really arrived.
 //!
 //! # Equations
-//! When a segment is sent it keeps how much had been delivered, and when (`P`), and when the first of its flight was sent. When it is
-//! reported as arrived:
+//! When a segment is sent it keeps how much had been delivered, and when (`P`), and when the first
+//! of its flight was sent. When it is reported as arrived:
 //!
 //! ```text
 //! rate = (delivered − P.delivered) / max(now − P.delivered_at, sent − P.first_sent)
 //! ```
 //!
-//! The sample of an acknowledgement is that of the newest segment that it reports. One whose time is shorter than the least
-//! round-trip time is none: acknowledgements came in a bunch.
+//! The sample of an acknowledgement is that of the newest segment that it reports. One whose time
+//! is shorter than the least round-trip time is none: acknowledgements came in a bunch.
 //!
 //! # Reference
 //! draft-cheng-iccrg-delivery-rate-estimation.
@@ -67,9 +67,16 @@ impl Rate {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
 
-    /// An acknowledgement has reported `bytes`; of the newest segment among them the snapshot, and when it was sent.
+    /// An acknowledgement has reported `bytes`; of the newest segment among them the snapshot, and
+    /// when it was sent.
     #[inline]
-    pub(super) fn acknowledge(&mut self, now: Nanos, bytes: u64, newest: Option<(Snapshot, Nanos)>, min_rtt: Nanos) -> Rated {
+    pub(super) fn acknowledge(
+        &mut self,
+        now: Nanos,
+        bytes: u64,
+        newest: Option<(Snapshot, Nanos)>,
+        min_rtt: Nanos,
+    ) -> Rated {
         self.delivered += bytes;
         self.delivered_at = now;
         if self.app_limited != 0 && self.delivered > self.app_limited {
@@ -80,7 +87,8 @@ impl Rate {
         };
         self.first_sent = sent;
         let interval = now.since(snapshot.delivered_at).max(sent.since(snapshot.first_sent));
-        let interval = if min_rtt != Nanos::MAX && interval < min_rtt { Nanos::ZERO } else { interval };
+        let interval =
+            if min_rtt != Nanos::MAX && interval < min_rtt { Nanos::ZERO } else { interval };
         Rated {
             prior_delivered: snapshot.delivered >> 1,
             delivered: self.delivered - (snapshot.delivered >> 1),
@@ -105,9 +113,14 @@ mod tests {
             let now = Nanos::from_millis(ms);
             if ms >= 10 {
                 let (snapshot, sent) = flight.pop_front().unwrap();
-                let rated = rate.acknowledge(now, MSS, Some((snapshot, sent)), Nanos::from_millis(10));
+                let rated =
+                    rate.acknowledge(now, MSS, Some((snapshot, sent)), Nanos::from_millis(10));
                 if ms >= 30 {
-                    assert_eq!((rated.delivered, rated.interval), (10 * MSS, Nanos::from_millis(10)), "{ms}");
+                    assert_eq!(
+                        (rated.delivered, rated.interval),
+                        (10 * MSS, Nanos::from_millis(10)),
+                        "{ms}"
+                    );
                 }
             }
             flight.push_back((rate.send(now, flight.is_empty()), now));
@@ -117,9 +130,12 @@ mod tests {
     #[test]
     fn a_bunch_of_acknowledgements_gives_no_faster_rate_than_was_sent() {
         let mut rate = Rate::default();
-        let sent: Vec<_> = (0..10).map(|ms| (rate.send(Nanos::from_millis(ms), ms == 0), Nanos::from_millis(ms))).collect();
+        let sent: Vec<_> = (0..10)
+            .map(|ms| (rate.send(Nanos::from_millis(ms), ms == 0), Nanos::from_millis(ms)))
+            .collect();
         let newest = sent.last().copied();
-        let rated = rate.acknowledge(Nanos::from_millis(10), 10 * MSS, newest, Nanos::from_millis(1));
+        let rated =
+            rate.acknowledge(Nanos::from_millis(10), 10 * MSS, newest, Nanos::from_millis(1));
         assert_eq!((rated.delivered, rated.interval), (10 * MSS, Nanos::from_millis(10)));
         // The last of them alone: since the first was sent 9 ms have gone by.
         let short = rate.acknowledge(Nanos::from_millis(10), MSS, newest, Nanos::from_millis(20));

@@ -1,14 +1,15 @@
 //! The receiving end: puts bytes in order, and acknowledges.
 //!
 //! # Acknowledgements
-//! One for every `ack_every` full segments, or after `ack_delay`. At once for what is out of order, fills a gap, was there already,
-//! ends the data, or arrives with another ECN mark than the one before where the sender counts marks. Up to three selective
-//! acknowledgements (four without an accurate ECN option beside them are possible in TCP; timestamps leave room for three), the
-//! range that grew last first, and before it a duplicate that has just arrived (RFC 2883).
+//! One for every `ack_every` full segments, or after `ack_delay`. At once for what is out of order,
+//! fills a gap, was there already, ends the data, or arrives with another ECN mark than the one
+//! before where the sender counts marks. Up to three selective acknowledgements (four without an
+//! accurate ECN option beside them are possible in TCP; timestamps leave room for three), the range
+//! that grew last first, and before it a duplicate that has just arrived (RFC 2883).
 //!
 //! # Stamps
-//! As RFC 7323 has it: an acknowledgement carries the stamp of the segment that last moved the left edge, and of those that one
-//! delayed acknowledgement is for, the first.
+//! As RFC 7323 has it: an acknowledgement carries the stamp of the segment that last moved the left
+//! edge, and of those that one delayed acknowledgement is for, the first.
 
 use weir_core::Nanos;
 use weir_core::packet::Ecn;
@@ -77,7 +78,15 @@ impl Receiver {
     /// The receiving end of `flow`.
     pub fn new(flow: FlowId, config: &Config) -> Self {
         let feedback = config.control.kind().row().feedback;
-        let marks = config.uses_ecn().then_some(Marks { feedback, echo: false, last: false, packets: 0, bytes: 0, ect0: 0, ect1: 0 });
+        let marks = config.uses_ecn().then_some(Marks {
+            feedback,
+            echo: false,
+            last: false,
+            packets: 0,
+            bytes: 0,
+            ect0: 0,
+            ect1: 0,
+        });
         Self {
             flow,
             config: *config,
@@ -115,7 +124,10 @@ impl Receiver {
             flags: flags.with(Flags::ACK).with(Flags::BACK),
             ..Packet::default()
         };
-        let counters = self.marks.as_ref().filter(|marks| matches!(marks.feedback, Feedback::Accurate | Feedback::Scalable));
+        let counters = self
+            .marks
+            .as_ref()
+            .filter(|marks| matches!(marks.feedback, Feedback::Accurate | Feedback::Scalable));
         if let Some(marks) = &self.marks
             && marks.echo
         {
@@ -133,7 +145,8 @@ impl Receiver {
                 *place = range;
                 extra.sacks += 1;
             }
-            // Ranges are an option of 8 bytes each behind one of 4, as the timestamps are in `header` already.
+            // Ranges are an option of 8 bytes each behind one of 4, as the timestamps are in
+            // `header` already.
             packet.len += 4 + 8 * u32::from(extra.sacks);
             packet.header += 4 + 8 * extra.sacks;
         }
@@ -152,7 +165,8 @@ impl Receiver {
         }
         self.reader.advance(now, self.next);
         let free = buffer.saturating_sub(self.next - self.reader.read);
-        // A window that grows by less than a segment is not worth telling (RFC 1122 4.2.3.3), and none shrinks.
+        // A window that grows by less than a segment is not worth telling (RFC 1122 4.2.3.3), and
+        // none shrinks.
         let edge = self.next + free;
         if edge >= self.reader.edge + u64::from(self.config.mss).min(buffer / 2) {
             self.reader.edge = edge;
@@ -250,7 +264,8 @@ impl Endpoint for Receiver {
         if self.marks.is_some() {
             at_once |= self.mark(packet, payload, context);
         }
-        // The left edge that was last told is in this segment: it is the first that the next acknowledgement is for.
+        // The left edge that was last told is in this segment: it is the first that the next
+        // acknowledgement is for.
         if start <= self.told && packet.stamp >= self.stamp {
             self.stamp = packet.stamp;
         }
@@ -272,7 +287,8 @@ impl Endpoint for Receiver {
     fn wake(&mut self, context: &mut Context<'_>) {
         let now = context.now();
         self.wake_at = Nanos::MAX;
-        let closed = self.reader.rate.is_some() && self.reader.edge < self.next + u64::from(self.config.mss);
+        let closed =
+            self.reader.rate.is_some() && self.reader.edge < self.next + u64::from(self.config.mss);
         if self.ack_at <= now {
             self.acknowledge(Flags::default(), context);
         } else if closed {
@@ -302,7 +318,9 @@ impl Receiver {
             return;
         }
         let buffer = u64::from(self.config.receive_buffer);
-        let wanted = (self.reader.edge + mss.min(buffer / 2)).saturating_sub(buffer).saturating_sub(self.reader.read);
+        let wanted = (self.reader.edge + mss.min(buffer / 2))
+            .saturating_sub(buffer)
+            .saturating_sub(self.reader.read);
         let wait = u128::from(wanted + 1) * BYTE / u128::from(rate.max(1));
         let at = Nanos(self.reader.at.0.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX)));
         self.wake_at = self.wake_at.min(at.max(now.saturating_add(Nanos(1))));

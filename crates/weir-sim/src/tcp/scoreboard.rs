@@ -1,16 +1,19 @@
 //! What has been sent and not yet acknowledged: the sender's scoreboard.
 //!
 //! # Model
-//! Segments stand in a ring in the order of their bytes, from `una` to `next`. Each is in flight, selectively acknowledged, or lost;
-//! and a lost one may have been sent again, and is in flight once more.
+//! Segments stand in a ring in the order of their bytes, from `una` to `next`. Each is in flight,
+//! selectively acknowledged, or lost; and a lost one may have been sent again, and is in flight
+//! once more.
 //!
-//! **Invariant:** `in_flight = (next − una) − sacked − lost + resent`, in bytes, where `lost` counts every segment found lost and not
-//! selectively acknowledged since, and `resent` those of them whose last retransmission may still arrive.
+//! **Invariant:** `in_flight = (next − una) − sacked − lost + resent`, in bytes, where `lost`
+//! counts every segment found lost and not selectively acknowledged since, and `resent` those of
+//! them whose last retransmission may still arrive.
 //!
 //! # Complexity
-//! An acknowledgement that only moves the left edge takes segments off the front: O(1) each. A selective acknowledgement costs a
-//! binary search and O(1) for each segment that it newly reports: of what the last acknowledgement reported nothing is looked at
-//! twice. Losses are found by two cursors, over segments sent once in the order of their bytes, and over retransmissions in the
+//! An acknowledgement that only moves the left edge takes segments off the front: O(1) each. A
+//! selective acknowledgement costs a binary search and O(1) for each segment that it newly reports:
+//! of what the last acknowledgement reported nothing is looked at twice. Losses are found by two
+//! cursors, over segments sent once in the order of their bytes, and over retransmissions in the
 //! order of their times, each of which is passed once.
 
 use std::collections::VecDeque;
@@ -54,7 +57,8 @@ impl Segment {
 #[derive(Debug, Default)]
 pub(super) struct Scoreboard {
     ring: VecDeque<Segment>,
-    /// Number of the ring's first segment: those before it have been acknowledged. Segments keep their numbers.
+    /// Number of the ring's first segment: those before it have been acknowledged. Segments keep
+    /// their numbers.
     first: u64,
     una: u64,
     next: u64,
@@ -66,7 +70,8 @@ pub(super) struct Scoreboard {
     /// Ranges that the last acknowledgement reported: everything in them is marked.
     known: [Range; 4],
     known_len: usize,
-    /// Number of a segment: all before it are selectively acknowledged, lost, or were sent more than once.
+    /// Number of a segment: all before it are selectively acknowledged, lost, or were sent more
+    /// than once.
     scanned: u64,
     /// Number of a segment: none before it is lost and not sent again.
     repaired: u64,
@@ -74,7 +79,8 @@ pub(super) struct Scoreboard {
     resends: VecDeque<Resend>,
     /// The end of the highest segment that has arrived.
     highest: u64,
-    /// Number of the segment behind the one that was selectively acknowledged last: ranges mostly grow there.
+    /// Number of the segment behind the one that was selectively acknowledged last: ranges mostly
+    /// grow there.
     hint: u64,
 }
 
@@ -92,7 +98,8 @@ pub(super) struct Report {
     pub(super) once: Option<(Nanos, Nanos)>,
     /// One that was sent once arrived after one that lies behind it.
     pub(super) reordered: bool,
-    /// Retransmissions sent later than this cannot have been acknowledged yet: what arrived is the original.
+    /// Retransmissions sent later than this cannot have been acknowledged yet: what arrived is the
+    /// original.
     pub(super) latest: Nanos,
 }
 
@@ -102,8 +109,9 @@ impl Report {
         self.bytes += u64::from(segment.len);
         if segment.times == 1 {
             self.reordered |= segment.end() < highest;
-            self.once =
-                Some(self.once.map_or((segment.sent, segment.sent), |(first, last)| (first.min(segment.sent), last.max(segment.sent))));
+            self.once = Some(self.once.map_or((segment.sent, segment.sent), |(first, last)| {
+                (first.min(segment.sent), last.max(segment.sent))
+            }));
         } else if segment.sent > self.latest {
             return;
         }
@@ -163,7 +171,17 @@ impl Scoreboard {
     pub(super) fn push(&mut self, len: u32, now: Nanos, snapshot: Snapshot) {
         self.orders += 1;
         let order = self.orders;
-        let segment = Segment { seq: self.next, sent: now, order, snapshot, len, times: 1, sacked: false, lost: false, resent: false };
+        let segment = Segment {
+            seq: self.next,
+            sent: now,
+            order,
+            snapshot,
+            len,
+            times: 1,
+            sacked: false,
+            lost: false,
+            resent: false,
+        };
         self.ring.push_back(segment);
         self.next += u64::from(len);
     }
@@ -210,7 +228,8 @@ impl Scoreboard {
     pub(super) fn sack(&mut self, ranges: &[Range], report: &mut Report) {
         let (known, known_len) = (self.known, self.known_len);
         self.known_len = 0;
-        // From the lowest up, so that what arrives out of order is told from what is only reported so.
+        // From the lowest up, so that what arrives out of order is told from what is only reported
+        // so.
         let mut sorted = [(0, 0); 4];
         let sorted = &mut sorted[..ranges.len().min(4)];
         sorted.copy_from_slice(&ranges[..sorted.len()]);
@@ -228,7 +247,14 @@ impl Scoreboard {
     }
 
     /// What of a range is not within `known`.
-    fn sack_new(&mut self, start: u64, end: u64, known: &[Range], highest: u64, report: &mut Report) {
+    fn sack_new(
+        &mut self,
+        start: u64,
+        end: u64,
+        known: &[Range],
+        highest: u64,
+        report: &mut Report,
+    ) {
         if start >= end {
             return;
         }
@@ -248,7 +274,8 @@ impl Scoreboard {
     fn sack_range(&mut self, start: u64, end: u64, highest: u64, report: &mut Report) {
         let hint = self.at(self.hint);
         let grows = self.ring.get(hint).is_some_and(|segment| segment.seq == start);
-        let mut place = if grows { hint } else { self.ring.partition_point(|segment| segment.seq < start) };
+        let mut place =
+            if grows { hint } else { self.ring.partition_point(|segment| segment.seq < start) };
         while let Some(segment) = self.ring.get_mut(place).filter(|segment| segment.end() <= end) {
             place += 1;
             if segment.sacked {
@@ -270,8 +297,8 @@ impl Scoreboard {
         number.saturating_sub(self.first) as usize
     }
 
-    /// Marks segments as lost that were sent before `newest` in the order of all that was sent, and longer ago than `patience`. Returns
-    /// the bytes, and when the next that may be lost would be.
+    /// Marks segments as lost that were sent before `newest` in the order of all that was sent, and
+    /// longer ago than `patience`. Returns the bytes, and when the next that may be lost would be.
     pub(super) fn find_lost(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {
         let (first, next) = self.find_lost_once(now, newest, patience);
         let (again, later) = self.find_lost_again(now, newest, patience);
@@ -307,7 +334,10 @@ impl Scoreboard {
         let mut found = 0;
         while let Some(&(number, order)) = self.resends.front() {
             let place = self.at(number);
-            let segment = self.ring.get_mut(place).filter(|segment| segment.order == order && !segment.sacked);
+            let segment = self
+                .ring
+                .get_mut(place)
+                .filter(|segment| segment.order == order && !segment.sacked);
             // Others have arrived, or were sent again since.
             if let Some(segment) = segment {
                 if order > newest {
@@ -389,7 +419,11 @@ impl Scoreboard {
     /// The first segment that would be sent again.
     pub(super) fn first_lost(&mut self) -> Option<&Segment> {
         let mut place = self.at(self.repaired);
-        while self.ring.get(place).is_some_and(|segment| !segment.lost || segment.resent || segment.sacked) {
+        while self
+            .ring
+            .get(place)
+            .is_some_and(|segment| !segment.lost || segment.resent || segment.sacked)
+        {
             place += 1;
         }
         self.repaired = self.first + place as u64;
@@ -410,14 +444,21 @@ impl Scoreboard {
     /// Counts every segment anew, and holds the sums against that.
     #[cfg(test)]
     pub(super) fn check(&self) {
-        let sum = |what: fn(&Segment) -> bool| -> u64 { self.ring.iter().filter(|s| what(s)).map(|s| u64::from(s.len)).sum() };
+        let sum = |what: fn(&Segment) -> bool| -> u64 {
+            self.ring.iter().filter(|s| what(s)).map(|s| u64::from(s.len)).sum()
+        };
         assert_eq!(self.sacked, sum(|s| s.sacked));
         assert_eq!(self.lost, sum(|s| s.lost && !s.sacked));
         assert_eq!(self.resent, sum(|s| s.lost && s.resent && !s.sacked));
         assert_eq!(self.in_flight(), sum(|s| !s.sacked && (!s.lost || s.resent)));
         assert_eq!(self.next - self.una, sum(|_| true));
-        assert!((self.first..).zip(&self.ring).all(|(number, s)| !s.lost || s.resent || s.sacked || number >= self.repaired));
-        let in_order = self.ring.iter().zip(self.ring.iter().skip(1)).all(|(a, b)| a.end() == b.seq);
+        assert!(
+            (self.first..)
+                .zip(&self.ring)
+                .all(|(number, s)| !s.lost || s.resent || s.sacked || number >= self.repaired)
+        );
+        let in_order =
+            self.ring.iter().zip(self.ring.iter().skip(1)).all(|(a, b)| a.end() == b.seq);
         assert!(in_order && self.ring.front().is_none_or(|s| s.seq == self.una));
     }
 }

@@ -7,7 +7,8 @@ use crate::random::Draws;
 
 use super::source::{Process, Sending, Source};
 
-/// Packets of one size at equal distances. The fraction of a nanosecond that a distance has is carried on, so that the rate is exact.
+/// Packets of one size at equal distances. The fraction of a nanosecond that a distance has is
+/// carried on, so that the rate is exact.
 #[derive(Clone, Debug)]
 pub struct Constant {
     len: u32,
@@ -22,7 +23,12 @@ impl Constant {
     /// Packets of `len` network-layer bytes at `bps` network-layer bits/s.
     pub fn rate(len: u32, bps: u64) -> Self {
         let ns = u128::from(len) * 8 * 1_000_000_000;
-        Self { len, interval: u64::try_from((ns << 16) / u128::from(bps.max(1))).unwrap_or(u64::MAX), carry: 0, begun: false }
+        Self {
+            len,
+            interval: u64::try_from((ns << 16) / u128::from(bps.max(1))).unwrap_or(u64::MAX),
+            carry: 0,
+            begun: false,
+        }
     }
 
     /// Packets of `len` network-layer bytes, `interval` apart.
@@ -47,9 +53,14 @@ impl Process for Constant {
 pub type Cbr = Source<Constant>;
 
 impl Cbr {
-    /// Packets of `len` network-layer bytes, `header` of them headers, at `bps` network-layer bits/s from `from` until `until`.
+    /// Packets of `len` network-layer bytes, `header` of them headers, at `bps` network-layer
+    /// bits/s from `from` until `until`.
     pub fn new(flow: FlowId, len: u32, header: u8, bps: u64, from: Nanos, until: Nanos) -> Self {
-        Self::of(Constant::rate(len, bps), Draws::new(0, 0, 0), Sending { from, until, ..Sending::of(flow, header) })
+        Self::of(
+            Constant::rate(len, bps),
+            Draws::new(0, 0, 0),
+            Sending { from, until, ..Sending::of(flow, header) },
+        )
     }
 }
 

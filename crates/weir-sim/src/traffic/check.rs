@@ -1,4 +1,5 @@
-//! From what a scenario says to traffic that can be: every setting is judged once, before anything is built.
+//! From what a scenario says to traffic that can be: every setting is judged once, before anything
+//! is built.
 
 use std::io;
 
@@ -53,7 +54,9 @@ pub enum Reason {
         needs: usize,
     },
     /// A state of a Markov chain from which none that sends is reached.
-    #[error("state {0} leads to no state that sends; give one of the states a `rate`, and a way there")]
+    #[error(
+        "state {0} leads to no state that sends; give one of the states a `rate`, and a way there"
+    )]
     Silent(usize),
     /// A file cannot be read.
     #[error("cannot read `{path}`: {error}")]
@@ -102,7 +105,10 @@ impl Spec {
             Self::Cbr(spec) => cbr(spec)?,
             Self::Poisson(spec) => {
                 let mean = gap("rate", spec.rate, spec.interval, spec.size)?;
-                Open::Renewal(Renewal::new(length("size", spec.size)?, Variable::Exponential { mean }))
+                Open::Renewal(Renewal::new(
+                    length("size", spec.size)?,
+                    Variable::Exponential { mean },
+                ))
             }
             Self::Pareto(spec) => pareto(spec)?,
             Self::OnOff(spec) => on_off(spec)?,
@@ -114,8 +120,13 @@ impl Spec {
                 let interval = positive("interval", spec.interval)?;
                 Open::Constant(Constant::every(length("size", spec.size)?, interval))
             }
-            Self::Ping(spec) => Open::Ping { len: length("size", spec.size)?, interval: positive("interval", spec.interval)? },
-            Self::Program(spec) if spec.command.trim().is_empty() => return refuse("command", Reason::Missing("a program")),
+            Self::Ping(spec) => Open::Ping {
+                len: length("size", spec.size)?,
+                interval: positive("interval", spec.interval)?,
+            },
+            Self::Program(spec) if spec.command.trim().is_empty() => {
+                return refuse("command", Reason::Missing("a program"));
+            }
             Self::Program(_) => Open::Nothing,
             Self::Tcp(spec) => return self.over(begin, closed::tcp(spec)?),
             Self::RealStack(spec) => {
@@ -133,7 +144,10 @@ impl Spec {
     /// What goes over a transport.
     fn over(&self, begin: Begin, what: Over) -> Checked<Plan> {
         match self.transport() {
-            Some(transport) => Ok(Plan { begin, work: Work::Over(what, closed::transport(&transport, self.common().ecn)?) }),
+            Some(transport) => Ok(Plan {
+                begin,
+                work: Work::Over(what, closed::transport(&transport, self.common().ecn)?),
+            }),
             None => refuse("kind", Reason::Missing("a kind that goes over TCP")),
         }
     }
@@ -175,7 +189,12 @@ pub(super) fn positive(setting: &'static str, time: Time) -> Checked<Nanos> {
 }
 
 /// Mean distance of packets, from a rate or as it is, ns.
-fn gap(setting: &'static str, rate: Option<RateText>, interval: Option<Time>, size: Size) -> Checked<f64> {
+fn gap(
+    setting: &'static str,
+    rate: Option<RateText>,
+    interval: Option<Time>,
+    size: Size,
+) -> Checked<f64> {
     match (rate, interval) {
         (Some(rate), None) => Ok(size.0 as f64 * 8e9 / rate.bps() as f64),
         (None, Some(interval)) => Ok(positive("interval", interval)?.0 as f64),
@@ -187,8 +206,10 @@ fn gap(setting: &'static str, rate: Option<RateText>, interval: Option<Time>, si
 fn cbr(spec: &spec::Cbr) -> Checked<Open> {
     let len = length("size", spec.size)?;
     gap("rate", spec.rate, spec.interval, spec.size)?;
-    let constant =
-        spec.rate.map_or_else(|| Constant::every(len, spec.interval.unwrap_or_default().0), |rate| Constant::rate(len, rate.bps()));
+    let constant = spec.rate.map_or_else(
+        || Constant::every(len, spec.interval.unwrap_or_default().0),
+        |rate| Constant::rate(len, rate.bps()),
+    );
     Ok(Open::Constant(constant))
 }
 
@@ -197,7 +218,10 @@ fn finite_shape(shape: f64) -> Checked<f64> {
     if shape > 1.0 && shape <= 1000.0 {
         Ok(shape)
     } else {
-        refuse("shape", Reason::Range("it must be above 1, where the mean is finite, and at most 1000"))
+        refuse(
+            "shape",
+            Reason::Range("it must be above 1, where the mean is finite, and at most 1000"),
+        )
     }
 }
 
@@ -208,7 +232,9 @@ fn pareto(spec: &spec::Pareto) -> Checked<Open> {
         Some(_) if spec.rate.is_some() || spec.interval.is_some() => {
             return refuse("scale", Reason::Twice("one of `rate`, `interval` and `scale`"));
         }
-        Some(_) if !(0.1..=1000.0).contains(&shape) => return refuse("shape", Reason::Range("it is from 0.1 to 1000")),
+        Some(_) if !(0.1..=1000.0).contains(&shape) => {
+            return refuse("shape", Reason::Range("it is from 0.1 to 1000"));
+        }
         Some(scale) => Variable::Pareto { shape, scale: positive("scale", scale)?.0 as f64 },
         None => {
             let mean = gap("rate", spec.rate, spec.interval, spec.size)?;
@@ -220,7 +246,8 @@ fn pareto(spec: &spec::Pareto) -> Checked<Open> {
 
 fn on_off(spec: &spec::OnOff) -> Checked<Open> {
     let len = length("size", spec.size)?;
-    let shape = if spec.periods == Periods::Pareto { finite_shape(spec.shape)? } else { spec.shape };
+    let shape =
+        if spec.periods == Periods::Pareto { finite_shape(spec.shape)? } else { spec.shape };
     let period = |setting, time| {
         let mean = positive(setting, time)?.0 as f64;
         Ok(match spec.periods {
@@ -231,9 +258,15 @@ fn on_off(spec: &spec::OnOff) -> Checked<Open> {
     };
     let (on, off) = (period("on", spec.on)?, period("off", spec.off)?);
     if f64::from(len) * 8e9 / spec.rate.bps() as f64 > spec.on.ns() as f64 * MOST_PERIODS {
-        return refuse("on", Reason::Range("a packet at `rate` takes more than 1000 times as long; make it longer"));
+        return refuse(
+            "on",
+            Reason::Range("a packet at `rate` takes more than 1000 times as long; make it longer"),
+        );
     }
-    Ok(Open::Modulated { modulated: Modulated::on_off(len, spec.rate.bps() as f64, on, off), header: 0 })
+    Ok(Open::Modulated {
+        modulated: Modulated::on_off(len, spec.rate.bps() as f64, on, off),
+        header: 0,
+    })
 }
 
 fn markov(spec: &spec::Markov) -> Checked<Open> {
@@ -242,19 +275,33 @@ fn markov(spec: &spec::Markov) -> Checked<Open> {
     if !(1..=MOST_STATES).contains(&needs) {
         return refuse("states", Reason::Range("there are from 1 to 1000 states"));
     }
-    let states = spec.states.iter().enumerate().map(|(index, state)| markov_state(state, index, needs)).collect::<Checked<Vec<_>>>()?;
-    // From every state one that sends is reached, or the source would fall silent in a way that none has asked for.
+    let states = spec
+        .states
+        .iter()
+        .enumerate()
+        .map(|(index, state)| markov_state(state, index, needs))
+        .collect::<Checked<Vec<_>>>()?;
+    // From every state one that sends is reached, or the source would fall silent in a way that
+    // none has asked for.
     let mut sends: Vec<bool> = states.iter().map(|state| state.bps > 0.0).collect();
     for _ in 0..needs {
         for (index, state) in states.iter().enumerate() {
-            sends[index] = sends[index] || state.next.iter().zip(&sends.clone()).any(|(&weight, &sends)| weight > 0.0 && sends);
+            sends[index] = sends[index]
+                || state
+                    .next
+                    .iter()
+                    .zip(&sends.clone())
+                    .any(|(&weight, &sends)| weight > 0.0 && sends);
         }
     }
     if let Some(silent) = sends.iter().position(|&sends| !sends) {
         return refuse("states", Reason::Silent(silent + 1));
     }
     let exponential = spec.gaps == Gaps::Exponential;
-    Ok(Open::Modulated { modulated: Modulated::new(states, len, exponential, First::Zero), header: 0 })
+    Ok(Open::Modulated {
+        modulated: Modulated::new(states, len, exponential, First::Zero),
+        header: 0,
+    })
 }
 
 fn markov_state(state: &MarkovState, index: usize, needs: usize) -> Checked<State> {
@@ -268,22 +315,32 @@ fn markov_state(state: &MarkovState, index: usize, needs: usize) -> Checked<Stat
             weights[index] = 0.0;
         }
         let total: f64 = weights.iter().sum();
-        if weights.iter().any(|weight| weight.is_nan() || *weight < 0.0) || !(total > 0.0 && total <= 1e6) {
-            return refuse(setting, Reason::Range("its entries are 0 or more, not all 0, and at most 1e6 together"));
+        if weights.iter().any(|weight| weight.is_nan() || *weight < 0.0)
+            || !(total > 0.0 && total <= 1e6)
+        {
+            return refuse(
+                setting,
+                Reason::Range("its entries are 0 or more, not all 0, and at most 1e6 together"),
+            );
         }
         Ok((weights, total))
     };
     let (hold, next) = match (state.hold, &state.next, &state.leave) {
         (Some(hold), None, None) => {
-            let others = (0..needs).map(|other| f64::from(u8::from(other != index || needs == 1))).collect();
+            let others =
+                (0..needs).map(|other| f64::from(u8::from(other != index || needs == 1))).collect();
             (positive("hold", hold)?.0 as f64, others)
         }
-        (Some(hold), Some(next), None) => (positive("hold", hold)?.0 as f64, weights(next, "next")?.0),
+        (Some(hold), Some(next), None) => {
+            (positive("hold", hold)?.0 as f64, weights(next, "next")?.0)
+        }
         (None, None, Some(leave)) => {
             let (weights, total) = weights(leave, "leave")?;
             (1e9 / total, weights)
         }
-        (None, _, None) => return refuse("states", Reason::Missing("each state `hold`, or `leave`")),
+        (None, _, None) => {
+            return refuse("states", Reason::Missing("each state `hold`, or `leave`"));
+        }
         (_, _, Some(_)) => return refuse("states", Reason::Twice("each state `hold`, or `leave`")),
     };
     Ok(State { bps, hold: Variable::Exponential { mean: hold }, next })
@@ -295,7 +352,10 @@ fn voip(spec: &spec::Voip) -> Checked<Open> {
     let bps = f64::from(len) * 8e9 / interval.ns() as f64;
     let talk = Variable::Exponential { mean: positive("talk", spec.talk)?.0 as f64 };
     if spec.talk.ns() < interval.ns() / 1000 {
-        return refuse("talk", Reason::Range("a talk spurt takes at least a thousandth of a frame"));
+        return refuse(
+            "talk",
+            Reason::Range("a talk spurt takes at least a thousandth of a frame"),
+        );
     }
     let modulated = if spec.silence.ns() == 0 {
         Modulated::new(vec![State { bps, hold: talk, next: vec![1.0] }], len, false, First::Zero)
@@ -306,9 +366,15 @@ fn voip(spec: &spec::Voip) -> Checked<Open> {
 }
 
 fn imix(spec: &spec::Imix) -> Checked<Open> {
-    let mix = spec.mix.iter().map(|&(size, weight)| Ok((length("mix", size)?, weight))).collect::<Checked<Vec<_>>>()?;
+    let mix = spec
+        .mix
+        .iter()
+        .map(|&(size, weight)| Ok((length("mix", size)?, weight)))
+        .collect::<Checked<Vec<_>>>()?;
     let total: f64 = mix.iter().map(|&(_, weight)| weight).sum();
-    if mix.iter().any(|&(_, weight)| weight.is_nan() || weight < 0.0) || !(total > 0.0 && total < 1e12) {
+    if mix.iter().any(|&(_, weight)| weight.is_nan() || weight < 0.0)
+        || !(total > 0.0 && total < 1e12)
+    {
         return refuse("mix", Reason::Range("weights are 0 or more, and not all 0"));
     }
     Ok(Open::Mix(Mix::new(&mix, spec.rate.bps(), spec.gaps == Gaps::Exponential)))
@@ -325,13 +391,22 @@ fn trace(spec: &spec::Trace, files: &dyn Files) -> Checked<Open> {
         () if ends(".pcap") || ends(".pcapng") || ends(".cap") => Some(TraceFormat::Pcap),
         () => None,
     });
-    let unread = |error| SpecError { setting: "file", reason: Reason::File { path: path.clone(), error } };
+    let unread =
+        |error| SpecError { setting: "file", reason: Reason::File { path: path.clone(), error } };
     let read = match format {
-        None => return refuse("format", Reason::Missing("`csv` or `pcap`: the name of the file does not tell")),
+        None => {
+            return refuse(
+                "format",
+                Reason::Missing("`csv` or `pcap`: the name of the file does not tell"),
+            );
+        }
         Some(TraceFormat::Csv) => Trace::csv(&files.read(path).map_err(unread)?),
         Some(TraceFormat::Pcap) => Trace::capture(&files.read_bytes(path).map_err(unread)?),
     };
-    let trace = read.map_err(|error| SpecError { setting: "file", reason: Reason::Trace { path: path.clone(), error } })?;
+    let trace = read.map_err(|error| SpecError {
+        setting: "file",
+        reason: Reason::Trace { path: path.clone(), error },
+    })?;
     Ok(Open::Replay(Replay::new(trace, spec.speed, spec.repeat)))
 }
 

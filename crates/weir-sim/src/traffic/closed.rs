@@ -19,19 +19,45 @@ use super::transport::Transport;
 use super::web::Pages;
 
 /// The transport that settings say.
-pub(super) fn transport(spec: &spec::Transport<'_>, ecn: Option<Ecn>) -> Checked<Arc<dyn Transport>> {
+pub(super) fn transport(
+    spec: &spec::Transport<'_>,
+    ecn: Option<Ecn>,
+) -> Checked<Arc<dyn Transport>> {
     let within = |setting, value: u64, least, most, words| {
-        if (least..=most).contains(&value) { Ok(value) } else { refuse(setting, Reason::Range(words)) }
+        if (least..=most).contains(&value) {
+            Ok(value)
+        } else {
+            refuse(setting, Reason::Range(words))
+        }
     };
-    let mss = within("mss", spec.mss.0, 64, 65_000, "a segment carries from 64 to 65000 bytes")? as u32;
+    let mss =
+        within("mss", spec.mss.0, 64, 65_000, "a segment carries from 64 to 65000 bytes")? as u32;
     let train = within("train", spec.train.into(), 1, 64, "it is from 1 to 64 segments")? as u8;
     if u64::from(mss) * u64::from(train) > 65_000 {
-        return refuse("train", Reason::Range("segments of one packet carry at most 65000 bytes together"));
+        return refuse(
+            "train",
+            Reason::Range("segments of one packet carry at most 65000 bytes together"),
+        );
     }
-    let window = within("initial_window", spec.initial_window.into(), 1, 100_000, "it is from 1 to 100000 segments")?;
-    let every = within("ack_every", spec.ack_every.into(), 1, 1000, "it is from 1 to 1000 segments")?;
-    let buffer = within("receive_buffer", spec.receive_buffer.0, u64::from(mss), 1 << 30, "it is from a segment to 1GiB")?;
-    let small = spec.small_queue.map(|most| within("small_queue", most.0, u64::from(mss), 1 << 30, "it is from a segment to 1GiB"));
+    let window = within(
+        "initial_window",
+        spec.initial_window.into(),
+        1,
+        100_000,
+        "it is from 1 to 100000 segments",
+    )?;
+    let every =
+        within("ack_every", spec.ack_every.into(), 1, 1000, "it is from 1 to 1000 segments")?;
+    let buffer = within(
+        "receive_buffer",
+        spec.receive_buffer.0,
+        u64::from(mss),
+        1 << 30,
+        "it is from a segment to 1GiB",
+    )?;
+    let small = spec.small_queue.map(|most| {
+        within("small_queue", most.0, u64::from(mss), 1 << 30, "it is from a segment to 1GiB")
+    });
     Ok(Arc::new(Tcp::new(tcp::Config {
         control: control(spec.cc)?,
         mss,
@@ -57,15 +83,24 @@ fn control(text: &str) -> Checked<cc::Choice> {
     let name = words.next().unwrap_or_default();
     let Some(kind) = cc::Kind::from_name(name) else {
         let names: Vec<&str> = cc::TABLE.iter().map(|row| row.name).collect();
-        let meant = closest(name, names.iter().copied()).map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
-        return Err(bad(format!("`{name}` is no congestion control{meant} Allowed: {}", names.join(", "))));
+        let meant = closest(name, names.iter().copied())
+            .map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
+        return Err(bad(format!(
+            "`{name}` is no congestion control{meant} Allowed: {}",
+            names.join(", ")
+        )));
     };
     let mut choice = cc::Choice::new(kind);
     while let Some(setting) = words.next() {
         let value = words.next().unwrap_or_default();
         choice.set(setting, value).map_err(|error| {
-            let names: Vec<&str> = kind.row().parameters.iter().map(|parameter| parameter.name).collect();
-            bad(format!("`{setting} {value}`: {error}; settings of `{}`: {}", kind.row().name, names.join(", ")))
+            let names: Vec<&str> =
+                kind.row().parameters.iter().map(|parameter| parameter.name).collect();
+            bad(format!(
+                "`{setting} {value}`: {error}; settings of `{}`: {}",
+                kind.row().name,
+                names.join(", ")
+            ))
         })?;
     }
     Ok(choice)
@@ -79,7 +114,8 @@ fn above_zero(setting: &'static str, size: Size) -> Checked<u64> {
 fn sizes(setting: &'static str, sizes: &Sizes, files: &dyn Files) -> Checked<Variable> {
     let mean = |mean: Size| above_zero(setting, mean).map(|mean| mean as f64);
     let own = |text, path: &str| {
-        let error = |error| SpecError { setting, reason: Reason::Cdf { path: path.to_owned(), error } };
+        let error =
+            |error| SpecError { setting, reason: Reason::Cdf { path: path.to_owned(), error } };
         Cdf::read(text).map(Variable::Empirical).map_err(error)
     };
     Ok(match *sizes {
@@ -91,28 +127,48 @@ fn sizes(setting: &'static str, sizes: &Sizes, files: &dyn Files) -> Checked<Var
             Distribution::LogNormal { mean: size, deviation } => {
                 Variable::log_normal_of_mean(mean(size)?, above_zero(setting, deviation)? as f64)
             }
-            Distribution::Uniform { least, most } if least <= most => Variable::Uniform(least.0 as f64, mean(most)?),
-            Distribution::Uniform { .. } => return refuse(setting, Reason::Range("`least` is at most `most`")),
+            Distribution::Uniform { least, most } if least <= most => {
+                Variable::Uniform(least.0 as f64, mean(most)?)
+            }
+            Distribution::Uniform { .. } => {
+                return refuse(setting, Reason::Range("`least` is at most `most`"));
+            }
             Distribution::File { ref path } => {
-                let text = files.read(path).map_err(|error| SpecError { setting, reason: Reason::File { path: path.clone(), error } })?;
+                let text = files.read(path).map_err(|error| SpecError {
+                    setting,
+                    reason: Reason::File { path: path.clone(), error },
+                })?;
                 own(&text, path)?
             }
-            Distribution::Pareto { shape, mean: size, scale, most } => pareto(setting, shape, size, scale, most)?,
+            Distribution::Pareto { shape, mean: size, scale, most } => {
+                pareto(setting, shape, size, scale, most)?
+            }
         },
     })
 }
 
-fn pareto(setting: &'static str, shape: f64, mean: Option<Size>, scale: Option<Size>, most: Option<Size>) -> Checked<Variable> {
+fn pareto(
+    setting: &'static str,
+    shape: f64,
+    mean: Option<Size>,
+    scale: Option<Size>,
+    most: Option<Size>,
+) -> Checked<Variable> {
     if !(0.1..=1000.0).contains(&shape) {
         return refuse(setting, Reason::Range("`shape` is from 0.1 to 1000"));
     }
     let unbounded = match (mean, scale) {
         (Some(mean), None) => Variable::pareto_of_mean(shape, above_zero(setting, mean)? as f64),
-        (None, Some(scale)) => Some(Variable::Pareto { shape, scale: above_zero(setting, scale)? as f64 }),
+        (None, Some(scale)) => {
+            Some(Variable::Pareto { shape, scale: above_zero(setting, scale)? as f64 })
+        }
         _ => return refuse(setting, Reason::Missing("either `mean` or `scale`")),
     };
     let Some(Variable::Pareto { shape, scale }) = unbounded else {
-        return refuse(setting, Reason::Range("with `mean`, `shape` is above 1: else the mean is infinite"));
+        return refuse(
+            setting,
+            Reason::Range("with `mean`, `shape` is above 1: else the mean is infinite"),
+        );
     };
     let variable = Variable::Pareto { shape, scale };
     match most.map(|most| most.0 as f64) {
@@ -129,7 +185,8 @@ pub(super) fn tcp(spec: &spec::Tcp) -> Checked<Over> {
 /// When flows arrive, and their sizes.
 pub(super) fn flows(spec: &spec::Flows, files: &dyn Files) -> Checked<Over> {
     let sizes = sizes("sizes", &spec.sizes, files)?;
-    let given = [spec.rate.is_some(), spec.load.is_some(), spec.per_second.is_some(), spec.users.is_some()];
+    let given =
+        [spec.rate.is_some(), spec.load.is_some(), spec.per_second.is_some(), spec.users.is_some()];
     if given.iter().filter(|&&given| given).count() != 1 {
         return refuse("rate", Reason::Missing("one of `rate`, `load`, `per_second` and `users`"));
     }
@@ -138,8 +195,12 @@ pub(super) fn flows(spec: &spec::Flows, files: &dyn Files) -> Checked<Over> {
     }
     let bps = match (spec.load, spec.of) {
         (Some(load), Some(of)) if load > 0.0 && load <= 100.0 => Some(load * of.bps() as f64),
-        (Some(_), Some(_)) => return refuse("load", Reason::Range("it is above 0 and at most 100; 0.6 is 60 %")),
-        (Some(_), None) => return refuse("of", Reason::Missing("the rate that `load` is a part of")),
+        (Some(_), Some(_)) => {
+            return refuse("load", Reason::Range("it is above 0 and at most 100; 0.6 is 60 %"));
+        }
+        (Some(_), None) => {
+            return refuse("of", Reason::Missing("the rate that `load` is a part of"));
+        }
         (None, Some(_)) => return refuse("load", Reason::Missing("the part of the rate `of`")),
         (None, None) => spec.rate.map(|rate| rate.bps() as f64),
     };
@@ -150,13 +211,19 @@ pub(super) fn flows(spec: &spec::Flows, files: &dyn Files) -> Checked<Over> {
         let per_second = match bps {
             Some(bps) => {
                 let mean = sizes.mean();
-                let mean = mean.ok_or(SpecError { setting: "sizes", reason: Reason::Range("with a load, their mean must be finite") })?;
+                let mean = mean.ok_or(SpecError {
+                    setting: "sizes",
+                    reason: Reason::Range("with a load, their mean must be finite"),
+                })?;
                 bps / 8.0 / mean
             }
             None => spec.per_second.unwrap_or_default(),
         };
         if !(per_second > 0.0 && per_second <= 1e8) {
-            return refuse("per_second", Reason::Range("flows arrive at most 100 million times a second, and not never"));
+            return refuse(
+                "per_second",
+                Reason::Range("flows arrive at most 100 million times a second, and not never"),
+            );
         }
         Arrivals::Open(Variable::Exponential { mean: 1e9 / per_second })
     };
@@ -166,15 +233,28 @@ pub(super) fn flows(spec: &spec::Flows, files: &dyn Files) -> Checked<Over> {
 pub(super) fn requests(spec: &spec::Requests, files: &dyn Files) -> Checked<Over> {
     let habits = Habits { sizes: sizes("sizes", &spec.sizes, files)?, think: thinking(spec.think) };
     let users = number("users", spec.users.into(), MOST_USERS)? as u32;
-    Ok(Over::Requests { habits, users, request: length("request", spec.request)?, persistent: spec.persistent })
+    Ok(Over::Requests {
+        habits,
+        users,
+        request: length("request", spec.request)?,
+        persistent: spec.persistent,
+    })
 }
 
 pub(super) fn web(spec: &spec::Web, files: &dyn Files) -> Checked<Over> {
-    let within = |mu, sigma, least| Variable::Within(Box::new(Variable::LogNormal { mu, sigma }), least, 2e6);
-    let given = |setting, given: &Option<Sizes>, otherwise| given.as_ref().map_or(Ok(otherwise), |given| sizes(setting, given, files));
+    let within = |mu, sigma, least| {
+        Variable::Within(Box::new(Variable::LogNormal { mu, sigma }), least, 2e6)
+    };
+    let given = |setting, given: &Option<Sizes>, otherwise| {
+        given.as_ref().map_or(Ok(otherwise), |given| sizes(setting, given, files))
+    };
     let (objects, fewer) = match spec.objects {
-        Some(objects) => (Variable::Fixed(number("objects", u64::from(objects) + 1, 100_000)? as f64 - 1.0), 0.0),
-        None => (Variable::AtMost(Box::new(Variable::Pareto { shape: 1.1, scale: 2.0 }), 55.0), 2.0),
+        Some(objects) => {
+            (Variable::Fixed(number("objects", u64::from(objects) + 1, 100_000)? as f64 - 1.0), 0.0)
+        }
+        None => {
+            (Variable::AtMost(Box::new(Variable::Pareto { shape: 1.1, scale: 2.0 }), 55.0), 2.0)
+        }
     };
     let pages = Pages {
         document: given("document", &spec.document, within(8.37, 1.37, 100.0))?,
@@ -197,18 +277,31 @@ pub(super) fn incast(spec: &spec::Incast) -> Checked<Over> {
     };
     let queries = spec.queries.unwrap_or(u64::MAX);
     let request = length("request", spec.request)?;
-    Ok(Over::Incast { size, shared, interval: spec.interval.0, queries, request, persistent: spec.persistent })
+    Ok(Over::Incast {
+        size,
+        shared,
+        interval: spec.interval.0,
+        queries,
+        request,
+        persistent: spec.persistent,
+    })
 }
 
 /// An exponentially distributed time, or none at all.
 fn thinking(mean: Time) -> Variable {
-    if mean.ns() == 0 { Variable::Fixed(0.0) } else { Variable::Exponential { mean: mean.ns() as f64 } }
+    if mean.ns() == 0 {
+        Variable::Fixed(0.0)
+    } else {
+        Variable::Exponential { mean: mean.ns() as f64 }
+    }
 }
 
 fn number(setting: &'static str, number: u64, most: u64) -> Checked<u64> {
     match number {
         0 => refuse(setting, Reason::Range("it must be above 0")),
-        _ if number > most => refuse(setting, Reason::Words(format!("{number} is too many; at most {most}"))),
+        _ if number > most => {
+            refuse(setting, Reason::Words(format!("{number} is too many; at most {most}")))
+        }
         _ => Ok(number),
     }
 }

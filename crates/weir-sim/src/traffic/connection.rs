@@ -1,10 +1,11 @@
 //! Requests and responses: a client asks, a server answers over a transport.
 //!
 //! # Model
-//! A request is one packet from the client to the server, on the flow's way back; while none has come, it is sent again after 1 s,
-//! 2 s, 4 s and so on. The server answers at once. On a new connection the response then costs the transport's handshake besides, so
-//! that the first byte comes two round trips after the request, as when a client opens a TCP connection; on a persistent one it comes
-//! after one.
+//! A request is one packet from the client to the server, on the flow's way back; while none has
+//! come, it is sent again after 1 s, 2 s, 4 s and so on. The server answers at once. On a new
+//! connection the response then costs the transport's handshake besides, so that the first byte
+//! comes two round trips after the request, as when a client opens a TCP connection; on a
+//! persistent one it comes after one.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +16,8 @@ use crate::packet::{Flags, FlowId, Packet};
 
 use super::transport::{Opener, Supply, tell_source};
 
-/// The client's end of a flow of requests: sends the number that it is told ([`Notice::Write`]) until it is told that the request has
-/// come ([`Notice::Done`]).
+/// The client's end of a flow of requests: sends the number that it is told ([`Notice::Write`])
+/// until it is told that the request has come ([`Notice::Done`]).
 #[derive(Debug)]
 pub(super) struct Asking {
     packet: Packet,
@@ -110,7 +111,15 @@ pub(super) struct Connections {
 
 impl Connections {
     pub(super) fn new(opener: Opener, links: &[Link], persistent: bool) -> Self {
-        let connect = |&link| Connection { link, persistent, flow: None, request: 0, asked: false, size: 0, left: 0 };
+        let connect = |&link| Connection {
+            link,
+            persistent,
+            flow: None,
+            request: 0,
+            asked: false,
+            size: 0,
+            left: 0,
+        };
         let all: Vec<Connection> = links.iter().map(connect).collect();
         let by_flow = links.iter().enumerate().map(|(index, link)| (link.control, index)).collect();
         Self { opener, all, by_flow }
@@ -151,7 +160,12 @@ impl Connections {
     }
 
     /// Hears of a flow. Says which connection's response has arrived completely, when that is so.
-    pub(super) fn notice(&mut self, from: FlowId, notice: Notice, context: &mut Context<'_>) -> Option<usize> {
+    pub(super) fn notice(
+        &mut self,
+        from: FlowId,
+        notice: Notice,
+        context: &mut Context<'_>,
+    ) -> Option<usize> {
         let index = *self.by_flow.get(&from)?;
         let connection = &mut self.all[index];
         if from == connection.link.control {
@@ -167,7 +181,9 @@ impl Connections {
                 context.retire(from);
                 None
             }
-            Notice::Delivered(bytes) if connection.flow == Some(from) && connection.left > 0 && !connection.asked => {
+            Notice::Delivered(bytes)
+                if connection.flow == Some(from) && connection.left > 0 && !connection.asked =>
+            {
                 connection.left = connection.left.saturating_sub(bytes);
                 (connection.left == 0).then_some(index)
             }
@@ -178,7 +194,8 @@ impl Connections {
     /// The server has heard a request.
     fn answer(&mut self, index: usize, notice: Notice, context: &mut Context<'_>) {
         let connection = &mut self.all[index];
-        if notice != Notice::Delivered(connection.request) || !std::mem::take(&mut connection.asked) {
+        if notice != Notice::Delivered(connection.request) || !std::mem::take(&mut connection.asked)
+        {
             return;
         }
         let [_, client] = context.ends(connection.link.control);

@@ -1,9 +1,10 @@
 //! Flows of random sizes that begin at random times, or when a user has thought.
 //!
 //! # Model
-//! Open: flows arrive as a Poisson process, whose rate is the offered load divided by the mean size. What is offered does not
-//! depend on what the network does, so that flows pile up where it is more than fits. Closed: each of some users has one flow at a
-//! time and thinks, for an exponentially distributed span, before the next.
+//! Open: flows arrive as a Poisson process, whose rate is the offered load divided by the mean
+//! size. What is offered does not depend on what the network does, so that flows pile up where it
+//! is more than fits. Closed: each of some users has one flow at a time and thinks, for an
+//! exponentially distributed span, before the next.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -56,11 +57,29 @@ pub(super) struct Workload {
 
 impl Flows {
     /// `times` and `draws` are the streams of times and of sizes.
-    pub(super) fn new(opener: Opener, template: FlowId, workload: Workload, span: (Nanos, Nanos), draws: (Draws, Draws)) -> Self {
+    pub(super) fn new(
+        opener: Opener,
+        template: FlowId,
+        workload: Workload,
+        span: (Nanos, Nanos),
+        draws: (Draws, Draws),
+    ) -> Self {
         let Workload { arrivals, sizes, most } = workload;
         let ((from, until), (times, draws)) = (span, draws);
         let (begins, open) = (BinaryHeap::new(), BTreeMap::new());
-        Self { opener, template, arrivals, sizes, left: most, from, until, times, draws, begins, open }
+        Self {
+            opener,
+            template,
+            arrivals,
+            sizes,
+            left: most,
+            from,
+            until,
+            times,
+            draws,
+            begins,
+            open,
+        }
     }
 
     fn think(&mut self, now: Nanos) {

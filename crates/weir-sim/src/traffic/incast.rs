@@ -1,9 +1,10 @@
 //! Many servers that answer one client at once.
 //!
 //! # Model
-//! Every `interval`, or when the last query is complete where that takes longer, the client asks all servers at the same time, and
-//! each answers with the same number of bytes. A query is complete when the last response is: that is its completion time. This is
-//! the partition and aggregate pattern of Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, section 2.
+//! Every `interval`, or when the last query is complete where that takes longer, the client asks
+//! all servers at the same time, and each answers with the same number of bytes. A query is
+//! complete when the last response is: that is its completion time. This is the partition and
+//! aggregate pattern of Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, section 2.
 
 use weir_core::Nanos;
 
@@ -32,10 +33,27 @@ pub(super) struct Incast {
 
 impl Incast {
     /// `queries` of `size` bytes from each server, `interval` apart.
-    pub(super) fn new(connections: Connections, links: &[Link], size: u64, interval: Nanos, queries: u64, span: (Nanos, Nanos)) -> Self {
+    pub(super) fn new(
+        connections: Connections,
+        links: &[Link],
+        size: u64,
+        interval: Nanos,
+        queries: u64,
+        span: (Nanos, Nanos),
+    ) -> Self {
         let (from, until) = span;
         let control = links[0].control;
-        Self { connections, control, size, interval, left: queries, until, next: from, began: Nanos::ZERO, missing: 0 }
+        Self {
+            connections,
+            control,
+            size,
+            interval,
+            left: queries,
+            until,
+            next: from,
+            began: Nanos::ZERO,
+            missing: 0,
+        }
     }
 }
 
@@ -60,7 +78,11 @@ impl Endpoint for Incast {
     }
 
     fn next_event(&self) -> Nanos {
-        if self.missing == 0 && self.left > 0 && self.next < self.until { self.next } else { Nanos::MAX }
+        if self.missing == 0 && self.left > 0 && self.next < self.until {
+            self.next
+        } else {
+            Nanos::MAX
+        }
     }
 
     fn notice(&mut self, from: FlowId, notice: Notice, context: &mut Context<'_>) {

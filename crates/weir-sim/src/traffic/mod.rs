@@ -1,8 +1,10 @@
 //! Traffic: what is sent, from the settings of a scenario to endpoints in a world.
 //!
-//! A [`Spec`] is what a scenario says, a [`Plan`] is that with all settings judged, and [`Plan::install`] puts endpoints into a
-//! world. Open-loop traffic is a [`Source`] with a [`Process`] that decides when packets go; it hears nothing from the network.
-//! Other traffic goes over a [`Transport`]: an owner opens flows, hears when they are done, and counts what they were for.
+//! A [`Spec`] is what a scenario says, a [`Plan`] is that with all settings judged, and
+//! [`Plan::install`] puts endpoints into a world. Open-loop traffic is a [`Source`] with a
+//! [`Process`] that decides when packets go; it hears nothing from the network. Other traffic goes
+//! over a [`Transport`]: an owner opens flows, hears when they are done, and counts what they were
+//! for.
 
 mod cbr;
 mod check;

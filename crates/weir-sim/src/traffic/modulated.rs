@@ -1,11 +1,12 @@
 //! Sources whose rate changes with a state: on and off, Markov chains, talk spurts.
 //!
 //! # Model
-//! A chain of states, each with a rate, a random time that it is held, and weights of the states that may follow. A packet needs as
-//! many bits of *credit* as it has; credit comes in at the state's rate and is kept when the state changes. So the mean rate is that
-//! of the states by their shares of time, however short the periods are beside the distance of packets. For exponential distances
-//! the credit that a packet needs is drawn, with its bits as the mean: within a state that is a Poisson process, the whole a Markov-
-//! modulated one.
+//! A chain of states, each with a rate, a random time that it is held, and weights of the states
+//! that may follow. A packet needs as many bits of *credit* as it has; credit comes in at the
+//! state's rate and is kept when the state changes. So the mean rate is that of the states by their
+//! shares of time, however short the periods are beside the distance of packets. For exponential
+//! distances the credit that a packet needs is drawn, with its bits as the mean: within a state
+//! that is a Poisson process, the whole a Markov- modulated one.
 
 use weir_core::Nanos;
 
@@ -55,10 +56,14 @@ impl Modulated {
         Self { states, len, exponential, first, state: 0, left: 0.0, carry: 0.0 }
     }
 
-    /// A rate while on, and nothing while off. It begins on or off, each with the probability of its share of time.
+    /// A rate while on, and nothing while off. It begins on or off, each with the probability of
+    /// its share of time.
     pub fn on_off(len: u32, bps: f64, on: Variable, off: Variable) -> Self {
         let shares = [&on, &off].map(|period| period.mean().unwrap_or(1.0));
-        let states = vec![State { bps, hold: on, next: vec![0.0, 1.0] }, State { bps: 0.0, hold: off, next: vec![1.0, 0.0] }];
+        let states = vec![
+            State { bps, hold: on, next: vec![0.0, 1.0] },
+            State { bps: 0.0, hold: off, next: vec![1.0, 0.0] },
+        ];
         Self::new(states, len, false, First::Drawn(shares.to_vec()))
     }
 
@@ -110,7 +115,8 @@ const MOST_CHANGES: u32 = 10_000_000;
 mod tests {
     use super::*;
 
-    /// Bits a second over so many packets, and the share of the time that lies in gaps of more than `long`.
+    /// Bits a second over so many packets, and the share of the time that lies in gaps of more than
+    /// `long`.
     fn measure(mut process: Modulated, packets: u32, long: u64) -> (f64, f64) {
         let mut draws = Draws::new(4, 8, 1);
         let (mut time, mut silent) = (0u64, 0u64);
@@ -119,7 +125,10 @@ mod tests {
             time += gap.0;
             silent += if gap.0 > long { gap.0 } else { 0 };
         }
-        (f64::from(packets) * f64::from(process.len) * 8e9 / time as f64, silent as f64 / time as f64)
+        (
+            f64::from(packets) * f64::from(process.len) * 8e9 / time as f64,
+            silent as f64 / time as f64,
+        )
     }
 
     #[test]
@@ -136,7 +145,8 @@ mod tests {
     #[test]
     fn pareto_periods_keep_the_mean_rate() {
         let period = |mean| Variable::pareto_of_mean(1.9, mean).unwrap();
-        let (bits, _) = measure(Modulated::on_off(1000, 8e6, period(100e6), period(100e6)), 3_000_000, 0);
+        let (bits, _) =
+            measure(Modulated::on_off(1000, 8e6, period(100e6), period(100e6)), 3_000_000, 0);
         assert!((bits / 4e6 - 1.0).abs() < 0.05, "{bits}");
     }
 
@@ -161,7 +171,11 @@ mod tests {
         // Visits 4 : 3 : 2, so time 40 : 60 : 80.
         let expected = (40.0 * 1e6 + 80.0 * 4e6) / 180.0;
         for exponential in [false, true] {
-            let (bits, _) = measure(Modulated::new(states([1e6, 0.0, 4e6]), 500, exponential, First::Zero), 1_000_000, 0);
+            let (bits, _) = measure(
+                Modulated::new(states([1e6, 0.0, 4e6]), 500, exponential, First::Zero),
+                1_000_000,
+                0,
+            );
             assert!((bits / expected - 1.0).abs() < 0.02, "{bits} {expected}");
         }
     }
@@ -169,7 +183,8 @@ mod tests {
     #[test]
     fn a_chain_that_falls_silent_for_good_ends() {
         let silent = State { bps: 0.0, hold: Variable::Fixed(1e15), next: vec![0.0, 1.0] };
-        let states = vec![State { bps: 8e6, hold: Variable::Fixed(1.5e6), next: vec![0.0, 1.0] }, silent];
+        let states =
+            vec![State { bps: 8e6, hold: Variable::Fixed(1.5e6), next: vec![0.0, 1.0] }, silent];
         let mut process = Modulated::new(states, 1000, false, First::Zero);
         let mut draws = Draws::new(1, 1, 1);
         assert_eq!(process.next(&mut draws), Some((Nanos(1_000_000), 1000)));

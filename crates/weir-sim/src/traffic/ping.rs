@@ -7,7 +7,8 @@ use crate::packet::{Flags, Packet};
 
 use super::source::Sending;
 
-/// Sends requests at equal distances and counts the answers: their round-trip times are the group's completion times.
+/// Sends requests at equal distances and counts the answers: their round-trip times are the group's
+/// completion times.
 #[derive(Debug)]
 pub struct Ping {
     packet: Packet,
@@ -53,6 +54,15 @@ impl Endpoint for Echo {
     fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
         context.count(packet.flow).goodput_bytes += u64::from(packet.payload());
         let Packet { flow, len, header, seq, label, stamp, .. } = *packet;
-        context.send(Packet { flow, len, header, seq, label, stamp, flags: Flags::BACK, ..Packet::default() });
+        context.send(Packet {
+            flow,
+            len,
+            header,
+            seq,
+            label,
+            stamp,
+            flags: Flags::BACK,
+            ..Packet::default()
+        });
     }
 }

@@ -70,17 +70,20 @@ pub(super) enum Open {
 /// Where traffic goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement<'a> {
-    /// From where to where, in which class and group. Protocol and DSCP of the keys are set by the traffic. All kinds need one; those
-    /// of which [`Plan::joint`] says so take one for each source.
+    /// From where to where, in which class and group. Protocol and DSCP of the keys are set by the
+    /// traffic. All kinds need one; those of which [`Plan::joint`] says so take one for each
+    /// source.
     pub flows: &'a [FlowSpec],
     /// The run's seed.
     pub seed: u64,
-    /// Number of this traffic in the run, of which its random streams are made: each call of [`Plan::install`] has its own.
+    /// Number of this traffic in the run, of which its random streams are made: each call of
+    /// [`Plan::install`] has its own.
     pub number: u64,
 }
 
 impl Plan {
-    /// Whether several sources send together, to one destination: then all of them are installed at once.
+    /// Whether several sources send together, to one destination: then all of them are installed at
+    /// once.
     pub fn joint(&self) -> bool {
         matches!(self.work, Work::Over(Over::Incast { .. }, _))
     }
@@ -103,11 +106,15 @@ impl Plan {
         }
     }
 
-    /// Puts its endpoints into a world, and says which flows it has made: those that send, and templates of those that are opened
-    /// while the world runs. Random numbers follow from seed and number alone.
+    /// Puts its endpoints into a world, and says which flows it has made: those that send, and
+    /// templates of those that are opened while the world runs. Random numbers follow from seed and
+    /// number alone.
     pub fn install(&self, world: &mut World, at: &Placement<'_>) -> Vec<FlowId> {
         let mut start = Draws::new(at.seed, at.number, 0);
-        let from = self.begin.start.saturating_add(Nanos((self.begin.jitter.0 as f64 * (1.0 - start.unit())) as u64));
+        let from = self
+            .begin
+            .start
+            .saturating_add(Nanos((self.begin.jitter.0 as f64 * (1.0 - start.unit())) as u64));
         let mut specs = at.flows.to_vec();
         specs.truncate(if self.joint() { usize::MAX } else { 1 });
         for spec in &mut specs {
@@ -115,16 +122,32 @@ impl Plan {
             spec.key.dscp = self.begin.dscp;
         }
         match &self.work {
-            Work::Over(what, transport) => Site { begin: &self.begin, what, transport, world, specs: &specs, from, at }.install(),
-            Work::Open(open) => specs.iter().map(|spec| self.place(open, world, spec, from, at)).collect(),
+            Work::Over(what, transport) => {
+                Site { begin: &self.begin, what, transport, world, specs: &specs, from, at }
+                    .install()
+            }
+            Work::Open(open) => {
+                specs.iter().map(|spec| self.place(open, world, spec, from, at)).collect()
+            }
         }
     }
 
-    fn place(&self, open: &Open, world: &mut World, spec: &FlowSpec, from: Nanos, at: &Placement<'_>) -> FlowId {
+    fn place(
+        &self,
+        open: &Open,
+        world: &mut World,
+        spec: &FlowSpec,
+        from: Nanos,
+        at: &Placement<'_>,
+    ) -> FlowId {
         let Begin { until, ecn, label, .. } = self.begin;
         let flow = world.next_flow();
         let header = if spec.key.ipv6 { 48 } else { 28 };
-        let sending = Sending { packet: Packet { flow, header, ecn, label, ..Packet::default() }, from, until };
+        let sending = Sending {
+            packet: Packet { flow, header, ecn, label, ..Packet::default() },
+            from,
+            until,
+        };
         let draws = Draws::new(at.seed, at.number, 1);
         let (source, sink): (Box<dyn Endpoint>, Box<dyn Endpoint>) = match open {
             Open::Constant(process) => (source(process, draws, sending), Box::new(Sink)),
@@ -136,7 +159,9 @@ impl Plan {
                 sending.packet.header = sending.packet.header.max(*header);
                 (source(modulated, draws, sending), Box::new(Sink))
             }
-            Open::Ping { len, interval } => (Box::new(Ping::new(*len, *interval, sending)), Box::new(Echo)),
+            Open::Ping { len, interval } => {
+                (Box::new(Ping::new(*len, *interval, sending)), Box::new(Echo))
+            }
             Open::Nothing => (Box::new(Sink), Box::new(Sink)),
         };
         let added = world.add_flow(spec, source, sink);

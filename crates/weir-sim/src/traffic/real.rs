@@ -30,7 +30,8 @@ impl Transport for Real {
         };
         let options = Options { start, seed, owner, ..self.options };
         // The check has seen that the stack is built.
-        stack::ends(self.stack, flow, load, options).unwrap_or_else(|_| (Box::new(Sink), Box::new(Sink)))
+        stack::ends(self.stack, flow, load, options)
+            .unwrap_or_else(|_| (Box::new(Sink), Box::new(Sink)))
     }
 
     fn protocol(&self) -> u8 {
@@ -58,7 +59,12 @@ pub(super) fn check(spec: &spec::RealStack) -> Checked<(Over, Arc<dyn Transport>
         ("deadline", spec.deadline.is_some()),
     ];
     if let Some((setting, _)) = beyond.into_iter().find(|&(_, given)| given) {
-        return refuse(setting, Reason::Words("a real stack decides about its packets itself; leave it away".to_owned()));
+        return refuse(
+            setting,
+            Reason::Words(
+                "a real stack decides about its packets itself; leave it away".to_owned(),
+            ),
+        );
     }
     if !(1280..=9000).contains(&spec.mtu.0) {
         return refuse("mtu", Reason::Range("it is from 1280 to 9000 bytes"));
@@ -73,6 +79,11 @@ pub(super) fn check(spec: &spec::RealStack) -> Checked<(Over, Arc<dyn Transport>
         StackControl::NewReno => Control::NewReno,
         StackControl::Cubic => Control::Cubic,
     };
-    let options = Options { control, window: spec.window.0 as u32, mtu: spec.mtu.0 as u16, ..Options::default() };
+    let options = Options {
+        control,
+        window: spec.window.0 as u32,
+        mtu: spec.mtu.0 as u16,
+        ..Options::default()
+    };
     Ok((Over::Tcp { bytes: spec.bytes.map(|bytes| bytes.0) }, Arc::new(Real { stack, options })))
 }

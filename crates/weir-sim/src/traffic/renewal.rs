@@ -1,8 +1,10 @@
-//! Packets whose distances are drawn independently: Poisson arrivals, Pareto-distributed gaps, and packets of several sizes.
+//! Packets whose distances are drawn independently: Poisson arrivals, Pareto-distributed gaps, and
+//! packets of several sizes.
 //!
 //! # Reference
-//! Pareto-distributed gaps as in published tests of queues: shape 2 and scale 4 ms, whose mean is 2 · 4 ms / (2 − 1) = 8 ms. With a
-//! shape up to 2 their variance is infinite, and long silences come between bursts on every scale of time.
+//! Pareto-distributed gaps as in published tests of queues: shape 2 and scale 4 ms, whose mean is 2
+//! · 4 ms / (2 − 1) = 8 ms. With a shape up to 2 their variance is infinite, and long silences come
+//! between bursts on every scale of time.
 
 use weir_core::Nanos;
 
@@ -10,7 +12,8 @@ use crate::random::{Draws, Variable, nanos};
 
 use super::source::Process;
 
-/// Packets of one size at distances that are drawn; the first comes one distance after the beginning.
+/// Packets of one size at distances that are drawn; the first comes one distance after the
+/// beginning.
 #[derive(Clone, Debug)]
 pub struct Renewal {
     len: u32,
@@ -30,7 +33,8 @@ impl Process for Renewal {
     }
 }
 
-/// Packets of several sizes, each drawn by its weight; a packet's distance from the last does not depend on its size.
+/// Packets of several sizes, each drawn by its weight; a packet's distance from the last does not
+/// depend on its size.
 #[derive(Clone, Debug)]
 pub struct Mix {
     sizes: Vec<u32>,
@@ -41,7 +45,8 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Packets of these sizes in network-layer bytes, with their weights, at `bps` network-layer bits/s in the mean.
+    /// Packets of these sizes in network-layer bytes, with their weights, at `bps` network-layer
+    /// bits/s in the mean.
     pub fn new(mix: &[(u32, f64)], bps: u64, exponential: bool) -> Self {
         let total: f64 = mix.iter().map(|&(_, weight)| weight).sum();
         let mean = mix.iter().map(|&(len, weight)| f64::from(len) * weight).sum::<f64>() / total;
@@ -49,7 +54,11 @@ impl Mix {
         Self {
             sizes: mix.iter().map(|&(len, _)| len).collect(),
             weights: mix.iter().map(|&(_, weight)| weight).collect(),
-            gap: if exponential { Variable::Exponential { mean: gap } } else { Variable::Fixed(gap) },
+            gap: if exponential {
+                Variable::Exponential { mean: gap }
+            } else {
+                Variable::Fixed(gap)
+            },
             carry: 0.0,
         }
     }
@@ -109,8 +118,12 @@ mod tests {
             let mean = (7.0 * 40.0 + 4.0 * 576.0 + 1500.0) / 12.0;
             assert!((packets / (1e7 / 8.0 / mean) - 1.0).abs() < 0.004, "{packets}");
             let (mut mix, mut draws) = (mix, Draws::new(2, 2, 1));
-            let small = (0..120_000).filter(|_| mix.next(&mut draws).unwrap().1 == 40).count() as f64;
-            assert!((small - 70_000.0).abs() < 4.0 * libm::sqrt(120_000.0 * 7.0 / 12.0 * 5.0 / 12.0), "{small}");
+            let small =
+                (0..120_000).filter(|_| mix.next(&mut draws).unwrap().1 == 40).count() as f64;
+            assert!(
+                (small - 70_000.0).abs() < 4.0 * libm::sqrt(120_000.0 * 7.0 / 12.0 * 5.0 / 12.0),
+                "{small}"
+            );
         }
     }
 }

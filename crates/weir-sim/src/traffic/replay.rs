@@ -1,15 +1,19 @@
 //! Packets as they were captured, or as a table says.
 //!
-//! A table has lines `time_s,bytes`: seconds from the beginning, and network-layer bytes. Of a capture (pcap, pcapng) the times and
-//! the lengths on the wire count, less what stands before the network layer; the first packet is at the beginning. How the packets
-//! of the capture were meant, their addresses and answers, is lost: this is open-loop traffic of the same lengths at the same times.
+//! A table has lines `time_s,bytes`: seconds from the beginning, and network-layer bytes. Of a
+//! capture (pcap, pcapng) the times and the lengths on the wire count, less what stands before the
+//! network layer; the first packet is at the beginning. How the packets of the capture were meant,
+//! their addresses and answers, is lost: this is open-loop traffic of the same lengths at the same
+//! times.
 
 use std::io::Cursor;
 use std::sync::Arc;
 
 use pcap_file::DataLink;
 use pcap_file::pcap::PcapReader;
-use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
 use pcap_file::pcapng::{Block, PcapNgReader};
 use weir_core::Nanos;
 use weir_rules::decimal::Decimal;
@@ -66,7 +70,9 @@ impl Trace {
                 Ok((time, "")) => time.scaled(1_000_000_000).map(Nanos),
                 _ => None,
             };
-            let (Some(time), Ok(len)) = (time, fields.1.trim().parse::<u32>()) else { return Err(TraceError::Line(number)) };
+            let (Some(time), Ok(len)) = (time, fields.1.trim().parse::<u32>()) else {
+                return Err(TraceError::Line(number));
+            };
             if packets.last().is_some_and(|&(before, _)| time < before) {
                 return Err(TraceError::Order(number));
             }
@@ -83,10 +89,17 @@ impl Trace {
     /// # Errors
     /// Not a capture, or one of an unknown link layer.
     pub fn capture(bytes: &[u8]) -> Result<Self, TraceError> {
-        let mut packets = if bytes.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]) { pcapng(bytes)? } else { pcap(bytes)? };
+        let mut packets = if bytes.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]) {
+            pcapng(bytes)?
+        } else {
+            pcap(bytes)?
+        };
         packets.sort_by_key(|&(time, _)| time);
         let first = packets.first().map_or(0, |&(time, _)| time);
-        let packets = packets.into_iter().map(|(time, len)| (Nanos(u64::try_from(time - first).unwrap_or(u64::MAX)), len)).collect();
+        let packets = packets
+            .into_iter()
+            .map(|(time, len)| (Nanos(u64::try_from(time - first).unwrap_or(u64::MAX)), len))
+            .collect();
         Self::of(packets)
     }
 
@@ -103,7 +116,8 @@ impl Trace {
         &self.0
     }
 
-    /// From one beginning to the next where it is repeated: the mean distance of packets follows on the last one.
+    /// From one beginning to the next where it is repeated: the mean distance of packets follows on
+    /// the last one.
     fn period(&self) -> u64 {
         let first = self.0.first().map_or(0, |packet| packet.0.0);
         let last = self.0.last().map_or(0, |packet| packet.0.0);
@@ -128,7 +142,8 @@ fn pcap(bytes: &[u8]) -> Result<Vec<(i128, u32)>, TraceError> {
     Ok(packets)
 }
 
-/// Packets of a pcapng file; the reader gives times in units of the interface, whatever its type says.
+/// Packets of a pcapng file; the reader gives times in units of the interface, whatever its type
+/// says.
 fn pcapng(bytes: &[u8]) -> Result<Vec<(i128, u32)>, TraceError> {
     let bad = |error: pcap_file::PcapError| TraceError::Capture(error.to_string());
     let mut reader = PcapNgReader::new(Cursor::new(bytes)).map_err(bad)?;
@@ -137,11 +152,18 @@ fn pcapng(bytes: &[u8]) -> Result<Vec<(i128, u32)>, TraceError> {
     while let Some(block) = reader.next_block() {
         match block.map_err(bad)? {
             Block::SectionHeader(_) => interfaces.clear(),
-            Block::InterfaceDescription(interface) => interfaces.push((link_header(interface.linktype)?, Ticks::of(&interface))),
+            Block::InterfaceDescription(interface) => {
+                interfaces.push((link_header(interface.linktype)?, Ticks::of(&interface)))
+            }
             Block::EnhancedPacket(packet) => {
                 let interface = interfaces.get(packet.interface_id as usize);
-                let &(link, ticks) = interface.ok_or_else(|| TraceError::Capture("a packet of an interface that is not there".into()))?;
-                packets.push((ticks.nanos(packet.timestamp.as_nanos()), network_bytes(packet.original_len, link)));
+                let &(link, ticks) = interface.ok_or_else(|| {
+                    TraceError::Capture("a packet of an interface that is not there".into())
+                })?;
+                packets.push((
+                    ticks.nanos(packet.timestamp.as_nanos()),
+                    network_bytes(packet.original_len, link),
+                ));
             }
             _ => {}
         }
@@ -164,8 +186,12 @@ impl Ticks {
                 InterfaceDescriptionOption::IfTsResol(resolution) if resolution & 0x80 != 0 => {
                     ticks.per_second = 1 << (resolution & 0x7f).min(63);
                 }
-                InterfaceDescriptionOption::IfTsResol(resolution) => ticks.per_second = 10u128.pow(u32::from(resolution.min(18))),
-                InterfaceDescriptionOption::IfTsOffset(offset) => ticks.offset_s = offset.cast_signed(),
+                InterfaceDescriptionOption::IfTsResol(resolution) => {
+                    ticks.per_second = 10u128.pow(u32::from(resolution.min(18)))
+                }
+                InterfaceDescriptionOption::IfTsOffset(offset) => {
+                    ticks.offset_s = offset.cast_signed()
+                }
                 _ => {}
             }
         }
@@ -258,7 +284,8 @@ mod tests {
 
     #[test]
     fn a_table_is_played_to_the_nanosecond() {
-        let trace = Trace::csv("time_s,bytes\n# two at once\n0.5,1500\n0.5,40\n1.000000001,576").unwrap();
+        let trace =
+            Trace::csv("time_s,bytes\n# two at once\n0.5,1500\n0.5,40\n1.000000001,576").unwrap();
         let once = vec![(500_000_000, 1500), (500_000_000, 40), (1_000_000_001, 576)];
         assert_eq!(played(Replay::new(trace.clone(), 1.0, false), 9), once);
         let again = played(Replay::new(trace.clone(), 1.0, true), 4);
@@ -295,11 +322,20 @@ mod tests {
     fn a_capture_gives_times_and_lengths_on_the_wire() {
         let frames = [(1_700_000_000, 5, 1514), (1_700_000_000, 9, 60), (1_700_000_001, 5, 590)];
         let micros = Trace::capture(&pcap_file(0xa1b2_c3d4, &frames)).unwrap();
-        assert_eq!(micros.packets(), [(Nanos(0), 1500), (Nanos(4_000), 46), (Nanos(1_000_000_000), 576)]);
+        assert_eq!(
+            micros.packets(),
+            [(Nanos(0), 1500), (Nanos(4_000), 46), (Nanos(1_000_000_000), 576)]
+        );
         let nanos = Trace::capture(&pcap_file(0xa1b2_3c4d, &frames)).unwrap();
         assert_eq!(nanos.packets()[1], (Nanos(4), 46));
-        assert!(matches!(Trace::capture(b"not a capture at all, whatever it is called"), Err(TraceError::Capture(_))));
-        assert!(matches!(Trace::capture(&pcap_file(0xa1b2_c3d4, &frames)[..70]), Err(TraceError::Capture(_))));
+        assert!(matches!(
+            Trace::capture(b"not a capture at all, whatever it is called"),
+            Err(TraceError::Capture(_))
+        ));
+        assert!(matches!(
+            Trace::capture(&pcap_file(0xa1b2_c3d4, &frames)[..70]),
+            Err(TraceError::Capture(_))
+        ));
     }
 
     /// A pcapng file with one interface whose times have the resolution `tsresol`.
@@ -308,8 +344,10 @@ mod tests {
             let len = (12 + body.len() as u32).to_le_bytes();
             [&kind.to_le_bytes()[..], &len, body, &len].concat()
         };
-        let section = [&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &u64::MAX.to_le_bytes()].concat();
-        let option = tsresol.map_or(Vec::new(), |tsresol| vec![9, 0, 1, 0, tsresol, 0, 0, 0, 0, 0, 0, 0]);
+        let section =
+            [&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &u64::MAX.to_le_bytes()].concat();
+        let option =
+            tsresol.map_or(Vec::new(), |tsresol| vec![9, 0, 1, 0, tsresol, 0, 0, 0, 0, 0, 0, 0]);
         let interface = [&link.to_le_bytes()[..], &[0; 6], &option].concat();
         let mut bytes = [block(0x0a0d_0d0a, &section), block(1, &interface)].concat();
         for &(time, len) in packets {
@@ -322,10 +360,18 @@ mod tests {
     #[test]
     fn times_of_a_pcapng_capture_are_in_units_of_their_interface() {
         let packets = [(5_000_000_000, 1520), (5_000_000_250, 60)];
-        for (tsresol, second) in [(None, 250_000), (Some(9), 250), (Some(3), 250_000_000), (Some(0x80 | 10), 244_140_625)] {
+        for (tsresol, second) in [
+            (None, 250_000),
+            (Some(9), 250),
+            (Some(3), 250_000_000),
+            (Some(0x80 | 10), 244_140_625),
+        ] {
             let trace = Trace::capture(&pcapng_file(276, tsresol, &packets)).unwrap();
             assert_eq!(trace.packets(), [(Nanos(0), 1500), (Nanos(second), 40)], "{tsresol:?}");
         }
-        assert!(matches!(Trace::capture(&pcapng_file(105, None, &packets)), Err(TraceError::Link(_))));
+        assert!(matches!(
+            Trace::capture(&pcapng_file(105, None, &packets)),
+            Err(TraceError::Link(_))
+        ));
     }
 }

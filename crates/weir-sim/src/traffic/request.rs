@@ -39,14 +39,31 @@ pub(super) struct Habits {
 
 impl Users {
     /// One user for each link.
-    pub(super) fn new(connections: Connections, links: &[Link], habits: Habits, span: (Nanos, Nanos), draws: (Draws, Draws)) -> Self {
+    pub(super) fn new(
+        connections: Connections,
+        links: &[Link],
+        habits: Habits,
+        span: (Nanos, Nanos),
+        draws: (Draws, Draws),
+    ) -> Self {
         let ((from, until), (times, draws)) = (span, draws);
         let asked = vec![Nanos::ZERO; links.len()];
-        Self { connections, control: links[0].control, habits, from, until, times, draws, thinking: BinaryHeap::new(), asked }
+        Self {
+            connections,
+            control: links[0].control,
+            habits,
+            from,
+            until,
+            times,
+            draws,
+            thinking: BinaryHeap::new(),
+            asked,
+        }
     }
 
     fn think(&mut self, user: usize, now: Nanos) {
-        self.thinking.push(Reverse((now.saturating_add(self.habits.think.span(&mut self.times)), user)));
+        self.thinking
+            .push(Reverse((now.saturating_add(self.habits.think.span(&mut self.times)), user)));
     }
 }
 

@@ -70,7 +70,8 @@ pub struct MarkovState {
     /// With `hold`: weight of each state to come next; by default all others have the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Vec<f64>>,
-    /// Instead of `hold` and `next`: how often a second it changes to each state. The entry of the state itself does not count.
+    /// Instead of `hold` and `next`: how often a second it changes to each state. The entry of the
+    /// state itself does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leave: Option<Vec<f64>>,
 }
@@ -198,7 +199,9 @@ impl<'de> Deserialize<'de> for Sizes {
             type Value = Sizes;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("`web-search`, `data-mining`, a size such as \"10KB\", or a table with `kind`")
+                f.write_str(
+                    "`web-search`, `data-mining`, a size such as \"10KB\", or a table with `kind`",
+                )
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Sizes, E> {

@@ -30,7 +30,14 @@ pub(super) enum Over {
     /// A user who reads pages.
     Web { pages: Pages, connections: u32, request: u32 },
     /// Responses of all sources; these have `size` together where it is `shared`.
-    Incast { size: u64, shared: bool, interval: Nanos, queries: u64, request: u32, persistent: bool },
+    Incast {
+        size: u64,
+        shared: bool,
+        interval: Nanos,
+        queries: u64,
+        request: u32,
+        persistent: bool,
+    },
 }
 
 /// Where traffic over a transport is installed.
@@ -53,17 +60,34 @@ impl Site<'_> {
         let span = (self.from, until);
         let draws = || (Draws::new(seed, number, 1), Draws::new(seed, number, 2));
         let seed = seed.rotate_left(32) ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let opening = Opening { supply: Supply::Unlimited, owner: None, start: self.from, stop: Nanos::MAX, label, seed };
+        let opening = Opening {
+            supply: Supply::Unlimited,
+            owner: None,
+            start: self.from,
+            stop: Nanos::MAX,
+            label,
+            seed,
+        };
         let opener = Opener { transport: Arc::clone(self.transport), opening };
         match self.what {
             &Over::Tcp { bytes } => {
-                let opening = Opening { supply: bytes.map_or(Supply::Unlimited, Supply::Bytes), stop: until, ..opening };
+                let opening = Opening {
+                    supply: bytes.map_or(Supply::Unlimited, Supply::Bytes),
+                    stop: until,
+                    ..opening
+                };
                 let (source, sink) = self.transport.ends(self.world.next_flow(), &opening);
                 vec![self.world.add_flow(spec, source, sink)]
             }
             Over::Flows(workload) => {
                 let template = self.world.add_template(spec);
-                self.world.add_endpoint(Box::new(Flows::new(opener, template, workload.clone(), span, draws())));
+                self.world.add_endpoint(Box::new(Flows::new(
+                    opener,
+                    template,
+                    workload.clone(),
+                    span,
+                    draws(),
+                )));
                 vec![template]
             }
             Over::Requests { habits, users, request, persistent } => {
@@ -76,21 +100,39 @@ impl Site<'_> {
             Over::Web { pages, connections, request } => {
                 let ends = vec![spec; *connections as usize];
                 self.own(&ends, *request, |links| {
-                    Box::new(Reader::new(Connections::new(opener, links, true), links, pages.clone(), span, draws()))
+                    Box::new(Reader::new(
+                        Connections::new(opener, links, true),
+                        links,
+                        pages.clone(),
+                        span,
+                        draws(),
+                    ))
                 })
             }
             &Over::Incast { size, shared, interval, queries, request, persistent } => {
                 let ends: Vec<&FlowSpec> = self.specs.iter().collect();
                 let size = if shared { size.div_ceil(ends.len() as u64) } else { size };
                 self.own(&ends, request, |links| {
-                    Box::new(Incast::new(Connections::new(opener, links, persistent), links, size, interval, queries, span))
+                    Box::new(Incast::new(
+                        Connections::new(opener, links, persistent),
+                        links,
+                        size,
+                        interval,
+                        queries,
+                        span,
+                    ))
                 })
             }
         }
     }
 
     /// Adds an owner of connections, with a flow of requests and a template of responses for each.
-    fn own(&mut self, ends: &[&FlowSpec], request: u32, owner: impl FnOnce(&[Link]) -> Box<dyn Endpoint>) -> Vec<FlowId> {
+    fn own(
+        &mut self,
+        ends: &[&FlowSpec],
+        request: u32,
+        owner: impl FnOnce(&[Link]) -> Box<dyn Endpoint>,
+    ) -> Vec<FlowId> {
         let id = self.world.reserve_endpoint();
         let joint = matches!(self.what, Over::Incast { .. });
         let mut template = None;
@@ -98,7 +140,8 @@ impl Site<'_> {
         for (index, &spec) in ends.iter().enumerate() {
             let header = if spec.key.ipv6 { 48 } else { 28 };
             let asking = Asking::new(self.world.next_flow(), request, header);
-            let control = self.world.add_flow(spec, Box::new(Answering { owner: id }), Box::new(asking));
+            let control =
+                self.world.add_flow(spec, Box::new(Answering { owner: id }), Box::new(asking));
             uncount(self.world, control);
             // Where all connections go the same way, one template does for them.
             if index == 0 || joint {

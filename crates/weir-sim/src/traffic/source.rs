@@ -1,4 +1,5 @@
-//! A source of packets without a transport protocol, whatever decides when they go; and the sink that counts them.
+//! A source of packets without a transport protocol, whatever decides when they go; and the sink
+//! that counts them.
 
 use std::fmt::Debug;
 
@@ -10,8 +11,8 @@ use crate::random::Draws;
 
 /// Decides when packets go and how long they are.
 pub trait Process: Clone + Debug + Send + 'static {
-    /// The span from the last packet, or from the beginning, to the next one, and that one's network-layer bytes. `None`: there is
-    /// no more.
+    /// The span from the last packet, or from the beginning, to the next one, and that one's
+    /// network-layer bytes. `None`: there is no more.
     fn next(&mut self, draws: &mut Draws) -> Option<(Nanos, u32)>;
 }
 
@@ -74,8 +75,13 @@ impl Endpoint for Sink {
 }
 
 impl Sending {
-    /// Packets of a flow, `header` of their bytes headers, as soon as the world begins and until it ends.
+    /// Packets of a flow, `header` of their bytes headers, as soon as the world begins and until it
+    /// ends.
     pub fn of(flow: FlowId, header: u8) -> Self {
-        Self { packet: Packet { flow, header, ..Packet::default() }, from: Nanos::ZERO, until: Nanos::MAX }
+        Self {
+            packet: Packet { flow, header, ..Packet::default() },
+            from: Nanos::ZERO,
+            until: Nanos::MAX,
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! What a scenario says of traffic, kind by kind.
 //!
-//! Each kind is a struct of its own, so that a setting that another kind has is refused by name. One macro makes the structs, gives
-//! all of them the settings that every traffic has, and keeps the words in which help and documentation speak of them.
+//! Each kind is a struct of its own, so that a setting that another kind has is refused by name.
+//! One macro makes the structs, gives all of them the settings that every traffic has, and keeps
+//! the words in which help and documentation speak of them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -72,7 +73,8 @@ macro_rules! kinds {
             pub struct $name {
                 $( $(#[doc = $words])+ $(#[serde($serde)])? pub $field: $type, )*
                 $(
-                    /// Congestion control, with settings of its own behind its name; `cubic` by default.
+                    /// Congestion control, with settings of its own behind its name; `cubic` by
+                    /// default.
                     #[cfg_attr(any(), $transport)]
                     #[serde(default = "default_cc")]
                     pub cc: String,
@@ -116,8 +118,9 @@ macro_rules! kinds {
                 /// A span from 0 to this one, drawn at random, is added to `start`.
                 #[serde(default)]
                 pub start_jitter: Time,
-                /// ECN field of its packets, `none` by default. Over TCP the congestion control says which field: `none` turns ECN off,
-                /// the others turn it on, and by default it is as the congestion control has it.
+                /// ECN field of its packets, `none` by default. Over TCP the congestion control
+                /// says which field: `none` turns ECN off, the others turn it on, and by default it
+                /// is as the congestion control has it.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub ecn: Option<Ecn>,
                 /// DSCP of its packets, 0 to 63.
@@ -126,13 +129,15 @@ macro_rules! kinds {
                 /// Label of its packets, which ranks and deadlines go by.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub label: Option<u64>,
-                /// Label of its packets as a time from sending on, kept in nanoseconds; instead of `label`.
+                /// Label of its packets as a time from sending on, kept in nanoseconds; instead of
+                /// `label`.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub deadline: Option<Time>,
             }
         )*
 
-        /// Traffic as a scenario describes it: a table whose key `kind` says which settings belong there.
+        /// Traffic as a scenario describes it: a table whose key `kind` says which settings belong
+        /// there.
         #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
         #[serde(tag = "kind")]
         pub enum Spec {
@@ -140,8 +145,9 @@ macro_rules! kinds {
         }
 
         impl Spec {
-            /// Reads the settings of one kind from a table without the key `kind`. Unlike the whole, this keeps the places of
-            /// values, so that an error can point at them. `None`: there is no such kind; [`KINDS`] has all.
+            /// Reads the settings of one kind from a table without the key `kind`. Unlike the
+            /// whole, this keeps the places of values, so that an error can point at them. `None`:
+            /// there is no such kind; [`KINDS`] has all.
             pub fn read<'de, D: Deserializer<'de>>(kind: &str, settings: D) -> Option<Result<Self, D::Error>> {
                 match kind {
                     $( $word => Some($name::deserialize(settings).map(Self::$name)), )*
@@ -210,8 +216,19 @@ macro_rules! kinds {
 pub const COMMON: &[&str] = &["start", "stop", "start_jitter", "ecn", "dscp", "label", "deadline"];
 
 /// Names of the settings that kinds over TCP have.
-pub const TRANSPORT: &[&str] =
-    &["cc", "mss", "initial_window", "handshake", "pacing", "min_rto", "ack_every", "ack_delay", "receive_buffer", "small_queue", "train"];
+pub const TRANSPORT: &[&str] = &[
+    "cc",
+    "mss",
+    "initial_window",
+    "handshake",
+    "pacing",
+    "min_rto",
+    "ack_every",
+    "ack_delay",
+    "receive_buffer",
+    "small_queue",
+    "train",
+];
 
 kinds! {
     /// Packets of one size at equal distances.
@@ -246,7 +263,8 @@ kinds! {
         /// Mean distance of packets, instead of `rate`.
         #[serde(default)]
         interval: Option<Time>,
-        /// Least distance of packets, instead of `rate`; the mean is `shape` · `scale` / (`shape` − 1).
+        /// Least distance of packets, instead of `rate`; the mean is `shape` · `scale` / (`shape` −
+        /// 1).
         #[serde(default)]
         scale: Option<Time>,
         /// Shape of the distribution; 2 by default. `rate` and `interval` need one above 1.
@@ -264,7 +282,8 @@ kinds! {
         on: Time,
         /// Mean length of the periods in which it is silent.
         off: Time,
-        /// How the lengths of periods are distributed: `exponential` (the default), `pareto` or `constant`.
+        /// How the lengths of periods are distributed: `exponential` (the default), `pareto` or
+        /// `constant`.
         #[serde(default)]
         periods: Periods,
         /// Shape of Pareto-distributed periods, above 1; 1.5 by default.
@@ -285,7 +304,8 @@ kinds! {
         #[serde(default = "default_size")]
         size: Size,
     }
-    /// One side of a telephone call: frames of a codec in talk spurts, with exponentially distributed spurts and pauses.
+    /// One side of a telephone call: frames of a codec in talk spurts, with exponentially
+    /// distributed spurts and pauses.
     Voip "voip" {
         /// The codec: `g711` (the default), `g722`, `g726`, `g729` or `g723`.
         #[serde(default)]
@@ -312,7 +332,8 @@ kinds! {
     Trace "trace" {
         /// The file, from where the scenario is.
         file: String,
-        /// What the file is: `csv` (lines `time_s,bytes`), or `pcap` (pcapng too); by default as its name ends.
+        /// What the file is: `csv` (lines `time_s,bytes`), or `pcap` (pcapng too); by default as
+        /// its name ends.
         #[serde(default)]
         format: Option<TraceFormat>,
         /// Whether it begins anew at its end; not by default.
@@ -389,7 +410,8 @@ kinds! {
         #[serde(default)]
         flows: Option<u64>,
     }
-    /// Users at the destination ask the source for responses, one after the other; completion times are from request to response.
+    /// Users at the destination ask the source for responses, one after the other; completion times
+    /// are from request to response.
     Requests "requests" over tcp {
         /// Payload of a response: `web-search`, `data-mining`, a size, or a table.
         sizes: Sizes,
@@ -406,7 +428,8 @@ kinds! {
         #[serde(default)]
         persistent: bool,
     }
-    /// A user at the destination reads web pages from the source; completion times are those of pages.
+    /// A user at the destination reads web pages from the source; completion times are those of
+    /// pages.
     Web "web" over tcp {
         /// Payload of a page's document; by default log-normal, 10.7 kB in the mean.
         #[serde(default)]
@@ -430,7 +453,8 @@ kinds! {
         #[serde(default = "default_web_request")]
         request: Size,
     }
-    /// All sources answer the destination at once, again and again; completion times are until the last response has come.
+    /// All sources answer the destination at once, again and again; completion times are until the
+    /// last response has come.
     Incast "incast" over tcp {
         /// Payload that each source answers with.
         #[serde(default)]
@@ -546,7 +570,8 @@ fn default_period_shape() -> f64 {
     1.5
 }
 
-/// Talk spurts and pauses of Brady's model, as most studies of packet voice use it. ITU-T P.59 has 1.004 s and 1.587 s.
+/// Talk spurts and pauses of Brady's model, as most studies of packet voice use it. ITU-T P.59 has
+/// 1.004 s and 1.587 s.
 fn default_talk() -> Time {
     Time::millis(1000)
 }
@@ -587,23 +612,35 @@ mod tests {
 
     #[test]
     fn a_kind_is_read_with_its_own_settings_and_the_common_ones() {
-        let spec: Spec = toml::from_str("kind = 'poisson'\nrate = '5Mbit/s'\nstart = '1s'\necn = 'ect0'\ndeadline = '20ms'").unwrap();
+        let spec: Spec = toml::from_str(
+            "kind = 'poisson'\nrate = '5Mbit/s'\nstart = '1s'\necn = 'ect0'\ndeadline = '20ms'",
+        )
+        .unwrap();
         let Spec::Poisson(poisson) = &spec else { panic!("{spec:?}") };
         assert_eq!((poisson.rate.map(RateText::bps), poisson.size), (Some(5_000_000), Size(1000)));
         assert_eq!(spec.common().start, Time::millis(1000));
         assert_eq!(spec.common().ecn, Some(Ecn::Ect0));
         assert_eq!(spec.kind(), "poisson");
-        let settings = toml::Deserializer::parse("rate = '5Mbit/s'\nstart = '1s'\necn = 'ect0'\ndeadline = '20ms'").unwrap();
+        let settings = toml::Deserializer::parse(
+            "rate = '5Mbit/s'\nstart = '1s'\necn = 'ect0'\ndeadline = '20ms'",
+        )
+        .unwrap();
         assert_eq!(Spec::read("poisson", settings).unwrap().unwrap(), spec);
         assert!(Spec::read("fish", toml::Deserializer::parse("").unwrap()).is_none());
     }
 
     #[test]
     fn a_setting_of_another_kind_is_refused_by_name() {
-        for text in ["kind = 'cbr'\nrate = '1M'\nshape = 2", "kind = 'cbr'\nrate = '1M'\nstates = []", "kind = 'fish'"] {
+        for text in [
+            "kind = 'cbr'\nrate = '1M'\nshape = 2",
+            "kind = 'cbr'\nrate = '1M'\nstates = []",
+            "kind = 'fish'",
+        ] {
             let error = toml::from_str::<Spec>(text).unwrap_err().to_string();
             assert!(
-                error.contains("unknown field `shape`") || error.contains("unknown field `states`") || error.contains("`fish`"),
+                error.contains("unknown field `shape`")
+                    || error.contains("unknown field `states`")
+                    || error.contains("`fish`"),
                 "{error}"
             );
         }
@@ -625,7 +662,10 @@ mod tests {
             r#"{"kind":"requests","sizes":"10KB"}"#,
         ] {
             let spec: Spec = serde_json::from_str(text).unwrap();
-            assert_eq!(serde_json::from_str::<Spec>(&serde_json::to_string(&spec).unwrap()).unwrap(), spec);
+            assert_eq!(
+                serde_json::from_str::<Spec>(&serde_json::to_string(&spec).unwrap()).unwrap(),
+                spec
+            );
         }
     }
 

@@ -26,7 +26,19 @@ impl Transport for Tcp {
             Supply::Bytes(bytes) => Data::Bytes(bytes),
             Supply::Written => Data::Written,
         };
-        ends(flow, &Config { data, owner, start, stop, label, seed, counts: owner.is_none(), ..self.config })
+        ends(
+            flow,
+            &Config {
+                data,
+                owner,
+                start,
+                stop,
+                label,
+                seed,
+                counts: owner.is_none(),
+                ..self.config
+            },
+        )
     }
 
     fn protocol(&self) -> u8 {

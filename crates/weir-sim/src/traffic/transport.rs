@@ -1,4 +1,5 @@
-//! What traffic needs of a transport protocol: two ends for a flow, and words between them and who has opened it.
+//! What traffic needs of a transport protocol: two ends for a flow, and words between them and who
+//! has opened it.
 
 use std::fmt::Debug;
 
@@ -23,8 +24,9 @@ pub enum Supply {
 pub struct Opening {
     /// What it carries.
     pub supply: Supply,
-    /// Who hears of it: [`Notice::Delivered`] from the sink for bytes that arrive in order, [`Notice::Done`] from the source when
-    /// it is closed and all of it is acknowledged. Who hears that retires the flow and counts it. Without an owner the transport counts.
+    /// Who hears of it: [`Notice::Delivered`] from the sink for bytes that arrive in order,
+    /// [`Notice::Done`] from the source when it is closed and all of it is acknowledged. Who hears
+    /// that retires the flow and counts it. Without an owner the transport counts.
     pub owner: Option<EndpointId>,
     /// When it begins, where that is later than its making.
     pub start: Nanos,
@@ -54,10 +56,16 @@ pub(super) struct Opener {
 
 impl Opener {
     /// Opens a flow like `template`, owned by who is called.
-    pub(super) fn open(&mut self, template: FlowId, supply: Supply, context: &mut Context<'_>) -> FlowId {
+    pub(super) fn open(
+        &mut self,
+        template: FlowId,
+        supply: Supply,
+        context: &mut Context<'_>,
+    ) -> FlowId {
         let flow = context.next_flow();
         self.opening.seed = self.opening.seed.wrapping_add(1);
-        let opening = Opening { supply, owner: Some(context.me()), start: Nanos::ZERO, ..self.opening };
+        let opening =
+            Opening { supply, owner: Some(context.me()), start: Nanos::ZERO, ..self.opening };
         let (source, sink) = self.transport.ends(flow, &opening);
         let opened = context.open(template, source, sink);
         debug_assert_eq!(flow, opened);

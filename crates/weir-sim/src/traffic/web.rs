@@ -1,13 +1,15 @@
 //! Web pages: a document, then the objects that it names, over a few connections at once.
 //!
 //! # Model
-//! The document comes over one persistent connection. When it has been parsed, its objects are asked for over up to six of them,
-//! one after the other on each, as browsers do with HTTP/1.1. When the last has come the page is complete, its connections close,
-//! and the user reads it. A completion time is that of a page.
+//! The document comes over one persistent connection. When it has been parsed, its objects are
+//! asked for over up to six of them, one after the other on each, as browsers do with HTTP/1.1.
+//! When the last has come the page is complete, its connections close, and the user reads it. A
+//! completion time is that of a page.
 //!
 //! # Reference
-//! IEEE 802.16m-08/004, evaluation methodology, and 3GPP2 C.R1002: sizes of documents and objects log-normal within bounds, numbers of
-//! objects Pareto within bounds, times of reading and parsing exponential.
+//! IEEE 802.16m-08/004, evaluation methodology, and 3GPP2 C.R1002: sizes of documents and objects
+//! log-normal within bounds, numbers of objects Pareto within bounds, times of reading and parsing
+//! exponential.
 
 use weir_core::Nanos;
 
@@ -64,11 +66,29 @@ pub(super) struct Reader {
 
 impl Reader {
     /// A user who begins to read something else at the beginning of `span`.
-    pub(super) fn new(connections: Connections, links: &[Link], pages: Pages, span: (Nanos, Nanos), draws: (Draws, Draws)) -> Self {
+    pub(super) fn new(
+        connections: Connections,
+        links: &[Link],
+        pages: Pages,
+        span: (Nanos, Nanos),
+        draws: (Draws, Draws),
+    ) -> Self {
         let ((from, until), (mut times, draws)) = (span, draws);
         let next = from.saturating_add(pages.read.span(&mut times));
         let (phase, control) = (Phase::Reading, links[0].control);
-        Self { connections, control, pages, until, times, draws, phase, next, began: Nanos::ZERO, left: 0, missing: 0 }
+        Self {
+            connections,
+            control,
+            pages,
+            until,
+            times,
+            draws,
+            phase,
+            next,
+            began: Nanos::ZERO,
+            left: 0,
+            missing: 0,
+        }
     }
 
     fn ask_for_object(&mut self, connection: usize, context: &mut Context<'_>) {

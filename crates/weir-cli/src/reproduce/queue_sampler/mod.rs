@@ -1,4 +1,5 @@
-//! The Fast Queue Sampler's experiment: how often a router's queue can be read, and how much of what happens in it is seen.
+//! The Fast Queue Sampler's experiment: how often a router's queue can be read, and how much of
+//! what happens in it is seen.
 //!
 //! All methods read the same device, one after the other, while the same clients send.
 
@@ -8,7 +9,9 @@ mod testbed;
 use std::io;
 use std::time::{Duration, Instant};
 
-use weir_probe::{Method, Namespace, Plan, ProbeError, Queue, QueueId, Run, Sink, Tally, Target, Tee};
+use weir_probe::{
+    Method, Namespace, Plan, ProbeError, Queue, QueueId, Run, Sink, Tally, Target, Tee,
+};
 
 use super::{Experiment, How, Outcome, Settings, simulated};
 use crate::output::{Failure, say};
@@ -75,14 +78,22 @@ impl Watched {
 
 fn run(settings: &Settings) -> Result<Outcome, Failure> {
     if !nix::unistd::geteuid().is_root() {
-        return Err(Failure::own("queue-sampler makes networks in namespaces, which takes root: run it with sudo"));
+        return Err(Failure::own(
+            "queue-sampler makes networks in namespaces, which takes root: run it with sudo",
+        ));
     }
     let seconds = settings.seconds.unwrap_or(if settings.quick { QUICK_SECONDS } else { SECONDS });
-    let clients = settings.clients.clone().unwrap_or_else(|| CLIENTS[..if settings.quick { FEW } else { CLIENTS.len() }].to_vec());
+    let clients = settings
+        .clients
+        .clone()
+        .unwrap_or_else(|| CLIENTS[..if settings.quick { FEW } else { CLIENTS.len() }].to_vec());
     let (mut cases, mut remarks) = (Vec::new(), Vec::new());
     for clients in clients {
         if settings.show_progress {
-            say(format_args!("queue-sampler: {clients} clients, {seconds} s each with {}\n", METHODS.map(Method::name).join(", ")));
+            say(format_args!(
+                "queue-sampler: {clients} clients, {seconds} s each with {}\n",
+                METHODS.map(Method::name).join(", ")
+            ));
         }
         cases.push(case(clients, seconds, &mut remarks)?);
     }
@@ -90,20 +101,31 @@ fn run(settings: &Settings) -> Result<Outcome, Failure> {
 }
 
 fn case(clients: u16, seconds: f64, remarks: &mut Vec<String>) -> Result<Case, Failure> {
-    let refused = |what: &'static str| move |error: io::Error| Failure::own(format!("queue-sampler: cannot {what}: {error}"));
+    let refused = |what: &'static str| {
+        move |error: io::Error| Failure::own(format!("queue-sampler: cannot {what}: {error}"))
+    };
     let testbed = Testbed::start(clients).map_err(refused("make the network"))?;
     std::thread::sleep(WARM_UP);
     let mut watched = Vec::new();
     for method in METHODS {
-        match testbed.at_router(|| Ok(watch(method, seconds))).map_err(refused("enter the router"))? {
+        match testbed
+            .at_router(|| Ok(watch(method, seconds)))
+            .map_err(refused("enter the router"))?
+        {
             Ok(one) => watched.push(one),
-            Err(error @ (ProbeError::Rights { .. } | ProbeError::Load { .. } | ProbeError::Unavailable(_))) => {
+            Err(
+                error @ (ProbeError::Rights { .. }
+                | ProbeError::Load { .. }
+                | ProbeError::Unavailable(_)),
+            ) => {
                 let remark = format!("{} was not tried: {error}", method.name());
                 if !remarks.contains(&remark) {
                     remarks.push(remark);
                 }
             }
-            Err(error) => return Err(Failure::own(format!("queue-sampler, {}: {error}", method.name()))),
+            Err(error) => {
+                return Err(Failure::own(format!("queue-sampler, {}: {error}", method.name())));
+            }
         }
     }
     let (sent, received, fastest) = testbed.passed();
@@ -113,7 +135,13 @@ fn case(clients: u16, seconds: f64, remarks: &mut Vec<String>) -> Result<Case, F
 /// Reads the router's queue by one method. The thread is in the router's namespace.
 fn watch(method: Method, seconds: f64) -> Result<Watched, ProbeError> {
     let target = Target { device: DEVICE.into(), namespace: Namespace::Own };
-    let plan = Plan { targets: vec![target], method: Some(method), rate: None, children: true, bands: false };
+    let plan = Plan {
+        targets: vec![target],
+        method: Some(method),
+        rate: None,
+        children: true,
+        bands: false,
+    };
     let mut source = weir_probe::open(&plan)?.source;
     let (mut tally, mut stretch) = (Tally::new(), Stretch::default());
     let began = Instant::now();
@@ -122,7 +150,9 @@ fn watch(method: Method, seconds: f64) -> Result<Watched, ProbeError> {
     }
     let took = began.elapsed().as_secs_f64();
     let queue = tally.queues().iter().find(|measured| measured.queue.kind == KIND);
-    let queue = queue.ok_or_else(|| ProbeError::Unavailable(format!("{} does not show the router's {KIND}", method.name())))?;
+    let queue = queue.ok_or_else(|| {
+        ProbeError::Unavailable(format!("{} does not show the router's {KIND}", method.name()))
+    })?;
     let steps = queue.steps();
     Ok(Watched {
         method,
@@ -173,7 +203,8 @@ impl Sink for Stretch {
             let is_new = self.points.last().is_none_or(|last| last[1] != f64::from(run.qlen));
             // A method that reads seldom sees nothing in between: each of its readings is a point.
             if is_new || run.count == 1 {
-                self.points.push([run.first.saturating_sub(since) as f64 / 1e9, f64::from(run.qlen)]);
+                self.points
+                    .push([run.first.saturating_sub(since) as f64 / 1e9, f64::from(run.qlen)]);
             }
         }
     }
@@ -202,8 +233,14 @@ mod tests {
         };
         stretch.appeared(0, 0, &queue("tbf"));
         stretch.appeared(0, 1, &queue("pfifo_fast"));
-        let run = |queue, first, count, qlen| Run { queue, first, last: first, count, qlen, backlog: 0 };
-        stretch.runs(&[run(0, 5, 9, 9), run(1, 5, 9, 1), run(1, 6, 9, 1), run(1, 1_000_000_005, 9, 2)]);
+        let run =
+            |queue, first, count, qlen| Run { queue, first, last: first, count, qlen, backlog: 0 };
+        stretch.runs(&[
+            run(0, 5, 9, 9),
+            run(1, 5, 9, 1),
+            run(1, 6, 9, 1),
+            run(1, 1_000_000_005, 9, 2),
+        ]);
         stretch.runs(&[run(1, 500_005, 9, 3), run(1, 700_005, 9, 3)]);
         assert_eq!(stretch.finish(), [[0.0, 1.0], [0.0005, 3.0], [0.0007, 3.0]]);
     }

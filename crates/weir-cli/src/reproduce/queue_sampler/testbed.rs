@@ -1,5 +1,5 @@
-//! The published network, in namespaces: clients, each in a subnet of its own, a router, a switch and a server. Nothing of it has a
-//! name outside, so it goes with the process, whatever happens.
+//! The published network, in namespaces: clients, each in a subnet of its own, a router, a switch
+//! and a server. Nothing of it has a name outside, so it goes with the process, whatever happens.
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -73,20 +73,33 @@ impl Testbed {
                 ),
             )
         })?;
-        let mut testbed = Testbed { router, _switch: switch, stop: Arc::default(), threads: Vec::new(), traffic: Arc::default() };
+        let mut testbed = Testbed {
+            router,
+            _switch: switch,
+            stop: Arc::default(),
+            threads: Vec::new(),
+            traffic: Arc::default(),
+        };
         testbed.traffic.fastest.store(u64::MAX, Ordering::Relaxed);
         testbed.bridge(&weir)?;
         let socket = server.enter(|| UdpSocket::bind((SERVER, PORT)))?;
         testbed.receive(socket)?;
         for client in 0..clients {
             let socket = testbed.client(client)?;
-            testbed.send(socket, client, f64::from(CLIENT_RATE.min(MOST_RATE / u32::from(clients))));
+            testbed.send(
+                socket,
+                client,
+                f64::from(CLIENT_RATE.min(MOST_RATE / u32::from(clients))),
+            );
         }
         Ok(testbed)
     }
 
     /// Does work on a thread in the router's namespace.
-    pub(super) fn at_router<T: Send>(&self, work: impl FnOnce() -> Result<T, io::Error> + Send) -> io::Result<T> {
+    pub(super) fn at_router<T: Send>(
+        &self,
+        work: impl FnOnce() -> Result<T, io::Error> + Send,
+    ) -> io::Result<T> {
         self.router.enter(work)
     }
 
@@ -94,7 +107,11 @@ impl Testbed {
     pub(super) fn passed(&self) -> (u64, u64, Option<u64>) {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let fastest = read(&self.traffic.fastest);
-        (read(&self.traffic.sent), read(&self.traffic.received), (fastest < u64::MAX).then_some(fastest))
+        (
+            read(&self.traffic.sent),
+            read(&self.traffic.received),
+            (fastest < u64::MAX).then_some(fastest),
+        )
     }
 
     /// Weir between the router and the switch.
@@ -108,16 +125,28 @@ impl Testbed {
             };
             Ok::<_, io::Error>(vec![open("in")?, open("on")?])
         })?;
-        let lane = |name: &str, from, to, pipe| LaneConfig { name: name.into(), from, to, pipe, passes: Vec::new(), gso: Gso::Split };
-        let mut config = LiveConfig::new(ports, vec![lane("to server", 0, 1, 1), lane("back", 1, 0, 2)]);
-        let delayed = PipeConfig { link: LinkConfig { delay: DELAY, ..LinkConfig::default() }, ..PipeConfig::default() };
+        let lane = |name: &str, from, to, pipe| LaneConfig {
+            name: name.into(),
+            from,
+            to,
+            pipe,
+            passes: Vec::new(),
+            gso: Gso::Split,
+        };
+        let mut config =
+            LiveConfig::new(ports, vec![lane("to server", 0, 1, 1), lane("back", 1, 0, 2)]);
+        let delayed = PipeConfig {
+            link: LinkConfig { delay: DELAY, ..LinkConfig::default() },
+            ..PipeConfig::default()
+        };
         config.pipes = vec![(1, delayed), (2, PipeConfig::default())];
         // The processors are for those who are measured.
         (config.realtime, config.spin) = (Realtime::Off, Spin::Off);
         let mut live = Live::new(config).map_err(io::Error::other)?;
         let stop = Arc::clone(&self.stop);
         self.spawn("weir-live", move || {
-            // Ends when asked to; were the network gone before, no packet would arrive, and the result says how many did.
+            // Ends when asked to; were the network gone before, no packet would arrive, and the
+            // result says how many did.
             let _ = live.run(&stop);
         })
     }
@@ -131,7 +160,10 @@ impl Testbed {
             while !stop.load(Ordering::Relaxed) {
                 let Ok(PAYLOAD) = socket.recv(&mut payload) else { continue };
                 let sent = u64::from_ne_bytes(payload[..8].try_into().unwrap_or_default());
-                traffic.fastest.fetch_min((began.elapsed().as_nanos() as u64).saturating_sub(sent), Ordering::Relaxed);
+                traffic.fastest.fetch_min(
+                    (began.elapsed().as_nanos() as u64).saturating_sub(sent),
+                    Ordering::Relaxed,
+                );
                 traffic.received.fetch_add(1, Ordering::Relaxed);
             }
         })
@@ -207,16 +239,23 @@ fn quiet() -> io::Result<NetNs> {
 }
 
 /// A cable from one namespace to another.
-fn join(near: &NetNs, (name, index, mtu): (&str, u32, u32), far: &NetNs, far_name: &str) -> io::Result<()> {
+fn join(
+    near: &NetNs,
+    (name, index, mtu): (&str, u32, u32),
+    far: &NetNs,
+    far_name: &str,
+) -> io::Result<()> {
     near.enter(|| {
         let mac: Mac = [2, 0x57, 0, (index >> 8) as u8, index as u8, far_name.len() as u8];
         let mut net = Netlink::open().map_err(io::Error::other)?;
-        net.create_veth((name, index), far_name, far.descriptor(), mac, mtu).map_err(io::Error::other)?;
+        net.create_veth((name, index), far_name, far.descriptor(), mac, mtu)
+            .map_err(io::Error::other)?;
         net.set_up(index).map_err(io::Error::other)
     })
 }
 
-/// Switches a device of this thread's namespace on and gives it an address, maybe a way to all others; returns its Ethernet address.
+/// Switches a device of this thread's namespace on and gives it an address, maybe a way to all
+/// others; returns its Ethernet address.
 fn address(device: &str, own: Ipv4Addr, gateway: Option<Ipv4Addr>) -> io::Result<Mac> {
     let work = || {
         let mut net = Netlink::open()?;
@@ -233,13 +272,21 @@ fn address(device: &str, own: Ipv4Addr, gateway: Option<Ipv4Addr>) -> io::Result
 
 /// Lets one `ip` or `tc` carry out all lines in this thread's namespace.
 fn batch(program: &str, lines: &str) -> io::Result<()> {
-    let mut child = Command::new(program).args(["-batch", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut child = Command::new(program)
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
     if let Some(mut input) = child.stdin.take() {
         input.write_all(lines.as_bytes())?;
     }
     let output = child.wait_with_output()?;
     let words = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(io::Error::other(format!("{program}: {}", words.trim()))) }
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("{program}: {}", words.trim())))
+    }
 }
 
 /// The moment from which all count.
@@ -253,7 +300,8 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 2);
 const PORT: u16 = 5001;
 /// The device's number. A link whose ends have different ones is ready at once.
 const OUT: u32 = 10;
-/// Bytes that an idle link lets through at once: a filter demands a whole packet of the largest size, so that size is small.
+/// Bytes that an idle link lets through at once: a filter demands a whole packet of the largest
+/// size, so that size is small.
 const BURST: u32 = SMALL_MTU + 20;
 const SMALL_MTU: u32 = 200;
 const MTU: u32 = 1500;

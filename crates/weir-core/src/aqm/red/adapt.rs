@@ -11,7 +11,8 @@ use crate::units::Nanos;
 pub(in super::super) enum Adapt {
     /// Nothing.
     Off,
-    /// Floyd, Gummadi and Shenker: each `interval`, when a packet comes, by addition upwards and by a factor downwards.
+    /// Floyd, Gummadi and Shenker: each `interval`, when a packet comes, by addition upwards and by
+    /// a factor downwards.
     Floyd { aims: Aims, steps: Steps, changed: Option<Nanos> },
     /// The same as Linux has it: every 500 ms, idle or not.
     Linux { aims: Aims, ticked: Option<Nanos> },
@@ -53,9 +54,16 @@ impl Aims {
 }
 
 impl Steps {
-    /// Those of the paper; `bottom` is at most what one packet is of a connection's window over 100 ms.
+    /// Those of the paper; `bottom` is at most what one packet is of a connection's window over 100
+    /// ms.
     pub(in super::super) fn usual(pace: PacketRate) -> Self {
-        Self { interval: 500_000_000, alpha: ONE / 100, beta: ONE * 9 / 10, bottom: least(pace), top: ONE / 2 }
+        Self {
+            interval: 500_000_000,
+            alpha: ONE / 100,
+            beta: ONE * 9 / 10,
+            bottom: least(pace),
+            top: ONE / 2,
+        }
     }
 
     /// Those that a row with such settings says.
@@ -65,7 +73,13 @@ impl Steps {
             given => parts(given),
         };
         let part = |name| parts(policy.get(name));
-        Self { interval: policy.get("interval"), alpha: part("alpha"), beta: part("beta"), bottom, top: part("top") }
+        Self {
+            interval: policy.get("interval"),
+            alpha: part("alpha"),
+            beta: part("beta"),
+            bottom,
+            top: part("top"),
+        }
     }
 }
 
@@ -101,13 +115,25 @@ impl Adapt {
 
     /// Does what fell due before the packet that comes now, while the average was as it was.
     #[inline]
-    pub(in super::super) fn catch_up(&mut self, now: Nanos, average: &Average, empty: bool, max_p: &mut u64) {
+    pub(in super::super) fn catch_up(
+        &mut self,
+        now: Nanos,
+        average: &Average,
+        empty: bool,
+        max_p: &mut u64,
+    ) {
         if let Self::Linux { aims, ticked } = self {
             let since = *ticked.get_or_insert(now);
             if now.since(since).0 >= LINUX_PERIOD {
                 let (ended, last) = periods(now, since, LINUX_PERIOD);
                 *ticked = Some(last);
-                let at = |n: u64| if empty { average.after_idling(Nanos(since.0 + n * LINUX_PERIOD)) } else { average.value() };
+                let at = |n: u64| {
+                    if empty {
+                        average.after_idling(Nanos(since.0 + n * LINUX_PERIOD))
+                    } else {
+                        average.value()
+                    }
+                };
                 tick(*aims, ended, at, max_p);
             }
         }
@@ -120,7 +146,9 @@ impl Adapt {
             Self::Off | Self::Linux { .. } => {}
             Self::Floyd { aims, steps, changed } => {
                 let since = *changed.get_or_insert(now);
-                if now.since(since).0 > steps.interval && follow_floyd(*aims, *steps, average, max_p) {
+                if now.since(since).0 > steps.interval
+                    && follow_floyd(*aims, *steps, average, max_p)
+                {
                     *changed = Some(now);
                 }
             }
@@ -156,8 +184,9 @@ fn follow_floyd(aims: Aims, steps: Steps, average: u128, max_p: &mut u64) -> boo
     true
 }
 
-/// As many periods of Linux's timer as have ended, numbered from 1. The average at their ends, which `at` tells, does not grow with
-/// their number: first come those above the aims, last those below.
+/// As many periods of Linux's timer as have ended, numbered from 1. The average at their ends,
+/// which `at` tells, does not grow with their number: first come those above the aims, last those
+/// below.
 fn tick(aims: Aims, ended: u64, at: impl Fn(u64) -> u128, max_p: &mut u64) {
     let above = leading(ended, |n| at(n) > aims.high);
     let below = ended - leading(ended, |n| at(n) >= aims.low);

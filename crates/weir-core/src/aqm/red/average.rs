@@ -1,10 +1,12 @@
-//! The average length of a queue, as RED sees it: exponentially weighted, moved by each packet that comes.
+//! The average length of a queue, as RED sees it: exponentially weighted, moved by each packet that
+//! comes.
 //!
 //! ```text
 //! value   u128   63 . 40 bits: packets or bytes, and parts of 2^40 of one
 //! ```
-//! While the queue is empty no packet comes that would move the average, so it is moved by the packets that could have been sent
-//! meanwhile. Implementations do this in three ways, see [`Decay`].
+//! While the queue is empty no packet comes that would move the average, so it is moved by the
+//! packets that could have been sent meanwhile. Implementations do this in three ways, see
+//! [`Decay`].
 
 use alloc::boxed::Box;
 
@@ -43,7 +45,10 @@ impl Average {
     /// An average of 0 with weight `weight`, over a link of pace `pace`; it decays by the packets
     /// that could have been sent.
     pub(in super::super) fn new(weight: f64, pace: PacketRate) -> Self {
-        let decay = Decay::Packets { per_ns: pace.a_ns(), logarithm: Factor::of(logarithm(weight) * PARTS) };
+        let decay = Decay::Packets {
+            per_ns: pace.a_ns(),
+            logarithm: Factor::of(logarithm(weight) * PARTS),
+        };
         Self { value: 0, weight: Slope::of(weight), decay, empty_since: Nanos::ZERO }
     }
 
@@ -92,7 +97,9 @@ impl Average {
     pub(super) fn after_idling(&self, at: Nanos) -> u128 {
         let idle = at.since(self.empty_since).0;
         match &self.decay {
-            Decay::Packets { per_ns, logarithm } => scaled(self.value, logarithm.times(per_ns.times(idle).saturating_add(1))),
+            Decay::Packets { per_ns, logarithm } => {
+                scaled(self.value, logarithm.times(per_ns.times(idle).saturating_add(1)))
+            }
             Decay::Steps { per_ns, first, each } => match per_ns.times(idle) {
                 steps @ 0..STEPS => scaled(self.value, first + each.times(steps)),
                 _ => 0,
@@ -103,10 +110,12 @@ impl Average {
 }
 
 impl Cells {
-    /// The table that Linux's `tc` makes: cell `i` has the natural logarithm of what `(1-w)^m` takes in its time, cut.
+    /// The table that Linux's `tc` makes: cell `i` has the natural logarithm of what `(1-w)^m`
+    /// takes in its time, cut.
     fn new(weight: f64, pace: PacketRate) -> Self {
         let a_us = -libm::log1p(-weight) * pace.a_second() / 1e6;
-        let bits = (0..31).find(|&bits| 31.0 / a_us / f64::from(1u32 << bits) < 512.0).unwrap_or(31);
+        let bits =
+            (0..31).find(|&bits| 31.0 / a_us / f64::from(1u32 << bits) < 512.0).unwrap_or(31);
         let mut shifts = [0; CELLS];
         for (cell, shift) in shifts.iter_mut().enumerate() {
             *shift = (cell as f64 * f64::from(1u32 << bits) * a_us).min(31.0) as u8;
@@ -196,7 +205,13 @@ mod tests {
     fn the_three_ways_to_decay_differ_as_said() {
         // 1000 packets of which each takes 1 ms, w = 1/512: (1-w)^m is 1/e after 512 ms.
         let pace = PacketRate { rate: 8_000_000, mean: 1000 };
-        let make = || [Average::new(1.0 / 512.0, pace), Average::in_steps(1.0 / 512.0, pace), Average::in_cells(9, pace)];
+        let make = || {
+            [
+                Average::new(1.0 / 512.0, pace),
+                Average::in_steps(1.0 / 512.0, pace),
+                Average::in_cells(9, pace),
+            ]
+        };
         let after = |ms: u64| {
             make().map(|mut average| {
                 average.value = 1000 << FRACTION;

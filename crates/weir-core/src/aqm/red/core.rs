@@ -5,7 +5,8 @@
 //! p_b = max_p · x, or max_p · 1.5 x² where the curve is quadratic
 //!       gentle, beyond max: max_p + (1 - max_p) (avg - max) / max
 //! ```
-//! From `p_b` to a packet that is chosen there are two ways, [`Spacing`]. Probabilities are parts of 2^32.
+//! From `p_b` to a packet that is chosen there are two ways, [`Spacing`]. Probabilities are parts
+//! of 2^32.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -107,7 +108,8 @@ pub(in super::super) struct Core {
 /// How packets are chosen with a probability `p_b`, so that they are spaced evenly.
 #[derive(Clone, Copy, Debug)]
 enum Spacing {
-    /// By a draw for each packet, with a probability that grows with the packets since the last one.
+    /// By a draw for each packet, with a probability that grows with the packets since the last
+    /// one.
     Growing {
         /// None is chosen in the first half of the interval.
         wait: bool,
@@ -126,13 +128,19 @@ impl Core {
     pub(in super::super) fn new(plan: Plan) -> Self {
         let Plan { variant, min, weight, pace, bytes, .. } = plan;
         let max = plan.max.max(min);
-        let slope = |length: u128| Slope::of(1.0 / (length as f64 / libm::exp2(f64::from(FRACTION))).max(1.0));
+        let slope = |length: u128| {
+            Slope::of(1.0 / (length as f64 / libm::exp2(f64::from(FRACTION))).max(1.0))
+        };
         let bits = libm::round(-libm::log2(weight)).clamp(1.0, 31.0) as u32;
         let drawn = |full| Spacing::Drawn { goal: None, full };
         let (average, spacing) = match variant {
-            Variant::Ns3 => (Average::new(weight, pace), Spacing::Growing { wait: plan.wait, begun: false }),
+            Variant::Ns3 => {
+                (Average::new(weight, pace), Spacing::Growing { wait: plan.wait, begun: false })
+            }
             Variant::Linux => (Average::in_cells(bits, pace), drawn(0)),
-            Variant::Dummynet => (Average::in_steps(weight, pace), drawn(if bytes { DUMMYNET_FULL } else { 0 })),
+            Variant::Dummynet => {
+                (Average::in_steps(weight, pace), drawn(if bytes { DUMMYNET_FULL } else { 0 }))
+            }
         };
         Self {
             average,
@@ -162,7 +170,13 @@ impl Core {
 
     /// Decides on a packet that comes to a queue of its own.
     #[inline]
-    pub(in super::super) fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState, stream: &mut Stream) -> Verdict {
+    pub(in super::super) fn arrive(
+        &mut self,
+        now: Nanos,
+        packet: &Seen,
+        queue: &QueueState,
+        stream: &mut Stream,
+    ) -> Verdict {
         let length = self.length(queue);
         self.observe(now, length, queue.packets == 0);
         self.judge(self.average.value(), length, packet, stream)
@@ -198,15 +212,32 @@ impl Core {
 
     /// Decides by an average, which need not be its own.
     #[inline]
-    pub(in super::super) fn judge(&mut self, average: u128, length: u64, packet: &Seen, stream: &mut Stream) -> Verdict {
+    pub(in super::super) fn judge(
+        &mut self,
+        average: u128,
+        length: u64,
+        packet: &Seen,
+        stream: &mut Stream,
+    ) -> Verdict {
         match self.spacing {
-            Spacing::Growing { wait, begun } => self.judge_growing((wait, begun), average, length, packet, stream),
-            Spacing::Drawn { goal, full } => self.judge_drawn((goal, full), average, packet, stream),
+            Spacing::Growing { wait, begun } => {
+                self.judge_growing((wait, begun), average, length, packet, stream)
+            }
+            Spacing::Drawn { goal, full } => {
+                self.judge_drawn((goal, full), average, packet, stream)
+            }
         }
     }
 
     #[inline]
-    fn judge_growing(&mut self, (wait, begun): (bool, bool), average: u128, length: u64, packet: &Seen, stream: &mut Stream) -> Verdict {
+    fn judge_growing(
+        &mut self,
+        (wait, begun): (bool, bool),
+        average: u128,
+        length: u64,
+        packet: &Seen,
+        stream: &mut Stream,
+    ) -> Verdict {
         self.count = self.count.saturating_add(1);
         self.count_bytes = self.count_bytes.saturating_add(packet.len);
         if average < self.min || length <= 1 {
@@ -229,7 +260,13 @@ impl Core {
     }
 
     #[inline]
-    fn judge_drawn(&mut self, (goal, full): (Option<u32>, u32), average: u128, packet: &Seen, stream: &mut Stream) -> Verdict {
+    fn judge_drawn(
+        &mut self,
+        (goal, full): (Option<u32>, u32),
+        average: u128,
+        packet: &Seen,
+        stream: &mut Stream,
+    ) -> Verdict {
         let forced = average >= self.max && !self.gentle;
         if average < self.min || forced {
             self.spacing = Spacing::Drawn { goal: None, full };
@@ -238,7 +275,8 @@ impl Core {
         if let Some(goal) = goal {
             self.count = self.count.saturating_add(1);
             let p = self.probability(average);
-            let p = if full == 0 { p } else { p * u64::from(packet.len) / u64::from(DUMMYNET_FULL) };
+            let p =
+                if full == 0 { p } else { p * u64::from(packet.len) / u64::from(DUMMYNET_FULL) };
             if u128::from(p) * u128::from(self.count) <= u128::from(goal) {
                 return Verdict::Pass;
             }
@@ -248,8 +286,9 @@ impl Core {
         if goal.is_some() { self.early(packet) } else { Verdict::Pass }
     }
 
-    /// Draws with `p / (1 - count·p)`; where packets wait, with nothing while `count·p` is below 1, and `p / (2 - count·p)` then.
-    /// In bytes, a mean packet's bytes count as one, and a packet's chance is for its own.
+    /// Draws with `p / (1 - count·p)`; where packets wait, with nothing while `count·p` is below 1,
+    /// and `p / (2 - count·p)` then. In bytes, a mean packet's bytes count as one, and a packet's
+    /// chance is for its own.
     #[inline]
     fn is_chosen(&self, p: u64, wait: bool, len: u32, stream: &mut Stream) -> bool {
         let count = if self.bytes { self.count_bytes / self.mean } else { self.count };
@@ -269,7 +308,8 @@ impl Core {
     #[inline]
     pub(in super::super) fn probability(&self, average: u128) -> u64 {
         // From parts of 2^40 to parts of 2^32.
-        let part = |slope: Slope, length: u128| (slope.times(length as i128) >> (FRACTION - 32)) as u64;
+        let part =
+            |slope: Slope, length: u128| (slope.times(length as i128) >> (FRACTION - 32)) as u64;
         if average < self.min {
             0
         } else if average < self.max {
@@ -287,7 +327,11 @@ impl Core {
 
     #[inline]
     fn early(&self, packet: &Seen) -> Verdict {
-        if self.ecn && packet.header.ecn.is_capable() { Verdict::Mark(MarkReason::Early) } else { Verdict::Drop(DropReason::Early) }
+        if self.ecn && packet.header.ecn.is_capable() {
+            Verdict::Mark(MarkReason::Early)
+        } else {
+            Verdict::Drop(DropReason::Early)
+        }
     }
 
     #[inline]

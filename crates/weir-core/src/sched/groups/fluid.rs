@@ -1,6 +1,8 @@
 //! Virtual time and the sum of weights: what the fluid has done.
 
-use super::units::{ERA_SHIFT, GROUPS, LEAST_SHIFT, LEN_BITS, after, bits, charged, rate, shift, upper, width};
+use super::units::{
+    ERA_SHIFT, GROUPS, LEAST_SHIFT, LEN_BITS, after, bits, charged, rate, shift, upper, width,
+};
 use super::{FORGOTTEN, Groups};
 
 impl Groups {
@@ -51,7 +53,8 @@ impl Groups {
         if passed & self.leaving != 0 || changed >> ERA_SHIFT != 0 {
             self.let_go(from, passed);
         }
-        // The lowest group that anything is waited for in has the next multiple; without one, the era may end.
+        // The lowest group that anything is waited for in has the next multiple; without one, the
+        // era may end.
         let waiting = self.ineligible_ready | self.ineligible_blocked | self.leaving;
         let shift = if waiting == 0 { ERA_SHIFT } else { LEAST_SHIFT + waiting.trailing_zeros() };
         self.due = ((to >> shift) + 1) << shift;
@@ -81,8 +84,8 @@ impl Groups {
         self.count(self.weights);
     }
 
-    /// Counts the weight of a flow that has packets again, of a member of group `i`, which left in `era` with the finish
-    /// `finish`. Says where it starts.
+    /// Counts the weight of a flow that has packets again, of a member of group `i`, which left in
+    /// `era` with the finish `finish`. Says where it starts.
     #[inline]
     pub(in super::super) fn join(&mut self, era: u64, finish: u64, weight: u32, i: u8) -> u64 {
         // The multiple of `σ_i` after the finish.
@@ -95,13 +98,14 @@ impl Groups {
         if counts & after(finish, self.virtual_time) { finish } else { self.virtual_time }
     }
 
-    /// Stops counting the weight of a flow that has no more packets when the fluid is done with it: at `finish`. Gives the era,
-    /// for [`Self::join`].
+    /// Stops counting the weight of a flow that has no more packets when the fluid is done with it:
+    /// at `finish`. Gives the era, for [`Self::join`].
     #[inline]
     pub(in super::super) fn leave(&mut self, finish: u64, weight: u32, i: u8) -> u64 {
         if after(finish, self.virtual_time) {
             let multiple = (finish >> shift(i)).wrapping_add(1);
-            self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] += u64::from(weight);
+            self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] +=
+                u64::from(weight);
             self.leaving |= 1 << i;
             self.expect(((self.virtual_time >> shift(i)) + 1) << shift(i));
             return self.era;

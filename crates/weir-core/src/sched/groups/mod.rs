@@ -1,36 +1,46 @@
-//! What QFQ and QFQ+ share: virtual time, groups of members with similar timestamps, and the bitmaps that keep groups in order.
+//! What QFQ and QFQ+ share: virtual time, groups of members with similar timestamps, and the
+//! bitmaps that keep groups in order.
 //!
 //! A *member* is what is scheduled: a flow in QFQ, an aggregate of flows in QFQ+.
 //!
 //! # Symbols
 //! - `V` virtual time: bytes that the fluid has given to each unit of weight.
 //! - `S` where in virtual time a member's head starts; its finish is where the next one starts.
-//! - `i` a member's group: the least for which `σ_i = 2^(22+i)` is at least `lmax / w` in virtual time. There are 32.
-//! - `S_i` the group's start: the least start of its members, rounded down to a multiple of `σ_i`. `F_i = S_i + 2 σ_i`.
-//! - A group is *eligible* (E) when `S_i ≤ V`, else ineligible (I). It is *blocked* (B) when an eligible group of higher number
-//!   has a lower `F`, else *ready* (R). Each group with members is in one of the sets `ER`, `EB`, `IR`, `IB`, words of a bit each.
+//! - `i` a member's group: the least for which `σ_i = 2^(22+i)` is at least `lmax / w` in virtual
+//!   time. There are 32.
+//! - `S_i` the group's start: the least start of its members, rounded down to a multiple of `σ_i`.
+//!   `F_i = S_i + 2 σ_i`.
+//! - A group is *eligible* (E) when `S_i ≤ V`, else ineligible (I). It is *blocked* (B) when an
+//!   eligible group of higher number has a lower `F`, else *ready* (R). Each group with members is
+//!   in one of the sets `ER`, `EB`, `IR`, `IB`, words of a bit each.
 //!
-//! The lowest group of `ER` has the least `F` of all eligible ones: among ready groups `F` rises with the number.
+//! The lowest group of `ER` has the least `F` of all eligible ones: among ready groups `F` rises
+//! with the number.
 //!
 //! # Virtual time
 //! ```text
 //! 63          54 53                         32 31                   0
 //! |  carries     |  bytes per unit of weight  |  fraction           |      wraps around; compared by the sign of a difference
 //! ```
-//! `1 / w` has 32 bits of fraction, rounded up, and `1 / W` 48, rounded down, so that `V` never runs ahead of the fluid for want of
-//! bits; where it stays behind, it jumps to the next start as soon as nothing is eligible.
+//! `1 / w` has 32 bits of fraction, rounded up, and `1 / W` 48, rounded down, so that `V` never
+//! runs ahead of the fluid for want of bits; where it stays behind, it jumps to the next start as
+//! soon as nothing is eligible.
 //!
 //! Three facts hold whatever the weights, lengths and changes are, and the rest follows from them:
-//! - A head is charged at most `σ_i`, and is served only when `S_i ≤ V`: so no start lies beyond the first multiple of `σ_i` above
-//!   `V`. All ineligible groups therefore start at that multiple, the lowest of them first, and which ones `V` passes is told by
-//!   the highest bit in which it changes.
-//! - A group that becomes eligible, or is no longer empty, has a higher `F` than all below it, so it blocks none.
-//! - A group's `F` otherwise rises. Then, and only then, groups below it can become ready; each blocked one is asked.
+//! - A head is charged at most `σ_i`, and is served only when `S_i ≤ V`: so no start lies beyond
+//!   the first multiple of `σ_i` above `V`. All ineligible groups therefore start at that multiple,
+//!   the lowest of them first, and which ones `V` passes is told by the highest bit in which it
+//!   changes.
+//! - A group that becomes eligible, or is no longer empty, has a higher `F` than all below it, so
+//!   it blocks none.
+//! - A group's `F` otherwise rises. Then, and only then, groups below it can become ready; each
+//!   blocked one is asked.
 //!
 //! # The sum of weights
-//! `W` counts the members that the fluid is not done with: those with packets, and each other one until `V` has come to its
-//! finish, rounded up to a multiple of `σ_i`. That is at most two multiples away, so a group needs two sums for what will leave;
-//! the one that is due goes when `V` passes the multiple. A division is made only when a member comes or a weight leaves.
+//! `W` counts the members that the fluid is not done with: those with packets, and each other one
+//! until `V` has come to its finish, rounded up to a multiple of `σ_i`. That is at most two
+//! multiples away, so a group needs two sums for what will leave; the one that is due goes when `V`
+//! passes the multiple. A division is made only when a member comes or a weight leaves.
 
 mod fluid;
 mod units;
@@ -92,7 +102,8 @@ impl Stamps {
     }
 }
 
-/// Moves a start on by a packet of `len` bytes at a weight of `1 / inverse`; gives the bits in which it changes.
+/// Moves a start on by a packet of `len` bytes at a weight of `1 / inverse`; gives the bits in
+/// which it changes.
 #[inline]
 pub(super) fn charge(start: &mut u64, len: u32, inverse: u64) -> u64 {
     let old = *start;
@@ -141,7 +152,8 @@ pub(super) struct Groups {
     weights: u64,
     /// `1 / W`; see [`units::rate`].
     rate: u64,
-    /// Counts quarters of the range of virtual time, so that what is of a past one is known as that.
+    /// Counts quarters of the range of virtual time, so that what is of a past one is known as
+    /// that.
     era: u64,
     /// Until `V` comes to this, nothing becomes eligible and no weight leaves.
     due: u64,
@@ -226,7 +238,8 @@ impl Groups {
         self.ready()
     }
 
-    /// Moves virtual time on to where a member becomes eligible that has no place, as it is the only one with packets.
+    /// Moves virtual time on to where a member becomes eligible that has no place, as it is the
+    /// only one with packets.
     #[inline]
     pub(super) fn reach(&mut self, stamps: &Stamps) {
         let start = floor(stamps.start, stamps.group);
@@ -246,8 +259,8 @@ impl Groups {
         only
     }
 
-    /// Takes the first member of a group from its slot into that of its new start, when others are behind it in the slot.
-    /// Says whether there are.
+    /// Takes the first member of a group from its slot into that of its new start, when others are
+    /// behind it in the slot. Says whether there are.
     #[inline(always)]
     pub(super) fn rotate<T: Stamped>(&mut self, members: &mut [T], place: Place) -> bool {
         let tables = &mut *self.groups;
@@ -261,10 +274,15 @@ impl Groups {
         true
     }
 
-    /// Takes the first member of a group out of its slot when it has been charged more than that spans, and puts it into that of
-    /// its new start.
+    /// Takes the first member of a group out of its slot when it has been charged more than that
+    /// spans, and puts it into that of its new start.
     #[inline]
-    pub(super) fn relocate<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place, more: bool) {
+    pub(super) fn relocate<T: Stamped>(
+        &mut self,
+        members: &mut Lines<T>,
+        place: Place,
+        more: bool,
+    ) {
         if !more {
             self.remove(members, place);
         } else if !self.rotate(members.all_mut(), place) {
@@ -334,7 +352,8 @@ impl Groups {
                 self.ineligible_ready &= !(1 << i);
                 self.ineligible_blocked &= !(1 << i);
             }
-            (self.groups.start[place], self.groups.first[place]) = (start, slot_of(start, u32::from(i)) as u32);
+            (self.groups.start[place], self.groups.first[place]) =
+                (start, slot_of(start, u32::from(i)) as u32);
             self.groups.append(members.all_mut(), id, start, u32::from(i));
             self.classify(u32::from(i));
             return;
@@ -350,7 +369,8 @@ impl Groups {
         self.classify_all();
     }
 
-    /// `start`, or the last that group `i` has a slot for: less only where its first waits for far longer packets.
+    /// `start`, or the last that group `i` has a slot for: less only where its first waits for far
+    /// longer packets.
     #[inline]
     pub(super) fn no_later(&self, start: u64, i: u8) -> u64 {
         let place = usize::from(i) % GROUPS;
@@ -406,7 +426,8 @@ impl Groups {
         above != 0 && after(self.finish(i), self.finish(above.trailing_zeros()))
     }
 
-    /// Makes ready what is no longer blocked, when the group `i` had the finish `old` and has another.
+    /// Makes ready what is no longer blocked, when the group `i` had the finish `old` and has
+    /// another.
     #[inline(never)]
     fn unblock(&mut self, i: u32, old: u64) {
         let above = self.eligible_ready & (u32::MAX - 1) << i;
@@ -446,7 +467,12 @@ impl Groups {
 
     /// Finds out the sets of all groups.
     fn classify_all(&mut self) {
-        (self.eligible_ready, self.eligible_blocked, self.ineligible_ready, self.ineligible_blocked) = (0, 0, 0, 0);
+        (
+            self.eligible_ready,
+            self.eligible_blocked,
+            self.ineligible_ready,
+            self.ineligible_blocked,
+        ) = (0, 0, 0, 0);
         for i in (0..GROUPS).rev() {
             if self.groups.full[i] != 0 {
                 self.classify(i as u32);
@@ -508,30 +534,44 @@ mod tests {
         }
     }
 
-    /// The bits of a change of time tell exactly which groups it takes past a multiple of their unit, around every wrap and carry.
+    /// The bits of a change of time tell exactly which groups it takes past a multiple of their
+    /// unit, around every wrap and carry.
     #[test]
     fn the_groups_that_time_passes_are_told_by_its_bits() {
         for bit in LEAST_SHIFT..64 {
             for offset in 0..6u64 {
                 for step in 1..6u64 {
                     let unit = 1u64 << (bit - 2);
-                    let from = 0u64.wrapping_sub(3 * unit).wrapping_add(offset * unit).wrapping_sub(offset % 2);
+                    let from = 0u64
+                        .wrapping_sub(3 * unit)
+                        .wrapping_add(offset * unit)
+                        .wrapping_sub(offset % 2);
                     let to = from.wrapping_add(step * unit);
                     let mut groups = Groups::new(from);
                     groups.ineligible_ready = u32::MAX;
                     groups.pass(to);
                     for i in 0..GROUPS as u8 {
-                        assert_eq!(groups.eligible_ready >> i & 1 == 1, floor(from, i) != floor(to, i), "{from:x} {to:x} {i}");
+                        assert_eq!(
+                            groups.eligible_ready >> i & 1 == 1,
+                            floor(from, i) != floor(to, i),
+                            "{from:x} {to:x} {i}"
+                        );
                     }
-                    let next =
-                        (0..GROUPS as u8).filter(|&i| groups.ineligible_ready >> i & 1 == 1).map(|i| floor(to, i).wrapping_add(width(i)));
-                    assert!(next.into_iter().all(|at| !after(groups.due, at)), "nothing becomes eligible before {:x}", groups.due);
+                    let next = (0..GROUPS as u8)
+                        .filter(|&i| groups.ineligible_ready >> i & 1 == 1)
+                        .map(|i| floor(to, i).wrapping_add(width(i)));
+                    assert!(
+                        next.into_iter().all(|at| !after(groups.due, at)),
+                        "nothing becomes eligible before {:x}",
+                        groups.due
+                    );
                 }
             }
         }
     }
 
-    /// A member comes back to every slot of its ring, and the group's start follows, through the wrap of time.
+    /// A member comes back to every slot of its ring, and the group's start follows, through the
+    /// wrap of time.
     #[test]
     fn a_groups_start_follows_its_first_member_round_its_slots() {
         for i in [0u8, 5, 31] {
@@ -540,15 +580,23 @@ mod tests {
                 let mut groups = Groups::new(begin);
                 let mut all = Lines::default();
                 for n in 0..members {
-                    let stamps = Stamps { start: begin.wrapping_add(n * 10 * width(i)), ..Stamps::new(width(i) / 1500, i) };
+                    let stamps = Stamps {
+                        start: begin.wrapping_add(n * 10 * width(i)),
+                        ..Stamps::new(width(i) / 1500, i)
+                    };
                     let id = all.insert(Member(stamps));
                     groups.join(FORGOTTEN, 0, 1, i);
                     groups.insert(&mut all, id);
                 }
                 for _ in 0..300 {
                     let place = groups.first().expect("members have packets");
-                    let least = (0..members as u32).map(|id| floor(all.at(id).0.start, i).wrapping_sub(begin)).min();
-                    assert_eq!(Some(groups.groups.start[usize::from(i)].wrapping_sub(begin)), least);
+                    let least = (0..members as u32)
+                        .map(|id| floor(all.at(id).0.start, i).wrapping_sub(begin))
+                        .min();
+                    assert_eq!(
+                        Some(groups.groups.start[usize::from(i)].wrapping_sub(begin)),
+                        least
+                    );
                     let changed = all.at_mut(place.id).0.charge(1500);
                     groups.transmit(1500);
                     if place.is_left(changed) {
@@ -559,7 +607,8 @@ mod tests {
         }
     }
 
-    /// Weights leave when the fluid is done, once each, whatever `V` does in between; a flow that comes back is counted once.
+    /// Weights leave when the fluid is done, once each, whatever `V` does in between; a flow that
+    /// comes back is counted once.
     #[test]
     fn weights_leave_at_the_multiple_after_their_finish() {
         for i in [0u8, 7, 31] {
@@ -573,11 +622,19 @@ mod tests {
                     let finish = begin.wrapping_add(finish.min(7) * unit);
                     let era = groups.leave(finish, 7, i);
                     groups.pass(begin.wrapping_add(step * unit));
-                    let counts = after(floor(finish, i).wrapping_add(width(i)), groups.virtual_time);
+                    let counts =
+                        after(floor(finish, i).wrapping_add(width(i)), groups.virtual_time);
                     assert_eq!(groups.weights, if counts { 9 } else { 2 });
                     let start = groups.join(era, finish, 7, i);
                     assert_eq!(groups.weights, 9);
-                    assert_eq!(start, if after(finish, groups.virtual_time) { finish } else { groups.virtual_time });
+                    assert_eq!(
+                        start,
+                        if after(finish, groups.virtual_time) {
+                            finish
+                        } else {
+                            groups.virtual_time
+                        }
+                    );
                     assert_eq!(groups.groups.leaving[usize::from(i)], [0; 2]);
                 }
             }

@@ -71,7 +71,8 @@ pub(super) fn bits(mut word: u32) -> impl Iterator<Item = u32> {
 pub(super) const FRACTION: u32 = 32;
 /// Bits of fraction of `1 / W`: enough for a million flows of the largest weight.
 const RATE_BITS: u32 = 48;
-/// Bits below the point of a length that is multiplied by `1 / W`, so that the product's upper half has [`FRACTION`] of them.
+/// Bits below the point of a length that is multiplied by `1 / W`, so that the product's upper half
+/// has [`FRACTION`] of them.
 pub(super) const LEN_BITS: u32 = 40;
 /// `σ_0 = 2^22`: what the smallest `lmax` of the largest weight needs, 64 bytes / 65536.
 pub(super) const LEAST_SHIFT: u32 = 22;
@@ -89,18 +90,27 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// Every weight, and lengths around every power of two: the group is within range, its unit at least what the largest packet takes
-    /// and less than twice that, or the least there is; a weight's inverse is too high by less than its own part.
+    /// Every weight, and lengths around every power of two: the group is within range, its unit at
+    /// least what the largest packet takes and less than twice that, or the least there is; a
+    /// weight's inverse is too high by less than its own part.
     #[test]
     fn units_fit_the_largest_packet_of_every_weight() {
-        let lengths: Vec<u32> = (6..23).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]).filter(|&len| len >= 64).collect();
+        let lengths: Vec<u32> = (6..23)
+            .flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1])
+            .filter(|&len| len >= 64)
+            .collect();
         for weight in 1..=65_536u64 {
             let inverse = inverse(weight);
             assert!((weight * inverse - (1 << FRACTION)) < weight);
             for &len in &lengths {
                 let i = group_of(len, inverse);
                 let takes = u64::from(charged(len)) * inverse;
-                assert!(usize::from(i) < GROUPS && takes <= width(i) && (width(i) < 2 * takes || i == 0), "{weight} {len} {i}");
+                assert!(
+                    usize::from(i) < GROUPS
+                        && takes <= width(i)
+                        && (width(i) < 2 * takes || i == 0),
+                    "{weight} {len} {i}"
+                );
             }
         }
     }

@@ -1,11 +1,14 @@
-//! The process that carries an ordinary user's TCP connections between the link and the machine's network.
+//! The process that carries an ordinary user's TCP connections between the link and the machine's
+//! network.
 //!
-//! The kernel of the router's namespace ends the connections that come over the link, and this process continues each with a
-//! socket in the machine's own namespace, as any program of the user could. So the sender into the emulated link is a kernel with
-//! real congestion control. The onward connection is made first (see [`syn`]): refused is refused, and slow is slow.
+//! The kernel of the router's namespace ends the connections that come over the link, and this
+//! process continues each with a socket in the machine's own namespace, as any program of the user
+//! could. So the sender into the emulated link is a kernel with real congestion control. The onward
+//! connection is made first (see [`syn`]): refused is refused, and slow is slow.
 //!
-//! Bounds: [`LIMIT`] connections or what the descriptor limit gives; 64 KiB read ahead for each direction, kept only while a
-//! receiver is slow. Beyond the limit first packets are passed over, as by a host that is busy, and come again.
+//! Bounds: [`LIMIT`] connections or what the descriptor limit gives; 64 KiB read ahead for each
+//! direction, kept only while a receiver is slow. Beyond the limit first packets are passed over,
+//! as by a host that is busy, and come again.
 
 mod relay;
 mod syn;
@@ -62,7 +65,8 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts the proxy. Its connections to the outside are made in the calling thread's network namespace.
+    /// Starts the proxy. Its connections to the outside are made in the calling thread's network
+    /// namespace.
     pub(crate) fn start(sockets: &ProxySockets) -> io::Result<Proxy> {
         let (leash, theirs) = UnixStream::pair()?;
         let mut command = super::command(Role::Proxy, theirs.as_raw_fd());
@@ -76,7 +80,12 @@ impl Proxy {
             keep_open(&mut command, fd);
         }
         // A group of its own: ^C is for the user's program.
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).current_dir("/");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .current_dir("/");
         let child = command.spawn()?;
         drop(theirs);
         let proxy = Proxy { child, leash: Some(leash) };
@@ -103,7 +112,11 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     let work = || {
         let order: Order = receive(&leash)?;
         let sockets = ProxySockets {
-            listeners: order.listeners.iter().map(|&fd| inherited_descriptor(fd)).collect::<io::Result<_>>()?,
+            listeners: order
+                .listeners
+                .iter()
+                .map(|&fd| inherited_descriptor(fd))
+                .collect::<io::Result<_>>()?,
             watch: inherited_descriptor(order.watch)?,
             inject: inherited_descriptor(order.inject)?,
             host: order.host,
@@ -145,7 +158,9 @@ struct Call {
 impl Switchboard {
     fn new(sockets: ProxySockets, leash: OwnedFd) -> io::Result<Switchboard> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let watch = |fd: &OwnedFd, token: u64| epoll::add(&epoll, fd, EventData::new_u64(token), EventFlags::IN);
+        let watch = |fd: &OwnedFd, token: u64| {
+            epoll::add(&epoll, fd, EventData::new_u64(token), EventFlags::IN)
+        };
         watch(&leash, LEASH)?;
         watch(&sockets.watch, WATCH)?;
         for listener in &sockets.listeners {
@@ -154,12 +169,24 @@ impl Switchboard {
         let limit = raise_descriptor_limit();
         let scratch = Box::new([0; SCRATCH]);
         let (calls, relays, flows) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Ok(Switchboard { sockets, leash, epoll, next: FIRST_NUMBER, calls, relays, flows, busy: Vec::new(), scratch, limit })
+        Ok(Switchboard {
+            sockets,
+            leash,
+            epoll,
+            next: FIRST_NUMBER,
+            calls,
+            relays,
+            flows,
+            busy: Vec::new(),
+            scratch,
+            limit,
+        })
     }
 
     fn serve(mut self) -> io::Result<()> {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
-        // Set when the main process is gone: what programs had sent still goes on, as from a machine whose program ended.
+        // Set when the main process is gone: what programs had sent still goes on, as from a
+        // machine whose program ended.
         let mut until: Option<Instant> = None;
         loop {
             let wait = if !self.busy.is_empty() {
@@ -170,11 +197,17 @@ impl Switchboard {
                 (!self.calls.is_empty()).then_some(SWEEP)
             };
             events.clear();
-            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), wait.map(timespec).as_ref()) {
+            match epoll::wait(
+                &self.epoll,
+                rustix::buffer::spare_capacity(&mut events),
+                wait.map(timespec).as_ref(),
+            ) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
-            if until.is_some_and(|until| Instant::now() > until || (events.is_empty() && self.busy.is_empty())) {
+            if until.is_some_and(|until| {
+                Instant::now() > until || (events.is_empty() && self.busy.is_empty())
+            }) {
                 return Ok(());
             }
             for event in &events {
@@ -199,13 +232,17 @@ impl Switchboard {
 
     fn take_first_packets(&mut self) {
         let mut frame = vec![0; LARGEST_FRAME];
-        while let Ok((length, _)) = rustix::net::recv(&self.sockets.watch, &mut frame[..], rustix::net::RecvFlags::DONTWAIT) {
+        while let Ok((length, _)) =
+            rustix::net::recv(&self.sockets.watch, &mut frame[..], rustix::net::RecvFlags::DONTWAIT)
+        {
             let frame = &frame[..length.min(LARGEST_FRAME)];
             let Some(flow) = syn::opened_by(frame) else { continue };
             match self.flows.get(&flow) {
                 // It came again: the first copy may have been lost inside.
                 Some(number) => {
-                    if let Some(call) = self.calls.get(number).filter(|call| call.stands_until.is_some()) {
+                    if let Some(call) =
+                        self.calls.get(number).filter(|call| call.stands_until.is_some())
+                    {
                         self.let_in(&call.frame);
                     }
                 }
@@ -221,7 +258,9 @@ impl Switchboard {
         let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         // Without a descriptor the packet is passed over, and comes again.
-        let Ok(socket) = rustix::net::socket_with(family, SocketType::STREAM, flags, None) else { return };
+        let Ok(socket) = rustix::net::socket_with(family, SocketType::STREAM, flags, None) else {
+            return;
+        };
         match rustix::net::connect(&socket, &server) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(_) => return self.refuse(frame),
@@ -231,7 +270,8 @@ impl Switchboard {
         // Also a connection that stands already says so through an event.
         if epoll::add(&self.epoll, &socket, EventData::new_u64(number), EventFlags::OUT).is_ok() {
             self.flows.insert(flow, number);
-            self.calls.insert(number, Call { flow, socket, frame: frame.to_vec(), stands_until: None });
+            self.calls
+                .insert(number, Call { flow, socket, frame: frame.to_vec(), stands_until: None });
         }
     }
 
@@ -271,8 +311,11 @@ impl Switchboard {
     fn accept(&mut self) {
         for index in 0..self.sockets.listeners.len() {
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            while let Ok((client, Some(peer))) = rustix::net::acceptfrom_with(&self.sockets.listeners[index], flags) {
-                let call = SocketAddr::try_from(peer).ok().and_then(|peer| self.claim(&client, peer));
+            while let Ok((client, Some(peer))) =
+                rustix::net::acceptfrom_with(&self.sockets.listeners[index], flags)
+            {
+                let call =
+                    SocketAddr::try_from(peer).ok().and_then(|peer| self.claim(&client, peer));
                 match call {
                     Some(call) => self.relay(call.flow, Relay::new(client, call.socket)),
                     None => reset_on_close(&client),
@@ -296,7 +339,11 @@ impl Switchboard {
         self.next += 1;
         let events = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         // Edges are reported from now on; what came before is found by the first turn.
-        if relay.ends().iter().any(|end| epoll::add(&self.epoll, end, EventData::new_u64(number), events).is_err()) {
+        if relay
+            .ends()
+            .iter()
+            .any(|end| epoll::add(&self.epoll, end, EventData::new_u64(number), events).is_err())
+        {
             return relay.abort();
         }
         self.flows.insert(flow, number);
@@ -306,7 +353,11 @@ impl Switchboard {
 
     fn advance(&mut self, number: u64, failed: bool) {
         let Some((_, relay)) = self.relays.get_mut(&number) else { return };
-        let turn = if failed { Err(io::ErrorKind::ConnectionReset.into()) } else { relay.turn(&mut self.scratch) };
+        let turn = if failed {
+            Err(io::ErrorKind::ConnectionReset.into())
+        } else {
+            relay.turn(&mut self.scratch)
+        };
         if matches!(turn, Ok(Turn::Waiting)) {
             return;
         }
@@ -334,12 +385,14 @@ impl Switchboard {
         });
     }
 
-    /// Where a connection really goes: the link's own addresses of the machine mean its loopback, as they do with pasta.
+    /// Where a connection really goes: the link's own addresses of the machine mean its loopback,
+    /// as they do with pasta.
     fn onward(&self, server: SocketAddr) -> SocketAddr {
         if !self.sockets.host.contains(&server.ip()) {
             return server;
         }
-        let loopback: IpAddr = if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+        let loopback: IpAddr =
+            if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
         (loopback, server.port()).into()
     }
 }
@@ -350,7 +403,10 @@ fn raise_descriptor_limit() -> usize {
     let now = getrlimit(Resource::Nofile);
     let possible = now.maximum.map_or(wanted, |maximum| maximum.min(wanted));
     let current = now.current.unwrap_or(wanted);
-    if current < possible && setrlimit(Resource::Nofile, Rlimit { current: Some(possible), maximum: now.maximum }).is_ok() {
+    if current < possible
+        && setrlimit(Resource::Nofile, Rlimit { current: Some(possible), maximum: now.maximum })
+            .is_ok()
+    {
         return connections(possible);
     }
     connections(current)
@@ -369,13 +425,15 @@ const RESERVED: usize = 32;
 const EVENTS: usize = 256;
 /// How often unclaimed connections are looked at.
 const SWEEP: Duration = Duration::from_secs(1);
-/// How long a connection onward waits for its client: a kernel repeats the answer to a first packet for about a minute.
+/// How long a connection onward waits for its client: a kernel repeats the answer to a first packet
+/// for about a minute.
 const UNCLAIMED: Duration = Duration::from_secs(70);
 /// How long data may still go on when the session is over …
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// … and the silence that shows that there is none.
 const QUIET: Duration = Duration::from_millis(20);
-/// A first packet with data (TCP fast open) may be as large as the link allows, which is at most this.
+/// A first packet with data (TCP fast open) may be as large as the link allows, which is at most
+/// this.
 const LARGEST_FRAME: usize = 65_535;
 
 const LEASH: u64 = 0;

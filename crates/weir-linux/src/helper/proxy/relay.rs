@@ -75,7 +75,12 @@ impl Relay {
 
 impl Way {
     /// Gives whether it stopped only because it had its share.
-    fn advance(&mut self, from: &OwnedFd, to: &OwnedFd, scratch: &mut [u8; SCRATCH]) -> io::Result<bool> {
+    fn advance(
+        &mut self,
+        from: &OwnedFd,
+        to: &OwnedFd,
+        scratch: &mut [u8; SCRATCH],
+    ) -> io::Result<bool> {
         for _ in 0..SHARE {
             while self.written < self.pending.len() {
                 match send(to, &self.pending[self.written..])? {

@@ -1,8 +1,11 @@
-//! The first packet of a TCP connection: recognising it, handing it to the kernel again, refusing it.
+//! The first packet of a TCP connection: recognising it, handing it to the kernel again, refusing
+//! it.
 //!
-//! The kernel of the router's namespace drops every first packet that comes over the link; the proxy sees a copy. When the
-//! connection onward stands, the copy goes into the namespace's loopback device, from where it is let in; when it was refused, the
-//! answer that the other end gave is made here. So a program sees a connection when there is one, and a refusal as what it is.
+//! The kernel of the router's namespace drops every first packet that comes over the link; the
+//! proxy sees a copy. When the connection onward stands, the copy goes into the namespace's
+//! loopback device, from where it is let in; when it was refused, the answer that the other end
+//! gave is made here. So a program sees a connection when there is one, and a refusal as what it
+//! is.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -35,7 +38,8 @@ pub(super) fn opened_by(frame: &[u8]) -> Option<Flow> {
     Some(Flow { client: (client, port(0)).into(), server: (server, port(2)).into() })
 }
 
-/// The same packet as a frame for the loopback device, its checksum complete: over virtual links it often is not.
+/// The same packet as a frame for the loopback device, its checksum complete: over virtual links it
+/// often is not.
 pub(super) fn for_loopback(frame: &[u8]) -> Option<Vec<u8>> {
     let parsed = parse(frame).ok()?;
     let transport = parsed.transport()?;
@@ -43,8 +47,10 @@ pub(super) fn for_loopback(frame: &[u8]) -> Option<Vec<u8>> {
     copy[..2 * MAC].fill(0);
     let length = u32::try_from(copy.len() - transport).ok()?;
     let seed = checksum::pseudo(&copy, &parsed, length)?;
-    copy.get_mut(transport + TCP_CHECKSUM..transport + TCP_CHECKSUM + 2)?.copy_from_slice(&seed.to_be_bytes());
-    checksum::complete_partial(&mut copy, u16::try_from(transport).ok()?, TCP_CHECKSUM as u16).ok()?;
+    copy.get_mut(transport + TCP_CHECKSUM..transport + TCP_CHECKSUM + 2)?
+        .copy_from_slice(&seed.to_be_bytes());
+    checksum::complete_partial(&mut copy, u16::try_from(transport).ok()?, TCP_CHECKSUM as u16)
+        .ok()?;
     Some(copy)
 }
 
@@ -66,7 +72,8 @@ pub(super) fn refusal(frame: &[u8]) -> Option<Vec<u8>> {
     let seed = match (flow.server.ip(), flow.client.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             out.extend(ethertype::IPV4.to_be_bytes());
-            let mut ip = vec![0x45, 0, 0, 20 + TCP_HEADER as u8, 0, 0, 0x40, 0, HOPS, protocol::TCP, 0, 0];
+            let mut ip =
+                vec![0x45, 0, 0, 20 + TCP_HEADER as u8, 0, 0, 0x40, 0, HOPS, protocol::TCP, 0, 0];
             ip.extend(from.octets().iter().chain(&to.octets()));
             let check = checksum::checksum(&ip).to_be_bytes();
             ip[10..12].copy_from_slice(&check);
@@ -95,8 +102,9 @@ fn v6(frame: &[u8], at: usize) -> Option<Ipv6Addr> {
     Some(Ipv6Addr::from(<[u8; 16]>::try_from(frame.get(at..at + 16)?).ok()?))
 }
 
-/// Accepts the first packets of connections: Ethernet, IPv4 (no later fragments) or IPv6 without extension headers, TCP, SYN and
-/// not ACK. The numbers of jumps count instructions from the next one.
+/// Accepts the first packets of connections: Ethernet, IPv4 (no later fragments) or IPv6 without
+/// extension headers, TCP, SYN and not ACK. The numbers of jumps count instructions from the next
+/// one.
 pub(crate) const FIRST_PACKETS: [Instruction; 17] = [
     (LOAD_HALF, 0, 0, 12),
     (JUMP_EQUAL, 0, 7, 0x0800),
@@ -146,31 +154,82 @@ const HOPS: u8 = 64;
 mod tests {
     use super::*;
 
-    /// A first packet from 198.18.0.2:4000 to 192.0.2.7:80, with a checksum that is still to be completed.
+    /// A first packet from 198.18.0.2:4000 to 192.0.2.7:80, with a checksum that is still to be
+    /// completed.
     fn syn_v4() -> Vec<u8> {
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
         let mut ip = vec![0x45, 0, 0, 44, 0, 1, 0x40, 0, 64, 6, 0, 0, 198, 18, 0, 2, 192, 0, 2, 7];
         let check = checksum::checksum(&ip).to_be_bytes();
         ip[10..12].copy_from_slice(&check);
         frame.extend(ip);
-        frame.extend([0x0f, 0xa0, 0, 80, 0, 0, 0, 9, 0, 0, 0, 0, 6 << 4, SYN, 0xff, 0xff, 0x12, 0x34, 0, 0, 2, 4, 5, 180]);
+        frame.extend([
+            0x0f,
+            0xa0,
+            0,
+            80,
+            0,
+            0,
+            0,
+            9,
+            0,
+            0,
+            0,
+            0,
+            6 << 4,
+            SYN,
+            0xff,
+            0xff,
+            0x12,
+            0x34,
+            0,
+            0,
+            2,
+            4,
+            5,
+            180,
+        ]);
         // Ethernet pads short frames.
         frame.extend([0xee; 2]);
         frame
     }
 
     fn syn_v6() -> Vec<u8> {
-        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, 6, 64];
+        let mut frame =
+            vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, 6, 64];
         frame.extend("fd77::2".parse::<Ipv6Addr>().unwrap().octets());
         frame.extend("2001:db8::7".parse::<Ipv6Addr>().unwrap().octets());
-        frame.extend([0x0f, 0xa0, 0, 80, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 5 << 4, SYN, 0xff, 0xff, 0, 0, 0, 0]);
+        frame.extend([
+            0x0f,
+            0xa0,
+            0,
+            80,
+            0xff,
+            0xff,
+            0xff,
+            0xff,
+            0,
+            0,
+            0,
+            0,
+            5 << 4,
+            SYN,
+            0xff,
+            0xff,
+            0,
+            0,
+            0,
+            0,
+        ]);
         frame
     }
 
     #[test]
     fn first_packet_names_its_connection_and_others_do_not() {
         let flow = opened_by(&syn_v4()).unwrap();
-        assert_eq!((flow.client, flow.server), ("198.18.0.2:4000".parse().unwrap(), "192.0.2.7:80".parse().unwrap()));
+        assert_eq!(
+            (flow.client, flow.server),
+            ("198.18.0.2:4000".parse().unwrap(), "192.0.2.7:80".parse().unwrap())
+        );
         assert_eq!(opened_by(&syn_v6()).unwrap().server, "[2001:db8::7]:80".parse().unwrap());
         let mut answer = syn_v4();
         answer[14 + 20 + 13] = SYN | ACK;
@@ -199,7 +258,8 @@ mod tests {
             let asked = opened_by(&frame).unwrap();
             assert_eq!(answer[transport..transport + 2], asked.server.port().to_be_bytes());
             let sequence = parse(&frame).unwrap().transport().unwrap() + 4;
-            let expected = u32::from_be_bytes(frame[sequence..sequence + 4].try_into().unwrap()).wrapping_add(1);
+            let expected = u32::from_be_bytes(frame[sequence..sequence + 4].try_into().unwrap())
+                .wrapping_add(1);
             assert_eq!(answer[transport + 8..transport + 12], expected.to_be_bytes());
             assert_eq!(answer[transport + 13], RST | ACK);
         }
@@ -209,7 +269,10 @@ mod tests {
     fn jumps_of_the_filter_stay_inside_it() {
         for (at, &(code, jt, jf, k)) in FIRST_PACKETS.iter().enumerate() {
             let furthest = if code == JUMP { k as usize } else { usize::from(jt.max(jf)) };
-            assert!(at + 1 + furthest <= FIRST_PACKETS.len() - usize::from(code != RETURN), "instruction {at}");
+            assert!(
+                at + 1 + furthest <= FIRST_PACKETS.len() - usize::from(code != RETURN),
+                "instruction {at}"
+            );
         }
     }
 }

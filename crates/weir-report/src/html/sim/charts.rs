@@ -1,4 +1,5 @@
-//! The plots of a scenario: rates, queues and delays of flows and links, over one run or as bands over several.
+//! The plots of a scenario: rates, queues and delays of flows and links, over one run or as bands
+//! over several.
 
 use weir_sim::measure::{Distribution, Envelope, FlowSample, LinkSample, Outcome, Series};
 
@@ -7,12 +8,15 @@ use crate::format;
 use crate::plot::{Axis, Curve, Plot, Shape, Unit};
 use crate::sim::{Results, merged_delay, merged_queue};
 
-/// The links whose plots are shown, in the order of the scenario: those with the most waiting and dropping.
+/// The links whose plots are shown, in the order of the scenario: those with the most waiting and
+/// dropping.
 pub(super) fn busiest_links(results: &Results) -> Vec<usize> {
     let Some(first) = results.runs.first() else { return Vec::new() };
     let weight = |n: usize| -> u128 {
         let of_run = |run: &Outcome| {
-            run.links.get(n).map_or(0, |l| l.queue_ns.sum + u128::from(l.total_drops()) * 1_000_000 + u128::from(l.bytes_out))
+            run.links.get(n).map_or(0, |l| {
+                l.queue_ns.sum + u128::from(l.total_drops()) * 1_000_000 + u128::from(l.bytes_out)
+            })
         };
         results.runs.iter().map(of_run).sum()
     };
@@ -26,7 +30,14 @@ pub(super) fn busiest_links(results: &Results) -> Vec<usize> {
 /// The plots of all flows together.
 pub(super) fn of_flows(results: &Results) -> Vec<Chart> {
     let Some(first) = results.runs.first() else { return Vec::new() };
-    let weight = |n: usize| results.runs.iter().filter_map(|run| run.flows.get(n)).map(|f| f.received_bytes).sum::<u64>();
+    let weight = |n: usize| {
+        results
+            .runs
+            .iter()
+            .filter_map(|run| run.flows.get(n))
+            .map(|f| f.received_bytes)
+            .sum::<u64>()
+    };
     let mut shown: Vec<usize> = (0..first.flows.len()).filter(|&n| weight(n) > 0).collect();
     let all = shown.len();
     shown.sort_by_key(|&n| (std::cmp::Reverse(weight(n)), n));
@@ -35,14 +46,23 @@ pub(super) fn of_flows(results: &Results) -> Vec<Chart> {
     if shown.is_empty() {
         return Vec::new();
     }
-    let remark = if all > shown.len() { format!("The {} flows with the most traffic of {all}.", shown.len()) } else { String::new() };
+    let remark = if all > shown.len() {
+        format!("The {} flows with the most traffic of {all}.", shown.len())
+    } else {
+        String::new()
+    };
     let mut charts = Vec::new();
     if !first.series.is_empty() {
         charts.push(flow_rates(results, first, &shown, &remark));
         charts.push(flow_delays(results, first, &shown, &remark));
     }
     let merged: Vec<Distribution> = shown.iter().map(|&n| merged_delay(results, n)).collect();
-    let named: Vec<_> = shown.iter().zip(&merged).zip(COLOURS).map(|((&n, d), colour)| (first.flows[n].name.as_str(), colour, d)).collect();
+    let named: Vec<_> = shown
+        .iter()
+        .zip(&merged)
+        .zip(COLOURS)
+        .map(|((&n, d), colour)| (first.flows[n].name.as_str(), colour, d))
+        .collect();
     charts.push(cumulative("One-way delay, cumulative", "delay", &named, None, remark));
     charts
 }
@@ -60,9 +80,20 @@ pub(super) fn of_link(results: &Results, n: usize) -> Vec<Chart> {
         let total = merged_total(results, n);
         let delay = first.links[n].delay_ns;
         let curves = vec![("in queue", 5, &queue), ("total", 0, &total)];
-        charts.push(cumulative("Delay, cumulative", "delay", &curves, (delay > 0).then_some(delay), String::new()));
+        charts.push(cumulative(
+            "Delay, cumulative",
+            "delay",
+            &curves,
+            (delay > 0).then_some(delay),
+            String::new(),
+        ));
     }
-    let lost: u64 = results.runs.iter().filter_map(|run| run.links.get(n)).map(|l| l.total_drops() + l.total_marks()).sum();
+    let lost: u64 = results
+        .runs
+        .iter()
+        .filter_map(|run| run.links.get(n))
+        .map(|l| l.total_drops() + l.total_marks())
+        .sum();
     if !first.series.is_empty() && lost > 0 {
         charts.push(losses(results, first, n));
     }
@@ -80,13 +111,29 @@ fn flow_rates(results: &Results, first: &Outcome, shown: &[usize], remark: &str)
     let period = Periods::whole(&first.series, RATE_POINTS);
     let mut curves = Vec::new();
     for (&n, colour) in shown.iter().zip(COLOURS) {
-        let bps =
-            |run: &Outcome| period.flow(run, n, |samples, span| samples.iter().map(|s| s.received_bytes).sum::<u64>() as f64 * 8e9 / span);
-        period.curves(results, &first.flows[n].name, colour, shown.len() <= MOST_BANDS, bps, &mut curves);
+        let bps = |run: &Outcome| {
+            period.flow(run, n, |samples, span| {
+                samples.iter().map(|s| s.received_bytes).sum::<u64>() as f64 * 8e9 / span
+            })
+        };
+        period.curves(
+            results,
+            &first.flows[n].name,
+            colour,
+            shown.len() <= MOST_BANDS,
+            bps,
+            &mut curves,
+        );
     }
     let description = "Rate of what arrives of each flow over time.".to_owned();
     let remark = format!("{remark} Means over {}.", period.words()).trim().to_owned();
-    period.chart("Throughput of flows", description, Axis::linear("rate", Unit::BitsPerSecond), curves, remark)
+    period.chart(
+        "Throughput of flows",
+        description,
+        Axis::linear("rate", Unit::BitsPerSecond),
+        curves,
+        remark,
+    )
 }
 
 fn flow_delays(results: &Results, first: &Outcome, shown: &[usize], remark: &str) -> Chart {
@@ -95,14 +142,31 @@ fn flow_delays(results: &Results, first: &Outcome, shown: &[usize], remark: &str
     for (&n, colour) in shown.iter().zip(COLOURS) {
         let mean = |samples: &[FlowSample], _| {
             let received: u64 = samples.iter().map(|s| s.received).sum();
-            if received == 0 { f64::NAN } else { samples.iter().map(|s| s.delay_sum_ns as f64).sum::<f64>() / received as f64 }
+            if received == 0 {
+                f64::NAN
+            } else {
+                samples.iter().map(|s| s.delay_sum_ns as f64).sum::<f64>() / received as f64
+            }
         };
         let delays = |run: &Outcome| held(period.flow(run, n, mean));
-        period.curves(results, &first.flows[n].name, colour, shown.len() <= MOST_BANDS, delays, &mut curves);
+        period.curves(
+            results,
+            &first.flows[n].name,
+            colour,
+            shown.len() <= MOST_BANDS,
+            delays,
+            &mut curves,
+        );
     }
     let description = "Mean one-way delay of what arrives of each flow over time.".to_owned();
     let remark = format!("{remark} Means over {}.", period.words()).trim().to_owned();
-    period.chart("One-way delay of flows", description, Axis::linear("delay", Unit::Nanoseconds), curves, remark)
+    period.chart(
+        "One-way delay of flows",
+        description,
+        Axis::linear("delay", Unit::Nanoseconds),
+        curves,
+        remark,
+    )
 }
 
 fn link_rate(results: &Results, first: &Outcome, n: usize) -> Chart {
@@ -110,7 +174,9 @@ fn link_rate(results: &Results, first: &Outcome, n: usize) -> Chart {
     let link = &first.links[n];
     let mut curves = Vec::new();
     let rate = |run: &Outcome, bytes: fn(&LinkSample) -> u64| {
-        period.link(run, n, |samples, span| samples.iter().map(bytes).sum::<u64>() as f64 * 8e9 / span)
+        period.link(run, n, |samples, span| {
+            samples.iter().map(bytes).sum::<u64>() as f64 * 8e9 / span
+        })
     };
     period.curves(results, "in", 1, false, |run| rate(run, |s| s.bytes_in), &mut curves);
     period.curves(results, "out", 0, true, |run| rate(run, |s| s.bytes_out), &mut curves);
@@ -119,7 +185,13 @@ fn link_rate(results: &Results, first: &Outcome, n: usize) -> Chart {
     }
     let description = format!("Rate into and out of link {} over time.", link.name);
     let remark = format!("Means over {}.", period.words());
-    period.chart("Throughput", description, Axis::linear("rate", Unit::BitsPerSecond), curves, remark)
+    period.chart(
+        "Throughput",
+        description,
+        Axis::linear("rate", Unit::BitsPerSecond),
+        curves,
+        remark,
+    )
 }
 
 /// The queue's least, mean and greatest length; over several runs the extremes of all of them.
@@ -127,11 +199,22 @@ fn queue(results: &Results, first: &Outcome, n: usize) -> Chart {
     let period = Periods::new(&first.series, QUEUE_POINTS);
     let link = &first.links[n];
     let one = |name: &str, unit: Unit, envelope: fn(&LinkSample) -> Envelope| {
-        let low = |run: &Outcome| period.link(run, n, |samples, _| samples.iter().map(|s| envelope(s).min).min().unwrap_or(0) as f64);
-        let high = |run: &Outcome| period.link(run, n, |samples, _| samples.iter().map(|s| envelope(s).max).max().unwrap_or(0) as f64);
+        let low = |run: &Outcome| {
+            period.link(run, n, |samples, _| {
+                samples.iter().map(|s| envelope(s).min).min().unwrap_or(0) as f64
+            })
+        };
+        let high = |run: &Outcome| {
+            period.link(run, n, |samples, _| {
+                samples.iter().map(|s| envelope(s).max).max().unwrap_or(0) as f64
+            })
+        };
         let mean = |run: &Outcome| {
             period.link(run, n, |samples, _| {
-                let (sum, looks) = samples.iter().map(envelope).fold((0, 0), |all, e| (all.0 + e.sum, all.1 + e.looks));
+                let (sum, looks) = samples
+                    .iter()
+                    .map(envelope)
+                    .fold((0, 0), |all, e| (all.0 + e.sum, all.1 + e.looks));
                 sum as f64 / looks.max(1) as f64
             })
         };
@@ -140,11 +223,27 @@ fn queue(results: &Results, first: &Outcome, n: usize) -> Chart {
         let mut curves = vec![Curve::new("least to most", 5, Shape::Band(band))];
         period.curves(results, "mean", 4, false, mean, &mut curves);
         let most = format::count(highs.into_iter().fold(0.0, f64::max) as u64);
-        let description = format!("Least, mean and most {name} waiting in link {} over time; at most {most}.", link.name);
-        variant(name, "time", period.plot("Queue length", description, Axis::linear(name, unit), curves))
+        let description = format!(
+            "Least, mean and most {name} waiting in link {} over time; at most {most}.",
+            link.name
+        );
+        variant(
+            name,
+            "time",
+            period.plot("Queue length", description, Axis::linear(name, unit), curves),
+        )
     };
-    let remark = format!("The band spans the extremes of each {}; the most packets are exact.", period.words());
-    Chart { variants: vec![one("packets", Unit::Count, |s| s.queue_packets), one("bytes", Unit::Bytes, |s| s.queue_bytes)], remark }
+    let remark = format!(
+        "The band spans the extremes of each {}; the most packets are exact.",
+        period.words()
+    );
+    Chart {
+        variants: vec![
+            one("packets", Unit::Count, |s| s.queue_packets),
+            one("bytes", Unit::Bytes, |s| s.queue_bytes),
+        ],
+        remark,
+    }
 }
 
 /// What is counted of an interval.
@@ -154,8 +253,13 @@ type Losses = fn(&LinkSample) -> u64;
 fn losses(results: &Results, first: &Outcome, n: usize) -> Chart {
     let period = Periods::new(&first.series, LOSS_POINTS);
     let counts = |f: Losses| {
-        let of = |run: &Outcome| period.link(run, n, |samples, _| samples.iter().map(f).sum::<u64>() as f64);
-        fold(results.runs.iter().map(of), |a, b| a + b).into_iter().map(|sum| sum / results.runs.len() as f64).collect::<Vec<f64>>()
+        let of = |run: &Outcome| {
+            period.link(run, n, |samples, _| samples.iter().map(f).sum::<u64>() as f64)
+        };
+        fold(results.runs.iter().map(of), |a, b| a + b)
+            .into_iter()
+            .map(|sum| sum / results.runs.len() as f64)
+            .collect::<Vec<f64>>()
     };
     let mut floor = vec![0.0; period.len()];
     let mut curves = Vec::new();
@@ -171,16 +275,30 @@ fn losses(results: &Results, first: &Outcome, n: usize) -> Chart {
             curves.push(Curve::new(name, colour, Shape::Bars(bars)));
         }
     }
-    let description = format!("Packets dropped and marked in link {} over time.", first.links[n].name);
+    let description =
+        format!("Packets dropped and marked in link {} over time.", first.links[n].name);
     let remark = format!("Packets in each {}.", period.words());
-    period.chart("Drops and marks", description, Axis::linear("packets", Unit::Count), curves, remark)
+    period.chart(
+        "Drops and marks",
+        description,
+        Axis::linear("packets", Unit::Count),
+        curves,
+        remark,
+    )
 }
 
 /// Shares of packets with at most each delay.
-fn cumulative(title: &str, label: &str, curves: &[(&str, u8, &Distribution)], configured: Option<u64>, remark: String) -> Chart {
+fn cumulative(
+    title: &str,
+    label: &str,
+    curves: &[(&str, u8, &Distribution)],
+    configured: Option<u64>,
+    remark: String,
+) -> Chart {
     let filled = || curves.iter().map(|(_, _, d)| *d).filter(|d| d.count > 0);
     let low = filled().map(|d| d.min).min().unwrap_or(0);
-    let bulk = filled().map(|d| d.quantile(0.005)).filter(|&ns| ns > 0).min().unwrap_or(1).max(1) as f64;
+    let bulk =
+        filled().map(|d| d.quantile(0.005)).filter(|&ns| ns > 0).min().unwrap_or(1).max(1) as f64;
     let high = filled().map(|d| d.max).max().unwrap_or(1).max(configured.unwrap_or(0)) as f64;
     let x = if high > bulk * 20.0 {
         Axis::log(label, Unit::Nanoseconds).over(bulk * 0.9, high * 1.25)
@@ -188,11 +306,17 @@ fn cumulative(title: &str, label: &str, curves: &[(&str, u8, &Distribution)], co
         let room = (high - low as f64).max(high * 0.02).max(1.0) * 0.06;
         Axis::linear(label, Unit::Nanoseconds).over((low as f64 - room).max(0.0), high + room)
     };
-    let medians: Vec<String> =
-        curves.iter().map(|(name, _, d)| format!("{name} {}", micro(&format::duration(d.quantile(0.5) as f64)))).collect();
-    let description = format!("Share of packets delayed at most this long. Medians: {}.", medians.join(", "));
-    let mut all: Vec<Curve> =
-        curves.iter().filter(|(_, _, d)| d.count > 0).map(|(name, colour, d)| Curve::new(name, *colour, shares(d))).collect();
+    let medians: Vec<String> = curves
+        .iter()
+        .map(|(name, _, d)| format!("{name} {}", micro(&format::duration(d.quantile(0.5) as f64))))
+        .collect();
+    let description =
+        format!("Share of packets delayed at most this long. Medians: {}.", medians.join(", "));
+    let mut all: Vec<Curve> = curves
+        .iter()
+        .filter(|(_, _, d)| d.count > 0)
+        .map(|(name, colour, d)| Curve::new(name, *colour, shares(d)))
+        .collect();
     all.extend(configured.map(|ns| Curve::new("configured delay", 4, Shape::Mark(ns as f64))));
     let y = Axis::linear("packets", Unit::Fraction).over(0.0, 1.0);
     let plot = Plot { title: title.to_owned(), description, x, y, curves: all };
@@ -206,7 +330,10 @@ fn shares(d: &Distribution) -> Shape {
     for (i, bucket) in d.buckets.iter().enumerate() {
         seen += bucket.count;
         // A step of 1/400 in either direction is the least that the eye sees.
-        if (seen - shown) * CDF_POINTS >= d.count || i % (d.buckets.len() / 100).max(1) == 0 || i + 1 == d.buckets.len() {
+        if (seen - shown) * CDF_POINTS >= d.count
+            || i % (d.buckets.len() / 100).max(1) == 0
+            || i + 1 == d.buckets.len()
+        {
             points.push([bucket.high.clamp(d.min, d.max) as f64, seen as f64 / d.count as f64]);
             shown = seen;
         }
@@ -238,7 +365,9 @@ impl<'a> Periods<'a> {
 
     /// Beginning and end of a period, s.
     fn span(&self, n: usize) -> (f64, f64) {
-        let at = |n: usize| seconds(((n * self.each) as u64 * self.series.interval_ns).min(self.series.end_ns));
+        let at = |n: usize| {
+            seconds(((n * self.each) as u64 * self.series.interval_ns).min(self.series.end_ns))
+        };
         (at(n), at(n + 1))
     }
 
@@ -263,26 +392,48 @@ impl<'a> Periods<'a> {
             ((to - from) * 1e9).max(1.0)
         };
         let full = |chunk: &&[T]| !self.whole || chunk.len() == self.each;
-        samples.chunks(self.each).filter(full).enumerate().map(|(n, chunk)| value(chunk, length(n))).collect()
+        samples
+            .chunks(self.each)
+            .filter(full)
+            .enumerate()
+            .map(|(n, chunk)| value(chunk, length(n)))
+            .collect()
     }
 
-    /// The mean over runs as steps, with a band from the least to the greatest behind it if there are several.
-    fn curves(&self, results: &Results, name: &str, colour: u8, band: bool, of: impl Fn(&Outcome) -> Vec<f64>, curves: &mut Vec<Curve>) {
+    /// The mean over runs as steps, with a band from the least to the greatest behind it if there
+    /// are several.
+    fn curves(
+        &self,
+        results: &Results,
+        name: &str,
+        colour: u8,
+        band: bool,
+        of: impl Fn(&Outcome) -> Vec<f64>,
+        curves: &mut Vec<Curve>,
+    ) {
         let runs: Vec<Vec<f64>> = results.runs.iter().map(of).collect();
         if band && runs.len() > 1 {
-            let (low, high) = (fold(runs.iter().cloned(), f64::min), fold(runs.iter().cloned(), f64::max));
+            let (low, high) =
+                (fold(runs.iter().cloned(), f64::min), fold(runs.iter().cloned(), f64::max));
             curves.push(Curve::new("", colour, Shape::Band(self.band(&low, &high))));
         }
         let count = runs.len() as f64;
-        let means: Vec<f64> = fold(runs.into_iter(), |a, b| a + b).into_iter().map(|sum| sum / count).collect();
-        let mut points: Vec<[f64; 2]> = means.iter().enumerate().map(|(n, &y)| [self.span(n).0, y]).collect();
+        let means: Vec<f64> =
+            fold(runs.into_iter(), |a, b| a + b).into_iter().map(|sum| sum / count).collect();
+        let mut points: Vec<[f64; 2]> =
+            means.iter().enumerate().map(|(n, &y)| [self.span(n).0, y]).collect();
         points.extend(points.last().map(|&[_, y]| [seconds(self.series.end_ns), y]));
         points.retain(|point| point[1].is_finite());
         curves.push(Curve::new(name, colour, Shape::Steps(points)));
     }
 
     fn band(&self, low: &[f64], high: &[f64]) -> Vec<[f64; 3]> {
-        let mut band: Vec<[f64; 3]> = low.iter().zip(high).enumerate().map(|(n, (&low, &high))| [self.span(n).0, low, high]).collect();
+        let mut band: Vec<[f64; 3]> = low
+            .iter()
+            .zip(high)
+            .enumerate()
+            .map(|(n, (&low, &high))| [self.span(n).0, low, high])
+            .collect();
         band.extend(band.last().map(|&[_, low, high]| [seconds(self.series.end_ns), low, high]));
         band.retain(|point| point[1].is_finite() && point[2].is_finite());
         band
@@ -293,8 +444,18 @@ impl<'a> Periods<'a> {
         Plot { title: title.to_owned(), description, x, y, curves }
     }
 
-    fn chart(&self, title: &str, description: String, y: Axis, curves: Vec<Curve>, remark: String) -> Chart {
-        Chart { variants: vec![variant("", "time", self.plot(title, description, y, curves))], remark }
+    fn chart(
+        &self,
+        title: &str,
+        description: String,
+        y: Axis,
+        curves: Vec<Curve>,
+        remark: String,
+    ) -> Chart {
+        Chart {
+            variants: vec![variant("", "time", self.plot(title, description, y, curves))],
+            remark,
+        }
     }
 }
 

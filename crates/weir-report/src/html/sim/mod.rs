@@ -1,7 +1,9 @@
-//! The report of a scenario as one HTML file: tables of flows and links, and plots of them, over one run or several.
+//! The report of a scenario as one HTML file: tables of flows and links, and plots of them, over
+//! one run or several.
 //!
-//! The page is made like that of a live run, with the same style, script and policy. Of many flows and links the tables and plots show
-//! the busiest; the page says so, and the files beside it have all.
+//! The page is made like that of a live run, with the same style, script and policy. Of many flows
+//! and links the tables and plots show the busiest; the page says so, and the files beside it have
+//! all.
 
 mod charts;
 
@@ -30,7 +32,13 @@ pub fn to_html(results: &Results) -> String {
     links(&mut out, results, first);
     for (place, link) in charts::busiest_links(results).into_iter().enumerate() {
         let l = &first.links[link];
-        let _ = writeln!(out, "<section>\n<h2>{} <span>{} → {}</span></h2>", escape(&l.name), escape(&l.from), escape(&l.to));
+        let _ = writeln!(
+            out,
+            "<section>\n<h2>{} <span>{} → {}</span></h2>",
+            escape(&l.name),
+            escape(&l.from),
+            escape(&l.to)
+        );
         if !l.spec.is_empty() {
             let _ = writeln!(out, "<p class=\"spec\"><code>{}</code></p>", escape(&l.spec));
         }
@@ -52,15 +60,23 @@ fn header(out: &mut String, results: &Results, first: &Outcome, title: &str) {
         "live" => "on real frames".to_owned(),
         other => other.to_owned(),
     };
-    let _ =
-        write!(out, "<header>\n<p class=\"brand\">Weir <span>scenario report</span></p>\n<h1>{}</h1>\n<dl class=\"meta\">", escape(title));
+    let _ = write!(
+        out,
+        "<header>\n<p class=\"brand\">Weir <span>scenario report</span></p>\n<h1>{}</h1>\n<dl class=\"meta\">",
+        escape(title)
+    );
     let seeds = match results.runs.as_slice() {
         [] | [_] => first.seed.to_string(),
         [.., last] => format!("{} to {}", first.seed, last.seed),
     };
-    let warmup = if first.warmup_ns > 0 { format!(", counted from {}", micro(&exact_duration(first.warmup_ns))) } else { String::new() };
+    let warmup = if first.warmup_ns > 0 {
+        format!(", counted from {}", micro(&exact_duration(first.warmup_ns)))
+    } else {
+        String::new()
+    };
     let events = results.runs.iter().map(|run| run.events).sum::<u64>();
-    let mut entries = vec![("Time", format!("{} {source}{warmup}", elapsed(first.end_ns))), ("Seed", seeds)];
+    let mut entries =
+        vec![("Time", format!("{} {source}{warmup}", elapsed(first.end_ns))), ("Seed", seeds)];
     if results.runs.len() > 1 {
         entries.push(("Runs", results.runs.len().to_string()));
     }
@@ -88,20 +104,55 @@ fn header(out: &mut String, results: &Results, first: &Outcome, title: &str) {
 fn unbalanced(results: &Results) -> Vec<String> {
     let mut names = Vec::new();
     for run in &results.runs {
-        names.extend(run.flows.iter().filter(|f| !f.balanced()).map(|f| format!("flow {} with seed {}", f.name, run.seed)));
-        names.extend(run.links.iter().filter(|l| !l.balanced()).map(|l| format!("link {} with seed {}", l.name, run.seed)));
+        names.extend(
+            run.flows
+                .iter()
+                .filter(|f| !f.balanced())
+                .map(|f| format!("flow {} with seed {}", f.name, run.seed)),
+        );
+        names.extend(
+            run.links
+                .iter()
+                .filter(|l| !l.balanced())
+                .map(|l| format!("link {} with seed {}", l.name, run.seed)),
+        );
     }
     names
 }
 
 fn flows(out: &mut String, results: &Results, first: &Outcome) {
     out.push_str("<section>\n<h2>Flows</h2>\n");
-    let kinds: Vec<String> = first.fairness.iter().map(|(kind, index)| format!("{} {index:.3}", escape(kind))).collect();
-    let note = if kinds.is_empty() { String::new() } else { format!("Jain's index of fairness: {}.", kinds.join(", ")) };
+    let kinds: Vec<String> =
+        first.fairness.iter().map(|(kind, index)| format!("{} {index:.3}", escape(kind))).collect();
+    let note = if kinds.is_empty() {
+        String::new()
+    } else {
+        format!("Jain's index of fairness: {}.", kinds.join(", "))
+    };
     let _ = writeln!(out, "<p class=\"spec\">{note}</p>");
-    table(out, "Flows", &["Flow", "Goodput", "Delay, mean", "p50", "p99", "max", "Jitter", "Sent", "Lost", "Marked", "Resent"]);
+    table(
+        out,
+        "Flows",
+        &[
+            "Flow",
+            "Goodput",
+            "Delay, mean",
+            "p50",
+            "p99",
+            "max",
+            "Jitter",
+            "Sent",
+            "Lost",
+            "Marked",
+            "Resent",
+        ],
+    );
     for (n, flow) in first.flows.iter().enumerate().take(MOST_ROWS) {
-        let runs: Vec<_> = results.runs.iter().filter_map(|run| Some(figures_of_flow(run, run.flows.get(n)?))).collect();
+        let runs: Vec<_> = results
+            .runs
+            .iter()
+            .filter_map(|run| Some(figures_of_flow(run, run.flows.get(n)?)))
+            .collect();
         let name = format!("{} <small>{}</small>", escape(&flow.name), escape(&flow.kind));
         let time = |name| cell(&runs, name, |v| micro(&duration(v)));
         let number = |name| cell(&runs, name, |v| count(v.round() as u64));
@@ -134,16 +185,39 @@ fn links(out: &mut String, results: &Results, first: &Outcome) {
     table(
         out,
         "Links",
-        &["Link", "Rate", "Throughput", "Used", "In queue, mean", "p50", "p99", "max", "Longest queue", "Packets", "Dropped", "Marked"],
+        &[
+            "Link",
+            "Rate",
+            "Throughput",
+            "Used",
+            "In queue, mean",
+            "p50",
+            "p99",
+            "max",
+            "Longest queue",
+            "Packets",
+            "Dropped",
+            "Marked",
+        ],
     );
     for (n, link) in first.links.iter().enumerate().take(MOST_ROWS) {
-        let runs: Vec<_> = results.runs.iter().filter_map(|run| Some(figures_of_link(run, run.links.get(n)?))).collect();
+        let runs: Vec<_> = results
+            .runs
+            .iter()
+            .filter_map(|run| Some(figures_of_link(run, run.links.get(n)?)))
+            .collect();
         let time = |name| cell(&runs, name, |v| micro(&duration(v)));
         let number = |name| cell(&runs, name, |v| count(v.round() as u64));
-        let why: Vec<String> = link.drops.keys().chain(link.marks.keys()).map(|name| reason(name)).collect();
+        let why: Vec<String> =
+            link.drops.keys().chain(link.marks.keys()).map(|name| reason(name)).collect();
         let drops = match estimate(&runs, "drop_share").map(|e| e.mean) {
             Some(share) if share > 0.0 => {
-                format!("<span title=\"{}\">{} <i>{}</i></span>", escape(&why.join(", ")), number("drops"), percent(share))
+                format!(
+                    "<span title=\"{}\">{} <i>{}</i></span>",
+                    escape(&why.join(", ")),
+                    number("drops"),
+                    percent(share)
+                )
             }
             _ => number("drops"),
         };
@@ -165,8 +239,16 @@ fn links(out: &mut String, results: &Results, first: &Outcome) {
     end_of_table(out, first.links.len());
     let shown = charts::busiest_links(results).len();
     if shown < first.links.len() {
-        let which = if shown < charts::MOST_LINKS { "that had traffic" } else { "with the most waiting, dropping and traffic" };
-        let _ = writeln!(out, "<p class=\"note\">Plots follow of the links {which}: {shown} of {}.</p>", first.links.len());
+        let which = if shown < charts::MOST_LINKS {
+            "that had traffic"
+        } else {
+            "with the most waiting, dropping and traffic"
+        };
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">Plots follow of the links {which}: {shown} of {}.</p>",
+            first.links.len()
+        );
     }
     out.push_str("</section>\n");
 }
@@ -176,17 +258,30 @@ fn classes(out: &mut String, link: &LinkOutcome) {
     if link.classes.is_empty() {
         return;
     }
-    table(out, "Queues", &["Class", "Packets", "In queue, mean", "p50", "p99", "max", "Dropped", "Marked"]);
+    table(
+        out,
+        "Queues",
+        &["Class", "Packets", "In queue, mean", "p50", "p99", "max", "Dropped", "Marked"],
+    );
     for class in &link.classes {
         let at = |q: f64| micro(&duration(class.queue_ns.quantile(q) as f64));
         let (drops, marks) = (class.drops.values().sum(), class.marks.values().sum());
         let mean = micro(&duration(class.queue_ns.mean()));
-        row(out, &class.class.to_string(), &[count(class.packets), mean, at(0.5), at(0.99), at(1.0), count(drops), count(marks)]);
+        row(
+            out,
+            &class.class.to_string(),
+            &[count(class.packets), mean, at(0.5), at(0.99), at(1.0), count(drops), count(marks)],
+        );
     }
     out.push_str("</tbody></table></div>\n");
 }
 
-fn plots(out: &mut String, id: &str, charts: Vec<super::charts::Chart>, data: &mut Vec<super::charts::Data>) {
+fn plots(
+    out: &mut String,
+    id: &str,
+    charts: Vec<super::charts::Chart>,
+    data: &mut Vec<super::charts::Data>,
+) {
     out.push_str("<div class=\"plots\">\n");
     for (n, chart) in charts.into_iter().enumerate() {
         figure(out, &format!("{id}-{n}"), chart, data);
@@ -195,8 +290,10 @@ fn plots(out: &mut String, id: &str, charts: Vec<super::charts::Chart>, data: &m
 }
 
 fn table(out: &mut String, label: &str, columns: &[&str]) {
-    let _ =
-        write!(out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table class=\"numbers\">\n<thead><tr>");
+    let _ = write!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table class=\"numbers\">\n<thead><tr>"
+    );
     for column in columns {
         let _ = write!(out, "<th scope=\"col\">{column}</th>");
     }
@@ -214,8 +311,11 @@ fn row(out: &mut String, name: &str, cells: &[String]) {
 fn end_of_table(out: &mut String, rows: usize) {
     out.push_str("</tbody></table></div>\n");
     if rows > MOST_ROWS {
-        let _ =
-            writeln!(out, "<p class=\"note\">The first {MOST_ROWS} of {}; the files beside this page have all.</p>", count(rows as u64));
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">The first {MOST_ROWS} of {}; the files beside this page have all.</p>",
+            count(rows as u64)
+        );
     }
 }
 
@@ -223,7 +323,9 @@ fn end_of_table(out: &mut String, rows: usize) {
 fn cell(runs: &[Vec<Figure>], name: &str, text: impl Fn(f64) -> String) -> String {
     match estimate(runs, name) {
         None => "–".to_owned(),
-        Some(Estimate { mean, half_width: Some(half), .. }) if half > 0.0 => format!("{}<br><i>± {}</i>", text(mean), text(half)),
+        Some(Estimate { mean, half_width: Some(half), .. }) if half > 0.0 => {
+            format!("{}<br><i>± {}</i>", text(mean), text(half))
+        }
         Some(Estimate { mean, .. }) => text(mean),
     }
 }

@@ -13,7 +13,9 @@ pub(super) type Span = (u64, u64);
 /// Length over time; `most` bounds the items kept to zoom into.
 pub(super) fn length(queue: &Measured, (start, end): Span, most: usize) -> Chart {
     let mut variants = Vec::new();
-    for (name, unit, part, most) in [("packets", Unit::Count, PACKETS, most), ("bytes", Unit::Bytes, BYTES, most / 4)] {
+    for (name, unit, part, most) in
+        [("packets", Unit::Count, PACKETS, most), ("bytes", Unit::Bytes, BYTES, most / 4)]
+    {
         if unit == Unit::Bytes && queue.bytes().max() == 0 && queue.packets().max() > 0 {
             continue;
         }
@@ -39,17 +41,27 @@ pub(super) fn length(queue: &Measured, (start, end): Span, most: usize) -> Chart
             format::count(values.quantile(0.99)),
             format::count(values.max())
         );
-        let curves = vec![Curve::new("least to most", 5, Shape::Band(band)), Curve::new("mean", 0, Shape::Steps(mean))];
-        let plot = over_time("Queue length", description, Axis::linear(name, unit), (start, end), curves);
+        let curves = vec![
+            Curve::new("least to most", 5, Shape::Band(band)),
+            Curve::new("mean", 0, Shape::Steps(mean)),
+        ];
+        let plot =
+            over_time("Queue length", description, Axis::linear(name, unit), (start, end), curves);
         let mut variant = variant(name, "time", plot);
         let (group, items) = detail::at_most(envelope, most, part);
         let period = seconds(envelope.width() * group as u64);
-        variant.data.detail = Some(Detail { offset: seconds(offset), period, end: last, items: detail::encode(&items) });
+        variant.data.detail = Some(Detail {
+            offset: seconds(offset),
+            period,
+            end: last,
+            items: detail::encode(&items),
+        });
         variants.push(variant);
     }
     let finest = micro(&format::duration(queue.envelope().width() as f64));
-    let remark =
-        format!("The band spans the extremes, so that a single reading is visible. Zoom: drag, or + and −; finest period {finest}.");
+    let remark = format!(
+        "The band spans the extremes, so that a single reading is visible. Zoom: drag, or + and −; finest period {finest}."
+    );
     Chart { variants, remark }
 }
 
@@ -67,16 +79,25 @@ pub(super) fn histogram(queue: &Measured) -> Chart {
             None => bars.push([from, from + step as f64, 0.0, height]),
         }
     }
-    let x =
-        Axis::linear("packets waiting", Unit::Count).over(least as f64 - 0.5, (least + (most - least) / step * step + step) as f64 - 0.5);
-    let description = format!("Share of {share} for each length of {}, from {least} to {most} packets.", queue.queue.label());
+    let x = Axis::linear("packets waiting", Unit::Count)
+        .over(least as f64 - 0.5, (least + (most - least) / step * step + step) as f64 - 0.5);
+    let description = format!(
+        "Share of {share} for each length of {}, from {least} to {most} packets.",
+        queue.queue.label()
+    );
     let lowest = bars.iter().map(|bar| bar[3]).fold(1.0, f64::min);
     let logarithmic = Axis::log(share, Unit::Fraction).over((lowest * 0.5).max(LEAST_SHARE), 1.0);
     let one = |name: &str, y: Axis| {
-        let (title, curves) = ("Lengths".to_owned(), vec![Curve::new("", 0, Shape::Bars(bars.clone()))]);
-        variant(name, "lengths", Plot { title, description: description.clone(), x: x.clone(), y, curves })
+        let (title, curves) =
+            ("Lengths".to_owned(), vec![Curve::new("", 0, Shape::Bars(bars.clone()))]);
+        variant(
+            name,
+            "lengths",
+            Plot { title, description: description.clone(), x: x.clone(), y, curves },
+        )
     };
-    let variants = vec![one("linear", Axis::linear(share, Unit::Fraction)), one("logarithmic", logarithmic)];
+    let variants =
+        vec![one("linear", Axis::linear(share, Unit::Fraction)), one("logarithmic", logarithmic)];
     let remark = if step > 1 { format!("Bars of {step} packets each.") } else { String::new() };
     Chart { variants, remark }
 }
@@ -85,7 +106,8 @@ pub(super) fn histogram(queue: &Measured) -> Chart {
 pub(super) fn above(queue: &Measured) -> Chart {
     let (packets, share) = (queue.packets(), share_of(queue));
     let points = complement(packets);
-    let lowest = points.iter().rev().map(|point| point[1]).find(|&share| share > 0.0).unwrap_or(1.0);
+    let lowest =
+        points.iter().rev().map(|point| point[1]).find(|&share| share > 0.0).unwrap_or(1.0);
     let description = format!(
         "Share of {share} with more packets than this waiting in {}; more than half the maximum: {}.",
         queue.queue.label(),
@@ -122,7 +144,12 @@ fn complement(packets: &Distribution) -> Vec<[f64; 2]> {
     }
     let every = points.len().div_ceil(CURVE_POINTS);
     let last = points.len() - 1;
-    points.into_iter().enumerate().filter(|(place, _)| place % every == 0 || *place == last).map(|(_, point)| point).collect()
+    points
+        .into_iter()
+        .enumerate()
+        .filter(|(place, _)| place % every == 0 || *place == last)
+        .map(|(_, point)| point)
+        .collect()
 }
 
 /// How consecutive readings differ, as the publication on the Fast Queue Sampler shows it.
@@ -142,13 +169,25 @@ pub(super) fn variance(queue: &Measured) -> Chart {
     let lowest = bars.iter().map(|bar| bar[3]).fold(1.0, f64::min);
     let plot = Plot {
         title: "Difference of consecutive readings".to_owned(),
-        description: format!("Of {} differences {zero} are 0 and {one} are 1 packet.", format::count(steps.total())),
-        x: Axis::linear("packets", Unit::Count).over(-0.5, (most + 1).max(4) as f64 + if more > 0.0 { 0.5 } else { -0.5 }),
+        description: format!(
+            "Of {} differences {zero} are 0 and {one} are 1 packet.",
+            format::count(steps.total())
+        ),
+        x: Axis::linear("packets", Unit::Count)
+            .over(-0.5, (most + 1).max(4) as f64 + if more > 0.0 { 0.5 } else { -0.5 }),
         y: Axis::log("readings", Unit::Fraction).over((lowest * 0.5).max(LEAST_SHARE), 1.0),
         curves: vec![Curve::new("", 2, Shape::Bars(bars))],
     };
-    let rest = if more > 0.0 { format!(" The last bar is all above {MOST_STEPS}.") } else { String::new() };
-    let remark = format!("0: {zero}, 1: {one}, more: {}, up to {} packets.{rest}", format::percent(steps.share_above(1)), steps.max());
+    let rest = if more > 0.0 {
+        format!(" The last bar is all above {MOST_STEPS}.")
+    } else {
+        String::new()
+    };
+    let remark = format!(
+        "0: {zero}, 1: {one}, more: {}, up to {} packets.{rest}",
+        format::percent(steps.share_above(1)),
+        steps.max()
+    );
     Chart { variants: vec![variant("", "lengths", plot)], remark }
 }
 
@@ -163,9 +202,11 @@ pub(super) fn drops(queue: &Measured, (start, end): Span) -> Chart {
         let from = offset + place as u64 * width;
         (drops > 0).then(|| [seconds(from), seconds(from + width), 0.0, drops as f64])
     };
-    let bars: Vec<[f64; 4]> = envelope.buckets().chunks(group).enumerate().filter_map(of_group).collect();
+    let bars: Vec<[f64; 4]> =
+        envelope.buckets().chunks(group).enumerate().filter_map(of_group).collect();
     let total = format::count(queue.counted().drops);
-    let description = format!("Packets dropped by {} over time, {total} in all.", queue.queue.label());
+    let description =
+        format!("Packets dropped by {} over time, {total} in all.", queue.queue.label());
     let plot = over_time(
         "Drops",
         description,
@@ -183,8 +224,15 @@ fn group_of(envelope: &Envelope) -> usize {
     envelope.buckets().len().div_ceil(DROP_COLUMNS).max(least).max(1)
 }
 
-fn over_time(title: &str, description: String, y: Axis, (start, end): Span, curves: Vec<Curve>) -> Plot {
-    let x = Axis::linear("time", Unit::Seconds).over(0.0, seconds(end.saturating_sub(start).max(1)));
+fn over_time(
+    title: &str,
+    description: String,
+    y: Axis,
+    (start, end): Span,
+    curves: Vec<Curve>,
+) -> Plot {
+    let x =
+        Axis::linear("time", Unit::Seconds).over(0.0, seconds(end.saturating_sub(start).max(1)));
     Plot { title: title.to_owned(), description, x, y, curves }
 }
 

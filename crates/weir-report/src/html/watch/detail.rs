@@ -1,8 +1,11 @@
-//! A queue over time as the page keeps it to zoom into: every period of the envelope that says something, in few bytes.
+//! A queue over time as the page keeps it to zoom into: every period of the envelope that says
+//! something, in few bytes.
 //!
-//! Periods in a row that are alike are one item. An item is the number of empty periods before it, its length in periods, its least
-//! length against that of the item before (zigzag), what the greatest has more, and, where it has more, where between both the mean
-//! lies in 255 parts: numbers of 7 bits a byte, the low bits first, the last byte of each below 128. The whole is base64.
+//! Periods in a row that are alike are one item. An item is the number of empty periods before it,
+//! its length in periods, its least length against that of the item before (zigzag), what the
+//! greatest has more, and, where it has more, where between both the mean lies in 255 parts:
+//! numbers of 7 bits a byte, the low bits first, the last byte of each below 128. The whole is
+//! base64.
 
 use weir_probe::measure::{Bucket, Envelope};
 
@@ -36,7 +39,8 @@ pub(super) fn items(envelope: &Envelope, group: usize, part: Part) -> Vec<Item> 
             continue;
         }
         let (low, high, mean) = part(&bucket);
-        let flat = |item: &Item| item.to == place && (item.low, item.high) == (low, low) && high == low;
+        let flat =
+            |item: &Item| item.to == place && (item.low, item.high) == (low, low) && high == low;
         match items.last_mut().filter(|item| flat(item)) {
             Some(last) => last.to = place + 1,
             None => items.push(Item { from: place, to: place + 1, low, high, mean }),
@@ -88,7 +92,8 @@ fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for three in bytes.chunks(3) {
-        let word = three.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - three.len()));
+        let word = three.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte))
+            << (8 * (3 - three.len()));
         for place in 0..4 {
             let letter = LETTERS[(word >> (18 - 6 * place) & 63) as usize];
             text.push(if place <= three.len() { letter.into() } else { '=' });
@@ -103,11 +108,15 @@ mod tests {
 
     use super::*;
 
-    pub(crate) const PACKETS: Part = |bucket| (bucket.min_packets, bucket.max_packets, bucket.mean_packets());
+    pub(crate) const PACKETS: Part =
+        |bucket| (bucket.min_packets, bucket.max_packets, bucket.mean_packets());
 
     #[test]
     fn the_text_is_base64() {
-        assert_eq!(["", "f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())), ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]);
+        assert_eq!(
+            ["", "f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())),
+            ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]
+        );
         let item = |from, to, low, high, mean| Item { from, to, low, high, mean };
         let items = [item(2, 3, 1, 1, 1.0), item(3, 10, 0, 300, 300.0)];
         // 2, 1, +1 → 2, 0; then 0, 7, −1 → 1, 300 → 172 2, 255.

@@ -1,7 +1,8 @@
 //! The report of a watch of queues as one HTML file.
 //!
-//! The page is made like that of a run, with the same style, script and policy. Queues over time are kept finer than the picture shows, so
-//! that zooming in shows more; of many queues the longest have pictures, and the table has all.
+//! The page is made like that of a run, with the same style, script and policy. Queues over time
+//! are kept finer than the picture shows, so that zooming in shows more; of many queues the longest
+//! have pictures, and the table has all.
 
 mod charts;
 mod detail;
@@ -55,7 +56,11 @@ pub fn html(tally: &Tally, summary: &Summary, about: &About) -> String {
         } else {
             "those that were longest, roots first"
         };
-        let _ = writeln!(out, "<p class=\"note\">Plots follow of {} queues of {all}: {others}.</p>", shown.len());
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">Plots follow of {} queues of {all}: {others}.</p>",
+            shown.len()
+        );
     }
     // Bytes have a quarter of what packets have.
     let most = (ALL_ITEMS / shown.len().max(1)).min(MOST_ITEMS);
@@ -80,15 +85,29 @@ fn device_name(device: &DeviceSummary) -> String {
 }
 
 fn header(out: &mut String, summary: &Summary, about: &About, title: &str) {
-    let _ = writeln!(out, "<header>\n<p class=\"brand\">Weir <span>queues watched</span></p>\n<h1>{}</h1>", escape(title));
+    let _ = writeln!(
+        out,
+        "<header>\n<p class=\"brand\">Weir <span>queues watched</span></p>\n<h1>{}</h1>",
+        escape(title)
+    );
     if !about.command.is_empty() {
-        let _ = writeln!(out, "<p class=\"spec\">while <code>{}</code> ran</p>", escape(&shell_words(&about.command)));
+        let _ = writeln!(
+            out,
+            "<p class=\"spec\">while <code>{}</code> ran</p>",
+            escape(&shell_words(&about.command))
+        );
     }
-    let mut methods: Vec<&str> = summary.devices.iter().map(|device| device.method.name()).collect();
+    let mut methods: Vec<&str> =
+        summary.devices.iter().map(|device| device.method.name()).collect();
     methods.dedup();
-    let took = summary.devices.first().map_or(String::new(), |device| elapsed((device.seconds * 1e9) as u64));
+    let took = summary
+        .devices
+        .first()
+        .map_or(String::new(), |device| elapsed((device.seconds * 1e9) as u64));
     out.push_str("<dl class=\"meta\">");
-    for (name, value) in [("Started", about.started.clone()), ("Took", took), ("Method", methods.join(", "))] {
+    for (name, value) in
+        [("Started", about.started.clone()), ("Took", took), ("Method", methods.join(", "))]
+    {
         if !value.is_empty() {
             let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value));
         }
@@ -99,7 +118,8 @@ fn header(out: &mut String, summary: &Summary, about: &About, title: &str) {
 /// How often a device was read, against what was asked.
 fn pace(out: &mut String, device: &DeviceSummary) {
     let what = if device.events.is_some() { "Events" } else { "Readings" };
-    let mut entries = vec![(what, format!("{} ({}/s)", count(device.samples), short(device.samples_per_s)))];
+    let mut entries =
+        vec![(what, format!("{} ({}/s)", count(device.samples), short(device.samples_per_s)))];
     if let Some(asked) = device.asked_per_s {
         let missed = match device.missed {
             0 => String::new(),
@@ -110,7 +130,8 @@ fn pace(out: &mut String, device: &DeviceSummary) {
     }
     if device.gap_ns.max > 0 {
         let text = |ns: u64| micro(&duration(ns as f64));
-        let (p50, p99, max) = (text(device.gap_ns.p50), text(device.gap_ns.p99), text(device.gap_ns.max));
+        let (p50, p99, max) =
+            (text(device.gap_ns.p50), text(device.gap_ns.p99), text(device.gap_ns.max));
         entries.push(("In between", format!("median {p50}, p99 {p99}, longest {max}")));
     }
     if let Some(events) = &device.events {
@@ -134,7 +155,9 @@ fn remarks(out: &mut String, tally: &Tally, (start, _): Span) {
     }
     out.push_str("<ul class=\"note\">\n");
     for remark in tally.remarks().iter().take(MOST_REMARKS) {
-        let time = remark.time.map_or(String::new(), |time| format!("<b>{:.3} s</b> ", time.saturating_sub(start) as f64 / 1e9));
+        let time = remark.time.map_or(String::new(), |time| {
+            format!("<b>{:.3} s</b> ", time.saturating_sub(start) as f64 / 1e9)
+        });
         let _ = writeln!(out, "<li>{time}{}</li>", escape(&remark.text));
     }
     let more = (tally.remarks().len().saturating_sub(MOST_REMARKS)) as u64 + tally.more_remarks();
@@ -151,7 +174,19 @@ fn table(out: &mut String, device: &DeviceSummary) {
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Queues of {name}\"><table class=\"numbers\">\n<thead><tr>"
     );
     let last = if device.events.is_some() { "Events" } else { "Readings" };
-    let columns = ["Queue", "Packets, mean", "p50", "p99", "max", "Bytes, mean", "max", "Dropped", "Readings alike", "by 1", last];
+    let columns = [
+        "Queue",
+        "Packets, mean",
+        "p50",
+        "p99",
+        "max",
+        "Bytes, mean",
+        "max",
+        "Dropped",
+        "Readings alike",
+        "by 1",
+        last,
+    ];
     for column in columns {
         let _ = write!(out, "<th scope=\"col\">{column}</th>");
     }
@@ -162,7 +197,10 @@ fn table(out: &mut String, device: &DeviceSummary) {
     out.push_str("</tbody></table></div>\n");
     if device.qdiscs.len() > MOST_ROWS {
         let all = count(device.qdiscs.len() as u64);
-        let _ = writeln!(out, "<p class=\"note\">The first {MOST_ROWS} of {all}; the result inside this page has all.</p>");
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">The first {MOST_ROWS} of {all}; the result inside this page has all.</p>"
+        );
     }
 }
 
@@ -172,15 +210,22 @@ fn row(out: &mut String, queue: &QueueSummary) {
         (true, None) => format!(" <small>from {:.3} s</small>", queue.since_s),
         (false, None) => String::new(),
     };
-    let instances = if queue.instances > 1 { format!(" <small>{} in turn</small>", count(queue.instances)) } else { String::new() };
+    let instances = if queue.instances > 1 {
+        format!(" <small>{} in turn</small>", count(queue.instances))
+    } else {
+        String::new()
+    };
     let drops = queue.drops.map_or("–".to_owned(), |drops| match queue.drops_per_s {
         Some(rate) if drops > 0 => format!("{} <i>{}/s</i>", count(drops), short(rate)),
         _ => count(drops),
     });
-    let of_bytes = |of: fn(&Spread) -> f64| queue.backlog_bytes.as_ref().map_or("–".to_owned(), |spread| bytes(of(spread)));
+    let of_bytes = |of: fn(&Spread) -> f64| {
+        queue.backlog_bytes.as_ref().map_or("–".to_owned(), |spread| bytes(of(spread)))
+    };
     let Spread { mean, p50, p99, max } = queue.qlen;
-    let variance =
-        |of: fn(&weir_probe::measure::VarianceSummary) -> f64| queue.variance.as_ref().map_or("–".to_owned(), |v| percent(of(v)));
+    let variance = |of: fn(&weir_probe::measure::VarianceSummary) -> f64| {
+        queue.variance.as_ref().map_or("–".to_owned(), |v| percent(of(v)))
+    };
     let cells = [
         digits(mean),
         count(p50),
@@ -198,7 +243,11 @@ fn row(out: &mut String, queue: &QueueSummary) {
         (None, Handle(0)) => escape(&queue.kind),
         (None, handle) => format!("{} {handle}", escape(&queue.kind)),
     };
-    let below = if queue.root || queue.band.is_some() { String::new() } else { format!(" <small>below {}</small>", queue.parent) };
+    let below = if queue.root || queue.band.is_some() {
+        String::new()
+    } else {
+        format!(" <small>below {}</small>", queue.parent)
+    };
     let place = name + &below;
     let _ = write!(out, "<tr><th scope=\"row\">{place}{instances}{life}</th>");
     for cell in cells {
@@ -234,25 +283,40 @@ fn rings(out: &mut String, device: &DeviceSummary) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// The queues with plots, in the order in which they appeared: those that were ever longer than nothing, roots and the longest first;
-/// where all were empty, roots.
+/// The queues with plots, in the order in which they appeared: those that were ever longer than
+/// nothing, roots and the longest first; where all were empty, roots.
 fn most_interesting(tally: &Tally) -> Vec<&Measured> {
     let all = || tally.queues().iter().enumerate().filter(|(_, queue)| queue.packets().total() > 0);
-    let mut shown: Vec<(usize, &Measured)> = all().filter(|(_, queue)| queue.packets().max() > 0).collect();
+    let mut shown: Vec<(usize, &Measured)> =
+        all().filter(|(_, queue)| queue.packets().max() > 0).collect();
     if shown.is_empty() {
         shown = all().filter(|(_, queue)| queue.queue.root).collect();
     }
-    shown.sort_by_key(|(place, queue)| (std::cmp::Reverse((queue.queue.root, queue.packets().max())), *place));
+    shown.sort_by_key(|(place, queue)| {
+        (std::cmp::Reverse((queue.queue.root, queue.packets().max())), *place)
+    });
     shown.truncate(MOST_SECTIONS);
     shown.sort_by_key(|(place, _)| *place);
     shown.into_iter().map(|(_, queue)| queue).collect()
 }
 
-fn section(out: &mut String, place: usize, queue: &Measured, (span, most): (Span, usize), data: &mut Vec<Data>) {
+fn section(
+    out: &mut String,
+    place: usize,
+    queue: &Measured,
+    (span, most): (Span, usize),
+    data: &mut Vec<Data>,
+) {
     let _ = writeln!(out, "<section>\n<h2>{}</h2>", escape(&queue.queue.label()));
     tiles(out, queue);
     out.push_str("<div class=\"plots\">\n");
-    figure_in(out, &format!("q{place}-t"), charts::length(queue, span, most), data, ("whole", [BROAD, super::NARROW]));
+    figure_in(
+        out,
+        &format!("q{place}-t"),
+        charts::length(queue, span, most),
+        data,
+        ("whole", [BROAD, super::NARROW]),
+    );
     let mut others: Vec<Chart> = Vec::new();
     if queue.packets().max() > 0 {
         others.push(charts::histogram(queue));
@@ -278,14 +342,26 @@ fn tiles(out: &mut String, queue: &Measured) {
     let packets = queue.packets();
     let (p50, p99) = (count(packets.quantile(0.5)), count(packets.quantile(0.99)));
     tile("Packets waiting, mean", &digits(packets.mean()), &format!("median {p50}, p99 {p99}"));
-    let longest = if packets.max() == 1 { "1 packet".to_owned() } else { format!("{} packets", count(packets.max())) };
-    let most_bytes = if queue.queue.band.is_some() { String::new() } else { format!("most {}", bytes(queue.bytes().max() as f64)) };
+    let longest = if packets.max() == 1 {
+        "1 packet".to_owned()
+    } else {
+        format!("{} packets", count(packets.max()))
+    };
+    let most_bytes = if queue.queue.band.is_some() {
+        String::new()
+    } else {
+        format!("most {}", bytes(queue.bytes().max() as f64))
+    };
     tile("Longest", &longest, &most_bytes);
     let share = charts::share_of(queue);
     tile("Not empty", &percent(packets.share_above(0)), &format!("of {share}"));
     if queue.steps().total() > 0 {
         let steps = queue.steps();
-        let detail = format!("by 1 {}, by more {}", percent(steps.share_at(1)), percent(steps.share_above(1)));
+        let detail = format!(
+            "by 1 {}, by more {}",
+            percent(steps.share_at(1)),
+            percent(steps.share_above(1))
+        );
         tile("Consecutive readings alike", &percent(steps.share_at(0)), &detail);
     }
     if queue.is_exact() {
@@ -301,7 +377,11 @@ fn tiles(out: &mut String, queue: &Measured) {
     if queue.counters().is_some() {
         let counted = queue.counted();
         let share = percent(counted.drops as f64 / (counted.drops + counted.packets).max(1) as f64);
-        tile("Dropped", &format!("{} <i>{share}</i>", count(counted.drops)), &format!("{} sent", count(counted.packets)));
+        tile(
+            "Dropped",
+            &format!("{} <i>{share}</i>", count(counted.drops)),
+            &format!("{} sent", count(counted.packets)),
+        );
     }
     out.push_str("</dl>\n");
 }

@@ -35,7 +35,14 @@ fn a_small_watch_reads_as_expected() {
         tally.counters(1_000_000_000, id, &Counters::default());
         for (n, qlen) in [0, 1, 3, 1, 0].into_iter().enumerate() {
             let first = 1_000_000_000 + n as u64 * 10_000_000;
-            tally.runs(&[Run { queue: id, first, last: first + 9_000_000, count: 10, qlen, backlog: qlen * 1000 }]);
+            tally.runs(&[Run {
+                queue: id,
+                first,
+                last: first + 9_000_000,
+                count: 10,
+                qlen,
+                backlog: qlen * 1000,
+            }]);
         }
         tally.counters(1_049_000_000, id, &Counters { packets: 95, drops, ..Counters::default() });
     }
@@ -44,5 +51,9 @@ fn a_small_watch_reads_as_expected() {
     let mut pace = Pace { asked: Some(1000), readings: 50, missed: 1, ..Pace::default() };
     pace.gaps.record(1_000_000);
     let summary = Summary::of(&tally, Method::Timer, 0.05, &pace);
-    insta::assert_snapshot!(words(&html(&tally, &summary, &About { version: "1.2.3".into(), ..About::default() })));
+    insta::assert_snapshot!(words(&html(
+        &tally,
+        &summary,
+        &About { version: "1.2.3".into(), ..About::default() }
+    )));
 }

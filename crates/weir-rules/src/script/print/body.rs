@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::lex::quote;
 use crate::rule::{
-    Address, Clause, EXT6_HEADERS, FragmentMatch, IP_OPTIONS, Interface, LimitMask, MacMatch, Name, Span16, TCP_OPTIONS, TableMatch, Term,
-    Test,
+    Address, Clause, EXT6_HEADERS, FragmentMatch, IP_OPTIONS, Interface, LimitMask, MacMatch, Name,
+    Span16, TCP_OPTIONS, TableMatch, Term, Test,
 };
 use crate::script::address::MAC_BITS;
 use crate::script::body::{about_frames, is_any};
@@ -26,8 +26,12 @@ type Fits = fn(&Test) -> bool;
 
 /// The part of a body that `PROTO from A PORTS to B PORTS` says, and how many clauses that is.
 fn long_form(body: &[Clause]) -> Option<(String, usize)> {
-    let all = |clause: &Clause, fits: Fits| !clause.0.is_empty() && clause.0.iter().all(|term| fits(&term.test));
-    let one = |at: usize, fits: Fits| body.get(at).is_some_and(|clause| clause.0.len() == 1 && all(clause, fits));
+    let all = |clause: &Clause, fits: Fits| {
+        !clause.0.is_empty() && clause.0.iter().all(|term| fits(&term.test))
+    };
+    let one = |at: usize, fits: Fits| {
+        body.get(at).is_some_and(|clause| clause.0.len() == 1 && all(clause, fits))
+    };
     let mut at = 0;
     let mut text = "ip".to_owned();
     if all(body.first()?, |t| matches!(t, Test::Ip4 | Test::Ip6 | Test::Protocol(_))) {
@@ -98,7 +102,9 @@ fn option(test: &Test) -> String {
         Test::Layer2 => "layer2".to_owned(),
         Test::Bridged => "bridged".to_owned(),
         Test::Mac { dst, src } => format!("MAC {} {}", mac(*dst), mac(*src)),
-        Test::MacType(types) => format!("mac-type {}", write_spans(types, |n| format!("0x{n:04x}"))),
+        Test::MacType(types) => {
+            format!("mac-type {}", write_spans(types, |n| format!("0x{n:04x}")))
+        }
         Test::Vlan(ids) => format!("vlan {}", spans(ids)),
         Test::IpLength(lengths) => format!("iplen {}", spans(lengths)),
         Test::IpId(ids) => format!("ipid {}", spans(ids)),
@@ -107,12 +113,16 @@ fn option(test: &Test) -> String {
         Test::IpPrecedence(n) => format!("ipprecedence {n}"),
         Test::Dscp(bits) => format!("dscp {}", bit_list(&[*bits], |n| write_dscp(n as u8))),
         Test::Fragment(FragmentMatch::Later) => "frag".to_owned(),
-        Test::Fragment(FragmentMatch::Flags { set, clear }) => format!("frag {}", flags(*set, *clear, &FRAGMENT_FLAGS)),
+        Test::Fragment(FragmentMatch::Flags { set, clear }) => {
+            format!("frag {}", flags(*set, *clear, &FRAGMENT_FLAGS))
+        }
         Test::IpOptions { set, clear } => format!("ipoptions {}", flags(*set, *clear, &IP_OPTIONS)),
         Test::IcmpTypes(bits) => format!("icmptypes {}", bit_list(&[*bits], |n| n.to_string())),
         Test::Icmp6Types(bits) => format!("icmp6types {}", bit_list(bits, |n| n.to_string())),
         Test::Ext6Header(bits) => format!("ext6hdr {}", flags(*bits, 0, &EXT6_HEADERS)),
-        Test::FlowId(labels) => format!("flow-id {}", labels.iter().map(u32::to_string).collect::<Vec<_>>().join(",")),
+        Test::FlowId(labels) => {
+            format!("flow-id {}", labels.iter().map(u32::to_string).collect::<Vec<_>>().join(","))
+        }
         Test::TcpFlags { set: 2, clear: 16 } => "setup".to_owned(),
         Test::TcpFlags { set, clear } => format!("tcpflags {}", flags(*set, *clear, &TCP_FLAGS)),
         Test::Established => "established".to_owned(),
@@ -120,17 +130,22 @@ fn option(test: &Test) -> String {
         Test::TcpSeq(n) => format!("tcpseq {n}"),
         Test::TcpWindow(windows) => format!("tcpwin {}", spans(windows)),
         Test::TcpMss(sizes) => format!("tcpmss {}", spans(sizes)),
-        Test::TcpOptions { set, clear } => format!("tcpoptions {}", flags(*set, *clear, &TCP_OPTIONS)),
+        Test::TcpOptions { set, clear } => {
+            format!("tcpoptions {}", flags(*set, *clear, &TCP_OPTIONS))
+        }
         Test::TcpDataLength(lengths) => format!("tcpdatalen {}", spans(lengths)),
         Test::Tagged(tags) if tags.is_empty() => "tagged any".to_owned(),
         Test::Tagged(tags) => format!("tagged {}", spans(tags)),
         Test::Lookup { field, table } => {
-            let name = LOOKUP_FIELDS.iter().find(|(_, f)| f == field).map_or("dst-ip", |(name, _)| name);
+            let name =
+                LOOKUP_FIELDS.iter().find(|(_, f)| f == field).map_or("dst-ip", |(name, _)| name);
             format!("lookup {name} {}", table_and_value(table))
         }
         Test::Flow(table) => format!("flow table({})", table_and_value(table)),
         Test::KeepState(name) => format!("keep-state{}", state(name.as_ref())),
-        Test::Limit { mask, most, name } => format!("limit{} {}{}", limit_fields(*mask), write_target(*most), state(name.as_ref())),
+        Test::Limit { mask, most, name } => {
+            format!("limit{} {}{}", limit_fields(*mask), write_target(*most), state(name.as_ref()))
+        }
         Test::RecordState(name) => format!("record-state{}", state(name.as_ref())),
     }
 }
@@ -146,7 +161,13 @@ pub(super) fn spans(spans: &[Span16]) -> String {
 }
 
 fn write_spans(spans: &[Span16], number: fn(u16) -> String) -> String {
-    let one = |s: &Span16| if s.first == s.last { number(s.first) } else { format!("{}-{}", number(s.first), number(s.last)) };
+    let one = |s: &Span16| {
+        if s.first == s.last {
+            number(s.first)
+        } else {
+            format!("{}-{}", number(s.first), number(s.last))
+        }
+    };
     spans.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
@@ -204,7 +225,9 @@ fn write_interface(interface: &Interface) -> String {
 }
 
 fn mac(mac: MacMatch) -> String {
-    let bytes = |bits: u64| bits.to_be_bytes()[2..].iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":");
+    let bytes = |bits: u64| {
+        bits.to_be_bytes()[2..].iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":")
+    };
     let bits = (mac.mask << 16).leading_ones();
     match mac.mask {
         0 => "any".to_owned(),
@@ -216,13 +239,16 @@ fn mac(mac: MacMatch) -> String {
 
 /// Numbers of the bits that are set, with ranges of three and more.
 fn bit_list(words: &[u64], name: fn(u32) -> String) -> String {
-    let bits: Vec<u32> = (0..words.len() as u32 * 64).filter(|n| words[*n as usize / 64] >> (n % 64) & 1 == 1).collect();
+    let bits: Vec<u32> = (0..words.len() as u32 * 64)
+        .filter(|n| words[*n as usize / 64] >> (n % 64) & 1 == 1)
+        .collect();
     let mut parts = Vec::new();
     let mut rest = bits.as_slice();
     while let Some(&first) = rest.first() {
         let run = rest.iter().zip(first..).take_while(|(bit, n)| **bit == *n).count();
         let last = rest[run - 1];
-        let digits = name(first).starts_with(|c: char| c.is_ascii_digit()) && name(last).starts_with(|c: char| c.is_ascii_digit());
+        let digits = name(first).starts_with(|c: char| c.is_ascii_digit())
+            && name(last).starts_with(|c: char| c.is_ascii_digit());
         if run > 2 && digits {
             parts.push(format!("{}-{}", name(first), name(last)));
         } else {
@@ -233,13 +259,16 @@ fn bit_list(words: &[u64], name: fn(u32) -> String) -> String {
     parts.join(",")
 }
 
-/// Flags that must be set, and after `!` those that must not. Bits without a name are written as a number.
+/// Flags that must be set, and after `!` those that must not. Bits without a name are written as a
+/// number.
 fn flags(set: u8, clear: u8, names: &[&str]) -> String {
     let part = |bits: u8, sign: &str| {
         (0..8u8)
             .filter(|bit| bits >> bit & 1 == 1)
             .map(|bit| {
-                let name = names.get(usize::from(bit)).map_or_else(|| format!("0x{:02x}", 1u8 << bit), |name| (*name).to_owned());
+                let name = names
+                    .get(usize::from(bit))
+                    .map_or_else(|| format!("0x{:02x}", 1u8 << bit), |name| (*name).to_owned());
                 format!("{sign}{name}")
             })
             .collect::<Vec<_>>()
@@ -251,5 +280,10 @@ fn flags(set: u8, clear: u8, names: &[&str]) -> String {
 
 fn limit_fields(mask: LimitMask) -> String {
     let used = [mask.src_addr, mask.src_port, mask.dst_addr, mask.dst_port];
-    LIMIT_FIELDS.iter().zip(used).filter(|(_, used)| *used).map(|(name, _)| format!(" {name}")).collect()
+    LIMIT_FIELDS
+        .iter()
+        .zip(used)
+        .filter(|(_, used)| *used)
+        .map(|(name, _)| format!(" {name}"))
+        .collect()
 }

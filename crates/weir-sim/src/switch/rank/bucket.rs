@@ -1,15 +1,18 @@
-//! Programs with a token bucket for each flow: a rate that is promised, and one that a flow is held to among others.
+//! Programs with a token bucket for each flow: a rate that is promised, and one that a flow is held
+//! to among others.
 //!
 //! # Model
 //! A bucket of `burst` bytes fills at `rate`; a packet takes its length out of it.
 //!
-//! `min-rate` has two ranks: packets for which there are tokens go before all others, so that each flow gets its rate whatever
-//! the others send; the tokens of the others stay. `token-bucket` ranks a packet by the time at which a shaper with this bucket would let
-//! it go: who keeps to the rate goes when it comes, and who exceeds it falls behind by what it exceeds. Neither holds packets back
-//! from a link that is idle; for that the traffic manager `pifo-tree` has bounds.
+//! `min-rate` has two ranks: packets for which there are tokens go before all others, so that each
+//! flow gets its rate whatever the others send; the tokens of the others stay. `token-bucket` ranks
+//! a packet by the time at which a shaper with this bucket would let it go: who keeps to the rate
+//! goes when it comes, and who exceeds it falls behind by what it exceeds. Neither holds packets
+//! back from a link that is idle; for that the traffic manager `pifo-tree` has bounds.
 //!
 //! # Reference
-//! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016 (minimum rates, token buckets); Zhang, "VirtualClock", SIGCOMM 1990.
+//! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016 (minimum rates,
+//! token buckets); Zhang, "VirtualClock", SIGCOMM 1990.
 
 use weir_core::Nanos;
 use weir_core::sched::Ranking;
@@ -38,7 +41,8 @@ pub(super) const MIN_RATE: Program = Program {
     make: |values| Some(Box::new(Buckets::new(values, true))),
 };
 
-/// A bucket for each flow, kept as the time at which it is full: a bucket with `x` bytes missing is full `x / rate` from now.
+/// A bucket for each flow, kept as the time at which it is full: a bucket with `x` bytes missing is
+/// full `x / rate` from now.
 #[derive(Clone, Debug)]
 struct Buckets {
     bps: u64,
@@ -114,7 +118,10 @@ mod tests {
     #[test]
     fn what_is_beyond_a_promise_takes_no_tokens() {
         let mut program = Buckets::new(&[8_000_000, 1000], true);
-        let ranks: Vec<_> = [0, 0, 500_000, 1_000_000, 1_500_000].iter().map(|&t| program.enter(Nanos(t), &packet(0)).0).collect();
+        let ranks: Vec<_> = [0, 0, 500_000, 1_000_000, 1_500_000]
+            .iter()
+            .map(|&t| program.enter(Nanos(t), &packet(0)).0)
+            .collect();
         assert_eq!(ranks, [WITHIN, BEYOND, BEYOND, WITHIN, BEYOND]);
     }
 }

@@ -1,11 +1,13 @@
 //! Earliest deadline first.
 //!
 //! # Model
-//! A packet's label is the point in time at which it is to be at its destination, in nanoseconds, the same at every switch. A packet that comes
-//! without one gets the time of its arrival at the first switch plus `deadline`, and carries that on.
+//! A packet's label is the point in time at which it is to be at its destination, in nanoseconds,
+//! the same at every switch. A packet that comes without one gets the time of its arrival at the
+//! first switch plus `deadline`, and carries that on.
 //!
 //! # Reference
-//! Liu and Layland, "Scheduling algorithms for multiprogramming in a hard-real-time environment", JACM 20(1), 1973.
+//! Liu and Layland, "Scheduling algorithms for multiprogramming in a hard-real-time environment",
+//! JACM 20(1), 1973.
 
 use weir_core::Nanos;
 use weir_core::sched::Ranking;
@@ -33,12 +35,17 @@ struct Earliest {
 
 impl Labeller for Earliest {
     fn enter(&mut self, now: Nanos, packet: &Packet) -> (u64, u64) {
-        let label = if packet.label == 0 { now.0.saturating_add(self.within) } else { packet.label };
+        let label =
+            if packet.label == 0 { now.0.saturating_add(self.within) } else { packet.label };
         (label, label)
     }
 }
 
-const DEADLINE: Setting = time("deadline", Nanos::from_millis(100), "from arrival at the first switch, if its source does not say");
+const DEADLINE: Setting = time(
+    "deadline",
+    Nanos::from_millis(100),
+    "from arrival at the first switch, if its source does not say",
+);
 
 #[cfg(test)]
 mod tests {

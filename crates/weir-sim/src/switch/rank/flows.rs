@@ -1,27 +1,39 @@
-//! Programs whose rank is made of what the traffic manager knows of a flow: shares, sizes, service, priorities.
+//! Programs whose rank is made of what the traffic manager knows of a flow: shares, sizes, service,
+//! priorities.
 //!
 //! # Model
-//! The traffic manager keeps these books itself, since it alone knows when a packet is served; see the table of ranks in
-//! [`weir_core::sched`]. It therefore tells flows apart by addresses and ports, and keeps the order within each.
+//! The traffic manager keeps these books itself, since it alone knows when a packet is served; see
+//! the table of ranks in [`weir_core::sched`]. It therefore tells flows apart by addresses and
+//! ports, and keeps the order within each.
 //!
-//! `srpt` and `sjf` read a packet's label where its source gives one: the bytes that its flow has still to send, or those of the
-//! whole job. `prio` goes by the class of a flow, 0 first.
+//! `srpt` and `sjf` read a packet's label where its source gives one: the bytes that its flow has
+//! still to send, or those of the whole job. `prio` goes by the class of a flow, 0 first.
 //!
 //! # Reference
-//! Goyal, Vin and Cheng, "Start-time fair queueing", SIGCOMM 1996; Schrage 1968; Alizadeh et al., "pFabric", SIGCOMM 2013; Nuyens and Wierman,
-//! "The foreground-background queue: a survey", 2008.
+//! Goyal, Vin and Cheng, "Start-time fair queueing", SIGCOMM 1996; Schrage 1968; Alizadeh et al.,
+//! "pFabric", SIGCOMM 2013; Nuyens and Wierman, "The foreground-background queue: a survey", 2008.
 
 use weir_core::sched::Ranking;
 
 use super::{Program, no_labels};
 
-pub(super) const STFQ: Program = row("stfq", "flows share the link", "Goyal, Vin and Cheng 1996", Ranking::Stfq);
-pub(super) const SRPT: Program = row("srpt", "the flow with the least left to send goes first", "Schrage 1968", Ranking::Srpt);
-pub(super) const SJF: Program = row("sjf", "the smallest job goes first", "Alizadeh et al. 2013", Ranking::Sjf);
-pub(super) const LAS: Program = row("las", "the flow that has sent least goes first", "Nuyens and Wierman 2008", Ranking::Las);
+pub(super) const STFQ: Program =
+    row("stfq", "flows share the link", "Goyal, Vin and Cheng 1996", Ranking::Stfq);
+pub(super) const SRPT: Program =
+    row("srpt", "the flow with the least left to send goes first", "Schrage 1968", Ranking::Srpt);
+pub(super) const SJF: Program =
+    row("sjf", "the smallest job goes first", "Alizadeh et al. 2013", Ranking::Sjf);
+pub(super) const LAS: Program =
+    row("las", "the flow that has sent least goes first", "Nuyens and Wierman 2008", Ranking::Las);
 pub(super) const PRIO: Program = row("prio", "strict priority by class", "practice", Ranking::Prio);
-pub(super) const ARRIVAL: Program = row("arrival", "first in, first out", "practice", Ranking::Arrival);
+pub(super) const ARRIVAL: Program =
+    row("arrival", "first in, first out", "practice", Ranking::Arrival);
 
-const fn row(name: &'static str, summary: &'static str, source: &'static str, ranking: Ranking) -> Program {
+const fn row(
+    name: &'static str,
+    summary: &'static str,
+    source: &'static str,
+    ranking: Ranking,
+) -> Program {
     Program { name, summary, source, ranking, knows_flows: true, settings: &[], make: no_labels }
 }

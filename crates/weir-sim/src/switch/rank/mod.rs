@@ -1,9 +1,11 @@
-//! Rank programs: what a switch computes for each packet as it comes, and what the packet carries on.
+//! Rank programs: what a switch computes for each packet as it comes, and what the packet carries
+//! on.
 //!
-//! A family of programs is one file and its rows in [`TABLE`]. A program chooses one of the engine's ranks
-//! ([`weir_core::sched::Ranking`]), by which the traffic manager sorts. Where the rank is made of what a packet has met before, or of
-//! tokens, a [`Labeller`] writes it into the packet's label; where it is made of what the traffic manager knows of a flow, that
-//! knows better than a program in front of it, and the program only says so.
+//! A family of programs is one file and its rows in [`TABLE`]. A program chooses one of the
+//! engine's ranks ([`weir_core::sched::Ranking`]), by which the traffic manager sorts. Where the
+//! rank is made of what a packet has met before, or of tokens, a [`Labeller`] writes it into the
+//! packet's label; where it is made of what the traffic manager knows of a flow, that knows better
+//! than a program in front of it, and the program only says so.
 
 mod bucket;
 mod deadline;
@@ -39,7 +41,8 @@ pub struct Program {
     pub source: &'static str,
     /// By what the traffic manager sorts.
     pub ranking: Ranking,
-    /// The rank is made of what the traffic manager knows of a flow, so that it must tell flows apart.
+    /// The rank is made of what the traffic manager knows of a flow, so that it must tell flows
+    /// apart.
     pub knows_flows: bool,
     /// Settings.
     pub settings: &'static [Setting],
@@ -99,14 +102,21 @@ pub fn read(words: &str) -> Result<Choice, String> {
     };
     let mut values: Vec<u64> = program.settings.iter().map(|setting| setting.default).collect();
     while let Some(word) = words.next() {
-        let Some(place) = program.settings.iter().position(|setting| setting.name.eq_ignore_ascii_case(word)) else {
+        let Some(place) =
+            program.settings.iter().position(|setting| setting.name.eq_ignore_ascii_case(word))
+        else {
             let known: Vec<_> = program.settings.iter().map(|setting| setting.name).collect();
-            let allowed = if known.is_empty() { "it has none".to_owned() } else { format!("allowed are {}", known.join(", ")) };
+            let allowed = if known.is_empty() {
+                "it has none".to_owned()
+            } else {
+                format!("allowed are {}", known.join(", "))
+            };
             return Err(format!("`{name}` has no setting `{word}`: {allowed}"));
         };
         let value = words.next().ok_or_else(|| format!("`{word}` has no value"))?;
         let domain = program.settings[place].domain;
-        values[place] = domain.parse(value).ok_or_else(|| format!("`{word} {value}`: allowed: {domain}"))?;
+        values[place] =
+            domain.parse(value).ok_or_else(|| format!("`{word} {value}`: allowed: {domain}"))?;
     }
     Ok(Choice { program, values })
 }
@@ -122,7 +132,13 @@ const fn time(name: &'static str, default: Nanos, summary: &'static str) -> Sett
 }
 
 /// A number as a setting.
-const fn number(name: &'static str, most: u64, unit: &'static str, default: u64, summary: &'static str) -> Setting {
+const fn number(
+    name: &'static str,
+    most: u64,
+    unit: &'static str,
+    default: u64,
+    summary: &'static str,
+) -> Setting {
     Setting { name, domain: Domain::Number { least: 1, most, unit }, default, summary }
 }
 
@@ -138,7 +154,12 @@ mod tests {
         for (n, program) in TABLE.iter().enumerate() {
             assert!(TABLE[..n].iter().all(|other| other.name != program.name), "{}", program.name);
             for setting in program.settings {
-                assert_eq!(setting.domain.parse(&setting.domain.write(setting.default)), Some(setting.default), "{}", setting.name);
+                assert_eq!(
+                    setting.domain.parse(&setting.domain.write(setting.default)),
+                    Some(setting.default),
+                    "{}",
+                    setting.name
+                );
             }
             let choice = read(program.name).unwrap();
             assert_eq!(choice.ranking(), program.ranking);
@@ -151,7 +172,10 @@ mod tests {
     fn what_is_not_known_is_named_with_what_is_allowed() {
         assert!(read("fifo-plus").unwrap_err().contains("allowed are fifo+, lstf, edf"));
         assert!(read("").is_err());
-        assert_eq!(read("edf slack 1ms").unwrap_err(), "`edf` has no setting `slack`: allowed are deadline");
+        assert_eq!(
+            read("edf slack 1ms").unwrap_err(),
+            "`edf` has no setting `slack`: allowed are deadline"
+        );
         assert_eq!(read("prio level 1").unwrap_err(), "`prio` has no setting `level`: it has none");
         assert_eq!(read("edf deadline").unwrap_err(), "`deadline` has no value");
         assert!(read("edf deadline soon").unwrap_err().starts_with("`deadline soon`: allowed: "));

@@ -1,19 +1,22 @@
 //! Programs that use up what a packet was given at its source: FIFO+ and least slack time first.
 //!
 //! # Model
-//! A packet's label says how much waiting is left to it, in nanoseconds. A packet that comes without one gets `deadline` or `slack` at
-//! the first switch. Where it leaves, the time that it waited in the traffic manager is taken off, down to 1.
+//! A packet's label says how much waiting is left to it, in nanoseconds. A packet that comes
+//! without one gets `deadline` or `slack` at the first switch. Where it leaves, the time that it
+//! waited in the traffic manager is taken off, down to 1.
 //!
-//! FIFO+ sorts by what is left, whenever a packet came: who has waited more before goes first. Least slack sorts by the time at
-//! which the slack would be used up here, so that who has waited longer *here* counts too.
+//! FIFO+ sorts by what is left, whenever a packet came: who has waited more before goes first.
+//! Least slack sorts by the time at which the slack would be used up here, so that who has waited
+//! longer *here* counts too.
 //!
 //! # Reference
-//! Clark, Shenker and Zhang, "Supporting real-time applications in an integrated services packet network", SIGCOMM 1992; Mittal et al.,
-//! "Universal packet scheduling", NSDI 2016.
+//! Clark, Shenker and Zhang, "Supporting real-time applications in an integrated services packet
+//! network", SIGCOMM 1992; Mittal et al., "Universal packet scheduling", NSDI 2016.
 //!
 //! # Guarantees
-//! In the first switch of a path all packets have the same label, and FIFO+ is a FIFO there. The sum of what a packet waited is the
-//! label that it had less the one that it arrives with, as long as it was not used up.
+//! In the first switch of a path all packets have the same label, and FIFO+ is a FIFO there. The
+//! sum of what a packet waited is the label that it had less the one that it arrives with, as long
+//! as it was not used up.
 
 use weir_core::Nanos;
 use weir_core::sched::Ranking;
@@ -60,8 +63,16 @@ impl Labeller for Remaining {
     }
 }
 
-const DEADLINE: Setting = time("deadline", Nanos::from_secs(1), "what a packet may wait on its whole way, if its source does not say");
-const SLACK: Setting = time("slack", Nanos::from_secs(1), "what a packet may wait on its whole way, if its source does not say");
+const DEADLINE: Setting = time(
+    "deadline",
+    Nanos::from_secs(1),
+    "what a packet may wait on its whole way, if its source does not say",
+);
+const SLACK: Setting = time(
+    "slack",
+    Nanos::from_secs(1),
+    "what a packet may wait on its whole way, if its source does not say",
+);
 
 #[cfg(test)]
 mod tests {

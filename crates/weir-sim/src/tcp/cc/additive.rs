@@ -1,4 +1,5 @@
-//! The window that several controls share: slow start, and above the threshold a segment, or a part of one, in a round trip.
+//! The window that several controls share: slow start, and above the threshold a segment, or a part
+//! of one, in a round trip.
 
 use super::{Path, Setup};
 
@@ -22,14 +23,17 @@ impl Additive {
         self.window < self.threshold
     }
 
-    /// Grows for `acked` bytes; above the threshold by `part` (in 2^-32) of a segment for each window.
+    /// Grows for `acked` bytes; above the threshold by `part` (in 2^-32) of a segment for each
+    /// window.
     pub(super) fn grow(&mut self, mut acked: u64, mss: u32, part: u64) {
         if self.in_slow_start() {
             let grown = self.window.saturating_add(acked).min(self.threshold);
             acked -= grown - self.window;
             self.window = grown;
         }
-        let grown = u128::from(acked) * u128::from(mss) * u128::from(part) / u128::from(self.window.max(1)) + u128::from(self.carry);
+        let grown = u128::from(acked) * u128::from(mss) * u128::from(part)
+            / u128::from(self.window.max(1))
+            + u128::from(self.carry);
         self.window = self.window.saturating_add((grown >> 32) as u64);
         self.carry = grown as u64 & (ONE - 1);
     }

@@ -25,7 +25,11 @@ impl Alpha {
 
     /// The round is over. What no bytes were acknowledged in is none.
     pub(super) fn end_round(&mut self) {
-        let Some(share) = (u128::from(self.marked) * u128::from(UNIT)).checked_div(self.acked.into()) else { return };
+        let Some(share) =
+            (u128::from(self.marked) * u128::from(UNIT)).checked_div(self.acked.into())
+        else {
+            return;
+        };
         // Both products are below 2^60.
         let kept = self.value * (UNIT - self.gain);
         let new = share as u64 * self.gain;
@@ -60,7 +64,11 @@ mod tests {
             alpha.count(1000, 250);
             alpha.end_round();
             let exact = 0.25 + 0.75 * libm::pow(15.0 / 16.0, round.into());
-            assert!((alpha.value() as f64 / 1e9 - exact).abs() < 1e-7, "round {round}: {} instead of {exact}", alpha.value());
+            assert!(
+                (alpha.value() as f64 / 1e9 - exact).abs() < 1e-7,
+                "round {round}: {} instead of {exact}",
+                alpha.value()
+            );
         }
     }
 

@@ -1,9 +1,11 @@
-//! `BBR` version 1: sends at the rate that the path delivers, and keeps in flight what fits into the path.
+//! `BBR` version 1: sends at the rate that the path delivers, and keeps in flight what fits into
+//! the path.
 //!
 //! # Model
-//! Two measurements stand for the path: the largest delivery rate of the last rounds, and the least round-trip time of the last
-//! seconds. Their product fits into the path without a queue. As no single moment shows both, the sender probes in turn: a quarter
-//! more than the rate for a round trip, then a quarter less to drain what that has queued; and every ten seconds next to nothing
+//! Two measurements stand for the path: the largest delivery rate of the last rounds, and the least
+//! round-trip time of the last seconds. Their product fits into the path without a queue. As no
+//! single moment shows both, the sender probes in turn: a quarter more than the rate for a round
+//! trip, then a quarter less to drain what that has queued; and every ten seconds next to nothing
 //! in flight for 200 ms. Losses do not count as congestion.
 //!
 //! ```text
@@ -19,23 +21,27 @@
 //! ```
 //!
 //! # Reference
-//! draft-cardwell-iccrg-bbr-congestion-control-00; Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 14(5), 2016.
+//! draft-cardwell-iccrg-bbr-congestion-control-00; Cardwell et al., "BBR: Congestion-Based
+//! Congestion Control", ACM Queue 14(5), 2016.
 //!
 //! # Parameters
-//! `window` 1..60 s, default 10s: how long the least round-trip time is believed. `probe_rtt` 10ms..1s, default 200ms: how long it is
-//! searched for. `rounds` 2..64, default 10: how long the delivery rate is believed.
+//! `window` 1..60 s, default 10s: how long the least round-trip time is believed. `probe_rtt`
+//! 10ms..1s, default 200ms: how long it is searched for. `rounds` 2..64, default 10: how long the
+//! delivery rate is believed.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement, O(`rounds`) for each round.
 //!
 //! # Differences from Linux/FreeBSD
-//! As the draft, not as Linux: the rate is not lowered by one per cent, the maximum over rounds is exact where Linux keeps three
-//! samples, there is no detection of policers and no allowance for aggregated acknowledgements. Marks are ignored, as there.
-//! The first pacing rate follows from the first round-trip time, as in Linux.
+//! As the draft, not as Linux: the rate is not lowered by one per cent, the maximum over rounds is
+//! exact where Linux keeps three samples, there is no detection of policers and no allowance for
+//! aggregated acknowledgements. Marks are ignored, as there. The first pacing rate follows from the
+//! first round-trip time, as in Linux.
 //!
 //! # Validation
-//! In this file's tests: the states in their order and the estimates at a path of fixed rate, the cycle of gains, a change of rate, recovery. In
-//! `tests/controls.rs`: a link that is full, with a queue below 1.5 BDP.
+//! In this file's tests: the states in their order and the estimates at a path of fixed rate, the
+//! cycle of gains, a change of rate, recovery. In `tests/controls.rs`: a link that is full, with a
+//! queue below 1.5 BDP.
 
 use weir_core::Nanos;
 use weir_core::rng::Stream;
@@ -130,13 +136,16 @@ impl Bbr {
         }
     }
 
-    /// Bytes that fit into the path, times `gain`, and some for hosts that send and acknowledge in bunches.
+    /// Bytes that fit into the path, times `gain`, and some for hosts that send and acknowledge in
+    /// bunches.
     fn in_path(&self, gain: u64, mss: u64) -> u64 {
         if self.rt_prop == Nanos::MAX {
             return self.initial;
         }
-        let product = u128::from(self.bandwidth.value()) * u128::from(self.rt_prop.0) / 8_000_000_000;
-        gained(u64::try_from(product).unwrap_or(u64::MAX), gain).saturating_add(3 * self.quantum(mss))
+        let product =
+            u128::from(self.bandwidth.value()) * u128::from(self.rt_prop.0) / 8_000_000_000;
+        gained(u64::try_from(product).unwrap_or(u64::MAX), gain)
+            .saturating_add(3 * self.quantum(mss))
     }
 
     fn quantum(&self, mss: u64) -> u64 {
@@ -167,7 +176,9 @@ impl Bbr {
         let mss = path.mss.into();
         let is_full = path.now.since(self.phase_stamp) > self.rt_prop;
         let over = match CYCLE[self.phase] {
-            gain @ 1001.. => is_full && (sample.lost > 0 || sample.prior_in_flight >= self.in_path(gain, mss)),
+            gain @ 1001.. => {
+                is_full && (sample.lost > 0 || sample.prior_in_flight >= self.in_path(gain, mss))
+            }
             1000 => is_full,
             _ => is_full || sample.prior_in_flight <= self.in_path(1000, mss),
         };
@@ -285,7 +296,8 @@ impl Bbr {
 
     fn save_window(&mut self) {
         let is_reduced = self.recovering || self.mode == Mode::ProbeRtt;
-        self.prior_window = if is_reduced { self.prior_window.max(self.window) } else { self.window };
+        self.prior_window =
+            if is_reduced { self.prior_window.max(self.window) } else { self.window };
     }
 
     fn restore_window(&mut self) {
@@ -364,7 +376,11 @@ impl Control for Bbr {
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let rt_prop = if self.rt_prop == Nanos::MAX { 0 } else { self.rt_prop.0 };
-        vec![("state", self.mode as u64), ("bandwidth_bps", self.bandwidth.value()), ("rt_prop_ns", rt_prop)]
+        vec![
+            ("state", self.mode as u64),
+            ("bandwidth_bps", self.bandwidth.value()),
+            ("rt_prop_ns", rt_prop),
+        ]
     }
 }
 
@@ -463,7 +479,11 @@ mod tests {
 
     fn model() -> Model {
         // 10 Mbit/s and 40 ms: 50 segments fit into the path, and one is on the link.
-        Model::new(AnyControl::new(&Choice::new(Kind::Bbr), &setup(MSS)), RATE, Nanos::from_millis(40))
+        Model::new(
+            AnyControl::new(&Choice::new(Kind::Bbr), &setup(MSS)),
+            RATE,
+            Nanos::from_millis(40),
+        )
     }
 
     fn bbr(model: &Model) -> &Bbr {
@@ -491,10 +511,18 @@ mod tests {
         let seen = modes(&mut model, Nanos::from_secs(25));
         let order: Vec<Mode> = seen.iter().map(|&(mode, _)| mode).collect();
         use Mode::{Drain, ProbeBandwidth, ProbeRtt, Startup};
-        assert_eq!(order, [Startup, Drain, ProbeBandwidth, ProbeRtt, ProbeBandwidth, ProbeRtt, ProbeBandwidth]);
-        let spans: Vec<u64> = seen.windows(2).map(|pair| pair[1].1.since(pair[0].1).0 / 1_000_000).collect();
+        assert_eq!(
+            order,
+            [Startup, Drain, ProbeBandwidth, ProbeRtt, ProbeBandwidth, ProbeRtt, ProbeBandwidth]
+        );
+        let spans: Vec<u64> =
+            seen.windows(2).map(|pair| pair[1].1.since(pair[0].1).0 / 1_000_000).collect();
         assert!(spans[0] < 1000, "start-up takes {} ms", spans[0]);
-        assert!((200..400).contains(&spans[3]), "the search for the round-trip time takes {} ms", spans[3]);
+        assert!(
+            (200..400).contains(&spans[3]),
+            "the search for the round-trip time takes {} ms",
+            spans[3]
+        );
         assert!((9_000..11_000).contains(&spans[4]), "the next is {} ms later", spans[4]);
     }
 
@@ -520,7 +548,11 @@ mod tests {
         assert!(model.longest_queue() < product, "{} bytes wait", model.longest_queue());
         model.forget();
         model.run(Nanos::from_secs(40));
-        assert!(model.utilisation() > 0.95, "with searches for the round-trip time: {}", model.utilisation());
+        assert!(
+            model.utilisation() > 0.95,
+            "with searches for the round-trip time: {}",
+            model.utilisation()
+        );
     }
 
     #[test]
@@ -582,13 +614,19 @@ mod tests {
         model.run(Nanos::from_secs(3));
         let AnyControl::Bbr(control) = &mut model.control else { panic!("it is BBR") };
         let before = control.window;
-        let path =
-            Path { mss: MSS as u32, in_flight: 40 * MSS, delivered: control.next_round, now: Nanos::from_secs(3), ..Path::default() };
+        let path = Path {
+            mss: MSS as u32,
+            in_flight: 40 * MSS,
+            delivered: control.next_round,
+            now: Nanos::from_secs(3),
+            ..Path::default()
+        };
         control.reduce(&path, Signal::Marks);
         assert_eq!(control.window, before, "marks are no reason");
         control.reduce(&path, Signal::Loss);
         assert_eq!(control.window, 41 * MSS);
-        let sample = Sample { acked: MSS, lost: 2 * MSS, prior_in_flight: 42 * MSS, ..Sample::default() };
+        let sample =
+            Sample { acked: MSS, lost: 2 * MSS, prior_in_flight: 42 * MSS, ..Sample::default() };
         control.acked(&Path { in_flight: 39 * MSS, ..path }, &sample);
         assert_eq!(control.window, 40 * MSS, "as much as is in flight and what has arrived");
         control.recovered(&path);

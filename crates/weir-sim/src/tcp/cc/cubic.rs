@@ -1,11 +1,13 @@
 //! CUBIC: the window is a cubic function of the time since the last congestion.
 //!
 //! # Model
-//! After a reduction the window rises fast, slows down near where congestion was met the last time, and beyond that rises ever faster
-//! until it is met again. Growth does not depend on the round-trip time. Where `NewReno` would be faster, CUBIC is as fast as that.
+//! After a reduction the window rises fast, slows down near where congestion was met the last time,
+//! and beyond that rises ever faster until it is met again. Growth does not depend on the
+//! round-trip time. Where `NewReno` would be faster, CUBIC is as fast as that.
 //!
 //! # Equations
-//! In segments, with `t` the time since the reduction in seconds and `β` what a reduction leaves of the window:
+//! In segments, with `t` the time since the reduction in seconds and `β` what a reduction leaves of
+//! the window:
 //!
 //! ```text
 //! W(t)     = C (t − K)³ + W_max          K = ∛((W_max − cwnd_epoch) / C)
@@ -24,30 +26,34 @@
 //! ```
 //!
 //! # Slow start
-//! `hystart on` is Linux' and ns-3's: slow start ends when acknowledgements have come in a train for longer than half of the least
-//! round-trip time (gaps up to 2 ms), or when the least round-trip time of the first 8 samples of a round is above the connection's by
-//! an eighth of that, between 4 and 16 ms. Only from 16 segments on. `hystart plus` is RFC 9406: the increase of the delay is the
-//! difference to the round before; slow start then goes on at a quarter of its speed for five rounds, and back to full speed if the
-//! delay falls again.
+//! `hystart on` is Linux' and ns-3's: slow start ends when acknowledgements have come in a train
+//! for longer than half of the least round-trip time (gaps up to 2 ms), or when the least
+//! round-trip time of the first 8 samples of a round is above the connection's by an eighth of
+//! that, between 4 and 16 ms. Only from 16 segments on. `hystart plus` is RFC 9406: the increase of
+//! the delay is the difference to the round before; slow start then goes on at a quarter of its
+//! speed for five rounds, and back to full speed if the delay falls again.
 //!
 //! # Reference
-//! RFC 9438; Ha and Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55, 2011; RFC 9406.
+//! RFC 9438; Ha and Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55, 2011;
+//! RFC 9406.
 //!
 //! # Parameters
-//! `beta` 0.1..0.95, default 0.7. `beta_ecn`, default 0.7; RFC 8511 proposes 0.85. `c` 0.001..10, default 0.4.
-//! `fast_convergence`, default on. `friendly`, default on: as fast as `NewReno` where that is faster. `hystart` `off`, `on` or
-//! `plus`, default `on`.
+//! `beta` 0.1..0.95, default 0.7. `beta_ecn`, default 0.7; RFC 8511 proposes 0.85. `c` 0.001..10,
+//! default 0.4. `fast_convergence`, default on. `friendly`, default on: as fast as `NewReno` where
+//! that is faster. `hystart` `off`, `on` or `plus`, default `on`.
 //!
 //! # Complexity
-//! O(1) for each acknowledgement: the target is computed at most once in a 32nd of a round-trip time.
+//! O(1) for each acknowledgement: the target is computed at most once in a 32nd of a round-trip
+//! time.
 //!
 //! # Differences from Linux
-//! β is 0.7 exactly, and not 717/1024. The target is at most 1.5 times the window, as the RFC has it, and its time runs on while the
-//! application is the limit only as far as `resume` says. Linux counts whole segments, this counts bytes.
+//! β is 0.7 exactly, and not 717/1024. The target is at most 1.5 times the window, as the RFC has
+//! it, and its time runs on while the application is the limit only as far as `resume` says. Linux
+//! counts whole segments, this counts bytes.
 //!
 //! # Validation
-//! Points of `W(t)` against a closed form in floating point, the friendly region against the additive increase it stands for, both
-//! slow starts round by round: in this file's tests.
+//! Points of `W(t)` against a closed form in floating point, the friendly region against the
+//! additive increase it stands for, both slow starts round by round: in this file's tests.
 
 use weir_core::Nanos;
 use weir_core::settings::{Domain, Parameter, SWITCH, Scope, UNIT};
@@ -94,7 +100,8 @@ struct Settings {
     c: u64,
     fast_convergence: bool,
     friendly: bool,
-    /// Bytes that are to be acknowledged for `NewReno`'s growth by a segment, in billionths of the window: (1 + β) / (3 (1 − β)).
+    /// Bytes that are to be acknowledged for `NewReno`'s growth by a segment, in billionths of the
+    /// window: (1 + β) / (3 (1 − β)).
     friendly_share: u64,
 }
 
@@ -108,7 +115,8 @@ impl Cubic {
             c: choice.get(C.name),
             fast_convergence: choice.is_on(FAST_CONVERGENCE.name),
             friendly: choice.is_on(FRIENDLY.name),
-            friendly_share: (u128::from(UNIT + beta) * u128::from(UNIT) / u128::from(3 * (UNIT - beta))) as u64,
+            friendly_share: (u128::from(UNIT + beta) * u128::from(UNIT)
+                / u128::from(3 * (UNIT - beta))) as u64,
         };
         let mode = match choice.get(HYSTART.name) {
             0 => Mode::Off,
@@ -161,7 +169,10 @@ impl Cubic {
         self.w_est = self.window;
         self.est_counted = 0;
         (self.k, self.origin) = if self.window < self.w_max {
-            (time_to_plateau(self.w_max - self.window, path.mss.into(), self.settings.c), self.w_max)
+            (
+                time_to_plateau(self.w_max - self.window, path.mss.into(), self.settings.c),
+                self.w_max,
+            )
         } else {
             (0, self.window)
         };
@@ -178,14 +189,20 @@ impl Cubic {
         let slowest = 100 * self.window;
         let rise = target - self.window;
         let share = (u128::from(self.window) * u128::from(mss)).checked_div(u128::from(rise));
-        self.per_segment = share.map_or(slowest, |share| u64::try_from(share).unwrap_or(u64::MAX).min(slowest)).max(1);
+        self.per_segment = share
+            .map_or(slowest, |share| u64::try_from(share).unwrap_or(u64::MAX).min(slowest))
+            .max(1);
     }
 
     /// Lets the estimate of `NewReno` grow.
     fn estimate(&mut self, acked: u64, mss: u64) {
         self.est_counted += acked;
         // From where it was reduced on it would grow as NewReno does by itself.
-        let share = if self.w_est >= self.w_prior { self.window } else { scaled(self.window, self.settings.friendly_share) };
+        let share = if self.w_est >= self.w_prior {
+            self.window
+        } else {
+            scaled(self.window, self.settings.friendly_share)
+        };
         let share = share.max(1);
         while self.est_counted >= share {
             self.est_counted -= share;
@@ -255,7 +272,8 @@ impl Control for Cubic {
 
     fn reduce(&mut self, path: &Path, signal: Signal) {
         self.remember();
-        let beta = if signal == Signal::Marks { self.settings.beta_ecn } else { self.settings.beta };
+        let beta =
+            if signal == Signal::Marks { self.settings.beta_ecn } else { self.settings.beta };
         self.threshold = scaled(self.window, beta).max(2 * u64::from(path.mss));
         self.window = self.threshold;
     }
@@ -304,7 +322,9 @@ impl Control for Cubic {
 /// K in ns: the cube root of `below` bytes, in segments, over C.
 fn time_to_plateau(below: u64, mss: u64, c: u64) -> u64 {
     // s³ times 2^60; below a second the root keeps 20 bits of it.
-    let cube = ((u128::from(below.min(1 << 40)) << 60) / u128::from(mss)).saturating_mul(UNIT.into()) / u128::from(c);
+    let cube = ((u128::from(below.min(1 << 40)) << 60) / u128::from(mss))
+        .saturating_mul(UNIT.into())
+        / u128::from(c);
     ((u128::from(root(cube)) * 1_000_000_000) >> 20) as u64
 }
 
@@ -414,21 +434,32 @@ mod tests {
         for (name, text) in settings {
             choice.set(name, text).unwrap();
         }
-        Cubic::new(&choice, &Setup { mss: MSS as u32, initial_window: 10 * MSS, stream: Stream::new(1, 1, Purpose::Generator) })
+        Cubic::new(
+            &choice,
+            &Setup {
+                mss: MSS as u32,
+                initial_window: 10 * MSS,
+                stream: Stream::new(1, 1, Purpose::Generator),
+            },
+        )
     }
 
     fn path(now: Nanos) -> Path {
         Path { now, mss: MSS as u32, srtt: RTT, min_rtt: RTT, ..Path::default() }
     }
 
-    /// Acknowledges a window each round trip, evenly, from `from` for `rounds`; gives the windows at their ends.
+    /// Acknowledges a window each round trip, evenly, from `from` for `rounds`; gives the windows
+    /// at their ends.
     fn rounds(control: &mut Cubic, from: Nanos, rounds: u64) -> Vec<f64> {
         let mut windows = Vec::new();
         for round in 0..rounds {
             let segments = control.window() / MSS;
             for n in 0..segments {
                 let now = Nanos(from.0 + round * RTT.0 + n * RTT.0 / segments);
-                control.acked(&path(now), &Sample { acked: MSS, window_limited: true, ..Sample::default() });
+                control.acked(
+                    &path(now),
+                    &Sample { acked: MSS, window_limited: true, ..Sample::default() },
+                );
             }
             windows.push(control.window() as f64 / MSS as f64);
         }
@@ -442,11 +473,18 @@ mod tests {
             let window: f64 = w_max * 0.7;
             let k = ((w_max - window) / 0.4).cbrt();
             let measured = time_to_plateau(((w_max - window) * MSS as f64) as u64, MSS, c);
-            assert!((measured as f64 / 1e9 - k).abs() < 2e-6 * k.max(1.0), "{w_max}: {measured} against {k}");
+            assert!(
+                (measured as f64 / 1e9 - k).abs() < 2e-6 * k.max(1.0),
+                "{w_max}: {measured} against {k}"
+            );
             for t in [0.0, 0.3, 1.0, 2.5, 10.0, 60.0] {
                 let closed = (0.4 * (t - k) * (t - k) * (t - k) + w_max).max(0.0) * MSS as f64;
-                let fixed = point((t * 1e9) as u64, measured, (w_max * MSS as f64) as u64, MSS, c) as f64;
-                assert!((fixed - closed).abs() <= 1.0 + 1e-4 * closed, "{w_max} {t}: {fixed} against {closed}");
+                let fixed =
+                    point((t * 1e9) as u64, measured, (w_max * MSS as f64) as u64, MSS, c) as f64;
+                assert!(
+                    (fixed - closed).abs() <= 1.0 + 1e-4 * closed,
+                    "{w_max} {t}: {fixed} against {closed}"
+                );
             }
         }
     }
@@ -464,7 +502,10 @@ mod tests {
             let t = (round + 1) as f64 * 0.1;
             let curve = |t: f64| 0.4 * (t - k) * (t - k) * (t - k) + 1000.0;
             let (low, high) = (curve(t - 0.15), curve(t + 0.15));
-            assert!(low * 0.995 <= *window && *window <= high * 1.005 + 1.0, "round {round}: {window} not in {low}..{high}");
+            assert!(
+                low * 0.995 <= *window && *window <= high * 1.005 + 1.0,
+                "round {round}: {window} not in {low}..{high}"
+            );
         }
         assert!((windows[(k * 10.0) as usize] - 1000.0).abs() < 5.0);
     }
@@ -474,7 +515,8 @@ mod tests {
         let mut control = fresh(&[]);
         (control.window, control.threshold) = (20 * MSS, 20 * MSS);
         control.reduce(&path(Nanos::ZERO), Signal::Loss);
-        // 3 (1 − β) / (1 + β) = 0.529 segments each round trip up to 20, then 1; the curve rises by 6 segments in 2.5 s.
+        // 3 (1 − β) / (1 + β) = 0.529 segments each round trip up to 20, then 1; the curve rises by
+        // 6 segments in 2.5 s.
         let windows = rounds(&mut control, Nanos::ZERO, 30);
         assert!((windows[9] - (14.0 + 0.529 * 10.0)).abs() <= 1.0, "{}", windows[9]);
         assert!((windows[29] - (20.0 + 30.0 - 11.3)).abs() <= 1.5, "{}", windows[29]);
@@ -514,7 +556,10 @@ mod tests {
         rounds(&mut control, Nanos::ZERO, 2);
         let before = control.window();
         for n in 0..1000 {
-            control.acked(&path(Nanos::from_millis(200 + 100 * n)), &Sample { acked: MSS, ..Sample::default() });
+            control.acked(
+                &path(Nanos::from_millis(200 + 100 * n)),
+                &Sample { acked: MSS, ..Sample::default() },
+            );
         }
         rounds(&mut control, Nanos::from_secs(100), 1);
         assert!(control.window() < before + 10 * MSS, "{before} to {}", control.window());

@@ -1,9 +1,10 @@
 //! `DCTCP`: a window reduced in proportion to the share of packets that were marked.
 //!
 //! # Model
-//! The receiver says for each packet whether it was marked. The sender averages the share of marked bytes over windows of data, and
-//! where a window held marks it gives up half of that share of its window. A queue that marks everything above a small threshold then
-//! is kept at that threshold: the window swings by a few segments instead of by half.
+//! The receiver says for each packet whether it was marked. The sender averages the share of marked
+//! bytes over windows of data, and where a window held marks it gives up half of that share of its
+//! window. A queue that marks everything above a small threshold then is kept at that threshold:
+//! the window swings by a few segments instead of by half.
 //!
 //! # Equations
 //! With `F` the share of bytes acknowledged in a window of data that were marked, `w` the window:
@@ -19,19 +20,21 @@
 //! RFC 8257; Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010.
 //!
 //! # Parameters
-//! `g` 1/1024..1, default 1/16: weight of a new window in the average. `alpha` 0..1, default 1: where the average begins; 1 makes
-//! the first mark count like a loss.
+//! `g` 1/1024..1, default 1/16: weight of a new window in the average. `alpha` 0..1, default 1:
+//! where the average begins; 1 makes the first mark count like a loss.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement, with one division.
 //!
 //! # Differences from Linux/FreeBSD
-//! As Linux, the reduction is spread over a round trip in which the window does not grow. The average is kept in billionths; Linux
-//! keeps it in 1/1024 and lets it drop to 0 below 1/64. Bytes are counted and not packets, which is the same for full segments.
+//! As Linux, the reduction is spread over a round trip in which the window does not grow. The
+//! average is kept in billionths; Linux keeps it in 1/1024 and lets it drop to 0 below 1/64. Bytes
+//! are counted and not packets, which is the same for full segments.
 //!
 //! # Validation
-//! The average against its closed form, in `alpha.rs`. In this file's tests: the reduction, one for each window, and a flow at a step
-//! of marks. In `tests/controls.rs`: a flow alone at a marking queue, its throughput and its delay.
+//! The average against its closed form, in `alpha.rs`. In this file's tests: the reduction, one for
+//! each window, and a flow at a step of marks. In `tests/controls.rs`: a flow alone at a marking
+//! queue, its throughput and its delay.
 
 use super::additive::{Additive, ONE};
 use super::alpha::Alpha;
@@ -56,7 +59,13 @@ impl Dctcp {
     /// One at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
         let saw = Additive::new(setup);
-        Self { saw, alpha: Alpha::new(choice.get(ALPHA.name), choice.get(G.name)), end: 0, initial: setup.initial_window, before: saw }
+        Self {
+            saw,
+            alpha: Alpha::new(choice.get(ALPHA.name), choice.get(G.name)),
+            end: 0,
+            initial: setup.initial_window,
+            before: saw,
+        }
     }
 }
 
@@ -95,7 +104,8 @@ impl Control for Dctcp {
     }
 
     fn resume(&mut self, _path: &Path, idle: Nanos, timeout: Nanos) {
-        self.saw.threshold = restarted_threshold(self.saw.threshold, self.saw.window, idle, timeout);
+        self.saw.threshold =
+            restarted_threshold(self.saw.threshold, self.saw.window, idle, timeout);
         self.saw.window = restarted(self.saw.window, self.initial, idle, timeout);
     }
 
@@ -178,10 +188,12 @@ mod tests {
         let first = control.alpha.value();
         assert_eq!(first, UNIT / 16 * 15);
         for segment in 2..=10 {
-            control.acked(&path(segment * MSS, 20_000), &Sample { acked: MSS, ..Sample::default() });
+            control
+                .acked(&path(segment * MSS, 20_000), &Sample { acked: MSS, ..Sample::default() });
             assert_eq!(control.alpha.value(), first);
         }
-        control.acked(&path(11 * MSS, 21_000), &Sample { acked: MSS, ce: MSS, ..Sample::default() });
+        control
+            .acked(&path(11 * MSS, 21_000), &Sample { acked: MSS, ce: MSS, ..Sample::default() });
         // One of ten was marked.
         assert_eq!(control.alpha.value(), first / 16 * 15 + UNIT / 160);
     }
@@ -189,13 +201,21 @@ mod tests {
     #[test]
     fn a_step_of_marks_keeps_a_short_queue_and_a_full_link() {
         // 100 Mbit/s and 10 ms: a window of 125 segments; marks above 20.
-        let mut model = Model::new(AnyControl::new(&Choice::new(Kind::Dctcp), &setup(MSS)), 100_000_000, Nanos::from_millis(10));
+        let mut model = Model::new(
+            AnyControl::new(&Choice::new(Kind::Dctcp), &setup(MSS)),
+            100_000_000,
+            Nanos::from_millis(10),
+        );
         model.mark_above = 20 * MSS;
         model.run(Nanos::from_secs(2));
         let queue = model.forget();
         model.run(Nanos::from_secs(6));
         let share = model.utilisation();
         assert!(share > 0.99, "{share} of the link is used");
-        assert!(model.longest_queue() < 40 * MSS, "the queue reaches {} bytes, {queue} in the beginning", model.longest_queue());
+        assert!(
+            model.longest_queue() < 40 * MSS,
+            "the queue reaches {} bytes, {queue} in the beginning",
+            model.longest_queue()
+        );
     }
 }

@@ -44,7 +44,16 @@ pub(super) struct Hystart {
 impl Hystart {
     pub(super) fn new(mode: Mode) -> Self {
         let (began, last) = (Nanos::ZERO, Nanos::ZERO);
-        Self { mode, end: None, began, last, least: Nanos::MAX, before: Nanos::MAX, samples: 0, conservative: None }
+        Self {
+            mode,
+            end: None,
+            began,
+            last,
+            least: Nanos::MAX,
+            before: Nanos::MAX,
+            samples: 0,
+            conservative: None,
+        }
     }
 
     /// Slow start begins anew.
@@ -93,14 +102,19 @@ impl Hystart {
                 return Step::Stop;
             }
         }
-        if self.samples > SAMPLES && self.least > least.saturating_add(threshold(least)) { Step::Stop } else { Step::Go }
+        if self.samples > SAMPLES && self.least > least.saturating_add(threshold(least)) {
+            Step::Stop
+        } else {
+            Step::Go
+        }
     }
 
     fn plus(&mut self) -> Step {
         let enough = self.samples >= SAMPLES;
         match self.conservative {
             None => {
-                let risen = self.before != Nanos::MAX && self.least >= self.before.saturating_add(threshold(self.before));
+                let risen = self.before != Nanos::MAX
+                    && self.least >= self.before.saturating_add(threshold(self.before));
                 if !enough || !risen {
                     return Step::Go;
                 }
@@ -138,12 +152,23 @@ const CONSERVATIVE: u32 = 5;
 mod tests {
     use super::*;
 
-    fn round(hystart: &mut Hystart, number: u64, rtts: impl Iterator<Item = u64>, gap: Nanos) -> Step {
+    fn round(
+        hystart: &mut Hystart,
+        number: u64,
+        rtts: impl Iterator<Item = u64>,
+        gap: Nanos,
+    ) -> Step {
         let mut step = Step::Go;
         for (n, rtt) in rtts.enumerate() {
             let now = Nanos(number * 1_000_000_000 + n as u64 * gap.0);
-            let path =
-                Path { now, mss: 1, una: number * 100 + 1, next: number * 100 + 100, min_rtt: Nanos::from_millis(40), ..Path::default() };
+            let path = Path {
+                now,
+                mss: 1,
+                una: number * 100 + 1,
+                next: number * 100 + 100,
+                min_rtt: Nanos::from_millis(40),
+                ..Path::default()
+            };
             let sample = Sample { rtt: Some(Nanos::from_millis(rtt)), ..Sample::default() };
             step = hystart.acked(&path, &sample, 100);
             if step == Step::Stop {
@@ -161,15 +186,32 @@ mod tests {
         assert_eq!(round(&mut hystart, 1, std::iter::repeat_n(40, 22), ms), Step::Stop);
         // With gaps it is no train.
         let mut hystart = Hystart::new(Mode::Classic);
-        assert_eq!(round(&mut hystart, 0, std::iter::repeat_n(40, 50), Nanos::from_millis(3)), Step::Go);
+        assert_eq!(
+            round(&mut hystart, 0, std::iter::repeat_n(40, 50), Nanos::from_millis(3)),
+            Step::Go
+        );
     }
 
     #[test]
     fn a_delay_that_rises_by_an_eighth_ends_slow_start() {
         let mut hystart = Hystart::new(Mode::Classic);
-        assert_eq!(round(&mut hystart, 0, std::iter::repeat_n(45, 9), Nanos::from_millis(3)), Step::Go);
-        assert_eq!(round(&mut hystart, 1, std::iter::repeat_n(46, 9), Nanos::from_millis(3)), Step::Stop);
-        assert_eq!(round(&mut Hystart::new(Mode::Classic), 1, std::iter::repeat_n(46, 8), Nanos::from_millis(3)), Step::Go);
+        assert_eq!(
+            round(&mut hystart, 0, std::iter::repeat_n(45, 9), Nanos::from_millis(3)),
+            Step::Go
+        );
+        assert_eq!(
+            round(&mut hystart, 1, std::iter::repeat_n(46, 9), Nanos::from_millis(3)),
+            Step::Stop
+        );
+        assert_eq!(
+            round(
+                &mut Hystart::new(Mode::Classic),
+                1,
+                std::iter::repeat_n(46, 8),
+                Nanos::from_millis(3)
+            ),
+            Step::Go
+        );
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! `LEDBAT`: uses what others leave, by keeping a small standing queue of its own and no more.
 //!
 //! # Model
-//! The time on the way forth, above the least one that was ever seen, is the queue. The window grows while the queue is shorter than
-//! a target and shrinks while it is longer, in proportion to the difference. Who fills queues beyond the target, as any transfer that
-//! goes by losses does, makes it give way.
+//! The time on the way forth, above the least one that was ever seen, is the queue. The window
+//! grows while the queue is shorter than a target and shrinks while it is longer, in proportion to
+//! the difference. Who fills queues beyond the target, as any transfer that goes by losses does,
+//! makes it give way.
 //!
 //! # Equations
-//! With `d` the least of the last delays, `b` the least of the last minutes, `a` acknowledged bytes, `w` the window:
+//! With `d` the least of the last delays, `b` the least of the last minutes, `a` acknowledged
+//! bytes, `w` the window:
 //!
 //! ```text
 //! off   = (target - (d - b)) / target
@@ -18,21 +20,23 @@
 //! RFC 6817.
 //!
 //! # Parameters
-//! `target` 1..100 ms, default 100ms: queueing delay to aim at; the RFC allows no more. `gain` 1/64..1, default 1: growth in segments
-//! for a window at an empty queue. `history` 1..60, default 10: minutes that the least delay is remembered. `filter` 1..16, default 4: delays of
-//! which the least counts.
+//! `target` 1..100 ms, default 100ms: queueing delay to aim at; the RFC allows no more. `gain`
+//! 1/64..1, default 1: growth in segments for a window at an empty queue. `history` 1..60, default
+//! 10: minutes that the least delay is remembered. `filter` 1..16, default 4: delays of which the
+//! least counts.
 //!
 //! # Complexity
 //! O(history) for each acknowledgement.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it; FreeBSD and others have LEDBAT++. There is no slow start, as in the RFC, and the initial window is two segments. A
-//! flow that begins while others' queues stand takes their delay for the base, until the queue was empty once: the latecomer's advantage
-//! of the RFC's design is modelled, too.
+//! Neither has it; FreeBSD and others have LEDBAT++. There is no slow start, as in the RFC, and the
+//! initial window is two segments. A flow that begins while others' queues stand takes their delay
+//! for the base, until the queue was empty once: the latecomer's advantage of the RFC's design is
+//! modelled, too.
 //!
 //! # Validation
-//! In this file's tests: growth and decline against the equations, the histories, and a flow that keeps its queue at the target. In
-//! `tests/controls.rs`: it gives way to CUBIC.
+//! In this file's tests: growth and decline against the equations, the histories, and a flow that
+//! keeps its queue at the target. In `tests/controls.rs`: it gives way to CUBIC.
 
 use std::collections::VecDeque;
 
@@ -63,7 +67,8 @@ pub struct Ledbat {
 impl Ledbat {
     /// One at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
-        let (history, filter) = (choice.get(HISTORY.name) as usize, choice.get(FILTER.name) as usize);
+        let (history, filter) =
+            (choice.get(HISTORY.name) as usize, choice.get(FILTER.name) as usize);
         let window = setup.initial_window.min(LEAST * u64::from(setup.mss));
         Self {
             window,
@@ -115,7 +120,8 @@ impl Control for Ledbat {
         }
         let mss = u64::from(path.mss);
         let off = i128::from(self.target) - i128::from(queueing);
-        let above = (i128::from(self.gain) * off * i128::from(sample.acked) * i128::from(mss)) << 16;
+        let above =
+            (i128::from(self.gain) * off * i128::from(sample.acked) * i128::from(mss)) << 16;
         let below = i128::from(self.target) * i128::from(self.window) * i128::from(UNIT);
         let change = i128::from(self.carry) + above / below;
         self.carry = (change & 0xffff) as i64;
@@ -234,7 +240,8 @@ mod tests {
         assert_eq!(control.window(), 2 * MSS);
         window_of(&mut control, 30);
         control.window = 100 * MSS;
-        // The base is 30 ms; each window moves by a segment times the part of the target that is left.
+        // The base is 30 ms; each window moves by a segment times the part of the target that is
+        // left.
         for (delay, change) in [(30, 1000), (80, 500), (130, 0), (180, -500), (230, -1000)] {
             let before = control.window();
             for _ in 0..control.filter {
@@ -251,7 +258,12 @@ mod tests {
         let mut control = fresh();
         control.window = 20 * MSS;
         let path = Path { mss: MSS as u32, ..Path::default() };
-        let sample = Sample { acked: MSS, one_way: Some(Nanos(1)), prior_in_flight: 5 * MSS, ..Sample::default() };
+        let sample = Sample {
+            acked: MSS,
+            one_way: Some(Nanos(1)),
+            prior_in_flight: 5 * MSS,
+            ..Sample::default()
+        };
         control.acked(&path, &sample);
         assert_eq!(control.window(), 6 * MSS);
         control.reduce(&path, Signal::Loss);
@@ -281,12 +293,19 @@ mod tests {
 
     #[test]
     fn the_queue_stays_at_the_target() {
-        let mut model = Model::new(AnyControl::new(&Choice::new(Kind::Ledbat), &setup(MSS)), 10_000_000, Nanos::from_millis(40));
-        // The distance from the target shrinks by itself, with a time constant of 125 round trips of some 100 ms.
+        let mut model = Model::new(
+            AnyControl::new(&Choice::new(Kind::Ledbat), &setup(MSS)),
+            10_000_000,
+            Nanos::from_millis(40),
+        );
+        // The distance from the target shrinks by itself, with a time constant of 125 round trips
+        // of some 100 ms.
         model.run(Nanos::from_secs(100));
         model.forget();
         let mut least = u64::MAX;
-        model.run_with(Nanos::from_secs(130), |model| least = least.min(model.control.figures()[0].1));
+        model.run_with(Nanos::from_secs(130), |model| {
+            least = least.min(model.control.figures()[0].1)
+        });
         assert!(model.utilisation() > 0.999, "{}", model.utilisation());
         // 100 ms at 10 Mbit/s are 125 segments.
         let longest = model.longest_queue();

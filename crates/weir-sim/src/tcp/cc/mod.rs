@@ -1,16 +1,20 @@
 //! Congestion controls: how much a sender may have in the network, and how fast it may send.
 //!
-//! A control owns the congestion window and the slow start threshold, nothing else. The sender detects losses, marks and timeouts
-//! and tells it: [`Control::acked`] for every acknowledgement, [`Control::reduce`] when congestion is first seen (at most once in a
-//! round trip), [`Control::timeout`] when the retransmission timer expires. One algorithm is one file and one row of [`TABLE`].
+//! A control owns the congestion window and the slow start threshold, nothing else. The sender
+//! detects losses, marks and timeouts and tells it: [`Control::acked`] for every acknowledgement,
+//! [`Control::reduce`] when congestion is first seen (at most once in a round trip),
+//! [`Control::timeout`] when the retransmission timer expires. One algorithm is one file and one
+//! row of [`TABLE`].
 //!
-//! All windows are in payload bytes, all rates in payload bits/s. Integers only, or functions of `libm` by name: the same input gives
-//! the same window on every machine.
+//! All windows are in payload bytes, all rates in payload bits/s. Integers only, or functions of
+//! `libm` by name: the same input gives the same window on every machine.
 //!
 //! # The window while it is reduced
-//! [`Control::reduce`] sets window and threshold to what they shall be when the reduction is over. Until then the sender spreads the
-//! reduction over a round trip by RFC 6937 and ignores [`Control::window`], except where [`Control::owns_window`] says that the
-//! control does that by itself. [`Sample::reducing`] is set for acknowledgements in that time: the window should not grow then.
+//! [`Control::reduce`] sets window and threshold to what they shall be when the reduction is over.
+//! Until then the sender spreads the reduction over a round trip by RFC 6937 and ignores
+//! [`Control::window`], except where [`Control::owns_window`] says that the control does that by
+//! itself. [`Sample::reducing`] is set for acknowledgements in that time: the window should not
+//! grow then.
 
 mod additive;
 mod alpha;
@@ -43,7 +47,8 @@ pub struct Path {
     pub srtt: Nanos,
     /// Least round-trip time so far; [`Nanos::MAX`] before the first sample.
     pub min_rtt: Nanos,
-    /// Payload bytes in the network, as far as the sender knows: after the acknowledgement that this call is about.
+    /// Payload bytes in the network, as far as the sender knows: after the acknowledgement that
+    /// this call is about.
     pub in_flight: u64,
     /// Payload bytes that are known to have arrived, ever.
     pub delivered: u64,
@@ -64,11 +69,12 @@ pub struct Sample {
     pub prior_in_flight: u64,
     /// Of the newest segment that it reports and that was sent once; `None` when there is none.
     pub rtt: Option<Nanos>,
-    /// Time on the way forth, with the receiver's delay of acknowledgements, from the stamps; `None` when it has none. The offset of
-    /// the two clocks is zero here, which a control must not rely on.
+    /// Time on the way forth, with the receiver's delay of acknowledgements, from the stamps;
+    /// `None` when it has none. The offset of the two clocks is zero here, which a control must not
+    /// rely on.
     pub one_way: Option<Nanos>,
-    /// Payload bytes that it newly reports as marked, by whichever [`Feedback`]. With the classic one, all of `acked` while the
-    /// receiver asks for a reduction.
+    /// Payload bytes that it newly reports as marked, by whichever [`Feedback`]. With the classic
+    /// one, all of `acked` while the receiver asks for a reduction.
     pub ce: u64,
     /// The delivery rate's sample: `delivered` when the newest segment that it reports was sent.
     pub prior_delivered: u64,
@@ -98,7 +104,8 @@ impl Sample {
 pub enum Signal {
     /// A segment was lost, and is being repaired without a timeout.
     Loss,
-    /// The receiver reports marks. Lost segments may be found later in the same reduction, and are then no second one.
+    /// The receiver reports marks. Lost segments may be found later in the same reduction, and are
+    /// then no second one.
     Marks,
 }
 
@@ -106,23 +113,26 @@ pub enum Signal {
 ///
 /// Calls come with times that never go back.
 pub trait Control {
-    /// An acknowledgement has come that reports something: deliveries, losses or marks. Comes after [`Self::reduce`] for what it caused.
+    /// An acknowledgement has come that reports something: deliveries, losses or marks. Comes after
+    /// [`Self::reduce`] for what it caused.
     fn acked(&mut self, path: &Path, sample: &Sample);
 
-    /// Congestion is seen for the first time in this window of data. `path.in_flight` is what remains in the network.
+    /// Congestion is seen for the first time in this window of data. `path.in_flight` is what
+    /// remains in the network.
     fn reduce(&mut self, path: &Path, signal: Signal);
 
     /// The last reduction is over: all that was outstanding then is acknowledged.
     fn recovered(&mut self, _path: &Path) {}
 
-    /// The retransmission timer has expired; `first` for the first time on this data. All outstanding data counts as lost.
+    /// The retransmission timer has expired; `first` for the first time on this data. All
+    /// outstanding data counts as lost.
     fn timeout(&mut self, path: &Path, first: bool);
 
     /// What the last reduction or timeout was for has turned out to have arrived.
     fn undo(&mut self, path: &Path);
 
-    /// Something is about to be sent while nothing is outstanding; the last was sent `idle` ago, and `timeout` is the retransmission
-    /// timeout. Not called before the first.
+    /// Something is about to be sent while nothing is outstanding; the last was sent `idle` ago,
+    /// and `timeout` is the retransmission timeout. Not called before the first.
     fn resume(&mut self, _path: &Path, _idle: Nanos, _timeout: Nanos) {}
 
     /// Congestion window in bytes; at least one segment.
@@ -131,12 +141,14 @@ pub trait Control {
     /// Slow start threshold in bytes; [`u64::MAX`] when there is none yet.
     fn threshold(&self) -> u64;
 
-    /// Rate to send at in bits/s; `None` leaves it to the sender, which takes it from window and round-trip time where it paces.
+    /// Rate to send at in bits/s; `None` leaves it to the sender, which takes it from window and
+    /// round-trip time where it paces.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// [`Self::window`] holds also while the window is reduced for this reason; see the module's documentation.
+    /// [`Self::window`] holds also while the window is reduced for this reason; see the module's
+    /// documentation.
     fn owns_window(&self, _signal: Signal) -> bool {
         false
     }
@@ -263,10 +275,12 @@ table! {
     Ledbat: ledbat::Ledbat,
 }
 
-/// A congestion control as it is written: its name, and settings `NAME=VALUE` behind it with blanks or colons between.
+/// A congestion control as it is written: its name, and settings `NAME=VALUE` behind it with blanks
+/// or colons between.
 ///
 /// # Errors
-/// [`ManagerError`] when there is none of this name, or it has no such setting or not this value of it.
+/// [`ManagerError`] when there is none of this name, or it has no such setting or not this value of
+/// it.
 pub fn parse(text: &str) -> Result<Choice, ManagerError> {
     let (name, words) = words(text);
     let kind = Kind::from_name(name).ok_or_else(|| {
@@ -284,7 +298,11 @@ impl Kind {
 
     /// The control of this name or alias, in whatever case it is written.
     pub fn from_name(name: &str) -> Option<Self> {
-        let is_it = |row: &Row| std::iter::once(&row.name).chain(row.aliases).any(|known| known.eq_ignore_ascii_case(name));
+        let is_it = |row: &Row| {
+            std::iter::once(&row.name)
+                .chain(row.aliases)
+                .any(|known| known.eq_ignore_ascii_case(name))
+        };
         Self::ALL.into_iter().find(|kind| is_it(kind.row()))
     }
 }
@@ -302,7 +320,10 @@ mod tests {
 
     #[test]
     fn names_are_told_apart_and_defaults_are_within_their_ranges() {
-        let mut names: Vec<&str> = TABLE.iter().flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied())).collect();
+        let mut names: Vec<&str> = TABLE
+            .iter()
+            .flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied()))
+            .collect();
         let all = names.len();
         names.sort_unstable();
         names.dedup();
@@ -314,7 +335,13 @@ mod tests {
             for parameter in row.parameters {
                 assert_eq!(parameter.scope, Scope::Congestion, "{} {}", row.name, parameter.name);
                 let text = parameter.domain.write(parameter.default);
-                assert_eq!(parameter.domain.parse(&text), Some(parameter.default), "{} {}", row.name, parameter.name);
+                assert_eq!(
+                    parameter.domain.parse(&text),
+                    Some(parameter.default),
+                    "{} {}",
+                    row.name,
+                    parameter.name
+                );
             }
         }
     }

@@ -1,5 +1,6 @@
-//! A sender at one bottleneck of fixed rate, for the tests of controls: no losses but those of a short buffer, an acknowledgement for
-//! each segment, a propagation time, a step of marks. What the whole of TCP does on top of this is not here.
+//! A sender at one bottleneck of fixed rate, for the tests of controls: no losses but those of a
+//! short buffer, an acknowledgement for each segment, a propagation time, a step of marks. What the
+//! whole of TCP does on top of this is not here.
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,11 @@ use super::{AnyControl, Control, Path, Sample, Setup, Signal};
 
 /// What a control is made with in tests.
 pub(super) fn setup(mss: u64) -> Setup {
-    Setup { mss: mss as u32, initial_window: 10 * mss, stream: Stream::new(1, 1, Purpose::Generator) }
+    Setup {
+        mss: mss as u32,
+        initial_window: 10 * mss,
+        stream: Stream::new(1, 1, Purpose::Generator),
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +142,8 @@ impl Model {
         let wait = self.busy_until.saturating_sub(self.now);
         let queue = (u128::from(wait.0) * u128::from(self.rate) / 8_000_000_000) as u64;
         self.longest = self.longest.max(queue);
-        self.busy_until = self.now.max(self.busy_until).saturating_add(self.time_of(self.mss, self.rate));
+        self.busy_until =
+            self.now.max(self.busy_until).saturating_add(self.time_of(self.mss, self.rate));
         self.next += self.mss;
         self.segments.push_back(Segment {
             end: self.next,
@@ -150,7 +156,8 @@ impl Model {
             first_sent: self.first_sent,
         });
         if let Some(rate) = self.control.pacing_rate() {
-            self.pace_until = self.now.max(self.pace_until).saturating_add(self.time_of(self.mss, rate.max(1)));
+            self.pace_until =
+                self.now.max(self.pace_until).saturating_add(self.time_of(self.mss, rate.max(1)));
         }
     }
 
@@ -163,7 +170,8 @@ impl Model {
         self.first_sent = segment.sent;
         let rtt = self.now.since(segment.sent);
         self.min_rtt = self.min_rtt.min(rtt);
-        self.srtt = if self.srtt == Nanos::ZERO { rtt } else { Nanos(self.srtt.0 / 8 * 7 + rtt.0 / 8) };
+        self.srtt =
+            if self.srtt == Nanos::ZERO { rtt } else { Nanos(self.srtt.0 / 8 * 7 + rtt.0 / 8) };
         let send_time = segment.sent.since(segment.first_sent);
         let interval = send_time.max(self.now.since(segment.prior_delivered_time));
         let path = Path {

@@ -1,8 +1,9 @@
 //! `NewReno`: additive increase, and half of the window when something is lost.
 //!
 //! # Model
-//! In slow start the window grows by what is acknowledged, so it doubles in a round trip. Above the threshold it grows by a segment
-//! for each window that is acknowledged. Congestion sets both to a half of the window, a timeout the window to one segment.
+//! In slow start the window grows by what is acknowledged, so it doubles in a round trip. Above the
+//! threshold it grows by a segment for each window that is acknowledged. Congestion sets both to a
+//! half of the window, a timeout the window to one segment.
 //!
 //! # Equations
 //! With `w` the window and `a` the bytes that an acknowledgement reports:
@@ -17,16 +18,17 @@
 //! RFC 5681, RFC 6582, RFC 3465 (byte counting), RFC 8511 (`beta_ecn`).
 //!
 //! # Parameters
-//! `beta` 0.1..0.95, default 0.5: what remains of the window after a loss. `beta_ecn` 0.1..0.95, default 0.5: the same after a mark;
-//! RFC 8511 proposes 0.8. `count` `bytes` or `acks`, default `bytes`: whether an acknowledgement counts for all that it acknowledges, or
-//! for one segment at most as in RFC 5681, where delayed acknowledgements halve the growth.
+//! `beta` 0.1..0.95, default 0.5: what remains of the window after a loss. `beta_ecn` 0.1..0.95,
+//! default 0.5: the same after a mark; RFC 8511 proposes 0.8. `count` `bytes` or `acks`, default
+//! `bytes`: whether an acknowledgement counts for all that it acknowledges, or for one segment at
+//! most as in RFC 5681, where delayed acknowledgements halve the growth.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement, without a division.
 //!
 //! # Differences from Linux/FreeBSD
-//! As Linux' `reno`: the window is halved, and not what is in flight (RFC 5681, equation 4), and it does not grow while the
-//! application leaves it unused. Windows are in bytes.
+//! As Linux' `reno`: the window is halved, and not what is in flight (RFC 5681, equation 4), and it
+//! does not grow while the application leaves it unused. Windows are in bytes.
 //!
 //! # Validation
 //! The saw-tooth against its closed form, and the equations one by one, in this file's tests.
@@ -130,7 +132,8 @@ impl Control for NewReno {
     }
 }
 
-/// A window after a pause, RFC 2861 and Linux: half for each timeout that has passed, but not below the initial window.
+/// A window after a pause, RFC 2861 and Linux: half for each timeout that has passed, but not below
+/// the initial window.
 pub(super) fn restarted(window: u64, initial: u64, idle: Nanos, timeout: Nanos) -> u64 {
     let halvings = idle.0.checked_div(timeout.0).unwrap_or(0).min(63);
     if halvings == 0 { window } else { (window >> halvings).max(initial.min(window)) }
@@ -191,7 +194,11 @@ mod tests {
     const MSS: u64 = 1000;
 
     fn fresh() -> NewReno {
-        let setup = Setup { mss: MSS as u32, initial_window: 10 * MSS, stream: Stream::new(1, 1, Purpose::Generator) };
+        let setup = Setup {
+            mss: MSS as u32,
+            initial_window: 10 * MSS,
+            stream: Stream::new(1, 1, Purpose::Generator),
+        };
         NewReno::new(&Choice::new(super::super::Kind::NewReno), &setup)
     }
 
@@ -207,7 +214,11 @@ mod tests {
     fn counting_acknowledgements_grows_half_as_fast_where_each_is_for_two_segments() {
         let mut choice = Choice::new(super::super::Kind::NewReno);
         choice.set("count", "acks").unwrap();
-        let setup = Setup { mss: MSS as u32, initial_window: 10 * MSS, stream: Stream::new(1, 1, Purpose::Generator) };
+        let setup = Setup {
+            mss: MSS as u32,
+            initial_window: 10 * MSS,
+            stream: Stream::new(1, 1, Purpose::Generator),
+        };
         let mut control = NewReno::new(&choice, &setup);
         for _ in 0..5 {
             ack(&mut control, 2 * MSS);
@@ -274,7 +285,10 @@ mod tests {
     fn a_window_that_is_not_used_or_is_being_reduced_does_not_grow() {
         let mut control = fresh();
         control.acked(&path(), &Sample { acked: MSS, ..Sample::default() });
-        control.acked(&path(), &Sample { acked: MSS, window_limited: true, reducing: true, ..Sample::default() });
+        control.acked(
+            &path(),
+            &Sample { acked: MSS, window_limited: true, reducing: true, ..Sample::default() },
+        );
         assert_eq!(control.window(), 10 * MSS);
     }
 

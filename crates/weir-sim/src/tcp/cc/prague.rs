@@ -1,14 +1,17 @@
-//! `Prague`: DCTCP for the public Internet: paced, on accurate feedback, and as strong at a short round trip as at a longer one.
+//! `Prague`: DCTCP for the public Internet: paced, on accurate feedback, and as strong at a short
+//! round trip as at a longer one.
 //!
 //! # Model
-//! Packets say ECT(1), so that a dual queue puts them into its low-latency half, and counters in the acknowledgements tell how many
-//! were marked. The average share of marks decides how much of the window goes, as with DCTCP, but the reduction is done at once, and
-//! growth never stops for it: every byte that came back without a mark counts. Flows with a short round trip would grow more often
-//! than others and take more; from some rounds after slow start on they grow, average and reduce as if their round trip took 25 ms. Losses
-//! count as for Reno, whatever the marks say.
+//! Packets say ECT(1), so that a dual queue puts them into its low-latency half, and counters in
+//! the acknowledgements tell how many were marked. The average share of marks decides how much of
+//! the window goes, as with DCTCP, but the reduction is done at once, and growth never stops for
+//! it: every byte that came back without a mark counts. Flows with a short round trip would grow
+//! more often than others and take more; from some rounds after slow start on they grow, average
+//! and reduce as if their round trip took 25 ms. Losses count as for Reno, whatever the marks say.
 //!
 //! # Equations
-//! With `R` the smoothed round-trip time, `V = max(R, target)`, `F` the share of marked bytes, `a` acknowledged bytes without mark:
+//! With `R` the smoothed round-trip time, `V = max(R, target)`, `F` the share of marked bytes, `a`
+//! acknowledged bytes without mark:
 //!
 //! ```text
 //! every V:   alpha = (1 - g) · alpha + g · F
@@ -19,25 +22,28 @@
 //! ```
 //!
 //! # Reference
-//! draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331 and 9332; Briscoe and De Schepper, "Resolving Tensions between
-//! Congestion Control Scaling Requirements", 2017.
+//! draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331 and 9332; Briscoe and De Schepper,
+//! "Resolving Tensions between Congestion Control Scaling Requirements", 2017.
 //!
 //! # Parameters
-//! `g` and `alpha` as for DCTCP. `target` 0..100ms, default 25ms: the round-trip time that shorter ones pretend to have; 0 switches
-//! that off. `transition` 0..10000, default 500: rounds after slow start before it begins; short
-//! flows do without.
+//! `g` and `alpha` as for DCTCP. `target` 0..100ms, default 25ms: the round-trip time that shorter
+//! ones pretend to have; 0 switches that off. `transition` 0..10000, default 500: rounds after slow
+//! start before it begins; short flows do without.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement, with two divisions.
 //!
 //! # Differences from Linux/FreeBSD
-//! The window is in bytes and may have parts of a segment. A sender that has to do with classic feedback falls back to Reno's answer
-//! by itself, since then all that a round acknowledges counts as marked. Queues with classic ECN are not detected; Linux has that, switched off.
+//! The window is in bytes and may have parts of a segment. A sender that has to do with classic
+//! feedback falls back to Reno's answer by itself, since then all that a round acknowledges counts
+//! as marked. Queues with classic ECN are not detected; Linux has that, switched off.
 //!
 //! # Validation
-//! In this file's tests: growth at short and at long round trips, one reduction in a virtual round trip, losses within reductions,
-//! and a flow at a step of marks. In `tests/controls.rs`: beside CUBIC in a dual queue, where the shares of the two are within a factor
-//! of two from 20 to 100 Mbit/s and from 10 to 40 ms. At 12 Mbit/s the queue's step of 1 ms is one packet, and Prague gets less.
+//! In this file's tests: growth at short and at long round trips, one reduction in a virtual round
+//! trip, losses within reductions, and a flow at a step of marks. In `tests/controls.rs`: beside
+//! CUBIC in a dual queue, where the shares of the two are within a factor of two from 20 to 100
+//! Mbit/s and from 10 to 40 ms. At 12 Mbit/s the queue's step of 1 ms is one packet, and Prague
+//! gets less.
 
 use super::additive::{Additive, ONE};
 use super::alpha::Alpha;
@@ -99,7 +105,9 @@ impl Prague {
     }
 
     fn end_round(&mut self, path: &Path) {
-        if path.una < self.end || self.pretended(path).is_some_and(|round| path.now.since(self.averaged) < round) {
+        if path.una < self.end
+            || self.pretended(path).is_some_and(|round| path.now.since(self.averaged) < round)
+        {
             return;
         }
         if self.marked {
@@ -129,7 +137,8 @@ impl Prague {
     fn answer(&mut self, path: &Path) {
         self.marked = true;
         if let Some((last, end)) = self.reduced
-            && (path.una < end || self.pretended(path).is_some_and(|round| path.now.since(last) < round))
+            && (path.una < end
+                || self.pretended(path).is_some_and(|round| path.now.since(last) < round))
         {
             return;
         }
@@ -160,7 +169,8 @@ impl Control for Prague {
             self.lose(path);
         }
         if sample.ce > 0 && self.repaired.is_none() {
-            // The sender has its own measure of a round trip, which would make the pretended one a multiple of it.
+            // The sender has its own measure of a round trip, which would make the pretended one a
+            // multiple of it.
             self.answer(path);
         }
         self.alpha.count(sample.acked, sample.ce);
@@ -194,7 +204,8 @@ impl Control for Prague {
     }
 
     fn resume(&mut self, _path: &Path, idle: Nanos, timeout: Nanos) {
-        self.saw.threshold = restarted_threshold(self.saw.threshold, self.saw.window, idle, timeout);
+        self.saw.threshold =
+            restarted_threshold(self.saw.threshold, self.saw.window, idle, timeout);
         self.saw.window = restarted(self.saw.window, self.initial, idle, timeout);
     }
 
@@ -264,7 +275,12 @@ mod tests {
     }
 
     fn path(srtt: u64, now: u64) -> Path {
-        Path { now: Nanos::from_millis(now), mss: MSS as u32, srtt: Nanos::from_millis(srtt), ..Path::default() }
+        Path {
+            now: Nanos::from_millis(now),
+            mss: MSS as u32,
+            srtt: Nanos::from_millis(srtt),
+            ..Path::default()
+        }
     }
 
     fn window_after(control: &mut Prague, srtt: u64, segments: u64, ce: u64) -> u64 {
@@ -277,7 +293,8 @@ mod tests {
 
     #[test]
     fn growth_in_time_does_not_depend_on_a_short_round_trip() {
-        // A window is acknowledged in a round trip: at 25 ms it grows by a segment, at 5 ms by a 25th of one, in rate the same.
+        // A window is acknowledged in a round trip: at 25 ms it grows by a segment, at 5 ms by a
+        // 25th of one, in rate the same.
         for (srtt, growth) in [(50, 1000), (25, 1000), (5, 40), (1, 1)] {
             let mut control = settled();
             control.end = 1;
@@ -324,7 +341,13 @@ mod tests {
         control.reduce(&path(25, 1), Signal::Marks);
         assert_eq!(control.window(), 100 * MSS);
         for una in 0..3 {
-            let sample = Sample { acked: MSS, lost: MSS, reducing: true, window_limited: true, ..Sample::default() };
+            let sample = Sample {
+                acked: MSS,
+                lost: MSS,
+                reducing: true,
+                window_limited: true,
+                ..Sample::default()
+            };
             control.acked(&Path { una: una * MSS, next: 100 * MSS, ..path(25, 2) }, &sample);
             assert_eq!(control.window(), 50 * MSS);
         }
@@ -345,16 +368,25 @@ mod tests {
 
     #[test]
     fn a_step_of_marks_keeps_a_short_queue_and_a_full_link() {
-        // Before the transition, and far behind it, with round trips of 10 ms that pretend to be 25.
+        // Before the transition, and far behind it, with round trips of 10 ms that pretend to be
+        // 25.
         for (from, to) in [(2, 5), (30, 60)] {
-            let mut model = Model::new(AnyControl::new(&Choice::new(Kind::Prague), &setup(MSS)), 100_000_000, Nanos::from_millis(10));
+            let mut model = Model::new(
+                AnyControl::new(&Choice::new(Kind::Prague), &setup(MSS)),
+                100_000_000,
+                Nanos::from_millis(10),
+            );
             model.mark_above = 10 * MSS;
             model.run(Nanos::from_secs(from));
             model.forget();
             model.run(Nanos::from_secs(to));
             let share = model.utilisation();
             assert!(share > 0.97, "{share} of the link is used from {from} s on");
-            assert!(model.longest_queue() < 25 * MSS, "the queue reaches {} bytes", model.longest_queue());
+            assert!(
+                model.longest_queue() < 25 * MSS,
+                "the queue reaches {} bytes",
+                model.longest_queue()
+            );
         }
     }
 }

@@ -26,9 +26,11 @@ pub struct Row {
 /// How the receiver tells of packets that arrived with congestion experienced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feedback {
-    /// RFC 3168: every acknowledgement says so until the sender has reduced its window. Packets are ECT(0).
+    /// RFC 3168: every acknowledgement says so until the sender has reduced its window. Packets are
+    /// ECT(0).
     Classic,
-    /// RFC 8257: an acknowledgement says so if the packets that it is for were marked. Packets are ECT(0).
+    /// RFC 8257: an acknowledgement says so if the packets that it is for were marked. Packets are
+    /// ECT(0).
     Exact,
     /// Accurate ECN: counters of packets and bytes. Packets are ECT(0).
     Accurate,

@@ -18,7 +18,8 @@ impl Sender {
         let una = self.board.una();
         let prior_in_flight = self.board.in_flight();
         self.take_window(packet);
-        let mut report = Report { latest: now.saturating_sub(self.least_rtt()), ..Report::default() };
+        let mut report =
+            Report { latest: now.saturating_sub(self.least_rtt()), ..Report::default() };
         self.board.acknowledge(ack, &mut report);
         let advanced = self.board.una() > una;
         let (mut duplicate, mut marked) = (false, 0);
@@ -56,7 +57,13 @@ impl Sender {
         let reducing = matches!(self.state, State::Reducing | State::Repairing);
         if reducing {
             let safe = advanced && lost == 0;
-            self.prr.acknowledge(report.bytes, self.board.in_flight(), self.control.threshold(), self.config.mss.into(), safe);
+            self.prr.acknowledge(
+                report.bytes,
+                self.board.in_flight(),
+                self.control.threshold(),
+                self.config.mss.into(),
+                safe,
+            );
         }
         if report.bytes > 0 || lost > 0 || marked > 0 {
             let sample = Sample {
@@ -140,8 +147,8 @@ impl Sender {
         }
     }
 
-    /// Takes the round-trip time of segments that were sent once: the first for the timeout, as it includes the receiver's delay, the
-    /// last for the control.
+    /// Takes the round-trip time of segments that were sent once: the first for the timeout, as it
+    /// includes the receiver's delay, the last for the control.
     #[inline]
     fn measure(&mut self, now: Nanos, report: &Report) -> Option<Nanos> {
         if report.reordered {
@@ -176,11 +183,23 @@ impl Sender {
         }
         self.repair(now, flight);
         if matches!(self.state, State::Reducing | State::Repairing) {
-            self.prr.acknowledge(0, self.board.in_flight(), self.control.threshold(), self.config.mss.into(), false);
+            self.prr.acknowledge(
+                0,
+                self.board.in_flight(),
+                self.control.threshold(),
+                self.config.mss.into(),
+                false,
+            );
         }
         let path = self.path(now);
         let reducing = self.state != State::Lost;
-        let sample = Sample { lost, prior_in_flight: flight, prior_delivered: path.delivered, reducing, ..Sample::default() };
+        let sample = Sample {
+            lost,
+            prior_in_flight: flight,
+            prior_delivered: path.delivered,
+            reducing,
+            ..Sample::default()
+        };
         self.control.acked(&path, &sample);
     }
 }

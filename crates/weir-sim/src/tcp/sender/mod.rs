@@ -1,12 +1,14 @@
 //! The sending end: what may be sent, and when.
 //!
 //! # Parts
-//! `ack` takes acknowledgements apart and finds losses; `recovery` is the state machine of reductions, repairs and their undoing;
-//! `transmit` sends; `timers` has the retransmission timeout, the tail loss probe and the others.
+//! `ack` takes acknowledgements apart and finds losses; `recovery` is the state machine of
+//! reductions, repairs and their undoing; `transmit` sends; `timers` has the retransmission
+//! timeout, the tail loss probe and the others.
 //!
 //! # Timers
-//! Deadlines are kept, not armed: each acknowledgement moves the retransmission timeout, and telling the world of that every time
-//! would cost more than all else. `wake_at` is never later than any deadline and mostly earlier; whoever is woken early looks again.
+//! Deadlines are kept, not armed: each acknowledgement moves the retransmission timeout, and
+//! telling the world of that every time would cost more than all else. `wake_at` is never later
+//! than any deadline and mostly earlier; whoever is woken early looks again.
 //!
 //! # States
 //! ```text
@@ -149,7 +151,8 @@ impl Sender {
             written,
             closed,
             cut: false,
-            // What the receiver has is told when the connection is set up; without that, it is known.
+            // What the receiver has is told when the connection is set up; without that, it is
+            // known.
             edge: config.receive_buffer.into(),
             deadlines: Deadlines::new(config.start, config.stop),
             probe: None,
@@ -297,10 +300,16 @@ impl Endpoint for Sender {
 
     fn notice(&mut self, _from: FlowId, notice: Notice, context: &mut Context<'_>) {
         match notice {
-            Notice::Write(bytes) if !self.closed => self.written = self.written.saturating_add(bytes),
+            Notice::Write(bytes) if !self.closed => {
+                self.written = self.written.saturating_add(bytes)
+            }
             Notice::Close => {
                 self.closed = true;
-                self.written = if self.config.data == Data::Unlimited { self.board.next() } else { self.written };
+                self.written = if self.config.data == Data::Unlimited {
+                    self.board.next()
+                } else {
+                    self.written
+                };
             }
             _ => return,
         }

@@ -121,7 +121,8 @@ impl Sender {
     /// The left edge has moved, with this stamp: perhaps what was sent again had not been lost.
     pub(super) fn undo_by_stamp(&mut self, now: Nanos, stamp: Nanos) {
         if matches!(self.state, State::Repairing | State::Lost) && self.undo.is_original(stamp) {
-            // In a repair, others that were sent again may still be on their way: then it is left at keeping what is lost.
+            // In a repair, others that were sent again may still be on their way: then it is left
+            // at keeping what is lost.
             if self.state == State::Lost || self.board.resent() == 0 {
                 self.take_back(now);
             }
@@ -145,7 +146,8 @@ impl Sender {
         }
     }
 
-    /// Accounts for a tail loss probe, RFC 8985 7.4: when its own arrival repaired the loss, nobody else would notice it.
+    /// Accounts for a tail loss probe, RFC 8985 7.4: when its own arrival repaired the loss, nobody
+    /// else would notice it.
     pub(super) fn account_probe(&mut self, now: Nanos, ack: u64, advanced: bool, duplicate: bool) {
         let Some(Probe { end, again }) = self.probe else { return };
         if ack < end {

@@ -32,7 +32,16 @@ pub(super) struct Deadlines {
 impl Deadlines {
     pub(super) fn new(start: Nanos, stop: Nanos) -> Self {
         let never = Nanos::MAX;
-        Self { start, stop, rto: never, probe: never, reorder: never, pace: never, persist: never, wake_at: start }
+        Self {
+            start,
+            stop,
+            rto: never,
+            probe: never,
+            reorder: never,
+            pace: never,
+            persist: never,
+            wake_at: start,
+        }
     }
 
     /// A deadline was set: the wake-up must not be later.
@@ -120,7 +129,12 @@ impl Sender {
     #[inline]
     fn probe_time(&self, now: Nanos) -> Nanos {
         let srtt = self.rtt.srtt().0;
-        if !self.config.probe || self.state != State::Open || self.probe.is_some() || srtt == 0 || self.board.sacked() > 0 {
+        if !self.config.probe
+            || self.state != State::Open
+            || self.probe.is_some()
+            || srtt == 0
+            || self.board.sacked() > 0
+        {
             return Nanos::MAX;
         }
         let alone = self.board.next() - self.board.una() <= u64::from(self.config.mss);
@@ -128,7 +142,8 @@ impl Sender {
         now.saturating_add(Nanos(wait)).min(self.deadlines.rto)
     }
 
-    /// Nothing has been heard for two round trips: sends a segment, so that its acknowledgement tells what is lost.
+    /// Nothing has been heard for two round trips: sends a segment, so that its acknowledgement
+    /// tells what is lost.
     fn send_probe(&mut self, context: &mut Context<'_>) {
         let now = context.now();
         let again = if self.can_send_new(now) {
@@ -169,7 +184,8 @@ impl Sender {
         self.undo.begin(self.board.una());
     }
 
-    /// Asks whether a closed window has opened. What room there is, less than a segment, is used for that.
+    /// Asks whether a closed window has opened. What room there is, less than a segment, is used
+    /// for that.
     fn probe_window(&mut self, context: &mut Context<'_>) {
         let now = context.now();
         self.deadlines.persist = Nanos::MAX;

@@ -1,4 +1,5 @@
-//! Sending: retransmissions first, then new data, as far as the windows, the pace and the own host allow.
+//! Sending: retransmissions first, then new data, as far as the windows, the pace and the own host
+//! allow.
 
 use weir_core::Nanos;
 use weir_core::packet::Ecn;
@@ -19,7 +20,8 @@ pub(super) struct Usage {
     until: u64,
     /// The own host takes no more.
     pub(super) host_full: bool,
-    /// The receiver's window is closed, nothing is on its way that could open it, and there is more to send.
+    /// The receiver's window is closed, nothing is on its way that could open it, and there is more
+    /// to send.
     pub(super) closed: bool,
 }
 
@@ -54,7 +56,11 @@ impl Sender {
         loop {
             let in_flight = self.board.in_flight();
             let lost = self.board.has_lost();
-            let len = if lost { self.lost_len() } else { self.new_len(now, window.saturating_sub(in_flight)) };
+            let len = if lost {
+                self.lost_len()
+            } else {
+                self.new_len(now, window.saturating_sub(in_flight))
+            };
             if len == 0 {
                 if in_flight < window {
                     self.rate.limit(in_flight);
@@ -91,7 +97,8 @@ impl Sender {
         self.board.first_lost().map_or(0, |segment| segment.len)
     }
 
-    /// Bytes of the next new packet; 0 when there is nothing. A train is cut to the room in the window.
+    /// Bytes of the next new packet; 0 when there is nothing. A train is cut to the room in the
+    /// window.
     #[inline]
     fn new_len(&self, now: Nanos, room: u64) -> u32 {
         let available = self.written - self.board.next();
@@ -146,7 +153,13 @@ impl Sender {
 
     /// Puts a packet together and sends it.
     #[inline]
-    pub(super) fn send_segment(&mut self, seq: u64, payload: u32, again: bool, context: &mut Context<'_>) {
+    pub(super) fn send_segment(
+        &mut self,
+        seq: u64,
+        payload: u32,
+        again: bool,
+        context: &mut Context<'_>,
+    ) {
         let now = context.now();
         let mut flags = Flags::ACK;
         let mut ecn = self.marks.codepoint;
@@ -234,7 +247,8 @@ impl Sender {
         true
     }
 
-    /// The rate that packets are paced at, in payload bits/s; without a round-trip time there is none.
+    /// The rate that packets are paced at, in payload bits/s; without a round-trip time there is
+    /// none.
     fn rate_now(&self) -> u64 {
         if let Some(rate) = self.control.pacing_rate() {
             return rate.max(1);
@@ -244,7 +258,9 @@ impl Sender {
         // Fast enough that it is the window that limits, as Linux does it.
         let percent = if window < self.control.threshold() / 2 { 200 } else { 120 };
         let bits = u128::from(window) * percent * 8 * 10_000_000;
-        bits.checked_div(srtt).map_or(u64::MAX, |rate| u64::try_from(rate).unwrap_or(u64::MAX)).max(1)
+        bits.checked_div(srtt)
+            .map_or(u64::MAX, |rate| u64::try_from(rate).unwrap_or(u64::MAX))
+            .max(1)
     }
 
     fn pace(&mut self, now: Nanos, payload: u32) {

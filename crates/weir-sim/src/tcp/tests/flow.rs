@@ -27,8 +27,12 @@ fn lost_syns_and_answers_are_sent_again_with_backoff() {
     });
     wire.run(10_000);
     wire.assert_done(2);
-    let syns: Vec<_> =
-        wire.log.iter().filter(|(_, p)| p.flags.has(Flags::SYN) && !p.flags.has(Flags::BACK)).map(|(at, _)| at.0 / 1_000_000).collect();
+    let syns: Vec<_> = wire
+        .log
+        .iter()
+        .filter(|(_, p)| p.flags.has(Flags::SYN) && !p.flags.has(Flags::BACK))
+        .map(|(at, _)| at.0 / 1_000_000)
+        .collect();
     assert_eq!(syns, [0, 1000, 3000]);
 }
 
@@ -85,13 +89,20 @@ fn a_window_whose_opening_was_lost_is_probed() {
     options.read_rate = Some(800_000);
     let mut wire = Wire::new(&options, |p| {
         // For two seconds no acknowledgement that opens the window gets through.
-        let early = p.sent < Nanos::from_millis(2000) && p.flags.has(Flags::BACK) && p.window >= 1000 && p.ack >= 8000;
+        let early = p.sent < Nanos::from_millis(2000)
+            && p.flags.has(Flags::BACK)
+            && p.window >= 1000
+            && p.ack >= 8000;
         if early { Fate::Drop } else { Fate::Pass }
     });
     wire.run(30_000);
     wire.assert_done(20);
-    let probes: Vec<_> =
-        wire.log.iter().filter(|(_, p)| !p.flags.has(Flags::BACK) && p.payload() == 0).map(|(at, _)| at.0 / 1_000_000).collect();
+    let probes: Vec<_> = wire
+        .log
+        .iter()
+        .filter(|(_, p)| !p.flags.has(Flags::BACK) && p.payload() == 0)
+        .map(|(at, _)| at.0 / 1_000_000)
+        .collect();
     assert!(probes.len() >= 2, "{probes:?}");
     assert!(probes.windows(2).all(|pair| pair[1] - pair[0] >= 200), "{probes:?}");
 }
@@ -131,7 +142,10 @@ fn a_pause_shrinks_the_window_unless_told_otherwise() {
         wire.run(10_000);
         wire.with_sender(|sender, context| sender.notice(FLOW, Notice::Write(200_000), context));
         let burst = wire.sent(false).iter().filter(|s| s.1 == 10_000).count() as u64;
-        assert!(burst >= expected && (restart || burst == grown) && (!restart || burst == 10), "{burst} of {grown}");
+        assert!(
+            burst >= expected && (restart || burst == grown) && (!restart || burst == 10),
+            "{burst} of {grown}"
+        );
     }
 }
 
@@ -143,7 +157,8 @@ fn paced_segments_are_spread_over_the_round_trip() {
     let mut wire = Wire::new(&options, |_| Fate::Pass);
     wire.run(20);
     wire.run(40);
-    let first: Vec<_> = wire.log.iter().filter(|(_, p)| p.payload() > 0).map(|(at, _)| at.0).collect();
+    let first: Vec<_> =
+        wire.log.iter().filter(|(_, p)| p.payload() > 0).map(|(at, _)| at.0).collect();
     // Ten segments at twice the window for a round trip of 20 ms: 1 ms apart.
     assert_eq!(first.len(), 10);
     assert!(first.windows(2).all(|pair| pair[1] - pair[0] == 1_000_000), "{first:?}");
@@ -183,10 +198,15 @@ fn a_stopped_sender_repairs_what_it_has_sent_and_is_done() {
     let mut options = config(0);
     options.data = Data::Unlimited;
     options.stop = Nanos::from_millis(100);
-    let mut wire = Wire::new(&options, once(Fate::Drop, |p| p.sent >= Nanos::from_millis(80) && p.payload() > 0));
+    let mut wire = Wire::new(
+        &options,
+        once(Fate::Drop, |p| p.sent >= Nanos::from_millis(80) && p.payload() > 0),
+    );
     wire.run(2000);
     assert!(wire.notices.contains(&Notice::Done));
-    assert!(wire.sent(false).iter().all(|s| s.1 < 100) || wire.sent(true).iter().any(|s| s.1 >= 100));
+    assert!(
+        wire.sent(false).iter().all(|s| s.1 < 100) || wire.sent(true).iter().any(|s| s.1 >= 100)
+    );
     assert_eq!(wire.sent(true).len(), 1);
     assert_eq!(wire.sender.next_event(), Nanos::MAX);
 }
@@ -205,5 +225,8 @@ fn what_is_written_goes_when_it_is_written_and_closing_ends_it() {
     wire.with_sender(|sender, context| sender.notice(FLOW, Notice::Close, context));
     wire.run(1000);
     wire.assert_done(6);
-    assert_eq!(wire.sent(false).iter().map(|s| s.1).collect::<Vec<_>>(), [5, 5, 100, 100, 200, 200]);
+    assert_eq!(
+        wire.sent(false).iter().map(|s| s.1).collect::<Vec<_>>(),
+        [5, 5, 100, 100, 200, 200]
+    );
 }

@@ -26,7 +26,8 @@ fn a_lost_tail_is_probed_after_two_round_trips() {
     let mut wire = Wire::new(&config(10), once(Fate::Drop, |p| is(p, 9)));
     wire.run(2000);
     wire.assert_done(10);
-    // Acknowledged up to 8 at 20 ms, the odd one with its delay at 50 + 10; two round trips of 20 ms and some, then the probe.
+    // Acknowledged up to 8 at 20 ms, the odd one with its delay at 50 + 10; two round trips of 20
+    // ms and some, then the probe.
     let again = wire.sent(true);
     assert_eq!(again.len(), 1);
     assert_eq!(again[0].0, 9);
@@ -118,9 +119,14 @@ fn a_timeout_that_was_only_a_delay_is_taken_back() {
     let mut options = config(400);
     options.probe = false;
     let mut wire = Wire::new(&options, |p| {
-        // For a while everything takes so long that its acknowledgements come just after the timeout.
+        // For a while everything takes so long that its acknowledgements come just after the
+        // timeout.
         let at = p.sent.0 / 1_000_000;
-        if !p.flags.has(Flags::BACK) && (60..100).contains(&at) { Fate::Late(215) } else { Fate::Pass }
+        if !p.flags.has(Flags::BACK) && (60..100).contains(&at) {
+            Fate::Late(215)
+        } else {
+            Fate::Pass
+        }
     });
     wire.run(60);
     let before = wire.window();
@@ -163,20 +169,25 @@ fn reordering_beyond_the_window_sends_again_and_is_taken_back_when_the_duplicate
 fn reordering_that_is_seen_widens_the_window_for_what_follows() {
     let mut wire = Wire::new(&config(600), move |p| {
         // Every twentieth segment takes 4 ms more, which is less than a quarter of the round trip.
-        if !p.flags.has(Flags::BACK) && p.seq / 1000 % 20 == 5 && !p.flags.has(Flags::RETRANSMISSION) {
+        if !p.flags.has(Flags::BACK)
+            && p.seq / 1000 % 20 == 5
+            && !p.flags.has(Flags::RETRANSMISSION)
+        {
             return Fate::Late(4);
         }
         Fate::Pass
     });
     wire.run(10_000);
     wire.assert_done(600);
-    // The first may be taken for a loss, as three behind it are reported; then the receiver has taught better.
+    // The first may be taken for a loss, as three behind it are reported; then the receiver has
+    // taught better.
     assert!(wire.sent(true).len() <= 1, "{:?}", wire.sent(true));
 }
 
 #[test]
 fn a_lost_acknowledgement_costs_nothing() {
-    let mut wire = Wire::new(&config(60), once(Fate::Drop, |p| p.flags.has(Flags::BACK) && p.ack == 4000));
+    let mut wire =
+        Wire::new(&config(60), once(Fate::Drop, |p| p.flags.has(Flags::BACK) && p.ack == 4000));
     wire.run(2000);
     wire.assert_done(60);
     assert_eq!(wire.sent(true), []);
@@ -187,10 +198,17 @@ fn half_of_a_window_lost_is_repaired_without_a_timeout() {
     let mut wire = Wire::new(&config(200), |p| {
         let segment = p.seq / 1000;
         let first = !p.flags.has(Flags::RETRANSMISSION) && !p.flags.has(Flags::BACK);
-        if first && (40..60).contains(&segment) && segment % 2 == 0 { Fate::Drop } else { Fate::Pass }
+        if first && (40..60).contains(&segment) && segment % 2 == 0 {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
     });
     wire.run(5000);
     wire.assert_done(200);
-    assert_eq!(wire.sent(true).iter().map(|s| s.0).collect::<Vec<_>>(), (20..30).map(|n| n * 2).collect::<Vec<_>>());
+    assert_eq!(
+        wire.sent(true).iter().map(|s| s.0).collect::<Vec<_>>(),
+        (20..30).map(|n| n * 2).collect::<Vec<_>>()
+    );
     assert!(!wire.states.contains(&State::Lost));
 }

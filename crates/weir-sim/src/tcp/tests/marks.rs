@@ -8,7 +8,9 @@ fn ecn() -> Config {
 
 #[test]
 fn a_mark_halves_the_window_once_in_a_round_trip_and_nothing_is_sent_again() {
-    let mut wire = Wire::new(&ecn(), |p| if is(p, 15) || is(p, 18) || is(p, 21) { Fate::Mark } else { Fate::Pass });
+    let mut wire = Wire::new(&ecn(), |p| {
+        if is(p, 15) || is(p, 18) || is(p, 21) { Fate::Mark } else { Fate::Pass }
+    });
     wire.run(35);
     let before = wire.window();
     wire.run(41);
@@ -18,7 +20,11 @@ fn a_mark_halves_the_window_once_in_a_round_trip_and_nothing_is_sent_again() {
     wire.run(5000);
     wire.assert_done(200);
     assert_eq!(wire.sent(true), []);
-    assert_eq!(wire.sender.control().threshold(), threshold, "reduced again for the same round trip");
+    assert_eq!(
+        wire.sender.control().threshold(),
+        threshold,
+        "reduced again for the same round trip"
+    );
 }
 
 #[test]
@@ -28,7 +34,8 @@ fn the_echo_goes_on_until_the_sender_confirms() {
     wire.assert_done(200);
     let confirm = wire.log.iter().position(|(_, p)| p.flags.has(Flags::CWR)).unwrap();
     let (sent, _) = wire.log[confirm];
-    let echoes: Vec<_> = wire.log.iter().filter(|(_, p)| p.flags.has(Flags::ECE)).map(|(at, _)| *at).collect();
+    let echoes: Vec<_> =
+        wire.log.iter().filter(|(_, p)| p.flags.has(Flags::ECE)).map(|(at, _)| *at).collect();
     assert!(echoes.len() > 2);
     assert!(echoes.iter().all(|at| *at <= sent.saturating_add(Nanos::from_millis(10))));
     assert_eq!(wire.log.iter().filter(|(_, p)| p.flags.has(Flags::CWR)).count(), 1);

@@ -1,4 +1,5 @@
-//! The two ends of a connection over a wire that does what a test says: the state machine, edge by edge.
+//! The two ends of a connection over a wire that does what a test says: the state machine, edge by
+//! edge.
 
 mod flow;
 mod loss;
@@ -51,7 +52,8 @@ pub(super) struct Wire<F> {
 pub(super) const FLOW: FlowId = FlowId(0);
 const OWNER: EndpointId = EndpointId(2);
 
-/// Defaults of the tests: segments of 1000 bytes, `segments` of them to send, no handshake, a window of ten.
+/// Defaults of the tests: segments of 1000 bytes, `segments` of them to send, no handshake, a
+/// window of ten.
 pub(super) fn config(segments: u64) -> Config {
     Config {
         control: Kind::NewReno.into(),
@@ -157,15 +159,18 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
             if packet == at {
                 let (_, (packet, last)) = self.travelling.pop_first().unwrap();
                 let back = packet.flags.has(Flags::BACK);
-                let mut context = Context { network: &mut self.network, me: EndpointId(back.into()) };
-                let end: &mut dyn Endpoint = if back { &mut self.sender } else { &mut self.receiver };
+                let mut context =
+                    Context { network: &mut self.network, me: EndpointId(back.into()) };
+                let end: &mut dyn Endpoint =
+                    if back { &mut self.sender } else { &mut self.receiver };
                 end.receive(&packet, &mut context);
                 if last {
                     self.network.finish(&packet);
                 }
             } else {
                 let mut context = Context { network: &mut self.network, me: EndpointId(0) };
-                let end: &mut dyn Endpoint = if wakes[0] == at { &mut self.sender } else { &mut self.receiver };
+                let end: &mut dyn Endpoint =
+                    if wakes[0] == at { &mut self.sender } else { &mut self.receiver };
                 end.wake(&mut context);
                 assert!(end.next_event() > at, "woken, and nothing done");
             }
@@ -174,7 +179,8 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
         self.network.set_now(end);
     }
 
-    /// Numbers of the segments sent, with the ms of their sending; `again` of those sent again only.
+    /// Numbers of the segments sent, with the ms of their sending; `again` of those sent again
+    /// only.
     pub(super) fn sent(&self, again: bool) -> Vec<(u64, u64)> {
         let data = self.log.iter().filter(|(_, p)| !p.flags.has(Flags::BACK) && p.payload() > 0);
         let wanted = data.filter(|(_, p)| !again || p.flags.has(Flags::RETRANSMISSION));
@@ -198,11 +204,18 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
         assert_eq!(self.receiver.delivered(), segments * 1000);
         assert_eq!(self.network.count(FLOW).goodput_bytes, segments * 1000);
         assert_eq!(self.notices.iter().filter(|notice| **notice == Notice::Done).count(), 1);
-        let delivered = self.notices.iter().map(|notice| if let Notice::Delivered(bytes) = notice { *bytes } else { 0 }).sum::<u64>();
+        let delivered = self
+            .notices
+            .iter()
+            .map(|notice| if let Notice::Delivered(bytes) = notice { *bytes } else { 0 })
+            .sum::<u64>();
         assert_eq!(delivered, segments * 1000);
         assert_eq!(self.sender.next_event(), Nanos::MAX);
         assert_eq!(self.network.count(FLOW).completed, 1);
-        assert!(self.travelling.values().all(|(packet, _)| packet.flags.has(Flags::BACK)), "data is sent after all is acknowledged");
+        assert!(
+            self.travelling.values().all(|(packet, _)| packet.flags.has(Flags::BACK)),
+            "data is sent after all is acknowledged"
+        );
     }
 }
 

@@ -1,10 +1,19 @@
-//! Long runs against closed forms: response functions of the controls, slow start, fairness of the schedule of losses.
+//! Long runs against closed forms: response functions of the controls, slow start, fairness of the
+//! schedule of losses.
 
 use super::*;
 
-/// The mean window in segments over a round trip of 100 ms, when every `period`-th new segment is lost; after `warm` s, until `end` s.
+/// The mean window in segments over a round trip of 100 ms, when every `period`-th new segment is
+/// lost; after `warm` s, until `end` s.
 fn mean_window(kind: Kind, period: u64, warm: u64, end: u64) -> f64 {
-    let options = Config { control: kind.into(), data: Data::Unlimited, owner: None, ack_every: 1, receive_buffer: 64 << 20, ..config(0) };
+    let options = Config {
+        control: kind.into(),
+        data: Data::Unlimited,
+        owner: None,
+        ack_every: 1,
+        receive_buffer: 64 << 20,
+        ..config(0)
+    };
     let mut wire = Wire::new(&options, move |packet: &Packet| {
         let new = packet.payload() > 0 && !packet.flags.has(Flags::RETRANSMISSION);
         if new && packet.seq / 1000 % period == period - 1 { Fate::Drop } else { Fate::Pass }
@@ -19,7 +28,8 @@ fn mean_window(kind: Kind, period: u64, warm: u64, end: u64) -> f64 {
 #[test]
 fn newreno_has_the_window_of_the_square_root_law() {
     for period in [1000, 10_000] {
-        // The saw-tooth between w/2 and w has 3/8 w² segments, and its mean is 3/4 w. The law leaves out the round trip of the repair.
+        // The saw-tooth between w/2 and w has 3/8 w² segments, and its mean is 3/4 w. The law
+        // leaves out the round trip of the repair.
         let law = (1.5 * period as f64).sqrt();
         let mean = mean_window(Kind::NewReno, period, 100, 300);
         assert!((mean / law - 1.0).abs() < 0.08, "{period}: {mean:.1} against {law:.1}");
@@ -29,8 +39,11 @@ fn newreno_has_the_window_of_the_square_root_law() {
 #[test]
 fn cubic_has_the_window_of_its_response_function() {
     for (period, warm, end) in [(10_000, 60, 200), (100_000, 40, 80)] {
-        // RFC 9438, equation 5: (C (3 + β) / (4 (1 − β)))^¼ · RTT^¾ / p^¾; in its table 187 and 1054.
-        let law = (0.4_f64 * 3.7 / 1.2).sqrt().sqrt() * (0.1_f64 * period as f64).sqrt() * (0.1_f64 * period as f64).sqrt().sqrt();
+        // RFC 9438, equation 5: (C (3 + β) / (4 (1 − β)))^¼ · RTT^¾ / p^¾; in its table 187 and
+        // 1054.
+        let law = (0.4_f64 * 3.7 / 1.2).sqrt().sqrt()
+            * (0.1_f64 * period as f64).sqrt()
+            * (0.1_f64 * period as f64).sqrt().sqrt();
         let mean = mean_window(Kind::Cubic, period, warm, end);
         assert!((mean / law - 1.0).abs() < 0.05, "{period}: {mean:.1} against {law:.1}");
     }

@@ -16,13 +16,8 @@ struct Habits {
 
 fn habits() -> impl Strategy<Value = Habits> {
     let weather = prop_oneof![Just(0u32), 1u32..50, 50u32..300];
-    (weather.clone(), weather, 0u32..200, 0u32..300, any::<u64>()).prop_map(|(drop, late, twice, mark, seed)| Habits {
-        drop,
-        late,
-        twice,
-        mark,
-        seed,
-    })
+    (weather.clone(), weather, 0u32..200, 0u32..300, any::<u64>())
+        .prop_map(|(drop, late, twice, mark, seed)| Habits { drop, late, twice, mark, seed })
 }
 
 fn script(habits: Habits) -> impl FnMut(&Packet) -> Fate {
