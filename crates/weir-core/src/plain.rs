@@ -10,7 +10,7 @@
 //! those of the moment at which they are asked for.
 //!
 //! **Invariant:** for the same arrivals a plain pipe gives the same departures and drops, at the
-//! same times, as the engine's pipe with the same configuration. `tests/plain.rs` holds both side
+//! same times, as the engine's pipe with the same configuration. `tests/it/plain.rs` holds both side
 //! by side, and a pipe that is asked ahead beside one that is not.
 //!
 //! # Model

@@ -41,7 +41,7 @@
 //! early enough for its largest. Reports cost the processor nothing.
 //!
 //! # Validation
-//! `tests/device.rs` holds it against a model that looks at every nanosecond, `tests/dql_ring.rs`
+//! `tests/it/device.rs` holds it against a model that looks at every nanosecond, `tests/it/dql_ring.rs`
 //! against published figures.
 
 mod config;

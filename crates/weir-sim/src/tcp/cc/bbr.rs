@@ -40,7 +40,7 @@
 //!
 //! # Validation
 //! In this file's tests: the states in their order and the estimates at a path of fixed rate, the
-//! cycle of gains, a change of rate, recovery. In `tests/controls.rs`: a link that is full, with a
+//! cycle of gains, a change of rate, recovery. In `tests/it/controls.rs`: a link that is full, with a
 //! queue below 1.5 BDP.
 
 use weir_core::Nanos;

@@ -33,7 +33,7 @@
 //!
 //! # Validation
 //! The average against its closed form, in `alpha.rs`. In this file's tests: the reduction, one for
-//! each window, and a flow at a step of marks. In `tests/controls.rs`: a flow alone at a marking
+//! each window, and a flow at a step of marks. In `tests/it/controls.rs`: a flow alone at a marking
 //! queue, its throughput and its delay.
 
 use super::additive::{Additive, ONE};

@@ -36,7 +36,7 @@
 //!
 //! # Validation
 //! In this file's tests: growth and decline against the equations, the histories, and a flow that
-//! keeps its queue at the target. In `tests/controls.rs`: it gives way to CUBIC.
+//! keeps its queue at the target. In `tests/it/controls.rs`: it gives way to CUBIC.
 
 use std::collections::VecDeque;
 

@@ -40,7 +40,7 @@
 //!
 //! # Validation
 //! In this file's tests: growth at short and at long round trips, one reduction in a virtual round
-//! trip, losses within reductions, and a flow at a step of marks. In `tests/controls.rs`: beside
+//! trip, losses within reductions, and a flow at a step of marks. In `tests/it/controls.rs`: beside
 //! CUBIC in a dual queue, where the shares of the two are within a factor of two from 20 to 100
 //! Mbit/s and from 10 to 40 ms. At 12 Mbit/s the queue's step of 1 ms is one packet, and Prague
 //! gets less.

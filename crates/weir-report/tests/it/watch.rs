@@ -1,7 +1,7 @@
 //! Records and the report of a watch: every reading is in them, a full disk leaves what was
 //! written, and a peak is seen.
 
-#[path = "../examples/demo_watch/data.rs"]
+#[path = "../../examples/demo_watch/data.rs"]
 mod data;
 
 use std::fs::{self, File};

@@ -1,7 +1,7 @@
 //! Each option of a rule, as it is written: of some frames made for the purpose, those that a rule
 //! with it matches.
 
-use crate::common::{Bench, PASSES, UP, place, script};
+use super::common::{Bench, PASSES, UP, place, script};
 use weir_rules::classify::{Fate, Place};
 use weir_wire::builder::{PacketBuilder, Transport};
 use weir_wire::{parse, protocol};

@@ -2,6 +2,8 @@
 //! each time and count in numbers that never run out, so that there is nothing in them to go wrong
 //! but the rules themselves.
 
+pub(crate) mod device;
+
 use std::collections::{BTreeMap, VecDeque};
 
 /// What a scheduler does, by the places of flows.

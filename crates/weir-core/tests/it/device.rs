@@ -1,8 +1,7 @@
 //! Devices between scheduler and wire: against a naive model, under change, and under real
 //! schedulers.
 
-#[path = "models/device.rs"]
-mod model;
+use crate::models::device as model;
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Schedulers in schedulers: shares on each level, and nothing lost or out of order whatever the
 //! types.
 
-mod common;
+use crate::common;
 
 use common::Rig;
 use proptest::prelude::*;

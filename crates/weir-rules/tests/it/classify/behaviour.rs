@@ -1,6 +1,6 @@
 //! The classifier on packets made for the purpose: what each kind of rule does.
 
-use crate::common::{self, Bench, UP, add, any, ruleset, term};
+use super::common::{self, Bench, UP, add, any, ruleset, term};
 use weir_core::units::Probability;
 use weir_rules::classify::{DEFAULT_ID, Fate, JUMPS, Resume};
 use weir_rules::rule::{Address, Clause, RuleAction, Span16, Target, Term, Test};

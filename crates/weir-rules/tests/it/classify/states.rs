@@ -1,7 +1,7 @@
 //! Dynamic rules as scripts make them: which packets belong to a flow, for how long, and how many
 //! flows there may be.
 
-use crate::common::{BRIDGE_IN, BRIDGE_OUT, Bench, DOWN, UP, script};
+use super::common::{BRIDGE_IN, BRIDGE_OUT, Bench, DOWN, UP, script};
 use weir_core::units::Nanos;
 use weir_rules::classify::{Fate, MOST_DYNAMIC, Pass};
 use weir_wire::builder::{PacketBuilder, Transport};

@@ -1,6 +1,6 @@
 //! The report page: complete, bounded in size, and deaf to what names and commands contain.
 
-#[path = "../examples/demo_report/data.rs"]
+#[path = "../../examples/demo_report/data.rs"]
 mod data;
 
 use weir_report::{LinkResult, RunInfo, RunResult, to_html, to_json};

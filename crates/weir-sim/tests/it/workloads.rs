@@ -171,8 +171,8 @@ fn flows_offer_their_load() {
 
 #[test]
 fn sizes_follow_their_distribution() {
-    let web_search = include_str!("../data/web-search.csv");
-    let data_mining = include_str!("../data/data-mining.csv");
+    let web_search = include_str!("../../data/web-search.csv");
+    let data_mining = include_str!("../../data/data-mining.csv");
     for (name, text) in [
         ("'web-search'", web_search),
         ("'data-mining'", data_mining),

@@ -1,7 +1,7 @@
 //! Every scheduler of the table: what holds for all, and the shares of those that promise some,
 //! against exact arithmetic.
 
-mod common;
+use crate::common;
 
 use proptest::prelude::*;
 use weir_core::sched::{Kind, Scheduler};

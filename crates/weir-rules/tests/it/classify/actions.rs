@@ -1,6 +1,6 @@
 //! Tables, tags and jumps as scripts write them: where a packet goes by what was looked up.
 
-use crate::common::{Bench, DOWN, UP, script};
+use super::common::{Bench, DOWN, UP, script};
 use weir_rules::classify::{Fate, Resume};
 use weir_rules::ruleset::Ruleset;
 use weir_wire::builder::{PacketBuilder, Transport};

@@ -2,8 +2,8 @@
 //! models of themselves that look at every flow each time, and what they promise, against exact
 //! arithmetic.
 
-mod common;
-mod models;
+use crate::common;
+use crate::models;
 
 use core::fmt;
 

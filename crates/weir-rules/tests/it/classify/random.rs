@@ -12,8 +12,8 @@ use weir_rules::ruleset::Ruleset;
 use weir_rules::table::{FlowFields, TableKey, TableKind};
 use weir_wire::builder::{PacketBuilder, Transport};
 
-use crate::common::{Bench, PASSES, edit_table, place, ruleset, set_table};
-use crate::oracle::Oracle;
+use super::common::{Bench, PASSES, edit_table, place, ruleset, set_table};
+use super::oracle::Oracle;
 
 /// A number within 0..n that is mostly small, so that values meet.
 fn few(n: u32) -> impl Strategy<Value = u32> {

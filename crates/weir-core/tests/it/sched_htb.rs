@@ -1,7 +1,7 @@
 //! Hierarchical token buckets: rates that are promised, rates that are not exceeded, and what is
 //! shared between them.
 
-mod common;
+use crate::common;
 
 use common::Rig;
 use proptest::prelude::*;

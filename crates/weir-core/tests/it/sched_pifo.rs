@@ -1,7 +1,7 @@
 //! Schedulers that rank packets: the exact queue against a sorted list, each rank in an example
 //! worked by hand, and the approximations with what they count.
 
-mod common;
+use crate::common;
 
 use proptest::prelude::*;
 use weir_core::Nanos;

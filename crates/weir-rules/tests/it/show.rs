@@ -135,7 +135,7 @@ fn answers_are_printed_as_the_files_say() {
     let mut files: BTreeMap<String, String> = BTreeMap::new();
     files.insert(
         "radio.profile".to_owned(),
-        include_str!("../../../examples/talk/radio.profile").to_owned(),
+        include_str!("../../../../examples/talk/radio.profile").to_owned(),
     );
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/show")).unwrap() {
         let path = entry.unwrap().path();

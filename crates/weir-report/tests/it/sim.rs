@@ -1,6 +1,6 @@
 //! Results of scenarios: every form of them, from a small simulation.
 
-#[path = "../examples/demo_scenario/data.rs"]
+#[path = "../../examples/demo_scenario/data.rs"]
 mod data;
 
 use std::path::PathBuf;

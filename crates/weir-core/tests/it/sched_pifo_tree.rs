@@ -1,7 +1,7 @@
 //! Trees of PIFOs: against the exact queue and plain lists, shares at each level, and bounds in
 //! exact arithmetic.
 
-mod common;
+use crate::common;
 
 use proptest::prelude::*;
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, SchedulerConfig};

@@ -1,7 +1,7 @@
 //! The 802.11b medium: exact times of a lone station, fair turns, and every collision accounted
 //! for.
 
-mod common;
+use crate::common;
 
 use common::Rig;
 use weir_core::Nanos;

@@ -1,0 +1,7 @@
+//! The integration tests of weir-cli: one binary, so that the crate is linked once.
+
+mod architecture;
+mod compare;
+mod docs;
+mod rig;
+mod sim;

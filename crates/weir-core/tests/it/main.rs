@@ -1,0 +1,32 @@
+//! The integration tests of weir-core: one binary, so that the crate is linked once.
+
+mod aqm;
+mod aqm_cake;
+mod aqm_codel;
+mod aqm_fq_codel;
+mod aqm_fq_pie;
+mod aqm_pie;
+mod aqm_red;
+mod aqm_signals;
+mod changes;
+mod common;
+mod device;
+mod dql_ring;
+mod emulator;
+mod flood;
+mod hierarchy;
+mod models;
+mod pages;
+mod pipes;
+mod plain;
+mod sched_dcf;
+mod sched_dualpi2;
+mod sched_htb;
+mod sched_pifo;
+mod sched_pifo_tree;
+mod sched_qfq;
+mod sched_stamps;
+mod sched_tree;
+mod schedulers;
+mod token_bucket;
+mod trains;

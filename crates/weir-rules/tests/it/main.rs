@@ -1,0 +1,10 @@
+//! The integration tests of weir-rules: one binary, so that the crate is linked once.
+
+mod classify;
+mod predecessor;
+mod properties;
+mod reference;
+mod ruleset;
+mod scripts;
+mod show;
+mod spec;

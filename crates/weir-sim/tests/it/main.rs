@@ -1,0 +1,11 @@
+//! The integration tests of weir-sim: one binary, so that the crate is linked once.
+
+mod controls;
+mod experiments;
+mod measure;
+mod scenario;
+mod stacks;
+mod tcp_dumbbell;
+mod traffic;
+mod workloads;
+mod world;
