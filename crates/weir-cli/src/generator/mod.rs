@@ -5,6 +5,7 @@
 
 mod arrivals;
 mod datagram;
+pub(crate) mod kinds;
 pub(crate) mod order;
 mod pace;
 mod receive;

@@ -14,7 +14,7 @@ use weir_sim::packet::{Flags, Packet};
 use weir_sim::scenario::Scenario;
 use weir_sim::world::World;
 
-use crate::live_scenario::{is_datagrams, silence};
+use super::kinds::{is_datagrams, silence};
 
 /// A packet that is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

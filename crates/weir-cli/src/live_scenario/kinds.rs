@@ -1,11 +1,12 @@
 //! Which kinds of traffic there are live, who carries them, and what only the simulator has.
 
 use serde_json::Value;
-use weir_rules::{NoFiles, quantity};
-use weir_sim::scenario::{Scenario, Traffic};
+use weir_rules::quantity;
+use weir_sim::scenario::Scenario;
 use weir_sim::traffic::Spec;
 
 use super::flows::Flow;
+use crate::generator::kinds::{DATAGRAMS, PING, is_datagrams};
 use crate::generator::order::Transfer;
 
 /// Who makes a flow's packets.
@@ -130,25 +131,6 @@ pub(super) fn protocol(spec: &Spec) -> u8 {
     if is_datagrams(spec) { UDP } else { TCP }
 }
 
-/// Whether a kind is made of datagrams that are sent whatever becomes of them.
-pub(crate) fn is_datagrams(spec: &Spec) -> bool {
-    DATAGRAMS.contains(&spec.kind())
-}
-
-/// Makes traffic send next to nothing, and nothing that answers.
-pub(crate) fn silence(traffic: &mut Traffic) {
-    let nothing = serde_json::from_str::<Spec>(r#"{"kind":"cbr","interval":"1000s"}"#);
-    if let Ok(spec) = nothing
-        && let Ok(plan) = spec.check(&NoFiles)
-    {
-        (traffic.spec, traffic.plan) = (spec, plan);
-    }
-}
-
-const PING: &str = "ping";
-/// Kinds that are made of datagrams which are sent whatever becomes of them.
-const DATAGRAMS: [&str; 10] =
-    ["cbr", "poisson", "pareto", "on-off", "markov", "voip", "imix", "trace", "probe", PING];
 /// Payload of a segment on Ethernet, with the timestamps that Linux has on.
 const DEFAULT_SEGMENT: u32 = 1448;
 /// IP, UDP and RTP.

@@ -24,7 +24,6 @@ use clap::Args;
 
 use crate::output::Failure;
 use crate::sim::parse_setting;
-pub(crate) use kinds::{is_datagrams, silence};
 
 /// `weir live`.
 #[derive(Debug, Args)]
