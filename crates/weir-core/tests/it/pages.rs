@@ -227,14 +227,14 @@ fn compare(folder: &str, file: &str, expected: &str) {
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == expected,
-        "{} is not up to date; WEIR_UPDATE_DOCS=1 cargo test -p weir-core --test pages writes it",
+        "{} is not up to date; WEIR_UPDATE_DOCS=1 cargo test -p weir-core --test it pages writes it",
         path.display()
     );
 }
 
 fn origin(kind: &str) -> String {
     format!(
-        "<!-- Made from the {kind}'s module and its row; `WEIR_UPDATE_DOCS=1 cargo test -p weir-core --test pages` writes it anew. -->"
+        "<!-- Made from the {kind}'s module and its row; `WEIR_UPDATE_DOCS=1 cargo test -p weir-core --test it pages` writes it anew. -->"
     )
 }
 
