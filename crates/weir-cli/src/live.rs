@@ -19,16 +19,17 @@ use weir_linux::process::Signals;
 use weir_linux::topology::{
     self, Backend, BridgeSetup, EndedBy, Outcome, PairSetup, RunSetup, Session, Side,
 };
+use weir_live::observe::{Recording, Watcher};
+use weir_live::rules::{self, Where};
 use weir_report::pcap::{Interface, LinkType};
 use weir_report::{CaptureSink, LinkResult, RunInfo, RunResult, Series, spawn_writer};
 use weir_rules::ruleset::Ruleset;
 use weir_rules::{LinkSpec, canonical};
 
 use crate::args::{BackendArg, BridgeArgs, CommonArgs, PairArgs, RunArgs, TwoWayArgs};
-use crate::observe::{Recording, Watcher};
 use crate::output::{Failure, OWN, USAGE, check_destinations, say, write_results};
 use crate::progress::{Progress, progress};
-use crate::rules::{self, Where};
+use crate::rules::read;
 use crate::spec::{Directions, Wanted, directions};
 
 /// `weir run`.
@@ -82,7 +83,7 @@ struct Emulation {
 }
 
 fn ruled(path: Option<&Path>, place: Where) -> Result<Option<(Ruleset, Where)>, Failure> {
-    path.map(|path| Ok((rules::read(path)?, place))).transpose()
+    path.map(|path| Ok((read(path)?, place))).transpose()
 }
 
 fn two_way(args: &TwoWayArgs) -> Result<Directions, Failure> {

@@ -10,7 +10,6 @@ mod doctor;
 mod generator;
 mod live;
 mod live_scenario;
-mod observe;
 mod output;
 mod presets;
 mod progress;

@@ -21,6 +21,8 @@ const LAYERS: &[&[&str]] = &[
     &["weir-probe"],
     // Results: it knows what drivers measure, and none of them knows it.
     &["weir-report"],
+    // Live links as a library: everything of a live command but its words.
+    &["weir-live"],
     // The traffic tool of tests and benches: the command's tests use it, nothing else does.
     &["weir-load"],
     &["weir-cli", "weir-python"],

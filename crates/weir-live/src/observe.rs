@@ -9,15 +9,16 @@ use weir_report::{CaptureSink, Series, SeriesRecorder};
 
 /// What was recorded, one entry for each lane. Written by the link's thread, read by everybody.
 #[derive(Debug, Clone)]
-pub(crate) struct Recording(Arc<Mutex<Vec<SeriesRecorder>>>);
+pub struct Recording(Arc<Mutex<Vec<SeriesRecorder>>>);
 
 impl Recording {
-    pub(crate) fn new(lanes: usize, start: Nanos) -> Self {
+    /// An empty recording of this many lanes, with series that begin at `start`.
+    pub fn new(lanes: usize, start: Nanos) -> Self {
         Self(Arc::new(Mutex::new((0..lanes).map(|_| SeriesRecorder::new(start)).collect())))
     }
 
     /// The series of each lane up to now.
-    pub(crate) fn series(&self) -> Vec<Series> {
+    pub fn series(&self) -> Vec<Series> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -29,7 +30,7 @@ impl Recording {
 
 /// The observer of a live link.
 #[derive(Debug)]
-pub(crate) struct Watcher {
+pub struct Watcher {
     recording: Recording,
     capture: Option<Arc<Mutex<CaptureSink>>>,
     /// Wall time less monotonic time, ns.
@@ -38,7 +39,7 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     /// `wall_offset` is what turns the link's monotonic times into wall times.
-    pub(crate) fn new(
+    pub fn new(
         recording: Recording,
         capture: Option<Arc<Mutex<CaptureSink>>>,
         wall_offset: u64,

@@ -1,17 +1,59 @@
 //! The interfaces that the daemon forwards between: opened at the start, and again when one that
 //! vanished is back.
 
+use rustix::io::Errno;
 use weir_linux::netlink::Netlink;
 use weir_linux::port::{AbsentPort, AnyPort, OpenError, PacketPort};
-use weir_linux::process::{Capabilities, keep_only};
+use weir_linux::process::{Capabilities, ConfineError, keep_only};
 use weir_linux::resident::Resident;
 use weir_rules::classify::PlaceInterface;
 
-use crate::args::ServeArgs;
-use crate::output::{Failure, USAGE};
+/// Which interfaces a daemon forwards between.
+#[derive(Clone, Debug, Default)]
+pub struct BridgesSetup {
+    /// Two interfaces for each bridge.
+    pub bridges: Vec<[String; 2]>,
+    /// The network namespace (of `ip netns`) that the interfaces are in; the caller's own without.
+    pub netns: Option<String>,
+    /// Threads that share the work: each interface is opened once for each.
+    pub workers: usize,
+    /// Whether the thread that opens interfaces again keeps all capabilities.
+    pub keep_privileges: bool,
+}
+
+/// Why the interfaces of bridges could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum BridgesError {
+    /// An interface is in two bridges.
+    #[error("interface {name} is named twice; it can be in one bridge only")]
+    NamedTwice {
+        /// The interface.
+        name: String,
+    },
+    /// The namespace cannot be entered.
+    #[error("cannot enter the network namespace {name}: {source}; 'ip netns' lists them")]
+    Namespace {
+        /// Its name.
+        name: String,
+        /// What the kernel answered.
+        source: std::io::Error,
+    },
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] std::io::Error),
+    /// An interface that is there cannot be used.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// No descriptor for an interface that is not there yet.
+    #[error("cannot make a descriptor: {0}")]
+    Descriptor(#[source] Errno),
+    /// Capabilities could not be given up.
+    #[error(transparent)]
+    Privileges(#[from] ConfineError),
+}
 
 /// The interfaces, numbered from 0: those of bridge n are 2n and 2n + 1.
-pub(super) struct Field {
+pub struct Field {
     names: Vec<String>,
     pub(super) netns: Option<String>,
     resident: Resident,
@@ -22,46 +64,44 @@ pub(super) struct Field {
 
 impl Field {
     /// Opens every interface of every bridge. One that is not there is waited for.
-    pub(super) fn open(args: &ServeArgs) -> Result<Self, Failure> {
-        let names: Vec<String> = args.bridges.iter().flat_map(|bridge| bridge.0.clone()).collect();
-        if let Some(twice) =
+    ///
+    /// # Errors
+    /// See [`BridgesError`]; nothing stays open then.
+    pub fn open(setup: &BridgesSetup) -> Result<Self, BridgesError> {
+        let names: Vec<String> = setup.bridges.iter().flatten().cloned().collect();
+        if let Some((_, name)) =
             names.iter().enumerate().find(|(index, name)| names[..*index].contains(name))
         {
-            return Err(Failure::new(
-                USAGE,
-                format!("interface {} is named twice; it can be in one bridge only", twice.1),
-            ));
+            return Err(BridgesError::NamedTwice { name: name.clone() });
         }
         let resident =
-            Resident::start(args.netns.as_deref()).map_err(|error| match &args.netns {
-                Some(name) => Failure::own(format!(
-                    "cannot enter the network namespace {name}: {error}; 'ip netns' lists them"
-                )),
-                None => Failure::own(format!("cannot start a thread: {error}")),
+            Resident::start(setup.netns.as_deref()).map_err(|source| match &setup.netns {
+                Some(name) => BridgesError::Namespace { name: name.clone(), source },
+                None => BridgesError::Thread(source),
             })?;
         let mut field = Self {
             names,
-            netns: args.netns.clone(),
+            netns: setup.netns.clone(),
             resident,
-            workers: args.workers,
+            workers: setup.workers,
             ports: Vec::new(),
         };
-        field.ports.resize_with(args.workers, Vec::new);
+        field.ports.resize_with(setup.workers, Vec::new);
         for index in 0..field.names.len() {
             let opened = match field.reopen(index) {
                 Ok(ports) => ports,
                 Err(OpenError::NoInterface { .. }) => field.absent(index)?,
-                Err(error) => return Err(Failure::own(error)),
+                Err(error) => return Err(error.into()),
             };
             for (worker, port) in field.ports.iter_mut().zip(opened) {
                 worker.push(port);
             }
         }
-        if !args.keep_privileges {
+        if !setup.keep_privileges {
             // What is needed to open an interface again, and to give its socket a large buffer.
             let kept =
                 field.resident.run(|| keep_only(Capabilities::NET_RAW | Capabilities::NET_ADMIN));
-            kept.unwrap_or(Ok(())).map_err(Failure::own)?;
+            kept.unwrap_or(Ok(()))?;
         }
         Ok(field)
     }
@@ -103,10 +143,10 @@ impl Field {
         self.resident.run(open).unwrap_or(Err(gone))
     }
 
-    fn absent(&self, index: usize) -> Result<Vec<AnyPort>, Failure> {
+    fn absent(&self, index: usize) -> Result<Vec<AnyPort>, BridgesError> {
         let absent = || AbsentPort::new(&self.names[index]).map(AnyPort::Absent);
         let ports = (0..self.workers).map(|_| absent()).collect::<Result<_, _>>();
-        ports.map_err(|errno| Failure::own(format!("cannot make a descriptor: {errno}")))
+        ports.map_err(BridgesError::Descriptor)
     }
 
     /// The interfaces as rules know them: numbers, names and addresses.

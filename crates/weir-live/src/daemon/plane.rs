@@ -15,8 +15,8 @@ use weir_control::plane::{Lengths, Plane, Snapshot};
 use weir_core::{Emulator, FlowView, Nanos, Totals};
 use weir_linux::clock;
 use weir_linux::live::{
-    Change, Gso, LaneConfig, LaneReport, Live, LiveConfig, LiveEvent, LiveHandle, Observer,
-    Realtime,
+    Change, Gso, LaneConfig, LaneReport, Live, LiveConfig, LiveError, LiveEvent, LiveHandle,
+    Observer, Realtime, Spin,
 };
 use weir_linux::port::Fault;
 use weir_linux::resident::Resident;
@@ -27,16 +27,40 @@ use weir_rules::show::{self, DynamicKind, DynamicView, FlowCount};
 
 use super::field::Field;
 use super::gather::{Gathered, lengths, merge_lengths};
-use crate::args::ServeArgs;
-use crate::output::{Failure, say};
+
+/// How the loop works.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// Seed of all random draws.
+    pub seed: u64,
+    /// Most bytes of frames inside.
+    pub memory: usize,
+    /// How the last stretch before a release is waited for.
+    pub spin: Spin,
+    /// Whether to ask for real-time priority.
+    pub realtime: Realtime,
+}
+
+/// Why the loop could not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaneError {
+    /// The loop cannot work.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// Its thread could not be started.
+    #[error("cannot start the link's thread: {0}")]
+    Thread(#[source] std::io::Error),
+}
 
 /// What moves packets, and what it was told.
-pub(super) struct LivePlane {
+pub struct LivePlane {
     inner: Mutex<Inner>,
     /// Told of interfaces that vanish.
     vanished: Sender<LiveEvent>,
     stop: Arc<AtomicBool>,
     ended: Arc<AtomicBool>,
+    /// Why the loop ended, where that was an error.
+    failed: Arc<Mutex<Option<LiveError>>>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
@@ -53,8 +77,15 @@ struct Inner {
     vanished: Vec<u64>,
 }
 
+impl std::fmt::Debug for LivePlane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LivePlane").finish_non_exhaustive()
+    }
+}
+
 impl LivePlane {
-    pub(super) fn new(field: Field, vanished: Sender<LiveEvent>) -> Self {
+    /// A plane that does not forward yet; `vanished` is told of interfaces that disappear.
+    pub fn new(field: Field, vanished: Sender<LiveEvent>) -> Self {
         let (attached, count) = (field.present(), field.names().len());
         let place = Place {
             interfaces: field.interfaces(),
@@ -77,13 +108,17 @@ impl LivePlane {
             vanished,
             stop: Arc::default(),
             ended: Arc::default(),
+            failed: Arc::default(),
             thread: Mutex::new(None),
         }
     }
 
     /// Starts to forward, by the configuration that was applied so far, on a thread that `starter`
-    /// starts.
-    pub(super) fn run(&self, args: &ServeArgs, starter: &Resident) -> Result<(), Failure> {
+    /// starts. Without a bridge there is nothing to do.
+    ///
+    /// # Errors
+    /// The loop or its thread cannot start.
+    pub fn run(&self, tuning: &Tuning, starter: &Resident) -> Result<(), PlaneError> {
         let mut inner = self.lock();
         let mut sets = inner.field.take_ports();
         if inner.field.names().is_empty() {
@@ -94,22 +129,23 @@ impl LivePlane {
         let mut config = LiveConfig::new(first, lanes);
         config.more_workers = sets;
         config.rules = Some(Arc::clone(&inner.classifier));
-        config.seed = args.seed;
-        config.memory = args.memory;
-        config.spin = args.spin;
-        config.realtime = if args.no_realtime { Realtime::Off } else { Realtime::WhenAllowed };
+        config.seed = tuning.seed;
+        config.memory = tuning.memory;
+        config.spin = tuning.spin;
+        config.realtime = tuning.realtime;
         config.stop_when_port_vanishes = false;
         config.sample_period = Nanos::from_secs(1);
         config.observer = Some(Box::new(Watch(self.vanished.clone())));
-        let mut live = Live::new(config).map_err(Failure::own)?;
+        let mut live = Live::new(config)?;
         let changes = Changes::between(&Ruleset::default(), &inner.ruleset);
         live.configure(|engine, now| carry_out(&changes, engine, now));
         inner.handle = Some(live.handle());
         drop(inner);
         let (stop, ended) = (Arc::clone(&self.stop), Arc::clone(&self.ended));
+        let failed = Arc::clone(&self.failed);
         let work = move || {
             if let Err(error) = live.run(&stop) {
-                say(format_args!("weir: {error}\n"));
+                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             }
             ended.store(true, Ordering::Relaxed);
         };
@@ -117,13 +153,13 @@ impl LivePlane {
             starter.run(|| std::thread::Builder::new().name("weir-link".to_owned()).spawn(work));
         let thread = thread
             .unwrap_or_else(|| Err(std::io::ErrorKind::BrokenPipe.into()))
-            .map_err(|error| Failure::own(format!("cannot start the link's thread: {error}")))?;
+            .map_err(PlaneError::Thread)?;
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(())
     }
 
     /// Ends the loop. What is inside is lost, as on a machine that is switched off.
-    pub(super) fn stop(&self) {
+    pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(handle) = self.lock().handle.take() {
             // It may have ended already.
@@ -135,29 +171,30 @@ impl LivePlane {
     }
 
     /// Whether the loop has ended without being asked to.
-    pub(super) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Takes note of what happened to an interface.
-    pub(super) fn lost(&self, event: &LiveEvent) {
-        let mut inner = self.lock();
-        // Each worker tells.
-        if event.fault == Fault::Vanished
-            && std::mem::replace(&mut inner.attached[event.port], false)
-        {
-            inner.vanished[event.port] += 1;
-            say(format_args!(
-                "weir: interface {} is gone; it is taken again when it is back\n",
-                event.interface
-            ));
-        }
+    /// The error that ended the loop, if one did; `None` the second time.
+    pub fn failure(&self) -> Option<LiveError> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Takes interfaces that are back.
-    pub(super) fn attach(&self) {
+    /// Takes note of what happened to an interface; says whether it has just disappeared.
+    pub fn lost(&self, event: &LiveEvent) -> bool {
         let mut inner = self.lock();
-        let Some(handle) = inner.handle.clone() else { return };
+        // Each worker tells.
+        let gone = event.fault == Fault::Vanished
+            && std::mem::replace(&mut inner.attached[event.port], false);
+        inner.vanished[event.port] += u64::from(gone);
+        gone
+    }
+
+    /// Takes interfaces that are back, and names them.
+    pub fn attach(&self) -> Vec<String> {
+        let mut inner = self.lock();
+        let mut back = Vec::new();
+        let Some(handle) = inner.handle.clone() else { return back };
         for index in 0..inner.attached.len() {
             if inner.attached[index] {
                 continue;
@@ -166,14 +203,15 @@ impl LivePlane {
             let Ok(ports) = inner.field.reopen(index) else { continue };
             if handle.replace_port(index, ports).is_ok() {
                 inner.attached[index] = true;
-                say(format_args!("weir: interface {} is back\n", inner.field.names()[index]));
+                back.push(inner.field.names()[index].clone());
                 inner.move_to(&handle);
             }
         }
+        back
     }
 
     /// What the user should know about how things stand.
-    pub(super) fn notices(&self) -> Vec<String> {
+    pub fn notices(&self) -> Vec<String> {
         self.lock().notices()
     }
 

@@ -6,10 +6,6 @@
 //! first frame; then privileges go, each thread keeping what it works with; last of all the daemon
 //! says that it is ready.
 
-mod field;
-mod gather;
-mod plane;
-
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,8 +24,9 @@ use weir_linux::live::LiveEvent;
 use weir_linux::process::{Capabilities, Signals, filter_system_calls, keep_only};
 use weir_linux::resident::Resident;
 
-use self::field::Field;
-use self::plane::LivePlane;
+use weir_linux::live::Realtime;
+use weir_live::daemon::{BridgesError, BridgesSetup, Field, LivePlane, Tuning};
+
 use crate::args::ServeArgs;
 use crate::output::{Failure, USAGE, say};
 
@@ -56,7 +53,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     if let Some(first) = start.first {
         configure(&owner, &first, Onto::Current)?;
     }
-    plane.run(args, &starter)?;
+    plane.run(&tuning(args), &starter).map_err(Failure::own)?;
     drop(starter);
     let server =
         Server::start(start.endpoints, owner.clone(), Arc::clone(&plane) as Arc<dyn Plane>)
@@ -72,6 +69,15 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     server.stop();
     plane.stop();
     outcome
+}
+
+fn tuning(args: &ServeArgs) -> Tuning {
+    Tuning {
+        seed: args.seed,
+        memory: args.memory,
+        spin: args.spin,
+        realtime: if args.no_realtime { Realtime::Off } else { Realtime::WhenAllowed },
+    }
 }
 
 /// What a daemon starts with.
@@ -112,7 +118,16 @@ impl Start {
             }
             None => None,
         };
-        let field = Field::open(args)?;
+        let setup = BridgesSetup {
+            bridges: args.bridges.iter().map(|bridge| bridge.0.clone()).collect(),
+            netns: args.netns.clone(),
+            workers: args.workers,
+            keep_privileges: args.keep_privileges,
+        };
+        let field = Field::open(&setup).map_err(|error| match error {
+            BridgesError::NamedTwice { .. } => Failure::new(USAGE, error),
+            _ => Failure::own(error),
+        })?;
         let socket = args.socket.clone().unwrap_or_else(default_socket);
         let access = Access {
             uid: rustix::process::geteuid().as_raw(),
@@ -140,11 +155,19 @@ fn attend(
         let mut ready = [PollFd::new(signals, PollFlags::IN)];
         // Interrupted or not, what is there to do is looked for.
         let _ = poll(&mut ready, Some(&timeout));
-        for event in events.try_iter() {
-            plane.lost(&event);
+        for event in events.try_iter().filter(|event| plane.lost(event)) {
+            say(format_args!(
+                "weir: interface {} is gone; it is taken again when it is back\n",
+                event.interface
+            ));
         }
-        plane.attach();
+        for name in plane.attach() {
+            say(format_args!("weir: interface {name} is back\n"));
+        }
         if plane.has_ended() {
+            if let Some(error) = plane.failure() {
+                say(format_args!("weir: {error}\n"));
+            }
             return Err(Failure::own("the loop that forwards packets has ended by itself"));
         }
         while let Some(signal) =
