@@ -32,7 +32,7 @@ use crate::wheel::EventQueue;
 
 use flow::Flow;
 use instance::IdleCheck;
-use link::{Link, Surroundings};
+use link::Link;
 use tables::{Flowset, Template};
 pub use view::{FlowView, InstanceView, Totals};
 
@@ -184,17 +184,11 @@ impl Emulator {
         action: Action,
     ) -> Result<(), Rejected> {
         let Some((link, flow)) = self.locate(now, key, action, arrival.len)? else {
-            self.unrouted += 1;
-            return Err(Rejected { reason: DropReason::NoSuchPipe });
+            return Err(self.count_unrouted());
         };
-        let Self { seed, links, flows, templates, pool, ready, .. } = self;
-        let state = links.at_mut(link);
-        let Some(template) =
-            templates.get_mut(usize::from(state.template)).and_then(Option::as_mut)
-        else {
-            return Err(Rejected { reason: DropReason::NoSuchPipe });
+        let Some((state, mut around)) = self.at(link) else {
+            return Err(self.count_unrouted());
         };
-        let mut around = Surroundings { seed: *seed, template, flows, pool, ready };
         state.run_wire(now, &mut around);
         let packet = around.admit(now, flow, arrival, key)?;
         state.take(now, packet, flow, arrival, &mut around);
@@ -220,15 +214,9 @@ impl Emulator {
         let Some(&Arrival { len, frame, .. }) = train.peek() else { return };
         let (link, flow) = match self.locate(now, key, action, len) {
             Ok(Some(place)) => place,
-            // There is no link, or there may not be one: each packet hears so for itself.
+            // There is no link, or there may not be one: the engine asks for each packet anew.
             not_found => {
-                match not_found {
-                    Err(rejected) => refused(frame, rejected),
-                    _ => {
-                        self.unrouted += 1;
-                        refused(frame, Rejected { reason: DropReason::NoSuchPipe });
-                    }
-                }
+                refused(frame, not_found.err().unwrap_or_else(|| self.count_unrouted()));
                 for arrival in train.skip(1) {
                     if let Err(rejected) = self.submit(now, arrival, key, action) {
                         refused(arrival.frame, rejected);
@@ -238,22 +226,26 @@ impl Emulator {
             }
         };
         let mut batch = core::mem::take(&mut self.batch);
-        if let Some((state, mut around)) = self.at(link) {
-            state.run_wire(now, &mut around);
+        let Some((state, mut around)) = self.at(link) else {
             for arrival in train {
-                match around.admit(now, flow, arrival, key) {
-                    Err(rejected) => refused(arrival.frame, rejected),
-                    // The wire sends another until after `now`, so nothing leaves the scheduler
-                    // before all are in it.
-                    Ok(packet) if state.only_queues() => {
-                        let slot = around.enters_queue(flow, arrival.len);
-                        batch.push((slot, packet));
-                    }
-                    Ok(packet) => state.take(now, packet, flow, arrival, &mut around),
-                }
+                refused(arrival.frame, self.count_unrouted());
             }
-            state.enqueue_batch(now, &batch, &mut around);
+            return;
+        };
+        state.run_wire(now, &mut around);
+        for arrival in train {
+            match around.admit(now, flow, arrival, key) {
+                Err(rejected) => refused(arrival.frame, rejected),
+                // The wire sends another until after `now`, so nothing leaves the scheduler
+                // before all are in it.
+                Ok(packet) if state.only_queues() => {
+                    let slot = around.enters_queue(flow, arrival.len);
+                    batch.push((slot, packet));
+                }
+                Ok(packet) => state.take(now, packet, flow, arrival, &mut around),
+            }
         }
+        state.enqueue_batch(now, &batch, &mut around);
         batch.clear();
         self.batch = batch;
         self.reschedule(link);
@@ -305,6 +297,13 @@ impl Emulator {
     pub fn unrouted(&self) -> u64 {
         self.unrouted
     }
+
+    /// Counts a packet that no pipe or queue takes.
+    #[cold]
+    fn count_unrouted(&mut self) -> Rejected {
+        self.unrouted += 1;
+        Rejected { reason: DropReason::NoSuchPipe }
+    }
 }
 
 /// The object with number `id`, if it exists.
@@ -318,4 +317,38 @@ fn put<T>(objects: &mut Vec<Option<T>>, id: u16, object: T) {
         objects.resize_with(usize::from(id) + 1, || None);
     }
     objects[usize::from(id)] = Some(object);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::PipeConfig;
+
+    /// A link cannot outlive its template through the public interface; if a later change breaks
+    /// that rule, the packets must still appear in the counters.
+    #[test]
+    fn a_packet_whose_link_has_lost_its_template_is_refused_and_counted() {
+        let mut emulator = Emulator::new(1, Limits::default());
+        emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig::default());
+        let arrival = |frame| Arrival {
+            frame,
+            len: 1000,
+            link_header: 14,
+            segments: 1,
+            ecn: Ecn::NotEct,
+            label: 0,
+        };
+        let (key, pipe) = (FlowKey::default(), Action::Pipe(1));
+        assert_eq!(emulator.submit(Nanos::ZERO, arrival(0), &key, pipe), Ok(()));
+        emulator.links.for_each(|link| link.template = 2);
+        let rejected = Rejected { reason: DropReason::NoSuchPipe };
+        assert_eq!(emulator.submit(Nanos(1), arrival(1), &key, pipe), Err(rejected));
+        assert_eq!(emulator.unrouted(), 1);
+        let mut refused = Vec::new();
+        emulator.submit_train(Nanos(2), (2..5).map(arrival), &key, pipe, |frame, why| {
+            refused.push((frame, why));
+        });
+        assert_eq!(refused, [2, 3, 4].map(|frame| (frame, rejected)));
+        assert_eq!(emulator.unrouted(), 4);
+    }
 }
