@@ -228,16 +228,6 @@ impl Netlink {
         })
     }
 
-    /// Deletes an interface.
-    ///
-    /// # Errors
-    /// What the kernel answers.
-    pub fn delete_link(&mut self, index: u32) -> Result<(), NetlinkError> {
-        let mut message = LinkMessage::default();
-        message.header.index = index;
-        self.change(RouteNetlinkMessage::DelLink(message), || format!("delete interface {index}"))
-    }
-
     /// Gives an interface an address, usable at once: without asking the link whether somebody else
     /// has it.
     ///

@@ -44,12 +44,6 @@ impl Method {
             Method::Daemon => "daemon",
         }
     }
-
-    /// Whether it runs programs inside the kernel.
-    #[must_use]
-    pub fn needs_bpf(self) -> bool {
-        matches!(self, Method::Loop | Method::Timer | Method::Events)
-    }
 }
 
 impl FromStr for Method {

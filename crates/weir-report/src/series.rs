@@ -105,11 +105,6 @@ impl Series {
         self.busy_ns
     }
 
-    /// Most bytes submitted within any full second; `None` when less than a second was recorded.
-    pub fn peak_second_in(&self) -> Option<u64> {
-        self.peak_second.map(|p| p.0)
-    }
-
     /// Most bytes that left within any full second; `None` when less than a second was recorded.
     pub fn peak_second_out(&self) -> Option<u64> {
         self.peak_second.map(|p| p.1)

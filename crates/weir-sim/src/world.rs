@@ -117,13 +117,6 @@ impl World {
         self.next_tick = self.meter.as_ref().map_or(Nanos::MAX, Meter::next).min(observer);
     }
 
-    /// Takes the observer back.
-    pub fn take_observer(&mut self) -> Option<Box<dyn Observer>> {
-        let observer = self.network.observer.take();
-        self.set_next_tick();
-        observer
-    }
-
     /// The network.
     pub fn network(&self) -> &Network {
         &self.network

@@ -182,16 +182,6 @@ impl Emulator {
         true
     }
 
-    /// Begins to count anew for the flows of queue `id`. Says whether there is such a queue.
-    pub fn zero_queue(&mut self, id: u16) -> bool {
-        self.flows.for_each(|flow| {
-            if flow.cold.queue == Some(id) {
-                flow.zero();
-            }
-        });
-        slot(&mut self.queues, id).is_some()
-    }
-
     /// Changes the bounds on what the engine holds. What is above them stays until it leaves by
     /// itself.
     pub fn set_limits(&mut self, now: Nanos, limits: Limits) {

@@ -165,11 +165,6 @@ pub fn statistics(socket: BorrowedFd<'_>) -> Result<Statistics, Errno> {
     Ok(Statistics { packets: stats[0], drops: stats[1] })
 }
 
-/// Takes the socket's pending error, if there is one.
-pub fn take_error(socket: BorrowedFd<'_>) -> Option<Errno> {
-    rustix::net::sockopt::socket_error(socket).ok()?.err()
-}
-
 /// Sets an option of any plain type.
 fn set<T: Copy>(
     socket: BorrowedFd<'_>,

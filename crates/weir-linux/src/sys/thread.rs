@@ -1,4 +1,4 @@
-//! What the loop asks for its own thread: exact timers, priority, a processor, memory that stays.
+//! What the loop asks for its own thread: exact timers, a priority, a processor.
 
 use std::num::NonZeroU64;
 
@@ -55,14 +55,4 @@ pub fn pin(cpu: usize) -> Result<(), Errno> {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
     rustix::thread::sched_setaffinity(None, &set)
-}
-
-/// Keeps all memory of the process from being paged out.
-///
-/// # Errors
-/// `EPERM` or `ENOMEM` without CAP_IPC_LOCK and with too small an RLIMIT_MEMLOCK.
-pub fn lock_memory() -> Result<(), Errno> {
-    // SAFETY: mlockall takes flags only.
-    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })?;
-    Ok(())
 }
