@@ -1,69 +1,397 @@
-//! Traffic that shows what programs on both sides of an emulated link see: sequence numbers,
-//! clocks, and the sums behind them.
-//!
-//! Used as the command `weir-load` by the benches, and as a library by the live tests. Sender and
-//! receiver run on one machine, so that both read the same clock whatever network namespaces they
-//! are in; one-way delays are exact.
-//!
-//! Sizes and rates are those of the network layer: IP header, UDP header and payload.
+//! The command line of the traffic generator: parses, calls [`weir_traffic`], prints. stdout is the
+//! result, stderr words.
 
-pub mod capture;
-pub mod cli;
-pub mod clock;
-pub mod echo;
-mod icmp;
-pub mod payload;
-pub mod recv;
-pub mod send;
-pub mod spray;
-pub mod stats;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use std::io;
+use clap::{Args, Parser, Subcommand};
+use serde::Serialize;
 
-/// Why traffic could not be made or measured.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// A system call failed.
-    #[error("cannot {what}: {source}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// The cause.
-        source: io::Error,
-    },
-    /// A packet size outside what the tool can send.
-    #[error(
-        "a packet has {least} to {most} bytes with its IP and UDP headers; {given} is not one of them"
-    )]
-    Size {
-        /// The size asked for.
-        given: usize,
-        /// The least that holds the stamp.
-        least: usize,
-        /// The most that UDP takes.
-        most: usize,
-    },
-    /// An interface that is not there.
-    #[error("there is no interface `{0}` in this network namespace")]
-    NoInterface(String),
-    /// The result cannot be written as JSON.
-    #[error("cannot write the result: {0}")]
-    Json(#[from] serde_json::Error),
+use weir_traffic::LoadError;
+use weir_traffic::capture::{Watch, capture};
+use weir_traffic::clock::SECOND;
+use weir_traffic::echo::{Ask, echo, ping};
+use weir_traffic::recv::{Listen, recv};
+use weir_traffic::send::{Pace, Plan, send};
+use weir_traffic::spray::{Spray, spray};
+use weir_traffic::stats::Known;
+
+/// Traffic for measuring and testing emulated links. Sizes and rates include the IP and UDP
+/// headers.
+#[derive(Debug, Parser)]
+#[command(name = "weir-load")]
+struct Cli {
+    #[command(flatten)]
+    output: Output,
+    #[command(subcommand)]
+    command: Command,
 }
 
-/// Adds what was tried to a system call's error.
-pub(crate) trait Context<T> {
-    fn when(self, what: &'static str) -> Result<T, LoadError>;
+#[derive(Debug, Args)]
+struct Output {
+    /// Print JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    /// Write the result to a file instead of stdout.
+    #[arg(long, global = true)]
+    out: Option<PathBuf>,
 }
 
-impl<T> Context<T> for io::Result<T> {
-    fn when(self, what: &'static str) -> Result<T, LoadError> {
-        self.map_err(|source| LoadError::System { what, source })
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Send UDP packets with number and time.
+    Send(SendArgs),
+    /// Receive them and say what came.
+    Recv(RecvArgs),
+    /// Measure round trips to an echo.
+    Ping(PingArgs),
+    /// Send every packet back.
+    Echo(EchoArgs),
+    /// Look for inverted bits in raw frames.
+    Capture(CaptureArgs),
+    /// Send raw frames to many addresses in turn.
+    Spray(SprayArgs),
+}
+
+/// A receiver.
+#[derive(Debug, Args)]
+struct Target {
+    /// Name or address, and port.
+    #[arg(long)]
+    to: String,
+    /// Take the name's IPv4 address.
+    #[arg(short = '4')]
+    v4: bool,
+    /// Take the name's IPv6 address.
+    #[arg(short = '6', conflicts_with = "v4")]
+    v6: bool,
+}
+
+#[derive(Debug, Args)]
+struct SendArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Bytes of a packet.
+    #[arg(long, default_value_t = 1500)]
+    size: usize,
+    /// Bits per second; k, M and G are understood.
+    #[arg(long, value_parser = scaled, conflicts_with_all = ["pps", "flood"])]
+    rate: Option<u64>,
+    /// Packets per second.
+    #[arg(long, value_parser = scaled, conflicts_with = "flood")]
+    pps: Option<u64>,
+    /// As fast as possible.
+    #[arg(long)]
+    flood: bool,
+    /// Packets.
+    #[arg(long, value_parser = scaled)]
+    count: Option<u64>,
+    /// Seconds.
+    #[arg(long, value_parser = span)]
+    seconds: Option<u64>,
+    /// Packets in one offload train.
+    #[arg(long, default_value_t = 1)]
+    train: usize,
+    /// Seconds to wait before the first packet.
+    #[arg(long, value_parser = span, default_value = "0.2")]
+    after: u64,
+    /// DSCP and ECN field: 2 is ECT(0), 1 ECT(1).
+    #[arg(long, default_value_t = 0)]
+    tos: u8,
+}
+
+#[derive(Debug, Args)]
+struct RecvArgs {
+    /// Address and port to receive on.
+    #[arg(long)]
+    bind: SocketAddr,
+    /// Packets.
+    #[arg(long, value_parser = scaled)]
+    count: Option<u64>,
+    /// Seconds after the first packet.
+    #[arg(long, value_parser = span)]
+    seconds: Option<u64>,
+    /// Seconds without a packet after which the stream is over.
+    #[arg(long, value_parser = span, default_value = "1")]
+    idle: u64,
+    /// Seconds to wait for the first packet.
+    #[arg(long, value_parser = span, default_value = "10")]
+    wait: u64,
+    /// How many packets are sent, to count those lost at the end.
+    #[arg(long, value_parser = scaled)]
+    sent: Option<u64>,
+    /// Measure bursts against this rate.
+    #[arg(long, value_parser = scaled)]
+    burst_rate: Option<u64>,
+    /// List the lost numbers.
+    #[arg(long)]
+    list_lost: bool,
+    /// List number and time of every packet.
+    #[arg(long)]
+    list_arrivals: bool,
+}
+
+#[derive(Debug, Args)]
+struct PingArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Bytes of a packet.
+    #[arg(long, default_value_t = 84)]
+    size: usize,
+    /// Packets.
+    #[arg(long, default_value_t = 100)]
+    count: u32,
+    /// Seconds between packets.
+    #[arg(long, value_parser = span, default_value = "0.01")]
+    interval: u64,
+    /// Seconds to wait for the last answer.
+    #[arg(long, value_parser = span, default_value = "1")]
+    timeout: u64,
+    /// Ask the kernel by ICMP; the port of the target is not used.
+    #[arg(long)]
+    icmp: bool,
+}
+
+#[derive(Debug, Args)]
+struct EchoArgs {
+    /// Address and port.
+    #[arg(long)]
+    bind: SocketAddr,
+    /// Stop after this many packets.
+    #[arg(long, value_parser = scaled)]
+    count: Option<u64>,
+    /// Stop after this many seconds.
+    #[arg(long, value_parser = span)]
+    seconds: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+struct CaptureArgs {
+    /// Interface to listen on.
+    interface: String,
+    /// Bytes of the stream's packets.
+    #[arg(long)]
+    size: usize,
+    /// Stop after this many packets.
+    #[arg(long, value_parser = scaled)]
+    count: Option<u64>,
+    /// Seconds without a packet after which the stream is over.
+    #[arg(long, value_parser = span, default_value = "1")]
+    idle: u64,
+    /// Seconds to wait for the first packet.
+    #[arg(long, value_parser = span, default_value = "10")]
+    wait: u64,
+}
+
+#[derive(Debug, Args)]
+struct SprayArgs {
+    /// Interface to send out of.
+    interface: String,
+    /// Addresses, from 10.2.0.0 on.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    customers: u32,
+    /// Bytes of a packet.
+    #[arg(long, default_value_t = 64)]
+    size: usize,
+    /// Packets per second; without, as fast as possible.
+    #[arg(long, value_parser = scaled)]
+    pps: Option<u64>,
+    /// Seconds.
+    #[arg(long, value_parser = span, default_value = "5")]
+    seconds: u64,
+}
+
+/// Runs the command with its arguments, the program's name first, and returns the exit code: 0, 1
+/// on failure, 2 on misuse.
+pub fn main(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(e) => {
+            // Nowhere to complain when stderr is closed.
+            let _ = e.print();
+            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+        }
+    };
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("weir-load: {e}");
+            ExitCode::FAILURE
+        }
     }
 }
 
-impl<T> Context<T> for nix::Result<T> {
-    fn when(self, what: &'static str) -> Result<T, LoadError> {
-        self.map_err(|e| LoadError::System { what, source: e.into() })
+fn run(cli: &Cli) -> Result<(), LoadError> {
+    match &cli.command {
+        Command::Send(a) => print(&cli.output, &send(&a.plan()?)?),
+        Command::Recv(a) => print(&cli.output, &recv(&a.listen())?),
+        Command::Ping(a) => {
+            let to = a.target.resolve()?;
+            let PingArgs { size, count, interval: interval_ns, timeout: timeout_ns, icmp, .. } = *a;
+            print(&cli.output, &ping(&Ask { to, size, count, interval_ns, timeout_ns, icmp })?)
+        }
+        Command::Echo(a) => print(
+            &cli.output,
+            &echo(a.bind, a.count.unwrap_or(u64::MAX), a.seconds.unwrap_or(u64::MAX))?,
+        ),
+        Command::Capture(a) => print(&cli.output, &capture(&a.watch())?),
+        Command::Spray(a) => {
+            let SprayArgs { interface, customers, size, pps, seconds } = a;
+            let pace = pps.map_or(Pace::Flood, Pace::Packets);
+            let plan = Spray {
+                interface: interface.clone(),
+                customers: *customers,
+                size: *size,
+                pace,
+                span_ns: *seconds,
+            };
+            print(&cli.output, &spray(&plan)?)
+        }
+    }
+}
+
+impl SendArgs {
+    fn plan(&self) -> Result<Plan, LoadError> {
+        let pace = match (self.rate, self.pps) {
+            (Some(rate), _) => Pace::Bits(rate),
+            (None, Some(pps)) => Pace::Packets(pps),
+            (None, None) => Pace::Flood,
+        };
+        // Without an end the sender stops after ten seconds rather than never.
+        let span_ns =
+            self.seconds.unwrap_or(if self.count.is_some() { u64::MAX } else { 10 * SECOND });
+        let count = self.count.unwrap_or(u64::MAX);
+        Ok(Plan {
+            to: self.target.resolve()?,
+            size: self.size,
+            pace,
+            count,
+            span_ns,
+            train: self.train,
+            after_ns: self.after,
+            tos: self.tos,
+        })
+    }
+}
+
+impl RecvArgs {
+    fn listen(&self) -> Listen {
+        let known = Known {
+            sent: self.sent,
+            burst_rate: self.burst_rate,
+            list_lost: self.list_lost,
+            list_arrivals: self.list_arrivals,
+        };
+        Listen {
+            bind: self.bind,
+            count: self.count.unwrap_or(u64::MAX),
+            span_ns: self.seconds.unwrap_or(u64::MAX),
+            idle_ns: self.idle,
+            wait_ns: self.wait,
+            known,
+        }
+    }
+}
+
+impl CaptureArgs {
+    fn watch(&self) -> Watch {
+        let count = self.count.unwrap_or(u64::MAX);
+        Watch {
+            interface: self.interface.clone(),
+            size: self.size,
+            count,
+            idle_ns: self.idle,
+            wait_ns: self.wait,
+        }
+    }
+}
+
+impl Target {
+    /// The first address of the name that will do: a name such as `host` is resolved as any program
+    /// does.
+    fn resolve(&self) -> Result<SocketAddr, LoadError> {
+        use std::net::ToSocketAddrs;
+        let failed = |source| LoadError::System { what: "resolve the address", source };
+        let fits = |a: &SocketAddr| (!self.v4 || a.is_ipv4()) && (!self.v6 || a.is_ipv6());
+        self.to
+            .to_socket_addrs()
+            .map_err(failed)?
+            .find(fits)
+            .ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
+    }
+}
+
+fn print(output: &Output, result: &impl Serialize) -> Result<(), LoadError> {
+    let text = if output.json {
+        serde_json::to_string(result)? + "\n"
+    } else {
+        table(&serde_json::to_value(result)?)
+    };
+    match &output.out {
+        Some(path) => std::fs::write(path, text)
+            .map_err(|source| LoadError::System { what: "write the result", source }),
+        None => {
+            print!("{text}");
+            Ok(())
+        }
+    }
+}
+
+/// One line for each figure.
+fn table(value: &serde_json::Value) -> String {
+    let Some(figures) = value.as_object() else {
+        return format!("{value}\n");
+    };
+    figures.iter().fold(String::new(), |mut text, (name, v)| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{name:20} {v}");
+        text
+    })
+}
+
+/// A whole number with k, M or G.
+fn scaled(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.char_indices().last() {
+        Some((i, 'k')) => (&text[..i], 1_000),
+        Some((i, 'M')) => (&text[..i], 1_000_000),
+        Some((i, 'G')) => (&text[..i], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
+    number.ok_or_else(|| "write a whole number, with k, M or G if you like".into())
+}
+
+/// Seconds with a fraction, in nanoseconds.
+fn span(text: &str) -> Result<u64, String> {
+    match text.parse::<f64>() {
+        Ok(s) if (0.0..=86_400.0).contains(&s) => Ok((s * SECOND as f64) as u64),
+        _ => Err("write seconds within 0 and 86400".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_times_are_read() {
+        assert_eq!(scaled("4M"), Ok(4_000_000));
+        assert_eq!(scaled("7"), Ok(7));
+        assert!(
+            scaled("1.5M").is_err()
+                && scaled("-1").is_err()
+                && scaled("99999999999999999999G").is_err()
+        );
+        assert_eq!(span("0.25"), Ok(250_000_000));
+        assert!(span("-1").is_err() && span("nan").is_err());
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
     }
 }

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    weir_load::cli::main(std::env::args_os())
+    weir_load::main(std::env::args_os())
 }

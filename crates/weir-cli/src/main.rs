@@ -7,7 +7,6 @@ mod algorithms;
 mod args;
 mod compare;
 mod doctor;
-mod generator;
 mod live;
 mod live_scenario;
 mod output;
@@ -21,6 +20,7 @@ mod serve;
 mod shell;
 mod sim;
 mod spec;
+mod traffic;
 mod verbs;
 mod watch;
 
@@ -72,7 +72,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Pair(args) => live::pair(args),
         Command::Bridge(args) => live::bridge(args),
         Command::Live(args) => live_scenario::live(&args),
-        Command::Traffic => generator::traffic(),
+        Command::Traffic => traffic::traffic(),
         Command::Watch(args) => watch::watch(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Check(args) => spec::check(&args),

@@ -3,38 +3,13 @@
 use std::process::ExitCode;
 
 use weir_rules::presets::preset;
-use weir_rules::{Checked, Diagnostics, Files, LinkSpec, canonical, check_spec};
+use weir_rules::{Checked, Diagnostics, LinkSpec, canonical, check_spec};
 
 use crate::args::CheckArgs;
 use crate::output::{Failure, USAGE, colour, print, say};
 use crate::{script, sim};
 
-/// Files on disk.
-pub(crate) struct Disk;
-
-impl Files for Disk {
-    fn read(&self, path: &str) -> std::io::Result<String> {
-        let bytes = self.read_bytes(path)?;
-        String::from_utf8(bytes).map_err(|error| {
-            std::io::Error::new(std::io::ErrorKind::InvalidData, error.utf8_error())
-        })
-    }
-
-    fn read_bytes(&self, path: &str) -> std::io::Result<Vec<u8>> {
-        use std::io::Read as _;
-        let mut bytes = Vec::new();
-        std::fs::File::open(path)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > LARGEST_FILE {
-            return Err(std::io::Error::other(
-                "the file is larger than 256 MB, which no trace or profile is",
-            ));
-        }
-        Ok(bytes)
-    }
-}
-
-/// Largest file that a specification may name: a device or a wrong name must not eat the memory.
-const LARGEST_FILE: u64 = 256_000_000;
+pub(crate) use weir_sim::disk::Disk;
 
 /// Both directions of a link.
 #[derive(Debug)]

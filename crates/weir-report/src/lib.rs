@@ -8,6 +8,7 @@
 //! except [`CaptureSink::offer`], which never waits.
 
 mod file;
+pub mod finding;
 pub mod format;
 mod html;
 mod json;

@@ -7,9 +7,9 @@
 
 mod agenda;
 pub mod build;
+pub mod disk;
 pub mod dumbbell;
 pub mod endpoint;
-pub mod experiments;
 pub mod measure;
 pub mod network;
 pub mod packet;
@@ -17,7 +17,6 @@ pub mod random;
 pub mod run;
 pub mod scenario;
 pub mod stack;
-pub mod suite;
 pub mod switch;
 pub mod tcp;
 pub mod topology;

@@ -10,8 +10,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use weir_linux::topology::{Launch, Network, ProgramId};
 
-use crate::generator::order::{Order, Ready, Report, Start};
 use crate::output::Failure;
+use weir_traffic::host::order::{Order, Ready, Report, Start};
 
 /// A generator at work.
 #[derive(Debug)]

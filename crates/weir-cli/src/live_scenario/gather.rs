@@ -11,7 +11,7 @@ use weir_sim::scenario::Scenario;
 
 use super::flows::Flow;
 use super::watch::Count;
-use crate::generator::order::{EndReport, Point};
+use weir_traffic::host::order::{EndReport, Point};
 
 /// Everything that was seen of a run.
 #[derive(Debug, Default)]

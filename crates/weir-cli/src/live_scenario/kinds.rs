@@ -6,8 +6,8 @@ use weir_sim::scenario::Scenario;
 use weir_sim::traffic::Spec;
 
 use super::flows::Flow;
-use crate::generator::kinds::{DATAGRAMS, PING, is_datagrams};
-use crate::generator::order::Transfer;
+use weir_traffic::host::kinds::{DATAGRAMS, PING, is_datagrams};
+use weir_traffic::host::order::Transfer;
 
 /// Who makes a flow's packets.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! Each host of the scenario's traffic is a network namespace; what lies between them is one live
 //! loop with one engine, in which every direction of every link is a pipe or scheduler, configured
 //! as the simulator configures it. Traffic is sent by generators on the hosts
-//! ([`crate::generator`]), by the kernel's TCP, or by programs. The results are those of
+//! ([`weir_traffic::host`]), by the kernel's TCP, or by programs. The results are those of
 //! `weir sim`.
 
 mod agents;

@@ -18,9 +18,9 @@ use weir_sim::scenario::{Direction, Scenario};
 
 use super::flows::{Flow, flows};
 use super::kinds::{Carrier, carrier};
-use crate::generator::order::{Role, Task};
 use crate::output::Failure;
 use crate::spec::Disk;
+use weir_traffic::host::order::{Role, Task};
 
 /// What a scenario is, live.
 #[derive(Debug)]

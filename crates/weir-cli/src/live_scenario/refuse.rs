@@ -10,8 +10,8 @@ use weir_sim::scenario::{Checked, EditError, Edited, NodeKind, Scenario, parse_e
 use super::LiveArgs;
 use super::kinds::{Carrier, Impossible, carrier_of, packet_sizes};
 use crate::output::{Failure, USAGE, colour, say};
-use crate::sim::Beside;
 use crate::spec::Disk;
+use weir_sim::disk::Beside;
 
 /// A scenario, and the text that it was read from.
 #[derive(Debug)]

@@ -25,8 +25,8 @@ use super::refuse::{Source, load};
 use super::results::Printed;
 use super::sampler::Sampler;
 use super::watch::{Counts, Sign, Watch};
-use crate::generator::order::{Order, Report, Role};
 use crate::output::{Failure, say};
+use weir_traffic::host::order::{Order, Report, Role};
 
 /// Makes the run.
 pub(super) fn run(args: &LiveArgs) -> Result<ExitCode, Failure> {

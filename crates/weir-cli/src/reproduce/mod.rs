@@ -6,7 +6,6 @@
 
 mod qfq_plus;
 mod qfq_talk;
-mod queue_sampler;
 mod simulated;
 
 use std::fmt::Write as _;
@@ -73,7 +72,7 @@ enum How {
     /// Networks in namespaces, which take rights that may be missing.
     Live(fn(&Settings) -> Result<Outcome, Failure>),
     /// The simulator.
-    Simulated(fn(&weir_sim::experiments::Options) -> weir_sim::experiments::Finding),
+    Simulated(fn(&weir_experiments::Options) -> weir_report::finding::Finding),
 }
 
 /// How an experiment is run.
@@ -107,7 +106,7 @@ struct Claim {
 
 /// All experiments, in the order of the list.
 fn experiments() -> Vec<Experiment> {
-    [qfq_talk::EXPERIMENT, qfq_plus::EXPERIMENT, queue_sampler::EXPERIMENT]
+    [qfq_talk::EXPERIMENT, qfq_plus::EXPERIMENT, simulated::SAMPLER]
         .into_iter()
         .chain(simulated::all())
         .collect()

@@ -1,11 +1,14 @@
-//! Experiments of the simulator as those of this command.
+//! Experiments of the library as those of this command.
 
 use serde_json::json;
+use weir_experiments::{EXPERIMENTS, Options, queue_sampler};
+use weir_probe::Method;
+use weir_report::finding::{self, Finding};
 use weir_report::finding_to_html;
 use weir_report::plot::Plot;
-use weir_sim::experiments::{EXPERIMENTS, Finding, Options};
 
 use super::{Claim, Experiment, How, Outcome, Settings};
+use crate::output::{Failure, say};
 use crate::rig::Table;
 
 /// All of them.
@@ -16,6 +19,32 @@ pub(super) fn all() -> impl Iterator<Item = Experiment> {
         source: experiment.source,
         run: How::Simulated(experiment.run),
     })
+}
+
+/// The one that reads the kernel's queues.
+pub(super) const SAMPLER: Experiment = Experiment {
+    name: queue_sampler::NAME,
+    summary: queue_sampler::SUMMARY,
+    source: queue_sampler::SOURCE,
+    run: How::Live(sampler),
+};
+
+fn sampler(settings: &Settings) -> Result<Outcome, Failure> {
+    let own = queue_sampler::Settings {
+        quick: settings.quick,
+        seconds: settings.seconds,
+        clients: settings.clients.clone(),
+    };
+    let begins = |clients: u16, seconds: f64, methods: &[Method]| {
+        if settings.show_progress {
+            let names: Vec<_> = methods.iter().map(|method| method.name()).collect();
+            say(format_args!(
+                "queue-sampler: {clients} clients, {seconds} s each with {}\n",
+                names.join(", ")
+            ));
+        }
+    };
+    Ok(outcome(&queue_sampler::run(&own, &begins).map_err(Failure::own)?))
 }
 
 /// Runs one.
@@ -41,21 +70,21 @@ fn text(finding: &Finding) -> String {
         text += &format!("\n{}\n", table.title);
         let mut shown = Table::new(&table.columns);
         for row in &table.rows {
-            shown.row(row.iter().map(weir_sim::experiments::Cell::text).collect());
+            shown.row(row.iter().map(finding::Cell::text).collect());
         }
         text += &shown.text();
     }
     text
 }
 
-fn claim(claim: &weir_sim::experiments::Claim) -> Claim {
+fn claim(claim: &finding::Claim) -> Claim {
     Claim::new(claim.words.clone(), claim.holds.map(|holds| (holds, claim.detail.clone())))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_sim::experiments as found;
+    use weir_report::finding as found;
 
     #[test]
     fn a_finding_becomes_tables_claims_and_a_page() {

@@ -13,7 +13,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::time::{ClockId, clock_gettime};
 use weir_report::format::count;
-use weir_rules::{Diagnostics, Files, Severity};
+use weir_rules::{Diagnostics, Files as _, Severity};
+use weir_sim::disk::{Beside, Disk};
 use weir_sim::measure::Names;
 use weir_sim::run::{Progress, Ran, run_points};
 use weir_sim::scenario::{self, Checked, Edited, Point, Scenario};
@@ -25,7 +26,6 @@ pub(crate) use show::figures;
 
 use crate::output::{Failure, USAGE, colour, print, say};
 use crate::script::to_json;
-use crate::spec::Disk;
 
 /// `weir sim`.
 pub(crate) fn sim(args: &SimArgs) -> Result<ExitCode, Failure> {
@@ -156,19 +156,6 @@ fn read(file: &Path) -> Result<(String, String), Failure> {
 
 fn refused(said: &Diagnostics) -> Failure {
     Failure::new(USAGE, format!("{}\n", said.render(colour()).trim_end()))
-}
-
-/// Files that a scenario names are looked for where it stands.
-pub(crate) struct Beside<'a>(pub(crate) &'a Path);
-
-impl Files for Beside<'_> {
-    fn read(&self, path: &str) -> std::io::Result<String> {
-        Disk.read(&self.0.join(path).to_string_lossy())
-    }
-
-    fn read_bytes(&self, path: &str) -> std::io::Result<Vec<u8>> {
-        Disk.read_bytes(&self.0.join(path).to_string_lossy())
-    }
 }
 
 /// Makes the runs, with a line of progress on a terminal.

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use weir_experiments::{Options, rfc7928};
+use weir_report::finding::Finding;
 use weir_report::{finding_to_html, write_atomic};
 use weir_rules::manager::Manager;
-use weir_sim::experiments::{Finding, Options};
-use weir_sim::suite::rfc7928;
 
 use super::SimArgs;
 use crate::output::{Failure, USAGE, print, say};

@@ -7,10 +7,7 @@
 
 mod args;
 mod outputs;
-mod own;
 mod program;
-mod reader;
-mod record;
 mod show;
 mod terminal;
 mod view;
@@ -22,13 +19,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_linux::process::{Signals, Stopper};
+use weir_watch::{Own, Progress, Reader, Recorder};
 
 pub(crate) use args::WatchArgs;
 
-use self::outputs::Outputs;
 use self::program::Program;
-use self::reader::{Progress, Reader};
-use self::record::Recorder;
 use self::terminal::Screen;
 use self::view::{Picture, View};
 use crate::output::{Failure, OWN, USAGE, check_files, colour, say};
@@ -44,19 +39,23 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
     let (to, from) = sync_channel(BATCHES);
     let mut readers = Vec::new();
     if let Some(plan) = plan {
-        readers.push(Reader::start((0, args.namespaces()), to.clone(), over.clone(), move || {
-            weir_probe::open(&plan)
-        })?);
+        readers.push(
+            Reader::start((0, args.namespaces()), to.clone(), over.clone(), move || {
+                weir_probe::open(&plan)
+            })
+            .map_err(Failure::own)?,
+        );
     }
     let (daemons, rate) = args.daemons();
     for socket in daemons {
         let number = readers.len();
-        readers.push(Reader::start((number, 1), to.clone(), over.clone(), move || {
-            own::Own::open(socket, rate)
-        })?);
+        readers.push(
+            Reader::start((number, 1), to.clone(), over.clone(), move || Own::open(socket, rate))
+                .map_err(Failure::own)?,
+        );
     }
     drop(to);
-    let recorder = Recorder::start(from, Outputs::open(args)?)?;
+    let recorder = Recorder::start(from, outputs::files(args)?).map_err(Failure::own)?;
     for remark in readers.iter().flat_map(|reader| reader.progress().remarks) {
         if !args.quiet {
             say(format_args!("weir: note: {remark}\n"));
@@ -240,7 +239,7 @@ impl Attendance<'_> {
         readers.iter().for_each(Reader::stop);
         let sources: Vec<Progress> = readers.into_iter().map(Reader::join).collect();
         let seconds = began.elapsed().as_secs_f64();
-        let mut record = recorder.join()?;
+        let mut record = recorder.join().map_err(Failure::own)?;
         let untold = |text| Incident { text, told: false };
         failures.extend(sources.iter().filter_map(|source| source.failed.clone()).map(untold));
         failures.extend(record.finish().into_iter().map(untold));

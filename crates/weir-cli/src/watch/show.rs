@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use weir_probe::measure::{Above, Measured, Summary, Tally};
 use weir_probe::{Method, Pace};
 use weir_report::format::{count, percent};
+use weir_watch::Progress;
 
 use super::outputs::SourceOf;
-use super::reader::Progress;
 use super::view::gap;
 
 /// How a source is read, as one line of the view.
@@ -19,7 +19,7 @@ pub(super) fn head(progress: &Progress, seconds: f64) -> String {
         let _ = write!(line, "{} readings/s", per_second(of_each(progress), seconds));
         match pace.asked {
             Some(asked) => {
-                drop(write!(line, " of {} asked, {} missed", count(asked), count(pace.missed)))
+                let _ = write!(line, " of {} asked, {} missed", count(asked), count(pace.missed));
             }
             None => line.push_str(", as many as possible"),
         }

@@ -19,12 +19,13 @@ const LAYERS: &[&[&str]] = &[
     &["weir-control", "weir-linux", "weir-sim", "weir-rig"],
     // The kernel's queues: it uses what is there to enter namespaces and to ask the kernel.
     &["weir-probe"],
-    // Results: it knows what drivers measure, and none of them knows it.
-    &["weir-report"],
-    // Live links as a library: everything of a live command but its words.
+    // Results: it knows what drivers measure, and none of them knows it. The traffic generator
+    // replays what the simulator's sources send.
+    &["weir-report", "weir-traffic"],
+    // What is made of the parts: live links; above them published experiments run again, queues
+    // watched, and the traffic generator's command line for tests and benches.
     &["weir-live"],
-    // The traffic tool of tests and benches: the command's tests use it, nothing else does.
-    &["weir-load"],
+    &["weir-experiments", "weir-watch", "weir-load"],
     &["weir-cli"],
 ];
 

@@ -15,7 +15,7 @@ use libtest_mimic::{Completion, Failed, Trial};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde_json::Value;
-use weir_load::stats::Reception;
+use weir_traffic::stats::Reception;
 
 /// How a test ends.
 pub(crate) type Outcome = Result<Completion, Failed>;

@@ -6,7 +6,7 @@
 
 use libtest_mimic::Trial;
 use serde_json::Value;
-use weir_load::stats::Reception;
+use weir_traffic::stats::Reception;
 
 use crate::common::{Lab, drops, link, load, trial};
 

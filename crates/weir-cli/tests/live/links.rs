@@ -3,8 +3,8 @@
 
 use libtest_mimic::Trial;
 use serde_json::Value;
-use weir_load::clock::SECOND;
-use weir_load::stats::Reception;
+use weir_traffic::clock::SECOND;
+use weir_traffic::stats::Reception;
 
 use crate::common::{Lab, Need, Stream, check_count, drops, link_from, load, number, trial};
 

@@ -41,7 +41,7 @@ const SHARES: usize = 2;
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|a| a == "load") {
-        return weir_load::cli::main(arguments.into_iter().skip(1));
+        return weir_load::main(arguments.into_iter().skip(1));
     }
     let mut options = Arguments::from_args();
     options.test_threads = Some(1);

@@ -40,7 +40,7 @@ fn through(
     options: &[&str],
     rules: &str,
     stream: &Stream,
-) -> (weir_load::stats::Reception, Value) {
+) -> (weir_traffic::stats::Reception, Value) {
     let file = lab.file("test.rules", rules);
     lab.stream_through(&[&["--rules", &file], options].concat(), 7, stream)
 }

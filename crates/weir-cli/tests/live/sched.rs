@@ -7,7 +7,7 @@
 
 use libtest_mimic::Trial;
 use weir_core::sched::{Kind, Row};
-use weir_load::stats::Reception;
+use weir_traffic::stats::Reception;
 
 use crate::common::{Lab, Stream, load, trial};
 

@@ -384,7 +384,7 @@ impl Wire {
         count: u64,
         pps: u64,
         size: u64,
-    ) -> weir_load::stats::Reception {
+    ) -> weir_traffic::stats::Reception {
         self.ping(true);
         let (load, out) = (load(), lab.path("recv.json").display().to_string());
         let recv = format!(

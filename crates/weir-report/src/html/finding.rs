@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use weir_sim::experiments::{Cell, Claim, Finding, Table};
+use crate::finding::{Cell, Claim, Finding, Table};
 
 use super::{NARROW, WIDE, close, opened};
 use crate::plot::{Plot, escape};
@@ -111,7 +111,7 @@ fn pictures(out: &mut String, first: usize, plots: &[Plot]) {
 
 #[cfg(test)]
 mod tests {
-    use weir_sim::experiments::{Axis, Series};
+    use crate::finding::{Axis, Series};
 
     use super::*;
 
@@ -119,7 +119,7 @@ mod tests {
     fn a_page_has_verdicts_tables_and_pictures_and_escapes_words() {
         let mut table = Table::new("a < b", &["queue", "delay"]);
         table.row(vec!["<x>".into(), Cell::number(1.25, 1)]);
-        let plot = weir_sim::experiments::Plot {
+        let plot = crate::finding::Plot {
             title: "p".to_owned(),
             x: Axis::new("x", Default::default()),
             y: Axis::new("y", Default::default()),

@@ -1,6 +1,6 @@
 //! Plots of the simulator's experiments as plots to be drawn.
 
-use weir_sim::experiments as found;
+use crate::finding as found;
 
 use super::{Axis, Curve, Plot, Scale, Shape, Unit};
 

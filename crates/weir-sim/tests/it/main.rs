@@ -1,7 +1,6 @@
 //! The integration tests of weir-sim: one binary, so that the crate is linked once.
 
 mod controls;
-mod experiments;
 mod measure;
 mod scenario;
 mod stacks;

@@ -1,0 +1,14 @@
+//! `weir traffic`: all traffic of one host of a live scenario. Not for typing: `weir live` starts one
+//! on each host and talks to it over standard input and output.
+
+use std::io;
+use std::process::ExitCode;
+
+use crate::output::Failure;
+
+/// `weir traffic`.
+pub(crate) fn traffic() -> Result<ExitCode, Failure> {
+    weir_traffic::host::run(&mut io::stdin().lock(), &mut io::stdout())
+        .map_err(|error| Failure::own(format!("weir traffic: {error}")))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,466 @@
+//! `dql-ring`: what the transmission ring behind a queue does to latency and throughput, and what
+//! dynamic queue limits do about it.
+//!
+//! # Model
+//! Sender → 10 Gbit/s → router → 1 Gbit/s, 100 us → receiver; 2 bytes of framing. Behind the
+//! router's queue stands a ring of so many packets, with or without dynamic queue limits. Two
+//! loads:
+//! - *overload*: UDP of 1.2 Gbit/s (1502 bytes on the wire), and a probe of 64 payload bytes every
+//!   997 us, which the queue prefers;
+//! - *transfer*: one TCP transfer whose window keeps the queue below its capacity, and the same
+//!   probe.
+//!
+//! A ring costs throughput only where it can run dry. There the driver needs processor time for
+//! each packet, and hears of packets that are done late and in bunches, as network cards report
+//! them.
+//!
+//! # Reference
+//! P. Imputato, S. Avallone, "An analysis of the impact of network device buffers on packet
+//! schedulers through experiments and simulations", Simulation Modelling Practice and Theory 80,
+//! 2018: six effects, judged one by one. The figures of the first table are those of its
+//! implementation in ns-3.
+
+use std::sync::Arc;
+
+use weir_core::config::{
+    Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig,
+};
+use weir_core::device::{Completion, DeviceConfig, Done, DqlConfig, StageConfig};
+use weir_core::link::Overhead;
+use weir_core::sched::Kind;
+use weir_core::{Nanos, aqm};
+use weir_rules::manager::Manager;
+
+use weir_report::finding::{
+    Axis, Cell, Claim, Finding, Plot, Series, Style, Table, Unit, difference,
+};
+use weir_sim::dumbbell::{add_managed, mbit};
+use weir_sim::network::{FlowSpec, Network};
+use weir_sim::packet::FlowId;
+use weir_sim::tcp::{self, cc};
+use weir_sim::traffic::{Cbr, Sink};
+use weir_sim::world::World;
+
+use super::experiment::{Experiment, Options};
+use super::parallel::parallel;
+
+/// The experiment's line in the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "dql-ring",
+    summary: "latency and throughput against the size of the transmission ring, with and without dynamic queue limits",
+    source: "Imputato and Avallone, Simulation Modelling Practice and Theory 80 (2018)",
+    run,
+};
+
+/// What stands before the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queue {
+    Fifo,
+    Prio,
+    CoDel,
+    FqCodel,
+}
+
+/// What is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LoadKind {
+    Overload,
+    Transfer,
+}
+
+/// One run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Case {
+    queue: Queue,
+    load: LoadKind,
+    ring: u32,
+    dql: bool,
+    /// The device reports in bunches, and the driver takes time.
+    real_driver: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Measured {
+    /// One-way delay of probes, us: mean, median, 99 %.
+    probe: [f64; 3],
+    /// All payload that arrives, Mbit/s.
+    goodput: f64,
+    /// Mean of the bytes in the device.
+    device_bytes: f64,
+}
+
+fn measure(case: &Case, seconds: u64) -> Measured {
+    let mut network = Network::new(1);
+    let overhead = Overhead { per_packet: 2, ..Overhead::NONE };
+    let link = |mbps, delay| LinkConfig {
+        capacity: Capacity::Constant(mbit(mbps)),
+        delay,
+        overhead,
+        ..LinkConfig::default()
+    };
+    let plain = |mbps, delay| {
+        let queue =
+            FlowsetConfig { limit: Some(QueueLimit::Packets(10_000)), ..FlowsetConfig::default() };
+        PipeConfig { link: link(mbps, delay), queue }
+    };
+    let access = network.add_pipe(&plain(10_000, Nanos::from_micros(1)));
+    let back = network.add_pipe(&plain(1000, Nanos::from_micros(100)));
+    let wire =
+        LinkConfig { device: Some(Arc::new(device(case))), ..link(1000, Nanos::from_micros(100)) };
+    let router = match case.queue {
+        Queue::Fifo => add_managed(&mut network, &Manager::None, &wire, 1000),
+        Queue::CoDel => add_managed(
+            &mut network,
+            &Manager::Aqm(aqm::Policy::new(aqm::Kind::Codel)),
+            &wire,
+            1000,
+        ),
+        Queue::FqCodel => {
+            let manager = Manager::parse("fq_codel limit=1000").unwrap_or(Manager::None);
+            add_managed(&mut network, &manager, &wire, 1000)
+        }
+        Queue::Prio => {
+            let config =
+                SchedulerConfig { discipline: Kind::Prio.into(), ..SchedulerConfig::default() };
+            let queue = |priority| FlowsetConfig {
+                priority,
+                limit: Some(QueueLimit::Packets(1000)),
+                ..FlowsetConfig::default()
+            };
+            network.add_scheduler(&config, &wire, &FlowsetConfig::default(), &[queue(1), queue(0)])
+        }
+    };
+    let mut world = World::new(network);
+    let spec = |class: u16, port: u16| FlowSpec {
+        forward: vec![access, router],
+        back: vec![back],
+        key: weir_core::key::FlowKey {
+            src_port: port,
+            dst_port: 9,
+            proto: 17,
+            ethertype: 0x0800,
+            ..Default::default()
+        },
+        class,
+        group: u32::from(class),
+    };
+    match case.load {
+        LoadKind::Overload => {
+            // 1502 bytes on the wire at 1.2 Gbit/s.
+            let bulk =
+                Cbr::new(FlowId(0), 1500, 28, 1_200_000_000 / 1502 * 1500, Nanos::ZERO, Nanos::MAX);
+            world.add_flow(&spec(0, 1), Box::new(bulk), Box::new(Sink));
+        }
+        LoadKind::Transfer => {
+            let config = tcp::Config {
+                control: cc::Choice::new(cc::Kind::NewReno),
+                receive_buffer: WINDOW,
+                ..tcp::Config::default()
+            };
+            world.add_flow(
+                &spec(0, 1),
+                Box::new(tcp::Sender::new(FlowId(0), &config)),
+                Box::new(tcp::Receiver::new(FlowId(0), &config)),
+            );
+        }
+    }
+    let bps = 92 * 8 * 1_000_000 / 997;
+    world.add_flow(
+        &spec(1, 2),
+        Box::new(Cbr::new(FlowId(1), 92, 28, bps, Nanos::from_micros(10), Nanos::MAX)),
+        Box::new(Sink),
+    );
+    let warm_up = Nanos::from_secs(2);
+    world.run(warm_up);
+    world.network_mut().zero();
+    let end = Nanos::from_secs(2 + seconds);
+    world.run(end);
+    let network = world.network();
+    let span = end - warm_up;
+    let probe = &network.counts()[1].delay_ns;
+    let goodput = network.counts().iter().map(|count| count.goodput_bytes).sum::<u64>() as f64
+        * 8e3
+        / span.0 as f64;
+    let device_bytes = network
+        .stats(router)
+        .and_then(|stats| stats.device.as_ref())
+        .map_or(0.0, |device| device.mean_bytes(span));
+    Measured {
+        probe: [
+            probe.mean() / 1e3,
+            probe.quantile(0.5) as f64 / 1e3,
+            probe.quantile(0.99) as f64 / 1e3,
+        ],
+        goodput,
+        device_bytes,
+    }
+}
+
+fn device(case: &Case) -> DeviceConfig {
+    // Reports after 32 packets or 100 us, and 2 us of processor time a packet: of the order of a
+    // network card of 1 Gbit/s.
+    let (service, completion) = match case.real_driver {
+        true => (
+            Nanos::from_micros(2),
+            Completion { when: Done::Sent, frames: 32, time: Nanos::from_micros(100) },
+        ),
+        false => (Nanos::ZERO, Completion::default()),
+    };
+    DeviceConfig {
+        ring: StageConfig {
+            limit: QueueLimit::Packets(case.ring),
+            service,
+            ..StageConfig::default()
+        },
+        completion,
+        dql: case.dql.then(DqlConfig::default),
+        ..DeviceConfig::default()
+    }
+}
+
+fn run(options: &Options) -> Finding {
+    let seconds = if options.quick { 2 } else { 8 };
+    let mut cases = Vec::new();
+    for (queue, load) in LOADS {
+        for dql in [false, true] {
+            for ring in RINGS {
+                for real_driver in [false, true] {
+                    cases.push(Case { queue, load, ring, dql, real_driver });
+                }
+            }
+        }
+    }
+    let measured = parallel(options.threads, &cases, |case| measure(case, seconds));
+    let find = |queue, ring, dql, real_driver| {
+        let wanted = |case: &Case| {
+            case.queue == queue
+                && case.ring == ring
+                && case.dql == dql
+                && case.real_driver == real_driver
+        };
+        cases.iter().position(wanted).map_or_else(Measured::default, |place| measured[place])
+    };
+    let mut finding = Finding {
+        title: "A probe behind a transmission ring: 1 Gbit/s, 100 us".to_owned(),
+        tables: vec![published(&find), all(&cases, &measured)],
+        ..Finding::default()
+    };
+    claims(&mut finding, &find);
+    for (real_driver, name) in [(false, "ideal"), (true, "driver")] {
+        finding.plots.push(plot(name, real_driver, &find));
+    }
+    finding
+}
+
+type Find<'a> = dyn Fn(Queue, u32, bool, bool) -> Measured + 'a;
+
+/// The figures of the reference's implementation.
+fn published(find: &Find<'_>) -> Table {
+    let columns = [
+        "ring",
+        "DQL",
+        "probe mean us",
+        "",
+        "",
+        "probe p99 us",
+        "",
+        "goodput Mbit/s",
+        "",
+        "",
+        "bytes in device",
+        "",
+    ];
+    let mut table = Table::new("FQ-CoDel, overload: published, measured, difference", &columns);
+    for (ring, dql, mean, p99, goodput, bytes) in PUBLISHED {
+        let m = find(Queue::FqCodel, ring, dql, false);
+        let mut row =
+            vec![Cell::from(ring.to_string()), Cell::from(if dql { "on" } else { "off" })];
+        row.extend(Cell::compared(mean, m.probe[0], 1));
+        row.extend([
+            p99.map_or(Cell::Empty, |p99| Cell::number(p99, 0)),
+            Cell::number(m.probe[2], 0),
+        ]);
+        row.extend(
+            goodput.map_or([Cell::Empty, Cell::number(m.goodput, 1), Cell::Empty], |goodput| {
+                Cell::compared(goodput, m.goodput, 1)
+            }),
+        );
+        row.extend([
+            bytes.map_or(Cell::Empty, |bytes| Cell::number(bytes, 0)),
+            Cell::number(m.device_bytes, 0),
+        ]);
+        table.row(row);
+    }
+    table
+}
+
+fn all(cases: &[Case], measured: &[Measured]) -> Table {
+    let columns = [
+        "queue",
+        "load",
+        "driver",
+        "DQL",
+        "ring",
+        "probe mean us",
+        "p50",
+        "p99",
+        "goodput Mbit/s",
+        "bytes in device",
+    ];
+    let mut table = Table::new("All runs", &columns);
+    for (case, m) in cases.iter().zip(measured) {
+        let words = |word: &str| Cell::from(word);
+        let mut row = vec![
+            words(name(case.queue)),
+            words(if case.load == LoadKind::Overload { "overload" } else { "transfer" }),
+            words(if case.real_driver { "2 us, reports of 32" } else { "ideal" }),
+            words(if case.dql { "on" } else { "off" }),
+            Cell::from(case.ring.to_string()),
+        ];
+        row.extend(m.probe.map(|us| Cell::number(us, 1)));
+        row.extend([Cell::number(m.goodput, 1), Cell::number(m.device_bytes, 0)]);
+        table.row(row);
+    }
+    table
+}
+
+/// The six effects, and the figures.
+fn claims(finding: &mut Finding, find: &Find<'_>) {
+    let mut claim = |words: &str, holds: bool, detail: String| {
+        finding.claims.push(Claim::tried(words, holds, detail))
+    };
+    for (ring, dql, mean, ..) in PUBLISHED {
+        let got = find(Queue::FqCodel, ring, dql, false).probe[0];
+        let words = format!(
+            "ring of {ring}, DQL {}: probe's mean delay within 2 % of {mean} us",
+            if dql { "on" } else { "off" }
+        );
+        claim(&words, difference(mean, got).abs() <= 2.0, format!("{got:.1} us"));
+    }
+    let fifo: Vec<f64> = RINGS
+        .iter()
+        .filter(|&&ring| ring >= 16)
+        .map(|&ring| find(Queue::Fifo, ring, false, false).probe[0])
+        .collect();
+    let (least, most) = fifo
+        .iter()
+        .fold((f64::MAX, 0f64), |(least, most), &mean| (least.min(mean), most.max(mean)));
+    claim(
+        "one queue for all, below its capacity: the ring's size does not matter",
+        most <= least * 1.05,
+        format!("{least:.0} to {most:.0} us"),
+    );
+    for queue in [Queue::Prio, Queue::FqCodel, Queue::CoDel] {
+        let means = RINGS.map(|ring| find(queue, ring, false, false).probe[0]);
+        let grows = means.windows(2).all(|pair| pair[1] >= pair[0] * 0.98)
+            && means[RINGS.len() - 1] > 1.5 * means[0];
+        let detail = format!(
+            "{:.0} us with {}, {:.0} us with {}",
+            means[0],
+            RINGS[0],
+            means[RINGS.len() - 1],
+            RINGS[RINGS.len() - 1]
+        );
+        claim(&format!("{}: latency grows with the ring", name(queue)), grows, detail);
+    }
+    let [small, large] =
+        [RINGS[0], 256].map(|ring| find(Queue::FqCodel, ring, false, true).goodput);
+    claim(
+        "too small a ring loses throughput",
+        small < 0.95 * large,
+        format!("{small:.0} Mbit/s with {}, {large:.0} with 256", RINGS[0]),
+    );
+    for queue in [Queue::Prio, Queue::FqCodel] {
+        let [off, on] = [false, true].map(|dql| find(queue, 256, dql, true));
+        let full = on.goodput >= 0.99 * off.goodput;
+        let words =
+            format!("{}: DQL holds the ring near the least that keeps the wire busy", name(queue));
+        let detail = format!(
+            "{:.0} of {:.0} bytes in the device, {:.1} of {:.1} Mbit/s",
+            on.device_bytes, off.device_bytes, on.goodput, off.goodput
+        );
+        claim(&words, full && on.device_bytes < off.device_bytes / 3.0, detail);
+        let spread = |m: &Measured| m.probe[2] - m.probe[1];
+        let detail = format!(
+            "mean {:.0} instead of {:.0} us, p99 {:.0} us above the median instead of {:.0}",
+            on.probe[0],
+            off.probe[0],
+            spread(&on),
+            spread(&off)
+        );
+        let words = format!(
+            "{}: with DQL latency is low, and the same for rings of 64 and more",
+            name(queue)
+        );
+        let same: Vec<f64> = RINGS
+            .iter()
+            .filter(|&&ring| ring >= 64)
+            .map(|&ring| find(queue, ring, true, true).probe[0])
+            .collect();
+        let stable = same.iter().all(|mean| (mean / same[0] - 1.0).abs() < 0.05);
+        claim(&words, on.probe[0] < off.probe[0] / 2.0 && stable, detail);
+    }
+    let [off, on] = [false, true].map(|dql| find(Queue::Fifo, 256, dql, false).probe[0]);
+    claim(
+        "one queue for all, below its capacity: DQL changes nothing",
+        (on / off - 1.0).abs() < 0.05,
+        format!("{on:.0} us with, {off:.0} us without"),
+    );
+}
+
+fn plot(part: &str, real_driver: bool, find: &Find<'_>) -> Plot {
+    let mut series = Vec::new();
+    for (queue, _) in LOADS {
+        for dql in [false, true] {
+            let points = RINGS
+                .iter()
+                .map(|&ring| [f64::from(ring), find(queue, ring, dql, real_driver).probe[0] * 1e3])
+                .collect();
+            let style = if dql { Style::Dashes } else { Style::Line };
+            series.push(Series {
+                name: format!("{}{}", name(queue), if dql { ", DQL" } else { "" }),
+                style,
+                points,
+            });
+        }
+    }
+    let what =
+        if real_driver { "2 us a packet, reports of 32" } else { "a driver that takes no time" };
+    Plot {
+        name: part.to_owned(),
+        title: format!("Delay of a probe against the ring's size: {what}"),
+        description: "A curve for each queue, with and without dynamic queue limits".to_owned(),
+        x: Axis { log: true, ..Axis::new("packets in the ring at most", Unit::Count) },
+        y: Axis { log: true, ..Axis::new("mean one-way delay", Unit::Nanoseconds) },
+        series,
+    }
+}
+
+fn name(queue: Queue) -> &'static str {
+    match queue {
+        Queue::Fifo => "FIFO",
+        Queue::Prio => "prio",
+        Queue::CoDel => "CoDel",
+        Queue::FqCodel => "FQ-CoDel",
+    }
+}
+
+/// Ring, DQL, probe's mean us, p99 us, goodput Mbit/s, bytes in the device.
+type Published = (u32, bool, f64, Option<f64>, Option<f64>, Option<f64>);
+const PUBLISHED: [Published; 3] = [
+    (256, false, 3150.0, None, Some(979.3), Some(380_000.0)),
+    (256, true, 144.0, Some(150.0), Some(979.3), Some(4455.0)),
+    (64, false, 877.0, None, Some(979.3), None),
+];
+/// Queues and what is sent through them: a queue without differentiation is seen below its
+/// capacity.
+const LOADS: [(Queue, LoadKind); 4] = [
+    (Queue::Fifo, LoadKind::Transfer),
+    (Queue::Prio, LoadKind::Overload),
+    (Queue::CoDel, LoadKind::Transfer),
+    (Queue::FqCodel, LoadKind::Overload),
+];
+/// Sizes of the ring.
+const RINGS: [u32; 7] = [4, 8, 16, 64, 128, 256, 512];
+/// The transfer's window: 600 packets wait, of 1000 that would have room.
+const WINDOW: u32 = 900_000;

@@ -1,0 +1,309 @@
+//! The published network, in namespaces: clients, each in a subnet of its own, a router, a switch
+//! and a server. Nothing of it has a name outside, so it goes with the process, whatever happens.
+
+use std::io::{self, Write as _};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use weir_core::Nanos;
+use weir_core::config::{LinkConfig, PipeConfig};
+use weir_linux::live::{Gso, LaneConfig, Live, LiveConfig, Realtime, Spin};
+use weir_linux::netlink::{Mac, Netlink};
+use weir_linux::netns::{NetNs, write_setting};
+use weir_linux::port::{AnyPort, PacketPort};
+
+/// The router's device whose queue is read.
+pub(crate) const DEVICE: &str = "out";
+/// Rate of the router's link, in bit/s.
+pub(crate) const RATE: u64 = 10_000_000;
+/// What Weir adds behind the router.
+pub(crate) const DELAY: Nanos = Nanos::from_millis(500);
+/// Bytes of a packet on the wire, and of what a client puts into it.
+pub(crate) const FRAME: u64 = 142;
+const PAYLOAD: usize = 100;
+/// Packets a second of one client, and of all together at most.
+pub(crate) const CLIENT_RATE: u32 = 4_000;
+pub(crate) const MOST_RATE: u32 = 20_000;
+
+/// The network at work; it ends with the value.
+pub(crate) struct Testbed {
+    router: NetNs,
+    /// Nothing else keeps a namespace without a process and a socket.
+    _switch: NetNs,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    traffic: Arc<Traffic>,
+}
+
+/// What has passed.
+#[derive(Debug, Default)]
+struct Traffic {
+    sent: AtomicU64,
+    received: AtomicU64,
+    /// The least time from a client to the server, in ns; `u64::MAX` before the first packet.
+    fastest: AtomicU64,
+}
+
+impl Testbed {
+    /// Makes the network and lets all clients send.
+    ///
+    /// # Errors
+    /// What the kernel refuses: all of it takes root.
+    pub(crate) fn start(clients: u16) -> io::Result<Testbed> {
+        let [router, weir, switch, server] = [quiet()?, quiet()?, quiet()?, quiet()?];
+        join(&router, (DEVICE, OUT, SMALL_MTU), &weir, "in")?;
+        join(&switch, ("p0", 11, MTU), &weir, "on")?;
+        join(&switch, ("p1", 12, MTU), &server, "eth0")?;
+        let lines = "link add sw0 type bridge stp_state 0\nlink set sw0 up\nlink set p0 master sw0 up\nlink set p1 master sw0 up\n";
+        switch.enter(|| batch("ip", lines))?;
+        let server_mac = server.enter(|| address("eth0", SERVER, Some(ROUTER)))?;
+        router.enter(|| {
+            address(DEVICE, ROUTER, None)?;
+            write_setting("ipv4/ip_forward", "1")?;
+            Netlink::open().and_then(|mut net| net.add_neighbour(OUT, IpAddr::V4(SERVER), server_mac)).map_err(io::Error::other)?;
+            batch(
+                "tc",
+                &format!(
+                    "qdisc add dev {DEVICE} root handle 1: tbf rate {RATE}bit burst {BURST} limit {LIMIT}\n\
+                qdisc add dev {DEVICE} parent 1:1 handle 2: pfifo_fast\n"
+                ),
+            )
+        })?;
+        let mut testbed = Testbed {
+            router,
+            _switch: switch,
+            stop: Arc::default(),
+            threads: Vec::new(),
+            traffic: Arc::default(),
+        };
+        testbed.traffic.fastest.store(u64::MAX, Ordering::Relaxed);
+        testbed.bridge(&weir)?;
+        let socket = server.enter(|| UdpSocket::bind((SERVER, PORT)))?;
+        testbed.receive(socket)?;
+        for client in 0..clients {
+            let socket = testbed.client(client)?;
+            testbed.send(
+                socket,
+                client,
+                f64::from(CLIENT_RATE.min(MOST_RATE / u32::from(clients))),
+            );
+        }
+        Ok(testbed)
+    }
+
+    /// Does work on a thread in the router's namespace.
+    pub(crate) fn at_router<T: Send>(
+        &self,
+        work: impl FnOnce() -> Result<T, io::Error> + Send,
+    ) -> io::Result<T> {
+        self.router.enter(work)
+    }
+
+    /// Packets sent and received, and the least time that one took, in ns.
+    pub(crate) fn passed(&self) -> (u64, u64, Option<u64>) {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let fastest = read(&self.traffic.fastest);
+        (
+            read(&self.traffic.sent),
+            read(&self.traffic.received),
+            (fastest < u64::MAX).then_some(fastest),
+        )
+    }
+
+    /// Weir between the router and the switch.
+    fn bridge(&mut self, place: &NetNs) -> io::Result<()> {
+        let ports = place.enter(|| {
+            let mut net = Netlink::open().map_err(io::Error::other)?;
+            let mut open = |name| {
+                let link = net.link(name).map_err(io::Error::other)?;
+                net.set_up(link.index).map_err(io::Error::other)?;
+                PacketPort::open(name).map(AnyPort::from).map_err(io::Error::other)
+            };
+            Ok::<_, io::Error>(vec![open("in")?, open("on")?])
+        })?;
+        let lane = |name: &str, from, to, pipe| LaneConfig {
+            name: name.into(),
+            from,
+            to,
+            pipe,
+            passes: Vec::new(),
+            gso: Gso::Split,
+        };
+        let mut config =
+            LiveConfig::new(ports, vec![lane("to server", 0, 1, 1), lane("back", 1, 0, 2)]);
+        let delayed = PipeConfig {
+            link: LinkConfig { delay: DELAY, ..LinkConfig::default() },
+            ..PipeConfig::default()
+        };
+        config.pipes = vec![(1, delayed), (2, PipeConfig::default())];
+        // The processors are for those who are measured.
+        (config.realtime, config.spin) = (Realtime::Off, Spin::Off);
+        let mut live = Live::new(config).map_err(io::Error::other)?;
+        let stop = Arc::clone(&self.stop);
+        self.spawn("weir-live", move || {
+            // Ends when asked to; were the network gone before, no packet would arrive, and the
+            // result says how many did.
+            let _ = live.run(&stop);
+        })
+    }
+
+    fn receive(&mut self, socket: UdpSocket) -> io::Result<()> {
+        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+        let (stop, traffic) = (Arc::clone(&self.stop), Arc::clone(&self.traffic));
+        let began = epoch();
+        self.spawn("weir-server", move || {
+            let mut payload = [0; PAYLOAD];
+            while !stop.load(Ordering::Relaxed) {
+                let Ok(PAYLOAD) = socket.recv(&mut payload) else { continue };
+                let sent = u64::from_ne_bytes(payload[..8].try_into().unwrap_or_default());
+                traffic.fastest.fetch_min(
+                    (began.elapsed().as_nanos() as u64).saturating_sub(sent),
+                    Ordering::Relaxed,
+                );
+                traffic.received.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    }
+
+    /// A client's namespace, link and address: what remains of it is a socket.
+    fn client(&self, number: u16) -> io::Result<UdpSocket> {
+        let client = quiet()?;
+        let [high, low] = number.to_be_bytes();
+        let subnet = |host| Ipv4Addr::new(10, 1 + high, low, host);
+        let index = 100 + u32::from(number);
+        let near = format!("c{number}");
+        join(&self.router, (&near, index, MTU), &client, "eth0")?;
+        self.router.enter(|| address(&near, subnet(1), None).map(drop))?;
+        client.enter(|| {
+            address("eth0", subnet(2), Some(subnet(1)))?;
+            let socket = UdpSocket::bind((subnet(2), 0))?;
+            socket.connect((SERVER, PORT))?;
+            Ok(socket)
+        })
+    }
+
+    /// Sends packets at random, `rate` a second on average.
+    fn send(&mut self, socket: UdpSocket, number: u16, rate: f64) {
+        let (stop, traffic) = (Arc::clone(&self.stop), Arc::clone(&self.traffic));
+        let began = epoch();
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(u64::from(number) + 1);
+        let work = move || {
+            let mut payload = [0; PAYLOAD];
+            let mut due = Instant::now();
+            while !stop.load(Ordering::Relaxed) {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let uniform = ((random >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
+                due += Duration::from_secs_f64(-libm::log(uniform) / rate);
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                payload[..8].copy_from_slice(&(began.elapsed().as_nanos() as u64).to_ne_bytes());
+                // A queue that is full throws packets away, and some kernels say so.
+                if socket.send(&payload).is_ok() {
+                    traffic.sent.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        };
+        // One client less is a little less traffic.
+        let _ = self.spawn("weir-client", work);
+    }
+
+    fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        self.threads.push(std::thread::Builder::new().name(name.into()).spawn(work)?);
+        Ok(())
+    }
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A namespace in which nobody talks unasked.
+fn quiet() -> io::Result<NetNs> {
+    let place = NetNs::create()?;
+    place.enter(|| {
+        // A kernel without IPv6 is as quiet.
+        let _ = write_setting("ipv6/conf/default/disable_ipv6", "1");
+        Ok::<_, io::Error>(())
+    })?;
+    Ok(place)
+}
+
+/// A cable from one namespace to another.
+fn join(
+    near: &NetNs,
+    (name, index, mtu): (&str, u32, u32),
+    far: &NetNs,
+    far_name: &str,
+) -> io::Result<()> {
+    near.enter(|| {
+        let mac: Mac = [2, 0x57, 0, (index >> 8) as u8, index as u8, far_name.len() as u8];
+        let mut net = Netlink::open().map_err(io::Error::other)?;
+        net.create_veth((name, index), far_name, far.descriptor(), mac, mtu)
+            .map_err(io::Error::other)?;
+        net.set_up(index).map_err(io::Error::other)
+    })
+}
+
+/// Switches a device of this thread's namespace on and gives it an address, maybe a way to all
+/// others; returns its Ethernet address.
+fn address(device: &str, own: Ipv4Addr, gateway: Option<Ipv4Addr>) -> io::Result<Mac> {
+    let work = || {
+        let mut net = Netlink::open()?;
+        let link = net.link(device)?;
+        net.set_up(link.index)?;
+        net.add_address(link.index, own.into(), 24)?;
+        if let Some(gateway) = gateway {
+            net.add_default_route(link.index, gateway.into())?;
+        }
+        Ok(link.mac.unwrap_or_default())
+    };
+    work().map_err(|error: weir_linux::netlink::NetlinkError| io::Error::other(error))
+}
+
+/// Lets one `ip` or `tc` carry out all lines in this thread's namespace.
+fn batch(program: &str, lines: &str) -> io::Result<()> {
+    let mut child = Command::new(program)
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    if let Some(mut input) = child.stdin.take() {
+        input.write_all(lines.as_bytes())?;
+    }
+    let output = child.wait_with_output()?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("{program}: {}", words.trim())))
+    }
+}
+
+/// The moment from which all count.
+fn epoch() -> Instant {
+    static EPOCH: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    *EPOCH.get_or_init(Instant::now)
+}
+
+const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 1);
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 2);
+const PORT: u16 = 5001;
+/// The device's number. A link whose ends have different ones is ready at once.
+const OUT: u32 = 10;
+/// Bytes that an idle link lets through at once: a filter demands a whole packet of the largest
+/// size, so that size is small.
+const BURST: u32 = SMALL_MTU + 20;
+const SMALL_MTU: u32 = 200;
+const MTU: u32 = 1500;
+/// Bytes that may wait: the discipline inside has a limit of its own, 1000 packets in each band.
+const LIMIT: u32 = 1_000_000;

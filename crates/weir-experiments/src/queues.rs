@@ -1,0 +1,224 @@
+//! How the strict queues of a switch fill up when flows of ever higher priority come.
+//!
+//! One switch, one link of 5 Mbit/s, flows of 5.5 Mbit/s each. The queues behind the traffic
+//! manager fill first, so that nothing is seen of congestion for a while; then the traffic manager
+//! holds 64 packets for each flow that has come, and the newest flow, which has the highest
+//! priority, waits for its own alone.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_core::config::{Capacity, LinkConfig};
+use weir_core::key::FlowKey;
+use weir_core::link::Overhead;
+use weir_core::{Nanos, Rate};
+
+use weir_report::finding::{Axis, Cell, Claim, Finding, Plot, Series, Style, Table, Unit};
+use weir_sim::network::{FlowSpec, Network, Observer, PortId};
+use weir_sim::packet::{FlowId, Packet};
+use weir_sim::switch::SwitchConfig;
+use weir_sim::traffic::{Cbr, Sink};
+use weir_sim::world::World;
+
+use super::experiment::{Experiment, Options};
+
+pub(super) const QUEUES: Experiment = Experiment {
+    name: "fifo-plus-queues",
+    summary: "strict queues fill up one after the other, and the newest flow sees its own alone",
+    source: "PIFO on a P4 software switch by eight strict-priority queues, figure 4.18",
+    run,
+};
+
+/// What was seen in one step: from when a flow comes to when the next does.
+#[derive(Clone, Debug, Default)]
+struct Step {
+    /// Packets in the traffic manager, the most, and when they were first above what the step
+    /// before had.
+    most: u64,
+    /// Waits of the newest flow's packets, ns.
+    longest: u64,
+    waits: Vec<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    steps: Vec<Step>,
+    /// Time in s, packets.
+    depth: Vec<[f64; 2]>,
+    /// Time in s, ns that a packet of the newest flow waited.
+    delay: Vec<[f64; 2]>,
+    /// When a packet first waited in the traffic manager for longer than one takes to send.
+    began: Option<Nanos>,
+}
+
+#[derive(Debug)]
+struct Watch {
+    port: PortId,
+    step: Nanos,
+    next: Nanos,
+    samples: u64,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Observer for Watch {
+    fn left(&mut self, _now: Nanos, port: PortId, packet: &Packet, dequeued: Option<Nanos>) {
+        let (true, Some(dequeued)) = (port == self.port, dequeued) else { return };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = ((dequeued.0 / self.step.0) as usize).min(FLOWS - 1);
+        if packet.flow.0 as usize != newest || packet.sent < Nanos(self.step.0 * newest as u64) {
+            return;
+        }
+        let waited = dequeued.since(packet.sent).0;
+        let step = &mut seen.steps[newest];
+        step.longest = step.longest.max(waited);
+        step.waits.push(waited);
+        self.samples += 1;
+        if self.samples.is_multiple_of(SHOWN) {
+            seen.delay.push([dequeued.0 as f64 / 1e9, waited as f64]);
+        }
+        if waited > PACKET_NS && seen.began.is_none() {
+            seen.began = Some(dequeued);
+        }
+    }
+
+    fn next_tick(&self) -> Nanos {
+        self.next
+    }
+
+    fn tick(&mut self, now: Nanos, network: &mut Network) {
+        self.next = now.saturating_add(SAMPLE);
+        let (packets, _) = network.queue_length(self.port);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let step = &mut seen.steps[((now.0 / self.step.0) as usize).min(FLOWS - 1)];
+        step.most = step.most.max(packets);
+        seen.depth.push([now.0 as f64 / 1e9, packets as f64]);
+    }
+}
+
+fn simulate(options: &Options) -> Seen {
+    let step = Nanos::from_secs(if options.quick { 30 } else { 40 });
+    let mut network = Network::new(options.seed);
+    let config = SwitchConfig { program: Some("prio".into()), ..SwitchConfig::default() };
+    let link = LinkConfig {
+        capacity: Rate::new(LINK).map_or(Capacity::Unlimited, Capacity::Constant),
+        overhead: Overhead::LAYER2,
+        ..LinkConfig::default()
+    };
+    let Ok(switch) = config.build(&mut network, &[link]) else { return Seen::default() };
+    let port = switch.outputs()[0];
+    let mut world = World::new(network);
+    for n in 0..FLOWS as u32 {
+        let class = FLOWS as u16 - 1 - n as u16;
+        let key = FlowKey { src: 1, src_port: 5000 + n as u16, proto: 17, ..FlowKey::default() };
+        let spec =
+            FlowSpec { forward: switch.way(0, 0), key, class, group: n, ..FlowSpec::default() };
+        let from = Nanos(step.0 * u64::from(n) + 1);
+        // Its rate counts the link-layer header, as the link does.
+        let rate = SENT * u64::from(LEN) / u64::from(LEN + 14);
+        world.add_flow(
+            &spec,
+            Box::new(Cbr::new(FlowId(n), LEN, 28, rate, from, Nanos::MAX)),
+            Box::new(Sink),
+        );
+    }
+    let seen =
+        Arc::new(Mutex::new(Seen { steps: vec![Step::default(); FLOWS], ..Seen::default() }));
+    world.observe(Box::new(Watch {
+        port,
+        step,
+        next: SAMPLE,
+        samples: 0,
+        seen: Arc::clone(&seen),
+    }));
+    world.run(Nanos(step.0 * FLOWS as u64 - 1));
+    std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn run(options: &Options) -> Finding {
+    let seen = simulate(options);
+    let mut table = Table::new(
+        "one flow more at each step, of higher priority than those before",
+        &[
+            "flows",
+            "packets waiting, published",
+            "measured",
+            "newest flow's wait, ms: mean",
+            "longest",
+        ],
+    );
+    for (n, step) in seen.steps.iter().enumerate() {
+        let mean = step.waits.iter().sum::<u64>() as f64 / step.waits.len() as f64 / 1e6;
+        let mut row: Vec<Cell> =
+            vec![Cell::number(n as f64 + 1.0, 0), Cell::number(64.0 * (n + 1) as f64, 0)];
+        row.extend([
+            Cell::number(step.most as f64, 0),
+            Cell::number(mean, 1),
+            Cell::number(step.longest as f64 / 1e6, 1),
+        ]);
+        table.row(row);
+    }
+    let filled =
+        seen.steps.iter().enumerate().all(|(n, step)| step.most.abs_diff(64 * (n as u64 + 1)) <= 1);
+    let longest = seen.steps.iter().map(|step| step.longest).max().unwrap_or(0) as f64 / 1e6;
+    let all = seen.steps.last().map_or(0, |step| step.most);
+    let began = seen.began.unwrap_or(Nanos::MAX).0 as f64 / 1e9;
+    // What the 1128 packets behind the traffic manager take at 0.5 Mbit/s more than the link
+    // carries.
+    let expected = 1128.0 * 1512.0 * 8.0 / (SENT - LINK) as f64;
+    let claims = vec![
+        Claim::tried(
+            "the queues behind the traffic manager fill first: 1128 packets",
+            (began / expected - 1.0).abs() < 0.1,
+            format!("first wait after {began:.1} s; 0.5 Mbit/s fill them in {expected:.1} s"),
+        ),
+        Claim::tried(
+            "each flow that comes fills one queue more, of 64 packets",
+            filled,
+            format!("{all} packets with eight flows"),
+        ),
+        Claim::tried(
+            "the newest flow waits for its own 64 packets alone: about 160 ms",
+            (140.0..172.0).contains(&longest),
+            format!("longest {longest:.1} ms; 64 packets of 1512 bytes take 154.8 ms"),
+        ),
+    ];
+    Finding {
+        title: "Flows of 5.5 Mbit/s in packets of 1512 bytes on a link of 5 Mbit/s, eight strict queues of 64".into(),
+        tables: vec![table],
+        claims,
+        plots: plots(seen),
+    }
+}
+
+fn plots(seen: Seen) -> Vec<Plot> {
+    let depth = Plot {
+        name: "depth".into(),
+        title: "Packets in the traffic manager".into(),
+        description: "The number of packets that wait in the eight strict queues over time, one flow more at each step.".into(),
+        x: Axis::new("time", Unit::Seconds),
+        y: Axis::new("packets", Unit::Count),
+        series: vec![Series { name: "all queues".into(), style: Style::Steps, points: seen.depth }],
+    };
+    let delay = Plot {
+        name: "delay".into(),
+        title: "What the newest flow waits".into(),
+        description:
+            "Time in the traffic manager of packets of the flow that came last, over time.".into(),
+        x: Axis::new("time", Unit::Seconds),
+        y: Axis::new("waited", Unit::Nanoseconds),
+        series: vec![Series { name: "newest flow".into(), style: Style::Dots, points: seen.delay }],
+    };
+    vec![depth, delay]
+}
+
+const FLOWS: usize = 8;
+/// bit/s.
+const LINK: u64 = 5_000_000;
+const SENT: u64 = 5_500_000;
+/// 1512 bytes are 1470 of payload, as the traffic generator sends by default, with UDP's, IP's and
+/// the link layer's headers.
+const LEN: u32 = 1498;
+/// What one of them takes on the link.
+const PACKET_NS: u64 = 2_419_200;
+const SAMPLE: Nanos = Nanos::from_millis(200);
+/// One of so many delays is drawn.
+const SHOWN: u64 = 50;

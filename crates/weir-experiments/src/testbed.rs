@@ -1,0 +1,409 @@
+//! The chain of switches of the FIFO+ experiments: hosts that send by a law, and what each packet
+//! waited in traffic managers.
+//!
+//! Every packet begins with a deadline in its label, and each switch takes off what it waited
+//! there, whatever the order in which it serves. The receiver reads the sum of the waits from what
+//! is left, as the original experiment did; queues behind the traffic managers are not part of it.
+//!
+//! A software switch does not know a wait exactly. It stamps a packet in whole microseconds when it
+//! is queued, and again when another thread has woken up and has taken it out, so that a packet for
+//! which nothing waits has waited a little all the same, and hardly two the same. What is sorted by
+//! waits depends on that: without it, packets that pass an idle switch are all of one rank.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_core::config::{Capacity, LinkConfig};
+use weir_core::key::FlowKey;
+use weir_core::link::Overhead;
+use weir_core::{Nanos, Rate};
+
+use weir_sim::endpoint::{Context, Endpoint};
+use weir_sim::network::{FlowSpec, Labeller, Network, Observer, PortId};
+use weir_sim::packet::{FlowId, Packet};
+use weir_sim::random::{Draws, Variable};
+use weir_sim::switch::SwitchConfig;
+use weir_sim::traffic::Sink;
+use weir_sim::world::World;
+
+/// A chain of switches, with a link behind each.
+#[derive(Clone, Debug)]
+pub(super) struct Testbed {
+    /// Rates of the links in kbit/s, which count frames without their checksum.
+    pub(super) rates: Vec<u64>,
+    /// What each switch is like. Where it has a program, that is FIFO+, with [`Books`].
+    pub(super) switch: SwitchConfig,
+    /// What a switch reads a wait too long, ns on average; 0 for a switch that reads it exactly.
+    pub(super) late: u64,
+    /// Hosts that send to the end of the chain.
+    pub(super) hosts: Vec<Host>,
+    /// How long they send, s.
+    pub(super) seconds: u64,
+    /// Packets that were sent before this are not counted, s.
+    pub(super) warmup: u64,
+    /// Packets are looked at on their way as they come to this switch.
+    pub(super) middle: usize,
+}
+
+/// A host with some flows.
+#[derive(Clone, Debug)]
+pub(super) struct Host {
+    /// The first switch on its packets' way.
+    pub(super) joins: usize,
+    /// Flows.
+    pub(super) flows: u32,
+    /// Network-layer bytes of a packet.
+    pub(super) len: u32,
+    /// Time between two packets of a flow, ns.
+    pub(super) gap: Variable,
+    /// What its packets may wait more than those of a host without this, ns.
+    pub(super) ahead: u64,
+}
+
+/// What packets of one host waited, ns, from the least to the most.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Waits {
+    pub(super) sent: u64,
+    pub(super) all: Vec<u64>,
+    /// Sum of what they had waited when they came to the middle, and how many did.
+    middle: (u64, u64),
+    /// Sum of what those that arrived waited from there on.
+    behind: u64,
+}
+
+impl Waits {
+    pub(super) fn mean_ms(&self) -> f64 {
+        let sum: u64 = self.all.iter().sum();
+        if self.all.is_empty() { f64::NAN } else { sum as f64 / self.all.len() as f64 / 1e6 }
+    }
+
+    /// The wait that a fraction `q` of the packets does not exceed.
+    pub(super) fn quantile_ms(&self, q: f64) -> f64 {
+        let place = ((q * self.all.len() as f64) as usize).min(self.all.len().saturating_sub(1));
+        self.all.get(place).map_or(f64::NAN, |&ns| ns as f64 / 1e6)
+    }
+
+    /// Mean wait from the middle of the path on.
+    pub(super) fn behind_ms(&self) -> f64 {
+        if self.all.is_empty() {
+            f64::NAN
+        } else {
+            self.behind as f64 / self.all.len() as f64 / 1e6
+        }
+    }
+
+    /// Mean wait before the middle.
+    pub(super) fn before_ms(&self) -> f64 {
+        let (sum, count) = self.middle;
+        if count == 0 { 0.0 } else { sum as f64 / count as f64 / 1e6 }
+    }
+
+    /// Adds those of another run, and of all hosts where they are put together.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.all.extend(&other.all);
+        self.all.sort_unstable();
+        self.middle = (self.middle.0 + other.middle.0, self.middle.1 + other.middle.1);
+        self.behind += other.behind;
+    }
+}
+
+impl Testbed {
+    /// Runs it. Gives what the packets of each host waited.
+    pub(super) fn run(&self, seed: u64) -> Vec<Waits> {
+        let mut network = Network::new(seed);
+        let (chain, host_ways) = self.build(&mut network, seed);
+        let middle = chain
+            .get(self.middle)
+            .and_then(|way| way.first())
+            .map_or(PortId(u32::MAX), |&port| port.port());
+        let mut world = World::new(network);
+        let mut hosts = Vec::new();
+        for (number, host) in (0u32..).zip(&self.hosts) {
+            let mut forward = host_ways[host.joins].clone();
+            forward.extend(chain[host.joins + 1..].iter().flatten());
+            for flow in 0..host.flows {
+                let id = hosts.len() as u32;
+                let key = FlowKey {
+                    src: number.into(),
+                    src_port: flow as u16,
+                    proto: 17,
+                    ..FlowKey::default()
+                };
+                let spec = FlowSpec {
+                    forward: forward.clone(),
+                    key,
+                    group: number,
+                    ..FlowSpec::default()
+                };
+                let mut draws = Draws::new(seed, id.into(), 0);
+                let next = Nanos(draws.uniform(0.0, host.gap.mean().unwrap_or(1e6)) as u64);
+                let label = ALLOWED + host.ahead;
+                let until = Nanos::from_secs(self.seconds);
+                let source = Sender {
+                    flow: FlowId(id),
+                    len: host.len,
+                    label,
+                    gap: host.gap.clone(),
+                    draws,
+                    next,
+                    until,
+                    seq: 0,
+                };
+                world.add_flow(&spec, Box::new(source), Box::new(Sink));
+                hosts.push(Owner { host: number as usize, label });
+            }
+        }
+        let waits = Arc::new(Mutex::new(vec![Waits::default(); self.hosts.len()]));
+        let warmup = Nanos::from_secs(self.warmup);
+        world.observe(Box::new(Receiver {
+            owners: hosts,
+            warmup,
+            middle,
+            waits: Arc::clone(&waits),
+            at_middle: Vec::new(),
+        }));
+        // What is inside at the end of sending leaves too.
+        world.run(Nanos::from_secs(self.seconds + DRAIN));
+        let mut waits = std::mem::take(&mut *waits.lock().unwrap_or_else(PoisonError::into_inner));
+        for (waits, count) in waits.iter_mut().zip(world.network().counts()) {
+            waits.sent = count.sent;
+            waits.all.sort_unstable();
+        }
+        waits
+    }
+
+    /// Ports from each switch on towards the end, by the input of the switch before and by that of
+    /// its own host.
+    fn build(&self, network: &mut Network, seed: u64) -> (Vec<Vec<PortId>>, Vec<Vec<PortId>>) {
+        let link = |kbit: u64| LinkConfig {
+            capacity: Rate::new(kbit * 1000).map_or(Capacity::Unlimited, Capacity::Constant),
+            overhead: Overhead::LAYER2,
+            ..LinkConfig::default()
+        };
+        let mut ways = (Vec::new(), Vec::new());
+        for (number, &rate) in (0u64..).zip(&self.rates) {
+            // Port 0 leads on, port 1 to the host.
+            let Ok(switch) = self.switch.build(network, &[link(rate), link(1_000_000)]) else {
+                continue;
+            };
+            if self.late > 0 {
+                let draws = Draws::new(seed, number, READINGS);
+                network.set_labeller(
+                    switch.outputs()[0],
+                    Box::new(Books { late: self.late as f64, draws }),
+                );
+            }
+            ways.0.push(switch.way(0, 0));
+            ways.1.push(switch.way(1, 0));
+        }
+        ways
+    }
+}
+
+/// FIFO+'s books as a software switch keeps them: a wait is read in whole microseconds, and a
+/// little late.
+#[derive(Debug)]
+struct Books {
+    /// How late on average, ns.
+    late: f64,
+    draws: Draws,
+}
+
+impl Labeller for Books {
+    fn enter(&mut self, _now: Nanos, packet: &Packet) -> (u64, u64) {
+        (packet.label, packet.label)
+    }
+
+    fn leave(&mut self, packet: &Packet, arrived: Nanos, dequeued: Nanos) -> u64 {
+        let waited = dequeued.since(arrived).0 + self.draws.exponential(self.late) as u64;
+        packet.label.saturating_sub(waited / STAMP * STAMP).max(1)
+    }
+}
+
+/// Sends packets of one length with random gaps.
+#[derive(Debug)]
+struct Sender {
+    flow: FlowId,
+    len: u32,
+    label: u64,
+    gap: Variable,
+    draws: Draws,
+    next: Nanos,
+    until: Nanos,
+    seq: u64,
+}
+
+impl Endpoint for Sender {
+    fn receive(&mut self, _packet: &Packet, _context: &mut Context<'_>) {}
+
+    fn wake(&mut self, context: &mut Context<'_>) {
+        let Self { flow, len, label, seq, .. } = *self;
+        let mut packet = Packet::default();
+        (packet.flow, packet.len, packet.header) = (flow, len, 28);
+        (packet.label, packet.seq) = (label, seq);
+        context.send(packet);
+        self.seq += 1;
+        self.next = self.next.saturating_add(self.gap.span(&mut self.draws));
+    }
+
+    fn next_event(&self) -> Nanos {
+        if self.next < self.until { self.next } else { Nanos::MAX }
+    }
+}
+
+/// Whose a flow is, and the label that its packets begin with.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    host: usize,
+    label: u64,
+}
+
+/// Reads waits from labels.
+#[derive(Debug)]
+struct Receiver {
+    owners: Vec<Owner>,
+    warmup: Nanos,
+    middle: PortId,
+    waits: Arc<Mutex<Vec<Waits>>>,
+    /// What each packet had waited when it came to the middle: by flow, then by number.
+    at_middle: Vec<Vec<u64>>,
+}
+
+impl Observer for Receiver {
+    fn entered(&mut self, _now: Nanos, port: PortId, packet: &Packet) {
+        if port != self.middle {
+            return;
+        }
+        let (flow, seq) = (packet.flow.0 as usize, packet.seq as usize);
+        let waited = self.owners[flow].label - packet.label;
+        if self.at_middle.len() <= flow {
+            self.at_middle.resize(flow + 1, Vec::new());
+        }
+        let list = &mut self.at_middle[flow];
+        if list.len() <= seq {
+            list.resize(seq + 1, 0);
+        }
+        list[seq] = waited;
+    }
+
+    fn arrived(&mut self, _now: Nanos, packet: &Packet) {
+        if packet.sent < self.warmup {
+            return;
+        }
+        let Owner { host, label } = self.owners[packet.flow.0 as usize];
+        let waited = label - packet.label;
+        let before = self
+            .at_middle
+            .get(packet.flow.0 as usize)
+            .and_then(|list| list.get(packet.seq as usize))
+            .copied()
+            .unwrap_or(0);
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = &mut waits[host];
+        waits.all.push(waited);
+        waits.behind += waited - before.min(waited);
+        waits.middle = (waits.middle.0 + before, waits.middle.1 + 1);
+    }
+}
+
+/// What a packet may wait, ns: more than any does, since only differences count.
+const ALLOWED: u64 = 10_000_000_000_000;
+/// Seconds after which nothing is inside any more.
+const DRAIN: u64 = 60;
+/// A switch's clock counts microseconds.
+const STAMP: u64 = 1000;
+/// The stream of a switch's readings, beside those of flows.
+const READINGS: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_those_of_the_queues_that_can_be_worked_out() {
+        // 1000 bytes at 8 Mbit/s are 1 ms. Two packets at once each 4 ms: the second waits a
+        // millisecond at the first switch, where one is being sent, and nowhere else.
+        let switch = SwitchConfig {
+            pipeline: 0,
+            manager: "fifo".into(),
+            program: Some("fifo+".into()),
+            egress: 1,
+            interface: 1,
+            ..SwitchConfig::default()
+        };
+        let host = Host { joins: 0, flows: 3, len: 986, gap: Variable::Fixed(10e6), ahead: 5 };
+        let bed = Testbed {
+            rates: vec![800, 8000],
+            switch,
+            late: 0,
+            hosts: vec![host],
+            seconds: 10,
+            warmup: 0,
+            middle: 1,
+        };
+        let waits = bed.run(1).remove(0);
+        // Three packets each 10 ms on a link that needs 10 ms for each: those that find room wait
+        // for one before them.
+        assert_eq!(waits.sent, 3000);
+        assert!(
+            (waits.before_ms() - waits.mean_ms()).abs() < 1e-9,
+            "the second switch is ten times as fast"
+        );
+        assert!(waits.behind_ms().abs() < 1e-9);
+        // 512 in the queue, 10 ms each.
+        assert!((waits.quantile_ms(1.0) - 5120.0).abs() < 10.0, "{}", waits.quantile_ms(1.0));
+    }
+
+    #[test]
+    fn a_wait_is_read_late_and_in_whole_microseconds() {
+        let mut books = Books { late: 10_000.0, draws: Draws::new(1, 0, READINGS) };
+        let mut packet = Packet::default();
+        packet.label = ALLOWED;
+        assert_eq!(books.enter(Nanos(5), &packet), (ALLOWED, ALLOWED));
+        let read: Vec<u64> =
+            (0..1000).map(|_| ALLOWED - books.leave(&packet, Nanos(7), Nanos(2_000_007))).collect();
+        assert!(read.iter().all(|ns| ns % STAMP == 0 && *ns >= 2_000_000));
+        let mean = read.iter().sum::<u64>() / 1000;
+        assert!((2_008_000..2_011_000).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn readings_that_differ_spread_packets_over_strict_queues() {
+        // The interface takes 47 packets at a time. Until it has them, what comes passes without a
+        // wait.
+        let switch = SwitchConfig {
+            manager: "sp-pifo queues 8 depth 15".into(),
+            program: Some("fifo+".into()),
+            interface: 93,
+            batch: 47,
+            ..SwitchConfig::default()
+        };
+        let host = Host {
+            joins: 0,
+            flows: 5,
+            len: 1028,
+            gap: Variable::Exponential { mean: 8e6 },
+            ahead: 0,
+        };
+        let behind = |late| {
+            let switch = switch.clone();
+            let bed = Testbed {
+                rates: vec![5000, 4800],
+                switch,
+                late,
+                hosts: vec![host.clone()],
+                seconds: 100,
+                warmup: 40,
+                middle: 1,
+            };
+            bed.run(1).remove(0).behind_ms()
+        };
+        let exact = behind(0);
+        for late in [2_000, 10_000, 100_000] {
+            // The second switch holds what comes during a batch, 47 packets, instead of the 15 that
+            // have room in one queue.
+            let spread = behind(late);
+            assert!(spread > 2.0 * exact, "{late}: {spread} against {exact} ms");
+        }
+    }
+}

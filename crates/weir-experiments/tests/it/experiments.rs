@@ -1,0 +1,20 @@
+//! Experiments whose published figures are reached: what they claim must go on to hold.
+
+use weir_experiments::{EXPERIMENTS, Options, s10};
+
+#[test]
+fn every_queue_of_the_dumbbell_is_inside_the_published_band() {
+    let finding = (s10::EXPERIMENT.run)(&Options::default());
+    assert_eq!(finding.claims.len(), 8);
+    for claim in &finding.claims {
+        assert_eq!(claim.holds, Some(true), "{}: {}", claim.words, claim.detail);
+    }
+}
+
+#[test]
+fn experiments_have_names_of_their_own() {
+    let mut names: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), EXPERIMENTS.len());
+}

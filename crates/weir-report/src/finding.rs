@@ -1,0 +1,242 @@
+//! What an experiment found, as plain data: tables with the published beside the measured values,
+//! claims with a verdict each, and curves. Printing and drawing are left to others.
+
+use serde::Serialize;
+
+/// What came of an experiment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Finding {
+    /// What was done, in a sentence.
+    pub title: String,
+    /// Figures.
+    pub tables: Vec<Table>,
+    /// What the publication says, judged.
+    pub claims: Vec<Claim>,
+    /// Pictures.
+    pub plots: Vec<Plot>,
+}
+
+/// A table of figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Table {
+    /// What it holds, with the units.
+    pub title: String,
+    /// Heads of its columns.
+    pub columns: Vec<String>,
+    /// Rows, each of as many cells as there are columns.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// An empty one.
+    pub fn new(title: impl Into<String>, columns: &[&str]) -> Self {
+        Self {
+            title: title.into(),
+            columns: columns.iter().map(|&column| column.to_owned()).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row; what is missing at its end stays empty.
+    pub fn row(&mut self, mut cells: Vec<Cell>) {
+        cells.resize(self.columns.len(), Cell::Empty);
+        self.rows.push(cells);
+    }
+}
+
+/// A cell of a table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// Nothing is known.
+    #[default]
+    Empty,
+    /// Words.
+    Text(String),
+    /// A figure in the unit of its column.
+    Number {
+        /// The figure.
+        value: f64,
+        /// Decimals to show.
+        #[serde(skip)]
+        decimals: u8,
+    },
+    /// A difference in percent.
+    Percent {
+        /// The difference.
+        percent: f64,
+    },
+}
+
+impl Cell {
+    /// A figure with so many decimals.
+    pub fn number(value: f64, decimals: u8) -> Self {
+        if value.is_finite() { Self::Number { value, decimals } } else { Self::Empty }
+    }
+
+    /// How far `measured` is from `published`, in percent of what was published.
+    pub fn difference(published: f64, measured: f64) -> Self {
+        let percent = difference(published, measured);
+        if percent.is_finite() { Self::Percent { percent } } else { Self::Empty }
+    }
+
+    /// Published, measured, and the difference: three cells.
+    pub fn compared(published: f64, measured: f64, decimals: u8) -> [Self; 3] {
+        [
+            Self::number(published, decimals),
+            Self::number(measured, decimals),
+            Self::difference(published, measured),
+        ]
+    }
+
+    /// As it is shown.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Empty => "-".to_owned(),
+            Self::Text(text) => text.clone(),
+            Self::Number { value, decimals } => format!("{value:.*}", usize::from(*decimals)),
+            Self::Percent { percent } => format!("{percent:+.1} %"),
+        }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+/// How far `measured` is from `published`, in percent of what was published.
+pub fn difference(published: f64, measured: f64) -> f64 {
+    (measured - published) / published * 100.0
+}
+
+/// Something that a publication says, judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Claim {
+    /// What it says.
+    pub words: String,
+    /// Whether it holds here; `None` when it could not be tried.
+    pub holds: Option<bool>,
+    /// What was measured of it.
+    pub detail: String,
+}
+
+impl Claim {
+    /// A claim that was tried.
+    pub fn tried(words: impl Into<String>, holds: bool, detail: impl Into<String>) -> Self {
+        Self { words: words.into(), holds: Some(holds), detail: detail.into() }
+    }
+}
+
+/// Curves over a pair of axes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Plot {
+    /// Part of a file's name.
+    pub name: String,
+    /// Title.
+    pub title: String,
+    /// What the picture shows, for those who cannot see it.
+    pub description: String,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// Curves, the first at the bottom.
+    pub series: Vec<Series>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Axis {
+    /// What it shows.
+    pub label: String,
+    /// Unit of the values given.
+    pub unit: Unit,
+    /// By powers of ten.
+    pub log: bool,
+}
+
+impl Axis {
+    /// A linear axis.
+    pub fn new(label: &str, unit: Unit) -> Self {
+        Self { label: label.to_owned(), unit, log: false }
+    }
+}
+
+/// What an axis measures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// A rate in bit/s.
+    BitsPerSecond,
+    /// A span of time in ns.
+    Nanoseconds,
+    /// Time since the beginning, in s.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// A number without a unit.
+    #[default]
+    Count,
+    /// A fraction, 0 to 1.
+    Fraction,
+}
+
+/// A curve.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Series {
+    /// Its name in the legend.
+    pub name: String,
+    /// How it is drawn.
+    pub style: Style,
+    /// `[x, y]`, ascending in x.
+    pub points: Vec<[f64; 2]>,
+}
+
+/// How a curve is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Style {
+    /// Straight lines from point to point.
+    #[default]
+    Line,
+    /// The same, dashed.
+    Dashes,
+    /// Points alone.
+    Dots,
+    /// A value holds until the next one.
+    Steps,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_that_is_none_is_an_empty_cell() {
+        assert_eq!(Cell::number(f64::NAN, 1), Cell::Empty);
+        assert_eq!(Cell::difference(0.0, 1.0), Cell::Empty);
+        let texts: Vec<_> = Cell::compared(200.0, 190.0, 1).iter().map(Cell::text).collect();
+        assert_eq!(texts, ["200.0", "190.0", "-5.0 %"]);
+    }
+
+    #[test]
+    fn rows_have_as_many_cells_as_there_are_columns() {
+        let mut table = Table::new("t", &["a", "b"]);
+        table.row(vec!["x".into()]);
+        assert_eq!(table.rows, [[Cell::from("x"), Cell::Empty]]);
+    }
+
+    #[test]
+    fn figures_are_numbers_in_results() {
+        let text = serde_json::to_string(&[Cell::number(1.5, 0), Cell::Empty, "a".into()]).unwrap();
+        assert_eq!(text, r#"[{"value":1.5},null,"a"]"#);
+    }
+}

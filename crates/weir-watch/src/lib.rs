@@ -1,0 +1,29 @@
+//! Watches queues: a thread for each source reads the queues of the kernel or those of Weir, another
+//! records what they saw, in files and in statistics.
+
+mod files;
+mod own;
+mod reader;
+mod record;
+
+pub use files::Files;
+pub use own::Own;
+pub use reader::{Batch, Progress, Reader, Seen};
+pub use record::{Record, Recorder};
+
+/// Why queues cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// A source cannot be opened or read.
+    #[error(transparent)]
+    Source(#[from] weir_probe::ProbeError),
+    /// A file of readings cannot be made.
+    #[error(transparent)]
+    File(#[from] weir_report::watch::RecordError),
+    /// No thread can be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    /// A thread panicked.
+    #[error("the {0} thread panicked; please report this as a bug")]
+    Panicked(&'static str),
+}

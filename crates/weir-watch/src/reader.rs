@@ -1,0 +1,283 @@
+//! The threads that read queues: each has a source of its own and hands what it sees to the
+//! recorder.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use weir_linux::process::Stopper;
+use weir_probe::{
+    Counters, Event, Method, Opened, Pace, ProbeError, Queue, QueueId, Run, Sink, Source,
+    Transmission,
+};
+
+use super::WatchError;
+
+/// Something that a source saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// At a time, in ns, a queue appeared.
+    Appeared(u64, QueueId, Queue),
+    /// At a time, in ns, a queue vanished.
+    Vanished(u64, QueueId),
+    /// Readings of queues' lengths.
+    Runs(Vec<Run>),
+    /// Packets that went in or out.
+    Events(Vec<Event>),
+    /// A queue's counters at a time, in ns.
+    Counters(u64, QueueId, Counters),
+    /// The devices' transmission queues at a time, in ns.
+    Transmission(u64, Vec<Transmission>),
+    /// At a time, in ns, something that the user should know.
+    Remark(u64, String),
+}
+
+/// What a source saw in some milliseconds, and which source it was.
+pub type Batch = (usize, Vec<Seen>);
+
+/// How a reader is doing.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// Its way of reading; none before it has read.
+    pub method: Option<Method>,
+    /// How often it has read.
+    pub pace: Pace,
+    /// In how many namespaces: each has the pace that was asked for.
+    pub namespaces: usize,
+    /// What the user must know about the choice of the way.
+    pub remarks: Vec<String>,
+    /// Why it ended by itself.
+    pub failed: Option<String>,
+}
+
+/// A running reader.
+pub struct Reader {
+    thread: JoinHandle<()>,
+    stop: Arc<AtomicBool>,
+    progress: Arc<Mutex<Progress>>,
+}
+
+/// What a reader says when it has read for the first time, or why it cannot.
+type Ready = Result<(), ProbeError>;
+
+impl Reader {
+    /// Starts a thread, opens the source there and reads once. The source belongs to its thread,
+    /// whose namespace it may change.
+    ///
+    /// # Errors
+    /// When the source cannot be opened or read.
+    pub fn start(
+        (number, namespaces): (usize, usize),
+        to: SyncSender<Batch>,
+        over: Stopper,
+        open: impl FnOnce() -> Result<Opened, ProbeError> + Send + 'static,
+    ) -> Result<Self, WatchError> {
+        let (stop, progress) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Progress::default())));
+        let (ready, answer): (_, Receiver<Ready>) = sync_channel(1);
+        let work = {
+            let (stop, progress) = (Arc::clone(&stop), Arc::clone(&progress));
+            move || {
+                let mut relay = Relay { number, to, batch: Vec::new(), since: Instant::now() };
+                let first = open().and_then(|Opened { mut source, remarks }| {
+                    source.turn(&mut relay)?;
+                    *progress.lock().unwrap_or_else(PoisonError::into_inner) = Progress {
+                        method: Some(source.method()),
+                        pace: source.pace(),
+                        namespaces,
+                        remarks,
+                        failed: None,
+                    };
+                    Ok(source)
+                });
+                let (source, answer) = match first {
+                    Ok(source) => (Some(source), Ok(())),
+                    Err(error) => (None, Err(error)),
+                };
+                // Whoever started this thread waits for the answer.
+                let _ = ready.send(answer);
+                if let Some(mut source) = source {
+                    read(&mut *source, &mut relay, &stop, &progress);
+                    over.stop();
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("weir-watch".to_owned()).spawn(work);
+        let thread = thread.map_err(WatchError::Thread)?;
+        match answer.recv() {
+            Ok(Ok(())) => Ok(Self { thread, stop, progress }),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(WatchError::Panicked("reading")),
+        }
+    }
+
+    /// How it is doing.
+    pub fn progress(&self) -> Progress {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tells it to end, after one more look at everything.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for its end.
+    pub fn join(self) -> Progress {
+        let panicked = self.thread.join().is_err();
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if panicked {
+            progress.failed = Some(WatchError::Panicked("reading").to_string());
+        }
+        progress
+    }
+}
+
+/// Reads until told to stop, or until nothing can be read any more.
+fn read(source: &mut dyn Source, relay: &mut Relay, stop: &AtomicBool, progress: &Mutex<Progress>) {
+    let update = |pace: Pace, failed: Option<String>| {
+        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        (progress.pace, progress.failed) = (pace, failed);
+    };
+    let mut updated = Instant::now();
+    let mut last: Option<Instant> = None;
+    loop {
+        match last {
+            Some(last) if last.elapsed() >= LINGER => break,
+            None if stop.load(Ordering::Relaxed) => last = Some(Instant::now()),
+            _ => {}
+        }
+        if let Err(error) = source.turn(relay) {
+            relay.flush();
+            update(source.pace(), Some(error.to_string()));
+            return;
+        }
+        if !relay.is_heard() {
+            break;
+        }
+        if updated.elapsed() >= UPDATE {
+            updated = Instant::now();
+            update(source.pace(), None);
+        }
+    }
+    let failed = source.finish(relay).err().map(|error| error.to_string());
+    relay.flush();
+    update(source.pace(), failed);
+}
+
+/// Gathers what a source tells and hands it on every few milliseconds.
+struct Relay {
+    number: usize,
+    to: SyncSender<Batch>,
+    batch: Vec<Seen>,
+    since: Instant,
+}
+
+impl Relay {
+    /// Hands on what is due; whether anybody takes it. Waits where the recorder cannot keep up: a
+    /// reading that is late is seen in the gaps, one that is left out would be seen nowhere.
+    fn is_heard(&mut self) -> bool {
+        if self.since.elapsed() < HAND_ON && self.batch.len() < MOST { true } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> bool {
+        self.since = Instant::now();
+        self.batch.is_empty()
+            || self.to.send((self.number, std::mem::take(&mut self.batch))).is_ok()
+    }
+}
+
+impl Sink for Relay {
+    fn appeared(&mut self, time: u64, id: QueueId, queue: &Queue) {
+        self.batch.push(Seen::Appeared(time, id, queue.clone()));
+    }
+
+    fn vanished(&mut self, time: u64, id: QueueId) {
+        self.batch.push(Seen::Vanished(time, id));
+    }
+
+    fn runs(&mut self, runs: &[Run]) {
+        match self.batch.last_mut() {
+            Some(Seen::Runs(before)) => before.extend_from_slice(runs),
+            _ => self.batch.push(Seen::Runs(runs.to_vec())),
+        }
+    }
+
+    fn events(&mut self, events: &[Event]) {
+        match self.batch.last_mut() {
+            Some(Seen::Events(before)) => before.extend_from_slice(events),
+            _ => self.batch.push(Seen::Events(events.to_vec())),
+        }
+    }
+
+    fn counters(&mut self, time: u64, id: QueueId, counters: &Counters) {
+        self.batch.push(Seen::Counters(time, id, *counters));
+    }
+
+    fn transmission(&mut self, time: u64, queues: &[Transmission]) {
+        self.batch.push(Seen::Transmission(time, queues.to_vec()));
+    }
+
+    fn remark(&mut self, time: u64, text: &str) {
+        self.batch.push(Seen::Remark(time, text.to_owned()));
+    }
+}
+
+/// Time between two updates of a reader's progress.
+const UPDATE: Duration = Duration::from_millis(200);
+/// Reading goes on for so long after the word to stop: counters are looked at less often than
+/// lengths, and shall be of the end.
+const LINGER: Duration = Duration::from_millis(50);
+/// Time between two batches.
+const HAND_ON: Duration = Duration::from_millis(5);
+/// Entries that make a batch due at once.
+const MOST: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three turns, then an error.
+    struct Short(u32);
+
+    impl Source for Short {
+        fn method(&self) -> Method {
+            Method::Netlink
+        }
+        fn turn(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
+            self.0 += 1;
+            if self.0 > 3 {
+                return Err(ProbeError::Plan("no more".into()));
+            }
+            sink.remark(u64::from(self.0), "turn");
+            Ok(())
+        }
+        fn pace(&self) -> Pace {
+            Pace { readings: self.0.into(), ..Pace::default() }
+        }
+    }
+
+    #[test]
+    fn what_a_source_saw_before_it_failed_is_kept() {
+        let (to, from) = sync_channel(64);
+        let reader = Reader::start((7, 1), to, Stopper::new().expect("a stopper"), || {
+            Ok(Opened { source: Box::new(Short(0)), remarks: vec!["why".into()] })
+        });
+        let progress = reader.unwrap_or_else(|_| panic!("it starts")).join();
+        assert_eq!(
+            (progress.method, progress.failed.as_deref(), progress.remarks.len()),
+            (Some(Method::Netlink), Some("no more"), 1)
+        );
+        let seen: Vec<Seen> =
+            from.iter().filter(|(number, _)| *number == 7).flat_map(|(_, batch)| batch).collect();
+        assert_eq!(seen.len(), 3, "{seen:?}");
+    }
+
+    #[test]
+    fn a_source_that_cannot_be_opened_is_a_failure() {
+        let (to, _from) = sync_channel(1);
+        let open = || Err(ProbeError::Plan("no such thing".into()));
+        assert!(Reader::start((0, 1), to, Stopper::new().expect("a stopper"), open).is_err());
+    }
+}

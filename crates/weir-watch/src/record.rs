@@ -1,0 +1,174 @@
+//! The thread that keeps what the readers see: figures for the view and the summary, and each
+//! reading for the files that want it.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use weir_probe::measure::Tally;
+use weir_probe::{Event, QueueId, Run, Sink};
+
+use super::WatchError;
+use super::files::Files;
+use super::reader::{Batch, Seen};
+
+/// Everything that was seen so far.
+#[derive(Default)]
+pub struct Record {
+    /// Figures of it.
+    pub tally: Tally,
+    /// Which devices each source has told of, by name and namespace.
+    pub devices: Vec<BTreeSet<(String, Option<String>)>>,
+    files: Files,
+    failures: Vec<String>,
+}
+
+/// The recorder's thread, and what it has recorded.
+pub struct Recorder {
+    thread: JoinHandle<()>,
+    record: Arc<Mutex<Record>>,
+}
+
+impl Recorder {
+    /// Starts one that records until no reader is left.
+    ///
+    /// # Errors
+    /// Without threads.
+    pub fn start(from: Receiver<Batch>, files: Files) -> Result<Self, WatchError> {
+        let record = Arc::new(Mutex::new(Record { files, ..Record::default() }));
+        let work = {
+            let record = Arc::clone(&record);
+            move || {
+                for (source, batch) in from {
+                    lock(&record).take(source, batch);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("weir-record".to_owned()).spawn(work);
+        let thread = thread.map_err(WatchError::Thread)?;
+        Ok(Self { thread, record })
+    }
+
+    /// What was recorded so far; recording waits meanwhile.
+    pub fn look(&self) -> MutexGuard<'_, Record> {
+        lock(&self.record)
+    }
+
+    /// What was recorded, once all readers have ended.
+    ///
+    /// # Errors
+    /// When the thread panicked.
+    pub fn join(self) -> Result<Record, WatchError> {
+        let panicked = || WatchError::Panicked("recording");
+        self.thread.join().map_err(|_| panicked())?;
+        let record = Arc::into_inner(self.record).ok_or_else(panicked)?;
+        Ok(record.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Record {
+    /// Puts down a batch. Queues of several sources must not have the same number: each source has
+    /// a range of its own.
+    fn take(&mut self, source: usize, batch: Vec<Seen>) {
+        let number = |id: QueueId| id | (source as QueueId) << ID_BITS;
+        if self.devices.len() <= source {
+            self.devices.resize(source + 1, BTreeSet::new());
+        }
+        let renumbered = |seen| match seen {
+            Seen::Appeared(time, id, queue) => Seen::Appeared(time, number(id), queue),
+            Seen::Vanished(time, id) => Seen::Vanished(time, number(id)),
+            Seen::Runs(runs) => Seen::Runs(
+                runs.into_iter().map(|run| Run { queue: number(run.queue), ..run }).collect(),
+            ),
+            Seen::Events(events) => Seen::Events(
+                events
+                    .into_iter()
+                    .map(|event| Event { queue: number(event.queue), ..event })
+                    .collect(),
+            ),
+            Seen::Counters(time, id, counters) => Seen::Counters(time, number(id), counters),
+            other => other,
+        };
+        let batch: Vec<Seen> = batch.into_iter().map(renumbered).collect();
+        for seen in &batch {
+            if let Seen::Appeared(_, _, queue) = seen {
+                self.devices[source].insert((queue.device.clone(), queue.netns.clone()));
+            }
+            seen.tell(&mut self.tally);
+        }
+        self.failures.extend(self.files.take(&batch));
+    }
+
+    /// What went wrong with a file since the last call.
+    pub fn failures(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.failures)
+    }
+
+    /// Completes the files of readings; what went wrong with them.
+    pub fn finish(&mut self) -> Vec<String> {
+        self.tally.finish();
+        self.failures.extend(self.files.finish());
+        self.failures()
+    }
+}
+
+impl Seen {
+    /// Tells a sink of it.
+    pub fn tell(&self, sink: &mut dyn Sink) {
+        match self {
+            Seen::Appeared(time, id, queue) => sink.appeared(*time, *id, queue),
+            Seen::Vanished(time, id) => sink.vanished(*time, *id),
+            Seen::Runs(runs) => sink.runs(runs),
+            Seen::Events(events) => sink.events(events),
+            Seen::Counters(time, id, counters) => sink.counters(*time, *id, counters),
+            Seen::Transmission(time, queues) => sink.transmission(*time, queues),
+            Seen::Remark(time, text) => sink.remark(*time, text),
+        }
+    }
+}
+
+fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
+    record.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bits of a queue's number that are its source's own: more queues than appear in any watch.
+const ID_BITS: u32 = 26;
+
+#[cfg(test)]
+mod tests {
+    use weir_probe::{Handle, Queue};
+
+    use super::*;
+
+    fn appears(device: &str) -> Vec<Seen> {
+        let (handle, parent) = (Handle(0), Handle::ROOT);
+        let queue = Queue {
+            device: device.into(),
+            netns: None,
+            kind: "fifo".into(),
+            handle,
+            parent,
+            band: None,
+            root: true,
+        };
+        let run =
+            Run { queue: 0, first: 5, last: 5, count: 1, qlen: device.len() as u32, backlog: 0 };
+        vec![Seen::Appeared(5, 0, queue), Seen::Runs(vec![run])]
+    }
+
+    #[test]
+    fn queues_of_two_sources_stay_apart() {
+        let mut record = Record::default();
+        record.take(0, appears("eth0"));
+        record.take(1, appears("weir"));
+        record.take(1, vec![Seen::Vanished(9, 0)]);
+        let queues = record.tally.queues();
+        assert_eq!(queues.iter().map(|queue| queue.readings).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!((queues[0].until, queues[1].until), (None, Some(9)));
+        assert!(
+            record.devices[0].contains(&("eth0".into(), None))
+                && record.devices[1].contains(&("weir".into(), None))
+        );
+    }
+}
