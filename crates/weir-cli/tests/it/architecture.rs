@@ -1,5 +1,5 @@
-//! Keeps the workspace's shape: which crate may use which, where `unsafe` may stand, what the
-//! engine may not touch.
+//! Keeps the workspace's shape: which crate may use which, which file imports which, where `unsafe`
+//! may be, and what the engine may not touch.
 //!
 //! The layers are those of `docs/architecture.md`. A new crate must be given its layer here before
 //! it builds green.
@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+
+use crate::imports;
 
 /// Crates by layer, lowest first: a crate uses crates of lower layers only, never its own layer or
 /// above.
@@ -39,6 +41,58 @@ const SANS_IO: &[&str] = &["weir-core", "weir-wire", "weir-rules"];
 /// The only places with code of ours that the compiler does not check: system calls, and a hint to
 /// the processor.
 const UNSAFE_HOMES: [&str; 2] = ["weir-linux/src/sys/", "weir-core/src/prefetch.rs"];
+
+/// Files that hold a table of all files beside or below them: each row needs the types of the
+/// table, and the table names each row.
+const TABLES: &[(&str, &str)] = &[
+    ("weir-core/src/aqm/mod.rs", "the table of AQMs"),
+    ("weir-core/src/sched/mod.rs", "the table of schedulers"),
+    ("weir-sim/src/tcp/cc/mod.rs", "the table of congestion controls"),
+];
+
+/// Where files still import one another in circles. Nothing may be added.
+const KNOWN_CIRCLES: &[&str] = &[
+    "weir-cli/",
+    "weir-control/",
+    "weir-core/",
+    "weir-linux/",
+    "weir-live/",
+    "weir-experiments/",
+    "weir-measure/",
+    "weir-probe/",
+    "weir-rig/",
+    "weir-rules/",
+    "weir-sim/",
+    "weir-traffic/",
+    "weir-watch/",
+];
+
+#[test]
+fn files_import_one_another_in_one_direction() {
+    for package in packages() {
+        let name = package["name"].as_str().expect("a package has a name");
+        let manifest = package["manifest_path"].as_str().expect("a manifest path");
+        let src = Path::new(manifest).with_file_name("src");
+        let below = |path: &Path| path.strip_prefix(&src).map(|p| p.to_string_lossy().into_owned());
+        let texts = sources(&src)
+            .into_iter()
+            .map(|(path, text)| (below(&path).expect("it is below src"), text))
+            .collect();
+        let mut imports = imports::read(&texts);
+        for (table, _) in TABLES {
+            let Some(table) = table.strip_prefix(&format!("{name}/src/")) else { continue };
+            let rows = table.strip_suffix("mod.rs").expect("a table is in a mod.rs");
+            let edges = imports.get_mut(table).expect("a table of TABLES exists");
+            edges.retain(|file| !file.starts_with(rows));
+        }
+        for circle in imports::circles(&imports) {
+            assert!(
+                KNOWN_CIRCLES.contains(&format!("{name}/").as_str()),
+                "files of {name} import one another in a circle: {circle:?}"
+            );
+        }
+    }
+}
 
 #[test]
 fn crates_use_only_lower_layers() {

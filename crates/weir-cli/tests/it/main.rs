@@ -3,5 +3,6 @@
 mod architecture;
 mod compare;
 mod docs;
+mod imports;
 mod rig;
 mod sim;
