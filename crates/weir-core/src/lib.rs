@@ -15,7 +15,6 @@ pub mod device;
 pub mod dist;
 mod emulator;
 mod heap;
-pub mod histogram;
 pub mod key;
 pub mod link;
 pub mod packet;
@@ -26,9 +25,11 @@ pub mod sched;
 pub mod settings;
 mod slab;
 pub mod stamped;
-pub mod stats;
 pub mod units;
 mod wheel;
+
+/// Latencies and counters, in the types that all of Weir's results are made of.
+pub use weir_measure::{histogram, stats};
 
 pub use emulator::{
     Action, Arrival, Departure, Emulator, Fate, FlowView, InstanceView, Limits, Rejected, Totals,

@@ -184,7 +184,7 @@ fn measure(case: &Case, seconds: u64) -> Measured {
     let device_bytes = network
         .stats(router)
         .and_then(|stats| stats.device.as_ref())
-        .map_or(0.0, |device| device.mean_bytes(span));
+        .map_or(0.0, |device| device.mean_bytes(span.0));
     Measured {
         probe: [
             probe.mean() / 1e3,

@@ -128,7 +128,7 @@ fn print(lane: &LaneReport) {
         c.packets_in,
         c.packets_out,
         c.bytes_out,
-        c.drop_list(),
+        c.reasons().drop_counts().iter().collect::<Vec<_>>(),
         c.backlog_packets,
         c.duplicated,
         c.balanced(),

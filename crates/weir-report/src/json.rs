@@ -140,11 +140,11 @@ impl Pipe {
             bytes_out: c.bytes_out,
             backlog_packets: c.backlog_packets,
             duplicated: c.duplicated,
-            drops: c.drop_list().into_iter().map(|(reason, n)| (reason.name(), n)).collect(),
+            drops: c.reasons().drop_counts().iter().map(|(reason, n)| (reason.name(), n)).collect(),
             queue_ns: Latency::of(&pipe.stats.queue_ns),
             total_ns: Latency::of(&pipe.stats.total_ns),
             balanced: c.balanced(),
-            marks: c.mark_list().into_iter().map(|(reason, n)| (reason.name(), n)).collect(),
+            marks: c.reasons().mark_counts().iter().map(|(reason, n)| (reason.name(), n)).collect(),
         }
     }
 }

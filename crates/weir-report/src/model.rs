@@ -117,10 +117,11 @@ impl LinkResult {
             duplicated: c.duplicated,
             corrupted: c.corrupted,
             reordered: c.reordered,
-            drops: c.drop_list().into_iter().map(named).collect(),
+            drops: c.reasons().drop_counts().iter().map(named).collect(),
             marks: c
-                .mark_list()
-                .into_iter()
+                .reasons()
+                .mark_counts()
+                .iter()
                 .map(|(reason, n)| (reason.name().to_owned(), n))
                 .collect(),
             queue_ns: stats.queue_ns.clone(),
@@ -166,7 +167,7 @@ impl LinkResult {
     /// histogram's 3.1 % of that bound); `None` where lateness was not measured.
     pub fn late_fraction(&self) -> Option<f64> {
         let late: u64 =
-            self.lateness_ns.iter().filter(|&(low, _)| low >= LATE_NS).map(|(_, n)| n).sum();
+            self.lateness_ns.bins().filter(|bin| bin.low >= LATE_NS).map(|bin| bin.count).sum();
         (self.lateness_ns.count() > 0).then(|| late as f64 / self.lateness_ns.count() as f64)
     }
 

@@ -126,10 +126,10 @@ fn rules_block(out: &mut String, run: &RunResult, paint: Paint) {
             count(c.packets_in),
             count(c.packets_out)
         );
-        for (why, n) in c.drop_list() {
+        for (why, n) in c.reasons().drop_counts().iter() {
             let _ = write!(line, ", {} {}", count(n), reason(why.name()));
         }
-        for (why, n) in c.mark_list() {
+        for (why, n) in c.reasons().mark_counts().iter() {
             let _ = write!(line, ", {} marked {}", count(n), reason(why.name()));
         }
         let _ = writeln!(out, "  {}", clipped(&line, WIDTH - 2));

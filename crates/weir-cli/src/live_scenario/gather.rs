@@ -148,8 +148,8 @@ fn jitter(variation_ns: u64, packets: u64) -> f64 {
 }
 
 fn by_reason(reasons: &Reasons) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
-    let drops = reasons.drop_list().into_iter().map(|(reason, n)| (reason.name().to_owned(), n));
-    let marks = reasons.mark_list().into_iter().map(|(reason, n)| (reason.name().to_owned(), n));
+    let drops = reasons.drop_counts().iter().map(|(reason, n)| (reason.name().to_owned(), n));
+    let marks = reasons.mark_counts().iter().map(|(reason, n)| (reason.name().to_owned(), n));
     (drops.collect(), marks.collect())
 }
 

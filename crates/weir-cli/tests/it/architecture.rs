@@ -15,6 +15,7 @@ use crate::imports;
 /// Crates by layer, lowest first: a crate uses crates of lower layers only, never its own layer or
 /// above.
 const LAYERS: &[&[&str]] = &[
+    &["weir-measure"],
     &["weir-core"],
     &["weir-wire"],
     &["weir-rules"],
@@ -32,11 +33,11 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 /// Crates that are built without `std`, because nothing in them may need an operating system.
-const NO_STD: &[&str] = &["weir-core", "weir-wire"];
+const NO_STD: &[&str] = &["weir-measure", "weir-core", "weir-wire"];
 
 /// Crates that decide what happens to packets and are told the time: they may neither ask for it
 /// nor wait, read or send.
-const SANS_IO: &[&str] = &["weir-core", "weir-wire", "weir-rules"];
+const SANS_IO: &[&str] = &["weir-measure", "weir-core", "weir-wire", "weir-rules"];
 
 /// The only places with code of ours that the compiler does not check: system calls, and a hint to
 /// the processor.

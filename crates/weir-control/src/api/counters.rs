@@ -199,9 +199,9 @@ fn add(sums: &mut BTreeMap<String, u64>, others: &BTreeMap<String, u64>) {
 /// Drops and marks by name of their reason.
 pub fn by_reason(reasons: &Reasons) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
     let drops =
-        reasons.drop_list().into_iter().map(|(reason, count)| (reason.name().to_owned(), count));
+        reasons.drop_counts().iter().map(|(reason, count)| (reason.name().to_owned(), count));
     let marks =
-        reasons.mark_list().into_iter().map(|(reason, count)| (reason.name().to_owned(), count));
+        reasons.mark_counts().iter().map(|(reason, count)| (reason.name().to_owned(), count));
     (drops.collect(), marks.collect())
 }
 

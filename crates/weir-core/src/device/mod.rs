@@ -46,7 +46,6 @@
 
 mod config;
 mod dql;
-mod stats;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -58,7 +57,7 @@ use crate::units::Nanos;
 
 pub use config::{Completion, DEFAULT_RING, DeviceConfig, Done, StageConfig};
 pub use dql::{DQL_MOST, Dql, DqlConfig};
-pub use stats::DeviceStats;
+pub use weir_measure::stats::DeviceStats;
 
 /// A device at work. Its driver asks it for the next packet whenever the wire is free
 /// ([`Device::read`]), gives it one whenever it wants one ([`Device::wants`]), and lets it go on in

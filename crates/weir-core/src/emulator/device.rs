@@ -91,7 +91,7 @@ impl Link {
         let Some(id) = device.read(now, around.pool) else { return false };
         let packet = around.pool.get_mut(id);
         packet.label = now.0;
-        counted(&mut around.template.stats).start(bytes(packet), now.since(packet.dequeued));
+        counted(&mut around.template.stats).start(bytes(packet), now.since(packet.dequeued).0);
         let &mut Packet { len, segments, .. } = packet;
         let wire = self.launch(now, id, len, segments, around);
         if wire.done > now {
@@ -140,7 +140,7 @@ impl Link {
             let packet = around.pool.get(id);
             let inside = now.since(packet.dequeued);
             let stats = counted(&mut around.template.stats);
-            stats.leave(bytes(packet), inside);
+            stats.leave(bytes(packet), inside.0);
             drop_inside(now, id, DropReason::NoSuchPipe, around);
         }
     }
@@ -159,6 +159,6 @@ fn counted(stats: &mut LinkStats) -> &mut DeviceStats {
 
 fn drop_at_stage(now: Nanos, id: PacketId, stage: usize, around: &mut Surroundings<'_>) {
     let packet = around.pool.get(id);
-    counted(&mut around.template.stats).drop_at(stage, bytes(packet), now.since(packet.dequeued));
+    counted(&mut around.template.stats).drop_at(stage, bytes(packet), now.since(packet.dequeued).0);
     drop_inside(now, id, DropReason::DeviceFull, around);
 }

@@ -129,7 +129,7 @@ fn run(kind: Kind, device: DeviceConfig) -> Outcome {
     let measured = END - WARM;
     outcome.bulk_bps = bulk_bytes as f64 * 8.0e9 / measured.0 as f64;
     outcome.device_bytes =
-        emulator.stats(BOTTLENECK).unwrap().device.as_ref().unwrap().mean_bytes(measured);
+        emulator.stats(BOTTLENECK).unwrap().device.as_ref().unwrap().mean_bytes(measured.0);
     outcome
 }
 

@@ -296,12 +296,11 @@ fn latency_axis(label: &str, h: &Histogram, least: u64, most: u64) -> Axis {
 fn cumulative(h: &Histogram, points: usize) -> Shape {
     let (total, mut seen) = (h.count().max(1) as f64, 0);
     let mut all = vec![[h.min() as f64, 0.0]];
-    let buckets: Vec<(u64, u64)> = h.iter().collect();
-    for (i, &(_, n)) in buckets.iter().enumerate() {
-        seen += n;
-        // A bucket's values end where the next one begins, and none is above the maximum.
-        let upper = buckets.get(i + 1).map_or(h.max(), |next| next.0.min(upper_of(buckets[i].0)));
-        all.push([upper.clamp(h.min(), h.max()) as f64, seen as f64 / total]);
+    for bin in h.bins() {
+        seen += bin.count;
+        // No value is above the maximum.
+        let end = bin.high.saturating_add(1).clamp(h.min(), h.max());
+        all.push([end as f64, seen as f64 / total]);
     }
     let every = all.len().div_ceil(points).max(1);
     let last = all.len() - 1;
@@ -312,11 +311,6 @@ fn cumulative(h: &Histogram, points: usize) -> Shape {
             .map(|(_, p)| p)
             .collect(),
     )
-}
-
-/// The end of the histogram's bucket that begins at `low`: 32 buckets to a power of two.
-fn upper_of(low: u64) -> u64 {
-    if low < 32 { low + 1 } else { low.saturating_add(1 << (63 - low.leading_zeros() - 5)) }
 }
 
 /// The histogram as bars of equal width on the axis.
@@ -332,12 +326,11 @@ fn binned(h: &Histogram, axis: &Axis) -> Vec<[f64; 4]> {
         }
     };
     let mut shares = [0.0; BARS];
-    for (from, n) in h.iter() {
-        // Spread each bucket over the bars it covers, else bars narrower than a bucket would show a
-        // comb.
-        let (from, to) =
-            ((from as f64).max(h.min() as f64), (upper_of(from) as f64).min(h.max() as f64));
-        let share = n as f64 / h.count() as f64;
+    for bin in h.bins() {
+        // Spread each bin over the bars it covers, else bars narrower than a bin would show a comb.
+        let end = bin.high.saturating_add(1);
+        let (from, to) = (bin.low.max(h.min()) as f64, end.min(h.max()) as f64);
+        let share = bin.count as f64 / h.count() as f64;
         let first = bar_of(from, &edge);
         let last = bar_of(to.max(from), &edge);
         for (i, slot) in shares.iter_mut().enumerate().take(last + 1).skip(first) {

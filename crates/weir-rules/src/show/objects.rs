@@ -368,14 +368,14 @@ fn flow(count: &FlowCount) -> FlowView {
         drops: count.reasons.total_drops(),
         drops_by_reason: count
             .reasons
-            .drop_list()
-            .into_iter()
+            .drop_counts()
+            .iter()
             .map(|(reason, n)| (reason.name().to_owned(), n))
             .collect(),
         marks: count
             .reasons
-            .mark_list()
-            .into_iter()
+            .mark_counts()
+            .iter()
             .map(|(reason, n)| (reason.name().to_owned(), n))
             .collect(),
         aqm: super::figures(&count.figures),

@@ -404,8 +404,8 @@ impl ClassOutcome {
 
 /// Counts with their reasons' names.
 fn by_reason(reasons: &Reasons) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
-    let drops = reasons.drop_list().into_iter().map(|(reason, n)| (reason.name().to_owned(), n));
-    let marks = reasons.mark_list().into_iter().map(|(reason, n)| (reason.name().to_owned(), n));
+    let drops = reasons.drop_counts().iter().map(|(reason, n)| (reason.name().to_owned(), n));
+    let marks = reasons.mark_counts().iter().map(|(reason, n)| (reason.name().to_owned(), n));
     (drops.collect(), marks.collect())
 }
 

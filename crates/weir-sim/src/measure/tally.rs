@@ -6,7 +6,7 @@
 //! a few.
 
 use serde::{Deserialize, Serialize};
-use weir_core::histogram::Histogram;
+use weir_core::histogram::{Bin, Histogram};
 
 /// Counts values, in a few instructions each.
 #[derive(Clone)]
@@ -185,11 +185,8 @@ impl Distribution {
 impl From<&Histogram> for Distribution {
     /// That of one of the engine's histograms, whose buckets are 1/32 of a power of two.
     fn from(histogram: &Histogram) -> Self {
-        let bucket = |(low, count): (u64, u64)| {
-            let width = if low < 64 { 1 } else { 1 << (63 - low.leading_zeros() - 5) };
-            Bucket { low, high: low + (width - 1), count }
-        };
-        let (count, buckets) = (histogram.count(), histogram.iter().map(bucket).collect());
+        let bucket = |bin: Bin| Bucket { low: bin.low, high: bin.high, count: bin.count };
+        let (count, buckets) = (histogram.count(), histogram.bins().map(bucket).collect());
         Self { count, sum: histogram.sum(), min: histogram.min(), max: histogram.max(), buckets }
     }
 }

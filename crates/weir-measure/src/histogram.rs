@@ -6,6 +6,18 @@
 
 use alloc::boxed::Box;
 
+/// Values that are not told apart, and how often they were counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Bin {
+    /// The least value that belongs to it.
+    pub low: u64,
+    /// The greatest value that belongs to it.
+    pub high: u64,
+    /// How many values were counted.
+    pub count: u64,
+}
+
 /// A histogram of `u64` values.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
@@ -105,13 +117,13 @@ impl Histogram {
         self.sum += other.sum;
     }
 
-    /// The filled buckets, ascending: (least value of the bucket, count).
-    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    /// The filled bins, ascending.
+    pub fn bins(&self) -> impl Iterator<Item = Bin> + '_ {
         self.buckets
             .iter()
             .flat_map(|b| b.iter().enumerate())
             .filter(|&(_, &n)| n > 0)
-            .map(|(i, &n)| (lower(i), n))
+            .map(|(i, &count)| Bin { low: lower(i), high: upper(i), count })
     }
 }
 
@@ -135,10 +147,19 @@ fn lower(index: usize) -> u64 {
     (SUB + index % SUB) << (index / SUB - 1)
 }
 
+/// Greatest value of a bucket.
+fn upper(index: usize) -> u64 {
+    lower(index) + (width(index) - 1)
+}
+
 /// Middle of a bucket.
 fn middle(index: usize) -> u64 {
-    let width = if (index as u64) < SUB { 1 } else { 1 << (index as u64 / SUB - 1) };
-    lower(index) + width / 2
+    lower(index) + width(index) / 2
+}
+
+/// How many values a bucket has.
+fn width(index: usize) -> u64 {
+    if (index as u64) < SUB { 1 } else { 1 << (index as u64 / SUB - 1) }
 }
 
 /// Bits of a value after its leading one that choose the bucket.
@@ -157,7 +178,8 @@ mod tests {
         for value in (0..2000).chain([u64::MAX, u64::MAX / 3, 1 << 40, (1 << 40) - 1]) {
             let i = index(value);
             assert!(lower(i) <= value, "{value}");
-            assert!(i + 1 == BUCKETS || value < lower(i + 1), "{value}");
+            assert!(value <= upper(i), "{value}");
+            assert!(i + 1 == BUCKETS || upper(i) + 1 == lower(i + 1), "{value}");
         }
         assert_eq!(index(u64::MAX), BUCKETS - 1);
     }
@@ -169,7 +191,7 @@ mod tests {
             many.record_many(value, times);
             (0..times).for_each(|_| single.record(value));
             let figures = |h: &Histogram| {
-                (h.count(), h.sum(), h.min(), h.max(), h.iter().collect::<alloc::vec::Vec<_>>())
+                (h.count(), h.sum(), h.min(), h.max(), h.bins().collect::<alloc::vec::Vec<_>>())
             };
             assert_eq!(figures(&many), figures(&single));
         }
@@ -197,6 +219,6 @@ mod tests {
         b.record(1000);
         a.merge(&b);
         assert_eq!((a.count(), a.min(), a.max()), (2, 10, 1000));
-        assert_eq!(a.iter().map(|(_, n)| n).sum::<u64>(), 2);
+        assert_eq!(a.bins().map(|bin| bin.count).sum::<u64>(), 2);
     }
 }

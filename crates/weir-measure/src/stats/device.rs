@@ -7,7 +7,6 @@
 use alloc::vec::Vec;
 
 use crate::histogram::Histogram;
-use crate::units::Nanos;
 
 /// Counters of the devices of one link's instances.
 #[derive(Clone, Debug, Default)]
@@ -52,19 +51,19 @@ impl DeviceStats {
         self.carried + self.entered == self.started + self.total_drops() + self.packets
     }
 
-    /// Mean of the bytes inside over a span of time, of packets that have left; 0 for an empty
-    /// span.
-    pub fn mean_bytes(&self, span: Nanos) -> f64 {
-        if span == Nanos::ZERO { 0.0 } else { self.byte_ns as f64 / span.0 as f64 }
+    /// Mean of the bytes inside over a span of time in ns, of packets that have left; 0 for an
+    /// empty span.
+    pub fn mean_bytes(&self, span_ns: u64) -> f64 {
+        if span_ns == 0 { 0.0 } else { self.byte_ns as f64 / span_ns as f64 }
     }
 
-    /// Adds those of another part of the same link. Two peaks need not have been at one time: their
-    /// sum is a bound.
+    /// Adds those of another part of the same link. The peaks of two parts need not have been at one
+    /// time, so the greater one is kept: a number that was reached, and a lower bound of the whole.
     pub fn merge(&mut self, other: &Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;
-        self.most_packets += other.most_packets;
-        self.most_bytes += other.most_bytes;
+        self.most_packets = self.most_packets.max(other.most_packets);
+        self.most_bytes = self.most_bytes.max(other.most_bytes);
         self.entered += other.entered;
         self.started += other.started;
         self.carried += other.carried;
@@ -78,7 +77,7 @@ impl DeviceStats {
     }
 
     /// Begins to count anew. What is inside is carried over.
-    pub(crate) fn zero(&mut self) {
+    pub fn zero(&mut self) {
         let Self { packets, bytes, .. } = *self;
         *self = Self {
             packets,
@@ -91,7 +90,8 @@ impl DeviceStats {
     }
 
     /// Counts a packet of `bytes` that came from the scheduler.
-    pub(crate) fn enter(&mut self, bytes: u64) {
+    #[inline]
+    pub fn enter(&mut self, bytes: u64) {
         self.entered += 1;
         self.packets += 1;
         self.bytes += bytes;
@@ -99,26 +99,30 @@ impl DeviceStats {
         self.most_bytes = self.most_bytes.max(self.bytes);
     }
 
-    /// Counts a packet that the wire starts with after `inside`.
-    pub(crate) fn start(&mut self, bytes: u64, inside: Nanos) {
+    /// Counts a packet that the wire starts with after `inside_ns` in the device.
+    #[inline]
+    pub fn start(&mut self, bytes: u64, inside_ns: u64) {
         self.started += 1;
-        self.time_ns.record(inside.0);
-        self.leave(bytes, inside);
+        self.time_ns.record(inside_ns);
+        self.leave(bytes, inside_ns);
     }
 
     /// Counts a packet that stage `stage` had no room for.
-    pub(crate) fn drop_at(&mut self, stage: usize, bytes: u64, inside: Nanos) {
+    #[inline]
+    pub fn drop_at(&mut self, stage: usize, bytes: u64, inside_ns: u64) {
         self.count_drops(stage, 1);
-        self.leave(bytes, inside);
+        self.leave(bytes, inside_ns);
     }
 
     /// Takes a packet out that is gone with its link.
-    pub(crate) fn leave(&mut self, bytes: u64, inside: Nanos) {
+    #[inline]
+    pub fn leave(&mut self, bytes: u64, inside_ns: u64) {
         self.packets -= 1;
         self.bytes -= bytes;
-        self.byte_ns += u128::from(bytes) * u128::from(inside.0);
+        self.byte_ns += u128::from(bytes) * u128::from(inside_ns);
     }
 
+    #[inline]
     fn count_drops(&mut self, stage: usize, drops: u64) {
         if self.drops.len() <= stage {
             self.drops.resize(stage + 1, 0);

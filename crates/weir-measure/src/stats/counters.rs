@@ -1,0 +1,231 @@
+//! Counters of a link: a row for each, and how the counters of several parts become one.
+//!
+//! A row holds the counter's name, how it is merged, and its meaning. Documents, their schema,
+//! metrics and the documentation are made from these rows: a new counter is a row here and the
+//! place that counts it.
+//!
+//! # Peaks
+//! A peak is the most packets that waited in the queues of a link at once. One engine sees all
+//! instances of a link, so its peak is exact. Where several workers each serve some instances, the
+//! peaks of two workers need not have been at one time: their sum is an upper bound that may never
+//! have been reached, and the greater one is a lower bound that was. [`LinkCounters::merge`] keeps
+//! the greater one. A link with a single instance lives on one worker, so its peak stays exact.
+
+use super::reasons::{DropReason, MarkReason, Reasons};
+
+/// How a counter behaves over time, and how those of several parts become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterKind {
+    /// It only grows; those of several parts are added.
+    Sum,
+    /// It is a number of packets now, or at one moment; those of several parts are added. The sum
+    /// wraps: a part that sends what another took in counts down from zero.
+    Level,
+    /// It is the greatest value so far; of several parts the greatest is kept.
+    Peak,
+}
+
+/// What is known about a counter besides its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterRow {
+    /// Its name in results; the last word is the unit, packets where there is none.
+    pub name: &'static str,
+    /// How it behaves.
+    pub kind: CounterKind,
+    /// Its meaning in a sentence.
+    pub meaning: &'static str,
+}
+
+/// Makes the counters of a link from rows.
+macro_rules! counters {
+    ($(#[$doc:meta])* $type:ident; $($name:ident, $kind:ident, $meaning:literal;)*) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+        pub struct $type {
+            $(
+                #[doc = $meaning]
+                #[cfg_attr(feature = "serde", serde(default))]
+                pub $name: u64,
+            )*
+            #[cfg_attr(feature = "serde", serde(flatten))]
+            pub(super) reasons: Reasons,
+        }
+
+        impl $type {
+            /// Every counter, in the order of [`Self::values`].
+            pub const ROWS: [CounterRow; [$($meaning),*].len()] = [$(
+                CounterRow {
+                    name: stringify!($name),
+                    kind: CounterKind::$kind,
+                    meaning: $meaning,
+                }
+            ),*];
+
+            /// The value of every counter, in the order of [`Self::ROWS`].
+            pub fn values(&self) -> [u64; Self::ROWS.len()] {
+                [$(self.$name),*]
+            }
+
+            /// Adds the counters of another part of the same link: sums and levels are added, of
+            /// peaks the greater one is kept (see the module's documentation).
+            pub fn merge(&mut self, other: &Self) {
+                $(CounterKind::$kind.merge(&mut self.$name, other.$name);)*
+                self.reasons.merge(&other.reasons);
+            }
+        }
+    };
+}
+
+counters! {
+    /// Counters of one link.
+    LinkCounters;
+    packets_in, Sum, "Packets submitted.";
+    bytes_in, Sum, "Network-layer bytes submitted.";
+    packets_out, Sum, "Packets that left towards their destination, duplicates included.";
+    bytes_out, Sum, "Network-layer bytes that left, duplicates included.";
+    duplicated, Sum, "Additional copies made.";
+    corrupted, Sum, "Packets that left with an inverted bit.";
+    reordered, Sum, "Packets that skipped the delay line.";
+    backlog_packets, Level, "Packets inside: in a queue, on the wire, in the delay line.";
+    peak_queue_packets, Peak,
+        "Most packets that waited in queues at once; of several workers the greatest of one.";
+    carried, Level, "Packets that were inside when counting began anew; 0 unless it did.";
+}
+
+impl CounterKind {
+    fn merge(self, mine: &mut u64, other: u64) {
+        match self {
+            Self::Sum => *mine += other,
+            Self::Level => *mine = mine.wrapping_add(other),
+            Self::Peak => *mine = (*mine).max(other),
+        }
+    }
+}
+
+impl LinkCounters {
+    /// Drops and marks by reason.
+    #[inline]
+    pub fn reasons(&self) -> &Reasons {
+        &self.reasons
+    }
+
+    /// Drops for one reason.
+    #[inline]
+    pub fn drops(&self, reason: DropReason) -> u64 {
+        self.reasons.drops(reason)
+    }
+
+    /// Drops for all reasons.
+    pub fn total_drops(&self) -> u64 {
+        self.reasons.total_drops()
+    }
+
+    /// Counts a drop.
+    #[inline]
+    pub fn count_drop(&mut self, reason: DropReason) {
+        self.reasons.count_drop(reason);
+    }
+
+    /// Marks for one reason.
+    #[inline]
+    pub fn marks(&self, reason: MarkReason) -> u64 {
+        self.reasons.marks(reason)
+    }
+
+    /// Marks for all reasons.
+    pub fn total_marks(&self) -> u64 {
+        self.reasons.total_marks()
+    }
+
+    /// Counts a mark.
+    #[inline]
+    pub fn count_mark(&mut self, reason: MarkReason) {
+        self.reasons.count_mark(reason);
+    }
+
+    /// Whether every packet is accounted for (see [the identities](super)). Those of a part of a
+    /// link may have wrapped, so the sums wrap too.
+    pub fn balanced(&self) -> bool {
+        let came = self.carried.wrapping_add(self.packets_in).wrapping_add(self.duplicated);
+        let left = self.packets_out.wrapping_add(self.total_drops());
+        came == left.wrapping_add(self.backlog_packets)
+    }
+
+    /// Both sides of the identity, arrivals first; `None` when a sum overflows, which no whole
+    /// link's does.
+    pub fn accounts(&self) -> Option<(u64, u64)> {
+        let sum = |parts: &[u64]| parts.iter().try_fold(0u64, |sum, &part| sum.checked_add(part));
+        let mut drops = self.reasons.drop_counts().of_all();
+        let drops = drops.try_fold(0u64, |sum, (_, count)| sum.checked_add(count))?;
+        Some((
+            sum(&[self.carried, self.packets_in, self.duplicated])?,
+            sum(&[self.packets_out, drops, self.backlog_packets])?,
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peaks_of_two_workers_are_not_added_as_if_at_one_time() {
+        let worker = |peak_queue_packets, packets_in| LinkCounters {
+            packets_in,
+            backlog_packets: packets_in,
+            peak_queue_packets,
+            ..LinkCounters::default()
+        };
+        let mut link = worker(60, 100);
+        link.merge(&worker(50, 7));
+        assert_eq!(
+            (link.packets_in, link.backlog_packets, link.peak_queue_packets),
+            (107, 107, 60)
+        );
+        // An instance lives on one worker; the others have seen none of it.
+        link.merge(&worker(0, 0));
+        assert_eq!(link.peak_queue_packets, 60);
+    }
+
+    #[test]
+    fn a_part_that_sends_what_another_took_in_counts_down_from_zero() {
+        let mut taken = LinkCounters { packets_in: 3, backlog_packets: 3, ..Default::default() };
+        let sent = LinkCounters {
+            packets_out: 2,
+            backlog_packets: 0u64.wrapping_sub(2),
+            ..Default::default()
+        };
+        assert!(taken.balanced() && sent.balanced());
+        taken.merge(&sent);
+        assert!(taken.balanced() && taken.backlog_packets == 1);
+        assert_eq!(taken.accounts(), Some((3, 3)));
+    }
+
+    #[test]
+    fn an_overflow_does_not_pass_for_balance() {
+        let counters =
+            LinkCounters { packets_in: u64::MAX, duplicated: 1, ..LinkCounters::default() };
+        assert_eq!(counters.accounts(), None);
+    }
+
+    #[test]
+    fn rows_and_values_are_in_one_order() {
+        let counters = LinkCounters { packets_in: 1, carried: 10, ..LinkCounters::default() };
+        let value = |name| {
+            let at = LinkCounters::ROWS.iter().position(|row| row.name == name).unwrap();
+            counters.values()[at]
+        };
+        assert_eq!((value("packets_in"), value("carried"), value("bytes_out")), (1, 10, 0));
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn counters_and_reasons_are_one_object() {
+        let mut counters = LinkCounters { packets_in: 2, ..LinkCounters::default() };
+        counters.count_drop(DropReason::Denied);
+        let value = serde_json::to_value(&counters).unwrap();
+        assert_eq!((&value["packets_in"], &value["drops"]["denied"]), (&2.into(), &1.into()));
+        assert_eq!(serde_json::from_value::<LinkCounters>(value).unwrap(), counters);
+    }
+}
