@@ -19,14 +19,14 @@ use crate::port::AnyPort;
 #[derive(Clone, Debug)]
 pub struct LiveHandle {
     /// One for each worker.
-    doors: Arc<[Door]>,
+    remotes: Arc<[Remote]>,
 }
 
-/// The way to one worker.
+/// The sending end of a worker's commands.
 #[derive(Clone, Debug)]
-pub(super) struct Door {
+pub(super) struct Remote {
     commands: Sender<Command>,
-    pub(super) wake: Arc<OwnedFd>,
+    wake: Arc<OwnedFd>,
 }
 
 /// The loop has ended.
@@ -38,8 +38,8 @@ pub struct Gone;
 pub type Change = Arc<dyn Fn(&mut Emulator, Nanos) + Send + Sync>;
 
 impl LiveHandle {
-    pub(super) fn new(doors: Vec<Door>) -> Self {
-        Self { doors: doors.into() }
+    pub(super) fn new(remotes: Vec<Remote>) -> Self {
+        Self { remotes: remotes.into() }
     }
 
     /// Makes pipe `id`, or changes it; packets inside stay. It is in force when this returns, so
@@ -71,17 +71,17 @@ impl LiveHandle {
     /// The dynamic rules that there are now.
     pub fn dynamic_rules(&self) -> Result<Vec<DynamicEntry>, Gone> {
         let (answer, result) = sync_channel(1);
-        self.doors[0].send(Command::Dynamic(answer))?;
+        self.remotes[0].send(Command::Dynamic(answer))?;
         result.recv().map_err(|_| Gone)
     }
 
     /// Takes other ports in place of those of index `port`, one for each worker: an interface that
     /// vanished is back. What waited to be sent goes to the new ones.
     pub fn replace_port(&self, port: usize, with: Vec<AnyPort>) -> Result<(), Gone> {
-        let mut answers = Vec::with_capacity(self.doors.len());
-        for (door, new) in self.doors.iter().zip(with) {
+        let mut answers = Vec::with_capacity(self.remotes.len());
+        for (remote, new) in self.remotes.iter().zip(with) {
             let (answer, result) = sync_channel(1);
-            door.send(Command::Port(port, Box::new(new), answer))?;
+            remote.send(Command::Port(port, Box::new(new), answer))?;
             answers.push(result);
         }
         answers.into_iter().try_for_each(|result| result.recv().map_err(|_| Gone))
@@ -110,7 +110,7 @@ impl LiveHandle {
         work: impl FnOnce(&mut Emulator, Nanos) -> T + Send + 'static,
     ) -> Result<T, Gone> {
         let (answer, result) = sync_channel(1);
-        self.doors[0].send(Command::Engine(Box::new(move |engine, now| {
+        self.remotes[0].send(Command::Engine(Box::new(move |engine, now| {
             // As above.
             let _ = answer.send(work(engine, now));
         })))?;
@@ -173,33 +173,55 @@ impl LiveHandle {
         }))
     }
 
+    /// Waits until the observer has seen everything that happened before this call; returns at once
+    /// where there is no observer. Not for the observer itself, which would wait for itself.
+    pub fn settle_observer(&self) -> Result<(), Gone> {
+        let mut answers = Vec::with_capacity(self.remotes.len());
+        for remote in &*self.remotes {
+            let (answer, result) = sync_channel(1);
+            remote.send(Command::Mark(answer))?;
+            answers.push(result);
+        }
+        for result in answers {
+            // No answer: there is no observer, or its ring is full of what it has to see.
+            let _ = result.recv();
+        }
+        Ok(())
+    }
+
     /// Ends the loop. Packets inside stay inside and count as backlog.
     pub fn stop(&self) -> Result<(), Gone> {
-        let outcomes: Vec<_> = self.doors.iter().map(|door| door.send(Command::Stop)).collect();
+        let outcomes: Vec<_> =
+            self.remotes.iter().map(|remote| remote.send(Command::Stop)).collect();
         outcomes.into_iter().collect()
     }
 
     /// Asks every worker at once, and waits for all answers.
     fn ask_all<T>(&self, command: impl Fn(SyncSender<T>) -> Command) -> Result<Vec<T>, Gone> {
-        let mut answers = Vec::with_capacity(self.doors.len());
-        for door in &*self.doors {
+        let mut answers = Vec::with_capacity(self.remotes.len());
+        for remote in &*self.remotes {
             let (answer, result) = sync_channel(1);
-            door.send(command(answer))?;
+            remote.send(command(answer))?;
             answers.push(result);
         }
         answers.into_iter().map(|result| result.recv().map_err(|_| Gone)).collect()
     }
 }
 
-impl Door {
+impl Remote {
     fn send(&self, command: Command) -> Result<(), Gone> {
         self.commands.send(command).map_err(|_| Gone)?;
-        self.knock();
+        self.wake();
         Ok(())
     }
 
+    /// The descriptor that wakes the worker when it is written to.
+    pub(super) fn wake_descriptor(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.wake)
+    }
+
     /// Wakes the worker.
-    pub(super) fn knock(&self) {
+    pub(super) fn wake(&self) {
         // A full counter means that it is already woken.
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
     }
@@ -219,6 +241,7 @@ pub(super) enum Command {
     Engine(Work),
     Report(SyncSender<LiveReport>),
     Arrivals(SyncSender<Vec<Arrivals>>),
+    Mark(SyncSender<()>),
     Stop,
 }
 
@@ -227,17 +250,29 @@ type Work = Box<dyn FnOnce(&mut Emulator, Nanos) + Send>;
 /// A worker's end of the control.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    pub(super) commands: Receiver<Command>,
-    pub(super) wake: Arc<OwnedFd>,
+    commands: Receiver<Command>,
+    wake: Arc<OwnedFd>,
 }
 
 impl Inbox {
-    pub(super) fn new() -> Result<(Self, Door), LiveError> {
+    pub(super) fn new() -> Result<(Self, Remote), LiveError> {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map_err(|errno| LiveError::System { what: "making an event descriptor", errno })?;
         let wake = Arc::new(wake);
         let (commands, inbox) = channel();
-        Ok((Self { commands: inbox, wake: Arc::clone(&wake) }, Door { commands, wake }))
+        Ok((Self { commands: inbox, wake: Arc::clone(&wake) }, Remote { commands, wake }))
+    }
+
+    /// The next command, if there is one.
+    pub(super) fn next(&self) -> Option<Command> {
+        let command = self.commands.try_recv().ok()?;
+        self.acknowledge();
+        Some(command)
+    }
+
+    /// The descriptor that can be read when there are commands.
+    pub(super) fn wake(&self) -> &OwnedFd {
+        &self.wake
     }
 
     /// Takes note of having been woken.

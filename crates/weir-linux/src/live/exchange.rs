@@ -1,25 +1,22 @@
-//! Packets between workers: each instance of a pipe or scheduler lives on one of them.
+//! The rings between workers: packets go to the worker that owns their instance.
 //!
-//! A packet comes in at the worker that the kernel chose by its flow, and goes to the one that has
-//! its instance: by the instance's hash, so that everybody knows without asking. Between each two
-//! workers there is a bounded ring in each direction. The frame's buffer moves with the packet; an
-//! empty one comes back in exchange, so that buffers do not gather on one side.
+//! The kernel chooses the worker that receives a packet by the packet's flow; the hash of its
+//! instance chooses the worker that queues it, so every worker knows the owner without asking.
+//! Between each two workers there is a bounded ring in each direction. The frame's buffer moves with
+//! the packet; an empty one comes back in exchange, so that buffers do not gather on one side.
 //!
 //! **Invariant:** packets of a flow stay in order: they come to one worker and leave from one, and
 //! a ring keeps order.
 
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use weir_core::key::FlowKey;
-use weir_core::stats::DropReason;
 use weir_core::{Action, Nanos};
 
-use super::egress::{Engine, Lost};
-use crate::arena::{Buffer, Frame};
+use crate::arena::{Buffer, BufferPool, Frame};
 
 /// One worker's end of all rings.
 #[derive(Debug)]
@@ -46,11 +43,11 @@ struct Peer {
 
 /// A frame on its way to another worker, with what is to be done with its packets.
 #[derive(Debug)]
-struct Parcel {
-    frame: Frame,
-    key: FlowKey,
-    action: Action,
-    at: Nanos,
+pub(super) struct Parcel {
+    pub(super) frame: Frame,
+    pub(super) key: FlowKey,
+    pub(super) action: Action,
+    pub(super) at: Nanos,
 }
 
 /// Makes the rings between workers that are woken by these descriptors.
@@ -87,10 +84,40 @@ pub(super) fn connect(wakes: &[Arc<OwnedFd>]) -> Vec<Exchange> {
 }
 
 impl Exchange {
-    /// Whose the instance with this hash is.
-    fn owner(&self, hash: u64) -> usize {
+    /// The worker that owns the instance with this hash; `None` when it is this one.
+    pub(super) fn other_owner(&self, hash: u64) -> Option<usize> {
         // The upper bits: the lower ones choose the place in hash tables.
-        ((u128::from(hash) * self.peers.len() as u128) >> 64) as usize
+        let owner = ((u128::from(hash) * self.peers.len() as u128) >> 64) as usize;
+        (owner != self.me).then_some(owner)
+    }
+
+    /// Sends a parcel to another worker; gives it back when the ring is full.
+    pub(super) fn post(&mut self, owner: usize, parcel: Parcel) -> Result<(), Parcel> {
+        let Some(peer) = self.peers[owner].as_mut() else {
+            debug_assert!(false, "a worker sends itself a parcel");
+            return Err(parcel);
+        };
+        peer.waiting = true;
+        peer.out.push(parcel).map_err(|rtrb::PushError::Full(parcel)| parcel)
+    }
+
+    /// Workers that parcels may come from, this one among them.
+    pub(super) fn workers(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Takes a parcel from worker `from`, if there is one, and gives a free buffer for it.
+    pub(super) fn take(&mut self, from: usize, pool: &mut BufferPool) -> Option<Parcel> {
+        let peer = self.peers[from].as_mut()?;
+        while let Ok(buffer) = peer.given_back.pop() {
+            pool.give(buffer);
+        }
+        let parcel = peer.inward.pop().ok()?;
+        if let Some(buffer) = pool.take_used(parcel.frame.buffer.bytes().len()) {
+            // A buffer that does not fit into the ring goes back to the system.
+            let _ = peer.give_back.push(buffer);
+        }
+        Some(parcel)
     }
 
     /// Says that this worker is about to sleep; `false` when something has come meanwhile.
@@ -109,7 +136,7 @@ impl Exchange {
         self.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// Wakes those that were sent something and sleep.
+    /// Wakes the workers that were sent something and sleep.
     pub(super) fn wake_peers(&mut self) {
         for peer in self.peers.iter_mut().flatten().filter(|peer| peer.waiting) {
             peer.waiting = false;
@@ -122,271 +149,44 @@ impl Exchange {
     }
 }
 
-impl Engine {
-    /// Hands packets to the worker that has the instance with `hash`; `false` when that is this
-    /// one.
-    pub(super) fn hand_over(
-        &mut self,
-        hash: u64,
-        slot: u32,
-        run: &Range<u16>,
-        key: &FlowKey,
-        action: Action,
-        at: Nanos,
-    ) -> bool {
-        let Some(exchange) = &self.exchange else { return false };
-        let owner = exchange.owner(hash);
-        if owner == exchange.me {
-            return false;
-        }
-        if self.arena.references(slot) == run.len() as u32 {
-            match self.arena.take(slot) {
-                Some(frame) => self.post(owner, Parcel { frame, key: *key, action, at }),
-                None => debug_assert!(false, "packets without a frame were handed over"),
-            }
-            return true;
-        }
-        // Others share the frame and stay: these leave in frames of their own.
-        for segment in run.clone() {
-            let journey = self
-                .arena
-                .get(slot)
-                .and_then(|frame| frame.journeys.get(usize::from(segment)).cloned());
-            let frame = self.move_out(slot, segment).and_then(|copy| self.arena.take(copy));
-            match frame {
-                Some(mut frame) => {
-                    frame.journeys.extend(journey);
-                    self.post(owner, Parcel { frame, key: *key, action, at });
-                }
-                None => self.lost(
-                    slot,
-                    segment,
-                    Lost { reason: DropReason::NoMemory, at, due: at, arrived: at, dequeued: at },
-                ),
-            }
-        }
-        true
-    }
-
-    fn post(&mut self, owner: usize, parcel: Parcel) {
-        let Some(peer) = self.exchange.as_mut().and_then(|exchange| exchange.peers[owner].as_mut())
-        else {
-            return;
-        };
-        peer.waiting = true;
-        let Err(rtrb::PushError::Full(parcel)) = peer.out.push(parcel) else { return };
-        let Parcel { frame, at, .. } = parcel;
-        let packets = packets_of(&frame);
-        // The frame was this worker's until now: it is lost here.
-        match self.arena.store(frame, u32::from(packets)) {
-            Ok(slot) => {
-                for segment in 0..packets {
-                    self.lost(
-                        slot,
-                        segment,
-                        Lost {
-                            reason: DropReason::HandOver,
-                            at,
-                            due: at,
-                            arrived: at,
-                            dequeued: at,
-                        },
-                    );
-                }
-            }
-            Err(_) => debug_assert!(false, "there was room for it a moment ago"),
-        }
-    }
-
-    /// Takes what other workers sent, up to a bound; says whether there was anything.
-    pub(super) fn collect(&mut self) -> bool {
-        let mut any = false;
-        let count = self.exchange.as_ref().map_or(0, |exchange| exchange.peers.len());
-        for number in 0..count {
-            for _ in 0..BATCH {
-                let Some(peer) =
-                    self.exchange.as_mut().and_then(|exchange| exchange.peers[number].as_mut())
-                else {
-                    break;
-                };
-                while let Ok(buffer) = peer.given_back.pop() {
-                    self.arena.pool.give(buffer);
-                }
-                let Ok(parcel) = peer.inward.pop() else { break };
-                if let Some(buffer) = self.arena.pool.take_used(parcel.frame.buffer.bytes().len()) {
-                    // One that does not fit in goes back to the system.
-                    let _ = peer.give_back.push(buffer);
-                }
-                any = true;
-                self.unpack_parcel(parcel);
-            }
-        }
-        any
-    }
-
-    fn unpack_parcel(&mut self, parcel: Parcel) {
-        let Parcel { frame, key, action, at } = parcel;
-        let packets = packets_of(&frame);
-        let (lane, wire_packets) = (usize::from(frame.lane), frame.weight * packets);
-        let bytes = (0..packets).map(|segment| frame.packet_bytes(segment)).sum();
-        let marked = frame.journeys.first().is_some_and(|journey| journey.mark.is_some());
-        match self.arena.store(frame, u32::from(packets)) {
-            // The configuration may have changed on the way: then it goes on to another.
-            Ok(slot) => self.enter(slot, 0..packets, marked, &key, action, at),
-            Err(_) => self.lanes[lane].dropped(DropReason::NoMemory, wire_packets, bytes),
-        }
-    }
-}
-
-/// References that a frame has with all its packets.
-fn packets_of(frame: &Frame) -> u16 {
-    frame.train.as_ref().map_or(1, |train| train.segments())
-}
-
 /// Frames that a ring holds: some milliseconds of small packets.
-const PARCELS: usize = 2048;
-/// Frames taken from one worker before others, and what is due, have their turn.
-const BATCH: usize = 64;
+pub(super) const PARCELS: usize = 2048;
 
 #[cfg(test)]
 mod tests {
-    use weir_core::config::{FlowsetConfig, LinkConfig, PipeConfig};
-    use weir_core::key::FlowMask;
-    use weir_core::stats::LinkCounters;
-    use weir_core::{Emulator, Limits};
-    use weir_wire::builder::PacketBuilder;
+    use rustix::event::{EventfdFlags, eventfd};
+    use weir_wire::VnetHeader;
 
     use super::*;
-    use crate::arena::{Arena, HEADROOM};
-    use crate::live::lane::Lane;
-    use crate::live::{Gso, LaneConfig};
-    use crate::port::Ingress;
 
-    fn engine(exchange: Exchange) -> Engine {
-        let mut emulator = Emulator::new(1, Limits::default());
-        let mask = FlowMask { dst_ip: u32::MAX, ..FlowMask::default() };
-        let link = LinkConfig { delay: Nanos::from_millis(1), ..LinkConfig::default() };
-        emulator.set_pipe(
-            Nanos::ZERO,
-            1,
-            &PipeConfig { link, queue: FlowsetConfig { mask, ..FlowsetConfig::default() } },
-        );
-        let lane = LaneConfig {
-            name: "up".into(),
-            from: 0,
-            to: 0,
-            pipe: 1,
-            passes: Vec::new(),
-            gso: Gso::Split,
+    fn parcel(pool: &mut BufferPool) -> Parcel {
+        let frame = Frame {
+            buffer: pool.take(64),
+            start: 0,
+            len: 64,
+            vnet: VnetHeader::default(),
+            parsed: None,
+            train: None,
+            lane: 0,
+            weight: 1,
+            wire_len: 50,
+            journeys: Vec::new(),
         };
-        Engine {
-            emulator,
-            arena: Arena::new(64 << 20),
-            lanes: vec![Lane::new(lane)],
-            observer: None,
-            rules: None,
-            exchange: Some(exchange),
-            way_out: Vec::new(),
-            refused: Vec::new(),
-            watching: false,
-            needs_key: true,
-            sketch: Vec::new(),
-        }
-    }
-
-    fn pair() -> [Engine; 2] {
-        let wakes: Vec<_> = (0..2)
-            .map(|_| {
-                Arc::new(rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).unwrap())
-            })
-            .collect();
-        let mut ends = connect(&wakes).into_iter();
-        std::array::from_fn(|_| engine(ends.next().unwrap()))
-    }
-
-    /// A packet to customer `n` comes in at an engine.
-    fn arrive(engine: &mut Engine, n: u32) {
-        let bytes =
-            PacketBuilder::udp([10, 0, 0, 1], std::net::Ipv4Addr::from(0x0a01_0000 + n), 1, 2)
-                .frame();
-        let mut buffer = engine.arena.pool.take(HEADROOM + bytes.len());
-        buffer.bytes_mut()[HEADROOM..HEADROOM + bytes.len()].copy_from_slice(&bytes);
-        let ingress = Ingress {
-            buffer,
-            start: HEADROOM,
-            len: bytes.len(),
-            vnet: [0; 10],
-            truncated: false,
-            arrived: None,
-        };
-        engine.accept(Nanos::ZERO, 0, ingress);
-    }
-
-    fn books(engines: &[Engine; 2]) -> LinkCounters {
-        let mut sum = engines[0].lanes[0].counters.clone();
-        sum.merge(&engines[1].lanes[0].counters);
-        sum
+        Parcel { frame, key: FlowKey::default(), action: Action::Pipe(1), at: Nanos::ZERO }
     }
 
     #[test]
-    fn each_instance_is_made_once_wherever_its_packets_come_in() {
-        let mut engines = pair();
-        for n in 0..1000 {
-            arrive(&mut engines[0], n % 100);
-            arrive(&mut engines[1], n % 100);
-            engines.iter_mut().for_each(|engine| {
-                engine.collect();
-            });
-        }
-        let made = engines.each_ref().map(|engine| engine.emulator.instances());
-        assert!(
-            made.iter().sum::<usize>() == 100 && made.iter().all(|&n| (30..=70).contains(&n)),
-            "{made:?}"
-        );
-        assert_eq!((books(&engines).backlog_packets, books(&engines).balanced()), (2000, true));
-    }
-
-    #[test]
-    fn what_a_full_ring_does_not_take_is_a_counted_drop_and_buffers_come_back() {
-        let mut engines = pair();
-        let theirs = (0..).find(|&n| {
-            arrive(&mut engines[0], n);
-            engines[1].collect()
-        });
-        let came = u64::from(theirs.unwrap()) + 1;
-        (0..3000).for_each(|_| arrive(&mut engines[0], theirs.unwrap()));
-        let full = books(&engines);
-        assert_eq!(
-            (full.drops(DropReason::HandOver), full.total_drops()),
-            (3000 - PARCELS as u64, 3000 - PARCELS as u64)
-        );
-        assert!(full.balanced() && full.packets_in == came + 3000, "{full:?}");
-        let held = engines[0].arena.held();
-        while engines[1].collect() {}
-        assert!(engines[0].arena.held() == held && books(&engines).balanced());
-        // Half of the other's free buffers have come for those that went.
-        let mut out = Vec::new();
-        engines[1].emulator.poll(Nanos::from_secs(1), &mut out);
-        out.iter().for_each(|departure| {
-            engines[1].arena.release(crate::arena::unpack(departure.frame).0, 1)
-        });
-        (0..100).for_each(|_| arrive(&mut engines[0], theirs.unwrap()));
-        engines[1].collect();
-        engines[1].collect();
-        engines[0].collect();
-        assert!(engines[0].arena.pool.take_used(64).is_some());
-    }
-
-    #[test]
-    fn nobody_falls_asleep_over_something_that_has_come() {
-        let mut engines = pair();
-        assert!(engines[1].exchange.as_ref().unwrap().fall_asleep());
-        (0..20).for_each(|n| arrive(&mut engines[0], n));
-        let exchange = engines[0].exchange.as_mut().unwrap();
-        exchange.wake_peers();
-        let peer = exchange.peers[1].as_ref().unwrap();
-        assert!(!peer.asleep.load(Ordering::SeqCst), "it was told");
-        assert_eq!(rustix::io::read(&*peer.wake, &mut [0; 8]), Ok(8));
-        assert!(!engines[1].exchange.as_ref().unwrap().fall_asleep(), "there is something to do");
+    fn a_worker_does_not_fall_asleep_while_a_parcel_waits() {
+        let wakes: Vec<_> =
+            (0..2).map(|_| Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap())).collect();
+        let mut ends = connect(&wakes);
+        let mut pool = BufferPool::default();
+        assert!(ends[1].fall_asleep());
+        assert!(ends[0].post(1, parcel(&mut pool)).is_ok());
+        ends[0].wake_peers();
+        assert!(!ends[1].asleep.load(Ordering::SeqCst), "the peer has seen that it sleeps");
+        assert_eq!(rustix::io::read(&*wakes[1], &mut [0; 8]), Ok(8));
+        assert!(!ends[1].fall_asleep(), "there is something to do");
+        assert!(ends[1].take(0, &mut pool).is_some() && ends[1].fall_asleep());
     }
 }

@@ -1,22 +1,21 @@
-//! A lane's books: every packet in, out, lost or inside, and how well time was kept.
+//! A lane's accounting: every packet in, out, lost or inside, and how well time was kept.
 
 use weir_core::Nanos;
 use weir_core::histogram::Histogram;
-use weir_core::stats::{DropReason, LinkCounters};
+use weir_core::stats::{DropReason, LinkCounters, MarkReason};
 
 use super::config::LaneConfig;
 
-/// A lane at work. All counts are in wire packets.
+/// A lane and what has happened on it. All counts are in wire packets.
 #[derive(Debug)]
 pub(super) struct Lane {
-    pub(super) config: LaneConfig,
-    pub(super) counters: LinkCounters,
-    pub(super) queue_ns: Histogram,
-    pub(super) total_ns: Histogram,
-    pub(super) lateness: Histogram,
-    pub(super) late_1ms: u64,
-    /// Packets that no rule sent into a pipe or queue.
-    pub(super) passed: u64,
+    config: LaneConfig,
+    counters: LinkCounters,
+    queue_ns: Histogram,
+    total_ns: Histogram,
+    lateness: Histogram,
+    late_1ms: u64,
+    passed: u64,
     backlog_bytes: u64,
 }
 
@@ -34,14 +33,18 @@ impl Lane {
         }
     }
 
-    /// Packets came in; until they are sent or lost they are backlog.
+    pub(super) fn config(&self) -> &LaneConfig {
+        &self.config
+    }
+
+    /// Counts packets that came in; they are backlog until they are sent or lost.
     pub(super) fn arrived(&mut self, packets: u16, bytes: u32) {
         self.counters.packets_in += u64::from(packets);
         self.counters.bytes_in += u64::from(bytes);
         self.add_backlog(packets, bytes);
     }
 
-    /// Packets were lost, in the engine or on the way out of it.
+    /// Counts packets that were lost, in the engine or between it and the port.
     pub(super) fn dropped(&mut self, reason: DropReason, packets: u16, bytes: u32) {
         for _ in 0..packets {
             self.counters.count_drop(reason);
@@ -49,13 +52,13 @@ impl Lane {
         self.take_backlog(packets, bytes);
     }
 
-    /// The engine made copies.
+    /// Counts copies that the engine made.
     pub(super) fn duplicated(&mut self, packets: u16, bytes: u32) {
         self.counters.duplicated += u64::from(packets);
         self.add_backlog(packets, bytes);
     }
 
-    /// Packets are on their way out, after so long in queues and in all.
+    /// Records the time in queues and in all of packets that are about to be sent.
     pub(super) fn released(&mut self, queued: Nanos, total: Nanos, packets: u16) {
         for _ in 0..packets {
             self.queue_ns.record(queued.0);
@@ -63,7 +66,12 @@ impl Lane {
         }
     }
 
-    /// The kernel took packets at `done` that were due at `due`.
+    /// Counts packets that no rule sent into a pipe or queue.
+    pub(super) fn passed(&mut self, packets: u16) {
+        self.passed += u64::from(packets);
+    }
+
+    /// Counts packets that the kernel took at `done` and that were due at `due`.
     pub(super) fn sent(&mut self, due: Nanos, done: Nanos, packets: u16, bytes: u32) {
         self.counters.packets_out += u64::from(packets);
         self.counters.bytes_out += u64::from(bytes);
@@ -77,6 +85,35 @@ impl Lane {
         }
     }
 
+    /// Counts what the engine did to packets that were sent.
+    pub(super) fn changed(&mut self, mark: Option<MarkReason>, corrupted: bool, packets: u16) {
+        if corrupted {
+            self.counters.corrupted += u64::from(packets);
+        }
+        if let Some(reason) = mark {
+            (0..packets).for_each(|_| self.counters.count_mark(reason));
+        }
+    }
+
+    pub(super) fn counters(&self) -> &LinkCounters {
+        &self.counters
+    }
+
+    /// Time in the queue and time until the intended release, of packets that were released, ns.
+    pub(super) fn times(&self) -> (&Histogram, &Histogram) {
+        (&self.queue_ns, &self.total_ns)
+    }
+
+    /// How much later than intended packets were sent, ns, and how many by more than 1 ms.
+    pub(super) fn lateness(&self) -> (&Histogram, u64) {
+        (&self.lateness, self.late_1ms)
+    }
+
+    /// Packets that no rule sent into a pipe or queue.
+    pub(super) fn passed_packets(&self) -> u64 {
+        self.passed
+    }
+
     /// Packets inside, and their network-layer bytes.
     pub(super) fn inside(&self) -> (u64, u64) {
         (self.counters.backlog_packets, self.backlog_bytes)
@@ -87,8 +124,8 @@ impl Lane {
         self.counters.backlog_packets = self.counters.backlog_packets.wrapping_add(packets.into());
     }
 
-    /// A worker may send what another took in: only the sum of all workers' backlogs is a number of
-    /// packets.
+    /// A worker may send what another received: only the sum of all workers' backlogs is a number
+    /// of packets.
     fn take_backlog(&mut self, packets: u16, bytes: u32) {
         self.backlog_bytes = self.backlog_bytes.wrapping_sub(bytes.into());
         self.counters.backlog_packets = self.counters.backlog_packets.wrapping_sub(packets.into());
@@ -101,10 +138,10 @@ const LATE: Nanos = Nanos::from_millis(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::Gso;
+    use crate::live::config::Gso;
 
     #[test]
-    fn the_books_balance_whatever_happens() {
+    fn the_counters_balance_whatever_happens() {
         let mut lane = Lane::new(LaneConfig {
             name: "up".into(),
             from: 0,

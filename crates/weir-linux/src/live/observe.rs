@@ -1,19 +1,22 @@
-//! What an observer is told: for captures, plots and anything else that looks on.
+//! The interface of an observer: captures, plots, and whatever else wants to see packets.
 //!
-//! The loop calls the observer from its own thread, so an observer must not wait: it puts things
-//! into a bounded channel and counts what does not fit. Without an observer none of this costs
-//! anything.
+//! An observer runs on a thread of its own. Each worker writes what happens into a bounded ring of
+//! its own, without waiting, locking or allocating; the observer's thread merges the rings by time
+//! and calls the observer. What does not fit into a ring is counted and not waited for, so a slow
+//! observer costs records and no packet. Without an observer none of this costs anything.
 
 use weir_core::Nanos;
 use weir_core::stats::{DropReason, LinkCounters};
 
 use super::report::LiveEvent;
 
-/// Looks on.
+/// Sees what happens on a link, shortly after it happened and on a thread of its own.
+///
+/// Records of one worker come in the order in which they were made; records of several workers are
+/// merged by time.
 pub trait Observer: Send {
-    /// Whether [`Observer::on_arrival`] and [`Observer::on_departure`] are to be called: each
-    /// frame's bytes are then prepared as they would be on the wire. Asked once, before the loop
-    /// starts.
+    /// Whether [`Observer::on_arrival`] and [`Observer::on_departure`] are called: each frame's
+    /// bytes are then prepared as they are on the wire. Asked once, before the loop starts.
     fn wants_frames(&self) -> bool {
         false
     }
@@ -37,6 +40,12 @@ pub trait Observer: Send {
     fn on_event(&mut self, event: &LiveEvent) {
         let _ = event;
     }
+
+    /// The loop has ended, and this is the last call. `missed` frames were left out because the
+    /// observer was too slow.
+    fn on_end(&mut self, missed: u64) {
+        let _ = missed;
+    }
 }
 
 /// A frame that came in, as the sender's stack handed it over: it may be a train, and its checksum
@@ -45,7 +54,7 @@ pub trait Observer: Send {
 pub struct ArrivalEvent<'a> {
     /// Index of the lane.
     pub lane: u16,
-    /// When its batch was read, on the monotonic clock.
+    /// When it came in, on the monotonic clock.
     pub at: Nanos,
     /// The frame, from the link-layer header on.
     pub frame: &'a [u8],

@@ -36,6 +36,8 @@ pub struct LiveReport {
     /// Frames that came in at a port without a lane for them, and were dropped; no part of any
     /// lane's counters.
     pub strays: Strays,
+    /// Frames that the observer did not see because it was too slow.
+    pub unobserved: u64,
 }
 
 /// What a rule has counted.
@@ -100,6 +102,7 @@ impl LiveReport {
         self.unrouted += part.unrouted;
         self.strays.frames += part.strays.frames;
         self.strays.bytes += part.strays.bytes;
+        self.unobserved += part.unobserved;
         // What ended the first worker ends the others, who were then asked to.
         self.stopped = match (self.stopped, part.stopped) {
             (Some(StopReason::Asked), other) => other.or(Some(StopReason::Asked)),
@@ -166,7 +169,8 @@ pub struct LaneReport {
     /// The lane's pipe, where there are no rules.
     pub pipe: u16,
     /// Counters in wire packets; they balance at any time. Marks are those of packets that were
-    /// sent.
+    /// sent. `reordered` and `peak_queue_packets` are those of the lane's pipe; 0 where rules decide
+    /// the route, since each pipe in [`LiveReport::pipes`] has its own.
     pub counters: LinkCounters,
     /// Time in the queue, of every packet that came out of the engine without being lost, ns.
     pub queue_ns: Histogram,

@@ -2,32 +2,32 @@
 //!
 //! Each worker has sockets of its own on the same interfaces, among which the kernel deals out the
 //! flows, and an engine with the same pipes; the instances are dealt out by their hash. Workers
-//! share rings, the observer, and when to end.
+//! share their rings, the dynamic rules, and when to end.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_core::stats::LinkCounters;
 use weir_core::{Emulator, Nanos};
 
-use weir_rules::classify::{DynamicEntry, State};
-
-use super::commands::{Door, Inbox, LiveHandle};
+use super::commands::{Inbox, LiveHandle, Remote};
 use super::config::{ConfigError, LiveConfig, LiveError, Realtime};
 use super::exchange::connect;
-use super::observe::{ArrivalEvent, DepartureEvent, Observer, Sample};
-use super::report::{LiveEvent, LiveReport};
-use super::run::Worker;
+use super::monitor::Monitor;
+use super::report::LiveReport;
+use super::shared::Shared;
+use super::tap::{TapReader, tap};
+use super::worker::Worker;
 use crate::clock;
 use crate::port::AnyPort;
 
 /// The loop: made on any thread, run on the one that calls [`Live::run`] and, with more than one
-/// worker, on others that it starts.
+/// worker or with an observer, on others that it starts.
 pub struct Live {
     first: Worker,
     others: Vec<Worker>,
+    monitor: Option<Monitor>,
     handle: LiveHandle,
-    doors: Vec<Door>,
+    remotes: Vec<Remote>,
     shared: Arc<Shared>,
 }
 
@@ -41,23 +41,32 @@ impl Live {
         let mut sets = vec![std::mem::take(&mut config.ports)];
         sets.append(&mut config.more_workers);
         let count = sets.len();
-        let (inboxes, doors): (Vec<Inbox>, Vec<Door>) =
+        let (inboxes, remotes): (Vec<Inbox>, Vec<Remote>) =
             (0..count).map(|_| Inbox::new()).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-        let shared = Arc::new(Shared::new(count, config.seed));
+        let shared = Arc::new(Shared::new(config.seed));
         let mut exchanges: Vec<_> = if count > 1 {
-            let wakes: Vec<_> = doors.iter().map(|door| Arc::clone(&door.wake)).collect();
+            let wakes: Vec<_> = remotes.iter().map(Remote::wake_descriptor).collect();
             connect(&wakes).into_iter().map(Some).collect()
         } else {
             vec![None]
         };
-        let mut observers = share(config.observer.take(), count);
+        let observer = config.observer.take();
+        let mut readers: Vec<TapReader> = Vec::new();
+        let lanes = config.lanes.len();
         let mut workers = (0..).zip(sets).zip(inboxes).map(|((number, ports), inbox)| {
-            let own = part_of(&config, number, count, ports, observers.pop());
-            Worker::new(own, number, Arc::clone(&shared), inbox, exchanges[number].take())
+            let tap = observer.as_ref().map(|observer| {
+                let (tap, reader) = tap(observer.wants_frames(), lanes, count);
+                readers.push(reader);
+                tap
+            });
+            let own = part_of(&config, number, count, ports);
+            Worker::new(own, number, Arc::clone(&shared), inbox, exchanges[number].take(), tap)
         });
         let Some(first) = workers.next() else { return Err(ConfigError::NoLanes.into()) };
         let others = workers.collect();
-        Ok(Self { first, others, handle: LiveHandle::new(doors.clone()), doors, shared })
+        let monitor = observer.map(|observer| Monitor::new(observer, readers, lanes));
+        let handle = LiveHandle::new(remotes.clone());
+        Ok(Self { first, others, monitor, handle, remotes, shared })
     }
 
     /// A handle to change and look at the loop from other threads.
@@ -70,12 +79,12 @@ impl Live {
     pub fn configure(&mut self, change: impl Fn(&mut Emulator, Nanos)) {
         let now = clock::now();
         for worker in std::iter::once(&mut self.first).chain(&mut self.others) {
-            change(worker.engine_mut(), now);
+            change(worker.emulator_mut(), now);
         }
     }
 
     /// Forwards until `stop` is set, a handle asks to stop, or a port's interface disappears (where
-    /// that is to end it).
+    /// that is to end it). The observer has seen everything when this returns.
     ///
     /// `stop` is looked at ten times a second while nothing happens; [`LiveHandle::stop`] acts at
     /// once.
@@ -83,13 +92,39 @@ impl Live {
     /// # Errors
     /// Waiting failed, or a thread could not be started, which does not happen on a working system.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<LiveReport, LiveError> {
-        let Self { first, others, doors, shared, .. } = self;
+        let Some(mut monitor) = self.monitor.take() else { return self.run_workers(stop) };
+        let ended = AtomicBool::new(false);
+        let (report, monitor) = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("weir-observer".to_owned()).spawn_scoped(
+                scope,
+                || {
+                    monitor.run(&ended);
+                    monitor
+                },
+            );
+            let thread = match thread {
+                Ok(thread) => thread,
+                Err(error) => return (Err(LiveError::Thread(error)), None),
+            };
+            let report = self.run_workers(stop);
+            ended.store(true, Ordering::Release);
+            // A panic of the observer is one of the loop.
+            let monitor = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (report, Some(monitor))
+        });
+        if let Some(mut monitor) = monitor {
+            let workers = std::iter::once(&self.first).chain(&self.others);
+            monitor.end(workers.map(Worker::unobserved).sum());
+        }
+        report
+    }
+
+    fn run_workers(&mut self, stop: &AtomicBool) -> Result<LiveReport, LiveError> {
+        let Self { first, others, remotes, shared, .. } = self;
         let work = |worker: &mut Worker| {
             let report = worker.run(stop);
             shared.end();
-            for door in &*doors {
-                door.knock();
-            }
+            remotes.iter().for_each(Remote::wake);
             report
         };
         let (own, reports) = std::thread::scope(|scope| {
@@ -123,14 +158,8 @@ impl std::fmt::Debug for Live {
     }
 }
 
-/// The configuration of one worker of `count`.
-fn part_of(
-    whole: &LiveConfig,
-    number: usize,
-    count: usize,
-    ports: Vec<AnyPort>,
-    observer: Option<Box<dyn Observer>>,
-) -> LiveConfig {
+/// The configuration of one worker of `count`; the observer is not part of it.
+fn part_of(whole: &LiveConfig, number: usize, count: usize, ports: Vec<AnyPort>) -> LiveConfig {
     LiveConfig {
         ports,
         lanes: whole.lanes.clone(),
@@ -142,7 +171,7 @@ fn part_of(
         realtime: if count == 1 || count < processors() { whole.realtime } else { Realtime::Off },
         cpu: whole.cpu.map(|first| first + number),
         sample_period: whole.sample_period,
-        observer,
+        observer: None,
         rules: whole.rules.clone(),
         forwarding: whole.forwarding.clone(),
         more_workers: Vec::new(),
@@ -151,129 +180,8 @@ fn part_of(
 }
 
 /// Processors that this process may use. Where workers take them all, none may have real-time
-/// priority: they would push aside the programs that they serve, and each other's wakers.
+/// priority: they would push aside the programs that they serve, and the threads that wake them.
 fn processors() -> usize {
-    // Who cannot be told has asked for workers with some number in mind.
+    // Where the number is unknown, the user has asked for workers with some number in mind.
     std::thread::available_parallelism().map_or(usize::MAX, std::num::NonZeroUsize::get)
-}
-
-/// An observer for each of `count` workers.
-fn share(observer: Option<Box<dyn Observer>>, count: usize) -> Vec<Box<dyn Observer>> {
-    match observer {
-        None => Vec::new(),
-        Some(only) if count == 1 => vec![only],
-        Some(shared) => {
-            let shared = Arc::new(Mutex::new(shared));
-            (0..count)
-                .map(|_| Box::new(SharedObserver(Arc::clone(&shared))) as Box<dyn Observer>)
-                .collect()
-        }
-    }
-}
-
-/// What the workers have in common.
-#[derive(Debug)]
-pub(super) struct Shared {
-    ended: AtomicBool,
-    /// What the memories of all workers' rules are made from, with which they share the dynamic
-    /// rules.
-    state: State,
-    /// Each worker's last sample, by lane; empty when there is one worker.
-    samples: Mutex<Vec<Vec<LaneSample>>>,
-}
-
-/// A lane's counters, and the packets and bytes in its queue.
-type LaneSample = (LinkCounters, (u64, u64));
-
-impl Shared {
-    fn new(workers: usize, seed: u64) -> Self {
-        let samples = vec![Vec::new(); if workers > 1 { workers } else { 0 }];
-        Self {
-            ended: AtomicBool::new(false),
-            state: State::new(seed),
-            samples: Mutex::new(samples),
-        }
-    }
-
-    /// Whether some worker has ended, and so all do.
-    pub(super) fn ended(&self) -> bool {
-        self.ended.load(Ordering::Relaxed)
-    }
-
-    fn end(&self) {
-        self.ended.store(true, Ordering::Relaxed);
-    }
-
-    /// A memory for a worker's rules.
-    pub(super) fn state(&self, worker: usize) -> State {
-        self.state.sibling(worker as u32)
-    }
-
-    /// The dynamic rules of all workers.
-    pub(super) fn dynamic_rules(&self, now: Nanos) -> Vec<DynamicEntry> {
-        self.state.dynamic().entries(now)
-    }
-
-    /// Takes a worker's sample. The first worker has it told, together with the last ones of the
-    /// others.
-    pub(super) fn sample(
-        &self,
-        worker: usize,
-        own: impl Iterator<Item = LaneSample>,
-        mut tell: impl FnMut(u16, &LaneSample),
-    ) {
-        let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
-        if samples.is_empty() {
-            drop(samples);
-            return (0..).zip(own).for_each(|(lane, sample)| tell(lane, &sample));
-        }
-        samples[worker].clear();
-        samples[worker].extend(own);
-        if worker != 0 {
-            return;
-        }
-        for lane in 0..samples[0].len() {
-            let mut sum = LaneSample::default();
-            for (counters, queue) in samples.iter().filter_map(|worker| worker.get(lane)) {
-                sum.0.merge(counters);
-                sum.1 = (sum.1.0.wrapping_add(queue.0), sum.1.1.wrapping_add(queue.1));
-            }
-            // Not all of one moment: what one has sent another may not have told to have come in.
-            for count in [&mut sum.0.backlog_packets, &mut sum.1.0, &mut sum.1.1] {
-                *count = if (*count).cast_signed() < 0 { 0 } else { *count };
-            }
-            tell(lane as u16, &sum);
-        }
-    }
-}
-
-/// One observer for all workers.
-struct SharedObserver(Arc<Mutex<Box<dyn Observer>>>);
-
-impl SharedObserver {
-    fn with<T>(&self, work: impl FnOnce(&mut dyn Observer) -> T) -> T {
-        work(&mut **self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Observer for SharedObserver {
-    fn wants_frames(&self) -> bool {
-        self.with(|observer| observer.wants_frames())
-    }
-
-    fn on_arrival(&mut self, event: &ArrivalEvent<'_>) {
-        self.with(|observer| observer.on_arrival(event));
-    }
-
-    fn on_departure(&mut self, event: &DepartureEvent<'_>) {
-        self.with(|observer| observer.on_departure(event));
-    }
-
-    fn on_sample(&mut self, sample: &Sample<'_>) {
-        self.with(|observer| observer.on_sample(sample));
-    }
-
-    fn on_event(&mut self, event: &LiveEvent) {
-        self.with(|observer| observer.on_event(event));
-    }
 }

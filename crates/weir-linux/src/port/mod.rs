@@ -55,8 +55,8 @@ impl AnyPort {
         }
     }
 
-    /// Receives up to [`BATCH`] frames without waiting and appends them to `out`; gives how many, 0
-    /// when there is none now.
+    /// Receives up to [`BATCH`] frames without waiting and appends them to `out`; gives whether there
+    /// may be more, `false` when there were none left.
     ///
     /// # Errors
     /// The port is down or gone; frames received before that are in `out`.
@@ -64,7 +64,7 @@ impl AnyPort {
         &mut self,
         pool: &mut BufferPool,
         out: &mut Vec<Ingress>,
-    ) -> Result<usize, Fault> {
+    ) -> Result<bool, Fault> {
         match self {
             Self::Packet(port) => port.receive(pool, out),
             Self::Tap(port) => port.receive(pool, out),

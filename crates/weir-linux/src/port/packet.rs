@@ -131,7 +131,7 @@ impl PacketPort {
     fn discard(&mut self) {
         let mut pool = BufferPool::default();
         let mut frames = Vec::new();
-        while matches!(self.receive(&mut pool, &mut frames), Ok(1..)) {
+        while self.receive(&mut pool, &mut frames).is_ok() && !frames.is_empty() {
             for frame in frames.drain(..) {
                 pool.give(frame.buffer);
             }
@@ -164,24 +164,25 @@ impl PacketPort {
         &mut self,
         pool: &mut BufferPool,
         out: &mut Vec<Ingress>,
-    ) -> Result<usize, Fault> {
+    ) -> Result<bool, Fault> {
         let count =
             match receive(self.socket.as_fd(), self.slots.targets(self.ask), &mut self.received) {
                 Ok(count) => count,
                 Err(Errno::AGAIN) => {
                     self.ask = MIN_ASK;
-                    return Ok(0);
+                    return Ok(false);
                 }
-                Err(Errno::INTR | Errno::NOBUFS) => return Ok(0),
+                Err(Errno::INTR | Errno::NOBUFS) => return Ok(true),
                 Err(Errno::INVAL) => {
                     // One frame whose offload has no virtio-net form; the kernel has taken it off
                     // the queue.
                     self.losses.unreadable += 1;
-                    return Ok(0);
+                    return Ok(true);
                 }
                 Err(errno) => return Err(self.fault(errno)),
             };
-        self.ask = if count == self.ask {
+        let more = count == self.ask;
+        self.ask = if more {
             (2 * self.ask).min(BATCH)
         } else {
             (count + 1).next_power_of_two().clamp(MIN_ASK, BATCH)
@@ -196,7 +197,7 @@ impl PacketPort {
             }
             out.push(frame);
         }
-        Ok(count)
+        Ok(more)
     }
 
     pub(super) fn send(&mut self, messages: &[Message<'_>]) -> (usize, Option<SendError>) {

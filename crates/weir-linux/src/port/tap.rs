@@ -71,18 +71,19 @@ impl TapPort {
         &mut self,
         pool: &mut BufferPool,
         out: &mut Vec<Ingress>,
-    ) -> Result<usize, Fault> {
-        for count in 0..READS {
+    ) -> Result<bool, Fault> {
+        for _ in 0..READS {
             let Some(mut target) = self.slots.targets(1).next() else {
-                return Ok(count);
+                return Ok(false);
             };
             match read(self.device.as_fd(), &mut target) {
                 Ok(received) => out.push(self.slots.take(0, &received, pool)),
-                Err(Errno::AGAIN | Errno::INTR) => return Ok(count),
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => return Ok(true),
                 Err(errno) => return Err(fault(errno)),
             }
         }
-        Ok(READS)
+        Ok(true)
     }
 
     pub(super) fn send(&mut self, messages: &[Message<'_>]) -> (usize, Option<SendError>) {

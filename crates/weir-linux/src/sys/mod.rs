@@ -10,6 +10,7 @@
 
 pub mod mmsg;
 pub mod packet;
+pub mod poll;
 pub mod process;
 pub mod redirect;
 pub mod shared;

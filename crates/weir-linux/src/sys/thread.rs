@@ -1,4 +1,4 @@
-//! What the loop asks for its own thread: exact timers, a priority, a processor.
+//! What the live loop asks for its thread: exact timers, priority, a processor.
 
 use std::num::NonZeroU64;
 

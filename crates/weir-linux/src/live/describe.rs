@@ -1,0 +1,71 @@
+//! What a received frame is: its headers, how to cut it if it is a train, and its size on a wire.
+
+use weir_wire::{Parsed, Train, VnetHeader, parse};
+
+use super::config::Gso;
+use crate::arena::{Frame, MAX_SEGMENTS};
+use crate::port::Ingress;
+
+/// Bytes of an Ethernet header without tags.
+pub(super) const ETHERNET_HEADER: usize = 14;
+
+/// A received frame with its headers and the plan to cut it.
+#[derive(Debug)]
+pub(super) struct Described {
+    pub(super) frame: Frame,
+    /// Wire packets in it.
+    pub(super) packets: u16,
+    /// Their network-layer bytes.
+    pub(super) bytes: u32,
+}
+
+/// Describes a frame of lane `lane`. Gives it back when it is malformed, or a train of more packets
+/// than handles can name.
+pub(super) fn describe(lane: u16, gso: Gso, ingress: Ingress) -> Result<Described, Ingress> {
+    if ingress.truncated || ingress.len < ETHERNET_HEADER {
+        return Err(ingress);
+    }
+    let bytes = &ingress.buffer.bytes()[ingress.start..ingress.start + ingress.len];
+    let vnet = VnetHeader::decode(&ingress.vnet);
+    let parsed = parse(bytes).ok();
+    let train = plan(bytes, &vnet, parsed.as_ref());
+    let packets = train.as_ref().map_or(1, Train::segments);
+    if usize::from(packets) > MAX_SEGMENTS {
+        return Err(ingress);
+    }
+    let single = parsed.map_or((ingress.len - ETHERNET_HEADER) as u32, |p| p.network_len);
+    let (train, weight, bytes) = match (gso, train) {
+        (Gso::Split, Some(train)) => (Some(train), 1, bytes_on_wire(&train)),
+        // One unit in the engine, but as long as its packets are on a wire.
+        (Gso::Whole, Some(train)) => (None, packets, bytes_on_wire(&train)),
+        (_, None) => (None, 1, single),
+    };
+    let Ingress { buffer, start, len, .. } = ingress;
+    let frame = Frame {
+        buffer,
+        start,
+        len,
+        vnet,
+        parsed,
+        train,
+        lane,
+        weight,
+        wire_len: bytes,
+        journeys: Vec::new(),
+    };
+    Ok(Described { frame, packets, bytes })
+}
+
+/// Network-layer bytes of a train's packets, each with headers of its own.
+fn bytes_on_wire(train: &Train) -> u32 {
+    (0..train.segments()).map(|i| train.segment_len(i)).sum()
+}
+
+/// The plan to cut a train; `None` for ordinary frames, and for trains of a kind that is not cut,
+/// which pass whole.
+fn plan(frame: &[u8], vnet: &VnetHeader, parsed: Option<&Parsed>) -> Option<Train> {
+    if vnet.gso_type == 0 {
+        return None;
+    }
+    Train::plan(frame, vnet, parsed?).ok()
+}

@@ -1,0 +1,363 @@
+//! One step of the emulation: received frames go in, packets that are due go to their ports.
+
+use std::sync::Arc;
+
+use weir_core::stats::{DropReason, MarkReason};
+use weir_core::{Action, Departure, Emulator, Fate, Nanos};
+use weir_rules::classify::{Classifier, State};
+
+use super::entry::{Batch, Entry};
+use super::exchange::Exchange;
+use super::item::{Item, Lost};
+use super::packets::{Packets, Stored};
+use super::passes::{Passes, goes_on, part_from_original};
+use super::ports::Ports;
+use super::rules::Rules;
+use super::wire::network_bytes;
+use crate::arena::{handle, unpack};
+use crate::port::Ingress;
+
+/// A worker's emulator with its packets, rules and rings.
+pub(super) struct Emulation {
+    packets: Packets,
+    entry: Entry,
+    /// Decide each packet's route in place of its lane's pipe.
+    passes: Option<Passes>,
+    /// What the emulator gave last; kept for its memory.
+    departures: Vec<Departure>,
+}
+
+impl Emulation {
+    pub(super) fn new(packets: Packets, entry: Entry, rules: Option<Rules>) -> Self {
+        Self { packets, entry, passes: rules.map(Passes::new), departures: Vec::new() }
+    }
+
+    pub(super) fn emulator(&self) -> &Emulator {
+        self.entry.emulator()
+    }
+
+    pub(super) fn emulator_mut(&mut self) -> &mut Emulator {
+        self.entry.emulator_mut()
+    }
+
+    /// Flow keys are read from now on.
+    pub(super) fn need_keys(&mut self) {
+        self.entry.need_keys();
+    }
+
+    pub(super) fn exchange(&self) -> Option<&Exchange> {
+        self.entry.exchange()
+    }
+
+    pub(super) fn packets(&self) -> &Packets {
+        &self.packets
+    }
+
+    pub(super) fn packets_mut(&mut self) -> &mut Packets {
+        &mut self.packets
+    }
+
+    /// The emulator and the packets, the packets to change.
+    pub(super) fn parts(&mut self) -> (&Emulator, &mut Packets) {
+        (self.entry.emulator(), &mut self.packets)
+    }
+
+    pub(super) fn rules(&self) -> Option<&Rules> {
+        self.passes.as_ref().map(Passes::rules)
+    }
+
+    pub(super) fn rules_mut(&mut self) -> Option<&mut Rules> {
+        self.passes.as_mut().map(Passes::rules_mut)
+    }
+
+    /// Puts rules in force, with the state that `state` gives where there were none; gives the
+    /// rules that were in force.
+    pub(super) fn set_rules(
+        &mut self,
+        classifier: Arc<Classifier>,
+        state: impl FnOnce() -> State,
+    ) -> Option<Arc<Classifier>> {
+        if let Some(rules) = self.rules_mut() {
+            return Some(rules.replace(classifier));
+        }
+        self.passes = Some(Passes::new(Rules::new(classifier, state())));
+        None
+    }
+
+    /// Takes a frame of lane `lane` that came in at `now`; gives how many packets it was.
+    pub(super) fn accept(&mut self, now: Nanos, lane: u16, ingress: Ingress) -> u16 {
+        let (count, stored) = self.packets.accept(now, lane, ingress);
+        let Some(stored) = stored else { return count };
+        if let Some(passes) = &mut self.passes {
+            passes.judge_arrival(&mut self.packets, &mut self.entry, stored, now);
+            return count;
+        }
+        let Stored { slot, references } = stored;
+        let key = self.packets.frame(slot).map(|frame| self.entry.key(frame)).unwrap_or_default();
+        let action = Action::Pipe(self.packets.lane(lane).config().pipe);
+        let batch = Batch { slot, segments: 0..references, marked: false, key, action, at: now };
+        self.entry.enter(&mut self.packets, batch);
+        count
+    }
+
+    /// Takes what other workers sent; gives whether there was anything.
+    pub(super) fn collect(&mut self) -> bool {
+        self.entry.collect(&mut self.packets)
+    }
+
+    /// Sends what is due at `now`.
+    pub(super) fn release(&mut self, now: Nanos, ports: &mut Ports) {
+        self.send_outgoing(ports);
+        let mut departures = std::mem::take(&mut self.departures);
+        loop {
+            self.entry.emulator_mut().poll(now, &mut departures);
+            // A packet that goes on through another pipe may be due there too.
+            if !self.dispatch(now, &mut departures, ports) {
+                break;
+            }
+        }
+        self.departures = departures;
+        if let Some(exchange) = self.entry.exchange_mut() {
+            exchange.wake_peers();
+        }
+        ports.flush(&mut self.packets);
+    }
+
+    /// Hands departures to their ports, or on to further rules; gives whether some of them went
+    /// into the engine again.
+    fn dispatch(&mut self, now: Nanos, departures: &mut Vec<Departure>, ports: &mut Ports) -> bool {
+        // A copy departs together with its original, in either order: what it needs must be there
+        // before the first goes.
+        departures.retain_mut(|departure| self.admit_copy(departure));
+        let mut again = false;
+        for departure in &*departures {
+            match departure.fate {
+                Fate::Drop(reason) => {
+                    let Departure { arrived, dequeued, due, .. } = *departure;
+                    let (slot, segment) = unpack(departure.frame);
+                    let lost = Lost { reason, at: now, due, arrived, dequeued };
+                    self.packets.lost(slot, segment, lost);
+                }
+                Fate::Deliver { mark, corrupt, .. } if self.goes_on(departure) => {
+                    again = true;
+                    self.go_on(now, departure, (mark, corrupt), ports);
+                }
+                Fate::Deliver { mark, corrupt, duplicate } => {
+                    let item =
+                        prepare(&mut self.packets, now, departure, (mark, corrupt, duplicate));
+                    if let Some(item) = item {
+                        ports.enqueue(item, &mut self.packets);
+                    }
+                }
+            }
+        }
+        departures.clear();
+        again
+    }
+
+    /// Gives an additional copy a reference of its own, or a frame where it is judged again; `false`
+    /// when there is no memory for that, and so no copy. Other departures stay as they are.
+    #[inline]
+    fn admit_copy(&mut self, departure: &mut Departure) -> bool {
+        let Fate::Deliver { duplicate: true, .. } = departure.fate else { return true };
+        if !self.goes_on(departure) {
+            self.packets.retain(unpack(departure.frame).0);
+            return true;
+        }
+        let copy = part_from_original(&mut self.packets, departure);
+        departure.frame = copy.map_or(departure.frame, |slot| handle(slot, 0));
+        copy.is_some()
+    }
+
+    /// Whether a packet that leaves the engine is judged again.
+    #[inline]
+    fn goes_on(&self, departure: &Departure) -> bool {
+        self.passes.is_some() && goes_on(&self.packets, departure)
+    }
+
+    fn go_on(
+        &mut self,
+        now: Nanos,
+        departure: &Departure,
+        changes: (Option<MarkReason>, Option<u32>),
+        ports: &mut Ports,
+    ) {
+        if let Some(passes) = &mut self.passes {
+            passes.go_on(&mut self.packets, &mut self.entry, now, departure, changes);
+        }
+        self.send_outgoing(ports);
+    }
+
+    /// Hands packets that rules have let out to their ports.
+    fn send_outgoing(&mut self, ports: &mut Ports) {
+        let Some(passes) = &mut self.passes else { return };
+        for item in passes.outgoing().drain(..) {
+            ports.enqueue(item, &mut self.packets);
+        }
+    }
+}
+
+/// Makes a departure ready to be sent; `None` when it was lost for want of memory.
+fn prepare(
+    packets: &mut Packets,
+    now: Nanos,
+    departure: &Departure,
+    (mark, corrupt, duplicate): (Option<MarkReason>, Option<u32>, bool),
+) -> Option<Item> {
+    let (mut slot, mut first) = unpack(departure.frame);
+    let Some(frame) = packets.frame(slot) else {
+        debug_assert!(false, "a departure names a frame that is gone");
+        return None;
+    };
+    let (lane, weight, single) = (frame.lane, frame.weight, frame.train.is_none());
+    // A train kept whole is one frame to the kernel, and as many bytes as its packets are on the
+    // wire.
+    let bytes = frame.packet_bytes(first);
+    let own = if single { network_bytes(frame) } else { bytes };
+    let Departure { arrived, dequeued, due, .. } = *departure;
+    let accounting = packets.lane_mut(lane);
+    accounting.released(dequeued.since(arrived), due.since(arrived), 1);
+    if duplicate {
+        accounting.duplicated(weight, bytes);
+    }
+    if corrupt.is_some() || (mark.is_some() && single) {
+        let Some(changed) = packets.change(slot, first, mark.is_some(), corrupt) else {
+            let lost = Lost { reason: DropReason::NoMemory, at: now, due, arrived, dequeued };
+            packets.lost(slot, first, lost);
+            return None;
+        };
+        (slot, first) = (changed, if changed == slot { first } else { 0 });
+    }
+    Some(Item {
+        slot,
+        first,
+        count: 1,
+        lane,
+        packets: weight,
+        bytes,
+        due,
+        arrived,
+        dequeued,
+        ready: now,
+        mark,
+        corrupted: corrupt.map(|bit| bit % (own * 8).max(1)),
+        duplicate,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_core::Limits;
+    use weir_core::config::{FlowsetConfig, LinkConfig, PipeConfig};
+    use weir_core::key::FlowMask;
+    use weir_core::stats::LinkCounters;
+    use weir_wire::builder::PacketBuilder;
+
+    use super::*;
+    use crate::arena::HEADROOM;
+    use crate::live::config::{Gso, LaneConfig};
+    use crate::live::exchange::{PARCELS, connect};
+    use crate::live::lane::Lane;
+
+    fn emulation(exchange: Exchange) -> Emulation {
+        let mut emulator = Emulator::new(1, Limits::default());
+        let mask = FlowMask { dst_ip: u32::MAX, ..FlowMask::default() };
+        let link = LinkConfig { delay: Nanos::from_millis(1), ..LinkConfig::default() };
+        emulator.set_pipe(
+            Nanos::ZERO,
+            1,
+            &PipeConfig { link, queue: FlowsetConfig { mask, ..FlowsetConfig::default() } },
+        );
+        let lane = LaneConfig {
+            name: "up".into(),
+            from: 0,
+            to: 0,
+            pipe: 1,
+            passes: Vec::new(),
+            gso: Gso::Split,
+        };
+        let packets = Packets::new(64 << 20, vec![Lane::new(lane)], None);
+        Emulation::new(packets, Entry::new(emulator, Some(exchange), true), None)
+    }
+
+    fn pair() -> [Emulation; 2] {
+        let wakes: Vec<_> = (0..2)
+            .map(|_| {
+                Arc::new(rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).unwrap())
+            })
+            .collect();
+        let mut ends = connect(&wakes).into_iter();
+        std::array::from_fn(|_| emulation(ends.next().unwrap()))
+    }
+
+    /// A packet to customer `n` comes in at a worker.
+    fn arrive(emulation: &mut Emulation, n: u32) {
+        let bytes =
+            PacketBuilder::udp([10, 0, 0, 1], std::net::Ipv4Addr::from(0x0a01_0000 + n), 1, 2)
+                .frame();
+        let mut buffer = emulation.packets.pool().take(HEADROOM + bytes.len());
+        buffer.bytes_mut()[HEADROOM..HEADROOM + bytes.len()].copy_from_slice(&bytes);
+        let ingress = Ingress {
+            buffer,
+            start: HEADROOM,
+            len: bytes.len(),
+            vnet: [0; 10],
+            truncated: false,
+            arrived: None,
+        };
+        emulation.accept(Nanos::ZERO, 0, ingress);
+    }
+
+    fn counted(workers: &[Emulation; 2]) -> LinkCounters {
+        let mut sum = workers[0].packets.lane(0).counters().clone();
+        sum.merge(workers[1].packets.lane(0).counters());
+        sum
+    }
+
+    #[test]
+    fn each_instance_is_made_once_wherever_its_packets_come_in() {
+        let mut workers = pair();
+        for n in 0..1000 {
+            arrive(&mut workers[0], n % 100);
+            arrive(&mut workers[1], n % 100);
+            workers.iter_mut().for_each(|worker| {
+                worker.collect();
+            });
+        }
+        let made = workers.each_ref().map(|worker| worker.emulator().instances());
+        assert!(
+            made.iter().sum::<usize>() == 100 && made.iter().all(|&n| (30..=70).contains(&n)),
+            "{made:?}"
+        );
+        assert_eq!((counted(&workers).backlog_packets, counted(&workers).balanced()), (2000, true));
+    }
+
+    #[test]
+    fn what_a_full_ring_does_not_take_is_a_counted_drop_and_buffers_come_back() {
+        let mut workers = pair();
+        let theirs = (0..).find(|&n| {
+            arrive(&mut workers[0], n);
+            workers[1].collect()
+        });
+        let came = u64::from(theirs.unwrap()) + 1;
+        (0..3000).for_each(|_| arrive(&mut workers[0], theirs.unwrap()));
+        let full = counted(&workers);
+        assert_eq!(
+            (full.drops(DropReason::HandOver), full.total_drops()),
+            (3000 - PARCELS as u64, 3000 - PARCELS as u64)
+        );
+        assert!(full.balanced() && full.packets_in == came + 3000, "{full:?}");
+        let held = workers[0].packets.held();
+        while workers[1].collect() {}
+        assert!(workers[0].packets.held() == held && counted(&workers).balanced());
+        // Half of the other's free buffers have come for those that went.
+        let mut out = Vec::new();
+        workers[1].emulator_mut().poll(Nanos::from_secs(1), &mut out);
+        out.iter().for_each(|departure| workers[1].packets.release(unpack(departure.frame).0));
+        (0..100).for_each(|_| arrive(&mut workers[0], theirs.unwrap()));
+        workers[1].collect();
+        workers[1].collect();
+        workers[0].collect();
+        assert!(workers[0].packets.pool().take_used(64).is_some());
+    }
+}

@@ -1,0 +1,58 @@
+//! What has happened to a worker's ports.
+
+use std::collections::VecDeque;
+
+use weir_core::Nanos;
+
+use super::ports::Ports;
+use super::report::{LiveEvent, StopReason};
+use super::tap::Tap;
+use crate::port::Fault;
+
+/// The last events, and whether one of them ends the loop.
+#[derive(Debug)]
+pub(super) struct Faults {
+    events: VecDeque<LiveEvent>,
+    stop_when_port_vanishes: bool,
+}
+
+impl Faults {
+    pub(super) fn new(stop_when_port_vanishes: bool) -> Self {
+        Self { events: VecDeque::new(), stop_when_port_vanishes }
+    }
+
+    /// The last events, the oldest first.
+    pub(super) fn events(&self) -> Vec<LiveEvent> {
+        self.events.iter().cloned().collect()
+    }
+
+    /// Takes note of the ports' new faults; gives the reason to stop, if one of them is.
+    #[inline]
+    pub(super) fn note(
+        &mut self,
+        now: Nanos,
+        ports: &mut Ports,
+        mut tap: Option<&mut Tap>,
+    ) -> Option<StopReason> {
+        let mut reason = None;
+        for (index, port) in ports.iter_mut().enumerate() {
+            let Some(fault) = port.new_fault() else { continue };
+            let event =
+                LiveEvent { at: now, port: index, interface: port.name().to_owned(), fault };
+            if let Some(tap) = &mut tap {
+                tap.event(&event);
+            }
+            if self.events.len() == MOST_EVENTS {
+                self.events.pop_front();
+            }
+            self.events.push_back(event);
+            if fault == Fault::Vanished && self.stop_when_port_vanishes {
+                reason = Some(StopReason::PortVanished(index));
+            }
+        }
+        reason
+    }
+}
+
+/// Events that a report has at most: an interface may come and go for years.
+const MOST_EVENTS: usize = 100;

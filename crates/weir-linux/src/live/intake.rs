@@ -1,0 +1,63 @@
+//! Which lane a received frame takes, and when it came.
+
+use weir_core::Nanos;
+
+use super::config::LaneConfig;
+use super::describe::ETHERNET_HEADER;
+use super::forwarding::{Forwarding, Strays};
+use crate::port::Ingress;
+
+/// The lanes of each port, and frames without one.
+#[derive(Debug)]
+pub(super) struct Intake {
+    /// The lane that each port feeds.
+    lane_of: Vec<Option<u16>>,
+    /// Decides instead, where there is one.
+    forwarding: Option<Forwarding>,
+    strays: Strays,
+}
+
+impl Intake {
+    pub(super) fn new(ports: usize, lanes: &[LaneConfig], forwarding: Option<Forwarding>) -> Self {
+        let mut lane_of = vec![None; ports];
+        for (index, lane) in lanes.iter().enumerate() {
+            lane_of[lane.from] = Some(index as u16);
+        }
+        Self { lane_of, forwarding, strays: Strays::default() }
+    }
+
+    /// The lane that a frame takes. A frame without one is counted as a stray.
+    #[inline]
+    pub(super) fn lane(&mut self, port: usize, frame: &Ingress) -> Option<u16> {
+        let lane = match &self.forwarding {
+            None => self.lane_of[port],
+            Some(forwarding) => frame
+                .buffer
+                .bytes()
+                .get(frame.start..frame.start + frame.len)
+                .and_then(|bytes| forwarding.lane(port, bytes)),
+        };
+        if lane.is_none() {
+            self.strays.frames += 1;
+            self.strays.bytes += frame.len.saturating_sub(ETHERNET_HEADER) as u64;
+        }
+        lane
+    }
+
+    /// Frames without a lane.
+    pub(super) fn strays(&self) -> Strays {
+        self.strays
+    }
+}
+
+/// When a frame that is read at `now` came in. An impossible time (the wall clock was set) counts
+/// as now.
+///
+/// A delay counts from here: that the loop had to be woken first, or was busy, does not make the
+/// emulated link longer.
+pub(super) fn arrival_time(now: Nanos, arrived: Option<Nanos>) -> Nanos {
+    arrived.filter(|&at| at <= now && now.since(at) <= LONGEST_UNREAD).unwrap_or(now)
+}
+
+/// A frame does not wait longer than this to be read, unless the machine stood still.
+const LONGEST_UNREAD: Nanos = Nanos::from_millis(100);

@@ -1,0 +1,238 @@
+//! A port of the loop: what waits to be sent on it, whether frames may be waiting at it, and its
+//! fault.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use weir_core::Nanos;
+use weir_core::stats::DropReason;
+use weir_wire::MAX_HEADER_LEN;
+
+use super::item::Item;
+use super::packets::Packets;
+use super::wire::compose;
+use crate::clock;
+use crate::port::{AnyPort, BATCH, Fault, Ingress, Losses, Message, SendError};
+
+/// A port with its queue to the kernel.
+#[derive(Debug)]
+pub(super) struct LivePort {
+    port: AnyPort,
+    queue: VecDeque<Item>,
+    /// The kernel takes nothing now.
+    blocked: bool,
+    /// Frames may be waiting: the port is received from without asking the kernel first.
+    ready: bool,
+    /// The port's current fault, if any.
+    fault: Option<Fault>,
+    /// The fault that was reported last.
+    reported: Option<Fault>,
+    /// What was lost at ports that this one has replaced.
+    before: Losses,
+    scratch: Box<[[u8; MAX_HEADER_LEN]; BATCH]>,
+}
+
+impl LivePort {
+    /// A port that is received from in the first turn: that shows a fault which it has already.
+    pub(super) fn new(port: AnyPort) -> Self {
+        let scratch = Box::new([[0; MAX_HEADER_LEN]; BATCH]);
+        Self {
+            port,
+            queue: VecDeque::new(),
+            blocked: false,
+            ready: true,
+            fault: None,
+            reported: None,
+            before: Losses::default(),
+            scratch,
+        }
+    }
+
+    /// Takes another port, which sends what waits.
+    pub(super) fn replace(&mut self, port: AnyPort) {
+        self.before = self.losses();
+        self.port = port;
+        (self.blocked, self.ready, self.fault, self.reported) = (false, true, None, None);
+    }
+
+    /// The interface's name.
+    pub(super) fn name(&self) -> &str {
+        self.port.name()
+    }
+
+    /// Looks again at what may change about the interface.
+    pub(super) fn refresh(&mut self) {
+        self.port.refresh();
+    }
+
+    /// What was lost on the way in, at this port and those that it has replaced.
+    pub(super) fn losses(&mut self) -> Losses {
+        let Losses { kernel_drops, unreadable } = self.port.losses();
+        Losses {
+            kernel_drops: self.before.kernel_drops + kernel_drops,
+            unreadable: self.before.unreadable + unreadable,
+        }
+    }
+
+    /// A fault that has not been reported yet.
+    pub(super) fn new_fault(&mut self) -> Option<Fault> {
+        let fault = self.fault.filter(|&fault| Some(fault) != self.reported)?;
+        self.reported = Some(fault);
+        Some(fault)
+    }
+
+    /// The descriptor to wait on, unless the port has failed for good.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.works().then(|| self.port.as_fd())
+    }
+
+    /// Whether frames may be waiting.
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready
+    }
+
+    /// Takes note that the kernel has something to read.
+    pub(super) fn set_ready(&mut self) {
+        self.ready = true;
+    }
+
+    /// Receives a batch of frames from a port that is ready, and appends them to `out`.
+    ///
+    /// The port stays ready while frames come faster than the loop turns. Otherwise the kernel is
+    /// asked before the next batch; since it says that a descriptor is ready for as long as it is,
+    /// no frame is overlooked.
+    pub(super) fn receive(&mut self, packets: &mut Packets, out: &mut Vec<Ingress>) {
+        if !std::mem::take(&mut self.ready) || !self.works() {
+            return;
+        }
+        let before = out.len();
+        match self.port.receive(packets.pool(), out) {
+            Ok(more) => {
+                let count = out.len() - before;
+                // A frame shows that an interface which was down is up.
+                if count > 0 && self.fault == Some(Fault::Down) {
+                    self.fault = None;
+                }
+                self.ready = more || count >= LOADED;
+            }
+            Err(fault) => self.fault = Some(fault),
+        }
+    }
+
+    /// Whether the kernel took nothing when it was last tried.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Appends an item to the queue, to the last one where it continues the same train. A queue
+    /// that fills a batch is sent at once.
+    pub(super) fn enqueue(&mut self, item: Item, packets: &mut Packets) {
+        if !self.works() || (self.blocked && self.queue.len() >= QUEUE) {
+            packets.unsent(item, DropReason::SendFailed, item.ready);
+            return;
+        }
+        if let Some(last) = self.queue.back_mut()
+            && last.is_continued_by(&item)
+        {
+            last.extend(&item);
+            return;
+        }
+        if self.queue.len() >= BATCH && !self.blocked {
+            self.flush(packets);
+        }
+        self.queue.push_back(item);
+    }
+
+    /// Sends what waits, as far as the kernel takes it.
+    pub(super) fn flush(&mut self, packets: &mut Packets) {
+        if self.queue.is_empty() {
+            return;
+        }
+        self.blocked = false;
+        while !self.queue.is_empty() {
+            let (sent, error) = self.send_batch(packets);
+            let now = clock::now();
+            for item in self.queue.drain(..sent) {
+                packets.sent(item, now);
+            }
+            if sent > 0 && self.fault == Some(Fault::Down) {
+                self.fault = None;
+            }
+            match error {
+                None => {}
+                Some(SendError::Busy) => {
+                    let patient =
+                        self.queue.iter().position(|item| now.since(item.ready) <= PATIENCE);
+                    for item in self.queue.drain(..patient.unwrap_or(self.queue.len())) {
+                        packets.unsent(item, DropReason::SendFailed, now);
+                    }
+                    self.blocked = !self.queue.is_empty();
+                    return;
+                }
+                Some(SendError::Refused) => self.split_or_drop(packets, now),
+                Some(SendError::Fault(fault)) => {
+                    self.fault = Some(fault);
+                    for item in self.queue.drain(..) {
+                        packets.unsent(item, DropReason::SendFailed, now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the port can be used, now or when its interface is up again.
+    fn works(&self) -> bool {
+        self.fault.is_none_or(|fault| fault == Fault::Down)
+    }
+
+    /// Sends up to a batch from the head of the queue; gives how many items were taken, and why it
+    /// stopped.
+    fn send_batch(&mut self, packets: &Packets) -> (usize, Option<SendError>) {
+        let Self { port, queue, scratch, .. } = self;
+        let mut messages = [Message::default(); BATCH];
+        let mut count = 0;
+        let mut error = None;
+        for (item, room) in queue.iter().zip(scratch.iter_mut()) {
+            let frame = packets.frame(item.slot);
+            let Some(message) = frame.and_then(|frame| compose(frame, item, room)) else {
+                error = Some(SendError::Refused);
+                break;
+            };
+            messages[count] = message;
+            count += 1;
+        }
+        if count == 0 {
+            return (0, error);
+        }
+        let (sent, failed) = port.send(&messages[..count]);
+        (sent, failed.or(error.filter(|_| sent == count)))
+    }
+
+    /// Handles a frame at the head of the queue that the kernel refuses: a rejoined train is tried
+    /// packet by packet, a single packet is dropped.
+    fn split_or_drop(&mut self, packets: &mut Packets, now: Nanos) {
+        let Some(item) = self.queue.pop_front() else { return };
+        let train = packets.frame(item.slot).and_then(|frame| frame.train);
+        match train {
+            Some(train) if item.count > 1 => {
+                for first in (item.first..item.first + item.count).rev() {
+                    self.queue.push_front(Item {
+                        first,
+                        count: 1,
+                        packets: 1,
+                        bytes: train.segment_len(first),
+                        ..item
+                    });
+                }
+            }
+            _ => packets.unsent(item, DropReason::BadFrame, now),
+        }
+    }
+}
+
+/// As many frames in one batch show that frames come faster than the loop turns.
+const LOADED: usize = 2;
+/// Most frames that wait for a port which takes none now.
+const QUEUE: usize = 4096;
+/// How long a frame is tried again.
+const PATIENCE: Nanos = Nanos::from_millis(10);

@@ -1,0 +1,290 @@
+//! The observer's thread: reads every worker's rings, merges them by time, and calls the observer.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weir_core::Nanos;
+
+use super::observe::{ArrivalEvent, DepartureEvent, Observer, Sample};
+use super::tap::{LaneSample, Record, TapReader};
+use crate::clock;
+
+/// An observer with the reading ends of all workers' rings.
+pub(super) struct Monitor {
+    observer: Box<dyn Observer>,
+    readers: Vec<TapReader>,
+    /// Each worker's last sample, by lane.
+    latest: Vec<Vec<LaneSample>>,
+    /// When the last of them was taken.
+    sampled: Option<Nanos>,
+    /// A frame that goes over the end of its ring.
+    sketch: Vec<u8>,
+}
+
+impl Monitor {
+    /// A monitor of `lanes` lanes.
+    pub(super) fn new(observer: Box<dyn Observer>, readers: Vec<TapReader>, lanes: usize) -> Self {
+        let latest = vec![vec![LaneSample::default(); lanes]; readers.len()];
+        Self { observer, readers, latest, sampled: None, sketch: Vec::new() }
+    }
+
+    /// Serves the observer until `ended` is set and the rings are empty.
+    pub(super) fn run(&mut self, ended: &AtomicBool) {
+        let mut pause = SHORT_PAUSE;
+        loop {
+            let last = ended.load(Ordering::Acquire);
+            let any = self.drain(if last { Nanos::MAX } else { self.horizon() });
+            if last {
+                return;
+            }
+            pause = if any { SHORT_PAUSE } else { (2 * pause).min(LONG_PAUSE) };
+            std::thread::sleep(pause);
+        }
+    }
+
+    /// Tells the observer that nothing more comes, and how many frames it missed.
+    pub(super) fn end(&mut self, missed: u64) {
+        // The last sample of the first worker may lack what others did after it.
+        if let Some(at) = self.sampled.filter(|_| self.readers.len() > 1) {
+            self.tell_samples(at);
+        }
+        self.observer.on_end(missed);
+    }
+
+    /// Until when all workers have written: with several of them, records that are younger wait
+    /// for what another may write.
+    fn horizon(&self) -> Nanos {
+        if self.readers.len() > 1 { clock::now().saturating_sub(HOLD) } else { Nanos::MAX }
+    }
+
+    /// Hands the observer all records until `horizon`, the oldest first; gives whether there were
+    /// any.
+    fn drain(&mut self, horizon: Nanos) -> bool {
+        let mut any = false;
+        loop {
+            let heads = self.readers.iter().enumerate();
+            let oldest = heads
+                .filter_map(|(worker, reader)| Some((reader.records.peek().ok()?.at(), worker)))
+                .min();
+            let Some((_, worker)) = oldest.filter(|&(at, _)| at <= horizon) else { return any };
+            let Ok(record) = self.readers[worker].records.pop() else { return any };
+            any = true;
+            self.hand_over(worker, record);
+        }
+    }
+
+    fn hand_over(&mut self, worker: usize, record: Record) {
+        let observer = &mut *self.observer;
+        let reader = &mut self.readers[worker];
+        match record {
+            Record::Arrival { lane, segments, len, at } => {
+                reader.frame(len, &mut self.sketch, |frame| {
+                    observer.on_arrival(&ArrivalEvent { lane, at, frame, segments })
+                })
+            }
+            Record::Departure { lane, len, at, due, arrived, dequeued, outcome } => {
+                reader.frame(len, &mut self.sketch, |frame| {
+                    observer.on_departure(&DepartureEvent {
+                        lane,
+                        at,
+                        due,
+                        arrived,
+                        dequeued,
+                        outcome,
+                        frame,
+                    });
+                });
+            }
+            Record::Sample { at } => {
+                self.sampled = self.sampled.max(Some(at));
+                for lane in &mut self.latest[worker] {
+                    if let Ok(sample) = reader.samples.pop() {
+                        *lane = sample;
+                    }
+                }
+                // The first worker's sample is the moment at which all are put together.
+                if worker == 0 {
+                    self.tell_samples(at);
+                }
+            }
+            Record::Event(event) => observer.on_event(&event),
+            Record::Mark { answer, .. } => {
+                // The asking thread may have gone.
+                let _ = answer.send(());
+            }
+        }
+    }
+
+    fn tell_samples(&mut self, at: Nanos) {
+        for lane in 0..self.latest[0].len() {
+            let sum = sum(self.latest.iter().map(|worker| &worker[lane]));
+            self.observer.on_sample(&Sample {
+                lane: lane as u16,
+                at,
+                counters: &sum.counters,
+                queue_packets: sum.queue_packets,
+                queue_bytes: sum.queue_bytes,
+            });
+        }
+    }
+}
+
+impl TapReader {
+    /// Takes the next frame, of `len` bytes, out of its ring. `sketch` holds it where the ring's
+    /// end cuts it in two.
+    fn frame(&mut self, len: u32, sketch: &mut Vec<u8>, work: impl FnOnce(&[u8])) {
+        let Ok(chunk) = self.bytes.read_chunk(len as usize) else {
+            debug_assert!(false, "a frame is written before its record");
+            return;
+        };
+        let (head, rest) = chunk.as_slices();
+        if rest.is_empty() {
+            work(head);
+        } else {
+            sketch.clear();
+            sketch.extend_from_slice(head);
+            sketch.extend_from_slice(rest);
+            work(sketch);
+        }
+        chunk.commit_all();
+    }
+}
+
+/// The workers' samples of one lane as one.
+fn sum<'a>(parts: impl Iterator<Item = &'a LaneSample>) -> LaneSample {
+    let mut sum = LaneSample::default();
+    for part in parts {
+        sum.counters.merge(&part.counters);
+        sum.queue_packets = sum.queue_packets.wrapping_add(part.queue_packets);
+        sum.queue_bytes = sum.queue_bytes.wrapping_add(part.queue_bytes);
+    }
+    // The samples are not of one moment: a worker may have sent what another had not yet counted
+    // as received. A backlog below zero is none.
+    for count in [&mut sum.counters.backlog_packets, &mut sum.queue_packets, &mut sum.queue_bytes] {
+        *count = if (*count).cast_signed() < 0 { 0 } else { *count };
+    }
+    sum
+}
+
+/// How long a record waits for older ones of other workers. A worker writes a record some
+/// microseconds after what it says; a packet's arrival, which the kernel has timed, somewhat later.
+const HOLD: Nanos = Nanos::from_millis(2);
+/// Pause between two looks at the rings while there are records, and the longest while there are
+/// none. The rings hold more than is written meanwhile.
+const SHORT_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
+const LONG_PAUSE: std::time::Duration = std::time::Duration::from_millis(16);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use weir_core::stats::DropReason;
+
+    use super::*;
+    use crate::live::observe::Outcome;
+    use crate::live::tap::{Tap, tap};
+
+    /// What an observer was called with: time, and the first byte and length of the frame.
+    type Seen = Arc<Mutex<Vec<(u64, u8, usize)>>>;
+
+    struct Recorder(Seen);
+
+    impl Observer for Recorder {
+        fn on_arrival(&mut self, event: &ArrivalEvent<'_>) {
+            self.0.lock().unwrap().push((event.at.0, event.frame[0], event.frame.len()));
+        }
+
+        fn on_departure(&mut self, event: &DepartureEvent<'_>) {
+            self.0.lock().unwrap().push((event.at.0, event.frame[0], event.frame.len()));
+        }
+
+        fn on_sample(&mut self, sample: &Sample<'_>) {
+            self.0.lock().unwrap().push((sample.at.0, 255, sample.queue_packets as usize));
+        }
+    }
+
+    fn monitor(workers: usize) -> (Monitor, Vec<Tap>, Seen) {
+        let (taps, readers) = (0..workers).map(|_| tap(true, 1, workers)).unzip();
+        let seen = Seen::default();
+        (Monitor::new(Box::new(Recorder(Arc::clone(&seen))), readers, 1), taps, seen)
+    }
+
+    fn arrive(tap: &mut Tap, at: u64, byte: u8, len: usize) {
+        let frame = vec![byte; len];
+        tap.arrival(&ArrivalEvent { lane: 0, at: Nanos(at), frame: &frame, segments: 1 });
+    }
+
+    fn queued(packets: u64) -> impl ExactSizeIterator<Item = LaneSample> {
+        std::iter::once(LaneSample { queue_packets: packets, ..LaneSample::default() })
+    }
+
+    #[test]
+    fn records_of_several_workers_are_merged_by_time_and_the_youngest_wait() {
+        let (mut monitor, mut taps, seen) = monitor(2);
+        arrive(&mut taps[0], 10, 1, 60);
+        arrive(&mut taps[0], 30, 2, 60);
+        arrive(&mut taps[1], 20, 3, 60);
+        arrive(&mut taps[1], 40, 4, 60);
+        assert!(monitor.drain(Nanos(30)));
+        let times = |seen: &Seen| seen.lock().unwrap().iter().map(|s| s.0).collect::<Vec<_>>();
+        assert_eq!(times(&seen), [10, 20, 30]);
+        arrive(&mut taps[0], 35, 5, 60);
+        assert!(monitor.drain(Nanos::MAX) && !monitor.drain(Nanos::MAX));
+        assert_eq!(times(&seen), [10, 20, 30, 35, 40]);
+    }
+
+    #[test]
+    fn frames_keep_their_bytes_over_the_end_of_the_ring_and_what_does_not_fit_is_counted() {
+        let (mut monitor, mut taps, seen) = monitor(1);
+        let each = 1_000_003;
+        let fit = (64 << 20) / each;
+        for round in 0..3 {
+            for n in 0..fit + 5 {
+                arrive(&mut taps[0], 1, n as u8, each);
+            }
+            assert_eq!(taps[0].missed(), 5 * (round + 1));
+            assert!(monitor.drain(Nanos::MAX));
+        }
+        let seen = seen.lock().unwrap();
+        assert!(seen.iter().enumerate().all(|(n, s)| *s == (1, (n % fit) as u8, each)));
+        assert_eq!(seen.len(), 3 * fit);
+    }
+
+    #[test]
+    fn a_departure_says_what_became_of_the_packet() {
+        let (mut monitor, mut taps, seen) = monitor(1);
+        let lost = DepartureEvent {
+            lane: 0,
+            at: Nanos(9),
+            due: Nanos(8),
+            arrived: Nanos(1),
+            dequeued: Nanos(2),
+            outcome: Outcome::Dropped(DropReason::QueueFull),
+            frame: &[7; 90],
+        };
+        taps[0].departure(&lost);
+        assert!(monitor.drain(Nanos::MAX));
+        assert_eq!(*seen.lock().unwrap(), [(9, 7, 90)]);
+    }
+
+    #[test]
+    fn samples_of_workers_add_up_and_a_backlog_below_zero_is_none() {
+        let (mut monitor, mut taps, seen) = monitor(2);
+        taps[1].sample(Nanos(1), queued(5));
+        taps[0].sample(Nanos(2), queued(7));
+        taps[1].sample(Nanos(3), queued(u64::MAX - 8));
+        taps[0].sample(Nanos(4), queued(7));
+        monitor.drain(Nanos::MAX);
+        assert_eq!(*seen.lock().unwrap(), [(2, 255, 12), (4, 255, 0)]);
+    }
+
+    #[test]
+    fn a_mark_is_answered_after_everything_before_it() {
+        let (mut monitor, mut taps, seen) = monitor(1);
+        let (answer, answered) = std::sync::mpsc::sync_channel(1);
+        arrive(&mut taps[0], 1, 1, 60);
+        taps[0].mark(Nanos(2), answer);
+        assert!(answered.try_recv().is_err());
+        monitor.drain(Nanos::MAX);
+        assert!(answered.try_recv().is_ok() && seen.lock().unwrap().len() == 1);
+    }
+}

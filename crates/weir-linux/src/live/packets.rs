@@ -1,0 +1,286 @@
+//! The packets inside a worker: their frames, and the accounting of the lanes that they are on.
+
+use weir_core::Nanos;
+use weir_core::stats::DropReason;
+use weir_wire::{ChecksumMode, VnetHeader, set_ce};
+
+use super::describe::{Described, describe};
+use super::item::{Item, Lost};
+use super::lane::Lane;
+use super::observe::{ArrivalEvent, DepartureEvent, Outcome};
+use super::tap::Tap;
+use super::wire::{alter, materialise};
+use crate::arena::{Arena, BufferPool, Frame, NoRoom};
+use crate::port::Ingress;
+
+/// Frames in memory, their lanes, and what is said of them to an observer.
+#[derive(Debug)]
+pub(super) struct Packets {
+    arena: Arena,
+    lanes: Vec<Lane>,
+    tap: Option<Tap>,
+    /// Where packets are put together.
+    sketch: Vec<u8>,
+}
+
+/// A received frame in memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stored {
+    pub(super) slot: u32,
+    /// References to it: one for each packet that the engine handles by itself.
+    pub(super) references: u16,
+}
+
+impl Packets {
+    pub(super) fn new(memory: usize, lanes: Vec<Lane>, tap: Option<Tap>) -> Self {
+        Self { arena: Arena::new(memory), lanes, tap, sketch: Vec::new() }
+    }
+
+    /// Takes a frame of lane `lane` that came in at `now`; gives how many packets it was, and where
+    /// it is unless it was dropped.
+    pub(super) fn accept(
+        &mut self,
+        now: Nanos,
+        lane: u16,
+        ingress: Ingress,
+    ) -> (u16, Option<Stored>) {
+        let accounting = &mut self.lanes[usize::from(lane)];
+        let described = match describe(lane, accounting.config().gso, ingress) {
+            Ok(described) => described,
+            Err(ingress) => {
+                accounting.arrived(1, ingress.len as u32);
+                accounting.dropped(DropReason::BadFrame, 1, ingress.len as u32);
+                self.arena.pool.give(ingress.buffer);
+                return (1, None);
+            }
+        };
+        let Described { frame, packets, bytes } = described;
+        accounting.arrived(packets, bytes);
+        if let Some(tap) = self.tap.as_mut().filter(|tap| tap.wants_frames()) {
+            tap.arrival(&ArrivalEvent { lane, at: now, frame: frame.bytes(), segments: packets });
+        }
+        let references = if frame.train.is_some() { packets } else { 1 };
+        let stored = self.arena.store(frame, u32::from(references));
+        if stored.is_err() {
+            accounting.dropped(DropReason::NoMemory, packets, bytes);
+        }
+        (packets, stored.ok().map(|slot| Stored { slot, references }))
+    }
+
+    /// Stores a frame that another worker received.
+    ///
+    /// # Errors
+    /// There is no room; the frame is gone.
+    pub(super) fn adopt(&mut self, frame: Frame, references: u16) -> Result<u32, NoRoom> {
+        self.arena.store(frame, u32::from(references))
+    }
+
+    /// Takes a frame out with all its references, to give it to another worker.
+    pub(super) fn take(&mut self, slot: u32) -> Option<Frame> {
+        self.arena.take(slot)
+    }
+
+    /// Buffers that are not in use.
+    pub(super) fn pool(&mut self) -> &mut BufferPool {
+        &mut self.arena.pool
+    }
+
+    pub(super) fn frame(&self, slot: u32) -> Option<&Frame> {
+        self.arena.get(slot)
+    }
+
+    /// The frame in a slot, to change what all its packets have in common.
+    pub(super) fn frame_mut(&mut self, slot: u32) -> Option<&mut Frame> {
+        self.arena.get_mut(slot)
+    }
+
+    /// The frame in a slot that has one reference only, to change it.
+    pub(super) fn exclusive(&mut self, slot: u32) -> Option<&mut Frame> {
+        self.arena.get_exclusive(slot)
+    }
+
+    pub(super) fn references(&self, slot: u32) -> u32 {
+        self.arena.references(slot)
+    }
+
+    /// Adds a reference to a frame, for a copy of one of its packets.
+    pub(super) fn retain(&mut self, slot: u32) {
+        self.arena.retain(slot, 1);
+    }
+
+    pub(super) fn lane(&self, lane: u16) -> &Lane {
+        &self.lanes[usize::from(lane)]
+    }
+
+    pub(super) fn lane_mut(&mut self, lane: u16) -> &mut Lane {
+        &mut self.lanes[usize::from(lane)]
+    }
+
+    pub(super) fn lanes(&self) -> &[Lane] {
+        &self.lanes
+    }
+
+    pub(super) fn tap_mut(&mut self) -> Option<&mut Tap> {
+        self.tap.as_mut()
+    }
+
+    /// The observer's tap together with the lanes that it samples.
+    pub(super) fn tap_and_lanes(&mut self) -> Option<(&mut Tap, &[Lane])> {
+        Some((self.tap.as_mut()?, &self.lanes))
+    }
+
+    /// Frames that were left out because the observer was too slow.
+    pub(super) fn unobserved(&self) -> u64 {
+        self.tap.as_ref().map_or(0, Tap::missed)
+    }
+
+    /// Marks or corrupts a packet: in place when no other packet shares its frame, else in a copy
+    /// that takes over the reference. Gives the slot of the changed packet; `None` without memory.
+    pub(super) fn change(
+        &mut self,
+        slot: u32,
+        segment: u16,
+        mark: bool,
+        corrupt: Option<u32>,
+    ) -> Option<u32> {
+        let own = self.arena.get_exclusive(slot).is_some_and(|frame| frame.train.is_none());
+        let slot = if own { slot } else { self.move_out(slot, segment)? };
+        alter(self.arena.get_mut(slot)?, mark, corrupt);
+        Some(slot)
+    }
+
+    /// Moves a packet into a frame of its own, which takes over its reference; gives its slot, or
+    /// `None` without memory.
+    pub(super) fn move_out(&mut self, slot: u32, segment: u16) -> Option<u32> {
+        let copy = self.copy_out(slot, segment)?;
+        self.arena.release(slot, 1);
+        Some(copy)
+    }
+
+    /// Copies a packet into a frame of its own; gives its slot, or `None` without memory.
+    pub(super) fn copy_out(&mut self, slot: u32, segment: u16) -> Option<u32> {
+        let frame = self.arena.get(slot)?;
+        let (vnet, parsed_train) = (frame.vnet, frame.parsed);
+        let wire_len = frame.packet_bytes(segment);
+        let (lane, weight, split) = (frame.lane, frame.weight, frame.train.is_some());
+        if split {
+            materialise(frame, segment, ChecksumMode::Complete, &mut self.sketch)?;
+        } else {
+            self.sketch.clear();
+            self.sketch.extend_from_slice(frame.bytes());
+        }
+        let len = self.sketch.len();
+        let mut buffer = self.arena.pool.take(len);
+        buffer.bytes_mut()[..len].copy_from_slice(&self.sketch);
+        let (parsed, vnet) = if split {
+            (weir_wire::parse(&buffer.bytes()[..len]).ok(), VnetHeader::default())
+        } else {
+            (parsed_train, vnet)
+        };
+        let copy = Frame {
+            buffer,
+            start: 0,
+            len,
+            vnet,
+            parsed,
+            train: None,
+            lane,
+            weight,
+            wire_len,
+            journeys: Vec::new(),
+        };
+        self.arena.store(copy, 1).ok()
+    }
+
+    /// Accounts for an item that the kernel took.
+    pub(super) fn sent(&mut self, item: Item, now: Nanos) {
+        let lane = &mut self.lanes[usize::from(item.lane)];
+        lane.sent(item.due, now, item.packets, item.bytes);
+        lane.changed(item.mark, item.corrupted.is_some(), item.packets);
+        let outcome = Outcome::Delivered {
+            marked: item.mark.is_some(),
+            corrupted: item.corrupted,
+            duplicate: item.duplicate,
+        };
+        self.observe(&item, now, outcome);
+        self.arena.release(item.slot, u32::from(item.count));
+    }
+
+    /// Accounts for an item that was not sent.
+    pub(super) fn unsent(&mut self, item: Item, reason: DropReason, now: Nanos) {
+        self.lanes[usize::from(item.lane)].dropped(reason, item.packets, item.bytes);
+        self.observe(&item, now, Outcome::Dropped(reason));
+        self.arena.release(item.slot, u32::from(item.count));
+    }
+
+    /// Accounts for a packet that was lost before it reached a port.
+    pub(super) fn lost(&mut self, slot: u32, segment: u16, lost: Lost) {
+        let Some(frame) = self.arena.get(slot) else {
+            debug_assert!(false, "a loss names a frame that is gone");
+            return;
+        };
+        let Lost { reason, at, due, arrived, dequeued } = lost;
+        let (lane, packets, bytes) = (frame.lane, frame.weight, frame.packet_bytes(segment));
+        let item = Item {
+            slot,
+            first: segment,
+            count: 1,
+            lane,
+            packets,
+            bytes,
+            due,
+            arrived,
+            dequeued,
+            ready: at,
+            mark: None,
+            corrupted: None,
+            duplicate: false,
+        };
+        self.unsent(item, reason, at);
+    }
+
+    /// Bytes of buffers in use.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.arena.held()
+    }
+
+    /// Forgets a packet.
+    #[cfg(test)]
+    pub(super) fn release(&mut self, slot: u32) {
+        self.arena.release(slot, 1);
+    }
+
+    /// Shows each packet of an item to the observer, if there is one that wants frames.
+    #[inline]
+    fn observe(&mut self, item: &Item, at: Nanos, outcome: Outcome) {
+        if self.tap.as_ref().is_some_and(Tap::wants_frames) {
+            self.show(item, at, outcome);
+        }
+    }
+
+    fn show(&mut self, item: &Item, at: Nanos, outcome: Outcome) {
+        let (Some(tap), Some(frame)) = (&mut self.tap, self.arena.get(item.slot)) else { return };
+        for segment in item.first..item.first + item.count {
+            if materialise(frame, segment, ChecksumMode::Complete, &mut self.sketch).is_none() {
+                continue;
+            }
+            if item.mark.is_some()
+                && frame.train.is_some()
+                && let Some(parsed) = &frame.parsed
+            {
+                set_ce(&mut self.sketch, parsed);
+            }
+            let Item { lane, due, arrived, dequeued, .. } = *item;
+            tap.departure(&DepartureEvent {
+                lane,
+                at,
+                due,
+                arrived,
+                dequeued,
+                outcome,
+                frame: &self.sketch,
+            });
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The passes of a lane: what the rules do with a packet on arrival, and again after every pipe
+//! that hands it back.
+//!
+//! A lane has *passes*: the places where the machine that the rules stand for looks at the packet.
+//! In each, the rules let it pass, drop it or send it through the engine; what leaves the engine
+//! goes on behind the rule that sent it there, or, with `one_pass`, in the next pass. After the
+//! last one it is sent.
+//!
+//! A train of segments is judged once, unless some rule may treat its packets differently.
+//!
+//! **Invariant:** a packet that goes from pipe to pipe enters the next at the moment it was due to
+//! leave the last, however late the loop is.
+
+use std::ops::Range;
+
+use weir_core::stats::{DropReason, MarkReason};
+use weir_core::{Action, Departure, Nanos};
+use weir_rules::classify::{Fate, Pass, Verdict};
+use weir_wire::set_dscp;
+
+use super::entry::{Batch, Entry};
+use super::item::{Item, Lost};
+use super::packets::{Packets, Stored};
+use super::rules::{Look, Rules};
+use crate::arena::unpack;
+use crate::journey::Journey;
+
+/// The rules at work, and packets that have been through all passes.
+#[derive(Debug)]
+pub(super) struct Passes {
+    rules: Rules,
+    /// Packets that are to be sent and did not come out of the engine just now.
+    outgoing: Vec<Item>,
+}
+
+/// Packets of one frame that are treated alike.
+struct Group {
+    slot: u32,
+    segments: Range<u16>,
+    journey: Journey,
+}
+
+impl Passes {
+    pub(super) fn new(rules: Rules) -> Self {
+        Self { rules, outgoing: Vec::new() }
+    }
+
+    pub(super) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    pub(super) fn rules_mut(&mut self) -> &mut Rules {
+        &mut self.rules
+    }
+
+    /// Packets to send, in their order; to be drained.
+    pub(super) fn outgoing(&mut self) -> &mut Vec<Item> {
+        &mut self.outgoing
+    }
+
+    /// Judges a frame that came in at `at`.
+    pub(super) fn judge_arrival(
+        &mut self,
+        packets: &mut Packets,
+        entry: &mut Entry,
+        stored: Stored,
+        at: Nanos,
+    ) {
+        let Stored { slot, references } = stored;
+        let journey = Journey { began: at, ..Journey::default() };
+        if references > 1 && self.rules.judge_each_segment() {
+            for segment in 0..references {
+                let (segments, journey) = (segment..segment + 1, journey.clone());
+                self.proceed(packets, entry, Group { slot, segments, journey }, at);
+            }
+        } else {
+            self.proceed(packets, entry, Group { slot, segments: 0..references, journey }, at);
+        }
+    }
+
+    /// Lets a packet that has left a pipe go on.
+    pub(super) fn go_on(
+        &mut self,
+        packets: &mut Packets,
+        entry: &mut Entry,
+        now: Nanos,
+        departure: &Departure,
+        (mark, corrupt): (Option<MarkReason>, Option<u32>),
+    ) {
+        let Departure { arrived, dequeued, due, .. } = *departure;
+        let (mut slot, mut segment) = unpack(departure.frame);
+        let Some(frame) = packets.frame_mut(slot) else { return };
+        let Some(journey) = frame.journeys.get_mut(usize::from(segment)) else { return };
+        let mut journey = std::mem::take(journey);
+        journey.queued += dequeued.since(arrived);
+        let single = frame.train.is_none();
+        if corrupt.is_some() || (mark.is_some() && single) {
+            let Some(changed) = packets.change(slot, segment, mark.is_some(), corrupt) else {
+                let lost = Lost { reason: DropReason::NoMemory, at: now, due, arrived, dequeued };
+                return packets.lost(slot, segment, lost);
+            };
+            (slot, segment) = (changed, if changed == slot { segment } else { 0 });
+            journey.corrupted = corrupt.or(journey.corrupted);
+            if let Some(frame) = packets.exclusive(slot).filter(|_| corrupt.is_some()) {
+                // The inverted bit may have been in a header.
+                frame.parsed = weir_wire::parse(frame.bytes()).ok();
+            }
+        }
+        journey.mark = journey.mark.or(mark);
+        let segments = segment..segment + 1;
+        self.proceed(packets, entry, Group { slot, segments, journey }, due);
+    }
+
+    /// Leads packets on, from where they are to the engine, to their port, or to their end.
+    fn proceed(&mut self, packets: &mut Packets, entry: &mut Entry, mut group: Group, at: Nanos) {
+        loop {
+            let Some(pass) = next_pass(packets, &group) else {
+                return self.leave(packets, group, at);
+            };
+            let Some(frame) = packets.frame(group.slot) else { return };
+            let key = entry.key(frame);
+            let segments = group.segments.clone();
+            let look = Look { frame, segments, key: &key, pass, now: at };
+            let Verdict { fate, dscp } = self.rules.judge(look, &mut group.journey);
+            if let Some(dscp) = dscp
+                && !rewrite(packets, &mut group, dscp)
+            {
+                return lose(packets, &group, DropReason::NoMemory, at);
+            }
+            let (action, resume) = match fate {
+                Fate::Allow => {
+                    group.journey.pass += 1;
+                    continue;
+                }
+                Fate::Deny => return lose(packets, &group, DropReason::Denied, at),
+                Fate::Pipe(number, resume) => (Action::Pipe(number), resume),
+                Fate::Queue(number, resume) => (Action::Queue(number), resume),
+            };
+            if group.journey.hops >= MOST_HOPS {
+                return lose(packets, &group, DropReason::RuleLoop, at);
+            }
+            group.journey.hops += 1;
+            group.journey.resume = resume;
+            if resume.is_none() {
+                group.journey.pass += 1;
+            }
+            let marked = group.journey.mark.is_some();
+            let Group { slot, segments, .. } = remember(packets, group);
+            return entry.enter(packets, Batch { slot, segments, marked, key, action, at });
+        }
+    }
+
+    /// Puts packets that have been through all passes among those to send.
+    fn leave(&mut self, packets: &mut Packets, group: Group, at: Nanos) {
+        let Group { slot, segments, journey } = group;
+        let Some(frame) = packets.frame(slot) else { return };
+        let count = segments.len() as u16;
+        let bytes = segments.clone().map(|segment| frame.packet_bytes(segment)).sum();
+        let (lane, wire_packets) = (frame.lane, frame.weight * count);
+        let Journey { hops, mark, duplicate, corrupted, began, queued, .. } = journey;
+        let accounting = packets.lane_mut(lane);
+        accounting.released(queued, at.since(began), count);
+        if hops == 0 {
+            accounting.passed(wire_packets);
+        }
+        self.outgoing.push(Item {
+            slot,
+            first: segments.start,
+            count,
+            lane,
+            packets: wire_packets,
+            bytes,
+            due: at,
+            arrived: began,
+            dequeued: began + queued,
+            ready: at,
+            mark,
+            corrupted,
+            duplicate,
+        });
+    }
+}
+
+/// Whether a packet that leaves the engine is judged again.
+pub(super) fn goes_on(packets: &Packets, departure: &Departure) -> bool {
+    let (slot, segment) = unpack(departure.frame);
+    packets
+        .frame(slot)
+        .and_then(|frame| frame.journeys.get(usize::from(segment)))
+        .is_some_and(|journey| journey.hops > 0)
+}
+
+/// Gives an additional copy that is judged again a frame of its own, since it goes its own way from
+/// here; `None` without memory.
+pub(super) fn part_from_original(packets: &mut Packets, departure: &Departure) -> Option<u32> {
+    let (slot, segment) = unpack(departure.frame);
+    let frame = packets.frame(slot)?;
+    let mut journey = frame.journeys.get(usize::from(segment)).cloned().unwrap_or_default();
+    journey.duplicate = true;
+    let (lane, weight, bytes) = (frame.lane, frame.weight, frame.packet_bytes(segment));
+    let copy = packets.copy_out(slot, segment)?;
+    if let Some(frame) = packets.exclusive(copy) {
+        frame.journeys.push(journey);
+    }
+    packets.lane_mut(lane).duplicated(weight, bytes);
+    Some(copy)
+}
+
+/// The pass in which packets are judged next; `None` when they have been through all.
+fn next_pass(packets: &Packets, group: &Group) -> Option<Pass> {
+    let lane = packets.lane(packets.frame(group.slot)?.lane);
+    lane.config().passes.get(usize::from(group.journey.pass)).copied()
+}
+
+/// Writes a DSCP into packets, in a frame of their own where they share it with others. `false`
+/// without memory.
+fn rewrite(packets: &mut Packets, group: &mut Group, dscp: u8) -> bool {
+    if packets.references(group.slot) != group.segments.len() as u32 {
+        // Several packets are judged together only while they are the whole frame.
+        let Some(copy) = packets.move_out(group.slot, group.segments.start) else { return false };
+        (group.slot, group.segments) = (copy, 0..1);
+    }
+    let Some(frame) = packets.frame_mut(group.slot) else { return false };
+    if let Some(mut parsed) = frame.parsed {
+        set_dscp(frame.bytes_mut(), &mut parsed, dscp);
+        frame.parsed = Some(parsed);
+    }
+    true
+}
+
+/// Keeps the journey of packets that are judged again.
+fn remember(packets: &mut Packets, group: Group) -> Group {
+    let Group { slot, segments, journey } = &group;
+    let Some(lane) = packets.frame(*slot).map(|frame| frame.lane) else { return group };
+    let passes = packets.lane(lane).config().passes.len();
+    // A packet that was judged again keeps its journey for the accounting, even where no rule is
+    // left to look at it.
+    if journey.resume.is_none() && usize::from(journey.pass) >= passes && journey.hops == 1 {
+        return group;
+    }
+    let Some(frame) = packets.frame_mut(*slot) else { return group };
+    let count = frame.train.as_ref().map_or(1, |train| train.segments());
+    frame.journeys.resize(usize::from(count), Journey::default());
+    for segment in segments.clone() {
+        frame.journeys[usize::from(segment)] = journey.clone();
+    }
+    group
+}
+
+fn lose(packets: &mut Packets, group: &Group, reason: DropReason, at: Nanos) {
+    let began = group.journey.began;
+    let dequeued = began + group.journey.queued;
+    for segment in group.segments.clone() {
+        packets.lost(group.slot, segment, Lost { reason, at, due: at, arrived: began, dequeued });
+    }
+}
+
+/// How often the engine takes one packet. Rules that send it round and round would keep it for
+/// ever.
+const MOST_HOPS: u8 = 64;

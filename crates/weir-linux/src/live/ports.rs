@@ -1,0 +1,130 @@
+//! All ports of a worker, and waiting until one of them has something to read.
+
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+use weir_core::Nanos;
+
+use super::item::Item;
+use super::live_port::LivePort;
+use super::packets::Packets;
+use crate::port::{AnyPort, Losses};
+use crate::sys::poll::PollSet;
+
+/// The ports in the order of their indices.
+#[derive(Debug)]
+pub(super) struct Ports {
+    ports: Vec<LivePort>,
+    /// Asks the kernel for all ports, and behind them for the worker's own descriptor.
+    poll: PollSet,
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Woken {
+    /// The time was up.
+    Timeout,
+    /// A port is ready, or a signal came.
+    Port,
+    /// The worker's own descriptor was written to; a port may be ready as well.
+    Called,
+}
+
+impl Ports {
+    pub(super) fn new(ports: Vec<AnyPort>) -> Self {
+        Self { ports: ports.into_iter().map(LivePort::new).collect(), poll: PollSet::default() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ports.len()
+    }
+
+    pub(super) fn port(&self, index: usize) -> &LivePort {
+        &self.ports[index]
+    }
+
+    pub(super) fn port_mut(&mut self, index: usize) -> &mut LivePort {
+        &mut self.ports[index]
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut LivePort> {
+        self.ports.iter_mut()
+    }
+
+    /// What was lost on the way in, by port.
+    pub(super) fn losses(&mut self) -> Vec<Losses> {
+        self.ports.iter_mut().map(LivePort::losses).collect()
+    }
+
+    /// Appends an item to the queue of its lane's port.
+    pub(super) fn enqueue(&mut self, item: Item, packets: &mut Packets) {
+        let port = packets.lane(item.lane).config().to;
+        self.ports[port].enqueue(item, packets);
+    }
+
+    /// Sends what waits on all ports.
+    pub(super) fn flush(&mut self, packets: &mut Packets) {
+        for port in &mut self.ports {
+            port.flush(packets);
+        }
+    }
+
+    /// Whether frames may be waiting at some port.
+    pub(super) fn any_ready(&self) -> bool {
+        self.ports.iter().any(LivePort::is_ready)
+    }
+
+    /// Whether the kernel took nothing from some port when it was last tried.
+    pub(super) fn any_blocked(&self) -> bool {
+        self.ports.iter().any(LivePort::is_blocked)
+    }
+
+    /// Asks the kernel, without waiting, which of the ports that are not known to be ready are. No
+    /// system call where all are.
+    ///
+    /// # Errors
+    /// Asking failed, which does not happen on a working system.
+    pub(super) fn look(&mut self) -> Result<(), Errno> {
+        let asked = |port: &LivePort| !port.is_ready() && port.descriptor().is_some();
+        if !self.ports.iter().any(asked) {
+            return Ok(());
+        }
+        let Self { ports, poll } = self;
+        let descriptors = ports.iter().map(|port| port.descriptor().filter(|_| !port.is_ready()));
+        match poll.wait(descriptors, Nanos::ZERO) {
+            Ok(0) | Err(Errno::INTR) => Ok(()),
+            Ok(_) => {
+                self.note_ready();
+                Ok(())
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Sleeps until a port is ready, `own` can be read, or `timeout` has passed.
+    ///
+    /// # Errors
+    /// Waiting failed, which does not happen on a working system.
+    pub(super) fn sleep(&mut self, own: BorrowedFd<'_>, timeout: Nanos) -> Result<Woken, Errno> {
+        let Self { ports, poll } = self;
+        let descriptors = ports.iter().map(LivePort::descriptor).chain(std::iter::once(Some(own)));
+        match poll.wait(descriptors, timeout) {
+            Ok(0) => Ok(Woken::Timeout),
+            Ok(_) => {
+                self.note_ready();
+                let called = self.poll.is_ready(self.ports.len());
+                Ok(if called { Woken::Called } else { Woken::Port })
+            }
+            Err(Errno::INTR) => Ok(Woken::Port),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn note_ready(&mut self) {
+        for (index, port) in self.ports.iter_mut().enumerate() {
+            if self.poll.is_ready(index) {
+                port.set_ready();
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What the workers have in common beside their rings: when to end, and the dynamic rules.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weir_core::Nanos;
+use weir_rules::classify::{DynamicEntry, State};
+
+/// What the workers have in common.
+#[derive(Debug)]
+pub(super) struct Shared {
+    ended: AtomicBool,
+    /// The origin of the states of all workers' rules, with which they share the dynamic rules.
+    state: State,
+}
+
+impl Shared {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { ended: AtomicBool::new(false), state: State::new(seed) }
+    }
+
+    /// Whether some worker has ended, and so all do.
+    pub(super) fn ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
+    /// A state for a worker's rules.
+    pub(super) fn state(&self, worker: usize) -> State {
+        self.state.sibling(worker as u32)
+    }
+
+    /// The dynamic rules of all workers.
+    pub(super) fn dynamic_rules(&self, now: Nanos) -> Vec<DynamicEntry> {
+        self.state.dynamic().entries(now)
+    }
+}

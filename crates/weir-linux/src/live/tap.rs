@@ -1,0 +1,160 @@
+//! A worker's end of the observation: bounded rings that are written without waiting.
+//!
+//! Three rings lead from a worker to the observer's thread. Records have a fixed size and give the
+//! order of everything; the bytes of frames and the values of samples follow in rings of their own,
+//! in the order of their records. A record whose bytes or values do not fit is left out as a whole,
+//! and a frame that is left out is counted.
+
+use std::sync::mpsc::SyncSender;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use weir_core::Nanos;
+use weir_core::stats::LinkCounters;
+
+use super::observe::{ArrivalEvent, DepartureEvent, Outcome};
+use super::report::LiveEvent;
+
+/// What happened, without the bytes of frames and the values of samples.
+#[derive(Clone, Debug)]
+pub(super) enum Record {
+    /// A frame of `len` bytes came in.
+    Arrival { lane: u16, segments: u16, len: u32, at: Nanos },
+    /// A packet of `len` bytes left or was lost.
+    Departure {
+        lane: u16,
+        len: u32,
+        at: Nanos,
+        due: Nanos,
+        arrived: Nanos,
+        dequeued: Nanos,
+        outcome: Outcome,
+    },
+    /// A sample of every lane was taken.
+    Sample { at: Nanos },
+    /// Something happened to a port.
+    Event(LiveEvent),
+    /// Everything until now was asked for; the answer says that the observer has it.
+    Mark { at: Nanos, answer: SyncSender<()> },
+}
+
+impl Record {
+    /// When it happened.
+    pub(super) fn at(&self) -> Nanos {
+        match self {
+            Self::Arrival { at, .. }
+            | Self::Departure { at, .. }
+            | Self::Sample { at }
+            | Self::Mark { at, .. } => *at,
+            Self::Event(event) => event.at,
+        }
+    }
+}
+
+/// A lane's counters, and packets and bytes in its queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LaneSample {
+    pub(super) counters: LinkCounters,
+    pub(super) queue_packets: u64,
+    pub(super) queue_bytes: u64,
+}
+
+/// The writing end.
+#[derive(Debug)]
+pub(super) struct Tap {
+    records: Producer<Record>,
+    bytes: Producer<u8>,
+    samples: Producer<LaneSample>,
+    wants_frames: bool,
+    missed: u64,
+}
+
+/// The reading end.
+#[derive(Debug)]
+pub(super) struct TapReader {
+    pub(super) records: Consumer<Record>,
+    pub(super) bytes: Consumer<u8>,
+    pub(super) samples: Consumer<LaneSample>,
+}
+
+/// Makes the rings of one worker of `workers` that observes `lanes` lanes. The rings of frames of
+/// all workers together hold [`FRAME_BYTES`].
+pub(super) fn tap(wants_frames: bool, lanes: usize, workers: usize) -> (Tap, TapReader) {
+    let workers = workers.max(1);
+    let (records, bytes) =
+        if wants_frames { (RECORDS, FRAME_BYTES / workers) } else { (FEW_RECORDS, 0) };
+    let (records, records_out) = RingBuffer::new(records);
+    let (bytes, bytes_out) = RingBuffer::new(bytes);
+    let (samples, samples_out) =
+        RingBuffer::new((lanes * PERIODS).min(MOST_SAMPLES).max(2 * lanes));
+    (
+        Tap { records, bytes, samples, wants_frames, missed: 0 },
+        TapReader { records: records_out, bytes: bytes_out, samples: samples_out },
+    )
+}
+
+impl Tap {
+    /// Whether frames are to be written.
+    pub(super) fn wants_frames(&self) -> bool {
+        self.wants_frames
+    }
+
+    /// Frames that were left out.
+    pub(super) fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    pub(super) fn arrival(&mut self, event: &ArrivalEvent<'_>) {
+        let ArrivalEvent { lane, at, frame, segments } = *event;
+        self.write(frame, Record::Arrival { lane, segments, len: frame.len() as u32, at });
+    }
+
+    pub(super) fn departure(&mut self, event: &DepartureEvent<'_>) {
+        let DepartureEvent { lane, at, due, arrived, dequeued, outcome, frame } = *event;
+        let len = frame.len() as u32;
+        self.write(frame, Record::Departure { lane, len, at, due, arrived, dequeued, outcome });
+    }
+
+    /// Writes a sample of all lanes. One that does not fit is made up for by the next, since
+    /// counters go on.
+    pub(super) fn sample(&mut self, at: Nanos, lanes: impl ExactSizeIterator<Item = LaneSample>) {
+        if self.samples.slots() < lanes.len() || self.records.is_full() {
+            return;
+        }
+        for lane in lanes {
+            // There is room: this is the only writer.
+            let _ = self.samples.push(lane);
+        }
+        let _ = self.records.push(Record::Sample { at });
+    }
+
+    pub(super) fn event(&mut self, event: &LiveEvent) {
+        // An event that does not fit is in the report in any case.
+        let _ = self.records.push(Record::Event(event.clone()));
+    }
+
+    /// Asks for an answer once the observer has everything until now. Without room the answer's
+    /// other end sees that this one is gone.
+    pub(super) fn mark(&mut self, at: Nanos, answer: SyncSender<()>) {
+        let _ = self.records.push(Record::Mark { at, answer });
+    }
+
+    /// Writes a frame and its record, or counts it where either does not fit.
+    fn write(&mut self, frame: &[u8], record: Record) {
+        if self.records.is_full() || self.bytes.push_entire_slice(frame).is_err() {
+            self.missed += 1;
+            return;
+        }
+        // There is room: this is the only writer.
+        let _ = self.records.push(record);
+    }
+}
+
+/// Bytes of frames that wait for the observer, of all workers together: a second of 500 Mbit/s.
+const FRAME_BYTES: usize = 64 << 20;
+/// Records that wait for an observer of frames, for each worker.
+const RECORDS: usize = 65_536;
+/// Records that wait for an observer of samples and events only.
+const FEW_RECORDS: usize = 1024;
+/// Sample periods that wait for the observer, and the most samples for very many lanes.
+const PERIODS: usize = 256;
+const MOST_SAMPLES: usize = 16_384;

@@ -1,0 +1,424 @@
+//! A worker: the loop itself, on one thread.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weir_core::config::{LinkConfig, PipeConfig};
+use weir_core::{Emulator, Nanos};
+use weir_rules::classify::Classifier;
+
+use super::awake::Awake;
+use super::commands::{Change, Command, Inbox};
+use super::config::{LiveConfig, LiveError};
+use super::emulation::Emulation;
+use super::entry::Entry;
+use super::exchange::Exchange;
+use super::faults::Faults;
+use super::intake::{Intake, arrival_time};
+use super::lane::Lane;
+use super::pace::{Pacer, REST, Wait};
+use super::packets::Packets;
+use super::ports::{Ports, Woken};
+use super::priority::Priority;
+use super::report::{Arrivals, LaneReport, LiveReport, RuleCount, StopReason, merge_rules};
+use super::rules::Rules;
+use super::shared::Shared;
+use super::tap::{LaneSample, Tap};
+use crate::clock;
+use crate::port::{Ingress, Losses};
+
+/// A worker: made on any thread, run on the one that calls [`Worker::run`].
+pub(super) struct Worker {
+    /// Its number, from 0.
+    number: usize,
+    shared: Arc<Shared>,
+    emulation: Emulation,
+    ports: Ports,
+    intake: Intake,
+    inbox: Inbox,
+    pacer: Pacer,
+    awake: Awake,
+    priority: Priority,
+    faults: Faults,
+    cpu: Option<usize>,
+    /// Time between two rounds of housekeeping, and the next ones.
+    period: Nanos,
+    next_housekeeping: Nanos,
+    next_refresh: Nanos,
+    started: Nanos,
+    /// Received frames; kept for its memory.
+    received: Vec<Ingress>,
+}
+
+impl Worker {
+    /// Makes worker `number` with its pipes from a configuration that has been checked; nothing
+    /// moves before [`Worker::run`].
+    pub(super) fn new(
+        config: LiveConfig,
+        number: usize,
+        shared: Arc<Shared>,
+        inbox: Inbox,
+        exchange: Option<Exchange>,
+        tap: Option<Tap>,
+    ) -> Self {
+        let now = clock::now();
+        let intake = Intake::new(config.ports.len(), &config.lanes, config.forwarding);
+        let period = if tap.is_some() { config.sample_period } else { IDLE };
+        let lanes = config.lanes.into_iter().map(Lane::new).collect();
+        let needs_key = config.rules.as_ref().is_some_and(|rules| rules.needs_key());
+        let rules = config.rules.map(|rules| Rules::new(rules, shared.state(number)));
+        let emulation = Emulation::new(
+            Packets::new(config.memory, lanes, tap),
+            Entry::new(Emulator::new(config.seed, config.limits), exchange, needs_key),
+            rules,
+        );
+        let mut worker = Self {
+            number,
+            shared,
+            emulation,
+            ports: Ports::new(config.ports),
+            intake,
+            inbox,
+            pacer: Pacer::new(config.spin),
+            awake: Awake::off(),
+            priority: Priority::new(config.realtime),
+            faults: Faults::new(config.stop_when_port_vanishes),
+            cpu: config.cpu,
+            period,
+            next_housekeeping: now,
+            next_refresh: Nanos::ZERO,
+            started: now,
+            received: Vec::new(),
+        };
+        for (id, pipe) in &config.pipes {
+            worker.set_pipe(now, *id, pipe);
+        }
+        worker
+    }
+
+    /// The engine, to configure it.
+    pub(super) fn emulator_mut(&mut self) -> &mut Emulator {
+        self.expect_any_configuration();
+        self.emulation.emulator_mut()
+    }
+
+    /// Frames that the observer missed.
+    pub(super) fn unobserved(&self) -> u64 {
+        self.emulation.packets().unobserved()
+    }
+
+    /// Forwards until `stop` is set, a handle asks to stop, another worker ends, or a port's
+    /// interface disappears (where that is to end it).
+    ///
+    /// # Errors
+    /// Waiting failed, which does not happen on a working system.
+    pub(super) fn run(&mut self, stop: &AtomicBool) -> Result<LiveReport, LiveError> {
+        if self.priority.prepare_thread(self.cpu) {
+            self.awake = Awake::when_allowed();
+        }
+        self.started = clock::now();
+        self.next_housekeeping = self.started;
+        let result = self.turn_until(stop);
+        self.priority.give_up();
+        let reason = result?;
+        let now = clock::now();
+        self.sample(now);
+        let emulator = self.emulation.emulator();
+        let pipes = emulator
+            .schedulers()
+            .filter_map(|id| Some((id, emulator.stats(id)?.clone())))
+            .collect();
+        Ok(LiveReport { pipes, rules: self.rule_counts(), ..self.report(now, Some(reason)) })
+    }
+
+    fn turn_until(&mut self, stop: &AtomicBool) -> Result<StopReason, LiveError> {
+        loop {
+            if stop.load(Ordering::Relaxed) || self.shared.ended() {
+                return Ok(StopReason::Asked);
+            }
+            let mut busy = false;
+            for port in 0..self.ports.len() {
+                if self.ports.port(port).is_ready() {
+                    busy |= self.receive(port);
+                }
+            }
+            busy |= self.emulation.collect();
+            let mut now = clock::now();
+            self.emulation.release(now, &mut self.ports);
+            let tap = self.emulation.packets_mut().tap_mut();
+            if let Some(reason) = self.faults.note(now, &mut self.ports, tap) {
+                return Ok(reason);
+            }
+            if self.obey(now) {
+                return Ok(StopReason::Asked);
+            }
+            if now >= self.next_housekeeping {
+                self.keep_house(now);
+                now = clock::now();
+            }
+            self.priority.note_load(now, busy);
+            self.wait(now)
+                .map_err(|errno| LiveError::System { what: "waiting for frames", errno })?;
+        }
+    }
+
+    /// Takes one batch from a port that is ready; gives whether there was anything.
+    fn receive(&mut self, port: usize) -> bool {
+        let mut received = std::mem::take(&mut self.received);
+        self.ports.port_mut(port).receive(self.emulation.packets_mut(), &mut received);
+        let any = !received.is_empty();
+        if any {
+            self.accept(port, &mut received);
+        }
+        self.received = received;
+        any
+    }
+
+    /// Submits a batch. What is due meanwhile leaves meanwhile: a batch of trains may be thousands
+    /// of packets.
+    fn accept(&mut self, port: usize, received: &mut Vec<Ingress>) {
+        let mut now = clock::now();
+        self.awake.packets(now);
+        let mut packets = 0u32;
+        for frame in received.drain(..) {
+            let Some(lane) = self.intake.lane(port, &frame) else {
+                self.emulation.packets_mut().pool().give(frame.buffer);
+                continue;
+            };
+            let at = arrival_time(now, frame.arrived);
+            packets += u32::from(self.emulation.accept(at, lane, frame));
+            if packets >= RELEASE_EVERY {
+                packets = 0;
+                now = clock::now();
+                self.emulation.release(now, &mut self.ports);
+            }
+        }
+    }
+
+    /// Waits for a frame, an event of the engine, a command or the next housekeeping. Afterwards
+    /// every port that has something to read is known to be ready.
+    fn wait(&mut self, now: Nanos) -> Result<(), rustix::io::Errno> {
+        let event = self.emulation.emulator().next_event();
+        if self.priority.is_realtime() && self.pacer.must_rest(now, event.unwrap_or(Nanos::MAX)) {
+            clock::sleep(REST);
+            self.pacer.rested(clock::now());
+            return self.ports.look();
+        }
+        if self.ports.any_ready() {
+            return self.ports.look();
+        }
+        let idle = now.saturating_add(IDLE);
+        let mut next = event.unwrap_or(idle).min(idle).min(self.next_housekeeping);
+        if self.ports.any_blocked() {
+            next = next.min(now.saturating_add(RETRY));
+        }
+        match self.pacer.plan(now, next) {
+            Wait::Spin => {
+                std::hint::spin_loop();
+                self.ports.look()
+            }
+            // A parcel that has come is taken in the next turn.
+            Wait::Sleep(_) if self.emulation.exchange().is_some_and(|ring| !ring.fall_asleep()) => {
+                self.ports.look()
+            }
+            Wait::Sleep(until) => self.sleep(now, until),
+        }
+    }
+
+    fn sleep(&mut self, now: Nanos, until: Nanos) -> Result<(), rustix::io::Errno> {
+        let woken = self.ports.sleep(self.inbox.wake().as_fd(), until.since(now));
+        let woke = clock::now();
+        if let Some(exchange) = self.emulation.exchange() {
+            exchange.awake();
+        }
+        let woken = woken?;
+        if woken == Woken::Called {
+            // By a command or another worker: both are looked for in every turn.
+            self.inbox.acknowledge();
+        }
+        let slept = woke.since(now);
+        if slept >= REST {
+            self.pacer.rested(woke);
+        }
+        if woken == Woken::Timeout {
+            self.pacer.overslept(until, woke);
+        }
+        self.awake.slept(woke, slept);
+        self.priority.note_sleep(slept);
+        Ok(())
+    }
+
+    /// Does what handles ask for; gives whether that is to stop.
+    fn obey(&mut self, now: Nanos) -> bool {
+        while let Some(command) = self.inbox.next() {
+            match command {
+                Command::SetPipe(id, config, answer) => {
+                    self.set_pipe(now, id, &config);
+                    let _ = answer.send(());
+                }
+                Command::Rules(rules, change, answer) => {
+                    let old = self.set_rules(now, rules, &change);
+                    let _ = answer.send(old);
+                }
+                Command::RuleCounts(answer) => {
+                    let _ = answer.send(self.rule_counts());
+                }
+                Command::ZeroRules(ids, answer) => {
+                    if let Some(rules) = self.emulation.rules_mut() {
+                        rules.zero(ids.as_deref());
+                    }
+                    let _ = answer.send(());
+                }
+                Command::Dynamic(answer) => {
+                    let _ = answer.send(self.shared.dynamic_rules(now));
+                }
+                Command::Port(port, new, answer) => {
+                    self.ports.port_mut(port).replace(*new);
+                    let _ = answer.send(());
+                }
+                Command::Engine(work) => {
+                    self.emulation.need_keys();
+                    work(self.emulation.emulator_mut(), now);
+                }
+                Command::Arrivals(answer) => {
+                    let lanes = self.emulation.packets().lanes();
+                    let arrivals = lanes.iter().map(|lane| Arrivals::of(lane.counters()));
+                    let _ = answer.send(arrivals.collect());
+                }
+                Command::Report(answer) => {
+                    // The asking thread may have gone.
+                    let _ = answer.send(self.report(now, None));
+                }
+                Command::Mark(answer) => {
+                    if let Some(tap) = self.emulation.packets_mut().tap_mut() {
+                        tap.mark(now, answer);
+                    }
+                }
+                Command::Stop => return true,
+            }
+        }
+        false
+    }
+
+    fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
+        if config.link != LinkConfig::default() {
+            self.priority.keep_time();
+        }
+        let classifies = config.queue.aqm.is_some_and(|policy| policy.row().classifies);
+        if classifies || !config.queue.mask.is_empty() {
+            self.emulation.need_keys();
+        }
+        self.emulation.emulator_mut().set_pipe(now, id, config);
+    }
+
+    /// Changes engine and rules between two packets; gives the rules that were in force.
+    fn set_rules(
+        &mut self,
+        now: Nanos,
+        classifier: Arc<Classifier>,
+        change: &Change,
+    ) -> Option<Arc<Classifier>> {
+        change(self.emulator_mut(), now);
+        self.emulation.set_rules(classifier, || self.shared.state(self.number))
+    }
+
+    /// What is configured next may have a mask, and a rate.
+    fn expect_any_configuration(&mut self) {
+        self.emulation.need_keys();
+        self.priority.keep_time();
+    }
+
+    fn rule_counts(&self) -> Vec<RuleCount> {
+        let Some(rules) = self.emulation.rules() else { return Vec::new() };
+        merge_rules(vec![
+            rules.counters().map(|(id, counters)| RuleCount { id, counters }).collect(),
+        ])
+    }
+
+    fn keep_house(&mut self, now: Nanos) {
+        self.sample(now);
+        if now >= self.next_refresh {
+            self.next_refresh = now.saturating_add(REFRESH);
+            self.ports.iter_mut().for_each(super::live_port::LivePort::refresh);
+        }
+        self.next_housekeeping = self.next_housekeeping.saturating_add(self.period).max(now);
+    }
+
+    /// Samples all lanes for the observer, if there is one.
+    fn sample(&mut self, at: Nanos) {
+        let ruled = self.emulation.rules().is_some();
+        let (emulator, packets) = self.emulation.parts();
+        let Some((tap, lanes)) = packets.tap_and_lanes() else { return };
+        let samples = lanes.iter().map(|lane| {
+            let queue =
+                if ruled { lane.inside() } else { emulator.queue_length(lane.config().pipe) };
+            LaneSample {
+                counters: lane.counters().clone(),
+                queue_packets: queue.0,
+                queue_bytes: queue.1,
+            }
+        });
+        tap.sample(at, samples);
+    }
+
+    /// The results but for those of rules and pipes.
+    fn report(&mut self, at: Nanos, stopped: Option<StopReason>) -> LiveReport {
+        let losses = self.ports.losses();
+        let lanes = self.emulation.packets().lanes();
+        LiveReport {
+            started: self.started,
+            at,
+            lanes: lanes.iter().map(|lane| self.lane_report(lane, &losses)).collect(),
+            events: self.faults.events(),
+            realtime: self.priority.is_realtime(),
+            spin_margin: self.pacer.margin(),
+            stopped,
+            workers: 1,
+            rules: Vec::new(),
+            pipes: Vec::new(),
+            unrouted: self.emulation.emulator().unrouted(),
+            strays: self.intake.strays(),
+            unobserved: self.unobserved(),
+        }
+    }
+
+    fn lane_report(&self, lane: &Lane, losses: &[Losses]) -> LaneReport {
+        let mut counters = lane.counters().clone();
+        let config = lane.config();
+        // Only the engine can know these, and only where the lane's pipe is the one that its
+        // packets take.
+        if self.emulation.rules().is_none()
+            && let Some(stats) = self.emulation.emulator().stats(config.pipe)
+        {
+            counters.reordered = stats.counters.reordered;
+            counters.peak_queue_packets = stats.counters.peak_queue_packets;
+        }
+        let (queue_ns, total_ns) = lane.times();
+        let (lateness, late_1ms) = lane.lateness();
+        let losses = losses[config.from];
+        LaneReport {
+            name: config.name.clone(),
+            from: self.ports.port(config.from).name().to_owned(),
+            to: self.ports.port(config.to).name().to_owned(),
+            pipe: config.pipe,
+            counters,
+            queue_ns: queue_ns.clone(),
+            total_ns: total_ns.clone(),
+            lateness: lateness.clone(),
+            late_1ms,
+            rx_kernel_drops: losses.kernel_drops,
+            rx_unreadable: losses.unreadable,
+            passed: lane.passed_packets(),
+        }
+    }
+}
+
+/// Packets after which a batch is interrupted to send what is due: some 30 us of work.
+const RELEASE_EVERY: u32 = 256;
+/// Longest sleep: how soon a stop flag is seen.
+const IDLE: Nanos = Nanos::from_millis(100);
+/// Time between two looks at the interfaces.
+const REFRESH: Nanos = Nanos::from_secs(1);
+/// How soon a port that took nothing is tried again.
+const RETRY: Nanos = Nanos::from_micros(50);
