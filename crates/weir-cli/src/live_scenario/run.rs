@@ -75,6 +75,12 @@ fn warnings(report: &LiveReport) -> Vec<String> {
             "the kernel dropped {dropped} frames of a host before they could be read"
         ));
     }
+    if report.unobserved > 0 {
+        words.push(format!(
+            "{} frames of flows that are counted on the way were not seen: this machine was too slow",
+            report.unobserved
+        ));
+    }
     if report.strays.frames > 0 {
         words.push(format!(
             "{} frames were for no host that their sender has traffic with, and were dropped",
@@ -169,7 +175,6 @@ struct Run<'a> {
     order: Order,
     sampler: Sampler,
     watched: &'a [u32],
-    counts: Counts,
     interval: Duration,
 }
 
@@ -224,7 +229,6 @@ impl<'a> Run<'a> {
             order,
             sampler,
             watched: &links.watched,
-            counts: Arc::clone(&links.counts),
             interval: Duration::from_nanos(interval),
         })
     }
@@ -283,11 +287,9 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        let stats = self
-            .sampler
-            .stats()
-            .map_err(|_| Failure::own("the links have ended before the run"))?;
-        let counts = self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let gone = |_| Failure::own("the links have ended before the run");
+        let stats = self.sampler.stats().map_err(gone)?;
+        let counts = self.sampler.counts().map_err(gone)?;
         programs.keys().for_each(|&id| network.signal(id, nix::libc::SIGTERM));
         let mut seen = Seen {
             ports: stats,

@@ -56,7 +56,7 @@ impl Sampler {
         for (samples, open) in self.links.iter_mut().zip(&mut self.open) {
             samples.push(std::mem::take(open));
         }
-        let now = self.flows_now();
+        let now = self.flows_now()?;
         for ((samples, now), seen) in self.flows.iter_mut().zip(&now).zip(&self.seen_flows) {
             samples.push(now.since(seen));
         }
@@ -75,6 +75,7 @@ impl Sampler {
             }
         })?;
         self.seen_links.fill(LinkSample::default());
+        self.handle.settle_observer()?;
         // An interval that the warm-up ends in lacks what was before.
         self.watched
             .lock()
@@ -113,7 +114,14 @@ impl Sampler {
         Ok(())
     }
 
-    fn flows_now(&self) -> Vec<FlowSample> {
+    /// What each watched flow has counted, everything until now included.
+    pub(super) fn counts(&self) -> Result<Vec<Count>, Gone> {
+        self.handle.settle_observer()?;
+        Ok(self.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
+    }
+
+    fn flows_now(&self) -> Result<Vec<FlowSample>, Gone> {
+        self.handle.settle_observer()?;
         let counts = self.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let sample = |count: &Count| FlowSample {
             sent: count.sent,
@@ -125,7 +133,7 @@ impl Sampler {
             marked: count.marked,
             delay_sum_ns: u64::try_from(count.delay_ns.sum()).unwrap_or(u64::MAX),
         };
-        counts.iter().map(sample).collect()
+        Ok(counts.iter().map(sample).collect())
     }
 }
 

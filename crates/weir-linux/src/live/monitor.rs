@@ -171,7 +171,7 @@ const HOLD: Nanos = Nanos::from_millis(2);
 /// Pause between two looks at the rings while there are records, and the longest while there are
 /// none. The rings hold more than is written meanwhile.
 const SHORT_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
-const LONG_PAUSE: std::time::Duration = std::time::Duration::from_millis(16);
+const LONG_PAUSE: std::time::Duration = std::time::Duration::from_millis(8);
 
 #[cfg(test)]
 mod tests {
