@@ -13,8 +13,8 @@ use weir_core::sched::Scope;
 use super::apply::put;
 use super::netconfig::is_netconfig_pipe;
 use super::{ApplyError, Outcome, Ruleset, Warning};
-use crate::LinkSpec;
 use crate::command::{Numbers, ObjectKind, QueueSpec, SchedSpec};
+use crate::link::LinkSpec;
 use crate::rule::{RuleAction, Target};
 
 impl Ruleset {

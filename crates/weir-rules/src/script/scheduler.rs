@@ -7,9 +7,9 @@ use weir_core::sched::{self, Discipline, Kind, Row, Scope};
 
 use crate::aqm;
 use crate::diagnostic::Code;
+use crate::diagnostic::shorten;
 use crate::keyword;
 use crate::lex::Word;
-use crate::parse::shorten;
 use crate::quantity::{rate_unit, time_unit};
 use crate::setting::{self, twice};
 use crate::suggest::closest;

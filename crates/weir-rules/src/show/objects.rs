@@ -12,9 +12,11 @@ use weir_core::units::{Bytes, Nanos, Rate};
 
 use super::{FlowCount, Source};
 use crate::command::{Numbers, ObjectKind};
+use crate::link::{FileNames, LinkSpec};
+use crate::mask;
+use crate::print::canonical;
 use crate::quantity::write_loss;
 use crate::ruleset::{Ruleset, SHARED_PIPE, wanted};
-use crate::{FileNames, LinkSpec, canonical, mask};
 
 /// A pipe, a scheduler or a queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
