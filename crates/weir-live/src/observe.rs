@@ -1,24 +1,68 @@
-//! What watches a live link: the series for plots, and the capture.
+//! What a session records of its packets: a series for each lane, and a capture.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_core::Nanos;
 use weir_linux::live::{ArrivalEvent, DepartureEvent, Observer, Outcome, Sample};
-use weir_report::pcap::{Event, Meta};
-use weir_report::{CaptureSink, Series, SeriesRecorder};
+use weir_report::pcap::{Event, Interface, Meta};
+use weir_report::{CaptureError, CaptureReport, CaptureSink, Series, SeriesRecorder, spawn_writer};
 
-/// What was recorded, one entry for each lane. Written by the link's thread, read by everybody.
+/// Records a session: keeps the series, and writes the capture.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    recording: Recording,
+    capture: Option<Arc<Mutex<CaptureSink>>>,
+}
+
+impl Recorder {
+    /// A recorder of lanes that are described as `interfaces`, from the moment `now` = `started`
+    /// on. The capture is a path and the bytes to keep of each packet.
+    pub(crate) fn new(
+        interfaces: &[Interface],
+        capture: Option<(&Path, usize)>,
+        now: Nanos,
+        started: SystemTime,
+    ) -> Result<(Self, Box<dyn Observer>), CaptureError> {
+        let application = concat!("weir ", env!("CARGO_PKG_VERSION"));
+        let open = |(path, snaplen)| spawn_writer(path, application, interfaces, snaplen);
+        let capture = capture.map(open).transpose()?.map(|sink| Arc::new(Mutex::new(sink)));
+        let wall = started
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
+        let recording = Recording::new(interfaces.len(), now);
+        let watcher = Watcher {
+            recording: recording.clone(),
+            capture: capture.clone(),
+            wall_offset: wall.saturating_sub(now.0),
+        };
+        Ok((Self { recording, capture }, Box::new(watcher)))
+    }
+
+    /// The series that grow while packets pass.
+    pub(crate) fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// Ends the capture, after the loop has ended. `None` when there was none.
+    pub(crate) fn finish(self) -> Option<CaptureReport> {
+        let sink = Arc::into_inner(self.capture?)?;
+        sink.into_inner().ok().map(CaptureSink::finish)
+    }
+}
+
+/// The series of each lane: written by the observer, read from any thread.
 #[derive(Debug, Clone)]
-pub struct Recording(Arc<Mutex<Vec<SeriesRecorder>>>);
+pub(crate) struct Recording(Arc<Mutex<Vec<SeriesRecorder>>>);
 
 impl Recording {
-    /// An empty recording of this many lanes, with series that begin at `start`.
-    pub fn new(lanes: usize, start: Nanos) -> Self {
+    fn new(lanes: usize, start: Nanos) -> Self {
         Self(Arc::new(Mutex::new((0..lanes).map(|_| SeriesRecorder::new(start)).collect())))
     }
 
     /// The series of each lane up to now.
-    pub fn series(&self) -> Vec<Series> {
+    pub(crate) fn series(&self) -> Vec<Series> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -28,25 +72,16 @@ impl Recording {
     }
 }
 
-/// The observer of a live link.
+/// The observer of a session.
 #[derive(Debug)]
-pub struct Watcher {
+struct Watcher {
     recording: Recording,
     capture: Option<Arc<Mutex<CaptureSink>>>,
-    /// Wall time less monotonic time, ns.
+    /// Wall-clock time minus monotonic time, ns.
     wall_offset: u64,
 }
 
 impl Watcher {
-    /// `wall_offset` is what turns the link's monotonic times into wall times.
-    pub fn new(
-        recording: Recording,
-        capture: Option<Arc<Mutex<CaptureSink>>>,
-        wall_offset: u64,
-    ) -> Self {
-        Self { recording, capture, wall_offset }
-    }
-
     fn capture(&self, lane: u16, at: Nanos, frame: &[u8], event: Event) {
         let Some(sink) = &self.capture else { return };
         let original_len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
