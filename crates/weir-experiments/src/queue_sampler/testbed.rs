@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 
 use weir_core::Nanos;
 use weir_core::config::{LinkConfig, PipeConfig};
-use weir_linux::live::{Gso, LaneConfig, Live, LiveConfig, Realtime, Spin};
+use weir_linux::live::{Realtime, Spin};
 use weir_linux::netlink::{Mac, Netlink};
 use weir_linux::netns::{NetNs, write_setting};
 use weir_linux::port::{AnyPort, PacketPort};
+use weir_live::{Emulation, Link, LiveSession, Observation, OpenPorts, SessionConfig, Tuning};
+use weir_rules::LinkSpec;
 
 /// The router's device whose queue is read.
 pub(crate) const DEVICE: &str = "out";
@@ -36,6 +38,8 @@ pub(crate) struct Testbed {
     _switch: NetNs,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+    /// Weir between the router and the switch.
+    links: Option<LiveSession<OpenPorts>>,
     traffic: Arc<Traffic>,
 }
 
@@ -78,6 +82,7 @@ impl Testbed {
             _switch: switch,
             stop: Arc::default(),
             threads: Vec::new(),
+            links: None,
             traffic: Arc::default(),
         };
         testbed.traffic.fastest.store(u64::MAX, Ordering::Relaxed);
@@ -125,30 +130,22 @@ impl Testbed {
             };
             Ok::<_, io::Error>(vec![open("in")?, open("on")?])
         })?;
-        let lane = |name: &str, from, to, pipe| LaneConfig {
-            name: name.into(),
-            from,
-            to,
-            pipe,
-            passes: Vec::new(),
-            gso: Gso::Split,
-        };
-        let mut config =
-            LiveConfig::new(ports, vec![lane("to server", 0, 1, 1), lane("back", 1, 0, 2)]);
         let delayed = PipeConfig {
             link: LinkConfig { delay: DELAY, ..LinkConfig::default() },
             ..PipeConfig::default()
         };
-        config.pipes = vec![(1, delayed), (2, PipeConfig::default())];
-        // The processors are for those who are measured.
-        (config.realtime, config.spin) = (Realtime::Off, Spin::Off);
-        let mut live = Live::new(config).map_err(io::Error::other)?;
-        let stop = Arc::clone(&self.stop);
-        self.spawn("weir-live", move || {
-            // Ends when asked to; were the network gone before, no packet would arrive, and the
-            // result says how many did.
-            let _ = live.run(&stop);
-        })
+        let delayed = LinkSpec { pipe: delayed, ..LinkSpec::default() };
+        let links = [Link::new("to server", delayed), Link::new("back", LinkSpec::default())];
+        // The processors are for the sampler and the router that it samples.
+        let tuning = Tuning { spin: Spin::Off, realtime: Realtime::Off, ..Tuning::default() };
+        let config =
+            SessionConfig::new(OpenPorts::new(vec![ports]), Emulation::Links(Box::new(links)))
+                .observation(Observation::Nothing)
+                .tuning(tuning);
+        let prepared = LiveSession::build(config).map_err(io::Error::other)?;
+        // If it ends early no packet arrives, and the result says how many did.
+        self.links = Some(prepared.start().map_err(io::Error::other)?);
+        Ok(())
     }
 
     fn receive(&mut self, socket: UdpSocket) -> io::Result<()> {

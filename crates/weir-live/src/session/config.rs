@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use weir_core::Nanos;
 use weir_core::config::SchedulerConfig;
 use weir_linux::live::{Change, Forwarding, LaneConfig, Observer, Realtime, Spin};
 use weir_rules::LinkSpec;
@@ -15,6 +16,7 @@ pub struct SessionConfig<S> {
     pub(super) surroundings: S,
     pub(super) emulation: Emulation,
     pub(super) observation: Observation,
+    pub(super) sample_period: Nanos,
     pub(super) seed: u64,
     pub(super) tuning: Tuning,
     pub(super) outlives_ports: bool,
@@ -28,6 +30,7 @@ impl<S> SessionConfig<S> {
             surroundings,
             emulation,
             observation: Observation::Series { capture: None },
+            sample_period: SAMPLE_PERIOD,
             seed: 1,
             tuning: Tuning::default(),
             outlives_ports: false,
@@ -50,6 +53,12 @@ impl<S> SessionConfig<S> {
     #[must_use]
     pub fn observation(self, observation: Observation) -> Self {
         Self { observation, ..self }
+    }
+
+    /// Time between two samples of each lane, 10 ms unless set, at least 100 us.
+    #[must_use]
+    pub fn sample_period(self, sample_period: Nanos) -> Self {
+        Self { sample_period, ..self }
     }
 
     /// The session goes on when an interface disappears, so that a later
@@ -183,3 +192,5 @@ impl Default for Tuning {
 
 /// Enough for a second at 4 Gbit/s.
 const DEFAULT_MEMORY: usize = 512_000_000;
+/// Fine enough to see the burst of a TCP window, coarse enough to cost nothing.
+const SAMPLE_PERIOD: Nanos = Nanos::from_millis(10);

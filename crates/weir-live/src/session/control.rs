@@ -12,11 +12,10 @@ use weir_rules::LinkSpec;
 use weir_rules::classify::PlaceInterface;
 use weir_rules::ruleset::Ruleset;
 
-use super::config::NamedLink;
 use super::error::ChangeError;
-use super::results::{Direction, Snapshot, snapshot};
+use super::results::{Snapshot, snapshot};
+use super::state::State;
 use crate::observe::Recording;
-use crate::rules::ActiveRules;
 
 /// A handle on a running session. Clones control the same session, from any thread; after the
 /// session has ended, calls return [`Gone`].
@@ -26,14 +25,6 @@ pub struct Control {
     stop: Arc<AtomicBool>,
     recording: Option<Recording>,
     state: Arc<Mutex<State>>,
-}
-
-/// The configuration that is in force.
-#[derive(Debug)]
-pub(super) struct State {
-    pub(super) directions: Vec<Direction>,
-    pub(super) links: Vec<NamedLink>,
-    pub(super) rules: Option<ActiveRules>,
 }
 
 impl Control {
@@ -98,21 +89,22 @@ impl Control {
     /// counters of rules that remain go on, and packets inside stay.
     ///
     /// Derive `new` from [`Control::rules`] by applying commands to a copy: a rule's identity, to
-    /// which its counters belong, is the ruleset's to assign.
+    /// which its counters belong, is the ruleset's to assign. Returns whether anything differed.
     ///
     /// # Errors
     /// The session has no rules, or has ended.
-    pub fn set_rules(&self, new: &Arc<Ruleset>) -> Result<(), ChangeError> {
+    pub fn set_rules(&self, new: &Arc<Ruleset>) -> Result<bool, ChangeError> {
         let mut state = self.state();
         let rules = state.rules.as_mut().ok_or(ChangeError::NoRules)?;
         let changes = rules.replace(new);
         if changes.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let change: Change = Arc::new(move |engine, now| {
             changes.engine.iter().for_each(|change| change.apply(now, engine));
         });
-        Ok(self.handle.set_rules(rules.classifier(), &change)?)
+        self.handle.set_rules(rules.classifier(), &change)?;
+        Ok(true)
     }
 
     /// Compiles the rules for other addresses of the interfaces.

@@ -9,6 +9,7 @@ mod control;
 mod error;
 mod results;
 mod running;
+mod state;
 mod surroundings;
 
 use std::ffi::OsString;
@@ -38,9 +39,8 @@ pub use surroundings::{OpenPorts, Place, Surroundings};
 
 use crate::observe::Recorder;
 use crate::rules;
-use control::State;
-use results::Direction;
 use running::Running;
+use state::{Direction, State};
 
 /// Links that forward packets, in their surroundings `P`: [`Session`] with programs on two sides,
 /// [`Network`] with hosts, or [`OpenPorts`].
@@ -72,14 +72,22 @@ impl LiveSession {
     pub fn build<S: Surroundings>(
         config: SessionConfig<S>,
     ) -> Result<Prepared<S::Place>, BuildError> {
-        let SessionConfig { surroundings, emulation, observation, seed, tuning, outlives_ports } =
-            config;
+        let SessionConfig {
+            surroundings,
+            emulation,
+            observation,
+            sample_period,
+            seed,
+            tuning,
+            outlives_ports,
+        } = config;
         check_processor(tuning.cpu)?;
         let place = surroundings.set_up()?;
         let config = SessionConfig {
             surroundings: (),
             emulation,
             observation,
+            sample_period,
             seed,
             tuning,
             outlives_ports,
@@ -220,7 +228,7 @@ impl<P: Place> Prepared<P> {
     /// See [`StartError`]; every change to the machine is then undone.
     pub fn start_from(self, starter: Option<&Resident>) -> Result<LiveSession<P>, StartError> {
         let Self { mut place, config } = self;
-        let SessionConfig { emulation, observation, seed, tuning, outlives_ports, .. } = config;
+        let SessionConfig { emulation, observation, seed, tuning, .. } = config;
         let mut sets = place.take_ports();
         share(&mut sets, tuning.workers)?;
         let (lanes, state) = plan(emulation, place.ends());
@@ -246,7 +254,8 @@ impl<P: Place> Prepared<P> {
         live.realtime = tuning.realtime;
         live.cpu = tuning.cpu;
         live.observer = observer;
-        live.stop_when_port_vanishes = !outlives_ports;
+        live.sample_period = config.sample_period;
+        live.stop_when_port_vanishes = !config.outlives_ports;
         let mut live = Live::new(live)?;
         live.configure(|engine, now| {
             configure(engine, now, &state);

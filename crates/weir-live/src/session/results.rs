@@ -7,16 +7,9 @@ use weir_linux::live::{LiveReport, StopReason};
 use weir_linux::topology::Note;
 use weir_report::{CaptureReport, LinkResult, PipeResult, RuleResult, RunInfo, RunResult, Series};
 
-use super::control::State;
+use super::state::State;
 use crate::links::link_result;
 use crate::rules;
-
-/// The names of a lane's ends in results.
-#[derive(Clone, Debug)]
-pub(super) struct Direction {
-    pub(super) from: String,
-    pub(super) to: String,
-}
 
 /// The results of a session up to a moment.
 #[derive(Clone, Debug, Default)]
