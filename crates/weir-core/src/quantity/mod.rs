@@ -1,9 +1,16 @@
-//! Quantities with units: rates, times, sizes and probabilities.
+//! Quantities as text: rates, times, sizes, probabilities and fractions with their units. Every
+//! text with a quantity is read here: settings, links, scripts, scenarios and traces.
 
-use weir_core::config::Loss;
-use weir_core::units::{Nanos, Probability, Rate};
+pub mod decimal;
 
-use crate::decimal::{Decimal, DecimalError, write};
+use alloc::borrow::ToOwned;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::config::Loss;
+use crate::units::{Nanos, Probability, Rate};
+
+use decimal::{Decimal, DecimalError, write};
 
 /// Why a text is not the quantity that belongs there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,6 +90,40 @@ pub fn time(text: &str, most: Nanos) -> Result<Nanos, QuantityError> {
     let unit =
         if unit.is_empty() { 1_000_000 } else { time_unit(unit).ok_or(QuantityError::Unit)? };
     number.scaled(unit).map(Nanos).filter(|&t| t <= most).ok_or(QuantityError::OutOfRange)
+}
+
+/// A time as [`time`] reads it, in ns, but only one that is a whole number of nanoseconds and is
+/// written without an exponent: a setting is never rounded.
+pub fn exact_time(text: &str) -> Option<u64> {
+    let (number, unit) = plain(text)?;
+    let unit = match unit.trim_start() {
+        "" => 1_000_000,
+        unit => time_unit(unit)?,
+    };
+    number.exact(unit)
+}
+
+/// A fraction or a factor such as `0.002`, `1/8` or `12.5%`, in parts of `unit`. A decimal with
+/// smaller parts is refused; a quotient is rounded down.
+pub fn exact_fraction(text: &str, unit: u64) -> Option<u64> {
+    if let Some((above, below)) = text.split_once('/') {
+        let (above, below) = (above.parse::<u64>().ok()?, below.parse::<u64>().ok()?);
+        return above.checked_mul(unit)?.checked_div(below);
+    }
+    match plain(text)? {
+        (number, "") => number.exact(unit),
+        (number, "%") => number.percent().exact(unit),
+        _ => None,
+    }
+}
+
+/// The number without an exponent at the beginning of `text`, and what follows it.
+fn plain(text: &str) -> Option<(Decimal, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    match Decimal::prefix(&text[..end]).ok()? {
+        (number, "") => Some((number, &text[end..])),
+        _ => None,
+    }
 }
 
 /// Nanoseconds of a unit of time.

@@ -4,6 +4,9 @@
 //! value that is no whole number of these is rounded to the nearest one, halves upwards. Digits
 //! after the 24th do not count.
 
+use alloc::format;
+use alloc::string::{String, ToString};
+
 /// A number that is not negative: `mantissa × 10^exponent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal {
@@ -71,16 +74,29 @@ impl Decimal {
     ///
     /// `unit` is at most 2^43 (a tebibyte in bits).
     pub fn scaled(self, unit: u64) -> Option<u64> {
+        self.times(unit).map(|(value, _)| value)
+    }
+
+    /// `self × unit` as [`Self::scaled`], but `None` also when that is not a whole number.
+    pub fn exact(self, unit: u64) -> Option<u64> {
+        self.times(unit).filter(|&(_, exact)| exact).map(|(value, _)| value)
+    }
+
+    /// `self × unit` rounded to the nearest whole number, and whether it is that number.
+    fn times(self, unit: u64) -> Option<(u64, bool)> {
         debug_assert!(unit <= 1 << 43, "10^24 times a larger unit may not fit in 128 bits");
         let product = self.mantissa * u128::from(unit);
         let power = 10u128.checked_pow(self.exponent.unsigned_abs());
-        let value = match (self.exponent, power) {
-            _ if product == 0 => 0,
-            (0.., power) => product.checked_mul(power?)?,
-            (_, None) => 0,
-            (_, Some(power)) => product / power + u128::from(product % power >= power.div_ceil(2)),
+        let (value, rest) = match (self.exponent, power) {
+            _ if product == 0 => (0, 0),
+            (0.., power) => (product.checked_mul(power?)?, 0),
+            (_, None) => (0, product),
+            (_, Some(power)) => {
+                let rest = product % power;
+                (product / power + u128::from(rest >= power.div_ceil(2)), rest)
+            }
         };
-        u64::try_from(value).ok()
+        Some((u64::try_from(value).ok()?, rest == 0))
     }
 
     /// The nearest double; infinite when it is too large for one.
@@ -156,6 +172,16 @@ mod tests {
             [scaled("0.4999", 1), scaled("0.5", 1), scaled("2.5", 1), scaled("1.49", 1)],
             [0, 1, 3, 1].map(Some)
         );
+    }
+
+    #[test]
+    fn exact_products_are_not_rounded() {
+        let exact = |text: &str, unit| Decimal::prefix(text).unwrap().0.exact(unit);
+        assert_eq!(
+            [exact("1.5", 1_000), exact("0.50", 2), exact("3e2", 1)],
+            [1500, 1, 300].map(Some)
+        );
+        assert_eq!([exact("1.5", 1), exact("1e-999", 1), exact("0.0001", 1_000)], [None; 3]);
     }
 
     #[test]
