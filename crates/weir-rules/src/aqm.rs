@@ -197,7 +197,9 @@ impl Reader<'_> {
 
     /// Refuses a lower threshold above the upper one; an upper one of 0 is found by the AQM itself.
     fn check_thresholds(&self, policy: &Policy) -> Result<(), Box<Diagnostic>> {
-        let [min, max] = THRESHOLDS.map(|name| policy.get(name));
+        let [Some(min), Some(max)] = THRESHOLDS.map(|name| policy.number(name)) else {
+            return Ok(());
+        };
         if min <= max || max == 0 {
             return Ok(());
         }

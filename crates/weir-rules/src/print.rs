@@ -57,7 +57,7 @@ fn file(name: &str) -> String {
     let sets = |word: &str| {
         sched::TABLE
             .iter()
-            .flat_map(|row| row.settings())
+            .flat_map(|row| row.parameters)
             .any(|setting| word.eq_ignore_ascii_case(setting.name))
     };
     lex::quote(name, |word| lookup(word).is_some() || ends(word) || sets(word))

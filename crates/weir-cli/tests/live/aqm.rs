@@ -86,7 +86,7 @@ fn ways() -> Vec<(String, String)> {
         let rules = format!("pipe 1 config {link} queue 1000 aqm {} {own}\nadd 100 pipe 1 all from any to any out\n", row.name);
         (row.name.to_owned(), rules)
     });
-    let scheds = sched::TABLE.iter().filter(|row| row.classifies).map(|row| {
+    let scheds = sched::TABLE.iter().filter(|row| row.traits.classifies).map(|row| {
         let rules = format!(
             "sched 1 config type {} {link}\nqueue 1 config sched 1 queue 1000\nadd 100 queue 1 all from any to any out\n",
             row.name

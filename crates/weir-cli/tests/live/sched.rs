@@ -79,7 +79,7 @@ fn check_share(lab: &Lab, what: &str, rules: &str, offers: [Offer; 2], share: f6
 }
 
 fn by_weight(lab: &Lab) {
-    for row in rows().filter(|row| row.weighted) {
+    for row in rows().filter(|row| row.traits.weighted) {
         let rules = format!(
             "sched 1 config type {} bw 20Mbit/s\nqueue 1 config sched 1 weight 1 queue 300\nqueue 2 config sched 1 weight 3 queue 300\n",
             row.name

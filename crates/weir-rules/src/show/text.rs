@@ -131,7 +131,7 @@ fn scheduler(out: &mut String, link: &LinkView, number: u32) -> fmt::Result {
     )?;
     let row = Kind::from_name(&scheduler.algorithm).map(Kind::row);
     let changed = |name: &str, value: &str| {
-        let setting = row.and_then(|row| row.settings().find(|setting| setting.name == name));
+        let setting = row.and_then(|row| row.parameter(name));
         setting.is_none_or(|setting| setting.domain.write(setting.default) != value)
     };
     let settings = scheduler.settings.iter().map(|(name, value)| (name.as_str(), value.clone()));
