@@ -11,7 +11,8 @@ use weir_sim::scenario::Scenario;
 
 use super::flows::Flow;
 use super::watch::Count;
-use weir_traffic::host::order::{EndReport, Point};
+use weir_traffic::host::order::EndReport;
+use weir_traffic::span::Point;
 
 /// Everything that was seen of a run.
 #[derive(Debug, Default)]

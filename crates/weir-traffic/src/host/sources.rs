@@ -1,10 +1,10 @@
-//! What a host sends when: the scenario's own sources, in a world of perfect links, a little ahead
+//! The schedule of a host: the scenario's own sources, in a world of perfect links, a little ahead
 //! of time.
 //!
 //! The sources are those of the simulator with the same seeds, so that a live run sends the very
 //! packets that a simulated one does.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_core::Nanos;
@@ -15,34 +15,29 @@ use weir_sim::scenario::Scenario;
 use weir_sim::world::World;
 
 use super::kinds::{is_datagrams, silence};
-
-/// A packet that is to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Departure {
-    /// When, ns after the start.
-    pub(crate) at: u64,
-    /// The flow's number.
-    pub(crate) flow: u32,
-    /// Network-layer bytes.
-    pub(crate) len: u32,
-}
+use crate::schedule::{Burst, Schedule};
 
 /// The packets of one host in their order.
 #[derive(Debug)]
-pub(crate) struct Schedule {
+pub(super) struct Sources {
     world: World,
-    sent: Arc<Mutex<VecDeque<Departure>>>,
-    ahead: VecDeque<Departure>,
+    made: Arc<Mutex<VecDeque<Burst>>>,
+    ahead: VecDeque<Burst>,
     end: Nanos,
 }
 
-impl Schedule {
-    /// What this host sends. Traffic that is not made of datagrams, and that of other hosts, is
-    /// silent here.
+impl Sources {
+    /// The packets of the flows whose outlets have these places. Traffic that is not made of
+    /// datagrams, and that of other hosts, is silent.
     ///
     /// # Errors
     /// The traffic cannot be made, in words.
-    pub(crate) fn new(scenario: &Scenario, seed: u64, host: usize) -> Result<Self, String> {
+    pub(super) fn new(
+        scenario: &Scenario,
+        seed: u64,
+        host: usize,
+        places: BTreeMap<u32, usize>,
+    ) -> Result<Self, String> {
         let mut alone = scenario.clone();
         for link in &mut alone.links {
             for direction in &mut link.directions {
@@ -57,39 +52,45 @@ impl Schedule {
             }
         }
         let mut world = build(&alone, seed).map_err(|error| error.to_string())?.world;
-        let sent = Arc::new(Mutex::new(VecDeque::new()));
-        world.observe(Box::new(Eavesdropper { sent: Arc::clone(&sent) }));
-        Ok(Self { world, sent, ahead: VecDeque::new(), end: scenario.duration })
+        let made = Arc::new(Mutex::new(VecDeque::new()));
+        world.observe(Box::new(Eavesdropper { places, made: Arc::clone(&made) }));
+        Ok(Self { world, made, ahead: VecDeque::new(), end: scenario.duration })
     }
+}
 
-    /// The next packet; `None` when there is none before the end.
-    pub(crate) fn next(&mut self) -> Option<Departure> {
+impl Schedule for Sources {
+    fn next(&mut self, _elapsed: u64) -> Option<Burst> {
         while self.ahead.is_empty() && self.world.network().now() < self.end {
             let until = self.world.network().now().saturating_add(AHEAD).min(self.end);
             self.world.run(until);
             std::mem::swap(
                 &mut self.ahead,
-                &mut self.sent.lock().unwrap_or_else(PoisonError::into_inner),
+                &mut self.made.lock().unwrap_or_else(PoisonError::into_inner),
             );
         }
-        self.ahead.pop_front()
+        self.ahead.pop_front().filter(|burst| burst.at < self.end.0)
     }
 }
 
-/// Notes every packet. Nothing holds packets up, so that they arrive when they are sent.
+/// Notes every packet that leaves from an outlet. Links without rate and delay deliver packets when
+/// they are sent.
 #[derive(Debug)]
 struct Eavesdropper {
-    sent: Arc<Mutex<VecDeque<Departure>>>,
+    places: BTreeMap<u32, usize>,
+    made: Arc<Mutex<VecDeque<Burst>>>,
 }
 
 impl Observer for Eavesdropper {
     fn arrived(&mut self, now: Nanos, packet: &Packet) {
-        if !packet.flags.has(Flags::BACK) {
-            let departure = Departure { at: now.0, flow: packet.flow.0, len: packet.len };
-            self.sent.lock().unwrap_or_else(PoisonError::into_inner).push_back(departure);
+        if packet.flags.has(Flags::BACK) {
+            return;
+        }
+        if let Some(&outlet) = self.places.get(&packet.flow.0) {
+            let burst = Burst { at: now.0, outlet, bytes: packet.len, count: 1 };
+            self.made.lock().unwrap_or_else(PoisonError::into_inner).push_back(burst);
         }
     }
 }
 
-/// How far ahead packets are made: little enough to take no time that is missed.
+/// How far ahead packets are made: so little that making them takes no time that is missed.
 const AHEAD: Nanos = Nanos::from_millis(20);
