@@ -1,13 +1,13 @@
-//! The experiment's tables, claims and plots, published beside measured.
+//! The experiment's tables, claims and plots, with published beside measured values.
 
 use weir_probe::Method;
 use weir_report::finding::{Axis, Cell, Claim, Finding, Plot, Series, Style, Table, Unit};
 
+use super::reading::{Case, METHODS, Watched};
 use super::testbed::{CLIENT_RATE, DELAY, FRAME, MOST_RATE, RATE};
-use super::{Case, METHODS, Watched};
 
-/// What was published for a number of clients: samples in 180 s of the sampler and of `tc`, and the
-/// shares of consecutive samples that are equal or differ by one packet, in percent.
+/// The published results for a number of clients: samples in 180 s of the sampler and of `tc`, and
+/// the shares of consecutive samples that are equal or differ by one packet, in percent.
 struct Published {
     clients: u16,
     samples: [f64; 2],
@@ -48,10 +48,10 @@ const PUBLISHED: [Published; 5] = [
     },
 ];
 const PUBLISHED_SECONDS: f64 = 180.0;
-/// The least speed-up that was published.
+/// The smallest published speed-up.
 const LEAST_SPEED_UP: f64 = 86.0;
 
-/// All that came out.
+/// The finding of all cases.
 pub(crate) fn finding(cases: &[Case], seconds: f64, remarks: &[String]) -> Finding {
     let rates =
         format!("{} Mbit/s at the router, {} ms behind it", RATE / 1_000_000, DELAY.0 / 1_000_000);
@@ -67,7 +67,7 @@ pub(crate) fn finding(cases: &[Case], seconds: f64, remarks: &[String]) -> Findi
         tables.push(table);
     }
     let mut plots = vec![rates_plot(cases), shares_plot(cases)];
-    // Fewest clients: the queue that is not always full.
+    // With the fewest clients, the queue is not always full.
     plots.extend(cases.first().map(stretch_plot));
     Finding { title, tables, claims: claims(cases), plots }
 }
@@ -76,7 +76,7 @@ fn published(clients: u16) -> Option<&'static Published> {
     PUBLISHED.iter().find(|published| published.clients == clients)
 }
 
-fn figure(value: Option<f64>, decimals: u8) -> Cell {
+fn cell(value: Option<f64>, decimals: u8) -> Cell {
     value.map_or(Cell::Empty, |value| Cell::number(value, decimals))
 }
 
@@ -99,15 +99,15 @@ fn samples(cases: &[Case]) -> Table {
         let ours = |method| case.by(method).map(Watched::per_second);
         table.row(vec![
             case.clients.to_string().into(),
-            figure(theirs.map(|[sampler, _]| sampler / PUBLISHED_SECONDS), 0),
-            figure(theirs.map(|[_, tc]| tc / PUBLISHED_SECONDS), 0),
-            figure(theirs.map(|[sampler, tc]| sampler / tc), 0),
-            figure(ours(Method::Loop), 0),
-            figure(ours(Method::Netlink), 0),
-            figure(ours(Method::Tc), 0),
-            figure(ratio(ours(Method::Loop), ours(Method::Tc)), 0),
-            figure(ratio(ours(Method::Netlink), ours(Method::Tc)), 0),
-            figure(ratio(ours(Method::Loop), ours(Method::Netlink)), 0),
+            cell(theirs.map(|[sampler, _]| sampler / PUBLISHED_SECONDS), 0),
+            cell(theirs.map(|[_, tc]| tc / PUBLISHED_SECONDS), 0),
+            cell(theirs.map(|[sampler, tc]| sampler / tc), 0),
+            cell(ours(Method::Loop), 0),
+            cell(ours(Method::Netlink), 0),
+            cell(ours(Method::Tc), 0),
+            cell(ratio(ours(Method::Loop), ours(Method::Tc)), 0),
+            cell(ratio(ours(Method::Netlink), ours(Method::Tc)), 0),
+            cell(ratio(ours(Method::Loop), ours(Method::Netlink)), 0),
         ]);
     }
     table
@@ -162,7 +162,7 @@ fn queue(cases: &[Case]) -> Table {
             ours(Method::Tc),
             Cell::number(case.sent as f64, 0),
             Cell::number(100.0 * case.received as f64 / case.sent.max(1) as f64, 1),
-            figure(case.fastest.map(|ns| ns as f64 / 1e6), 2),
+            cell(case.fastest.map(|ns| ns as f64 / 1e6), 2),
         ]);
     }
     table
@@ -172,7 +172,7 @@ fn ratio(over: Option<f64>, under: Option<f64>) -> Option<f64> {
     Some(over? / under?)
 }
 
-/// The lowest of what all cases have; `None` when one lacks it.
+/// The least value of all cases; `None` when one lacks it.
 fn least(cases: &[Case], value: impl Fn(&Case) -> Option<f64>) -> Option<f64> {
     cases.iter().map(value).collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::min)
 }
@@ -180,9 +180,7 @@ fn least(cases: &[Case], value: impl Fn(&Case) -> Option<f64>) -> Option<f64> {
 fn claims(cases: &[Case]) -> Vec<Claim> {
     let mut claims = Vec::new();
     let mut claim = |words: String, seen: Option<(bool, String)>| {
-        let (holds, detail) =
-            seen.map_or((None, String::new()), |(holds, detail)| (Some(holds), detail));
-        claims.push(Claim { words, holds, detail });
+        claims.push(Claim::judged(words, seen));
     };
     let speed = |case: &Case, method| case.by(method).map(Watched::per_second);
     let seen = least(cases, |case| ratio(speed(case, Method::Loop), speed(case, Method::Tc)));
@@ -296,7 +294,7 @@ fn shares_plot(cases: &[Case]) -> Plot {
 
 fn stretch_plot(case: &Case) -> Plot {
     let style = |method| if method == Method::Tc { Style::Dots } else { Style::Steps };
-    // What is drawn last lies on top: the few readings of tc.
+    // The last curve is drawn on top: the few readings of tc.
     let drawn = METHODS.iter().rev().filter_map(|&method| {
         let points = &case.by(method)?.stretch;
         Some(Series {
