@@ -1,19 +1,21 @@
 //! What a session records of its packets: a series for each lane, and a capture.
 
 use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_core::Nanos;
 use weir_linux::live::{ArrivalEvent, DepartureEvent, Observer, Outcome, Sample};
 use weir_report::pcap::{Event, Interface, Meta};
-use weir_report::{CaptureError, CaptureReport, CaptureSink, Series, SeriesRecorder, spawn_writer};
+use weir_report::{CaptureError, CaptureFile, CaptureReport, Series, SeriesRecorder};
 
 /// Records a session: keeps the series, and writes the capture.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     recording: Recording,
-    capture: Option<Arc<Mutex<CaptureSink>>>,
+    /// What became of the capture, once the loop has ended.
+    captured: Receiver<CaptureReport>,
 }
 
 impl Recorder {
@@ -26,18 +28,21 @@ impl Recorder {
         started: SystemTime,
     ) -> Result<(Self, Box<dyn Observer>), CaptureError> {
         let application = concat!("weir ", env!("CARGO_PKG_VERSION"));
-        let open = |(path, snaplen)| spawn_writer(path, application, interfaces, snaplen);
-        let capture = capture.map(open).transpose()?.map(|sink| Arc::new(Mutex::new(sink)));
+        let open = |(path, snaplen)| CaptureFile::create(path, application, interfaces, snaplen);
+        let capture = capture.map(open).transpose()?;
         let wall = started
             .duration_since(UNIX_EPOCH)
             .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
         let recording = Recording::new(interfaces.len(), now);
+        let (report, captured) = channel();
         let watcher = Watcher {
             recording: recording.clone(),
-            capture: capture.clone(),
+            capture,
+            report,
+            flushed: now,
             wall_offset: wall.saturating_sub(now.0),
         };
-        Ok((Self { recording, capture }, Box::new(watcher)))
+        Ok((Self { recording, captured }, Box::new(watcher)))
     }
 
     /// The series that grow while packets pass.
@@ -45,10 +50,9 @@ impl Recorder {
         &self.recording
     }
 
-    /// Ends the capture, after the loop has ended. `None` when there was none.
+    /// What became of the capture, after the loop has ended. `None` when there was none.
     pub(crate) fn finish(self) -> Option<CaptureReport> {
-        let sink = Arc::into_inner(self.capture?)?;
-        sink.into_inner().ok().map(CaptureSink::finish)
+        self.captured.try_recv().ok()
     }
 }
 
@@ -72,29 +76,24 @@ impl Recording {
     }
 }
 
-/// The observer of a session.
+/// The observer of a session. It runs on a thread of its own, so it may wait for the disk.
 #[derive(Debug)]
 struct Watcher {
     recording: Recording,
-    capture: Option<Arc<Mutex<CaptureSink>>>,
+    capture: Option<CaptureFile>,
+    report: Sender<CaptureReport>,
+    /// When the capture was last written out for programs that follow the file.
+    flushed: Nanos,
     /// Wall-clock time minus monotonic time, ns.
     wall_offset: u64,
 }
 
 impl Watcher {
-    fn capture(&self, lane: u16, at: Nanos, frame: &[u8], event: Event) {
-        let Some(sink) = &self.capture else { return };
+    fn capture(&mut self, lane: u16, at: Nanos, frame: &[u8], event: Event) {
+        let Some(capture) = &mut self.capture else { return };
         let original_len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
-        let sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
-        sink.offer(
-            &Meta {
-                interface: lane.into(),
-                unix_ns: at.0.saturating_add(self.wall_offset),
-                original_len,
-                event,
-            },
-            frame,
-        );
+        let unix_ns = at.0.saturating_add(self.wall_offset);
+        capture.write(&Meta { interface: lane.into(), unix_ns, original_len, event }, frame);
     }
 }
 
@@ -122,6 +121,12 @@ impl Observer for Watcher {
     }
 
     fn on_sample(&mut self, sample: &Sample<'_>) {
+        if sample.at.since(self.flushed) >= FLUSH_AFTER
+            && let Some(capture) = &mut self.capture
+        {
+            self.flushed = sample.at;
+            capture.flush();
+        }
         let mut recorders = self.recording.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(recorder) = recorders.get_mut(usize::from(sample.lane)) {
             recorder.observe(
@@ -131,4 +136,14 @@ impl Observer for Watcher {
             );
         }
     }
+
+    fn on_end(&mut self, missed: u64) {
+        if let Some(capture) = self.capture.take() {
+            // The session may have been dropped.
+            let _ = self.report.send(capture.finish(missed));
+        }
+    }
 }
+
+/// How long a packet may wait in memory before programs that follow the capture can read it.
+const FLUSH_AFTER: Nanos = Nanos::from_millis(200);
