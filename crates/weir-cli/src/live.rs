@@ -162,7 +162,8 @@ fn tuning(args: &CommonArgs) -> Tuning {
     }
 }
 
-fn not_built(error: &BuildError) -> Failure {
+/// Why the surroundings could not be set up, in the words of the options.
+pub(crate) fn not_built(error: &BuildError) -> Failure {
     match error {
         BuildError::NoProcessor { number, .. } => {
             Failure::new(USAGE, format!("--cpu {number}: {error}"))

@@ -1,10 +1,10 @@
-//! Live links as a library: what `weir run`, `weir pair`, `weir bridge` and `weir serve` do, without
-//! a command line.
+//! Live links as a library: what `weir run`, `weir pair`, `weir bridge`, `weir live` and `weir serve`
+//! do, without a command line.
 //!
 //! [`LiveSession`] is built from a [`SessionConfig`], started, changed and observed while packets
 //! pass, and stopped with its results. Nothing here prints, reads a command line or keeps global
 //! state; several sessions can run in one process. [`daemon`] puts one session behind the control
-//! API.
+//! API, [`scenario`] builds one around the hosts of a scenario.
 //!
 //! ```no_run
 //! use weir_linux::process::Signals;
@@ -41,6 +41,7 @@ pub mod daemon;
 mod links;
 mod observe;
 pub mod rules;
+pub mod scenario;
 mod session;
 
 pub use session::{

@@ -190,7 +190,7 @@ impl Default for Tuning {
     }
 }
 
-/// Enough for a second at 4 Gbit/s.
-const DEFAULT_MEMORY: usize = 512_000_000;
+/// Enough for a second at 4 Gbit/s, in bytes.
+const DEFAULT_MEMORY: usize = 512 << 20;
 /// Fine enough to see the burst of a TCP window, coarse enough to cost nothing.
 const SAMPLE_PERIOD: Nanos = Nanos::from_millis(10);

@@ -356,8 +356,7 @@ fn configure(engine: &mut Emulator, now: Nanos, state: &State) {
 /// The lanes as a capture describes them.
 fn interfaces(lanes: &[LaneConfig], state: &State) -> Vec<Interface> {
     let of = |(lane, direction): (&LaneConfig, &Direction)| {
-        let named = state.links.iter().find(|named| named.link.name == lane.name);
-        let spec = named.map(|named| canonical(&named.link.spec)).unwrap_or_default();
+        let spec = state.link_of(lane.pipe).map(|link| canonical(&link.spec)).unwrap_or_default();
         Interface {
             name: lane.name.clone(),
             description: format!("{} → {}, {spec}", direction.from, direction.to),

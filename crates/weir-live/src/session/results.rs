@@ -116,8 +116,7 @@ pub(super) fn snapshot(report: &LiveReport, series: Vec<Series>, state: &State) 
     let mut series = series.into_iter();
     let lanes = report.lanes.iter().zip(&state.directions);
     let links = lanes.map(|(lane, direction)| {
-        let named = state.links.iter().find(|named| named.link.name == lane.name);
-        let spec = named.map(|named| &named.link.spec);
+        let spec = state.link_of(lane.pipe).map(|link| &link.spec);
         link_result((&direction.from, &direction.to), lane, series.next().unwrap_or_default(), spec)
     });
     let (rules, pipes) = match &state.rules {

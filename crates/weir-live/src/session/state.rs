@@ -1,6 +1,6 @@
 //! The configuration of a session that is in force: what changes replace, and results name.
 
-use super::config::NamedLink;
+use super::config::{Link, NamedLink};
 use crate::rules::ActiveRules;
 
 /// The configuration in force.
@@ -10,6 +10,14 @@ pub(super) struct State {
     pub(super) directions: Vec<Direction>,
     pub(super) links: Vec<NamedLink>,
     pub(super) rules: Option<ActiveRules>,
+}
+
+impl State {
+    /// The link that a lane through this pipe has; none where rules decide what packets meet.
+    pub(super) fn link_of(&self, pipe: u16) -> Option<&Link> {
+        let found = self.links.iter().find(|named| named.id == pipe)?;
+        self.rules.is_none().then_some(&found.link)
+    }
 }
 
 /// The names of a lane's ends in results.

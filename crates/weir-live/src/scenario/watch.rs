@@ -1,5 +1,5 @@
-//! What the loop sees of flows that the generators cannot count packet by packet: those of the
-//! kernel's TCP, and of programs.
+//! Counters of the flows that the generators cannot count packet by packet, those of the kernel's
+//! TCP and of programs: the live loop's observer counts them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -9,10 +9,10 @@ use weir_core::stats::{DropReason, Reasons};
 use weir_linux::live::{ArrivalEvent, DepartureEvent, Observer, Outcome};
 use weir_sim::measure::Tally;
 
-/// Counts of the flows that are watched, by their place in the list that was given.
+/// The counters of watched flows, in the order in which the flows were given.
 pub(super) type Counts = Arc<Mutex<Vec<Count>>>;
 
-/// What became of a flow's packets.
+/// The counters of a flow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Count {
     pub(super) sent: u64,
@@ -29,16 +29,16 @@ pub(super) struct Count {
     pub(super) last_ns: Option<u64>,
 }
 
-/// How packets of a watched flow are known.
+/// How the packets of a watched flow are recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
-    /// By both ends.
+    /// By the addresses and ports of both ends.
     Ends(SocketAddrV4, SocketAddrV4),
-    /// By their lane: everything between two hosts that no other sign fits.
+    /// By their lane: all packets from one host to another that belong to no other watched flow.
     Lane(u16),
 }
 
-/// Watches.
+/// The observer that counts.
 #[derive(Debug)]
 pub(super) struct Watch {
     ends: BTreeMap<(SocketAddrV4, SocketAddrV4), usize>,
@@ -47,7 +47,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// One for these flows, and where it counts.
+    /// An observer of these flows, and its counters.
     pub(super) fn new(signs: &[Sign]) -> (Self, Counts) {
         let counts = Counts::new(Mutex::new(vec![Count::default(); signs.len()]));
         let mut watch =
@@ -55,7 +55,7 @@ impl Watch {
         for (place, sign) in signs.iter().enumerate() {
             match *sign {
                 Sign::Ends(from, to) => drop(watch.ends.insert((from, to), place)),
-                // Of several programs between the same hosts the first has the figures.
+                // Of several programs between the same hosts the first has all packets.
                 Sign::Lane(lane) => drop(watch.lanes.entry(lane).or_insert(place)),
             }
         }
@@ -108,14 +108,14 @@ impl Count {
     }
 }
 
-/// What is read of a frame.
+/// What the counters need of a frame.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     /// Addresses and ports, where there are ports.
     ends: Option<(SocketAddrV4, SocketAddrV4)>,
     /// Network-layer bytes.
     len: u32,
-    /// Those behind the transport header.
+    /// Bytes behind the transport header.
     payload: u32,
 }
 
@@ -141,8 +141,8 @@ impl Packet {
         })
     }
 
-    /// Bytes of the packets of a train with so many segments, of which this is the first part: each
-    /// has headers of its own.
+    /// Bytes of all packets of a train with this many segments, read from the train's frame: each
+    /// packet has headers of its own.
     fn train_len(&self, segments: u16) -> u64 {
         let headers = self.len - self.payload;
         u64::from(self.len) + u64::from(headers) * u64::from(segments.saturating_sub(1))
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_counted_for_the_flow_that_they_belong_to() {
+    fn packets_are_counted_for_their_flow() {
         let ends = Sign::Ends("10.0.0.1:1024".parse().unwrap(), "10.0.0.2:5000".parse().unwrap());
         let (mut watch, counts) = Watch::new(&[Sign::Lane(2), ends]);
         let frame = frame();
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(
             (counts[0].received, counts[0].sent),
             (1, 0),
-            "another port: the rest of the lane"
+            "another port belongs to the rest of the lane"
         );
     }
 }

@@ -1,36 +1,34 @@
-//! Which kinds of traffic there are live, who carries them, and what only the simulator has.
+//! The kinds of traffic that can be live, what makes their packets, and the kinds that only the
+//! simulator has.
 
 use serde_json::Value;
 use weir_rules::quantity;
-use weir_sim::scenario::Scenario;
 use weir_sim::traffic::Spec;
-
-use super::flows::Flow;
 use weir_traffic::host::kinds::{DATAGRAMS, PING, is_datagrams};
 use weir_traffic::host::order::Transfer;
 
-/// Who makes a flow's packets.
+/// What makes the packets of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Carrier {
-    /// Our generators.
+    /// Weir's generators.
     Datagrams {
         /// The second byte of the IP header.
         tos: u8,
-        /// The destination sends them back.
+        /// The destination sends each packet back.
         echo: bool,
     },
     /// The kernel's TCP.
     Tcp(Transfer),
     /// A program of the user's.
     Program {
-        /// What it is, for a shell.
+        /// Its command, for a shell.
         command: String,
-        /// When it starts, ns after the run.
+        /// When it starts, ns after the start of the run.
         start_ns: u64,
     },
 }
 
-/// Why traffic cannot be live: what is the case, in which setting, and what to do.
+/// Why traffic cannot be live: the reason, the setting that it follows from, and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Impossible {
     pub(super) what: String,
@@ -38,14 +36,7 @@ pub(super) struct Impossible {
     pub(super) help: String,
 }
 
-/// Who makes the packets of a flow.
-pub(super) fn carrier(scenario: &Scenario, flow: &Flow) -> Carrier {
-    // What cannot be live was refused before.
-    carrier_of(&scenario.traffic[flow.traffic].spec)
-        .unwrap_or(Carrier::Datagrams { tos: 0, echo: false })
-}
-
-/// Who makes the packets of a kind of traffic.
+/// What makes the packets of a kind of traffic.
 pub(super) fn carrier_of(spec: &Spec) -> Result<Carrier, Impossible> {
     let common = spec.common();
     let settings = serde_json::to_value(spec).unwrap_or(Value::Null);
@@ -83,7 +74,7 @@ pub(super) fn carrier_of(spec: &Spec) -> Result<Carrier, Impossible> {
     }
 }
 
-/// What a transfer's settings say.
+/// A transfer over TCP with these settings.
 fn transfer(settings: &Value, start_ns: u64, stop_ns: u64) -> Result<Transfer, Impossible> {
     let words = settings["cc"].as_str().unwrap_or("cubic").to_ascii_lowercase();
     let (wanted, own) = words.trim().split_once(char::is_whitespace).unwrap_or((words.trim(), ""));
@@ -108,12 +99,12 @@ fn transfer(settings: &Value, start_ns: u64, stop_ns: u64) -> Result<Transfer, I
     Ok(Transfer { congestion, segment, start_ns, stop_ns, bytes: size(&settings["bytes"]) })
 }
 
-/// A size as settings are written: a number, or a text with its unit.
+/// A size as a setting holds it: a number, or a text with its unit.
 fn size(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| quantity::size(value.as_str()?).ok())
 }
 
-/// Sizes of its packets as far as they are known, network-layer bytes.
+/// The sizes of its packets as far as its settings give them, network-layer bytes.
 pub(super) fn packet_sizes(spec: &Spec) -> Vec<u64> {
     match spec {
         Spec::Imix(imix) => imix.mix.iter().map(|(size, _)| size.0).collect(),
@@ -126,7 +117,7 @@ pub(super) fn packet_sizes(spec: &Spec) -> Vec<u64> {
     }
 }
 
-/// The protocol of a kind's packets, as their flow keys have it.
+/// The protocol number in the flow keys of a kind's packets.
 pub(super) fn protocol(spec: &Spec) -> u8 {
     if is_datagrams(spec) { UDP } else { TCP }
 }
@@ -159,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_the_simulators() {
+    fn labels_are_refused() {
         let refused =
             carrier_of(&spec(r#"{"kind":"cbr","rate":"1Mbit/s","deadline":"20ms"}"#)).unwrap_err();
         assert_eq!(refused.setting, "deadline");
     }
 
     #[test]
-    fn transfers_take_what_the_kernel_has() {
+    fn transfers_take_a_congestion_control_of_the_kernel() {
         let own = weir_linux::tcp::congestion_controls().remove(0);
         let made = transfer(&serde_json::json!({ "cc": own, "bytes": "1MB" }), 5, 9);
         assert_eq!(
@@ -186,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_known_where_settings_say_them() {
+    fn sizes_are_known_where_settings_give_them() {
         assert_eq!(packet_sizes(&spec(r#"{"kind":"cbr","rate":"1Mbit/s","size":"39B"}"#)), [39]);
         assert_eq!(packet_sizes(&spec(r#"{"kind":"imix","rate":"1Mbit/s"}"#)), [40, 576, 1500]);
         assert_eq!(packet_sizes(&spec(r#"{"kind":"voip"}"#)), [200]);

@@ -1,43 +1,44 @@
-//! From a scenario to what stands around and inside one live loop: hosts, lanes between them, rules
-//! that lead each packet through the links of its route, and the ends of each flow.
+//! The plan of a live run: hosts, lanes between them, rules that lead each packet over the links of
+//! its path, and the two ends of each flow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use weir_core::config::PipeConfig;
 use weir_core::key::FlowKey;
 use weir_core::{Emulator, Nanos};
 use weir_linux::live::{Forwarding, Gso, LaneConfig};
 use weir_linux::topology::{HostSetup, NetworkSetup};
-use weir_rules::classify::{Classifier, Pass, Place};
+use weir_rules::classify::{Pass, Place};
 use weir_rules::ruleset::Ruleset;
 use weir_rules::script;
+use weir_sim::disk::Disk;
 use weir_sim::scenario::{Direction, Scenario};
-
-use super::flows::{Flow, flows};
-use super::kinds::{Carrier, carrier};
-use crate::output::Failure;
-use crate::spec::Disk;
 use weir_traffic::host::order::{Role, Task};
 
-/// What a scenario is, live.
+use super::error::ScenarioError;
+use super::flows::{Flow, flows};
+use super::kinds::Carrier;
+use crate::rules::ActiveRules;
+use crate::session::{Lanes, Link, NamedLink};
+
+/// A scenario as a live run sees it.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Numbers of the nodes that have a namespace and a port, in the order of ports.
     pub(super) hosts: Vec<usize>,
-    /// What is set up for them.
+    /// Their surroundings.
     pub(super) setup: NetworkSetup,
-    /// Every flow, by number.
+    /// All flows, by number.
     pub(super) flows: Vec<Flow>,
-    /// A lane for each pair of hosts between which packets may go.
+    /// A lane for each pair of hosts that exchange packets.
     pub(super) lanes: Vec<LaneConfig>,
     /// Which frame takes which lane.
     pub(super) forwarding: Forwarding,
-    /// Leads packets from link to link.
-    pub(super) classifier: Arc<Classifier>,
-    /// What each host's generator does.
+    /// Lead packets from link to link.
+    pub(super) rules: ActiveRules,
+    /// The tasks of each host's generator.
     pub(super) tasks: Vec<Vec<Task>>,
     /// Pairs of nodes, in the order of lanes.
     pairs: Vec<(usize, usize)>,
@@ -55,12 +56,12 @@ impl Plan {
     }
 }
 
-/// Plans a scenario whose parts are all possible.
+/// Plans a scenario that [`check`](super::check()) accepts.
 ///
 /// # Errors
-/// A flow has no way.
-pub(super) fn plan(scenario: &Scenario, mtu: u32) -> Result<Plan, Failure> {
-    let flows = flows(scenario).map_err(Failure::own)?;
+/// A flow has no path.
+pub(super) fn plan(scenario: &Scenario, mtu: u32) -> Result<Plan, ScenarioError> {
+    let flows = flows(scenario)?;
     let used: BTreeSet<usize> = flows.iter().flat_map(|flow| [flow.from, flow.to]).collect();
     let hosts: Vec<usize> = used.into_iter().collect();
     let places: BTreeMap<usize, usize> =
@@ -70,9 +71,9 @@ pub(super) fn plan(scenario: &Scenario, mtu: u32) -> Result<Plan, Failure> {
         address: address(node),
     };
     let setup = NetworkSetup { hosts: hosts.iter().map(host).collect(), prefix: PREFIX, mtu };
-    let ways = ways(&flows);
+    let paths = paths(&flows);
     let (mut lanes, mut forwarding) = (Vec::new(), Forwarding::default());
-    for &(from, to) in ways.keys() {
+    for &(from, to) in paths.keys() {
         let name = format!("{}>{}", scenario.nodes[from].name, scenario.nodes[to].name);
         forwarding.insert(places[&from], address(to).into(), lanes.len() as u16);
         lanes.push(LaneConfig {
@@ -84,7 +85,7 @@ pub(super) fn plan(scenario: &Scenario, mtu: u32) -> Result<Plan, Failure> {
             gso: Gso::Split,
         });
     }
-    let text = rules(scenario, &ways, &flows);
+    let text = rules(scenario, &paths, &flows);
     let mut tasks = vec![Vec::new(); hosts.len()];
     for flow in &flows {
         for (node, role) in roles(scenario, flow) {
@@ -96,13 +97,13 @@ pub(super) fn plan(scenario: &Scenario, mtu: u32) -> Result<Plan, Failure> {
             });
         }
     }
-    let classifier = compile(&text)?;
-    let pairs = ways.keys().copied().collect();
-    Ok(Plan { hosts, setup, flows, lanes, forwarding, classifier, tasks, pairs })
+    let rules = compile(&text)?;
+    let pairs = paths.keys().copied().collect();
+    Ok(Plan { hosts, setup, flows, lanes, forwarding, rules, tasks, pairs })
 }
 
-/// Ports between the pairs of nodes that have flows between them.
-fn ways<'a>(flows: &'a [Flow]) -> BTreeMap<(usize, usize), &'a [usize]> {
+/// The ports on the paths between nodes that have flows between them.
+fn paths<'a>(flows: &'a [Flow]) -> BTreeMap<(usize, usize), &'a [usize]> {
     let both = |flow: &'a Flow| {
         [
             ((flow.from, flow.to), flow.forward.as_slice()),
@@ -112,9 +113,9 @@ fn ways<'a>(flows: &'a [Flow]) -> BTreeMap<(usize, usize), &'a [usize]> {
     flows.iter().flat_map(both).collect()
 }
 
-/// What both ends of a flow do, with their nodes; nothing where programs do it.
+/// The tasks of both ends of a flow, with their nodes; none where programs make the packets.
 fn roles(scenario: &Scenario, flow: &Flow) -> Vec<(usize, Role)> {
-    match carrier(scenario, flow) {
+    match flow.carrier(scenario) {
         Carrier::Datagrams { tos, echo } => {
             vec![(flow.from, Role::Send { tos, echo }), (flow.to, Role::Receive { echo })]
         }
@@ -123,37 +124,41 @@ fn roles(scenario: &Scenario, flow: &Flow) -> Vec<(usize, Role)> {
     }
 }
 
-/// Where a flow's packets come from.
+/// The address and port that a flow's packets come from.
 fn sender(key: &FlowKey) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::from_bits(key.src as u32), key.src_port)
 }
 
-/// Where they go to.
+/// The address and port that they go to.
 fn receiver(key: &FlowKey) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::from_bits(key.dst as u32), key.dst_port)
 }
 
-/// A node's address, as the simulator's flows have it.
+/// A node's address, the same as in the simulator.
 pub(super) fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::from_bits(weir_sim::build::key(node, node, 0, 0).src as u32)
 }
 
-/// The rules that lead packets along their ways. What leaves a link goes on behind the rule that
-/// sent it there, which is the one of the next link; so all rules of a way stand together, and
-/// those of a flow that does not go to the first queues stand before those of its hosts and end
-/// with one that lets it pass.
-fn rules(scenario: &Scenario, ways: &BTreeMap<(usize, usize), &[usize]>, flows: &[Flow]) -> String {
+/// The rules that lead packets along their paths. A packet that departs from a link continues behind
+/// the rule that sent it there, so the rules of a path follow each other, one for each link. A flow
+/// of another class than the first has rules of its own before those of its hosts, and a last one
+/// that lets it pass.
+fn rules(
+    scenario: &Scenario,
+    paths: &BTreeMap<(usize, usize), &[usize]>,
+    flows: &[Flow],
+) -> String {
     let ports = Ports::of(scenario);
     let mut text = String::from("disable one_pass\n");
     let mut add = |action: &str, what: &str| {
         // Writing to a text cannot fail.
         let _ = writeln!(text, "add 1 {action} {what}");
     };
-    let has_ports = |flow: &&Flow| !matches!(carrier(scenario, flow), Carrier::Program { .. });
+    let has_ports = |flow: &&Flow| !matches!(flow.carrier(scenario), Carrier::Program { .. });
     for flow in flows.iter().filter(|flow| flow.class > 0).filter(has_ports) {
         let protocol = if flow.key.proto == TCP { "tcp" } else { "udp" };
         let (from, to) = (sender(&flow.key), receiver(&flow.key));
-        for (way, from, to) in [(&flow.forward, from, to), (&flow.back, to, from)] {
+        for (path, from, to) in [(&flow.forward, from, to), (&flow.back, to, from)] {
             let what = format!(
                 "{protocol} from {} {} to {} {}",
                 from.ip(),
@@ -161,28 +166,25 @@ fn rules(scenario: &Scenario, ways: &BTreeMap<(usize, usize), &[usize]>, flows: 
                 to.ip(),
                 to.port()
             );
-            way.iter().for_each(|&port| add(&ports.action(port, flow.class), &what));
+            path.iter().for_each(|&port| add(&ports.action(port, flow.class), &what));
             add("allow", &what);
         }
     }
-    for (&(from, to), way) in ways {
+    for (&(from, to), path) in paths {
         let what = format!("ip from {} to {}", address(from), address(to));
-        way.iter().for_each(|&port| add(&ports.action(port, 0), &what));
+        path.iter().for_each(|&port| add(&ports.action(port, 0), &what));
     }
     text
 }
 
-fn compile(text: &str) -> Result<Arc<Classifier>, Failure> {
+fn compile(text: &str) -> Result<ActiveRules, ScenarioError> {
     let parsed = script::parse(text, "routes", &Disk);
     let mut ruleset = Ruleset::default();
     let applied = ruleset.apply_all(&parsed.commands);
     if parsed.diagnostics.has_errors() || applied.is_err() {
-        let words = parsed.diagnostics.render(false);
-        return Err(Failure::own(format!(
-            "the scenario's routes are no rules; please report this as a bug: {words}"
-        )));
+        return Err(ScenarioError::Rules(parsed.diagnostics));
     }
-    Ok(Arc::new(Classifier::compile(&ruleset, &Place { passes: vec![PASS], ..Place::default() })))
+    Ok(ActiveRules::new(Arc::new(ruleset), Place { passes: vec![PASS], ..Place::default() }))
 }
 
 /// Numbers of pipes, schedulers and queues in the engine.
@@ -204,7 +206,7 @@ impl<'a> Ports<'a> {
         Self { first_queue: first_queue.collect(), directions }
     }
 
-    /// Where packets of a class go at a port, as a rule says it.
+    /// The action of a rule that sends packets of a class to a port.
     fn action(&self, port: usize, class: u16) -> String {
         let queues = self.directions[port].queues.len();
         if queues == 0 {
@@ -219,27 +221,39 @@ pub(super) fn engine_id(port: usize) -> u16 {
     port as u16 + 1
 }
 
-/// Makes all ports in an engine, as the simulator makes them.
-pub(super) fn configure(scenario: &Scenario, engine: &mut Emulator, now: Nanos) {
-    let ports = Ports::of(scenario);
-    for (port, direction) in ports.directions.iter().enumerate() {
-        let id = engine_id(port);
-        let PipeConfig { link, queue } = &direction.spec.pipe;
-        match &direction.scheduler {
-            None => engine.set_pipe(now, id, &direction.spec.pipe),
-            Some(scheduler) => engine.set_link(now, id, scheduler, link, queue),
-        }
-        for (queue, number) in direction.queues.iter().zip(ports.first_queue[port]..) {
-            engine.set_queue(now, number, id, queue);
+impl Plan {
+    /// The lanes of the session, with all ports configured as the simulator configures them.
+    pub(super) fn session(&self, scenario: &Scenario) -> Lanes {
+        let ports = Ports::of(scenario);
+        let link = |(port, direction): (usize, &&Direction)| NamedLink {
+            link: Link::new(direction.name.clone(), direction.spec.clone()),
+            id: engine_id(port),
+            scheduler: direction.scheduler.clone().map(Arc::new),
+        };
+        let queues = |(port, direction): (usize, &&Direction)| {
+            let numbered = direction.queues.iter().cloned().zip(ports.first_queue[port]..);
+            numbered.map(|(queue, number)| (number, engine_id(port), queue)).collect::<Vec<_>>()
+        };
+        let all: Vec<_> = ports.directions.iter().enumerate().flat_map(queues).collect();
+        Lanes {
+            lanes: self.lanes.clone(),
+            forwarding: Some(self.forwarding.clone()),
+            rules: Some(self.rules.clone()),
+            engine: Some(Arc::new(move |engine: &mut Emulator, now: Nanos| {
+                for (number, port, queue) in &all {
+                    engine.set_queue(now, *number, *port, queue);
+                }
+            })),
+            links: ports.directions.iter().enumerate().map(link).collect(),
         }
     }
 }
 
-/// Where rules look at packets: once, on their way in.
+/// Rules look at packets once, when they come in.
 const PASS: Pass = Pass { out: false, bridged: false, recv: None, xmit: None };
 /// All of 10.0.0.0/8 is on every host's own segment.
 const PREFIX: u8 = 8;
-/// Its number in IP headers.
+/// The number of TCP in IP headers.
 const TCP: u8 = 6;
 
 #[cfg(test)]
@@ -271,7 +285,7 @@ mod tests {
     fn rules_lead_each_pair_over_its_links_and_other_classes_to_their_queues() {
         let scenario = scenario();
         let flows = flows(&scenario).unwrap();
-        let ways = ways(&flows);
+        let paths = paths(&flows);
         let expected = "\
             disable one_pass\n\
             add 1 pipe 1 udp from 10.0.0.1 1024 to 10.0.0.2 5000\n\
@@ -284,7 +298,7 @@ mod tests {
             add 1 queue 1 ip from 10.0.0.1 to 10.0.0.2\n\
             add 1 pipe 4 ip from 10.0.0.2 to 10.0.0.1\n\
             add 1 pipe 2 ip from 10.0.0.2 to 10.0.0.1\n";
-        assert_eq!(rules(&scenario, &ways, &flows), expected);
+        assert_eq!(rules(&scenario, &paths, &flows), expected);
     }
 
     #[test]

@@ -5,34 +5,43 @@ use weir_sim::build::key;
 use weir_sim::scenario::Scenario;
 use weir_sim::topology::{Topology, WayError};
 
-use super::kinds::protocol;
+use super::kinds::{Carrier, carrier_of, protocol};
 
-/// A flow.
+/// A flow of a scenario.
 #[derive(Clone, Debug)]
-pub(crate) struct Flow {
+pub(super) struct Flow {
     /// Its number.
-    pub(crate) number: u32,
-    /// Its place in the scenario's traffic.
-    pub(crate) traffic: usize,
-    /// Under which name its figures are kept.
-    pub(crate) group: String,
-    /// Nodes that it comes from and goes to.
-    pub(crate) from: usize,
-    pub(crate) to: usize,
-    /// Ports on its way, and on the way back.
-    pub(crate) forward: Vec<usize>,
-    pub(crate) back: Vec<usize>,
+    pub(super) number: u32,
+    /// Index of its entry in the scenario's traffic.
+    pub(super) traffic: usize,
+    /// Name of the group that its statistics belong to.
+    pub(super) group: String,
+    /// The nodes that it leads from and to.
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// The ports on its path, and on the path back.
+    pub(super) forward: Vec<usize>,
+    pub(super) back: Vec<usize>,
     /// Addresses and ports of its packets.
-    pub(crate) key: FlowKey,
+    pub(super) key: FlowKey,
     /// Traffic class.
-    pub(crate) class: u16,
+    pub(super) class: u16,
 }
 
-/// Every flow of a scenario, in order.
+impl Flow {
+    /// What makes its packets.
+    pub(super) fn carrier(&self, scenario: &Scenario) -> Carrier {
+        // Traffic that cannot be live was refused before.
+        carrier_of(&scenario.traffic[self.traffic].spec)
+            .unwrap_or(Carrier::Datagrams { tos: 0, echo: false })
+    }
+}
+
+/// All flows of a scenario, in order.
 ///
 /// # Errors
-/// There is no way between two hosts; a scenario that was read from a file has them all.
-pub(crate) fn flows(scenario: &Scenario) -> Result<Vec<Flow>, WayError> {
+/// There is no path between two hosts; a scenario that was read from a file has all paths.
+pub(super) fn flows(scenario: &Scenario) -> Result<Vec<Flow>, WayError> {
     let mut topology =
         Topology::new(&scenario.nodes, &scenario.links).with_routes(&scenario.routes);
     let mut flows = Vec::new();

@@ -1,73 +1,16 @@
-//! The scenario that is to be run, and what of it only the simulator has.
-
-use std::path::Path;
+//! The parts of a scenario that only the simulator has.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use weir_rules::{Code, Diagnostic, Diagnostics, Files as _, Span};
-use weir_sim::scenario::{Checked, EditError, Edited, NodeKind, Scenario, parse_edited};
+use weir_rules::{Code, Diagnostic, Diagnostics, Span};
+use weir_sim::scenario::{NodeKind, Scenario};
 
-use super::LiveArgs;
 use super::kinds::{Carrier, Impossible, carrier_of, packet_sizes};
-use crate::output::{Failure, USAGE, colour, say};
-use crate::spec::Disk;
-use weir_sim::disk::Beside;
 
-/// A scenario, and the text that it was read from.
-#[derive(Debug)]
-pub(super) struct Source {
-    pub(super) scenario: Scenario,
-    pub(super) text: String,
-    pub(super) file: String,
-    pub(super) seed: u64,
-    /// Whether threads may ask for real-time priority.
-    pub(super) realtime: bool,
-}
-
-/// Reads the scenario, and refuses what cannot be live.
-pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
-    let file = args.scenario.display().to_string();
-    let text = Disk
-        .read(&file)
-        .map_err(|error| Failure::new(USAGE, format!("cannot read {file}: {error}")))?;
-    let mut edited = Edited::new(&text);
-    for (key, value) in &args.settings {
-        match edited.set(key, value) {
-            // What is wrong with the text is said when it is read.
-            Ok(()) | Err(EditError::Text) => {}
-            Err(error) => return Err(Failure::new(USAGE, format!("--set {key}={value}: {error}"))),
-        }
-    }
-    let files = Beside(args.scenario.parent().unwrap_or(Path::new("")));
-    let Checked { scenario, diagnostics } =
-        parse_edited(&edited, &file, "the command line", &files);
-    let refused =
-        |said: &Diagnostics| Failure::new(USAGE, format!("{}\n", said.render(colour()).trim_end()));
-    let Some(mut scenario) = scenario else { return Err(refused(&diagnostics)) };
-    let said = simulated_only(&scenario, &edited.text, &file, args.mtu);
-    if said.has_errors() {
-        return Err(refused(&said));
-    }
-    if !diagnostics.is_empty() && !args.quiet {
-        say(format_args!("{}\n\n", diagnostics.render(colour()).trim_end()));
-    }
-    if scenario.name.is_empty() {
-        scenario.name = args
-            .scenario
-            .file_stem()
-            .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    }
-    if let Some(seed) = args.seed {
-        scenario.seed = seed;
-    }
-    // A live run is one run.
-    scenario.runs = 1;
-    let seed = scenario.seed;
-    Ok(Source { scenario, text: edited.text, file, seed, realtime: !args.no_realtime })
-}
-
-/// What of a scenario only the simulator has, each with its place and what to do.
-fn simulated_only(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnostics {
+/// An error for each part of a scenario that cannot be live, with its place in `text`, which the
+/// scenario was read from under the name `file`, and with a remedy. `mtu` is the largest IP packet
+/// of the hosts' interfaces, in bytes.
+pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnostics {
     let places = Places::of(text);
     let mut said = Diagnostics::default();
     let mut say = |span: Span, message: String, label: &str, help: &str| {
@@ -122,7 +65,7 @@ fn simulated_only(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diag
     said
 }
 
-/// Where the keys of a scenario stand.
+/// The places of a scenario's keys in its text.
 struct Places<'a> {
     root: Option<Spanned<DeTable<'a>>>,
 }
@@ -132,8 +75,8 @@ impl<'a> Places<'a> {
         Self { root: DeTable::parse(text).ok() }
     }
 
-    /// The value of a key in table `number` of those with this name; the table itself where the key
-    /// is not given.
+    /// The place of a key's value in table `number` of those with this name; that of the table where
+    /// the key is absent.
     fn key(&self, tables: &str, number: usize, key: &str) -> Span {
         let Some((_, all)) = self.root.as_ref().and_then(|root| find(root.get_ref(), tables))
         else {
@@ -145,7 +88,7 @@ impl<'a> Places<'a> {
         find(keys, key).map_or(table.span(), |(_, value)| value.span())
     }
 
-    /// A table of this name.
+    /// The place of a table with this name.
     fn table(&self, name: &str) -> Span {
         self.root.as_ref().and_then(|root| find(root.get_ref(), name)).map_or(0..0, |(key, _)| key)
     }
@@ -155,5 +98,5 @@ fn find<'t, 'a>(table: &'t DeTable<'a>, key: &str) -> Option<(Span, &'t Spanned<
     table.iter().find(|(name, _)| name.get_ref() == key).map(|(name, value)| (name.span(), value))
 }
 
-/// IPv4 and UDP headers, a number and a time.
+/// IPv4 and UDP headers, a sequence number and a time stamp, in bytes.
 const LEAST_PACKET: u64 = 40;
