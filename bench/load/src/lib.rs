@@ -10,13 +10,12 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 
-use weir_traffic::TrafficError;
+use weir_traffic::LoadError;
 use weir_traffic::capture::{Watch, capture};
 use weir_traffic::clock::SECOND;
 use weir_traffic::echo::{Ask, echo, ping};
 use weir_traffic::recv::{Listen, recv};
-use weir_traffic::schedule::Pace;
-use weir_traffic::send::{Plan, send};
+use weir_traffic::send::{Pace, Plan, send};
 use weir_traffic::spray::{Spray, spray};
 use weir_traffic::stats::Known;
 
@@ -225,7 +224,7 @@ pub fn main(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) ->
     }
 }
 
-fn run(cli: &Cli) -> Result<(), TrafficError> {
+fn run(cli: &Cli) -> Result<(), LoadError> {
     match &cli.command {
         Command::Send(a) => print(&cli.output, &send(&a.plan()?)?),
         Command::Recv(a) => print(&cli.output, &recv(&a.listen())?),
@@ -255,7 +254,7 @@ fn run(cli: &Cli) -> Result<(), TrafficError> {
 }
 
 impl SendArgs {
-    fn plan(&self) -> Result<Plan, TrafficError> {
+    fn plan(&self) -> Result<Plan, LoadError> {
         let pace = match (self.rate, self.pps) {
             (Some(rate), _) => Pace::Bits(rate),
             (None, Some(pps)) => Pace::Packets(pps),
@@ -313,9 +312,9 @@ impl CaptureArgs {
 impl Target {
     /// The first address of the name that will do: a name such as `host` is resolved as any program
     /// does.
-    fn resolve(&self) -> Result<SocketAddr, TrafficError> {
+    fn resolve(&self) -> Result<SocketAddr, LoadError> {
         use std::net::ToSocketAddrs;
-        let failed = |source| TrafficError::System { what: "resolve the address", source };
+        let failed = |source| LoadError::System { what: "resolve the address", source };
         let fits = |a: &SocketAddr| (!self.v4 || a.is_ipv4()) && (!self.v6 || a.is_ipv6());
         self.to
             .to_socket_addrs()
@@ -325,7 +324,7 @@ impl Target {
     }
 }
 
-fn print(output: &Output, result: &impl Serialize) -> Result<(), TrafficError> {
+fn print(output: &Output, result: &impl Serialize) -> Result<(), LoadError> {
     let text = if output.json {
         serde_json::to_string(result)? + "\n"
     } else {
@@ -333,7 +332,7 @@ fn print(output: &Output, result: &impl Serialize) -> Result<(), TrafficError> {
     };
     match &output.out {
         Some(path) => std::fs::write(path, text)
-            .map_err(|source| TrafficError::System { what: "write the result", source }),
+            .map_err(|source| LoadError::System { what: "write the result", source }),
         None => {
             print!("{text}");
             Ok(())

@@ -1,9 +1,9 @@
-//! How the strict-priority queues of a switch fill up when flows of ever higher priority start.
+//! How the strict queues of a switch fill up when flows of ever higher priority come.
 //!
 //! One switch, one link of 5 Mbit/s, flows of 5.5 Mbit/s each. The queues behind the traffic
-//! manager fill first, so that congestion does not show for a while; then the traffic manager holds
-//! 64 packets of each flow that has started, and packets of the newest flow, which has the highest
-//! priority, wait only for those of the same flow.
+//! manager fill first, so that nothing is seen of congestion for a while; then the traffic manager
+//! holds 64 packets for each flow that has come, and the newest flow, which has the highest
+//! priority, waits for its own alone.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,13 +28,13 @@ pub(super) const QUEUES: Experiment = Experiment {
     run,
 };
 
-/// The observations of one step, from the start of a flow to the start of the next.
+/// What was seen in one step: from when a flow comes to when the next does.
 #[derive(Clone, Debug, Default)]
 struct Step {
-    /// The most packets in the traffic manager, and when their number first exceeded that of the
-    /// previous step.
+    /// Packets in the traffic manager, the most, and when they were first above what the step
+    /// before had.
     most: u64,
-    /// The waits of the newest flow's packets, ns.
+    /// Waits of the newest flow's packets, ns.
     longest: u64,
     waits: Vec<u64>,
 }
@@ -42,12 +42,11 @@ struct Step {
 #[derive(Debug, Default)]
 struct Seen {
     steps: Vec<Step>,
-    /// Time in s, and packets in the traffic manager.
+    /// Time in s, packets.
     depth: Vec<[f64; 2]>,
-    /// Time in s, and the wait of a packet of the newest flow in ns.
+    /// Time in s, ns that a packet of the newest flow waited.
     delay: Vec<[f64; 2]>,
-    /// When a packet first waited in the traffic manager for longer than the transmission time of a
-    /// packet.
+    /// When a packet first waited in the traffic manager for longer than one takes to send.
     began: Option<Nanos>,
 }
 
@@ -162,8 +161,8 @@ fn run(options: &Options) -> Finding {
     let longest = seen.steps.iter().map(|step| step.longest).max().unwrap_or(0) as f64 / 1e6;
     let all = seen.steps.last().map_or(0, |step| step.most);
     let began = seen.began.unwrap_or(Nanos::MAX).0 as f64 / 1e9;
-    // The time in which 1128 packets behind the traffic manager accumulate at 0.5 Mbit/s above the
-    // rate of the link.
+    // What the 1128 packets behind the traffic manager take at 0.5 Mbit/s more than the link
+    // carries.
     let expected = 1128.0 * 1512.0 * 8.0 / (SENT - LINK) as f64;
     let claims = vec![
         Claim::tried(
@@ -215,11 +214,11 @@ const FLOWS: usize = 8;
 /// bit/s.
 const LINK: u64 = 5_000_000;
 const SENT: u64 = 5_500_000;
-/// 1512 bytes: a payload of 1470, the default of the original traffic generator, with UDP, IP and
-/// link-layer headers.
+/// 1512 bytes are 1470 of payload, as the traffic generator sends by default, with UDP's, IP's and
+/// the link layer's headers.
 const LEN: u32 = 1498;
-/// Transmission time of such a packet on the link.
+/// What one of them takes on the link.
 const PACKET_NS: u64 = 2_419_200;
 const SAMPLE: Nanos = Nanos::from_millis(200);
-/// Every n-th delay is drawn.
+/// One of so many delays is drawn.
 const SHOWN: u64 = 50;

@@ -3,7 +3,7 @@
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::source::Pace;
+use weir_measure::watch::Pace;
 
 /// The longest that a turn sleeps, in ns, so that whoever calls can stop.
 pub(crate) const NAP: u64 = 20_000_000;

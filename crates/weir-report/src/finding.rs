@@ -3,32 +3,32 @@
 
 use serde::Serialize;
 
-/// The result of an experiment.
+/// What came of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Finding {
-    /// The experiment, in a sentence.
+    /// What was done, in a sentence.
     pub title: String,
-    /// Tables of results.
+    /// Figures.
     pub tables: Vec<Table>,
-    /// The publication's claims with their verdicts.
+    /// What the publication says, judged.
     pub claims: Vec<Claim>,
-    /// Plots.
+    /// Pictures.
     pub plots: Vec<Plot>,
 }
 
-/// A table of results.
+/// A table of figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Table {
-    /// Its title, with the units.
+    /// What it holds, with the units.
     pub title: String,
     /// Heads of its columns.
     pub columns: Vec<String>,
-    /// Rows, each with a cell for every column.
+    /// Rows, each of as many cells as there are columns.
     pub rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
-    /// A table without rows.
+    /// An empty one.
     pub fn new(title: impl Into<String>, columns: &[&str]) -> Self {
         Self {
             title: title.into(),
@@ -37,7 +37,7 @@ impl Table {
         }
     }
 
-    /// Adds a row; missing cells at its end stay empty.
+    /// Adds a row; what is missing at its end stays empty.
     pub fn row(&mut self, mut cells: Vec<Cell>) {
         cells.resize(self.columns.len(), Cell::Empty);
         self.rows.push(cells);
@@ -48,14 +48,14 @@ impl Table {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// Unknown.
+    /// Nothing is known.
     #[default]
     Empty,
-    /// Text.
+    /// Words.
     Text(String),
-    /// A number in the unit of its column.
+    /// A figure in the unit of its column.
     Number {
-        /// The number.
+        /// The figure.
         value: f64,
         /// Decimals to show.
         #[serde(skip)]
@@ -69,12 +69,12 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// A number with so many decimals.
+    /// A figure with so many decimals.
     pub fn number(value: f64, decimals: u8) -> Self {
         if value.is_finite() { Self::Number { value, decimals } } else { Self::Empty }
     }
 
-    /// How far `measured` is from `published`, in percent of `published`.
+    /// How far `measured` is from `published`, in percent of what was published.
     pub fn difference(published: f64, measured: f64) -> Self {
         let percent = difference(published, measured);
         if percent.is_finite() { Self::Percent { percent } } else { Self::Empty }
@@ -89,7 +89,7 @@ impl Cell {
         ]
     }
 
-    /// The text of the cell.
+    /// As it is shown.
     pub fn text(&self) -> String {
         match self {
             Self::Empty => "-".to_owned(),
@@ -112,19 +112,19 @@ impl From<String> for Cell {
     }
 }
 
-/// How far `measured` is from `published`, in percent of `published`.
+/// How far `measured` is from `published`, in percent of what was published.
 pub fn difference(published: f64, measured: f64) -> f64 {
     (measured - published) / published * 100.0
 }
 
-/// A claim of a publication with its verdict.
+/// Something that a publication says, judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Claim {
-    /// The claim.
+    /// What it says.
     pub words: String,
     /// Whether it holds here; `None` when it could not be tried.
     pub holds: Option<bool>,
-    /// The measured values behind the verdict.
+    /// What was measured of it.
     pub detail: String,
 }
 
@@ -132,13 +132,6 @@ impl Claim {
     /// A claim that was tried.
     pub fn tried(words: impl Into<String>, holds: bool, detail: impl Into<String>) -> Self {
         Self { words: words.into(), holds: Some(holds), detail: detail.into() }
-    }
-
-    /// A claim with its verdict and what was measured of it; `None` when it could not be tried.
-    pub fn judged(words: impl Into<String>, seen: Option<(bool, String)>) -> Self {
-        let (holds, detail) =
-            seen.map_or((None, String::new()), |(holds, detail)| (Some(holds), detail));
-        Self { words: words.into(), holds, detail }
     }
 }
 
@@ -149,7 +142,7 @@ pub struct Plot {
     pub name: String,
     /// Title.
     pub title: String,
-    /// Description of the plot, for readers who cannot see it.
+    /// What the picture shows, for those who cannot see it.
     pub description: String,
     /// Horizontal axis.
     pub x: Axis,
@@ -162,11 +155,11 @@ pub struct Plot {
 /// An axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Axis {
-    /// Its label.
+    /// What it shows.
     pub label: String,
     /// Unit of the values given.
     pub unit: Unit,
-    /// Whether the scale is logarithmic.
+    /// By powers of ten.
     pub log: bool,
 }
 

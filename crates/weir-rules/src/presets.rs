@@ -183,8 +183,7 @@ pub const PRESETS: &[Preset] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::NoFiles;
-    use crate::spec::check_spec;
+    use crate::{NoFiles, check_spec};
 
     #[test]
     fn every_preset_is_a_link_without_reproach() {

@@ -64,8 +64,7 @@ pub(super) fn outcome(finding: &Finding) -> Outcome {
     }
 }
 
-/// A finding as text for a terminal.
-pub(super) fn text(finding: &Finding) -> String {
+fn text(finding: &Finding) -> String {
     let mut text = format!("{}\n", finding.title);
     for table in &finding.tables {
         text += &format!("\n{}\n", table.title);
@@ -78,8 +77,7 @@ pub(super) fn text(finding: &Finding) -> String {
     text
 }
 
-/// A claim of a finding as one of an experiment.
-pub(super) fn claim(claim: &finding::Claim) -> Claim {
+fn claim(claim: &finding::Claim) -> Claim {
     Claim::new(claim.words.clone(), claim.holds.map(|holds| (holds, claim.detail.clone())))
 }
 

@@ -9,7 +9,6 @@ mod access;
 mod events;
 mod guard;
 mod metrics;
-mod reject;
 mod routes;
 mod socket;
 

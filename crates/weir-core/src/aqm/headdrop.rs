@@ -31,7 +31,7 @@
 
 use alloc::collections::VecDeque;
 
-use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
 use crate::stats::DropReason;
 use crate::units::Nanos;
 
@@ -123,6 +123,7 @@ pub(super) const ROW: Row = Row {
     aliases: &["drophead"],
     summary: "the oldest packet makes room for one that finds the queue full",
     source: "Yin and Hluchyj, IEEE Transactions on Communications 41(6), 1993",
-    traits: Traits { marks: false, classifies: false },
+    marks: false,
+    classifies: false,
     parameters: &[],
 };

@@ -1,21 +1,35 @@
 //! A scheduler of the table with its settings: what a user configures, validated.
 
-use super::Kind;
-use crate::settings::Chosen;
+use super::{Kind, Parameter, Row};
+use crate::settings::{Chosen, Entry};
 
-/// A kind of scheduler and the values of its own parameters.
+/// A kind of scheduler and the values of its own parameters, those of [`super::Scope::Scheduler`].
 pub type Discipline = Chosen<Kind>;
+
+impl Entry for Kind {
+    fn settings(self) -> impl Iterator<Item = &'static Parameter> {
+        self.row().settings()
+    }
+}
+
+impl Discipline {
+    /// Its row.
+    pub fn row(&self) -> &'static Row {
+        self.kind().row()
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sched::TABLE;
-    use crate::settings::SettingError;
+    use crate::settings::{MOST, SettingError};
 
     #[test]
-    fn defaults_of_flows_are_within_their_ranges() {
+    fn defaults_are_within_their_ranges_and_settings_fit() {
         for row in TABLE {
-            for parameter in row.traits.flow {
+            assert!(row.settings().count() <= MOST, "{}", row.name);
+            for parameter in row.parameters {
                 let text = parameter.domain.write(parameter.default);
                 assert_eq!(
                     parameter.domain.parse(&text),

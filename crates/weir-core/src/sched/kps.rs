@@ -55,9 +55,7 @@ use core::num::NonZeroU32;
 
 use super::stamp::{FRACTION, LARGEST, inverse, service, weight};
 use super::wheel_slots::{Ends, NONE, Ring, begin};
-use super::{
-    Discipline, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MIN_PACKET, Row, Scheduler, Traits, WEIGHT,
-};
+use super::{Discipline, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MIN_PACKET, Row, Scheduler, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::Nanos;
@@ -464,12 +462,9 @@ pub(super) const ROW: Row = Row {
     aliases: &[],
     summary: "interleaved stratified timer wheels: near-exact shares in constant time",
     source: "Karsten 2010",
-    parameters: &[],
-    traits: Traits {
-        complexity: "O(1)",
-        weighted: true,
-        work_conserving: true,
-        classifies: false,
-        flow: &[WEIGHT, LMAX],
-    },
+    complexity: "O(1)",
+    weighted: true,
+    work_conserving: true,
+    classifies: false,
+    parameters: &[WEIGHT, LMAX],
 };

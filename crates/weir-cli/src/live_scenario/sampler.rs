@@ -1,0 +1,141 @@
+//! What ports and watched flows do over time, as the simulator's meter writes it down.
+
+use weir_core::stats::LinkStats;
+use weir_linux::live::{Gone, LiveHandle};
+use weir_measure::series::{FlowPeriod, LinkPeriod};
+
+use super::plan::engine_id;
+use super::watch::{Count, Counts};
+
+/// Looks at a running loop.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    handle: LiveHandle,
+    ports: usize,
+    watched: Counts,
+    seen_links: Vec<LinkPeriod>,
+    seen_flows: Vec<FlowPeriod>,
+    open: Vec<LinkPeriod>,
+    /// Samples of each port.
+    pub(super) links: Vec<Vec<LinkPeriod>>,
+    /// Samples of each watched flow.
+    pub(super) flows: Vec<Vec<FlowPeriod>>,
+}
+
+impl Sampler {
+    /// One for this many ports and these flows.
+    pub(super) fn new(handle: LiveHandle, ports: usize, watched: Counts, flows: usize) -> Self {
+        Self {
+            handle,
+            ports,
+            watched,
+            seen_links: vec![LinkPeriod::default(); ports],
+            seen_flows: vec![FlowPeriod::default(); flows],
+            open: vec![LinkPeriod::default(); ports],
+            links: vec![Vec::new(); ports],
+            flows: vec![Vec::new(); flows],
+        }
+    }
+
+    /// Looks at all queues.
+    pub(super) fn look(&mut self) -> Result<(), Gone> {
+        let ports = self.ports;
+        let queues = self.handle.with_engine(move |engine, _| {
+            (0..ports).map(|port| engine.queue_length(engine_id(port))).collect::<Vec<_>>()
+        })?;
+        for (open, (packets, bytes)) in self.open.iter_mut().zip(queues) {
+            open.queue_packets.include(packets, 1);
+            open.queue_bytes.include(bytes, 1);
+        }
+        Ok(())
+    }
+
+    /// Closes an interval.
+    pub(super) fn close(&mut self) -> Result<(), Gone> {
+        self.read()?;
+        for (samples, open) in self.links.iter_mut().zip(&mut self.open) {
+            samples.push(std::mem::take(open));
+        }
+        let now = self.flows_now()?;
+        for ((samples, now), seen) in self.flows.iter_mut().zip(&now).zip(&self.seen_flows) {
+            samples.push(now.since(seen));
+        }
+        self.seen_flows = now;
+        Ok(())
+    }
+
+    /// Sets all counters to zero.
+    pub(super) fn zero(&mut self) -> Result<(), Gone> {
+        self.read()?;
+        let ports = self.ports;
+        self.handle.with_engines(move |engine, _| {
+            for port in 0..ports {
+                // Every port is there.
+                let _ = engine.zero(engine_id(port));
+            }
+        })?;
+        self.seen_links.fill(LinkPeriod::default());
+        self.handle.settle_observer()?;
+        // An interval that the warm-up ends in lacks what was before.
+        self.watched
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .iter_mut()
+            .for_each(|count| *count = Count::default());
+        self.seen_flows.fill(FlowPeriod::default());
+        Ok(())
+    }
+
+    /// What each port has counted.
+    pub(super) fn stats(&self) -> Result<Vec<LinkStats>, Gone> {
+        let all = self.handle.pipe_stats()?;
+        let of = |port| {
+            all.iter()
+                .find(|(id, _)| *id == engine_id(port))
+                .map(|(_, stats)| stats.clone())
+                .unwrap_or_default()
+        };
+        Ok((0..self.ports).map(of).collect())
+    }
+
+    /// Adds what ports have counted since the last time to the open interval.
+    fn read(&mut self) -> Result<(), Gone> {
+        let ports = self.ports;
+        let now = self.handle.with_engine(move |engine, _| {
+            let counters = |port| {
+                engine
+                    .stats(engine_id(port))
+                    .map(|stats| LinkPeriod::totals(&stats.counters))
+                    .unwrap_or_default()
+            };
+            (0..ports).map(counters).collect::<Vec<_>>()
+        })?;
+        for ((open, now), before) in self.open.iter_mut().zip(&now).zip(&self.seen_links) {
+            open.add(&now.since(before));
+        }
+        self.seen_links = now;
+        Ok(())
+    }
+
+    /// What each watched flow has counted, everything until now included.
+    pub(super) fn counts(&self) -> Result<Vec<Count>, Gone> {
+        self.handle.settle_observer()?;
+        Ok(self.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
+    }
+
+    fn flows_now(&self) -> Result<Vec<FlowPeriod>, Gone> {
+        self.handle.settle_observer()?;
+        let counts = self.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let sample = |count: &Count| FlowPeriod {
+            sent: count.sent,
+            sent_bytes: count.sent_bytes,
+            received: count.received,
+            received_bytes: count.received_bytes,
+            goodput_bytes: count.payload_bytes,
+            lost: count.reasons.total_drops(),
+            marked: count.marked,
+            delay_sum_ns: u64::try_from(count.delay_ns.sum()).unwrap_or(u64::MAX),
+        };
+        Ok(counts.iter().map(sample).collect())
+    }
+}
