@@ -10,12 +10,13 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 
-use weir_traffic::LoadError;
+use weir_traffic::TrafficError;
 use weir_traffic::capture::{Watch, capture};
 use weir_traffic::clock::SECOND;
 use weir_traffic::echo::{Ask, echo, ping};
 use weir_traffic::recv::{Listen, recv};
-use weir_traffic::send::{Pace, Plan, send};
+use weir_traffic::schedule::Pace;
+use weir_traffic::send::{Plan, send};
 use weir_traffic::spray::{Spray, spray};
 use weir_traffic::stats::Known;
 
@@ -224,7 +225,7 @@ pub fn main(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) ->
     }
 }
 
-fn run(cli: &Cli) -> Result<(), LoadError> {
+fn run(cli: &Cli) -> Result<(), TrafficError> {
     match &cli.command {
         Command::Send(a) => print(&cli.output, &send(&a.plan()?)?),
         Command::Recv(a) => print(&cli.output, &recv(&a.listen())?),
@@ -254,7 +255,7 @@ fn run(cli: &Cli) -> Result<(), LoadError> {
 }
 
 impl SendArgs {
-    fn plan(&self) -> Result<Plan, LoadError> {
+    fn plan(&self) -> Result<Plan, TrafficError> {
         let pace = match (self.rate, self.pps) {
             (Some(rate), _) => Pace::Bits(rate),
             (None, Some(pps)) => Pace::Packets(pps),
@@ -312,9 +313,9 @@ impl CaptureArgs {
 impl Target {
     /// The first address of the name that will do: a name such as `host` is resolved as any program
     /// does.
-    fn resolve(&self) -> Result<SocketAddr, LoadError> {
+    fn resolve(&self) -> Result<SocketAddr, TrafficError> {
         use std::net::ToSocketAddrs;
-        let failed = |source| LoadError::System { what: "resolve the address", source };
+        let failed = |source| TrafficError::System { what: "resolve the address", source };
         let fits = |a: &SocketAddr| (!self.v4 || a.is_ipv4()) && (!self.v6 || a.is_ipv6());
         self.to
             .to_socket_addrs()
@@ -324,7 +325,7 @@ impl Target {
     }
 }
 
-fn print(output: &Output, result: &impl Serialize) -> Result<(), LoadError> {
+fn print(output: &Output, result: &impl Serialize) -> Result<(), TrafficError> {
     let text = if output.json {
         serde_json::to_string(result)? + "\n"
     } else {
@@ -332,7 +333,7 @@ fn print(output: &Output, result: &impl Serialize) -> Result<(), LoadError> {
     };
     match &output.out {
         Some(path) => std::fs::write(path, text)
-            .map_err(|source| LoadError::System { what: "write the result", source }),
+            .map_err(|source| TrafficError::System { what: "write the result", source }),
         None => {
             print!("{text}");
             Ok(())

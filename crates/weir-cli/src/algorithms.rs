@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use weir_core::aqm;
 use weir_core::sched::{self, Kind};
-use weir_core::settings::{Domain, Parameter, Scope};
+use weir_core::settings::{Domain, Parameter};
 use weir_rig::dcf;
 use weir_rules::closest;
 
@@ -30,8 +30,13 @@ pub(crate) fn list(args: &AlgorithmsArgs) -> Result<ExitCode, Failure> {
         "Schedulers: which flow's packet goes next\nParameters are given to `sched N config type NAME` or to `queue N config sched N`.\n",
     );
     for row in sched::TABLE {
-        head(&mut text, row.name, row.summary, &format!("{}; {}", row.complexity, row.source));
-        parameters(&mut text, row.parameters);
+        head(
+            &mut text,
+            row.name,
+            row.summary,
+            &format!("{}; {}", row.traits.complexity, row.source),
+        );
+        parameters(&mut text, &scopes(row));
     }
     text.push_str(
         "\nAQMs: which packets of a queue are dropped or marked, so that it stays short\n\
@@ -39,7 +44,7 @@ pub(crate) fn list(args: &AlgorithmsArgs) -> Result<ExitCode, Failure> {
     );
     for row in aqm::TABLE {
         head(&mut text, row.name, row.summary, row.source);
-        parameters(&mut text, row.parameters);
+        parameters(&mut text, &[(Scope::Aqm, row.parameters)]);
     }
     print(&text)
 }
@@ -50,13 +55,13 @@ fn head(text: &mut String, name: &str, summary: &str, source: &str) {
     let _ = writeln!(text, "  {:<12}{source}", "");
 }
 
-fn parameters(text: &mut String, parameters: &[Parameter]) {
-    for p in parameters {
+fn parameters(text: &mut String, scopes: &[Scoped]) {
+    for (scope, p) in each(scopes) {
         let default = p.domain.write(p.default);
         let _ = writeln!(
             text,
             "    {:<6}{:<12}{} (default {default}): {}",
-            scope(p.scope),
+            scope.command(),
             p.name,
             p.domain,
             p.summary
@@ -94,24 +99,24 @@ fn unknown(name: &str) -> Failure {
 fn sched_page(row: &sched::Row) -> String {
     let mut text = page("scheduler", row.name, row.aliases, row.summary);
     let also = |said: bool, words| if said { words } else { "" };
-    let weighted = also(row.weighted, "; shares by weight");
-    let classifies = also(row.classifies, "; tells flows apart by itself");
-    let idles = also(!row.work_conserving, "; may wait although it has packets");
-    let _ = writeln!(text, "  {}{weighted}{classifies}{idles}", row.complexity);
+    let weighted = also(row.traits.weighted, "; shares by weight");
+    let classifies = also(row.traits.classifies, "; tells flows apart by itself");
+    let idles = also(!row.traits.work_conserving, "; may wait although it has packets");
+    let _ = writeln!(text, "  {}{weighted}{classifies}{idles}", row.traits.complexity);
     let _ = writeln!(text, "  Source: {}", row.source);
     let _ = writeln!(text, "  Example: sched 1 config type {} bw 10Mbit/s", row.name);
-    details(&mut text, row.parameters);
+    details(&mut text, &scopes(row));
     text
 }
 
 fn aqm_page(row: &aqm::Row) -> String {
     let mut text = page("AQM", row.name, row.aliases, row.summary);
-    let marks = if row.marks {
+    let marks = if row.traits.marks {
         "marks packets that can be marked, or only drops, as its settings say"
     } else {
         "drops, and never marks"
     };
-    let classifies = if row.classifies { "; tells flows apart by itself" } else { "" };
+    let classifies = if row.traits.classifies { "; tells flows apart by itself" } else { "" };
     let _ = writeln!(text, "  It {marks}{classifies}.");
     let _ = writeln!(text, "  Source: {}", row.source);
     let setting = row
@@ -119,7 +124,7 @@ fn aqm_page(row: &aqm::Row) -> String {
         .first()
         .map_or(String::new(), |p| format!(" {}={}", p.name, p.domain.write(p.default)));
     let _ = writeln!(text, "  Example: pipe 1 config bw 10Mbit/s aqm {}{setting}", row.name);
-    details(&mut text, row.parameters);
+    details(&mut text, &[(Scope::Aqm, row.parameters)]);
     text
 }
 
@@ -129,12 +134,12 @@ fn page(what: &str, name: &str, aliases: &[&str], summary: &str) -> String {
     format!("{name} ({what}{also})\n  {summary}\n\n")
 }
 
-fn details(text: &mut String, parameters: &[Parameter]) {
-    if parameters.is_empty() {
+fn details(text: &mut String, scopes: &[Scoped]) {
+    if each(scopes).next().is_none() {
         text.push_str("\n  It has no parameters.\n");
     }
-    for p in parameters {
-        let _ = writeln!(text, "\n  {} ({})", p.name, place(p.scope));
+    for (scope, p) in each(scopes) {
+        let _ = writeln!(text, "\n  {} ({})", p.name, scope.place());
         let _ = writeln!(text, "    {}", p.summary);
         let _ = writeln!(text, "    allowed: {}{}", p.domain, hint(p));
         let _ = writeln!(text, "    default: {}", p.domain.write(p.default));
@@ -153,14 +158,48 @@ fn hint(parameter: &Parameter) -> String {
     }
 }
 
-/// Where a parameter is given.
-fn place(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Flow => "of a queue",
-        Scope::Scheduler => "behind the type of a scheduler",
-        Scope::Aqm => "behind the name",
-        Scope::Congestion => "of a flow's congestion control",
+/// What a parameter belongs to.
+#[derive(Clone, Copy)]
+enum Scope {
+    /// A flow of a scheduler.
+    Flow,
+    /// The scheduler.
+    Scheduler,
+    /// The AQM.
+    Aqm,
+}
+
+/// Parameters with the same scope.
+type Scoped = (Scope, &'static [Parameter]);
+
+impl Scope {
+    /// The command that a parameter is given to.
+    fn command(self) -> &'static str {
+        match self {
+            Self::Flow => "queue",
+            Self::Scheduler => "sched",
+            Self::Aqm => "aqm",
+        }
     }
+
+    /// Where a parameter is given.
+    fn place(self) -> &'static str {
+        match self {
+            Self::Flow => "of a queue",
+            Self::Scheduler => "behind the type of a scheduler",
+            Self::Aqm => "behind the name",
+        }
+    }
+}
+
+/// Parameters of a scheduler and of its flows.
+fn scopes(row: &sched::Row) -> [Scoped; 2] {
+    [(Scope::Flow, row.traits.flow), (Scope::Scheduler, row.parameters)]
+}
+
+/// Each parameter with its scope.
+fn each(scopes: &[Scoped]) -> impl Iterator<Item = (Scope, &'static Parameter)> {
+    scopes.iter().flat_map(|&(scope, all)| all.iter().map(move |parameter| (scope, parameter)))
 }
 
 /// The 802.11b medium beside Bianchi's model of it.
@@ -196,25 +235,15 @@ fn check_medium(json: bool) -> Result<ExitCode, Failure> {
     print(&text)
 }
 
-fn parameters_json(parameters: &[Parameter]) -> Vec<Value> {
-    let one = |p: &Parameter| json!({ "name": p.name, "scope": scope(p.scope), "range": p.domain.to_string(), "default": p.domain.write(p.default), "summary": p.summary });
-    parameters.iter().map(one).collect()
+fn parameters_json(scopes: &[Scoped]) -> Vec<Value> {
+    let one = |(scope, p): (Scope, &Parameter)| json!({ "name": p.name, "scope": scope.command(), "range": p.domain.to_string(), "default": p.domain.write(p.default), "summary": p.summary });
+    each(scopes).map(one).collect()
 }
 
 fn sched_json(row: &sched::Row) -> Value {
-    json!({ "name": row.name, "aliases": row.aliases, "weighted": row.weighted, "work_conserving": row.work_conserving, "summary": row.summary, "source": row.source, "complexity": row.complexity, "parameters": parameters_json(row.parameters), "classifies": row.classifies })
+    json!({ "name": row.name, "aliases": row.aliases, "weighted": row.traits.weighted, "work_conserving": row.traits.work_conserving, "summary": row.summary, "source": row.source, "complexity": row.traits.complexity, "parameters": parameters_json(&scopes(row)), "classifies": row.traits.classifies })
 }
 
 fn aqm_json(row: &aqm::Row) -> Value {
-    json!({ "name": row.name, "aliases": row.aliases, "marks": row.marks, "classifies": row.classifies, "summary": row.summary, "source": row.source, "parameters": parameters_json(row.parameters) })
-}
-
-/// The command that a parameter is given to.
-fn scope(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Flow => "queue",
-        Scope::Scheduler => "sched",
-        Scope::Aqm => "aqm",
-        Scope::Congestion => "cc",
-    }
+    json!({ "name": row.name, "aliases": row.aliases, "marks": row.traits.marks, "classifies": row.traits.classifies, "summary": row.summary, "source": row.source, "parameters": parameters_json(&[(Scope::Aqm, row.parameters)]) })
 }

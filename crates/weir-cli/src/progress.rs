@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use weir_core::Nanos;
-use weir_linux::live::{LiveHandle, LiveReport};
+use weir_linux::live::LiveReport;
+use weir_live::Control;
 use weir_report::format::{count, rate};
 
 use crate::args::CommonArgs;
@@ -34,14 +35,14 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn start(bar: ProgressBar, handle: LiveHandle, timeout: Option<Duration>) -> Self {
+    pub(crate) fn start(bar: ProgressBar, control: Control, timeout: Option<Duration>) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
             let over = Arc::clone(&over);
             move || {
                 let mut before: Option<LiveReport> = None;
                 while !over.load(Ordering::Relaxed) {
-                    let Ok(report) = handle.brief_report() else { break };
+                    let Ok(report) = control.counters() else { break };
                     bar.set_message(progress_text(&report, before.as_ref(), timeout));
                     before = Some(report);
                     for _ in 0..5 {

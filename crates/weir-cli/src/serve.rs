@@ -25,7 +25,8 @@ use weir_linux::process::{Capabilities, Signals, filter_system_calls, keep_only}
 use weir_linux::resident::Resident;
 
 use weir_linux::live::Realtime;
-use weir_live::daemon::{BridgesError, BridgesSetup, Field, LivePlane, Tuning};
+use weir_live::Tuning;
+use weir_live::daemon::{BridgesError, BridgesSetup, Field, LivePlane};
 
 use crate::args::ServeArgs;
 use crate::output::{Failure, USAGE, say};
@@ -53,7 +54,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     if let Some(first) = start.first {
         configure(&owner, &first, Onto::Current)?;
     }
-    plane.run(&tuning(args), &starter).map_err(Failure::own)?;
+    plane.run(args.seed, tuning(args), &starter).map_err(Failure::own)?;
     drop(starter);
     let server =
         Server::start(start.endpoints, owner.clone(), Arc::clone(&plane) as Arc<dyn Plane>)
@@ -73,10 +74,11 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
 
 fn tuning(args: &ServeArgs) -> Tuning {
     Tuning {
-        seed: args.seed,
+        workers: args.workers,
         memory: args.memory,
         spin: args.spin,
         realtime: if args.no_realtime { Realtime::Off } else { Realtime::WhenAllowed },
+        cpu: None,
     }
 }
 
@@ -164,8 +166,8 @@ fn attend(
         for name in plane.attach() {
             say(format_args!("weir: interface {name} is back\n"));
         }
-        if plane.has_ended() {
-            if let Some(error) = plane.failure() {
+        if let Some(ended) = plane.ended() {
+            if let Err(error) = ended {
                 say(format_args!("weir: {error}\n"));
             }
             return Err(Failure::own("the loop that forwards packets has ended by itself"));

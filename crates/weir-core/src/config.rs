@@ -208,7 +208,7 @@ pub struct PipeConfig {
 /// without a rate never queues. In front of a scheduler that tells flows apart by itself there is
 /// none: it has a limit of its own for all of them.
 pub fn default_limit(link: &LinkConfig, scheduler: Kind) -> QueueLimit {
-    if scheduler.row().classifies {
+    if scheduler.row().traits.classifies {
         return QueueLimit::Packets(MAX_QUEUE_PACKETS);
     }
     let bps = match link.capacity.mean_bps() {

@@ -20,6 +20,7 @@ pub mod link;
 pub mod packet;
 pub mod plain;
 mod prefetch;
+pub mod quantity;
 pub mod rng;
 pub mod sched;
 pub mod settings;

@@ -1,24 +1,23 @@
-//! `dql-ring`: what the transmission ring behind a queue does to latency and throughput, and what
-//! dynamic queue limits do about it.
+//! `dql-ring`: the effect of the transmission ring behind a queue on latency and throughput, with
+//! and without dynamic queue limits.
 //!
 //! # Model
-//! Sender → 10 Gbit/s → router → 1 Gbit/s, 100 us → receiver; 2 bytes of framing. Behind the
-//! router's queue stands a ring of so many packets, with or without dynamic queue limits. Two
-//! loads:
+//! Sender → 10 Gbit/s → router → 1 Gbit/s, 100 us → receiver; 2 bytes of framing. The router's
+//! queue feeds a ring of a given number of packets, with or without dynamic queue limits. There are
+//! two loads:
 //! - *overload*: UDP of 1.2 Gbit/s (1502 bytes on the wire), and a probe of 64 payload bytes every
 //!   997 us, which the queue prefers;
 //! - *transfer*: one TCP transfer whose window keeps the queue below its capacity, and the same
 //!   probe.
 //!
-//! A ring costs throughput only where it can run dry. There the driver needs processor time for
-//! each packet, and hears of packets that are done late and in bunches, as network cards report
-//! them.
+//! A ring costs throughput only where it can run empty: there the driver needs processor time for
+//! each packet, and the device reports sent packets late and in batches, as network cards do.
 //!
 //! # Reference
 //! P. Imputato, S. Avallone, "An analysis of the impact of network device buffers on packet
 //! schedulers through experiments and simulations", Simulation Modelling Practice and Theory 80,
-//! 2018: six effects, judged one by one. The figures of the first table are those of its
-//! implementation in ns-3.
+//! 2018: six effects, each judged separately. The first table has the results of its implementation
+//! in ns-3.
 
 use std::sync::Arc;
 
@@ -52,7 +51,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// What stands before the ring.
+/// The queue before the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queue {
     Fifo,
@@ -61,7 +60,7 @@ enum Queue {
     FqCodel,
 }
 
-/// What is sent.
+/// The load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoadKind {
     Overload,
@@ -75,7 +74,7 @@ struct Case {
     load: LoadKind,
     ring: u32,
     dql: bool,
-    /// The device reports in bunches, and the driver takes time.
+    /// Whether the device reports in batches and the driver takes time.
     real_driver: bool,
 }
 
@@ -83,9 +82,9 @@ struct Case {
 struct Measured {
     /// One-way delay of probes, us: mean, median, 99 %.
     probe: [f64; 3],
-    /// All payload that arrives, Mbit/s.
+    /// Goodput of all flows, Mbit/s.
     goodput: f64,
-    /// Mean of the bytes in the device.
+    /// Mean number of bytes in the device.
     device_bytes: f64,
 }
 
@@ -197,8 +196,8 @@ fn measure(case: &Case, seconds: u64) -> Measured {
 }
 
 fn device(case: &Case) -> DeviceConfig {
-    // Reports after 32 packets or 100 us, and 2 us of processor time a packet: of the order of a
-    // network card of 1 Gbit/s.
+    // Reports after 32 packets or 100 us, and 2 us of processor time a packet: typical of a network
+    // card of 1 Gbit/s.
     let (service, completion) = match case.real_driver {
         true => (
             Nanos::from_micros(2),
@@ -254,7 +253,7 @@ fn run(options: &Options) -> Finding {
 
 type Find<'a> = dyn Fn(Queue, u32, bool, bool) -> Measured + 'a;
 
-/// The figures of the reference's implementation.
+/// The comparison with the reference's implementation.
 fn published(find: &Find<'_>) -> Table {
     let columns = [
         "ring",
@@ -324,7 +323,7 @@ fn all(cases: &[Case], measured: &[Measured]) -> Table {
     table
 }
 
-/// The six effects, and the figures.
+/// The six effects.
 fn claims(finding: &mut Finding, find: &Find<'_>) {
     let mut claim = |words: &str, holds: bool, detail: String| {
         finding.claims.push(Claim::tried(words, holds, detail))
@@ -445,15 +444,14 @@ fn name(queue: Queue) -> &'static str {
     }
 }
 
-/// Ring, DQL, probe's mean us, p99 us, goodput Mbit/s, bytes in the device.
+/// Ring size, DQL, the probe's mean and p99 in us, goodput in Mbit/s, bytes in the device.
 type Published = (u32, bool, f64, Option<f64>, Option<f64>, Option<f64>);
 const PUBLISHED: [Published; 3] = [
     (256, false, 3150.0, None, Some(979.3), Some(380_000.0)),
     (256, true, 144.0, Some(150.0), Some(979.3), Some(4455.0)),
     (64, false, 877.0, None, Some(979.3), None),
 ];
-/// Queues and what is sent through them: a queue without differentiation is seen below its
-/// capacity.
+/// Queues and their loads: a queue that treats all packets alike is measured below its capacity.
 const LOADS: [(Queue, LoadKind); 4] = [
     (Queue::Fifo, LoadKind::Transfer),
     (Queue::Prio, LoadKind::Overload),
@@ -462,5 +460,5 @@ const LOADS: [(Queue, LoadKind); 4] = [
 ];
 /// Sizes of the ring.
 const RINGS: [u32; 7] = [4, 8, 16, 64, 128, 256, 512];
-/// The transfer's window: 600 packets wait, of 1000 that would have room.
+/// The transfer's window: 600 packets wait in a queue of 1000.
 const WINDOW: u32 = 900_000;

@@ -1,16 +1,16 @@
-//! An experiment of the simulator as a row of the list, and how it is run.
+//! An experiment of the simulator as a row of the list, and its options.
 
 use weir_report::finding::Finding;
 
-/// How an experiment is run.
+/// The options of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Shorter and fewer runs: a rougher picture in about a tenth of the time.
     pub quick: bool,
-    /// What every draw follows from.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// Threads for runs that do not depend on each other; 0 for as many as there are processors. No
-    /// result depends on it.
+    /// Threads for independent runs; 0 for as many as there are processors. No result depends on
+    /// it.
     pub threads: usize,
 }
 

@@ -1,10 +1,10 @@
 //! FIFO+ over several hops on strict-priority queues: cross traffic, a single path, and deadlines
-//! that know the path.
+//! that depend on the path.
 //!
-//! The traffic manager is what a P4 switch of eight strict queues offers: bounds that adapt to the
-//! ranks that come (SP-PIFO), 15 packets for each queue, against a FIFO of 120. What was not
-//! published of the original testbed is in [`RATES`], [`BATCH`] and [`LATE`];
-//! `docs/experiments/fifo-plus.md` says how it was inferred.
+//! The traffic manager is that of a P4 switch with eight strict-priority queues of 15 packets each,
+//! whose bounds adapt to the ranks of arrivals (SP-PIFO), compared with a FIFO of 120. [`RATES`],
+//! [`BATCH`] and [`LATE`] hold properties of the original testbed that were not published;
+//! `docs/experiments/fifo-plus.md` says how they were inferred.
 
 use super::testbed::{Host, Testbed, Waits};
 use weir_report::finding::{
@@ -37,26 +37,27 @@ pub(super) const FAIR: Experiment = Experiment {
     run: fair,
 };
 
-/// Packets of the traffic manager in all.
+/// Capacity of the traffic manager in packets.
 pub(super) const SLOTS: u32 = 120;
-/// Rates of the links between the switches in kbit/s: each is as wide as the traffic that has
-/// joined, and the last two are narrower.
+/// Rates of the links between the switches in kbit/s: each carries the traffic that has joined so
+/// far, and the last two are narrower.
 pub(super) const RATES: [u64; 5] = [5_000, 10_000, 15_000, 14_000, 13_000];
-/// Packets that leave a full interface before it takes more: of the 93 that Linux's default send
-/// buffer holds, so many are gone when who waits for room in it is woken.
+/// Packets that leave a full interface before it takes more: Linux's default send buffer holds 93,
+/// and wakes a waiting sender when this many are gone.
 pub(super) const BATCH: u32 = 47;
-/// What a switch reads a wait too long, ns on average: what a thread needs to wake up.
+/// By how much a switch overestimates a wait, ns on average: the time that a thread takes to wake
+/// up.
 const LATE: u64 = 10_000;
 /// 1000 bytes with UDP's and IP's headers.
 const LEN: u32 = 1028;
 /// Time between two packets of a flow, ns on average: 125 a second.
 const GAP_NS: f64 = 8e6;
-/// Places in [`variants`].
+/// Indices into [`variants`].
 const EXACTLY: usize = 1;
 const MUCH_LATER: [usize; 2] = [3, 4];
 
-/// Laws of the time between packets, and what was published of each: FIFO+, FIFO.
-const PUBLISHED: [(&str, Figures, Figures); 3] = [
+/// Distributions of the time between packets, with the published results of each: FIFO+, FIFO.
+const PUBLISHED: [(&str, Statistics, Statistics); 3] = [
     (
         "constant",
         [(58.0, 159.0), (55.0, 158.0), (57.0, 170.0), (57.0, 162.0)],
@@ -76,11 +77,11 @@ const PUBLISHED: [(&str, Figures, Figures); 3] = [
 const HOSTS: [&str; 4] = ["h1", "h2", "h3", "overall"];
 
 /// Mean and 99th percentile in ms for each of three hosts, and overall.
-pub(super) type Figures = [(f64, f64); 4];
+pub(super) type Statistics = [(f64, f64); 4];
 
-/// Time between packets by the name of its law.
-fn gap(law: &str) -> Variable {
-    match law {
+/// The distribution of the time between packets that has this name.
+fn gap(distribution: &str) -> Variable {
+    match distribution {
         "exponential" => Variable::Exponential { mean: GAP_NS },
         // Shape 2 and scale 4 ms: a mean of 8 ms.
         "Pareto" => Variable::Pareto { shape: 2.0, scale: GAP_NS / 2.0 },
@@ -101,10 +102,11 @@ pub(super) fn switch(plus: bool, depth: u32, batch: u32) -> SwitchConfig {
 }
 
 /// Three hosts of five flows that join at the first three switches.
-pub(super) fn cross(switch: SwitchConfig, law: &str, options: &Options) -> Testbed {
-    let host = |joins| Host { joins, flows: 5, len: LEN, gap: gap(law), ahead: 0 };
-    // All of a run counts: that the queues behind the traffic managers fill up first is part of
-    // what was published. A shorter run has more of that, so that its means are lower.
+pub(super) fn cross(switch: SwitchConfig, distribution: &str, options: &Options) -> Testbed {
+    let host = |joins| Host { joins, flows: 5, len: LEN, gap: gap(distribution), ahead: 0 };
+    // The whole run counts, as in the publication, including the time in which the queues behind
+    // the traffic managers fill up. That time weighs more in a shorter run, whose means are
+    // therefore lower.
     let seconds = if options.quick { 200 } else { 300 };
     Testbed {
         rates: RATES.to_vec(),
@@ -117,8 +119,8 @@ pub(super) fn cross(switch: SwitchConfig, law: &str, options: &Options) -> Testb
     }
 }
 
-/// Runs testbeds with several seeds each; of each testbed what its hosts' packets waited, all
-/// together last.
+/// Runs testbeds with several seeds each; returns for each testbed the waits of each host's
+/// packets, then those of all hosts.
 pub(super) fn run_all(beds: &[Testbed], options: &Options) -> Vec<Vec<Waits>> {
     run_seeds(beds, options, if options.quick { 1 } else { SEEDS })
 }
@@ -141,8 +143,8 @@ fn run_seeds(beds: &[Testbed], options: &Options, seeds: u64) -> Vec<Vec<Waits>>
     all
 }
 
-/// Mean and 99th percentile of each.
-pub(super) fn figures(waits: &[Waits]) -> Figures {
+/// Mean and 99th percentile of each host.
+pub(super) fn statistics(waits: &[Waits]) -> Statistics {
     std::array::from_fn(|n| {
         waits.get(n).map_or((f64::NAN, f64::NAN), |w| (w.mean_ms(), w.quantile_ms(0.99)))
     })
@@ -151,8 +153,8 @@ pub(super) fn figures(waits: &[Waits]) -> Figures {
 fn table(options: &Options) -> Finding {
     let beds: Vec<Testbed> = PUBLISHED
         .iter()
-        .flat_map(|&(law, ..)| {
-            [true, false].map(|plus| cross(switch(plus, SLOTS / 8, BATCH), law, options))
+        .flat_map(|&(distribution, ..)| {
+            [true, false].map(|plus| cross(switch(plus, SLOTS / 8, BATCH), distribution, options))
         })
         .collect();
     let waits = run_all(&beds, options);
@@ -171,16 +173,16 @@ fn table(options: &Options) -> Finding {
         ],
     );
     let mut judged = Judged::default();
-    for (&(law, plus, fifo), waits) in PUBLISHED.iter().zip(waits.chunks(2)) {
+    for (&(distribution, plus, fifo), waits) in PUBLISHED.iter().zip(waits.chunks(2)) {
         for (name, published, waits) in [("FIFO+", plus, &waits[0]), ("FIFO", fifo, &waits[1])] {
-            let measured = figures(waits);
+            let measured = statistics(waits);
             for (host, (theirs, ours)) in HOSTS.iter().zip(published.iter().zip(&measured)) {
-                let mut row: Vec<Cell> = vec![law.into(), name.into(), (*host).into()];
+                let mut row: Vec<Cell> = vec![distribution.into(), name.into(), (*host).into()];
                 row.extend(Cell::compared(theirs.0, ours.0, 0));
                 row.extend(Cell::compared(theirs.1, ours.1, 0));
                 table.row(row);
             }
-            judged.take(name == "FIFO+", law, published, measured);
+            judged.take(name == "FIFO+", distribution, published, measured);
         }
     }
     let (difference, reasons) = causes(options);
@@ -194,20 +196,20 @@ fn table(options: &Options) -> Finding {
     }
 }
 
-/// What was measured of each claim.
+/// The measured values behind each claim.
 #[derive(Default)]
 struct Judged {
-    /// Largest differences in percent of means and of percentiles: of FIFO, of FIFO+.
+    /// Largest differences of means and of percentiles, in percent: for FIFO, for FIFO+.
     worst: [[f64; 2]; 2],
     spread: [Vec<f64>; 2],
     overall: Vec<(f64, f64)>,
     tails: Vec<(f64, f64)>,
-    /// Whether under FIFO longer paths wait longer.
+    /// Whether packets on longer paths wait longer under FIFO.
     ordered: bool,
 }
 
 impl Judged {
-    fn take(&mut self, plus: bool, _law: &str, published: Figures, measured: Figures) {
+    fn take(&mut self, plus: bool, _law: &str, published: Statistics, measured: Statistics) {
         let system = usize::from(plus);
         for (theirs, ours) in published.iter().zip(&measured) {
             for (worst, (theirs, ours)) in
@@ -279,11 +281,11 @@ fn within(what: &str, worst: f64) -> Claim {
     )
 }
 
-/// What in the testbed the figures depend on, one change at a time: with exponential arrivals, all
-/// hosts together.
+/// How the results depend on the testbed, one change at a time: exponential arrivals, all hosts
+/// together.
 fn causes(options: &Options) -> (Table, Vec<Claim>) {
     let mut table = Table::new(
-        "what the figures depend on: exponential arrivals, all hosts together, ms",
+        "what the results depend on: exponential arrivals, all hosts together, ms",
         &["changed", "FIFO mean", "FIFO p99", "FIFO+ mean", "FIFO+ p99"],
     );
     let variants = variants(options);
@@ -298,10 +300,10 @@ fn causes(options: &Options) -> (Table, Vec<Claim>) {
     table.row(row("published", [published.2[3], published.1[3]]));
     let measured: Vec<[(f64, f64); 2]> = waits
         .chunks(2)
-        .map(|waits| [0, 1].map(|system: usize| figures(&waits[system])[3]))
+        .map(|waits| [0, 1].map(|system: usize| statistics(&waits[system])[3]))
         .collect();
-    for ((name, _), figures) in variants.iter().zip(&measured) {
-        table.row(row(name, *figures));
+    for ((name, _), statistics) in variants.iter().zip(&measured) {
+        table.row(row(name, *statistics));
     }
     let theirs = published.1[3].0;
     let mean = |n: usize| measured[n][1].0;
@@ -329,8 +331,8 @@ fn causes(options: &Options) -> (Table, Vec<Claim>) {
     (table, claims)
 }
 
-/// The testbed with one thing changed: FIFO, FIFO+. The first is as it is, then come those in which
-/// waits are read otherwise: [`EXACTLY`], and [`MUCH_LATER`].
+/// The testbed with one change each, as FIFO and FIFO+. The first is unchanged; next are those that
+/// read waits differently: [`EXACTLY`] and [`MUCH_LATER`].
 fn variants(options: &Options) -> Vec<(&'static str, [Testbed; 2])> {
     let both = |depth: u32, batch: u32, change: fn(&mut Testbed)| {
         [false, true].map(|plus| {
@@ -368,11 +370,11 @@ fn variants(options: &Options) -> Vec<(&'static str, [Testbed; 2])> {
     ]
 }
 
-/// Cumulative distributions of all hosts together.
+/// Cumulative distribution of the waits of all hosts.
 fn distributions(waits: &[Vec<Waits>]) -> Plot {
-    let names = PUBLISHED.iter().flat_map(|&(law, ..)| {
+    let names = PUBLISHED.iter().flat_map(|&(distribution, ..)| {
         [("FIFO+", Style::Line), ("FIFO", Style::Dashes)]
-            .map(|(name, style)| (format!("{name}, {law}"), style))
+            .map(|(name, style)| (format!("{name}, {distribution}"), style))
     });
     let series = names
         .zip(waits)
@@ -447,7 +449,7 @@ fn path(options: &Options) -> Finding {
             format!("{:.2} of FIFO's", plus.1 / fifo.1),
         ),
         Claim::tried(
-            "all four figures within 20 %",
+            "all four values within 20 %",
             worst.abs() <= 20.0,
             format!("furthest: {worst:+.1} %"),
         ),
@@ -467,7 +469,7 @@ fn fair(options: &Options) -> Finding {
         manager(format!("pifo limit {SLOTS}")),
     ];
     let equal = run_all(&beds, options);
-    // What a packet waits before it meets those of the third host is added to what it may wait.
+    // A packet may additionally wait as long as it waits before it meets packets of the third host.
     let aware: Vec<Testbed> = beds
         .iter()
         .zip(&equal)
@@ -522,7 +524,7 @@ fn fair(options: &Options) -> Finding {
     Finding { title: title.into(), tables: vec![table], claims, plots: Vec::new() }
 }
 
-/// Runs of each testbed, with seeds of their own.
+/// Runs of each testbed, each with its own seed.
 const SEEDS: u64 = 3;
 
 #[cfg(test)]
@@ -534,10 +536,10 @@ mod tests {
         let options = Options { quick: true, ..Options::default() };
         let beds = [true, false]
             .map(|plus| cross(switch(plus, SLOTS / 8, BATCH), "exponential", &options));
-        let (law, plus, fifo) = PUBLISHED[2];
-        assert_eq!(law, "exponential");
+        let (distribution, plus, fifo) = PUBLISHED[2];
+        assert_eq!(distribution, "exponential");
         for (waits, published) in run_all(&beds, &options).iter().zip([plus, fifo]) {
-            for (theirs, ours) in published.iter().zip(figures(waits)) {
+            for (theirs, ours) in published.iter().zip(statistics(waits)) {
                 assert!(difference(theirs.0, ours.0).abs() < 20.0, "{ours:?} for {theirs:?}");
                 assert!(difference(theirs.1, ours.1).abs() < 20.0, "{ours:?} for {theirs:?}");
             }

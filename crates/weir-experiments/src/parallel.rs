@@ -1,11 +1,10 @@
-//! Runs that do not depend on each other, on several threads, with their results in the order of
-//! the runs.
+//! Independent runs on several threads, with the results in the order of the runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Calls `run` for each of `items` on `threads` threads (0 for as many as there are processors).
-/// The results stand in the order of the items, so that nothing depends on which thread was faster.
+/// The results are in the order of the items, so that they do not depend on which thread is faster.
 ///
 /// # Panics
 /// When a run does.

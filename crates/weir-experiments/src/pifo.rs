@@ -1,7 +1,7 @@
-//! The FIFO+ experiment with an exact PIFO in place of strict queues: what of the published gain is
-//! FIFO+, and what is the slicing of the buffer.
+//! The FIFO+ experiment with an exact PIFO in place of strict-priority queues: how much of the
+//! published gain is due to FIFO+, and how much to the division of the buffer.
 
-use super::fifo_plus::{BATCH, SLOTS, cross, figures, run_all, switch};
+use super::fifo_plus::{BATCH, SLOTS, cross, run_all, statistics, switch};
 use super::testbed::{Testbed, Waits};
 use weir_report::finding::{Cell, Claim, Finding, Table};
 
@@ -22,13 +22,13 @@ fn exact(options: &Options) -> Finding {
         ("exact PIFO", format!("pifo limit {SLOTS}")),
         ("8 strict queues", format!("sp-pifo depth {}", SLOTS / 8)),
     ];
-    let bed = |law: &str, manager: &str, below: bool| {
+    let bed = |distribution: &str, manager: &str, below: bool| {
         let mut switch = switch(false, SLOTS / 8, BATCH);
         manager.clone_into(&mut switch.manager);
-        let mut bed = cross(switch, law, options);
+        let mut bed = cross(switch, distribution, options);
         if below {
-            // As in the publication of FIFO+, links carry a little more than what has joined: 5.21
-            // Mbit/s from each host.
+            // As in the publication of FIFO+, links carry a little more than the traffic that has
+            // joined: 5.21 Mbit/s from each host.
             (bed.switch.egress, bed.switch.interface, bed.switch.batch) = (1, 1, 1);
             bed.rates = (1..=bed.rates.len() as u64)
                 .map(|link| 5500 * link.min(bed.hosts.len() as u64))
@@ -38,12 +38,14 @@ fn exact(options: &Options) -> Finding {
     };
     let cases: Vec<(&str, bool)> = LAWS
         .iter()
-        .map(|law| (*law, false))
-        .chain(LAWS[1..].iter().map(|law| (*law, true)))
+        .map(|distribution| (*distribution, false))
+        .chain(LAWS[1..].iter().map(|distribution| (*distribution, true)))
         .collect();
     let beds: Vec<Testbed> = cases
         .iter()
-        .flat_map(|(law, below)| systems.iter().map(|(_, manager)| bed(law, manager, *below)))
+        .flat_map(|(distribution, below)| {
+            systems.iter().map(|(_, manager)| bed(distribution, manager, *below))
+        })
         .collect();
     let waits = run_all(&beds, options);
     let mut table = Table::new(
@@ -62,11 +64,11 @@ fn exact(options: &Options) -> Finding {
     );
     let (mut kept, mut cut, mut sliced) = (Vec::new(), Vec::new(), Vec::new());
     let mut starved = Vec::new();
-    for ((law, below), waits) in cases.iter().zip(waits.chunks(systems.len())) {
+    for ((distribution, below), waits) in cases.iter().zip(waits.chunks(systems.len())) {
         for ((name, _), waits) in systems.iter().zip(waits) {
-            let measured = figures(waits);
+            let measured = statistics(waits);
             let mut row: Vec<Cell> = vec![
-                format!("{law}{}", if *below { "; load 0.95" } else { "" }).into(),
+                format!("{distribution}{}", if *below { "; load 0.95" } else { "" }).into(),
                 (*name).into(),
             ];
             row.extend(measured.iter().map(|host| Cell::number(host.0, 0)));
@@ -74,7 +76,7 @@ fn exact(options: &Options) -> Finding {
             table.row(row);
         }
         let of_all = [0, 1].map(|n: usize| &waits[n][3]);
-        let [fifo, exact, strict] = [0, 1, 2].map(|n| figures(&waits[n])[3]);
+        let [fifo, exact, strict] = [0, 1, 2].map(|n| statistics(&waits[n])[3]);
         let far = |waits: &Waits| waits.quantile_ms(0.999);
         if *below {
             kept.push(exact.0 / fifo.0);

@@ -1,9 +1,9 @@
-//! How the strict queues of a switch fill up when flows of ever higher priority come.
+//! How the strict-priority queues of a switch fill up when flows of ever higher priority start.
 //!
 //! One switch, one link of 5 Mbit/s, flows of 5.5 Mbit/s each. The queues behind the traffic
-//! manager fill first, so that nothing is seen of congestion for a while; then the traffic manager
-//! holds 64 packets for each flow that has come, and the newest flow, which has the highest
-//! priority, waits for its own alone.
+//! manager fill first, so that congestion does not show for a while; then the traffic manager holds
+//! 64 packets of each flow that has started, and packets of the newest flow, which has the highest
+//! priority, wait only for those of the same flow.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,13 +28,13 @@ pub(super) const QUEUES: Experiment = Experiment {
     run,
 };
 
-/// What was seen in one step: from when a flow comes to when the next does.
+/// The observations of one step, from the start of a flow to the start of the next.
 #[derive(Clone, Debug, Default)]
 struct Step {
-    /// Packets in the traffic manager, the most, and when they were first above what the step
-    /// before had.
+    /// The most packets in the traffic manager, and when their number first exceeded that of the
+    /// previous step.
     most: u64,
-    /// Waits of the newest flow's packets, ns.
+    /// The waits of the newest flow's packets, ns.
     longest: u64,
     waits: Vec<u64>,
 }
@@ -42,11 +42,12 @@ struct Step {
 #[derive(Debug, Default)]
 struct Seen {
     steps: Vec<Step>,
-    /// Time in s, packets.
+    /// Time in s, and packets in the traffic manager.
     depth: Vec<[f64; 2]>,
-    /// Time in s, ns that a packet of the newest flow waited.
+    /// Time in s, and the wait of a packet of the newest flow in ns.
     delay: Vec<[f64; 2]>,
-    /// When a packet first waited in the traffic manager for longer than one takes to send.
+    /// When a packet first waited in the traffic manager for longer than the transmission time of a
+    /// packet.
     began: Option<Nanos>,
 }
 
@@ -161,8 +162,8 @@ fn run(options: &Options) -> Finding {
     let longest = seen.steps.iter().map(|step| step.longest).max().unwrap_or(0) as f64 / 1e6;
     let all = seen.steps.last().map_or(0, |step| step.most);
     let began = seen.began.unwrap_or(Nanos::MAX).0 as f64 / 1e9;
-    // What the 1128 packets behind the traffic manager take at 0.5 Mbit/s more than the link
-    // carries.
+    // The time in which 1128 packets behind the traffic manager accumulate at 0.5 Mbit/s above the
+    // rate of the link.
     let expected = 1128.0 * 1512.0 * 8.0 / (SENT - LINK) as f64;
     let claims = vec![
         Claim::tried(
@@ -214,11 +215,11 @@ const FLOWS: usize = 8;
 /// bit/s.
 const LINK: u64 = 5_000_000;
 const SENT: u64 = 5_500_000;
-/// 1512 bytes are 1470 of payload, as the traffic generator sends by default, with UDP's, IP's and
-/// the link layer's headers.
+/// 1512 bytes: a payload of 1470, the default of the original traffic generator, with UDP, IP and
+/// link-layer headers.
 const LEN: u32 = 1498;
-/// What one of them takes on the link.
+/// Transmission time of such a packet on the link.
 const PACKET_NS: u64 = 2_419_200;
 const SAMPLE: Nanos = Nanos::from_millis(200);
-/// One of so many delays is drawn.
+/// Every n-th delay is drawn.
 const SHOWN: u64 = 50;

@@ -1,17 +1,17 @@
-//! The characterisation of queue management by RFC 7928: what an algorithm does to transports that
-//! are friendly, aggressive or deaf, to different round trips, to bursts, to loads and rates that
-//! change, to mixes, asymmetric links, and with marks instead of drops.
+//! The characterisation of queue management by RFC 7928: how an algorithm treats friendly,
+//! aggressive and unresponsive transports, different round-trip times, bursts, changing loads and
+//! rates, traffic mixes and asymmetric links, and how it marks instead of dropping.
 //!
 //! # Model
 //! A [`Dumbbell`] of 10 Mbit/s with a round trip of 100 ms and a queue of one second at most,
-//! unless the section says otherwise. Each scenario is run with several seeds, which move the
-//! beginnings of its flows. What is shown is what section 2 asks for: goodput against queueing
-//! delay, a point for every run; loss, marks, fairness and the queue's delay in a table.
+//! unless the section says otherwise. Each scenario runs with several seeds, which shift the start
+//! times of its flows. The results are those that section 2 requires: goodput against queueing
+//! delay, with a point for every run; loss, marks, fairness and queueing delay in a table.
 //!
 //! # Reference
 //! N. Kuhn, P. Natarajan, N. Khademi, D. Ros, "Characterization Guidelines for Active Queue
-//! Management (AQM)", RFC 7928, 2016. Where it leaves a choice, the comment of the scenario says
-//! which was made.
+//! Management (AQM)", RFC 7928, 2016. Where it leaves a choice, the comment of the scenario states
+//! the choice.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -37,16 +37,16 @@ pub struct Scenario {
     pub name: &'static str,
     /// What it shows.
     pub summary: &'static str,
-    /// Its network and its flows; of each flow the class that it is shown in.
+    /// Makes its network and its flows, and assigns each flow to a class of results.
     make: fn(&mut Bench),
 }
 
-/// What a scenario fills.
+/// The network and the flows of a scenario.
 #[derive(Debug)]
 struct Bench {
     network: Dumbbell,
     flows: Vec<Crossing>,
-    /// Names of classes of flows, by group.
+    /// Names of the classes of flows, by group.
     classes: Vec<&'static str>,
     duration: Nanos,
     stream: Stream,
@@ -142,8 +142,8 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { section: "11", name: "ecn", summary: "as 5.2, with ECN", make: ecn },
 ];
 
-/// Runs every scenario with every manager. `progress` hears of every run that is done: how many
-/// are, and of how many.
+/// Runs every scenario with every manager. `progress` is called after every run, with the number of
+/// finished runs and of all runs.
 pub fn run(
     managers: &[Manager],
     options: &Options,
@@ -184,10 +184,10 @@ pub fn run(
     finding
 }
 
-/// What one run gave.
+/// The result of one run.
 #[derive(Clone, Debug, Default)]
 struct Measured {
-    /// Payload that arrived over the bottleneck, Mbit/s.
+    /// Goodput over the bottleneck, Mbit/s.
     goodput: f64,
     /// Time in the bottleneck's queue, ms.
     delay: [f64; 4],
@@ -228,7 +228,7 @@ fn measure(scenario: &Scenario, manager: &Manager, seed: u64, quick: bool) -> Me
             (class, [goodput, lost, count.delay_ns.quantile(0.99) as f64 / 1e6])
         })
         .collect();
-    // What goes the other way does not cross the bottleneck.
+    // Flows in the other direction do not cross the bottleneck.
     let reverse: Vec<u32> =
         bench.flows.iter().filter(|flow| flow.reverse).map(|flow| flow.group).collect();
     let across = |&(group, _): &(usize, &(&str, [f64; 3]))| !reverse.contains(&(group as u32));
@@ -252,7 +252,7 @@ fn measure(scenario: &Scenario, manager: &Manager, seed: u64, quick: bool) -> Me
 }
 
 impl Bench {
-    /// A class of flows; what it is called in results.
+    /// Adds a class of flows with its name in results.
     fn class(&mut self, name: &'static str) -> u32 {
         self.classes.push(name);
         self.classes.len() as u32 - 1
@@ -261,7 +261,7 @@ impl Bench {
     fn tcp(&mut self, group: u32, control: &str, round_trip: Nanos, config: tcp::Config) {
         let kind = cc::Kind::from_name(control).unwrap_or(cc::Kind::ALL[0]);
         let control = self.control.unwrap_or_else(|| cc::Choice::new(kind));
-        // Beginnings differ from seed to seed, within a second.
+        // Start times differ from seed to seed, within a second.
         let start = Nanos(config.start.0 + u64::from(self.stream.below(1_000_000_000)));
         self.flows.push(Crossing {
             access_delay: Nanos(round_trip.0 / 4),
@@ -293,7 +293,7 @@ impl Bench {
         });
     }
 
-    /// Transfers that all begin within the first second; `count` of them.
+    /// Adds `count` transfers that start within the first second.
     fn transfers(&mut self, name: &'static str, count: u32, start: Nanos, stop: Nanos) {
         let group = self.class(name);
         for _ in 0..count {
@@ -306,8 +306,8 @@ impl Bench {
         }
     }
 
-    /// How many transfers lose a fraction `loss`: each then sends sqrt(3/2) / sqrt(loss) segments a
-    /// round trip (Mathis et al. 1997), and together they fill the link.
+    /// The number of transfers that together fill the link when each loses a fraction `loss`: each
+    /// then sends sqrt(3/2) / sqrt(loss) segments per round trip (Mathis et al. 1997).
     fn load(&self, loss: f64) -> u32 {
         let window = libm::sqrt(1.5 / loss);
         let full = self.network.rate.bps() as f64 * (ROUND_TRIP.0 as f64 / 1e9) / (8.0 * 1500.0);
@@ -370,7 +370,7 @@ fn bursts(bench: &mut Bench) {
                 start: Nanos::from_secs(second),
                 ..tcp::Config::default()
             };
-            // All at the same moment: the responses to one event.
+            // All at the same time: the responses to one event.
             bench.flows.push(Crossing {
                 access_delay: Nanos(ROUND_TRIP.0 / 4),
                 reverse: false,
@@ -450,7 +450,7 @@ fn asymmetric(bench: &mut Bench) {
 }
 
 fn ecn(bench: &mut Bench) {
-    // Those that do not mark by themselves are asked to; those that cannot, drop.
+    // Marking is switched on where it is not the default; algorithms without marking drop.
     let _ = match &mut bench.network.manager {
         Manager::Aqm(policy) => policy.set("ecn", "on"),
         Manager::Scheduler(discipline) => discipline.set("ecn", "on"),
@@ -542,13 +542,13 @@ fn shown(manager: &Manager) -> String {
     }
 }
 
-/// Queues that stand side by side unless others are asked for.
+/// The queues that are compared by default.
 pub const DEFAULT: &[&str] = &["none", "red", "codel", "pie", "fq_codel", "dualpi2"];
-/// The round trip where nothing else is said.
+/// The default round-trip time.
 const ROUND_TRIP: Nanos = Nanos::from_millis(100);
-/// Packets of 1500 bytes that 10 Mbit/s send in a second.
+/// Packets of 1500 bytes in a second at 10 Mbit/s.
 const ONE_SECOND: u32 = 833;
-/// A class of probes that has no share in fairness.
+/// The class of probes, which fairness leaves out.
 const PROBES: &str = "probes";
 
 #[cfg(test)]

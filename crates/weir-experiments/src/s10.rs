@@ -1,22 +1,22 @@
-//! `s10`: four TCP transfers and one UDP flow over a dumbbell, for each queue; the figures of a
-//! well-known simulator as a band.
+//! `s10`: four TCP transfers and one UDP flow over a dumbbell, with each queue in turn; the results
+//! of a well-known simulator give a band.
 //!
 //! # Model
-//! Access 100 Mbit/s and 1 ms, bottleneck 10 Mbit/s and 18 ms, so a round trip of 40 ms; the queue
-//! under test holds 1000 packets and stands above a device of one packet; 2 bytes of framing on
+//! Access 100 Mbit/s and 1 ms, bottleneck 10 Mbit/s and 18 ms, so the round trip is 40 ms; the
+//! queue under test holds 1000 packets and feeds a device of one packet; 2 bytes of framing on
 //! every packet. TCP with segments of 1448 bytes, an initial window of 10, selective
-//! acknowledgements, delayed acknowledgements (2 segments or 200 ms), a least retransmission
-//! timeout of 200 ms and buffers of 4 MiB; flow *i* begins at 0.1·*i* s. UDP of 1 Mbit/s in
-//! payloads of 1000 bytes begins at 0.05 s. 60 s, measured from 5 s on.
+//! acknowledgements, delayed acknowledgements (2 segments or 200 ms), a retransmission timeout of
+//! at least 200 ms, and buffers of 4 MiB; flow *i* starts at 0.1·*i* s. UDP of 1 Mbit/s in payloads
+//! of 1000 bytes starts at 0.05 s. A run takes 60 s and is measured from 5 s on.
 //!
-//! The published rows are ns-3's, so what it does otherwise than Linux is asked for where there is
-//! a choice: CoDel's arithmetic (`arith ns3`, which also drops from a queue of one packet), the
-//! congestion window by acknowledgements in NewReno (`count=acks`), and the thresholds of 5 and 15
-//! packets that ARED has there by default.
+//! The published rows are ns-3's. Where ns-3 differs from Linux and the simulator has a setting for
+//! it, the experiment follows ns-3: CoDel's arithmetic (`arith ns3`, which also drops from a queue
+//! of one packet), a congestion window counted in acknowledgements in NewReno (`count=acks`), and
+//! the thresholds of 5 and 15 packets that are the defaults of its ARED.
 //!
 //! # What is compared
-//! Two simulators with TCPs of their own never give the same figures. What is judged is a band:
-//! goodput within 3 %, mean delay in the queue within 25 %.
+//! Two simulators with different implementations of TCP never give the same values. The claims
+//! allow a band: goodput within 3 %, mean delay in the queue within 25 %.
 
 use weir_core::Nanos;
 use weir_core::config::QueueLimit;
@@ -58,9 +58,9 @@ const fn row(
     name: &'static str,
     control: &'static str,
     queue: &'static str,
-    figures: [f64; 6],
+    statistics: [f64; 6],
 ) -> Row {
-    let [goodput, jain, mean, p50, p99, drops] = figures;
+    let [goodput, jain, mean, p50, p99, drops] = statistics;
     Row {
         name,
         control,
@@ -106,10 +106,10 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// Payload of the transfers that arrived, Mbit/s.
+    /// Goodput of the transfers, Mbit/s.
     pub goodput: f64,
     /// Fairness among the transfers.
     pub jain: f64,
@@ -117,7 +117,7 @@ pub struct Measured {
     pub delay: [f64; 3],
     /// Packets lost in the queue, over the whole run.
     pub drops: u64,
-    /// Packets marked there.
+    /// Packets marked in the queue.
     pub marks: u64,
     /// Packets through the bottleneck, over the whole run.
     pub packets: u64,
@@ -125,10 +125,10 @@ pub struct Measured {
     pub events: u64,
 }
 
-/// One run of the dumbbell, with the device of one packet or without any.
+/// One run of the dumbbell, with the device of one packet or without a device.
 ///
 /// # Panics
-/// When `control` is no congestion control of the table.
+/// When the table has no congestion control `control`.
 pub fn measure(
     control: &str,
     manager: &Manager,
@@ -213,7 +213,7 @@ fn run(options: &Options) -> Finding {
         title: format!("S10: 10 Mbit/s, 40 ms, 4 transfers and UDP, {seconds} s"),
         ..Finding::default()
     };
-    let mut figures = Table::new(
+    let mut table = Table::new(
         "Published, measured, difference",
         &[
             "queue",
@@ -245,7 +245,7 @@ fn run(options: &Options) -> Finding {
             Cell::from(counts(row.drops, row.marks)),
             Cell::from(counts(m.drops as f64, m.marks as f64)),
         ]);
-        figures.row(cells);
+        table.row(cells);
         let (goodput, delay) =
             (difference(row.goodput, m.goodput), difference(row.delay[0], m.delay[0]));
         let inside = goodput.abs() <= 3.0 && delay.abs() <= 25.0;
@@ -259,7 +259,7 @@ fn run(options: &Options) -> Finding {
             detail,
         ));
     }
-    finding.tables.push(figures);
+    finding.tables.push(table);
     let dots = |name: &str, points: Vec<[f64; 2]>| Series {
         name: name.to_owned(),
         style: Style::Dots,

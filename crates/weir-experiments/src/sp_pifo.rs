@@ -1,10 +1,10 @@
-//! How far strict queues are from a PIFO: inversions under uniform ranks, with bounds that adapt
-//! and with fixed ones.
+//! How closely strict-priority queues approximate a PIFO: inversions under uniform ranks, with
+//! adaptive and with fixed bounds.
 //!
-//! A queue alone, without a network: packets come as a Poisson process and are served at equal
-//! distances; each has a rank of 0 to 99, all equally likely. A packet that is served while one of
-//! lower rank is inside is *inverted*; each pair of such packets is an inversion. A FIFO of the
-//! same number of packets is the yardstick.
+//! The queue runs alone, without a network: packets arrive as a Poisson process and are served at
+//! equal intervals; each has a rank from 0 to 99, all equally likely. A packet that is served while
+//! one of lower rank is queued is *inverted*; each such pair is an inversion. Results are relative
+//! to a FIFO of the same size.
 
 use weir_core::Nanos;
 use weir_core::packet::{Packet, Pool};
@@ -24,7 +24,7 @@ pub(super) const SP_PIFO: Experiment = Experiment {
     run,
 };
 
-/// Schedulers, and what was published of their inversions over those of a FIFO.
+/// Schedulers, and their published inversions relative to those of a FIFO.
 const SYSTEMS: [(&str, &str, Option<f64>); 6] = [
     ("FIFO of 80", "fifo", Some(1.0)),
     ("SP-PIFO, 8 queues of 10", "sp-pifo queues 8 depth 10 rank edf", Some(0.303)),
@@ -34,7 +34,7 @@ const SYSTEMS: [(&str, &str, Option<f64>); 6] = [
     ("exact PIFO of 80", "pifo limit 80 rank edf", Some(0.0)),
 ];
 
-/// A run: which system, at which load, with which seed.
+/// A run: the system, the load and the seed.
 #[derive(Clone, Copy)]
 struct Job {
     system: usize,
@@ -42,7 +42,7 @@ struct Job {
     seed: u64,
 }
 
-/// What a queue did.
+/// The statistics of a queue.
 #[derive(Clone, Copy, Default)]
 struct Count {
     served: u64,
@@ -63,7 +63,7 @@ impl Visitor for Drive {
     fn visit<S: Scheduler + std::fmt::Debug>(self, mut scheduler: S) -> Count {
         let mut draws = Draws::new(self.job.seed, 1, 0);
         let mut pool = Pool::new(1 << 16);
-        // Each packet is a flow of its own, so that ranks alone order them.
+        // Each packet is a flow of its own, so that only ranks order them.
         let slots: Vec<FlowSlot> =
             (0..FLOWS).map(|_| scheduler.add_flow(Nanos::ZERO, &FlowSpec::default())).collect();
         let mut inversions = Inversions::default();
@@ -217,10 +217,10 @@ fn run(options: &Options) -> Finding {
 }
 
 const RANKS: u32 = 100;
-/// So many that a packet has left before another is of its flow.
+/// So many that a packet has left before its flow gets another one.
 const FLOWS: u64 = 1 << 16;
-/// Arrivals over services.
+/// Ratio of the arrival rate to the service rate.
 const LOADS: [f64; 6] = [0.8, 0.9, 0.95, 1.0, 1.1, 1.25];
-/// The one that is compared. The load of the published figures is not known; at this one both of
-/// their ratios come out.
+/// The load that is compared with the publication, which does not state its own: at this load, both
+/// published ratios result.
 const LOADED: f64 = 1.1;

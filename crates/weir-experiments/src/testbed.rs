@@ -1,14 +1,15 @@
-//! The chain of switches of the FIFO+ experiments: hosts that send by a law, and what each packet
-//! waited in traffic managers.
+//! The chain of switches of the FIFO+ experiments: hosts that send with random gaps, and the time
+//! that each packet waits in traffic managers.
 //!
-//! Every packet begins with a deadline in its label, and each switch takes off what it waited
-//! there, whatever the order in which it serves. The receiver reads the sum of the waits from what
-//! is left, as the original experiment did; queues behind the traffic managers are not part of it.
+//! Every packet starts with a deadline in its label, and each switch subtracts the time that the
+//! packet waited there, whatever its order of service. The receiver computes the sum of the waits
+//! from the remaining label, as the original experiment did; the sum excludes the queues behind the
+//! traffic managers.
 //!
-//! A software switch does not know a wait exactly. It stamps a packet in whole microseconds when it
-//! is queued, and again when another thread has woken up and has taken it out, so that a packet for
-//! which nothing waits has waited a little all the same, and hardly two the same. What is sorted by
-//! waits depends on that: without it, packets that pass an idle switch are all of one rank.
+//! A software switch does not know waits exactly. It stamps a packet in whole microseconds when it
+//! is queued, and again when another thread has woken up and dequeued it. So even a packet that
+//! meets an empty queue shows a short wait, and these waits differ from packet to packet. Sorting
+//! by waits depends on that: without it, all packets that pass an idle switch have the same rank.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,43 +31,44 @@ use weir_sim::world::World;
 pub(super) struct Testbed {
     /// Rates of the links in kbit/s, which count frames without their checksum.
     pub(super) rates: Vec<u64>,
-    /// What each switch is like. Where it has a program, that is FIFO+, with [`Books`].
+    /// The configuration of each switch. A switch with a program runs FIFO+, with [`Accounting`].
     pub(super) switch: SwitchConfig,
-    /// What a switch reads a wait too long, ns on average; 0 for a switch that reads it exactly.
+    /// By how much a switch overestimates a wait, ns on average; 0 for a switch that reads it
+    /// exactly.
     pub(super) late: u64,
-    /// Hosts that send to the end of the chain.
+    /// The hosts; all send to the end of the chain.
     pub(super) hosts: Vec<Host>,
-    /// How long they send, s.
+    /// How long the hosts send, s.
     pub(super) seconds: u64,
     /// Packets that were sent before this are not counted, s.
     pub(super) warmup: u64,
-    /// Packets are looked at on their way as they come to this switch.
+    /// The switch in the middle of the path, where waits are read too.
     pub(super) middle: usize,
 }
 
-/// A host with some flows.
+/// A host and its flows.
 #[derive(Clone, Debug)]
 pub(super) struct Host {
-    /// The first switch on its packets' way.
+    /// The first switch on its packets' path.
     pub(super) joins: usize,
-    /// Flows.
+    /// Number of flows.
     pub(super) flows: u32,
     /// Network-layer bytes of a packet.
     pub(super) len: u32,
     /// Time between two packets of a flow, ns.
     pub(super) gap: Variable,
-    /// What its packets may wait more than those of a host without this, ns.
+    /// Additional time that its packets may wait, compared with those of other hosts, ns.
     pub(super) ahead: u64,
 }
 
-/// What packets of one host waited, ns, from the least to the most.
+/// The waits of the packets of one host, ns, in ascending order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waits {
     pub(super) sent: u64,
     pub(super) all: Vec<u64>,
-    /// Sum of what they had waited when they came to the middle, and how many did.
+    /// Sum of the waits before the middle switch, and the number of packets that arrived there.
     middle: (u64, u64),
-    /// Sum of what those that arrived waited from there on.
+    /// Sum of the waits from the middle switch on, of packets that arrived.
     behind: u64,
 }
 
@@ -97,7 +99,7 @@ impl Waits {
         if count == 0 { 0.0 } else { sum as f64 / count as f64 / 1e6 }
     }
 
-    /// Adds those of another run, and of all hosts where they are put together.
+    /// Adds the waits of another run, or of another host.
     pub(super) fn merge(&mut self, other: &Self) {
         self.sent += other.sent;
         self.all.extend(&other.all);
@@ -108,13 +110,13 @@ impl Waits {
 }
 
 impl Testbed {
-    /// Runs it. Gives what the packets of each host waited.
+    /// Runs the testbed; returns the waits of the packets of each host.
     pub(super) fn run(&self, seed: u64) -> Vec<Waits> {
         let mut network = Network::new(seed);
         let (chain, host_ways) = self.build(&mut network, seed);
         let middle = chain
             .get(self.middle)
-            .and_then(|way| way.first())
+            .and_then(|path| path.first())
             .map_or(PortId(u32::MAX), |&port| port.port());
         let mut world = World::new(network);
         let mut hosts = Vec::new();
@@ -162,7 +164,7 @@ impl Testbed {
             waits: Arc::clone(&waits),
             at_middle: Vec::new(),
         }));
-        // What is inside at the end of sending leaves too.
+        // Packets that are queued when the hosts stop still leave.
         world.run(Nanos::from_secs(self.seconds + DRAIN));
         let mut waits = std::mem::take(&mut *waits.lock().unwrap_or_else(PoisonError::into_inner));
         for (waits, count) in waits.iter_mut().zip(world.network().counts()) {
@@ -172,7 +174,7 @@ impl Testbed {
         waits
     }
 
-    /// Ports from each switch on towards the end, by the input of the switch before and by that of
+    /// Ports from each switch towards the end: for packets of the previous switch, and for those of
     /// its own host.
     fn build(&self, network: &mut Network, seed: u64) -> (Vec<Vec<PortId>>, Vec<Vec<PortId>>) {
         let link = |kbit: u64| LinkConfig {
@@ -180,9 +182,9 @@ impl Testbed {
             overhead: Overhead::LAYER2,
             ..LinkConfig::default()
         };
-        let mut ways = (Vec::new(), Vec::new());
+        let mut routes = (Vec::new(), Vec::new());
         for (number, &rate) in (0u64..).zip(&self.rates) {
-            // Port 0 leads on, port 1 to the host.
+            // Port 0 leads to the next switch, port 1 to the host.
             let Ok(switch) = self.switch.build(network, &[link(rate), link(1_000_000)]) else {
                 continue;
             };
@@ -190,26 +192,26 @@ impl Testbed {
                 let draws = Draws::new(seed, number, READINGS);
                 network.set_labeller(
                     switch.outputs()[0],
-                    Box::new(Books { late: self.late as f64, draws }),
+                    Box::new(Accounting { late: self.late as f64, draws }),
                 );
             }
-            ways.0.push(switch.way(0, 0));
-            ways.1.push(switch.way(1, 0));
+            routes.0.push(switch.way(0, 0));
+            routes.1.push(switch.way(1, 0));
         }
-        ways
+        routes
     }
 }
 
-/// FIFO+'s books as a software switch keeps them: a wait is read in whole microseconds, and a
-/// little late.
+/// FIFO+'s accounting in a software switch: it reads a wait in whole microseconds, and a little
+/// late.
 #[derive(Debug)]
-struct Books {
-    /// How late on average, ns.
+struct Accounting {
+    /// Mean lateness, ns.
     late: f64,
     draws: Draws,
 }
 
-impl Labeller for Books {
+impl Labeller for Accounting {
     fn enter(&mut self, _now: Nanos, packet: &Packet) -> (u64, u64) {
         (packet.label, packet.label)
     }
@@ -251,7 +253,7 @@ impl Endpoint for Sender {
     }
 }
 
-/// Whose a flow is, and the label that its packets begin with.
+/// The host of a flow, and the label that its packets start with.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     host: usize,
@@ -265,7 +267,7 @@ struct Receiver {
     warmup: Nanos,
     middle: PortId,
     waits: Arc<Mutex<Vec<Waits>>>,
-    /// What each packet had waited when it came to the middle: by flow, then by number.
+    /// The wait of each packet before the middle switch, by flow and by number.
     at_middle: Vec<Vec<u64>>,
 }
 
@@ -306,13 +308,13 @@ impl Observer for Receiver {
     }
 }
 
-/// What a packet may wait, ns: more than any does, since only differences count.
+/// Time that a packet may wait, ns: more than any packet does, since only differences count.
 const ALLOWED: u64 = 10_000_000_000_000;
-/// Seconds after which nothing is inside any more.
+/// Seconds after which all queues are empty.
 const DRAIN: u64 = 60;
 /// A switch's clock counts microseconds.
 const STAMP: u64 = 1000;
-/// The stream of a switch's readings, beside those of flows.
+/// The random stream of a switch's readings, different from those of flows.
 const READINGS: u8 = 1;
 
 #[cfg(test)]
@@ -321,8 +323,8 @@ mod tests {
 
     #[test]
     fn waits_are_those_of_the_queues_that_can_be_worked_out() {
-        // 1000 bytes at 8 Mbit/s are 1 ms. Two packets at once each 4 ms: the second waits a
-        // millisecond at the first switch, where one is being sent, and nowhere else.
+        // 1000 bytes at 8 Mbit/s are 1 ms. Two packets arrive at once every 4 ms: the second waits
+        // a millisecond at the first switch, which is sending the other, and nowhere else.
         let switch = SwitchConfig {
             pipeline: 0,
             manager: "fifo".into(),
@@ -342,8 +344,8 @@ mod tests {
             middle: 1,
         };
         let waits = bed.run(1).remove(0);
-        // Three packets each 10 ms on a link that needs 10 ms for each: those that find room wait
-        // for one before them.
+        // Three packets arrive every 10 ms at a link that needs 10 ms for each: packets that find
+        // room wait for one other.
         assert_eq!(waits.sent, 3000);
         assert!(
             (waits.before_ms() - waits.mean_ms()).abs() < 1e-9,
@@ -356,12 +358,13 @@ mod tests {
 
     #[test]
     fn a_wait_is_read_late_and_in_whole_microseconds() {
-        let mut books = Books { late: 10_000.0, draws: Draws::new(1, 0, READINGS) };
+        let mut accounting = Accounting { late: 10_000.0, draws: Draws::new(1, 0, READINGS) };
         let mut packet = Packet::default();
         packet.label = ALLOWED;
-        assert_eq!(books.enter(Nanos(5), &packet), (ALLOWED, ALLOWED));
-        let read: Vec<u64> =
-            (0..1000).map(|_| ALLOWED - books.leave(&packet, Nanos(7), Nanos(2_000_007))).collect();
+        assert_eq!(accounting.enter(Nanos(5), &packet), (ALLOWED, ALLOWED));
+        let read: Vec<u64> = (0..1000)
+            .map(|_| ALLOWED - accounting.leave(&packet, Nanos(7), Nanos(2_000_007)))
+            .collect();
         assert!(read.iter().all(|ns| ns % STAMP == 0 && *ns >= 2_000_000));
         let mean = read.iter().sum::<u64>() / 1000;
         assert!((2_008_000..2_011_000).contains(&mean), "{mean}");
@@ -369,8 +372,7 @@ mod tests {
 
     #[test]
     fn readings_that_differ_spread_packets_over_strict_queues() {
-        // The interface takes 47 packets at a time. Until it has them, what comes passes without a
-        // wait.
+        // The interface takes 47 packets at a time. Until it is full, packets pass without a wait.
         let switch = SwitchConfig {
             manager: "sp-pifo queues 8 depth 15".into(),
             program: Some("fifo+".into()),
@@ -400,8 +402,8 @@ mod tests {
         };
         let exact = behind(0);
         for late in [2_000, 10_000, 100_000] {
-            // The second switch holds what comes during a batch, 47 packets, instead of the 15 that
-            // have room in one queue.
+            // The second switch holds the arrivals of one batch, 47 packets, instead of the 15 that
+            // fit into one queue.
             let spread = behind(late);
             assert!(spread > 2.0 * exact, "{late}: {spread} against {exact} ms");
         }

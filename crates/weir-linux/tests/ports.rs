@@ -152,6 +152,29 @@ fn captured_packets_are_as_on_the_wire() {
 }
 
 #[test]
+fn a_slow_observer_delays_no_packet_and_sees_them_all() {
+    let Some(mut net) = Net::new(Kind::Packet) else { return };
+    let (seen, frames) = channel();
+    let running = net.start(&pipe(LinkConfig::default()), |config| {
+        config.observer = Some(Box::new(Slow(Watcher(seen))));
+    });
+    let sink = net.within("b", || UdpSocket::bind("10.77.0.2:9").unwrap());
+    let began = Instant::now();
+    net.within("a", || {
+        let socket = client("0.0.0.0:0");
+        for _ in 0..10 {
+            socket.send_to(&[7; 100], "10.77.0.2:9").unwrap();
+        }
+    });
+    (0..10).for_each(|_| assert_eq!(receive(&sink), Some(100)));
+    let took = began.elapsed();
+    let report = running.stop();
+    assert!(took < Duration::from_secs(1), "ten packets took {took:?}");
+    let out: u64 = report.lanes.iter().map(|lane| lane.counters.packets_out).sum();
+    assert_eq!((frames.try_iter().count() as u64, report.unobserved), (out, 0));
+}
+
+#[test]
 fn a_frame_above_the_far_mtu_is_counted_and_goes_no_further() {
     for kind in [Kind::Packet, Kind::Tap] {
         let Some(mut net) = Net::new(kind) else { return };
@@ -419,6 +442,20 @@ impl Observer for Watcher {
             // The test may have stopped listening.
             let _ = self.0.send(event.frame.to_vec());
         }
+    }
+}
+
+/// Takes a tenth of a second for each packet.
+struct Slow(Watcher);
+
+impl Observer for Slow {
+    fn wants_frames(&self) -> bool {
+        true
+    }
+
+    fn on_departure(&mut self, event: &DepartureEvent<'_>) {
+        std::thread::sleep(Duration::from_millis(100));
+        self.0.on_departure(event);
     }
 }
 

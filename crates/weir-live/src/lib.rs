@@ -1,9 +1,51 @@
-//! Live links as a library: what `weir run`, `weir pair`, `weir bridge` and `weir serve` do, without
-//! a command line.
+//! Live links as a library: what `weir run`, `weir pair`, `weir bridge`, `weir live` and `weir serve`
+//! do, without a command line.
 //!
-//! The packets themselves are moved by [`weir_linux::live`], which knows ports and an engine; this
-//! crate adds rules, observation, results and the daemon's packet plane.
+//! [`LiveSession`] is built from a [`SessionConfig`], started, changed and observed while packets
+//! pass, and stopped with its results. Nothing here prints, reads a command line or keeps global
+//! state; several sessions can run in one process. [`daemon`] puts one session behind the control
+//! API, [`scenario`] builds one around the hosts of a scenario.
+//!
+//! ```no_run
+//! use weir_linux::process::Signals;
+//! use weir_linux::topology::{PairSetup, Side};
+//! use weir_live::{Emulation, Link, LiveSession, SessionConfig};
+//! use weir_rules::{NoFiles, check_spec};
+//!
+//! // The processes that keep namespaces are copies of this program.
+//! if let Some(code) = weir_linux::helper::main_if_helper() {
+//!     std::process::exit(i32::from(code != std::process::ExitCode::SUCCESS));
+//! }
+//! let slow = check_spec("bw 4Mbit/s delay 20ms", &NoFiles).spec.expect("a specification");
+//! let links = [Link::new("to-right", slow.clone()), Link::new("to-left", slow)];
+//! let config = SessionConfig::new(PairSetup::default(), Emulation::Links(Box::new(links)));
+//!
+//! let prepared = LiveSession::build(config)?;
+//! let signals = Signals::take()?;
+//! let mut session = prepared.start()?;
+//! session.spawn(Side::Right, &["ping".into(), "-c3".into(), "left".into()])?;
+//!
+//! // From any thread, while packets are inside:
+//! let control = session.control().clone();
+//! let faster = check_spec("bw 8Mbit/s delay 20ms", &NoFiles).spec.expect("a specification");
+//! control.set_link("to-right", &faster)?;
+//! println!("{} packets so far", control.snapshot()?.links[0].packets_in);
+//!
+//! session.wait(&signals, None)?;
+//! let finished = session.stop()?;
+//! println!("{} packets in all", finished.results().links[0].packets_in);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod daemon;
-pub mod observe;
+mod links;
+mod observe;
 pub mod rules;
+pub mod scenario;
+mod session;
+
+pub use session::{
+    BuildError, Capture, ChangeError, Control, Emulation, Ended, Finished, Lanes, Link,
+    LiveSession, NamedLink, Observation, OpenPorts, Place, Prepared, SessionConfig, Snapshot,
+    StartError, StopError, Surroundings, Tuning,
+};

@@ -1,66 +1,99 @@
-//! What watches a live link: the series for plots, and the capture.
+//! What a session records of its packets: a series for each lane, and a capture.
 
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_core::Nanos;
 use weir_linux::live::{ArrivalEvent, DepartureEvent, Observer, Outcome, Sample};
-use weir_measure::series::{LinkRecorder, LinkSeries};
-use weir_report::CaptureSink;
-use weir_report::pcap::{Event, Meta};
+use weir_report::pcap::{Event, Interface, Meta};
+use weir_report::{CaptureError, CaptureFile, CaptureReport, Series, SeriesRecorder};
 
-/// What was recorded, one entry for each lane. Written by the link's thread, read by everybody.
+/// Records a session: keeps the series, and writes the capture.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    recording: Recording,
+    /// What became of the capture, once the loop has ended.
+    captured: Receiver<CaptureReport>,
+}
+
+impl Recorder {
+    /// A recorder of lanes that are described as `interfaces`, from the moment `now` = `started`
+    /// on. The capture is a path and the bytes to keep of each packet.
+    pub(crate) fn new(
+        interfaces: &[Interface],
+        capture: Option<(&Path, usize)>,
+        now: Nanos,
+        started: SystemTime,
+    ) -> Result<(Self, Box<dyn Observer>), CaptureError> {
+        let application = concat!("weir ", env!("CARGO_PKG_VERSION"));
+        let open = |(path, snaplen)| CaptureFile::create(path, application, interfaces, snaplen);
+        let capture = capture.map(open).transpose()?;
+        let wall = started
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
+        let recording = Recording::new(interfaces.len(), now);
+        let (report, captured) = channel();
+        let watcher = Watcher {
+            recording: recording.clone(),
+            capture,
+            report,
+            flushed: now,
+            wall_offset: wall.saturating_sub(now.0),
+        };
+        Ok((Self { recording, captured }, Box::new(watcher)))
+    }
+
+    /// The series that grow while packets pass.
+    pub(crate) fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// What became of the capture, after the loop has ended. `None` when there was none.
+    pub(crate) fn finish(self) -> Option<CaptureReport> {
+        self.captured.try_recv().ok()
+    }
+}
+
+/// The series of each lane: written by the observer, read from any thread.
 #[derive(Debug, Clone)]
-pub struct Recording(Arc<Mutex<Vec<LinkRecorder>>>);
+pub(crate) struct Recording(Arc<Mutex<Vec<SeriesRecorder>>>);
 
 impl Recording {
-    /// An empty recording of this many lanes, with series that begin at `start`.
-    pub fn new(lanes: usize, start: Nanos) -> Self {
-        Self(Arc::new(Mutex::new((0..lanes).map(|_| LinkRecorder::new(start.0)).collect())))
+    fn new(lanes: usize, start: Nanos) -> Self {
+        Self(Arc::new(Mutex::new((0..lanes).map(|_| SeriesRecorder::new(start)).collect())))
     }
 
     /// The series of each lane up to now.
-    pub fn series(&self) -> Vec<LinkSeries> {
+    pub(crate) fn series(&self) -> Vec<Series> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .iter()
-            .map(LinkRecorder::series)
+            .map(SeriesRecorder::series)
             .collect()
     }
 }
 
-/// The observer of a live link.
+/// The observer of a session. It runs on a thread of its own, so it may wait for the disk.
 #[derive(Debug)]
-pub struct Watcher {
+struct Watcher {
     recording: Recording,
-    capture: Option<Arc<Mutex<CaptureSink>>>,
-    /// Wall time less monotonic time, ns.
+    capture: Option<CaptureFile>,
+    report: Sender<CaptureReport>,
+    /// When the capture was last written out for programs that follow the file.
+    flushed: Nanos,
+    /// Wall-clock time minus monotonic time, ns.
     wall_offset: u64,
 }
 
 impl Watcher {
-    /// `wall_offset` is what turns the link's monotonic times into wall times.
-    pub fn new(
-        recording: Recording,
-        capture: Option<Arc<Mutex<CaptureSink>>>,
-        wall_offset: u64,
-    ) -> Self {
-        Self { recording, capture, wall_offset }
-    }
-
-    fn capture(&self, lane: u16, at: Nanos, frame: &[u8], event: Event) {
-        let Some(sink) = &self.capture else { return };
+    fn capture(&mut self, lane: u16, at: Nanos, frame: &[u8], event: Event) {
+        let Some(capture) = &mut self.capture else { return };
         let original_len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
-        let sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
-        sink.offer(
-            &Meta {
-                interface: lane.into(),
-                unix_ns: at.0.saturating_add(self.wall_offset),
-                original_len,
-                event,
-            },
-            frame,
-        );
+        let unix_ns = at.0.saturating_add(self.wall_offset);
+        capture.write(&Meta { interface: lane.into(), unix_ns, original_len, event }, frame);
     }
 }
 
@@ -88,13 +121,29 @@ impl Observer for Watcher {
     }
 
     fn on_sample(&mut self, sample: &Sample<'_>) {
+        if sample.at.since(self.flushed) >= FLUSH_AFTER
+            && let Some(capture) = &mut self.capture
+        {
+            self.flushed = sample.at;
+            capture.flush();
+        }
         let mut recorders = self.recording.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(recorder) = recorders.get_mut(usize::from(sample.lane)) {
             recorder.observe(
-                sample.at.0,
+                sample.at,
                 sample.counters,
                 (sample.queue_packets, sample.queue_bytes),
             );
         }
     }
+
+    fn on_end(&mut self, missed: u64) {
+        if let Some(capture) = self.capture.take() {
+            // The session may have been dropped.
+            let _ = self.report.send(capture.finish(missed));
+        }
+    }
 }
+
+/// How long a packet may wait in memory before programs that follow the capture can read it.
+const FLUSH_AFTER: Nanos = Nanos::from_millis(200);

@@ -1,4 +1,5 @@
-//! Rules in place of links: compiled for where they are applied, and their counters as results.
+//! Rules in place of links: compiled for where they are applied, replaced while packets are inside,
+//! and their counters as results.
 
 use std::sync::Arc;
 
@@ -13,55 +14,108 @@ use weir_rules::ruleset::{Changes, Ruleset};
 use weir_rules::script;
 
 /// Where packets are when rules look at them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
-    /// At the interface of the machine behind port 0: what it sends goes out, what it receives
-    /// comes in.
+    /// At the interface of the machine behind port 0: its packets go out, those for it come in.
     Machine,
-    /// On a bridge between the two ends.
+    /// On a bridge between the two ports.
     Bridge,
 }
 
-/// Rules ready to be put in force.
-#[derive(Debug)]
-pub struct Plan {
-    /// Leads each packet to its pipe or queue.
-    pub classifier: Arc<Classifier>,
-    /// What makes the pipes, schedulers and queues.
-    pub changes: Changes,
-    /// The passes of both lanes.
-    pub passes: [Vec<Pass>; 2],
-    /// What happens to offload trains.
-    pub gso: Gso,
+/// Rules in force at a place, with their compiled form.
+#[derive(Clone, Debug)]
+pub struct ActiveRules {
+    ruleset: Arc<Ruleset>,
+    place: Place,
+    classifier: Arc<Classifier>,
 }
 
-/// Compiles rules for where they are applied.
-pub fn plan(ruleset: &Ruleset, place: Where, ends: &[End; 2]) -> Plan {
-    let passes = passes(place);
-    let interface = |number: u16| {
-        let End { interface, ipv4, ipv6, .. } = &ends[usize::from(number)];
-        let (v4, v6) =
-            (ipv4.map(u32::from).into_iter().collect(), ipv6.map(u128::from).into_iter().collect());
-        PlaceInterface { number, name: interface.as_str().into(), v4, v6 }
-    };
-    let interfaces = match place {
-        Where::Machine => vec![interface(0)],
-        Where::Bridge => vec![interface(0), interface(1)],
-    };
-    let all = passes.iter().flatten().copied().collect();
-    let place = Place { interfaces, passes: all, ..Place::default() };
-    let whole = !ruleset.pipes.is_empty()
-        && ruleset.pipes.values().all(|pipe| pipe.gso == weir_rules::Gso::Whole);
-    Plan {
-        classifier: Arc::new(Classifier::compile(ruleset, &place)),
-        changes: Changes::between(&Ruleset::default(), ruleset),
-        passes,
-        gso: if whole { Gso::Whole } else { Gso::Split },
+impl ActiveRules {
+    /// Compiles `ruleset` for `place`.
+    #[must_use]
+    pub fn new(ruleset: Arc<Ruleset>, place: Place) -> Self {
+        let classifier = Arc::new(Classifier::compile(&ruleset, &place));
+        Self { ruleset, place, classifier }
+    }
+
+    /// The rules.
+    #[must_use]
+    pub fn ruleset(&self) -> &Arc<Ruleset> {
+        &self.ruleset
+    }
+
+    /// Leads each packet to its pipe or queue.
+    #[must_use]
+    pub fn classifier(&self) -> &Arc<Classifier> {
+        &self.classifier
+    }
+
+    /// Replaces the rules, and returns what changes. Only what differs is compiled anew.
+    pub fn replace(&mut self, new: &Arc<Ruleset>) -> Changes {
+        let changes = Changes::between(&self.ruleset, new);
+        if !changes.is_empty() {
+            self.classifier = self.recompiled(&changes, new);
+        }
+        self.ruleset = Arc::clone(new);
+        changes
+    }
+
+    /// Compiles the rules for the addresses that the interfaces have now.
+    pub fn relocate(&mut self, interfaces: Vec<PlaceInterface>) {
+        self.place.interfaces = interfaces;
+        self.classifier = Arc::new(Classifier::compile(&self.ruleset, &self.place));
+    }
+
+    fn recompiled(&self, changes: &Changes, new: &Ruleset) -> Arc<Classifier> {
+        if changes.rules {
+            return Arc::new(self.classifier.recompile(new));
+        }
+        let old = &self.ruleset;
+        let Some(first) = changes.tables.first() else { return Arc::clone(&self.classifier) };
+        if let ([_], Some(before), Some(after)) =
+            (changes.tables.as_slice(), old.tables.get(first), new.tables.get(first))
+        {
+            let gone = before.entries.keys().filter(|key| !after.entries.contains_key(key));
+            let set = after
+                .entries
+                .iter()
+                .filter(|(key, value)| before.entries.get(key) != Some(value))
+                .map(|(key, _)| key);
+            let keys: Vec<_> = gone.chain(set).take(FEW_KEYS + 1).cloned().collect();
+            if before.kind == after.kind && keys.len() <= FEW_KEYS {
+                return Arc::new(self.classifier.update_table(new, first, &keys));
+            }
+        }
+        Arc::new(self.classifier.recompile(new))
     }
 }
 
-/// Where packets from port 0, and those from port 1, are looked at.
-fn passes(place: Where) -> [Vec<Pass>; 2] {
+/// Compiles rules for two ends.
+pub(crate) fn between(ruleset: Ruleset, place: Where, ends: &[End]) -> ActiveRules {
+    let interface = |(number, end): (u16, &End)| PlaceInterface {
+        number,
+        name: end.interface.as_str().into(),
+        v4: end.ipv4.map(u32::from).into_iter().collect(),
+        v6: end.ipv6.map(u128::from).into_iter().collect(),
+    };
+    let seen = match place {
+        Where::Machine => 1,
+        Where::Bridge => 2,
+    };
+    let interfaces = (0..).zip(ends).take(seen).map(interface).collect();
+    let passes = passes(place).concat();
+    ActiveRules::new(Arc::new(ruleset), Place { interfaces, passes, ..Place::default() })
+}
+
+/// How lanes under these rules treat offload trains: whole where every pipe asks for it.
+pub(crate) fn offloads(ruleset: &Ruleset) -> Gso {
+    let whole = !ruleset.pipes.is_empty()
+        && ruleset.pipes.values().all(|pipe| pipe.gso == weir_rules::Gso::Whole);
+    if whole { Gso::Whole } else { Gso::Split }
+}
+
+/// The passes in which rules look at packets from port 0, and at those from port 1.
+pub(crate) fn passes(place: Where) -> [Vec<Pass>; 2] {
     let incoming = |recv, bridged| Pass { out: false, bridged, recv: Some(recv), xmit: None };
     let outgoing = |recv, xmit, bridged| Pass { out: true, bridged, recv, xmit: Some(xmit) };
     match place {
@@ -71,8 +125,11 @@ fn passes(place: Where) -> [Vec<Pass>; 2] {
     }
 }
 
-/// What rules and pipes have counted, for the results.
-pub fn results(ruleset: &Ruleset, report: &LiveReport) -> (Vec<RuleResult>, Vec<PipeResult>) {
+/// The counters of rules and pipes as results.
+pub(crate) fn results(
+    ruleset: &Ruleset,
+    report: &LiveReport,
+) -> (Vec<RuleResult>, Vec<PipeResult>) {
     let counted = |id: u32| {
         report
             .rules
@@ -100,3 +157,6 @@ pub fn results(ruleset: &Ruleset, report: &LiveReport) -> (Vec<RuleResult>, Vec<
         |(number, stats): &(u16, LinkStats)| PipeResult { number: *number, stats: stats.clone() };
     (rules, report.pipes.iter().map(pipe).collect())
 }
+
+/// A table with more changed entries than these is compiled whole.
+const FEW_KEYS: usize = 256;

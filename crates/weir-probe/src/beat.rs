@@ -3,7 +3,7 @@
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use weir_measure::watch::Pace;
+use crate::source::Pace;
 
 /// The longest that a turn sleeps, in ns, so that whoever calls can stop.
 pub(crate) const NAP: u64 = 20_000_000;

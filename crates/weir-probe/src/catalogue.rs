@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_measure::watch::{Handle, Queue, QueueId, Sink};
+use crate::model::{Handle, Queue, QueueId, Sink};
 
 /// What tells one queue from another. Two that agree in all of it are the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,7 +125,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::{Catalogue, Numbers, Seen};
-    use weir_measure::watch::{Counters, Queue, QueueId, Run, Sink};
+    use crate::model::{Counters, Queue, QueueId, Run, Sink};
 
     #[derive(Default)]
     struct Words(Vec<String>);

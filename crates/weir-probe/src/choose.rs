@@ -2,9 +2,8 @@
 //! rights allow.
 
 use crate::error::ProbeError;
-use crate::source::{Opened, Plan, Source};
+use crate::source::{Method, Opened, Plan, Source};
 use crate::transmission::Beside;
-use weir_measure::watch::Method;
 
 /// The highest rate that a timer serves; above it, a processor is spent on the pace.
 const TIMER_RATE: u64 = 10_000;

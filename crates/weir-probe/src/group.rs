@@ -11,8 +11,8 @@ use weir_linux::netns::NetNs;
 
 use crate::catalogue::Catalogue;
 use crate::error::ProbeError;
+use crate::model::Sink;
 use crate::target::{Namespace, Target};
-use weir_measure::watch::Sink;
 
 /// Multicast group of a netlink socket that tells of devices that come, go and change.
 const LINK_NEWS: u32 = 1;

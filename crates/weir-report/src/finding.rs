@@ -3,32 +3,32 @@
 
 use serde::Serialize;
 
-/// What came of an experiment.
+/// The result of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Finding {
-    /// What was done, in a sentence.
+    /// The experiment, in a sentence.
     pub title: String,
-    /// Figures.
+    /// Tables of results.
     pub tables: Vec<Table>,
-    /// What the publication says, judged.
+    /// The publication's claims with their verdicts.
     pub claims: Vec<Claim>,
-    /// Pictures.
+    /// Plots.
     pub plots: Vec<Plot>,
 }
 
-/// A table of figures.
+/// A table of results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Table {
-    /// What it holds, with the units.
+    /// Its title, with the units.
     pub title: String,
     /// Heads of its columns.
     pub columns: Vec<String>,
-    /// Rows, each of as many cells as there are columns.
+    /// Rows, each with a cell for every column.
     pub rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
-    /// An empty one.
+    /// A table without rows.
     pub fn new(title: impl Into<String>, columns: &[&str]) -> Self {
         Self {
             title: title.into(),
@@ -37,7 +37,7 @@ impl Table {
         }
     }
 
-    /// Adds a row; what is missing at its end stays empty.
+    /// Adds a row; missing cells at its end stay empty.
     pub fn row(&mut self, mut cells: Vec<Cell>) {
         cells.resize(self.columns.len(), Cell::Empty);
         self.rows.push(cells);
@@ -48,14 +48,14 @@ impl Table {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// Nothing is known.
+    /// Unknown.
     #[default]
     Empty,
-    /// Words.
+    /// Text.
     Text(String),
-    /// A figure in the unit of its column.
+    /// A number in the unit of its column.
     Number {
-        /// The figure.
+        /// The number.
         value: f64,
         /// Decimals to show.
         #[serde(skip)]
@@ -69,12 +69,12 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// A figure with so many decimals.
+    /// A number with so many decimals.
     pub fn number(value: f64, decimals: u8) -> Self {
         if value.is_finite() { Self::Number { value, decimals } } else { Self::Empty }
     }
 
-    /// How far `measured` is from `published`, in percent of what was published.
+    /// How far `measured` is from `published`, in percent of `published`.
     pub fn difference(published: f64, measured: f64) -> Self {
         let percent = difference(published, measured);
         if percent.is_finite() { Self::Percent { percent } } else { Self::Empty }
@@ -89,7 +89,7 @@ impl Cell {
         ]
     }
 
-    /// As it is shown.
+    /// The text of the cell.
     pub fn text(&self) -> String {
         match self {
             Self::Empty => "-".to_owned(),
@@ -112,19 +112,19 @@ impl From<String> for Cell {
     }
 }
 
-/// How far `measured` is from `published`, in percent of what was published.
+/// How far `measured` is from `published`, in percent of `published`.
 pub fn difference(published: f64, measured: f64) -> f64 {
     (measured - published) / published * 100.0
 }
 
-/// Something that a publication says, judged.
+/// A claim of a publication with its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Claim {
-    /// What it says.
+    /// The claim.
     pub words: String,
     /// Whether it holds here; `None` when it could not be tried.
     pub holds: Option<bool>,
-    /// What was measured of it.
+    /// The measured values behind the verdict.
     pub detail: String,
 }
 
@@ -132,6 +132,13 @@ impl Claim {
     /// A claim that was tried.
     pub fn tried(words: impl Into<String>, holds: bool, detail: impl Into<String>) -> Self {
         Self { words: words.into(), holds: Some(holds), detail: detail.into() }
+    }
+
+    /// A claim with its verdict and what was measured of it; `None` when it could not be tried.
+    pub fn judged(words: impl Into<String>, seen: Option<(bool, String)>) -> Self {
+        let (holds, detail) =
+            seen.map_or((None, String::new()), |(holds, detail)| (Some(holds), detail));
+        Self { words: words.into(), holds, detail }
     }
 }
 
@@ -142,7 +149,7 @@ pub struct Plot {
     pub name: String,
     /// Title.
     pub title: String,
-    /// What the picture shows, for those who cannot see it.
+    /// Description of the plot, for readers who cannot see it.
     pub description: String,
     /// Horizontal axis.
     pub x: Axis,
@@ -155,11 +162,11 @@ pub struct Plot {
 /// An axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Axis {
-    /// What it shows.
+    /// Its label.
     pub label: String,
     /// Unit of the values given.
     pub unit: Unit,
-    /// By powers of ten.
+    /// Whether the scale is logarithmic.
     pub log: bool,
 }
 

@@ -64,9 +64,7 @@ impl Algorithm {
 
     /// Whether it has a setting of this name.
     pub fn has_setting(&self, name: &str) -> bool {
-        self.discipline().is_some_and(|d| {
-            d.row().settings().any(|parameter| parameter.name.eq_ignore_ascii_case(name))
-        })
+        self.discipline().is_some_and(|discipline| discipline.row().parameter(name).is_some())
     }
 
     /// Changes a setting.

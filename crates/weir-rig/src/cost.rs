@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn a_batch_leaves_the_order_of_a_ramp_as_it_is() {
-        for algorithm in
-            Algorithm::all().filter(|a| a.discipline().is_none_or(|d| d.row().work_conserving))
+        for algorithm in Algorithm::all()
+            .filter(|a| a.discipline().is_none_or(|d| d.row().traits.work_conserving))
         {
             let hash =
                 |batch| order_hash(&algorithm, &plan("8:w1,4:w2", Order::Ramp, batch, 960)).0;

@@ -13,7 +13,7 @@
 use serde::Serialize;
 use weir_core::descriptor::Descriptors;
 use weir_core::packet::PacketId;
-use weir_core::sched::{Dcf, Discipline, FlowSlot, FlowSpec, Kind, Scheduler};
+use weir_core::sched::{Dcf, DcfSettings, Discipline, FlowSlot, FlowSpec, Kind, Scheduler};
 use weir_core::units::{NANOS_PER_SEC, Nanos};
 
 /// Stations that always have packets: what they get together, and what the model says.
@@ -108,8 +108,9 @@ fn simulate(discipline: &Discipline, stations: u32, len: u32, packets: u32) -> (
 
 /// Throughput and collision probability.
 fn model(discipline: &Discipline, stations: u32, len: u32) -> (f64, f64) {
-    let window = discipline.get("cwmin") as f64 + 1.0;
-    let (first, last) = (discipline.get("cwmin") + 1, discipline.get("cwmax") + 1);
+    let settings = DcfSettings::of(discipline);
+    let window = f64::from(settings.cwmin) + 1.0;
+    let (first, last) = (u64::from(settings.cwmin) + 1, u64::from(settings.cwmax) + 1);
     let doublings = (0..16).take_while(|i| first << i < last).count() as u32;
     let sends = |p: f64| {
         2.0 / (1.0 + window + p * window * (0..doublings).map(|i| power(2.0 * p, i)).sum::<f64>())
@@ -123,7 +124,7 @@ fn model(discipline: &Discipline, stations: u32, len: u32) -> (f64, f64) {
     let (p, tau, n) = (low, sends(low), f64::from(stations));
     let idle = power(1.0 - tau, stations);
     let success = n * tau * power(1.0 - tau, others);
-    let slot = idle * SLOT + (1.0 - idle) * (exchange(discipline, len) + DIFS);
+    let slot = idle * SLOT + (1.0 - idle) * (exchange(&settings, len) + DIFS);
     (success * f64::from(len) * 8.0 / slot * 1e6, p)
 }
 
@@ -133,9 +134,9 @@ fn power(base: f64, exponent: u32) -> f64 {
 }
 
 /// A packet and its acknowledgement, us. A collision keeps the medium for as long.
-fn exchange(discipline: &Discipline, len: u32) -> f64 {
-    let mbps = [11.0, 5.5, 2.0, 1.0][discipline.get("phy") as usize];
-    let preamble = [192.0, 96.0][discipline.get("preamble") as usize];
+fn exchange(settings: &DcfSettings, len: u32) -> f64 {
+    let mbps = settings.phy.half_mbps() as f64 / 2.0;
+    let preamble = settings.preamble.micros() as f64;
     let time = |bytes: f64, mbps: f64| (bytes * 8.0 / mbps).ceil();
     preamble
         + time(f64::from(len) + HEADERS, mbps)

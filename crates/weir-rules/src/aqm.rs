@@ -7,17 +7,18 @@
 use weir_core::aqm::{Kind, Policy, Row, TABLE};
 use weir_core::sched;
 
+use crate::diagnostic::shorten;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::keyword::{self, Id, Keyword};
+use crate::keyword::{self, Group, Keyword};
 use crate::lex::Word;
-use crate::parse::shorten;
 use crate::quantity::size;
 use crate::setting::{self, Given};
 use crate::suggest::closest;
 
 /// dummynet's word for an AQM.
 struct Dialect {
-    id: Id,
+    /// The keyword.
+    word: &'static str,
     /// The AQM's name here.
     name: &'static str,
     /// What the word says of its settings.
@@ -30,6 +31,8 @@ pub(crate) struct Read {
     pub(crate) policy: Result<Policy, Box<Diagnostic>>,
     /// The first word behind it, of the words it was read from.
     pub(crate) behind: usize,
+    /// Whether its thresholds have the unit of the queue's limit, as in dummynet.
+    pub(crate) thresholds_as_queue: bool,
 }
 
 /// Reads the AQM that `row`, the keyword before `words[at]`, begins.
@@ -39,7 +42,8 @@ pub(crate) fn read(text: &str, row: &Keyword, words: &[Word], at: usize) -> Read
     let policy = reader
         .named(row, keyword)
         .and_then(|mut policy| reader.settings(&mut policy).map(|()| policy));
-    Read { policy, behind: reader.at }
+    let thresholds_as_queue = dialect(row.name).is_some_and(Dialect::has_thresholds);
+    Read { policy, behind: reader.at, thresholds_as_queue }
 }
 
 /// Where the words of the AQM end that begins at `words[at]`; `None` when none does.
@@ -48,13 +52,30 @@ pub(crate) fn behind(words: &[Word], at: usize) -> Option<usize> {
         .get(at)
         .filter(|word| !word.quoted)
         .and_then(|word| keyword::lookup(&word.text))
-        .filter(|row| is_aqm(row.id))?;
+        .filter(|row| row.group == Group::Aqm)?;
     Some(read("", row, words, at + 1).behind)
 }
 
-/// Whether a keyword names an AQM.
-pub(crate) fn is_aqm(id: Id) -> bool {
-    matches!(id, Id::Aqm) || DIALECT.iter().any(|dialect| dialect.id == id)
+impl Dialect {
+    /// Whether the thresholds follow the word, as `w_q/min_th/max_th/max_p`.
+    fn has_thresholds(&self) -> bool {
+        self.name == "red"
+    }
+
+    /// The AQM, with the settings that the word implies.
+    fn policy(&self) -> Policy {
+        let mut policy =
+            Policy::new(Kind::from_name(self.name).expect("each word of dummynet's has its row"));
+        for (name, value) in self.implies {
+            policy.set(name, value).expect("what is implied is allowed");
+        }
+        policy
+    }
+}
+
+/// The AQM that a word of dummynet's names.
+fn dialect(word: &str) -> Option<&'static Dialect> {
+    DIALECT.iter().find(|dialect| dialect.word.eq_ignore_ascii_case(word))
 }
 
 struct Reader<'a> {
@@ -70,9 +91,11 @@ impl Reader<'_> {
 
     /// The AQM by its name, with what dummynet's word for it implies.
     fn named(&mut self, row: &Keyword, keyword: &Word) -> Result<Policy, Box<Diagnostic>> {
-        if row.id != Id::Aqm {
-            let mut policy = of_dialect(row.id);
-            self.numbers(row, keyword, &mut policy)?;
+        if let Some(dialect) = dialect(row.name) {
+            let mut policy = dialect.policy();
+            if dialect.has_thresholds() {
+                self.numbers(row, keyword, &mut policy)?;
+            }
             return Ok(policy);
         }
         let Some(name) = self.words.get(self.at) else {
@@ -85,10 +108,8 @@ impl Reader<'_> {
         if let Some(kind) = Kind::from_name(&name.text) {
             return Ok(Policy::new(kind));
         }
-        if let Some(dialect) =
-            DIALECT.iter().find(|dialect| name.text.eq_ignore_ascii_case(dialect.id.row().name))
-        {
-            return Ok(of_dialect(dialect.id));
+        if let Some(dialect) = dialect(&name.text) {
+            return Ok(dialect.policy());
         }
         let error =
             self.error(Code::BadValue, name, format!("`{}` is no AQM", shorten(&name.text)));
@@ -116,9 +137,6 @@ impl Reader<'_> {
         keyword: &Word,
         policy: &mut Policy,
     ) -> Result<(), Box<Diagnostic>> {
-        if !matches!(row.id, Id::Red | Id::Gred) {
-            return Ok(());
-        }
         let Some(word) = self.words.get(self.at).filter(|word| word.text.contains('/')) else {
             let error =
                 self.error(Code::MissingValue, keyword, format!("`{}` needs a value", row.name));
@@ -179,7 +197,9 @@ impl Reader<'_> {
 
     /// Refuses a lower threshold above the upper one; an upper one of 0 is found by the AQM itself.
     fn check_thresholds(&self, policy: &Policy) -> Result<(), Box<Diagnostic>> {
-        let [min, max] = THRESHOLDS.map(|name| policy.get(name));
+        let [Some(min), Some(max)] = THRESHOLDS.map(|name| policy.number(name)) else {
+            return Ok(());
+        };
         if min <= max || max == 0 {
             return Ok(());
         }
@@ -217,17 +237,6 @@ fn is_strange(word: &Word) -> bool {
     word.quoted || keyword::lookup(&word.text).is_none()
 }
 
-/// The AQM of dummynet's word, with what the word implies.
-fn of_dialect(id: Id) -> Policy {
-    let dialect = DIALECT.iter().find(|dialect| dialect.id == id).expect("a word of dummynet's");
-    let mut policy =
-        Policy::new(Kind::from_name(dialect.name).expect("each word of dummynet's has its row"));
-    for (name, value) in dialect.implies {
-        policy.set(name, value).expect("what is implied is allowed");
-    }
-    policy
-}
-
 /// The AQM as it is written: its name, and settings that are not at their defaults.
 pub(crate) fn write(policy: &Policy) -> String {
     let settings = policy.changed().map(|(setting, value)| format!(" {} {value}", setting.name));
@@ -245,17 +254,17 @@ fn example(row: &Keyword) -> String {
 /// dummynet's words for AQMs.
 const DIALECT: [Dialect; 4] = [
     Dialect {
-        id: Id::Red,
+        word: "red",
         name: "red",
         implies: &[("variant", "dummynet"), ("avpkt", "512"), ("gentle", "off")],
     },
     Dialect {
-        id: Id::Gred,
+        word: "gred",
         name: "red",
         implies: &[("variant", "dummynet"), ("avpkt", "512"), ("gentle", "on")],
     },
-    Dialect { id: Id::Codel, name: "codel", implies: &[] },
-    Dialect { id: Id::Pie, name: "pie", implies: &[("variant", "dummynet")] },
+    Dialect { word: "codel", name: "codel", implies: &[] },
+    Dialect { word: "pie", name: "pie", implies: &[("variant", "dummynet")] },
 ];
 /// The settings whose values `red` and `gred` take, in their order.
 const RED: [&str; 4] = ["w", "min", "max", "max_p"];

@@ -5,8 +5,8 @@
 
 use weir_core::config::{FlowsetConfig, SchedulerConfig};
 
-use crate::LinkSpec;
 use crate::diagnostic::Span;
+use crate::link::LinkSpec;
 use crate::rule::{Name, Rule};
 use crate::table::{TableKey, TableKind};
 

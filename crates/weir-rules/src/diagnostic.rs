@@ -382,6 +382,14 @@ pub(crate) fn span_of(text: &str, part: &str) -> Span {
     start..start + part.len()
 }
 
+/// A word short enough for a message.
+pub(crate) fn shorten(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// The nearest character boundary at or before `at`.
 fn floor_boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
@@ -391,6 +399,8 @@ fn floor_boundary(text: &str, at: usize) -> usize {
 const MAX_KEPT: usize = 100;
 /// Bytes of a line before and after which it is cut.
 const LONGEST_LINE: usize = 500;
+/// Letters of a wrong word that a message repeats.
+const LONGEST_SHOWN: usize = 40;
 
 #[cfg(test)]
 mod tests {

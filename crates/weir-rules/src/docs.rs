@@ -27,7 +27,7 @@ fn keyword(out: &mut String, row: &Keyword) {
         line(out, &format!("- Also: `{}`", row.aliases.join("`, `")));
     }
     for (name, value) in
-        [("Allowed", row.range), ("Default", row.default), ("In dummynet", row.dummynet)]
+        [("Allowed", row.range().as_str()), ("Default", row.default), ("In dummynet", row.dummynet)]
     {
         if !value.is_empty() {
             line(out, &format!("- {name}: {value}"));

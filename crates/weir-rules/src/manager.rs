@@ -35,7 +35,7 @@ impl Manager {
         if let Some(kind) = aqm::Kind::from_name(name) {
             return Ok(Self::Aqm(chosen(kind, kind.row().name, &words)?));
         }
-        match sched::Kind::from_name(name).filter(|kind| kind.row().classifies) {
+        match sched::Kind::from_name(name).filter(|kind| kind.row().traits.classifies) {
             Some(kind) => Ok(Self::Scheduler(chosen(kind, kind.row().name, &words)?)),
             None => Err(ManagerError::Unknown(name.to_owned())),
         }
@@ -54,7 +54,7 @@ impl Manager {
 
     /// Every AQM of the table and every scheduler that has one inside.
     pub fn all() -> impl Iterator<Item = Self> {
-        let inside = sched::Kind::ALL.into_iter().filter(|kind| kind.row().classifies);
+        let inside = sched::Kind::ALL.into_iter().filter(|kind| kind.row().traits.classifies);
         let aqms = aqm::Kind::ALL.into_iter().map(|kind| Self::Aqm(Policy::new(kind)));
         aqms.chain(inside.map(|kind| Self::Scheduler(Discipline::new(kind))))
     }

@@ -183,7 +183,8 @@ pub const PRESETS: &[Preset] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NoFiles, check_spec};
+    use crate::files::NoFiles;
+    use crate::spec::check_spec;
 
     #[test]
     fn every_preset_is_a_link_without_reproach() {

@@ -6,10 +6,10 @@
 
 use weir_core::settings::{Chosen, Domain, Entry, Parameter, SettingError};
 
+use crate::diagnostic::shorten;
 use crate::diagnostic::{Code, Diagnostic, Span};
 use crate::keyword;
 use crate::lex::Word;
-use crate::parse::shorten;
 use crate::quantity::time_unit;
 use crate::suggest::closest;
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::now;
 use crate::payload::bit_errors;
-use crate::{Context, LoadError};
+use crate::{Context, TrafficError};
 
 /// What to capture.
 #[derive(Clone, Debug)]
@@ -53,9 +53,9 @@ pub struct Capture {
 ///
 /// # Errors
 /// No privilege for raw sockets, no such interface, or a socket that fails.
-pub fn capture(watch: &Watch) -> Result<Capture, LoadError> {
+pub fn capture(watch: &Watch) -> Result<Capture, TrafficError> {
     let index = nix::net::if_::if_nametoindex(watch.interface.as_str())
-        .map_err(|_| LoadError::NoInterface(watch.interface.clone()))?;
+        .map_err(|_| TrafficError::NoInterface(watch.interface.clone()))?;
     let socket =
         socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll)
             .when("open a raw socket")?;
@@ -90,7 +90,7 @@ fn next<'a>(
     socket: &OwnedFd,
     buffer: &'a mut [u8],
     index: usize,
-) -> Result<Option<&'a [u8]>, LoadError> {
+) -> Result<Option<&'a [u8]>, TrafficError> {
     match recvfrom::<LinkAddr>(socket.as_raw_fd(), buffer) {
         Ok((len, Some(from))) if from.ifindex() == index => Ok(Some(&buffer[..len])),
         Ok(_)
@@ -170,7 +170,7 @@ mod tests {
         let headers = if v6 { 48 } else { 28 };
         let mut p = vec![0; 120];
         fill(&mut p[headers..]);
-        stamp(&mut p[headers..], Stamp { sequence: 5, sent_ns: 77 });
+        stamp(&mut p[headers..], Stamp { sequence: 5, sent_ns: 77, turned_ns: 0 });
         let udp_length = (120 - headers + 8) as u16;
         if v6 {
             p[..8].copy_from_slice(&[0x60, 1, 2, 3, 0, udp_length as u8, UDP, 64]);

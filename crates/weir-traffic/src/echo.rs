@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock::{SECOND, now, precise_sleeps, spin_until};
+use crate::clock::{Pacer, SECOND, now};
 use crate::icmp;
 use crate::payload::{Stamp, fill, read, stamp};
-use crate::send::{connect, payload_size};
+use crate::send::{Outlet, payload_size};
 use crate::stats::Spread;
-use crate::{Context, LoadError};
+use crate::{Context, TrafficError};
 
 /// What to ask.
 #[derive(Clone, Copy, Debug)]
@@ -48,9 +48,13 @@ pub struct Answers {
 ///
 /// # Errors
 /// A size that holds no stamp or that UDP does not take; a socket that fails.
-pub fn ping(ask: &Ask) -> Result<Answers, LoadError> {
+pub fn ping(ask: &Ask) -> Result<Answers, TrafficError> {
     let size = payload_size(ask.to, ask.size)?;
-    let socket = if ask.icmp { icmp::connect(ask.to)? } else { connect(ask.to)? };
+    let socket = if ask.icmp {
+        icmp::connect(ask.to)?
+    } else {
+        Outlet::connect(None, ask.to, 0)?.socket()?
+    };
     let sender = socket.try_clone().when("share the socket")?;
     let plan = *ask;
     let content: fn(&[u8]) -> Option<&[u8]> =
@@ -78,7 +82,7 @@ pub fn ping(ask: &Ask) -> Result<Answers, LoadError> {
             Err(e) => return Err(e).when("receive"),
         };
         let arrived = now();
-        let Some(s) = content(&buffer[..len]).and_then(read) else {
+        let Some(s) = content(&buffer[..len]).and_then(|payload| read(payload, arrived)) else {
             continue;
         };
         received += 1;
@@ -101,7 +105,7 @@ pub fn ping(ask: &Ask) -> Result<Answers, LoadError> {
 ///
 /// # Errors
 /// An address that cannot be bound; a socket that fails.
-pub fn echo(bind: SocketAddr, count: u64, span_ns: u64) -> Result<u64, LoadError> {
+pub fn echo(bind: SocketAddr, count: u64, span_ns: u64) -> Result<u64, TrafficError> {
     let socket = UdpSocket::bind(bind).when("bind the echo address")?;
     socket.set_read_timeout(Some(Duration::from_millis(50))).when("set a timeout")?;
     let mut buffer = vec![0; 65_536];
@@ -125,14 +129,14 @@ pub fn echo(bind: SocketAddr, count: u64, span_ns: u64) -> Result<u64, LoadError
 }
 
 fn send_all(socket: &UdpSocket, ask: &Ask, size: usize) -> u64 {
-    precise_sleeps();
+    Pacer::prepare_thread();
     let header = if ask.icmp { icmp::HEADER } else { 0 };
     let mut packet = vec![0; header + size];
     fill(&mut packet[header..]);
     let start = now();
     for sequence in 0..ask.count {
-        spin_until(start + u64::from(sequence) * ask.interval_ns);
-        stamp(&mut packet[header..], Stamp { sequence, sent_ns: now() });
+        Pacer::DEDICATED.wait_until(start + u64::from(sequence) * ask.interval_ns);
+        stamp(&mut packet[header..], Stamp { sequence, sent_ns: now(), turned_ns: 0 });
         if ask.icmp {
             icmp::request(&mut packet, sequence);
         }

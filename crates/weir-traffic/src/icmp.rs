@@ -8,7 +8,7 @@ use nix::sys::socket::{
 
 use weir_wire::checksum::checksum;
 
-use crate::{Context, LoadError};
+use crate::{Context, TrafficError};
 
 /// Bytes of an echo request's header.
 pub(crate) const HEADER: usize = 8;
@@ -17,13 +17,13 @@ pub(crate) const MOST_HEADERS: usize = 60 + HEADER;
 
 /// A raw ICMP socket that sends to and hears from `to` only. The standard library has no type for
 /// it; sending and receiving are those of a connected UDP socket.
-pub(crate) fn connect(to: SocketAddr) -> Result<UdpSocket, LoadError> {
+pub(crate) fn connect(to: SocketAddr) -> Result<UdpSocket, TrafficError> {
     let SocketAddr::V4(to) = to else {
         let source = std::io::Error::new(
             std::io::ErrorKind::Unsupported,
             "ICMP round trips are measured over IPv4: give -4",
         );
-        return Err(LoadError::System { what: "make an ICMP socket", source });
+        return Err(TrafficError::System { what: "make an ICMP socket", source });
     };
     let icmp =
         socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Icmp)

@@ -1,5 +1,8 @@
-//! Traffic that shows what programs on both sides of an emulated link see: sequence numbers,
-//! clocks, and the sums behind them.
+//! The traffic generator: packets with sequence numbers and times of sending, which show what
+//! programs on both sides of a link see.
+//!
+//! [`send`] sends bursts when a [`schedule`] says, [`recv`] receives them with the kernel's times
+//! of arrival, and [`stats`] says what became of them.
 //!
 //! The command `weir-load` of benches and live tests, and the process that sends all traffic of a
 //! host in a live scenario ([`host`]), are front ends of this library. Sender and receiver run on
@@ -8,6 +11,7 @@
 //!
 //! Sizes and rates are those of the network layer: IP header, UDP header and payload.
 
+pub mod arrival;
 pub mod capture;
 pub mod clock;
 pub mod echo;
@@ -15,7 +19,9 @@ pub mod host;
 mod icmp;
 pub mod payload;
 pub mod recv;
+pub mod schedule;
 pub mod send;
+pub mod span;
 pub mod spray;
 pub mod stats;
 
@@ -23,7 +29,7 @@ use std::io;
 
 /// Why traffic could not be made or measured.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum TrafficError {
     /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
@@ -32,7 +38,7 @@ pub enum LoadError {
         /// The cause.
         source: io::Error,
     },
-    /// A packet size outside what the tool can send.
+    /// A packet size outside what can be sent.
     #[error(
         "a packet has {least} to {most} bytes with its IP and UDP headers; {given} is not one of them"
     )]
@@ -47,24 +53,27 @@ pub enum LoadError {
     /// An interface that is not there.
     #[error("there is no interface `{0}` in this network namespace")]
     NoInterface(String),
-    /// The result cannot be written as JSON.
-    #[error("cannot write the result: {0}")]
+    /// An order that cannot be read, or a report that cannot be written, as JSON.
+    #[error("{0}")]
     Json(#[from] serde_json::Error),
+    /// An order whose scenario cannot be made into traffic.
+    #[error("{0}")]
+    Scenario(String),
 }
 
 /// Adds what was tried to a system call's error.
 pub(crate) trait Context<T> {
-    fn when(self, what: &'static str) -> Result<T, LoadError>;
+    fn when(self, what: &'static str) -> Result<T, TrafficError>;
 }
 
 impl<T> Context<T> for io::Result<T> {
-    fn when(self, what: &'static str) -> Result<T, LoadError> {
-        self.map_err(|source| LoadError::System { what, source })
+    fn when(self, what: &'static str) -> Result<T, TrafficError> {
+        self.map_err(|source| TrafficError::System { what, source })
     }
 }
 
 impl<T> Context<T> for nix::Result<T> {
-    fn when(self, what: &'static str) -> Result<T, LoadError> {
-        self.map_err(|e| LoadError::System { what, source: e.into() })
+    fn when(self, what: &'static str) -> Result<T, TrafficError> {
+        self.map_err(|e| TrafficError::System { what, source: e.into() })
     }
 }

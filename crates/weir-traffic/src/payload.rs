@@ -1,63 +1,80 @@
-//! What a packet carries: a stamp that checks itself, then a known pattern, so that a receiver can
-//! find every inverted bit.
+//! What a packet carries: a stamp that checks itself, then a known pattern, so that a receiver
+//! finds every inverted bit.
 //!
 //! ```text
-//! 0      2       4          8                    16
-//! | check | magic | sequence | time of sending, ns | pattern …
+//! 0      2           6                    12             16
+//! | check | sequence  | time of sending    | turn-round   | pattern …
 //! ```
-//! `check` makes the exclusive-or of all eight 16-bit words of the stamp equal a constant. All
-//! numbers are big-endian.
+//! The time of sending is in ns, modulo 2^48 (78 hours): the receiver, which reads the same clock,
+//! knows the rest. The turn-round is what an echo took between arrival and sending back, in ns; a
+//! payload of less than 16 bytes, as in a packet of 40, has no room for it. `check` makes the
+//! exclusive-or of the stamp's 16-bit words a constant. All numbers are big-endian.
 
-/// Bytes of a stamp, and so the least payload.
-pub const STAMP: usize = 16;
+/// Bytes of the shortest stamp, and so the least payload.
+pub const LEAST: usize = 12;
 
 /// What identifies a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
-    /// Its number, from 0.
+    /// Its number in its stream, from 0, modulo 2^32.
     pub sequence: u32,
-    /// When it was sent, on the clock of [`crate::clock`].
+    /// When it was sent, on the clock of [`crate::clock`], in ns.
     pub sent_ns: u64,
+    /// In an echo, the time between arrival and sending back, in ns; 0 where there is no room for
+    /// it.
+    pub turned_ns: u32,
 }
 
-/// Fills a payload's pattern; the stamp is written by [`stamp`].
+/// Fills a payload's pattern; [`stamp`] writes the stamp.
 pub fn fill(payload: &mut [u8]) {
-    for (i, byte) in payload.iter_mut().enumerate().skip(STAMP) {
+    let head = head(payload.len());
+    for (i, byte) in payload.iter_mut().enumerate().skip(head) {
         *byte = pattern(i);
     }
 }
 
-/// Writes the stamp at the start of a payload of at least [`STAMP`] bytes.
+/// Writes the stamp at the start of a payload of at least [`LEAST`] bytes.
 pub fn stamp(payload: &mut [u8], stamp: Stamp) {
+    let head = head(payload.len());
     payload[..2].fill(0);
-    payload[2..4].copy_from_slice(&MAGIC.to_be_bytes());
-    payload[4..8].copy_from_slice(&stamp.sequence.to_be_bytes());
-    payload[8..16].copy_from_slice(&stamp.sent_ns.to_be_bytes());
-    let check = CHECK ^ words(&payload[..STAMP]);
+    payload[2..6].copy_from_slice(&stamp.sequence.to_be_bytes());
+    payload[6..LEAST].copy_from_slice(&stamp.sent_ns.to_be_bytes()[2..]);
+    if head == LONG {
+        payload[LEAST..LONG].copy_from_slice(&stamp.turned_ns.to_be_bytes());
+    }
+    let check = CHECK ^ words(&payload[..head]);
     payload[..2].copy_from_slice(&check.to_be_bytes());
 }
 
-/// The stamp of a payload, or `None` when it is too short or damaged.
-pub fn read(payload: &[u8]) -> Option<Stamp> {
-    let head: &[u8; STAMP] = payload.first_chunk()?;
-    if words(head) != CHECK || head[2..4] != MAGIC.to_be_bytes() {
-        return None;
-    }
-    let sequence = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
-    let sent_ns = u64::from_be_bytes([
-        head[8], head[9], head[10], head[11], head[12], head[13], head[14], head[15],
-    ]);
-    Some(Stamp { sequence, sent_ns })
+/// The stamp of a payload that was sent within 39 hours of `near_ns`; `None` when the payload is
+/// too short or its stamp is damaged.
+pub fn read(payload: &[u8], near_ns: u64) -> Option<Stamp> {
+    let head = payload.get(..head(payload.len())).filter(|head| words(head) == CHECK)?;
+    let word = |from: usize| {
+        head.get(from..from + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
+    };
+    let low = u64::from_be_bytes([0, 0, head[6], head[7], head[8], head[9], head[10], head[11]]);
+    // The difference of the low 48 bits, with its sign: the two ends may read the clock in either
+    // order when a packet takes no time.
+    let ahead = (low << 16).wrapping_sub(near_ns << 16).cast_signed() >> 16;
+    let sent_ns = near_ns.wrapping_add_signed(ahead);
+    Some(Stamp { sequence: word(2)?, sent_ns, turned_ns: word(LEAST).unwrap_or(0) })
 }
 
 /// How many bits of a payload are not as they were sent: exact in the pattern, at least this many
 /// in the stamp.
 pub fn bit_errors(payload: &[u8]) -> u32 {
-    let Some(head) = payload.get(..STAMP) else {
+    let head = head(payload.len());
+    let Some(stamp) = payload.get(..head) else {
         return 0;
     };
-    let body = payload.iter().enumerate().skip(STAMP).map(|(i, &b)| (b ^ pattern(i)).count_ones());
-    (words(head) ^ CHECK).count_ones() + body.sum::<u32>()
+    let body = payload.iter().enumerate().skip(head).map(|(i, &b)| (b ^ pattern(i)).count_ones());
+    (words(stamp) ^ CHECK).count_ones() + body.sum::<u32>()
+}
+
+/// Bytes of the stamp in a payload of this length.
+fn head(payload: usize) -> usize {
+    if payload < LONG { LEAST } else { LONG }
 }
 
 /// The pattern's byte at one place: no run of equal bytes, so that a shifted payload shows too.
@@ -70,18 +87,20 @@ fn words(bytes: &[u8]) -> u16 {
     bytes.chunks_exact(2).fold(0, |x, w| x ^ u16::from_be_bytes([w[0], w[1]]))
 }
 
-/// Tells our packets from others'.
-const MAGIC: u16 = 0x7e1a;
-/// What the words of an undamaged stamp add up to.
+/// Bytes of a stamp with the turn-round.
+const LONG: usize = 16;
+/// The exclusive-or of the words of an undamaged stamp; other programs' packets rarely have it.
 const CHECK: u16 = 0xc0de;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const NOW: u64 = 1_700_000_000_123_456_789;
+
     fn packet(len: usize) -> (Vec<u8>, Stamp) {
         let mut payload = vec![0; len];
-        let s = Stamp { sequence: 0xdead_beef, sent_ns: 1_700_000_000_123_456_789 };
+        let s = Stamp { sequence: 0xdead_beef, sent_ns: NOW - 5_000_000, turned_ns: 999 };
         fill(&mut payload);
         stamp(&mut payload, s);
         (payload, s)
@@ -90,9 +109,28 @@ mod tests {
     #[test]
     fn a_stamp_is_read_back() {
         let (payload, s) = packet(100);
-        assert_eq!(read(&payload), Some(s));
+        assert_eq!(read(&payload, NOW), Some(s));
         assert_eq!(bit_errors(&payload), 0);
-        assert_eq!(read(&payload[..15]), None);
+        assert_eq!(read(&payload[..15], NOW), None);
+    }
+
+    #[test]
+    fn the_shortest_stamps_lack_only_the_turn_round() {
+        for len in LEAST..LONG {
+            let (payload, s) = packet(len);
+            assert_eq!(read(&payload, NOW), Some(Stamp { turned_ns: 0, ..s }));
+            assert_eq!(bit_errors(&payload), 0);
+        }
+        let (payload, _) = packet(LEAST);
+        assert_eq!(read(&payload[..LEAST - 1], NOW), None);
+    }
+
+    #[test]
+    fn times_of_sending_may_lie_on_either_side_of_the_receivers_clock() {
+        let (payload, s) = packet(40);
+        for near in [s.sent_ns - 300, s.sent_ns, s.sent_ns + (1 << 46)] {
+            assert_eq!(read(&payload, near), Some(s));
+        }
     }
 
     #[test]
@@ -102,7 +140,7 @@ mod tests {
             let mut damaged = payload.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(bit_errors(&damaged), 1, "bit {bit}");
-            assert_eq!(read(&damaged).is_none(), bit < STAMP * 8, "bit {bit}");
+            assert_eq!(read(&damaged, NOW).is_none(), bit < LONG * 8, "bit {bit}");
         }
     }
 }

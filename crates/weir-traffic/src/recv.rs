@@ -1,20 +1,23 @@
-//! The receiver: takes packets with the kernel's receive timestamps and hands them to the
-//! statistics.
+//! The receiving path: UDP packets with the kernel's times of arrival.
 
-use std::io::IoSliceMut;
+use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, setsockopt, sockopt,
 };
 use nix::sys::time::TimeSpec;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::clock::{nanos, now};
+use crate::arrival::Arrival;
+use crate::clock::{KernelTime, now};
+use crate::payload::{self, Stamp};
 use crate::send::headers;
-use crate::stats::{Known, Receipt, Reception, reception};
-use crate::{Context, LoadError, payload};
+use crate::stats::{Known, Reception, reception};
+use crate::{Context, TrafficError};
 
 /// What to receive, and until when.
 #[derive(Clone, Copy, Debug)]
@@ -33,127 +36,224 @@ pub struct Listen {
     pub known: Known,
 }
 
-/// Receives, and says what came.
+/// Receives one stream.
 ///
 /// # Errors
 /// An address that cannot be bound; a socket that fails.
-pub fn recv(listen: &Listen) -> Result<Reception, LoadError> {
-    let socket = UdpSocket::bind(listen.bind).when("bind the receiving address")?;
-    let (receipts, drops) = collect(&socket, listen)?;
-    Ok(Reception { socket_drops: drops, ..reception(&receipts, listen.known) })
+pub fn recv(listen: &Listen) -> Result<Reception, TrafficError> {
+    let inlet = Inlet::bind(listen.bind)?;
+    let (arrivals, drops) = collect(&inlet, listen)?;
+    Ok(Reception { socket_drops: drops, ..reception(&arrivals, listen.known) })
 }
 
-/// Receives on a bound socket; packets without an undamaged stamp are not ours and are passed over.
+/// Receives one stream at an inlet: its packets in the order of arrival, and how many the socket
+/// had no room for.
 ///
 /// # Errors
 /// A socket that fails.
-pub fn collect(socket: &UdpSocket, listen: &Listen) -> Result<(Vec<Receipt>, u64), LoadError> {
-    // Without the privilege the usual bound applies; what does not fit shows up as socket drops.
-    if setsockopt(socket, sockopt::RcvBufForce, &BUFFER).is_err() {
-        let _ = setsockopt(socket, sockopt::RcvBuf, &BUFFER);
-    }
-    setsockopt(socket, sockopt::ReceiveTimestampns, &true).when("ask for receive timestamps")?;
-    if listen.bind.is_ipv4() {
-        setsockopt(socket, sockopt::IpRecvTos, &true).when("ask for ECN fields")?;
-    } else {
-        setsockopt(socket, sockopt::Ipv6RecvTClass, &true).when("ask for ECN fields")?;
-    }
-    socket.set_read_timeout(Some(TICK)).when("set a timeout")?;
-    let overhead = headers(listen.bind);
-    let mut receipts = Vec::new();
-    let mut buffer = vec![0; MESSAGES * LARGEST];
-    let mut messages = MultiHeaders::<SockaddrStorage>::preallocate(
-        MESSAGES,
-        Some(nix::cmsg_space!(TimeSpec, i32)),
-    );
+pub fn collect(inlet: &Inlet, listen: &Listen) -> Result<(Vec<Arrival>, u64), TrafficError> {
+    let mut arrivals = Vec::new();
+    let mut receiver = Receiver::new(std::slice::from_ref(inlet));
     let begun = now();
-    while (receipts.len() as u64) < listen.count.min(MOST) {
-        let here = receipts.len();
-        receive(socket, &mut buffer, &mut messages, overhead, &mut receipts)?;
-        let Some(first) = receipts.first() else {
+    while (arrivals.len() as u64) < listen.count.min(MOST) {
+        let before = arrivals.len();
+        receiver.turn(&mut |_, datagram| arrivals.push(datagram.arrival))?;
+        let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
             if now() - begun > listen.wait_ns {
                 break;
             }
             continue;
         };
-        if receipts.len() - here < MESSAGES {
-            // The socket is empty. Whoever waits in it makes the sender wake it for every packet,
-            // which costs the sender more than the packet; the kernel notes the times of arrival,
-            // so there is no hurry.
-            std::thread::sleep(NAP);
-        }
-        let last = receipts[receipts.len() - 1].arrived_ns;
-        if last.saturating_sub(first.arrived_ns) >= listen.span_ns
-            || (receipts.len() == here && now() > last + listen.idle_ns)
+        if last.at_ns.saturating_sub(first.at_ns) >= listen.span_ns
+            || (arrivals.len() == before && now() > last.at_ns + listen.idle_ns)
         {
             break;
         }
     }
-    Ok((receipts, socket_drops(socket)))
+    Ok((arrivals, inlet.drops()))
 }
 
-/// One system call's worth of packets.
-fn receive(
-    socket: &UdpSocket,
-    buffer: &mut [u8],
-    messages: &mut MultiHeaders<SockaddrStorage>,
-    overhead: usize,
-    receipts: &mut Vec<Receipt>,
-) -> Result<(), LoadError> {
-    let mut slices: Vec<[IoSliceMut<'_>; 1]> =
-        buffer.chunks_mut(LARGEST).map(|c| [IoSliceMut::new(c)]).collect();
-    let results = match recvmmsg(
-        socket.as_fd().as_raw_fd(),
-        messages,
-        slices.iter_mut(),
-        MsgFlags::MSG_WAITFORONE,
-        None,
-    ) {
-        Ok(results) => results,
-        Err(
-            nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR | nix::errno::Errno::ECONNREFUSED,
-        ) => return Ok(()),
-        Err(e) => return Err(e).when("receive"),
-    };
-    for message in results {
-        let (mut stamped, mut marked) = (None, false);
-        for control in message.cmsgs().when("read the receive timestamp")? {
-            match control {
-                ControlMessageOwned::ScmTimestampns(t) => stamped = Some(nanos(t)),
-                ControlMessageOwned::Ipv4Tos(tos) => marked = tos & CE == CE,
-                ControlMessageOwned::Ipv6TClass(class) => marked = class as u8 & CE == CE,
-                _ => {}
-            }
-        }
-        let Some(stamp) = message.iovs().next().and_then(payload::read) else {
-            continue;
-        };
-        let bytes = (message.bytes + overhead) as u32;
-        receipts.push(Receipt {
-            sequence: stamp.sequence,
-            bytes,
-            sent_ns: stamp.sent_ns,
-            arrived_ns: stamped.unwrap_or_else(now),
-            marked,
-        });
+/// A socket that packets arrive at.
+#[derive(Debug)]
+pub struct Inlet {
+    socket: UdpSocket,
+    headers: u8,
+}
+
+impl Inlet {
+    /// One at an address.
+    ///
+    /// # Errors
+    /// An address that cannot be bound.
+    pub fn bind(at: SocketAddr) -> Result<Self, TrafficError> {
+        Self::on(UdpSocket::bind(at).when("bind the receiving address")?)
     }
-    Ok(())
+
+    /// One on a bound socket.
+    ///
+    /// # Errors
+    /// A kernel that does not note times of arrival or ECN fields.
+    pub fn on(socket: UdpSocket) -> Result<Self, TrafficError> {
+        // Without the privilege the usual bound applies; packets that do not fit show as drops.
+        if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
+            let _ = setsockopt(&socket, sockopt::RcvBuf, &BUFFER);
+        }
+        let own = socket.local_addr().when("ask for the socket's address")?;
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
+            .when("ask for receive timestamps")?;
+        if own.is_ipv4() {
+            setsockopt(&socket, sockopt::IpRecvTos, &true).when("ask for ECN fields")?;
+        } else {
+            setsockopt(&socket, sockopt::Ipv6RecvTClass, &true).when("ask for ECN fields")?;
+        }
+        Ok(Self { socket, headers: headers(own) as u8 })
+    }
+
+    /// Packets that found the socket's buffer full, from the kernel's table of sockets; 0 when that
+    /// cannot be read.
+    pub fn drops(&self) -> u64 {
+        use std::os::unix::fs::MetadataExt;
+        let fd = self.socket.as_raw_fd();
+        let Ok(inode) =
+            std::fs::metadata(format!("/proc/self/fd/{fd}")).map(|m| m.ino().to_string())
+        else {
+            return 0;
+        };
+        ["/proc/self/net/udp", "/proc/self/net/udp6"]
+            .iter()
+            .filter_map(|path| std::fs::read_to_string(path).ok())
+            .find_map(|table| drops_of(&table, &inode))
+            .unwrap_or(0)
+    }
 }
 
-/// Packets that found the socket's buffer full, from the kernel's table of sockets; 0 when that
-/// cannot be read.
-fn socket_drops(socket: &UdpSocket) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    let fd = socket.as_raw_fd();
-    let Ok(inode) = std::fs::metadata(format!("/proc/self/fd/{fd}")).map(|m| m.ino().to_string())
-    else {
-        return 0;
-    };
-    ["/proc/self/net/udp", "/proc/self/net/udp6"]
-        .iter()
-        .filter_map(|path| std::fs::read_to_string(path).ok())
-        .find_map(|table| drops_of(&table, &inode))
-        .unwrap_or(0)
+/// A packet as an inlet hands it on.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// Its sender.
+    pub from: SocketAddr,
+    /// Its payload, with an undamaged stamp.
+    pub payload: &'a [u8],
+    /// When it arrived, and what the stamp says.
+    pub arrival: Arrival,
+    socket: &'a UdpSocket,
+}
+
+impl Datagram<'_> {
+    /// Sends the packet back, with the time since its arrival in its stamp.
+    pub fn send_back(&self) {
+        let mut payload = self.payload.to_vec();
+        let turned = now().saturating_sub(self.arrival.at_ns);
+        let turned_ns = u32::try_from(turned).unwrap_or(u32::MAX);
+        payload::stamp(&mut payload, Stamp { turned_ns, ..self.arrival.stamp });
+        // An echo that cannot be sent is a lost packet.
+        let _ = self.socket.send_to(&payload, self.from);
+    }
+}
+
+/// Receives at several inlets on one thread.
+#[derive(Debug)]
+pub struct Receiver<'a> {
+    inlets: &'a [Inlet],
+    buffer: Vec<u8>,
+    messages: MultiHeaders<SockaddrStorage>,
+    time: KernelTime,
+}
+
+impl<'a> Receiver<'a> {
+    /// A receiver at these inlets.
+    pub fn new(inlets: &'a [Inlet]) -> Self {
+        Self {
+            inlets,
+            buffer: vec![0; MESSAGES * LARGEST],
+            messages: MultiHeaders::preallocate(MESSAGES, Some(nix::cmsg_space!(TimeSpec, i32))),
+            time: KernelTime::current(),
+        }
+    }
+
+    /// Waits for packets for up to 20 ms, then takes a batch from each socket that has some, and
+    /// calls `take` for each packet with the place of its inlet. Packets without an undamaged
+    /// stamp are other programs', and are left out.
+    ///
+    /// # Errors
+    /// A socket that fails.
+    pub fn turn(&mut self, take: &mut dyn FnMut(usize, &Datagram<'_>)) -> Result<(), TrafficError> {
+        let mut fds: Vec<PollFd<'_>> =
+            self.inlets.iter().map(|inlet| PollFd::new(&inlet.socket, PollFlags::IN)).collect();
+        match poll(&mut fds, Some(&TICK)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(io::Error::from(errno)).when("wait for packets"),
+        }
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        self.time.refresh();
+        let mut is_any_full = false;
+        for (place, _) in ready.iter().enumerate().filter(|(_, ready)| **ready) {
+            is_any_full |= self.batch(place, take)? == MESSAGES;
+        }
+        if !is_any_full {
+            // All sockets are empty. A receiver that waits in one makes the sender wake it for every
+            // packet, which costs the sender more than the packet; the kernel notes the times of
+            // arrival, so there is no hurry.
+            std::thread::sleep(NAP);
+        }
+        Ok(())
+    }
+
+    /// One system call's worth of packets from the inlet at a place; returns how many.
+    fn batch(
+        &mut self,
+        place: usize,
+        take: &mut dyn FnMut(usize, &Datagram<'_>),
+    ) -> Result<usize, TrafficError> {
+        let inlet = &self.inlets[place];
+        let mut slices: Vec<[IoSliceMut<'_>; 1]> =
+            self.buffer.chunks_mut(LARGEST).map(|c| [IoSliceMut::new(c)]).collect();
+        let results = match recvmmsg(
+            inlet.socket.as_raw_fd(),
+            &mut self.messages,
+            slices.iter_mut(),
+            MsgFlags::MSG_DONTWAIT,
+            None,
+        ) {
+            Ok(results) => results,
+            // The last says that an echo found no listener any more.
+            Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNREFUSED) => return Ok(0),
+            Err(e) => return Err(e).when("receive"),
+        };
+        let mut count = 0;
+        for message in results {
+            count += 1;
+            let (mut at, mut marked) = (None, false);
+            for control in message.cmsgs().when("read the receive timestamp")? {
+                match control {
+                    ControlMessageOwned::ScmTimestampns(time) => at = Some(self.time.convert(time)),
+                    ControlMessageOwned::Ipv4Tos(tos) => marked = tos & CE == CE,
+                    ControlMessageOwned::Ipv6TClass(class) => marked = class as u8 & CE == CE,
+                    _ => {}
+                }
+            }
+            let at_ns = at.unwrap_or_else(now);
+            let (Some(payload), Some(from)) =
+                (message.iovs().next(), message.address.as_ref().and_then(address))
+            else {
+                continue;
+            };
+            let Some(stamp) = payload::read(payload, at_ns) else { continue };
+            let bytes = (message.bytes + usize::from(inlet.headers)) as u32;
+            let arrival = Arrival { stamp, at_ns, bytes, headers: inlet.headers, marked };
+            take(place, &Datagram { from, payload, arrival, socket: &inlet.socket });
+        }
+        Ok(count)
+    }
+}
+
+/// A socket address of the internet, if it is one.
+fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
+    match (storage.as_sockaddr_in(), storage.as_sockaddr_in6()) {
+        (Some(v4), _) => Some((v4.ip(), v4.port()).into()),
+        (_, Some(v6)) => Some((v6.ip(), v6.port()).into()),
+        _ => None,
+    }
 }
 
 /// The last column of the line whose tenth column is the inode.
@@ -172,27 +272,27 @@ fn drops_of(table: &str, inode: &str) -> Option<u64> {
 const CE: u8 = 3;
 /// Packets in one system call.
 const MESSAGES: usize = 64;
-/// Largest payload that is taken whole: more than a jumbo frame's.
-const LARGEST: usize = 10_240;
-/// Packets kept at most, to bound memory (half a gigabyte).
+/// Largest payload.
+const LARGEST: usize = 65_536;
+/// Packets of a stream that are kept at most, to bound memory (640 MB).
 const MOST: u64 = 20_000_000;
 /// Socket buffer: the receiver must not be what loses packets.
 const BUFFER: usize = 64 << 20;
-/// How long to stay away from an empty socket; its buffer holds 80 ms at a million packets a
-/// second.
+/// How long to stay away from empty sockets; a buffer holds 80 ms at a million packets a second.
 const NAP: Duration = Duration::from_micros(500);
-/// How often to look at the clock while nothing comes.
-const TICK: Duration = Duration::from_millis(20);
+/// How often to look at the clock while no packet arrives.
+const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::SECOND;
-    use crate::send::{Pace, Plan, send};
+    use crate::schedule::Pace;
+    use crate::send::{Plan, send};
 
     fn over_loopback(bind: &str, train: usize) -> Reception {
-        let socket = UdpSocket::bind(bind).unwrap();
-        let to = socket.local_addr().unwrap();
+        let inlet = Inlet::bind(bind.parse().unwrap()).unwrap();
+        let to = inlet.socket.local_addr().unwrap();
         let known = Known { sent: Some(500), list_arrivals: true, ..Known::default() };
         let listen = Listen {
             bind: to,
@@ -213,10 +313,10 @@ mod tests {
             tos: 0,
         };
         let sender = std::thread::spawn(move || send(&plan).unwrap());
-        let (receipts, drops) = collect(&socket, &listen).unwrap();
+        let (arrivals, drops) = collect(&inlet, &listen).unwrap();
         let sent = sender.join().unwrap();
         assert_eq!((sent.packets, sent.bytes, drops), (500, 150_000, 0));
-        reception(&receipts, known)
+        reception(&arrivals, known)
     }
 
     #[test]

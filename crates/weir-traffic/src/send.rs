@@ -1,33 +1,26 @@
-//! The sender: UDP packets at a rate, at a number per second, or as fast as the machine can.
+//! The sending path: UDP packets from outlets, in bursts, when a schedule says.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
+use nix::errno::Errno;
 use nix::sys::socket::{
     ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg, setsockopt, sockopt,
 };
 use serde::{Deserialize, Serialize};
+use weir_linux::sys::thread::Policy;
 
-use crate::clock::{SECOND, now, precise_sleeps, spin_until};
-use crate::payload::{STAMP, Stamp, fill, stamp};
-use crate::{Context, LoadError};
+use crate::clock::{Pacer, SECOND, now};
+use crate::payload::{LEAST, Stamp, fill, stamp};
+use crate::schedule::{Even, Pace, Schedule};
+use crate::span::{Point, Span};
+use crate::{Context, TrafficError};
 
-/// How fast to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// Network-layer bits per second.
-    Bits(u64),
-    /// Packets per second.
-    Packets(u64),
-    /// As fast as the machine can.
-    Flood,
-}
-
-/// What to send.
+/// A stream of packets of one size to one receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Where to.
+    /// The receiver.
     pub to: SocketAddr,
     /// Network-layer bytes of each packet.
     pub size: usize,
@@ -37,7 +30,7 @@ pub struct Plan {
     pub count: u64,
     /// Stop after this time, ns.
     pub span_ns: u64,
-    /// Packets in one offload train (UDP GSO); 1 sends each by itself.
+    /// Packets in one offload train (UDP GSO); 1 sends each packet on its own.
     pub train: usize,
     /// Wait so long before the first packet, ns.
     pub after_ns: u64,
@@ -54,64 +47,48 @@ pub struct Sent {
     pub bytes: u64,
     /// From the first to after the last, ns.
     pub span_ns: u64,
-    /// Calls that the kernel refused for want of a buffer; their packets were not sent again.
+    /// Packets that the kernel refused for want of a buffer; they were not sent again.
     pub refused: u64,
 }
 
-/// Sends what the plan says.
+/// Sends the stream that the plan describes.
 ///
 /// # Errors
-/// A size that holds no stamp or that UDP does not take; a socket that cannot be made.
-pub fn send(plan: &Plan) -> Result<Sent, LoadError> {
+/// A size that holds no stamp or that UDP does not take; a socket that cannot be made or fails.
+pub fn send(plan: &Plan) -> Result<Sent, TrafficError> {
     let payload = payload_size(plan.to, plan.size)?;
-    let socket = connect(plan.to)?;
-    if plan.tos != 0 {
-        let tos = i32::from(plan.tos);
-        let set = if plan.to.is_ipv4() {
-            setsockopt(&socket, sockopt::Ipv4Tos, &tos)
-        } else {
-            setsockopt(&socket, sockopt::Ipv6TClass, &tos)
-        };
-        set.when("set the ECN field")?;
-    }
-    precise_sleeps();
     let train = plan.train.clamp(1, MOST_TRAIN).min((MOST_DATAGRAM / payload).max(1));
-    let mut batch = Batch::new(payload, train);
-    let start = now() + plan.after_ns;
-    spin_until(start);
-    let mut sent = Sent::default();
-    let mut tried = 0;
-    while tried < plan.count && now() < start.saturating_add(plan.span_ns) {
-        let left = plan.count - tried;
-        let whole = (train as u64).min(left);
-        // A train leaves when its last packet is due.
-        let due = match interval(plan.pace, plan.size, tried + whole - 1) {
-            None => left,
-            Some(at) => {
-                spin_until(start + at);
-                let due = due_until(plan.pace, plan.size, now() - start)
-                    .saturating_sub(tried)
-                    .clamp(whole, left);
-                if due == left { due } else { due - due % whole }
-            }
-        };
-        let n = batch.send(&socket, tried, due, &mut sent)?;
-        tried += n;
+    let mut outlets = [Outlet::connect(None, plan.to, plan.tos)?];
+    let schedule = Even {
+        pace: plan.pace,
+        bytes: plan.size as u32,
+        train: train as u64,
+        left: plan.count,
+        span_ns: plan.span_ns,
+        next: 0,
+    };
+    let span = Span::open(now() + plan.after_ns);
+    let sending =
+        Sending { span, pacer: Pacer::DEDICATED, train, realtime: false, fails_fast: true };
+    sending.run(&mut outlets, schedule);
+    let span_ns = now() - span.start;
+    let [outlet] = outlets;
+    let out = outlet.finish();
+    if let Some(source) = out.cause.filter(|error| !is_for_want_of_buffer(error)) {
+        return Err(TrafficError::System { what: "send", source });
     }
-    sent.bytes = sent.packets * plan.size as u64;
-    sent.span_ns = now() - start;
-    Ok(sent)
+    Ok(Sent { packets: out.packets, bytes: out.bytes, span_ns, refused: out.refused })
 }
 
 /// Payload bytes of a packet of `size` network-layer bytes to `to`.
 ///
 /// # Errors
 /// A size that holds no stamp or that UDP does not take.
-pub fn payload_size(to: SocketAddr, size: usize) -> Result<usize, LoadError> {
+pub fn payload_size(to: SocketAddr, size: usize) -> Result<usize, TrafficError> {
     let headers = headers(to);
-    let (least, most) = (headers + STAMP, headers + MOST_DATAGRAM);
+    let (least, most) = (headers + LEAST, headers + MOST_DATAGRAM);
     if !(least..=most).contains(&size) {
-        return Err(LoadError::Size { given: size, least, most });
+        return Err(TrafficError::Size { given: size, least, most });
     }
     Ok(size - headers)
 }
@@ -121,103 +98,217 @@ pub fn headers(to: SocketAddr) -> usize {
     if to.is_ipv4() || to.ip().to_canonical().is_ipv4() { 28 } else { 48 }
 }
 
-/// A UDP socket with a large buffer, connected to `to`.
-pub(crate) fn connect(to: SocketAddr) -> Result<UdpSocket, LoadError> {
-    let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-    let socket = UdpSocket::bind(any).when("make a UDP socket")?;
-    // Without the privilege the usual bound applies; the sender then blocks sooner.
-    if setsockopt(&socket, sockopt::SndBufForce, &BUFFER).is_err() {
-        let _ = setsockopt(&socket, sockopt::SndBuf, &BUFFER);
-    }
-    socket.connect(to).when("connect to the receiver")?;
-    Ok(socket)
+/// A socket that the packets of one flow leave from, and what it has sent.
+#[derive(Debug)]
+pub struct Outlet {
+    socket: UdpSocket,
+    headers: usize,
+    sequence: u64,
+    sent: Departures,
 }
 
-/// When packet `n` is due, ns after the start; `None` while flooding. Exact for every `n`: no
-/// interval is rounded and summed.
-fn interval(pace: Pace, size: usize, n: u64) -> Option<u64> {
-    let nanos = |numerator: u128, denominator: u64| {
-        u64::try_from(numerator / u128::from(denominator.max(1))).unwrap_or(u64::MAX)
-    };
-    match pace {
-        Pace::Bits(rate) => {
-            Some(nanos(u128::from(n) * size as u128 * 8 * u128::from(SECOND), rate))
+/// What an outlet has sent.
+#[derive(Debug, Default)]
+pub struct Departures {
+    /// Packets in the measured part of the run.
+    pub packets: u64,
+    /// Their network-layer bytes.
+    pub bytes: u64,
+    /// What was sent in each interval of the run.
+    pub series: Vec<Point>,
+    /// Packets that the kernel refused; they were not sent again.
+    pub refused: u64,
+    /// Why it refused the last of them.
+    pub cause: Option<io::Error>,
+}
+
+impl Outlet {
+    /// A socket with a large buffer, bound to `from` if that is given, connected to `to`, with this
+    /// DSCP and ECN field.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn connect(
+        from: Option<SocketAddr>,
+        to: SocketAddr,
+        tos: u8,
+    ) -> Result<Self, TrafficError> {
+        let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+        let socket = UdpSocket::bind(from.unwrap_or(any)).when("make a UDP socket")?;
+        // Without the privilege the usual bound applies; the sender then blocks sooner.
+        if setsockopt(&socket, sockopt::SndBufForce, &BUFFER).is_err() {
+            let _ = setsockopt(&socket, sockopt::SndBuf, &BUFFER);
         }
-        Pace::Packets(rate) => Some(nanos(u128::from(n) * u128::from(SECOND), rate)),
-        Pace::Flood => None,
+        if tos != 0 {
+            let tos = i32::from(tos);
+            let set = if to.is_ipv4() {
+                setsockopt(&socket, sockopt::Ipv4Tos, &tos)
+            } else {
+                setsockopt(&socket, sockopt::Ipv6TClass, &tos)
+            };
+            set.when("set the ECN field")?;
+        }
+        socket.connect(to).when("connect to the receiver")?;
+        Ok(Self { socket, headers: headers(to), sequence: 0, sent: Departures::default() })
+    }
+
+    /// Another handle on its socket.
+    ///
+    /// # Errors
+    /// Too many open files.
+    pub fn socket(&self) -> Result<UdpSocket, TrafficError> {
+        self.socket.try_clone().when("share the socket")
+    }
+
+    /// What it has sent.
+    pub fn finish(self) -> Departures {
+        self.sent
+    }
+
+    /// Whether the kernel refused a packet for another reason than the want of a buffer.
+    fn has_failed(&self) -> bool {
+        self.sent.cause.as_ref().is_some_and(|error| !is_for_want_of_buffer(error))
+    }
+
+    /// Counts packets that left at a time.
+    fn count(&mut self, span: &Span, at: u64, packets: u64, bytes: u64) {
+        let point = span.point(&mut self.sent.series, at);
+        point.packets += packets;
+        point.bytes += bytes;
+        if span.is_measured(at) {
+            self.sent.packets += packets;
+            self.sent.bytes += bytes;
+        }
     }
 }
 
-/// How many packets are due `elapsed` ns after the start.
-pub(crate) fn due_until(pace: Pace, size: usize, elapsed: u64) -> u64 {
-    let (rate, unit) = match pace {
-        Pace::Bits(rate) => (rate, size as u128 * 8),
-        Pace::Packets(rate) => (rate, 1),
-        Pace::Flood => return u64::MAX,
-    };
-    (u128::from(elapsed) * u128::from(rate) / (unit * u128::from(SECOND)) + 1) as u64
+/// How a thread sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Sending {
+    /// When it starts, and what of it is measured.
+    pub span: Span,
+    /// How it waits.
+    pub pacer: Pacer,
+    /// Packets in one offload train (UDP GSO), 1 to 64.
+    pub train: usize,
+    /// Whether to ask for real-time priority, as the link's thread has it: otherwise a packet waits
+    /// for other threads' time slices before it is sent.
+    pub realtime: bool,
+    /// Whether to end with the first error other than the want of a buffer.
+    pub fails_fast: bool,
+}
+
+impl Sending {
+    /// Sends from the outlets, on this thread, until the schedule ends or a socket fails. Each
+    /// outlet says what it has sent and what the kernel refused.
+    pub fn run(&self, outlets: &mut [Outlet], mut schedule: impl Schedule) {
+        Pacer::prepare_thread();
+        let mut usual = Policy::current()
+            .ok()
+            .filter(|_| self.realtime && Policy::realtime(PRIORITY).apply().is_ok());
+        let mut batch = Batch::new(self.train);
+        let start = self.span.start;
+        self.pacer.wait_until(start);
+        while let Some(burst) = schedule.next(now().saturating_sub(start)) {
+            let due = start.saturating_add(burst.at);
+            self.pacer.wait_until(due);
+            if now().saturating_sub(due) > OVERLOADED_NS
+                && let Some(usual) = usual.take()
+            {
+                // The schedule asks for more than the machine can send: other threads must run too.
+                let _ = usual.apply();
+            }
+            let Some(outlet) = outlets.get_mut(burst.outlet) else { continue };
+            let payload = (burst.bytes as usize).saturating_sub(outlet.headers).max(LEAST);
+            let mut left = burst.count;
+            while left > 0 {
+                left -= batch.send(outlet, payload, left, &self.span);
+                if self.fails_fast && outlet.has_failed() {
+                    return;
+                }
+            }
+        }
+    }
 }
 
 /// Buffers for one system call.
 struct Batch {
-    bytes: Vec<u8>,
-    payload: usize,
     train: usize,
-    headers: MultiHeaders<SockaddrStorage>,
+    /// Payload bytes for which `bytes` holds the pattern.
+    payload: usize,
+    bytes: Vec<u8>,
+    messages: MultiHeaders<SockaddrStorage>,
 }
 
 impl Batch {
-    fn new(payload: usize, train: usize) -> Self {
-        let mut bytes = vec![0; payload * train * MESSAGES];
-        bytes.chunks_mut(payload).for_each(fill);
+    fn new(train: usize) -> Self {
         let space = (train > 1).then(|| nix::cmsg_space!(u16));
-        Self { bytes, payload, train, headers: MultiHeaders::preallocate(MESSAGES, space) }
+        let messages = MultiHeaders::preallocate(MESSAGES, space);
+        Self { train, payload: 0, bytes: Vec::new(), messages }
     }
 
-    /// Sends up to `due` packets numbered from `first` in one call and says how many it dealt with.
-    fn send(
-        &mut self,
-        socket: &UdpSocket,
-        first: u64,
-        due: u64,
-        sent: &mut Sent,
-    ) -> Result<u64, LoadError> {
-        let packets = due.min((self.train * MESSAGES) as u64) as usize;
-        let bytes = &mut self.bytes[..packets * self.payload];
+    /// Sends up to `left` packets in one call; returns how many of them are dealt with: sent, or
+    /// refused by the kernel.
+    fn send(&mut self, outlet: &mut Outlet, payload: usize, left: u64, span: &Span) -> u64 {
+        let packets = left.min((self.train * MESSAGES) as u64) as usize;
+        self.fill(payload, packets);
+        let bytes = &mut self.bytes[..packets * payload];
         let sent_ns = now();
-        for (i, payload) in bytes.chunks_mut(self.payload).enumerate() {
-            stamp(payload, Stamp { sequence: (first + i as u64) as u32, sent_ns });
+        for (sequence, payload) in (outlet.sequence..).zip(bytes.chunks_mut(payload)) {
+            stamp(payload, Stamp { sequence: sequence as u32, sent_ns, turned_ns: 0 });
         }
         let slices: Vec<[IoSlice<'_>; 1]> =
-            bytes.chunks(self.payload * self.train).map(|c| [IoSlice::new(c)]).collect();
-        let segment = self.payload as u16;
+            bytes.chunks(payload * self.train).map(|c| [IoSlice::new(c)]).collect();
+        let segment = payload as u16;
         let control = [ControlMessage::UdpGsoSegments(&segment)];
         let control = if self.train > 1 { control.as_slice() } else { &[] };
         let nowhere = vec![None; slices.len()];
-        match sendmmsg(
-            socket.as_raw_fd(),
-            &mut self.headers,
+        let result = sendmmsg(
+            outlet.socket.as_raw_fd(),
+            &mut self.messages,
             &slices,
             nowhere.as_slice(),
             control,
             MsgFlags::empty(),
-        ) {
+        );
+        let done = match result {
             Ok(results) => {
-                let messages = results.count();
-                let done = (messages * self.train).min(packets) as u64;
-                sent.packets += done;
-                Ok(done)
+                let done = (results.count() * self.train).min(packets) as u64;
+                outlet.count(span, sent_ns, done, done * (payload + outlet.headers) as u64);
+                done
             }
-            // The news that nobody listens, from an earlier packet; this call sent nothing, and its
+            // Nobody listens yet: an earlier packet came back. This call sent nothing, and its
             // packets are still to go.
-            Err(nix::errno::Errno::ECONNREFUSED) => Ok(0),
-            Err(nix::errno::Errno::ENOBUFS | nix::errno::Errno::EAGAIN) => {
-                sent.refused += 1;
-                Ok(packets as u64)
+            Err(Errno::ECONNREFUSED | Errno::EINTR) => 0,
+            Err(errno) => {
+                outlet.sent.refused += packets as u64;
+                outlet.sent.cause = Some(errno.into());
+                packets as u64
             }
-            Err(e) => Err(e).when("send"),
+        };
+        outlet.sequence += done;
+        done
+    }
+
+    /// Makes the buffer hold so many payloads of so many bytes with their pattern.
+    fn fill(&mut self, payload: usize, packets: usize) {
+        if self.payload != payload {
+            (self.payload, self.bytes) = (payload, Vec::new());
+        }
+        let filled = self.bytes.len();
+        if filled < packets * payload {
+            self.bytes.resize(packets * payload, 0);
+            self.bytes[filled..].chunks_mut(payload).for_each(fill);
         }
     }
+}
+
+/// Whether the kernel had no buffer for a packet; it may have one for the next.
+fn is_for_want_of_buffer(error: &io::Error) -> bool {
+    [Errno::ENOBUFS, Errno::EAGAIN]
+        .map(|errno| errno as i32)
+        .map(Some)
+        .contains(&error.raw_os_error())
 }
 
 /// Messages in one system call.
@@ -228,32 +319,14 @@ const MOST_TRAIN: usize = 64;
 const MOST_DATAGRAM: usize = 65_507;
 /// Socket buffer: the sender is to be limited by the link, not by this.
 const BUFFER: usize = 4 << 20;
+/// The least real-time priority.
+const PRIORITY: i32 = 1;
+/// A sender that is so late does not keep up.
+const OVERLOADED_NS: u64 = SECOND / 50;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn packets_are_due_at_exact_times() {
-        let pace = Pace::Bits(10_000_000);
-        assert_eq!(interval(pace, 1500, 1), Some(1_200_000));
-        assert_eq!(interval(pace, 1500, 1_000_000), Some(1_200_000_000_000));
-        assert_eq!(interval(Pace::Packets(3), 1500, 3), Some(SECOND));
-        assert_eq!(interval(Pace::Flood, 1500, 3), None);
-    }
-
-    #[test]
-    fn what_is_due_agrees_with_when_it_is_due() {
-        for pace in [Pace::Bits(9_999_991), Pace::Packets(7)] {
-            for n in 1..200 {
-                let at = interval(pace, 1337, n).unwrap();
-                assert!(
-                    due_until(pace, 1337, at + 1) == n + 1 && due_until(pace, 1337, at - 1) == n,
-                    "{pace:?} {n}"
-                );
-            }
-        }
-    }
 
     #[test]
     fn sizes_include_the_headers() {
@@ -261,6 +334,25 @@ mod tests {
         let v6: SocketAddr = "[::1]:9".parse().unwrap();
         assert_eq!(payload_size(v4, 1500).unwrap(), 1472);
         assert_eq!(payload_size(v6, 1500).unwrap(), 1452);
-        assert!(payload_size(v4, 43).is_err() && payload_size(v4, 70_000).is_err());
+        assert!(payload_size(v4, 39).is_err() && payload_size(v4, 70_000).is_err());
+    }
+
+    #[test]
+    fn a_socket_that_takes_nothing_ends_a_stream_and_not_a_host() {
+        // Larger than a train may be: the kernel refuses each of them.
+        let to = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let stream = |fails_fast| {
+            let mut outlets = [Outlet::connect(None, to, 0).unwrap()];
+            let (bytes, left, span_ns) = (65_600, 5, u64::MAX);
+            let even = Even { pace: Pace::Flood, bytes, train: 1, left, span_ns, next: 0 };
+            let span = Span::open(now());
+            Sending { span, pacer: Pacer::SHARED, train: 1, realtime: false, fails_fast }
+                .run(&mut outlets, even);
+            let [outlet] = outlets;
+            outlet.finish()
+        };
+        let (fast, slow) = (stream(true), stream(false));
+        assert_eq!((fast.packets, slow.packets, slow.refused), (0, 0, 5));
+        assert!(fast.cause.is_some());
     }
 }

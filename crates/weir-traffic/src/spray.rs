@@ -11,9 +11,10 @@ use nix::sys::socket::{
 };
 use weir_wire::checksum::checksum;
 
-use crate::clock::{now, precise_sleeps, spin_until};
-use crate::send::{Pace, Sent, due_until};
-use crate::{Context, LoadError};
+use crate::clock::{Pacer, now};
+use crate::schedule::Pace;
+use crate::send::Sent;
+use crate::{Context, TrafficError};
 
 /// What to send.
 #[derive(Clone, Debug)]
@@ -34,10 +35,10 @@ pub struct Spray {
 ///
 /// # Errors
 /// The interface is missing, or the privilege to send raw frames.
-pub fn spray(plan: &Spray) -> Result<Sent, LoadError> {
+pub fn spray(plan: &Spray) -> Result<Sent, TrafficError> {
     let least = FRAME - ETHERNET;
     if !(least..=MOST).contains(&plan.size) {
-        return Err(LoadError::Size { given: plan.size, least, most: MOST });
+        return Err(TrafficError::Size { given: plan.size, least, most: MOST });
     }
     let out =
         socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None::<SockProtocol>)
@@ -50,16 +51,18 @@ pub fn spray(plan: &Spray) -> Result<Sent, LoadError> {
         .find_map(|i| i.address?.as_link_addr().copied());
     let address: LinkAddr = address.ok_or(Errno::ENODEV).when("find the interface")?;
     bind(out.as_raw_fd(), &address).when("bind to the interface")?;
-    precise_sleeps();
+    Pacer::prepare_thread();
     let mut frames = vec![frame(plan.size); MESSAGES];
     let mut headers = MultiHeaders::<LinkAddr>::preallocate(MESSAGES, None);
     let (start, mut sent, mut next) = (now(), Sent::default(), 0u32);
     while now() < start + plan.span_ns {
-        let due = due_until(plan.pace, plan.size, now() - start)
+        let due = plan
+            .pace
+            .due_by(plan.size as u32, now() - start)
             .saturating_sub(sent.packets)
             .min(MESSAGES as u64) as usize;
         if due == 0 {
-            spin_until(now() + PAUSE);
+            Pacer::DEDICATED.wait_until(now() + PAUSE);
             continue;
         }
         for frame in &mut frames[..due] {
@@ -78,7 +81,7 @@ pub fn spray(plan: &Spray) -> Result<Sent, LoadError> {
             MsgFlags::empty(),
         ) {
             Ok(results) => sent.packets += results.count() as u64,
-            Err(Errno::ENOBUFS | Errno::EAGAIN) => sent.refused += 1,
+            Err(Errno::ENOBUFS | Errno::EAGAIN) => sent.refused += due as u64,
             Err(e) => return Err(e).when("send"),
         }
     }

@@ -1,24 +1,10 @@
-//! From a list of received packets to the figures: loss, duplication, order, gaps, delays,
-//! throughput and bursts.
+//! The statistics of received packets: loss, duplication, order, gaps, delays, throughput and
+//! bursts.
 
 use serde::{Deserialize, Serialize};
 
+use crate::arrival::Arrival;
 use crate::clock::SECOND;
-
-/// One received packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Receipt {
-    /// Its number, from 0.
-    pub sequence: u32,
-    /// Network-layer bytes.
-    pub bytes: u32,
-    /// When it was sent, ns.
-    pub sent_ns: u64,
-    /// When it arrived, ns on the same clock.
-    pub arrived_ns: u64,
-    /// It carries the mark of congestion.
-    pub marked: bool,
-}
 
 /// Where the values of a sample lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -68,18 +54,18 @@ pub struct Reception {
     pub packets_per_second: f64,
     /// Packets that were sent (as far as known: the highest number seen, or what the caller said).
     pub expected: u64,
-    /// Numbers that never came.
+    /// Numbers of which no packet arrived.
     pub lost: u64,
-    /// Runs of numbers that never came; a run may have length 1.
+    /// Runs of lost numbers; a run may have length 1.
     pub loss_runs: u64,
     /// The longest of these runs.
     pub longest_loss_run: u64,
-    /// Copies of packets that had come already.
+    /// Copies of packets that had arrived before.
     pub duplicated: u64,
     /// Packets that carry the mark of congestion.
     #[serde(default)]
     pub marked: u64,
-    /// Packets that came after one with a higher number.
+    /// Packets that arrived after one with a higher number.
     pub reordered: u64,
     /// The greatest distance of such a packet from the highest number before it.
     pub reorder_depth: u64,
@@ -100,7 +86,7 @@ pub struct Reception {
     pub arrivals: Vec<(u32, u64)>,
 }
 
-/// What the figures need to know beside the packets.
+/// What the statistics need to know beside the packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
     /// How many packets were sent, when known; the numbers after the last one received are lost too
@@ -114,9 +100,9 @@ pub struct Known {
     pub list_arrivals: bool,
 }
 
-/// The figures for packets in the order of their arrival.
-pub fn reception(receipts: &[Receipt], known: Known) -> Reception {
-    let (Some(first), Some(last)) = (receipts.first(), receipts.last()) else {
+/// The statistics of packets in the order of their arrival.
+pub fn reception(arrivals: &[Arrival], known: Known) -> Reception {
+    let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
         let lost = known.sent.unwrap_or(0);
         return Reception {
             expected: lost,
@@ -126,72 +112,98 @@ pub fn reception(receipts: &[Receipt], known: Known) -> Reception {
             ..Reception::default()
         };
     };
-    let span_ns = last.arrived_ns.saturating_sub(first.arrived_ns);
-    let bytes: u64 = receipts.iter().map(|r| u64::from(r.bytes)).sum();
+    let span_ns = last.at_ns.saturating_sub(first.at_ns);
+    let bytes: u64 = arrivals.iter().map(|a| u64::from(a.bytes)).sum();
     let per_second =
         |n: u64| if span_ns == 0 { 0.0 } else { n as f64 * SECOND as f64 / span_ns as f64 };
-    let order = order(receipts);
-    let losses = losses(&order.seen, known.sent);
-    let gaps =
-        receipts.windows(2).map(|w| w[1].arrived_ns.saturating_sub(w[0].arrived_ns)).collect();
+    let mut sequences = Sequences::default();
+    for arrival in arrivals {
+        sequences.note(arrival.stamp.sequence);
+    }
+    let losses = sequences.losses(known.sent);
+    let gaps = arrivals.windows(2).map(|w| w[1].at_ns.saturating_sub(w[0].at_ns)).collect();
+    let since_first = |a: &Arrival| (a.stamp.sequence, a.at_ns.saturating_sub(first.at_ns));
     Reception {
-        received: receipts.len() as u64,
+        received: arrivals.len() as u64,
         bytes,
         span_ns,
         bits_per_second: per_second((bytes - u64::from(first.bytes)) * 8),
-        packets_per_second: per_second(receipts.len() as u64 - 1),
+        packets_per_second: per_second(arrivals.len() as u64 - 1),
         expected: losses.expected,
         lost: losses.sequences.len() as u64,
         loss_runs: losses.runs,
         longest_loss_run: losses.longest,
-        duplicated: order.duplicated,
-        marked: receipts.iter().filter(|r| r.marked).count() as u64,
-        reordered: order.reordered,
-        reorder_depth: order.depth,
+        duplicated: sequences.duplicated,
+        marked: arrivals.iter().filter(|a| a.marked).count() as u64,
+        reordered: sequences.reordered,
+        reorder_depth: sequences.depth,
         gap_ns: Spread::of(gaps),
         delay_ns: Spread::of(
-            receipts.iter().map(|r| r.arrived_ns.saturating_sub(r.sent_ns)).collect(),
+            arrivals.iter().map(|a| a.at_ns.saturating_sub(a.stamp.sent_ns)).collect(),
         ),
-        burst_bytes: known.burst_rate.map(|rate| burst(receipts, rate)),
+        burst_bytes: known.burst_rate.map(|rate| burst(arrivals, rate)),
         socket_drops: 0,
         lost_sequences: if known.list_lost { losses.sequences } else { Vec::new() },
         arrivals: if known.list_arrivals {
-            receipts
-                .iter()
-                .map(|r| (r.sequence, r.arrived_ns.saturating_sub(first.arrived_ns)))
-                .collect()
+            arrivals.iter().map(since_first).collect()
         } else {
             Vec::new()
         },
     }
 }
 
-/// Copies and order.
-struct Order {
-    seen: Vec<bool>,
+/// Which numbers of a stream have arrived, and in which order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sequences {
+    /// A bit for each number.
+    seen: Vec<u64>,
+    highest: Option<u32>,
     duplicated: u64,
     reordered: u64,
     depth: u64,
 }
 
-fn order(receipts: &[Receipt]) -> Order {
-    let highest = receipts.iter().map(|r| r.sequence).max().unwrap_or(0);
-    let mut order =
-        Order { seen: vec![false; highest as usize + 1], duplicated: 0, reordered: 0, depth: 0 };
-    let mut top = 0;
-    for r in receipts {
-        if std::mem::replace(&mut order.seen[r.sequence as usize], true) {
-            order.duplicated += 1;
-        } else if r.sequence < top {
-            order.reordered += 1;
-            order.depth = order.depth.max(u64::from(top - r.sequence));
+impl Sequences {
+    /// Notes that a packet with this number arrived; whether it is the first with it.
+    pub(crate) fn note(&mut self, sequence: u32) -> bool {
+        let (word, bit) = (sequence as usize / 64, 1 << (sequence % 64));
+        if word >= self.seen.len() {
+            self.seen.resize(word + 1, 0);
         }
-        top = top.max(r.sequence);
+        let is_first = self.seen[word] & bit == 0;
+        self.seen[word] |= bit;
+        let highest = self.highest.unwrap_or(sequence);
+        if !is_first {
+            self.duplicated += 1;
+        } else if sequence < highest {
+            self.reordered += 1;
+            self.depth = self.depth.max(u64::from(highest - sequence));
+        }
+        self.highest = Some(highest.max(sequence));
+        is_first
     }
-    order
+
+    /// The numbers of which no packet arrived, up to the highest that did, or of `sent` packets.
+    fn losses(&self, sent: Option<u64>) -> Losses {
+        let expected = sent.unwrap_or(0).max(self.highest.map_or(0, |n| u64::from(n) + 1));
+        let mut losses = Losses { expected, sequences: Vec::new(), runs: 0, longest: 0 };
+        let mut run = 0;
+        for n in 0..expected {
+            let word = self.seen.get(n as usize / 64).copied().unwrap_or(0);
+            if word & 1 << (n % 64) != 0 {
+                run = 0;
+                continue;
+            }
+            losses.sequences.push(n as u32);
+            losses.runs += u64::from(run == 0);
+            run += 1;
+            losses.longest = losses.longest.max(run);
+        }
+        losses
+    }
 }
 
-/// Numbers that never came.
+/// The numbers of which no packet arrived.
 struct Losses {
     expected: u64,
     sequences: Vec<u32>,
@@ -199,33 +211,16 @@ struct Losses {
     longest: u64,
 }
 
-fn losses(seen: &[bool], sent: Option<u64>) -> Losses {
-    let expected = sent.unwrap_or(0).max(seen.len() as u64);
-    let mut losses = Losses { expected, sequences: Vec::new(), runs: 0, longest: 0 };
-    let mut run = 0;
-    for n in 0..expected {
-        if seen.get(n as usize).copied().unwrap_or(false) {
-            run = 0;
-            continue;
-        }
-        losses.sequences.push(n as u32);
-        losses.runs += u64::from(run == 0);
-        run += 1;
-        losses.longest = losses.longest.max(run);
-    }
-    losses
-}
-
 /// The greatest fill of a bucket that drains at `rate` bits/s, bytes rounded up.
 ///
-/// Kept in bits × 10⁹ so that nothing is rounded on the way.
-fn burst(receipts: &[Receipt], rate: u64) -> u64 {
+/// Kept in bits × 10⁹ so that nothing is rounded before the end.
+fn burst(arrivals: &[Arrival], rate: u64) -> u64 {
     let (mut fill, mut most) = (0u128, 0u128);
-    let mut before = receipts.first().map_or(0, |r| r.arrived_ns);
-    for r in receipts {
-        let drained = u128::from(r.arrived_ns.saturating_sub(before)) * u128::from(rate);
-        before = r.arrived_ns;
-        fill = fill.saturating_sub(drained) + u128::from(r.bytes) * 8 * u128::from(SECOND);
+    let mut before = arrivals.first().map_or(0, |a| a.at_ns);
+    for a in arrivals {
+        let drained = u128::from(a.at_ns.saturating_sub(before)) * u128::from(rate);
+        before = a.at_ns;
+        fill = fill.saturating_sub(drained) + u128::from(a.bytes) * 8 * u128::from(SECOND);
         most = most.max(fill);
     }
     most.div_ceil(8 * u128::from(SECOND)) as u64
@@ -234,20 +229,21 @@ fn burst(receipts: &[Receipt], rate: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::payload::Stamp;
 
-    fn at(list: &[(u32, u64)]) -> Vec<Receipt> {
+    fn at(list: &[(u32, u64)]) -> Vec<Arrival> {
         list.iter()
-            .map(|&(sequence, ms)| Receipt {
-                sequence,
+            .map(|&(sequence, ms)| Arrival {
+                stamp: Stamp { sequence, ..Stamp::default() },
+                at_ns: ms * 1_000_000,
                 bytes: 1000,
-                sent_ns: 0,
-                arrived_ns: ms * 1_000_000,
+                headers: 28,
                 marked: false,
             })
             .collect()
     }
 
-    fn figures(list: &[(u32, u64)]) -> Reception {
+    fn statistics(list: &[(u32, u64)]) -> Reception {
         reception(
             &at(list),
             Known { list_lost: true, burst_rate: Some(8_000_000), ..Known::default() },
@@ -256,7 +252,7 @@ mod tests {
 
     #[test]
     fn throughput_counts_the_bytes_after_the_first_packet() {
-        let r = figures(&[(0, 0), (1, 1), (2, 2), (3, 4)]);
+        let r = statistics(&[(0, 0), (1, 1), (2, 2), (3, 4)]);
         assert_eq!((r.received, r.bytes, r.span_ns), (4, 4000, 4_000_000));
         assert_eq!(r.bits_per_second, 6_000_000.0);
         assert_eq!(r.packets_per_second, 750.0);
@@ -265,7 +261,7 @@ mod tests {
 
     #[test]
     fn loss_duplication_and_order_are_told_apart() {
-        let r = figures(&[(0, 0), (2, 1), (2, 2), (1, 3), (7, 4), (8, 5), (5, 6)]);
+        let r = statistics(&[(0, 0), (2, 1), (2, 2), (1, 3), (7, 4), (8, 5), (5, 6)]);
         assert_eq!(r.lost_sequences, [3, 4, 6]);
         assert_eq!((r.expected, r.lost, r.loss_runs, r.longest_loss_run), (9, 3, 2, 2));
         assert_eq!((r.duplicated, r.reordered, r.reorder_depth), (1, 2, 3));
@@ -282,10 +278,10 @@ mod tests {
     #[test]
     fn an_even_stream_needs_a_bucket_of_one_packet_and_a_burst_its_size() {
         let even: Vec<_> = (0..50).map(|i| (i, u64::from(i))).collect();
-        assert_eq!(figures(&even).burst_bytes, Some(1000));
-        assert_eq!(figures(&[(0, 0), (1, 0), (2, 0), (3, 2)]).burst_bytes, Some(3000));
+        assert_eq!(statistics(&even).burst_bytes, Some(1000));
+        assert_eq!(statistics(&[(0, 0), (1, 0), (2, 0), (3, 2)]).burst_bytes, Some(3000));
         // A pause does not earn credit.
-        assert_eq!(figures(&[(0, 0), (1, 100), (2, 100)]).burst_bytes, Some(2000));
+        assert_eq!(statistics(&[(0, 0), (1, 100), (2, 100)]).burst_bytes, Some(2000));
     }
 
     #[test]

@@ -1,28 +1,18 @@
-//! `weir live`: a scenario on real frames.
-//!
-//! Each host of the scenario's traffic is a network namespace; what lies between them is one live
-//! loop with one engine, in which every direction of every link is a pipe or scheduler, configured
-//! as the simulator configures it. Traffic is sent by generators on the hosts
-//! ([`weir_traffic::host`]), by the kernel's TCP, or by programs. The results are those of
-//! `weir sim`.
+//! `weir live`: a scenario on real frames. [`weir_live::scenario`] makes the run.
 
-mod agents;
-mod flows;
-mod gather;
-mod kinds;
-mod plan;
-mod refuse;
+mod load;
 mod results;
-mod run;
-mod sampler;
-mod watch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use weir_linux::live::Realtime;
+use weir_linux::process::Signals;
+use weir_live::Tuning;
+use weir_live::scenario::{LiveScenario, Ran, ScenarioError, ScenarioSetup};
 
-use crate::output::Failure;
+use crate::output::{Failure, say};
 use crate::sim::parse_setting;
 
 /// `weir live`.
@@ -67,7 +57,45 @@ pub(crate) struct LiveArgs {
 
 /// `weir live`.
 pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
-    run::run(args)
+    let source = load::load(args)?;
+    results::check(args)?;
+    let tuning = Tuning {
+        spin: args.spin,
+        realtime: if args.no_realtime { Realtime::Off } else { Realtime::WhenAllowed },
+        cpu: args.cpu,
+        ..Tuning::default()
+    };
+    let setup = ScenarioSetup {
+        scenario: source.scenario.clone(),
+        text: source.text.clone(),
+        file: source.file.clone(),
+        mtu: args.mtu,
+        tuning,
+        generator: vec!["/proc/self/exe".into(), "traffic".into()],
+    };
+    let run = LiveScenario::build(setup).map_err(failure)?;
+    for note in run.notes() {
+        say(format_args!("weir: note: {}\n", note.what));
+    }
+    let signals =
+        Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
+    match run.run(&signals, |_| ()).map_err(failure)? {
+        Ran::Signal(number) => Ok(ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX))),
+        Ran::Complete(results) => {
+            for note in results.notes.iter().filter(|_| !args.quiet) {
+                say(format_args!("weir: note: {note}\n"));
+            }
+            results::write(args, &source, results.outcome, &results.printed)
+        }
+    }
+}
+
+fn failure(error: ScenarioError) -> Failure {
+    match error {
+        ScenarioError::Program(error) => Failure::new(error.exit_code(), error),
+        ScenarioError::Build(error) => crate::live::not_built(&error),
+        error => Failure::own(error),
+    }
 }
 
 const EXAMPLES: &str = "Examples:

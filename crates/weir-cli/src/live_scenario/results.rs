@@ -9,7 +9,7 @@ use weir_report::write_atomic;
 use weir_sim::measure::Outcome;
 
 use super::LiveArgs;
-use super::refuse::Source;
+use super::load::Source;
 use crate::output::{Failure, USAGE, print, say};
 use crate::sim::figures;
 

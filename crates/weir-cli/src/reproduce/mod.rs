@@ -4,8 +4,7 @@
 //! more than which, what grows and what stays, which ratio stands between two. Each claim of a
 //! publication is judged by itself. What was simulated, or is simulated here, compares as numbers.
 
-mod qfq_plus;
-mod qfq_talk;
+mod measured;
 mod simulated;
 
 use std::fmt::Write as _;
@@ -15,14 +14,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
-use weir_core::sched::Kind;
 use weir_report::plot::Plot;
 use weir_report::write_atomic;
+use weir_rig::Report;
 use weir_rig::report::Run;
-use weir_rig::{Algorithm, Report};
 
 use crate::output::{Failure, USAGE, print, say};
-use crate::rig::{Measured, Table, write_plot};
+use crate::rig::{Table, write_plot};
 
 /// `weir reproduce`.
 #[derive(Debug, Args)]
@@ -68,7 +66,7 @@ struct Experiment {
 /// What runs an experiment.
 enum How {
     /// The rig.
-    Measured(fn(&Settings) -> Result<Outcome, Failure>),
+    Measured(&'static weir_experiments::Measured),
     /// Networks in namespaces, which take rights that may be missing.
     Live(fn(&Settings) -> Result<Outcome, Failure>),
     /// The simulator.
@@ -85,6 +83,7 @@ struct Settings {
 }
 
 /// What came of it.
+#[derive(Default)]
 struct Outcome {
     /// Tables, published beside measured.
     text: String,
@@ -106,10 +105,7 @@ struct Claim {
 
 /// All experiments, in the order of the list.
 fn experiments() -> Vec<Experiment> {
-    [qfq_talk::EXPERIMENT, qfq_plus::EXPERIMENT, simulated::SAMPLER]
-        .into_iter()
-        .chain(simulated::all())
-        .collect()
+    measured::all().chain([simulated::SAMPLER]).chain(simulated::all()).collect()
 }
 
 /// Runs what was named.
@@ -150,7 +146,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     let is_one_of_several = chosen.len() > 1;
     for experiment in chosen {
         let outcome = match experiment.run {
-            How::Measured(run) => run(&settings)?,
+            How::Measured(measured) => measured::run(measured, &settings)?,
             How::Live(run) => match run(&settings) {
                 Ok(outcome) => outcome,
                 Err(failure) if is_one_of_several => {
@@ -192,16 +188,6 @@ impl Claim {
 }
 
 impl Outcome {
-    /// What the rig measured.
-    fn measured(
-        text: String,
-        claims: Vec<Claim>,
-        runs: Vec<Run>,
-        plots: Vec<(String, Plot)>,
-    ) -> Self {
-        Self { text, claims, runs, plots, tables: serde_json::Value::Null, page: None }
-    }
-
     fn to_text(&self, experiment: &Experiment) -> String {
         let mut text = format!(
             "{}: {}\nSource: {}\n\n{}\n",
@@ -273,23 +259,6 @@ impl Outcome {
     }
 }
 
-/// Those of the algorithms that there are, and the names of the others.
-fn available<'a>(names: &[&'a str]) -> (Vec<Algorithm>, Vec<&'a str>) {
-    let is_there = |name: &&&str| {
-        let name = name.split(':').next().unwrap_or_default();
-        name == "none" || Kind::from_name(name).is_some()
-    };
-    let (there, missing): (Vec<&str>, Vec<&str>) = names.iter().partition(is_there);
-    (there.iter().filter_map(|name| Algorithm::parse(name).ok()).collect(), missing)
-}
-
-/// The row of an algorithm, by the name it was asked for under, with so many flows in so many
-/// groups.
-fn find<'a>(measured: &'a [Measured], name: &str, flows: &str) -> Option<&'a Measured> {
-    let algorithm = Algorithm::parse(name).ok()?.to_string();
-    measured.iter().find(|m| m.run.alg == algorithm && m.set.to_string() == flows)
-}
-
 const EXAMPLES: &str = "Examples:
   weir reproduce --list
   weir reproduce qfq-talk --out figures
@@ -310,8 +279,7 @@ mod tests {
                 .into_iter()
                 .map(|seen| Claim::new("a", seen.map(|holds| (holds, "b".to_owned()))))
                 .collect();
-            Outcome::measured(String::new(), claims, Vec::new(), Vec::new())
-                .to_text(&experiments()[0])
+            Outcome { claims, ..Outcome::default() }.to_text(&experiments()[0])
         };
         assert!(
             outcome(vec![Some(true), Some(true)])
@@ -320,11 +288,5 @@ mod tests {
         assert!(outcome(vec![Some(true), None]).contains("1 not tried"));
         let text = outcome(vec![Some(true), Some(false)]);
         assert!(text.contains("DIFFERS") && text.contains("1 of 2 differ"), "{text}");
-    }
-
-    #[test]
-    fn algorithms_that_are_not_there_are_named() {
-        let (there, missing) = available(&["none", "fifo", "no-such"]);
-        assert_eq!((there.len(), missing), (2, vec!["no-such"]));
     }
 }

@@ -64,7 +64,8 @@ pub(super) fn outcome(finding: &Finding) -> Outcome {
     }
 }
 
-fn text(finding: &Finding) -> String {
+/// A finding as text for a terminal.
+pub(super) fn text(finding: &Finding) -> String {
     let mut text = format!("{}\n", finding.title);
     for table in &finding.tables {
         text += &format!("\n{}\n", table.title);
@@ -77,7 +78,8 @@ fn text(finding: &Finding) -> String {
     text
 }
 
-fn claim(claim: &finding::Claim) -> Claim {
+/// A claim of a finding as one of an experiment.
+pub(super) fn claim(claim: &finding::Claim) -> Claim {
     Claim::new(claim.words.clone(), claim.holds.map(|holds| (holds, claim.detail.clone())))
 }
 

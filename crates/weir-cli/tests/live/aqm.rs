@@ -5,14 +5,11 @@
 //! taken as they are. Most run several at once, each in namespaces of its own: the loads are small
 //! beside what a machine carries.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use libtest_mimic::Trial;
 use serde_json::Value;
 use weir_core::{aqm, sched};
 
-use crate::common::{Lab, Need, drops, link_from, number, trial};
+use crate::common::{Lab, Need, at_once, drops, link_from, number, trial};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
@@ -86,7 +83,7 @@ fn ways() -> Vec<(String, String)> {
         let rules = format!("pipe 1 config {link} queue 1000 aqm {} {own}\nadd 100 pipe 1 all from any to any out\n", row.name);
         (row.name.to_owned(), rules)
     });
-    let scheds = sched::TABLE.iter().filter(|row| row.classifies).map(|row| {
+    let scheds = sched::TABLE.iter().filter(|row| row.traits.classifies).map(|row| {
         let rules = format!(
             "sched 1 config type {} {link}\nqueue 1 config sched 1 queue 1000\nadd 100 queue 1 all from any to any out\n",
             row.name
@@ -136,16 +133,8 @@ fn every(_lab: &Lab) {
         ways().into_iter().partition(|(name, _)| bounds(name).1 < 100.0);
     let mut wrong: Vec<String> =
         alone.iter().filter_map(|(name, rules)| judge(name, rules).err()).collect();
-    let (next, more) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || {
-        while let Some((name, rules)) = together.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Err(shown) = judge(name, rules) {
-                more.lock().expect("no panic").push(shown);
-            }
-        }
-    };
-    std::thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(work))));
-    wrong.append(&mut more.into_inner().expect("no panic"));
+    let more = at_once(AT_ONCE, together, |(name, rules)| judge(&name, &rules).err());
+    wrong.extend(more.into_iter().flatten());
     assert!(wrong.is_empty(), "what was shown, and should not be: {wrong:#?}");
 }
 
@@ -177,6 +166,6 @@ const BASE: f64 = 20.0;
 const SECONDS: u32 = 12;
 const SETTLING: f64 = 4.0;
 /// Runs at the same time.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 6;
 /// How often a run is made until it shows what it should.
 const ATTEMPTS: usize = 4;

@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Completion, Failed, Trial};
@@ -38,6 +39,30 @@ fn run(name: &str, needs: &[Need], body: fn(&Lab)) -> Outcome {
     body(&Lab::new());
     eprintln!("live {name}: {:.1} s", began.elapsed().as_secs_f64());
     Ok(Completion::Completed)
+}
+
+/// Calls `body` for every item, `count` at a time, and gives the results in no particular order. A
+/// panic in one is a panic here, after the others have ended.
+pub(crate) fn at_once<T: Send, R: Send>(
+    count: usize,
+    items: impl IntoIterator<Item = T>,
+    body: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let items: Vec<T> = items.into_iter().collect();
+    let (left, results) = (Mutex::new(items.into_iter()), Mutex::new(Vec::new()));
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        while let Some(item) = next() {
+            let result = body(item);
+            results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(work);
+        }
+    });
+    results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn skipped(name: &str, why: &str) -> Completion {

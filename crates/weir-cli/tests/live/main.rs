@@ -1,11 +1,12 @@
 //! Live acceptance tests: the real command, real programs and real packets, in network namespaces.
 //!
-//! Those that measure run one after another. Those that wait more than they work, for processes to
-//! end and files to be there, follow in two processes side by side. As root each process first
-//! moves into a network and a mount namespace of its own, so that whatever goes wrong stays there;
-//! an ordinary user's run relies on user namespaces, as `weir` itself does. What cannot run here is
-//! reported as ignored, with `SKIPPED: why` on stderr and in the file that `WEIR_SKIP_LOG` names.
-//! With a filter, all that fit run in one row.
+//! Tests that measure times run one after another. Tests that measure shares and rates under small
+//! loads run two at a time. Tests that mostly wait, for processes to end and files to appear, run
+//! four at a time. Side by side means in several processes. As root, each process first moves into a
+//! network and a mount namespace of its own, so that a fault stays inside; an ordinary user's run
+//! relies on user namespaces, as `weir` itself does. A test that cannot run is reported as ignored,
+//! with `SKIPPED: why` on stderr and in the file that `WEIR_SKIP_LOG` names. With a filter, all tests
+//! that match run one after another.
 //!
 //! This program is also the traffic tool inside the namespaces: `live load …` is `weir-load …`.
 
@@ -32,11 +33,22 @@ use std::process::{Command, ExitCode, Output};
 
 use libtest_mimic::{Arguments, Trial};
 
-/// Says to a process of this program which of how many shares of the waiting tests is its own:
-/// `0/2`.
+/// Tells a process of this program which part of which group it runs: `shaped 0/2`.
 const SHARE: &str = "WEIR_LIVE_SHARE";
-/// How many such processes there are.
-const SHARES: usize = 2;
+
+/// Tests that run in the same number of processes at once.
+struct Group {
+    name: &'static str,
+    /// Processes side by side.
+    processes: usize,
+    tests: fn() -> Vec<Trial>,
+}
+
+const GROUPS: [Group; 3] = [
+    Group { name: "timed", processes: 1, tests: timed },
+    Group { name: "shaped", processes: 2, tests: shaped },
+    Group { name: "waiting", processes: 4, tests: waiting },
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
@@ -48,33 +60,28 @@ fn main() -> ExitCode {
     if common::is_root() && !options.list {
         withdraw();
     }
-    if let Some(share) = own_share() {
-        let tests = waiting().into_iter().skip(share).step_by(SHARES).collect();
+    if let Some((group, share)) = own_share() {
+        let tests = (group.tests)().into_iter().skip(share).step_by(group.processes).collect();
         return libtest_mimic::run(&options, tests).exit_code();
     }
     if options.list || options.filter.is_some() || !options.skip.is_empty() || options.ignored {
-        let tests = measuring().into_iter().chain(waiting()).collect();
+        let tests = GROUPS.iter().flat_map(|group| (group.tests)()).collect();
         return libtest_mimic::run(&options, tests).exit_code();
     }
-    let measured = libtest_mimic::run(&options, measuring());
-    let waited = side_by_side();
-    if waited && !measured.has_failed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let passed = GROUPS.iter().map(side_by_side).fold(true, |all, passed| all && passed);
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Tests whose figures need the machine for themselves.
-fn measuring() -> Vec<Trial> {
-    let modules = [
-        links::tests(),
-        shaping::tests(),
-        ecn::tests(),
-        frames::tests(),
-        programs::tests(),
-        rules::tests(),
-        scenario::tests(),
-        sched::tests(),
-        aqm::tests(),
-        talk::tests(),
-    ];
+/// Tests of delays and of single packets' times, which need the machine for themselves.
+fn timed() -> Vec<Trial> {
+    let modules =
+        [links::tests(), shaping::tests(), rules::tests(), scenario::tests(), aqm::tests()];
+    modules.into_iter().flatten().collect()
+}
+
+/// Tests of rates, shares and counts, whose loads are small beside what the machine carries.
+fn shaped() -> Vec<Trial> {
+    let modules = [sched::tests(), ecn::tests(), frames::tests(), programs::tests(), talk::tests()];
     modules.into_iter().flatten().collect()
 }
 
@@ -92,22 +99,25 @@ fn waiting() -> Vec<Trial> {
     modules.into_iter().flatten().collect()
 }
 
-/// The share of this process, when it is one of several.
-fn own_share() -> Option<usize> {
-    std::env::var(SHARE).ok()?.parse().ok()
+/// The group of this process and its share, when it is one of several.
+fn own_share() -> Option<(&'static Group, usize)> {
+    let value = std::env::var(SHARE).ok()?;
+    let (name, share) = value.split_once(' ')?;
+    let group = GROUPS.iter().find(|group| group.name == name)?;
+    Some((group, share.parse().ok()?))
 }
 
-/// Runs the waiting tests in several processes at once, and prints what each has said when it has
-/// ended. Whether all passed.
-fn side_by_side() -> bool {
+/// Runs a group's tests in its processes, and prints the output of each when it has ended. Returns
+/// whether all passed.
+fn side_by_side(group: &Group) -> bool {
     let program = std::env::current_exe().expect("this program has a path");
     let run = |share: usize| -> Output {
         let mut command = Command::new(&program);
-        command.args(std::env::args_os().skip(1)).env(SHARE, share.to_string());
+        command.args(std::env::args_os().skip(1)).env(SHARE, format!("{} {share}", group.name));
         command.output().expect("this program can be started")
     };
     let outputs: Vec<Output> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..SHARES)
+        let threads: Vec<_> = (0..group.processes)
             .map(|share| {
                 let run = &run;
                 scope.spawn(move || run(share))

@@ -9,7 +9,7 @@ use libtest_mimic::Trial;
 use weir_core::sched::{Kind, Row};
 use weir_traffic::stats::Reception;
 
-use crate::common::{Lab, Stream, load, trial};
+use crate::common::{Lab, Stream, at_once, load, trial};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
@@ -78,14 +78,14 @@ fn check_share(lab: &Lab, what: &str, rules: &str, offers: [Offer; 2], share: f6
     );
 }
 
-fn by_weight(lab: &Lab) {
-    for row in rows().filter(|row| row.weighted) {
+fn by_weight(_lab: &Lab) {
+    at_once(2, rows().filter(|row| row.traits.weighted), |row| {
         let rules = format!(
             "sched 1 config type {} bw 20Mbit/s\nqueue 1 config sched 1 weight 1 queue 300\nqueue 2 config sched 1 weight 3 queue 300\n",
             row.name
         );
-        check_share(lab, row.name, &rules, OFFERS, 0.75, 0.03);
-    }
+        check_share(&Lab::new(), row.name, &rules, OFFERS, 0.75, 0.03);
+    });
 }
 
 fn hierarchy(lab: &Lab) {
@@ -131,8 +131,9 @@ fn medium(lab: &Lab) {
     check_share(lab, "dcf", rules, offers, 1500.0 / 1800.0, 0.12);
 }
 
-fn carries(lab: &Lab) {
-    for row in rows() {
+fn carries(_lab: &Lab) {
+    at_once(4, rows(), |row| {
+        let lab = Lab::new();
         let rules = format!(
             "sched 1 config type {} bw 20Mbit/s\nqueue 1 config sched 1\nadd queue 1 udp from any to any 9000 out\n",
             row.name
@@ -144,7 +145,7 @@ fn carries(lab: &Lab) {
             &Stream { count: 200, pps: 400, size: 1000, ..Stream::default() },
         );
         assert_eq!((r.received, r.lost, r.duplicated, r.reordered), (200, 0, 0, 0), "{}", row.name);
-    }
+    });
 }
 
 /// More than each flow's share of 20 Mbit/s, 5 and 15.

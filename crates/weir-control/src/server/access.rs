@@ -15,7 +15,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use tokio::net::UnixStream;
 
-use super::routes::Reject;
+use super::reject::Reject;
 
 /// Who may use the Unix socket: root, the user that the daemon runs as, and the members of a group.
 ///

@@ -15,7 +15,7 @@ use http_body_util::channel::{Channel, Sender};
 use tokio::time::Instant;
 
 use super::State;
-use super::routes::Reject;
+use super::reject::Reject;
 use crate::api::{EventQuery, EventSample};
 
 pub(super) fn stream(state: Arc<State>, query: EventQuery) -> Result<Response, Reject> {

@@ -9,6 +9,7 @@ mod access;
 mod events;
 mod guard;
 mod metrics;
+mod reject;
 mod routes;
 mod socket;
 

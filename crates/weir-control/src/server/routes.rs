@@ -1,4 +1,4 @@
-//! The resources of the API, and its OpenAPI document, which is generated from what stands here.
+//! The resources of the API. Routes and the OpenAPI document come from one list of handlers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,18 +9,20 @@ use axum::extract::{Path, Query, Request, State as Shared};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use axum::{Json, Router};
 use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 use weir_rules::command::ObjectKind;
 
+use super::reject::Reject;
 use super::{State, events, metrics};
 use crate::api::{
     self, CommandReply, CommandRequest, ConfigurationView, Cursor, EventSample, Health,
     HealthStatus, InstancePage, LengthsView, NetConfigView, Page, PipeView, Problem, QueueView,
     RuleView, SchedView, SeverityView, TablePage, TableView,
 };
-use crate::owner::{Onto, OwnerError};
+use crate::owner::Onto;
 
 type Server = Shared<Arc<State>>;
 type Answer<T> = Result<Json<T>, Reject>;
@@ -32,55 +34,41 @@ type Answer<T> = Result<Json<T>, Reject>;
         title = "Weir",
         description = "Control of a running Weir. On TCP every request needs `Authorization: Bearer TOKEN`."
     ),
-    paths(
-        health,
-        openapi_json,
-        configuration,
-        commands,
-        pipes,
-        pipe_instances,
-        queues,
-        queue_instances,
-        scheds,
-        sched_instances,
-        rules,
-        tables,
-        table,
-        netconfigs,
-        lengths,
-        events_stream,
-        metrics_text
-    ),
     components(schemas(EventSample, Problem))
 )]
 struct Document;
 
-/// The OpenAPI document.
+/// The OpenAPI document of every resource.
 #[must_use]
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    Document::openapi()
+    resources().into_openapi()
 }
 
-/// Every resource.
+/// Every resource: path, method and description come from the attribute of its handler.
+fn resources() -> OpenApiRouter<Arc<State>> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(health))
+        .routes(routes!(openapi_json))
+        .routes(routes!(configuration))
+        .routes(routes!(commands))
+        .routes(routes!(pipes))
+        .routes(routes!(pipe_instances))
+        .routes(routes!(queues))
+        .routes(routes!(queue_instances))
+        .routes(routes!(scheds))
+        .routes(routes!(sched_instances))
+        .routes(routes!(rules))
+        .routes(routes!(tables))
+        .routes(routes!(table))
+        .routes(routes!(netconfigs))
+        .routes(routes!(lengths))
+        .routes(routes!(events_stream))
+        .routes(routes!(metrics_text))
+}
+
+/// Serves every resource.
 pub(super) fn router(state: Arc<State>) -> Router {
-    Router::new()
-        .route("/v1/health", get(health))
-        .route("/v1/openapi.json", get(openapi_json))
-        .route("/v1/configuration", get(configuration))
-        .route("/v1/commands", post(commands))
-        .route("/v1/pipes", get(pipes))
-        .route("/v1/pipes/{number}/instances", get(pipe_instances))
-        .route("/v1/queues", get(queues))
-        .route("/v1/queues/{number}/instances", get(queue_instances))
-        .route("/v1/scheds", get(scheds))
-        .route("/v1/scheds/{number}/instances", get(sched_instances))
-        .route("/v1/rules", get(rules))
-        .route("/v1/tables", get(tables))
-        .route("/v1/tables/{name}", get(table))
-        .route("/v1/netconfigs", get(netconfigs))
-        .route("/v1/lengths", get(lengths))
-        .route("/v1/events", get(events_stream))
-        .route("/metrics", get(metrics_text))
+    Router::from(resources())
         .fallback(|| async {
             Reject::new(
                 StatusCode::NOT_FOUND,
@@ -433,52 +421,6 @@ fn is_json(headers: &HeaderMap) -> bool {
     let kind =
         headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
-}
-
-/// A request that is not served, and why.
-#[derive(Debug)]
-pub(super) struct Reject {
-    status: StatusCode,
-    error: String,
-}
-
-impl Reject {
-    pub(super) fn new(status: StatusCode, error: impl Into<String>) -> Self {
-        Self { status, error: error.into() }
-    }
-
-    fn ending() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the daemon is ending")
-    }
-}
-
-impl IntoResponse for Reject {
-    fn into_response(self) -> Response {
-        (self.status, Json(Problem { error: self.error })).into_response()
-    }
-}
-
-impl From<QueryRejection> for Reject {
-    fn from(rejection: QueryRejection) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, rejection.body_text())
-    }
-}
-
-impl From<PathRejection> for Reject {
-    fn from(rejection: PathRejection) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, rejection.body_text())
-    }
-}
-
-impl From<OwnerError> for Reject {
-    fn from(error: OwnerError) -> Self {
-        let status = match &error {
-            OwnerError::Busy | OwnerError::Ended => StatusCode::SERVICE_UNAVAILABLE,
-            OwnerError::NotSaved { full: true, .. } => StatusCode::INSUFFICIENT_STORAGE,
-            OwnerError::NotSaved { .. } => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        Self::new(status, error.to_string())
-    }
 }
 
 /// Longest request: a script of some hundred thousand lines.

@@ -60,9 +60,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::codel::{ARITH, CE_SELECTOR, CE_THRESHOLD, Control, ECN, INTERVAL, Law, MTU, TARGET};
-use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
-use crate::settings::{Domain, Parameter, Scope};
+use super::codel::{self, Arith, CeSelector, Control, Law};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
+use crate::settings;
+use crate::settings::{Count, Time};
 use crate::units::Nanos;
 
 /// AFCD for one queue.
@@ -118,19 +119,58 @@ impl Rate {
     }
 }
 
+settings! {
+    /// Settings of AFCD: those of `CoDel`, and its own.
+    struct Settings {
+        target: Nanos = codel::TARGET,
+        interval: Nanos = codel::INTERVAL,
+        ecn: bool = codel::ECN,
+        mtu: u64 = codel::MTU,
+        ce_threshold: Nanos = codel::CE_THRESHOLD,
+        ce_selector: CeSelector = codel::CE_SELECTOR,
+        arith: Arith = codel::ARITH,
+        flows: u32 = Count::new(1, 65_536, "", 256, "places that flows are hashed to"),
+        period: Nanos = Time::new(
+            1_000_000,
+            10_000_000_000,
+            50_000_000,
+            "period over which rates are estimated",
+        ),
+    }
+}
+
 impl Afcd {
     /// One that has seen nothing.
     pub fn new(policy: &Policy, _setup: &Setup) -> Self {
-        let law = Law::new(policy);
+        let Settings {
+            target,
+            interval,
+            ecn,
+            mtu,
+            ce_threshold,
+            ce_selector,
+            arith,
+            flows,
+            period,
+        } = Settings::of(policy);
+        let law = Law::new(&codel::Settings {
+            target,
+            interval,
+            ecn,
+            mtu,
+            ce_threshold,
+            ce_selector,
+            arith,
+        });
         let target = law.target();
         Self {
             law,
             target,
             last_target: target,
-            period: policy.get(PERIOD.name).max(1),
+            period: period.0,
             now: 0,
             ends: 0,
-            places: (0..policy.get(FLOWS.name).max(1)).map(|_| Place::default()).collect(),
+            places: (0..flows).map(|_| Place::default()).collect(),
             all: Rate::default(),
             senders: 0,
             last_senders: 0,
@@ -212,30 +252,13 @@ impl Aqm for Afcd {
 /// 2^32 over the golden ratio: neighbours are far apart.
 const GOLDEN: u32 = 0x9e37_79b1;
 
-const FLOWS: Parameter = Parameter {
-    name: "flows",
-    scope: Scope::Aqm,
-    domain: Domain::Number { least: 1, most: 65_536, unit: "" },
-    default: 256,
-    summary: "places that flows are hashed to",
-};
-
-const PERIOD: Parameter = Parameter {
-    name: "period",
-    scope: Scope::Aqm,
-    domain: Domain::Time { least: 1_000_000, most: 10_000_000_000 },
-    default: 50_000_000,
-    summary: "period over which rates are estimated",
-};
-
 pub(super) const ROW: Row = Row {
     name: "afcd",
     aliases: &[],
     summary: "one queue in which flows above their share are allowed less delay",
     source: "Xue et al. 2013 (a reconstruction)",
-    marks: true,
-    classifies: true,
-    parameters: &[TARGET, INTERVAL, ECN, MTU, CE_THRESHOLD, CE_SELECTOR, ARITH, FLOWS, PERIOD],
+    traits: Traits { marks: true, classifies: true },
+    parameters: Settings::PARAMETERS,
 };
 
 #[cfg(test)]

@@ -43,95 +43,109 @@
 
 use alloc::vec::Vec;
 
-use super::power::{PacketRate, number};
-use super::red::adapt::{Adapt, Steps};
+use super::power::{PacketRate, number, parts};
+use super::red::adapt::{Adapt, Steps, least};
 use super::red::average::FRACTION;
-use super::red::core::{Plan, Variant};
+use super::red::core::{Lengths, Plan, Variant};
 use super::red::{of_family, parameters as p};
-use super::{Policy, QueueState, Row, Seen, Setup, Verdict};
-use crate::settings::{Domain, UNIT};
+use super::{QueueState, Row, Seen, Setup, Traits, Verdict};
+use crate::settings::{Fraction, Part, UNIT};
 use crate::units::Nanos;
+use crate::{choice, settings};
 
 of_family! {
     /// Adaptive RED.
-    Ared, |policy, setup| plan(policy, setup)
+    Ared, |policy, setup| plan(&Settings::of(policy), setup)
 }
 
-fn plan(policy: &Policy, setup: &Setup) -> Plan {
-    let pace = PacketRate::of(setup, policy.get("avpkt") as u32);
-    let PacketRate { rate, mean } = pace;
-    let bytes = policy.is_on("unit");
-    let given = |name| Some(u128::from(policy.get(name)) << FRACTION).filter(|&length| length > 0);
-    let min = given("min").unwrap_or_else(|| {
-        // target·C/2, with 8·10^9 bits and ns for each byte and second.
-        let half = ((u128::from(policy.get("target")) * u128::from(rate)) << FRACTION)
-            / (16_000_000_000 * u128::from(mean));
-        half.max(5 << FRACTION) * if bytes { u128::from(mean) } else { 1 }
-    });
-    let max = given("max").unwrap_or(3 * min);
-    let weight = match policy.get("w") {
-        0 => -libm::expm1(-1.0 / pace.a_second()),
-        given => number(given),
-    };
-    let adapt = if policy.is_on("adapt") {
-        Adapt::linux(min, max)
-    } else {
-        Adapt::floyd(min, max, Steps::of(policy, pace))
-    };
-    // The row has neither of the last two settings.
-    Plan {
-        variant: Variant::Ns3,
-        min,
-        max,
-        weight,
-        pace,
-        wait: true,
-        adapt,
-        quadratic: false,
-        ..Plan::of(policy, setup)
+settings! {
+    /// Settings of adaptive RED.
+    struct Settings {
+        target: Nanos = p::TARGET,
+        min: u32 = p::MIN.or(0).described(
+            "lower threshold of the average length, in packets or bytes as `unit` says; 0: from `target`",
+        ),
+        max: u32 =
+            p::MAX.or(0).described("upper threshold of the average length; 0: three times `min`"),
+        w: Fraction =
+            Part::new(0, UNIT, 0, "weight of a packet in the average; 0: from the rate"),
+        max_p: Fraction =
+            p::MAX_P.described("probability at the upper threshold, to start with"),
+        unit: Lengths = p::UNIT_OF_LENGTH,
+        gentle: bool = p::GENTLE,
+        ecn: bool = p::ECN,
+        harddrop: bool = p::HARDDROP,
+        avpkt: u32 = p::AVPKT,
+        interval: Nanos = p::INTERVAL,
+        alpha: Fraction = p::ALPHA,
+        beta: Fraction = p::BETA,
+        bottom: Fraction = p::BOTTOM,
+        top: Fraction = p::TOP,
+        adapt: Rule = Rule::setting(Rule::Floyd, "whose rule moves `max_p`"),
     }
 }
 
-const AUTOMATIC: Domain = Domain::Fraction { least: 0, most: UNIT };
+choice! {
+    /// The rules by which `max_p` may move.
+    enum Rule {
+        Floyd = "floyd",
+        Linux = "linux",
+    }
+}
+
+fn plan(settings: &Settings, setup: &Setup) -> Plan {
+    let pace = PacketRate::of(setup, settings.avpkt);
+    let PacketRate { rate, mean } = pace;
+    let bytes = settings.unit == Lengths::Bytes;
+    let given = |length: u32| Some(u128::from(length) << FRACTION).filter(|&length| length > 0);
+    let min = given(settings.min).unwrap_or_else(|| {
+        // target·C/2, with 8·10^9 bits and ns for each byte and second.
+        let half = ((u128::from(settings.target.0) * u128::from(rate)) << FRACTION)
+            / (16_000_000_000 * u128::from(mean));
+        half.max(5 << FRACTION) * if bytes { u128::from(mean) } else { 1 }
+    });
+    let max = given(settings.max).unwrap_or(3 * min);
+    Plan {
+        variant: Variant::Ns3,
+        bytes,
+        min,
+        max,
+        weight: match settings.w {
+            Fraction(0) => -libm::expm1(-1.0 / pace.a_second()),
+            given => number(given),
+        },
+        max_p: parts(settings.max_p),
+        gentle: settings.gentle,
+        wait: true,
+        ecn: settings.ecn,
+        harddrop: settings.harddrop,
+        quadratic: false,
+        pace,
+        adapt: match settings.adapt {
+            Rule::Floyd => Adapt::floyd(min, max, steps(settings, pace)),
+            Rule::Linux => Adapt::linux(min, max),
+        },
+    }
+}
+
+fn steps(settings: &Settings, pace: PacketRate) -> Steps {
+    Steps {
+        interval: settings.interval.0,
+        alpha: parts(settings.alpha),
+        beta: parts(settings.beta),
+        bottom: match settings.bottom {
+            Fraction(0) => least(pace),
+            given => parts(given),
+        },
+        top: parts(settings.top),
+    }
+}
 
 pub(super) const ROW: Row = Row {
     name: "ared",
     aliases: &["adaptive-red"],
     summary: "RED that finds its parameters from the rate and a target delay",
     source: "Floyd, Gummadi and Shenker, 2001",
-    marks: true,
-    classifies: false,
-    parameters: &[
-        p::TARGET,
-        p::but(
-            p::said(
-                p::MIN,
-                "lower threshold of the average length, in packets or bytes as `unit` says; 0: from `target`",
-            ),
-            0,
-        ),
-        p::but(p::said(p::MAX, "upper threshold of the average length; 0: three times `min`"), 0),
-        crate::settings::Parameter {
-            domain: AUTOMATIC,
-            default: 0,
-            summary: "weight of a packet in the average; 0: from the rate",
-            ..p::W
-        },
-        p::said(p::MAX_P, "probability at the upper threshold, to start with"),
-        p::UNIT_OF_LENGTH,
-        p::GENTLE,
-        p::ECN,
-        p::HARDDROP,
-        p::AVPKT,
-        p::INTERVAL,
-        p::ALPHA,
-        p::BETA,
-        p::BOTTOM,
-        p::TOP,
-        crate::settings::Parameter {
-            domain: Domain::Choice(&["floyd", "linux"]),
-            summary: "whose rule moves `max_p`",
-            ..p::ADAPT
-        },
-    ],
+    traits: Traits { marks: true, classifies: false },
+    parameters: Settings::PARAMETERS,
 };

@@ -43,8 +43,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::power::{Factor, number};
-use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
-use crate::settings::{Domain, Parameter, SWITCH, Scope, UNIT};
+use super::red::core::Lengths;
+use super::red::parameters::{AVPKT, ECN};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
+use crate::settings;
+use crate::settings::{Fraction, Part, UNIT};
 use crate::stats::{DropReason, MarkReason};
 use crate::units::{NANOS_PER_SEC, Nanos};
 
@@ -67,31 +70,60 @@ pub struct Avq {
     ecn: bool,
 }
 
+settings! {
+    /// Settings of AVQ.
+    struct Settings {
+        gamma: Fraction =
+            Part::new(1, UNIT, UNIT * 98 / 100, "part of the link's rate that is to be used"),
+        alpha: Fraction = Part::new(
+            1,
+            100 * UNIT,
+            UNIT * 15 / 100,
+            "how fast the virtual rate adapts, in 1/s",
+        ),
+        initial: Fraction = Part::new(
+            1,
+            UNIT,
+            UNIT * 8 / 10,
+            "virtual rate to start with, as a part of the link's",
+        ),
+        buffer: Fraction =
+            Part::new(1, 100 * UNIT, UNIT, "virtual buffer, as a part of the queue's limit"),
+        avpkt: u32 = AVPKT.or(1000),
+        unit: Lengths = Lengths::setting(
+            Lengths::Bytes,
+            "whether packets count by their length or as mean ones",
+        ),
+        ecn: bool = ECN,
+    }
+}
+
 impl Avq {
     /// One with an empty virtual queue.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
-        let mean = policy.get("avpkt");
+        let settings = Settings::of(policy);
+        let mean = settings.avpkt;
         let limit = if setup.limit_packets == u32::MAX {
             setup.limit_bytes
         } else {
-            u64::from(setup.limit_packets) * mean
+            u64::from(setup.limit_packets) * u64::from(mean)
         };
-        let alpha = policy.get("alpha");
+        let alpha = number(settings.alpha);
         let capacity = (setup.rate << FRACTION) / 8;
         let scale = libm::exp2(f64::from(FRACTION));
         let bytes_a_ns = setup.rate as f64 / 8.0 / NANOS_PER_SEC as f64;
         Self {
             level: 0,
             // Billionths of the limit are bytes in parts of 10^-9.
-            buffer: u128::from(limit) * u128::from(policy.get("buffer")),
-            served: (u128::from(capacity) * u128::from(policy.get("initial")) / u128::from(UNIT))
+            buffer: u128::from(limit) * u128::from(settings.buffer.0),
+            served: (u128::from(capacity) * u128::from(settings.initial.0) / u128::from(UNIT))
                 as u64,
             capacity,
-            rise: Factor::of(number(alpha) * number(policy.get("gamma")) * bytes_a_ns * scale),
-            fall: Factor::of(number(alpha) * scale),
+            rise: Factor::of(alpha * number(settings.gamma) * bytes_a_ns * scale),
+            fall: Factor::of(alpha * scale),
             seen: None,
-            each: if policy.is_on("unit") { 0 } else { mean as u32 },
-            ecn: policy.is_on("ecn"),
+            each: if settings.unit == Lengths::Bytes { 0 } else { mean },
+            ecn: settings.ecn,
         }
     }
 }
@@ -138,51 +170,11 @@ impl Aqm for Avq {
 /// Bits of a rate after the point: 400 Gbit/s take 60 bits.
 const FRACTION: u32 = 24;
 
-const fn of(name: &'static str, domain: Domain, default: u64, summary: &'static str) -> Parameter {
-    Parameter { name, scope: Scope::Aqm, domain, default, summary }
-}
-
-const PART: Domain = Domain::Fraction { least: 1, most: UNIT };
-
 pub(super) const ROW: Row = Row {
     name: "avq",
     aliases: &["adaptive-virtual-queue"],
     summary: "drops or marks what overflows a virtual queue whose rate adapts",
     source: "Kunniyur and Srikant, SIGCOMM 2001",
-    marks: true,
-    classifies: false,
-    parameters: &[
-        of("gamma", PART, UNIT * 98 / 100, "part of the link's rate that is to be used"),
-        of(
-            "alpha",
-            Domain::Fraction { least: 1, most: 100 * UNIT },
-            UNIT * 15 / 100,
-            "how fast the virtual rate adapts, in 1/s",
-        ),
-        of("initial", PART, UNIT * 8 / 10, "virtual rate to start with, as a part of the link's"),
-        of(
-            "buffer",
-            Domain::Fraction { least: 1, most: 100 * UNIT },
-            UNIT,
-            "virtual buffer, as a part of the queue's limit",
-        ),
-        of(
-            "avpkt",
-            Domain::Number { least: 1, most: 1 << 22, unit: "bytes" },
-            1000,
-            "length of a mean packet",
-        ),
-        of(
-            "unit",
-            Domain::Choice(&["packets", "bytes"]),
-            1,
-            "whether packets count by their length or as mean ones",
-        ),
-        of(
-            "ecn",
-            SWITCH,
-            0,
-            "packets of senders that understand ECN are marked instead of dropped",
-        ),
-    ],
+    traits: Traits { marks: true, classifies: false },
+    parameters: Settings::PARAMETERS,
 };

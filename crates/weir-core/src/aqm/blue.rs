@@ -41,12 +41,33 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::power::parts;
-use super::red::core::ONE;
-use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use super::red::core::{Lengths, ONE};
+use super::red::parameters::{ECN, UNIT_OF_LENGTH};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::rng::Stream;
-use crate::settings::{Domain, Parameter, SWITCH, Scope, UNIT};
+use crate::settings;
+use crate::settings::{Count, Fraction, Part, Time, UNIT};
 use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
+
+settings! {
+    /// Settings of BLUE.
+    struct Settings {
+        d1: Fraction = Part::new(0, UNIT, UNIT / 50, "what the probability rises by"),
+        d2: Fraction = Part::new(0, UNIT, UNIT / 500, "what it falls by"),
+        freeze: Nanos =
+            Time::new(1_000, 3_600_000_000_000, 100_000_000, "least time between changes"),
+        limit: u32 = Count::new(
+            0,
+            u32::MAX,
+            "",
+            0,
+            "length of the queue above which it rises too; 0: only when the queue is full",
+        ),
+        unit: Lengths = UNIT_OF_LENGTH,
+        ecn: bool = ECN,
+    }
+}
 
 /// BLUE.
 #[derive(Debug)]
@@ -66,18 +87,19 @@ pub struct Blue {
 impl Blue {
     /// One with a probability of 0.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
+        let settings = Settings::of(policy);
         Self {
             p: 0,
-            d1: parts(policy.get("d1")),
-            d2: parts(policy.get("d2")),
-            freeze: policy.get("freeze"),
+            d1: parts(settings.d1),
+            d2: parts(settings.d2),
+            freeze: settings.freeze.0,
             last: None,
-            limit: match policy.get("limit") {
+            limit: match settings.limit {
                 0 => u64::MAX,
-                limit => limit,
+                limit => limit.into(),
             },
-            bytes: policy.is_on("unit"),
-            ecn: policy.is_on("ecn"),
+            bytes: settings.unit == Lengths::Bytes,
+            ecn: settings.ecn,
             stream: setup.stream.clone(),
         }
     }
@@ -146,47 +168,11 @@ impl Aqm for Blue {
     }
 }
 
-const fn step(name: &'static str, default: u64, summary: &'static str) -> Parameter {
-    Parameter {
-        name,
-        scope: Scope::Aqm,
-        domain: Domain::Fraction { least: 0, most: UNIT },
-        default,
-        summary,
-    }
-}
-
 pub(super) const ROW: Row = Row {
     name: "blue",
     aliases: &[],
     summary: "a probability that rises with losses and falls while the link is idle",
     source: "Feng, Shin, Kandlur and Saha, IEEE/ACM Transactions on Networking 10(4), 2002",
-    marks: true,
-    classifies: false,
-    parameters: &[
-        step("d1", UNIT / 50, "what the probability rises by"),
-        step("d2", UNIT / 500, "what it falls by"),
-        Parameter {
-            name: "freeze",
-            scope: Scope::Aqm,
-            domain: Domain::Time { least: 1_000, most: 3_600_000_000_000 },
-            default: 100_000_000,
-            summary: "least time between changes",
-        },
-        Parameter {
-            name: "limit",
-            scope: Scope::Aqm,
-            domain: Domain::Number { least: 0, most: u32::MAX as u64, unit: "" },
-            default: 0,
-            summary: "length of the queue above which it rises too; 0: only when the queue is full",
-        },
-        super::red::parameters::UNIT_OF_LENGTH,
-        Parameter {
-            name: "ecn",
-            scope: Scope::Aqm,
-            domain: SWITCH,
-            default: 0,
-            summary: "packets of senders that understand ECN are marked instead of dropped",
-        },
-    ],
+    traits: Traits { marks: true, classifies: false },
+    parameters: Settings::PARAMETERS,
 };

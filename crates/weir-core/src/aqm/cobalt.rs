@@ -54,11 +54,35 @@
 use alloc::vec::Vec;
 
 use super::codel::{ECN, INTERVAL, MTU, TARGET};
-use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::rng::Stream;
-use crate::settings::{Domain, Parameter, Scope, UNIT};
+use crate::settings;
+use crate::settings::{Fraction, Part, UNIT};
 use crate::stats::{DropReason, MarkReason};
 use crate::units::{NANOS_PER_SEC, Nanos};
+
+settings! {
+    /// Settings of COBALT.
+    struct Settings {
+        target: Nanos = TARGET,
+        interval: Nanos = INTERVAL,
+        ecn: bool = ECN.or(true),
+        mtu: u64 = MTU,
+        increment: Fraction = Part::new(
+            0,
+            UNIT,
+            UNIT / 256,
+            "what BLUE's probability grows by when the queue overflows",
+        ),
+        // 1/4096 in billionths.
+        decrement: Fraction = Part::new(
+            0,
+            UNIT,
+            244_141,
+            "what BLUE's probability falls by when the queue is empty",
+        ),
+    }
+}
 
 /// COBALT for one queue.
 #[derive(Debug)]
@@ -70,16 +94,17 @@ pub struct Cobalt {
 impl Cobalt {
     /// One that has seen nothing.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
-        let part = |name| u32::try_from((policy.get(name) << 32) / UNIT).unwrap_or(u32::MAX);
+        let settings = Settings::of(policy);
+        let part = |part: Fraction| u32::try_from((part.0 << 32) / UNIT).unwrap_or(u32::MAX);
         let mut law = Law::new(
-            policy.get(TARGET.name),
-            policy.get(INTERVAL.name),
-            policy.get(MTU.name),
+            settings.target.0,
+            settings.interval.0,
+            settings.mtu,
             setup.rate,
             setup.stream.clone(),
         );
-        law.ecn = policy.is_on(ECN.name);
-        (law.increment, law.decrement) = (part(INCREMENT.name), part(DECREMENT.name));
+        law.ecn = settings.ecn;
+        (law.increment, law.decrement) = (part(settings.increment), part(settings.decrement));
         Self { law, state: Control::default() }
     }
 }
@@ -332,31 +357,13 @@ const ROOTS: [u32; 16] = {
     roots
 };
 
-const INCREMENT: Parameter = Parameter {
-    name: "increment",
-    scope: Scope::Aqm,
-    domain: Domain::Fraction { least: 0, most: UNIT },
-    default: UNIT / 256,
-    summary: "what BLUE's probability grows by when the queue overflows",
-};
-
-const DECREMENT: Parameter = Parameter {
-    name: "decrement",
-    scope: Scope::Aqm,
-    domain: Domain::Fraction { least: 0, most: UNIT },
-    // 1/4096 in billionths.
-    default: 244_141,
-    summary: "what BLUE's probability falls by when the queue is empty",
-};
-
 pub(super) const ROW: Row = Row {
     name: "cobalt",
     aliases: &[],
     summary: "CoDel that comes down as slowly as it went up, with BLUE for senders that do not respond",
     source: "Palmei et al. 2019; CAKE in Linux",
-    marks: true,
-    classifies: false,
-    parameters: &[TARGET, INTERVAL, Parameter { default: 1, ..ECN }, MTU, INCREMENT, DECREMENT],
+    traits: Traits { marks: true, classifies: false },
+    parameters: Settings::PARAMETERS,
 };
 
 #[cfg(test)]

@@ -59,11 +59,42 @@
 
 use alloc::vec::Vec;
 
-use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::packet::Ecn;
-use crate::settings::{Chosen, Domain, Entry, Parameter, SWITCH, Scope};
+use crate::settings::{Number, Setting, Switch, Time};
 use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
+use crate::{choice, settings};
+
+settings! {
+    /// Settings of `CoDel`.
+    pub(crate) struct Settings {
+        target: Nanos = TARGET,
+        interval: Nanos = INTERVAL,
+        ecn: bool = ECN,
+        mtu: u64 = MTU,
+        ce_threshold: Nanos = CE_THRESHOLD,
+        ce_selector: CeSelector = CE_SELECTOR,
+        arith: Arith = ARITH,
+    }
+}
+
+choice! {
+    /// Which packets `ce_threshold` marks.
+    pub(crate) enum CeSelector {
+        Any = "any",
+        Ect1 = "ect1",
+    }
+}
+
+choice! {
+    /// The arithmetic.
+    pub(crate) enum Arith {
+        Linux = "linux",
+        Rfc = "rfc",
+        Ns3 = "ns3",
+    }
+}
 
 /// `CoDel` for one queue.
 #[derive(Debug)]
@@ -75,7 +106,7 @@ pub struct Codel {
 impl Codel {
     /// One that has seen nothing.
     pub fn new(policy: &Policy, _setup: &Setup) -> Self {
-        Self { law: Law::new(policy), state: Control::default() }
+        Self { law: Law::new(&Settings::of(policy)), state: Control::default() }
     }
 }
 
@@ -122,27 +153,24 @@ pub(crate) struct Law {
 }
 
 impl Law {
-    /// From the settings of any algorithm that has those of `CoDel`.
-    pub(crate) fn new<K: Entry>(settings: &Chosen<K>) -> Self {
-        let exact = settings.get(ARITH.name) == ARITH_RFC;
+    /// The law that settings ask for.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let exact = settings.arith == Arith::Rfc;
+        let from_mark = settings.arith == Arith::Ns3;
         let shift = if exact { 0 } else { TICK };
-        let ticks = |name| settings.get(name) >> shift;
-        let interval = ticks(INTERVAL.name);
-        let from_mark = settings.get(ARITH.name) == ARITH_NS3;
-        let mtu = settings.get(MTU.name);
+        let interval = settings.interval.0 >> shift;
         Self {
-            target: ticks(TARGET.name),
+            target: settings.target.0 >> shift,
             interval,
             square: if exact { interval * interval } else { 0 },
-            ce_threshold: if settings.get(CE_THRESHOLD.name) == 0 {
-                u64::MAX
-            } else {
-                ticks(CE_THRESHOLD.name)
+            ce_threshold: match settings.ce_threshold {
+                Nanos::ZERO => u64::MAX,
+                threshold => threshold.0 >> shift,
             },
-            mtu: mtu.saturating_sub(from_mark.into()),
-            grows: mtu == 0,
-            ecn: settings.is_on("ecn"),
-            ce_ect1_only: settings.get(CE_SELECTOR.name) != 0,
+            mtu: settings.mtu.saturating_sub(from_mark.into()),
+            grows: settings.mtu == 0,
+            ecn: settings.ecn,
+            ce_ect1_only: settings.ce_selector == CeSelector::Ect1,
             exact,
             from_mark,
             shift,
@@ -315,75 +343,45 @@ const TICK: u32 = 10;
 /// Intervals after which what a queue has learnt is forgotten.
 const LATELY: u64 = 16;
 
-pub(crate) const TARGET: Parameter = Parameter {
-    name: "target",
-    scope: Scope::Aqm,
-    domain: Domain::Time { least: 1_000, most: 10_000_000_000 },
-    default: 5_000_000,
-    summary: "delay that may stand",
-};
+pub(crate) const TARGET: Time = Time::new(1_000, 10_000_000_000, 5_000_000, "delay that may stand");
 
 /// Its square must fit in 64 bits.
-pub(crate) const INTERVAL: Parameter = Parameter {
-    name: "interval",
-    scope: Scope::Aqm,
-    domain: Domain::Time { least: 2_000, most: 4_000_000_000 },
-    default: 100_000_000,
-    summary: "how long the delay must be above target before packets are dropped",
-};
+pub(crate) const INTERVAL: Time = Time::new(
+    2_000,
+    4_000_000_000,
+    100_000_000,
+    "how long the delay must be above target before packets are dropped",
+);
 
-pub(crate) const ECN: Parameter = Parameter {
-    name: "ecn",
-    scope: Scope::Aqm,
-    domain: SWITCH,
-    default: 0,
-    summary: "marks packets whose sender understands it, instead of a drop",
-};
+pub(crate) const ECN: Switch =
+    Switch::new(false, "marks packets whose sender understands it, instead of a drop");
 
-pub(crate) const MTU: Parameter = Parameter {
-    name: "mtu",
-    scope: Scope::Aqm,
-    domain: Domain::Number { least: 0, most: 4_194_304, unit: "bytes" },
-    default: 1500,
-    summary: "a queue of no more bytes is left alone; 0: of the largest packet seen",
-};
+pub(crate) const MTU: Number = Number::new(
+    0,
+    4_194_304,
+    "bytes",
+    1500,
+    "a queue of no more bytes is left alone; 0: of the largest packet seen",
+);
 
-pub(crate) const CE_THRESHOLD: Parameter = Parameter {
-    name: "ce_threshold",
-    scope: Scope::Aqm,
-    domain: Domain::Time { least: 0, most: 10_000_000_000 },
-    default: 0,
-    summary: "packets that waited longer are marked; 0: none",
-};
+pub(crate) const CE_THRESHOLD: Time =
+    Time::new(0, 10_000_000_000, 0, "packets that waited longer are marked; 0: none");
 
-pub(crate) const CE_SELECTOR: Parameter = Parameter {
-    name: "ce_selector",
-    scope: Scope::Aqm,
-    domain: Domain::Choice(&["any", "ect1"]),
-    default: 0,
-    summary: "which packets ce_threshold marks",
-};
+pub(crate) const CE_SELECTOR: Setting<CeSelector> =
+    CeSelector::setting(CeSelector::Any, "which packets ce_threshold marks");
 
-pub(crate) const ARITH: Parameter = Parameter {
-    name: "arith",
-    scope: Scope::Aqm,
-    domain: Domain::Choice(&["linux", "rfc", "ns3"]),
-    default: 0,
-    summary: "arithmetic: Linux's ticks and approximate root, or the exact root",
-};
-
-/// Places among the choices.
-const ARITH_RFC: u64 = 1;
-const ARITH_NS3: u64 = 2;
+pub(crate) const ARITH: Setting<Arith> = Arith::setting(
+    Arith::Linux,
+    "arithmetic: Linux's ticks and approximate root, or the exact root",
+);
 
 pub(super) const ROW: Row = Row {
     name: "codel",
     aliases: &[],
     summary: "drops at growing speed while packets have waited longer than a target for an interval",
     source: "RFC 8289",
-    marks: true,
-    classifies: false,
-    parameters: &[TARGET, INTERVAL, ECN, MTU, CE_THRESHOLD, CE_SELECTOR, ARITH],
+    traits: Traits { marks: true, classifies: false },
+    parameters: Settings::PARAMETERS,
 };
 
 #[cfg(test)]
@@ -394,7 +392,7 @@ mod tests {
     fn law(settings: &[(&str, &str)]) -> Law {
         let mut policy = Policy::new(Kind::Codel);
         settings.iter().for_each(|(name, value)| policy.set(name, value).unwrap());
-        Law::new(&policy)
+        Law::new(&Settings::of(&policy))
     }
 
     #[test]

@@ -21,7 +21,7 @@
 //! # Validation
 //! Against an emulator without an AQM, packet by packet.
 
-use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::units::Nanos;
 
 /// Tail drop.
@@ -52,7 +52,6 @@ pub(super) const ROW: Row = Row {
     aliases: &["taildrop"],
     summary: "a packet that finds the queue full is dropped",
     source: "practice",
-    marks: false,
-    classifies: false,
+    traits: Traits { marks: false, classifies: false },
     parameters: &[],
 };

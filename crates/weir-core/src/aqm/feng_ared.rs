@@ -28,29 +28,46 @@
 use alloc::vec::Vec;
 
 use super::red::adapt::Adapt;
-use super::red::core::Plan;
-use super::red::{of_family, parameters as p};
-use super::{QueueState, Row, Seen, Verdict};
-use crate::settings::{Domain, Parameter, Scope, UNIT};
+use super::red::core::{Lengths, Plan};
+use super::red::{of_family, parameters as p, plan};
+use super::{QueueState, Row, Seen, Traits, Verdict};
+use crate::settings;
+use crate::settings::{Fraction, Part, UNIT};
 use crate::units::Nanos;
+
+settings! {
+    /// Settings of Feng's adaptive RED.
+    struct Settings {
+        min: u32 = p::MIN,
+        max: u32 = p::MAX,
+        w: Fraction = p::W,
+        max_p: Fraction =
+            p::MAX_P.described("probability at the upper threshold, to start with"),
+        unit: Lengths = p::UNIT_OF_LENGTH,
+        gentle: bool = p::GENTLE,
+        wait: bool = p::WAIT,
+        ecn: bool = p::ECN,
+        harddrop: bool = p::HARDDROP,
+        avpkt: u32 = p::AVPKT,
+        decrease: Fraction =
+            factor(3, "what `max_p` is divided by when the average falls below `min`"),
+        increase: Fraction =
+            factor(2, "what `max_p` is multiplied by when the average rises above `max`"),
+    }
+}
 
 of_family! {
     /// Feng's adaptive RED.
     FengAred, |policy, setup| {
-        let plan = Plan::of(policy, setup);
-        let adapt = Adapt::feng(plan.min, plan.max, policy.get("decrease"), policy.get("increase"));
+        let settings = Settings::of(policy);
+        let plan = plan!(settings, setup);
+        let adapt = Adapt::feng(plan.min, plan.max, settings.decrease, settings.increase);
         Plan { adapt, ..plan }
     }
 }
 
-const fn factor(name: &'static str, default: u64, summary: &'static str) -> Parameter {
-    Parameter {
-        name,
-        scope: Scope::Aqm,
-        domain: Domain::Fraction { least: UNIT, most: 1000 * UNIT },
-        default,
-        summary,
-    }
+const fn factor(default: u64, summary: &'static str) -> Part {
+    Part::new(UNIT, 1000 * UNIT, default * UNIT, summary)
 }
 
 pub(super) const ROW: Row = Row {
@@ -58,28 +75,6 @@ pub(super) const ROW: Row = Row {
     aliases: &["fengared"],
     summary: "RED whose probability changes by factors when the average crosses a threshold",
     source: "Feng, Kandlur, Saha and Shin, INFOCOM 1999",
-    marks: true,
-    classifies: false,
-    parameters: &[
-        p::MIN,
-        p::MAX,
-        p::W,
-        p::said(p::MAX_P, "probability at the upper threshold, to start with"),
-        p::UNIT_OF_LENGTH,
-        p::GENTLE,
-        p::WAIT,
-        p::ECN,
-        p::HARDDROP,
-        p::AVPKT,
-        factor(
-            "decrease",
-            3 * UNIT,
-            "what `max_p` is divided by when the average falls below `min`",
-        ),
-        factor(
-            "increase",
-            2 * UNIT,
-            "what `max_p` is multiplied by when the average rises above `max`",
-        ),
-    ],
+    traits: Traits { marks: true, classifies: false },
+    parameters: Settings::PARAMETERS,
 };

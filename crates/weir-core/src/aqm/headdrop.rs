@@ -31,7 +31,7 @@
 
 use alloc::collections::VecDeque;
 
-use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::stats::DropReason;
 use crate::units::Nanos;
 
@@ -123,7 +123,6 @@ pub(super) const ROW: Row = Row {
     aliases: &["drophead"],
     summary: "the oldest packet makes room for one that finds the queue full",
     source: "Yin and Hluchyj, IEEE Transactions on Communications 41(6), 1993",
-    marks: false,
-    classifies: false,
+    traits: Traits { marks: false, classifies: false },
     parameters: &[],
 };

@@ -27,8 +27,9 @@ mod nlred;
 mod pace;
 mod pi;
 pub(crate) mod pi2;
-pub(crate) mod pie;
+mod pie;
 pub(crate) mod pie_law;
+pub(crate) mod pie_settings;
 mod power;
 pub(crate) mod proportional;
 mod red;
@@ -37,13 +38,13 @@ mod row;
 mod sfb;
 mod vq_red;
 
-pub use row::Row;
+pub use row::{Row, Traits};
 
 use alloc::vec::Vec;
 
 use crate::packet::Header;
 use crate::rng::Stream;
-use crate::settings::{Chosen, Entry, Parameter};
+use crate::settings::Chosen;
 use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
 
@@ -138,25 +139,9 @@ pub trait Maker {
     fn with<A: Aqm + core::fmt::Debug>(self, make: impl Fn(&Setup) -> A) -> Self::Output;
 }
 
-/// The table: from a line for each AQM, its [`Kind`], its row, and the ways to make it.
-macro_rules! table {
-    ($($(#[$doc:meta])* $kind:ident: $module:ident::$type:ident),+ $(,)?) => {
-        $(pub use $module::$type;)+
-
-        /// An AQM, by its place in [`TABLE`].
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Kind {
-            $($(#[$doc])* $kind,)+
-        }
-
-        impl Kind {
-            /// All kinds, in the order of [`TABLE`].
-            pub const ALL: [Self; TABLE.len()] = [$(Self::$kind),+];
-        }
-
-        /// All AQMs, in the order of [`Kind`].
-        pub const TABLE: &[Row] = &[$($module::ROW),+];
-
+/// The types of the table: the ways to make an AQM, and any of them without a virtual call.
+macro_rules! types {
+    ($($kind:ident: $type:ident),+) => {
         impl Policy {
             /// Makes an AQM of this policy and hands it to `visitor`, which so is compiled for each
             /// type.
@@ -211,7 +196,8 @@ macro_rules! table {
     };
 }
 
-table! {
+crate::table! {
+    noun "AQM", traits Traits, with types;
     /// Packets that find the queue full are dropped.
     DropTail: droptail::DropTail,
     /// The oldest packet makes room for one that finds the queue full.
@@ -246,68 +232,4 @@ table! {
     Cobalt: cobalt::Cobalt,
     /// Approximated fairness and controlled delay.
     Afcd: afcd::Afcd,
-}
-
-impl Kind {
-    /// The AQM's row.
-    pub fn row(self) -> &'static Row {
-        &TABLE[self as usize]
-    }
-
-    /// The AQM of this name or alias, in whatever case it is written.
-    pub fn from_name(name: &str) -> Option<Self> {
-        let is_it = |row: &Row| {
-            core::iter::once(&row.name)
-                .chain(row.aliases)
-                .any(|known| known.eq_ignore_ascii_case(name))
-        };
-        Self::ALL.into_iter().find(|kind| is_it(kind.row()))
-    }
-}
-
-impl Entry for Kind {
-    fn settings(self) -> impl Iterator<Item = &'static Parameter> {
-        self.row().parameters.iter()
-    }
-}
-
-impl Policy {
-    /// Its row.
-    pub fn row(&self) -> &'static Row {
-        self.kind().row()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::settings::{MOST, Scope};
-
-    #[test]
-    fn names_are_told_apart_and_defaults_are_within_their_ranges() {
-        let mut names: Vec<&str> = TABLE
-            .iter()
-            .flat_map(|row| core::iter::once(row.name).chain(row.aliases.iter().copied()))
-            .collect();
-        let all = names.len();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), all);
-        for kind in Kind::ALL {
-            let row = kind.row();
-            assert_eq!(Kind::from_name(row.name), Some(kind));
-            assert!(row.parameters.len() <= MOST, "{}", row.name);
-            for parameter in row.parameters {
-                assert_eq!(parameter.scope, Scope::Aqm, "{} {}", row.name, parameter.name);
-                let text = parameter.domain.write(parameter.default);
-                assert_eq!(
-                    parameter.domain.parse(&text),
-                    Some(parameter.default),
-                    "{} {}",
-                    row.name,
-                    parameter.name
-                );
-            }
-        }
-    }
 }

@@ -35,14 +35,35 @@
 
 use alloc::vec::Vec;
 
-use super::red::core::Plan;
-use super::red::{of_family, parameters as p};
-use super::{QueueState, Row, Seen, Verdict};
+use super::red::core::{Lengths, Plan};
+use super::red::{of_family, parameters as p, plan};
+use super::{QueueState, Row, Seen, Traits, Verdict};
+use crate::settings;
+use crate::settings::Fraction;
 use crate::units::Nanos;
+
+settings! {
+    /// Settings of nonlinear RED.
+    struct Settings {
+        min: u32 = p::MIN,
+        max: u32 = p::MAX,
+        w: Fraction = p::W,
+        max_p: Fraction = p::MAX_P,
+        unit: Lengths = p::UNIT_OF_LENGTH,
+        gentle: bool = p::GENTLE.or(false),
+        wait: bool = p::WAIT,
+        ecn: bool = p::ECN,
+        harddrop: bool = p::HARDDROP,
+        avpkt: u32 = p::AVPKT,
+    }
+}
 
 of_family! {
     /// Nonlinear RED.
-    NlRed, |policy, setup| Plan { quadratic: true, ..Plan::of(policy, setup) }
+    NlRed, |policy, setup| {
+        let settings = Settings::of(policy);
+        Plan { quadratic: true, ..plan!(settings, setup) }
+    }
 }
 
 pub(super) const ROW: Row = Row {
@@ -50,18 +71,6 @@ pub(super) const ROW: Row = Row {
     aliases: &["nonlinear-red"],
     summary: "RED with a probability that rises with the square",
     source: "Zhou, Yeung and Li, Computer Networks 50(18), 2006",
-    marks: true,
-    classifies: false,
-    parameters: &[
-        p::MIN,
-        p::MAX,
-        p::W,
-        p::MAX_P,
-        p::UNIT_OF_LENGTH,
-        p::but(p::GENTLE, 0),
-        p::WAIT,
-        p::ECN,
-        p::HARDDROP,
-        p::AVPKT,
-    ],
+    traits: Traits { marks: true, classifies: false },
+    parameters: Settings::PARAMETERS,
 };

@@ -45,10 +45,12 @@
 
 use alloc::vec::Vec;
 
+use super::pie_settings as pie;
 use super::proportional::{ONE, Periods, coarse, happens, moved};
-use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::rng::Stream;
-use crate::settings::{Domain, Parameter, SWITCH, Scope, UNIT};
+use crate::settings;
+use crate::settings::{Count, Fraction, Number, Part, UNIT};
 use crate::stats::{DropReason, MarkReason};
 use crate::units::{NANOS_PER_SEC, Nanos};
 
@@ -70,21 +72,35 @@ pub struct Pi {
     stream: Stream,
 }
 
+settings! {
+    /// Settings of PI.
+    struct Settings {
+        a: Fraction = Part::new(0, UNIT, 18_220, "gain of the queue's error"),
+        b: Fraction = Part::new(0, UNIT, 18_160, "gain of the error one sample ago"),
+        w: u64 = Number::new(1, 100_000, "Hz", 170, "samples in a second"),
+        q_ref: u32 = Count::new(0, 10_000_000, "packets", 50, "the length to hold"),
+        ecn: bool = pie::ECN,
+        bytemode: bool = pie::BYTEMODE,
+        mean_pkt: u64 =
+            Number::new(1, 65_536, "bytes", 500, "length that is dropped with p in byte mode"),
+    }
+}
+
 impl Pi {
     /// One at rest.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
-        let gain = |name| ((u128::from(policy.get(name)) << 56) / u128::from(UNIT)) as i128;
-        let mean = policy.get("mean_pkt");
+        let settings = Settings::of(policy);
+        let gain = |gain: Fraction| ((u128::from(gain.0) << 56) / u128::from(UNIT)) as i128;
         Self {
             p: 0,
-            old: -i128::from(policy.get("q_ref")),
-            a: gain("a"),
-            b: gain("b"),
-            q_ref: i128::from(policy.get("q_ref")),
-            period: NANOS_PER_SEC / policy.get("w"),
+            old: -i128::from(settings.q_ref),
+            a: gain(settings.a),
+            b: gain(settings.b),
+            q_ref: i128::from(settings.q_ref),
+            period: NANOS_PER_SEC / settings.w,
             periods: Periods::default(),
-            ecn: policy.is_on("ecn"),
-            per_byte: if policy.is_on("bytemode") { (1 << 32) / mean } else { 0 },
+            ecn: settings.ecn,
+            per_byte: if settings.bytemode { (1 << 32) / settings.mean_pkt } else { 0 },
             stream: setup.stream.clone(),
         }
     }
@@ -137,48 +153,13 @@ impl Aqm for Pi {
     }
 }
 
-const fn parameter(
-    name: &'static str,
-    domain: Domain,
-    default: u64,
-    summary: &'static str,
-) -> Parameter {
-    Parameter { name, scope: Scope::Aqm, domain, default, summary }
-}
-
-const GAIN: Domain = Domain::Fraction { least: 0, most: UNIT };
-
 pub(super) const ROW: Row = Row {
     name: "pi",
     aliases: &[],
     summary: "a proportional-integral controller of the queue's length",
     source: "Hollot, Misra, Towsley and Gong 2001",
-    marks: true,
-    classifies: false,
-    parameters: &[
-        parameter("a", GAIN, 18_220, "gain of the queue's error"),
-        parameter("b", GAIN, 18_160, "gain of the error one sample ago"),
-        parameter(
-            "w",
-            Domain::Number { least: 1, most: 100_000, unit: "Hz" },
-            170,
-            "samples in a second",
-        ),
-        parameter(
-            "q_ref",
-            Domain::Number { least: 0, most: 10_000_000, unit: "packets" },
-            50,
-            "the length to hold",
-        ),
-        parameter("ecn", SWITCH, 0, "marks packets that understand it"),
-        parameter("bytemode", SWITCH, 0, "long packets are dropped more often than short ones"),
-        parameter(
-            "mean_pkt",
-            Domain::Number { least: 1, most: 65_536, unit: "bytes" },
-            500,
-            "length that is dropped with p in byte mode",
-        ),
-    ],
+    traits: Traits { marks: true, classifies: false },
+    parameters: Settings::PARAMETERS,
 };
 
 #[cfg(test)]

@@ -49,12 +49,26 @@
 use alloc::vec::Vec;
 
 use super::proportional::{Controller, ONE, Periods, coarse, happens};
-use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::packet::Ecn;
 use crate::rng::Stream;
-use crate::settings::{Domain, Parameter, SWITCH, Scope, UNIT};
+use crate::settings;
+use crate::settings::{Fraction, Number, Part, Switch, Time, UNIT};
 use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
+
+settings! {
+    /// Settings of PI2.
+    struct Settings {
+        target: Nanos = TARGET,
+        tupdate: Nanos = TUPDATE,
+        alpha: Fraction = ALPHA,
+        beta: Fraction = BETA,
+        coupling_factor: u64 = COUPLING_FACTOR,
+        ecn: bool = Switch::new(true, "marks packets that understand it"),
+        scalable: bool = Switch::new(true, "tells L4S packets from classic ones"),
+    }
+}
 
 /// PI2.
 #[derive(Debug)]
@@ -72,19 +86,15 @@ pub struct Pi2 {
 impl Pi2 {
     /// One at rest.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
+        let settings = Settings::of(policy);
         Self {
-            controller: Controller::new(
-                policy.get("alpha"),
-                policy.get("beta"),
-                policy.time("target"),
-                ONE,
-            ),
+            controller: Controller::new(settings.alpha, settings.beta, settings.target, ONE),
             periods: Periods::default(),
-            tupdate: policy.get("tupdate"),
+            tupdate: settings.tupdate.0,
             delay: Nanos::ZERO,
-            coupling: policy.get("coupling_factor"),
-            ecn: policy.is_on("ecn"),
-            scalable: policy.is_on("scalable"),
+            coupling: settings.coupling_factor,
+            ecn: settings.ecn,
+            scalable: settings.scalable,
             stream: setup.stream.clone(),
         }
     }
@@ -161,79 +171,28 @@ pub(crate) fn coupled(p: u64, k: u64) -> u64 {
 /// Below this many bytes nothing is dropped or marked: two packets.
 pub(crate) const LEAST_BYTES: u64 = 3000;
 
-/// Parameters of the controller, at `scope`.
-pub(crate) const fn controller_parameters(scope: Scope) -> [Parameter; 5] {
-    const TIME: Domain = Domain::Time { least: 1_000, most: 10_000_000_000 };
-    const GAIN: Domain = Domain::Fraction { least: 0, most: 4096 * UNIT };
-    [
-        Parameter {
-            name: "target",
-            scope,
-            domain: TIME,
-            default: 15_000_000,
-            summary: "delay to hold",
-        },
-        Parameter {
-            name: "tupdate",
-            scope,
-            domain: TIME,
-            default: 16_000_000,
-            summary: "how often the probability is computed",
-        },
-        Parameter {
-            name: "alpha",
-            scope,
-            domain: GAIN,
-            default: UNIT / 100 * 16,
-            summary: "gain of the delay's error, in 1/s",
-        },
-        Parameter {
-            name: "beta",
-            scope,
-            domain: GAIN,
-            default: UNIT / 10 * 32,
-            summary: "gain of the delay's growth, in 1/s",
-        },
-        Parameter {
-            name: "coupling_factor",
-            scope,
-            domain: Domain::Number { least: 1, most: 255, unit: "" },
-            default: 2,
-            summary: "marks of scalable senders for the square root of a classic sender's",
-        },
-    ]
-}
-
-const CONTROLLER: [Parameter; 5] = controller_parameters(Scope::Aqm);
+pub(crate) const TARGET: Time = Time::new(1_000, 10_000_000_000, 15_000_000, "delay to hold");
+pub(crate) const TUPDATE: Time =
+    Time::new(1_000, 10_000_000_000, 16_000_000, "how often the probability is computed");
+pub(crate) const ALPHA: Part =
+    Part::new(0, 4096 * UNIT, UNIT / 100 * 16, "gain of the delay's error, in 1/s");
+pub(crate) const BETA: Part =
+    Part::new(0, 4096 * UNIT, UNIT / 10 * 32, "gain of the delay's growth, in 1/s");
+pub(crate) const COUPLING_FACTOR: Number = Number::new(
+    1,
+    255,
+    "",
+    2,
+    "marks of scalable senders for the square root of a classic sender's",
+);
 
 pub(super) const ROW: Row = Row {
     name: "pi2",
     aliases: &[],
     summary: "a proportional-integral controller of the delay, squared for classic senders, linear for scalable ones",
     source: "De Schepper, Bondarenko, Tsang and Briscoe 2016",
-    marks: true,
-    classifies: false,
-    parameters: &[
-        CONTROLLER[0],
-        CONTROLLER[1],
-        CONTROLLER[2],
-        CONTROLLER[3],
-        CONTROLLER[4],
-        Parameter {
-            name: "ecn",
-            scope: Scope::Aqm,
-            domain: SWITCH,
-            default: 1,
-            summary: "marks packets that understand it",
-        },
-        Parameter {
-            name: "scalable",
-            scope: Scope::Aqm,
-            domain: SWITCH,
-            default: 1,
-            summary: "tells L4S packets from classic ones",
-        },
-    ],
+    traits: Traits { marks: true, classifies: false },
+    parameters: Settings::PARAMETERS,
 };
 
 #[cfg(test)]

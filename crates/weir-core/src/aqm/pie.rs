@@ -78,10 +78,10 @@
 use alloc::vec::Vec;
 
 use super::pie_law::{Law, State};
+use super::pie_settings::Settings;
 use super::proportional::coarse;
-use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::rng::Stream;
-use crate::settings::{Domain, Parameter, SWITCH, Scope, UNIT};
 use crate::units::Nanos;
 
 /// PIE.
@@ -95,7 +95,7 @@ pub struct Pie {
 impl Pie {
     /// One for an empty queue.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
-        let law = Law::new(policy, setup.limit_packets, setup.limit_bytes);
+        let law = Law::new(&Settings::of(policy), setup.limit_packets, setup.limit_bytes);
         Self { state: law.state(), law, stream: setup.stream.clone() }
     }
 }
@@ -121,99 +121,13 @@ impl Aqm for Pie {
     }
 }
 
-/// Parameters of PIE: at `scope`, with these defaults of `ecn` and `qdelay`.
-pub(crate) const fn parameters(scope: Scope, ecn: u64, qdelay: u64) -> [Parameter; 14] {
-    const TIME: Domain = Domain::Time { least: 1_000, most: 10_000_000_000 };
-    const GAIN: Domain = Domain::Fraction { least: 0, most: 32 * UNIT };
-    const fn parameter(
-        scope: Scope,
-        name: &'static str,
-        domain: Domain,
-        default: u64,
-        summary: &'static str,
-    ) -> Parameter {
-        Parameter { name, scope, domain, default, summary }
-    }
-    [
-        parameter(
-            scope,
-            "variant",
-            Domain::Choice(&["rfc", "linux", "dummynet"]),
-            0,
-            "whose PIE it is",
-        ),
-        parameter(scope, "target", TIME, 15_000_000, "delay to hold"),
-        parameter(scope, "tupdate", TIME, 15_000_000, "how often the probability is computed"),
-        parameter(scope, "alpha", GAIN, UNIT / 8, "gain of the delay's error, in 1/s"),
-        parameter(scope, "beta", GAIN, UNIT / 4 * 5, "gain of the delay's growth, in 1/s"),
-        parameter(
-            scope,
-            "max_burst",
-            Domain::Time { least: 0, most: 10_000_000_000 },
-            150_000_000,
-            "time for which a queue that begins to grow is left alone",
-        ),
-        parameter(
-            scope,
-            "max_ecnth",
-            Domain::Fraction { least: 0, most: UNIT },
-            UNIT / 10,
-            "probability from which on packets are dropped, not marked",
-        ),
-        parameter(scope, "ecn", SWITCH, ecn, "marks packets that understand it"),
-        parameter(
-            scope,
-            "capdrop",
-            SWITCH,
-            1,
-            "above 10 %, the probability rises by at most 2 % an update",
-        ),
-        parameter(
-            scope,
-            "derand",
-            Domain::Choice(&["auto", "off", "on"]),
-            0,
-            "drops are spread more evenly than by chance",
-        ),
-        parameter(
-            scope,
-            "qdelay",
-            Domain::Choice(&["auto", "ts", "dre"]),
-            qdelay,
-            "the delay is that of the last packet, or length over departure rate",
-        ),
-        parameter(
-            scope,
-            "onoff",
-            SWITCH,
-            0,
-            "begins when the queue is a third full, ends when it is idle",
-        ),
-        parameter(
-            scope,
-            "bytemode",
-            SWITCH,
-            0,
-            "long packets are dropped more often than short ones",
-        ),
-        parameter(
-            scope,
-            "mean_pkt",
-            Domain::Number { least: 0, most: 65_536, unit: "bytes" },
-            0,
-            "two such packets are never too many; 0: by the variant",
-        ),
-    ]
-}
-
 pub(super) const ROW: Row = Row {
     name: "pie",
     aliases: &[],
     summary: "a proportional-integral controller of the delay, by the RFC, as in Linux or as in dummynet",
     source: "RFC 8033",
-    marks: true,
-    classifies: false,
-    parameters: &parameters(Scope::Aqm, 0, 0),
+    traits: Traits { marks: true, classifies: false },
+    parameters: Settings::PARAMETERS,
 };
 
 const _: () = assert!(size_of::<Pie>() <= 320);

@@ -4,20 +4,12 @@
 //! What it computes is told in [`super::pie`].
 
 use super::pace::{Method, Pace};
+use super::pie_settings::{Derand, Qdelay, Settings, Variant};
 use super::proportional::{Gain, ONE, Periods, happens, moved, probability};
 use super::{QueueState, Seen, Verdict};
 use crate::rng::Stream;
-use crate::settings::{Chosen, Entry};
 use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
-
-/// Whose PIE it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Variant {
-    Rfc,
-    Linux,
-    Dummynet,
-}
 
 /// How the delay of the queue is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,23 +65,15 @@ pub(crate) struct State {
 impl Law {
     /// The law that settings ask for. A queue of the lengths given, in packets and in bytes, counts
     /// as full.
-    pub(crate) fn new<K: Entry>(
-        settings: &Chosen<K>,
-        limit_packets: u32,
-        limit_bytes: u64,
-    ) -> Self {
-        let variant = match settings.get("variant") {
-            0 => Variant::Rfc,
-            1 => Variant::Linux,
-            _ => Variant::Dummynet,
+    pub(crate) fn new(settings: &Settings, limit_packets: u32, limit_bytes: u64) -> Self {
+        let variant = settings.variant;
+        let measure = match (settings.qdelay, variant) {
+            (Qdelay::DepartureRate, _) | (Qdelay::Auto, Variant::Dummynet) => {
+                Measure::DepartureRate
+            }
+            (Qdelay::Timestamp, _) | (Qdelay::Auto, _) => Measure::Timestamp,
         };
-        // 0 leaves it to the variant.
-        let measure = match settings.get("qdelay") {
-            0 if variant == Variant::Dummynet => Measure::DepartureRate,
-            0 | 1 => Measure::Timestamp,
-            _ => Measure::DepartureRate,
-        };
-        let (mean, least_bytes) = match (settings.get("mean_pkt"), variant) {
+        let (mean, least_bytes) = match (u64::from(settings.mean_pkt), variant) {
             (0, Variant::Rfc) => (1000, 2000),
             (0, Variant::Linux) => (1500, 2999),
             (0, Variant::Dummynet) => (800, 1600),
@@ -99,20 +83,21 @@ impl Law {
         Self {
             variant,
             measure,
-            target: settings.get("target"),
-            tupdate: settings.get("tupdate"),
-            alpha: Gain::per_second(settings.get("alpha")),
-            beta: Gain::per_second(settings.get("beta")),
-            max_burst: settings.get("max_burst"),
-            max_ecnth: probability(settings.get("max_ecnth")),
-            ecn: settings.is_on("ecn"),
-            capdrop: settings.is_on("capdrop"),
-            derand: match settings.get("derand") {
-                0 => variant != Variant::Rfc,
-                value => value == 2,
+            target: settings.target.0,
+            tupdate: settings.tupdate.0,
+            alpha: Gain::per_second(settings.alpha),
+            beta: Gain::per_second(settings.beta),
+            max_burst: settings.max_burst.0,
+            max_ecnth: probability(settings.max_ecnth),
+            ecn: settings.ecn,
+            capdrop: settings.capdrop,
+            derand: match settings.derand {
+                Derand::Auto => variant != Variant::Rfc,
+                Derand::Off => false,
+                Derand::On => true,
             },
-            onoff: settings.is_on("onoff"),
-            per_byte: if settings.is_on("bytemode") { (1 << 32) / mean } else { 0 },
+            onoff: settings.onoff,
+            per_byte: if settings.bytemode { (1 << 32) / mean } else { 0 },
             least_bytes,
             active_packets: limit_packets / 3,
             active_bytes: limit_bytes / 3,
@@ -425,7 +410,7 @@ const LONG: i128 = 250_000_000;
 mod tests {
     use super::*;
     use crate::aqm::{Kind, Policy};
-    use crate::settings::{Domain, UNIT};
+    use crate::settings::{Domain, Fraction, UNIT};
     use proptest::prelude::*;
 
     fn law(settings: &[(&str, &str)]) -> Law {
@@ -433,7 +418,7 @@ mod tests {
         for (name, value) in settings {
             policy.set(name, value).unwrap();
         }
-        Law::new(&policy, 300, u64::MAX)
+        Law::new(&Settings::of(&policy), 300, u64::MAX)
     }
 
     const VARIANTS: [&str; 3] = ["rfc", "linux", "dummynet"];
@@ -457,7 +442,7 @@ mod tests {
         ] {
             // A part more, since fractions of certainty are cut.
             assert_eq!(
-                law.change(probability(billionths) + 1, 115_000_000, 15_000_000),
+                law.change(probability(Fraction(billionths)) + 1, 115_000_000, 15_000_000),
                 full / scale,
                 "{billionths}"
             );

@@ -5,6 +5,7 @@
 //! functions that are the same on every machine. To apply it takes one multiplication and a shift.
 
 use super::Setup;
+use crate::settings::{Fraction, UNIT};
 use crate::units::{NANOS_PER_SEC, Nanos};
 
 /// A factor that is not negative, to apply to a `u64`: `mantissa / 2^shift`, with 53 significant
@@ -113,14 +114,14 @@ fn product(a: u64, b: u64) -> u64 {
     ((u128::from(a) * u128::from(b)) >> 60) as u64
 }
 
-/// A fraction of a setting, which is in billionths, in parts of 2^32.
-pub(super) fn parts(billionths: u64) -> u64 {
-    ((u128::from(billionths) << 32) / u128::from(crate::settings::UNIT)) as u64
+/// A fraction in parts of 2^32.
+pub(super) fn parts(fraction: Fraction) -> u64 {
+    ((u128::from(fraction.0) << 32) / u128::from(UNIT)) as u64
 }
 
-/// The same as a number.
-pub(super) fn number(billionths: u64) -> f64 {
-    billionths as f64 / crate::settings::UNIT as f64
+/// A fraction as a number.
+pub(super) fn number(fraction: Fraction) -> f64 {
+    fraction.0 as f64 / UNIT as f64
 }
 
 /// A link's rate in packets of a mean length.

@@ -11,15 +11,15 @@
 //! formed in 128 bits and stop at their ends; whatever time, gain and queue are given, nothing
 //! overflows.
 
-use crate::settings::UNIT;
+use crate::settings::{Fraction, UNIT};
 use crate::units::Nanos;
 
 /// Certainty.
 pub(crate) const ONE: u64 = 1 << 56;
 
-/// The probability that is `billionths` of certainty.
-pub(crate) fn probability(billionths: u64) -> u64 {
-    ((u128::from(billionths.min(UNIT)) << 56) / u128::from(UNIT)) as u64
+/// The probability that is this fraction of certainty.
+pub(crate) fn probability(fraction: Fraction) -> u64 {
+    ((u128::from(fraction.0.min(UNIT)) << 56) / u128::from(UNIT)) as u64
 }
 
 /// Whether an event of probability `p` happens, by 64 random bits.
@@ -44,9 +44,9 @@ pub(crate) fn moved(p: u64, change: i128, most: u64) -> u64 {
 pub(crate) struct Gain(i128);
 
 impl Gain {
-    /// A gain in billionths of 1/s.
-    pub(crate) fn per_second(billionths: u64) -> Self {
-        Self(((u128::from(billionths) << 80) / 1_000_000_000_000_000_000) as i128)
+    /// A gain in 1/s.
+    pub(crate) fn per_second(gain: Fraction) -> Self {
+        Self(((u128::from(gain.0) << 80) / 1_000_000_000_000_000_000) as i128)
     }
 
     /// The change for an error in ns.
@@ -115,8 +115,8 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// One at rest. Gains in billionths of 1/s, the target in ns.
-    pub(crate) fn new(alpha: u64, beta: u64, target: Nanos, most: u64) -> Self {
+    /// One at rest. Gains are in 1/s.
+    pub(crate) fn new(alpha: Fraction, beta: Fraction, target: Nanos, most: u64) -> Self {
         let (alpha, beta) = (Gain::per_second(alpha), Gain::per_second(beta));
         Self { p: 0, alpha, beta, target: i128::from(target.0), most, old: 0 }
     }
@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn fractions_of_certainty_are_exact_at_their_ends() {
-        assert_eq!((probability(0), probability(UNIT), probability(UNIT / 2)), (0, ONE, ONE / 2));
+        let part = |billionths| probability(Fraction(billionths));
+        assert_eq!((part(0), part(UNIT), part(UNIT / 2)), (0, ONE, ONE / 2));
         assert!(!happens(0, 0) && happens(ONE, u64::MAX));
         assert_eq!(coarse(ONE), 1 << 32);
     }
@@ -197,7 +198,7 @@ mod tests {
             |((alpha, beta), target, p, old)| Controller {
                 p,
                 old: i128::from(old),
-                ..Controller::new(alpha, beta, Nanos(target), ONE)
+                ..Controller::new(Fraction(alpha), Fraction(beta), Nanos(target), ONE)
             },
         )
     }

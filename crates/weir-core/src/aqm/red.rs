@@ -71,12 +71,33 @@ pub(super) mod parameters;
 
 use alloc::vec::Vec;
 
-use self::adapt::Adapt;
-use self::core::{Core, Plan};
+use self::adapt::{Adapt, Rule};
+use self::core::{Core, Curve, Lengths, Plan, Variant};
 use self::parameters as p;
-use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::rng::Stream;
+use crate::settings;
+use crate::settings::Fraction;
 use crate::units::Nanos;
+
+settings! {
+    /// Settings of RED.
+    struct Settings {
+        min: u32 = p::MIN,
+        max: u32 = p::MAX,
+        w: Fraction = p::W,
+        max_p: Fraction = p::MAX_P,
+        unit: Lengths = p::UNIT_OF_LENGTH,
+        gentle: bool = p::GENTLE,
+        wait: bool = p::WAIT,
+        ecn: bool = p::ECN,
+        harddrop: bool = p::HARDDROP,
+        avpkt: u32 = p::AVPKT,
+        curve: Curve = p::CURVE,
+        adapt: Rule = p::ADAPT,
+        variant: Variant = p::VARIANT,
+    }
+}
 
 /// Random early detection.
 #[derive(Debug)]
@@ -88,9 +109,16 @@ pub struct Red {
 impl Red {
     /// One with an average of 0.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
-        let plan = Plan::of(policy, setup);
-        let adapt = Adapt::of(policy, plan.pace, plan.min, plan.max);
-        Self::planned(Plan { adapt, ..plan }, setup)
+        let settings = Settings::of(policy);
+        let plan = plan!(settings, setup);
+        let adapt = Adapt::of(settings.adapt, plan.pace, plan.min, plan.max);
+        let plan = Plan {
+            adapt,
+            quadratic: settings.curve == Curve::Quadratic,
+            variant: settings.variant,
+            ..plan
+        };
+        Self::planned(plan, setup)
     }
 
     /// One of the family.
@@ -115,6 +143,29 @@ impl Aqm for Red {
         self.core.figures()
     }
 }
+
+/// The [`Plan`] that settings of a row of the family make, with the rules of ns-3 and a straight
+/// curve.
+macro_rules! plan {
+    ($settings:ident, $setup:ident) => {
+        $crate::aqm::red::core::Plan {
+            variant: $crate::aqm::red::core::Variant::Ns3,
+            bytes: $settings.unit == $crate::aqm::red::core::Lengths::Bytes,
+            min: u128::from($settings.min) << $crate::aqm::red::average::FRACTION,
+            max: u128::from($settings.max) << $crate::aqm::red::average::FRACTION,
+            weight: $crate::aqm::power::number($settings.w),
+            max_p: $crate::aqm::power::parts($settings.max_p),
+            gentle: $settings.gentle,
+            wait: $settings.wait,
+            ecn: $settings.ecn,
+            harddrop: $settings.harddrop,
+            quadratic: false,
+            pace: $crate::aqm::power::PacketRate::of($setup, $settings.avpkt),
+            adapt: $crate::aqm::red::adapt::Adapt::Off,
+        }
+    };
+}
+pub(super) use plan;
 
 /// A row of the family whose state is that of [`Red`].
 macro_rules! of_family {
@@ -154,21 +205,6 @@ pub(super) const ROW: Row = Row {
     aliases: &[],
     summary: "random early drops or marks by the average length of the queue",
     source: "Floyd and Jacobson, IEEE/ACM Transactions on Networking 1(4), 1993",
-    marks: true,
-    classifies: false,
-    parameters: &[
-        p::MIN,
-        p::MAX,
-        p::W,
-        p::MAX_P,
-        p::UNIT_OF_LENGTH,
-        p::GENTLE,
-        p::WAIT,
-        p::ECN,
-        p::HARDDROP,
-        p::AVPKT,
-        p::CURVE,
-        p::ADAPT,
-        p::VARIANT,
-    ],
+    traits: Traits { marks: true, classifies: false },
+    parameters: Settings::PARAMETERS,
 };

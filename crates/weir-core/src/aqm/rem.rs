@@ -42,10 +42,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::power::{Factor, PacketRate, exp2_neg, number, parts};
+use super::red::core::Lengths;
 use super::red::core::ONE;
-use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use super::red::parameters::{AVPKT, ECN, UNIT_OF_LENGTH};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::rng::Stream;
-use crate::settings::{Domain, Parameter, SWITCH, Scope, UNIT};
+use crate::settings;
+use crate::settings::{Count, Fraction, Part, Time, UNIT};
 use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
 
@@ -77,31 +80,63 @@ pub struct Rem {
     stream: Stream,
 }
 
+settings! {
+    /// Settings of REM.
+    struct Settings {
+        gamma: Fraction = Part::new(
+            0,
+            UNIT,
+            UNIT / 1000,
+            "what the price gains from an excess of one packet in an interval",
+        ),
+        phi: Fraction = Part::new(
+            UNIT + UNIT / 1_000_000,
+            1000 * UNIT,
+            UNIT + UNIT / 1000,
+            "base of the probability",
+        ),
+        interval: Nanos =
+            Time::new(1_000, 10_000_000_000, 2_000_000, "time between computations of the price"),
+        target: u32 = Count::new(0, u32::MAX, "packets", 20, "length of the queue that is aimed at"),
+        alpha: Fraction =
+            Part::new(0, UNIT, UNIT / 10, "weight of the queue's length against the rate"),
+        weight: Fraction = Part::new(
+            UNIT / 100,
+            UNIT,
+            UNIT,
+            "weight of an interval in the filtered rate; 1: no filter",
+        ),
+        avpkt: u32 = AVPKT.or(1000),
+        unit: Lengths = UNIT_OF_LENGTH,
+        ecn: bool = ECN,
+    }
+}
+
 impl Rem {
     /// One with a price of 0.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
-        let mean = policy.get("avpkt") as u32;
-        let interval = policy.get("interval");
-        let logarithm = libm::log2(number(policy.get("phi")));
+        let settings = Settings::of(policy);
+        let (mean, interval) = (settings.avpkt, settings.interval.0);
+        let logarithm = libm::log2(number(settings.phi));
         let carried = PacketRate::of(setup, mean).a_second() * interval as f64 / 1e9
             * libm::exp2(f64::from(FRACTION));
         Self {
             price: 0,
             most: libm::ceil(33.0 / logarithm * 4_294_967_296.0) as i128,
             p: 0,
-            gamma: i128::from(parts(policy.get("gamma"))),
-            alpha: i128::from(parts(policy.get("alpha"))),
-            weight: i128::from(parts(policy.get("weight"))),
+            gamma: i128::from(parts(settings.gamma)),
+            alpha: i128::from(parts(settings.alpha)),
+            weight: i128::from(parts(settings.weight)),
             rate: 0,
             carried: libm::round(carried) as i128,
-            target: i128::from(policy.get("target")) << FRACTION,
+            target: i128::from(settings.target) << FRACTION,
             logarithm: Factor::of(logarithm),
             interval,
             ended: None,
             came: 0,
             mean,
-            bytes: policy.is_on("unit"),
-            ecn: policy.is_on("ecn"),
+            bytes: settings.unit == Lengths::Bytes,
+            ecn: settings.ecn,
             stream: setup.stream.clone(),
         }
     }
@@ -188,63 +223,11 @@ impl Aqm for Rem {
 /// Bits of a number of packets after the point.
 const FRACTION: u32 = 20;
 
-const fn of(name: &'static str, domain: Domain, default: u64, summary: &'static str) -> Parameter {
-    Parameter { name, scope: Scope::Aqm, domain, default, summary }
-}
-
-const PART: Domain = Domain::Fraction { least: 0, most: UNIT };
-
 pub(super) const ROW: Row = Row {
     name: "rem",
     aliases: &[],
     summary: "a price for the excess of load and queue, and a probability exponential in it",
     source: "Athuraliya, Low, Li and Yin, IEEE Network 15(3), 2001",
-    marks: true,
-    classifies: false,
-    parameters: &[
-        of(
-            "gamma",
-            PART,
-            UNIT / 1000,
-            "what the price gains from an excess of one packet in an interval",
-        ),
-        of(
-            "phi",
-            Domain::Fraction { least: UNIT + UNIT / 1_000_000, most: 1000 * UNIT },
-            UNIT + UNIT / 1000,
-            "base of the probability",
-        ),
-        of(
-            "interval",
-            Domain::Time { least: 1_000, most: 10_000_000_000 },
-            2_000_000,
-            "time between computations of the price",
-        ),
-        of(
-            "target",
-            Domain::Number { least: 0, most: u32::MAX as u64, unit: "packets" },
-            20,
-            "length of the queue that is aimed at",
-        ),
-        of("alpha", PART, UNIT / 10, "weight of the queue's length against the rate"),
-        of(
-            "weight",
-            Domain::Fraction { least: UNIT / 100, most: UNIT },
-            UNIT,
-            "weight of an interval in the filtered rate; 1: no filter",
-        ),
-        of(
-            "avpkt",
-            Domain::Number { least: 1, most: 1 << 22, unit: "bytes" },
-            1000,
-            "length of a mean packet",
-        ),
-        of("unit", Domain::Choice(&["packets", "bytes"]), 0, "what lengths are counted in"),
-        of(
-            "ecn",
-            SWITCH,
-            0,
-            "packets of senders that understand ECN are marked instead of dropped",
-        ),
-    ],
+    traits: Traits { marks: true, classifies: false },
+    parameters: Settings::PARAMETERS,
 };

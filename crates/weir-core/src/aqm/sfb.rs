@@ -56,9 +56,11 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use super::red::parameters::ECN;
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::rng::Stream;
-use crate::settings::{Domain, Parameter, SWITCH, Scope, UNIT};
+use crate::settings;
+use crate::settings::{Count, Fraction, Number, Part, Time, UNIT};
 use crate::stats::{DropReason, MarkReason};
 use crate::units::{NANOS_PER_SEC, Nanos};
 
@@ -105,21 +107,60 @@ struct Bin {
     p: u16,
 }
 
+settings! {
+    /// Settings of SFB.
+    struct Settings {
+        rehash: Nanos =
+            Time::new(0, DAY, 600 * NANOS_PER_SEC, "time between changes of the hash; 0: none"),
+        db: Nanos = Time::new(
+            0,
+            DAY,
+            60 * NANOS_PER_SEC,
+            "for how long flows that do not respond are learned before a change",
+        ),
+        max: u32 = Count::new(1, 1 << 24, "packets", 25, "packets of a flow that may wait"),
+        target: u32 = Count::new(
+            1,
+            1 << 24,
+            "packets",
+            20,
+            "packets in a bin from which its probability rises",
+        ),
+        increment: Fraction =
+            Part::new(0, UNIT, UNIT / 2000, "what the probability of a bin rises by"),
+        decrement: Fraction = Part::new(0, UNIT, UNIT / 6000, "what it falls by"),
+        penalty_rate: u64 = Number::new(
+            0,
+            1_000_000,
+            "packets/s",
+            10,
+            "rate at which flows that do not respond are let through",
+        ),
+        penalty_burst: u64 =
+            Number::new(0, 1 << 24, "packets", 20, "packets of theirs that may come together"),
+        ecn: bool = ECN.or(true),
+    }
+}
+
+/// In ns.
+const DAY: u64 = 86_400 * NANOS_PER_SEC;
+
 impl Sfb {
     /// One with all probabilities 0.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let mut stream = setup.stream.clone();
-        let part = |name| (policy.get(name) * u64::from(ONE)).div_ceil(UNIT) as u16;
+        let settings = Settings::of(policy);
+        let part = |part: Fraction| (part.0 * u64::from(ONE)).div_ceil(UNIT) as u16;
         let rules = Rules {
-            rehash: policy.get("rehash"),
-            warmup: policy.get("db"),
-            max: policy.get("max") as u32,
-            target: policy.get("target") as u32,
-            increment: part("increment"),
-            decrement: part("decrement"),
-            penalty_rate: policy.get("penalty_rate"),
-            penalty_burst: policy.get("penalty_burst"),
-            ecn: policy.is_on("ecn"),
+            rehash: settings.rehash.0,
+            warmup: settings.db.0,
+            max: settings.max,
+            target: settings.target,
+            increment: part(settings.increment),
+            decrement: part(settings.decrement),
+            penalty_rate: settings.penalty_rate,
+            penalty_burst: settings.penalty_burst,
+            ecn: settings.ecn,
         };
         let mut sets = Box::new([Set::default(), Set::default()]);
         sets.iter_mut().for_each(|set| set.perturbation = stream.bits());
@@ -304,50 +345,11 @@ const BINS: usize = 16;
 /// The probability of what is certain.
 const ONE: u16 = u16::MAX;
 
-const fn of(name: &'static str, domain: Domain, default: u64, summary: &'static str) -> Parameter {
-    Parameter { name, scope: Scope::Aqm, domain, default, summary }
-}
-
-const TIME: Domain = Domain::Time { least: 0, most: 86_400_000_000_000 };
-const PACKETS: Domain = Domain::Number { least: 1, most: 1 << 24, unit: "packets" };
-const PART: Domain = Domain::Fraction { least: 0, most: UNIT };
-
 pub(super) const ROW: Row = Row {
     name: "sfb",
     aliases: &["stochastic-fair-blue"],
     summary: "BLUE in bins that flows share, with a rate for those that do not respond",
     source: "Feng, Kandlur, Saha and Shin, INFOCOM 2001; Linux, sch_sfb",
-    marks: true,
-    classifies: true,
-    parameters: &[
-        of("rehash", TIME, 600 * NANOS_PER_SEC, "time between changes of the hash; 0: none"),
-        of(
-            "db",
-            TIME,
-            60 * NANOS_PER_SEC,
-            "for how long flows that do not respond are learned before a change",
-        ),
-        of("max", PACKETS, 25, "packets of a flow that may wait"),
-        of("target", PACKETS, 20, "packets in a bin from which its probability rises"),
-        of("increment", PART, UNIT / 2000, "what the probability of a bin rises by"),
-        of("decrement", PART, UNIT / 6000, "what it falls by"),
-        of(
-            "penalty_rate",
-            Domain::Number { least: 0, most: 1_000_000, unit: "packets/s" },
-            10,
-            "rate at which flows that do not respond are let through",
-        ),
-        of(
-            "penalty_burst",
-            Domain::Number { least: 0, most: 1 << 24, unit: "packets" },
-            20,
-            "packets of theirs that may come together",
-        ),
-        of(
-            "ecn",
-            SWITCH,
-            1,
-            "packets of senders that understand ECN are marked instead of dropped",
-        ),
-    ],
+    traits: Traits { marks: true, classifies: true },
+    parameters: Settings::PARAMETERS,
 };

@@ -50,12 +50,13 @@ use alloc::vec::Vec;
 use super::power::{PacketRate, number, parts};
 use super::red::adapt::Adapt;
 use super::red::average::FRACTION;
-use super::red::core::{Core, Plan, Variant};
+use super::red::core::{Core, Lengths, Plan, Variant};
 use super::red::parameters as p;
-use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Verdict};
+use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::rng::Stream;
-use crate::settings::{Domain, Parameter, Scope, UNIT};
+use crate::settings::{Count, Fraction, UNIT};
 use crate::units::Nanos;
+use crate::{choice, settings};
 
 /// Generalized RED.
 #[derive(Debug)]
@@ -75,30 +76,57 @@ struct Virtual {
     bytes: u64,
 }
 
-/// Of which packets a virtual queue sees the average.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Own,
-    Rio,
-    Wred,
+choice! {
+    /// Of which packets a virtual queue sees the average.
+    enum Mode {
+        Own = "own",
+        Rio = "rio",
+        Wred = "wred",
+    }
 }
 
-/// What says of which virtual queue a packet is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
-    Precedence,
-    Dscp,
+choice! {
+    /// What says of which virtual queue a packet is.
+    enum By {
+        Precedence = "precedence",
+        Dscp = "dscp",
+    }
+}
+
+settings! {
+    /// Settings of generalized RED.
+    struct Settings {
+        queues: u32 = Count::new(1, AVERAGES.len() as u32, "", 3, "virtual queues"),
+        by: By = By::setting(By::Precedence, "what says of which virtual queue a packet is"),
+        mode: Mode = Mode::setting(
+            Mode::Own,
+            "which average a virtual queue sees: its own, with those before it, or the whole",
+        ),
+        min: u32 = p::MIN.or(30).described("lower threshold of the first virtual queue"),
+        max: u32 = p::MAX.or(60).described("upper threshold of the first virtual queue"),
+        max_p: Fraction =
+            p::MAX_P.described("probability at the upper threshold of the first virtual queue"),
+        min_last: u32 = p::MIN.or(10).described("lower threshold of the last virtual queue"),
+        max_last: u32 = p::MAX.or(30).described("upper threshold of the last virtual queue"),
+        max_p_last: Fraction = p::MAX_P
+            .or(UNIT / 10)
+            .described("probability at the upper threshold of the last virtual queue"),
+        w: Fraction = p::W,
+        unit: Lengths = p::UNIT_OF_LENGTH,
+        ecn: bool = p::ECN,
+        harddrop: bool = p::HARDDROP,
+        avpkt: u32 = p::AVPKT,
+    }
 }
 
 impl VqRed {
     /// One with averages of 0.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
-        let last = policy.get("queues").max(1) - 1;
-        let queues = (0..=last)
-            .map(|n| Virtual { red: Core::new(plan(policy, setup, n, last)), packets: 0, bytes: 0 })
+        let settings = Settings::of(policy);
+        let queues = (0..settings.queues)
+            .map(|n| Virtual { red: Core::new(plan(&settings, setup, n)), packets: 0, bytes: 0 })
             .collect();
-        let mode = [Mode::Own, Mode::Rio, Mode::Wred][policy.get("mode") as usize];
-        let by = [By::Precedence, By::Dscp][policy.get("by") as usize];
+        let Settings { mode, by, .. } = settings;
         Self { queues, mode, by, stream: setup.stream.clone() }
     }
 
@@ -182,26 +210,27 @@ impl Aqm for VqRed {
     }
 }
 
-/// What virtual queue `n` of those up to `last` is made from.
-fn plan(policy: &Policy, setup: &Setup, n: u64, last: u64) -> Plan {
-    let between = |first: &str, other: &str| {
-        let (from, to) = (u128::from(policy.get(first)), u128::from(policy.get(other)));
-        let (n, last) = (u128::from(n), u128::from(last));
+/// What virtual queue `n` is made from.
+fn plan(settings: &Settings, setup: &Setup, n: u32) -> Plan {
+    let last = u128::from(settings.queues - 1);
+    let between = |from: u64, to: u64| {
+        let (from, to, n) = (u128::from(from), u128::from(to), u128::from(n));
         (from * (last - n) + to * n).checked_div(last).unwrap_or(from)
     };
+    let Settings { min, min_last, max, max_last, .. } = *settings;
     Plan {
         variant: Variant::Linux,
-        bytes: policy.is_on("unit"),
-        min: between("min", "min_last") << FRACTION,
-        max: between("max", "max_last") << FRACTION,
-        weight: number(policy.get("w")),
-        max_p: parts(between("max_p", "max_p_last") as u64),
+        bytes: settings.unit == Lengths::Bytes,
+        min: between(min.into(), min_last.into()) << FRACTION,
+        max: between(max.into(), max_last.into()) << FRACTION,
+        weight: number(settings.w),
+        max_p: parts(Fraction(between(settings.max_p.0, settings.max_p_last.0) as u64)),
         gentle: false,
         wait: false,
-        ecn: policy.is_on("ecn"),
-        harddrop: policy.is_on("harddrop"),
+        ecn: settings.ecn,
+        harddrop: settings.harddrop,
         quadratic: false,
-        pace: PacketRate::of(setup, policy.get("avpkt") as u32),
+        pace: PacketRate::of(setup, settings.avpkt),
         adapt: Adapt::Off,
     }
 }
@@ -226,62 +255,11 @@ const AVERAGES: [&str; 16] = [
     "average_15",
 ];
 
-const fn choice(
-    name: &'static str,
-    words: &'static [&'static str],
-    summary: &'static str,
-) -> Parameter {
-    Parameter { name, scope: Scope::Aqm, domain: Domain::Choice(words), default: 0, summary }
-}
-
-/// A parameter of the first queue, for the last one.
-const fn last(
-    name: &'static str,
-    first: Parameter,
-    default: u64,
-    summary: &'static str,
-) -> Parameter {
-    Parameter { name, default, summary, ..first }
-}
-
-const QUEUES: Parameter = Parameter {
-    name: "queues",
-    scope: Scope::Aqm,
-    domain: Domain::Number { least: 1, most: AVERAGES.len() as u64, unit: "" },
-    default: 3,
-    summary: "virtual queues",
-};
-
 pub(super) const ROW: Row = Row {
     name: "vq-red",
     aliases: &["generalized-red"],
     summary: "RED for several virtual queues within one, by DSCP",
     source: "Linux, sch_gred; Clark and Fang, IEEE/ACM Transactions on Networking 6(4), 1998",
-    marks: true,
-    classifies: false,
-    parameters: &[
-        QUEUES,
-        choice("by", &["precedence", "dscp"], "what says of which virtual queue a packet is"),
-        choice(
-            "mode",
-            &["own", "rio", "wred"],
-            "which average a virtual queue sees: its own, with those before it, or the whole",
-        ),
-        p::but(p::said(p::MIN, "lower threshold of the first virtual queue"), 30),
-        p::but(p::said(p::MAX, "upper threshold of the first virtual queue"), 60),
-        p::said(p::MAX_P, "probability at the upper threshold of the first virtual queue"),
-        last("min_last", p::MIN, 10, "lower threshold of the last virtual queue"),
-        last("max_last", p::MAX, 30, "upper threshold of the last virtual queue"),
-        last(
-            "max_p_last",
-            p::MAX_P,
-            UNIT / 10,
-            "probability at the upper threshold of the last virtual queue",
-        ),
-        p::W,
-        p::UNIT_OF_LENGTH,
-        p::ECN,
-        p::HARDDROP,
-        p::AVPKT,
-    ],
+    traits: Traits { marks: true, classifies: false },
+    parameters: Settings::PARAMETERS,
 };

@@ -302,17 +302,19 @@ impl Emulator {
 
     /// Finds out for each link whether anything on the way to it looks at the headers of packets.
     fn resolve_headers(&mut self) {
-        let looks = |flowset: &Flowset| flowset.config.aqm.is_some_and(|aqm| aqm.row().classifies);
+        let looks =
+            |flowset: &Flowset| flowset.config.aqm.is_some_and(|aqm| aqm.row().traits.classifies);
         let mut by_queues = Vec::new();
         for queue in self.queues.iter().flatten() {
             let on_the_way =
                 queue.way.iter().filter_map(|&id| self.templates.get(usize::from(id))?.as_ref());
-            if looks(queue) || on_the_way.into_iter().any(|t| t.discipline.row().classifies) {
+            if looks(queue) || on_the_way.into_iter().any(|t| t.discipline.row().traits.classifies)
+            {
                 by_queues.extend(queue.root());
             }
         }
         for template in self.templates.iter_mut().flatten() {
-            template.classifies = template.discipline.row().classifies
+            template.classifies = template.discipline.row().traits.classifies
                 || looks(&template.flowset)
                 || by_queues.contains(&template.id);
         }

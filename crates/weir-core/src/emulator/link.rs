@@ -349,7 +349,7 @@ impl Link {
             number = flow.cold.older;
         }
         // What came while nobody looked at headers does not say to which flow it belongs.
-        if leaving || discipline.row().classifies {
+        if leaving || discipline.row().traits.classifies {
             return self.scheduler.put_behind(&mut old, pool);
         }
         let mut waiting = PacketList::default();

@@ -60,7 +60,7 @@ impl Template {
             stats: LinkStats::default(),
             queue_packets: 0,
             queue_bytes: 0,
-            classifies: config.discipline.row().classifies,
+            classifies: config.discipline.row().traits.classifies,
         }
     }
 

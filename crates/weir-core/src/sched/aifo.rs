@@ -46,8 +46,33 @@ use alloc::collections::VecDeque;
 use super::inversions::Ranks;
 use super::levels::{Approximation, Mapping};
 use super::prio::PRIORITY;
-use super::rank::{self, DEADLINE, Ranker, Ranking};
-use super::{Discipline, Domain, Parameter, Row, Scope, WEIGHT};
+use super::rank::{DEADLINE, Ranker, Ranking};
+use super::{Discipline, Row, Traits, WEIGHT};
+use crate::settings;
+use crate::settings::{Count, Number};
+
+settings! {
+    /// Settings of AIFO.
+    struct Settings {
+        rank: Ranking =
+            Ranking::setting(Ranking::Stfq, "what packets are admitted by, the least first"),
+        limit: u64 = Number::new(1, 1 << 20, "packets", 64, "most packets inside"),
+        k: u64 = Number::new(
+            0,
+            99,
+            "%",
+            10,
+            "headroom: the part of the queue that takes every packet",
+        ),
+        window: u32 = Count::new(
+            1,
+            65_536,
+            "packets",
+            20,
+            "how many of the latest ranks a new one is compared with",
+        ),
+    }
+}
 
 /// One queue that admits by rank.
 pub type Aifo = Approximation<Admission>;
@@ -68,19 +93,20 @@ pub struct Admission {
 impl Aifo {
     /// An empty one.
     pub fn new(discipline: &Discipline) -> Self {
-        let ranker = Ranker::new(Ranking::chosen(discipline, RANK.name), discipline.epoch());
-        Self::with(Admission::new(discipline), ranker, 1, 0)
+        let settings = Settings::of(discipline);
+        let ranker = Ranker::new(settings.rank, discipline.epoch());
+        Self::with(Admission::new(&settings), ranker, 1, 0)
     }
 }
 
 impl Admission {
-    fn new(discipline: &Discipline) -> Self {
+    fn new(settings: &Settings) -> Self {
         Self {
             recent: VecDeque::new(),
             sorted: Ranks::default(),
-            window: discipline.get(WINDOW.name) as usize,
-            limit: discipline.get(LIMIT.name),
-            headroom: discipline.get(HEADROOM.name),
+            window: settings.window as usize,
+            limit: settings.limit,
+            headroom: settings.k,
         }
     }
 
@@ -113,43 +139,19 @@ impl Mapping for Admission {
     }
 }
 
-const RANK: Parameter =
-    rank::setting("rank", Ranking::Stfq, "what packets are admitted by, the least first");
-
-const LIMIT: Parameter = Parameter {
-    name: "limit",
-    scope: Scope::Scheduler,
-    domain: Domain::Number { least: 1, most: 1 << 20, unit: "packets" },
-    default: 64,
-    summary: "most packets inside",
-};
-
-const HEADROOM: Parameter = Parameter {
-    name: "k",
-    scope: Scope::Scheduler,
-    domain: Domain::Number { least: 0, most: 99, unit: "%" },
-    default: 10,
-    summary: "headroom: the part of the queue that takes every packet",
-};
-
-const WINDOW: Parameter = Parameter {
-    name: "window",
-    scope: Scope::Scheduler,
-    domain: Domain::Number { least: 1, most: 65_536, unit: "packets" },
-    default: 20,
-    summary: "how many of the latest ranks a new one is compared with",
-};
-
 pub(super) const ROW: Row = Row {
     name: "aifo",
     aliases: &[],
     summary: "a PIFO approximated by one queue, which admits packets by their rank",
     source: "Yu et al. 2021",
-    complexity: "O(log window + log packets)",
-    weighted: false,
-    work_conserving: true,
-    classifies: false,
-    parameters: &[WEIGHT, PRIORITY, DEADLINE, RANK, LIMIT, HEADROOM, WINDOW],
+    parameters: Settings::PARAMETERS,
+    traits: Traits {
+        complexity: "O(log window + log packets)",
+        weighted: false,
+        work_conserving: true,
+        classifies: false,
+        flow: &[WEIGHT, PRIORITY, DEADLINE],
+    },
 };
 
 #[cfg(test)]

@@ -55,16 +55,17 @@
 
 use alloc::vec::Vec;
 
-use super::fair_queue::MEMORY;
 use super::flow_queues::{Around, FlowPolicy, FlowQueues, Refused};
-use super::{Discipline, Domain, FlowSlot, FlowSpec, Parameter, Row, Scheduler, Scope};
+use super::{Discipline, FlowSlot, FlowSpec, Row, Scheduler, Traits};
 use crate::aqm::cobalt::{Control, Law};
 use crate::aqm::codel::{INTERVAL, TARGET};
 use crate::aqm::{Seen, Verdict};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::rng::{Purpose, Stream};
+use crate::settings::Number;
 use crate::stats::DropReason;
 use crate::units::{NANOS_PER_SEC, Nanos};
+use crate::{choice, settings};
 
 /// CAKE.
 #[derive(Debug)]
@@ -135,12 +136,43 @@ impl FlowPolicy for Managed {
     }
 }
 
+settings! {
+    /// Settings of CAKE.
+    struct Settings {
+        tins: Tins =
+            Tins::setting(Tins::Diffserv3, "classes of service, by the packet's DSCP"),
+        target: Nanos = TARGET,
+        interval: Nanos = INTERVAL,
+        bandwidth: u64 = Number::new(
+            0,
+            400_000_000,
+            "kbit/s",
+            0,
+            "rate of the link, for targets, quanta and memory; 0: not known",
+        ),
+        memory_limit: u64 =
+            Number::new(0, 1 << 40, "bytes", 0, "most bytes inside; 0: by the rate"),
+    }
+}
+
+choice! {
+    /// Ways to divide packets into tins.
+    enum Tins {
+        BestEffort = "besteffort",
+        Precedence = "precedence",
+        Diffserv3 = "diffserv3",
+        Diffserv4 = "diffserv4",
+        Diffserv8 = "diffserv8",
+    }
+}
+
 impl Cake {
     /// An empty one.
     pub fn new(discipline: &Discipline) -> Self {
-        let plan = &PLANS[discipline.get(TINS.name) as usize % PLANS.len()];
-        let rate = discipline.get(BANDWIDTH.name) * 1000;
-        let (target, interval) = (discipline.get(TARGET.name), discipline.get(INTERVAL.name));
+        let settings = Settings::of(discipline);
+        let plan = &PLANS[settings.tins as usize];
+        let rate = settings.bandwidth * 1000;
+        let (target, interval) = (settings.target.0, settings.interval.0);
         let seed = discipline.seed();
         let tin = |n: usize| {
             let share = |whole: u64| {
@@ -161,7 +193,7 @@ impl Cake {
             }
         };
         let most = MOST_PACKETS * PACKET;
-        let memory = match (discipline.get(MEMORY_LIMIT.name), rate) {
+        let memory = match (settings.memory_limit, rate) {
             (0, 0) => most,
             (0, rate) => {
                 let bytes =
@@ -398,7 +430,7 @@ const PRECEDENCES: [u8; 64] = {
     index
 };
 
-/// In the order of [`TINS`]. Code points: LE 1, TOS2 2, TOS4 4, CS1 to CS7 8 to 56, AF1x to AF4x
+/// In the order of [`Tins`]. Code points: LE 1, TOS2 2, TOS4 4, CS1 to CS7 8 to 56, AF1x to AF4x
 /// 10.. to 34.., VA 44, EF 46.
 static PLANS: [Plan; 5] = [
     Plan { shares: &[WHOLE], index: [0; 64] },
@@ -463,45 +495,19 @@ const LEAST_MEMORY: u64 = 4 << 20;
 /// Packets of full size that memory has room for when nothing says otherwise.
 const MOST_PACKETS: u64 = 10_485;
 
-const TINS: Parameter = Parameter {
-    name: "tins",
-    scope: Scope::Scheduler,
-    domain: Domain::Choice(&["besteffort", "precedence", "diffserv3", "diffserv4", "diffserv8"]),
-    default: 2,
-    summary: "classes of service, by the packet's DSCP",
-};
-
-const BANDWIDTH: Parameter = Parameter {
-    name: "bandwidth",
-    scope: Scope::Scheduler,
-    domain: Domain::Number { least: 0, most: 400_000_000, unit: "kbit/s" },
-    default: 0,
-    summary: "rate of the link, for targets, quanta and memory; 0: not known",
-};
-
-const MEMORY_LIMIT: Parameter = Parameter {
-    domain: Domain::Number { least: 0, most: 1 << 40, unit: "bytes" },
-    default: 0,
-    summary: "most bytes inside; 0: by the rate",
-    ..MEMORY
-};
-
 pub(super) const ROW: Row = Row {
     name: "cake",
     aliases: &[],
     summary: "flow queues with COBALT, in tins by the class of service",
     source: "Hoeiland-Joergensen, Taht and Morton 2018",
-    complexity: "O(1)",
-    weighted: false,
-    work_conserving: true,
-    classifies: true,
-    parameters: &[
-        TINS,
-        Parameter { scope: Scope::Scheduler, ..TARGET },
-        Parameter { scope: Scope::Scheduler, ..INTERVAL },
-        BANDWIDTH,
-        MEMORY_LIMIT,
-    ],
+    parameters: Settings::PARAMETERS,
+    traits: Traits {
+        complexity: "O(1)",
+        weighted: false,
+        work_conserving: true,
+        classifies: true,
+        flow: &[],
+    },
 };
 
 #[cfg(test)]

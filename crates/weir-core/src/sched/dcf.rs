@@ -52,12 +52,14 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::{Discipline, Domain, FlowSlot, FlowSpec, Parameter, Row, Scheduler, Scope};
+use super::{Discipline, FlowSlot, FlowSpec, Row, Scheduler, Traits};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::rng::{Purpose, Stream};
+use crate::settings::Count;
 use crate::slab::Slab;
 use crate::stats::DropReason;
 use crate::units::Nanos;
+use crate::{choice, settings};
 
 /// The 802.11b medium.
 #[derive(Debug)]
@@ -115,17 +117,82 @@ struct Figures {
     given_up: u64,
 }
 
+settings! {
+    /// Settings of the 802.11b medium.
+    pub struct Settings {
+        /// Data rate.
+        phy: Phy = Phy::setting(Phy::Mbps11, "data rate in Mbit/s"),
+        /// Preamble of a frame.
+        preamble: Preamble =
+            Preamble::setting(Preamble::Long, "preamble and PLCP header: 192 or 96 us"),
+        /// How often a packet is sent again.
+        retries: u32 =
+            Count::new(0, 255, "", 7, "how often a packet is sent again before it is given up"),
+        /// First contention window in slots.
+        cwmin: u32 = window(31, "first contention window"),
+        /// Largest contention window in slots.
+        cwmax: u32 = window(1023, "largest contention window"),
+        /// Seed of the stations' draws.
+        seed: u32 = Count::new(0, u32::MAX, "", 1, "what the stations' draws follow from"),
+    }
+}
+
+choice! {
+    /// A data rate of 802.11b.
+    pub enum Phy {
+        /// 11 Mbit/s.
+        Mbps11 = "11",
+        /// 5.5 Mbit/s.
+        Mbps5Half = "5.5",
+        /// 2 Mbit/s.
+        Mbps2 = "2",
+        /// 1 Mbit/s.
+        Mbps1 = "1",
+    }
+}
+
+impl Phy {
+    /// The rate in units of 500 kbit/s.
+    pub fn half_mbps(self) -> u64 {
+        match self {
+            Self::Mbps11 => 22,
+            Self::Mbps5Half => 11,
+            Self::Mbps2 => 4,
+            Self::Mbps1 => 2,
+        }
+    }
+}
+
+choice! {
+    /// A preamble of 802.11b, with the PLCP header.
+    pub enum Preamble {
+        /// 192 us.
+        Long = "long",
+        /// 96 us.
+        Short = "short",
+    }
+}
+
+impl Preamble {
+    /// Its length in us.
+    pub fn micros(self) -> u64 {
+        match self {
+            Self::Long => 192,
+            Self::Short => 96,
+        }
+    }
+}
+
 impl Dcf {
     /// An idle medium.
     pub fn new(discipline: &Discipline) -> Self {
-        let setting = |name| discipline.get(name);
-        let first = setting("cwmin") as u32;
+        let settings = Settings::of(discipline);
         let air = Air {
-            preamble: [192, 96][setting("preamble") as usize % 2],
-            rate: RATES[setting("phy") as usize % RATES.len()],
-            first_window: first,
-            last_window: (setting("cwmax") as u32).max(first),
-            most_retries: setting("retries") as u32,
+            preamble: settings.preamble.micros(),
+            rate: settings.phy.half_mbps(),
+            first_window: settings.cwmin,
+            last_window: settings.cwmax.max(settings.cwmin),
+            most_retries: settings.retries,
         };
         Self {
             stations: Slab::default(),
@@ -134,7 +201,7 @@ impl Dcf {
             idle_from: Nanos::ZERO,
             slot: 0,
             air,
-            draws: Stream::new(setting("seed"), 0, Purpose::Scheduler),
+            draws: Stream::new(settings.seed.into(), 0, Purpose::Scheduler),
             given_up: PacketList::default(),
             len: 0,
             backlog: 0,
@@ -368,27 +435,11 @@ const DIFS: u64 = 50;
 const OVERHEAD: u64 = 36;
 /// Bytes of an acknowledgement.
 const ACK: u64 = 14;
-/// Data rates in units of 500 kbit/s, as `phy` names them.
-const RATES: [u64; 4] = [22, 11, 4, 2];
 /// The largest rate at which acknowledgements are sent.
 const BASIC_RATE: u64 = 4;
 
-const SETTING: Parameter = Parameter {
-    name: "",
-    scope: Scope::Scheduler,
-    domain: Domain::Choice(&[]),
-    default: 0,
-    summary: "",
-};
-
-const fn window(name: &'static str, default: u64, summary: &'static str) -> Parameter {
-    Parameter {
-        name,
-        domain: Domain::Number { least: 1, most: 1023, unit: "slots" },
-        default,
-        summary,
-        ..SETTING
-    }
+const fn window(default: u32, summary: &'static str) -> Count {
+    Count::new(1, 1023, "slots", default, summary)
 }
 
 pub(super) const ROW: Row = Row {
@@ -396,38 +447,12 @@ pub(super) const ROW: Row = Row {
     aliases: &["wifi"],
     summary: "the 802.11b medium: stations contend, collide and take turns; leave the link's bw out",
     source: "IEEE 802.11-1999, 802.11b-1999",
-    complexity: "O(log N)",
-    weighted: false,
-    work_conserving: false,
-    classifies: false,
-    parameters: &[
-        Parameter {
-            name: "phy",
-            domain: Domain::Choice(&["11", "5.5", "2", "1"]),
-            summary: "data rate in Mbit/s",
-            ..SETTING
-        },
-        Parameter {
-            name: "preamble",
-            domain: Domain::Choice(&["long", "short"]),
-            summary: "preamble and PLCP header: 192 or 96 us",
-            ..SETTING
-        },
-        Parameter {
-            name: "retries",
-            domain: Domain::Number { least: 0, most: 255, unit: "" },
-            default: 7,
-            summary: "how often a packet is sent again before it is given up",
-            ..SETTING
-        },
-        window("cwmin", 31, "first contention window"),
-        window("cwmax", 1023, "largest contention window"),
-        Parameter {
-            name: "seed",
-            domain: Domain::Number { least: 0, most: u32::MAX as u64, unit: "" },
-            default: 1,
-            summary: "what the stations' draws follow from",
-            ..SETTING
-        },
-    ],
+    parameters: Settings::PARAMETERS,
+    traits: Traits {
+        complexity: "O(log N)",
+        weighted: false,
+        work_conserving: false,
+        classifies: false,
+        flow: &[],
+    },
 };

@@ -1,35 +1,21 @@
 //! A scheduler of the table with its settings: what a user configures, validated.
 
-use super::{Kind, Parameter, Row};
-use crate::settings::{Chosen, Entry};
+use super::Kind;
+use crate::settings::Chosen;
 
-/// A kind of scheduler and the values of its own parameters, those of [`super::Scope::Scheduler`].
+/// A kind of scheduler and the values of its own parameters.
 pub type Discipline = Chosen<Kind>;
-
-impl Entry for Kind {
-    fn settings(self) -> impl Iterator<Item = &'static Parameter> {
-        self.row().settings()
-    }
-}
-
-impl Discipline {
-    /// Its row.
-    pub fn row(&self) -> &'static Row {
-        self.kind().row()
-    }
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sched::TABLE;
-    use crate::settings::{MOST, SettingError};
+    use crate::settings::SettingError;
 
     #[test]
-    fn defaults_are_within_their_ranges_and_settings_fit() {
+    fn defaults_of_flows_are_within_their_ranges() {
         for row in TABLE {
-            assert!(row.settings().count() <= MOST, "{}", row.name);
-            for parameter in row.parameters {
+            for parameter in row.traits.flow {
                 let text = parameter.domain.write(parameter.default);
                 assert_eq!(
                     parameter.domain.parse(&text),

@@ -65,14 +65,15 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Discipline, FlowSlot, FlowSpec, Row, Scheduler};
-use crate::aqm::pi2::{LEAST_BYTES, controller_parameters, coupled, is_l4s, squared};
+use super::{Discipline, FlowSlot, FlowSpec, Row, Scheduler, Traits};
+use crate::aqm::pi2::{self, LEAST_BYTES, coupled, is_l4s, squared};
 use crate::aqm::proportional::{Controller, ONE, Periods, coarse, happens};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::rng::{Purpose, Stream};
-use crate::settings::{Domain, Parameter, SWITCH, Scope};
+use crate::settings::{Count, Fraction, Switch, Time};
 use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
+use crate::{choice, settings};
 
 /// DualPI2.
 #[derive(Debug)]
@@ -81,7 +82,7 @@ pub struct DualPi2 {
     classic: Queue,
     controller: Controller,
     periods: Periods,
-    settings: Settings,
+    plan: Plan,
     /// In bytes times parts of a hundred: above 0 it is the classic queue's turn.
     credit: i64,
     stream: Stream,
@@ -89,8 +90,60 @@ pub struct DualPi2 {
     dropped: u64,
 }
 
+settings! {
+    /// Settings of DualPI2.
+    struct Settings {
+        limit: u32 = packets(1, 10_000, "packets in both queues"),
+        target: Nanos = pi2::TARGET,
+        tupdate: Nanos = pi2::TUPDATE,
+        alpha: Fraction = pi2::ALPHA,
+        beta: Fraction = pi2::BETA,
+        coupling_factor: u64 = pi2::COUPLING_FACTOR,
+        step_thresh: Nanos =
+            span(1_000_000, "low-latency packets that have waited longer are marked"),
+        step_packets: u32 = packets(0, 0, "the step as a number of packets; 0: by time"),
+        min_qlen_step: u32 = packets(0, 0, "in a shorter queue the step does not count"),
+        drop_on_overload: bool =
+            Switch::new(true, "when marks no longer help, packets are dropped"),
+        drop_dequeue: bool =
+            Switch::new(true, "decides when packets leave; off: when they come"),
+        c_protection: u32 =
+            Count::new(0, 100, "%", 10, "the classic queue's share while both have packets"),
+        schedule: Schedule = Schedule::setting(Schedule::Wrr, "by the share, or by age"),
+        tshift: Nanos = span(50_000_000, "how much older a low-latency packet counts by age"),
+        decide: Decide =
+            Decide::setting(Decide::Random, "by draws, or by sums of probabilities"),
+        ect: Ect = Ect::setting(Ect::L4s, "low-latency are ECT(1) and CE, or ECT(0) too"),
+    }
+}
+
+choice! {
+    /// How the next queue is chosen.
+    enum Schedule {
+        Wrr = "wrr",
+        TimeShifted = "tshift",
+    }
+}
+
+choice! {
+    /// How a probability becomes a decision.
+    enum Decide {
+        Random = "random",
+        Recur = "recur",
+    }
+}
+
+choice! {
+    /// The packets of the low-latency queue.
+    enum Ect {
+        L4s = "l4s",
+        Any = "any",
+    }
+}
+
+/// What the settings make of the scheduler.
 #[derive(Debug)]
-struct Settings {
+struct Plan {
     limit: usize,
     tupdate: u64,
     coupling: u64,
@@ -134,32 +187,31 @@ enum Signal {
 impl DualPi2 {
     /// An empty one.
     pub fn new(discipline: &Discipline) -> Self {
-        let get = |name| discipline.get(name);
-        let share = get("c_protection") as i64;
-        let coupling = get("coupling_factor");
-        let settings = Settings {
-            limit: get("limit") as usize,
-            tupdate: get("tupdate"),
+        let settings = Settings::of(discipline);
+        let (share, coupling) = (i64::from(settings.c_protection), settings.coupling_factor);
+        let plan = Plan {
+            limit: settings.limit as usize,
+            tupdate: settings.tupdate.0,
             coupling,
-            step: match get("step_packets") {
-                0 => Step::Time(discipline.time("step_thresh")),
-                packets => Step::Packets(packets as u32),
+            step: match settings.step_packets {
+                0 => Step::Time(settings.step_thresh),
+                packets => Step::Packets(packets),
             },
-            min_qlen_step: get("min_qlen_step") as u32,
-            drop_on_overload: discipline.is_on("drop_on_overload"),
-            drop_dequeue: discipline.is_on("drop_dequeue"),
+            min_qlen_step: settings.min_qlen_step,
+            drop_on_overload: settings.drop_on_overload,
+            drop_dequeue: settings.drop_dequeue,
             shares: (share, 100 - share),
-            tshift: discipline.is_on("schedule").then(|| discipline.time("tshift")),
-            recur: discipline.is_on("decide"),
-            any_ect: discipline.is_on("ect"),
+            tshift: (settings.schedule == Schedule::TimeShifted).then_some(settings.tshift),
+            recur: settings.decide == Decide::Recur,
+            any_ect: settings.ect == Ect::Any,
         };
-        let most = if settings.drop_on_overload { ONE } else { ONE / coupling };
+        let most = if plan.drop_on_overload { ONE } else { ONE / coupling };
         Self {
             low: Queue::default(),
             classic: Queue::default(),
-            controller: Controller::new(get("alpha"), get("beta"), discipline.time("target"), most),
+            controller: Controller::new(settings.alpha, settings.beta, settings.target, most),
             periods: Periods::default(),
-            settings,
+            plan,
             credit: 0,
             stream: Stream::new(discipline.seed(), 0, Purpose::Scheduler),
             refused: VecDeque::new(),
@@ -170,7 +222,7 @@ impl DualPi2 {
     /// Computes the updates that are due; the heads have not changed since the last.
     #[inline]
     fn catch_up<P: Store>(&mut self, now: Nanos, store: &P) {
-        let ended = self.periods.ended(now, self.settings.tupdate);
+        let ended = self.periods.ended(now, self.plan.tupdate);
         if ended > 0 {
             self.update(ended, store);
         }
@@ -178,7 +230,7 @@ impl DualPi2 {
 
     #[inline(never)]
     fn update<P: Store>(&mut self, updates: u64, store: &P) {
-        let period = self.settings.tupdate;
+        let period = self.plan.tupdate;
         let heads = [&self.low, &self.classic]
             .map(|queue| queue.list.front().map(|head| store.arrived(head)));
         match heads.into_iter().flatten().min() {
@@ -194,7 +246,7 @@ impl DualPi2 {
     /// Whether the low-latency queue's turn has come. One of them has packets.
     #[inline]
     fn low_goes<P: Store>(&self, store: &P) -> bool {
-        match (self.low.list.front(), self.classic.list.front(), self.settings.tshift) {
+        match (self.low.list.front(), self.classic.list.front(), self.plan.tshift) {
             (None, ..) => false,
             (Some(_), None, _) => true,
             (Some(_), Some(_), None) => self.credit <= 0,
@@ -211,7 +263,7 @@ impl DualPi2 {
         if p == 0 || self.backlog() < LEAST_BYTES {
             return Signal::None;
         }
-        let k = self.settings.coupling;
+        let k = self.plan.coupling;
         let overload = p.saturating_mul(k) > ONE;
         if !low {
             return match self.decide(false, squared(p)) {
@@ -220,7 +272,7 @@ impl DualPi2 {
                 true => Signal::Drop,
             };
         }
-        if overload && self.settings.drop_on_overload && self.decide(true, squared(p)) {
+        if overload && self.plan.drop_on_overload && self.decide(true, squared(p)) {
             return Signal::Drop;
         }
         if overload || self.decide(true, coupled(p, k)) {
@@ -233,7 +285,7 @@ impl DualPi2 {
     /// Whether an event of probability `p` happens in a queue.
     #[inline]
     fn decide(&mut self, low: bool, p: u64) -> bool {
-        if !self.settings.recur {
+        if !self.plan.recur {
             return happens(p, self.stream.bits());
         }
         let queue = if low { &mut self.low } else { &mut self.classic };
@@ -248,11 +300,11 @@ impl DualPi2 {
     /// Marks a low-latency packet that has waited longer than the step.
     #[inline]
     fn step<P: Store>(&self, now: Nanos, store: &mut P, packet: PacketId) {
-        let beyond = match self.settings.step {
+        let beyond = match self.plan.step {
             Step::Time(step) => now.since(store.arrived(packet)) > step,
             Step::Packets(step) => self.low.packets > step,
         };
-        if beyond && self.low.packets >= self.settings.min_qlen_step {
+        if beyond && self.low.packets >= self.plan.min_qlen_step {
             store.mark(packet, MarkReason::Step);
         }
     }
@@ -333,16 +385,16 @@ impl Scheduler for DualPi2 {
     ) -> Option<PacketId> {
         self.catch_up(now, store);
         if self.is_empty() {
-            let (classic, low) = self.settings.shares;
+            let (classic, low) = self.plan.shares;
             self.credit = 1500 * (classic - low);
         }
-        if self.len() >= self.settings.limit {
+        if self.len() >= self.plan.limit {
             self.refused.push_back((packet, DropReason::QueueFull));
             return None;
         }
         let ecn = store.header(packet).ecn;
-        let low = is_l4s(ecn) || self.settings.any_ect && ecn.is_capable();
-        if !self.settings.drop_dequeue {
+        let low = is_l4s(ecn) || self.plan.any_ect && ecn.is_capable();
+        if !self.plan.drop_dequeue {
             match self.signal(low, ecn.is_capable()) {
                 Signal::None => {}
                 Signal::Mark(reason) => store.mark(packet, reason),
@@ -372,7 +424,7 @@ impl Scheduler for DualPi2 {
                 return Some(packet);
             }
             let understands = store.header(packet).ecn.is_capable();
-            if self.settings.drop_dequeue {
+            if self.plan.drop_dequeue {
                 match self.signal(low, understands) {
                     Signal::None => {}
                     Signal::Mark(reason) => store.mark(packet, reason),
@@ -383,7 +435,7 @@ impl Scheduler for DualPi2 {
                     }
                 }
             }
-            let (share, rest) = self.settings.shares;
+            let (share, rest) = self.plan.shares;
             if low {
                 self.step(now, store, packet);
                 self.credit += if self.classic.packets > 0 { share * i64::from(len) } else { 0 };
@@ -417,7 +469,7 @@ impl Scheduler for DualPi2 {
         Vec::from([
             ("base", coarse(p)),
             ("probability", coarse(squared(p))),
-            ("coupled", coarse(coupled(p, self.settings.coupling))),
+            ("coupled", coarse(coupled(p, self.plan.coupling))),
             ("low", u64::from(self.low.packets)),
             ("classic", u64::from(self.classic.packets)),
             ("dropped", self.dropped),
@@ -425,69 +477,27 @@ impl Scheduler for DualPi2 {
     }
 }
 
-const fn parameter(
-    name: &'static str,
-    domain: Domain,
-    default: u64,
-    summary: &'static str,
-) -> Parameter {
-    Parameter { name, scope: Scope::Scheduler, domain, default, summary }
+const fn packets(least: u32, default: u32, summary: &'static str) -> Count {
+    Count::new(least, 10_000_000, "packets", default, summary)
 }
 
-const fn packets(least: u64) -> Domain {
-    Domain::Number { least, most: 10_000_000, unit: "packets" }
+const fn span(default: u64, summary: &'static str) -> Time {
+    Time::new(0, 10_000_000_000, default, summary)
 }
-
-const SPAN: Domain = Domain::Time { least: 0, most: 10_000_000_000 };
-const CONTROLLER: [Parameter; 5] = controller_parameters(Scope::Scheduler);
 
 pub(super) const ROW: Row = Row {
     name: "dualpi2",
     aliases: &[],
     summary: "two queues coupled by one controller: the L4S service beside classic traffic",
     source: "RFC 9332",
-    complexity: "O(1)",
-    weighted: false,
-    work_conserving: true,
-    classifies: true,
-    parameters: &[
-        parameter("limit", packets(1), 10_000, "packets in both queues"),
-        CONTROLLER[0],
-        CONTROLLER[1],
-        CONTROLLER[2],
-        CONTROLLER[3],
-        CONTROLLER[4],
-        parameter(
-            "step_thresh",
-            SPAN,
-            1_000_000,
-            "low-latency packets that have waited longer are marked",
-        ),
-        parameter("step_packets", packets(0), 0, "the step as a number of packets; 0: by time"),
-        parameter("min_qlen_step", packets(0), 0, "in a shorter queue the step does not count"),
-        parameter("drop_on_overload", SWITCH, 1, "when marks no longer help, packets are dropped"),
-        parameter("drop_dequeue", SWITCH, 1, "decides when packets leave; off: when they come"),
-        parameter(
-            "c_protection",
-            Domain::Number { least: 0, most: 100, unit: "%" },
-            10,
-            "the classic queue's share while both have packets",
-        ),
-        parameter("schedule", Domain::Choice(&["wrr", "tshift"]), 0, "by the share, or by age"),
-        parameter("tshift", SPAN, 50_000_000, "how much older a low-latency packet counts by age"),
-        parameter(
-            "decide",
-            Domain::Choice(&["random", "recur"]),
-            0,
-            "by draws, or by sums of probabilities",
-        ),
-        parameter(
-            "ect",
-            Domain::Choice(&["l4s", "any"]),
-            0,
-            "low-latency are ECT(1) and CE, or ECT(0) too",
-        ),
-    ],
+    parameters: Settings::PARAMETERS,
+    traits: Traits {
+        complexity: "O(1)",
+        weighted: false,
+        work_conserving: true,
+        classifies: true,
+        flow: &[],
+    },
 };
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use alloc::vec::Vec;
 
 use super::flow_queues::{FlowPolicy, FlowQueues, Refused};
-use super::{Discipline, Domain, FlowSlot, FlowSpec, Parameter, Scheduler, Scope};
+use super::{Discipline, FlowSlot, FlowSpec, Scheduler};
 use crate::packet::{PacketId, PacketList, Store};
+use crate::settings::Count;
 use crate::stats::DropReason;
 use crate::units::Nanos;
 
@@ -21,27 +22,34 @@ pub struct FairQueue<A: FlowPolicy> {
 }
 
 impl<A: FlowPolicy> FairQueue<A> {
-    /// An empty one with the AQM `policy`, and with the settings [`LIMIT`], [`FLOWS`] and
-    /// [`QUANTUM`]; without [`MEMORY`] bytes do not count, and without [`BATCH`] one packet is
-    /// dropped at a time.
-    pub(super) fn with(discipline: &Discipline, policy: A) -> Self {
+    /// An empty one with the AQM `policy`.
+    pub(super) fn with(discipline: &Discipline, bounds: &Bounds, policy: A) -> Self {
         let seed = discipline.seed();
         Self {
-            queues: FlowQueues::new(
-                discipline.get(FLOWS.name) as u32,
-                discipline.get(QUANTUM.name) as u32,
-            ),
+            queues: FlowQueues::new(bounds.flows, bounds.quantum),
             policy,
             refused: Refused::new(),
             seed: (seed ^ seed >> 32) as u32,
-            limit: discipline.get(LIMIT.name) as u32,
-            memory: match discipline.get(MEMORY.name) {
-                0 => u64::MAX,
-                bytes => bytes,
-            },
-            batch: discipline.get(BATCH.name) as u32,
+            limit: bounds.limit,
+            memory: bounds.memory,
+            batch: bounds.batch,
         }
     }
+}
+
+/// Settings of the queues.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Most packets inside.
+    pub(super) limit: u32,
+    /// Queues that flows are hashed to.
+    pub(super) flows: u32,
+    /// Bytes that a queue sends in its turn.
+    pub(super) quantum: u32,
+    /// Most bytes inside.
+    pub(super) memory: u64,
+    /// Most packets that are dropped together when there is no room.
+    pub(super) batch: u32,
 }
 
 impl<A: FlowPolicy> Scheduler for FairQueue<A> {
@@ -122,42 +130,8 @@ impl<A: FlowPolicy> Scheduler for FairQueue<A> {
     }
 }
 
-pub(super) const LIMIT: Parameter = Parameter {
-    name: "limit",
-    scope: Scope::Scheduler,
-    domain: Domain::Number { least: 1, most: 10_000_000, unit: "packets" },
-    default: 10_240,
-    summary: "most packets inside",
-};
-
-pub(super) const FLOWS: Parameter = Parameter {
-    name: "flows",
-    scope: Scope::Scheduler,
-    domain: Domain::Number { least: 1, most: 65_536, unit: "" },
-    default: 1024,
-    summary: "how many queues flows are hashed to",
-};
-
-pub(super) const QUANTUM: Parameter = Parameter {
-    name: "quantum",
-    scope: Scope::Scheduler,
-    domain: Domain::Number { least: 64, most: 1 << 20, unit: "bytes" },
-    default: 1500,
-    summary: "bytes that a queue sends in its turn",
-};
-
-pub(super) const MEMORY: Parameter = Parameter {
-    name: "memory_limit",
-    scope: Scope::Scheduler,
-    domain: Domain::Number { least: 1, most: 1 << 40, unit: "bytes" },
-    default: 32 << 20,
-    summary: "most bytes inside",
-};
-
-pub(super) const BATCH: Parameter = Parameter {
-    name: "drop_batch",
-    scope: Scope::Scheduler,
-    domain: Domain::Number { least: 1, most: 65_536, unit: "packets" },
-    default: 64,
-    summary: "most packets that are dropped together when there is no room",
-};
+pub(super) const LIMIT: Count = Count::new(1, 10_000_000, "packets", 10_240, "most packets inside");
+pub(super) const FLOWS: Count =
+    Count::new(1, 65_536, "", 1024, "how many queues flows are hashed to");
+pub(super) const QUANTUM: Count =
+    Count::new(64, 1 << 20, "bytes", 1500, "bytes that a queue sends in its turn");

@@ -21,7 +21,7 @@
 //! # Validation
 //! Order and conservation, against a plain deque, in the tests of the emulator.
 
-use super::{Discipline, FlowSlot, FlowSpec, Row, Scheduler};
+use super::{Discipline, FlowSlot, FlowSpec, Row, Scheduler, Traits};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::units::Nanos;
 
@@ -123,9 +123,12 @@ pub(super) const ROW: Row = Row {
     aliases: &[],
     summary: "first in, first out: one queue for all flows",
     source: "the baseline",
-    complexity: "O(1)",
-    weighted: false,
-    work_conserving: true,
-    classifies: false,
     parameters: &[],
+    traits: Traits {
+        complexity: "O(1)",
+        weighted: false,
+        work_conserving: true,
+        classifies: false,
+        flow: &[],
+    },
 };

@@ -38,12 +38,47 @@
 //! Five flows, overload and credits as ns-3 has them; random traffic for conservation and order
 //! within each flow, beside a plain list of what each flow has.
 
-use super::fair_queue::{BATCH, FLOWS, FairQueue, LIMIT, MEMORY, QUANTUM};
+use super::fair_queue::{Bounds, FLOWS, FairQueue, LIMIT, QUANTUM};
 use super::flow_queues::{Around, FlowPolicy};
-use super::{Discipline, Domain, Parameter, Row, Scope};
-use crate::aqm::codel::{self, Control, Law};
+use super::{Discipline, Row, Traits};
+use crate::aqm::codel::{self, Arith, CeSelector, Control, Law};
 use crate::aqm::{Seen, Verdict};
+use crate::settings::{Count, Number};
 use crate::units::Nanos;
+use crate::{choice, settings};
+
+settings! {
+    /// Settings of FQ-CoDel: those of the queues, and those of `CoDel`.
+    struct Settings {
+        limit: u32 = LIMIT,
+        flows: u32 = FLOWS,
+        quantum: u32 = QUANTUM,
+        memory_limit: u64 = Number::new(1, 1 << 40, "bytes", 32 << 20, "most bytes inside"),
+        drop_batch: u32 = Count::new(
+            1,
+            65_536,
+            "packets",
+            64,
+            "most packets that are dropped together when there is no room",
+        ),
+        target: Nanos = codel::TARGET,
+        interval: Nanos = codel::INTERVAL,
+        ecn: bool = codel::ECN.or(true),
+        mtu: u64 = codel::MTU,
+        ce_threshold: Nanos = codel::CE_THRESHOLD,
+        ce_selector: CeSelector = codel::CE_SELECTOR,
+        arith: Arith = codel::ARITH,
+        count: Counted = Counted::setting(Counted::Flow, "whose bytes mtu is compared with"),
+    }
+}
+
+choice! {
+    /// The bytes that are compared with `mtu`.
+    enum Counted {
+        Flow = "flow",
+        All = "all",
+    }
+}
 
 /// FQ-CoDel.
 pub type FqCodel = FairQueue<Controlled>;
@@ -58,9 +93,24 @@ pub struct Controlled {
 impl FqCodel {
     /// An empty one.
     pub fn new(discipline: &Discipline) -> Self {
+        let Settings { limit, flows, quantum, memory_limit: memory, drop_batch: batch, .. } =
+            Settings::of(discipline);
+        let Settings {
+            target, interval, ecn, mtu, ce_threshold, ce_selector, arith, count, ..
+        } = Settings::of(discipline);
+        let law = Law::new(&codel::Settings {
+            target,
+            interval,
+            ecn,
+            mtu,
+            ce_threshold,
+            ce_selector,
+            arith,
+        });
         Self::with(
             discipline,
-            Controlled { law: Law::new(discipline), counts_all: discipline.get(COUNT.name) != 0 },
+            &Bounds { limit, flows, quantum, memory, batch },
+            Controlled { law, counts_all: count == Counted::All },
         )
     }
 }
@@ -88,43 +138,17 @@ impl FlowPolicy for Controlled {
     }
 }
 
-/// A parameter of `CoDel` as one of the scheduler.
-const fn own(parameter: Parameter) -> Parameter {
-    Parameter { scope: Scope::Scheduler, ..parameter }
-}
-
-const ECN: Parameter = Parameter { default: 1, ..own(codel::ECN) };
-
-const COUNT: Parameter = Parameter {
-    name: "count",
-    scope: Scope::Scheduler,
-    domain: Domain::Choice(&["flow", "all"]),
-    default: 0,
-    summary: "whose bytes mtu is compared with",
-};
-
 pub(super) const ROW: Row = Row {
     name: "fq_codel",
     aliases: &["fq-codel"],
     summary: "a queue for each flow, served in turns, new flows first, with CoDel for each",
     source: "RFC 8290",
-    complexity: "O(1)",
-    weighted: false,
-    work_conserving: true,
-    classifies: true,
-    parameters: &[
-        LIMIT,
-        FLOWS,
-        QUANTUM,
-        MEMORY,
-        BATCH,
-        own(codel::TARGET),
-        own(codel::INTERVAL),
-        ECN,
-        own(codel::MTU),
-        own(codel::CE_THRESHOLD),
-        own(codel::CE_SELECTOR),
-        own(codel::ARITH),
-        COUNT,
-    ],
+    parameters: Settings::PARAMETERS,
+    traits: Traits {
+        complexity: "O(1)",
+        weighted: false,
+        work_conserving: true,
+        classifies: true,
+        flow: &[],
+    },
 };

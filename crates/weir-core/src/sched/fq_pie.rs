@@ -45,14 +45,63 @@
 
 use alloc::vec::Vec;
 
-use super::fair_queue::{FLOWS, FairQueue, LIMIT, QUANTUM};
+use super::fair_queue::{Bounds, FLOWS, FairQueue, LIMIT, QUANTUM};
 use super::flow_queues::{Around, FlowPolicy};
-use super::{Discipline, Parameter, Row, Scope};
-use crate::aqm::pie::parameters;
+use super::{Discipline, Row, Traits};
 use crate::aqm::pie_law::{self, Law};
+use crate::aqm::pie_settings::{self as pie, Derand, Qdelay, Variant};
 use crate::aqm::{Seen, Verdict};
 use crate::rng::{Purpose, Stream};
+use crate::settings;
+use crate::settings::Fraction;
 use crate::units::Nanos;
+
+settings! {
+    /// Settings of FQ-PIE: those of the queues, and those of PIE, with marks and with delays by
+    /// timestamps.
+    struct Settings {
+        limit: u32 = LIMIT,
+        flows: u32 = FLOWS,
+        quantum: u32 = QUANTUM,
+        variant: Variant = pie::VARIANT,
+        target: Nanos = pie::TARGET,
+        tupdate: Nanos = pie::TUPDATE,
+        alpha: Fraction = pie::ALPHA,
+        beta: Fraction = pie::BETA,
+        max_burst: Nanos = pie::MAX_BURST,
+        max_ecnth: Fraction = pie::MAX_ECNTH,
+        ecn: bool = pie::ECN.or(true),
+        capdrop: bool = pie::CAPDROP,
+        derand: Derand = pie::DERAND,
+        qdelay: Qdelay = Qdelay::setting(Qdelay::Timestamp, pie::QDELAY),
+        onoff: bool = pie::ONOFF,
+        bytemode: bool = pie::BYTEMODE,
+    }
+}
+
+impl Settings {
+    /// The settings of PIE for each queue.
+    fn of_pie(self) -> pie::Settings {
+        let Self { variant, target, tupdate, alpha, beta, max_burst, max_ecnth, .. } = self;
+        let Self { ecn, capdrop, derand, qdelay, onoff, bytemode, .. } = self;
+        pie::Settings {
+            variant,
+            target,
+            tupdate,
+            alpha,
+            beta,
+            max_burst,
+            max_ecnth,
+            ecn,
+            capdrop,
+            derand,
+            qdelay,
+            onoff,
+            bytemode,
+            mean_pkt: 0,
+        }
+    }
+}
 
 /// FQ-PIE.
 pub type FqPie = FairQueue<Proportional>;
@@ -69,10 +118,12 @@ pub struct Proportional {
 impl FqPie {
     /// An empty one.
     pub fn new(discipline: &Discipline) -> Self {
-        let packets = discipline.get(LIMIT.name) / discipline.get(FLOWS.name);
-        let law = Law::new(discipline, packets as u32, u64::MAX);
+        let settings = Settings::of(discipline);
+        let Settings { limit, flows, quantum, .. } = settings;
+        let law = Law::new(&settings.of_pie(), limit / flows, u64::MAX);
         let stream = Stream::new(discipline.seed(), 0, Purpose::Scheduler);
-        Self::with(discipline, Proportional { law, stream, dropped: 0, marked: 0 })
+        let bounds = Bounds { limit, flows, quantum, memory: u64::MAX, batch: 1 };
+        Self::with(discipline, &bounds, Proportional { law, stream, dropped: 0, marked: 0 })
     }
 }
 
@@ -123,20 +174,17 @@ impl FlowPolicy for Proportional {
     }
 }
 
-/// PIE's parameters, with marks and with delays by timestamps.
-const PIE: [Parameter; 14] = parameters(Scope::Scheduler, 1, 1);
-
 pub(super) const ROW: Row = Row {
     name: "fq_pie",
     aliases: &["fq-pie"],
     summary: "a queue for each flow, served in turns, new flows first, with PIE for each",
     source: "Ramakrishnan et al. 2019",
-    complexity: "O(1)",
-    weighted: false,
-    work_conserving: true,
-    classifies: true,
-    parameters: &[
-        LIMIT, FLOWS, QUANTUM, PIE[0], PIE[1], PIE[2], PIE[3], PIE[4], PIE[5], PIE[6], PIE[7],
-        PIE[8], PIE[9], PIE[10], PIE[11], PIE[12],
-    ],
+    parameters: Settings::PARAMETERS,
+    traits: Traits {
+        complexity: "O(1)",
+        weighted: false,
+        work_conserving: true,
+        classifies: true,
+        flow: &[],
+    },
 };

@@ -54,7 +54,7 @@ use super::bucket::Bucket;
 use super::prio::PRIORITY;
 use super::{
     Discipline, Domain, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MAX_PRIORITY, MAX_WEIGHT, MIN_PACKET,
-    Parameter, Row, Scheduler, Scope, WEIGHT,
+    Parameter, Row, Scheduler, Traits, WEIGHT,
 };
 use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
@@ -393,7 +393,6 @@ const MAX_RATE: u64 = Rate::MAX.bps();
 
 const RATE: Parameter = Parameter {
     name: "rate",
-    scope: Scope::Flow,
     domain: Domain::Number { least: 0, most: MAX_RATE, unit: "bit/s" },
     default: 0,
     summary: "rate that the flow is promised; 0 for none",
@@ -404,7 +403,6 @@ pub(super) const CEIL: Parameter =
 
 pub(super) const BURST: Parameter = Parameter {
     name: "burst",
-    scope: Scope::Flow,
     domain: Domain::Number { least: 0, most: u32::MAX as u64, unit: "bytes" },
     default: 0,
     summary: "bytes that the flow may send at once after a pause; 0 for 10 ms at its rate and two packets",
@@ -415,9 +413,12 @@ pub(super) const ROW: Row = Row {
     aliases: &[],
     summary: "token buckets: each flow has a promised rate and a bound, and borrows between them by priority and weight",
     source: "Devera 2002",
-    complexity: "O(log N)",
-    weighted: true,
-    work_conserving: false,
-    classifies: false,
-    parameters: &[RATE, CEIL, BURST, PRIORITY, WEIGHT, LMAX],
+    parameters: &[],
+    traits: Traits {
+        complexity: "O(log N)",
+        weighted: true,
+        work_conserving: false,
+        classifies: false,
+        flow: &[RATE, CEIL, BURST, PRIORITY, WEIGHT, LMAX],
+    },
 };

@@ -55,7 +55,9 @@ use core::num::NonZeroU32;
 
 use super::stamp::{FRACTION, LARGEST, inverse, service, weight};
 use super::wheel_slots::{Ends, NONE, Ring, begin};
-use super::{Discipline, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MIN_PACKET, Row, Scheduler, WEIGHT};
+use super::{
+    Discipline, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MIN_PACKET, Row, Scheduler, Traits, WEIGHT,
+};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::Nanos;
@@ -462,9 +464,12 @@ pub(super) const ROW: Row = Row {
     aliases: &[],
     summary: "interleaved stratified timer wheels: near-exact shares in constant time",
     source: "Karsten 2010",
-    complexity: "O(1)",
-    weighted: true,
-    work_conserving: true,
-    classifies: false,
-    parameters: &[WEIGHT, LMAX],
+    parameters: &[],
+    traits: Traits {
+        complexity: "O(1)",
+        weighted: true,
+        work_conserving: true,
+        classifies: false,
+        flow: &[WEIGHT, LMAX],
+    },
 };

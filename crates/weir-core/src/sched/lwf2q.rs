@@ -49,7 +49,7 @@
 
 use super::fluid_clocked::{FluidClocked, Heads};
 use super::sums::{Sum, SumTree};
-use super::{Row, WEIGHT};
+use super::{Row, Traits, WEIGHT};
 
 /// L-WF2Q.
 pub type LWf2q = FluidClocked<ByStart>;
@@ -127,9 +127,12 @@ pub(super) const ROW: Row = Row {
     aliases: &["lwf2q"],
     summary: "worst-case fair weighted fair queueing by an exact fluid: each flow gets its share to within one packet",
     source: "Bennett and Zhang 1996; Valente 2004",
-    complexity: "O(log N)",
-    weighted: true,
-    work_conserving: true,
-    classifies: false,
-    parameters: &[WEIGHT],
+    parameters: &[],
+    traits: Traits {
+        complexity: "O(log N)",
+        weighted: true,
+        work_conserving: true,
+        classifies: false,
+        flow: &[WEIGHT],
+    },
 };

@@ -59,11 +59,12 @@ mod wf2qp;
 mod wfq;
 mod wheel_slots;
 
-pub use crate::settings::{Domain, Parameter, Scope, SettingError};
+pub use crate::settings::{Domain, Parameter, SettingError};
+pub use dcf::{Phy, Preamble, Settings as DcfSettings};
 pub use discipline::Discipline;
 pub use pifo_spec::{NodeId, NodeSpec, TreeSpec};
 pub use rank::Ranking;
-pub use row::Row;
+pub use row::{Row, Traits};
 pub(crate) use tree::NodeName;
 pub use tree::{Tree, TreeNode};
 
@@ -226,25 +227,9 @@ pub trait Visitor {
     fn visit<S: Scheduler + core::fmt::Debug>(self, scheduler: S) -> Self::Output;
 }
 
-/// The table: from a line for each scheduler, its [`Kind`], its row, and the ways to make it.
-macro_rules! table {
-    ($($(#[$doc:meta])* $kind:ident: $module:ident::$type:ident),+ $(,)?) => {
-        $(pub use $module::$type;)+
-
-        /// A scheduler, by its place in [`TABLE`].
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Kind {
-            $($(#[$doc])* $kind,)+
-        }
-
-        impl Kind {
-            /// All kinds, in the order of [`TABLE`].
-            pub const ALL: [Self; TABLE.len()] = [$(Self::$kind),+];
-        }
-
-        /// All schedulers, in the order of [`Kind`].
-        pub const TABLE: &[Row] = &[$($module::ROW),+];
-
+/// The types of the table: the ways to make a scheduler, and any of them without a virtual call.
+macro_rules! types {
+    ($($kind:ident: $type:ident),+) => {
         impl Discipline {
             /// Makes a scheduler of this discipline and hands it to `visitor`, which so is compiled
             /// for each type.
@@ -261,7 +246,8 @@ macro_rules! table {
 
 mod any;
 
-table! {
+crate::table! {
+    noun "scheduler", traits Traits, with types;
     /// First in, first out.
     Fifo: fifo::Fifo,
     /// Deficit round robin.
@@ -316,21 +302,6 @@ impl Default for Kind {
 }
 
 impl Kind {
-    /// The scheduler's row.
-    pub fn row(self) -> &'static Row {
-        &TABLE[self as usize]
-    }
-
-    /// The scheduler of this name or alias, in whatever case it is written.
-    pub fn from_name(name: &str) -> Option<Self> {
-        let is_it = |row: &Row| {
-            core::iter::once(&row.name)
-                .chain(row.aliases)
-                .any(|known| known.eq_ignore_ascii_case(name))
-        };
-        Self::ALL.into_iter().find(|kind| is_it(kind.row()))
-    }
-
     /// A new scheduler of this kind, with its default settings.
     pub fn build(self) -> impl Scheduler + core::fmt::Debug {
         AnyScheduler::new(&Discipline::new(self))
@@ -348,7 +319,6 @@ pub const MIN_PACKET: u32 = 64;
 
 const WEIGHT: Parameter = Parameter {
     name: "weight",
-    scope: Scope::Flow,
     domain: Domain::Number { least: 1, most: MAX_WEIGHT as u64, unit: "" },
     default: 1,
     summary: "share of the link, in bytes, relative to the other flows that have packets waiting",
@@ -356,7 +326,6 @@ const WEIGHT: Parameter = Parameter {
 
 const LMAX: Parameter = Parameter {
     name: "lmax",
-    scope: Scope::Flow,
     domain: Domain::Number { least: MIN_PACKET as u64, most: MAX_PACKET as u64, unit: "bytes" },
     default: 1500,
     summary: "the flow's largest packet",

@@ -64,10 +64,12 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::prio::PRIORITY;
-use super::rank::{self, DEADLINE, Ranker, Ranking, Standing};
+use super::rank::{DEADLINE, Ranker, Ranking, Standing};
 use super::turns::{self, TurnHeap, Turns};
-use super::{Discipline, Domain, FlowSlot, FlowSpec, Parameter, Row, Scheduler, Scope, WEIGHT};
+use super::{Discipline, FlowSlot, FlowSpec, Row, Scheduler, Traits, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};
+use crate::settings;
+use crate::settings::Count;
 use crate::slab::Slab;
 use crate::units::Nanos;
 
@@ -104,19 +106,34 @@ struct Flow {
     standing: Standing,
 }
 
+settings! {
+    /// Settings of a PIFO.
+    struct Settings {
+        rank: Ranking =
+            Ranking::setting(Ranking::Stfq, "what the queue is sorted by, the least first"),
+        limit: u32 = Count::new(
+            0,
+            1 << 24,
+            "packets",
+            0,
+            "most packets inside: beyond it the worst rank goes; 0 for no limit",
+        ),
+    }
+}
+
 impl Pifo {
     /// An empty one.
     pub fn new(discipline: &Discipline) -> Self {
-        let limit = match discipline.get(LIMIT.name) as usize {
-            0 => usize::MAX,
-            limit => limit,
-        };
+        let settings = Settings::of(discipline);
         Self {
-            ranker: Ranker::new(Ranking::chosen(discipline, RANK.name), discipline.epoch()),
+            ranker: Ranker::new(settings.rank, discipline.epoch()),
             flows: Slab::default(),
             best: Order::default(),
             worst: Order::default(),
-            limit,
+            limit: match settings.limit {
+                0 => usize::MAX,
+                limit => limit as usize,
+            },
             arrivals: 0,
             len: 0,
             backlog: 0,
@@ -286,25 +303,17 @@ impl Scheduler for Pifo {
     }
 }
 
-const RANK: Parameter =
-    rank::setting("rank", Ranking::Stfq, "what the queue is sorted by, the least first");
-
-const LIMIT: Parameter = Parameter {
-    name: "limit",
-    scope: Scope::Scheduler,
-    domain: Domain::Number { least: 0, most: 1 << 24, unit: "packets" },
-    default: 0,
-    summary: "most packets inside: beyond it the worst rank goes; 0 for no limit",
-};
-
 pub(super) const ROW: Row = Row {
     name: "pifo",
     aliases: &[],
     summary: "push-in first-out: a queue sorted exactly by a rank that you choose",
     source: "Sivaraman et al. 2016",
-    complexity: "O(log N)",
-    weighted: true,
-    work_conserving: true,
-    classifies: false,
-    parameters: &[WEIGHT, PRIORITY, DEADLINE, RANK, LIMIT],
+    parameters: Settings::PARAMETERS,
+    traits: Traits {
+        complexity: "O(log N)",
+        weighted: true,
+        work_conserving: true,
+        classifies: false,
+        flow: &[WEIGHT, PRIORITY, DEADLINE],
+    },
 };

@@ -60,13 +60,14 @@ use alloc::vec::Vec;
 use super::htb::{BURST, CEIL};
 use super::pifo_node::{Content, NONE, Node, flow_depth};
 use super::prio::PRIORITY;
-use super::rank::{self, DEADLINE, Facts, Ranker};
+use super::rank::{DEADLINE, Facts, Ranker};
 use super::turns::{self, TurnHeap};
 use super::{
-    Discipline, FlowSlot, FlowSpec, LMAX, MAX_PRIORITY, NodeId, NodeSpec, Parameter, Ranking, Row,
-    Scheduler, TreeSpec, WEIGHT,
+    Discipline, FlowSlot, FlowSpec, LMAX, MAX_PRIORITY, NodeId, NodeSpec, Ranking, Row, Scheduler,
+    Traits, TreeSpec, WEIGHT,
 };
 use crate::packet::{PacketId, PacketList, Store};
+use crate::settings;
 use crate::slab::Slab;
 use crate::units::Nanos;
 
@@ -94,11 +95,24 @@ pub struct PifoTree {
     pub(super) path: Vec<(u32, u128)>,
 }
 
+settings! {
+    /// Settings of a tree of PIFOs.
+    struct Settings {
+        rank: Ranking =
+            Ranking::setting(Ranking::Stfq, "what classes are sorted by, the least first"),
+        class_rank as "class-rank": Ranking = Ranking::setting(
+            Ranking::Stfq,
+            "what the flows of a class are sorted by, the least first",
+        ),
+    }
+}
+
 impl PifoTree {
     /// An empty one of two levels, as the table has it.
     pub fn new(discipline: &Discipline) -> Self {
-        let spec = TreeSpec::new(Ranking::chosen(discipline, RANK.name));
-        Self::build(spec, Some(Ranking::chosen(discipline, CLASS_RANK.name)), discipline.epoch())
+        let settings = Settings::of(discipline);
+        let spec = TreeSpec::new(settings.rank);
+        Self::build(spec, Some(settings.class_rank), discipline.epoch())
     }
 
     /// An empty one of any shape.
@@ -384,23 +398,17 @@ impl Scheduler for PifoTree {
 /// The root's number.
 const ROOT: u32 = TreeSpec::ROOT.0;
 
-const RANK: Parameter =
-    rank::setting("rank", Ranking::Stfq, "what classes are sorted by, the least first");
-
-const CLASS_RANK: Parameter = rank::setting(
-    "class-rank",
-    Ranking::Stfq,
-    "what the flows of a class are sorted by, the least first",
-);
-
 pub(super) const ROW: Row = Row {
     name: "pifo-tree",
     aliases: &[],
     summary: "a tree of PIFOs: classes of flows by priority, a rank for classes, one for flows, and bounds on what a flow sends",
     source: "Sivaraman et al. 2016",
-    complexity: "O(log N) at each level",
-    weighted: true,
-    work_conserving: false,
-    classifies: false,
-    parameters: &[WEIGHT, PRIORITY, DEADLINE, CEIL, BURST, LMAX, RANK, CLASS_RANK],
+    parameters: Settings::PARAMETERS,
+    traits: Traits {
+        complexity: "O(log N) at each level",
+        weighted: true,
+        work_conserving: false,
+        classifies: false,
+        flow: &[WEIGHT, PRIORITY, DEADLINE, CEIL, BURST, LMAX],
+    },
 };

@@ -31,7 +31,7 @@
 //! its priority.
 
 use super::{
-    Discipline, Domain, FlowSlot, FlowSpec, MAX_PRIORITY, Parameter, Row, Scheduler, Scope,
+    Discipline, Domain, FlowSlot, FlowSpec, MAX_PRIORITY, Parameter, Row, Scheduler, Traits,
 };
 use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
@@ -173,7 +173,6 @@ const LEVELS: usize = MAX_PRIORITY as usize + 1;
 
 pub(super) const PRIORITY: Parameter = Parameter {
     name: "pri",
-    scope: Scope::Flow,
     domain: Domain::Number { least: 0, most: MAX_PRIORITY as u64, unit: "" },
     default: 0,
     summary: "priority of the flow, 0 first",
@@ -184,9 +183,12 @@ pub(super) const ROW: Row = Row {
     aliases: &["priority"],
     summary: "strict priority: a packet waits for every packet of a lower number",
     source: "routers' practice; dummynet, with its pri keyword honoured",
-    complexity: "O(1)",
-    weighted: false,
-    work_conserving: true,
-    classifies: false,
-    parameters: &[PRIORITY],
+    parameters: &[],
+    traits: Traits {
+        complexity: "O(1)",
+        weighted: false,
+        work_conserving: true,
+        classifies: false,
+        flow: &[PRIORITY],
+    },
 };

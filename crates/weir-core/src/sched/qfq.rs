@@ -50,7 +50,7 @@ use super::batch::{self, Batched, Foresight};
 use super::groups::{self, Groups, Place, Stamped, Stamps};
 use super::{
     Discipline, FlowSlot, FlowSpec, LMAX, MAX_PACKET, MAX_WEIGHT, MIN_PACKET, Row, Scheduler,
-    WEIGHT,
+    Traits, WEIGHT,
 };
 use crate::packet::{PacketId, PacketList, Store};
 use crate::prefetch;
@@ -463,9 +463,12 @@ pub(super) const ROW: Row = Row {
     aliases: &[],
     summary: "quick fair queueing: shares within a few packets, at a cost that does not grow with the number of flows",
     source: "Checconi, Rizzo and Valente 2013",
-    complexity: "O(1)",
-    weighted: true,
-    work_conserving: true,
-    classifies: false,
-    parameters: &[WEIGHT, LMAX],
+    parameters: &[],
+    traits: Traits {
+        complexity: "O(1)",
+        weighted: true,
+        work_conserving: true,
+        classifies: false,
+        flow: &[WEIGHT, LMAX],
+    },
 };

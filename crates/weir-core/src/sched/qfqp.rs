@@ -49,10 +49,10 @@ use super::aggregate::{Aggregate, MOST, SLOTS};
 use super::batch::{self, Batched, Foresight};
 use super::groups::{self, Groups, Place, Stamps};
 use super::qfq::{limits, longest};
-use super::{
-    Discipline, Domain, FlowSlot, FlowSpec, LMAX, Parameter, Row, Scheduler, Scope, WEIGHT,
-};
+use super::{Discipline, FlowSlot, FlowSpec, LMAX, Row, Scheduler, Traits, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};
+use crate::settings;
+use crate::settings::Count;
 use crate::slab::Lines;
 use crate::units::Nanos;
 
@@ -95,6 +95,19 @@ pub(super) struct Flow {
     place: u8,
 }
 
+settings! {
+    /// Settings of QFQ+.
+    struct Settings {
+        m: u32 = Count::new(
+            1,
+            MOST as u32,
+            "",
+            8,
+            "flows that are scheduled as one, at most; 1 is plain QFQ",
+        ),
+    }
+}
+
 impl QfqPlus {
     /// An empty one.
     pub fn new(discipline: &Discipline) -> Self {
@@ -105,7 +118,7 @@ impl QfqPlus {
             open: BTreeSet::new(),
             current: NONE,
             serving: Place::NONE,
-            most: (discipline.get(M.name) as u32).clamp(1, MOST as u32),
+            most: Settings::of(discipline).m,
             foresight: Foresight::default(),
             len: 0,
             backlog: 0,
@@ -590,22 +603,17 @@ impl QfqPlus {
 /// No flow.
 const NONE: u32 = u32::MAX;
 
-const M: Parameter = Parameter {
-    name: "m",
-    scope: Scope::Scheduler,
-    domain: Domain::Number { least: 1, most: MOST as u64, unit: "" },
-    default: 8,
-    summary: "flows that are scheduled as one, at most; 1 is plain QFQ",
-};
-
 pub(super) const ROW: Row = Row {
     name: "qfq+",
     aliases: &["qfqp"],
     summary: "quick fair queueing of up to m flows at a time: nearly the shares of QFQ, nearly the cost of round robin",
     source: "Valente 2014",
-    complexity: "O(1)",
-    weighted: true,
-    work_conserving: true,
-    classifies: false,
-    parameters: &[WEIGHT, LMAX, M],
+    parameters: Settings::PARAMETERS,
+    traits: Traits {
+        complexity: "O(1)",
+        weighted: true,
+        work_conserving: true,
+        classifies: false,
+        flow: &[WEIGHT, LMAX],
+    },
 };

@@ -37,8 +37,9 @@
 //! do not drift. When virtual time has come to half of its range, which takes 8 TB for each unit of
 //! weight without a pause, whoever holds ranks sets them all back.
 
-use super::{Discipline, Domain, FlowSpec, MAX_PRIORITY, MAX_WEIGHT, Parameter, Scope};
+use super::{Domain, FlowSpec, MAX_PRIORITY, MAX_WEIGHT, Parameter};
 use crate::packet::{PacketId, Store};
+use crate::settings::{Setting, Value};
 use crate::units::Nanos;
 
 /// A way to rank packets (see `weir algorithms`).
@@ -83,30 +84,20 @@ impl Ranking {
     pub const NAMES: [&'static str; 9] =
         ["stfq", "lstf", "edf", "srpt", "sjf", "las", "fifo+", "prio", "arrival"];
 
-    /// The one that a discipline's setting `name` chooses.
-    pub(super) fn chosen(discipline: &Discipline, name: &str) -> Self {
-        Self::ALL.get(discipline.get(name) as usize).copied().unwrap_or_default()
+    /// A setting that chooses a rank.
+    pub(super) const fn setting(default: Self, summary: &'static str) -> Setting<Self> {
+        Setting::choice(&Self::NAMES, default as u64, summary)
     }
 }
 
-/// A setting that chooses a rank.
-pub(super) const fn setting(
-    name: &'static str,
-    default: Ranking,
-    summary: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        scope: Scope::Scheduler,
-        domain: Domain::Choice(&Ranking::NAMES),
-        default: default as u64,
-        summary,
+impl Value for Ranking {
+    fn of(number: u64) -> Self {
+        Self::ALL[number as usize]
     }
 }
 
 pub(super) const DEADLINE: Parameter = Parameter {
     name: "deadline",
-    scope: Scope::Flow,
     domain: Domain::Number { least: 0, most: MAX_DEADLINE, unit: "ns" },
     default: 0,
     summary: "how long packets without a label of their own may wait, for the ranks lstf, edf and fifo+",

@@ -1,38 +1,22 @@
-//! Rows of the table of schedulers: names, sources, and parameters with their ranges.
+//! What a row of the table of schedulers says besides names and parameters.
 
-use crate::settings::{Parameter, Scope};
+use crate::settings::{self, Parameter};
 
-/// A scheduler's row in [`super::TABLE`].
+/// A scheduler's row in [`super::TABLE`]. Its parameters are those of the scheduler itself, as
+/// [`super::Discipline`] holds them.
+pub type Row = settings::Row<Traits>;
+
+/// What a scheduler costs and guarantees.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
-    /// Name in the command language.
-    pub name: &'static str,
-    /// Other names that are understood.
-    pub aliases: &'static [&'static str],
-    /// One line that says what it does.
-    pub summary: &'static str,
-    /// Where it is from.
-    pub source: &'static str,
+pub struct Traits {
     /// Cost of a packet.
     pub complexity: &'static str,
     /// Flows that always have packets get bytes by their weights.
     pub weighted: bool,
     /// It gives a packet whenever it has one.
     pub work_conserving: bool,
-    /// It tells flows apart by itself, by what packets carry in their headers.
+    /// It tells flows apart by what packets carry in their headers.
     pub classifies: bool,
-    /// Parameters.
-    pub parameters: &'static [Parameter],
-}
-
-impl Row {
-    /// Parameters of the scheduler itself, as [`super::Discipline`] holds them.
-    pub fn settings(&self) -> impl Iterator<Item = &'static Parameter> {
-        self.parameters.iter().filter(|p| p.scope == Scope::Scheduler)
-    }
-
-    /// The parameter of this name.
-    pub fn parameter(&self, name: &str) -> Option<&'static Parameter> {
-        self.parameters.iter().find(|p| p.name.eq_ignore_ascii_case(name))
-    }
+    /// Parameters of a flow, which are given to a `queue`.
+    pub flow: &'static [Parameter],
 }

@@ -40,7 +40,7 @@ use alloc::vec::Vec;
 
 use super::batch::{self, Batched, Foresight};
 use super::qfq::limits;
-use super::{Discipline, FlowSlot, FlowSpec, LMAX, Row, Scheduler, WEIGHT};
+use super::{Discipline, FlowSlot, FlowSpec, LMAX, Row, Scheduler, Traits, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Lines;
 use crate::units::Nanos;
@@ -352,9 +352,12 @@ pub(super) const ROW: Row = Row {
     aliases: &["drr"],
     summary: "deficit round robin: flows take turns, each sends bytes by its weight",
     source: "Shreedhar and Varghese 1996",
-    complexity: "O(1)",
-    weighted: true,
-    work_conserving: true,
-    classifies: false,
-    parameters: &[WEIGHT, LMAX],
+    parameters: &[],
+    traits: Traits {
+        complexity: "O(1)",
+        weighted: true,
+        work_conserving: true,
+        classifies: false,
+        flow: &[WEIGHT, LMAX],
+    },
 };

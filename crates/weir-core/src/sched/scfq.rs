@@ -35,7 +35,7 @@
 //! arithmetic, and times near the end of their range, in property tests.
 
 use super::self_clocked::SelfClocked;
-use super::{Row, WEIGHT};
+use super::{Row, Traits, WEIGHT};
 
 /// Self-clocked fair queueing.
 pub type FinishTime = SelfClocked<true>;
@@ -45,9 +45,12 @@ pub(super) const ROW: Row = Row {
     aliases: &[],
     summary: "self-clocked fair queueing: least virtual finish first, by the clock of the packet in service",
     source: "Golestani 1994",
-    complexity: "O(log N)",
-    weighted: true,
-    work_conserving: true,
-    classifies: false,
-    parameters: &[WEIGHT],
+    parameters: &[],
+    traits: Traits {
+        complexity: "O(log N)",
+        weighted: true,
+        work_conserving: true,
+        classifies: false,
+        flow: &[WEIGHT],
+    },
 };

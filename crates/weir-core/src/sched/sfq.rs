@@ -37,7 +37,7 @@
 //! arithmetic, and times near the end of their range, in property tests.
 
 use super::self_clocked::SelfClocked;
-use super::{Row, WEIGHT};
+use super::{Row, Traits, WEIGHT};
 
 /// Start-time fair queueing.
 pub type StartTime = SelfClocked<false>;
@@ -47,9 +47,12 @@ pub(super) const ROW: Row = Row {
     aliases: &["stfq"],
     summary: "start-time fair queueing: least virtual start first, fair on links of any rate (not Linux's stochastic sfq)",
     source: "Goyal, Vin and Cheng 1997",
-    complexity: "O(log N)",
-    weighted: true,
-    work_conserving: true,
-    classifies: false,
-    parameters: &[WEIGHT],
+    parameters: &[],
+    traits: Traits {
+        complexity: "O(log N)",
+        weighted: true,
+        work_conserving: true,
+        classifies: false,
+        flow: &[WEIGHT],
+    },
 };

@@ -43,8 +43,20 @@ use alloc::vec::Vec;
 
 use super::levels::{Approximation, MOST_QUEUES, Mapping};
 use super::prio::PRIORITY;
-use super::rank::{self, DEADLINE, Ranker, Ranking};
-use super::{Discipline, Domain, Parameter, Row, Scope, WEIGHT};
+use super::rank::{DEADLINE, Ranker, Ranking};
+use super::{Discipline, Row, Traits, WEIGHT};
+use crate::settings;
+use crate::settings::{Count, Number};
+
+settings! {
+    /// Settings of SP-PIFO.
+    struct Settings {
+        rank: Ranking =
+            Ranking::setting(Ranking::Stfq, "what packets are sorted by, the least first"),
+        queues: u32 = QUEUES,
+        depth: u64 = DEPTH,
+    }
+}
 
 /// Strict-priority queues whose bounds adapt.
 pub type SpPifo = Approximation<Adaptive>;
@@ -58,13 +70,14 @@ pub struct Adaptive {
 impl SpPifo {
     /// An empty one.
     pub fn new(discipline: &Discipline) -> Self {
-        let queues = discipline.get(QUEUES.name) as usize;
-        let ranker = Ranker::new(Ranking::chosen(discipline, RANK.name), discipline.epoch());
+        let settings = Settings::of(discipline);
+        let queues = settings.queues as usize;
+        let ranker = Ranker::new(settings.rank, discipline.epoch());
         Self::with(
             Adaptive { bounds: alloc::vec![ranker.least(); queues] },
             ranker,
             queues,
-            discipline.get(DEPTH.name),
+            settings.depth,
         )
     }
 }
@@ -87,35 +100,24 @@ impl Mapping for Adaptive {
     }
 }
 
-const RANK: Parameter =
-    rank::setting("rank", Ranking::Stfq, "what packets are sorted by, the least first");
+pub(super) const QUEUES: Count = Count::new(1, MOST_QUEUES as u32, "", 8, "strict-priority queues");
 
-pub(super) const QUEUES: Parameter = Parameter {
-    name: "queues",
-    scope: Scope::Scheduler,
-    domain: Domain::Number { least: 1, most: MOST_QUEUES as u64, unit: "" },
-    default: 8,
-    summary: "strict-priority queues",
-};
-
-const DEPTH: Parameter = Parameter {
-    name: "depth",
-    scope: Scope::Scheduler,
-    domain: Domain::Number { least: 0, most: 1 << 20, unit: "packets" },
-    default: 0,
-    summary: "most packets in each queue; 0 for no bound",
-};
+pub(super) const DEPTH: Number =
+    Number::new(0, 1 << 20, "packets", 0, "most packets in each queue; 0 for no bound");
 
 pub(super) const ROW: Row = Row {
     name: "sp-pifo",
     aliases: &["sppifo"],
     summary: "a PIFO approximated by strict-priority queues whose bounds adapt to the ranks that come",
     source: "Alcoz, Dietmüller and Vanbever 2020",
-    complexity: "O(queues + log packets)",
-    weighted: false,
-    work_conserving: true,
-    classifies: false,
-    parameters: &[WEIGHT, PRIORITY, DEADLINE, RANK, QUEUES, DEPTH],
+    parameters: Settings::PARAMETERS,
+    traits: Traits {
+        complexity: "O(queues + log packets)",
+        weighted: false,
+        work_conserving: true,
+        classifies: false,
+        flow: &[WEIGHT, PRIORITY, DEADLINE],
+    },
 };
 
 #[cfg(test)]

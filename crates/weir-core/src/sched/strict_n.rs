@@ -38,9 +38,22 @@
 
 use super::levels::{Approximation, Mapping};
 use super::prio::PRIORITY;
-use super::rank::{self, DEADLINE, Ranker, Ranking};
-use super::sp_pifo::QUEUES;
-use super::{Discipline, Domain, Parameter, Row, Scope, WEIGHT};
+use super::rank::{DEADLINE, Ranker, Ranking};
+use super::sp_pifo::{DEPTH, QUEUES};
+use super::{Discipline, Row, Traits, WEIGHT};
+use crate::settings;
+use crate::settings::Number;
+
+settings! {
+    /// Settings of strict priorities by slices of a rank.
+    struct Settings {
+        rank: Ranking =
+            Ranking::setting(Ranking::Prio, "what is cut into slices, the least first"),
+        queues: u32 = QUEUES,
+        depth: u64 = DEPTH.or(64),
+        width: u64 = Number::new(1, 1 << 62, "", 1, "width of a slice, in units of the rank"),
+    }
+}
 
 /// Strict-priority queues with fixed bounds.
 pub type StrictSlices = Approximation<Slices>;
@@ -54,14 +67,10 @@ pub struct Slices {
 impl StrictSlices {
     /// An empty one.
     pub fn new(discipline: &Discipline) -> Self {
-        let ranker = Ranker::new(Ranking::chosen(discipline, RANK.name), discipline.epoch());
-        let mapping = Slices { width: discipline.get(WIDTH.name).max(1) };
-        Self::with(
-            mapping,
-            ranker,
-            discipline.get(QUEUES.name) as usize,
-            discipline.get(DEPTH.name),
-        )
+        let settings = Settings::of(discipline);
+        let ranker = Ranker::new(settings.rank, discipline.epoch());
+        let mapping = Slices { width: settings.width };
+        Self::with(mapping, ranker, settings.queues as usize, settings.depth)
     }
 }
 
@@ -74,33 +83,17 @@ impl Mapping for Slices {
     fn set_back(&mut self, _by: u64) {}
 }
 
-const RANK: Parameter =
-    rank::setting("rank", Ranking::Prio, "what is cut into slices, the least first");
-
-const DEPTH: Parameter = Parameter {
-    name: "depth",
-    scope: Scope::Scheduler,
-    domain: Domain::Number { least: 0, most: 1 << 20, unit: "packets" },
-    default: 64,
-    summary: "most packets in each queue; 0 for no bound",
-};
-
-const WIDTH: Parameter = Parameter {
-    name: "width",
-    scope: Scope::Scheduler,
-    domain: Domain::Number { least: 1, most: 1 << 62, unit: "" },
-    default: 1,
-    summary: "width of a slice, in units of the rank",
-};
-
 pub(super) const ROW: Row = Row {
     name: "strict-n",
     aliases: &["strict"],
     summary: "a PIFO approximated by strict-priority queues, each with a fixed slice of the ranks",
     source: "practice of switches with P4 pipelines",
-    complexity: "O(log packets)",
-    weighted: false,
-    work_conserving: true,
-    classifies: false,
-    parameters: &[WEIGHT, PRIORITY, DEADLINE, RANK, QUEUES, DEPTH, WIDTH],
+    parameters: Settings::PARAMETERS,
+    traits: Traits {
+        complexity: "O(log packets)",
+        weighted: false,
+        work_conserving: true,
+        classifies: false,
+        flow: &[WEIGHT, PRIORITY, DEADLINE],
+    },
 };

@@ -179,7 +179,7 @@ impl Tree {
                 self.schedulers.push(scheduler);
             }
         }
-        if !discipline.row().work_conserving {
+        if !discipline.row().traits.work_conserving {
             self.shaped.push(number);
         }
         TreeNode(number)

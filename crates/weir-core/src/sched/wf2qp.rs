@@ -64,7 +64,7 @@ use super::chains::{CLASSES, Classes, HEADS, NONE};
 use super::stamp::{BACK, FRACTION, LARGEST, LIMIT, inverse, service, weight};
 use super::tournament::Tournament;
 use super::waiting::Waiting;
-use super::{Discipline, FlowSlot, FlowSpec, Row, Scheduler, WEIGHT};
+use super::{Discipline, FlowSlot, FlowSpec, Row, Scheduler, Traits, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Lines;
 use crate::units::Nanos;
@@ -522,9 +522,12 @@ pub(super) const ROW: Row = Row {
     aliases: &["wf2qp", "wf2q"],
     summary: "worst-case fair weighted fair queueing: each flow gets its share to within one packet",
     source: "Bennett and Zhang 1997",
-    complexity: "O(log N)",
-    weighted: true,
-    work_conserving: true,
-    classifies: false,
-    parameters: &[WEIGHT],
+    parameters: &[],
+    traits: Traits {
+        complexity: "O(log N)",
+        weighted: true,
+        work_conserving: true,
+        classifies: false,
+        flow: &[WEIGHT],
+    },
 };

@@ -42,7 +42,7 @@
 use super::fluid_clocked::{FluidClocked, Heads};
 use super::stamp::LIMIT;
 use super::tournament::Tournament;
-use super::{Row, WEIGHT};
+use super::{Row, Traits, WEIGHT};
 
 /// Weighted fair queueing.
 pub type Wfq = FluidClocked<ByFinish>;
@@ -90,9 +90,12 @@ pub(super) const ROW: Row = Row {
     aliases: &["pgps"],
     summary: "weighted fair queueing: packets leave in the order in which a fluid would finish with them",
     source: "Demers, Keshav and Shenker 1989; Parekh and Gallager 1993",
-    complexity: "O(log N)",
-    weighted: true,
-    work_conserving: true,
-    classifies: false,
-    parameters: &[WEIGHT],
+    parameters: &[],
+    traits: Traits {
+        complexity: "O(log N)",
+        weighted: true,
+        work_conserving: true,
+        classifies: false,
+        flow: &[WEIGHT],
+    },
 };

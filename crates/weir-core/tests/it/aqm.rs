@@ -134,7 +134,7 @@ proptest! {
             let counters = &emulator.stats(1).unwrap().counters;
             prop_assert!(counters.balanced() && counters.backlog_packets == 0, "{:?}", kind);
             let marked = departures.iter().filter(|d| matches!(d.fate, Fate::Deliver { mark: Some(_), .. })).count();
-            prop_assert!(marked == 0 || ecn != Ecn::NotEct && kind.row().marks, "{:?}", kind);
+            prop_assert!(marked == 0 || ecn != Ecn::NotEct && kind.row().traits.marks, "{:?}", kind);
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use weir_core::sched::{Scope, TABLE};
+use weir_core::sched::TABLE;
 use weir_core::settings::Parameter;
 use weir_core::{aqm, sched};
 
@@ -24,7 +24,7 @@ fn the_pages_of_the_schedulers_are_up_to_date() {
             row.name,
             file(row.name),
             row.summary,
-            row.complexity,
+            row.traits.complexity,
             row.source
         )
         .unwrap();
@@ -43,7 +43,7 @@ fn the_pages_of_the_aqms_are_up_to_date() {
     index.push_str("| name | what it does | marks | from |\n|---|---|---|---|\n");
     for row in aqm::TABLE {
         compare("aqm", &file(row.name), &aqm_page(row, source(&sources, row.name)));
-        let marks = if row.marks { "yes" } else { "no" };
+        let marks = if row.traits.marks { "yes" } else { "no" };
         writeln!(
             index,
             "| [{}]({}) | {} | {marks} | {} |",
@@ -54,14 +54,14 @@ fn the_pages_of_the_aqms_are_up_to_date() {
         )
         .unwrap();
     }
-    let inside = TABLE.iter().filter(|row| row.classifies);
+    let inside = TABLE.iter().filter(|row| row.traits.classifies);
     index.push_str("\n| name | what it does | cost of a packet | from |\n|---|---|---|---|\n");
     for row in inside {
         let file = file(row.name);
         writeln!(
             index,
             "| [{}](../schedulers/{file}) | {} | {} | {} |",
-            row.name, row.summary, row.complexity, row.source
+            row.name, row.summary, row.traits.complexity, row.source
         )
         .unwrap();
     }
@@ -70,7 +70,7 @@ fn the_pages_of_the_aqms_are_up_to_date() {
 
 fn scheduler_page(row: &sched::Row, source: &str) -> String {
     let mut text = body(row.name, "scheduler", source);
-    if row.classifies {
+    if row.traits.classifies {
         text += &picture(row.name);
     }
     text.push_str("\n## In the command language\n\n```\n");
@@ -78,7 +78,7 @@ fn scheduler_page(row: &sched::Row, source: &str) -> String {
     let rate = if row.name == "dcf" { "" } else { " bw 10Mbit/s" };
     writeln!(text, "sched 1 config type {}{rate}\nqueue 1 config sched 1\n```\n", row.name)
         .unwrap();
-    text + &parameters(row.aliases, row.parameters)
+    text + &parameters(row.aliases, &[("queue", row.traits.flow), ("sched", row.parameters)])
 }
 
 fn aqm_page(row: &aqm::Row, source: &str) -> String {
@@ -93,7 +93,7 @@ fn aqm_page(row: &aqm::Row, source: &str) -> String {
         row.name
     )
     .unwrap();
-    text + &parameters(row.aliases, row.parameters)
+    text + &parameters(row.aliases, &[("aqm", row.parameters)])
 }
 
 /// The name of a row's page.
@@ -187,27 +187,23 @@ fn picture(name: &str) -> String {
     text
 }
 
-fn parameters(aliases: &[&str], parameters: &[Parameter]) -> String {
+/// The table of parameters, which are given to the command at their side.
+fn parameters(aliases: &[&str], parameters: &[(&str, &[Parameter])]) -> String {
     let mut text = String::new();
     if !aliases.is_empty() {
         writeln!(text, "Also called `{}`.\n", aliases.join("`, `")).unwrap();
     }
-    if parameters.is_empty() {
+    if parameters.iter().all(|(_, parameters)| parameters.is_empty()) {
         text.push_str("It has no parameters.\n");
         return text;
     }
     text.push_str("| parameter | of | allowed | default | what it does |\n|---|---|---|---|---|\n");
-    for p in parameters {
-        let of = match p.scope {
-            Scope::Flow => "`queue`",
-            Scope::Scheduler => "`sched`",
-            Scope::Aqm => "`aqm`",
-            Scope::Congestion => "`cc`",
-        };
+    let each = parameters.iter().flat_map(|&(of, all)| all.iter().map(move |p| (of, p)));
+    for (of, p) in each {
         let allowed = p.domain.to_string().replace('|', "\\|");
         writeln!(
             text,
-            "| `{}` | {of} | {allowed} | {} | {} |",
+            "| `{}` | `{of}` | {allowed} | {} | {} |",
             p.name,
             p.domain.write(p.default),
             p.summary

@@ -9,7 +9,7 @@ use weir_core::Nanos;
 use weir_core::sched::{Discipline, FlowSpec, Kind, Scheduler, Tree, TreeNode};
 
 fn weighing() -> impl Iterator<Item = Kind> {
-    Kind::ALL.into_iter().filter(|kind| kind.row().weighted)
+    Kind::ALL.into_iter().filter(|kind| kind.row().traits.weighted)
 }
 
 fn share(weight: u32) -> FlowSpec {

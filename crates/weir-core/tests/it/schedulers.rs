@@ -49,9 +49,9 @@ fn play(kind: Kind, operations: &[Operation]) -> Vec<(u32, u32)> {
             Operation::Take => {
                 let expected = rig.inside() > 0;
                 let taken =
-                    if kind.row().work_conserving { rig.take() } else { rig.take_in_time() };
+                    if kind.row().traits.work_conserving { rig.take() } else { rig.take_in_time() };
                 // A medium may give the last one up.
-                let emptied = !kind.row().work_conserving && rig.inside() == 0;
+                let emptied = !kind.row().traits.work_conserving && rig.inside() == 0;
                 assert!(
                     taken.is_some() == expected || emptied,
                     "{kind:?} must give a packet while it has one"

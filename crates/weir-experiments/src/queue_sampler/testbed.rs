@@ -1,5 +1,6 @@
 //! The published network, in namespaces: clients, each in a subnet of its own, a router, a switch
-//! and a server. Nothing of it has a name outside, so it goes with the process, whatever happens.
+//! and a server. None of them has a name outside, so all of them vanish with the process, however
+//! it ends.
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -11,35 +12,39 @@ use std::time::{Duration, Instant};
 
 use weir_core::Nanos;
 use weir_core::config::{LinkConfig, PipeConfig};
-use weir_linux::live::{Gso, LaneConfig, Live, LiveConfig, Realtime, Spin};
+use weir_linux::live::{Realtime, Spin};
 use weir_linux::netlink::{Mac, Netlink};
 use weir_linux::netns::{NetNs, write_setting};
 use weir_linux::port::{AnyPort, PacketPort};
+use weir_live::{Emulation, Link, LiveSession, Observation, OpenPorts, SessionConfig, Tuning};
+use weir_rules::LinkSpec;
 
 /// The router's device whose queue is read.
 pub(crate) const DEVICE: &str = "out";
 /// Rate of the router's link, in bit/s.
 pub(crate) const RATE: u64 = 10_000_000;
-/// What Weir adds behind the router.
+/// The delay that Weir adds behind the router.
 pub(crate) const DELAY: Nanos = Nanos::from_millis(500);
-/// Bytes of a packet on the wire, and of what a client puts into it.
+/// Bytes of a packet on the wire, and of its payload.
 pub(crate) const FRAME: u64 = 142;
 const PAYLOAD: usize = 100;
 /// Packets a second of one client, and of all together at most.
 pub(crate) const CLIENT_RATE: u32 = 4_000;
 pub(crate) const MOST_RATE: u32 = 20_000;
 
-/// The network at work; it ends with the value.
+/// The running network; dropping the value ends it.
 pub(crate) struct Testbed {
     router: NetNs,
-    /// Nothing else keeps a namespace without a process and a socket.
+    /// Kept because a namespace without a process or socket vanishes.
     _switch: NetNs,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+    /// Weir between the router and the switch.
+    links: Option<LiveSession<OpenPorts>>,
     traffic: Arc<Traffic>,
 }
 
-/// What has passed.
+/// Counters of the traffic.
 #[derive(Debug, Default)]
 struct Traffic {
     sent: AtomicU64,
@@ -49,10 +54,10 @@ struct Traffic {
 }
 
 impl Testbed {
-    /// Makes the network and lets all clients send.
+    /// Makes the network and starts all clients.
     ///
     /// # Errors
-    /// What the kernel refuses: all of it takes root.
+    /// What the kernel refuses; the network takes root.
     pub(crate) fn start(clients: u16) -> io::Result<Testbed> {
         let [router, weir, switch, server] = [quiet()?, quiet()?, quiet()?, quiet()?];
         join(&router, (DEVICE, OUT, SMALL_MTU), &weir, "in")?;
@@ -78,6 +83,7 @@ impl Testbed {
             _switch: switch,
             stop: Arc::default(),
             threads: Vec::new(),
+            links: None,
             traffic: Arc::default(),
         };
         testbed.traffic.fastest.store(u64::MAX, Ordering::Relaxed);
@@ -95,7 +101,7 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// Does work on a thread in the router's namespace.
+    /// Runs `work` on a thread in the router's namespace.
     pub(crate) fn at_router<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T, io::Error> + Send,
@@ -103,7 +109,7 @@ impl Testbed {
         self.router.enter(work)
     }
 
-    /// Packets sent and received, and the least time that one took, in ns.
+    /// Packets sent and received, and the shortest one-way delay, in ns.
     pub(crate) fn passed(&self) -> (u64, u64, Option<u64>) {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let fastest = read(&self.traffic.fastest);
@@ -125,30 +131,22 @@ impl Testbed {
             };
             Ok::<_, io::Error>(vec![open("in")?, open("on")?])
         })?;
-        let lane = |name: &str, from, to, pipe| LaneConfig {
-            name: name.into(),
-            from,
-            to,
-            pipe,
-            passes: Vec::new(),
-            gso: Gso::Split,
-        };
-        let mut config =
-            LiveConfig::new(ports, vec![lane("to server", 0, 1, 1), lane("back", 1, 0, 2)]);
         let delayed = PipeConfig {
             link: LinkConfig { delay: DELAY, ..LinkConfig::default() },
             ..PipeConfig::default()
         };
-        config.pipes = vec![(1, delayed), (2, PipeConfig::default())];
-        // The processors are for those who are measured.
-        (config.realtime, config.spin) = (Realtime::Off, Spin::Off);
-        let mut live = Live::new(config).map_err(io::Error::other)?;
-        let stop = Arc::clone(&self.stop);
-        self.spawn("weir-live", move || {
-            // Ends when asked to; were the network gone before, no packet would arrive, and the
-            // result says how many did.
-            let _ = live.run(&stop);
-        })
+        let delayed = LinkSpec { pipe: delayed, ..LinkSpec::default() };
+        let links = [Link::new("to server", delayed), Link::new("back", LinkSpec::default())];
+        // The processors are for the methods under measurement.
+        let tuning = Tuning { spin: Spin::Off, realtime: Realtime::Off, ..Tuning::default() };
+        let config =
+            SessionConfig::new(OpenPorts::new(vec![ports]), Emulation::Links(Box::new(links)))
+                .observation(Observation::Nothing)
+                .tuning(tuning);
+        let prepared = LiveSession::build(config).map_err(io::Error::other)?;
+        // If it ends early no packet arrives, and the result says how many did.
+        self.links = Some(prepared.start().map_err(io::Error::other)?);
+        Ok(())
     }
 
     fn receive(&mut self, socket: UdpSocket) -> io::Result<()> {
@@ -169,7 +167,7 @@ impl Testbed {
         })
     }
 
-    /// A client's namespace, link and address: what remains of it is a socket.
+    /// Makes a client's namespace, link and address; returns its socket, which keeps them.
     fn client(&self, number: u16) -> io::Result<UdpSocket> {
         let client = quiet()?;
         let [high, low] = number.to_be_bytes();
@@ -186,7 +184,7 @@ impl Testbed {
         })
     }
 
-    /// Sends packets at random, `rate` a second on average.
+    /// Sends packets with random gaps, `rate` per second on average.
     fn send(&mut self, socket: UdpSocket, number: u16, rate: f64) {
         let (stop, traffic) = (Arc::clone(&self.stop), Arc::clone(&self.traffic));
         let began = epoch();
@@ -202,13 +200,13 @@ impl Testbed {
                 due += Duration::from_secs_f64(-libm::log(uniform) / rate);
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
                 payload[..8].copy_from_slice(&(began.elapsed().as_nanos() as u64).to_ne_bytes());
-                // A queue that is full throws packets away, and some kernels say so.
+                // A full queue drops packets, and some kernels report that.
                 if socket.send(&payload).is_ok() {
                     traffic.sent.fetch_add(1, Ordering::Relaxed);
                 }
             }
         };
-        // One client less is a little less traffic.
+        // Without this thread there is one client less.
         let _ = self.spawn("weir-client", work);
     }
 
@@ -227,18 +225,18 @@ impl Drop for Testbed {
     }
 }
 
-/// A namespace in which nobody talks unasked.
+/// A namespace without background traffic.
 fn quiet() -> io::Result<NetNs> {
     let place = NetNs::create()?;
     place.enter(|| {
-        // A kernel without IPv6 is as quiet.
+        // A kernel without IPv6 needs no setting.
         let _ = write_setting("ipv6/conf/default/disable_ipv6", "1");
         Ok::<_, io::Error>(())
     })?;
     Ok(place)
 }
 
-/// A cable from one namespace to another.
+/// Connects two namespaces by a veth pair.
 fn join(
     near: &NetNs,
     (name, index, mtu): (&str, u32, u32),
@@ -254,8 +252,8 @@ fn join(
     })
 }
 
-/// Switches a device of this thread's namespace on and gives it an address, maybe a way to all
-/// others; returns its Ethernet address.
+/// Sets up a device of this thread's namespace with an address and, where `gateway` is given, a
+/// default route; returns its Ethernet address.
 fn address(device: &str, own: Ipv4Addr, gateway: Option<Ipv4Addr>) -> io::Result<Mac> {
     let work = || {
         let mut net = Netlink::open()?;
@@ -270,7 +268,7 @@ fn address(device: &str, own: Ipv4Addr, gateway: Option<Ipv4Addr>) -> io::Result
     work().map_err(|error: weir_linux::netlink::NetlinkError| io::Error::other(error))
 }
 
-/// Lets one `ip` or `tc` carry out all lines in this thread's namespace.
+/// Runs all lines by one `ip` or `tc` in this thread's namespace.
 fn batch(program: &str, lines: &str) -> io::Result<()> {
     let mut child = Command::new(program)
         .args(["-batch", "-"])
@@ -289,7 +287,7 @@ fn batch(program: &str, lines: &str) -> io::Result<()> {
     }
 }
 
-/// The moment from which all count.
+/// The common origin of all times.
 fn epoch() -> Instant {
     static EPOCH: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     *EPOCH.get_or_init(Instant::now)
@@ -298,12 +296,12 @@ fn epoch() -> Instant {
 const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 2);
 const PORT: u16 = 5001;
-/// The device's number. A link whose ends have different ones is ready at once.
+/// The device's index. A veth pair with different indices at its ends is ready at once.
 const OUT: u32 = 10;
-/// Bytes that an idle link lets through at once: a filter demands a whole packet of the largest
+/// Bytes that an idle link lets through at once: the token bucket must hold a packet of the largest
 /// size, so that size is small.
 const BURST: u32 = SMALL_MTU + 20;
 const SMALL_MTU: u32 = 200;
 const MTU: u32 = 1500;
-/// Bytes that may wait: the discipline inside has a limit of its own, 1000 packets in each band.
+/// Bytes that may wait: the inner discipline has its own limit, 1000 packets in each band.
 const LIMIT: u32 = 1_000_000;

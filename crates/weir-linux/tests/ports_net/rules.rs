@@ -83,6 +83,25 @@ fn without_one_pass_pipes_follow_each_other_exactly_and_with_it_the_first_is_all
     }
 }
 
+#[test]
+fn a_lane_does_not_report_the_queue_of_a_pipe_that_its_packets_never_take() {
+    let Some(mut net) = Net::new(Kind::Packet) else { return };
+    let script = "pipe 1 config bw 1Mbit/s delay 5ms\nadd 100 pipe 1 udp from any to any in";
+    // Pipe 1 has the number of the lane up, but the rules send the packets of the lane down there.
+    let running = net.start_ruled(script, |config| config.lanes[0].pipe = 1);
+    net.within("b", || {
+        let socket = client("0.0.0.0:0");
+        for _ in 0..20 {
+            socket.send_to(&[1; 500], "10.77.0.1:4000").unwrap();
+        }
+    });
+    wait_for(&running, |report| report.lanes[1].counters.packets_in >= 20);
+    settle(&running, 1);
+    let report = running.stop();
+    assert!(report.pipes[0].1.counters.peak_queue_packets > 5, "{:?}", report.pipes);
+    assert_eq!(report.lanes[0].counters.peak_queue_packets, 0, "the lane up has no queue");
+}
+
 /// Gives network-layer bytes, and the time until they were to leave without that in queues, of each
 /// IPv4 packet on the way up.
 struct Spans(Sender<(u64, Nanos)>);

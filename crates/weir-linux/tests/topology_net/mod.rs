@@ -215,16 +215,15 @@ pub(crate) fn with_surround<'a>(words: &[&'a str]) -> Vec<&'a str> {
     [&[path][..], words].concat()
 }
 
-/// The path of `examples/surround`, built when `cargo test` was told to build this file alone;
-/// where every user may run it.
+/// The path of `examples/surround`, where every user may run it. `WEIR_TEST_EXAMPLES` names the
+/// directory of built examples; without it, cargo builds the example.
 pub(crate) fn build_surround() -> PathBuf {
+    if let Some(examples) = std::env::var_os("WEIR_TEST_EXAMPLES") {
+        return PathBuf::from(examples).join("surround");
+    }
     let cargo = option_env!("CARGO").unwrap_or("cargo");
-    // Built with what the tests are built with it is there already; with other features of its
-    // dependencies, they would be built again.
-    let scope = std::env::var("WEIR_TEST_SCOPE").unwrap_or_else(|_| "-p weir-linux".to_owned());
     let built = Command::new(cargo)
-        .args(["build", "--quiet", "--example", "surround"])
-        .args(scope.split_whitespace())
+        .args(["build", "--quiet", "--example", "surround", "-p", "weir-linux"])
         .status();
     assert!(built.is_ok_and(|status| status.success()), "the example does not build");
     let exe = std::env::current_exe().expect("proc is mounted");

@@ -6,4 +6,4 @@ mod gather;
 mod plane;
 
 pub use field::{BridgesError, BridgesSetup, Field};
-pub use plane::{LivePlane, PlaneError, Tuning};
+pub use plane::{LivePlane, PlaneError};

@@ -2,77 +2,66 @@
 //! a packet goes over.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weir_control::api::{BridgeView, InstancePage, InstanceView, LaneView, RuleCounters};
+use weir_control::api::{
+    BridgeView, CounterSet, InstancePage, InstanceView, LaneView, LatencyView, RuleCounters,
+    by_reason,
+};
 use weir_control::plane::{Lengths, Plane, Snapshot};
 use weir_core::{Emulator, FlowView, Nanos, Totals};
 use weir_linux::clock;
-use weir_linux::live::{
-    Change, Gso, LaneConfig, LaneReport, Live, LiveConfig, LiveError, LiveEvent, LiveHandle,
-    Observer, Realtime, Spin,
-};
+use weir_linux::live::{Gso, LaneConfig, LaneReport, LiveEvent, LiveHandle, Observer};
 use weir_linux::port::Fault;
 use weir_linux::resident::Resident;
-use weir_measure::latency::Latency;
-use weir_rules::classify::{Classifier, DynamicEntry, Pass, Place};
+use weir_rules::classify::{DynamicEntry, Pass, Place};
 use weir_rules::command::ObjectKind;
-use weir_rules::ruleset::{Changes, Ruleset};
+use weir_rules::ruleset::Ruleset;
 use weir_rules::show::{self, DynamicKind, DynamicView, FlowCount};
 
 use super::field::Field;
 use super::gather::{Gathered, lengths, merge_lengths};
+use crate::rules::ActiveRules;
+use crate::session::{
+    BuildError, Control, Emulation, Lanes, LiveSession, Observation, OpenPorts, SessionConfig,
+    StartError, StopError, Tuning,
+};
 
-/// How the loop works.
-#[derive(Clone, Copy, Debug)]
-pub struct Tuning {
-    /// Seed of all random draws.
-    pub seed: u64,
-    /// Most bytes of frames inside.
-    pub memory: usize,
-    /// How the last stretch before a release is waited for.
-    pub spin: Spin,
-    /// Whether to ask for real-time priority.
-    pub realtime: Realtime,
-}
-
-/// Why the loop could not start, or ended.
+/// Why the links of a daemon could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaneError {
-    /// The loop cannot work.
+    /// The configuration does not fit the machine.
     #[error(transparent)]
-    Live(#[from] LiveError),
-    /// Its thread could not be started.
-    #[error("cannot start the link's thread: {0}")]
-    Thread(#[source] std::io::Error),
+    Build(#[from] BuildError),
+    /// The links cannot start.
+    #[error(transparent)]
+    Start(#[from] StartError),
 }
 
-/// What moves packets, and what it was told.
+/// What forwards packets for a daemon: one session for all bridges.
 pub struct LivePlane {
     inner: Mutex<Inner>,
-    /// Told of interfaces that vanish.
+    /// Receives the events of interfaces.
     vanished: Sender<LiveEvent>,
-    stop: Arc<AtomicBool>,
-    ended: Arc<AtomicBool>,
-    /// Why the loop ended, where that was an error.
-    failed: Arc<Mutex<Option<LiveError>>>,
-    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+    /// The session; `None` before it starts, and where there is no bridge.
+    session: Mutex<Option<LiveSession<OpenPorts>>>,
 }
 
 struct Inner {
     field: Field,
-    /// The loop; `None` before it runs, and where there is no bridge.
-    handle: Option<LiveHandle>,
-    ruleset: Arc<Ruleset>,
-    place: Place,
-    classifier: Arc<Classifier>,
+    rules: Rules,
     /// Which interfaces are there.
     attached: Vec<bool>,
-    /// How often each has vanished.
+    /// How often each has disappeared.
     vanished: Vec<u64>,
+}
+
+/// Who holds the rules: the daemon until its session starts, then the session.
+enum Rules {
+    Waiting(ActiveRules),
+    Running(Control),
 }
 
 impl std::fmt::Debug for LivePlane {
@@ -82,7 +71,7 @@ impl std::fmt::Debug for LivePlane {
 }
 
 impl LivePlane {
-    /// A plane that does not forward yet; `vanished` is told of interfaces that disappear.
+    /// A plane that does not forward yet; `vanished` receives the events of interfaces.
     pub fn new(field: Field, vanished: Sender<LiveEvent>) -> Self {
         let (attached, count) = (field.present(), field.names().len());
         let place = Place {
@@ -90,125 +79,85 @@ impl LivePlane {
             passes: passes(count).concat(),
             ..Place::default()
         };
-        let ruleset = Arc::new(Ruleset::default());
-        let classifier = Arc::new(Classifier::compile(&ruleset, &place));
-        let inner = Inner {
-            field,
-            handle: None,
-            ruleset,
-            place,
-            classifier,
-            attached,
-            vanished: vec![0; count],
-        };
-        Self {
-            inner: Mutex::new(inner),
-            vanished,
-            stop: Arc::default(),
-            ended: Arc::default(),
-            failed: Arc::default(),
-            thread: Mutex::new(None),
-        }
+        let rules = Rules::Waiting(ActiveRules::new(Arc::default(), place));
+        let inner = Inner { field, rules, attached, vanished: vec![0; count] };
+        Self { inner: Mutex::new(inner), vanished, session: Mutex::new(None) }
     }
 
     /// Starts to forward, by the configuration that was applied so far, on a thread that `starter`
     /// starts. Without a bridge there is nothing to do.
     ///
     /// # Errors
-    /// The loop or its thread cannot start.
-    pub fn run(&self, tuning: &Tuning, starter: &Resident) -> Result<(), PlaneError> {
+    /// The links cannot start.
+    pub fn run(&self, seed: u64, tuning: Tuning, starter: &Resident) -> Result<(), PlaneError> {
         let mut inner = self.lock();
-        let mut sets = inner.field.take_ports();
-        if inner.field.names().is_empty() {
+        let sets = inner.field.take_ports();
+        let (Rules::Waiting(rules), false) = (&inner.rules, inner.field.names().is_empty()) else {
             return Ok(());
-        }
-        let first = sets.remove(0);
-        let lanes = lanes(inner.field.names());
-        let mut config = LiveConfig::new(first, lanes);
-        config.more_workers = sets;
-        config.rules = Some(Arc::clone(&inner.classifier));
-        config.seed = tuning.seed;
-        config.memory = tuning.memory;
-        config.spin = tuning.spin;
-        config.realtime = tuning.realtime;
-        config.stop_when_port_vanishes = false;
-        config.sample_period = Nanos::from_secs(1);
-        config.observer = Some(Box::new(Watch(self.vanished.clone())));
-        let mut live = Live::new(config)?;
-        let changes = Changes::between(&Ruleset::default(), &inner.ruleset);
-        live.configure(|engine, now| carry_out(&changes, engine, now));
-        inner.handle = Some(live.handle());
-        drop(inner);
-        let (stop, ended) = (Arc::clone(&self.stop), Arc::clone(&self.ended));
-        let failed = Arc::clone(&self.failed);
-        let work = move || {
-            if let Err(error) = live.run(&stop) {
-                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            }
-            ended.store(true, Ordering::Relaxed);
         };
-        let thread =
-            starter.run(|| std::thread::Builder::new().name("weir-link".to_owned()).spawn(work));
-        let thread = thread
-            .unwrap_or_else(|| Err(std::io::ErrorKind::BrokenPipe.into()))
-            .map_err(PlaneError::Thread)?;
-        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        let lanes = Lanes {
+            lanes: lanes(inner.field.names()),
+            rules: Some(rules.clone()),
+            ..Lanes::default()
+        };
+        let config = SessionConfig::new(OpenPorts::new(sets), Emulation::Lanes(lanes))
+            .seed(seed)
+            .tuning(tuning)
+            .observation(Observation::Own(Box::new(Watch(self.vanished.clone()))))
+            .sample_period(Nanos::from_secs(1))
+            .outlives_ports();
+        let session = LiveSession::build(config)?.start_from(Some(starter))?;
+        inner.rules = Rules::Running(session.control().clone());
+        *self.session() = Some(session);
         Ok(())
     }
 
-    /// Ends the loop. What is inside is lost, as on a machine that is switched off.
+    /// Ends the links. Packets inside are lost, as on a machine that is switched off.
     pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(handle) = self.lock().handle.take() {
-            // It may have ended already.
-            let _ = handle.stop();
-        }
-        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            let _ = thread.join();
-        }
+        // Ending it takes a moment, which nothing else waits for.
+        let session = self.session().take();
+        drop(session);
     }
 
-    /// Whether the loop has ended without being asked to.
-    pub fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Relaxed)
+    /// How the links ended without being asked to; `None` while they forward, and the second time.
+    pub fn ended(&self) -> Option<Result<(), StopError>> {
+        let session = self.session().take_if(|session| session.has_ended())?;
+        Some(session.stop().map(drop))
     }
 
-    /// The error that ended the loop, if one did; `None` the second time.
-    pub fn failure(&self) -> Option<LiveError> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Takes note of what happened to an interface; says whether it has just disappeared.
+    /// Takes note of what happened to an interface; returns whether it has just disappeared.
     pub fn lost(&self, event: &LiveEvent) -> bool {
         let mut inner = self.lock();
-        // Each worker tells.
+        // Each worker reports it.
         let gone = event.fault == Fault::Vanished
             && std::mem::replace(&mut inner.attached[event.port], false);
         inner.vanished[event.port] += u64::from(gone);
         gone
     }
 
-    /// Takes interfaces that are back, and names them.
+    /// Takes interfaces that are back, and returns their names.
     pub fn attach(&self) -> Vec<String> {
         let mut inner = self.lock();
         let mut back = Vec::new();
-        let Some(handle) = inner.handle.clone() else { return back };
+        let Rules::Running(control) = &inner.rules else { return back };
+        let control = control.clone();
         for index in 0..inner.attached.len() {
             if inner.attached[index] {
                 continue;
             }
-            // What keeps it from being opened may pass: it may be half made.
+            // The reason why it cannot be opened may pass: it may be half made.
             let Ok(ports) = inner.field.reopen(index) else { continue };
-            if handle.replace_port(index, ports).is_ok() {
+            if control.replace_port(index, ports).is_ok() {
                 inner.attached[index] = true;
                 back.push(inner.field.names()[index].clone());
-                inner.move_to(&handle);
+                // Its addresses may be others now. A session that has ended is noticed elsewhere.
+                let _ = control.relocate_rules(inner.field.interfaces());
             }
         }
         back
     }
 
-    /// What the user should know about how things stand.
+    /// What the user should know about the interfaces now.
     pub fn notices(&self) -> Vec<String> {
         self.lock().notices()
     }
@@ -217,9 +166,16 @@ impl LivePlane {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The loop, without holding anybody up who changes the configuration.
+    fn session(&self) -> MutexGuard<'_, Option<LiveSession<OpenPorts>>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The live loop, without a lock that changes of the configuration would wait for.
     fn handle(&self) -> Option<LiveHandle> {
-        self.lock().handle.clone()
+        match &self.lock().rules {
+            Rules::Waiting(_) => None,
+            Rules::Running(control) => Some(control.engine().clone()),
+        }
     }
 }
 
@@ -232,51 +188,21 @@ impl Inner {
             })
             .collect()
     }
-
-    /// Compiles the rules for the addresses that interfaces have now.
-    fn move_to(&mut self, handle: &LiveHandle) {
-        self.place.interfaces = self.field.interfaces();
-        self.classifier = Arc::new(Classifier::compile(&self.ruleset, &self.place));
-        // A loop that has ended is noticed elsewhere.
-        let _ = handle.set_rules(&self.classifier, &(Arc::new(|_: &mut Emulator, _| {}) as _));
-    }
-
-    /// The rules compiled anew, as far as they differ.
-    fn recompile(&self, old: &Ruleset, changes: &Changes, new: &Ruleset) -> Arc<Classifier> {
-        if changes.rules {
-            return Arc::new(self.classifier.recompile(new));
-        }
-        let Some(first) = changes.tables.first() else { return Arc::clone(&self.classifier) };
-        if let ([_], Some(before), Some(after)) =
-            (changes.tables.as_slice(), old.tables.get(first), new.tables.get(first))
-        {
-            let gone = before.entries.keys().filter(|key| !after.entries.contains_key(key));
-            let set = after
-                .entries
-                .iter()
-                .filter(|(key, value)| before.entries.get(key) != Some(value))
-                .map(|(key, _)| key);
-            let keys: Vec<_> = gone.chain(set).take(FEW_KEYS + 1).cloned().collect();
-            if before.kind == after.kind && keys.len() <= FEW_KEYS {
-                return Arc::new(self.classifier.update_table(new, first, &keys));
-            }
-        }
-        Arc::new(self.classifier.recompile(new))
-    }
 }
 
 impl Plane for LivePlane {
-    fn apply(&self, old: &Ruleset, new: &Arc<Ruleset>) -> Vec<String> {
+    fn apply(&self, _: &Ruleset, new: &Arc<Ruleset>) -> Vec<String> {
         let mut inner = self.lock();
-        let changes = Changes::between(old, new);
-        inner.ruleset = Arc::clone(new);
-        if changes.is_empty() {
+        let in_force = match &mut inner.rules {
+            Rules::Waiting(rules) => {
+                rules.replace(new);
+                return Vec::new();
+            }
+            Rules::Running(control) => control.set_rules(new),
+        };
+        if in_force == Ok(false) {
             return Vec::new();
         }
-        inner.classifier = inner.recompile(old, &changes, new);
-        let Some(handle) = &inner.handle else { return Vec::new() };
-        let change: Change = Arc::new(move |engine, now| carry_out(&changes, engine, now));
-        let in_force = handle.set_rules(&inner.classifier, &change);
         let gone = in_force
             .is_err()
             .then(|| "it is saved, but nothing is forwarded: the loop has ended".to_owned());
@@ -420,12 +346,6 @@ impl Observer for Watch {
     }
 }
 
-fn carry_out(changes: &Changes, engine: &mut Emulator, now: Nanos) {
-    for change in &changes.engine {
-        change.apply(now, engine);
-    }
-}
-
 /// Both ways over each bridge.
 fn lanes(names: &[String]) -> Vec<LaneConfig> {
     let passes = passes(names.len());
@@ -460,8 +380,8 @@ fn lane_view(lane: &LaneReport) -> LaneView {
         name: lane.name.clone(),
         from: lane.from.clone(),
         to: lane.to.clone(),
-        counters: lane.counters.clone(),
-        lateness_ns: Latency::from(&lane.lateness),
+        counters: CounterSet::from(&lane.counters),
+        lateness: LatencyView::from(&lane.lateness),
         rx_kernel_drops: lane.rx_kernel_drops,
         rx_unreadable: lane.rx_unreadable,
     }
@@ -477,12 +397,15 @@ fn page(
 ) -> Vec<(u32, InstanceView)> {
     let view =
         |key: &weir_core::key::FlowKey, hash, totals: &Totals, figures: &[(&'static str, u64)]| {
+            let (drops_by_reason, marks) = by_reason(&totals.reasons);
             InstanceView {
                 key: (*key).into(),
                 hash,
                 packets_in: totals.packets,
                 bytes_in: totals.bytes,
-                reasons: totals.reasons,
+                drops: totals.drops,
+                drops_by_reason,
+                marks,
                 aqm: show::figures(figures),
                 queue_packets: totals.queued_packets,
                 queue_bytes: totals.queued_bytes,
@@ -558,6 +481,3 @@ fn wall_seconds(at: Nanos) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_secs().saturating_sub(clock::now().since(at).0 / 1_000_000_000)
 }
-
-/// A table with more changed entries than these is compiled whole.
-const FEW_KEYS: usize = 256;

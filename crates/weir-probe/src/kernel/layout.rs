@@ -56,7 +56,7 @@ pub(super) const SLOT: usize = 14;
 /// Words of `struct run`.
 pub(super) const RUN: usize = 4;
 /// Words of `struct gaps`.
-pub(super) const GAP_WORDS: usize = weir_measure::watch::Gaps::LENGTH / 2;
+pub(super) const GAP_WORDS: usize = crate::gaps::Gaps::LENGTH / 2;
 
 /// A word's lower and upper half, as the fields of 4 bytes stand in memory.
 pub(super) fn halves(word: u64) -> (u32, u32) {

@@ -9,10 +9,10 @@ use super::layout::{self, Slot, control, halves, word};
 use crate::beat::{NAP, monotonic, sleep_until};
 use crate::catalogue::Numbers;
 use crate::error::ProbeError;
+use crate::gaps::Gaps;
 use crate::group::Group;
-use crate::source::{Plan, Source};
-use weir_measure::watch::{Counters, Run, Sink};
-use weir_measure::watch::{Gaps, Method, Pace};
+use crate::model::{Counters, Run, Sink};
+use crate::source::{Method, Pace, Plan, Source};
 
 /// How long one call stays in the kernel, in ns: long enough that going there costs nothing, short
 /// enough that whoever frees kernel memory does not notice.

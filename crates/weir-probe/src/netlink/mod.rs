@@ -18,8 +18,8 @@ use crate::beat::{Beat, NAP, monotonic, sleep_until};
 use crate::catalogue::{Numbers, Seen};
 use crate::error::ProbeError;
 use crate::group::Group;
-use crate::source::{Plan, Source};
-use weir_measure::watch::{Counters, Method, Pace, Run, Sink};
+use crate::model::{Counters, Run, Sink};
+use crate::source::{Method, Pace, Plan, Source};
 
 /// How long one turn reads, in ns, before it hands over what it has.
 const TURN: u64 = 4_000_000;

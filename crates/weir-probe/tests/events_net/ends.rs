@@ -47,17 +47,17 @@ fn objects() -> Objects {
     Objects::new()
 }
 
-/// The path of `examples/probe`, built when `cargo test` was told to build this file alone.
+/// The path of `examples/probe`. `WEIR_TEST_EXAMPLES` names the directory of built examples;
+/// without it, cargo builds the example.
 fn probe() -> &'static Path {
     static EXAMPLE: OnceLock<PathBuf> = OnceLock::new();
     EXAMPLE.get_or_init(|| {
+        if let Some(examples) = std::env::var_os("WEIR_TEST_EXAMPLES") {
+            return PathBuf::from(examples).join("probe");
+        }
         let cargo = option_env!("CARGO").unwrap_or("cargo");
-        // Built with what the tests are built with it is there already; with other features of its
-        // dependencies, they would be built again.
-        let scope = std::env::var("WEIR_TEST_SCOPE").unwrap_or_else(|_| "-p weir-probe".to_owned());
         let built = Command::new(cargo)
-            .args(["build", "--quiet", "--example", "probe"])
-            .args(scope.split_whitespace())
+            .args(["build", "--quiet", "--example", "probe", "-p", "weir-probe"])
             .status();
         assert!(built.is_ok_and(|status| status.success()), "the example does not build");
         let exe = std::env::current_exe().expect("proc is mounted");

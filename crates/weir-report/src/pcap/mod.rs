@@ -6,7 +6,7 @@
 //! header, interface description with `if_tsresol` 9, enhanced packet blocks with `opt_comment` and
 //! `epb_flags`.
 
-mod sink;
+mod file;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeade
 use pcap_file::{DataLink, Endianness, PcapError};
 use weir_core::stats::DropReason;
 
-pub use sink::{CaptureError, CaptureReport, CaptureSink, spawn_writer};
+pub use file::{CaptureError, CaptureFile, CaptureReport};
 
 /// What a frame begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

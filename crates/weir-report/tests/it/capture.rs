@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use weir_core::stats::DropReason;
+use weir_report::CaptureFile;
 use weir_report::pcap::{Event, Interface, LinkType, Meta};
-use weir_report::spawn_writer;
 
 #[test]
 fn tshark_reads_what_was_written() {
@@ -27,42 +27,59 @@ fn tshark_reads_what_was_written() {
 }
 
 #[test]
-fn everything_taken_is_in_the_file_and_the_rest_is_counted() {
+fn every_packet_is_in_the_file_and_those_that_missed_it_are_counted() {
     let path = scratch("many.pcapng");
-    let sink = spawn_writer(&path, "weir test", &interfaces(), 64).unwrap();
+    let mut capture = CaptureFile::create(&path, "weir test", &interfaces(), 64).unwrap();
     let frame = vec![0x45; 1500];
-    let taken =
-        (0..50_000).filter(|&i| sink.offer(&meta(0, i, Event::Arrived), &frame)).count() as u64;
-    let report = sink.finish();
+    (0..50_000).for_each(|i| capture.write(&meta(0, i, Event::Arrived), &frame));
+    let report = capture.finish(7);
     assert!(report.error.is_none());
-    assert_eq!((report.written, report.written + report.dropped), (taken, 50_000));
+    assert_eq!((report.written, report.dropped), (50_000, 7));
     assert_eq!(std::fs::metadata(&path).unwrap().len(), report.bytes);
-    assert_eq!(packets_in(&path), taken);
+    assert_eq!(packets_in(&path), 50_000);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn what_is_flushed_can_be_read_while_the_capture_goes_on() {
+    let path = scratch("flushed.pcapng");
+    let mut capture = CaptureFile::create(&path, "weir test", &interfaces(), 0).unwrap();
+    capture.write(&meta(0, 0, Event::Arrived), &ip_packet());
+    capture.flush();
+    assert_eq!(packets_in(&path), 1);
+    capture.write(&meta(0, 1, Event::Arrived), &ip_packet());
+    assert_eq!(capture.finish(0).written, 2);
+    assert_eq!(packets_in(&path), 2);
     std::fs::remove_file(&path).unwrap();
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_reported_and_traffic_goes_on() {
-    let sink = spawn_writer(Path::new("/dev/full"), "weir test", &interfaces(), 0).unwrap();
+    let mut capture =
+        CaptureFile::create(Path::new("/dev/full"), "weir test", &interfaces(), 0).unwrap();
     for i in 0..1000 {
-        sink.offer(&meta(0, i, Event::Arrived), &[0x45; 1500]);
+        capture.write(&meta(0, i, Event::Arrived), &[0x45; 1500]);
     }
-    let report = sink.finish();
+    let report = capture.finish(0);
     assert_eq!((report.written, report.dropped), (0, 1000));
     assert!(report.error.unwrap().to_string().contains("/dev/full"));
 }
 
 #[test]
 fn a_capture_that_cannot_be_made_is_an_error_at_once() {
-    let error =
-        spawn_writer(Path::new("/no/such/directory/x.pcapng"), "weir test", &interfaces(), 0)
-            .unwrap_err();
+    let error = CaptureFile::create(
+        Path::new("/no/such/directory/x.pcapng"),
+        "weir test",
+        &interfaces(),
+        0,
+    )
+    .unwrap_err();
     assert!(error.to_string().contains("/no/such/directory/x.pcapng"));
 }
 
 fn capture(path: &Path, count: usize) {
-    let sink = spawn_writer(path, "weir test", &interfaces(), 0).unwrap();
+    let mut capture = CaptureFile::create(path, "weir test", &interfaces(), 0).unwrap();
     let left = |duplicate, corrupted| Event::Left {
         queue_ns: 0,
         total_ns: 20_000_000,
@@ -86,9 +103,9 @@ fn capture(path: &Path, count: usize) {
         (0, left(false, None)),
     ];
     for (i, (interface, event)) in events.into_iter().take(count).enumerate() {
-        assert!(sink.offer(&meta(interface, i as u64, event), &ip_packet()));
+        capture.write(&meta(interface, i as u64, event), &ip_packet());
     }
-    let report = sink.finish();
+    let report = capture.finish(0);
     assert!(
         report.error.is_none() && report.written == count as u64 && report.dropped == 0,
         "{report:?}"

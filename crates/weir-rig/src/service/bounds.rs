@@ -185,10 +185,10 @@ pub fn with_shortest(discipline: &Discipline, flows: &FlowSet, shortest: &[u32])
 /// sorts by virtual start and never drops a packet for a better one.
 fn promises(discipline: &Discipline) -> bool {
     let sorts = discipline
-        .row()
-        .parameter("rank")
-        .is_none_or(|rank| rank.domain.write(discipline.get("rank")) == "stfq");
-    sorts && discipline.get("limit") == 0
+        .settings()
+        .find(|(setting, _)| setting.name == "rank")
+        .is_none_or(|(_, rank)| rank == "stfq");
+    sorts && discipline.number("limit").unwrap_or(0) == 0
 }
 
 fn round_robin(terms: &Terms<'_>) -> Exact {

@@ -183,7 +183,7 @@ proptest! {
     /// B-WFI and delays of every scheduler that gives what it has, against sums over every instant.
     #[test]
     fn the_account_is_what_the_definitions_say(trace in small_trace()) {
-        for kind in Kind::ALL.into_iter().filter(|kind| kind.row().work_conserving) {
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.row().traits.work_conserving) {
             let Some(sent) = Discipline::new(kind).visit(Play(&trace)) else { continue };
             let service = measure(&kind.into(), trace.flows(), &Workload::Trace(&trace), 0);
             let total = i128::from(trace.flows().total_weight());

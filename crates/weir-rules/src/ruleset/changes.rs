@@ -10,7 +10,7 @@ use weir_core::sched::Kind;
 use weir_core::{Emulator, Nanos};
 
 use super::Ruleset;
-use crate::Gso;
+use crate::link::Gso;
 use crate::rule::Name;
 
 /// What differs between two configurations.

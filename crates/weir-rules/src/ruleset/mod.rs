@@ -24,8 +24,8 @@ pub use rules::DEFAULT_RULE_ID;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::LinkSpec;
 use crate::command::{NetConfig, QueueSpec, SchedSpec};
+use crate::link::LinkSpec;
 use crate::rule::{Name, Rule};
 use crate::table::Table;
 

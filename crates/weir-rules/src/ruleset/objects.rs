@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use weir_core::config::FlowsetConfig;
 use weir_core::key::FlowMask;
-use weir_core::sched::Scope;
 
 use super::apply::put;
 use super::netconfig::is_netconfig_pipe;
 use super::{ApplyError, Outcome, Ruleset, Warning};
-use crate::LinkSpec;
 use crate::command::{Numbers, ObjectKind, QueueSpec, SchedSpec};
+use crate::link::LinkSpec;
 use crate::rule::{RuleAction, Target};
 
 impl Ruleset {
@@ -275,9 +274,7 @@ impl Ruleset {
             ("burst", given.burst != default.burst),
             ("deadline", given.deadline != default.deadline),
         ];
-        let looks_at = |setting: &str| {
-            row.parameters.iter().any(|p| p.scope == Scope::Flow && p.name == setting)
-        };
+        let looks_at = |setting: &str| row.traits.flow.iter().any(|p| p.name == setting);
         let unused = set.into_iter().filter(|&(setting, given)| given && !looks_at(setting));
         unused
             .map(|(setting, _)| {

@@ -9,9 +9,10 @@ use crate::command::{
     Command, NetConfigCommand, NetConfigMode, Numbers, ObjectKind, RuleSelection, SetCommand,
     TableCommand,
 };
+use crate::files::NoFiles;
 use crate::rule::{Address, Clause, RuleAction, Span16, Target, Term, Test};
+use crate::spec::parse_spec;
 use crate::table::{TableKey, TableKind};
-use crate::{NoFiles, parse_spec};
 
 fn link(text: &str) -> LinkSpec {
     parse_spec(text, &NoFiles).unwrap()

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::diagnostic::Span;
+use crate::diagnostic::shorten;
 use crate::lex::Word;
-use crate::parse::shorten;
 use crate::rule::{Address, Interface, MacMatch, TableMatch};
 
 use super::cursor::{Cursor, Read};

@@ -4,8 +4,8 @@
 //! its options hold; so does `ip from any to any` together with an option about the link layer.
 
 use crate::diagnostic::Code;
+use crate::diagnostic::shorten;
 use crate::lex::Word;
-use crate::parse::shorten;
 use crate::rule::{Address, Clause, Term, Test};
 use crate::suggest::closest;
 

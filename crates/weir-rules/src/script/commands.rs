@@ -2,7 +2,7 @@
 
 use crate::command::{Command, Numbers, ObjectKind, RuleSelection, SetCommand};
 use crate::diagnostic::Code;
-use crate::parse::shorten;
+use crate::diagnostic::shorten;
 use crate::rule::{DEFAULT_RULE, SETS};
 
 use super::cursor::{Cursor, Read};

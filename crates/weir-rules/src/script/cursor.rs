@@ -1,9 +1,9 @@
 //! The place in a line up to which it is read, and what is said when it goes wrong there.
 
-use crate::Files;
+use crate::diagnostic::shorten;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span};
+use crate::files::Files;
 use crate::lex::Word;
-use crate::parse::shorten;
 use crate::suggest::closest;
 
 use super::{Context, Lexed};

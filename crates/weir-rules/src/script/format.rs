@@ -3,9 +3,9 @@
 //! A line that a shell would read otherwise than Weir prints it stays as it stands: one with
 //! variables, and one that calls a program and holds signs that a shell takes for its own.
 
-use crate::Files;
 use crate::command::Command;
 use crate::diagnostic::Diagnostics;
+use crate::files::Files;
 
 use super::{Context, lex, print, read_line};
 
@@ -95,7 +95,7 @@ const OF_A_SHELL: [char; 15] =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NoFiles;
+    use crate::files::NoFiles;
 
     fn formatted(text: &str) -> String {
         let once = format(text, "f", &NoFiles).unwrap();

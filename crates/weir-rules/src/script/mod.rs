@@ -40,10 +40,11 @@ use std::collections::HashMap;
 
 use crate::command::{Command, Spanned};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
+use crate::files::Files;
+use crate::lex as words;
 use crate::lex::Word;
 use crate::rule::Name;
 use crate::table::FlowFields;
-use crate::{Files, lex as words};
 
 use cursor::Cursor;
 
@@ -285,7 +286,7 @@ pub(crate) fn part_of(word: &Word, offset: usize, len: usize) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NoFiles;
+    use crate::files::NoFiles;
 
     /// The canonical form of a script that has no errors.
     fn canonical(text: &str) -> String {

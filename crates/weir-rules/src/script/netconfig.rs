@@ -2,10 +2,10 @@
 
 use weir_core::units::Nanos;
 
-use crate::LinkSpec;
 use crate::command::{Command, NetConfig, NetConfigCommand, NetConfigMode};
 use crate::diagnostic::Code;
 use crate::lex::Word;
+use crate::link::LinkSpec;
 use crate::quantity;
 use crate::rule::Span16;
 
@@ -97,7 +97,7 @@ fn one_link(cursor: &mut Cursor<'_>) -> LinkSpec {
         .map_or(cursor.words.len(), |i| cursor.at + i);
     let words = cursor.words[cursor.at..end].to_vec();
     cursor.at = end;
-    link(cursor, words)
+    link(cursor, &words)
 }
 
 fn seconds(cursor: &mut Cursor<'_>) -> Read<u32> {
@@ -124,7 +124,7 @@ fn seconds(cursor: &mut Cursor<'_>) -> Read<u32> {
         Some(seconds) => Ok(seconds),
         None => Err(cursor.bad(
             &word.span,
-            format!("`{}` is no time to expire after", crate::parse::shorten(&word.text)),
+            format!("`{}` is no time to expire after", crate::diagnostic::shorten(&word.text)),
             "seconds, or a number with s, m, h or d",
         )),
     }

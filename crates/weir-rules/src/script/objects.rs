@@ -2,13 +2,13 @@
 
 use weir_core::config::{FlowsetConfig, SchedulerConfig};
 
-use crate::LinkSpec;
 use crate::check;
 use crate::command::{Command, Numbers, ObjectKind, QueueSpec, SchedSpec};
 use crate::diagnostic::{Code, Span};
-use crate::keyword::{Group, Id, TABLE};
+use crate::keyword::Object;
 use crate::lex::Word;
-use crate::parse::{Seen, Words, parse_words};
+use crate::link::LinkSpec;
+use crate::parse::{Seen, parse_words};
 
 use super::cursor::{Cursor, Read};
 use super::scheduler;
@@ -81,13 +81,13 @@ fn selection(cursor: &mut Cursor<'_>, first: Option<Word>, what: &str) -> Read<V
 fn config(cursor: &mut Cursor<'_>, kind: ObjectKind, number: u16) -> Read<Vec<Command>> {
     let mut words = cursor.take_rest();
     Ok(vec![match kind {
-        ObjectKind::Pipe => Command::ConfigPipe(number, Box::new(link(cursor, words))),
+        ObjectKind::Pipe => Command::ConfigPipe(number, Box::new(link(cursor, &words))),
         ObjectKind::Sched => {
             let parent = take_pair(cursor, &mut words, &["parent"], INNER)?;
             let discipline = scheduler::discipline(cursor, &mut words)?;
             let mut link = match &parent {
-                Some((_, to)) => inner(cursor, words, &to.text)?,
-                None => link(cursor, words),
+                Some((_, to)) => inner(cursor, &words, &to.text)?,
+                None => link(cursor, &words),
             };
             let parent = match parent {
                 Some((_, to)) => {
@@ -113,67 +113,57 @@ fn config(cursor: &mut Cursor<'_>, kind: ObjectKind, number: u16) -> Read<Vec<Co
                 return Err(cursor.missing("`sched N` or `pipe N`", example(kind)));
             };
             let scheduler = cursor.number_in(&to, "scheduler's number", 1, u16::MAX.into())? as u16;
-            let flowset = flowset(cursor, words)?;
+            let flowset = flowset(cursor, &words)?;
             Command::ConfigQueue(number, Box::new(QueueSpec { scheduler, flowset }))
         }
     }])
 }
 
 /// Reads a specification of a link.
-pub(crate) fn link(cursor: &mut Cursor<'_>, words: Vec<Word>) -> LinkSpec {
-    read(cursor, words, Words::OfLink).0
+pub(crate) fn link(cursor: &mut Cursor<'_>, words: &[Word]) -> LinkSpec {
+    read(cursor, words, Object::Link).0
 }
 
-fn read(cursor: &mut Cursor<'_>, words: Vec<Word>, which: Words) -> (LinkSpec, Seen) {
-    let (raw, seen) = parse_words(cursor.text, words, which, &mut cursor.said);
+fn read(cursor: &mut Cursor<'_>, words: &[Word], object: Object) -> (LinkSpec, Seen) {
+    let (draft, seen) = parse_words(cursor.text, words, object, &mut cursor.said);
     if cursor.said.has_errors() {
         return (LinkSpec::default(), seen);
     }
-    (check::build(raw, cursor.text, cursor.files.0, &mut cursor.said), seen)
+    (check::build(draft, cursor.text, cursor.files.0, &mut cursor.said), seen)
 }
 
 /// Reads a queue's settings; those of a link belong elsewhere.
-fn flowset(cursor: &mut Cursor<'_>, words: Vec<Word>) -> Read<FlowsetConfig> {
-    let (link, seen) = read(cursor, words, Words::OfQueue);
-    for (row, span) in TABLE.iter().zip(seen) {
-        let of_queue = matches!(row.group, Group::Queue | Group::Aqm | Group::Flow)
-            || matches!(row.id, Id::Plr | Id::Burst);
-        if let (false, Some(span)) = (of_queue, span) {
-            let error = cursor.error(
-                Code::Contradiction,
-                &span,
-                format!("a queue has no `{}` of its own", row.name),
-            );
-            return Err(Box::new(
-                error
-                    .label("belongs to the link")
-                    .help("give it to the pipe or scheduler that the queue feeds"),
-            ));
-        }
+fn flowset(cursor: &mut Cursor<'_>, words: &[Word]) -> Read<FlowsetConfig> {
+    let (link, seen) = read(cursor, words, Object::Queue);
+    if let Some((row, span)) = seen.iter().find(|(row, _)| !row.objects.contains(&Object::Queue)) {
+        let message = format!("a queue has no `{}` of its own", row.name);
+        let error = cursor.error(Code::Contradiction, span, message);
+        return Err(Box::new(
+            error
+                .label("belongs to the link")
+                .help("give it to the pipe or scheduler that the queue feeds"),
+        ));
     }
     Ok(link.pipe.queue)
 }
 
-/// Reads what a scheduler is like that is a flow of another: the words of a flow, and none of a
-/// link.
-fn inner(cursor: &mut Cursor<'_>, words: Vec<Word>, parent: &str) -> Read<LinkSpec> {
-    let (link, seen) = read(cursor, words, Words::OfQueue);
-    for (row, span) in TABLE.iter().zip(seen) {
-        let of_flow = row.group == Group::Flow || OF_INNER.contains(&row.id);
-        if let (false, Some(span)) = (of_flow, span) {
-            let message = format!("a scheduler with a parent has no `{}` of its own", row.name);
-            let error = cursor.error(Code::Contradiction, &span, message);
-            let own = if matches!(row.group, Group::Queue | Group::Aqm) || row.id == Id::Plr {
-                error
-                    .label("belongs to queues")
-                    .help("give it to the queues that feed the scheduler")
-            } else {
-                error.label("belongs to the link").help(format!(
-                    "give it to scheduler {parent}, or to the one above that has the link"
-                ))
-            };
-            return Err(Box::new(own));
-        }
+/// Reads the settings of a scheduler that is a flow of scheduler `parent`: those of a flow, and none
+/// of a link.
+fn inner(cursor: &mut Cursor<'_>, words: &[Word], parent: &str) -> Read<LinkSpec> {
+    let (link, seen) = read(cursor, words, Object::InnerScheduler);
+    if let Some((row, span)) =
+        seen.iter().find(|(row, _)| !row.objects.contains(&Object::InnerScheduler))
+    {
+        let message = format!("a scheduler with a parent has no `{}` of its own", row.name);
+        let error = cursor.error(Code::Contradiction, span, message);
+        let error = if row.objects.contains(&Object::Queue) {
+            error.label("belongs to queues").help("give it to the queues that feed the scheduler")
+        } else {
+            error.label("belongs to the link").help(format!(
+                "give it to scheduler {parent}, or to the one above that has the link"
+            ))
+        };
+        return Err(Box::new(error));
     }
     Ok(link)
 }
@@ -211,6 +201,3 @@ fn take_pair(
 }
 
 const INNER: &str = "sched 2 config type rr parent 1 weight 3";
-/// Words of a link or a queue that a scheduler with a parent has too, as a flow of it.
-const OF_INNER: [Id; 7] =
-    [Id::Mask, Id::Weight, Id::Lmax, Id::Pri, Id::Burst, Id::Buckets, Id::Noerror];

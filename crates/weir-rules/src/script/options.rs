@@ -1,8 +1,8 @@
 //! What a packet must be: the table of a rule's options.
 
 use crate::diagnostic::Code;
+use crate::diagnostic::shorten;
 use crate::lex::Word;
-use crate::parse::shorten;
 use crate::rule::{
     Address, EXT6_HEADERS, FragmentMatch, IP_OPTIONS, LimitMask, LookupField, Name, Span16,
     TCP_OPTIONS, TableMatch, Target, Test,

@@ -7,7 +7,7 @@ use crate::command::{
     RuleSelection, SchedSpec, SetCommand, TableCommand,
 };
 use crate::lex::quote;
-use crate::print::{canonical, queue};
+use crate::print::{canonical, canonical_queue};
 use crate::quantity::write_probability;
 use crate::rule::{Rule, RuleAction};
 use crate::table::{FlowFields, TableKey, TableKind};
@@ -100,9 +100,8 @@ fn sched(number: u16, spec: &SchedSpec) -> String {
 }
 
 fn config_queue(number: u16, spec: &QueueSpec) -> String {
-    let mut settings = Vec::new();
-    queue(&spec.flowset, &mut settings);
-    words(&[&format!("queue {number} config sched {}", spec.scheduler), &settings.join(" ")])
+    let head = format!("queue {number} config sched {}", spec.scheduler);
+    words(&[&head, &canonical_queue(&spec.flowset)])
 }
 
 fn add(rule: &Rule) -> String {

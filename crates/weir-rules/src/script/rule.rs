@@ -28,7 +28,7 @@ pub(crate) fn add(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
         let word = cursor.expect("a probability", "add prob 0.3 pipe 1 ip from any to any")?;
         let probability = quantity::probability(&word.text);
         rule.probability = Some(probability.map_err(|_| {
-            let message = format!("`{}` is no probability", crate::parse::shorten(&word.text));
+            let message = format!("`{}` is no probability", crate::diagnostic::shorten(&word.text));
             cursor.bad(&word.span, message, "a number, 0 to 1 or 0% to 100%")
         })?);
     }

@@ -3,13 +3,13 @@
 //! Which settings there are is what the type's row in the table of schedulers says:
 //! `sched 1 config type qfq+ m 4 bw 10Mbit/s`.
 
-use weir_core::sched::{self, Discipline, Kind, Row, Scope};
+use weir_core::sched::{self, Discipline, Kind, Row};
 
 use crate::aqm;
 use crate::diagnostic::Code;
+use crate::diagnostic::shorten;
 use crate::keyword;
 use crate::lex::Word;
-use crate::parse::shorten;
 use crate::quantity::{rate_unit, time_unit};
 use crate::setting::{self, twice};
 use crate::suggest::closest;
@@ -52,7 +52,7 @@ fn settings(
             at = behind;
             continue;
         }
-        let Some(given) = setting::given(|| row.settings(), words, at)
+        let Some(given) = setting::given(|| row.parameters.iter(), words, at)
             .filter(|_| !is_unit(words, behind_type, at))
         else {
             if at == behind_type {
@@ -92,10 +92,11 @@ fn check_stranger(cursor: &Cursor<'_>, row: &Row, word: &Word) -> Read<()> {
         &word.span,
         format!("`{}` is no setting of `{}`", shorten(&word.text), row.name),
     );
-    let own: Vec<&str> = row.settings().map(|setting| setting.name).collect();
-    let of_flow = row.parameters.iter().find(|p| p.scope == Scope::Flow && p.name == word.text);
-    let other =
-        sched::TABLE.iter().find(|other| other.settings().any(|setting| setting.name == word.text));
+    let own: Vec<&str> = row.parameters.iter().map(|setting| setting.name).collect();
+    let of_flow = row.traits.flow.iter().find(|p| p.name == word.text);
+    let other = sched::TABLE
+        .iter()
+        .find(|other| other.parameters.iter().any(|setting| setting.name == word.text));
     let error = match (closest(&word.text, own.iter().copied()), of_flow, other) {
         (Some(meant), _, _) => error.label(format!("did you mean `{meant}`?")),
         (None, Some(_), _) => error
@@ -104,7 +105,7 @@ fn check_stranger(cursor: &Cursor<'_>, row: &Row, word: &Word) -> Read<()> {
         (None, None, Some(other)) => error.label(format!("a setting of `{}`", other.name)),
         (None, None, None) => return Ok(()),
     };
-    Err(Box::new(error.help(setting::allowed(row.name, row.settings()))))
+    Err(Box::new(error.help(setting::allowed(row.name, row.parameters.iter()))))
 }
 
 /// The scheduler that a word names.

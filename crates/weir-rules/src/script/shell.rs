@@ -3,7 +3,7 @@
 
 use crate::command::Command;
 use crate::diagnostic::Code;
-use crate::parse::shorten;
+use crate::diagnostic::shorten;
 
 use super::commands::COMMANDS;
 use super::cursor::{Cursor, Read};
@@ -118,7 +118,7 @@ fn flags(cursor: &mut Cursor<'_>) -> Read<()> {
 }
 
 /// What to say of a first word that is no command.
-fn unknown(cursor: &Cursor<'_>, word: &crate::lex::Word) -> Box<crate::Diagnostic> {
+fn unknown(cursor: &Cursor<'_>, word: &crate::lex::Word) -> Box<crate::diagnostic::Diagnostic> {
     let text = word.text.as_str();
     if let Some(error) = refusal(cursor, word) {
         return error;

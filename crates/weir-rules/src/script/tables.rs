@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::command::{AllTablesCommand, Command, TableCommand};
 use crate::diagnostic::Code;
+use crate::diagnostic::shorten;
 use crate::lex::Word;
-use crate::parse::shorten;
 use crate::rule::Name;
 use crate::table::{FlowFields, TableKey, TableKind};
 

@@ -2,8 +2,8 @@
 
 use crate::command::Numbers;
 use crate::diagnostic::Code;
+use crate::diagnostic::shorten;
 use crate::lex::Word;
-use crate::parse::shorten;
 use crate::rule::{Name, Span16, Target};
 
 use super::cursor::{Cursor, Read};

@@ -131,7 +131,7 @@ fn scheduler(out: &mut String, link: &LinkView, number: u32) -> fmt::Result {
     )?;
     let row = Kind::from_name(&scheduler.algorithm).map(Kind::row);
     let changed = |name: &str, value: &str| {
-        let setting = row.and_then(|row| row.settings().find(|setting| setting.name == name));
+        let setting = row.and_then(|row| row.parameter(name));
         setting.is_none_or(|setting| setting.domain.write(setting.default) != value)
     };
     let settings = scheduler.settings.iter().map(|(name, value)| (name.as_str(), value.clone()));
@@ -288,10 +288,9 @@ fn flow(out: &mut String, flow: &FlowView) -> fmt::Result {
         bytes,
         queue_packets,
         queue_bytes,
-        reasons,
+        drops,
         ..
     } = flow;
-    let drops = reasons.total_drops();
     write!(out, "{bucket:3} ")?;
     match (flow.src, flow.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -315,26 +314,25 @@ fn flow(out: &mut String, flow: &FlowView) -> fmt::Result {
     state(out, flow)
 }
 
-/// Names and counts as words, in the order of the names.
-fn counts(of: impl Iterator<Item = (&'static str, u64)>) -> String {
-    let sorted: BTreeMap<&str, u64> = of.collect();
-    sorted.iter().map(|(reason, n)| format!("{reason} {n}")).collect::<Vec<_>>().join(" ")
-}
-
-/// What an AQM did to a flow, and its state.
+/// What an AQM did to a flow, and how it stands.
 fn state(out: &mut String, flow: &FlowView) -> fmt::Result {
-    if flow.reasons.mark_counts().is_empty() && flow.aqm.is_empty() {
+    if flow.marks.is_empty() && flow.aqm.is_empty() {
         return Ok(());
     }
-    let drops = flow.reasons.drop_counts().iter().map(|(reason, n)| (reason.name(), n));
-    let marks = flow.reasons.mark_counts().iter().map(|(reason, n)| (reason.name(), n));
+    let counts = |of: &BTreeMap<String, u64>| {
+        of.iter().map(|(reason, n)| format!("{reason} {n}")).collect::<Vec<_>>().join(" ")
+    };
     let figures = flow
         .aqm
         .iter()
         .map(|(name, value)| format!("{name} {value}"))
         .collect::<Vec<_>>()
         .join(" ");
-    let parts = [("drops", counts(drops)), ("marks", counts(marks)), ("state", figures)];
+    let parts = [
+        ("drops", counts(&flow.drops_by_reason)),
+        ("marks", counts(&flow.marks)),
+        ("state", figures),
+    ];
     for (name, words) in parts.iter().filter(|(_, words)| !words.is_empty()) {
         writeln!(out, "      {name}: {words}")?;
     }

@@ -282,7 +282,7 @@ fn what_was_documented_and_rejected_says_why() {
     // The manual had one of these words, the program another.
     let derandomised = |word: &str| {
         let bench = Bench::new(&format!("pipe 1 config bw 1Mbit/s pie target 15ms {word}"));
-        bench.ruleset.pipes[&1].pipe.queue.aqm.unwrap().get("derand")
+        bench.ruleset.pipes[&1].pipe.queue.aqm.unwrap().number("derand").unwrap()
     };
     assert_eq!(derandomised("drand"), derandomised("derand"));
     assert_eq!(derandomised("nodrand"), derandomised("noderand"));

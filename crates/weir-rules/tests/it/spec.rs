@@ -1,8 +1,9 @@
 //! Runs the Markdown files in `spec/`: each fenced block `spec` holds a specification, each block
 //! `script` a script, then a line `---` and what becomes of it: the canonical form, each line after
 //! `= `, then the diagnostics. Blocks `file NAME` are the files that both may name. A script whose
-//! first line is `# checked` is looked at as a whole too. The names of all schedulers and of all
-//! AQMs, which are the engine's affair, stand there as `SCHEDULERS` and `AQMS`.
+//! first line is `# checked` is checked as a whole too. The lists of all schedulers, AQMs, keywords
+//! of a link and keywords of a queue are written `SCHEDULERS`, `AQMS`, `KEYWORDS` and
+//! `QUEUE-KEYWORDS`, so that a new one changes no case.
 //!
 //! `WEIR_UPDATE_SPEC=1` writes the outcomes anew; read the difference before it is committed.
 
@@ -156,13 +157,23 @@ fn script_outcome(text: &str, files: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// The text with the names of all schedulers and of all AQMs, which are the engine's affair, as one
-/// word each.
+/// The text with one word for each list of names that grows: all schedulers and AQMs, and the
+/// keywords of a link and of a queue.
 fn with_lists_named(text: &str) -> String {
-    let schedulers =
-        weir_core::sched::TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
-    let aqms = weir_core::aqm::TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
-    text.replace(&schedulers, "SCHEDULERS").replace(&aqms, "AQMS")
+    let schedulers: Vec<_> = weir_core::sched::TABLE.iter().map(|row| row.name).collect();
+    let aqms: Vec<_> = weir_core::aqm::TABLE.iter().map(|row| row.name).collect();
+    let keywords = |object| -> Vec<_> {
+        let rows = keyword::TABLE.iter().filter(|row| row.objects.contains(&object));
+        rows.map(|row| row.name).collect()
+    };
+    [
+        (schedulers, "SCHEDULERS"),
+        (aqms, "AQMS"),
+        (keywords(keyword::Object::Link), "KEYWORDS"),
+        (keywords(keyword::Object::Queue), "QUEUE-KEYWORDS"),
+    ]
+    .into_iter()
+    .fold(text.to_owned(), |text, (names, word)| text.replace(&names.join(", "), word))
 }
 
 fn documents() -> Vec<PathBuf> {

@@ -268,7 +268,7 @@ impl SwitchConfig {
         };
         let link = LinkConfig { device: Some(Arc::new(device)), ..link.clone() };
         let scheduler = SchedulerConfig { discipline: parts.manager, ..SchedulerConfig::default() };
-        let apart = parts.manager.row().settings().any(|setting| setting.name == RANK)
+        let apart = parts.manager.row().parameter(RANK).is_some()
             && !self.keep_order
             && parts.program.as_ref().is_some_and(|program| !program.knows_flows());
         let limit = if apart { MOST_PACKETS } else { self.queue };
@@ -279,8 +279,11 @@ impl SwitchConfig {
             ..FlowsetConfig::default()
         };
         // A queue for each class where their priorities mean something.
-        let classes =
-            if !apart && parts.manager.row().parameter("pri").is_some() { CLASSES } else { 1 };
+        let classes = if !apart && parts.manager.row().traits.flow.iter().any(|p| p.name == "pri") {
+            CLASSES
+        } else {
+            1
+        };
         let queues: Vec<_> = (0..classes).map(queue).collect();
         let port = network.add_scheduler(&scheduler, &link, &queue(0), &queues);
         if let Some(program) = parts.program.as_ref().and_then(Choice::labeller) {

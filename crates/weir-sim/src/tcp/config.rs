@@ -116,12 +116,12 @@ impl Default for Config {
 impl Config {
     /// Whether packets ask for marks.
     pub fn uses_ecn(&self) -> bool {
-        self.ecn.unwrap_or(self.control.kind().row().ecn)
+        self.ecn.unwrap_or(self.control.kind().row().traits.ecn)
     }
 
     /// Whether packets are paced.
     pub fn paces(&self) -> bool {
-        self.pacing.unwrap_or(self.control.kind().row().paces)
+        self.pacing.unwrap_or(self.control.kind().row().traits.paces)
     }
 
     /// Largest payload that one packet carries.

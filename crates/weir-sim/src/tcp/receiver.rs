@@ -77,7 +77,7 @@ struct Reader {
 impl Receiver {
     /// The receiving end of `flow`.
     pub fn new(flow: FlowId, config: &Config) -> Self {
-        let feedback = config.control.kind().row().feedback;
+        let feedback = config.control.kind().row().traits.feedback;
         let marks = config.uses_ecn().then_some(Marks {
             feedback,
             echo: false,

@@ -1,76 +1,63 @@
-//! What has arrived of a flow: counts, delays, and which packets have come before.
+//! The arrivals of a flow at its receiving end, counted while they arrive.
 
 use weir_sim::measure::Tally;
 
-use super::datagram::Stamp;
 use super::order::EndReport;
-use super::span::Span;
-
-/// A datagram that arrived.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival {
-    /// When, on the monotonic clock, ns.
-    pub(crate) at: u64,
-    /// What it says of itself.
-    pub(crate) stamp: Stamp,
-    /// Bytes of payload.
-    pub(crate) payload: u64,
-    /// Network-layer bytes.
-    pub(crate) len: u64,
-    /// With congestion experienced.
-    pub(crate) marked: bool,
-}
+use crate::arrival::Arrival;
+use crate::span::Span;
+use crate::stats::Sequences;
 
 /// The arrivals of a flow.
 #[derive(Debug)]
-pub(crate) struct Arrivals {
+pub(super) struct Arrivals {
     report: EndReport,
     delays: Tally,
     kind: Kind,
-    seen: Vec<u64>,
-    /// Delay of the last one.
+    sequences: Sequences,
+    /// Delay of the last arrival, ns.
     last: Option<u64>,
 }
 
-/// What arrives.
+/// What arrives at an end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(super) enum Kind {
     /// Packets.
     OneWay,
     /// Packets that are sent back.
     Requests,
-    /// Packets that were sent back: delays are round trips, less what the other end took to turn
-    /// round.
+    /// Packets that were sent back: delays are round-trip times without the time that the other end
+    /// took to send them back.
     Echoes,
 }
 
 impl Arrivals {
-    /// None yet.
-    pub(crate) fn new(flow: u32, kind: Kind) -> Self {
+    /// No arrivals yet.
+    pub(super) fn new(flow: u32, kind: Kind) -> Self {
         Self {
             report: EndReport { flow, ..EndReport::default() },
             delays: Tally::default(),
             kind,
-            seen: Vec::new(),
+            sequences: Sequences::default(),
             last: None,
         }
     }
 
     /// Whether they are sent back.
-    pub(crate) fn echoes(&self) -> bool {
+    pub(super) fn is_echoed(&self) -> bool {
         self.kind == Kind::Requests
     }
 
-    /// Counts one.
-    pub(crate) fn count(&mut self, span: &Span, arrival: &Arrival) {
-        let Arrival { at, stamp, payload, len, marked } = *arrival;
-        let again = !self.is_first(stamp.sequence);
+    /// Counts one arrival.
+    pub(super) fn count(&mut self, span: &Span, arrival: &Arrival) {
+        let Arrival { at_ns: at, stamp, marked, .. } = *arrival;
+        let (len, payload) = (u64::from(arrival.bytes), arrival.payload());
+        let again = !self.sequences.note(stamp.sequence);
         let report = &mut self.report;
-        let early = !span.measured(stamp.sent_ns);
+        let early = !span.is_measured(stamp.sent_ns);
         report.came += u64::from(!early && !again);
         let turned = if self.kind == Kind::Echoes { u64::from(stamp.turned_ns) } else { 0 };
         let delay = at.saturating_sub(stamp.sent_ns).saturating_sub(turned);
-        if span.running(at) {
+        if span.is_running(at) {
             let point = span.point(&mut report.series, at);
             point.packets += 1;
             point.bytes += len;
@@ -78,7 +65,7 @@ impl Arrivals {
             point.marked += u64::from(marked);
             point.delay_ns += delay;
         }
-        if !span.measured(at) {
+        if !span.is_measured(at) {
             return;
         }
         report.received += 1;
@@ -92,27 +79,17 @@ impl Arrivals {
     }
 
     /// The counts.
-    pub(crate) fn finish(mut self) -> EndReport {
+    pub(super) fn finish(mut self) -> EndReport {
         self.report.delay_ns = self.delays.distribution();
         self.report
-    }
-
-    /// Whether this number has not come before.
-    fn is_first(&mut self, sequence: u32) -> bool {
-        let (word, bit) = (sequence as usize / 64, 1 << (sequence % 64));
-        if word >= self.seen.len() {
-            self.seen.resize(word + 1, 0);
-        }
-        let first = self.seen[word] & bit == 0;
-        self.seen[word] |= bit;
-        first
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::order::Point;
     use super::*;
+    use crate::payload::Stamp;
+    use crate::span::Point;
 
     #[test]
     fn copies_late_and_early_packets_are_told_apart() {
@@ -120,8 +97,10 @@ mod tests {
         let mut arrivals = Arrivals::new(3, Kind::OneWay);
         let mut come = |sequence, sent_ns, at| {
             let stamp = Stamp { sequence, sent_ns, turned_ns: 7 };
-            arrivals
-                .count(&span, &Arrival { at, stamp, payload: 12, len: 40, marked: sequence == 1 });
+            arrivals.count(
+                &span,
+                &Arrival { at_ns: at, stamp, bytes: 40, headers: 28, marked: sequence == 1 },
+            );
         };
         come(0, 90, 110);
         come(1, 200, 230);
@@ -147,7 +126,8 @@ mod tests {
         let span = Span { start: 0, warmup: 0, duration: 1_000, interval: 500 };
         let mut arrivals = Arrivals::new(0, Kind::Echoes);
         let stamp = Stamp { sequence: 0, sent_ns: 100, turned_ns: 30 };
-        arrivals.count(&span, &Arrival { at: 200, stamp, payload: 56, len: 84, marked: false });
+        arrivals
+            .count(&span, &Arrival { at_ns: 200, stamp, bytes: 84, headers: 28, marked: false });
         assert_eq!(arrivals.finish().delay_ns.max, 70);
     }
 }

@@ -1,4 +1,4 @@
-//! What a generator is told, and what it tells, as lines of JSON.
+//! The messages between a live scenario and the generator on a host, as lines of JSON.
 //!
 //! It reads an [`Order`], makes its sockets, writes an empty [`Ready`], reads when to start, and at
 //! the end writes a [`Report`].
@@ -7,6 +7,8 @@ use std::net::SocketAddrV4;
 
 use serde::{Deserialize, Serialize};
 use weir_sim::measure::Distribution;
+
+use crate::span::Point;
 
 /// All traffic of one host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -134,19 +136,4 @@ pub struct EndReport {
     pub variation_ns: u64,
     /// What was sent or arrived in each interval since the start.
     pub series: Vec<Point>,
-}
-
-/// What was sent, at the sending end of a flow, or arrived, at the other, in an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Point {
-    /// Packets.
-    pub packets: u64,
-    /// Their network-layer bytes.
-    pub bytes: u64,
-    /// Their payload.
-    pub payload: u64,
-    /// Those with congestion experienced.
-    pub marked: u64,
-    /// Sum of their delays, ns.
-    pub delay_ns: u64,
 }

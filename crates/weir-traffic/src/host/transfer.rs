@@ -9,23 +9,23 @@ use std::time::Duration;
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket, sockopt,
 };
-use weir_linux::{clock, tcp};
+use weir_linux::tcp;
 
 use super::order::{EndReport, Task, Transfer};
-use super::pace::wait_until;
-use super::span::Span;
+use crate::clock::{now, sleep_until};
+use crate::span::Span;
 
 /// Sends as much as there is, or as there is time for, and says what was sent again.
 pub(crate) fn write(task: &Task, transfer: &Transfer, span: &Span) -> io::Result<Vec<EndReport>> {
-    wait_until(span.start.saturating_add(transfer.start_ns));
+    sleep_until(span.start.saturating_add(transfer.start_ns));
     let until = span.start.saturating_add(transfer.stop_ns).min(span.end());
     let mut stream = open(task, transfer)?;
     stream.set_write_timeout(Some(TICK))?;
     let chunk = vec![0; CHUNK];
     let mut left = transfer.bytes.unwrap_or(u64::MAX);
     let mut before = None;
-    while left > 0 && clock::now().0 < until {
-        if before.is_none() && clock::now().0 >= span.start.saturating_add(span.warmup) {
+    while left > 0 && now() < until {
+        if before.is_none() && now() >= span.start.saturating_add(span.warmup) {
             before = Some(tcp::retransmitted(&stream)?);
         }
         let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
@@ -64,7 +64,7 @@ pub(crate) fn read(
 ) -> io::Result<Vec<EndReport>> {
     thread::scope(|scope| {
         let mut threads = Vec::new();
-        while threads.len() < tasks.len() && clock::now().0 < span.end() {
+        while threads.len() < tasks.len() && now() < span.end() {
             match listener.accept() {
                 Ok((stream, SocketAddr::V4(from))) => {
                     if let Some(task) = tasks.iter().find(|task| task.from == from) {
@@ -89,15 +89,15 @@ fn drink(mut stream: TcpStream, flow: u32, span: &Span) -> io::Result<EndReport>
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(TICK))?;
     let mut buffer = vec![0; CHUNK];
-    while clock::now().0 < span.end() {
+    while now() < span.end() {
         match stream.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => {
-                let at = clock::now().0;
-                if span.measured(at) {
+                let at = now();
+                if span.is_measured(at) {
                     report.goodput_bytes += count as u64;
                 }
-                if span.running(at) {
+                if span.is_running(at) {
                     span.point(&mut report.series, at).payload += count as u64;
                 }
             }

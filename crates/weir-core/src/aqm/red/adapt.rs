@@ -1,10 +1,21 @@
 //! How RED's `max_p` follows the average, so that nobody has to know it.
 
-use super::super::Policy;
-use super::super::power::{PacketRate, parts, periods};
+use super::super::power::{PacketRate, periods};
 use super::average::Average;
 use super::core::ONE;
+use crate::choice;
+use crate::settings::{Fraction, UNIT};
 use crate::units::Nanos;
+
+choice! {
+    /// The rules by which `max_p` may change.
+    pub(in super::super) enum Rule {
+        Off = "off",
+        Floyd = "floyd",
+        Linux = "linux",
+        Feng = "feng",
+    }
+}
 
 /// What changes `max_p`.
 #[derive(Debug)]
@@ -30,11 +41,12 @@ pub(in super::super) struct Aims {
 /// How `max_p` moves.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Steps {
-    interval: u64,
-    alpha: u64,
-    beta: u64,
-    bottom: u64,
-    top: u64,
+    /// In ns.
+    pub(in super::super) interval: u64,
+    pub(in super::super) alpha: u64,
+    pub(in super::super) beta: u64,
+    pub(in super::super) bottom: u64,
+    pub(in super::super) top: u64,
 }
 
 /// Where the average was last seen.
@@ -65,38 +77,22 @@ impl Steps {
             top: ONE / 2,
         }
     }
-
-    /// Those that a row with such settings says.
-    pub(in super::super) fn of(policy: &Policy, pace: PacketRate) -> Self {
-        let bottom = match policy.get("bottom") {
-            0 => least(pace),
-            given => parts(given),
-        };
-        let part = |name| parts(policy.get(name));
-        Self {
-            interval: policy.get("interval"),
-            alpha: part("alpha"),
-            beta: part("beta"),
-            bottom,
-            top: part("top"),
-        }
-    }
 }
 
 /// 0.01, or one packet of the link's over 100 ms if that is less.
-fn least(pace: PacketRate) -> u64 {
+pub(in super::super) fn least(pace: PacketRate) -> u64 {
     let one_of_window = u128::from(ONE) * 80 * u128::from(pace.mean) / u128::from(pace.rate.max(1));
     (ONE / 100).min(u64::try_from(one_of_window).unwrap_or(u64::MAX))
 }
 
 impl Adapt {
-    /// What the setting `adapt` of a row says, by its place among [`WORDS`].
-    pub(in super::super) fn of(policy: &Policy, pace: PacketRate, min: u128, max: u128) -> Self {
-        match policy.get("adapt") {
-            1 => Self::floyd(min, max, Steps::usual(pace)),
-            2 => Self::linux(min, max),
-            3 => Self::feng(min, max, 3 * crate::settings::UNIT, 2 * crate::settings::UNIT),
-            _ => Self::Off,
+    /// What changes `max_p` by this rule, with its usual steps.
+    pub(in super::super) fn of(rule: Rule, pace: PacketRate, min: u128, max: u128) -> Self {
+        match rule {
+            Rule::Off => Self::Off,
+            Rule::Floyd => Self::floyd(min, max, Steps::usual(pace)),
+            Rule::Linux => Self::linux(min, max),
+            Rule::Feng => Self::feng(min, max, Fraction(3 * UNIT), Fraction(2 * UNIT)),
         }
     }
 
@@ -108,9 +104,9 @@ impl Adapt {
         Self::Linux { aims: Aims::between(min, max), ticked: None }
     }
 
-    /// `down` and `up` in billionths.
-    pub(in super::super) fn feng(min: u128, max: u128, down: u64, up: u64) -> Self {
-        Self::Feng { min, max: max.max(min), down, up, place: Place::Below }
+    /// `down` is what `max_p` is divided by, `up` what it is multiplied by.
+    pub(in super::super) fn feng(min: u128, max: u128, down: Fraction, up: Fraction) -> Self {
+        Self::Feng { min, max: max.max(min), down: down.0, up: up.0, place: Place::Below }
     }
 
     /// Does what fell due before the packet that comes now, while the average was as it was.
@@ -161,8 +157,8 @@ impl Adapt {
                 };
                 if found != *place {
                     *max_p = match found {
-                        Place::Below => scaled(*max_p, crate::settings::UNIT, *down),
-                        Place::Above => scaled(*max_p, *up, crate::settings::UNIT),
+                        Place::Below => scaled(*max_p, UNIT, *down),
+                        Place::Above => scaled(*max_p, *up, UNIT),
                         Place::Between => *max_p,
                     };
                     *place = found;
@@ -221,8 +217,6 @@ fn scaled(p: u64, above: u64, below: u64) -> u64 {
     u64::try_from(product).unwrap_or(ONE).clamp(1, ONE)
 }
 
-/// The words of the setting `adapt`.
-pub(in super::super) const WORDS: &[&str] = &["off", "floyd", "linux", "feng"];
 const LINUX_PERIOD: u64 = 500_000_000;
 const LINUX_MOST: u64 = ONE / 2;
 const LINUX_LEAST: u64 = ONE / 100;
@@ -274,8 +268,7 @@ mod tests {
 
     #[test]
     fn feng_changes_it_only_when_a_threshold_is_crossed_outwards() {
-        let unit = crate::settings::UNIT;
-        let mut adapt = Adapt::feng(10, 20, 3 * unit, 2 * unit);
+        let mut adapt = Adapt::feng(10, 20, Fraction(3 * UNIT), Fraction(2 * UNIT));
         let mut p = 900;
         let mut at = |average, expected| {
             adapt.follow(Nanos(0), average, &mut p);

@@ -11,29 +11,37 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::super::power::{PacketRate, Slope, number, parts};
-use super::super::{Policy, QueueState, Seen, Setup, Verdict};
+use super::super::power::{PacketRate, Slope};
+use super::super::{QueueState, Seen, Verdict};
 use super::adapt::Adapt;
 use super::average::{Average, FRACTION};
+use crate::choice;
 use crate::rng::Stream;
 use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
 
-/// Whose rules are followed where implementations differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Variant {
-    Ns3,
-    Linux,
-    Dummynet,
+choice! {
+    /// Whose rules are followed where implementations differ.
+    pub(in super::super) enum Variant {
+        Ns3 = "ns3",
+        Linux = "linux",
+        Dummynet = "dummynet",
+    }
 }
 
-impl Variant {
-    /// The words of the setting `variant`, in their order.
-    pub(in super::super) const WORDS: &[&str] = &["ns3", "linux", "dummynet"];
+choice! {
+    /// What lengths are counted in.
+    pub(in super::super) enum Lengths {
+        Packets = "packets",
+        Bytes = "bytes",
+    }
+}
 
-    /// What the setting `variant` says.
-    pub(in super::super) fn of(policy: &Policy) -> Self {
-        [Self::Ns3, Self::Linux, Self::Dummynet][policy.get("variant") as usize]
+choice! {
+    /// How the probability rises between the thresholds.
+    pub(in super::super) enum Curve {
+        Linear = "linear",
+        Quadratic = "quadratic",
     }
 }
 
@@ -58,28 +66,6 @@ pub(in super::super) struct Plan {
     /// Mean packets, and how fast the link carries them.
     pub(in super::super) pace: PacketRate,
     pub(in super::super) adapt: Adapt,
-}
-
-impl Plan {
-    /// What a row with the parameters of RED's own says.
-    pub(in super::super) fn of(policy: &Policy, setup: &Setup) -> Self {
-        let threshold = |name| u128::from(policy.get(name)) << FRACTION;
-        Self {
-            variant: Variant::of(policy),
-            bytes: policy.is_on("unit"),
-            min: threshold("min"),
-            max: threshold("max"),
-            weight: number(policy.get("w")),
-            max_p: parts(policy.get("max_p")),
-            gentle: policy.is_on("gentle"),
-            wait: policy.is_on("wait"),
-            ecn: policy.is_on("ecn"),
-            harddrop: policy.is_on("harddrop"),
-            quadratic: policy.is_on("curve"),
-            pace: PacketRate::of(setup, policy.get("avpkt") as u32),
-            adapt: Adapt::Off,
-        }
-    }
 }
 
 /// RED for one queue: its average, and the choice of packets.

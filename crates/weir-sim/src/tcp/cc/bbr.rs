@@ -45,9 +45,10 @@
 
 use weir_core::Nanos;
 use weir_core::rng::Stream;
-use weir_core::settings::{Domain, Parameter, Scope};
+use weir_core::settings;
+use weir_core::settings::{Count, Time};
 
-use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal};
+use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal, Traits};
 
 /// `BBR` for one connection.
 #[derive(Debug)]
@@ -94,21 +95,41 @@ enum Mode {
     ProbeRtt,
 }
 
+settings! {
+    /// Settings of BBR.
+    struct Settings {
+        window: Nanos = Time::new(
+            1_000_000_000,
+            60_000_000_000,
+            10_000_000_000,
+            "how long the least round-trip time is believed",
+        ),
+        probe_rtt: Nanos = Time::new(
+            10_000_000,
+            1_000_000_000,
+            200_000_000,
+            "how long the least round-trip time is searched for",
+        ),
+        rounds: u32 = Count::new(2, 64, "rounds", 10, "how long the delivery rate is believed"),
+    }
+}
+
 impl Bbr {
     /// One at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
+        let settings = Settings::of(choice);
         Self {
             mode: Mode::Startup,
             window: setup.initial_window,
             initial: setup.initial_window,
             rate: gained(rate_of(setup.initial_window, Nanos::from_millis(1)), HIGH_GAIN),
             has_rtt: false,
-            bandwidth: Highest::new(choice.get(ROUNDS.name) as usize),
+            bandwidth: Highest::new(settings.rounds as usize),
             rt_prop: Nanos::MAX,
             rt_prop_stamp: Nanos::ZERO,
             rt_prop_expired: false,
-            rt_window: choice.time(WINDOW.name),
-            probe_rtt: choice.time(PROBE_RTT.name),
+            rt_window: settings.window,
+            probe_rtt: settings.probe_rtt,
             probe_done: None,
             probe_round_done: false,
             next_round: 0,
@@ -433,39 +454,13 @@ const CYCLE: [u64; 8] = [1250, 750, 1000, 1000, 1000, 1000, 1000, 1000];
 /// Segments in flight that keep acknowledgements coming.
 const LEAST: u64 = 4;
 
-const WINDOW: Parameter = Parameter {
-    name: "window",
-    scope: Scope::Congestion,
-    domain: Domain::Time { least: 1_000_000_000, most: 60_000_000_000 },
-    default: 10_000_000_000,
-    summary: "how long the least round-trip time is believed",
-};
-
-const PROBE_RTT: Parameter = Parameter {
-    name: "probe_rtt",
-    scope: Scope::Congestion,
-    domain: Domain::Time { least: 10_000_000, most: 1_000_000_000 },
-    default: 200_000_000,
-    summary: "how long the least round-trip time is searched for",
-};
-
-const ROUNDS: Parameter = Parameter {
-    name: "rounds",
-    scope: Scope::Congestion,
-    domain: Domain::Number { least: 2, most: 64, unit: "rounds" },
-    default: 10,
-    summary: "how long the delivery rate is believed",
-};
-
 pub(super) const ROW: Row = Row {
     name: "bbr",
     aliases: &["bbr1"],
     summary: "sends at the measured delivery rate with one window of the path in flight",
     source: "draft-cardwell-iccrg-bbr-congestion-control-00",
-    feedback: Feedback::Classic,
-    ecn: false,
-    paces: true,
-    parameters: &[WINDOW, PROBE_RTT, ROUNDS],
+    parameters: Settings::PARAMETERS,
+    traits: Traits { feedback: Feedback::Classic, ecn: false, paces: true },
 };
 
 #[cfg(test)]

@@ -56,11 +56,12 @@
 //! additive increase it stands for, both slow starts round by round: in this file's tests.
 
 use weir_core::Nanos;
-use weir_core::settings::{Domain, Parameter, SWITCH, Scope, UNIT};
+use weir_core::settings;
+use weir_core::settings::{Fraction, Part, Switch, UNIT};
 
 use super::hystart::{Hystart, Mode, Step};
-use super::newreno::{restarted, restarted_threshold, scaled};
-use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal};
+use super::newreno::{BETA, BETA_ECN, restarted, restarted_threshold, scaled};
+use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal, Traits};
 
 /// CUBIC for one connection.
 #[derive(Debug)]
@@ -89,12 +90,32 @@ pub struct Cubic {
     /// When the curve was last looked at.
     looked: Nanos,
     hystart: Hystart,
-    settings: Settings,
+    curve: Curve,
     before: (u64, u64, u64),
 }
 
+settings! {
+    /// Settings of CUBIC.
+    struct Settings {
+        beta: Fraction = BETA.or(UNIT / 10 * 7),
+        beta_ecn: Fraction = BETA_ECN.or(UNIT / 10 * 7),
+        c: Fraction =
+            Part::new(UNIT / 1000, 10 * UNIT, UNIT / 10 * 4, "steepness of the curve, segments/s^3"),
+        fast_convergence: bool = Switch::new(
+            true,
+            "a flow that meets congestion earlier than last time leaves more room",
+        ),
+        friendly: bool = Switch::new(true, "as fast as NewReno where that is faster"),
+        hystart: Mode = Mode::setting(
+            Mode::Classic,
+            "slow start ends when the delay rises: as Linux and ns-3 do, or as RFC 9406",
+        ),
+    }
+}
+
+/// Constants of the curve, from the settings.
 #[derive(Debug)]
-struct Settings {
+struct Curve {
     beta: u64,
     beta_ecn: u64,
     c: u64,
@@ -108,20 +129,16 @@ struct Settings {
 impl Cubic {
     /// One at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
-        let beta = choice.get(BETA.name);
-        let settings = Settings {
+        let settings = Settings::of(choice);
+        let beta = settings.beta.0;
+        let curve = Curve {
             beta,
-            beta_ecn: choice.get(BETA_ECN.name),
-            c: choice.get(C.name),
-            fast_convergence: choice.is_on(FAST_CONVERGENCE.name),
-            friendly: choice.is_on(FRIENDLY.name),
+            beta_ecn: settings.beta_ecn.0,
+            c: settings.c.0,
+            fast_convergence: settings.fast_convergence,
+            friendly: settings.friendly,
             friendly_share: (u128::from(UNIT + beta) * u128::from(UNIT)
                 / u128::from(3 * (UNIT - beta))) as u64,
-        };
-        let mode = match choice.get(HYSTART.name) {
-            0 => Mode::Off,
-            1 => Mode::Classic,
-            _ => Mode::Plus,
         };
         Self {
             window: setup.initial_window,
@@ -137,8 +154,8 @@ impl Cubic {
             k: 0,
             origin: 0,
             looked: Nanos::ZERO,
-            hystart: Hystart::new(mode),
-            settings,
+            hystart: Hystart::new(settings.hystart),
+            curve,
             before: (setup.initial_window, u64::MAX, 0),
         }
     }
@@ -169,10 +186,7 @@ impl Cubic {
         self.w_est = self.window;
         self.est_counted = 0;
         (self.k, self.origin) = if self.window < self.w_max {
-            (
-                time_to_plateau(self.w_max - self.window, path.mss.into(), self.settings.c),
-                self.w_max,
-            )
+            (time_to_plateau(self.w_max - self.window, path.mss.into(), self.curve.c), self.w_max)
         } else {
             (0, self.window)
         };
@@ -183,7 +197,7 @@ impl Cubic {
         self.looked = path.now;
         let mss = u64::from(path.mss);
         let since = path.now.since(epoch).0 + path.srtt.0;
-        let curve = point(since, self.k, self.origin, mss, self.settings.c);
+        let curve = point(since, self.k, self.origin, mss, self.curve.c);
         let target = curve.clamp(self.window, self.window / 2 * 3);
         // A hundred windows for a segment, where the curve is flat or below.
         let slowest = 100 * self.window;
@@ -201,7 +215,7 @@ impl Cubic {
         let share = if self.w_est >= self.w_prior {
             self.window
         } else {
-            scaled(self.window, self.settings.friendly_share)
+            scaled(self.window, self.curve.friendly_share)
         };
         let share = share.max(1);
         while self.est_counted >= share {
@@ -229,7 +243,7 @@ impl Cubic {
             self.counted -= self.per_segment;
             self.window += mss;
         }
-        if self.settings.friendly {
+        if self.curve.friendly {
             self.estimate(acked, mss);
         }
     }
@@ -238,8 +252,8 @@ impl Cubic {
     fn remember(&mut self) {
         self.before = (self.window, self.threshold, self.w_max);
         self.w_prior = self.window;
-        self.w_max = if self.settings.fast_convergence && self.window < self.w_max {
-            scaled(self.window, (UNIT + self.settings.beta) / 2)
+        self.w_max = if self.curve.fast_convergence && self.window < self.w_max {
+            scaled(self.window, (UNIT + self.curve.beta) / 2)
         } else {
             self.window
         };
@@ -272,8 +286,7 @@ impl Control for Cubic {
 
     fn reduce(&mut self, path: &Path, signal: Signal) {
         self.remember();
-        let beta =
-            if signal == Signal::Marks { self.settings.beta_ecn } else { self.settings.beta };
+        let beta = if signal == Signal::Marks { self.curve.beta_ecn } else { self.curve.beta };
         self.threshold = scaled(self.window, beta).max(2 * u64::from(path.mss));
         self.window = self.threshold;
     }
@@ -281,7 +294,7 @@ impl Control for Cubic {
     fn timeout(&mut self, path: &Path, first: bool) {
         if first {
             self.remember();
-            self.threshold = scaled(self.window, self.settings.beta).max(2 * u64::from(path.mss));
+            self.threshold = scaled(self.window, self.curve.beta).max(2 * u64::from(path.mss));
         }
         self.window = path.mss.into();
         self.epoch = None;
@@ -359,65 +372,13 @@ fn root(value: u128) -> u64 {
     root as u64
 }
 
-const BETA_RANGE: Domain = Domain::Fraction { least: UNIT / 10, most: UNIT / 100 * 95 };
-
-const BETA: Parameter = Parameter {
-    name: "beta",
-    scope: Scope::Congestion,
-    domain: BETA_RANGE,
-    default: UNIT / 10 * 7,
-    summary: "what remains of the window after a loss",
-};
-
-const BETA_ECN: Parameter = Parameter {
-    name: "beta_ecn",
-    scope: Scope::Congestion,
-    domain: BETA_RANGE,
-    default: UNIT / 10 * 7,
-    summary: "what remains of the window after a mark",
-};
-
-const C: Parameter = Parameter {
-    name: "c",
-    scope: Scope::Congestion,
-    domain: Domain::Fraction { least: UNIT / 1000, most: 10 * UNIT },
-    default: UNIT / 10 * 4,
-    summary: "steepness of the curve, segments/s^3",
-};
-
-const FAST_CONVERGENCE: Parameter = Parameter {
-    name: "fast_convergence",
-    scope: Scope::Congestion,
-    domain: SWITCH,
-    default: 1,
-    summary: "a flow that meets congestion earlier than last time leaves more room",
-};
-
-const FRIENDLY: Parameter = Parameter {
-    name: "friendly",
-    scope: Scope::Congestion,
-    domain: SWITCH,
-    default: 1,
-    summary: "as fast as NewReno where that is faster",
-};
-
-const HYSTART: Parameter = Parameter {
-    name: "hystart",
-    scope: Scope::Congestion,
-    domain: Domain::Choice(&["off", "on", "plus"]),
-    default: 1,
-    summary: "slow start ends when the delay rises: as Linux and ns-3 do, or as RFC 9406",
-};
-
 pub(super) const ROW: Row = Row {
     name: "cubic",
     aliases: &[],
     summary: "the window is a cubic function of the time since the last congestion",
     source: "RFC 9438",
-    feedback: Feedback::Classic,
-    ecn: false,
-    paces: false,
-    parameters: &[BETA, BETA_ECN, C, FAST_CONVERGENCE, FRIENDLY, HYSTART],
+    parameters: Settings::PARAMETERS,
+    traits: Traits { feedback: Feedback::Classic, ecn: false, paces: false },
 };
 
 #[cfg(test)]

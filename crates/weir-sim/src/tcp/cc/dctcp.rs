@@ -39,9 +39,10 @@
 use super::additive::{Additive, ONE};
 use super::alpha::Alpha;
 use super::newreno::{restarted, restarted_threshold};
-use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal};
+use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal, Traits};
 use weir_core::Nanos;
-use weir_core::settings::{Domain, Parameter, Scope, UNIT};
+use weir_core::settings;
+use weir_core::settings::{Fraction, Part, UNIT};
 
 /// `DCTCP` for one connection.
 #[derive(Debug)]
@@ -55,13 +56,22 @@ pub struct Dctcp {
     before: Additive,
 }
 
+settings! {
+    /// Settings of DCTCP.
+    struct Settings {
+        g: Fraction = G,
+        alpha: Fraction = ALPHA,
+    }
+}
+
 impl Dctcp {
     /// One at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
+        let settings = Settings::of(choice);
         let saw = Additive::new(setup);
         Self {
             saw,
-            alpha: Alpha::new(choice.get(ALPHA.name), choice.get(G.name)),
+            alpha: Alpha::new(settings.alpha.0, settings.g.0),
             end: 0,
             initial: setup.initial_window,
             before: saw,
@@ -122,31 +132,17 @@ impl Control for Dctcp {
     }
 }
 
-pub(super) const G: Parameter = Parameter {
-    name: "g",
-    scope: Scope::Congestion,
-    domain: Domain::Fraction { least: UNIT / 1024, most: UNIT },
-    default: UNIT / 16,
-    summary: "weight of a new round in the average share of marks",
-};
-
-pub(super) const ALPHA: Parameter = Parameter {
-    name: "alpha",
-    scope: Scope::Congestion,
-    domain: Domain::Fraction { least: 0, most: UNIT },
-    default: UNIT,
-    summary: "where the average share of marks begins",
-};
+pub(super) const G: Part =
+    Part::new(UNIT / 1024, UNIT, UNIT / 16, "weight of a new round in the average share of marks");
+pub(super) const ALPHA: Part = Part::new(0, UNIT, UNIT, "where the average share of marks begins");
 
 pub(super) const ROW: Row = Row {
     name: "dctcp",
     aliases: &[],
     summary: "a window reduced in proportion to the share of marks",
     source: "RFC 8257",
-    feedback: Feedback::Exact,
-    ecn: true,
-    paces: false,
-    parameters: &[G, ALPHA],
+    parameters: Settings::PARAMETERS,
+    traits: Traits { feedback: Feedback::Exact, ecn: true, paces: false },
 };
 
 #[cfg(test)]

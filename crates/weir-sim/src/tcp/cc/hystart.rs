@@ -2,16 +2,20 @@
 //!
 //! What both do is told where it is used, in `cubic.rs`.
 
-use weir_core::Nanos;
+use weir_core::{Nanos, choice};
 
 use super::{Path, Sample};
 
-/// Which of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    Off,
-    Classic,
-    Plus,
+choice! {
+    /// When slow start ends.
+    pub(super) enum Mode {
+        /// At the first congestion.
+        Off = "off",
+        /// As Linux and ns-3 have it.
+        Classic = "on",
+        /// As RFC 9406 has it.
+        Plus = "plus",
+    }
 }
 
 /// What slow start does with an acknowledgement.

@@ -41,9 +41,10 @@
 use std::collections::VecDeque;
 
 use weir_core::Nanos;
-use weir_core::settings::{Domain, Parameter, Scope, UNIT};
+use weir_core::settings;
+use weir_core::settings::{Count, Fraction, Part, Time, UNIT};
 
-use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal};
+use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal, Traits};
 
 /// `LEDBAT` for one connection.
 #[derive(Debug)]
@@ -64,17 +65,34 @@ pub struct Ledbat {
     before: u64,
 }
 
+settings! {
+    /// Settings of LEDBAT.
+    struct Settings {
+        target: Nanos =
+            Time::new(1_000_000, 100_000_000, 100_000_000, "queueing delay to aim at"),
+        gain: Fraction = Part::new(
+            UNIT / 64,
+            UNIT,
+            UNIT,
+            "segments that a window grows by at an empty queue",
+        ),
+        history: u32 =
+            Count::new(1, 60, "minutes", 10, "for how long the least delay is remembered"),
+        filter: u32 = Count::new(1, 16, "samples", 4, "delays of which the least counts"),
+    }
+}
+
 impl Ledbat {
     /// One at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
-        let (history, filter) =
-            (choice.get(HISTORY.name) as usize, choice.get(FILTER.name) as usize);
+        let settings = Settings::of(choice);
+        let (history, filter) = (settings.history as usize, settings.filter as usize);
         let window = setup.initial_window.min(LEAST * u64::from(setup.mss));
         Self {
             window,
             carry: 0,
-            target: choice.get(TARGET.name),
-            gain: choice.get(GAIN.name),
+            target: settings.target.0,
+            gain: settings.gain.0,
             base: VecDeque::with_capacity(history),
             history,
             minute: 0,
@@ -164,47 +182,13 @@ const MINUTE: u64 = 60_000_000_000;
 /// Segments that the window has at least, and at first.
 const LEAST: u64 = 2;
 
-const TARGET: Parameter = Parameter {
-    name: "target",
-    scope: Scope::Congestion,
-    domain: Domain::Time { least: 1_000_000, most: 100_000_000 },
-    default: 100_000_000,
-    summary: "queueing delay to aim at",
-};
-
-const GAIN: Parameter = Parameter {
-    name: "gain",
-    scope: Scope::Congestion,
-    domain: Domain::Fraction { least: UNIT / 64, most: UNIT },
-    default: UNIT,
-    summary: "segments that a window grows by at an empty queue",
-};
-
-const HISTORY: Parameter = Parameter {
-    name: "history",
-    scope: Scope::Congestion,
-    domain: Domain::Number { least: 1, most: 60, unit: "minutes" },
-    default: 10,
-    summary: "for how long the least delay is remembered",
-};
-
-const FILTER: Parameter = Parameter {
-    name: "filter",
-    scope: Scope::Congestion,
-    domain: Domain::Number { least: 1, most: 16, unit: "samples" },
-    default: 4,
-    summary: "delays of which the least counts",
-};
-
 pub(super) const ROW: Row = Row {
     name: "ledbat",
     aliases: &[],
     summary: "uses what others leave, with a small queue of its own",
     source: "RFC 6817",
-    feedback: Feedback::Classic,
-    ecn: false,
-    paces: false,
-    parameters: &[TARGET, GAIN, HISTORY, FILTER],
+    parameters: Settings::PARAMETERS,
+    traits: Traits { feedback: Feedback::Classic, ecn: false, paces: false },
 };
 
 #[cfg(test)]

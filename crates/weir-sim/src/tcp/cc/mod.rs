@@ -29,11 +29,11 @@ mod newreno;
 mod prague;
 mod row;
 
-pub use row::{Feedback, Row};
+pub use row::{Feedback, Row, Traits};
 
 use weir_core::Nanos;
 use weir_core::rng::Stream;
-use weir_core::settings::{Chosen, Entry, Parameter};
+use weir_core::settings::Chosen;
 use weir_rules::manager::{ManagerError, chosen, words};
 
 /// The connection as it is, for every call of a control.
@@ -173,25 +173,9 @@ pub struct Setup {
 /// A congestion control and the values of its parameters.
 pub type Choice = Chosen<Kind>;
 
-/// The table: from a line for each control, its [`Kind`], its row, and the way to make it.
-macro_rules! table {
-    ($($(#[$doc:meta])* $kind:ident: $module:ident::$type:ident),+ $(,)?) => {
-        $(pub use $module::$type;)+
-
-        /// A congestion control, by its place in [`TABLE`].
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Kind {
-            $($(#[$doc])* $kind,)+
-        }
-
-        impl Kind {
-            /// All kinds, in the order of [`TABLE`].
-            pub const ALL: [Self; TABLE.len()] = [$(Self::$kind),+];
-        }
-
-        /// All congestion controls, in the order of [`Kind`].
-        pub const TABLE: &[Row] = &[$($module::ROW),+];
-
+/// The types of the table: any of them without a virtual call.
+macro_rules! types {
+    ($($kind:ident: $type:ident),+) => {
         /// Any control of the table, without a virtual call.
         #[derive(Debug)]
         #[expect(missing_docs, reason = "the kinds say it")]
@@ -260,7 +244,8 @@ macro_rules! table {
     };
 }
 
-table! {
+weir_core::table! {
+    noun "congestion control", traits Traits, with types;
     /// Additive increase, and half of the window when something is lost.
     NewReno: newreno::NewReno,
     /// A cubic function of the time since the last congestion.
@@ -288,61 +273,4 @@ pub fn parse(text: &str) -> Result<Choice, ManagerError> {
         ManagerError::NoControl(name.to_owned(), names.join(", "))
     })?;
     chosen(kind, kind.row().name, &words)
-}
-
-impl Kind {
-    /// The control's row.
-    pub fn row(self) -> &'static Row {
-        &TABLE[self as usize]
-    }
-
-    /// The control of this name or alias, in whatever case it is written.
-    pub fn from_name(name: &str) -> Option<Self> {
-        let is_it = |row: &Row| {
-            std::iter::once(&row.name)
-                .chain(row.aliases)
-                .any(|known| known.eq_ignore_ascii_case(name))
-        };
-        Self::ALL.into_iter().find(|kind| is_it(kind.row()))
-    }
-}
-
-impl Entry for Kind {
-    fn settings(self) -> impl Iterator<Item = &'static Parameter> {
-        self.row().parameters.iter()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use weir_core::settings::{MOST, Scope};
-
-    #[test]
-    fn names_are_told_apart_and_defaults_are_within_their_ranges() {
-        let mut names: Vec<&str> = TABLE
-            .iter()
-            .flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied()))
-            .collect();
-        let all = names.len();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), all);
-        for kind in Kind::ALL {
-            let row = kind.row();
-            assert_eq!(Kind::from_name(row.name), Some(kind));
-            assert!(row.parameters.len() <= MOST, "{}", row.name);
-            for parameter in row.parameters {
-                assert_eq!(parameter.scope, Scope::Congestion, "{} {}", row.name, parameter.name);
-                let text = parameter.domain.write(parameter.default);
-                assert_eq!(
-                    parameter.domain.parse(&text),
-                    Some(parameter.default),
-                    "{} {}",
-                    row.name,
-                    parameter.name
-                );
-            }
-        }
-    }
 }

@@ -34,9 +34,10 @@
 //! The saw-tooth against its closed form, and the equations one by one, in this file's tests.
 
 use weir_core::Nanos;
-use weir_core::settings::{Domain, Parameter, Scope, UNIT};
+use weir_core::settings::{Fraction, Part, UNIT};
+use weir_core::{choice, settings};
 
-use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal};
+use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal, Traits};
 
 /// `NewReno` for one connection.
 #[derive(Debug)]
@@ -54,17 +55,38 @@ pub struct NewReno {
     before: (u64, u64),
 }
 
+settings! {
+    /// Settings of `NewReno`.
+    struct Settings {
+        beta: Fraction = BETA,
+        beta_ecn: Fraction = BETA_ECN,
+        count: Count = Count::setting(
+            Count::Bytes,
+            "what an acknowledgement counts for: the bytes it acknowledges, or a segment at most",
+        ),
+    }
+}
+
+choice! {
+    /// What an acknowledgement counts for.
+    enum Count {
+        Bytes = "bytes",
+        Acks = "acks",
+    }
+}
+
 impl NewReno {
     /// One at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
+        let settings = Settings::of(choice);
         Self {
             window: setup.initial_window,
             threshold: u64::MAX,
             counted: 0,
             initial: setup.initial_window,
-            beta: choice.get(BETA.name),
-            beta_ecn: choice.get(BETA_ECN.name),
-            by_acks: choice.get(COUNT.name) == 1,
+            beta: settings.beta.0,
+            beta_ecn: settings.beta_ecn.0,
+            by_acks: settings.count == Count::Acks,
             before: (setup.initial_window, u64::MAX),
         }
     }
@@ -149,41 +171,17 @@ pub(super) fn scaled(value: u64, fraction: u64) -> u64 {
     (u128::from(value) * u128::from(fraction) / u128::from(UNIT)) as u64
 }
 
-const BETA_RANGE: Domain = Domain::Fraction { least: UNIT / 10, most: UNIT / 100 * 95 };
-
-const BETA: Parameter = Parameter {
-    name: "beta",
-    scope: Scope::Congestion,
-    domain: BETA_RANGE,
-    default: UNIT / 2,
-    summary: "what remains of the window after a loss",
-};
-
-const BETA_ECN: Parameter = Parameter {
-    name: "beta_ecn",
-    scope: Scope::Congestion,
-    domain: BETA_RANGE,
-    default: UNIT / 2,
-    summary: "what remains of the window after a mark",
-};
-
-const COUNT: Parameter = Parameter {
-    name: "count",
-    domain: Domain::Choice(&["bytes", "acks"]),
-    default: 0,
-    summary: "what an acknowledgement counts for: the bytes it acknowledges, or a segment at most",
-    scope: Scope::Congestion,
-};
+pub(super) const BETA: Part =
+    Part::new(UNIT / 10, UNIT / 100 * 95, UNIT / 2, "what remains of the window after a loss");
+pub(super) const BETA_ECN: Part = BETA.described("what remains of the window after a mark");
 
 pub(super) const ROW: Row = Row {
     name: "newreno",
     aliases: &["reno"],
     summary: "additive increase, half of the window on congestion",
     source: "RFC 5681, RFC 6582",
-    feedback: Feedback::Classic,
-    ecn: false,
-    paces: false,
-    parameters: &[BETA, BETA_ECN, COUNT],
+    parameters: Settings::PARAMETERS,
+    traits: Traits { feedback: Feedback::Classic, ecn: false, paces: false },
 };
 
 #[cfg(test)]

@@ -49,9 +49,10 @@ use super::additive::{Additive, ONE};
 use super::alpha::Alpha;
 use super::dctcp::{ALPHA, G};
 use super::newreno::{restarted, restarted_threshold};
-use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal};
+use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal, Traits};
 use weir_core::Nanos;
-use weir_core::settings::{Domain, Parameter, Scope};
+use weir_core::settings;
+use weir_core::settings::{Fraction, Number, Time};
 
 /// `Prague` for one connection.
 #[derive(Debug)]
@@ -77,15 +78,37 @@ pub struct Prague {
     before: Additive,
 }
 
+settings! {
+    /// Settings of Prague.
+    struct Settings {
+        g: Fraction = G,
+        alpha: Fraction = ALPHA,
+        target: Nanos = Time::new(
+            0,
+            100_000_000,
+            25_000_000,
+            "round-trip time that shorter ones pretend to have",
+        ),
+        transition: u64 = Number::new(
+            0,
+            10_000,
+            "rounds",
+            500,
+            "rounds after slow start before round trips are pretended",
+        ),
+    }
+}
+
 impl Prague {
     /// One at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
+        let settings = Settings::of(choice);
         let saw = Additive::new(setup);
         Self {
             saw,
-            alpha: Alpha::new(choice.get(ALPHA.name), choice.get(G.name)),
-            target: choice.time(TARGET.name),
-            transition: choice.get(TRANSITION.name),
+            alpha: Alpha::new(settings.alpha.0, settings.g.0),
+            target: settings.target,
+            transition: settings.transition,
             marked: false,
             end: 0,
             rounds: 0,
@@ -230,31 +253,13 @@ impl Control for Prague {
     }
 }
 
-const TARGET: Parameter = Parameter {
-    name: "target",
-    scope: Scope::Congestion,
-    domain: Domain::Time { least: 0, most: 100_000_000 },
-    default: 25_000_000,
-    summary: "round-trip time that shorter ones pretend to have",
-};
-
-const TRANSITION: Parameter = Parameter {
-    name: "transition",
-    scope: Scope::Congestion,
-    domain: Domain::Number { least: 0, most: 10_000, unit: "rounds" },
-    default: 500,
-    summary: "rounds after slow start before round trips are pretended",
-};
-
 pub(super) const ROW: Row = Row {
     name: "prague",
     aliases: &[],
     summary: "reductions in proportion to marks, independent of the round-trip time",
     source: "draft-briscoe-iccrg-prague-congestion-control-04",
-    feedback: Feedback::Scalable,
-    ecn: true,
-    paces: true,
-    parameters: &[G, ALPHA, TARGET, TRANSITION],
+    parameters: Settings::PARAMETERS,
+    traits: Traits { feedback: Feedback::Scalable, ecn: true, paces: true },
 };
 
 #[cfg(test)]

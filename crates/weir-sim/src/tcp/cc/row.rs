@@ -1,26 +1,19 @@
-//! Rows of the table of congestion controls.
+//! What a row of the table of congestion controls says besides names and parameters.
 
-use weir_core::settings::Parameter;
+use weir_core::settings;
 
 /// A congestion control's row in [`super::TABLE`].
+pub type Row = settings::Row<Traits>;
+
+/// How a congestion control sends, unless the flow says otherwise.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
-    /// Name in scenarios.
-    pub name: &'static str,
-    /// Other names that are understood.
-    pub aliases: &'static [&'static str],
-    /// One line that says what it does.
-    pub summary: &'static str,
-    /// Where it is from.
-    pub source: &'static str,
-    /// How it wants to hear of marks, and what its packets say of ECN, where ECN is in use.
+pub struct Traits {
+    /// How the receiver reports marks, and the ECN field of packets, where ECN is in use.
     pub feedback: Feedback,
-    /// Where ECN is in use unless the flow says otherwise.
+    /// ECN is in use.
     pub ecn: bool,
-    /// Packets are paced unless the flow says otherwise.
+    /// Packets are paced.
     pub paces: bool,
-    /// Parameters.
-    pub parameters: &'static [Parameter],
 }
 
 /// How the receiver tells of packets that arrived with congestion experienced.

@@ -124,7 +124,7 @@ impl Sender {
             initial_window: u64::from(mss) * u64::from(config.initial_window.max(1)),
             stream: Stream::new(config.seed, flow.0.into(), Purpose::Generator),
         };
-        let feedback = config.uses_ecn().then_some(config.control.kind().row().feedback);
+        let feedback = config.uses_ecn().then_some(config.control.kind().row().traits.feedback);
         let codepoint = match feedback {
             None => Ecn::NotEct,
             Some(Feedback::Scalable) => Ecn::Ect1,

@@ -1,0 +1,61 @@
+//! The scenario of a live run, read with what the command line changes.
+
+use std::path::Path;
+
+use weir_live::scenario::check;
+use weir_rules::{Diagnostics, Files as _};
+use weir_sim::disk::Beside;
+use weir_sim::scenario::{Checked, EditError, Edited, Scenario, parse_edited};
+
+use super::LiveArgs;
+use crate::output::{Failure, USAGE, colour, say};
+use crate::spec::Disk;
+
+/// A scenario, and the text that it was read from.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) scenario: Scenario,
+    pub(super) text: String,
+    pub(super) file: String,
+}
+
+/// Reads the scenario, and refuses what cannot be live.
+pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
+    let file = args.scenario.display().to_string();
+    let text = Disk
+        .read(&file)
+        .map_err(|error| Failure::new(USAGE, format!("cannot read {file}: {error}")))?;
+    let mut edited = Edited::new(&text);
+    for (key, value) in &args.settings {
+        match edited.set(key, value) {
+            // What is wrong with the text is said when it is read.
+            Ok(()) | Err(EditError::Text) => {}
+            Err(error) => return Err(Failure::new(USAGE, format!("--set {key}={value}: {error}"))),
+        }
+    }
+    let files = Beside(args.scenario.parent().unwrap_or(Path::new("")));
+    let Checked { scenario, diagnostics } =
+        parse_edited(&edited, &file, "the command line", &files);
+    let refused =
+        |said: &Diagnostics| Failure::new(USAGE, format!("{}\n", said.render(colour()).trim_end()));
+    let Some(mut scenario) = scenario else { return Err(refused(&diagnostics)) };
+    let said = check(&scenario, &edited.text, &file, args.mtu);
+    if said.has_errors() {
+        return Err(refused(&said));
+    }
+    if !diagnostics.is_empty() && !args.quiet {
+        say(format_args!("{}\n\n", diagnostics.render(colour()).trim_end()));
+    }
+    if scenario.name.is_empty() {
+        scenario.name = args
+            .scenario
+            .file_stem()
+            .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    }
+    if let Some(seed) = args.seed {
+        scenario.seed = seed;
+    }
+    // A live run is one run.
+    scenario.runs = 1;
+    Ok(Source { scenario, text: edited.text, file })
+}

@@ -1,0 +1,57 @@
+//! Experiments that the rig measures: measured here, judged by the library.
+
+use weir_experiments::{MEASURED, Measured, Metric, Row};
+use weir_rig::Algorithm;
+
+use super::{Experiment, How, Outcome, Settings, simulated};
+use crate::output::{Failure, say};
+use crate::rig::{self, Config, has_valgrind, measure, picture_of};
+
+/// All of them.
+pub(super) fn all() -> impl Iterator<Item = Experiment> {
+    MEASURED.iter().map(|experiment| Experiment {
+        name: experiment.name,
+        summary: experiment.summary,
+        source: experiment.source,
+        run: How::Measured(experiment),
+    })
+}
+
+/// Measures one and judges it.
+pub(super) fn run(experiment: &Measured, settings: &Settings) -> Result<Outcome, Failure> {
+    let (mut rows, mut plots) = (Vec::new(), Vec::new());
+    for measurement in experiment.measurements {
+        let algorithms =
+            measurement.algorithms.iter().filter_map(|name| Algorithm::parse(name).ok()).collect();
+        let metrics = metrics(measurement.metrics);
+        let (flows, order) = (measurement.flows, measurement.order);
+        let config = Config::preset(algorithms, flows, order, &metrics, settings.quick)?;
+        let measured = measure(&config, settings.show_progress)?;
+        plots.push((measurement.plot.to_owned(), picture_of(&config, &measured)));
+        rows.extend(measured.into_iter().map(|m| Row { flows: m.set.to_string(), run: m.run }));
+    }
+    let finding = (experiment.finding)(&rows);
+    Ok(Outcome {
+        text: simulated::text(&finding),
+        claims: finding.claims.iter().map(simulated::claim).collect(),
+        runs: rows.into_iter().map(|row| row.run).collect(),
+        plots,
+        ..Outcome::default()
+    })
+}
+
+/// The rig's metrics, as far as this machine has what they need.
+fn metrics(wanted: &[Metric]) -> Vec<rig::Metric> {
+    let mut metrics = Vec::new();
+    for metric in wanted {
+        match metric {
+            Metric::Time => metrics.push(rig::Metric::Time),
+            Metric::Fairness => metrics.push(rig::Metric::Wfi),
+            Metric::Instructions if has_valgrind() => metrics.push(rig::Metric::Instr),
+            Metric::Instructions => say(
+                "weir: without valgrind, instructions and cache misses are left out (sudo apt install valgrind)\n",
+            ),
+        }
+    }
+    metrics
+}

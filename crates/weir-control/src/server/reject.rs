@@ -1,0 +1,55 @@
+//! A refused request: its status and the reason, as every handler returns them.
+
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use crate::api::Problem;
+use crate::owner::OwnerError;
+
+/// A request that is refused, and why.
+#[derive(Debug)]
+pub(super) struct Reject {
+    status: StatusCode,
+    error: String,
+}
+
+impl Reject {
+    pub(super) fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self { status, error: error.into() }
+    }
+
+    pub(super) fn ending() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the daemon is ending")
+    }
+}
+
+impl IntoResponse for Reject {
+    fn into_response(self) -> Response {
+        (self.status, Json(Problem { error: self.error })).into_response()
+    }
+}
+
+impl From<QueryRejection> for Reject {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, rejection.body_text())
+    }
+}
+
+impl From<PathRejection> for Reject {
+    fn from(rejection: PathRejection) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, rejection.body_text())
+    }
+}
+
+impl From<OwnerError> for Reject {
+    fn from(error: OwnerError) -> Self {
+        let status = match &error {
+            OwnerError::Busy | OwnerError::Ended => StatusCode::SERVICE_UNAVAILABLE,
+            OwnerError::NotSaved { full: true, .. } => StatusCode::INSUFFICIENT_STORAGE,
+            OwnerError::NotSaved { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, error.to_string())
+    }
+}

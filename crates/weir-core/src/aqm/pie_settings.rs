@@ -1,0 +1,96 @@
+//! Settings of PIE, which the AQM `pie` and the scheduler `fq_pie` have.
+
+use crate::settings::{Count, Fraction, Part, Setting, Switch, Time, UNIT};
+use crate::units::Nanos;
+use crate::{choice, settings};
+
+choice! {
+    /// Whose PIE it is.
+    pub(crate) enum Variant {
+        Rfc = "rfc",
+        Linux = "linux",
+        Dummynet = "dummynet",
+    }
+}
+
+choice! {
+    /// Whether drops are spread more evenly than by chance.
+    pub(crate) enum Derand {
+        /// As the variant has it.
+        Auto = "auto",
+        Off = "off",
+        On = "on",
+    }
+}
+
+choice! {
+    /// How the delay of the queue is known.
+    pub(crate) enum Qdelay {
+        /// As the variant has it.
+        Auto = "auto",
+        /// By the packet that left last.
+        Timestamp = "ts",
+        /// By the queue's length and the rate at which it is served.
+        DepartureRate = "dre",
+    }
+}
+
+settings! {
+    /// Settings of PIE.
+    pub(crate) struct Settings {
+        variant: Variant = VARIANT,
+        target: Nanos = TARGET,
+        tupdate: Nanos = TUPDATE,
+        alpha: Fraction = ALPHA,
+        beta: Fraction = BETA,
+        max_burst: Nanos = MAX_BURST,
+        max_ecnth: Fraction = MAX_ECNTH,
+        ecn: bool = ECN,
+        capdrop: bool = CAPDROP,
+        derand: Derand = DERAND,
+        qdelay: Qdelay = Qdelay::setting(Qdelay::Auto, QDELAY),
+        onoff: bool = ONOFF,
+        bytemode: bool = BYTEMODE,
+        mean_pkt: u32 = Count::new(
+            0,
+            65_536,
+            "bytes",
+            0,
+            "two such packets are never too many; 0: by the variant",
+        ),
+    }
+}
+
+const fn period(summary: &'static str) -> Time {
+    Time::new(1_000, 10_000_000_000, 15_000_000, summary)
+}
+
+const fn gain(default: u64, summary: &'static str) -> Part {
+    Part::new(0, 32 * UNIT, default, summary)
+}
+
+pub(crate) const VARIANT: Setting<Variant> = Variant::setting(Variant::Rfc, "whose PIE it is");
+pub(crate) const TARGET: Time = period("delay to hold");
+pub(crate) const TUPDATE: Time = period("how often the probability is computed");
+pub(crate) const ALPHA: Part = gain(UNIT / 8, "gain of the delay's error, in 1/s");
+pub(crate) const BETA: Part = gain(UNIT / 4 * 5, "gain of the delay's growth, in 1/s");
+pub(crate) const MAX_BURST: Time = Time::new(
+    0,
+    10_000_000_000,
+    150_000_000,
+    "time for which a queue that begins to grow is left alone",
+);
+pub(crate) const MAX_ECNTH: Part =
+    Part::new(0, UNIT, UNIT / 10, "probability from which on packets are dropped, not marked");
+pub(crate) const ECN: Switch = Switch::new(false, "marks packets that understand it");
+pub(crate) const CAPDROP: Switch =
+    Switch::new(true, "above 10 %, the probability rises by at most 2 % an update");
+pub(crate) const DERAND: Setting<Derand> =
+    Derand::setting(Derand::Auto, "drops are spread more evenly than by chance");
+/// What `qdelay` does.
+pub(crate) const QDELAY: &str =
+    "the delay is that of the last packet, or length over departure rate";
+pub(crate) const ONOFF: Switch =
+    Switch::new(false, "begins when the queue is a third full, ends when it is idle");
+pub(crate) const BYTEMODE: Switch =
+    Switch::new(false, "long packets are dropped more often than short ones");

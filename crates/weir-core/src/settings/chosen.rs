@@ -1,0 +1,132 @@
+//! An algorithm of a table with its settings chosen: what a user configures, validated.
+
+use alloc::string::String;
+
+use super::domain::Parameter;
+use super::table::{Entry, Row};
+
+/// An algorithm of a table and the values of its own parameters.
+///
+/// A value is one `u64` whatever it stands for, so that a choice is small, can be copied and
+/// compared, and holds nothing that the algorithm could not honour. The algorithm reads the values
+/// through the struct that [`settings!`](crate::settings!) writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Chosen<K> {
+    kind: K,
+    /// In the order of the row's parameters.
+    values: [u64; MOST],
+    epoch: u64,
+    seed: u64,
+}
+
+/// Why a setting was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// The algorithm has no parameter of this name.
+    #[error("there is no such setting")]
+    Unknown,
+    /// The value is not allowed.
+    #[error("allowed: {}", .0.domain)]
+    Value(&'static Parameter),
+}
+
+impl<K: Entry> Chosen<K> {
+    /// An algorithm with its defaults.
+    pub fn new(kind: K) -> Self {
+        let mut values = [0; MOST];
+        for (value, parameter) in values.iter_mut().zip(kind.row().parameters) {
+            *value = parameter.default;
+        }
+        Self { kind, values, epoch: 0, seed: 0 }
+    }
+
+    /// Which algorithm it is.
+    pub fn kind(&self) -> K {
+        self.kind
+    }
+
+    /// Its row in the table.
+    pub fn row(&self) -> &'static Row<K::Traits> {
+        self.kind.row()
+    }
+
+    /// Sets a parameter from the words of the command language.
+    ///
+    /// # Errors
+    /// [`SettingError`] when the algorithm has no such parameter of its own, or the value is not
+    /// allowed.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), SettingError> {
+        let found = self
+            .row()
+            .parameters
+            .iter()
+            .enumerate()
+            .find(|(_, parameter)| parameter.name.eq_ignore_ascii_case(name));
+        let (place, parameter) = found.ok_or(SettingError::Unknown)?;
+        self.values[place] = parameter.domain.parse(text).ok_or(SettingError::Value(parameter))?;
+        Ok(())
+    }
+
+    /// The value of the parameter of this name as its domain counts; `None` when the algorithm has
+    /// no such parameter.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        let mut pairs = self.row().parameters.iter().zip(self.values);
+        pairs.find(|(parameter, _)| parameter.name == name).map(|(_, value)| value)
+    }
+
+    /// The values in the order of `parameters`, which are those of the row.
+    pub fn numbers(&self, parameters: &[Parameter]) -> &[u64] {
+        debug_assert_eq!(self.row().parameters, parameters, "settings of another algorithm");
+        &self.values
+    }
+
+    /// Settings that are not at their defaults, with their values as they are written.
+    pub fn changed(&self) -> impl Iterator<Item = (&'static Parameter, String)> + use<K> {
+        self.settings()
+            .filter(|(parameter, value)| *value != parameter.domain.write(parameter.default))
+    }
+
+    /// All settings, with their values as they are written.
+    pub fn settings(&self) -> impl Iterator<Item = (&'static Parameter, String)> + use<K> {
+        let pairs = self.row().parameters.iter().zip(self.values);
+        pairs.map(|(parameter, value)| (parameter, parameter.domain.write(value)))
+    }
+
+    /// Where virtual time begins, in the algorithm's own unit; for tests of its wrap-around.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The same choice with virtual time that begins elsewhere. Only algorithms with virtual time
+    /// read it.
+    #[must_use]
+    pub fn starting_at(self, epoch: u64) -> Self {
+        Self { epoch, ..self }
+    }
+
+    /// The seed of the algorithm's draws.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The same choice with another seed. Only algorithms with random draws read it.
+    #[must_use]
+    pub fn seeded(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+}
+
+impl<K: Entry> From<K> for Chosen<K> {
+    fn from(kind: K) -> Self {
+        Self::new(kind)
+    }
+}
+
+impl<K: Entry + Default> Default for Chosen<K> {
+    fn default() -> Self {
+        Self::new(K::default())
+    }
+}
+
+/// Most settings of one algorithm.
+pub const MOST: usize = 16;

@@ -1,0 +1,170 @@
+//! Parameters of algorithms, and the values that they may have as text and as numbers.
+
+use alloc::string::{String, ToString};
+use core::fmt;
+
+use crate::quantity::{self, decimal};
+use crate::units::NANOS_PER_SEC;
+
+/// A parameter of an algorithm.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Keyword.
+    pub name: &'static str,
+    /// Allowed values.
+    pub domain: Domain,
+    /// Default as a number of the domain; of a choice, the place of the word.
+    pub default: u64,
+    /// What it does.
+    pub summary: &'static str,
+}
+
+impl PartialEq for Parameter {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Parameter {}
+
+/// Allowed values of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Domain {
+    /// Whole numbers from `least` to `most`.
+    Number {
+        /// Least value.
+        least: u64,
+        /// Largest value.
+        most: u64,
+        /// Unit; empty for a number without one.
+        unit: &'static str,
+    },
+    /// One of several words; its value is the place among them.
+    Choice(&'static [&'static str]),
+    /// A span of time; its value is in ns. A bare number is in ms.
+    Time {
+        /// Least value in ns.
+        least: u64,
+        /// Largest value in ns.
+        most: u64,
+    },
+    /// A fraction or a factor, as `0.125`, `1/8` or `12.5%`; its value is in billionths.
+    Fraction {
+        /// Least value in billionths.
+        least: u64,
+        /// Largest value in billionths.
+        most: u64,
+    },
+}
+
+/// A switch that is off or on; its value is 0 or 1.
+pub const SWITCH: Domain = Domain::Choice(&["off", "on"]);
+
+/// What [`Domain::Fraction`] counts for 1.
+pub const UNIT: u64 = 1_000_000_000;
+
+impl Domain {
+    /// The value that a word stands for; `None` when it is not allowed.
+    pub fn parse(&self, text: &str) -> Option<u64> {
+        match *self {
+            Self::Number { least, most, .. } => {
+                text.parse().ok().filter(|value| (least..=most).contains(value))
+            }
+            Self::Choice(words) => words
+                .iter()
+                .position(|word| word.eq_ignore_ascii_case(text))
+                .map(|place| place as u64),
+            Self::Time { least, most } => {
+                quantity::exact_time(text).filter(|value| (least..=most).contains(value))
+            }
+            Self::Fraction { least, most } => {
+                quantity::exact_fraction(text, UNIT).filter(|value| (least..=most).contains(value))
+            }
+        }
+    }
+
+    /// A value as it is written.
+    pub fn write(&self, value: u64) -> String {
+        match *self {
+            Self::Number { .. } => value.to_string(),
+            Self::Choice(words) => words.get(value as usize).copied().unwrap_or_default().into(),
+            Self::Time { .. } => write_time(value),
+            Self::Fraction { .. } => decimal::write(value, UNIT),
+        }
+    }
+}
+
+/// The allowed values, for people: `1..65536 bytes`, `stfq|edf`, `1us..10s`.
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Number { least, most, unit } => {
+                write!(f, "{least}..{most}{}{unit}", if unit.is_empty() { "" } else { " " })
+            }
+            Self::Choice(words) => words.iter().enumerate().try_for_each(|(n, word)| {
+                let bar = if n == 0 { "" } else { "|" };
+                write!(f, "{bar}{word}")
+            }),
+            Self::Time { least, most } | Self::Fraction { least, most } => {
+                write!(f, "{}..{}", self.write(least), self.write(most))
+            }
+        }
+    }
+}
+
+/// A span of time with the largest unit in which it reads well: `1500ms`, not `1.5s`.
+fn write_time(ns: u64) -> String {
+    let (unit, name) = match ns {
+        0 => (1_000_000, "ms"),
+        _ if ns.is_multiple_of(NANOS_PER_SEC) => (NANOS_PER_SEC, "s"),
+        1_000_000.. => (1_000_000, "ms"),
+        1_000.. => (1_000, "us"),
+        _ => (1, "ns"),
+    };
+    decimal::write(ns, unit) + name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_their_units_and_written_shortly() {
+        let domain = Domain::Time { least: 0, most: 10_000_000_000 };
+        for (text, ns, written) in [
+            ("5ms", 5_000_000, "5ms"),
+            ("5", 5_000_000, "5ms"),
+            ("1.5us", 1_500, "1.5us"),
+            ("0.1ms", 100_000, "100us"),
+            ("2s", 2_000_000_000, "2s"),
+            ("7ns", 7, "7ns"),
+            ("0", 0, "0ms"),
+        ] {
+            assert_eq!(domain.parse(text), Some(ns), "{text}");
+            assert_eq!(domain.write(ns), written);
+        }
+        for text in ["", "ms", "5 parsec", "0.5ns", "11s", "-1ms", "1e3ms", "99999999999999999999s"]
+        {
+            assert_eq!(domain.parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn fractions_are_exact() {
+        let domain = Domain::Fraction { least: 1, most: 2 * UNIT };
+        for (text, value, written) in [
+            ("0.002", 2_000_000, "0.002"),
+            ("1/8", 125_000_000, "0.125"),
+            ("12.5%", 125_000_000, "0.125"),
+            (".5", 500_000_000, "0.5"),
+            ("1", UNIT, "1"),
+            ("1.001", 1_001_000_000, "1.001"),
+        ] {
+            assert_eq!(domain.parse(text), Some(value), "{text}");
+            assert_eq!(domain.write(value), written);
+        }
+        for text in ["", ".", "0", "3", "1/0", "0.0000000001", "0,5", "half"] {
+            assert_eq!(domain.parse(text), None, "{text}");
+        }
+    }
+}

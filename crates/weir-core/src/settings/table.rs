@@ -1,0 +1,128 @@
+//! Tables of algorithms: schedulers, AQMs and the congestion controls of simulated senders.
+
+use super::domain::Parameter;
+
+/// A row of a table: an algorithm in the words of the command language and the documentation.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<T: 'static> {
+    /// Name in the command language.
+    pub name: &'static str,
+    /// Other names that are understood.
+    pub aliases: &'static [&'static str],
+    /// One line that says what it does.
+    pub summary: &'static str,
+    /// Where it is from.
+    pub source: &'static str,
+    /// Parameters of the algorithm itself, which are given with its name.
+    pub parameters: &'static [Parameter],
+    /// What only the rows of this table have.
+    pub traits: T,
+}
+
+impl<T> Row<T> {
+    /// The algorithm's own parameter of this name, in any case.
+    pub fn parameter(&self, name: &str) -> Option<&'static Parameter> {
+        self.parameters.iter().find(|parameter| parameter.name.eq_ignore_ascii_case(name))
+    }
+}
+
+/// A row's number in its table.
+pub trait Entry: Copy + Eq + 'static {
+    /// What the rows of this table have besides.
+    type Traits: 'static;
+
+    /// What a row of the table is: `AQM`.
+    const NOUN: &'static str;
+
+    /// All entries, in the order of the table.
+    fn all() -> &'static [Self];
+
+    /// Its row.
+    fn row(self) -> &'static Row<Self::Traits>;
+
+    /// The entry with this name or alias, in any case.
+    fn named(name: &str) -> Option<Self> {
+        let is_it = |row: &Row<Self::Traits>| {
+            core::iter::once(&row.name)
+                .chain(row.aliases)
+                .any(|known| known.eq_ignore_ascii_case(name))
+        };
+        Self::all().iter().copied().find(|entry| is_it(entry.row()))
+    }
+}
+
+/// Writes a table from one line for each algorithm, `Kind: module::Type`: the enum `Kind`, the
+/// constant `TABLE` of the rows `module::ROW`, and the re-exports of the types. A type `Row`, the
+/// [`Row`] of this table, must be in scope.
+///
+/// `with` names the macro that writes the rest of the table, such as the dispatch to the types. It
+/// gets the lines as `Kind: Type`.
+#[macro_export]
+macro_rules! table {
+    (
+        noun $noun:literal, traits $traits:ty, with $rest:ident;
+        $($(#[$doc:meta])* $kind:ident: $module:ident::$type:ident),+ $(,)?
+    ) => {
+        $(pub use $module::$type;)+
+
+        /// An algorithm, by its place in [`TABLE`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Kind {
+            $($(#[$doc])* $kind,)+
+        }
+
+        /// All algorithms, in the order of [`Kind`].
+        pub const TABLE: &[$crate::settings::Row<$traits>] = &[$($module::ROW),+];
+
+        impl Kind {
+            /// All kinds, in the order of [`TABLE`].
+            pub const ALL: [Self; TABLE.len()] = [$(Self::$kind),+];
+
+            /// Its row.
+            pub fn row(self) -> &'static $crate::settings::Row<$traits> {
+                &TABLE[self as usize]
+            }
+
+            /// The one with this name or alias, in any case.
+            pub fn from_name(name: &str) -> Option<Self> {
+                <Self as $crate::settings::Entry>::named(name)
+            }
+        }
+
+        impl $crate::settings::Entry for Kind {
+            type Traits = $traits;
+
+            const NOUN: &'static str = $noun;
+
+            fn all() -> &'static [Self] {
+                &Self::ALL
+            }
+
+            fn row(self) -> &'static $crate::settings::Row<$traits> {
+                Self::row(self)
+            }
+        }
+
+        $rest! { $($kind: $type),+ }
+
+        #[cfg(test)]
+        mod table {
+            use super::{Kind, TABLE};
+
+            #[test]
+            fn names_are_told_apart_and_defaults_are_within_their_ranges() {
+                let names = |n: usize| core::iter::once(&TABLE[n].name).chain(TABLE[n].aliases);
+                for (n, kind) in Kind::ALL.into_iter().enumerate() {
+                    assert!(names(n).all(|name| Kind::from_name(name) == Some(kind)));
+                    let parameters = TABLE[n].parameters;
+                    assert!(parameters.len() <= $crate::settings::MOST, "{}", TABLE[n].name);
+                    for p in parameters {
+                        let text = p.domain.write(p.default);
+                        let read = p.domain.parse(&text);
+                        assert_eq!(read, Some(p.default), "{} {}", TABLE[n].name, p.name);
+                    }
+                }
+            }
+        }
+    };
+}

@@ -1,0 +1,114 @@
+//! An experiment that the rig measures: what to measure, and what follows from it.
+//!
+//! The measurement itself is for the caller, because it starts processes and shows progress.
+
+use weir_report::finding::{Cell, Finding};
+use weir_rig::Algorithm;
+use weir_rig::report::Run;
+
+/// An experiment that the rig measures.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One line that says what it shows.
+    pub summary: &'static str,
+    /// The publication.
+    pub source: &'static str,
+    /// What to measure.
+    pub measurements: &'static [Measurement],
+    /// What follows from the rows of all measurements.
+    pub finding: fn(&[Row]) -> Finding,
+}
+
+/// Algorithms, driven in one way.
+#[derive(Clone, Copy, Debug)]
+pub struct Measurement {
+    /// Name of its picture.
+    pub plot: &'static str,
+    /// The schedulers, as the rig takes them.
+    pub algorithms: &'static [&'static str],
+    /// The sets of flows, as the rig takes them.
+    pub flows: &'static [&'static str],
+    /// The order of arrivals, as the rig takes it.
+    pub order: &'static str,
+    /// What is measured.
+    pub metrics: &'static [Metric],
+}
+
+/// What is measured of a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Processor time of a pair of enqueue and dequeue.
+    Time,
+    /// Instructions and cache misses of a pair, where the machine can count them.
+    Instructions,
+    /// Worst-case fairness.
+    Fairness,
+}
+
+/// What was measured of one algorithm with one set of flows.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The set, as the rig takes it.
+    pub flows: String,
+    /// The values; those that were not measured are missing.
+    pub run: Run,
+}
+
+impl Row {
+    /// The B-WFI of the worst class of flows, in packets of the largest size.
+    pub(crate) fn worst_wfi(&self) -> Option<f64> {
+        self.run.wfi.as_ref()?.iter().map(|row| row.bwfi_packets).max_by(f64::total_cmp)
+    }
+}
+
+/// A value of the algorithm that was asked for under a name, with a set of flows.
+pub(crate) fn value(
+    rows: &[Row],
+    name: &str,
+    flows: &str,
+    value: fn(&Row) -> Option<f64>,
+) -> Option<f64> {
+    let algorithm = Algorithm::parse(name).ok()?.to_string();
+    rows.iter().filter(|row| row.run.alg == algorithm && row.flows == flows).find_map(value)
+}
+
+/// A value as a cell of a table.
+pub(crate) fn cell(value: Option<f64>, decimals: u8) -> Cell {
+    value.map_or(Cell::Empty, |value| Cell::number(value, decimals))
+}
+
+/// One value over another.
+pub(crate) fn ratio(over: Option<f64>, under: Option<f64>) -> Option<f64> {
+    Some(over? / under?)
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_rig::flows::sweep;
+
+    use super::*;
+    use crate::MEASURED;
+
+    #[test]
+    fn every_measurement_names_what_the_rig_has() {
+        for measurement in MEASURED.iter().flat_map(|experiment| experiment.measurements) {
+            for name in measurement.algorithms {
+                assert!(Algorithm::parse(name).is_ok(), "{name}");
+            }
+            for flows in measurement.flows {
+                assert!(sweep(flows).is_ok(), "{flows}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_that_were_not_measured_leave_claims_untried() {
+        for experiment in MEASURED {
+            let finding = (experiment.finding)(&[]);
+            assert!(finding.claims.iter().all(|claim| claim.holds.is_none()), "{finding:?}");
+            assert!(!finding.tables.is_empty());
+        }
+    }
+}

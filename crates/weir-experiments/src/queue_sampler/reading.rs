@@ -1,0 +1,166 @@
+//! What one method of reading sees of the router's queue.
+
+use std::time::Instant;
+
+use weir_probe::{
+    Method, Namespace, Plan, ProbeError, Queue, QueueId, Run, Sink, Tally, Target, Tee,
+};
+
+use super::testbed::DEVICE;
+
+/// The readings of one method with a number of clients.
+#[derive(Clone, Debug)]
+pub(super) struct Watched {
+    pub(super) method: Method,
+    pub(super) seconds: f64,
+    pub(super) samples: u64,
+    /// Share of consecutive samples that are equal, and that differ by one packet.
+    pub(super) zero: f64,
+    pub(super) one: f64,
+    pub(super) mean: f64,
+    pub(super) most: u64,
+    /// The first readings: seconds and packets.
+    pub(super) stretch: Vec<[f64; 2]>,
+}
+
+/// The readings of all methods with a number of clients.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub(super) clients: u16,
+    pub(super) watched: Vec<Watched>,
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    /// The least time from a client to the server, in ns.
+    pub(super) fastest: Option<u64>,
+}
+
+impl Case {
+    pub(super) fn by(&self, method: Method) -> Option<&Watched> {
+        self.watched.iter().find(|watched| watched.method == method)
+    }
+}
+
+impl Watched {
+    pub(super) fn per_second(&self) -> f64 {
+        self.samples as f64 / self.seconds
+    }
+}
+
+/// Reads the router's queue by one method. The thread is in the router's namespace.
+pub(super) fn watch(method: Method, seconds: f64) -> Result<Watched, ProbeError> {
+    let target = Target { device: DEVICE.into(), namespace: Namespace::Own };
+    let plan = Plan {
+        targets: vec![target],
+        method: Some(method),
+        rate: None,
+        children: true,
+        bands: false,
+    };
+    let mut source = weir_probe::open(&plan)?.source;
+    let (mut tally, mut stretch) = (Tally::new(), Stretch::default());
+    let began = Instant::now();
+    while began.elapsed().as_secs_f64() < seconds {
+        source.turn(&mut Tee(vec![&mut tally, &mut stretch]))?;
+    }
+    let took = began.elapsed().as_secs_f64();
+    let queue = tally.queues().iter().find(|measured| measured.queue.kind == KIND);
+    let queue = queue.ok_or_else(|| {
+        ProbeError::Unavailable(format!("{} does not show the router's {KIND}", method.name()))
+    })?;
+    let steps = queue.steps();
+    Ok(Watched {
+        method,
+        seconds: took,
+        samples: queue.readings,
+        zero: steps.share_at(0),
+        one: steps.share_at(1),
+        mean: queue.packets().mean(),
+        most: queue.packets().max(),
+        stretch: stretch.finish(),
+    })
+}
+
+/// Collects the first lengths of the queue, for a plot.
+#[derive(Debug, Default)]
+struct Stretch {
+    queue: Option<QueueId>,
+    since: Option<u64>,
+    until: u64,
+    points: Vec<[f64; 2]>,
+}
+
+impl Stretch {
+    /// The points, and the last length until it was last read.
+    fn finish(mut self) -> Vec<[f64; 2]> {
+        if let Some(&[time, length]) = self.points.last() {
+            let until = self.until as f64 / 1e9;
+            self.points.extend((until > time).then_some([until, length]));
+        }
+        self.points
+    }
+}
+
+impl Sink for Stretch {
+    fn appeared(&mut self, _: u64, id: QueueId, queue: &Queue) {
+        if queue.kind == KIND {
+            self.queue = Some(id);
+        }
+    }
+    fn vanished(&mut self, _: u64, _: QueueId) {}
+    fn runs(&mut self, runs: &[Run]) {
+        for run in runs.iter().filter(|run| Some(run.queue) == self.queue) {
+            let since = *self.since.get_or_insert(run.first);
+            if run.first.saturating_sub(since) > STRETCH {
+                return;
+            }
+            self.until = run.last.saturating_sub(since).min(STRETCH);
+            let is_new = self.points.last().is_none_or(|last| last[1] != f64::from(run.qlen));
+            // A method that reads rarely knows nothing of the time in between: each of its readings
+            // is a point.
+            if is_new || run.count == 1 {
+                self.points
+                    .push([run.first.saturating_sub(since) as f64 / 1e9, f64::from(run.qlen)]);
+            }
+        }
+    }
+    fn counters(&mut self, _: u64, _: QueueId, _: &weir_probe::Counters) {}
+    fn remark(&mut self, _: u64, _: &str) {}
+}
+
+/// The queueing discipline that is read.
+const KIND: &str = "pfifo_fast";
+/// The methods, the slowest first.
+pub(super) const METHODS: [Method; 3] = [Method::Tc, Method::Netlink, Method::Loop];
+/// How long each method's readings are drawn, in ns.
+const STRETCH: u64 = 20_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::{Queue, Run, Sink as _, Stretch};
+
+    #[test]
+    fn a_stretch_is_the_beginning_of_one_queue_without_what_stays_the_same() {
+        let mut stretch = Stretch::default();
+        let queue = |kind: &str| Queue {
+            device: "out".into(),
+            netns: None,
+            kind: kind.into(),
+            handle: weir_probe::Handle(0),
+            parent: weir_probe::Handle::ROOT,
+            band: None,
+            root: false,
+        };
+        stretch.appeared(0, 0, &queue("tbf"));
+        stretch.appeared(0, 1, &queue("pfifo_fast"));
+        let run =
+            |queue, first, count, qlen| Run { queue, first, last: first, count, qlen, backlog: 0 };
+        stretch.runs(&[
+            run(0, 5, 9, 9),
+            run(1, 5, 9, 1),
+            run(1, 6, 9, 1),
+            run(1, 1_000_000_005, 9, 2),
+        ]);
+        stretch.runs(&[run(1, 500_005, 9, 3), run(1, 700_005, 9, 3)]);
+        assert_eq!(stretch.finish(), [[0.0, 1.0], [0.0005, 3.0], [0.0007, 3.0]]);
+    }
+}

@@ -1,0 +1,148 @@
+//! The results of one lane, in the form that is written: its counters beside what was configured.
+
+use weir_core::Nanos;
+use weir_core::config::{Capacity, LinkConfig, Loss};
+use weir_core::link::Step;
+use weir_core::stats::LinkStats;
+use weir_linux::live::LaneReport;
+use weir_report::{LinkResult, Series};
+use weir_rules::{LinkSpec, canonical};
+
+/// One direction's results. Without a `spec`, rules decide what its packets meet.
+pub(crate) fn link_result(
+    (from, to): (&str, &str),
+    lane: &LaneReport,
+    series: Series,
+    spec: Option<&LinkSpec>,
+) -> LinkResult {
+    let stats = LinkStats {
+        counters: lane.counters.clone(),
+        queue_ns: lane.queue_ns.clone(),
+        total_ns: lane.total_ns.clone(),
+        device: None,
+    };
+    let result = LinkResult {
+        by_rules: spec.is_none(),
+        lateness_ns: lane.lateness.clone(),
+        series,
+        ..LinkResult::from_stats(&lane.name, from, to, &stats)
+    };
+    let Some(spec) = spec else { return result };
+    let link = &spec.pipe.link;
+    let (rate_bps, delay) = configured(link);
+    LinkResult {
+        spec: canonical(spec),
+        rate_bps,
+        delay_ns: delay.0,
+        loss: mean_loss(link.loss),
+        ..result
+    }
+}
+
+/// Rate and delay as they are configured; of a table that changes them over time the means of its
+/// steps, weighted by how long each lasts: over one period where it repeats, else from the start on
+/// (and the last step counts as long as the one before it).
+fn configured(link: &LinkConfig) -> (Option<u64>, Nanos) {
+    let bps = |capacity: &Capacity| match capacity {
+        Capacity::Unlimited => None,
+        Capacity::Constant(rate) => Some(rate.bps()),
+        Capacity::Trace(trace) => Some(trace.mean_bps()),
+    };
+    let at_first = (bps(&link.capacity), link.delay);
+    let Some(schedule) = &link.schedule else { return at_first };
+    let after = |(rate, delay), step: &Step| {
+        (step.capacity.as_ref().map_or(rate, bps), step.delay.unwrap_or(delay))
+    };
+    let steps = schedule.steps();
+    // What a round begins with is what the one before has left.
+    let mut now = if schedule.period().is_some() {
+        steps.iter().fold(at_first, |now, (_, step)| after(now, step))
+    } else {
+        at_first
+    };
+    let mut held = vec![(Nanos::ZERO, now)];
+    for (at, step) in steps {
+        now = after(now, step);
+        held.push((*at, now));
+    }
+    let begins = |i: usize| u128::from(held[i].0.0);
+    let lasts = |i: usize| match schedule.period() {
+        _ if i + 1 < held.len() => begins(i + 1) - begins(i),
+        Some(period) => u128::from(period.0) - begins(i),
+        None => (begins(i) - begins(i - 1)).max(1),
+    };
+    let parts = || (0..held.len()).map(|i| (held[i].1, lasts(i))).filter(|(_, lasts)| *lasts > 0);
+    let mean = |sum: u128| {
+        u64::try_from(sum / parts().map(|(_, lasts)| lasts).sum::<u128>()).unwrap_or(u64::MAX)
+    };
+    let bits: Option<u128> =
+        parts().map(|((rate, _), lasts)| Some(u128::from(rate?) * lasts)).sum();
+    let delays: u128 = parts().map(|((_, delay), lasts)| u128::from(delay.0) * lasts).sum();
+    (bits.map(mean), Nanos(mean(delays)))
+}
+
+/// Long-run share of packets that a loss model loses.
+fn mean_loss(loss: Loss) -> Option<f64> {
+    match loss {
+        Loss::None => None,
+        Loss::Bernoulli(p) => Some(p.as_f64()),
+        Loss::GilbertElliott { loss_in_good, good_to_bad, loss_in_bad, bad_to_good } => {
+            let (k, p, h, r) = (
+                loss_in_good.as_f64(),
+                good_to_bad.as_f64(),
+                loss_in_bad.as_f64(),
+                bad_to_good.as_f64(),
+            );
+            let bad = if p + r > 0.0 { p / (p + r) } else { 0.0 };
+            Some(k * (1.0 - bad) + h * bad)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// What is said to be configured for a table: bit/s and milliseconds.
+    fn means(spec: &str, table: &str) -> (Option<u64>, u64) {
+        let files = BTreeMap::from([("t.csv".to_owned(), table.to_owned())]);
+        let checked = weir_rules::check_spec(spec, &files);
+        let spec = checked.spec.unwrap_or_else(|| panic!("{}", checked.diagnostics));
+        let (rate, delay) = configured(&spec.pipe.link);
+        (rate, delay.0 / 1_000_000)
+    }
+
+    #[test]
+    fn a_tables_means_count_each_value_for_as_long_as_it_holds() {
+        assert_eq!(
+            means("trace t.csv", "time,rate,delay\n0,1M,10\n1,4M,40\n4,,\n"),
+            (Some(3_250_000), 32)
+        );
+        assert_eq!(means("schedule t.csv", "time,rate\n0,1M\n1,4M\n4,2M\n"), (Some(2_714_285), 0));
+        assert_eq!(
+            means("bw 7M delay 5ms schedule t.csv", "time,rate,delay\n0,3M,\n"),
+            (Some(3_000_000), 5)
+        );
+    }
+
+    #[test]
+    fn what_holds_before_a_tables_first_row_counts_too() {
+        assert_eq!(means("bw 1M schedule t.csv", "time,rate\n2,4M\n"), (Some(2_500_000), 0));
+        assert_eq!(
+            means("schedule t.csv", "time,rate\n2,4M\n"),
+            (None, 0),
+            "no limit at first: there is no mean"
+        );
+        // In all rounds but the first it is what the last row has left.
+        assert_eq!(
+            means("bw 9M schedule t.csv loop", "time,rate\n1,2M\n3,6M\n4,\n"),
+            (Some(4_000_000), 0)
+        );
+        assert_eq!(
+            means("trace t.csv", "time,rate,delay\n0,2M,\n1,,10\n2,,\n"),
+            (Some(2_000_000), 10)
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! The parts of a scenario that only the simulator has.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use weir_rules::{Code, Diagnostic, Diagnostics, Span};
+use weir_sim::scenario::{NodeKind, Scenario};
+
+use super::kinds::{Carrier, Impossible, carrier_of, packet_sizes};
+
+/// An error for each part of a scenario that cannot be live, with its place in `text`, which the
+/// scenario was read from under the name `file`, and with a remedy. `mtu` is the largest IP packet
+/// of the hosts' interfaces, in bytes.
+pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnostics {
+    let places = Places::of(text);
+    let mut said = Diagnostics::default();
+    let mut say = |span: Span, message: String, label: &str, help: &str| {
+        said.push(
+            Diagnostic::new(Code::NotYet, text, span, message)
+                .in_file(file)
+                .label(label)
+                .help(help),
+        );
+    };
+    for (number, node) in scenario.nodes.iter().enumerate() {
+        if !matches!(node.kind, NodeKind::Host | NodeKind::Router) {
+            let message = format!("`{}` is a kind of node that only the simulator has", node.name);
+            say(
+                places.key("node", number, "kind"),
+                message,
+                "simulated only",
+                "use `weir sim`, or a router with links that have schedulers",
+            );
+        }
+    }
+    for (number, traffic) in scenario.traffic.iter().enumerate() {
+        match carrier_of(&traffic.spec) {
+            Err(Impossible { what, setting, help }) => {
+                let message = format!("`{}` cannot be live: {what}", traffic.name);
+                say(places.key("traffic", number, setting), message, "not on real frames", &help);
+            }
+            Ok(Carrier::Datagrams { .. }) => {
+                let sizes = packet_sizes(&traffic.spec);
+                if let Some(size) =
+                    sizes.iter().find(|size| !(LEAST_PACKET..=u64::from(mtu)).contains(*size))
+                {
+                    let message = format!("`{}` has packets of {size} bytes", traffic.name);
+                    let help = format!(
+                        "allowed are {LEAST_PACKET} bytes, which hold headers and a time stamp, to --mtu, which is {mtu}"
+                    );
+                    say(
+                        places.key("traffic", number, "size"),
+                        message,
+                        "no size for a datagram",
+                        &help,
+                    );
+                }
+            }
+            Ok(_) => {}
+        }
+    }
+    if let Some(axis) = scenario.sweep.first() {
+        let help = format!("make one run for each value: `weir live {file} --set {}=…`", axis.key);
+        say(places.table("sweep"), "a live run has no sweep".to_owned(), "several runs", &help);
+    }
+    said
+}
+
+/// The places of a scenario's keys in its text.
+struct Places<'a> {
+    root: Option<Spanned<DeTable<'a>>>,
+}
+
+impl<'a> Places<'a> {
+    fn of(text: &'a str) -> Self {
+        Self { root: DeTable::parse(text).ok() }
+    }
+
+    /// The place of a key's value in table `number` of those with this name; that of the table where
+    /// the key is absent.
+    fn key(&self, tables: &str, number: usize, key: &str) -> Span {
+        let Some((_, all)) = self.root.as_ref().and_then(|root| find(root.get_ref(), tables))
+        else {
+            return 0..0;
+        };
+        let DeValue::Array(all) = all.get_ref() else { return all.span() };
+        let Some(table) = all.get(number) else { return 0..0 };
+        let DeValue::Table(keys) = table.get_ref() else { return table.span() };
+        find(keys, key).map_or(table.span(), |(_, value)| value.span())
+    }
+
+    /// The place of a table with this name.
+    fn table(&self, name: &str) -> Span {
+        self.root.as_ref().and_then(|root| find(root.get_ref(), name)).map_or(0..0, |(key, _)| key)
+    }
+}
+
+fn find<'t, 'a>(table: &'t DeTable<'a>, key: &str) -> Option<(Span, &'t Spanned<DeValue<'a>>)> {
+    table.iter().find(|(name, _)| name.get_ref() == key).map(|(name, value)| (name.span(), value))
+}
+
+/// IPv4 and UDP headers, a sequence number and a time stamp, in bytes.
+const LEAST_PACKET: u64 = 40;

@@ -1,0 +1,79 @@
+//! The flows of a scenario, numbered as the simulator numbers them.
+
+use weir_core::key::FlowKey;
+use weir_sim::build::key;
+use weir_sim::scenario::Scenario;
+use weir_sim::topology::{Topology, WayError};
+
+use super::kinds::{Carrier, carrier_of, protocol};
+
+/// A flow of a scenario.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    /// Its number.
+    pub(super) number: u32,
+    /// Index of its entry in the scenario's traffic.
+    pub(super) traffic: usize,
+    /// Name of the group that its statistics belong to.
+    pub(super) group: String,
+    /// The nodes that it leads from and to.
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// The ports on its path, and on the path back.
+    pub(super) forward: Vec<usize>,
+    pub(super) back: Vec<usize>,
+    /// Addresses and ports of its packets.
+    pub(super) key: FlowKey,
+    /// Traffic class.
+    pub(super) class: u16,
+}
+
+impl Flow {
+    /// What makes its packets.
+    pub(super) fn carrier(&self, scenario: &Scenario) -> Carrier {
+        // Traffic that cannot be live was refused before.
+        carrier_of(&scenario.traffic[self.traffic].spec)
+            .unwrap_or(Carrier::Datagrams { tos: 0, echo: false })
+    }
+}
+
+/// All flows of a scenario, in order.
+///
+/// # Errors
+/// There is no path between two hosts; a scenario that was read from a file has all paths.
+pub(super) fn flows(scenario: &Scenario) -> Result<Vec<Flow>, WayError> {
+    let mut topology =
+        Topology::new(&scenario.nodes, &scenario.links).with_routes(&scenario.routes);
+    let mut flows = Vec::new();
+    for (place, traffic) in scenario.traffic.iter().enumerate() {
+        let mut of_traffic = 0;
+        let pairs =
+            traffic.to.iter().flat_map(|&to| traffic.from.iter().map(move |&from| (from, to)));
+        for (from, to) in pairs {
+            let (forward, back) = (topology.way(from, to)?, topology.way(to, from)?);
+            for _ in 0..traffic.count {
+                of_traffic += 1;
+                let own = || {
+                    if traffic.flows() == 1 {
+                        traffic.name.clone()
+                    } else {
+                        format!("{}.{of_traffic}", traffic.name)
+                    }
+                };
+                let number = flows.len() as u32;
+                flows.push(Flow {
+                    number,
+                    traffic: place,
+                    group: traffic.group.clone().unwrap_or_else(own),
+                    from,
+                    to,
+                    forward: forward.clone(),
+                    back: back.clone(),
+                    key: key(from, to, number.into(), protocol(&traffic.spec)),
+                    class: traffic.class,
+                });
+            }
+        }
+    }
+    Ok(flows)
+}

@@ -1,0 +1,250 @@
+//! The results of a live run in the form in which the simulator has its own.
+
+use std::collections::BTreeMap;
+
+use weir_core::stats::{LinkStats, Reasons};
+use weir_sim::measure::{
+    Distribution, FlowName, FlowOutcome, FlowSample, LinkOutcome, LinkSample, Names, Outcome,
+    Series,
+};
+use weir_sim::scenario::Scenario;
+
+use super::flows::Flow;
+use super::watch::Count;
+use weir_traffic::host::order::EndReport;
+use weir_traffic::span::Point;
+
+/// Everything that was seen of a run.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Of each flow by number, what its two ends saw.
+    pub(super) ends: BTreeMap<u32, [EndReport; 2]>,
+    /// Of each watched flow by number, what the loop saw, at the end and over time.
+    pub(super) watched: BTreeMap<u32, (Count, Vec<FlowSample>)>,
+    /// Counters of each port.
+    pub(super) ports: Vec<LinkStats>,
+    /// Samples of each port.
+    pub(super) samples: Vec<Vec<LinkSample>>,
+    /// Length of their interval, ns.
+    pub(super) interval_ns: u64,
+    /// Packets that went through the loop.
+    pub(super) events: u64,
+}
+
+/// Puts it together.
+pub(super) fn outcome(
+    scenario: &Scenario,
+    seed: u64,
+    names: &Names,
+    flows: &[Flow],
+    seen: Seen,
+) -> Outcome {
+    let mut figures: Vec<(FlowOutcome, Vec<FlowSample>)> =
+        names.flows.iter().map(|name| (nothing(name), Vec::new())).collect();
+    let places: BTreeMap<&str, usize> =
+        names.flows.iter().enumerate().map(|(place, name)| (&*name.name, place)).collect();
+    for flow in flows {
+        let Some(&place) = places.get(&*flow.group) else { continue };
+        let (figure, series) = &mut figures[place];
+        let ends = seen.ends.get(&flow.number).cloned().unwrap_or_default();
+        let own = match seen.watched.get(&flow.number) {
+            Some((count, samples)) => {
+                merge_series(series, samples);
+                watched(count, &ends)
+            }
+            None => {
+                merge_series(series, &samples(&ends));
+                by_ends(&ends)
+            }
+        };
+        add(figure, own);
+    }
+    let (flows, series): (Vec<FlowOutcome>, Vec<_>) = figures.into_iter().unzip();
+    let link = |(name, stats)| LinkOutcome::from_stats(name, stats);
+    let links = names.links.iter().zip(&seen.ports).map(link).collect();
+    let longest = seen.samples.iter().map(Vec::len).max().unwrap_or(0);
+    let pad = |mut samples: Vec<FlowSample>| {
+        samples.resize(longest, FlowSample::default());
+        samples
+    };
+    Outcome {
+        scenario: names.scenario.clone(),
+        seed,
+        warmup_ns: scenario.warmup.0,
+        end_ns: scenario.duration.0,
+        events: seen.events,
+        fairness: weir_sim::measure::fairness_by_kind(&flows),
+        flows,
+        links,
+        series: Series {
+            interval_ns: seen.interval_ns,
+            end_ns: scenario.duration.0,
+            links: seen.samples,
+            flows: series.into_iter().map(pad).collect(),
+        },
+    }
+}
+
+fn nothing(name: &FlowName) -> FlowOutcome {
+    let FlowName { name, kind, from, to } = name.clone();
+    FlowOutcome { name, kind, from, to, ..FlowOutcome::default() }
+}
+
+/// A flow of datagrams: what its ends counted. A packet that was sent and did not come was lost.
+fn by_ends([sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
+    let arrived_in_time = receiver.received.saturating_sub(receiver.carried + receiver.duplicated);
+    FlowOutcome {
+        carried: receiver.carried,
+        sent: sender.sent,
+        sent_bytes: sender.sent_bytes,
+        duplicated: receiver.duplicated,
+        received: receiver.received,
+        received_bytes: receiver.received_bytes,
+        goodput_bytes: receiver.goodput_bytes,
+        lost: sender.sent.saturating_sub(receiver.came),
+        marked: receiver.marked,
+        inside: receiver.came.saturating_sub(arrived_in_time),
+        // Of a ping, requests and their answers.
+        opened: if sender.delay_ns.count > 0 { sender.sent } else { 1 },
+        completed: sender.delay_ns.count,
+        completion_ns: sender.delay_ns.clone(),
+        delay_ns: receiver.delay_ns.clone(),
+        jitter_ns: jitter(receiver.variation_ns, receiver.received),
+        ..FlowOutcome::default()
+    }
+}
+
+/// A flow whose packets the loop has counted.
+fn watched(count: &Count, [sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
+    let (drops, marks) = by_reason(&count.reasons);
+    let gone = count.received + count.reasons.total_drops();
+    let came = count.sent + count.duplicated;
+    // What is read by a program of the user's nobody counts; its packets say as much.
+    let goodput =
+        if receiver.goodput_bytes > 0 { receiver.goodput_bytes } else { count.payload_bytes };
+    FlowOutcome {
+        carried: gone.saturating_sub(came),
+        sent: count.sent,
+        sent_bytes: count.sent_bytes,
+        duplicated: count.duplicated,
+        received: count.received,
+        received_bytes: count.received_bytes,
+        goodput_bytes: goodput,
+        lost: count.reasons.total_drops(),
+        drops,
+        marks,
+        marked: count.marked,
+        retransmitted: sender.retransmitted,
+        inside: came.saturating_sub(gone),
+        opened: 1,
+        delay_ns: count.delay_ns.distribution(),
+        jitter_ns: jitter(count.variation_ns, count.received),
+        ..FlowOutcome::default()
+    }
+}
+
+/// Mean difference between the delays of successive packets.
+fn jitter(variation_ns: u64, packets: u64) -> f64 {
+    if packets < 2 { 0.0 } else { variation_ns as f64 / (packets - 1) as f64 }
+}
+
+fn by_reason(reasons: &Reasons) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
+    let drops = reasons.drop_counts().iter().map(|(reason, n)| (reason.name().to_owned(), n));
+    let marks = reasons.mark_counts().iter().map(|(reason, n)| (reason.name().to_owned(), n));
+    (drops.collect(), marks.collect())
+}
+
+/// Adds a flow to the figures of its group.
+fn add(group: &mut FlowOutcome, own: FlowOutcome) {
+    let all = (group.received + own.received).max(1) as f64;
+    group.jitter_ns =
+        (group.jitter_ns * group.received as f64 + own.jitter_ns * own.received as f64) / all;
+    group.carried += own.carried;
+    group.sent += own.sent;
+    group.sent_bytes += own.sent_bytes;
+    group.duplicated += own.duplicated;
+    group.received += own.received;
+    group.received_bytes += own.received_bytes;
+    group.goodput_bytes += own.goodput_bytes;
+    group.lost += own.lost;
+    group.marked += own.marked;
+    group.retransmitted += own.retransmitted;
+    group.inside += own.inside;
+    group.opened += own.opened;
+    group.completed += own.completed;
+    merge_counts(&mut group.drops, own.drops);
+    merge_counts(&mut group.marks, own.marks);
+    merge(&mut group.delay_ns, own.delay_ns);
+    merge(&mut group.completion_ns, own.completion_ns);
+}
+
+fn merge_counts(all: &mut BTreeMap<String, u64>, own: BTreeMap<String, u64>) {
+    for (reason, count) in own {
+        *all.entry(reason).or_default() += count;
+    }
+}
+
+fn merge(all: &mut Distribution, own: Distribution) {
+    if all.count == 0 { *all = own } else { all.merge(&own) }
+}
+
+/// What a flow's ends saw over time.
+fn samples([sender, receiver]: &[EndReport; 2]) -> Vec<FlowSample> {
+    let at = |series: &[Point], n: usize| series.get(n).copied().unwrap_or_default();
+    let sample = |n| {
+        let (sent, received) = (at(&sender.series, n), at(&receiver.series, n));
+        FlowSample {
+            sent: sent.packets,
+            sent_bytes: sent.bytes,
+            received: received.packets,
+            received_bytes: received.bytes,
+            goodput_bytes: received.payload,
+            lost: 0,
+            marked: received.marked,
+            delay_sum_ns: received.delay_ns,
+        }
+    };
+    (0..sender.series.len().max(receiver.series.len())).map(sample).collect()
+}
+
+fn merge_series(all: &mut Vec<FlowSample>, own: &[FlowSample]) {
+    if all.len() < own.len() {
+        all.resize(own.len(), FlowSample::default());
+    }
+    for (all, own) in all.iter_mut().zip(own) {
+        all.add(own);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_packet_of_a_flow_of_datagrams_is_accounted_for() {
+        let sender = EndReport { sent: 100, ..EndReport::default() };
+        // Two from before the warm-up's end, one copy, and three of 95 that came after the end.
+        let receiver = EndReport {
+            received: 95 - 3 + 2 + 1,
+            came: 95,
+            carried: 2,
+            duplicated: 1,
+            ..EndReport::default()
+        };
+        let flow = by_ends(&[sender, receiver]);
+        assert_eq!((flow.lost, flow.inside, flow.received), (5, 3, 95));
+        assert!(flow.balanced(), "{flow:?}");
+    }
+
+    #[test]
+    fn every_packet_of_a_watched_flow_is_accounted_for() {
+        let mut reasons = Reasons::default();
+        reasons.count_drop(weir_core::stats::DropReason::QueueFull);
+        let count = Count { sent: 10, received: 7, duplicated: 1, reasons, ..Count::default() };
+        let flow = watched(&count, &Default::default());
+        assert_eq!((flow.lost, flow.inside, flow.carried), (1, 3, 0));
+        assert!(flow.balanced(), "{flow:?}");
+        let count = Count { received: 3, ..Count::default() };
+        assert_eq!(watched(&count, &Default::default()).carried, 3, "sent before counting began");
+    }
+}

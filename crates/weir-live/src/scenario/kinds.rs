@@ -1,0 +1,186 @@
+//! The kinds of traffic that can be live, what makes their packets, and the kinds that only the
+//! simulator has.
+
+use serde_json::Value;
+use weir_rules::quantity;
+use weir_sim::traffic::Spec;
+use weir_traffic::host::kinds::{DATAGRAMS, PING, is_datagrams};
+use weir_traffic::host::order::Transfer;
+
+/// What makes the packets of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Carrier {
+    /// Weir's generators.
+    Datagrams {
+        /// The second byte of the IP header.
+        tos: u8,
+        /// The destination sends each packet back.
+        echo: bool,
+    },
+    /// The kernel's TCP.
+    Tcp(Transfer),
+    /// A program of the user's.
+    Program {
+        /// Its command, for a shell.
+        command: String,
+        /// When it starts, ns after the start of the run.
+        start_ns: u64,
+    },
+}
+
+/// Why traffic cannot be live: the reason, the setting that it follows from, and a remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Impossible {
+    pub(super) what: String,
+    pub(super) setting: &'static str,
+    pub(super) help: String,
+}
+
+/// What makes the packets of a kind of traffic.
+pub(super) fn carrier_of(spec: &Spec) -> Result<Carrier, Impossible> {
+    let common = spec.common();
+    let settings = serde_json::to_value(spec).unwrap_or(Value::Null);
+    if common.label.is_some() || common.deadline.is_some() {
+        let setting = if common.label.is_some() { "label" } else { "deadline" };
+        let help = "leave the setting out, or use `weir sim`".to_owned();
+        return Err(Impossible { what: "real packets carry no label".to_owned(), setting, help });
+    }
+    if is_datagrams(spec) {
+        let ecn = match settings["ecn"].as_str() {
+            Some("ect0") => 2,
+            Some("ect1") => 1,
+            _ => 0,
+        };
+        return Ok(Carrier::Datagrams { tos: common.dscp << 2 | ecn, echo: spec.kind() == PING });
+    }
+    match spec.kind() {
+        "tcp" => Ok(Carrier::Tcp(transfer(
+            &settings,
+            common.start.0.0,
+            common.stop.map_or(u64::MAX, |stop| stop.0.0),
+        )?)),
+        "program" => {
+            let command = settings["command"].as_str().unwrap_or_default().to_owned();
+            Ok(Carrier::Program { command, start_ns: common.start.0.0 })
+        }
+        kind => Err(Impossible {
+            what: format!("traffic of the kind `{kind}` exists in the simulator only"),
+            setting: "kind",
+            help: format!(
+                "use `weir sim`; live there are {}, tcp and program",
+                DATAGRAMS.join(", ")
+            ),
+        }),
+    }
+}
+
+/// A transfer over TCP with these settings.
+fn transfer(settings: &Value, start_ns: u64, stop_ns: u64) -> Result<Transfer, Impossible> {
+    let words = settings["cc"].as_str().unwrap_or("cubic").to_ascii_lowercase();
+    let (wanted, own) = words.trim().split_once(char::is_whitespace).unwrap_or((words.trim(), ""));
+    if !own.is_empty() {
+        let what = format!("the kernel's `{wanted}` takes no settings");
+        let help = format!("write `cc = \"{wanted}\"`, or use `weir sim`");
+        return Err(Impossible { what, setting: "cc", help });
+    }
+    let congestion = if wanted == "newreno" { "reno" } else { wanted }.to_owned();
+    let there = weir_linux::tcp::congestion_controls();
+    if !there.contains(&congestion) {
+        let what =
+            format!("this machine's kernel has no congestion control `{congestion}` to choose");
+        let help = format!(
+            "there are {}; 'modprobe tcp_{congestion}' may add it, and `weir sim` has its own",
+            there.join(", ")
+        );
+        return Err(Impossible { what, setting: "cc", help });
+    }
+    let segment =
+        size(&settings["mss"]).and_then(|size| u32::try_from(size).ok()).unwrap_or(DEFAULT_SEGMENT);
+    Ok(Transfer { congestion, segment, start_ns, stop_ns, bytes: size(&settings["bytes"]) })
+}
+
+/// A size as a setting holds it: a number, or a text with its unit.
+fn size(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| quantity::size(value.as_str()?).ok())
+}
+
+/// The sizes of its packets as far as its settings give them, network-layer bytes.
+pub(super) fn packet_sizes(spec: &Spec) -> Vec<u64> {
+    match spec {
+        Spec::Imix(imix) => imix.mix.iter().map(|(size, _)| size.0).collect(),
+        Spec::Voip(voip) => vec![u64::from(voip.codec.frame().1) + SPEECH_HEADERS],
+        spec => serde_json::to_value(spec)
+            .ok()
+            .and_then(|settings| size(&settings["size"]))
+            .into_iter()
+            .collect(),
+    }
+}
+
+/// The protocol number in the flow keys of a kind's packets.
+pub(super) fn protocol(spec: &Spec) -> u8 {
+    if is_datagrams(spec) { UDP } else { TCP }
+}
+
+/// Payload of a segment on Ethernet, with the timestamps that Linux has on.
+const DEFAULT_SEGMENT: u32 = 1448;
+/// IP, UDP and RTP.
+const SPEECH_HEADERS: u64 = 40;
+/// Numbers of protocols in IP headers.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> Spec {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn datagrams_carry_their_ecn_field_and_dscp() {
+        let carried =
+            carrier_of(&spec(r#"{"kind":"poisson","rate":"1Mbit/s","ecn":"ect0","dscp":46}"#));
+        assert_eq!(carried, Ok(Carrier::Datagrams { tos: 46 << 2 | 2, echo: false }));
+        assert_eq!(
+            carrier_of(&spec(r#"{"kind":"ping"}"#)),
+            Ok(Carrier::Datagrams { tos: 0, echo: true })
+        );
+    }
+
+    #[test]
+    fn labels_are_refused() {
+        let refused =
+            carrier_of(&spec(r#"{"kind":"cbr","rate":"1Mbit/s","deadline":"20ms"}"#)).unwrap_err();
+        assert_eq!(refused.setting, "deadline");
+    }
+
+    #[test]
+    fn transfers_take_a_congestion_control_of_the_kernel() {
+        let own = weir_linux::tcp::congestion_controls().remove(0);
+        let made = transfer(&serde_json::json!({ "cc": own, "bytes": "1MB" }), 5, 9);
+        assert_eq!(
+            made,
+            Ok(Transfer {
+                congestion: own.clone(),
+                segment: 1448,
+                start_ns: 5,
+                stop_ns: 9,
+                bytes: Some(1_000_000)
+            })
+        );
+        for cc in ["no-such-control".to_owned(), format!("{own} beta 0.5")] {
+            let refused = transfer(&serde_json::json!({ "cc": cc }), 0, 1).unwrap_err();
+            assert!(refused.setting == "cc" && refused.help.contains("weir sim"), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_known_where_settings_give_them() {
+        assert_eq!(packet_sizes(&spec(r#"{"kind":"cbr","rate":"1Mbit/s","size":"39B"}"#)), [39]);
+        assert_eq!(packet_sizes(&spec(r#"{"kind":"imix","rate":"1Mbit/s"}"#)), [40, 576, 1500]);
+        assert_eq!(packet_sizes(&spec(r#"{"kind":"voip"}"#)), [200]);
+        assert!(packet_sizes(&spec(r#"{"kind":"trace","file":"a.csv"}"#)).is_empty());
+    }
+}

@@ -1,0 +1,339 @@
+//! The plan of a live run: hosts, lanes between them, rules that lead each packet over the links of
+//! its path, and the two ends of each flow.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+
+use weir_core::key::FlowKey;
+use weir_core::{Emulator, Nanos};
+use weir_linux::live::{Forwarding, Gso, LaneConfig};
+use weir_linux::topology::{HostSetup, NetworkSetup};
+use weir_rules::classify::{Pass, Place};
+use weir_rules::ruleset::Ruleset;
+use weir_rules::script;
+use weir_sim::disk::Disk;
+use weir_sim::scenario::{Direction, Scenario};
+use weir_traffic::host::order::{Role, Task};
+
+use super::error::ScenarioError;
+use super::flows::{Flow, flows};
+use super::kinds::Carrier;
+use crate::rules::ActiveRules;
+use crate::session::{Lanes, Link, NamedLink};
+
+/// A scenario as a live run sees it.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Numbers of the nodes that have a namespace and a port, in the order of ports.
+    pub(super) hosts: Vec<usize>,
+    /// Their surroundings.
+    pub(super) setup: NetworkSetup,
+    /// All flows, by number.
+    pub(super) flows: Vec<Flow>,
+    /// A lane for each pair of hosts that exchange packets.
+    pub(super) lanes: Vec<LaneConfig>,
+    /// Which frame takes which lane.
+    pub(super) forwarding: Forwarding,
+    /// Lead packets from link to link.
+    pub(super) rules: ActiveRules,
+    /// The tasks of each host's generator.
+    pub(super) tasks: Vec<Vec<Task>>,
+    /// Pairs of nodes, in the order of lanes.
+    pairs: Vec<(usize, usize)>,
+}
+
+impl Plan {
+    /// The port of a node.
+    pub(super) fn port(&self, node: usize) -> Option<usize> {
+        self.hosts.binary_search(&node).ok()
+    }
+
+    /// The lane between two nodes.
+    pub(super) fn lane(&self, from: usize, to: usize) -> Option<u16> {
+        self.pairs.binary_search(&(from, to)).ok().map(|lane| lane as u16)
+    }
+}
+
+/// Plans a scenario that [`check`](super::check()) accepts.
+///
+/// # Errors
+/// A flow has no path.
+pub(super) fn plan(scenario: &Scenario, mtu: u32) -> Result<Plan, ScenarioError> {
+    let flows = flows(scenario)?;
+    let used: BTreeSet<usize> = flows.iter().flat_map(|flow| [flow.from, flow.to]).collect();
+    let hosts: Vec<usize> = used.into_iter().collect();
+    let places: BTreeMap<usize, usize> =
+        hosts.iter().enumerate().map(|(port, &node)| (node, port)).collect();
+    let host = |&node: &usize| HostSetup {
+        name: scenario.nodes[node].name.clone(),
+        address: address(node),
+    };
+    let setup = NetworkSetup { hosts: hosts.iter().map(host).collect(), prefix: PREFIX, mtu };
+    let paths = paths(&flows);
+    let (mut lanes, mut forwarding) = (Vec::new(), Forwarding::default());
+    for &(from, to) in paths.keys() {
+        let name = format!("{}>{}", scenario.nodes[from].name, scenario.nodes[to].name);
+        forwarding.insert(places[&from], address(to).into(), lanes.len() as u16);
+        lanes.push(LaneConfig {
+            name,
+            from: places[&from],
+            to: places[&to],
+            pipe: 0,
+            passes: vec![PASS],
+            gso: Gso::Split,
+        });
+    }
+    let text = rules(scenario, &paths, &flows);
+    let mut tasks = vec![Vec::new(); hosts.len()];
+    for flow in &flows {
+        for (node, role) in roles(scenario, flow) {
+            tasks[places[&node]].push(Task {
+                flow: flow.number,
+                from: sender(&flow.key),
+                to: receiver(&flow.key),
+                role,
+            });
+        }
+    }
+    let rules = compile(&text)?;
+    let pairs = paths.keys().copied().collect();
+    Ok(Plan { hosts, setup, flows, lanes, forwarding, rules, tasks, pairs })
+}
+
+/// The ports on the paths between nodes that have flows between them.
+fn paths<'a>(flows: &'a [Flow]) -> BTreeMap<(usize, usize), &'a [usize]> {
+    let both = |flow: &'a Flow| {
+        [
+            ((flow.from, flow.to), flow.forward.as_slice()),
+            ((flow.to, flow.from), flow.back.as_slice()),
+        ]
+    };
+    flows.iter().flat_map(both).collect()
+}
+
+/// The tasks of both ends of a flow, with their nodes; none where programs make the packets.
+fn roles(scenario: &Scenario, flow: &Flow) -> Vec<(usize, Role)> {
+    match flow.carrier(scenario) {
+        Carrier::Datagrams { tos, echo } => {
+            vec![(flow.from, Role::Send { tos, echo }), (flow.to, Role::Receive { echo })]
+        }
+        Carrier::Tcp(transfer) => vec![(flow.from, Role::Write(transfer)), (flow.to, Role::Read)],
+        Carrier::Program { .. } => Vec::new(),
+    }
+}
+
+/// The address and port that a flow's packets come from.
+fn sender(key: &FlowKey) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::from_bits(key.src as u32), key.src_port)
+}
+
+/// The address and port that they go to.
+fn receiver(key: &FlowKey) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::from_bits(key.dst as u32), key.dst_port)
+}
+
+/// A node's address, the same as in the simulator.
+pub(super) fn address(node: usize) -> Ipv4Addr {
+    Ipv4Addr::from_bits(weir_sim::build::key(node, node, 0, 0).src as u32)
+}
+
+/// The rules that lead packets along their paths. A packet that departs from a link continues behind
+/// the rule that sent it there, so the rules of a path follow each other, one for each link. A flow
+/// of another class than the first has rules of its own before those of its hosts, and a last one
+/// that lets it pass.
+fn rules(
+    scenario: &Scenario,
+    paths: &BTreeMap<(usize, usize), &[usize]>,
+    flows: &[Flow],
+) -> String {
+    let ports = Ports::of(scenario);
+    let mut text = String::from("disable one_pass\n");
+    let mut add = |action: &str, what: &str| {
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "add 1 {action} {what}");
+    };
+    let has_ports = |flow: &&Flow| !matches!(flow.carrier(scenario), Carrier::Program { .. });
+    for flow in flows.iter().filter(|flow| flow.class > 0).filter(has_ports) {
+        let protocol = if flow.key.proto == TCP { "tcp" } else { "udp" };
+        let (from, to) = (sender(&flow.key), receiver(&flow.key));
+        for (path, from, to) in [(&flow.forward, from, to), (&flow.back, to, from)] {
+            let what = format!(
+                "{protocol} from {} {} to {} {}",
+                from.ip(),
+                from.port(),
+                to.ip(),
+                to.port()
+            );
+            path.iter().for_each(|&port| add(&ports.action(port, flow.class), &what));
+            add("allow", &what);
+        }
+    }
+    for (&(from, to), path) in paths {
+        let what = format!("ip from {} to {}", address(from), address(to));
+        path.iter().for_each(|&port| add(&ports.action(port, 0), &what));
+    }
+    text
+}
+
+fn compile(text: &str) -> Result<ActiveRules, ScenarioError> {
+    let parsed = script::parse(text, "routes", &Disk);
+    let mut ruleset = Ruleset::default();
+    let applied = ruleset.apply_all(&parsed.commands);
+    if parsed.diagnostics.has_errors() || applied.is_err() {
+        return Err(ScenarioError::Rules(parsed.diagnostics));
+    }
+    Ok(ActiveRules::new(Arc::new(ruleset), Place { passes: vec![PASS], ..Place::default() }))
+}
+
+/// Numbers of pipes, schedulers and queues in the engine.
+struct Ports<'a> {
+    directions: Vec<&'a Direction>,
+    first_queue: Vec<u16>,
+}
+
+impl<'a> Ports<'a> {
+    fn of(scenario: &'a Scenario) -> Self {
+        let directions: Vec<&Direction> =
+            scenario.links.iter().flat_map(|link| &link.directions).collect();
+        let mut next = 1;
+        let first_queue = directions.iter().map(|direction| {
+            let first = next;
+            next += direction.queues.len() as u16;
+            first
+        });
+        Self { first_queue: first_queue.collect(), directions }
+    }
+
+    /// The action of a rule that sends packets of a class to a port.
+    fn action(&self, port: usize, class: u16) -> String {
+        let queues = self.directions[port].queues.len();
+        if queues == 0 {
+            return format!("pipe {}", engine_id(port));
+        }
+        format!("queue {}", self.first_queue[port] + class.min(queues as u16 - 1))
+    }
+}
+
+/// Number of a port's pipe or scheduler in the engine.
+pub(super) fn engine_id(port: usize) -> u16 {
+    port as u16 + 1
+}
+
+impl Plan {
+    /// The lanes of the session, with all ports configured as the simulator configures them.
+    pub(super) fn session(&self, scenario: &Scenario) -> Lanes {
+        let ports = Ports::of(scenario);
+        let link = |(port, direction): (usize, &&Direction)| NamedLink {
+            link: Link::new(direction.name.clone(), direction.spec.clone()),
+            id: engine_id(port),
+            scheduler: direction.scheduler.clone().map(Arc::new),
+        };
+        let queues = |(port, direction): (usize, &&Direction)| {
+            let numbered = direction.queues.iter().cloned().zip(ports.first_queue[port]..);
+            numbered.map(|(queue, number)| (number, engine_id(port), queue)).collect::<Vec<_>>()
+        };
+        let all: Vec<_> = ports.directions.iter().enumerate().flat_map(queues).collect();
+        Lanes {
+            lanes: self.lanes.clone(),
+            forwarding: Some(self.forwarding.clone()),
+            rules: Some(self.rules.clone()),
+            engine: Some(Arc::new(move |engine: &mut Emulator, now: Nanos| {
+                for (number, port, queue) in &all {
+                    engine.set_queue(now, *number, *port, queue);
+                }
+            })),
+            links: ports.directions.iter().enumerate().map(link).collect(),
+        }
+    }
+}
+
+/// Rules look at packets once, when they come in.
+const PASS: Pass = Pass { out: false, bridged: false, recv: None, xmit: None };
+/// All of 10.0.0.0/8 is on every host's own segment.
+const PREFIX: u8 = 8;
+/// The number of TCP in IP headers.
+const TCP: u8 = 6;
+
+#[cfg(test)]
+mod tests {
+    use weir_rules::NoFiles;
+
+    use super::*;
+
+    const SCENARIO: &str = r#"
+        duration = "1s"
+        node = [{ name = "a" }, { name = "b" }, { name = "idle" }, { name = "r", kind = "router" }]
+        link = [
+            { between = ["a", "r"], spec = "bw 10Mbit/s" },
+            { between = ["r", "b"], scheduler = "rr", spec = "bw 5Mbit/s", queue = [{ class = 0 }, { class = 1, spec = "weight 3" }] },
+            { between = ["idle", "r"], spec = "bw 1Mbit/s" },
+        ]
+        traffic = [
+            { name = "f", kind = "cbr", from = "a", to = "b", rate = "1Mbit/s", size = "500B", class = 1 },
+            { name = "g", kind = "cbr", from = "b", to = "a", rate = "1Mbit/s", size = "500B", count = 2 },
+        ]
+    "#;
+
+    fn scenario() -> Scenario {
+        let checked = weir_sim::scenario::parse(SCENARIO, "test.toml", &NoFiles);
+        checked.scenario.unwrap_or_else(|| panic!("{}", checked.diagnostics))
+    }
+
+    #[test]
+    fn rules_lead_each_pair_over_its_links_and_other_classes_to_their_queues() {
+        let scenario = scenario();
+        let flows = flows(&scenario).unwrap();
+        let paths = paths(&flows);
+        let expected = "\
+            disable one_pass\n\
+            add 1 pipe 1 udp from 10.0.0.1 1024 to 10.0.0.2 5000\n\
+            add 1 queue 2 udp from 10.0.0.1 1024 to 10.0.0.2 5000\n\
+            add 1 allow udp from 10.0.0.1 1024 to 10.0.0.2 5000\n\
+            add 1 pipe 4 udp from 10.0.0.2 5000 to 10.0.0.1 1024\n\
+            add 1 pipe 2 udp from 10.0.0.2 5000 to 10.0.0.1 1024\n\
+            add 1 allow udp from 10.0.0.2 5000 to 10.0.0.1 1024\n\
+            add 1 pipe 1 ip from 10.0.0.1 to 10.0.0.2\n\
+            add 1 queue 1 ip from 10.0.0.1 to 10.0.0.2\n\
+            add 1 pipe 4 ip from 10.0.0.2 to 10.0.0.1\n\
+            add 1 pipe 2 ip from 10.0.0.2 to 10.0.0.1\n";
+        assert_eq!(rules(&scenario, &paths, &flows), expected);
+    }
+
+    #[test]
+    fn hosts_without_traffic_are_left_out_and_each_flow_has_two_ends() {
+        let plan = plan(&scenario(), 1500).unwrap_or_else(|_| panic!("it can be planned"));
+        assert_eq!(plan.hosts, [0, 1]);
+        assert_eq!(
+            plan.setup.hosts[1],
+            HostSetup { name: "b".into(), address: Ipv4Addr::new(10, 0, 0, 2) }
+        );
+        assert_eq!(
+            (plan.lanes.len(), plan.lane(0, 1), plan.lane(1, 0), plan.lane(0, 3)),
+            (2, Some(0), Some(1), None)
+        );
+        let roles = |host: usize| {
+            plan.tasks[host]
+                .iter()
+                .map(|task| (task.flow, task.from.port(), task.role.clone()))
+                .collect::<Vec<_>>()
+        };
+        let (send, receive) = (Role::Send { tos: 0, echo: false }, Role::Receive { echo: false });
+        assert_eq!(
+            roles(0),
+            [(0, 1024, send.clone()), (1, 1025, receive.clone()), (2, 1026, receive.clone())]
+        );
+        assert_eq!(roles(1), [(0, 1024, receive), (1, 1025, send.clone()), (2, 1026, send)]);
+    }
+
+    #[test]
+    fn flows_are_called_what_the_simulator_calls_them() {
+        let scenario = scenario();
+        let own: Vec<String> =
+            flows(&scenario).unwrap().into_iter().map(|flow| flow.group).collect();
+        let names = weir_sim::build::build(&scenario, 1).unwrap().names;
+        assert_eq!(own, names.flows.iter().map(|name| name.name.clone()).collect::<Vec<_>>());
+        assert_eq!(own, ["f", "g.1", "g.2"]);
+    }
+}

@@ -1,0 +1,402 @@
+//! A live run: set-up, start, samples, end, results.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use weir_linux::live::{LiveReport, Realtime};
+use weir_linux::process::Signals;
+use weir_linux::topology::{Happened, Network, Note, ProgramId};
+use weir_sim::build::build;
+use weir_sim::measure::{Names, Outcome};
+use weir_sim::scenario::Scenario;
+use weir_traffic::host::order::{Order, Report, Role};
+
+use super::agents::{Agent, Program, soon};
+use super::error::{Gone, ScenarioError};
+use super::flows::Flow;
+use super::gather::{Seen, outcome};
+use super::kinds::Carrier;
+use super::plan::{Plan, plan};
+use super::sampler::Sampler;
+use super::watch::{Counts, Sign, Watch};
+use crate::session::{
+    Control, Emulation, LiveSession, Observation, Prepared, SessionConfig, Tuning,
+};
+
+/// A scenario that is to be run live. [`check`](super::check()) must have accepted it.
+#[derive(Clone, Debug)]
+pub struct ScenarioSetup {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// The text that it was read from, with changed settings: the generators read it again.
+    pub text: String,
+    /// The name of its file, from which the names of further files are relative.
+    pub file: String,
+    /// Largest IP packet on the hosts' interfaces, in bytes.
+    pub mtu: u32,
+    /// How the live loop uses the machine.
+    pub tuning: Tuning,
+    /// The command that runs [`weir_traffic::host::run`] on its standard input and output.
+    pub generator: Vec<OsString>,
+}
+
+/// A live run with its hosts set up.
+#[derive(Debug)]
+pub struct LiveScenario {
+    setup: ScenarioSetup,
+    plan: Plan,
+    names: Names,
+    prepared: Prepared<Network>,
+    counts: Counts,
+    /// Numbers of the flows that the live loop counts.
+    watched: Vec<u32>,
+}
+
+/// How a live run ended.
+#[derive(Debug)]
+pub enum Ran {
+    /// It is complete.
+    Complete(Box<ScenarioResults>),
+    /// This signal ended it early.
+    Signal(i32),
+}
+
+/// The results of a live run.
+#[derive(Debug)]
+pub struct ScenarioResults {
+    /// The results in the simulator's form.
+    pub outcome: Outcome,
+    /// The output of the user's programs, by the names of their flows.
+    pub printed: Vec<(String, Vec<u8>)>,
+    /// What the reader of the results should know.
+    pub notes: Vec<String>,
+}
+
+impl LiveScenario {
+    /// Sets the hosts up. It starts no thread: see [`LiveSession::build`].
+    ///
+    /// # Errors
+    /// The scenario or the machine does not allow it; the machine is then as before.
+    pub fn build(setup: ScenarioSetup) -> Result<Self, ScenarioError> {
+        let scenario = &setup.scenario;
+        let plan = plan(scenario, setup.mtu)?;
+        let names = build(scenario, scenario.seed)?.names;
+        let (watched, signs) = watched(scenario, &plan);
+        let (watch, counts) = Watch::new(&signs);
+        // Observing frames costs time, and datagrams are counted by their generators.
+        let observation =
+            if signs.is_empty() { Observation::Nothing } else { Observation::Own(Box::new(watch)) };
+        let config =
+            SessionConfig::new(plan.setup.clone(), Emulation::Lanes(plan.session(scenario)))
+                .seed(scenario.seed)
+                .tuning(setup.tuning)
+                .observation(observation);
+        let prepared = LiveSession::build(config)?;
+        Ok(Self { setup, plan, names, prepared, counts, watched })
+    }
+
+    /// What the user should know about the hosts.
+    #[must_use]
+    pub fn notes(&self) -> &[Note] {
+        self.prepared.notes()
+    }
+
+    /// Makes the run, and undoes every change to the machine. `started` receives the control of the
+    /// session, which may be used from any thread until the run ends.
+    ///
+    /// # Errors
+    /// A process or the links failed before the end.
+    pub fn run(
+        self,
+        signals: &Signals,
+        started: impl FnOnce(&Control),
+    ) -> Result<Ran, ScenarioError> {
+        let Self { setup, plan, names, prepared, counts, watched } = self;
+        let mut session = prepared.start()?;
+        started(session.control());
+        let run = Run::new(&setup, &plan, &watched, session.control(), counts);
+        let made = run.make(&mut session, signals);
+        let stopped = session.stop();
+        let (made, finished) = (made?, stopped?);
+        let Made { mut seen, mut notes, printed } = match made {
+            Ok(made) => made,
+            Err(signal) => return Ok(Ran::Signal(signal)),
+        };
+        let report = finished.report();
+        seen.events = report.lanes.iter().map(|lane| lane.counters.packets_in).sum();
+        notes.extend(warnings(report));
+        let scenario = &setup.scenario;
+        let outcome = outcome(scenario, scenario.seed, &names, &plan.flows, seen);
+        Ok(Ran::Complete(Box::new(ScenarioResults { outcome, printed, notes })))
+    }
+}
+
+/// What the reader of the results should know about the live loop.
+fn warnings(report: &LiveReport) -> Vec<String> {
+    let mut words = Vec::new();
+    let late: u64 = report.lanes.iter().map(|lane| lane.late_1ms).sum();
+    if late > 0 {
+        words.push(format!(
+            "{late} packets left more than 1 ms late: this machine was too slow, or too busy"
+        ));
+    }
+    let dropped: u64 = report.lanes.iter().map(|lane| lane.rx_kernel_drops).max().unwrap_or(0);
+    if dropped > 0 {
+        words.push(format!(
+            "the kernel dropped {dropped} frames of a host before they could be read"
+        ));
+    }
+    if report.unobserved > 0 {
+        words.push(format!(
+            "{} frames of flows that are counted on the way were not seen: this machine was too slow",
+            report.unobserved
+        ));
+    }
+    if report.strays.frames > 0 {
+        words.push(format!(
+            "{} frames were for no host that their sender has traffic with, and were dropped",
+            report.strays.frames
+        ));
+    }
+    words
+}
+
+/// The numbers of the flows that the live loop counts, and how it recognises them.
+fn watched(scenario: &Scenario, plan: &Plan) -> (Vec<u32>, Vec<Sign>) {
+    let address = |bits: u128| Ipv4Addr::from_bits(bits as u32);
+    let sign = |flow: &Flow| match flow.carrier(scenario) {
+        Carrier::Datagrams { .. } => None,
+        Carrier::Tcp(_) => {
+            let (key, to) = (&flow.key, address(flow.key.dst));
+            Some(Sign::Ends(
+                SocketAddrV4::new(address(key.src), key.src_port),
+                SocketAddrV4::new(to, key.dst_port),
+            ))
+        }
+        Carrier::Program { .. } => plan.lane(flow.from, flow.to).map(Sign::Lane),
+    };
+    plan.flows.iter().filter_map(|flow| Some((flow.number, sign(flow)?))).unzip()
+}
+
+/// A run about to be made.
+struct Run<'a> {
+    setup: &'a ScenarioSetup,
+    plan: &'a Plan,
+    order: Order,
+    sampler: Sampler,
+    watched: &'a [u32],
+    interval: Duration,
+}
+
+/// What a run gave.
+struct Made {
+    seen: Seen,
+    notes: Vec<String>,
+    printed: Vec<(String, Vec<u8>)>,
+}
+
+/// Something that happens at a time of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    /// The warm-up ends: all counters go back to zero.
+    Zero,
+    /// The queues are sampled.
+    Look,
+    /// An interval of the series ends.
+    Close,
+    /// The program of this flow starts.
+    Program(usize),
+    /// The run ends.
+    End,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        setup: &'a ScenarioSetup,
+        plan: &'a Plan,
+        watched: &'a [u32],
+        control: &Control,
+        counts: Counts,
+    ) -> Self {
+        let scenario = &setup.scenario;
+        let interval = scenario
+            .measure
+            .interval
+            .0
+            .max(LEAST_INTERVAL_NS)
+            .max(scenario.duration.0 / MOST_INTERVALS);
+        let order = Order {
+            host: 0,
+            scenario: setup.text.clone(),
+            file: setup.file.clone(),
+            seed: scenario.seed,
+            duration_ns: scenario.duration.0,
+            warmup_ns: scenario.warmup.0,
+            interval_ns: interval,
+            realtime: setup.tuning.realtime == Realtime::WhenAllowed,
+            tasks: Vec::new(),
+        };
+        let ports = scenario.links.len() * 2;
+        let sampler = Sampler::new(control.engine().clone(), ports, counts, watched.len());
+        Self { setup, plan, order, sampler, watched, interval: Duration::from_nanos(interval) }
+    }
+
+    /// Makes the run; returns the number of a signal that ended it early.
+    fn make(
+        mut self,
+        session: &mut LiveSession<Network>,
+        signals: &Signals,
+    ) -> Result<Result<Made, i32>, ScenarioError> {
+        let (mut agents, began) = self.begin(session)?;
+        let ids: Vec<ProgramId> = agents.iter().map(|(_, agent)| agent.id()).collect();
+        let mut programs: BTreeMap<ProgramId, (usize, Program)> = BTreeMap::new();
+        let mut notes = Vec::new();
+        let mut steps = self.steps();
+        while let Some((at, step)) = steps.pop() {
+            let mut ended = |id, code| {
+                if let (Some((flow, _)), true) = (programs.get(&id), code != 0) {
+                    let group = &self.plan.flows[*flow].group;
+                    notes.push(format!("{group} ended with exit code {code}"));
+                }
+            };
+            if let Some(signal) = wait(session, signals, began + at, &ids, &mut ended)? {
+                return Ok(Err(signal));
+            }
+            match step {
+                Step::Zero => self.sampler.zero()?,
+                Step::Look => self.sampler.look()?,
+                Step::Close => self.sampler.close()?,
+                Step::End => break,
+                Step::Program(flow) => {
+                    let program = self.start_program(session, flow)?;
+                    programs.extend(program.map(|program| (program.id(), (flow, program))));
+                }
+            }
+        }
+        let stats = self.sampler.stats()?;
+        let counts = self.sampler.counts()?;
+        programs.keys().for_each(|&id| session.signal(id, Signal::TERM.as_raw()));
+        let flows = std::mem::take(&mut self.sampler.flows);
+        let mut seen = Seen {
+            ports: stats,
+            samples: std::mem::take(&mut self.sampler.links),
+            interval_ns: self.order.interval_ns,
+            watched: self.watched.iter().copied().zip(counts.into_iter().zip(flows)).collect(),
+            ..Seen::default()
+        };
+        for (host, agent) in agents.drain(..) {
+            let report = agent.report()?;
+            let name = &self.plan.setup.hosts[host].name;
+            notes.extend(report.notes.iter().map(|note| format!("{name}: {note}")));
+            self.sort(host, report, &mut seen);
+        }
+        let printed = programs
+            .into_values()
+            .map(|(flow, program)| (self.plan.flows[flow].group.clone(), program.output()));
+        Ok(Ok(Made { seen, notes, printed: printed.collect() }))
+    }
+
+    /// Starts the generators, waits until all are ready, and tells them when to start; returns them
+    /// with the numbers of their hosts, and the time of the start.
+    fn begin(
+        &self,
+        session: &mut LiveSession<Network>,
+    ) -> Result<(Vec<(usize, Agent)>, Instant), ScenarioError> {
+        let mut agents = Vec::new();
+        let busy = self.plan.tasks.iter().enumerate().filter(|(_, tasks)| !tasks.is_empty());
+        for (host, tasks) in busy {
+            let order =
+                Order { host: self.plan.hosts[host], tasks: tasks.clone(), ..self.order.clone() };
+            agents.push((host, Agent::start(session, host, &self.setup.generator, &order)?));
+        }
+        for (_, agent) in &agents {
+            agent.ready()?;
+        }
+        let (start, began) = soon();
+        for (_, agent) in &mut agents {
+            agent.begin(start)?;
+        }
+        Ok((agents, began))
+    }
+
+    /// Starts the program of this flow on its host.
+    fn start_program(
+        &self,
+        session: &mut LiveSession<Network>,
+        flow: usize,
+    ) -> Result<Option<Program>, ScenarioError> {
+        let flow = &self.plan.flows[flow];
+        match (flow.carrier(&self.setup.scenario), self.plan.port(flow.from)) {
+            (Carrier::Program { command, .. }, Some(host)) => {
+                Program::start(session, host, &command).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Files the report of a host's generator under its flows.
+    fn sort(&self, host: usize, report: Report, seen: &mut Seen) {
+        for (task, end) in self.plan.tasks[host].iter().zip(report.ends) {
+            let place = usize::from(matches!(task.role, Role::Receive { .. } | Role::Read));
+            seen.ends.entry(task.flow).or_default()[place] = end;
+        }
+    }
+
+    /// The steps of the run with their times since the start, the last first.
+    fn steps(&self) -> Vec<(Duration, Step)> {
+        let (end, warmup) = (
+            Duration::from_nanos(self.setup.scenario.duration.0),
+            Duration::from_nanos(self.setup.scenario.warmup.0),
+        );
+        let mut steps = vec![(end, Step::End)];
+        if !warmup.is_zero() {
+            steps.push((warmup, Step::Zero));
+        }
+        let look = self.interval / LOOKS;
+        let count =
+            u32::try_from(end.as_nanos().div_ceil(look.as_nanos().max(1))).unwrap_or(u32::MAX);
+        for n in 1..=count {
+            steps.push(((look * n).min(end), Step::Look));
+            if n % LOOKS == 0 || n == count {
+                steps.push(((look * n).min(end), Step::Close));
+            }
+        }
+        for flow in &self.plan.flows {
+            if let Carrier::Program { start_ns, .. } = flow.carrier(&self.setup.scenario) {
+                steps.push((Duration::from_nanos(start_ns), Step::Program(flow.number as usize)));
+            }
+        }
+        steps.sort_by(|a, b| b.cmp(a));
+        steps
+    }
+}
+
+/// Waits until a time; returns the number of a signal that ends the run. `ended` is called for each
+/// program that ends meanwhile.
+fn wait(
+    session: &mut LiveSession<Network>,
+    signals: &Signals,
+    until: Instant,
+    agents: &[ProgramId],
+    ended: &mut dyn FnMut(ProgramId, u8),
+) -> Result<Option<i32>, ScenarioError> {
+    loop {
+        match session.wait_until(signals, Some(until)).map_err(ScenarioError::Wait)? {
+            Happened::Time => return Ok(None),
+            Happened::Signal(number) => return Ok(Some(number)),
+            Happened::Stopped => return Err(Gone::Links.into()),
+            Happened::Ended(id, _) if agents.contains(&id) => return Err(Gone::Traffic.into()),
+            Happened::Ended(id, code) => ended(id, code),
+        }
+    }
+}
+
+/// Samples of the queues in each interval.
+const LOOKS: u32 = 10;
+/// Shortest interval of the series: each sample holds packets up for a moment.
+const LEAST_INTERVAL_NS: u64 = 10_000_000;
+/// Most points of a series.
+const MOST_INTERVALS: u64 = 20_000;

@@ -1,0 +1,193 @@
+//! Remote control of a session: change, observe and stop it from any thread.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use weir_core::{Emulator, Nanos};
+use weir_linux::live::{Change, Gone, LiveHandle, LiveReport};
+use weir_linux::port::AnyPort;
+use weir_report::Series;
+use weir_rules::LinkSpec;
+use weir_rules::classify::PlaceInterface;
+use weir_rules::ruleset::Ruleset;
+
+use super::error::ChangeError;
+use super::results::{Snapshot, snapshot};
+use super::state::State;
+use crate::observe::Recording;
+
+/// A handle on a running session. Clones control the same session, from any thread; after the
+/// session has ended, calls return [`Gone`].
+#[derive(Clone, Debug)]
+pub struct Control {
+    handle: LiveHandle,
+    stop: Arc<AtomicBool>,
+    recording: Option<Recording>,
+    state: Arc<Mutex<State>>,
+}
+
+impl Control {
+    pub(super) fn new(
+        handle: LiveHandle,
+        stop: Arc<AtomicBool>,
+        recording: Option<Recording>,
+        state: State,
+    ) -> Self {
+        Self { handle, stop, recording, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// The names of the links that [`Control::set_link`] can change.
+    pub fn links(&self) -> Vec<String> {
+        self.state().links.iter().map(|named| named.link.name.clone()).collect()
+    }
+
+    /// The parameters of a link; `None` when no link has this name.
+    pub fn link(&self, name: &str) -> Option<LinkSpec> {
+        let state = self.state();
+        state
+            .links
+            .iter()
+            .find(|named| named.link.name == name)
+            .map(|found| found.link.spec.clone())
+    }
+
+    /// Changes a link. Packets inside stay; the change is in force when this returns.
+    ///
+    /// # Errors
+    /// There is no such link, it would have to treat offload trains differently, or the session has
+    /// ended.
+    pub fn set_link(&self, name: &str, spec: &LinkSpec) -> Result<(), ChangeError> {
+        let mut state = self.state();
+        let Some(place) = state.links.iter().position(|named| named.link.name == name) else {
+            let names: Vec<&str> = state.links.iter().map(|named| &*named.link.name).collect();
+            return Err(ChangeError::NoSuchLink { name: name.to_owned(), known: names.join(", ") });
+        };
+        let named = &mut state.links[place];
+        if named.link.spec.gso != spec.gso {
+            return Err(ChangeError::Offloads { name: name.to_owned() });
+        }
+        match &named.scheduler {
+            None => self.handle.set_pipe(named.id, &spec.pipe)?,
+            Some(scheduler) => {
+                let (id, scheduler, pipe) = (named.id, Arc::clone(scheduler), spec.pipe.clone());
+                self.handle.with_engines(move |engine, now| {
+                    engine.set_link(now, id, &scheduler, &pipe.link, &pipe.queue);
+                })?;
+            }
+        }
+        named.link.spec = spec.clone();
+        Ok(())
+    }
+
+    /// The rules in force; `None` in a session without rules.
+    pub fn rules(&self) -> Option<Arc<Ruleset>> {
+        self.state().rules.as_ref().map(|rules| Arc::clone(rules.ruleset()))
+    }
+
+    /// Puts other rules in force, between two packets. What does not differ is not touched: the
+    /// counters of rules that remain go on, and packets inside stay.
+    ///
+    /// Derive `new` from [`Control::rules`] by applying commands to a copy: a rule's identity, to
+    /// which its counters belong, is the ruleset's to assign. Returns whether anything differed.
+    ///
+    /// # Errors
+    /// The session has no rules, or has ended.
+    pub fn set_rules(&self, new: &Arc<Ruleset>) -> Result<bool, ChangeError> {
+        let mut state = self.state();
+        let rules = state.rules.as_mut().ok_or(ChangeError::NoRules)?;
+        let changes = rules.replace(new);
+        if changes.is_empty() {
+            return Ok(false);
+        }
+        let change: Change = Arc::new(move |engine, now| {
+            changes.engine.iter().for_each(|change| change.apply(now, engine));
+        });
+        self.handle.set_rules(rules.classifier(), &change)?;
+        Ok(true)
+    }
+
+    /// Compiles the rules for other addresses of the interfaces.
+    ///
+    /// # Errors
+    /// The session has no rules, or has ended.
+    pub fn relocate_rules(&self, interfaces: Vec<PlaceInterface>) -> Result<(), ChangeError> {
+        let mut state = self.state();
+        let rules = state.rules.as_mut().ok_or(ChangeError::NoRules)?;
+        rules.relocate(interfaces);
+        let nothing: Change = Arc::new(|_: &mut Emulator, _: Nanos| {});
+        Ok(self.handle.set_rules(rules.classifier(), &nothing)?)
+    }
+
+    /// Replaces the ports with index `port`, one for each worker: an interface that had disappeared
+    /// is back. Packets that wait to be sent go to the new ports.
+    ///
+    /// # Errors
+    /// The session has ended.
+    pub fn replace_port(&self, port: usize, with: Vec<AnyPort>) -> Result<(), Gone> {
+        self.handle.replace_port(port, with)
+    }
+
+    /// The results up to now: what [`LiveSession::stop`](super::LiveSession::stop) would return.
+    ///
+    /// # Errors
+    /// The session has ended.
+    pub fn snapshot(&self) -> Result<Snapshot, Gone> {
+        let report = self.handle.report()?;
+        Ok(snapshot(&report, self.series(), &self.state()))
+    }
+
+    /// The counters of all lanes, without those of rules and pipes: quick, however many there are.
+    ///
+    /// # Errors
+    /// The session has ended.
+    pub fn counters(&self) -> Result<LiveReport, Gone> {
+        self.handle.brief_report()
+    }
+
+    /// The series of each lane up to now; empty where none are recorded.
+    pub fn series(&self) -> Vec<Series> {
+        self.recording.as_ref().map(Recording::series).unwrap_or_default()
+    }
+
+    /// The live loop itself: for what reads the engine's queues and instances.
+    pub fn engine(&self) -> &LiveHandle {
+        &self.handle
+    }
+
+    /// Waits until all lanes have been empty for a moment, but at most two seconds: a program's
+    /// last words, and the end of its connections, are often inside when it ends.
+    pub fn drain(&self) {
+        let deadline = Instant::now() + LONGEST_DRAIN;
+        let mut empty_since = None;
+        while Instant::now() < deadline {
+            let Ok(report) = self.counters() else { return };
+            let empty = report.lanes.iter().all(|lane| lane.counters.backlog_packets == 0);
+            let since = *empty_since.get_or_insert_with(Instant::now);
+            if !empty {
+                empty_since = None;
+            } else if since.elapsed() >= EMPTY_FOR {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Ends the session's links: a wait for its programs returns. Packets inside stay inside and
+    /// count as backlog. [`LiveSession::stop`](super::LiveSession::stop) then has the results.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // The loop may have ended already.
+        let _ = self.handle.stop();
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long lanes are empty before they count as drained: the answer to what arrived last would
+/// have been there by then.
+const EMPTY_FOR: Duration = Duration::from_millis(20);
+/// How long packets inside may take to arrive.
+const LONGEST_DRAIN: Duration = Duration::from_secs(2);

@@ -1,0 +1,75 @@
+//! Why a session could not be built, started, changed or stopped.
+
+use weir_linux::live::{Gone, LiveError};
+use weir_linux::port::OpenError;
+use weir_linux::topology::SetupError;
+use weir_report::CaptureError;
+
+/// Why the surroundings of a session could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The processor that the loop should stay on is missing: the thread would silently run on any.
+    #[error("there is no such processor; there are {online}")]
+    NoProcessor {
+        /// The number that was asked for.
+        number: usize,
+        /// The processors that are online, as the kernel lists them.
+        online: String,
+    },
+    /// The machine refuses the surroundings.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+}
+
+/// Why the links of a session did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A port cannot be opened once for each worker.
+    #[error(transparent)]
+    Share(#[from] OpenError),
+    /// The capture file cannot be written.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The live loop cannot work.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// The thread of the live loop could not be started.
+    #[error("cannot start the link's thread: {0}")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Why a change was not made; everything is then as before.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// No link has this name.
+    #[error("there is no link {name}; there are {known}")]
+    NoSuchLink {
+        /// The name.
+        name: String,
+        /// The names of all links, separated by commas.
+        known: String,
+    },
+    /// A link cannot change how it treats offload trains while it runs.
+    #[error("link {name} cannot change its handling of offload trains (gso) while it runs")]
+    Offloads {
+        /// The link.
+        name: String,
+    },
+    /// The session was built without rules.
+    #[error("this session has links and no rules")]
+    NoRules,
+    /// The live loop has ended.
+    #[error(transparent)]
+    Gone(#[from] Gone),
+}
+
+/// Why a session that was stopped has no results.
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    /// The live loop failed.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// The thread of the live loop panicked.
+    #[error("the link's thread panicked; please report this as a bug")]
+    Panicked,
+}

@@ -1,0 +1,379 @@
+//! A live session: links or rules between ports, with what surrounds them.
+//!
+//! A [`SessionConfig`] says what is wanted. [`LiveSession::build`] sets the surroundings up,
+//! [`Prepared::start`] starts the links, [`Control`] changes and observes them from any thread, and
+//! [`LiveSession::stop`] returns the results and undoes every change to the machine.
+
+mod config;
+mod control;
+mod error;
+mod results;
+mod running;
+mod state;
+mod surroundings;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use weir_core::{Emulator, Nanos};
+use weir_linux::clock;
+use weir_linux::live::{Gso, LaneConfig, Live, LiveConfig};
+use weir_linux::port::AnyPort;
+use weir_linux::process::Signals;
+use weir_linux::resident::Resident;
+use weir_linux::topology::{
+    End, Happened, Launch, Network, Note, Outcome, ProgramId, Session, Side, SpawnError,
+};
+use weir_report::pcap::{Interface, LinkType};
+use weir_rules::canonical;
+use weir_rules::ruleset::{Changes, Ruleset};
+
+pub use config::{Capture, Emulation, Lanes, Link, NamedLink, Observation, SessionConfig, Tuning};
+pub use control::Control;
+pub use error::{BuildError, ChangeError, StartError, StopError};
+pub use results::{Finished, Snapshot};
+pub use surroundings::{OpenPorts, Place, Surroundings};
+
+use crate::observe::Recorder;
+use crate::rules;
+use running::Running;
+use state::{Direction, State};
+
+/// Links that forward packets, in their surroundings `P`: [`Session`] with programs on two sides,
+/// [`Network`] with hosts, or [`OpenPorts`].
+///
+/// Dropping a session ends its links and programs, and undoes every change to the machine.
+#[derive(Debug)]
+pub struct LiveSession<P: Place = Session> {
+    running: Running,
+    control: Control,
+    recorder: Option<Recorder>,
+    started: SystemTime,
+    place: P,
+}
+
+/// A session with its surroundings set up, and no thread yet.
+#[derive(Debug)]
+pub struct Prepared<P: Place = Session> {
+    place: P,
+    config: SessionConfig<()>,
+}
+
+impl LiveSession {
+    /// Sets up the surroundings. It starts no thread: an ordinary user's process must have one only
+    /// here, and threads inherit the signals that a process blocks, so take [`Signals`] after this
+    /// and before [`Prepared::start`].
+    ///
+    /// # Errors
+    /// The configuration or the machine does not allow it; the machine is then as before.
+    pub fn build<S: Surroundings>(
+        config: SessionConfig<S>,
+    ) -> Result<Prepared<S::Place>, BuildError> {
+        let SessionConfig {
+            surroundings,
+            emulation,
+            observation,
+            sample_period,
+            seed,
+            tuning,
+            outlives_ports,
+        } = config;
+        check_processor(tuning.cpu)?;
+        let place = surroundings.set_up()?;
+        let config = SessionConfig {
+            surroundings: (),
+            emulation,
+            observation,
+            sample_period,
+            seed,
+            tuning,
+            outlives_ports,
+        };
+        Ok(Prepared { place, config })
+    }
+
+    /// Starts a program on one side, in namespaces of its own, as a child in this process's group.
+    /// Of two programs only the right one reads standard input.
+    ///
+    /// # Errors
+    /// The command cannot be executed, or its namespaces cannot be made; nothing is left of it then.
+    pub fn spawn(&mut self, side: Side, command: &[OsString]) -> Result<(), SpawnError> {
+        self.place.spawn(side, command)
+    }
+
+    /// Waits until the program ends (of two, the right one), a signal arrives, the session is
+    /// stopped, or `timeout` is over; then ends the programs that still run. When a program has
+    /// ended, packets inside first arrive. See [`Session::wait`] for signals and grace periods.
+    ///
+    /// # Errors
+    /// Waiting itself fails.
+    pub fn wait(&mut self, signals: &Signals, timeout: Option<Duration>) -> io::Result<Ended> {
+        let began = Instant::now();
+        let mut lasted = None;
+        let drain = || {
+            lasted = Some(began.elapsed());
+            self.control.drain();
+        };
+        let outcome = self.place.wait_and_settle(signals, timeout, drain)?;
+        Ok(Ended { outcome, lasted: lasted.unwrap_or_else(|| began.elapsed()) })
+    }
+}
+
+/// How the programs of a session ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// What came first, and every program's end.
+    pub outcome: Outcome,
+    /// From the start of the wait to the end of the program, without the time that packets inside
+    /// took to arrive.
+    pub lasted: Duration,
+}
+
+impl LiveSession<Network> {
+    /// Starts a program on the host with this number.
+    ///
+    /// # Errors
+    /// The command cannot be executed, or its namespaces cannot be made; nothing is left of it then.
+    ///
+    /// # Panics
+    /// There is no such host.
+    pub fn launch(&mut self, host: usize, launch: Launch) -> Result<ProgramId, SpawnError> {
+        self.place.spawn(host, launch)
+    }
+
+    /// Waits until a program ends, a signal arrives, the session is stopped, or `until`.
+    ///
+    /// # Errors
+    /// Waiting itself fails.
+    pub fn wait_until(
+        &mut self,
+        signals: &Signals,
+        until: Option<Instant>,
+    ) -> io::Result<Happened> {
+        self.place.wait(signals, until)
+    }
+
+    /// Sends a program a signal; one that has ended takes no notice.
+    pub fn signal(&self, program: ProgramId, number: i32) {
+        self.place.signal(program, number);
+    }
+}
+
+impl<P: Place> LiveSession<P> {
+    /// The control of this session, to change, observe and stop it from any thread.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// The ends as programs see them, in the order of the ports; none for ports that the caller has
+    /// opened.
+    pub fn ends(&self) -> &[End] {
+        self.place.ends()
+    }
+
+    /// What the user should know about the surroundings and the programs started so far.
+    pub fn notes(&self) -> &[Note] {
+        self.place.notes()
+    }
+
+    /// Whether the links have ended: they were stopped, an interface has disappeared, or they
+    /// failed.
+    pub fn has_ended(&self) -> bool {
+        self.running.has_ended()
+    }
+
+    /// Ends the links, then the programs that still run, undoes every change to the machine, and
+    /// returns the results.
+    ///
+    /// # Errors
+    /// The live loop failed. The changes to the machine are undone all the same.
+    pub fn stop(self) -> Result<Finished, StopError> {
+        let Self { running, control, recorder, started, place } = self;
+        let report = running.stop();
+        let leftovers = place.close();
+        let series = control.series();
+        let capture = recorder.and_then(Recorder::finish);
+        let report = report?;
+        let snapshot = results::snapshot(&report, series, &control.state());
+        Ok(Finished { report, snapshot, capture, started, leftovers })
+    }
+}
+
+impl<P: Place> Prepared<P> {
+    /// The ends as programs see them, in the order of the ports.
+    pub fn ends(&self) -> &[End] {
+        self.place.ends()
+    }
+
+    /// What the user should know about the surroundings.
+    pub fn notes(&self) -> &[Note] {
+        self.place.notes()
+    }
+
+    /// Starts the links.
+    ///
+    /// # Errors
+    /// See [`StartError`]; every change to the machine is then undone.
+    pub fn start(self) -> Result<LiveSession<P>, StartError> {
+        self.start_from(None)
+    }
+
+    /// Starts the links on a thread that `starter` starts: it has the capabilities and the
+    /// namespace of that thread, where one is given.
+    ///
+    /// # Errors
+    /// See [`StartError`]; every change to the machine is then undone.
+    pub fn start_from(self, starter: Option<&Resident>) -> Result<LiveSession<P>, StartError> {
+        let Self { mut place, config } = self;
+        let SessionConfig { emulation, observation, seed, tuning, .. } = config;
+        let mut sets = place.take_ports();
+        share(&mut sets, tuning.workers)?;
+        let (lanes, state) = plan(emulation, place.ends());
+        let (now, started) = (clock::now(), SystemTime::now());
+        let (recorder, observer) = match observation {
+            Observation::Nothing => (None, None),
+            Observation::Own(observer) => (None, Some(observer)),
+            Observation::Series { capture } => {
+                let capture = capture.as_ref().map(|c| (Path::new(&c.path), c.snaplen));
+                let interfaces = interfaces(&lanes.lanes, &state);
+                let (recorder, observer) = Recorder::new(&interfaces, capture, now, started)?;
+                (Some(recorder), Some(observer))
+            }
+        };
+        let first = if sets.is_empty() { Vec::new() } else { sets.remove(0) };
+        let mut live = LiveConfig::new(first, lanes.lanes);
+        live.more_workers = sets;
+        live.forwarding = lanes.forwarding;
+        live.rules = state.rules.as_ref().map(|rules| Arc::clone(rules.classifier()));
+        live.seed = seed;
+        live.memory = tuning.memory;
+        live.spin = tuning.spin;
+        live.realtime = tuning.realtime;
+        live.cpu = tuning.cpu;
+        live.observer = observer;
+        live.sample_period = config.sample_period;
+        live.stop_when_port_vanishes = !config.outlives_ports;
+        let mut live = Live::new(live)?;
+        live.configure(|engine, now| {
+            configure(engine, now, &state);
+            if let Some(change) = &lanes.engine {
+                change(engine, now);
+            }
+        });
+        let running = Running::start(live, place.stopper(), starter).map_err(StartError::Thread)?;
+        let recording = recorder.as_ref().map(|recorder| recorder.recording().clone());
+        let control = Control::new(running.handle().clone(), running.stop_flag(), recording, state);
+        Ok(LiveSession { running, control, recorder, started, place })
+    }
+}
+
+/// Opens the ports of the first worker for the others too.
+fn share(sets: &mut Vec<Vec<AnyPort>>, workers: usize) -> Result<(), StartError> {
+    for _ in sets.len()..workers {
+        let Some(first) = sets.first_mut() else { return Ok(()) };
+        let shared = first.iter_mut().map(AnyPort::share).collect::<Result<_, _>>()?;
+        sets.push(shared);
+    }
+    Ok(())
+}
+
+/// Lanes for what packets are to meet, and the configuration that is then in force.
+fn plan(emulation: Emulation, ends: &[End]) -> (Lanes, State) {
+    match emulation {
+        Emulation::Links(links) => {
+            let [forth, back] = *links;
+            let links: Vec<NamedLink> = (1..)
+                .zip([forth, back])
+                .map(|(id, link)| NamedLink { link, id, scheduler: None })
+                .collect();
+            let lane = |(from, named): (usize, &NamedLink)| LaneConfig {
+                name: named.link.name.clone(),
+                from,
+                to: 1 - from,
+                pipe: named.id,
+                passes: Vec::new(),
+                gso: match named.link.spec.gso {
+                    weir_rules::Gso::Split => Gso::Split,
+                    weir_rules::Gso::Whole => Gso::Whole,
+                },
+            };
+            let lanes =
+                Lanes { lanes: (0..).zip(&links).map(lane).collect(), links, ..Lanes::default() };
+            with_state(lanes, ends)
+        }
+        Emulation::Rules { directions, ruleset, place } => {
+            let gso = rules::offloads(&ruleset);
+            let rules = rules::between(*ruleset, place, ends);
+            let of = |(from, (name, passes)): (usize, (String, _))| LaneConfig {
+                name,
+                from,
+                to: 1 - from,
+                pipe: from as u16 + 1,
+                passes,
+                gso,
+            };
+            let lanes = directions.into_iter().zip(rules::passes(place));
+            let lanes = Lanes {
+                lanes: (0..).zip(lanes).map(of).collect(),
+                rules: Some(rules),
+                ..Lanes::default()
+            };
+            with_state(lanes, ends)
+        }
+        Emulation::Lanes(lanes) => with_state(lanes, ends),
+    }
+}
+
+fn with_state(mut lanes: Lanes, ends: &[End]) -> (Lanes, State) {
+    let name = |port: usize| ends.get(port).map(|end| end.name.clone()).unwrap_or_default();
+    let direction = |lane: &LaneConfig| Direction { from: name(lane.from), to: name(lane.to) };
+    let state = State {
+        directions: lanes.lanes.iter().map(direction).collect(),
+        links: std::mem::take(&mut lanes.links),
+        rules: lanes.rules.take(),
+    };
+    (lanes, state)
+}
+
+/// Makes the pipes of the named links, and the pipes, schedulers and queues of the rules.
+fn configure(engine: &mut Emulator, now: Nanos, state: &State) {
+    for NamedLink { link, id, scheduler } in &state.links {
+        let pipe = &link.spec.pipe;
+        match scheduler {
+            None => engine.set_pipe(now, *id, pipe),
+            Some(scheduler) => engine.set_link(now, *id, scheduler, &pipe.link, &pipe.queue),
+        }
+    }
+    if let Some(rules) = &state.rules {
+        let changes = Changes::between(&Ruleset::default(), rules.ruleset());
+        changes.engine.iter().for_each(|change| change.apply(now, engine));
+    }
+}
+
+/// The lanes as a capture describes them.
+fn interfaces(lanes: &[LaneConfig], state: &State) -> Vec<Interface> {
+    let of = |(lane, direction): (&LaneConfig, &Direction)| {
+        let spec = state.link_of(lane.pipe).map(|link| canonical(&link.spec)).unwrap_or_default();
+        Interface {
+            name: lane.name.clone(),
+            description: format!("{} → {}, {spec}", direction.from, direction.to),
+            link_type: LinkType::Ethernet,
+        }
+    };
+    lanes.iter().zip(&state.directions).map(of).collect()
+}
+
+/// A thread cannot stay on a processor that is not there, and would silently run on any.
+fn check_processor(wanted: Option<usize>) -> Result<(), BuildError> {
+    let Some(number) = wanted else { return Ok(()) };
+    let all = Path::new("/sys/devices/system/cpu");
+    match std::fs::read_to_string(all.join("online")) {
+        Ok(online) if !all.join(format!("cpu{number}")).exists() => {
+            Err(BuildError::NoProcessor { number, online: online.trim().to_owned() })
+        }
+        _ => Ok(()),
+    }
+}

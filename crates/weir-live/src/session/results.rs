@@ -1,0 +1,127 @@
+//! The results of a session, while it runs and at its end.
+
+use std::time::SystemTime;
+
+use weir_core::Nanos;
+use weir_linux::live::{LiveReport, StopReason};
+use weir_linux::topology::Note;
+use weir_report::{CaptureReport, LinkResult, PipeResult, RuleResult, RunInfo, RunResult, Series};
+
+use super::state::State;
+use crate::links::link_result;
+use crate::rules;
+
+/// The results of a session up to a moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Time since the links started.
+    pub elapsed: Nanos,
+    /// One for each lane, in the order of lanes.
+    pub links: Vec<LinkResult>,
+    /// One for each rule; empty in a session without rules.
+    pub rules: Vec<RuleResult>,
+    /// One for each pipe and scheduler of the rules; empty in a session without rules.
+    pub pipes: Vec<PipeResult>,
+}
+
+/// The results of a session that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    pub(super) report: LiveReport,
+    pub(super) snapshot: Snapshot,
+    pub(super) capture: Option<CaptureReport>,
+    pub(super) started: SystemTime,
+    pub(super) leftovers: Vec<Note>,
+}
+
+impl Finished {
+    /// The report of the live loop.
+    #[must_use]
+    pub fn report(&self) -> &LiveReport {
+        &self.report
+    }
+
+    /// The results of lanes, rules and pipes.
+    #[must_use]
+    pub fn results(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// When the links started.
+    #[must_use]
+    pub fn started(&self) -> SystemTime {
+        self.started
+    }
+
+    /// What became of the capture; `None` when there was none.
+    #[must_use]
+    pub fn capture(&self) -> Option<&CaptureReport> {
+        self.capture.as_ref()
+    }
+
+    /// Whether the session ended because an interface disappeared.
+    #[must_use]
+    pub fn port_vanished(&self) -> bool {
+        matches!(self.report.stopped, Some(StopReason::PortVanished(_)))
+    }
+
+    /// What the reader of the results must know: faults of ports, frames that were not read, a
+    /// capture with gaps, changes to the machine that could not be undone.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.port_vanished() {
+            warnings.extend(self.report.events.iter().map(|event| {
+                format!("interface {}: {:?}; the run ended there", event.interface, event.fault)
+            }));
+        }
+        for lane in &self.report.lanes {
+            if lane.rx_kernel_drops > 0 {
+                warnings.push(format!(
+                    "link {}: the kernel dropped {} frames before they could be read",
+                    lane.name, lane.rx_kernel_drops
+                ));
+            }
+            if lane.rx_unreadable > 0 {
+                warnings.push(format!(
+                    "link {}: {} frames could not be read with their offloads",
+                    lane.name, lane.rx_unreadable
+                ));
+            }
+        }
+        match &self.capture {
+            Some(CaptureReport { error: Some(error), .. }) => {
+                warnings.push(format!("the capture is incomplete: {error}"));
+            }
+            Some(CaptureReport { dropped, .. }) if *dropped > 0 => warnings.push(format!(
+                "the capture lacks {dropped} packets: the disk was slower than the link"
+            )),
+            _ => {}
+        }
+        warnings.extend(self.leftovers.iter().map(|note| note.what.clone()));
+        warnings
+    }
+
+    /// The whole as a results document; `info` says what the caller knows of the run. The warnings
+    /// are not added to it.
+    #[must_use]
+    pub fn into_result(self, info: RunInfo) -> RunResult {
+        let Snapshot { links, rules, pipes, .. } = self.snapshot;
+        RunResult::new(info, links).with_rules(rules, pipes)
+    }
+}
+
+/// The results in a report of the live loop, with the series of its lanes.
+pub(super) fn snapshot(report: &LiveReport, series: Vec<Series>, state: &State) -> Snapshot {
+    let mut series = series.into_iter();
+    let lanes = report.lanes.iter().zip(&state.directions);
+    let links = lanes.map(|(lane, direction)| {
+        let spec = state.link_of(lane.pipe).map(|link| &link.spec);
+        link_result((&direction.from, &direction.to), lane, series.next().unwrap_or_default(), spec)
+    });
+    let (rules, pipes) = match &state.rules {
+        Some(active) => rules::results(active.ruleset(), report),
+        None => Default::default(),
+    };
+    Snapshot { elapsed: report.at.since(report.started), links: links.collect(), rules, pipes }
+}

@@ -1,0 +1,99 @@
+//! How long after each other readings were taken: exact to 1 ns below 8 us, to 1 us below 8 ms, to
+//! 1 ms below 8 s.
+
+/// Places of each part.
+const PLACES: usize = 8192;
+/// A place of each part is this power of two of ns wide.
+const PARTS: [u32; 3] = [0, 10, 20];
+
+/// A histogram of gaps between readings, in ns.
+#[derive(Clone, Debug)]
+pub struct Gaps {
+    /// The parts one after the other.
+    counts: Vec<u64>,
+    count: u64,
+    longest: u64,
+}
+
+impl Default for Gaps {
+    fn default() -> Gaps {
+        Gaps { counts: vec![0; PLACES * PARTS.len()], count: 0, longest: 0 }
+    }
+}
+
+impl Gaps {
+    /// How many counts there are.
+    pub const LENGTH: usize = PLACES * PARTS.len();
+
+    /// From counts that were kept elsewhere: of gaps of 0 to 8191 ns, then of 0 to 8191 times 2^10
+    /// ns, then of 0 to 8191 times 2^20 ns; the last place is for all longer ones.
+    ///
+    /// # Panics
+    /// When there are not [`Gaps::LENGTH`] counts.
+    #[must_use]
+    pub fn from_counts(counts: Vec<u64>, longest: u64) -> Gaps {
+        assert_eq!(counts.len(), Gaps::LENGTH, "counts of another histogram");
+        let count = counts.iter().sum();
+        Gaps { counts, count, longest }
+    }
+
+    /// Counts one gap.
+    pub fn record(&mut self, gap: u64) {
+        let part =
+            PARTS.iter().position(|shift| gap >> shift < PLACES as u64).unwrap_or(PARTS.len() - 1);
+        let place = (gap >> PARTS[part]).min(PLACES as u64 - 1) as usize;
+        self.counts[part * PLACES + place] += 1;
+        self.count += 1;
+        self.longest = self.longest.max(gap);
+    }
+
+    /// How many gaps were counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The longest, in ns.
+    #[must_use]
+    pub fn longest(&self) -> u64 {
+        self.longest
+    }
+
+    /// The gap that a fraction `q` (0 to 1) of all does not exceed, in ns; 0 without gaps.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> u64 {
+        if self.count == 0 {
+            return 0;
+        }
+        let rank = ((q.clamp(0.0, 1.0) * self.count as f64) as u64).min(self.count - 1);
+        let mut seen = 0;
+        for (place, &n) in self.counts.iter().enumerate() {
+            seen += n;
+            if seen > rank {
+                let shift = PARTS[place / PLACES];
+                // The middle of what the place stands for.
+                let value = ((place % PLACES) as u64) << shift | (1 << shift) >> 1;
+                return value.min(self.longest);
+            }
+        }
+        self.longest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Gaps;
+
+    #[test]
+    fn quantiles_are_exact_below_8_us_and_near_above_it() {
+        let mut gaps = Gaps::default();
+        for gap in (1..=97).chain([5_000_000, 10_000_000, 60_000_000_000]) {
+            gaps.record(gap);
+        }
+        assert_eq!((gaps.quantile(0.5), gaps.quantile(0.96)), (51, 97));
+        assert!(gaps.quantile(0.97).abs_diff(5_000_000) <= 512, "{}", gaps.quantile(0.97));
+        assert!(gaps.quantile(0.98).abs_diff(10_000_000) <= 1 << 19, "{}", gaps.quantile(0.98));
+        assert_eq!((gaps.longest(), gaps.count()), (60_000_000_000, 100));
+        assert_eq!(Gaps::default().quantile(0.5), 0);
+    }
+}

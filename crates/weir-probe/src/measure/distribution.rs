@@ -1,0 +1,221 @@
+//! How often each value was there, exact as long as there are not too many different ones.
+//!
+//! Queues have few different lengths, so each has a count of its own. Past 8,192 different values
+//! the largest are rounded, to as many leading bits as keep the number of counts below that: at
+//! worst 7 bits, 1 part in 128. Total, sum, least and greatest stay exact.
+
+use std::collections::BTreeMap;
+
+/// Weighted values: by readings where a queue was sampled, by ns where every change is known.
+#[derive(Clone, Debug, Default)]
+pub struct Distribution {
+    small: Vec<u64>,
+    large: BTreeMap<u64, u64>,
+    /// Trailing bits that are rounded away: those beyond 64 less this many.
+    coarser: u32,
+    total: u64,
+    sum: u128,
+    range: Option<(u64, u64)>,
+}
+
+impl Distribution {
+    /// Counts a value with a weight. A weight of 0 leaves only its mark on the least and the
+    /// greatest value.
+    pub fn record(&mut self, value: u64, weight: u64) {
+        self.range = Some(
+            self.range.map_or((value, value), |(least, most)| (least.min(value), most.max(value))),
+        );
+        if weight == 0 {
+            return;
+        }
+        self.total += weight;
+        self.sum += u128::from(value) * u128::from(weight);
+        if value < SMALL {
+            let place = value as usize;
+            if self.small.len() <= place {
+                self.small.resize(place + 1, 0);
+            }
+            self.small[place] += weight;
+            return;
+        }
+        *self.large.entry(self.class(value)).or_default() += weight;
+        while self.large.len() > MOST {
+            self.coarser += 1;
+            for (value, weight) in std::mem::take(&mut self.large) {
+                *self.large.entry(self.class(value)).or_default() += weight;
+            }
+        }
+    }
+
+    /// The least value of those that are counted together with this one.
+    fn class(&self, value: u64) -> u64 {
+        let shift = self.shift(value);
+        (value >> shift) << shift
+    }
+
+    fn shift(&self, value: u64) -> u32 {
+        (64 - value.leading_zeros()).saturating_sub(64 - self.coarser)
+    }
+
+    /// All weights together.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Whether every value is counted by itself.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.large.keys().all(|&value| self.shift(value) == 0)
+    }
+
+    /// The exact mean, 0 without values.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        if self.total == 0 { 0.0 } else { self.sum as f64 / self.total as f64 }
+    }
+
+    /// The least value, 0 without values.
+    #[must_use]
+    pub fn min(&self) -> u64 {
+        self.range.map_or(0, |range| range.0)
+    }
+
+    /// The greatest value, 0 without values.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.range.map_or(0, |range| range.1)
+    }
+
+    /// The value that a fraction `q` (0 to 1) of all weight does not exceed; 0 without values.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> u64 {
+        if self.total == 0 {
+            return 0;
+        }
+        let rank = ((q.clamp(0.0, 1.0) * self.total as f64) as u64).min(self.total - 1);
+        let mut seen = 0;
+        for (value, weight) in self.iter() {
+            seen += weight;
+            if seen > rank {
+                let middle = value + ((1 << self.shift(value)) >> 1);
+                return middle.clamp(self.min(), self.max());
+            }
+        }
+        self.max()
+    }
+
+    /// The weight of one value; of all that are counted together with it where values are rounded.
+    #[must_use]
+    pub fn weight_at(&self, value: u64) -> u64 {
+        if value < SMALL {
+            return self.small.get(value as usize).copied().unwrap_or(0);
+        }
+        self.large.get(&self.class(value)).copied().unwrap_or(0)
+    }
+
+    /// The fraction of all weight at one value, 0 without values.
+    #[must_use]
+    pub fn share_at(&self, value: u64) -> f64 {
+        self.weight_at(value) as f64 / self.total.max(1) as f64
+    }
+
+    /// The fraction of all weight above a value, 0 without values.
+    #[must_use]
+    pub fn share_above(&self, value: u64) -> f64 {
+        let above: u64 = self.iter().filter(|&(v, _)| v > value).map(|(_, weight)| weight).sum();
+        above as f64 / self.total.max(1) as f64
+    }
+
+    /// Values and weights, ascending; the least of those that are counted together.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let small = (0u64..).zip(&self.small).filter(|&(_, &weight)| weight > 0);
+        small
+            .chain(self.large.iter().map(|(&value, weight)| (value, weight)))
+            .map(|(value, &weight)| (value, weight))
+    }
+
+    /// Adds all of another's.
+    pub fn merge(&mut self, other: &Distribution) {
+        for (value, weight) in other.iter() {
+            self.record(value, weight);
+        }
+        // Rounded values have moved the sum and the ends a little; the exact ones are known.
+        self.sum = self.sum
+            - other
+                .iter()
+                .map(|(value, weight)| u128::from(value) * u128::from(weight))
+                .sum::<u128>()
+            + other.sum;
+        if let Some((least, most)) = other.range {
+            self.record(least, 0);
+            self.record(most, 0);
+        }
+    }
+}
+
+/// Values below have a place in a list: most queues are never longer.
+const SMALL: u64 = 1024;
+/// Counts of larger values.
+const MOST: usize = 8192 - SMALL as usize;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_queues_lengths_are_exact() {
+        let mut lengths = Distribution::default();
+        for (value, weight) in [(0, 90), (1, 5), (7, 4), (5000, 1)] {
+            lengths.record(value, weight);
+        }
+        assert_eq!((lengths.total(), lengths.max(), lengths.mean()), (100, 5000, 50.33));
+        assert_eq!([0.5, 0.9, 0.95, 0.99, 1.0].map(|q| lengths.quantile(q)), [0, 1, 7, 5000, 5000]);
+        assert_eq!(
+            (lengths.share_above(0), lengths.share_above(6), lengths.share_above(5000)),
+            (0.1, 0.05, 0.0)
+        );
+        assert_eq!(
+            (lengths.share_at(7), lengths.weight_at(5000), lengths.is_exact()),
+            (0.04, 1, true)
+        );
+        assert_eq!(Distribution::default().quantile(0.5), 0);
+    }
+
+    #[test]
+    fn a_value_without_weight_is_still_the_greatest() {
+        let mut held = Distribution::default();
+        held.record(3, 10);
+        held.record(99, 0);
+        assert_eq!((held.max(), held.quantile(0.99), held.total()), (99, 3, 10));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn many_values_are_rounded_a_little_and_memory_is_bounded(start in 0u64..1 << 31, step in 1u64..200_000, n in 1u64..20_000) {
+            let mut all = Distribution::default();
+            (0..n).for_each(|i| all.record(start + i * step, 1));
+            prop_assert!(all.large.len() <= MOST && all.total() == n);
+            prop_assert_eq!((all.min(), all.max()), (start, start + (n - 1) * step));
+            for q in [0.1, 0.5, 0.99] {
+                let exact = start + ((q * n as f64) as u64).min(n - 1) * step;
+                prop_assert!(all.quantile(q).abs_diff(exact) <= exact / 128, "{} for {exact}", all.quantile(q));
+            }
+        }
+
+        #[test]
+        fn merging_is_recording_both(a in prop::collection::vec(0u64..5000, 0..50), b in prop::collection::vec(0u64..5000, 0..50)) {
+            let of = |values: &[u64]| {
+                let mut all = Distribution::default();
+                values.iter().for_each(|&v| all.record(v, v % 3));
+                all
+            };
+            let (mut left, both) = (of(&a), of(&[a.clone(), b.clone()].concat()));
+            left.merge(&of(&b));
+            prop_assert!(left.iter().eq(both.iter()) && left.range == both.range && left.sum == both.sum);
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What a watch has measured: a [`Tally`] takes in what a source sees and keeps figures, in memory
+//! that does not grow with time.
+
+mod distribution;
+mod envelope;
+mod queue;
+mod summary;
+mod tee;
+
+use std::collections::{BTreeMap, VecDeque};
+
+pub use distribution::Distribution;
+pub use envelope::{Bucket, Envelope, Recent};
+pub use queue::{EventCounts, Measured};
+pub use summary::{
+    Above, DeviceSummary, EventSummary, GapSummary, QueueSummary, Spread, Summary,
+    TransmissionSummary, VarianceSummary,
+};
+pub use tee::Tee;
+
+use crate::model::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
+
+/// Something that the reader of the results must know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// When, `CLOCK_MONOTONIC` in ns; `None` for what holds for the whole watch.
+    pub time: Option<u64>,
+    /// What.
+    pub text: String,
+}
+
+/// A device's transmission queue over the watch.
+#[derive(Clone, Debug)]
+pub struct Ring {
+    /// The device.
+    pub device: String,
+    /// Where it is, as it was asked for; `None` in the caller's own namespace.
+    pub netns: Option<String>,
+    /// Number of its transmission queue.
+    pub queue: u32,
+    /// Bytes that dynamic queue limits let into it, of each look.
+    pub limit: Distribution,
+    /// Bytes that were in it.
+    pub inflight: Distribution,
+    /// The limit at the last look.
+    pub last_limit: u64,
+}
+
+/// Figures of everything that was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    queues: Vec<Measured>,
+    /// Where each queue's figures are, by its number; of the vanished ones only the latest.
+    places: BTreeMap<QueueId, usize>,
+    vanished: VecDeque<QueueId>,
+    rings: Vec<Ring>,
+    remarks: Vec<Remark>,
+    more_remarks: u64,
+    unkept: u64,
+    span: Option<(u64, u64)>,
+}
+
+impl Tally {
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn new() -> Tally {
+        Tally::default()
+    }
+
+    /// The queues, in the order in which they appeared; those that are gone too.
+    #[must_use]
+    pub fn queues(&self) -> &[Measured] {
+        &self.queues
+    }
+
+    /// Transmission queues of devices that have them.
+    #[must_use]
+    pub fn rings(&self) -> &[Ring] {
+        &self.rings
+    }
+
+    /// What was remarked, the first thousand.
+    #[must_use]
+    pub fn remarks(&self) -> &[Remark] {
+        &self.remarks
+    }
+
+    /// How many remarks there were beyond those.
+    #[must_use]
+    pub fn more_remarks(&self) -> u64 {
+        self.more_remarks
+    }
+
+    /// How many queues were not measured, because more than a thousand were there before.
+    #[must_use]
+    pub fn unmeasured(&self) -> u64 {
+        self.unkept
+    }
+
+    /// When something was seen first and last, `CLOCK_MONOTONIC` in ns.
+    #[must_use]
+    pub fn span(&self) -> Option<(u64, u64)> {
+        self.span
+    }
+
+    /// A remark on the whole watch.
+    pub fn note(&mut self, text: &str) {
+        self.keep_remark(None, text);
+    }
+
+    /// The watch is over: lengths that events told of last have been there until the last moment
+    /// seen.
+    pub fn finish(&mut self) {
+        let Some((_, last)) = self.span else { return };
+        self.queues
+            .iter_mut()
+            .filter(|queue| queue.until.is_none())
+            .for_each(|queue| queue.hold_until(last));
+    }
+
+    fn keep_remark(&mut self, time: Option<u64>, text: &str) {
+        if self.remarks.len() < MOST_REMARKS {
+            self.remarks.push(Remark { time, text: text.to_owned() });
+        } else {
+            self.more_remarks += 1;
+        }
+    }
+
+    fn saw(&mut self, time: u64) {
+        let (first, last) = self.span.get_or_insert((time, time));
+        // Readings of a first turn may be told of before the queue that they are of was found.
+        (*first, *last) = ((*first).min(time), (*last).max(time));
+    }
+
+    fn measured(&mut self, id: QueueId) -> Option<&mut Measured> {
+        self.places.get(&id).map(|&place| &mut self.queues[place])
+    }
+
+    /// A vanished queue's figures, into which those of one in the same place go when there are too
+    /// many to keep all apart.
+    fn predecessor(&self, queue: &Queue) -> Option<usize> {
+        let same = |kept: &Measured| {
+            let old = &kept.queue;
+            kept.until.is_some()
+                && (&old.device, &old.netns, old.root, old.band)
+                    == (&queue.device, &queue.netns, queue.root, queue.band)
+                && (queue.root || old.parent == queue.parent)
+        };
+        self.queues.iter().rposition(same)
+    }
+
+    fn forget_vanished(&mut self, id: QueueId) {
+        self.vanished.push_back(id);
+        if self.vanished.len() > MOST_QUEUES
+            && let Some(oldest) = self.vanished.pop_front()
+        {
+            self.places.remove(&oldest);
+        }
+    }
+}
+
+impl Sink for Tally {
+    fn appeared(&mut self, time: u64, id: QueueId, queue: &Queue) {
+        self.saw(time);
+        if self.queues.len() >= MOST_QUEUES {
+            let Some(place) = self.predecessor(queue) else {
+                if self.unkept == 0 {
+                    self.keep_remark(
+                        Some(time),
+                        &format!(
+                            "more than {MOST_QUEUES} queues: the figures of the others are not kept"
+                        ),
+                    );
+                }
+                self.unkept += 1;
+                return;
+            };
+            self.queues[place].succeed(queue);
+            self.places.insert(id, place);
+            return;
+        }
+        self.places.insert(id, self.queues.len());
+        let origin = self.span.map_or(time, |(first, _)| first);
+        let capacity = |queues: usize| (ALL_BUCKETS / queues.next_power_of_two()).min(MOST_BUCKETS);
+        let (before, now) = (capacity(self.queues.len().max(1)), capacity(self.queues.len() + 1));
+        if now < before {
+            self.queues.iter_mut().for_each(|queue| queue.envelope.limit(now));
+        }
+        self.queues.push(Measured::new(id, queue.clone(), time, Envelope::new(origin, now)));
+    }
+
+    fn vanished(&mut self, time: u64, id: QueueId) {
+        self.saw(time);
+        if let Some(queue) = self.measured(id) {
+            queue.vanish(time);
+        }
+        self.forget_vanished(id);
+    }
+
+    fn runs(&mut self, runs: &[Run]) {
+        for run in runs.iter().filter(|run| run.count > 0) {
+            self.saw(run.last);
+            if let Some(queue) = self.measured(run.queue) {
+                queue.run(run);
+            }
+        }
+    }
+
+    fn events(&mut self, events: &[Event]) {
+        for event in events {
+            self.saw(event.time);
+            if let Some(queue) = self.measured(event.queue) {
+                queue.event(event);
+            }
+        }
+    }
+
+    fn counters(&mut self, time: u64, id: QueueId, counters: &Counters) {
+        self.saw(time);
+        if let Some(queue) = self.measured(id) {
+            queue.count(time, counters);
+        }
+    }
+
+    fn transmission(&mut self, time: u64, queues: &[Transmission]) {
+        self.saw(time);
+        for seen in queues {
+            let same = |ring: &Ring| {
+                (&ring.device, &ring.netns, ring.queue) == (&seen.device, &seen.netns, seen.queue)
+            };
+            let place = self.rings.iter().position(same).unwrap_or(self.rings.len());
+            if place == MOST_QUEUES {
+                continue;
+            }
+            if place == self.rings.len() {
+                let (device, netns, queue) = (seen.device.clone(), seen.netns.clone(), seen.queue);
+                self.rings.push(Ring {
+                    device,
+                    netns,
+                    queue,
+                    limit: Distribution::default(),
+                    inflight: Distribution::default(),
+                    last_limit: 0,
+                });
+            }
+            let ring = &mut self.rings[place];
+            ring.limit.record(seen.limit, 1);
+            ring.inflight.record(seen.inflight, 1);
+            ring.last_limit = seen.limit;
+        }
+    }
+
+    fn remark(&mut self, time: u64, text: &str) {
+        self.saw(time);
+        self.keep_remark(Some(time), text);
+    }
+}
+
+/// Queues whose figures are kept, the vanished ones among them.
+const MOST_QUEUES: usize = 1024;
+/// Remarks that are kept.
+const MOST_REMARKS: usize = 1000;
+/// Periods of a queue over time: finer than a screen by far, so that there is something to zoom
+/// into.
+const MOST_BUCKETS: usize = 1 << 16;
+/// Periods of all queues together, 56 bytes each.
+const ALL_BUCKETS: usize = 1 << 19;
+
+#[cfg(test)]
+mod tests;

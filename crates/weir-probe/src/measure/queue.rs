@@ -1,0 +1,277 @@
+//! What was measured of one queue.
+
+use super::distribution::Distribution;
+use super::envelope::{Envelope, Recent};
+use crate::model::{Counters, Event, EventKind, Queue, QueueId, Run};
+
+/// One queue and all that was seen of it. Times are `CLOCK_MONOTONIC`, in ns.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Its number; of the first, where several are kept as one.
+    pub id: QueueId,
+    /// Which queue it is.
+    pub queue: Queue,
+    /// When it was first seen.
+    pub since: u64,
+    /// When it was gone; `None` while it is there.
+    pub until: Option<u64>,
+    /// How many queues in the same place followed each other and are kept as one: 1, but for a
+    /// discipline that is replaced without end.
+    pub instances: u64,
+    /// Readings taken of it.
+    pub readings: u64,
+    /// Packets put in and taken out, where that was recorded.
+    pub events: EventCounts,
+    pub(super) read: [Distribution; 2],
+    pub(super) held: [Distribution; 2],
+    steps: Distribution,
+    last: Option<Level>,
+    counters: Option<(Counters, Counters)>,
+    past: Counters,
+    pub(super) envelope: Envelope,
+    recent: Recent,
+}
+
+/// The length at a moment, until which all is counted.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    time: u64,
+    packets: u32,
+    bytes: u32,
+}
+
+/// What a record of events has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct EventCounts {
+    /// Packets put in.
+    pub enqueues: u64,
+    /// Times that packets were taken out.
+    pub dequeues: u64,
+    /// Packets taken out.
+    pub dequeued_packets: u64,
+    /// Times that there was nothing to take out.
+    pub empty_dequeues: u64,
+    /// Times that the length did not follow from the event before: something was not recorded.
+    pub gaps: u64,
+}
+
+impl EventCounts {
+    /// All that was recorded.
+    #[must_use]
+    pub fn recorded(&self) -> u64 {
+        self.enqueues + self.dequeues
+    }
+
+    /// Adds another queue's.
+    pub fn add(&mut self, other: &EventCounts) {
+        self.enqueues += other.enqueues;
+        self.dequeues += other.dequeues;
+        self.dequeued_packets += other.dequeued_packets;
+        self.empty_dequeues += other.empty_dequeues;
+        self.gaps += other.gaps;
+    }
+}
+
+impl Measured {
+    pub(super) fn new(id: QueueId, queue: Queue, since: u64, envelope: Envelope) -> Measured {
+        Measured {
+            id,
+            queue,
+            since,
+            until: None,
+            instances: 1,
+            readings: 0,
+            events: EventCounts::default(),
+            read: Default::default(),
+            held: Default::default(),
+            steps: Distribution::default(),
+            last: None,
+            counters: None,
+            past: Counters::default(),
+            envelope,
+            recent: Recent::default(),
+        }
+    }
+
+    /// Whether its events were recorded, so that lengths are weighted by the time for which they
+    /// were there, not by readings.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.events.recorded() > 0
+    }
+
+    /// Its length in packets: readings of each length; ns where [events](Measured::is_exact) were
+    /// recorded.
+    #[must_use]
+    pub fn packets(&self) -> &Distribution {
+        if self.is_exact() { &self.held[0] } else { &self.read[0] }
+    }
+
+    /// Its length in bytes, weighted in the same way.
+    #[must_use]
+    pub fn bytes(&self) -> &Distribution {
+        if self.is_exact() { &self.held[1] } else { &self.read[1] }
+    }
+
+    /// By how many packets consecutive readings differ, either way: what the publication on the
+    /// Fast Queue Sampler calls variance.
+    #[must_use]
+    pub fn steps(&self) -> &Distribution {
+        &self.steps
+    }
+
+    /// Its length now, in packets and bytes, or when it was last seen.
+    #[must_use]
+    pub fn current(&self) -> Option<(u32, u32)> {
+        self.last.map(|level| (level.packets, level.bytes))
+    }
+
+    /// Its counters at the last look, since it was made.
+    #[must_use]
+    pub fn counters(&self) -> Option<Counters> {
+        self.counters.map(|(_, last)| last)
+    }
+
+    /// What was counted during the watch.
+    #[must_use]
+    pub fn counted(&self) -> Counters {
+        let now = self.counters.map_or_else(Counters::default, |(first, last)| last.since(&first));
+        self.past.plus(&now)
+    }
+
+    /// Its length over the whole watch.
+    #[must_use]
+    pub fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    /// Its length over the last seconds.
+    #[must_use]
+    pub fn recent(&self) -> &Recent {
+        &self.recent
+    }
+
+    pub(super) fn run(&mut self, run: &Run) {
+        let count = u64::from(run.count);
+        self.readings += count;
+        self.read[0].record(run.qlen.into(), count);
+        self.read[1].record(run.backlog.into(), count);
+        if self.is_exact() {
+            // A look in between: events tell of the length, and of those before it some may be on
+            // their way.
+            return;
+        }
+        // Each reading but the first follows another: those within the run are equal to the one
+        // before.
+        match self.last {
+            Some(last) => {
+                self.steps.record(last.packets.abs_diff(run.qlen).into(), 1);
+                self.steps.record(0, count - 1);
+            }
+            None if count > 1 => self.steps.record(0, count - 1),
+            None => {}
+        }
+        self.last = Some(Level { time: run.last, packets: run.qlen, bytes: run.backlog });
+        self.envelope.hold(run.first, run.last, count, run.qlen, run.backlog);
+        self.recent.include(run.last, run.qlen, run.backlog, count);
+    }
+
+    pub(super) fn event(&mut self, event: &Event) {
+        self.hold_until(event.time);
+        match event.kind {
+            EventKind::Enqueue => self.events.enqueues += 1,
+            EventKind::Dequeue => self.events.dequeues += 1,
+        }
+        if event.kind == EventKind::Dequeue {
+            self.events.dequeued_packets += u64::from(event.packets);
+            self.events.empty_dequeues += u64::from(event.packets == 0);
+        }
+        self.events.gaps += u64::from(event.after_gap);
+        self.last = Some(Level { time: event.time, packets: event.qlen, bytes: event.backlog });
+        // A length that is gone at the same ns was there all the same.
+        self.held[0].record(event.qlen.into(), 0);
+        self.held[1].record(event.backlog.into(), 0);
+        self.envelope.hold(event.time, event.time, 0, event.qlen, event.backlog);
+        self.recent.include(event.time, event.qlen, event.backlog, 0);
+    }
+
+    /// Where events tell of every change, the length was what it was until now.
+    pub(super) fn hold_until(&mut self, time: u64) {
+        let Some(Level { time: from, packets, bytes }) = self.last.filter(|_| self.is_exact())
+        else {
+            return;
+        };
+        let Some(held) = time.checked_sub(from).filter(|&held| held > 0) else { return };
+        self.held[0].record(packets.into(), held);
+        self.held[1].record(bytes.into(), held);
+        self.envelope.hold(from, time - 1, held, packets, bytes);
+        self.recent.include(time, packets, bytes, held);
+        self.last = Some(Level { time, packets, bytes });
+    }
+
+    pub(super) fn count(&mut self, time: u64, now: &Counters) {
+        let Some((first, last)) = self.counters else {
+            self.counters = Some((*now, *now));
+            return;
+        };
+        let drops = now.since(&last).drops;
+        if now.drops < last.drops {
+            // Begun anew, or wrapped around: what was counted before is kept apart.
+            self.past = self.past.plus(&last.since(&first)).plus(&now.since(&last));
+            self.counters = Some((*now, *now));
+        } else {
+            self.counters = Some((first, *now));
+        }
+        if drops > 0 {
+            self.envelope.drop_packets(time, drops);
+            self.recent.drop_packets(time, drops);
+        }
+    }
+
+    pub(super) fn vanish(&mut self, time: u64) {
+        self.hold_until(time);
+        self.until = Some(time);
+    }
+
+    /// Another queue in the same place is kept with this one.
+    pub(super) fn succeed(&mut self, queue: &Queue) {
+        self.past = self.counted();
+        (self.counters, self.last, self.until) = (None, None, None);
+        self.queue = queue.clone();
+        self.instances += 1;
+    }
+}
+
+impl Counters {
+    /// What was counted since an earlier look. A count that is lower than it was has wrapped around
+    /// at 32 bits, or begun anew.
+    #[must_use]
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        let since = |now: u64, before: u64| match now.checked_sub(before) {
+            Some(more) => more,
+            None if before <= u64::from(u32::MAX) && before > u64::from(u32::MAX / 4 * 3) => {
+                now + (1 << 32) - before
+            }
+            None => now,
+        };
+        Counters {
+            packets: since(self.packets, earlier.packets),
+            bytes: since(self.bytes, earlier.bytes),
+            drops: since(self.drops, earlier.drops),
+            requeues: since(self.requeues, earlier.requeues),
+            overlimits: since(self.overlimits, earlier.overlimits),
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(&self, other: &Counters) -> Counters {
+        Counters {
+            packets: self.packets + other.packets,
+            bytes: self.bytes + other.bytes,
+            drops: self.drops + other.drops,
+            requeues: self.requeues + other.requeues,
+            overlimits: self.overlimits + other.overlimits,
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The figures of a watch for programs: a document for each device.
+
+use serde::Serialize;
+
+use super::distribution::Distribution;
+use super::queue::{EventCounts, Measured};
+use super::{Ring, Tally};
+use crate::model::{Counters, Handle};
+use crate::source::{Method, Pace};
+
+/// A document for each device. As JSON, that of a single device stands alone; several are a list.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// In the order in which their queues appeared.
+    pub devices: Vec<DeviceSummary>,
+}
+
+/// A device and its queues.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceSummary {
+    /// Its name.
+    pub device: String,
+    /// Its network namespace, as it was asked for; null for the caller's.
+    pub netns: Option<String>,
+    /// How it was read.
+    pub method: Method,
+    /// Length of the watch, s.
+    pub seconds: f64,
+    /// Readings of the device, each of all its queues; events for a record of those.
+    pub samples: u64,
+    /// The same in a second.
+    pub samples_per_s: f64,
+    /// Readings in a second that were asked for; null where as many as possible were.
+    pub asked_per_s: Option<u64>,
+    /// Moments of the asked pace that passed without a reading, of all devices together.
+    pub missed: u64,
+    /// Time between readings, of all devices together.
+    pub gap_ns: GapSummary,
+    /// Differences between consecutive readings of what the device hands its packets to: its root,
+    /// or below an `mq` each of its children; null without such.
+    pub variance: Option<VarianceSummary>,
+    /// Its queues.
+    pub qdiscs: Vec<QueueSummary>,
+    /// Its transmission queues, where they have dynamic limits.
+    pub transmission: Vec<TransmissionSummary>,
+    /// Packets in and out of what it hands them to, where they were recorded.
+    pub events: Option<EventSummary>,
+    /// What the reader must know, with the time since the watch began where it has one.
+    pub notes: Vec<String>,
+}
+
+/// Time between readings, ns.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct GapSummary {
+    /// Median.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+/// How consecutive readings differ, in packets either way: fractions of all differences.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct VarianceSummary {
+    /// Not at all.
+    #[serde(rename = "0")]
+    pub zero: f64,
+    /// By one packet.
+    #[serde(rename = "1")]
+    pub one: f64,
+    /// By more.
+    pub more: f64,
+    /// The greatest difference, packets.
+    pub max: u64,
+    /// How many differences there are.
+    pub count: u64,
+}
+
+/// Figures of a distribution.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Spread {
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// The greatest.
+    pub max: u64,
+}
+
+/// One queue.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueueSummary {
+    /// The discipline; `band` for a band.
+    pub kind: String,
+    /// Its handle, as `tc` writes it.
+    pub handle: Handle,
+    /// The class that it hangs below.
+    pub parent: Handle,
+    /// Which band of a `pfifo_fast`.
+    pub band: Option<u8>,
+    /// Whether the device hands its packets to it.
+    pub root: bool,
+    /// When it appeared, s since the watch began.
+    pub since_s: f64,
+    /// When it was gone, s since the watch began; null for one that is there.
+    pub until_s: Option<f64>,
+    /// How many queues in the same place followed each other and are shown as one.
+    pub instances: u64,
+    /// Readings of it.
+    pub samples: u64,
+    /// Packets that waited, over its readings, or over time where events were recorded.
+    pub qlen: Spread,
+    /// Bytes that waited; null for bands, which are not counted in bytes.
+    pub backlog_bytes: Option<Spread>,
+    /// Differences between consecutive readings.
+    pub variance: Option<VarianceSummary>,
+    /// Packets dropped during the watch; null where there is no such counter.
+    pub drops: Option<u64>,
+    /// The same in a second of the queue's time.
+    pub drops_per_s: Option<f64>,
+    /// What else was counted during the watch.
+    pub counted: Option<Counters>,
+    /// Packets in and out, where they were recorded.
+    pub events: Option<EventCounts>,
+    /// How long it was longer than a threshold, where one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub above: Option<Above>,
+}
+
+/// The share of readings, or of time where events were recorded, at which a queue was longer than a
+/// threshold.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Above {
+    /// The threshold.
+    pub packets: u32,
+    /// The share, 0 to 1.
+    pub share: f64,
+}
+
+/// A transmission queue.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct TransmissionSummary {
+    /// Its number.
+    pub queue: u32,
+    /// Bytes that dynamic queue limits let into it.
+    pub limit_bytes: Spread,
+    /// Bytes in it.
+    pub inflight_bytes: Spread,
+    /// Looks at it.
+    pub samples: u64,
+}
+
+/// Packets in and out of a device.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct EventSummary {
+    /// Counts.
+    #[serde(flatten)]
+    pub counts: EventCounts,
+    /// Events after which the length did not follow from the one before, as a fraction of all.
+    pub gap_share: f64,
+}
+
+impl Summary {
+    /// The figures of a watch that lasted `seconds`.
+    #[must_use]
+    pub fn of(tally: &Tally, method: Method, seconds: f64, pace: &Pace) -> Summary {
+        let mut devices: Vec<(&str, Option<&str>)> = Vec::new();
+        for queue in tally.queues() {
+            let device = (queue.queue.device.as_str(), queue.queue.netns.as_deref());
+            if !devices.contains(&device) {
+                devices.push(device);
+            }
+        }
+        let of_device =
+            |(device, netns)| DeviceSummary::of(tally, (device, netns), method, seconds, pace);
+        Summary { devices: devices.into_iter().map(of_device).collect() }
+    }
+
+    /// As indented JSON, ending with a line break.
+    ///
+    /// # Panics
+    /// Never: plain data always serialises.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("plain data always serialises");
+        text.push('\n');
+        text
+    }
+}
+
+impl Serialize for Summary {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.devices.as_slice() {
+            [device] => device.serialize(serializer),
+            devices => devices.serialize(serializer),
+        }
+    }
+}
+
+impl DeviceSummary {
+    fn of(
+        tally: &Tally,
+        (device, netns): (&str, Option<&str>),
+        method: Method,
+        seconds: f64,
+        pace: &Pace,
+    ) -> DeviceSummary {
+        let own: Vec<&Measured> = tally
+            .queues()
+            .iter()
+            .filter(|queue| queue.queue.device == device && queue.queue.netns.as_deref() == netns)
+            .collect();
+        let roots = || own.iter().filter(|queue| queue.queue.root);
+        let (start, end) = tally.span().unwrap_or_default();
+        let mut events = EventCounts::default();
+        let mut steps = Distribution::default();
+        own.iter().for_each(|queue| events.add(&queue.events));
+        own.iter()
+            .filter(|queue| takes_packets(queue, &own))
+            .for_each(|queue| steps.merge(queue.steps()));
+        // Every reading is of one root; where there is none, of each of the other queues.
+        let readings = match roots().map(|queue| queue.readings).sum() {
+            0 => own.iter().map(|queue| queue.readings).max().unwrap_or(0),
+            readings => readings,
+        };
+        let samples = if events.recorded() > 0 { events.recorded() } else { readings };
+        let gap_share = events.gaps as f64 / events.recorded().max(1) as f64;
+        DeviceSummary {
+            device: device.to_owned(),
+            netns: netns.map(str::to_owned),
+            method,
+            seconds,
+            samples,
+            samples_per_s: if seconds > 0.0 { samples as f64 / seconds } else { 0.0 },
+            asked_per_s: pace.asked,
+            missed: pace.missed,
+            gap_ns: GapSummary {
+                p50: pace.gaps.quantile(0.5),
+                p99: pace.gaps.quantile(0.99),
+                max: pace.gaps.longest(),
+            },
+            variance: VarianceSummary::of(&steps),
+            qdiscs: own.iter().map(|queue| QueueSummary::of(queue, (start, end))).collect(),
+            transmission: tally
+                .rings()
+                .iter()
+                .filter(|ring| ring.device == device && ring.netns.as_deref() == netns)
+                .map(TransmissionSummary::of)
+                .collect(),
+            events: (events.recorded() > 0).then_some(EventSummary { counts: events, gap_share }),
+            notes: notes(tally, start),
+        }
+    }
+}
+
+/// Whether the device hands its packets to it: it is the root, or the root only deals out the
+/// device's transmission queues and is never long itself.
+fn takes_packets(queue: &Measured, all: &[&Measured]) -> bool {
+    let deals = |root: &Measured| root.queue.root && root.queue.kind.starts_with("mq");
+    let below = |root: &Measured| {
+        deals(root)
+            && queue.queue.band.is_none()
+            && queue.queue.parent.0 >> 16 == root.queue.handle.0 >> 16
+    };
+    if queue.queue.root { !deals(queue) } else { all.iter().any(|root| below(root)) }
+}
+
+fn notes(tally: &Tally, start: u64) -> Vec<String> {
+    let text = |remark: &super::Remark| match remark.time {
+        Some(time) => format!("{:.3} s: {}", seconds_between(start, time), remark.text),
+        None => remark.text.clone(),
+    };
+    let mut notes: Vec<String> = tally.remarks().iter().map(text).collect();
+    if tally.more_remarks() > 0 {
+        notes.push(format!("and {} remarks more", tally.more_remarks()));
+    }
+    if tally.unmeasured() > 0 {
+        notes.push(format!("{} queues were not measured", tally.unmeasured()));
+    }
+    notes
+}
+
+impl QueueSummary {
+    fn of(queue: &Measured, (start, end): (u64, u64)) -> QueueSummary {
+        let life = seconds_between(queue.since, queue.until.unwrap_or(end));
+        let counted = queue.counters().map(|_| queue.counted());
+        let is_band = queue.queue.band.is_some();
+        QueueSummary {
+            kind: queue.queue.kind.clone(),
+            handle: queue.queue.handle,
+            parent: queue.queue.parent,
+            band: queue.queue.band,
+            root: queue.queue.root,
+            since_s: seconds_between(start, queue.since),
+            until_s: queue.until.map(|until| seconds_between(start, until)),
+            instances: queue.instances,
+            samples: queue.readings,
+            qlen: Spread::of(queue.packets()),
+            backlog_bytes: (!is_band).then(|| Spread::of(queue.bytes())),
+            variance: VarianceSummary::of(queue.steps()),
+            drops: counted.map(|counted| counted.drops),
+            drops_per_s: counted
+                .map(|counted| if life > 0.0 { counted.drops as f64 / life } else { 0.0 }),
+            counted,
+            events: queue.is_exact().then_some(queue.events),
+            above: None,
+        }
+    }
+}
+
+impl TransmissionSummary {
+    fn of(ring: &Ring) -> TransmissionSummary {
+        let (limit_bytes, inflight_bytes) = (Spread::of(&ring.limit), Spread::of(&ring.inflight));
+        TransmissionSummary {
+            queue: ring.queue,
+            limit_bytes,
+            inflight_bytes,
+            samples: ring.limit.total(),
+        }
+    }
+}
+
+impl VarianceSummary {
+    /// Of differences; nothing where there are none.
+    #[must_use]
+    pub fn of(steps: &Distribution) -> Option<VarianceSummary> {
+        let (zero, one, count) = (steps.share_at(0), steps.share_at(1), steps.total());
+        let more = steps.share_above(1);
+        (count > 0).then_some(VarianceSummary { zero, one, more, max: steps.max(), count })
+    }
+}
+
+impl Spread {
+    /// Of a distribution.
+    #[must_use]
+    pub fn of(values: &Distribution) -> Spread {
+        Spread {
+            mean: values.mean(),
+            p50: values.quantile(0.5),
+            p99: values.quantile(0.99),
+            max: values.max(),
+        }
+    }
+}
+
+fn seconds_between(from: u64, to: u64) -> f64 {
+    to.saturating_sub(from) as f64 / 1e9
+}

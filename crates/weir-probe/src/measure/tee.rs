@@ -1,0 +1,36 @@
+//! Several sinks as one.
+
+use crate::model::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
+
+/// Tells several sinks the same, in their order.
+pub struct Tee<'a>(pub Vec<&'a mut dyn Sink>);
+
+impl Sink for Tee<'_> {
+    fn appeared(&mut self, time: u64, id: QueueId, queue: &Queue) {
+        self.0.iter_mut().for_each(|sink| sink.appeared(time, id, queue));
+    }
+
+    fn vanished(&mut self, time: u64, id: QueueId) {
+        self.0.iter_mut().for_each(|sink| sink.vanished(time, id));
+    }
+
+    fn runs(&mut self, runs: &[Run]) {
+        self.0.iter_mut().for_each(|sink| sink.runs(runs));
+    }
+
+    fn events(&mut self, events: &[Event]) {
+        self.0.iter_mut().for_each(|sink| sink.events(events));
+    }
+
+    fn counters(&mut self, time: u64, id: QueueId, counters: &Counters) {
+        self.0.iter_mut().for_each(|sink| sink.counters(time, id, counters));
+    }
+
+    fn transmission(&mut self, time: u64, queues: &[Transmission]) {
+        self.0.iter_mut().for_each(|sink| sink.transmission(time, queues));
+    }
+
+    fn remark(&mut self, time: u64, text: &str) {
+        self.0.iter_mut().for_each(|sink| sink.remark(time, text));
+    }
+}

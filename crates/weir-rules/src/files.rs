@@ -1,0 +1,38 @@
+//! Where the files that a text names come from. The crate opens none itself.
+
+use std::collections::BTreeMap;
+use std::io;
+
+/// Where the files that a specification names are read from.
+pub trait Files {
+    /// The text of the file at `path`.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being read; the message is shown to the user.
+    fn read(&self, path: &str) -> io::Result<String>;
+
+    /// The bytes of the file at `path`, for files that are not text.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
+        self.read(path).map(String::into_bytes)
+    }
+}
+
+/// No files: every name is refused as not found.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFiles;
+
+impl Files for NoFiles {
+    fn read(&self, _path: &str) -> io::Result<String> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+}
+
+/// Files in memory, by name.
+impl Files for BTreeMap<String, String> {
+    fn read(&self, path: &str) -> io::Result<String> {
+        self.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}

@@ -1,0 +1,177 @@
+//! Rows: how long packets travel.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use weir_core::config::{Jitter, Reorder};
+use weir_core::dist::Distribution;
+use weir_core::units::Probability;
+
+use super::draft::{At, Draft, Object};
+use super::reader::Reader;
+use super::row::{Group, Keyword, Part, choice};
+use super::value::{
+    Place, Quote, RANGE_OF_PROBABILITY, Value, place, range_of_count, range_of_time,
+};
+use crate::lex::Word;
+use crate::link::LinkSpec;
+use crate::quantity::{self, MAX_DELAY, write_probability, write_time};
+
+const LINK: Keyword =
+    Keyword { group: Group::Delay, objects: &[Object::Link], part: Part::Link, ..Keyword::EMPTY };
+
+/// Propagation delay.
+pub(crate) static DELAY: Keyword = Keyword {
+    name: "delay",
+    argument: "TIME",
+    value: Value::Time(MAX_DELAY, place!(pipe.link.delay)),
+    default: "0",
+    meaning: "Propagation delay, after the packet has been sent. A bare number is in ms; units are `s`, `ms`, `us`, `ns`; fractions are exact to 1 ns.",
+    example: "delay 0.25ms",
+    dummynet: "Whole milliseconds up to 10000, rounded to the clock's tick.",
+    ..LINK
+};
+
+/// Random delay.
+pub(crate) static JITTER: Keyword = Keyword {
+    name: "jitter",
+    argument: "TIME [DISTRIBUTION] [correlation P] [ordered|reorder]",
+    choices: &[
+        choice("uniform", "between −TIME and +TIME"),
+        choice("normal", "normal with standard deviation TIME"),
+        choice("pareto", "Pareto of shape 3 with standard deviation TIME"),
+        choice("paretonormal", "a quarter normal, three quarters Pareto"),
+        choice("FILE.dist", "a table in netem's format"),
+        choice("correlation", "of each deviation with the one before: a probability"),
+        choice("ordered", "a late packet holds back those behind it"),
+        choice("reorder", "packets may overtake one another"),
+    ],
+    value: Value::Custom {
+        range: || format!("{}; correlation 0 to 1", range_of_time(MAX_DELAY)),
+        read: read_jitter,
+        print: print_jitter,
+    },
+    default: "none; uniform, correlation 0, ordered",
+    meaning: "Random deviation from the delay; the sum is never below zero. `reorder` followed by a number is the keyword of that name.",
+    example: "delay 40ms jitter 5ms normal correlation 25%",
+    dummynet: "Does not exist.",
+    ..LINK
+};
+
+/// Reordering.
+pub(crate) static REORDER: Keyword = Keyword {
+    name: "reorder",
+    argument: "P [gap N] [correlation P]",
+    choices: &[
+        choice("gap", "only every N-th packet is a candidate"),
+        choice("correlation", "of each draw with the one before"),
+    ],
+    value: Value::Custom {
+        range: || format!("{RANGE_OF_PROBABILITY}; gap {}", range_of_count(&GAP)),
+        read: read_reorder,
+        print: |spec, _| {
+            let Reorder { probability, gap, correlation } = spec.pipe.link.reorder?;
+            let gap = if gap > 1 { format!(" gap {gap}") } else { String::new() };
+            Some(write_probability(probability) + &gap + &print_correlation(correlation))
+        },
+    },
+    default: "none; gap 1, correlation 0",
+    meaning: "Probability that a packet skips the delay and so overtakes those under way.",
+    example: "delay 20ms reorder 1% gap 5",
+    dummynet: "Does not exist; `prob` rules over two pipes are the idiom.",
+    ..LINK
+};
+
+fn read_jitter(reader: &mut Reader<'_>, draft: &mut Draft) -> Option<()> {
+    let mut jitter = Jitter {
+        amount: reader.quantity(|text| quantity::time(text, MAX_DELAY))?,
+        distribution: Arc::new(Distribution::uniform()),
+        correlation: Probability::ZERO,
+        may_reorder: false,
+    };
+    let mut given = Vec::new();
+    while let Some(word) = reader.peek().cloned() {
+        // `reorder 1%` is the keyword.
+        let is_option = word.text == "reorder" && !reader.number_follows();
+        if reader.is_keyword(&word) && !is_option {
+            break;
+        }
+        reader.at += 1;
+        let part = match word.text.as_str() {
+            "correlation" => {
+                jitter.correlation = reader.quantity_of(&word, quantity::probability)?;
+                "correlation"
+            }
+            "ordered" => "order",
+            "reorder" => {
+                jitter.may_reorder = true;
+                "order"
+            }
+            _ => {
+                read_distribution(reader, &word, &mut jitter, draft)?;
+                "distribution"
+            }
+        };
+        reader.once(&mut given, part, &word.span);
+    }
+    draft.spec.pipe.link.jitter = Some(jitter);
+    Some(())
+}
+
+/// Reads the distribution that `word` names. One in a file is still uniform afterwards.
+fn read_distribution(
+    reader: &mut Reader<'_>,
+    word: &Word,
+    jitter: &mut Jitter,
+    draft: &mut Draft,
+) -> Option<()> {
+    jitter.distribution = Arc::new(match word.text.as_str() {
+        "uniform" => Distribution::uniform(),
+        "normal" => Distribution::normal(),
+        "pareto" => Distribution::pareto(),
+        "paretonormal" => Distribution::pareto_normal(),
+        name if name.ends_with(".dist") => {
+            draft.jitter_file = Some(At { value: name.into(), span: word.span.clone() });
+            Distribution::uniform()
+        }
+        _ => {
+            reader.bad_choice(word);
+            return None;
+        }
+    });
+    Some(())
+}
+
+fn print_jitter(spec: &LinkSpec, quote: Quote) -> Option<String> {
+    let Jitter { amount, distribution, correlation, may_reorder } =
+        spec.pipe.link.jitter.as_ref()?;
+    let name = distribution.name();
+    let shape = if name == "uniform" { String::new() } else { format!(" {}", quote(name)) };
+    let order = if *may_reorder { " reorder" } else { "" };
+    Some(format!("{}{shape}{}{order}", write_time(*amount), print_correlation(*correlation)))
+}
+
+fn read_reorder(reader: &mut Reader<'_>, draft: &mut Draft) -> Option<()> {
+    let mut reorder = Reorder {
+        probability: reader.quantity(quantity::probability)?,
+        gap: 1,
+        correlation: Probability::ZERO,
+    };
+    reader.options(&["gap", "correlation"], |reader, option| {
+        if option.text == "gap" {
+            reorder.gap = reader.count_of(option, &GAP)?;
+        } else {
+            reorder.correlation = reader.quantity_of(option, quantity::probability)?;
+        }
+        Some(())
+    })?;
+    draft.spec.pipe.link.reorder = Some(reorder);
+    Some(())
+}
+
+fn print_correlation(p: Probability) -> String {
+    if p.is_zero() { String::new() } else { format!(" correlation {}", write_probability(p)) }
+}
+
+/// Packets from one candidate for reordering to the next.
+const GAP: RangeInclusive<u32> = 1..=1_000_000;

@@ -1,0 +1,72 @@
+//! A specification while it is read: between the parser and the checks.
+
+use std::sync::Arc;
+
+use crate::diagnostic::Span;
+use crate::link::LinkSpec;
+
+/// An object that a specification configures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// A link with its queue: a pipe, or the link of a scheduler.
+    Link,
+    /// A queue in front of a scheduler.
+    Queue,
+    /// A scheduler that is a flow of another one.
+    InnerScheduler,
+}
+
+/// A value and its place in the text.
+#[derive(Clone, Debug)]
+pub(crate) struct At<T> {
+    pub(crate) value: T,
+    pub(crate) span: Span,
+}
+
+/// What a specification says, before the files that it names are read.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    /// The object that it configures.
+    pub(crate) object: Object,
+    /// All values that need no file. The content of named files is still missing.
+    pub(crate) spec: LinkSpec,
+    /// Whether the schedule starts again at its end.
+    pub(crate) schedule_repeats: bool,
+    /// The file with the distribution of the jitter.
+    pub(crate) jitter_file: Option<At<Arc<str>>>,
+    /// Whether the AQM's thresholds have the unit of the queue's limit, as in dummynet.
+    pub(crate) thresholds_as_queue: bool,
+    places: Vec<(&'static str, Places)>,
+}
+
+/// Where a keyword is given.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    pub(crate) keyword: Span,
+    /// The first word of the argument; the keyword where there is none.
+    pub(crate) value: Span,
+}
+
+impl Draft {
+    /// An object with default values.
+    pub(crate) fn new(object: Object) -> Self {
+        Self {
+            object,
+            spec: LinkSpec::default(),
+            schedule_repeats: false,
+            jitter_file: None,
+            thresholds_as_queue: false,
+            places: Vec::new(),
+        }
+    }
+
+    /// Notes the places of the keyword `name`.
+    pub(crate) fn note(&mut self, name: &'static str, places: Places) {
+        self.places.push((name, places));
+    }
+
+    /// The places of the keyword `name`, if it is given.
+    pub(crate) fn places(&self, name: &str) -> Option<&Places> {
+        self.places.iter().find(|(given, _)| *given == name).map(|(_, places)| places)
+    }
+}

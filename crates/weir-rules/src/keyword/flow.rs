@@ -1,0 +1,64 @@
+//! Rows: properties of a scheduler's flow, which a `queue N` or an inner scheduler has.
+
+use super::draft::Object;
+use super::row::{Group, Keyword, Part};
+use super::value::{Place, Value, place};
+use crate::quantity::MAX_DELAY;
+
+const FLOW: Keyword = Keyword {
+    group: Group::Flow,
+    objects: &[Object::Queue, Object::InnerScheduler],
+    part: Part::Flow,
+    ..Keyword::EMPTY
+};
+
+/// Promised rate.
+pub(crate) static RATE: Keyword = Keyword {
+    name: "rate",
+    argument: "RATE",
+    value: Value::Rate(place!(pipe.queue.rate)),
+    note: "; `0` for none",
+    default: "none",
+    meaning: "Rate that a flow is promised, for schedulers that promise one. Only of a `queue N`: a link's rate is `bw`.",
+    example: "rate 2Mbit/s ceil 10Mbit/s",
+    dummynet: "Does not exist.",
+    ..FLOW
+};
+
+/// Bound on the rate.
+pub(crate) static CEIL: Keyword = Keyword {
+    name: "ceil",
+    argument: "RATE",
+    value: Value::Rate(place!(pipe.queue.ceil)),
+    note: "; `0` for none",
+    default: "none: all of the link",
+    meaning: "Rate that a flow never exceeds, for schedulers that shape.",
+    example: "rate 2Mbit/s ceil 10Mbit/s burst 15KB",
+    dummynet: "Does not exist; a pipe for each flow is the nearest.",
+    ..FLOW
+};
+
+/// Credit of an idle flow.
+pub(crate) static BURST: Keyword = Keyword {
+    name: "burst",
+    argument: "SIZE",
+    value: Value::Size(place!(pipe.queue.burst)),
+    default: "0",
+    meaning: "How many bytes of each flow may leave at once after a pause, for schedulers that shape. \
+              More than 4 GB counts as 4 GB.",
+    example: "rate 2Mbit/s ceil 10Mbit/s burst 15KB",
+    dummynet: "Does not exist.",
+    ..FLOW
+};
+
+/// Longest wait.
+pub(crate) static DEADLINE: Keyword = Keyword {
+    name: "deadline",
+    argument: "TIME",
+    value: Value::Time(MAX_DELAY, place!(pipe.queue.deadline)),
+    default: "0: none",
+    meaning: "How long a flow's packets may wait, for schedulers that go by deadlines: a packet's is this much after its arrival.",
+    example: "deadline 5ms",
+    dummynet: "Does not exist.",
+    ..FLOW
+};

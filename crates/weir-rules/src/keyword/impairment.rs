@@ -1,0 +1,64 @@
+//! Rows: loss, duplication and corruption.
+
+use super::draft::Object;
+use super::row::{Group, Keyword, Part};
+use super::value::{Place, Value, place};
+
+const LINK: Keyword = Keyword {
+    group: Group::Impairment,
+    objects: &[Object::Link],
+    part: Part::Link,
+    ..Keyword::EMPTY
+};
+
+/// Loss on the link.
+pub(crate) static LOSS: Keyword = Keyword {
+    name: "loss",
+    argument: "P or K,p,H,r",
+    value: Value::Loss(place!(pipe.link.loss)),
+    default: "0",
+    meaning: "Loss on the link: a lost packet has waited and used the link's time. One number: each packet by itself. \
+              Four: Gilbert-Elliott with K the loss in the good state, p good to bad, H the loss in the bad state, r bad to good.",
+    example: "loss 0,0.01,1,0.25",
+    dummynet: "Does not exist; `plr` loses before the queue.",
+    ..LINK
+};
+
+/// Loss before the queue.
+pub(crate) static PLR: Keyword = Keyword {
+    name: "plr",
+    objects: &[Object::Link, Object::Queue],
+    part: Part::Queue,
+    argument: "P or K,p,H,r",
+    value: Value::Loss(place!(pipe.queue.loss)),
+    default: "0",
+    meaning: "Loss before the queue: a lost packet uses neither queue nor link. Numbers as for `loss`.",
+    example: "plr 0.01",
+    dummynet: "The same, without percent.",
+    ..LINK
+};
+
+/// Duplication.
+pub(crate) static DUP: Keyword = Keyword {
+    name: "dup",
+    aliases: &["duplicate"],
+    argument: "P",
+    value: Value::Probability(place!(pipe.link.duplicate)),
+    default: "0",
+    meaning: "Probability that a packet arrives twice.",
+    example: "dup 0.5%",
+    dummynet: "Does not exist.",
+    ..LINK
+};
+
+/// Corruption.
+pub(crate) static CORRUPT: Keyword = Keyword {
+    name: "corrupt",
+    argument: "P",
+    value: Value::Probability(place!(pipe.link.corrupt)),
+    default: "0",
+    meaning: "Probability that one bit of a packet is inverted.",
+    example: "corrupt 0.1%",
+    dummynet: "Does not exist.",
+    ..LINK
+};

@@ -1,0 +1,268 @@
+//! Rows: the queue before the link, and the treatment of frames.
+
+use weir_core::config::{MAX_QUEUE_PACKETS, QueueLimit};
+
+use super::draft::{Draft, Object};
+use super::reader::Reader;
+use super::row::{Group, Keyword, Part, choice};
+use super::value::{Place, Value, place, range_of_count, range_of_limit};
+use crate::link::Gso;
+use crate::mask;
+use crate::quantity::write_size;
+
+const QUEUE: Keyword = Keyword {
+    group: Group::Queue,
+    objects: &[Object::Link, Object::Queue],
+    part: Part::Queue,
+    ..Keyword::EMPTY
+};
+
+/// A setting that a scheduler has too when it is a flow of another one.
+const ALL: Keyword =
+    Keyword { objects: &[Object::Link, Object::Queue, Object::InnerScheduler], ..QUEUE };
+
+/// Limit of the queue.
+pub(crate) static LIMIT: Keyword = Keyword {
+    name: "queue",
+    part: Part::Limit,
+    argument: "N [slots] or SIZE",
+    choices: &[choice("slots", "packets; a bare number means the same")],
+    value: Value::Custom {
+        range: || range_of_limit(MAX_QUEUE_PACKETS),
+        read: |reader, draft| {
+            draft.spec.pipe.queue.limit = Some(reader.limit(MAX_QUEUE_PACKETS)?);
+            Some(())
+        },
+        print: |spec, _| spec.pipe.queue.limit.map(print_limit),
+    },
+    default: "50 packets, more at high rates: 100 ms or twice the delay at full rate; none before `fq_codel` and the like, which have one",
+    meaning: "Size of the queue, in packets, or in bytes with a unit (`B`, `KB`, `KByte`, `MB`, `KiB` …). Packets that find it full are dropped.",
+    example: "bw 4Mbit/s queue 64KB",
+    dummynet: "At most 100 packets or 1 MiB unless sysctls say otherwise; `K` is 1024 there.",
+    ..QUEUE
+};
+
+/// No AQM.
+pub(crate) static DROPTAIL: Keyword = Keyword {
+    name: "droptail",
+    value: Value::DropTail,
+    default: "on",
+    meaning: "Drop arriving packets when the queue is full. This is what a queue does anyway.",
+    example: "queue 50 droptail",
+    dummynet: "The same.",
+    ..QUEUE
+};
+
+/// The bits that tell flows apart.
+pub(crate) static MASK: Keyword = Keyword {
+    name: "mask",
+    aliases: &["flow_mask", "sched_mask"],
+    argument: "FIELD MASK … or all",
+    choices: &[
+        choice("all", "every field"),
+        choice("src-ip", "IPv4 source, 32 bits"),
+        choice("dst-ip", "IPv4 destination, 32 bits"),
+        choice("src-ip6", "IPv6 source, 128 bits"),
+        choice("dst-ip6", "IPv6 destination, 128 bits"),
+        choice("src-port", "16 bits"),
+        choice("dst-port", "16 bits"),
+        choice("proto", "IP protocol, 8 bits"),
+        choice("flow-id", "IPv6 flow label, 20 bits"),
+        choice("vlan", "VLAN identifier, 12 bits"),
+        choice("dscp", "6 bits"),
+        choice("src-mac", "48 bits"),
+        choice("dst-mac", "48 bits"),
+    ],
+    value: Value::Custom {
+        range: || {
+            "each MASK within its field: a number, `0x…`, an address, or `/N` for the first N bits"
+                .to_owned()
+        },
+        read: read_mask,
+        print: |spec, _| {
+            let mask = &spec.pipe.queue.mask;
+            (!mask.is_empty()).then(|| mask::write(mask))
+        },
+    },
+    default: "none: one queue and one link for all",
+    meaning: "Which header bits tell flows apart. Each combination of their values gets a queue and a link of its own.",
+    example: "bw 1Mbit/s mask src-ip 0x000000ff",
+    dummynet: "No VLAN, DSCP and MAC; outside IPv6 addresses `/N` sets the last N bits there, here the first N. Here `queue` ends the mask.",
+    ..ALL
+};
+
+/// Bound on the instances that the mask creates.
+pub(crate) static MAX_FLOWS: Keyword = Keyword {
+    name: "max_flows",
+    aliases: &["max-flows"],
+    argument: "N",
+    value: Value::Count(
+        1..=10_000_000,
+        Place {
+            get: |spec| spec.pipe.queue.max_flows.unwrap_or_default(),
+            set: |spec, most| spec.pipe.queue.max_flows = Some(most),
+        },
+    ),
+    default: "as many as memory allows",
+    meaning: "Most flows that the mask makes at once; packets of further ones are dropped and counted until idle flows have expired.",
+    example: "bw 1Mbit/s mask src-ip 0xffffffff max_flows 10000",
+    dummynet: "Does not exist.",
+    ..QUEUE
+};
+
+/// Share.
+pub(crate) static WEIGHT: Keyword = Keyword {
+    name: "weight",
+    argument: "N",
+    value: Value::Count(1..=65_536, place!(pipe.queue.weight)),
+    default: "1",
+    meaning: "Share of the link relative to other flows, for schedulers that weigh.",
+    example: "weight 10",
+    dummynet: "At most 100 with WF2Q+.",
+    ..ALL
+};
+
+/// Largest packet.
+pub(crate) static LMAX: Keyword = Keyword {
+    name: "lmax",
+    aliases: &["maxlen"],
+    argument: "BYTES",
+    value: Value::Count(64..=65_536, place!(pipe.queue.max_packet)),
+    default: "1500",
+    meaning: "Largest packet of a flow, for schedulers that work with timestamps.",
+    example: "lmax 1500",
+    dummynet: "At most 2000 or 2048.",
+    ..ALL
+};
+
+/// Priority.
+pub(crate) static PRI: Keyword = Keyword {
+    name: "pri",
+    aliases: &["priority"],
+    argument: "N",
+    value: Value::Count(0..=63, place!(pipe.queue.priority)),
+    note: ", 0 first",
+    default: "0",
+    meaning: "Priority, for the priority scheduler.",
+    example: "pri 2",
+    dummynet: "Read and printed, but without effect; `weight` is used instead.",
+    ..ALL
+};
+
+/// Hash size.
+pub(crate) static BUCKETS: Keyword = Keyword {
+    name: "buckets",
+    argument: "N",
+    value: Value::Custom {
+        range: || range_of_count(&HASH_SIZE),
+        read: |reader, _| {
+            reader.count(&HASH_SIZE)?;
+            reader.ignored("tables grow by themselves");
+            Some(())
+        },
+        print: |_, _| None,
+    },
+    meaning: "Size of a hash table. Accepted and ignored: tables grow by themselves.",
+    example: "buckets 64",
+    dummynet: "Sets the size.",
+    ..ALL
+};
+
+/// Silent drops.
+pub(crate) static NOERROR: Keyword = Keyword {
+    name: "noerror",
+    value: Value::Custom {
+        range: String::new,
+        read: |reader, _| {
+            reader.ignored("a sender is never told of a drop");
+            Some(())
+        },
+        print: |_, _| None,
+    },
+    meaning: "Do not report drops to the sender. Accepted and ignored: packets come over a wire, and a sender is never told.",
+    example: "noerror",
+    dummynet: "A local sender sees an error without it.",
+    ..ALL
+};
+
+/// Offload trains.
+pub(crate) static GSO: Keyword = Keyword {
+    name: "gso",
+    group: Group::Frames,
+    objects: &[Object::Link],
+    part: Part::Frames,
+    argument: "split|whole",
+    choices: &[
+        choice("split", "every wire packet is shaped by itself"),
+        choice("whole", "the train is shaped as one packet"),
+    ],
+    value: Value::Custom {
+        range: String::new,
+        read: |reader, draft| {
+            let word = reader.word()?;
+            draft.spec.gso = match word.text.as_str() {
+                "split" => Gso::Split,
+                "whole" => Gso::Whole,
+                _ => {
+                    reader.bad_choice(&word);
+                    return None;
+                }
+            };
+            Some(())
+        },
+        print: |spec, _| (spec.gso == Gso::Whole).then(|| "whole".to_owned()),
+    },
+    default: "split",
+    meaning: "What happens to segmentation-offload trains, large frames that stand for several packets on the wire.",
+    example: "gso whole",
+    dummynet: "Always whole.",
+    ..QUEUE
+};
+
+fn read_mask(reader: &mut Reader<'_>, draft: &mut Draft) -> Option<()> {
+    let mask = &mut draft.spec.pipe.queue.mask;
+    if reader.flag("all") {
+        *mask = mask::all();
+        return Some(());
+    }
+    let (mut given, mut word) = (Vec::new(), reader.word()?);
+    loop {
+        let Some(field) = mask::Field::named(&word.text) else {
+            reader.bad_choice(&word);
+            return None;
+        };
+        let value = reader.word_of(&word)?;
+        let Some(bits) = field.parse(&value.text) else {
+            reader.bad_mask(&value, field.name, field.bits);
+            return None;
+        };
+        field.set(mask, bits);
+        reader.once(&mut given, field.name, &word.span);
+        match reader.peek() {
+            Some(next) if !reader.is_keyword(next) => word = reader.word()?,
+            _ => return Some(()),
+        }
+    }
+}
+
+/// A limit as the reader reads it.
+pub(super) fn print_limit(limit: QueueLimit) -> String {
+    match limit {
+        QueueLimit::Packets(n) => n.to_string(),
+        QueueLimit::Bytes(n) => write_size(n),
+    }
+}
+
+/// Sizes of hash tables.
+const HASH_SIZE: std::ops::RangeInclusive<u32> = 1..=65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keyword_names_every_field() {
+        let named: Vec<_> = MASK.choices.iter().skip(1).map(|c| c.name).collect();
+        assert_eq!(named, mask::FIELDS.iter().map(|f| f.name).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,172 @@
+//! The value of a keyword: its bounds, where it is stored, and how it is read and printed.
+
+use std::ops::RangeInclusive;
+
+use weir_core::config::Loss;
+use weir_core::units::{Bytes, Nanos, Probability, Rate};
+
+use super::draft::Draft;
+use super::reader::Reader;
+use crate::link::LinkSpec;
+use crate::quantity::{
+    self, MAX_DELAY, MAX_SIZE, write_loss, write_probability, write_rate, write_size, write_time,
+};
+
+/// What follows a keyword.
+///
+/// A value of a common kind needs its bounds and a [`Place`]; [`Value::Custom`] has functions of its
+/// own. A value is printed where it differs from that of a default link.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// A rate up to the engine's greatest; 0 is none.
+    Rate(Place<Option<Rate>>),
+    /// A time up to a greatest one.
+    Time(Nanos, Place<Nanos>),
+    /// A size in bytes up to [`MAX_SIZE`].
+    Size(Place<Bytes>),
+    /// A whole number.
+    Count(RangeInclusive<u32>, Place<u32>),
+    /// A probability.
+    Probability(Place<Probability>),
+    /// Random loss: a probability, or the four of Gilbert-Elliott.
+    Loss(Place<Loss>),
+    /// The name of a file, and what the file is.
+    File(&'static str, Place<Option<String>>),
+    /// An AQM with its settings, and what is allowed. Read by the parser of AQMs.
+    Aqm(&'static str),
+    /// Nothing: the queue has no AQM.
+    DropTail,
+    /// Anything else.
+    Custom {
+        /// The allowed values in words, derived from the bounds that `read` uses.
+        range: fn() -> String,
+        /// Reads the argument into the draft; `None` after a diagnostic.
+        read: fn(&mut Reader<'_>, &mut Draft) -> Option<()>,
+        /// The argument as `read` reads it; `None` for the default value.
+        print: Print,
+    },
+}
+
+/// Prints an argument; names of files are written by the function that it gets.
+pub(crate) type Print = fn(&LinkSpec, Quote) -> Option<String>;
+
+/// Writes a word so that it is read as one word that is no keyword.
+pub(crate) type Quote = fn(&str) -> String;
+
+/// Where a value is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct Place<T> {
+    pub(crate) get: fn(&LinkSpec) -> T,
+    pub(crate) set: fn(&mut LinkSpec, T),
+}
+
+/// The place of a field of [`LinkSpec`]: `place!(pipe.link.delay)`.
+macro_rules! place {
+    ($($field:ident).+) => {
+        Place { get: |spec| spec.$($field).+, set: |spec, value| spec.$($field).+ = value }
+    };
+}
+pub(super) use place;
+
+impl<T: PartialEq> Place<T> {
+    /// The value, if it is not the default one.
+    fn changed(&self, spec: &LinkSpec) -> Option<T> {
+        let value = (self.get)(spec);
+        (value != (self.get)(&LinkSpec::default())).then_some(value)
+    }
+}
+
+impl Value {
+    /// The allowed values in words.
+    pub(super) fn range(&self) -> String {
+        match self {
+            Self::Rate(_) => format!("1 bit/s to {}", Rate::MAX),
+            Self::Time(most, _) => range_of_time(*most),
+            Self::Size(_) => format!("0 to {}", size(MAX_SIZE)),
+            Self::Count(range, _) => range_of_count(range),
+            Self::Probability(_) | Self::Loss(_) => RANGE_OF_PROBABILITY.to_owned(),
+            Self::File(range, _) | Self::Aqm(range) => (*range).to_owned(),
+            Self::DropTail => String::new(),
+            Self::Custom { range, .. } => range(),
+        }
+    }
+
+    /// Reads the argument into the draft; `None` after a diagnostic.
+    pub(crate) fn read(&self, reader: &mut Reader<'_>, draft: &mut Draft) -> Option<()> {
+        let spec = &mut draft.spec;
+        match self {
+            Self::Rate(place) => (place.set)(spec, reader.quantity(quantity::rate)?),
+            Self::Time(most, place) => {
+                (place.set)(spec, reader.quantity(|text| quantity::time(text, *most))?);
+            }
+            Self::Size(place) => (place.set)(spec, Bytes(reader.quantity(quantity::size)?)),
+            Self::Count(range, place) => (place.set)(spec, reader.count(range)?),
+            Self::Probability(place) => (place.set)(spec, reader.quantity(quantity::probability)?),
+            Self::Loss(place) => (place.set)(spec, reader.quantity(quantity::loss)?),
+            Self::File(_, place) => (place.set)(spec, Some(reader.file()?)),
+            Self::Aqm(_) | Self::DropTail => {}
+            Self::Custom { read, .. } => return read(reader, draft),
+        }
+        Some(())
+    }
+
+    /// The argument in canonical form; `None` for the default value.
+    pub(crate) fn print(&self, spec: &LinkSpec, quote: Quote) -> Option<String> {
+        match self {
+            Self::Rate(place) => place.changed(spec).flatten().map(write_rate),
+            Self::Time(_, place) => place.changed(spec).map(write_time),
+            Self::Size(place) => place.changed(spec).map(|Bytes(bytes)| write_size(bytes)),
+            Self::Count(_, place) => place.changed(spec).map(|number| number.to_string()),
+            Self::Probability(place) => place.changed(spec).map(write_probability),
+            Self::Loss(place) => place.changed(spec).map(write_loss),
+            Self::File(_, place) => place.changed(spec).flatten().map(|name| quote(&name)),
+            Self::Aqm(_) | Self::DropTail => None,
+            Self::Custom { print, .. } => print(spec, quote),
+        }
+    }
+}
+
+/// `0 to 1 hour`.
+pub(super) fn range_of_time(most: Nanos) -> String {
+    format!("0 to {}", time(most))
+}
+
+/// `1 to 65536`.
+pub(super) fn range_of_count(range: &RangeInclusive<u32>) -> String {
+    format!("{} to {}", range.start(), range.end())
+}
+
+/// The limit of a queue or ring: up to `packets`, or bytes.
+pub(super) fn range_of_limit(packets: u32) -> String {
+    format!("1 to {packets} packets, or 1 B to {}", size(MAX_SIZE))
+}
+
+/// A greatest time: `1 hour`.
+pub(super) fn time(time: Nanos) -> String {
+    if time == MAX_DELAY { "1 hour".to_owned() } else { write_time(time) }
+}
+
+/// A greatest size, in the largest unit of which it is a multiple: `1 TB`.
+pub(super) fn size(bytes: u64) -> String {
+    let units = [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "KB")];
+    let (unit, name) =
+        units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit)).unwrap_or((1, "B"));
+    format!("{} {name}", bytes / unit)
+}
+
+/// The range of a probability.
+pub(super) const RANGE_OF_PROBABILITY: &str = "0 to 1 or 0% to 100%";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_follow_from_bounds() {
+        assert_eq!(range_of_time(MAX_DELAY), "0 to 1 hour");
+        assert_eq!(range_of_time(Nanos::from_millis(250)), "0 to 250ms");
+        assert_eq!(range_of_limit(9), "1 to 9 packets, or 1 B to 1 TB");
+        assert_eq!(size(1_500_000), "1500 KB");
+        assert_eq!(size(1501), "1501 B");
+    }
+}

@@ -1,0 +1,40 @@
+//! Reads a specification: the parser finds the keywords, the checks decide what they mean together.
+
+use crate::check;
+use crate::diagnostic::Diagnostics;
+use crate::files::Files;
+use crate::link::LinkSpec;
+use crate::parse;
+
+/// The outcome of reading a specification.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The link; `None` when there are errors.
+    pub spec: Option<LinkSpec>,
+    /// Errors, warnings and notes, in the order of the text.
+    pub diagnostics: Diagnostics,
+}
+
+/// Reads a specification and keeps what there is to say about it: warnings and notes even when it
+/// is accepted.
+///
+/// An empty text is a perfect link.
+pub fn check_spec(text: &str, files: &dyn Files) -> Checked {
+    let mut diagnostics = Diagnostics::default();
+    let raw = parse::parse(text, &mut diagnostics);
+    // What could not be read is missing from the settings; judging the rest would blame the wrong
+    // words.
+    let spec =
+        (!diagnostics.has_errors()).then(|| check::build(raw, text, files, &mut diagnostics));
+    let spec = spec.filter(|_| !diagnostics.has_errors());
+    Checked { spec, diagnostics }
+}
+
+/// Reads a specification. [`check_spec`] gives warnings and notes too.
+///
+/// # Errors
+/// Everything that is wrong with the text or the files it names.
+pub fn parse_spec(text: &str, files: &dyn Files) -> Result<LinkSpec, Diagnostics> {
+    let Checked { spec, diagnostics } = check_spec(text, files);
+    spec.ok_or(diagnostics)
+}

@@ -1,0 +1,186 @@
+//! What a figure of several runs is worth: Student's intervals, and Welch's test of two means.
+//!
+//! Runs over seeds are independent, and a figure of one run is nearly normal when it is a mean over
+//! many packets. The mean of n runs then lies within t(n − 1) · s / √n of the true one, with t from
+//! Student's distribution. The distribution is computed here from the incomplete beta function,
+//! over `libm` by name, so that results have the same bytes everywhere.
+
+use serde::Serialize;
+
+/// A figure's mean over runs, and how far from it the true one may lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Runs.
+    pub runs: u64,
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation (n − 1); `None` of one run.
+    pub deviation: Option<f64>,
+    /// The true mean lies this close to `mean`, with 95 % confidence; `None` of one run.
+    pub half_width: Option<f64>,
+}
+
+impl Estimate {
+    /// The estimate from a figure's value in each run.
+    pub fn of(values: &[f64]) -> Self {
+        let runs = values.len() as f64;
+        let mean = if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / runs };
+        if values.len() < 2 {
+            return Self { runs: values.len() as u64, mean, deviation: None, half_width: None };
+        }
+        let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+        let deviation = (squares / (runs - 1.0)).sqrt();
+        let half_width = quantile(0.975, runs - 1.0) * deviation / runs.sqrt();
+        Self {
+            runs: values.len() as u64,
+            mean,
+            deviation: Some(deviation),
+            half_width: Some(half_width),
+        }
+    }
+
+    /// Welch's test: the probability of means at least this far apart if both true means were the
+    /// same. `None` when either side has fewer than two runs.
+    pub fn welch(&self, other: &Self) -> Option<f64> {
+        let part = |e: &Self| e.deviation.map(|s| s * s / e.runs as f64);
+        let (a, b) = (part(self)?, part(other)?);
+        let apart = (self.mean - other.mean).abs();
+        if a + b == 0.0 {
+            return Some(if apart == 0.0 { 1.0 } else { 0.0 });
+        }
+        let freedom = (a + b) * (a + b)
+            / (a * a / (self.runs as f64 - 1.0) + b * b / (other.runs as f64 - 1.0));
+        Some(2.0 * (1.0 - cumulative(apart / (a + b).sqrt(), freedom)))
+    }
+}
+
+/// Jain's index of fairness: 1 when all values are the same, 1/n when one has all; `None` without a
+/// positive value.
+pub fn fairness(values: &[f64]) -> Option<f64> {
+    let sum: f64 = values.iter().sum();
+    let squares: f64 = values.iter().map(|v| v * v).sum();
+    (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
+}
+
+/// The value that Student's t with `freedom` degrees of freedom stays below with probability `p`
+/// (0.5 to 1).
+pub fn quantile(p: f64, freedom: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    while cumulative(high, freedom) < p && high < 1e9 {
+        high *= 2.0;
+    }
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if cumulative(middle, freedom) < p { low = middle } else { high = middle }
+    }
+    (low + high) / 2.0
+}
+
+/// The probability that Student's t with `freedom` degrees of freedom is at most `t` (not
+/// negative).
+pub fn cumulative(t: f64, freedom: f64) -> f64 {
+    1.0 - 0.5 * incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + t * t))
+}
+
+/// The regularised incomplete beta function, by its continued fraction (Abramowitz and Stegun
+/// 26.5.8, in Lentz's way).
+fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
+    if x <= 0.0 || x >= 1.0 {
+        return x.clamp(0.0, 1.0);
+    }
+    if x > (a + 1.0) / (a + b + 2.0) {
+        return 1.0 - incomplete_beta(b, a, 1.0 - x);
+    }
+    let scale = libm::lgamma(a + b) - libm::lgamma(a) - libm::lgamma(b)
+        + a * libm::log(x)
+        + b * libm::log(1.0 - x);
+    let away = |v: f64| if v.abs() < TINY { TINY } else { v };
+    let (mut c, mut d) = (1.0, 1.0 / away(1.0 - (a + b) * x / (a + 1.0)));
+    let mut fraction = d;
+    for m in 1..MOST_TERMS {
+        let m = f64::from(m);
+        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
+        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
+        for term in [even, odd] {
+            d = 1.0 / away(1.0 + term * d);
+            c = away(1.0 + term / c);
+            fraction *= c * d;
+        }
+        if (c * d - 1.0).abs() < 1e-15 {
+            break;
+        }
+    }
+    libm::exp(scale) * fraction / a
+}
+
+/// Instead of a division by nothing.
+const TINY: f64 = 1e-300;
+/// Terms of the fraction; some tens suffice.
+const MOST_TERMS: u32 = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_printed_tables() {
+        let table = [
+            (1.0, 12.7062),
+            (2.0, 4.3027),
+            (4.0, 2.7764),
+            (9.0, 2.2622),
+            (29.0, 2.0452),
+            (120.0, 1.9799),
+            (1e6, 1.9600),
+        ];
+        for (freedom, t) in table {
+            assert!(
+                (quantile(0.975, freedom) - t).abs() < 1e-4,
+                "{freedom}: {}",
+                quantile(0.975, freedom)
+            );
+        }
+        assert_eq!(cumulative(0.0, 5.0), 0.5);
+    }
+
+    #[test]
+    fn an_interval_worked_by_hand() {
+        // Mean 5, squares 4 + 1 + 0 + 1 + 4 = 10, s² = 10/4; t(4) = 2.7764; 2.7764 · √2.5 / √5 =
+        // 1.9632.
+        let e = Estimate::of(&[3.0, 4.0, 5.0, 6.0, 7.0]);
+        assert_eq!((e.runs, e.mean), (5, 5.0));
+        assert!(
+            (e.deviation.unwrap() - 1.581_139).abs() < 1e-6
+                && (e.half_width.unwrap() - 1.963_2).abs() < 1e-4,
+            "{e:?}"
+        );
+        assert_eq!(
+            Estimate::of(&[3.0]),
+            Estimate { runs: 1, mean: 3.0, deviation: None, half_width: None }
+        );
+    }
+
+    #[test]
+    fn two_means_are_told_apart_when_their_spread_allows_it() {
+        // t = 2 / √(2.5/5 + 2.5/5) = 2 with 8 degrees of freedom: p = 0.0805 in the tables.
+        let (a, b) =
+            (Estimate::of(&[3.0, 4.0, 5.0, 6.0, 7.0]), Estimate::of(&[5.0, 6.0, 7.0, 8.0, 9.0]));
+        assert!((a.welch(&b).unwrap() - 0.0805).abs() < 1e-4, "{:?}", a.welch(&b));
+        assert!(a.welch(&a).unwrap() > 0.999);
+        assert_eq!(a.welch(&Estimate::of(&[1.0])), None);
+        let same = Estimate::of(&[2.0, 2.0]);
+        assert_eq!(
+            (same.welch(&same), same.welch(&Estimate::of(&[3.0, 3.0]))),
+            (Some(1.0), Some(0.0))
+        );
+    }
+
+    #[test]
+    fn fairness_goes_from_one_of_n_to_all() {
+        assert_eq!(
+            (fairness(&[2.0; 4]), fairness(&[1.0, 0.0, 0.0, 0.0]), fairness(&[])),
+            (Some(1.0), Some(0.25), None)
+        );
+        assert_eq!(fairness(&[1.0, 3.0]), Some(0.8));
+    }
+}

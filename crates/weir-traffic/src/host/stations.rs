@@ -1,0 +1,150 @@
+//! The sockets of a host: outlets that datagrams leave from, inlets that they arrive at, and the
+//! ends of TCP transfers.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::net::{SocketAddr, SocketAddrV4, TcpListener};
+
+use super::arrivals::{Arrivals, Kind};
+use super::order::{EndReport, Order, Role, Task, Transfer};
+use super::transfer;
+use crate::clock::now;
+use crate::recv::{Inlet, Receiver};
+use crate::send::Outlet;
+use crate::span::Span;
+use crate::{Context, TrafficError};
+
+/// All sockets of a host.
+#[derive(Debug)]
+pub(super) struct Stations {
+    pub(super) outlets: Vec<Outlet>,
+    /// The flow of each outlet.
+    flows: Vec<u32>,
+    pub(super) inlets: Inlets,
+    /// Listening sockets, and the transfers that are to come there.
+    pub(super) readers: Vec<(TcpListener, Vec<Task>)>,
+    pub(super) writers: Vec<(Task, Transfer)>,
+}
+
+impl Stations {
+    /// Opens what the tasks of an order need.
+    ///
+    /// # Errors
+    /// An address that cannot be bound.
+    pub(super) fn open(order: &Order) -> Result<Self, TrafficError> {
+        let (mut outlets, mut flows, mut writers) = (Vec::new(), Vec::new(), Vec::new());
+        let mut inlets: Vec<(Inlet, Expected)> = Vec::new();
+        let mut receiving: BTreeMap<SocketAddrV4, Expected> = BTreeMap::new();
+        let mut listening: BTreeMap<SocketAddrV4, (TcpListener, Vec<Task>)> = BTreeMap::new();
+        for task in &order.tasks {
+            let &Task { flow, from, to, .. } = task;
+            match &task.role {
+                Role::Send { tos, echo } => {
+                    let outlet = Outlet::connect(Some(from.into()), to.into(), *tos)?;
+                    if *echo {
+                        let echoes = [(to.into(), Arrivals::new(flow, Kind::Echoes))];
+                        inlets.push((Inlet::on(outlet.socket()?)?, Expected::from(echoes)));
+                    }
+                    outlets.push(outlet);
+                    flows.push(flow);
+                }
+                Role::Receive { echo } => {
+                    let kind = if *echo { Kind::Requests } else { Kind::OneWay };
+                    let expected = receiving.entry(to).or_default();
+                    expected.insert(from.into(), Arrivals::new(flow, kind));
+                }
+                Role::Write(transfer) => writers.push((task.clone(), transfer.clone())),
+                Role::Read => match listening.entry(to) {
+                    Entry::Vacant(entry) => {
+                        let listener = transfer::listen(to).when("listen for a TCP transfer")?;
+                        entry.insert((listener, vec![task.clone()]));
+                    }
+                    Entry::Occupied(mut entry) => entry.get_mut().1.push(task.clone()),
+                },
+            }
+        }
+        for (at, expected) in receiving {
+            inlets.push((Inlet::bind(at.into())?, expected));
+        }
+        let readers = listening.into_values().collect();
+        Ok(Self { outlets, flows, inlets: Inlets::new(inlets), readers, writers })
+    }
+
+    /// The place of each flow's outlet.
+    pub(super) fn places(&self) -> BTreeMap<u32, usize> {
+        self.flows.iter().enumerate().map(|(place, &flow)| (flow, place)).collect()
+    }
+
+    /// Adds what the sockets of datagrams have seen to the reports, by flow and whether its end
+    /// sends.
+    pub(super) fn finish(
+        self,
+        ends: &mut BTreeMap<(u32, bool), EndReport>,
+        notes: &mut Vec<String>,
+    ) {
+        let (reports, lost) = self.inlets.finish();
+        ends.extend(reports.into_iter().map(|report| ((report.flow, false), report)));
+        if lost > 0 {
+            notes.push(format!(
+                "{lost} datagrams arrived and found their socket's buffer full: they count as lost"
+            ));
+        }
+        for (flow, outlet) in self.flows.into_iter().zip(self.outlets) {
+            let sent = outlet.finish();
+            if sent.refused > 0 {
+                let cause = sent.cause.map(|error| error.to_string()).unwrap_or_default();
+                notes.push(format!("{} datagrams could not be sent: {cause}", sent.refused));
+            }
+            // The echoes of a flow arrive at its sending end: one report holds both.
+            let report = match ends.remove(&(flow, false)) {
+                Some(echoes) => echoes,
+                None => EndReport { flow, series: sent.series, ..EndReport::default() },
+            };
+            let report = EndReport { sent: sent.packets, sent_bytes: sent.bytes, ..report };
+            ends.insert((flow, true), report);
+        }
+    }
+}
+
+/// The flows that may arrive at an inlet, by their senders.
+type Expected = BTreeMap<SocketAddr, Arrivals>;
+
+/// All inlets of a host, and what has arrived at each.
+#[derive(Debug)]
+pub(super) struct Inlets {
+    inlets: Vec<Inlet>,
+    expected: Vec<Expected>,
+}
+
+impl Inlets {
+    fn new(inlets: Vec<(Inlet, Expected)>) -> Self {
+        let (inlets, expected) = inlets.into_iter().unzip();
+        Self { inlets, expected }
+    }
+
+    /// Receives until the end of the drain.
+    ///
+    /// # Errors
+    /// A socket that fails.
+    pub(super) fn receive(&mut self, span: &Span) -> Result<(), TrafficError> {
+        let Self { inlets, expected } = self;
+        let mut receiver = Receiver::new(inlets);
+        while now() < span.drained() {
+            receiver.turn(&mut |inlet, datagram| {
+                let Some(flow) = expected[inlet].get_mut(&datagram.from) else { return };
+                flow.count(span, &datagram.arrival);
+                if flow.is_echoed() {
+                    datagram.send_back();
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What arrived, and how many packets the sockets could not hold.
+    fn finish(self) -> (Vec<EndReport>, u64) {
+        let dropped = self.inlets.iter().map(Inlet::drops).sum();
+        let flows = self.expected.into_iter().flat_map(BTreeMap::into_values);
+        (flows.map(Arrivals::finish).collect(), dropped)
+    }
+}
