@@ -1,5 +1,5 @@
-//! Compiles the BPF programs, when the feature `bpf` is on. Without clang the error says how to get
-//! it, or to do without.
+//! Compiles the BPF programs if the feature `bpf` is enabled. Without clang, the error explains how
+//! to install it or how to build without the feature.
 
 fn main() {
     #[cfg(feature = "bpf")]
@@ -12,7 +12,7 @@ fn main() {
 mod programs {
     use std::path::{Path, PathBuf};
 
-    /// Every program, each one object file of its own.
+    /// The programs, each in its own object file.
     const PROGRAMS: [&str; 2] = ["watch", "events"];
 
     pub(super) fn build() {

@@ -1,5 +1,5 @@
-//! The other side of the API: blocking, one request after another, for the command line and for
-//! tests.
+//! A blocking client of the API, for the command line and for tests. It sends one request at a
+//! time.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -19,16 +19,16 @@ use crate::api::{
     TableView,
 };
 
-/// Why a daemon could not be asked, or did not answer as asked.
+/// Why a request to a daemon failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// There is no daemon.
+    /// No daemon listens on the socket.
     #[error("no daemon listens on {}; 'weir serve' starts one, --socket names another socket", path.display())]
     NoDaemon {
         /// The socket.
         path: PathBuf,
     },
-    /// The socket is not open to this user.
+    /// The user has no permission to use the socket.
     #[error("{} may not be used by you; ask to be added to its group, or use sudo", path.display())]
     NotAllowed {
         /// The socket.
@@ -39,18 +39,18 @@ pub enum ClientError {
     Connection {
         /// The socket.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// The daemon refused.
+    /// The daemon refused the request.
     #[error("{message}")]
     Refused {
         /// The HTTP status.
         status: u16,
-        /// What the daemon said.
+        /// The daemon's message.
         message: String,
     },
-    /// The daemon said what this client does not understand.
+    /// This client does not understand the daemon's answer.
     #[error("the daemon's answer is not understood ({0}); are both of the same version?")]
     Answer(String),
 }
@@ -62,8 +62,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the daemon that listens on this socket. Nothing is connected before something is
-    /// asked.
+    /// A client of the daemon that listens on this socket. It connects with the first request.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
@@ -74,11 +73,11 @@ impl Client {
         &self.path
     }
 
-    /// Sends commands: all are carried out, or none. A refusal is a reply that is not `applied` and
-    /// whose diagnostics say why.
+    /// Sends commands: either all are executed, or none. A refusal is a reply that is not
+    /// `applied`; its diagnostics give the reason.
     ///
     /// # Errors
-    /// No daemon, no permission, or the daemon could not save.
+    /// No daemon listens, the user has no permission, or the daemon could not save the change.
     pub fn commands(&self, request: &CommandRequest) -> Result<CommandReply, ClientError> {
         let body =
             serde_json::to_vec(request).map_err(|error| ClientError::Answer(error.to_string()))?;
@@ -89,15 +88,15 @@ impl Client {
         }
     }
 
-    /// How the daemon is.
+    /// The state of the daemon.
     ///
     /// # Errors
-    /// No daemon, or no permission; so it is with all of these.
+    /// No daemon listens, or the user has no permission. The other requests fail in the same cases.
     pub fn health(&self) -> Result<Health, ClientError> {
         self.get("/v1/health")
     }
 
-    /// The configuration as a whole.
+    /// The whole configuration.
     ///
     /// # Errors
     /// As with [`Client::health`].
@@ -145,18 +144,18 @@ impl Client {
         self.get("/v1/tables")
     }
 
-    /// A part of a table's entries.
+    /// A page of a table's entries.
     ///
     /// # Errors
-    /// As with [`Client::health`]; [`ClientError::Refused`] with 404 when there is no such table.
+    /// As with [`Client::health`]; [`ClientError::Refused`] with 404 if there is no such table.
     pub fn table(&self, name: &str, offset: usize, limit: usize) -> Result<TablePage, ClientError> {
         self.get(&format!("/v1/tables/{}?offset={offset}&limit={limit}", escape(name)))
     }
 
-    /// A part of a pipe's (`pipes`), queue's (`queues`) or scheduler's (`scheds`) instances.
+    /// A page of the instances of a pipe (`pipes`), queue (`queues`) or scheduler (`scheds`).
     ///
     /// # Errors
-    /// As with [`Client::health`]; [`ClientError::Refused`] with 404 when there is no such object.
+    /// As with [`Client::health`]; [`ClientError::Refused`] with 404 if there is no such object.
     pub fn instances(
         &self,
         list: &str,
@@ -168,7 +167,7 @@ impl Client {
         self.get(&format!("/v1/{list}/{number}/instances?limit={limit}{after}"))
     }
 
-    /// The links made by `netconfig`.
+    /// The links that `netconfig` created.
     ///
     /// # Errors
     /// As with [`Client::health`].
@@ -188,7 +187,7 @@ impl Client {
         String::from_utf8(bytes.into()).map_err(|error| ClientError::Answer(error.to_string()))
     }
 
-    /// What waits in each queue now, over a connection of its own; [`Connection`] keeps one.
+    /// The current length of each queue, over a new connection; [`Connection`] reuses one.
     ///
     /// # Errors
     /// As with [`Client::health`].
@@ -196,11 +195,10 @@ impl Client {
         self.get("/v1/lengths")
     }
 
-    /// A connection that is kept, for who asks often. Nothing is connected before something is
-    /// asked.
+    /// A persistent connection, for frequent requests. It connects with the first request.
     ///
     /// # Errors
-    /// Without the means for it.
+    /// The system cannot provide the resources for it.
     pub fn keep(&self) -> Result<Connection, ClientError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -209,7 +207,7 @@ impl Client {
         Ok(Connection { client: self.clone(), runtime, sender: None })
     }
 
-    /// Follows the counters until `each` breaks off or the daemon ends.
+    /// Follows the counters until `each` breaks or the daemon ends.
     ///
     /// # Errors
     /// As with [`Client::health`].
@@ -285,7 +283,7 @@ impl Client {
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| self.failed(error))?;
-        // What goes wrong there is told where the answer is waited for.
+        // The task that waits for the answer reports an error of the connection.
         tokio::spawn(connection);
         Ok(sender)
     }
@@ -348,8 +346,7 @@ impl Client {
 
 type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
 
-/// A connection to a daemon that is kept between questions, and made again when the daemon has
-/// closed it.
+/// A persistent connection to a daemon. It reconnects after the daemon has closed it.
 #[derive(Debug)]
 pub struct Connection {
     client: Client,
@@ -358,7 +355,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// What waits in each queue now.
+    /// The current length of each queue.
     ///
     /// # Errors
     /// As with [`Client::health`].
@@ -372,7 +369,7 @@ impl Connection {
                     None => sender.insert(client.connect().await?),
                 };
                 match client.lengths_over(connected).await {
-                    // The daemon closes what was quiet for long, or has been started again.
+                    // The daemon closes idle connections, or it may have been restarted.
                     Err(ClientError::Connection { .. }) if was_kept => *sender = None,
                     answer => return answer,
                 }
@@ -381,15 +378,15 @@ impl Connection {
     }
 }
 
-/// Where the daemon of this user listens unless it is told otherwise: of root
-/// `/run/weir/weir.sock`, of others in their runtime directory.
+/// The default socket of this user's daemon: `/run/weir/weir.sock` for root, a file in the runtime
+/// directory for other users.
 #[must_use]
 pub fn default_socket() -> PathBuf {
     own_socket().unwrap_or_else(|| PathBuf::from(SYSTEM_SOCKET))
 }
 
-/// Where a client looks for a daemon: at `WEIR_SOCKET`, at this user's own socket if there is one,
-/// else at the system's.
+/// The socket on which a client looks for a daemon: `WEIR_SOCKET`, else this user's own socket if
+/// it exists, else the system's.
 #[must_use]
 pub fn find_socket() -> PathBuf {
     if let Some(named) = std::env::var_os("WEIR_SOCKET").filter(|named| !named.is_empty()) {
@@ -398,7 +395,7 @@ pub fn find_socket() -> PathBuf {
     own_socket().filter(|own| own.exists()).unwrap_or_else(|| PathBuf::from(SYSTEM_SOCKET))
 }
 
-/// Where the daemon of this user keeps its configuration unless it is told otherwise.
+/// The default state directory of this user's daemon.
 #[must_use]
 pub fn default_state() -> PathBuf {
     if rustix::process::geteuid().is_root() {
@@ -429,7 +426,7 @@ fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
     ClientError::Refused { status: status.as_u16(), message }
 }
 
-/// A name as a part of a path.
+/// Escapes a name for use in a path.
 fn escape(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     name.bytes()

@@ -1,16 +1,15 @@
-//! Control of a running Weir: one API over HTTP, by which the command line, dashboards and scripts
-//! change and watch it.
+//! Control of a running Weir: an HTTP API with which the command line, dashboards and scripts
+//! change and observe it.
 //!
-//! * [`api`]: what goes over the wire, with its OpenAPI description;
+//! * [`api`]: the wire types, with their OpenAPI description;
 //! * [`server`]: the daemon's side, on a Unix socket and optionally TCP;
-//! * [`client`]: the other side, blocking, for the command line;
-//! * [`owner`]: the one thread that owns the configuration: checks, saves, puts in force,
-//!   acknowledges;
-//! * [`store`]: the state directory, so that a configuration survives whatever ends the daemon;
-//! * [`plane`]: what the daemon asks of whatever moves packets.
+//! * [`client`]: a blocking client, for the command line;
+//! * [`owner`]: the one thread that owns the configuration: it checks, saves, applies and
+//!   acknowledges changes;
+//! * [`store`]: the state directory, in which a configuration survives any end of the daemon;
+//! * [`plane`]: the interface between the daemon and the code that moves packets.
 //!
-//! The crate moves no packet itself, and does not know who does: whoever implements
-//! [`plane::Plane`].
+//! The crate moves no packets itself; an implementation of [`plane::Plane`] does.
 
 pub mod api;
 pub mod client;

@@ -1,12 +1,12 @@
 //! The thread that owns the configuration.
 //!
-//! Commands come one after another, whoever sends them. Their way: read → carried out on a copy →
-//! saved → put in force → acknowledged. So what is acknowledged is on disk, and what is on disk was
-//! accepted; a daemon that is killed between two of these steps comes back with the last
-//! acknowledged configuration, or with one that was on its way to be.
+//! Commands from all clients are handled one after another: executed on a copy → saved → applied →
+//! acknowledged. So an acknowledged change is on disk, and everything on disk was accepted. A
+//! daemon that is killed between two of these steps comes back with the last acknowledged
+//! configuration, or with one that was about to be acknowledged.
 //!
-//! **Group commit.** Syncing a disk takes milliseconds. Commands that wait while one save is under
-//! way are carried out together and share the next one, each with an answer of its own.
+//! **Group commit.** Syncing a disk takes milliseconds. Commands that wait during one save are
+//! executed together and share the next save; each gets its own answer.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -27,10 +27,10 @@ mod request;
 
 pub use request::Prepared;
 
-/// Why commands were not carried out, although nothing is wrong with them.
+/// Why valid commands were not executed.
 #[derive(Debug, thiserror::Error)]
 pub enum OwnerError {
-    /// Too many wait already.
+    /// Too many changes are waiting.
     #[error("{WAITING} changes wait already; try again when some are done")]
     Busy,
     /// The daemon is ending.
@@ -39,28 +39,28 @@ pub enum OwnerError {
     /// The configuration could not be saved.
     #[error("{message}")]
     NotSaved {
-        /// Why, and what is in force.
+        /// The reason, and the configuration in force.
         message: String,
-        /// Whether for want of room.
+        /// Whether the disk is full.
         full: bool,
     },
 }
 
-/// Why a daemon cannot start from what is there.
+/// Why a daemon cannot start from its saved state.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
-    /// The state directory.
+    /// The state directory cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The saved configuration is not one.
+    /// The saved configuration is not valid.
     #[error("the saved configuration {} is damaged:\n{diagnostics}\nrepair it, or move it away to start with none", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The errors in it.
         diagnostics: String,
     },
-    /// No thread can be started.
+    /// The system cannot start a thread.
     #[error("cannot start the configuration's thread: {0}")]
     Thread(std::io::Error),
 }
@@ -68,13 +68,13 @@ pub enum ResumeError {
 /// The configuration that is in force.
 #[derive(Clone, Debug, Default)]
 pub struct Current {
-    /// Its number.
+    /// The revision of the configuration.
     pub revision: u64,
-    /// What it is.
+    /// The rules, pipes, queues and schedulers.
     pub ruleset: Arc<Ruleset>,
 }
 
-/// A configuration with the store that it is saved in, before anything moves packets by it.
+/// A configuration with the store that holds it, before it is applied to packets.
 #[derive(Debug)]
 pub struct Resumed {
     store: Store,
@@ -83,10 +83,10 @@ pub struct Resumed {
 }
 
 impl Resumed {
-    /// Reads what was saved last; without anything saved, the empty configuration.
+    /// Reads the configuration that was saved last, or takes the empty one if none was saved.
     ///
     /// # Errors
-    /// What is saved cannot be read: a daemon must not go on as if there had been nothing.
+    /// The saved configuration cannot be read. The daemon must not replace it by an empty one.
     pub fn new(store: Store) -> Result<Self, ResumeError> {
         let Some(saved) = store.load()? else {
             return Ok(Self { store, current: Current::default(), saved: false });
@@ -98,7 +98,7 @@ impl Resumed {
             ..Default::default()
         };
         let prepared = Prepared::new(&request, &store);
-        let (reply, _) = prepared.carry_out(&mut ruleset);
+        let (reply, _) = prepared.execute(&mut ruleset);
         if !reply.applied {
             let lines = reply.diagnostics.iter().map(|d| format!("line {}: {}", d.line, d.message));
             let diagnostics = lines.collect::<Vec<_>>().join("\n");
@@ -108,7 +108,7 @@ impl Resumed {
         Ok(Self { store, current, saved: true })
     }
 
-    /// Whether there was a saved configuration.
+    /// Whether the store held a saved configuration.
     #[must_use]
     pub fn was_saved(&self) -> bool {
         self.saved
@@ -120,13 +120,13 @@ impl Resumed {
         &self.current
     }
 
-    /// Starts the owner; `plane` is told of every change from the empty configuration on.
+    /// Starts the owner. It applies every change to `plane`, starting from the empty configuration.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// The system cannot start a thread.
     pub fn start(self, plane: Arc<dyn Plane>) -> Result<Owner, ResumeError> {
         let Self { store, current, .. } = self;
-        // Nobody is there to be told; health says what is missing.
+        // No client waits for these notices; the health resource reports missing interfaces.
         let _ = plane.apply(&Ruleset::default(), &current.ruleset);
         let store = Arc::new(store);
         let shared = Arc::new(RwLock::new(current));
@@ -146,8 +146,8 @@ impl Resumed {
     }
 }
 
-/// A handle on the owner; clones and threads are free to use it. The owner ends with its last
-/// handle.
+/// A handle on the owner, which can be cloned and shared between threads. The owner ends with its
+/// last handle.
 #[derive(Clone, Debug)]
 pub struct Owner {
     jobs: SyncSender<Job>,
@@ -156,17 +156,17 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Reads a request's text. That takes as long as the text is, and nobody waits for it but who
-    /// sent it.
+    /// Parses a request. This takes time in proportion to the text, but only on the caller's
+    /// thread.
     #[must_use]
     pub fn prepare(&self, request: &CommandRequest) -> Prepared {
         Prepared::new(request, &self.store)
     }
 
-    /// Hands commands over; the answer comes when they are saved and in force, or refused.
+    /// Submits commands. The answer arrives when they are saved and in force, or refused.
     ///
     /// # Errors
-    /// Too many wait, or the daemon is ending.
+    /// Too many changes are waiting, or the daemon is ending.
     pub fn submit(&self, prepared: Prepared, onto: Onto) -> Result<Answer, OwnerError> {
         let (reply, answer) = oneshot::channel();
         match self.jobs.try_send(Job { prepared, onto, reply }) {
@@ -183,21 +183,21 @@ impl Owner {
     }
 }
 
-/// What commands change.
+/// The configuration to which commands are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Onto {
-    /// The configuration as it is.
+    /// The current configuration.
     Current,
-    /// The empty one: what is configured now is replaced.
+    /// The empty configuration: the commands replace the current one.
     Empty,
 }
 
-/// An answer under way.
+/// A pending answer.
 #[derive(Debug)]
 pub struct Answer(oneshot::Receiver<Result<CommandReply, OwnerError>>);
 
 impl Answer {
-    /// Waits for it in a task.
+    /// Waits for the answer in a task.
     ///
     /// # Errors
     /// The configuration could not be saved, or the daemon is ending.
@@ -205,7 +205,7 @@ impl Answer {
         self.0.await.unwrap_or(Err(OwnerError::Ended))
     }
 
-    /// Waits for it in a thread.
+    /// Waits for the answer in a thread.
     ///
     /// # Errors
     /// The configuration could not be saved, or the daemon is ending.
@@ -221,13 +221,13 @@ struct Job {
     reply: oneshot::Sender<Result<CommandReply, OwnerError>>,
 }
 
-/// The owner's thread.
+/// The state of the owner's thread.
 struct Work {
     store: Arc<Store>,
     plane: Arc<dyn Plane>,
     shared: Arc<RwLock<Current>>,
     inbox: Receiver<Job>,
-    /// The kept files that the saved configuration names.
+    /// The stored files that the saved configuration names.
     named: BTreeSet<PathBuf>,
 }
 
@@ -254,8 +254,8 @@ impl Work {
         self.shared.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Carries jobs out on one copy and saves once. When that cannot be saved, each is tried by
-    /// itself: one that is too large for the disk must not take the others with it.
+    /// Executes jobs on one copy and saves once. If that save fails, each job is tried separately:
+    /// one that is too large for the disk must not fail the others.
     fn serve(&mut self, jobs: Vec<Job>) {
         let before = self.current();
         let (mut trial, mut revision) = ((*before.ruleset).clone(), before.revision);
@@ -266,7 +266,7 @@ impl Work {
                 Onto::Current => trial.clone(),
                 Onto::Empty => Ruleset { next_id: trial.next_id, ..Ruleset::default() },
             };
-            let (mut reply, done) = job.prepared.carry_out(&mut copy);
+            let (mut reply, done) = job.prepared.execute(&mut copy);
             let changes = reply.applied && (done.changed || job.onto == Onto::Empty);
             if changes {
                 trial = copy;
@@ -279,7 +279,7 @@ impl Work {
             reply.revision = revision;
             answers.push((reply, done.queries));
         }
-        // From here on, what lasts for a time does.
+        // Entries with a lifetime start it here.
         trial.expire(now());
         let notices = match self.commit(&before, trial, revision, &files) {
             Ok(notices) => notices,
@@ -291,7 +291,7 @@ impl Work {
             }
             Err(error) => {
                 for job in jobs {
-                    // Who asked may have gone.
+                    // The client may have disconnected.
                     let _ = job.reply.send(Err(OwnerError::NotSaved {
                         message: error.to_string(),
                         full: error.is_full(),
@@ -320,7 +320,7 @@ impl Work {
         }
     }
 
-    /// Saves a configuration and puts it in force.
+    /// Saves a configuration and applies it.
     fn commit(
         &mut self,
         before: &Current,
@@ -349,18 +349,19 @@ impl Work {
         Ok(notices)
     }
 
-    /// Deletes what was to last until now.
+    /// Deletes entries with a lifetime that has ended.
     fn expire(&mut self) {
         let before = self.current();
         let mut next = (*before.ruleset).clone();
         if next.expire(now()) > 0 {
-            // A full disk: it is tried again, and until then lasts longer than it should.
+            // If the disk is full, the deletion is retried later and the entry lives longer than
+            // configured.
             let _ = self.commit(&before, next, before.revision + 1, &[]);
         }
     }
 }
 
-/// The counters of a plane, for what is shown.
+/// The counters of a plane, in the form that `show` prints.
 struct Counters<'a> {
     plane: &'a dyn Plane,
     snapshot: Snapshot,
@@ -390,11 +391,11 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Requests that may wait.
+/// Maximum number of waiting requests.
 const WAITING: usize = 1024;
-/// Requests that share one save.
+/// Maximum number of requests that share one save.
 const MOST_AT_ONCE: usize = 256;
-/// Instances of an object that are shown; the API's lists have pages.
+/// Maximum number of instances that `show` lists; the API's lists have pages.
 const MOST_SHOWN: usize = 1000;
-/// How late something may be deleted that was to last until a time.
+/// Interval between checks for ended lifetimes.
 const EXPIRY_CHECK: Duration = Duration::from_millis(500);

@@ -1,7 +1,7 @@
-//! What the daemon asks of whatever moves packets.
+//! The interface between the daemon and the code that moves packets.
 //!
-//! Calls come from several threads and may take as long as a packet batch, not longer: a reader of
-//! counters waits for the answer.
+//! Calls come from several threads. They may take as long as a batch of packets but not longer,
+//! because a reader of counters waits for the answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use crate::api::{
     BridgeView, InstancePage, LaneView, LengthView, LinkSample, QueueCounters, RuleCounters,
 };
 
-/// Moves packets by a configuration.
+/// Moves packets according to a configuration.
 pub trait Plane: Send + Sync + 'static {
-    /// Puts `new` in force in place of `old`, between two packets. What did not change is not
-    /// touched: packets inside stay.
+    /// Replaces `old` by `new` between two packets. Unchanged objects are not touched: packets
+    /// inside them stay.
     ///
-    /// The configuration is on disk already and is not taken back, so this cannot fail; what the
-    /// user should know about it is returned.
+    /// The configuration is already on disk and is not rolled back, so this cannot fail. It returns
+    /// notices for the user.
     fn apply(&self, old: &Ruleset, new: &Arc<Ruleset>) -> Vec<String>;
 
-    /// Sets the counters of these rules to zero; of all of them without a list.
+    /// Resets the counters of these rules; without a list, those of all rules.
     fn zero(&self, rules: Option<&[u32]>);
 
-    /// Every counter as it is now.
+    /// The current value of every counter.
     fn snapshot(&self) -> Snapshot;
 
-    /// What waits now: cheap enough to be asked for a thousand times a second.
+    /// The current lengths. The call is cheap enough for a thousand readings per second.
     fn lengths(&self) -> Lengths;
 
-    /// Up to `limit` instances of a pipe, queue or scheduler, from the first or behind where the
-    /// page before ended.
+    /// Up to `limit` instances of a pipe, queue or scheduler, from the first one or from the
+    /// continuation of the previous page.
     fn instances(
         &self,
         kind: ObjectKind,
@@ -42,14 +42,14 @@ pub trait Plane: Send + Sync + 'static {
         limit: usize,
     ) -> InstancePage;
 
-    /// The first `most` instances of a pipe, queue or scheduler, for `show`, and how many there
-    /// are.
+    /// The first `most` instances of a pipe, queue or scheduler, for `show`, and the total number
+    /// of instances.
     fn flows(&self, kind: ObjectKind, number: u16, most: usize) -> (Vec<FlowCount>, u64);
 
-    /// Dynamic rules that there are now.
+    /// The current dynamic rules.
     fn dynamic(&self) -> Vec<DynamicView>;
 
-    /// What it forwards between.
+    /// The bridges between whose interfaces the plane forwards.
     fn bridges(&self) -> Vec<BridgeView>;
 }
 
@@ -62,14 +62,14 @@ pub struct Snapshot {
     pub queues: BTreeMap<u16, QueueCounters>,
     /// Rules, by identity.
     pub rules: BTreeMap<u32, RuleCounters>,
-    /// Ways over bridges.
+    /// The lanes over bridges.
     pub lanes: Vec<LaneView>,
 }
 
-/// What waits at one moment.
+/// The lengths of all queues at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Lengths {
-    /// The moment, by the machine's monotonic clock, ns.
+    /// The moment on the machine's monotonic clock, in ns.
     pub at_ns: u64,
     /// Pipes and schedulers, by number.
     pub links: BTreeMap<u16, LengthView>,
@@ -77,7 +77,7 @@ pub struct Lengths {
     pub queues: BTreeMap<u16, LengthView>,
 }
 
-/// Nothing: a configuration that is kept and moves no packet.
+/// A plane that keeps a configuration and moves no packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoPlane;
 

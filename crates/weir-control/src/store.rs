@@ -1,17 +1,17 @@
-//! The state directory: one configuration that survives whatever ends the daemon.
+//! The state directory: one configuration that survives any end of the daemon.
 //!
 //! ```text
-//! config.weir     the configuration as commands, with its number in the first line; `weir check` reads it
-//! files/          what the commands name (profiles, traces, schedules, jitter tables), each under the hash of its content
+//! config.weir     the configuration as commands, with its revision in the first line; `weir check` reads it
+//! files/          the files that commands name (profiles, traces, schedules, jitter tables), each under the hash of its content
 //! lock            held by the daemon that uses the directory
 //! ```
 //!
-//! A configuration is written beside its place, synced, and renamed into it; then the directory is
-//! synced. Whoever reads `config.weir`, at any moment and after any crash, finds a whole
-//! configuration: the last one that was saved, or the one before.
+//! A configuration is written to a temporary file, synced, and renamed to its final name; then the
+//! directory is synced. A reader of `config.weir`, at any moment and after any crash, finds a
+//! complete configuration: the last saved one, or the one before.
 //!
-//! **Invariant:** a file under `files/` is there before a configuration that names it, and goes
-//! after the last one.
+//! **Invariant:** a file under `files/` exists before the first configuration that names it and is
+//! removed after the last one.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -26,7 +26,7 @@ use weir_rules::Files;
 /// Why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be made or opened.
+    /// The directory cannot be created or opened.
     #[error("the state directory {} cannot be used: {source}; name another one with --state", path.display())]
     Open {
         /// The directory or a file in it.
@@ -34,7 +34,7 @@ pub enum StoreError {
         /// The system's reason.
         source: io::Error,
     },
-    /// Another daemon has it.
+    /// Another daemon uses the directory.
     #[error("another daemon uses the state directory {}; stop it, or name another directory with --state", path.display())]
     InUse {
         /// The directory.
@@ -48,7 +48,7 @@ pub enum StoreError {
         /// The system's reason.
         source: io::Error,
     },
-    /// Something could not be saved.
+    /// The configuration could not be saved.
     #[error("the configuration cannot be saved in {}: {source}; nothing was changed", path.display())]
     Write {
         /// The file.
@@ -59,7 +59,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the disk, or the user's share of it, is full.
+    /// Whether the disk, or the user's quota, is full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         let Self::Write { source, .. } = self else { return false };
@@ -67,27 +67,27 @@ impl StoreError {
     }
 }
 
-/// A state directory that this process has for itself.
+/// A state directory that this process has locked.
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
     _lock: File,
 }
 
-/// A configuration as it was saved.
+/// A saved configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
-    /// Its number.
+    /// The revision of the configuration.
     pub revision: u64,
-    /// Its commands.
+    /// The commands.
     pub script: String,
 }
 
 impl Store {
-    /// Opens a directory, and makes it if it is missing: readable by its owner only.
+    /// Opens a directory, and creates it if it is missing, readable only by its owner.
     ///
     /// # Errors
-    /// It cannot be made or written, or another daemon has it.
+    /// The directory cannot be created or written, or another daemon uses it.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         let open = |path: &Path| {
             let path = path.to_owned();
@@ -111,7 +111,7 @@ impl Store {
             }
             Err(errno) => return Err(open(&path)(errno.into())),
         }
-        // What a killed daemon was writing.
+        // Remove a partial file that a killed daemon left.
         for half in [directory.join(TEMPORARY), directory.join(FILES).join(TEMPORARY)] {
             let _ = fs::remove_file(half);
         }
@@ -124,16 +124,16 @@ impl Store {
         &self.directory
     }
 
-    /// The file that holds the configuration.
+    /// The path of the configuration file.
     #[must_use]
     pub fn configuration(&self) -> PathBuf {
         self.directory.join(CONFIGURATION)
     }
 
-    /// The configuration that was saved last; `None` when none ever was.
+    /// The configuration that was saved last; `None` if none was ever saved.
     ///
     /// # Errors
-    /// It is there and cannot be read.
+    /// The file exists and cannot be read.
     pub fn load(&self) -> Result<Option<Saved>, StoreError> {
         let path = self.configuration();
         match fs::read_to_string(&path) {
@@ -143,16 +143,16 @@ impl Store {
         }
     }
 
-    /// Saves a configuration. It is on disk when this returns, whatever happens then.
+    /// Saves a configuration. When this returns, it is on disk and survives a crash.
     ///
     /// # Errors
-    /// It is not saved, and the one before is as it was.
+    /// The configuration is not saved, and the previous one is unchanged.
     pub fn save(&self, revision: u64, script: &str) -> Result<(), StoreError> {
         self.replace(&self.configuration(), &format!("{HEAD}{revision}\n{script}"))
     }
 
-    /// Where a file with this content is kept. The name's end stays, since it says what the file
-    /// is.
+    /// The path under which a file with this content is stored. The path keeps the last component
+    /// of `name`, which identifies the kind of file.
     #[must_use]
     pub fn place_of(&self, name: &str, content: &str) -> PathBuf {
         let hash: String = Sha256::digest(content)
@@ -167,17 +167,17 @@ impl Store {
             .file_name()
             .map(|last| last.to_string_lossy().into_owned())
             .unwrap_or_default();
-        // What is kept already is not given a second hash.
+        // Do not add a second hash to the name of a stored file.
         let last = last.strip_prefix(&format!("{hash}-")).unwrap_or(&last);
         let last: Vec<char> = last.chars().map(plain).collect();
         let last: String = last[last.len().saturating_sub(LONGEST_NAME)..].iter().collect();
         self.directory.join(FILES).join(format!("{hash}-{last}"))
     }
 
-    /// Keeps a file at its place; it is on disk when this returns.
+    /// Stores a file at its path; it is on disk when this returns.
     ///
     /// # Errors
-    /// It is not kept.
+    /// The file is not stored.
     pub fn keep(&self, place: &Path, content: &str) -> Result<(), StoreError> {
         if fs::read(place).is_ok_and(|there| there == content.as_bytes()) {
             return Ok(());
@@ -185,12 +185,12 @@ impl Store {
         self.replace(place, content)
     }
 
-    /// Removes the kept files that are not in `named`.
+    /// Removes the stored files that are not in `named`.
     pub fn forget_others(&self, named: &BTreeSet<PathBuf>) {
         let Ok(entries) = fs::read_dir(self.directory.join(FILES)) else { return };
         for path in entries.flatten().map(|entry| entry.path()) {
             if !named.contains(&path) {
-                // A file that stays costs room, nothing else; the next time tries again.
+                // A file that remains only takes space; the next call tries again.
                 let _ = fs::remove_file(path);
             }
         }
@@ -198,7 +198,8 @@ impl Store {
 
     fn replace(&self, path: &Path, content: &str) -> Result<(), StoreError> {
         let parent = path.parent().unwrap_or(&self.directory);
-        // One process writes here, from one thread: the name is free, or left over from a crash.
+        // Only one thread of one process writes here, so the name is free or left over from a
+        // crash.
         let temporary = parent.join(TEMPORARY);
         let write = || {
             let mut file = OpenOptions::new()
@@ -219,7 +220,7 @@ impl Store {
     }
 }
 
-/// Kept files only: a configuration cannot make the daemon read anything else.
+/// Reads stored files only: a configuration cannot make the daemon read any other file.
 impl Files for Store {
     fn read(&self, path: &str) -> io::Result<String> {
         let inside = Path::new(path).strip_prefix(self.directory.join(FILES)).ok();
@@ -236,8 +237,8 @@ impl Files for Store {
     }
 }
 
-/// The number in a configuration's first line; 0 for one without, such as one that was written by
-/// hand.
+/// The revision in a configuration's first line; 0 if there is none, as in a file that was written
+/// by hand.
 fn revision_of(script: &str) -> u64 {
     let first = script.lines().next().unwrap_or_default();
     first.strip_prefix(HEAD).and_then(|number| number.parse().ok()).unwrap_or(0)
@@ -247,9 +248,9 @@ const CONFIGURATION: &str = "config.weir";
 const FILES: &str = "files";
 const TEMPORARY: &str = ".writing";
 const HEAD: &str = "# Saved by weir serve; change it with weir's commands. Revision ";
-/// Of a hash, 128 bits: content does not meet by chance.
+/// Bytes of the hash: with 128 bits, collisions do not occur by chance.
 const HASH_BYTES: usize = 16;
-/// Characters of a file's own name that are kept.
+/// Maximum number of characters that are kept of a file's own name.
 const LONGEST_NAME: usize = 64;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! What this crate's tests share: a directory that goes away.
+//! A temporary directory for the tests of this crate.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory of a test.
+/// A temporary directory that is removed when it is dropped.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -22,7 +22,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A directory left in /tmp is no failure of what is tested.
+        // A directory that remains in /tmp is not a failure of the code under test.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! The API over a real socket: a server with the real configuration behind it, and a plane that
-//! only remembers.
+//! Tests the API over a real socket: a server with the real owner and store, and a plane that only
+//! records its calls.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -129,7 +129,7 @@ fn files_that_commands_name_are_kept_and_forgotten() {
     );
     lab.restart();
     assert_eq!(lab.client().configuration().unwrap(), before);
-    // What a client reads it can send back.
+    // A client can send back the configuration that it reads.
     let again = CommandRequest { script: before.script.clone(), ..CommandRequest::default() };
     assert!(lab.client().commands(&again).unwrap().applied);
     assert!(lab.client().commands(&trace(5)).unwrap().applied);
@@ -288,7 +288,7 @@ fn a_reader_that_never_reads_costs_samples_and_nothing_else() {
     lab.plane.links.store(2_000, Ordering::Relaxed);
     let mut silent = UnixStream::connect(lab.socket()).unwrap();
     silent.write_all(b"GET /v1/events?period=50 HTTP/1.1\r\nHost: weir\r\n\r\n").unwrap();
-    // A sample is larger than the socket's buffer, so the second one already waits.
+    // A sample is larger than the socket's buffer, so the second one is already blocked.
     let deadline = Instant::now() + Duration::from_secs(20);
     let stalled = loop {
         let metrics = lab.client().metrics().unwrap();
@@ -308,7 +308,7 @@ fn a_reader_that_never_reads_costs_samples_and_nothing_else() {
     };
     assert!(stalled.ends_with(" 1"), "{stalled}");
     let mut rest = Vec::new();
-    // The connection is closed: reading what was on its way comes to an end.
+    // The connection is closed: reading the remaining data comes to an end.
     silent.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let end = silent.read_to_end(&mut rest);
     assert!(end.is_ok() || end.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionReset));
@@ -358,7 +358,7 @@ fn every_resource_is_described_and_every_description_is_a_resource() {
             );
         }
     }
-    // References lead somewhere.
+    // All references resolve.
     let text = document.to_string();
     for reference in text.split("\"#/components/schemas/").skip(1) {
         let name = reference.split('"').next().unwrap();
@@ -416,12 +416,12 @@ fn send(client: &Client, script: &str) -> CommandReply {
         .unwrap()
 }
 
-/// A plane that remembers what it was given and counts the same for every pipe.
+/// A plane that records its configurations and reports the same counters for every pipe.
 #[derive(Default)]
 struct Memory {
     applied: Mutex<Vec<Arc<Ruleset>>>,
     zeroed: AtomicUsize,
-    /// Pipes that it makes up in its counters.
+    /// Number of invented pipes in its counters.
     links: AtomicUsize,
 }
 
@@ -504,11 +504,11 @@ impl Lab {
         Self { scratch, plane, owner, server: Some(server) }
     }
 
-    /// Ends everything and starts anew from what is on disk.
+    /// Stops everything and restarts from the saved state.
     fn restart(&mut self) {
         drop(self.server.take());
         let spare = Scratch::new();
-        // The old owner's thread ends with its last handle, and its lock with it.
+        // The old owner's thread ends with its last handle, and releases its lock.
         self.owner = start(&spare.0, None).1;
         let deadline = Instant::now() + Duration::from_secs(5);
         while Store::open(&self.state()).is_err() {
@@ -531,7 +531,7 @@ impl Lab {
         Client::new(self.socket())
     }
 
-    /// Sends bytes and reads until the server closes.
+    /// Sends bytes and reads until the server closes the connection.
     fn raw(&self, request: &str) -> String {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
@@ -544,7 +544,7 @@ impl Lab {
         if answer.is_empty() { "HTTP/1.1 closed".to_owned() } else { answer }
     }
 
-    /// Sends bytes and reads what comes first.
+    /// Sends bytes and reads the first part of the answer.
     fn raw_head(&self, request: &str) -> String {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
@@ -574,7 +574,7 @@ fn no_groups(_socket: BorrowedFd<'_>) -> std::io::Result<Vec<u32>> {
     Ok(Vec::new())
 }
 
-/// A directory of a test.
+/// A temporary directory of a test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -589,7 +589,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A directory left in /tmp is no failure of what is tested.
+        // A directory that remains in /tmp is not a failure of the code under test.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,19 +1,18 @@
-//! The clock, and when the next reading is due: for the methods that keep their pace outside the
-//! kernel.
+//! The clock and the schedule of readings, for the methods that keep their pace outside the kernel.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::source::Pace;
 
-/// The longest that a turn sleeps, in ns, so that whoever calls can stop.
+/// Maximum sleep of a turn, in ns, so that the caller can stop.
 pub(crate) const NAP: u64 = 20_000_000;
-/// Below this time between two readings, in ns, waiting means to spin: a sleeping thread would wake
-/// too late.
+/// Below this interval between readings, in ns, a wait spins: a sleeping thread would wake too
+/// late.
 const SPIN_BELOW: u64 = 100_000;
-/// How many moments a reader may be late and still make up for them.
+/// How many scheduled moments a reader may be late and still make up for.
 const CATCH_UP: u64 = 8;
 
-/// The moments of a pace, and how they were kept.
+/// The scheduled moments of a pace, and how well they were kept.
 #[derive(Debug)]
 pub(crate) struct Beat {
     interval: u64,
@@ -23,13 +22,13 @@ pub(crate) struct Beat {
 }
 
 impl Beat {
-    /// `rate` readings a second, or as many as come out.
+    /// `rate` readings per second, or as many as possible without a rate.
     pub(crate) fn new(rate: Option<u64>, interval: u64) -> Beat {
         Beat { interval, next: 0, last: 0, pace: Pace { asked: rate, ..Pace::default() } }
     }
 
-    /// Waits for the next moment, at most for a nap, and gives the time; `None` when the moment has
-    /// not come by then.
+    /// Waits for the next moment, at most for [`NAP`], and returns the time; `None` if the moment
+    /// has not come by then.
     pub(crate) fn wait(&mut self) -> Option<u64> {
         let mut now = monotonic();
         if self.interval == 0 {
@@ -48,7 +47,7 @@ impl Beat {
                 let until = self.next.min(now + NAP);
                 sleep_until(until);
                 now = monotonic();
-                // Woken early by a signal, or not there yet.
+                // Either a signal woke the thread early or the moment lies beyond the nap.
                 if now < self.next {
                     return None;
                 }
@@ -58,8 +57,8 @@ impl Beat {
         Some(now)
     }
 
-    /// The moment after the one that is now. A reader that is a little late makes up for it; what
-    /// it sleeps through is missed.
+    /// Advances to the next moment. A reader that is slightly late makes up for it; moments that it
+    /// slept through are missed.
     fn step(&mut self, now: u64) {
         let late = now - self.next;
         if late < CATCH_UP * self.interval {
@@ -71,7 +70,7 @@ impl Beat {
         }
     }
 
-    /// A reading was taken at this time.
+    /// Records a reading at this time.
     pub(crate) fn taken(&mut self, time: u64) {
         if self.last != 0 {
             self.pace.gaps.record(time.saturating_sub(self.last));
@@ -80,24 +79,24 @@ impl Beat {
         self.pace.readings += 1;
     }
 
-    /// A reading came to nothing.
+    /// Records a failed reading.
     pub(crate) fn lost(&mut self) {
         self.pace.missed += u64::from(self.interval > 0);
     }
 
-    /// How the pace was kept.
+    /// The statistics of the pace.
     pub(crate) fn pace(&self) -> Pace {
         self.pace.clone()
     }
 }
 
-/// The clock of all readings, in ns.
+/// The clock of all readings (`CLOCK_MONOTONIC`), in ns.
 pub(crate) fn monotonic() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Sleeps until then, or until a signal comes: the caller looks at the clock again.
+/// Sleeps until `time` or until a signal arrives; the caller checks the clock again.
 pub(crate) fn sleep_until(time: u64) {
     let request =
         Timespec { tv_sec: (time / 1_000_000_000) as i64, tv_nsec: (time % 1_000_000_000) as i64 };

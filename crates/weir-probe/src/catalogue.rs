@@ -1,25 +1,25 @@
-//! Which queues are there: numbers for those that come, word for those that go, the same for every
-//! method.
+//! The catalogue of existing queues. It assigns numbers to new queues and reports vanished ones, in
+//! the same manner for every method.
 
 use std::collections::BTreeMap;
 
 use crate::model::{Handle, Queue, QueueId, Sink};
 
-/// What tells one queue from another. Two that agree in all of it are the same.
+/// The identity of a queue. Two queues that agree in all fields are the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Seen {
-    /// Number of its device.
+    /// Interface index of its device.
     pub(crate) ifindex: u32,
     pub(crate) handle: u32,
     pub(crate) parent: u32,
     pub(crate) kind: String,
     pub(crate) band: Option<u8>,
     pub(crate) root: bool,
-    /// Where the kernel keeps it; 0 where that is not known.
+    /// Its address in kernel memory; 0 where that is not known.
     pub(crate) address: u64,
 }
 
-/// Numbers across all catalogues of a recording.
+/// Assigns numbers across all catalogues of a recording.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers(QueueId);
 
@@ -31,8 +31,8 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Takes in what is there now and tells the sink what came and what went. `names` gives a
-    /// device's name by its number.
+    /// Records the current queues and reports new and vanished ones to the sink. `names` maps the
+    /// index of a device to its name.
     pub(crate) fn observe(
         &mut self,
         time: u64,
@@ -58,7 +58,7 @@ impl Catalogue {
         self.seen = seen;
     }
 
-    /// Number of a queue, which is new if it is not there yet: one that was seen between two looks.
+    /// The number of a queue. A queue that appeared between two scans gets a new number.
     #[cfg(any(feature = "bpf", test))]
     pub(crate) fn adopt(
         &mut self,
@@ -77,7 +77,7 @@ impl Catalogue {
         id
     }
 
-    /// A queue is gone, if it was there: another one that looks the same will be new.
+    /// Removes a queue, if it is present: a later one with the same identity gets a new number.
     #[cfg(any(feature = "bpf", test))]
     pub(crate) fn release(&mut self, time: u64, queue: &Seen, sink: &mut dyn Sink) {
         if let Some(at) = self.seen.iter().position(|seen| seen == queue) {
@@ -86,19 +86,19 @@ impl Catalogue {
         }
     }
 
-    /// The queues that are there now.
+    /// The current queues.
     #[cfg(feature = "bpf")]
     pub(crate) fn ids(&self) -> &[QueueId] {
         &self.ids
     }
 
-    /// Number of the queue at this place of what was last observed.
+    /// The number of the queue at this index of the last observation.
     pub(crate) fn id(&self, place: usize) -> Option<QueueId> {
         self.ids.get(place).copied()
     }
 }
 
-/// A new queue gets its number.
+/// Assigns a number to a new queue.
 fn introduce(
     time: u64,
     queue: &Seen,

@@ -1,19 +1,18 @@
-//! Which method reads: the one that was asked for, or the cheapest that gives the rate and that the
-//! rights allow.
+//! Chooses the method: the requested one, or the cheapest that reaches the rate with the caller's
+//! privileges.
 
 use crate::error::ProbeError;
 use crate::source::{Method, Opened, Plan, Source};
 use crate::transmission::Beside;
 
-/// The highest rate that a timer serves; above it, a processor is spent on the pace.
+/// The highest rate of the timer; above it, the pace takes a whole processor.
 const TIMER_RATE: u64 = 10_000;
 
-/// Opens what the plan asks for. Without a method in it, one is chosen by rate and rights, and the
-/// remarks say why it is not the best.
+/// Opens the sources of a plan. If the plan names no method, the rate and the privileges decide,
+/// and the remarks say why a better method is not available.
 ///
 /// # Errors
-/// For a plan that makes no sense, a target that is not there, or a forced method that cannot be
-/// had.
+/// The plan is invalid, a target does not exist, or a requested method is not available.
 pub fn open(plan: &Plan) -> Result<Opened, ProbeError> {
     plan.check()?;
     let mut remarks = Vec::new();

@@ -1,58 +1,58 @@
-//! What can go wrong when the kernel is asked, each with what to do about it.
+//! Errors of the probe, each with a remedy.
 
 use std::io;
 
-/// Why watching cannot begin or go on.
+/// Why a watch cannot begin or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// A namespace that is not there, or that the user may not enter.
+    /// The namespace does not exist, or the user may not enter it.
     #[error("cannot open {namespace}: {source}{hint}")]
     Namespace {
-        /// As it was asked for.
+        /// The namespace in the user's notation.
         namespace: String,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
-        /// What else there is, or what is needed.
+        /// Alternatives, or the missing privilege.
         hint: String,
     },
-    /// A device that is not there.
+    /// The device does not exist.
     #[error("there is no device '{device}' in {namespace}; it has: {}", list(there))]
     Device {
-        /// As it was asked for.
+        /// The device in the user's notation.
         device: String,
-        /// Where it was looked for.
+        /// The namespace that was searched.
         namespace: String,
-        /// The devices there.
+        /// The existing devices.
         there: Vec<String>,
     },
-    /// The kernel refuses to run the programs.
+    /// The kernel refuses to run the BPF programs.
     #[error("the kernel does not let this process run BPF programs ({reason}); {hint}")]
     Rights {
-        /// What failed.
+        /// The failed operation.
         reason: String,
-        /// What to do.
+        /// The remedy.
         hint: &'static str,
     },
-    /// The programs do not fit the kernel, or it lacks something that they use.
+    /// The programs do not fit the kernel, or it lacks a feature that they use.
     #[error(
         "the queue-reading program cannot be loaded: {reason}; `--method netlink` works without it"
     )]
     Load {
-        /// What the loader said.
+        /// The loader's message.
         reason: String,
     },
-    /// A method that this build or this machine does not have.
+    /// This build or this machine does not have the method.
     #[error("{0}")]
     Unavailable(String),
-    /// A rate or number out of bounds.
+    /// A rate or number is out of bounds.
     #[error("{0}")]
     Plan(String),
-    /// The system refused something else.
+    /// The system refused another operation.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -93,7 +93,7 @@ fn named_namespaces() -> Vec<String> {
     names
 }
 
-/// The first few names, and how many more there are.
+/// The first few names and the number of the others.
 fn list(names: &[String]) -> String {
     const SHOWN: usize = 12;
     let shown = names[..names.len().min(SHOWN)].join(", ");

@@ -1,4 +1,4 @@
-//! The targets of one namespace: which devices they are now, and word of every change.
+//! The targets of one namespace: the current devices that match, and notices of every change.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use crate::error::ProbeError;
 use crate::model::Sink;
 use crate::target::{Namespace, Target};
 
-/// Multicast group of a netlink socket that tells of devices that come, go and change.
+/// Netlink multicast group that reports new, removed and changed devices.
 const LINK_NEWS: u32 = 1;
 
 /// The targets of one namespace.
@@ -24,7 +24,7 @@ pub(crate) struct Group {
     targets: Vec<Target>,
     news: Socket,
     links: Netlink,
-    /// Names of the devices that fit, by number.
+    /// Names of the matching devices, by index.
     pub(crate) devices: BTreeMap<u32, String>,
     /// Their queues.
     pub(crate) catalogue: Catalogue,
@@ -34,7 +34,7 @@ impl Group {
     /// One group for each namespace that the targets name, in their order.
     ///
     /// # Errors
-    /// When a namespace cannot be opened, or a device that was named in full is not there.
+    /// A namespace cannot be opened, or a device that was named without a pattern does not exist.
     pub(crate) fn of(targets: &[Target]) -> Result<Vec<Group>, ProbeError> {
         let mut groups: Vec<Group> = Vec::new();
         for target in targets {
@@ -101,7 +101,7 @@ impl Group {
         })
     }
 
-    /// What is shown as the namespace of its queues: nothing for the caller's own.
+    /// The namespace to show with its queues; none for the caller's own.
     pub(crate) fn netns(&self) -> Option<String> {
         match &self.namespace {
             Namespace::Own => None,
@@ -110,15 +110,15 @@ impl Group {
         }
     }
 
-    /// Whether it is the namespace in which the caller was when it opened it.
+    /// Whether this is the namespace in which the caller opened the group.
     pub(crate) fn is_own(&self) -> bool {
         self.namespace == Namespace::Own
     }
 
-    /// Does work inside the namespace, and leaves the calling thread where it is.
+    /// Runs `work` inside the namespace; the calling thread stays in its own.
     ///
     /// # Errors
-    /// What the work returns, or why the namespace cannot be entered.
+    /// The error of `work`, or the reason why the namespace cannot be entered.
     pub(crate) fn within<T: Send>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send,
@@ -126,11 +126,10 @@ impl Group {
         within(&self.namespace, &self.netns, work)
     }
 
-    /// Does work inside the namespace on a thread of its own, which may change what belongs to
-    /// threads.
+    /// Runs `work` inside the namespace on a new thread, which may change per-thread state.
     ///
     /// # Errors
-    /// What the work returns, or why the namespace cannot be entered.
+    /// The error of `work`, or the reason why the namespace cannot be entered.
     pub(crate) fn apart<T: Send>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send,
@@ -141,17 +140,17 @@ impl Group {
     /// Moves the calling thread into the namespace.
     ///
     /// # Errors
-    /// Without the right to.
+    /// The caller lacks the privilege.
     pub(crate) fn enter(&self) -> Result<(), ProbeError> {
         move_into_link_name_space(self.netns.descriptor().as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(|errno| ProbeError::namespace(&self.namespace, errno.into()))
     }
 
-    /// Whether the devices have changed since the last call; the sink is told which came, went or
-    /// were renamed.
+    /// Returns whether the devices have changed since the last call, and reports new, removed and
+    /// renamed ones to the sink.
     ///
     /// # Errors
-    /// When they cannot be listed.
+    /// The devices cannot be listed.
     pub(crate) fn follow(&mut self, time: u64, sink: &mut dyn Sink) -> Result<bool, ProbeError> {
         if !self.has_news() {
             return Ok(false);
@@ -173,7 +172,7 @@ impl Group {
         Ok(before != self.devices)
     }
 
-    /// Reads all news; that there were so many that some were lost counts as news too.
+    /// Reads all pending notices. An overflow of the socket also counts as a notice.
     fn has_news(&mut self) -> bool {
         let mut buffer = [0u8; 8192];
         let mut any = false;
@@ -188,8 +187,8 @@ impl Group {
     }
 }
 
-/// Does work inside a namespace. Entering takes rights, even to come to where one is: so nobody
-/// enters the own one.
+/// Runs `work` inside a namespace. Entering takes privileges even for the current namespace, so a
+/// process never enters its own.
 fn within<T: Send>(
     namespace: &Namespace,
     netns: &NetNs,

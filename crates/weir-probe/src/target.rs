@@ -1,27 +1,27 @@
-//! What to watch: devices by name or pattern, each in a network namespace.
+//! Targets of a watch: devices by name or pattern, each in a network namespace.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A network namespace, as a user names it.
+/// A network namespace in the user's notation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Namespace {
-    /// That of the caller.
+    /// The caller's namespace.
     #[default]
     Own,
-    /// One that `ip netns` lists: the file of that name in `/run/netns`.
+    /// A namespace of `ip netns`: the file of that name in `/run/netns`.
     Name(String),
-    /// That of a process.
+    /// The namespace of a process.
     Process(u32),
 }
 
 #[cfg(target_os = "linux")]
 impl Namespace {
-    /// Opens it; it lives at least as long as what is returned.
+    /// Opens the namespace, which lives at least as long as the returned value.
     ///
     /// # Errors
-    /// [`ProbeError::Namespace`], with what there is instead, when it does not exist or may not be
-    /// looked at.
+    /// [`ProbeError::Namespace`], with the existing alternatives, if the namespace does not exist
+    /// or may not be accessed.
     pub fn open(&self) -> Result<weir_linux::netns::NetNs, crate::ProbeError> {
         use std::io;
         use std::path::PathBuf;
@@ -54,32 +54,31 @@ impl fmt::Display for Namespace {
     }
 }
 
-/// The devices of one namespace whose names fit.
+/// The devices of one namespace with matching names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// A device's name, in which `*` stands for any letters and `?` for one.
+    /// The name of a device, in which `*` matches any characters and `?` matches one.
     pub device: String,
-    /// Where it is.
+    /// The namespace.
     pub namespace: Namespace,
 }
 
 impl Target {
-    /// Whether the target is one device, which must be there, and not a pattern, which may fit
-    /// nothing yet.
+    /// Whether the target is one device, which must exist, and not a pattern, which may match none.
     #[must_use]
     pub fn is_name(&self) -> bool {
         !self.device.contains(['*', '?'])
     }
 
-    /// Whether a device of this name is meant.
+    /// Whether a device of this name matches.
     #[must_use]
     pub fn fits(&self, name: &str) -> bool {
         fits(self.device.as_bytes(), name.as_bytes())
     }
 }
 
-/// `DEVICE`, `DEVICE@NAMESPACE` or `DEVICE@PID`: a namespace whose name is a number is reached by
-/// `--netns` alone.
+/// `DEVICE`, `DEVICE@NAMESPACE` or `DEVICE@PID`. A namespace with a number as its name requires
+/// `--netns`.
 impl FromStr for Target {
     type Err = String;
 
@@ -107,7 +106,7 @@ impl FromStr for Target {
     }
 }
 
-/// Whether a name fits a pattern. Names are short, so going back is cheap.
+/// Whether a name matches a pattern. Names are short, so backtracking is cheap.
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern.split_first(), name.split_first()) {
         (None, None) => true,

@@ -1,5 +1,5 @@
-//! The method `tc`: the program of that name, started anew for each device and reading. It is what
-//! scripts do and what publications compare with; there is no other reason to read so.
+//! The method `tc`: starts the program of that name for each device and reading. Scripts work like
+//! this, and publications compare with it; it has no other advantage.
 
 use std::io;
 use std::process::{Command, Output};
@@ -13,12 +13,12 @@ use crate::group::Group;
 use crate::model::{Counters, Handle, Run, Sink};
 use crate::source::{Method, Pace, Plan, Source};
 
-/// How long one turn reads, in ns: a program or two.
+/// Duration of one turn, in ns: a program or two.
 const TURN: u64 = 4_000_000;
-/// Where it is when the caller's `PATH` does not say.
+/// Paths of the program if it is not in the caller's `PATH`.
 const PLACES: [&str; 3] = ["tc", "/usr/sbin/tc", "/sbin/tc"];
 
-/// One discipline, as `tc -s -j qdisc show` writes it.
+/// One discipline in the output of `tc -s -j qdisc show`.
 #[derive(Debug, Deserialize)]
 struct Shown {
     kind: String,
@@ -56,10 +56,10 @@ pub(crate) struct Starting {
 }
 
 impl Starting {
-    /// Looks for the program.
+    /// Finds the program.
     ///
     /// # Errors
-    /// [`ProbeError::Unavailable`] without it; when a target is not there.
+    /// [`ProbeError::Unavailable`] if it is missing; or a target does not exist.
     pub(crate) fn open(plan: &Plan) -> Result<Starting, ProbeError> {
         let is_there = |program: &&str| {
             Command::new(program).arg("-V").output().is_ok_and(|output| output.status.success())
@@ -83,8 +83,8 @@ impl Starting {
     /// Takes one reading of all namespaces.
     fn read(&mut self, time: u64, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         for at in 0..self.groups.len() {
-            // A program starts where the thread is that starts it. Where one is already, one need
-            // not go.
+            // A program starts in the namespace of the calling thread, which with a single group is
+            // already the right one.
             let is_alone = self.groups.len() == 1;
             if !(is_alone && (self.entered || self.groups[at].is_own())) {
                 self.groups[at].enter()?;
@@ -102,8 +102,7 @@ impl Starting {
         Ok(())
     }
 
-    /// Starts the program for one device and reads what it writes: nothing for a device that is
-    /// gone.
+    /// Runs the program for one device and parses its output, which is empty for a vanished device.
     fn ask(&self, device: &str) -> Result<Vec<Shown>, ProbeError> {
         let refused = |source| ProbeError::System {
             what: format!("run {} -s -j qdisc show dev {device}", self.program),
@@ -197,12 +196,13 @@ impl Source for Starting {
     }
 }
 
-/// What the program writes; some versions write nothing at all when there is nothing to show.
+/// Parses the output; some versions write nothing at all if there is nothing to show.
 fn parse(text: &[u8]) -> Result<Vec<Shown>, serde_json::Error> {
     if text.trim_ascii().is_empty() { Ok(Vec::new()) } else { serde_json::from_slice(text) }
 }
 
-/// A handle or a class in the words of `tc`: hexadecimal, `8001:` or `1:2a`; 0 for what is none.
+/// Parses a handle or class in the notation of `tc`: hexadecimal, `8001:` or `1:2a`; 0 for any
+/// other text.
 fn handle(text: &str) -> u32 {
     let (major, minor) = text.split_once(':').unwrap_or((text, ""));
     let number = |text: &str| u32::from_str_radix(text, 16).unwrap_or(0) & 0xffff;

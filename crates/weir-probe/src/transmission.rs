@@ -1,6 +1,6 @@
-//! What lies behind the queueing disciplines: how much dynamic queue limits (DQL) let into a
-//! device's transmission rings, and how much is there. Drivers tell it in sysfs, and so it is read
-//! there, beside whatever method reads the queues.
+//! The transmission queues after the queueing disciplines: the limit that dynamic queue limits
+//! (DQL) set for a device's transmission rings, and the bytes in them. Drivers report both in
+//! sysfs, so they are read there, whatever method reads the queues.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,13 +17,13 @@ use crate::group::Group;
 use crate::model::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
 use crate::source::{Method, Pace, Plan, Source};
 
-/// Time between two looks, in ns.
+/// Time between two reads, in ns.
 const INTERVAL: u64 = 20_000_000;
-/// Most transmission queues of a device that are looked at.
+/// Maximum number of transmission queues that are read per device.
 const MAX_QUEUES: u32 = 256;
 const CLASS: &str = "/sys/class/net";
 
-/// A source, and the transmission queues of its devices.
+/// A source combined with the transmission queues of its devices.
 pub(crate) struct Beside {
     source: Box<dyn Source>,
     places: Vec<Place>,
@@ -33,13 +33,13 @@ pub(crate) struct Beside {
 /// One namespace.
 struct Place {
     group: Group,
-    /// The directory of its devices, in a mount of sysfs that shows this namespace. It lives as
-    /// long as the descriptor.
+    /// The directory of its devices, in a mount of sysfs that shows this namespace. The mount lives
+    /// as long as the descriptor.
     class: OwnedFd,
     queues: Vec<TxQueue>,
 }
 
-/// One transmission queue: the files that hold its limit and what is in the ring.
+/// One transmission queue: the files with its limit and with the bytes in the ring.
 struct TxQueue {
     ifindex: u32,
     number: u32,
@@ -48,11 +48,11 @@ struct TxQueue {
 }
 
 impl Beside {
-    /// Looks for the transmission queues of the plan's devices. Where there are none to be seen,
-    /// `remarks` says why.
+    /// Finds the transmission queues of the plan's devices. If none are visible, `remarks` says
+    /// why.
     ///
     /// # Errors
-    /// When a target is not there.
+    /// A target does not exist.
     pub(crate) fn open(
         plan: &Plan,
         source: Box<dyn Source>,
@@ -78,13 +78,14 @@ impl Beside {
     fn look(&mut self, time: u64, sink: &mut dyn Sink) {
         let mut seen = Vec::new();
         for place in &mut self.places {
-            // The source has told the sink already. Without a list of devices the old one holds.
+            // The source has already informed the sink. If the devices cannot be listed, the old
+            // list remains valid.
             if place.group.follow(time, &mut Silence).unwrap_or(false) {
                 place.search();
             }
             let netns = place.group.netns();
             for queue in &place.queues {
-                // A driver that does not use them leaves the limit at 0.
+                // A driver without DQL leaves the limit at 0.
                 let Some(limit) = number(&queue.limit).filter(|&limit| limit > 0) else { continue };
                 let (Some(inflight), Some(device)) =
                     (number(&queue.inflight), place.group.devices.get(&queue.ifindex))
@@ -107,7 +108,7 @@ impl Beside {
 }
 
 impl Place {
-    /// Opens the files anew.
+    /// Opens the files again.
     fn search(&mut self) {
         let mut queues = Vec::new();
         for (&ifindex, device) in &self.group.devices {
@@ -162,9 +163,9 @@ impl Source for Beside {
     }
 }
 
-/// The directory of a namespace's devices. sysfs shows those of the namespace from which it was
-/// mounted: so it is mounted from there, where nobody else sees it. Without the right to, the mount
-/// that is there is good for the caller's own namespace.
+/// The directory of a namespace's devices. sysfs shows the devices of the namespace from which it
+/// was mounted, so it is mounted from there, invisible to other processes. Without the privilege to
+/// mount, the existing mount serves the caller's own namespace.
 fn directory(group: &Group) -> io::Result<OwnedFd> {
     let open = || {
         Ok(openat(CWD, CLASS, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
@@ -187,14 +188,14 @@ fn directory(group: &Group) -> io::Result<OwnedFd> {
     }
 }
 
-/// The number that a file of sysfs holds; `None` when its device is gone.
+/// The number in a sysfs file; `None` if its device has vanished.
 fn number(file: &OwnedFd) -> Option<u64> {
     let mut text = [0; 24];
     let length = pread(file, &mut text, 0).ok()?;
     std::str::from_utf8(&text[..length]).ok()?.trim().parse().ok()
 }
 
-/// Takes in nothing.
+/// A sink that discards everything.
 struct Silence;
 
 impl Sink for Silence {

@@ -1,5 +1,5 @@
-//! All methods see what `tc` sees, to the packet and the byte, in queues that stand still: a rate
-//! of one byte a second lets the first packets through and nothing for minutes after. Needs root.
+//! All methods agree with `tc`, to the packet and the byte, on queues that do not move: a rate of
+//! one byte per second lets the first packets through and then nothing for minutes. Needs root.
 
 mod agreement_net;
 
@@ -9,10 +9,10 @@ use agreement_net::{Place, watch};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use weir_probe::{Handle, Method, Namespace, Plan, Target};
 
-/// Those that read lengths.
+/// The methods that read lengths.
 const METHODS: [Method; 4] = [Method::Loop, Method::Timer, Method::Netlink, Method::Tc];
 
-/// Compares every method with `tc`, and `tc` with itself after it.
+/// Compares every method with `tc`, and `tc` with itself afterwards.
 fn assert_agreement(place: &Place, device: &str) {
     let truth = place.truth(device);
     for method in METHODS {
@@ -62,8 +62,8 @@ fn hundred_leaves_of_htb_agree_the_hidden_ones_too() {
             lines,
             "class add dev x0 parent 1: classid 1:{class:x} htb rate 8bit ceil 8bit burst 1 cburst 1 quantum 1514"
         );
-        // A third have a queue of packets, a third one of bytes, the rest what the kernel gives and
-        // hides.
+        // A third have a queue of packets, a third a queue of bytes, and the rest the kernel's
+        // hidden default.
         match class % 3 {
             0 => writeln!(
                 lines,
@@ -131,7 +131,7 @@ fn counters_of_several_processors_are_summed() {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     for processor in 0..processors {
         place.within(|| {
-            // Where it may not be chosen, the kernel chooses one.
+            // If the thread may not choose its processor, the kernel does.
             let _ = weir_linux::sys::thread::pin(processor);
             place.send(50, 0);
         });
@@ -222,7 +222,7 @@ fn netlink_needs_no_rights_and_is_what_is_left_without_them() {
         let plan = Plan { targets: vec![target], method, rate: None, children: true, bands: true };
         let seen = watch(&plan, |_, _| {});
         assert!(seen.is_some());
-        // Rights belong to threads: this one goes with the test.
+        // Privileges belong to threads: this thread ends with the test.
         let seen = std::thread::scope(|scope| {
             let read = || {
                 set_capabilities(None, none).expect("giving up is allowed");

@@ -1,5 +1,5 @@
-//! The record of events is complete or says where it is not; and what every method does when
-//! devices, disciplines and namespaces go away under it, or the rights or the process itself. Needs
+//! The record of events is complete or says where it is not. Also tests the behaviour of every
+//! method when devices, disciplines, namespaces, privileges or the process itself disappear. Needs
 //! root.
 
 mod events_net;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use events_net::{Log, Place, watch};
 use weir_probe::{Event, EventKind, Method, QueueId};
 
-/// How many packets `work` sends, and what is told meanwhile.
+/// The number of packets that `work` sends, and the log of that time.
 fn record(place: &Place, work: impl FnOnce() -> u64 + Send) -> Option<(u64, Log)> {
     let done = AtomicBool::new(false);
     let mut sent = 0;
@@ -29,7 +29,7 @@ fn record(place: &Place, work: impl FnOnce() -> u64 + Send) -> Option<(u64, Log)
     Some((sent, log))
 }
 
-/// Checks the order of time, and gives for each queue the sum of the differences that its flagged
+/// Checks the order of time, and returns for each queue the sum of the differences that its flagged
 /// events leave unexplained.
 fn unexplained(events: &[Event]) -> BTreeMap<QueueId, i64> {
     let mut last: BTreeMap<QueueId, Event> = BTreeMap::new();
@@ -56,8 +56,8 @@ fn unexplained(events: &[Event]) -> BTreeMap<QueueId, i64> {
 #[test]
 fn every_packet_through_a_token_bucket_is_recorded_or_missed_with_a_word() {
     let Some(place) = Place::new() else { return };
-    // First the sender's buffer is full before the queue is, then the queue is full before the
-    // buffer.
+    // In the first case the sender's buffer fills before the queue does, in the second the queue
+    // fills first.
     place.discipline("add dev x0 root handle 1: tbf rate 300mbit burst 20k limit 200k");
     let work = || {
         let sent = place.send(|sent| sent < 210_000);
@@ -105,7 +105,7 @@ fn every_packet_through_a_token_bucket_is_recorded_or_missed_with_a_word() {
         );
     }
     assert!(came <= truth.packets && went <= truth.packets, "no packet is recorded twice");
-    // Most is recorded: gaps are exceptions.
+    // Most events are recorded: gaps are exceptions.
     assert!(
         came + went > 2 * truth.packets * 9 / 10,
         "{came} in and {went} out of {}",
@@ -130,7 +130,7 @@ fn a_lock_free_discipline_is_followed_on_all_processors() {
     let Some((sent, log)) = record(&place, work) else { return };
     let (qlen, truth) = place.truth();
     assert_eq!((qlen, truth.packets + truth.drops), (0, sent));
-    // A packet that finds the queue empty and nobody sending passes it by.
+    // A packet that finds the queue empty and the device idle bypasses the queue.
     let (came, went) = (log.packets(EventKind::Enqueue), log.packets(EventKind::Dequeue));
     let gaps = log.events.iter().filter(|event| event.after_gap).count();
     println!("{sent} sent, {came} in, {went} out, {} dropped, {gaps} gaps", truth.drops);
@@ -149,7 +149,7 @@ fn a_lock_free_discipline_is_followed_on_all_processors() {
 #[test]
 fn an_offload_train_counts_as_the_packets_it_is_cut_into() {
     let Some(place) = Place::new() else { return };
-    // A bucket smaller than the train: the discipline must cut it.
+    // A bucket smaller than the train: the discipline must cut the train.
     place.discipline("add dev x0 root handle 1: tbf rate 50mbit burst 3000 limit 200k");
     let log = watch(&place.plan("x0", Method::Events), |source, log| {
         let socket =

@@ -1,4 +1,4 @@
-//! A request, read: its commands, what is wrong with its text, and the files it brings along.
+//! A parsed request: its commands, the diagnostics of its text, and the files that it contains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::api::{
 };
 use crate::store::Store;
 
-/// A request whose text was read.
+/// A request after parsing.
 #[derive(Debug)]
 pub struct Prepared {
     commands: Vec<Spanned>,
@@ -26,17 +26,17 @@ pub struct Prepared {
     files: BTreeMap<PathBuf, String>,
 }
 
-/// What carrying a request out did besides its answer.
+/// Effects of executing a request, in addition to its answer.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) changed: bool,
-    /// Rules whose counters are to be zero.
+    /// Rules whose counters must be reset.
     pub(super) zero: Vec<u32>,
-    /// What is asked for, by the command's place.
+    /// The queries, with the index of their command.
     pub(super) queries: Vec<(usize, Query)>,
 }
 
-/// The files of a request, and for what it does not bring the kept ones.
+/// The files of a request; stored files stand in for those that it does not contain.
 struct Sources<'a> {
     sent: &'a BTreeMap<String, String>,
     store: &'a Store,
@@ -81,13 +81,13 @@ impl Prepared {
         }
     }
 
-    /// The files it brings, with their places in the store.
+    /// The files that the request contains, with their paths in the store.
     pub(super) fn files(&self) -> impl Iterator<Item = (&PathBuf, &String)> {
         self.files.iter()
     }
 
-    /// Carries the commands out on a configuration, all or none.
-    pub(super) fn carry_out(&self, ruleset: &mut Ruleset) -> (CommandReply, Done) {
+    /// Executes the commands on a configuration, all or none.
+    pub(super) fn execute(&self, ruleset: &mut Ruleset) -> (CommandReply, Done) {
         let mut reply =
             CommandReply { diagnostics: self.diagnostics.clone(), ..CommandReply::default() };
         let mut done = Done::default();
@@ -169,7 +169,7 @@ fn describe(spanned: &Spanned, outcome: &Outcome) -> CommandOutcome {
     }
 }
 
-/// Lets a command name the kept copies of its files.
+/// Replaces the file names in a command by the paths of the stored copies.
 fn rename(command: &mut Command, places: &BTreeMap<&str, String>) {
     let rename_link = |link: &mut LinkSpec| {
         let names = &mut link.files;
@@ -221,5 +221,5 @@ pub(super) fn files_of(ruleset: &Ruleset) -> BTreeSet<PathBuf> {
     named
 }
 
-/// Diagnostics that a reply has at most.
+/// Maximum number of diagnostics in a reply.
 const MOST_DIAGNOSTICS: usize = 100;

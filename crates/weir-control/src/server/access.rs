@@ -1,5 +1,5 @@
-//! Who may control the daemon: on the Unix socket those whom the kernel vouches for, on TCP those
-//! who know a token.
+//! Access control: the kernel identifies clients of the Unix socket; clients on TCP must present a
+//! token.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -17,21 +17,23 @@ use tokio::net::UnixStream;
 
 use super::reject::Reject;
 
-/// Who may use the Unix socket: root, the user that the daemon runs as, and the members of a group.
+/// The users that may connect to the Unix socket: root, the daemon's user, and the members of a
+/// group.
 ///
-/// The socket's mode says the same; this holds also when somebody changes the mode.
+/// The socket's mode enforces the same; this check also holds if the mode is changed.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     /// The daemon's user.
     pub uid: u32,
     /// The group.
     pub gid: Option<u32>,
-    /// The supplementary groups of a socket's other end, where the system can tell.
+    /// Returns the supplementary groups of a socket's peer, where the system can report them.
     pub groups_of: fn(BorrowedFd<'_>) -> io::Result<Vec<u32>>,
 }
 
 impl Access {
-    /// Whether the other end of a connection is one of them; else why not.
+    /// Checks whether the peer of a connection may use the daemon; the error gives the reason if
+    /// not.
     pub(super) fn admit(&self, stream: &UnixStream) -> Result<(), String> {
         let peer = stream
             .peer_cred()
@@ -56,7 +58,7 @@ impl Access {
     }
 }
 
-/// A router that answers everything with the same refusal.
+/// A router that answers every request with the same refusal.
 pub(super) fn refusing(why: &str) -> Router {
     let why: Arc<str> = why.into();
     Router::new().fallback(move || {
@@ -65,14 +67,14 @@ pub(super) fn refusing(why: &str) -> Router {
     })
 }
 
-/// What TCP clients must know.
+/// The secret that TCP clients must present.
 #[derive(Clone)]
 pub struct Token(Arc<[u8]>);
 
-/// Why a file has no token to use.
+/// Why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("the token file {} cannot be read: {source}", path.display())]
     Read {
         /// The file.
@@ -80,13 +82,13 @@ pub enum TokenError {
         /// The system's reason.
         source: io::Error,
     },
-    /// Others can read it.
+    /// Other users can read the file.
     #[error("the token file {} can be read by others; 'chmod 600' it", path.display())]
     Open {
         /// The file.
         path: PathBuf,
     },
-    /// It is no token.
+    /// The content is not a valid token.
     #[error("the token in {} must be one line of {MIN_TOKEN} to {MAX_TOKEN} printable characters without spaces; 'openssl rand -hex 32' makes one", path.display())]
     Form {
         /// The file.
@@ -95,10 +97,10 @@ pub enum TokenError {
 }
 
 impl Token {
-    /// The token in a file: its first and only line.
+    /// Reads the token from the first and only line of a file.
     ///
     /// # Errors
-    /// The file cannot be read, is open to others, or holds no token.
+    /// The file cannot be read, is readable by others, or holds no token.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let read = |source| TokenError::Read { path: path.to_owned(), source };
         let open_to_others = |meta: &Metadata| meta.is_file() && meta.mode() & 0o077 != 0;
@@ -114,7 +116,7 @@ impl Token {
         Ok(Self(token.as_bytes().into()))
     }
 
-    /// Whether it is this one, in a time that does not tell how much of it is right.
+    /// Whether `given` equals the token, compared in constant time.
     fn matches(&self, given: &[u8]) -> bool {
         let same = self.0.iter().zip(given).fold(0, |differ, (a, b)| differ | (a ^ b));
         std::hint::black_box(same) == 0 && self.0.len() == given.len()
@@ -127,7 +129,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// The same router for those who show the token.
+/// Wraps a router so that it requires the token.
 pub(super) fn with_token(router: Router, token: Token) -> Router {
     router.layer(from_fn_with_state(token, check_token))
 }
@@ -149,9 +151,9 @@ async fn check_token(State(token): State<Token>, request: Request, next: Next) -
     response
 }
 
-/// Shorter ones can be guessed.
+/// Minimum length of a token; shorter ones can be guessed.
 const MIN_TOKEN: usize = 16;
-/// Longer ones are no tokens.
+/// Maximum length of a token.
 const MAX_TOKEN: usize = 1024;
 
 #[cfg(test)]

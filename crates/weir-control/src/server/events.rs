@@ -1,8 +1,8 @@
-//! The stream of counters: server-sent events, each a sample.
+//! The stream of counters: server-sent events, each with one sample.
 //!
-//! Between the sampler and the connection there is room for one sample. A reader that is slower
-//! than the period therefore misses samples and is told how many; the memory that it costs is
-//! bounded by that one sample and the connection's buffer.
+//! The channel between the sampler and the connection holds one sample. A reader that is slower
+//! than the period therefore misses samples, and each sample reports how many were skipped. The
+//! memory per reader is bounded by one sample and the connection's buffer.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -55,7 +55,7 @@ async fn feed(state: Arc<State>, period: Duration, count: Option<u32>, mut sende
             _ = stopped.changed() => return,
         };
         if delivered.is_err() {
-            // The client has gone.
+            // The client has disconnected.
             return;
         }
         sent = sent.saturating_add(1);
@@ -78,7 +78,7 @@ fn sample(state: &State, skipped: u64) -> Bytes {
         rules: snapshot.rules.clone(),
         lanes: snapshot.lanes.clone(),
     };
-    // Numbers and strings under string keys: it cannot fail.
+    // Numbers and strings under string keys always serialise.
     let json = serde_json::to_string(&event).unwrap_or_default();
     format!("event: sample\ndata: {json}\n\n").into()
 }

@@ -1,8 +1,7 @@
-//! A connection whose other end must take what it is sent.
+//! A connection that fails when its peer does not accept data.
 //!
-//! Everything the server writes waits in bounded buffers. A client that does not read fills them,
-//! and then holds a connection and what is in it for as long as it likes; here that is for a
-//! limited time.
+//! All output of the server waits in bounded buffers. A client that does not read fills them and
+//! would hold its connection and their content indefinitely. This wrapper limits the time.
 
 use std::io;
 use std::pin::Pin;
@@ -20,7 +19,7 @@ use super::Tally;
 pub(super) struct Guarded<S> {
     stream: S,
     longest: Duration,
-    /// Set while a write waits.
+    /// Set while a write is blocked.
     deadline: Option<Pin<Box<Sleep>>>,
     tally: Arc<Tally>,
 }
@@ -30,7 +29,7 @@ impl<S> Guarded<S> {
         Self { stream, longest, deadline: None, tally }
     }
 
-    /// Passes on what a write came to, and counts the time while it waits.
+    /// Returns the result of a write, and limits the time for which the write may be blocked.
     fn watch<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -43,7 +42,7 @@ impl<S> Guarded<S> {
         let longest = self.longest;
         let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(longest)));
         ready!(deadline.as_mut().poll(context));
-        // Asked again, it fails again; one client is counted once.
+        // A further poll fails again, but each client is counted once.
         deadline.as_mut().reset(Instant::now() + longest);
         self.tally.stalled.fetch_add(1, Ordering::Relaxed);
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no data")))

@@ -78,7 +78,7 @@ fn daemon(registry: &mut Registry, state: &State) {
         (
             "clients_refused",
             "Connections of those who may not control the daemon",
-            &tally.strangers,
+            &tally.refused_connections,
         ),
     ] {
         counters(registry, name, help).get_or_create(&Vec::new()).inc_by(load(counter));

@@ -1,9 +1,9 @@
-//! The daemon's side of the API: HTTP/1.1 on a Unix socket, and on TCP for those who know a token.
+//! The server of the API: HTTP/1.1 on a Unix socket, and on TCP for clients with a token.
 //!
-//! One thread serves all connections; what reads counters or long scripts happens on others. A
-//! client can cost the daemon a bounded amount of memory and no packet: connections, requests and
-//! their sizes are limited, a client that takes no data is dropped after [`STALLED`], and counters
-//! are not gathered more often than every [`SAMPLE_AGE`] however many ask for them.
+//! One thread serves all connections; other threads gather counters and parse long scripts. A
+//! client costs the daemon a bounded amount of memory and no packets: connections, requests and
+//! their sizes are limited, a client that accepts no data is disconnected after [`STALLED`], and
+//! counters are gathered at most once per [`SAMPLE_AGE`], however many clients request them.
 
 mod access;
 mod events;
@@ -33,26 +33,26 @@ pub use socket::{ControlSocket, SocketError};
 use crate::owner::Owner;
 use crate::plane::{Plane, Snapshot};
 
-/// Where the API is offered. Both are bound before privileges are dropped.
+/// The addresses of the API. Both are bound before the daemon drops its privileges.
 #[derive(Debug)]
 pub struct Endpoints {
-    /// The Unix socket, and who may use it.
+    /// The Unix socket, and the users that may connect to it.
     pub socket: (ControlSocket, Access),
-    /// A TCP address, and what its clients must know.
+    /// The TCP listener, and the token that its clients must present.
     pub http: Option<(StdTcpListener, Token)>,
 }
 
-/// A server at work; it ends when this is dropped, or [`Server::stop`]ped.
+/// A running server. It ends when it is dropped or [`Server::stop`]ped.
 #[derive(Debug)]
 pub struct Server {
     stop: watch::Sender<bool>,
     thread: Option<std::thread::JoinHandle<()>>,
-    /// Where TCP clients connect.
+    /// The address for TCP clients.
     address: Option<SocketAddr>,
 }
 
 impl Server {
-    /// Starts serving.
+    /// Starts the server.
     ///
     /// # Errors
     /// The system has no thread or descriptor left.
@@ -74,26 +74,26 @@ impl Server {
         let thread =
             std::thread::Builder::new().name("weir-control".to_owned()).spawn(move || {
                 runtime.block_on(serving.run());
-                // What still gathers counters is not waited for.
+                // Do not wait for threads that still gather counters.
                 runtime.shutdown_timeout(Duration::from_millis(100));
             })?;
         Ok(Self { stop, thread: Some(thread), address })
     }
 
-    /// The TCP address that is served, if any.
+    /// The TCP address of the server, if it has one.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Ends: no new connection is taken, requests under way have [`GRACE`] to be answered, and the
-    /// socket is removed.
+    /// Stops the server: it accepts no new connection, gives pending requests [`GRACE`] to finish,
+    /// and removes the socket.
     pub fn stop(mut self) {
         self.end();
     }
 
     fn end(&mut self) {
-        // The thread may have ended by itself.
+        // The thread may have ended already.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -107,31 +107,31 @@ impl Drop for Server {
     }
 }
 
-/// What every handler has at hand.
+/// The state that all handlers share.
 pub(crate) struct State {
     pub(crate) owner: Owner,
     pub(crate) plane: Arc<dyn Plane>,
     started: Instant,
     sample: Mutex<Option<(Instant, Arc<Snapshot>)>>,
-    /// Scripts that are read at once.
+    /// Limits the number of scripts that are parsed at once.
     readers: Semaphore,
     pub(crate) stopped: watch::Receiver<bool>,
     pub(crate) tally: Arc<Tally>,
 }
 
-/// What the server counts about itself.
+/// Counters of the server itself.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Requests answered, by whether the client, the server or nobody was at fault.
+    /// Answered requests, by responsibility: success, client error, server error.
     pub(crate) served: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) failed: AtomicU64,
-    /// Samples that slow readers of the event stream did not get.
+    /// Samples that slow readers of the event stream missed.
     pub(crate) skipped: AtomicU64,
-    /// Clients dropped because they took no data.
+    /// Clients that were disconnected because they accepted no data.
     pub(crate) stalled: AtomicU64,
-    /// Connections of those who may not control the daemon.
-    pub(crate) strangers: AtomicU64,
+    /// Connections from users without permission.
+    pub(crate) refused_connections: AtomicU64,
 }
 
 impl State {
@@ -152,7 +152,7 @@ impl State {
         self.started.elapsed()
     }
 
-    /// The counters, not older than [`SAMPLE_AGE`].
+    /// The counters, at most [`SAMPLE_AGE`] old.
     pub(crate) fn sample(&self) -> Arc<Snapshot> {
         let mut sample = self.sample.lock().unwrap_or_else(PoisonError::into_inner);
         match &*sample {
@@ -165,17 +165,17 @@ impl State {
         }
     }
 
-    /// Does on another thread what may take a moment.
+    /// Runs work that may block on another thread.
     pub(crate) async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Option<T> {
         let state = Arc::clone(self);
-        // It fails only while the server ends, or by a panic, which has been reported on stderr.
+        // This fails only when the server ends, or after a panic, which stderr has reported.
         tokio::task::spawn_blocking(move || work(&state)).await.ok()
     }
 
-    /// The same for work that takes memory in proportion to what a client sent.
+    /// Runs work that uses memory in proportion to a client's data; only a few run at once.
     pub(crate) async fn reading<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
@@ -185,14 +185,14 @@ impl State {
     }
 }
 
-/// The server inside its thread.
+/// The server on its thread.
 struct Serving {
     socket: ControlSocket,
     unix: UnixListener,
     access: Access,
     tcp: Option<TcpListener>,
     local: Router,
-    /// The same for those who must show a token.
+    /// The router for clients that must present a token.
     remote: Router,
     connections: Arc<Semaphore>,
     stopped: watch::Receiver<bool>,
@@ -230,7 +230,7 @@ impl Serving {
                         let router = match self.access.admit(&stream) {
                             Ok(()) => self.local.clone(),
                             Err(why) => {
-                                self.tally.strangers.fetch_add(1, Ordering::Relaxed);
+                                self.tally.refused_connections.fetch_add(1, Ordering::Relaxed);
                                 access::refusing(&why)
                             }
                         };
@@ -246,11 +246,11 @@ impl Serving {
         }
         self.socket.remove();
         let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
-        // Whoever is not answered by then has a request that takes longer than an end may.
+        // A request that is not answered by then takes longer than the shutdown may.
         let _ = tokio::time::timeout(GRACE, self.connections.acquire_many(all)).await;
     }
 
-    /// Serves a connection until it ends.
+    /// Serves one connection until it ends.
     fn serve<S>(&self, stream: S, router: Router, permit: OwnedSemaphorePermit)
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
@@ -266,7 +266,7 @@ impl Serving {
             let connection = builder.serve_connection(io, TowerToHyperService::new(router));
             let mut connection = std::pin::pin!(connection);
             tokio::select! {
-                // How a client's connection ended is the client's affair.
+                // An error of a client's connection concerns only that client.
                 _ = connection.as_mut() => {}
                 _ = stopped.changed() => {
                     connection.as_mut().graceful_shutdown();
@@ -285,22 +285,21 @@ async fn accept(listener: Option<&TcpListener>) -> io::Result<(tokio::net::TcpSt
     }
 }
 
-/// How long a client may take no data before it is dropped.
+/// Time after which a client that accepts no data is disconnected.
 pub const STALLED: Duration = Duration::from_secs(10);
-/// How long requests have to be answered when the daemon ends.
+/// Time for pending requests to finish when the daemon ends.
 pub const GRACE: Duration = Duration::from_secs(2);
-/// Counters younger than this are good for whoever asks next.
+/// Counters younger than this are reused for the next request.
 pub const SAMPLE_AGE: Duration = Duration::from_millis(20);
-/// Connections at once.
+/// Maximum number of connections.
 const CONNECTIONS: usize = 256;
-/// Threads for what would hold up other connections.
+/// Number of threads for work that would block other connections.
 const BLOCKING_THREADS: usize = 16;
-/// Scripts that are read at once; each may take as much memory as it is long, several times over.
+/// Number of scripts that are parsed at once; each may take several times its length in memory.
 const READERS: usize = 2;
-/// How long the head of a request may take, and a connection rest between two requests.
+/// Time limit for the head of a request, and for a connection to be idle between requests.
 const HEADERS: Duration = Duration::from_secs(30);
-/// Longest head of a request.
+/// Maximum length of the head of a request.
 const HEADER_BYTES: usize = 64 * 1024;
-/// Pause after a connection could not be taken: no descriptors are left, and some must be given
-/// back first.
+/// Pause after a connection could not be accepted because no descriptors are left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);

@@ -85,7 +85,7 @@ pub(super) fn router(state: Arc<State>) -> Router {
         .with_state(state)
 }
 
-/// Counts requests by how they ended.
+/// Counts requests by result.
 async fn tally(Shared(state): Server, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let counter = match response.status().as_u16() {
@@ -97,7 +97,7 @@ async fn tally(Shared(state): Server, request: Request, next: Next) -> Response 
     response
 }
 
-/// How the daemon is.
+/// The state of the daemon.
 #[utoipa::path(get, path = "/v1/health", responses((status = 200, body = Health)))]
 async fn health(Shared(state): Server) -> Answer<Health> {
     let view = state.blocking(|state| {
@@ -120,7 +120,7 @@ async fn openapi_json() -> Json<utoipa::openapi::OpenApi> {
     Json(openapi())
 }
 
-/// The configuration as a whole.
+/// The whole configuration.
 #[utoipa::path(get, path = "/v1/configuration", responses((status = 200, body = ConfigurationView)))]
 async fn configuration(Shared(state): Server) -> Answer<ConfigurationView> {
     let view = state.blocking(|state| {
@@ -130,8 +130,8 @@ async fn configuration(Shared(state): Server) -> Answer<ConfigurationView> {
     view.await.map(Json).ok_or_else(Reject::ending)
 }
 
-/// Carries commands out: all of them, or none. What is answered with `applied` is on disk and in
-/// force.
+/// Executes commands: all of them, or none. A change that is answered with `applied` is on disk and
+/// in force.
 #[utoipa::path(
     post,
     path = "/v1/commands",
@@ -172,7 +172,7 @@ async fn pipes(Shared(state): Server) -> Answer<Vec<PipeView>> {
         .ok_or_else(Reject::ending)
 }
 
-/// A pipe's instances: what its mask has set apart.
+/// The instances that a pipe's mask has created.
 #[utoipa::path(
     get,
     path = "/v1/pipes/{number}/instances",
@@ -201,7 +201,7 @@ async fn queues(Shared(state): Server) -> Answer<Vec<QueueView>> {
         .ok_or_else(Reject::ending)
 }
 
-/// A queue's instances: what its mask has set apart.
+/// The instances that a queue's mask has created.
 #[utoipa::path(
     get,
     path = "/v1/queues/{number}/instances",
@@ -230,7 +230,7 @@ async fn scheds(Shared(state): Server) -> Answer<Vec<SchedView>> {
         .ok_or_else(Reject::ending)
 }
 
-/// A scheduler's instances: what its mask has set apart.
+/// The instances that a scheduler's mask has created.
 #[utoipa::path(
     get,
     path = "/v1/scheds/{number}/instances",
@@ -249,7 +249,7 @@ async fn sched_instances(
     instances(&state, ObjectKind::Sched, number, page).await
 }
 
-/// The rules in the order in which they are looked at, the default rule last.
+/// The rules in the order of evaluation, the default rule last.
 #[utoipa::path(get, path = "/v1/rules", responses((status = 200, body = Vec<RuleView>)))]
 async fn rules(Shared(state): Server) -> Answer<Vec<RuleView>> {
     state
@@ -297,7 +297,7 @@ async fn table(
         .ok_or_else(|| Reject::new(StatusCode::NOT_FOUND, missing))
 }
 
-/// The links made by `netconfig`.
+/// The links that `netconfig` created.
 #[utoipa::path(get, path = "/v1/netconfigs", responses((status = 200, body = Vec<NetConfigView>)))]
 async fn netconfigs(Shared(state): Server) -> Answer<Vec<NetConfigView>> {
     state
@@ -307,9 +307,8 @@ async fn netconfigs(Shared(state): Server) -> Answer<Vec<NetConfigView>> {
         .ok_or_else(Reject::ending)
 }
 
-/// What waits in each pipe, scheduler and queue at this moment. Unlike counters, lengths are looked
-/// at anew for each request, so that a client may watch them at its own pace; it does well to keep
-/// its connection.
+/// The current length of each pipe, scheduler and queue. Unlike counters, lengths are read anew for
+/// each request, so a client may poll them at its own pace. It should keep its connection open.
 #[utoipa::path(get, path = "/v1/lengths", responses((status = 200, body = LengthsView)))]
 async fn lengths(Shared(state): Server) -> Answer<LengthsView> {
     let view =
@@ -317,8 +316,8 @@ async fn lengths(Shared(state): Server) -> Answer<LengthsView> {
     view.await.map(Json).ok_or_else(Reject::ending)
 }
 
-/// Counters as a stream of server-sent events, each an `EventSample` in JSON. A slow reader gets
-/// fewer of them, and one that reads nothing is dropped.
+/// Counters as a stream of server-sent events, each an `EventSample` in JSON. A slow reader
+/// receives fewer events, and one that reads nothing is disconnected.
 #[utoipa::path(
     get,
     path = "/v1/events",
@@ -336,7 +335,7 @@ async fn events_stream(
     events::stream(state, query)
 }
 
-/// Counters for Prometheus and its relatives, in the OpenMetrics text format.
+/// Counters in the OpenMetrics text format, for Prometheus and compatible tools.
 #[utoipa::path(
     get,
     path = "/metrics",
@@ -382,7 +381,7 @@ fn bad_limit() -> Reject {
     )
 }
 
-/// A request's body as JSON.
+/// Reads the body of a request as JSON.
 async fn body<T: serde::de::DeserializeOwned>(request: Request) -> Result<T, Reject> {
     if !is_json(request.headers()) {
         return Err(Reject::new(
@@ -423,7 +422,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }
 
-/// Longest request: a script of some hundred thousand lines.
+/// Maximum length of a request body: a script of some hundred thousand lines.
 const MOST_BODY: usize = 32 << 20;
-/// How long a request's body may take to arrive.
+/// Time limit for the arrival of a request body.
 const UPLOAD: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! The Unix socket: who may connect is settled before anybody can.
+//! The Unix socket. Its permissions are final before the first client can connect.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-/// Why the socket cannot be offered.
+/// Why the socket cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// A daemon answers there.
+    /// Another daemon answers on the socket.
     #[error("another daemon listens on {}; stop it, or name another socket with --socket", path.display())]
     InUse {
         /// The socket.
         path: PathBuf,
     },
-    /// Something else has the name.
+    /// The path names a file that is not a socket.
     #[error("{} exists and is no socket; remove it, or name another socket with --socket", path.display())]
     NotASocket {
         /// The path.
@@ -35,28 +35,28 @@ pub enum SocketError {
     },
 }
 
-/// A socket that is bound, under its name; the name goes when this is dropped.
+/// A bound socket with a name in the file system; dropping it removes the name.
 #[derive(Debug)]
 pub struct ControlSocket {
     path: PathBuf,
     listener: Option<UnixListener>,
-    /// Device and inode: a name that another daemon has taken over is not removed.
+    /// Device and inode, so that a name which another daemon has taken over is not removed.
     identity: (u64, u64),
 }
 
 impl ControlSocket {
-    /// Binds a socket that its owner and, if one is given, the group `group` may connect to. A
-    /// socket that a daemon has left behind is replaced. The name appears with its final owner and
-    /// mode, in one step.
+    /// Binds a socket to which its owner and, if given, the group `group` may connect. It replaces
+    /// a socket that a killed daemon left. The name appears with its final owner and mode in one
+    /// step.
     ///
     /// # Errors
-    /// A daemon listens there already, or the system refuses.
+    /// A daemon already listens there, or the system refuses.
     pub fn bind(path: &Path, group: Option<u32>) -> Result<Self, SocketError> {
         let system = |source| SocketError::System { path: path.to_owned(), source };
         let parent =
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(system)?;
-        // Two daemons that start at once look at the old socket one after another.
+        // The lock makes two daemons that start at once check the old socket one after another.
         let directory = File::open(parent).map_err(system)?;
         flock(&directory, FlockOperation::LockExclusive).map_err(|errno| system(errno.into()))?;
         match fs::symlink_metadata(path) {
@@ -69,7 +69,7 @@ impl ControlSocket {
             _ => {}
         }
         let temporary = parent.join(format!(".weir-{}.sock", std::process::id()));
-        // Left over from a process that had this number.
+        // A process with the same number may have left this name.
         let _ = fs::remove_file(&temporary);
         let bound = bind_at(&temporary, path, group);
         if bound.is_err() {
@@ -79,7 +79,7 @@ impl ControlSocket {
         Ok(Self { path: path.to_owned(), listener: Some(listener), identity })
     }
 
-    /// Its name.
+    /// The path of the socket.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -89,13 +89,13 @@ impl ControlSocket {
         self.listener.take().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// Takes the name away.
+    /// Removes the name.
     pub(super) fn remove(&self) {
         if fs::symlink_metadata(&self.path)
             .is_ok_and(|there| (there.dev(), there.ino()) == self.identity)
         {
-            // Where the directory may not be written any more the name stays, and the next daemon
-            // replaces it.
+            // If the directory is no longer writable, the name stays, and the next daemon replaces
+            // it.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -113,7 +113,7 @@ fn bind_at(
     group: Option<u32>,
 ) -> io::Result<(UnixListener, (u64, u64))> {
     let listener = UnixListener::bind(temporary)?;
-    // Nobody knows the name yet; still it is closed before it is opened to the group.
+    // No client knows the temporary name, but the mode is restrictive until the group is set.
     fs::set_permissions(temporary, Permissions::from_mode(0o600))?;
     if group.is_some() {
         chown(temporary, None, group)?;
@@ -137,7 +137,7 @@ mod tests {
         let first = ControlSocket::bind(&path, None).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
         assert!(matches!(ControlSocket::bind(&path, None), Err(SocketError::InUse { .. })));
-        // As after kill -9: the name is there and nobody listens.
+        // The state after kill -9: the name exists but no process listens.
         let mut first = first;
         drop(first.take_listener());
         let second = ControlSocket::bind(&path, None).unwrap();

@@ -1,30 +1,30 @@
-//! Whether a record of events is complete: each length must follow from the one before.
+//! Checks that a record of events is complete: each length must follow from the previous one.
 //!
-//! A packet that is put in makes the queue one longer, unless it is an offload train that the
-//! discipline cuts; a dequeue makes it as many shorter as it says, and what the device gave back
-//! makes it longer again, which a counter knows. What else changes a length is a drop of a packet
-//! that waited. A discipline that drops only what arrives has none of those, so there every other
-//! difference is a gap; elsewhere as many may be missing as the counter of drops has grown by. A
-//! lock-free discipline is read while other processors change it: there the sum of all steps must
-//! stay near the length.
+//! An enqueue makes the queue one packet longer, unless the packet is an offload train that the
+//! discipline cuts. A dequeue makes it shorter by the number that it reports, and a requeue by the
+//! device makes it longer again, which a counter reports. The only other cause of a change is a
+//! drop of a waiting packet. A discipline that drops only arrivals has no such drops, so any other
+//! difference is a gap. In other disciplines as many packets may be missing as the drop counter has
+//! grown by. A lock-free discipline is read while other processors change it: there the sum of all
+//! steps must stay close to the length.
 
 use super::records::{Kind, Record};
 
-/// What may happen to a queue besides the events.
+/// Changes of a queue that are allowed between events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// Nothing: drops are of packets that arrive.
+    /// None: only arrivals are dropped.
     Strict,
-    /// Packets that wait may be dropped.
+    /// Waiting packets may be dropped.
     Drops,
-    /// As many processors may be in the middle of a change.
+    /// Up to this many processors may be in the middle of a change.
     Loose(u32),
 }
 
 /// The last state of one queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chain {
-    /// Length by the steps; of what is under a lock, as it was read.
+    /// The length according to the steps; for a discipline under a lock, the length as it was read.
     qlen: i64,
     drops: u32,
     requeues: u32,
@@ -32,7 +32,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Begins with a queue's first event, of which nothing can be said.
+    /// Starts with a queue's first event, which cannot be checked.
     pub(super) fn begin(record: &Record) -> Chain {
         Chain {
             qlen: record.qlen.into(),
@@ -42,13 +42,13 @@ impl Chain {
         }
     }
 
-    /// All packets were thrown away.
+    /// Records that all packets were discarded.
     pub(super) fn empty(&mut self) {
         self.qlen = 0;
     }
 
-    /// Takes in the next event; how many packets it was about, and whether something before it is
-    /// missing.
+    /// Processes the next event. Returns the number of its packets, and whether an event before it
+    /// is missing.
     pub(super) fn follow(&mut self, record: &Record, rule: Rule) -> (u32, bool) {
         let dropped = i64::from(record.drops.wrapping_sub(self.drops));
         let requeued = i64::from(record.requeues.wrapping_sub(self.requeues));
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// Each event's packets and gap, after a first event that left 10 packets.
+    /// The packets and the gap of each event, after a first event that left 10 packets.
     fn follow(rule: Rule, events: &[Record]) -> Vec<(u32, bool)> {
         let mut chain = Chain::begin(&record(Kind::Enqueue, 1, 10, 0, 0));
         events.iter().map(|event| chain.follow(event, rule)).collect()
@@ -115,11 +115,12 @@ mod tests {
         let events = [
             record(Kind::Enqueue, 1, 11, 0, 0),
             record(Kind::Dequeue, 3, 8, 0, 0),
-            // Two came back before one was taken again.
+            // Two packets were requeued before one was dequeued again.
             record(Kind::Dequeue, 1, 9, 0, 2),
-            // Five were refused at the entry.
+            // Five packets were refused on arrival.
             record(Kind::Enqueue, 1, 10, 5, 2),
-            // A train of 40, kept whole, and another that was cut, of which three were refused.
+            // A train of 40 that was kept whole, and one that was cut, with three of its packets
+            // refused.
             record(Kind::Enqueue, 40, 11, 5, 2),
             record(Kind::Enqueue, 40, 48, 8, 2),
         ];
@@ -135,7 +136,8 @@ mod tests {
         );
         assert_eq!(told, [(1, true), (1, false)]);
         assert_eq!(follow(Rule::Strict, &[record(Kind::Dequeue, 1, 8, 0, 0)]), [(1, true)]);
-        // Drops excuse it only where packets that wait are dropped, and only as many.
+        // Drops explain it only where waiting packets are dropped, and only as many as were
+        // dropped.
         let fewer = record(Kind::Enqueue, 1, 9, 2, 0);
         assert_eq!(follow(Rule::Strict, &[fewer]), [(1, true)]);
         assert_eq!(follow(Rule::Drops, &[fewer]), [(1, false)]);
@@ -144,7 +146,7 @@ mod tests {
 
     #[test]
     fn without_a_lock_lengths_may_be_read_early_or_late_but_do_not_drift() {
-        // The length is read when the other processor has already taken the packet out.
+        // The length is read after the other processor has already dequeued the packet.
         let swapped = [record(Kind::Enqueue, 1, 10, 0, 0), record(Kind::Dequeue, 1, 10, 0, 0)];
         assert_eq!(follow(Rule::Loose(2), &swapped), [(1, false), (1, false)]);
         let drift: Vec<Record> = (1..=4).map(|_| record(Kind::Dequeue, 1, 10, 0, 0)).collect();
@@ -152,7 +154,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any run of events that is complete has no gap; with one left out whose step is not
+        /// Any complete sequence of events has no gap; with one left out, if its step is not
         /// undone, it has exactly one.
         #[test]
         fn exactly_what_is_left_out_is_found(steps in prop::collection::vec((any::<bool>(), 1u32..5, 0u32..3), 3..60), out in 1usize..58) {

@@ -1,9 +1,10 @@
-//! The method `events`: a record of every packet that goes into and out of the root disciplines.
+//! The method `events`: a record of every enqueue and dequeue of the root disciplines.
 //!
-//! Programs that the kernel calls at each enqueue and dequeue write records, each processor for
-//! itself; a turn collects them, puts them in order, and asks whether each length follows from the
-//! one before. Now and then the sampling program looks which disciplines are there. The kernel also
-//! says when one ends, so that its successor is another queue even at the same address.
+//! The kernel calls our programs at each enqueue and dequeue, and they write records, separately on
+//! each processor. A turn collects the records, sorts them, and checks that each length follows
+//! from the previous one. At intervals the sampling program scans the existing disciplines. The
+//! kernel also reports the end of a discipline, so that its successor counts as another queue even
+//! at the same address.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,19 +26,20 @@ use crate::source::{Method, Pace, Plan, Source};
 
 /// The programs that the kernel calls.
 const CALLED: [&str; 4] = ["put_in", "take_out", "throw_away", "end"];
-/// Time between two looks at the records, in ns: a part must not fill up within it.
+/// Time between two reads of the records, in ns: a region must not fill up within it.
 const POLL: u64 = 3_000_000;
-/// Time between two looks at which disciplines and devices there are, in ns.
+/// Time between two scans of disciplines and devices, in ns.
 const LOOK: u64 = 20_000_000;
-/// Records that were written less than this ago, in ns, wait for the next turn: lock-free
-/// disciplines write them nearly in order.
+/// Records younger than this, in ns, wait for the next turn, because lock-free disciplines write
+/// them only nearly in order.
 const GUARD: u64 = 50_000;
-/// Records of all processors together, of 64 bytes each, and most and fewest of one.
+/// Number of records of all processors together, of 64 bytes each, and the bounds for one
+/// processor.
 const RECORDS: usize = 1 << 20;
 const MOST: usize = 1 << 16;
 const FEWEST: usize = 1 << 12;
-/// Disciplines that drop only packets that arrive. With one of another kind on the device, a
-/// shorter queue may be its work.
+/// Disciplines that drop only arrivals. If the device has one of another kind, that one may have
+/// shortened a queue.
 const DROP_ONLY_ARRIVALS: [&str; 11] = [
     "tbf",
     "pfifo",
@@ -52,14 +54,14 @@ const DROP_ONLY_ARRIVALS: [&str; 11] = [
     "plug",
 ];
 
-/// A queue of which events came.
+/// A queue that has had events.
 struct Tracked {
     id: QueueId,
     chain: Chain,
     last: u64,
 }
 
-/// What was recorded, and what was not.
+/// Recorded and missing events.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     events: u64,
@@ -76,9 +78,9 @@ pub(crate) struct Recording {
     links: Vec<Link>,
     recorder: SharedWords,
     records: Records,
-    /// Numbers of the groups' namespaces, as the kernel counts them.
+    /// Numbers of the groups' namespaces in the kernel.
     netns: Vec<u32>,
-    /// Devices on which packets that wait may be dropped.
+    /// Devices on which waiting packets may be dropped.
     dropping: Vec<(u32, u32)>,
     tracked: BTreeMap<Key, Tracked>,
     kinds: BTreeMap<u64, String>,
@@ -90,12 +92,12 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Loads the programs; they are called from the first turn on.
+    /// Loads the programs; the kernel calls them from the first turn on.
     ///
     /// # Errors
-    /// When the kernel does not let it, or a target is not there.
+    /// The kernel refuses the programs, or a target does not exist.
     pub(crate) fn open(plan: &Plan) -> Result<Recording, ProbeError> {
-        // Children are looked for all the same: they say whether packets that wait may be dropped.
+        // Children are always scanned: they determine whether waiting packets may be dropped.
         let plan = Plan { rate: None, children: true, bands: false, ..plan.clone() };
         let sampling = Sampling::open(&plan, Method::Timer)?;
         let parts = processors() as usize;
@@ -128,8 +130,8 @@ impl Recording {
         })
     }
 
-    /// Looks which disciplines there are. Events of those that are gone are handed over before it
-    /// is said.
+    /// Scans the existing disciplines. Events of vanished ones are delivered before their end is
+    /// reported.
     fn look(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         let mut dropping = Vec::new();
         for at in 0..self.sampling.groups.len() {
@@ -139,8 +141,8 @@ impl Recording {
             let ended = self.take(monotonic(), sink)?;
             let mut roots: Vec<Slot> =
                 slots.iter().filter(|slot| takes_packets(slot, &slots)).cloned().collect();
-            // One that ended since was still seen by the program, or its successor was: the next
-            // look tells.
+            // The program may still have seen a discipline that ended since, or its successor; the
+            // next scan corrects this.
             roots.retain(|slot| {
                 !ended.iter().any(|(end, seen)| *end >= time && *seen == slot.seen())
             });
@@ -179,13 +181,14 @@ impl Recording {
         }
     }
 
-    /// Hands over what was recorded up to a moment, and gives the disciplines that ended.
+    /// Delivers the records up to a moment, and returns the disciplines that ended.
     fn take(&mut self, until: u64, sink: &mut dyn Sink) -> Result<Vec<(u64, Seen)>, ProbeError> {
         let mut ready = std::mem::take(&mut self.ready);
         self.records.take(until, &mut ready);
         let mut ended = Vec::new();
         for record in &ready {
-            // A device that was taken from the plan meanwhile, as by another name, is in no group.
+            // A device that was removed from the plan in between, such as by renaming, is in no
+            // group.
             let key = record.key;
             let here = |at: &usize| {
                 self.netns[*at] == key.netns
@@ -241,8 +244,8 @@ impl Recording {
         if queue.last > 0 {
             (packets, after_gap) = queue.chain.follow(record, rule);
         }
-        // Only without a lock, and only when a processor stood still between reading the clock and
-        // writing the record.
+        // This happens only without a lock, if a processor was interrupted between reading the
+        // clock and writing the record.
         after_gap |= record.time < queue.last;
         let time = record.time.max(queue.last);
         queue.last = time;
@@ -270,8 +273,8 @@ impl Recording {
         Ok(())
     }
 
-    /// A discipline throws its packets away. No event says so: it is emptied, as a device that is
-    /// set down is.
+    /// A discipline discards its packets. No event reports this: it is reset, as when a device is
+    /// set down.
     fn empty(&mut self, at: usize, record: &Record, sink: &mut dyn Sink) {
         let Some(queue) = self.tracked.get_mut(&record.key) else { return };
         queue.chain.empty();
@@ -298,7 +301,7 @@ impl Recording {
         }
     }
 
-    /// The discipline of a record as the sampling program would see it.
+    /// The discipline of a record, in the form of the sampling program.
     fn seen(&mut self, key: &Key) -> Result<Seen, ProbeError> {
         if !self.kinds.contains_key(&key.ops) {
             self.recorder[records::OPS].store(key.ops, Relaxed);
@@ -318,7 +321,7 @@ impl Recording {
         })
     }
 
-    /// Says at the first loss that there is one.
+    /// Adds a remark at the first lost record.
     fn remark_losses(&mut self, sink: &mut dyn Sink) {
         let lost = self.lost();
         if lost > 0 && self.sums.lost == 0 {
@@ -378,8 +381,8 @@ impl Source for Recording {
     }
 }
 
-/// Whether the device hands its packets to it: it is the root, or the root only deals out the
-/// device's transmission queues.
+/// Whether the device hands its packets to this discipline: it is the root, or the root only
+/// distributes among the device's transmission queues.
 fn takes_packets(slot: &Slot, all: &[Slot]) -> bool {
     let dealt_by = |root: &Slot| {
         root.flags & ROOT != 0

@@ -1,17 +1,17 @@
-//! The structures of `bpf/watch.h` and `bpf/lengths.h`, word by word: how many there are and where
-//! each field stands.
+//! The layout of the structures in `bpf/watch.h` and `bpf/lengths.h`, in words: their sizes and the
+//! offsets of their fields.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::catalogue::Seen;
 
-/// Most devices of one namespace.
+/// Maximum number of devices in one namespace.
 pub(super) const MAX_DEVICES: usize = 64;
-/// Most queues of one namespace.
+/// Maximum number of queues in one namespace.
 pub(super) const MAX_QUEUES: usize = 4096;
-/// Most runs that one call writes.
+/// Maximum number of runs that one call writes.
 pub(super) const MAX_RUNS: usize = 65536;
-/// Most processors.
+/// Maximum number of processors.
 pub(super) const MAX_CPUS: usize = 512;
 
 /// Flags of a slot.
@@ -19,21 +19,21 @@ pub(super) const ROOT: u32 = 1;
 pub(super) const PER_CPU: u32 = 2;
 pub(super) const BAND: u32 = 4;
 
-/// What was cut short.
+/// Flags of truncated results.
 pub(super) const CUT_QUEUES: u32 = 1;
 pub(super) const CUT_RUNS: u32 = 2;
 pub(super) const CUT_DEVICES: u32 = 4;
 
-/// Words of `struct control` and where they are.
+/// Words of `struct control` and their offsets.
 pub(super) mod control {
     use super::MAX_DEVICES;
 
     pub(crate) const SLICE: usize = 0;
     pub(crate) const INTERVAL: usize = 1;
     pub(crate) const MOST: usize = 2;
-    /// Devices in the lower half, whether to read children in the upper.
+    /// Number of devices in the lower half, whether to read children in the upper.
     pub(crate) const DEVICES_CHILDREN: usize = 3;
-    /// Whether to read bands, and counters.
+    /// Whether to read bands, and whether to read counters.
     pub(crate) const BANDS_COUNTERS: usize = 4;
     pub(crate) const QUEUES_RUNS: usize = 5;
     pub(crate) const CUT_NETNS: usize = 6;
@@ -42,14 +42,14 @@ pub(super) mod control {
     pub(crate) const LAST: usize = 9;
     pub(crate) const NEXT: usize = 10;
     pub(crate) const LONGEST: usize = 11;
-    /// Two devices a word, then as many numbers of disciplines.
+    /// Two interface indices per word, then as many numbers of disciplines.
     pub(crate) const IFINDEX: usize = 13;
     pub(crate) const FOUND: usize = IFINDEX + MAX_DEVICES / 2;
     pub(crate) const WORDS: usize = FOUND + MAX_DEVICES / 2;
 }
 
-/// Words of `struct processors`: how many in the lower half of the first, then what is the
-/// program's own.
+/// Words of `struct processors`: the count in the lower half of the first, then the program's own
+/// data.
 pub(super) const PROCESSORS: usize = 2 + MAX_CPUS;
 /// Words of `struct slot`.
 pub(super) const SLOT: usize = 14;
@@ -58,7 +58,7 @@ pub(super) const RUN: usize = 4;
 /// Words of `struct gaps`.
 pub(super) const GAP_WORDS: usize = crate::gaps::Gaps::LENGTH / 2;
 
-/// A word's lower and upper half, as the fields of 4 bytes stand in memory.
+/// The lower and upper half of a word, in the memory order of 4-byte fields.
 pub(super) fn halves(word: u64) -> (u32, u32) {
     let bytes = word.to_ne_bytes();
     let half =
@@ -66,7 +66,7 @@ pub(super) fn halves(word: u64) -> (u32, u32) {
     (half(0), half(4))
 }
 
-/// The word of two such fields.
+/// The word that consists of two such fields.
 pub(super) fn word(first: u32, second: u32) -> u64 {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&first.to_ne_bytes());
@@ -74,7 +74,7 @@ pub(super) fn word(first: u32, second: u32) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// One queue, as the program has left it.
+/// One queue, as the program left it.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) address: u64,
@@ -97,7 +97,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Reads the slot at this place of the mapped array.
+    /// Reads the slot at this index of the mapped array.
     pub(super) fn read(words: &[AtomicU64], index: usize) -> Slot {
         let at = |i: usize| words[index * SLOT + i].load(Relaxed);
         let (ifindex, handle) = halves(at(2));
@@ -131,7 +131,7 @@ impl Slot {
         }
     }
 
-    /// What tells it from other queues.
+    /// The identity of the queue.
     pub(super) fn seen(&self) -> Seen {
         let band = (self.flags & BAND != 0).then_some(self.band as u8);
         let kind = if band.is_some() { "band".to_owned() } else { self.kind() };
@@ -140,7 +140,7 @@ impl Slot {
         Seen { ifindex, handle, parent, kind, band, root, address }
     }
 
-    /// What the discipline is called.
+    /// The name of the discipline.
     pub(super) fn kind(&self) -> String {
         let end = self.kind.iter().position(|&byte| byte == 0).unwrap_or(self.kind.len());
         String::from_utf8_lossy(&self.kind[..end]).into_owned()

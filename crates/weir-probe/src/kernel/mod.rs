@@ -1,4 +1,4 @@
-//! Programs inside the kernel: loaded here, read through memory that both sides share.
+//! Loads the BPF programs and reads their results through shared memory.
 
 mod chain;
 mod events;
@@ -18,29 +18,29 @@ use weir_linux::sys::shared::SharedWords;
 
 use crate::error::ProbeError;
 
-/// A loaded object file: it and its maps are gone from the kernel with the value.
+/// A loaded object file. Dropping it removes the object and its maps from the kernel.
 pub(crate) struct Programs {
     object: Object,
 }
 
 impl Programs {
-    /// Loads an object file that was built in.
+    /// Loads an embedded object file.
     ///
     /// # Errors
-    /// [`ProbeError::Rights`] without the right to, [`ProbeError::Load`] when the kernel does not
-    /// take it.
+    /// [`ProbeError::Rights`] without the privilege, [`ProbeError::Load`] if the kernel rejects the
+    /// programs.
     pub(crate) fn load(bytes: &[u8]) -> Result<Programs, ProbeError> {
         Programs::load_sized(bytes, &[])
     }
 
-    /// The same, with maps of other numbers of values than in the file.
+    /// Loads an embedded object file, with other numbers of map entries than in the file.
     ///
     /// # Errors
     /// As [`Programs::load`].
     pub(crate) fn load_sized(bytes: &[u8], sizes: &[(&str, u32)]) -> Result<Programs, ProbeError> {
         static QUIET: Once = Once::new();
-        // What libbpf says would land between the lines of the terminal view; the error that it
-        // returns says enough.
+        // The messages of libbpf would appear between the lines of the terminal view. Its errors
+        // are sufficient.
         QUIET.call_once(|| {
             let _ = libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
         });
@@ -60,10 +60,10 @@ impl Programs {
         Ok(Programs { object: open.load().map_err(|error| refused(&error))? })
     }
 
-    /// Finds where each processor's counters are, once after loading.
+    /// Locates each processor's counters, once after loading.
     ///
     /// # Errors
-    /// When the kernel keeps them elsewhere than thought.
+    /// The kernel keeps them at an unexpected place.
     pub(crate) fn prepare(&mut self) -> Result<(), ProbeError> {
         let shared = self.map("processors", layout::PROCESSORS * 8, 1)?;
         shared[0].store(layout::word(processors(), 0), Relaxed);
@@ -75,11 +75,11 @@ impl Programs {
         }
     }
 
-    /// Maps the first `words` words of a map into memory. Its values must have as many bytes as the
-    /// reader thinks.
+    /// Maps the first `words` words of a map into memory. The size of its values must be the one
+    /// that the reader expects.
     ///
     /// # Errors
-    /// When there is no such map, or it is laid out otherwise.
+    /// There is no such map, or its layout differs.
     pub(crate) fn map(
         &self,
         name: &str,
@@ -100,10 +100,10 @@ impl Programs {
             .map_err(ProbeError::system(format!("map {name}")))
     }
 
-    /// Runs a program once, on the calling thread, and gives what it returns.
+    /// Runs a program once on the calling thread and returns its result.
     ///
     /// # Errors
-    /// When the kernel refuses to.
+    /// The kernel refuses to run it.
     pub(crate) fn run(&mut self, name: &str) -> Result<u32, ProbeError> {
         let program = self.object.progs_mut().find(|program| program.name() == name);
         let program = program.ok_or_else(|| ProbeError::Load {
@@ -112,10 +112,11 @@ impl Programs {
         Ok(program.test_run(ProgramInput::default()).map_err(|error| refused(&error))?.return_value)
     }
 
-    /// Has the kernel call the programs where their sections say, as long as the links live.
+    /// Attaches the programs to the places that their sections name. The links detach them when
+    /// dropped.
     ///
     /// # Errors
-    /// When the kernel refuses to, or has no such place.
+    /// The kernel refuses, or has no such place.
     pub(crate) fn attach(&mut self, names: &[&str]) -> Result<Vec<Link>, ProbeError> {
         let programs = self
             .object
@@ -124,8 +125,8 @@ impl Programs {
         programs.map(|program| program.attach().map_err(|error| refused(&error))).collect()
     }
 
-    /// How often the kernel did not call a program because the same was running on that processor
-    /// already.
+    /// Number of calls that the kernel skipped because the same program was already running on that
+    /// processor.
     pub(crate) fn calls_left_out(&self) -> u64 {
         let missed = self.object.progs().filter_map(|program| {
             let info = std::fs::read_to_string(format!(
@@ -143,7 +144,7 @@ impl Programs {
     }
 }
 
-/// How many processors may ever be there: those that are off have counters too.
+/// The number of possible processors: those that are offline have counters too.
 pub(crate) fn processors() -> u32 {
     let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = possible.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u32>().ok());

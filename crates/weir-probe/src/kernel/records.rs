@@ -1,4 +1,4 @@
-//! The records of `bpf/events.h`: read from the part of each processor, put in the order of time.
+//! The records of `bpf/events.h`, read from the region of each processor and sorted by time.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -9,14 +9,15 @@ use super::layout::halves;
 
 /// Words of `struct record`.
 pub(super) const RECORD: usize = 8;
-/// Words of `struct region`, and where the reader's is.
+/// Words of `struct region`, and the offset of the reader's word.
 pub(super) const REGION: usize = 16;
 const LOST: usize = 1;
 const TAIL: usize = 8;
-/// Places for devices in `struct recorder`, and how far from its own a device may be.
+/// Number of device slots in `struct recorder`, and the maximum distance of a device from its own
+/// slot.
 pub(super) const MAX_WATCHED: usize = 1024;
 const NEIGHBOURS: usize = 8;
-/// Words of `struct recorder` and where they are.
+/// Words of `struct recorder` and their offsets.
 pub(super) const MASK: usize = 0;
 pub(super) const OPS: usize = 1;
 const NEAR: usize = 2;
@@ -25,20 +26,20 @@ pub(super) const ELSEWHERE: usize = 5;
 const WATCHED: usize = 6;
 pub(super) const RECORDER: usize = WATCHED + MAX_WATCHED;
 
-/// What a record tells of.
+/// The kinds of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A packet was put in.
+    /// A packet was enqueued.
     Enqueue,
-    /// Packets were taken out.
+    /// Packets were dequeued.
     Dequeue,
-    /// All packets are about to be thrown away.
+    /// All packets are about to be discarded.
     Reset,
     /// The discipline ends.
     Destroy,
 }
 
-/// What tells one discipline from all that were and will be.
+/// The identity of a discipline, distinct from all others at any time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) address: u64,
@@ -49,7 +50,7 @@ pub(super) struct Key {
     pub(super) parent: u32,
 }
 
-/// One event as the program has written it.
+/// One event as the program wrote it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub(super) time: u64,
@@ -98,7 +99,7 @@ impl Record {
     }
 }
 
-/// All processors' records: those that are read but not yet in order wait here.
+/// The records of all processors, including those that were read but are not yet sorted.
 pub(super) struct Records {
     regions: SharedWords,
     words: SharedWords,
@@ -107,20 +108,19 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// `each` records of every processor, a power of two.
+    /// `each` records per processor, a power of two.
     pub(super) fn new(regions: SharedWords, words: SharedWords, each: usize) -> Records {
         Records { regions, words, each, waiting: Vec::new() }
     }
 
-    /// Events that were lost so far since there was no room for them.
+    /// Number of events that were lost because a region was full.
     pub(super) fn lost(&self) -> u64 {
         self.regions.chunks_exact(REGION).map(|region| region[LOST].load(Relaxed)).sum()
     }
 
-    /// Moves what was recorded up to a moment into `ready`, in the order of time. The moment must
-    /// be over when this is called: the kernel lets one event of a discipline begin when the record
-    /// of the one before is complete, so an event up to then has all that came before it in its
-    /// part.
+    /// Moves the records up to a moment into `ready`, sorted by time. The moment must be in the
+    /// past: the kernel starts an event of a discipline only when the record of the previous one is
+    /// complete, so all records up to that moment are already in their regions.
     pub(super) fn take(&mut self, until: u64, ready: &mut Vec<Record>) {
         for (cpu, region) in (0u32..).zip(self.regions.chunks_exact(REGION)) {
             let (tail, head) = (region[TAIL].load(Relaxed), region[0].load(Acquire));
@@ -130,15 +130,15 @@ impl Records {
             }
             region[TAIL].store(head, Release);
         }
-        // Each part is in order already, which this sort makes use of.
+        // Each region is already sorted, which speeds up this sort.
         self.waiting.sort_by_key(|record| record.time);
         let over = self.waiting.partition_point(|record| record.time <= until);
         ready.extend(self.waiting.drain(..over));
     }
 }
 
-/// Sets which devices are recorded: `(netns, ifindex)`. Those that were and stay keep their places,
-/// so that none is ever missing. Gives those for which there is no place.
+/// Sets the devices to record: `(netns, ifindex)`. Devices that stay keep their slots, so that
+/// their recording has no gap. Returns the devices for which there is no slot.
 pub(super) fn watch(recorder: &[AtomicU64], devices: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let places = &recorder[WATCHED..WATCHED + MAX_WATCHED];
     let key = |&(netns, ifindex): &(u32, u32)| u64::from(netns) << 32 | u64::from(ifindex);
@@ -165,12 +165,12 @@ pub(super) fn watch(recorder: &[AtomicU64], devices: &[(u32, u32)]) -> Vec<(u32,
     left
 }
 
-/// Where a device is looked for first.
+/// The slot at which the search for a device begins.
 fn own_place((netns, ifindex): (u32, u32)) -> usize {
     (ifindex.wrapping_mul(0x9e37_79b1).wrapping_add(netns.wrapping_mul(0x85eb_ca6b)) >> 22) as usize
 }
 
-/// The kind that the program has looked up.
+/// The name of the discipline that the program has looked up.
 pub(super) fn kind_of(recorder: &[AtomicU64]) -> String {
     let bytes: Vec<u8> =
         (KIND..KIND + 2).flat_map(|i| recorder[i].load(Relaxed).to_ne_bytes()).collect();
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_device_without_a_place_is_named() {
         let table = table();
-        // Numbers that all begin at the same place.
+        // Interface indices with the same first slot.
         let crowd = (1..)
             .map(|ifindex| (1, ifindex))
             .filter(|device| own_place(*device) == 5)

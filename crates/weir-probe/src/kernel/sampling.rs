@@ -14,16 +14,16 @@ use crate::group::Group;
 use crate::model::{Counters, Run, Sink};
 use crate::source::{Method, Pace, Plan, Source};
 
-/// How long one call stays in the kernel, in ns: long enough that going there costs nothing, short
-/// enough that whoever frees kernel memory does not notice.
+/// Duration of one call inside the kernel, in ns: long enough that the cost of the call is
+/// negligible, short enough not to delay the release of kernel memory noticeably.
 const SLICE: u64 = 500_000;
-/// Time between two looks at the counters, in ns.
+/// Time between two reads of the counters, in ns.
 const COUNTER_INTERVAL: u64 = 20_000_000;
-/// How long before the next moment of a pace the program is there already, in ns: waking up takes
-/// this long.
+/// Lead time in ns by which the program enters the kernel before the next moment of a pace, because
+/// waking up takes this long.
 const EARLY: u64 = 200_000;
 
-/// A namespace's place in its pace, kept while another namespace has its turn.
+/// The pacing state of a namespace, kept while another namespace is being read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     last: u64,
@@ -54,7 +54,7 @@ impl Sampling {
     /// Loads the programs and prepares the first reading.
     ///
     /// # Errors
-    /// When the kernel does not let it, or a target is not there.
+    /// The kernel refuses the programs, or a target does not exist.
     pub(crate) fn open(plan: &Plan, method: Method) -> Result<Sampling, ProbeError> {
         let groups = Group::of(&plan.targets)?;
         let mut programs =
@@ -97,7 +97,7 @@ impl Sampling {
         self.control[field].load(Relaxed)
     }
 
-    /// Tells the program which devices to look for.
+    /// Tells the program which devices to find.
     fn name_devices(&mut self, at: usize, time: u64, sink: &mut dyn Sink) {
         let indices: Vec<u32> = self.groups[at].devices.keys().copied().collect();
         if indices.len() > layout::MAX_DEVICES {
@@ -120,7 +120,7 @@ impl Sampling {
         );
     }
 
-    /// Queues that the last call found take their numbers.
+    /// Assigns numbers to the queues that the last call found.
     pub(super) fn observe(&mut self, at: usize, time: u64, slots: &[Slot], sink: &mut dyn Sink) {
         let group = &mut self.groups[at];
         let (netns, seen) = (group.netns(), slots.iter().map(Slot::seen).collect());
@@ -133,8 +133,8 @@ impl Sampling {
         );
     }
 
-    /// One call of the program where the group is, and the queues that it found there. `counts`
-    /// says whether to read counters.
+    /// Calls the program once in the namespace of the group, and returns the queues that it found.
+    /// `counts` requests the counters too.
     pub(super) fn look(
         &mut self,
         at: usize,
@@ -143,7 +143,7 @@ impl Sampling {
         sink: &mut dyn Sink,
     ) -> Result<Vec<Slot>, ProbeError> {
         self.groups[at].follow(time, sink)?;
-        // The thread stays where the last call left it.
+        // The thread stays in the namespace of the last call.
         if self.inside != Some(at) {
             self.groups[at].enter()?;
             self.inside = Some(at);
@@ -165,7 +165,7 @@ impl Sampling {
         halves(self.get(control::CUT_NETNS)).1
     }
 
-    /// Hands over what was read: the runs that have ended, and those that the end of the call has
+    /// Delivers the readings: the runs that have ended, and those that the end of the call has
     /// ended.
     fn hand_over(&mut self, at: usize, slots: &[Slot], sink: &mut dyn Sink) {
         let (_, written) = halves(self.get(control::QUEUES_RUNS));
@@ -208,7 +208,7 @@ impl Sampling {
         }
     }
 
-    /// Says once what could not be read.
+    /// Reports once which parts could not be read.
     pub(super) fn remark_cuts(&mut self, time: u64, sink: &mut dyn Sink) {
         let (cut, _) = halves(self.get(control::CUT_NETNS));
         for (flag, text) in [
@@ -234,8 +234,8 @@ impl Sampling {
         self.cut |= cut;
     }
 
-    /// At a slow pace, sleeps until shortly before the next moment, or for a while; whether it is
-    /// time to go into the kernel.
+    /// At a slow pace, sleeps until shortly before the next moment, or for one nap. Returns whether
+    /// it is time to enter the kernel.
     fn approach(&self, at: usize) -> bool {
         let (now, next) = (monotonic(), self.places[at].next);
         if next <= now + 2 * EARLY {
@@ -245,7 +245,7 @@ impl Sampling {
         next <= now + EARLY + NAP
     }
 
-    /// Sleeps until the next tick, or for a while; whether it is time to read.
+    /// Sleeps until the next tick, or for one nap. Returns whether it is time to read.
     fn wait(&mut self, at: usize) -> bool {
         let now = monotonic();
         let place = &mut self.places[at];
@@ -298,7 +298,7 @@ impl Source for Sampling {
             self.hand_over_counters(at, time, &slots, sink);
         }
         self.remark_cuts(time, sink);
-        // A namespace without any of its devices has nothing to be read in a hurry.
+        // In a namespace without any of its devices nothing is urgent.
         if slots.is_empty() && self.method == Method::Loop {
             sleep_until(monotonic() + SLICE);
         }

@@ -1,12 +1,10 @@
-//! The method `netlink`: asks the kernel as `tc` does, but from one process and one socket. It
-//! needs no rights in the caller's own namespace, and is the baseline against which reading inside
-//! the kernel is to be judged.
+//! The method `netlink`: sends the queries of `tc`, but from one process over one socket. It needs
+//! no privileges in the caller's own namespace, and is the baseline for reading inside the kernel.
 //!
-//! A reading is one dump of the namespace's disciplines, from which those of the watched devices
-//! are taken: the kernel looks at all devices for it, so other devices in the namespace make it
-//! slower. Roots alone are asked for one by one. Each such answer also goes to whoever listens to
-//! changes of traffic control (`tc monitor`): the kernel has no way to ask for one discipline in
-//! private.
+//! A reading is one dump of the namespace's disciplines, filtered by the watched devices. The
+//! kernel dumps all devices, so other devices in the namespace make it slower. Roots alone are
+//! queried one by one. Each such answer also goes to all listeners to changes of traffic control
+//! (`tc monitor`), because the kernel offers no private query for one discipline.
 
 mod wire;
 
@@ -21,18 +19,18 @@ use crate::group::Group;
 use crate::model::{Counters, Run, Sink};
 use crate::source::{Method, Pace, Plan, Source};
 
-/// How long one turn reads, in ns, before it hands over what it has.
+/// Duration of one turn, in ns, after which it delivers its readings.
 const TURN: u64 = 4_000_000;
-/// Time between two looks at the counters, in ns.
+/// Time between two reads of the counters, in ns.
 const COUNTER_INTERVAL: u64 = 20_000_000;
 
-/// One namespace: its socket, the last answer, and the runs that are still open.
+/// One namespace: its socket, the last answer, and the open runs.
 struct Place {
     group: Group,
     asker: Asker,
-    /// Answers of the reading that is being taken.
+    /// Answers of the current reading.
     now: Vec<Answer>,
-    /// Those of the reading before, in the same order as the runs and as the catalogue's numbers.
+    /// Answers of the previous reading, in the order of the runs and of the catalogue's numbers.
     before: Vec<Answer>,
     open: Vec<Run>,
     counted: u64,
@@ -53,7 +51,7 @@ impl Asking {
     /// Opens a socket in each namespace.
     ///
     /// # Errors
-    /// When a target is not there, or its namespace cannot be entered.
+    /// A target does not exist, or its namespace cannot be entered.
     pub(crate) fn open(plan: &Plan) -> Result<Asking, ProbeError> {
         let place = |group: Group| {
             let asker =
@@ -69,7 +67,8 @@ impl Asking {
         };
         let places =
             Group::of(&plan.targets)?.into_iter().map(place).collect::<Result<_, ProbeError>>()?;
-        // A late sleeper spoils the pace; without the right to be punctual, it is a little late.
+        // A late wake-up disturbs the pace. Without the privilege for exact timers, wake-ups are
+        // slightly late.
         let _ = weir_linux::sys::thread::exact_timers();
         Ok(Asking {
             beat: Beat::new(plan.rate, plan.interval()),
@@ -82,7 +81,7 @@ impl Asking {
         })
     }
 
-    /// Takes one reading of all namespaces; `false` when it came to nothing.
+    /// Takes one reading of all namespaces; `false` if it failed.
     fn read(&mut self, started: u64, sink: &mut dyn Sink) -> Result<bool, ProbeError> {
         let mut time = started;
         for at in 0..self.places.len() {
@@ -108,7 +107,8 @@ impl Asking {
         Ok(true)
     }
 
-    /// Other queues than in the reading before: runs end, and the new queues get their numbers.
+    /// The set of queues has changed since the last reading: ends the runs and numbers the new
+    /// queues.
     fn begin(&mut self, at: usize, time: u64, sink: &mut dyn Sink) {
         self.hand_over(sink);
         let Place { group, now, before, open, counted, .. } = &mut self.places[at];
@@ -181,7 +181,7 @@ impl Asking {
 }
 
 impl Place {
-    /// Asks until the answer fits; whether it is one.
+    /// Queries until the answer fits the buffer. Returns whether the answer is valid.
     fn ask(&mut self, children: bool) -> io::Result<bool> {
         loop {
             match self.ask_once(children)? {
@@ -221,7 +221,7 @@ impl Place {
             && self.now.iter().zip(&self.before).all(|(now, before)| now.same_queue(before))
     }
 
-    /// Adds the reading to the open runs, or begins the next.
+    /// Adds the reading to the open runs, or starts new ones.
     fn note(&mut self, time: u64, ended: &mut Vec<Run>) {
         for (run, answer) in self.open.iter_mut().zip(&self.now) {
             if run.count > 0 && (run.qlen, run.backlog) == (answer.qlen, answer.backlog) {
@@ -265,7 +265,7 @@ impl Source for Asking {
         self.hand_over(sink);
         let now = monotonic();
         self.hand_over_counters(now, sink);
-        // Without a device there is nothing to be read in a hurry.
+        // Without a device nothing is urgent.
         if self.places.iter().all(|place| place.group.devices.is_empty()) {
             sleep_until(now + NAP);
         }

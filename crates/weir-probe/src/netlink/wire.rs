@@ -1,7 +1,7 @@
-//! Traffic control over a netlink socket: two questions, and what the kernel answers.
+//! Traffic control over a netlink socket: two queries and the kernel's answers.
 //!
-//! Both are written once and sent again and again; answers are read where they lie, so that a
-//! reading allocates nothing. Layouts are those of `linux/netlink.h`, `linux/rtnetlink.h` and
+//! Both queries are encoded once and sent repeatedly. Answers are parsed in place, so a reading
+//! allocates nothing. Layouts are those of `linux/netlink.h`, `linux/rtnetlink.h` and
 //! `linux/gen_stats.h`, in the byte order of the machine.
 
 use std::io;
@@ -25,13 +25,13 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Whether both are of one discipline.
+    /// Whether both describe the same discipline.
     pub(super) fn same_queue(&self, other: &Answer) -> bool {
         (self.ifindex, self.handle, self.parent, self.kind)
             == (other.ifindex, other.handle, other.parent, other.kind)
     }
 
-    /// What the discipline is called.
+    /// The name of the discipline.
     pub(super) fn kind(&self) -> String {
         let end = self.kind.iter().position(|&byte| byte == 0).unwrap_or(KIND);
         String::from_utf8_lossy(&self.kind[..end]).into_owned()
@@ -42,7 +42,7 @@ impl Answer {
         self.parent == TC_H_ROOT
     }
 
-    /// From the body of a message: a `tcmsg` and attributes. `None` when it is too short.
+    /// Parses the body of a message: a `tcmsg` and attributes. `None` if it is too short.
     fn read(body: &[u8]) -> Option<Answer> {
         let mut answer = Answer {
             ifindex: u32_at(body, 4)?,
@@ -75,7 +75,7 @@ impl Answer {
                     (self.qlen, self.backlog) = (word(0), word(1));
                     (self.drops, self.requeues, self.overlimits) = (word(2), word(3), word(4));
                 }
-                // Comes after the count of 32 bits, when that is too small.
+                // Follows the 32-bit count if that is too small.
                 TCA_STATS_PKT64 => self.packets = u64_at(value, 0).unwrap_or(self.packets),
                 _ => {}
             }
@@ -83,63 +83,64 @@ impl Answer {
     }
 }
 
-/// What became of a question.
+/// The outcome of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// All of the answer is there.
+    /// The answer is complete.
     Whole,
-    /// Disciplines changed while the kernel answered, or the answer was cut off: it is no reading.
+    /// Disciplines changed while the kernel answered, or the answer was truncated: it is no
+    /// reading.
     Interrupted,
-    /// A piece of the answer did not fit. There is more room now: ask again.
+    /// A part of the answer did not fit. The buffer has been enlarged: repeat the query.
     Cut,
 }
 
-/// A socket to ask with.
+/// A socket for queries.
 pub(super) struct Asker {
     socket: Socket,
     request: [u8; REQUEST],
     sequence: u32,
     buffer: Vec<u8>,
-    /// How much of the buffer the kernel is shown: it makes pieces of an answer as large as that.
+    /// The buffer size that the kernel sees: it makes the parts of an answer this large.
     room: usize,
 }
 
 impl Asker {
-    /// Opens one in the calling thread's network namespace.
+    /// Opens a socket in the calling thread's network namespace.
     ///
     /// # Errors
-    /// When the kernel refuses the socket.
+    /// The kernel refuses the socket.
     pub(super) fn open() -> io::Result<Asker> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
-        // The kernel answers within the system call that asks: there is nothing to wait for.
+        // The kernel answers within the system call that sends the query, so there is no wait.
         socket.set_non_blocking(true)?;
         let mut request = [0; REQUEST];
         request[..4].copy_from_slice(&(REQUEST as u32).to_ne_bytes());
         request[4..6].copy_from_slice(&RTM_GETQDISC.to_ne_bytes());
-        // An empty attribute, a flag: disciplines that the kernel made by itself are shown too. A
-        // get takes no notice.
+        // An empty attribute is a flag: it also requests disciplines that the kernel created. A get
+        // ignores it.
         request[HEADER + TCMSG..][..2].copy_from_slice(&4u16.to_ne_bytes());
         request[HEADER + TCMSG + 2..].copy_from_slice(&TCA_DUMP_INVISIBLE.to_ne_bytes());
         Ok(Asker { socket, request, sequence: 0, buffer: vec![0; ANSWER], room: SMALL_ANSWER })
     }
 
-    /// Asks for every discipline of the namespace. A kernel that heeds `ifindex` (none does so far)
-    /// gives that device's alone; 0 is all.
+    /// Queries every discipline of the namespace. A kernel that supports `ifindex` in this query
+    /// (none does so far) returns only those of that device; 0 means all.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// The kernel refuses the query.
     pub(super) fn all(&mut self, ifindex: u32, answer: impl FnMut(Answer)) -> io::Result<Outcome> {
         self.ask(NLM_F_REQUEST | NLM_F_DUMP, ifindex, 0, answer)
     }
 
-    /// Asks for a device's root alone; there is no answer for a device that is gone or switched
-    /// off.
+    /// Queries the root of a device; a device that is removed or down gives no answer.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// The kernel refuses the query.
     pub(super) fn root(&mut self, ifindex: u32, answer: impl FnMut(Answer)) -> io::Result<Outcome> {
-        // The answer is a notice of a change, which whoever caused it gets only with this flag.
+        // The answer is a change notice, which the sender of the query receives only with this
+        // flag.
         self.ask(NLM_F_REQUEST | NLM_F_ECHO, ifindex, TC_H_ROOT, answer)
     }
 
@@ -166,8 +167,8 @@ impl Asker {
                 }
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // No answer to a get means that there is no such root; a dump would have said that
-                // it is over.
+                // No answer to a get means that there is no such root; a dump would have sent an
+                // end message.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && !is_dump => {
                     return Ok(outcome);
                 }
@@ -201,8 +202,8 @@ impl Asker {
             }
             pieces += 1;
             if over {
-                // The last piece says only that it is over. More than one before it: next time in
-                // larger ones.
+                // The last part only marks the end. With more than one part before it, the next
+                // query uses larger parts.
                 if pieces > 2 {
                     self.room = (2 * self.room).min(ANSWER);
                 }
@@ -211,7 +212,7 @@ impl Asker {
         }
     }
 
-    /// Throws away what may still come of an answer.
+    /// Discards the rest of an answer.
     fn give_up(&mut self) -> io::Result<Outcome> {
         loop {
             match self.socket.recv(&mut &mut self.buffer[..], 0) {
@@ -235,7 +236,7 @@ struct Message<'a> {
     body: &'a [u8],
 }
 
-/// The messages of one datagram. One that claims more bytes than there are ends them.
+/// The messages of one datagram. A message that claims more bytes than remain ends the sequence.
 fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let length = u32_at(bytes, 0)? as usize;
@@ -251,7 +252,7 @@ fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     })
 }
 
-/// The attributes of a message, or of an attribute that holds others: number and value.
+/// The attributes of a message or of a nested attribute: number and value.
 fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(bytes, 0)?);
@@ -277,16 +278,16 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// Bytes of a discipline's name, its zero included.
+/// Bytes of a discipline's name, including the terminating zero.
 const KIND: usize = 16;
-/// Bytes of a message's header and of a `tcmsg`.
+/// Bytes of a message header and of a `tcmsg`.
 const HEADER: usize = 16;
 const TCMSG: usize = 20;
 const REQUEST: usize = HEADER + TCMSG + 4;
-/// The largest piece in which the kernel answers a dump.
+/// The largest part in which the kernel answers a dump.
 const ANSWER: usize = 32 * 1024;
-/// Enough for twenty disciplines, and as much as the kernel has at hand: looking for more takes it
-/// longer than to answer.
+/// Enough for twenty disciplines, and no larger than the buffers that the kernel has at hand: a
+/// larger allocation takes longer than the answer.
 const SMALL_ANSWER: usize = 4 * 1024;
 
 const NLM_F_REQUEST: u16 = 0x001;
@@ -305,7 +306,7 @@ const TCA_DUMP_INVISIBLE: u16 = 10;
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_PKT64: u16 = 8;
-/// Lets a receiver know how long a datagram was that did not fit.
+/// Makes the kernel report the full length of a datagram that did not fit.
 const MSG_TRUNC: i32 = 0x20;
 const ENOENT: i32 = 2;
 const ENODEV: i32 = 19;

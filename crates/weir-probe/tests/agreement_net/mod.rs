@@ -1,5 +1,5 @@
-//! A network namespace with devices whose queues stand still, and what `tc` and the methods see in
-//! them.
+//! A network namespace with devices whose queues do not move, and their state according to `tc` and
+//! the methods.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,8 +16,8 @@ use weir_probe::{
     Target, Transmission,
 };
 
-/// A namespace, gone with the value. Its device `x0` has the address 10.9.0.1 and a neighbour
-/// 10.9.0.2 that does not exist.
+/// A namespace that is removed when the value is dropped. Its device `x0` has the address 10.9.0.1
+/// and a neighbour 10.9.0.2 that does not exist.
 pub(crate) struct Place {
     name: String,
 }
@@ -28,7 +28,7 @@ pub(crate) type Key = (String, Handle, Handle, bool);
 pub(crate) type State = (u32, u32, Counters);
 
 impl Place {
-    /// `None`, with the reason on standard output, where it cannot be made.
+    /// `None`, with the reason on standard output, if the namespace cannot be created.
     pub(crate) fn new() -> Option<Place> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
@@ -44,7 +44,7 @@ impl Place {
         let place = Place { name };
         place.ip("link add x0 type veth peer name x1");
         for device in ["x0", "x1"] {
-            // Not a packet but those that the test sends.
+            // Only the test itself sends packets.
             place.within(|| {
                 std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1")
                     .unwrap_or_default()
@@ -56,18 +56,18 @@ impl Place {
         Some(place)
     }
 
-    /// Its name.
+    /// The name of the namespace.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Runs `ip` in it.
+    /// Runs `ip` in the namespace.
     pub(crate) fn ip(&self, words: &str) {
         let words: Vec<&str> = ["-n", &self.name].into_iter().chain(words.split(' ')).collect();
         assert!(run("ip", &words), "ip {words:?}");
     }
 
-    /// Lets one `tc` carry out all lines.
+    /// Runs all lines in one `tc` process.
     pub(crate) fn tc(&self, lines: &str) {
         let mut child = Command::new("tc")
             .args(["-n", &self.name, "-batch", "-"])
@@ -78,7 +78,7 @@ impl Place {
         assert!(child.wait().expect("it was started").success(), "tc: {lines}");
     }
 
-    /// Does work on a thread that is in it.
+    /// Runs `work` on a thread in the namespace.
     pub(crate) fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let place =
             File::open(format!("/run/netns/{}", self.name)).expect("the namespace was made");
@@ -92,20 +92,20 @@ impl Place {
         })
     }
 
-    /// Sends packets of 142 bytes by `x0`, one after the other, with a priority: a class of `htb`,
-    /// or what `pfifo_fast` sorts by.
+    /// Sends packets of 142 bytes through `x0`, one after the other, with a priority: a class of
+    /// `htb`, or the key by which `pfifo_fast` sorts.
     pub(crate) fn send(&self, packets: u32, priority: i32) {
-        // A socket of its own each time: packets that wait take up its buffer, and a full one would
-        // wait with them.
+        // Each call uses a new socket: waiting packets fill its buffer, and with a full buffer the
+        // send would block.
         let socket = self.within(|| UdpSocket::bind("10.9.0.1:0").expect("the address is there"));
         setsockopt(&socket, sockopt::Priority, &priority).expect("root may set any");
         for _ in 0..packets {
-            // A full queue is reported by some kernels, and wanted by some tests.
+            // Some kernels report a full queue, and some tests want one.
             let _ = socket.send_to(&[0; 100], "10.9.0.2:9");
         }
     }
 
-    /// What `tc` says, read here and not by the code that is tested.
+    /// The state according to `tc`, parsed here and not by the code under test.
     pub(crate) fn truth(&self, device: &str) -> BTreeMap<Key, State> {
         let words = ["-n", &self.name, "-s", "-j", "qdisc", "show", "dev", device, "invisible"];
         let output = Command::new("tc").args(words).output().expect("tc runs");
@@ -147,7 +147,7 @@ impl Place {
         all.iter().map(one).collect()
     }
 
-    /// A plan for a device here.
+    /// A plan for a device of this namespace.
     pub(crate) fn plan(&self, device: &str, method: Method) -> Plan {
         let target =
             Target { device: device.into(), namespace: Namespace::Name(self.name.clone()) };
@@ -155,8 +155,8 @@ impl Place {
         Plan { targets: vec![target], method: Some(method), rate, children: true, bands: true }
     }
 
-    /// What a method says after some turns; `None`, with the reason on standard output, where the
-    /// method cannot be had.
+    /// The state according to a method after some turns; `None`, with the reason on standard
+    /// output, if the method is not available.
     pub(crate) fn seen(&self, plan: &Plan) -> Option<Seen> {
         watch(plan, |source, seen| {
             for _ in 0..TURNS {
@@ -166,7 +166,7 @@ impl Place {
     }
 }
 
-/// Opens a plan on a thread of its own, since reading moves the thread, and lets `work` read.
+/// Opens a plan on a new thread, since reading moves the thread, and lets `work` read.
 pub(crate) fn watch(
     plan: &Plan,
     work: impl FnOnce(&mut dyn Source, &mut Seen) + Send,
@@ -199,29 +199,29 @@ impl Drop for Place {
     }
 }
 
-/// Keeps all that a source tells.
+/// A sink that keeps everything.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Every queue that was ever there.
+    /// Every queue that ever existed.
     pub(crate) queues: BTreeMap<QueueId, Queue>,
     /// The last length of each queue.
     pub(crate) lengths: BTreeMap<QueueId, (u32, u32)>,
-    /// How many readings of each queue were told.
+    /// Number of readings of each queue.
     pub(crate) counts: BTreeMap<QueueId, u64>,
     /// The last counters.
     pub(crate) counters: BTreeMap<QueueId, Counters>,
     /// Queues that have vanished.
     pub(crate) gone: Vec<QueueId>,
-    /// What was remarked.
+    /// All remarks.
     pub(crate) remarks: Vec<String>,
     /// Transmission queues: device, number, limit.
     pub(crate) transmission: Vec<(String, u32, u64)>,
-    /// Readings, as the source counts them.
+    /// Readings according to the source.
     pub(crate) readings: u64,
 }
 
 impl Seen {
-    /// The disciplines that are there, as `tc` would show them.
+    /// The current disciplines, as `tc` would show them.
     pub(crate) fn disciplines(&self) -> BTreeMap<Key, State> {
         let there = self
             .queues
@@ -283,5 +283,5 @@ fn run(program: &str, words: &[&str]) -> bool {
     Command::new(program).args(words).status().is_ok_and(|status| status.success())
 }
 
-/// How often a source reads in a test.
+/// Number of turns per test.
 const TURNS: u32 = 5;

@@ -1,5 +1,5 @@
-//! What is left in the kernel when a watching process has ended, however it did; and what a process
-//! without rights is told.
+//! The kernel objects that remain after a watching process has ended in any manner, and the
+//! messages for a process without privileges.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -12,13 +12,12 @@ use weir_probe::Method;
 
 use super::{PATIENCE, Place};
 
-/// Programs, maps and links, each by its kind and the number that the kernel gives to one after the
-/// other.
+/// Programs, maps and links, each by its kind and the serial number that the kernel assigns.
 type Objects = BTreeSet<(&'static str, u32)>;
 
 const KINDS: [&str; 3] = ["prog_id", "map_id", "link_id"];
 
-/// Those that a process has open.
+/// The objects that a process has open.
 fn objects_of(pid: u32) -> Objects {
     let entries =
         std::fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("the process lives").flatten();
@@ -33,7 +32,7 @@ fn objects_of(pid: u32) -> Objects {
     found.collect()
 }
 
-/// Those that exist.
+/// All existing objects.
 #[cfg(feature = "bpf")]
 fn objects() -> Objects {
     use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
@@ -65,8 +64,7 @@ fn probe() -> &'static Path {
     })
 }
 
-/// A process that watches and has begun to; `None`, with the reason on standard output, where it
-/// cannot.
+/// A process that has begun to watch; `None`, with the reason on standard output, if it cannot.
 fn watching(place: &Place, method: Method, seconds: &str) -> Option<Child> {
     let rate = if method == Method::Timer { "1000" } else { "max" };
     let words = [method.name(), rate, seconds, &format!("x0@{}", place.name)].map(str::to_owned);
@@ -99,7 +97,7 @@ fn nothing_is_left_in_the_kernel_however_the_process_ends() {
     for method in [Method::Loop, Method::Timer, Method::Events] {
         for (end, seconds) in [(None, "0.3"), (Some("INT"), "600"), (Some("KILL"), "600")] {
             let (Some(place), Some(other)) = (Place::new(), Place::new()) else { return };
-            // Lives as long as the namespace at its other end.
+            // The device exists as long as the namespace at its other end.
             place.ip(&format!("link add witness type veth peer name witness netns {}", other.name));
             place.discipline("add dev x0 root handle 1: tbf rate 20mbit burst 2000 limit 20k");
             let Some(mut child) = watching(&place, method, seconds) else { return };
@@ -116,7 +114,7 @@ fn nothing_is_left_in_the_kernel_however_the_process_ends() {
             let status = child.wait().expect("it can be waited for");
             assert_eq!(status.success(), end.is_none(), "{} {end:?}: {status}", method.name());
             drop(place);
-            // The kernel lets go a little later.
+            // The kernel releases the objects slightly later.
             let since = Instant::now();
             let left = || objects().intersection(&mine).copied().collect::<Vec<_>>();
             let witness = || other.has_link("witness");
@@ -134,7 +132,7 @@ fn nothing_is_left_in_the_kernel_however_the_process_ends() {
     }
 }
 
-/// What the example says with these words before it: of the user, and of namespaces.
+/// The output of the example, run with a prefix that sets the user and the namespaces.
 fn ask(before: &[&str], method: &str, target: &str) -> Output {
     let words = ["--", probe().to_str().expect("UTF-8"), method, "max", "0.1", target];
     let words = if before[0] == "unshare" { &words[..] } else { &words[1..] };
@@ -147,7 +145,7 @@ fn text(output: &Output) -> String {
 
 const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
-/// Whether others than root can reach the example.
+/// Whether users other than root can reach the example.
 fn is_reachable() -> bool {
     let reachable =
         Command::new(NOBODY[0]).args(&NOBODY[1..]).args(["test", "-x"]).arg(probe()).status();

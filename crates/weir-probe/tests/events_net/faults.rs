@@ -1,4 +1,4 @@
-//! Devices, disciplines and namespaces that come and go while they are read.
+//! Devices, disciplines and namespaces that appear and vanish while they are being read.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,9 +8,9 @@ use weir_probe::{Handle, Method, Namespace, Target};
 
 use super::{Log, Place, run, turn_until, watch};
 
-/// Those that follow what comes and goes by themselves.
+/// The methods that follow such changes.
 const METHODS: [Method; 4] = [Method::Loop, Method::Timer, Method::Events, Method::Netlink];
-/// What fits into the disciplines of these tests: packets of 142 bytes.
+/// Capacity in bytes of the disciplines in these tests: packets of 142 bytes.
 const LIMIT: u32 = 14_200;
 
 fn bucket(handle: u32) -> String {
@@ -40,8 +40,8 @@ fn a_device_that_is_deleted_is_gone_and_the_next_of_its_name_is_another() {
     }
 }
 
-/// Replaces the discipline under traffic: 150 times as fast as asked, then 20 times waiting until
-/// the source has looked.
+/// Replaces the discipline under traffic: 150 times in quick succession, then 20 times with a wait
+/// until the source has scanned.
 fn replace(place: &Place, turns: &AtomicU64, handles: &mut BTreeSet<Handle>) {
     for round in 2..172u32 {
         place.discipline(&bucket(round));
@@ -92,7 +92,7 @@ fn disciplines_replaced_a_hundred_times_a_second_are_told_apart_and_read_right()
         );
         assert_eq!(seen.len(), roots.len(), "{}: each was there once", method.name());
         assert!(seen.is_subset(&made), "{}: {:?}", method.name(), seen.difference(&made));
-        // Every one that was there while the source looked.
+        // Every discipline that existed during a scan.
         let slow: BTreeSet<Handle> = (152..172).map(|round| Handle(round << 16)).collect();
         assert!(slow.is_subset(&seen), "{}: not seen: {:?}", method.name(), slow.difference(&seen));
         assert_eq!(
@@ -121,7 +121,7 @@ fn disciplines_replaced_a_hundred_times_a_second_are_told_apart_and_read_right()
 fn a_namespace_whose_name_is_deleted_is_read_to_the_end_and_not_kept() {
     for method in METHODS {
         let (Some(place), Some(other)) = (Place::new(), Place::new()) else { return };
-        // Lives as long as the namespace at its other end.
+        // The device exists as long as the namespace at its other end.
         place.ip(&format!("link add witness type veth peer name witness netns {}", other.name));
         let log = watch(&place.plan("x0", method), |source, log| {
             assert!(run("ip", &["netns", "del", &place.name]));
@@ -179,7 +179,7 @@ fn several_devices_of_several_namespaces_are_read_and_followed_by_pattern() {
 }
 
 impl Log {
-    /// Whether readings or events came from two roots of tests, at least.
+    /// Whether readings or events came from at least two roots of the test.
     fn both_have_data(&self) -> bool {
         let roots = self.queues.iter().filter(|(_, queue)| queue.kind == "tbf");
         roots
@@ -192,5 +192,5 @@ impl Log {
     }
 }
 
-/// Turns after which every method has looked which disciplines there are.
+/// Number of turns after which every method has scanned the disciplines.
 const LOOKS: u64 = 12;

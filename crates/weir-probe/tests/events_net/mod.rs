@@ -1,4 +1,4 @@
-//! Namespaces with traffic in them, and a sink that checks what it is told while it takes it in.
+//! Namespaces with traffic in them, and a sink that checks its input.
 
 pub(crate) mod ends;
 pub(crate) mod faults;
@@ -18,14 +18,14 @@ use weir_probe::{
     Source, Target,
 };
 
-/// A namespace, gone with the value. Its device `x0` has the address 10.9.0.1 and a neighbour
-/// 10.9.0.2 that does not exist.
+/// A namespace that is removed when the value is dropped. Its device `x0` has the address 10.9.0.1
+/// and a neighbour 10.9.0.2 that does not exist.
 pub(crate) struct Place {
     pub(crate) name: String,
 }
 
 impl Place {
-    /// `None`, with the reason on standard output, where it cannot be made.
+    /// `None`, with the reason on standard output, if the namespace cannot be created.
     pub(crate) fn new() -> Option<Place> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
@@ -44,11 +44,11 @@ impl Place {
         Some(place)
     }
 
-    /// Makes `x0` and its peer `x1`.
+    /// Creates `x0` and its peer `x1`.
     pub(crate) fn add_device(&self) {
         self.ip("link add x0 type veth peer name x1");
         self.within(|| {
-            // Not a packet but those that the test sends.
+            // Only the test itself sends packets.
             for device in ["x0", "x1"] {
                 let _ =
                     std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1");
@@ -60,20 +60,20 @@ impl Place {
         self.ip("neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev x0 nud permanent");
     }
 
-    /// Runs `ip` in it.
+    /// Runs `ip` in the namespace.
     pub(crate) fn ip(&self, words: &str) {
         let words: Vec<&str> = ["-n", &self.name].into_iter().chain(words.split(' ')).collect();
         assert!(run("ip", &words), "ip {words:?}");
     }
 
-    /// Runs `tc qdisc` in it.
+    /// Runs `tc qdisc` in the namespace.
     pub(crate) fn discipline(&self, words: &str) {
         let words: Vec<&str> =
             ["-n", &self.name, "qdisc"].into_iter().chain(words.split(' ')).collect();
         assert!(run("tc", &words), "tc {words:?}");
     }
 
-    /// Length and counters of `x0`'s root, as `tc` says.
+    /// Length and counters of the root of `x0`, according to `tc`.
     pub(crate) fn truth(&self) -> (u64, Counters) {
         let output = Command::new("tc")
             .args(["-n", &self.name, "-s", "-j", "qdisc", "show", "dev", "x0", "root"])
@@ -86,7 +86,7 @@ impl Place {
         (field("qlen"), Counters { packets, bytes, drops, requeues, overlimits })
     }
 
-    /// Waits until nothing waits at `x0`.
+    /// Waits until the queue of `x0` is empty.
     pub(crate) fn drain(&self) {
         let end = Instant::now() + PATIENCE;
         while self.truth().0 > 0 {
@@ -95,7 +95,7 @@ impl Place {
         }
     }
 
-    /// Does work on a thread that is in it.
+    /// Runs `work` on a thread in the namespace.
     pub(crate) fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let place =
             File::open(format!("/run/netns/{}", self.name)).expect("the namespace was made");
@@ -109,7 +109,7 @@ impl Place {
         })
     }
 
-    /// Whether it has a device.
+    /// Whether the namespace has a device of this name.
     pub(crate) fn has_link(&self, name: &str) -> bool {
         self.within(|| {
             std::fs::read_to_string("/proc/thread-self/net/dev")
@@ -118,14 +118,16 @@ impl Place {
         })
     }
 
-    /// Sends packets of 142 bytes by `x0`, as fast as it goes, while it is asked to; how many.
+    /// Sends packets of 142 bytes through `x0` at full speed while `go_on` allows it, and returns
+    /// their number.
     pub(crate) fn send(&self, go_on: impl Fn(u64) -> bool) -> u64 {
         let socket = self.within(|| UdpSocket::bind("10.9.0.1:0").expect("the address is there"));
         socket.set_nonblocking(true).expect("sockets can be");
         let mut sent = 0;
         while go_on(sent) {
             match socket.send_to(&[0; 100], "10.9.0.2:9") {
-                // A queue that takes up the socket's whole buffer, or none at the moment.
+                // Either the queue holds the socket's whole buffer, or the system has no buffer at
+                // the moment.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
                 _ => sent += 1,
             }
@@ -133,7 +135,7 @@ impl Place {
         sent
     }
 
-    /// A plan for devices here.
+    /// A plan for devices of this namespace.
     pub(crate) fn plan(&self, device: &str, method: Method) -> Plan {
         let target =
             Target { device: device.into(), namespace: Namespace::Name(self.name.clone()) };
@@ -151,8 +153,8 @@ impl Drop for Place {
     }
 }
 
-/// Opens a plan on a thread of its own, since reading moves the thread, and lets `work` read, to
-/// the end. `None`, with the reason on standard output, where the method cannot be had.
+/// Opens a plan on a new thread, since reading moves the thread, and lets `work` read to the end.
+/// `None`, with the reason on standard output, if the method is not available.
 pub(crate) fn watch(
     plan: &Plan,
     work: impl FnOnce(&mut dyn Source, &mut Log) + Send,
@@ -179,7 +181,7 @@ pub(crate) fn watch(
     std::thread::scope(|scope| scope.spawn(read).join().expect("no panic while reading"))
 }
 
-/// Takes turns until something is so; panics when it is not in time.
+/// Takes turns until a condition holds; panics on a timeout.
 pub(crate) fn turn_until(
     source: &mut dyn Source,
     log: &mut Log,
@@ -199,27 +201,27 @@ pub(crate) fn turn_until(
     }
 }
 
-/// Keeps what a source tells.
+/// A sink that keeps everything.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// Every queue that was ever there.
+    /// Every queue that ever existed.
     pub(crate) queues: BTreeMap<QueueId, Queue>,
-    /// Those that have vanished.
+    /// The queues that have vanished.
     pub(crate) gone: BTreeSet<QueueId>,
     /// Every event.
     pub(crate) events: Vec<Event>,
     /// Readings of each queue.
     pub(crate) readings: BTreeMap<QueueId, u64>,
-    /// The longest queue ever read, in packets and bytes.
+    /// The longest queue of all readings, in packets and bytes.
     pub(crate) most: (u32, u32),
     /// The last counters.
     pub(crate) counters: BTreeMap<QueueId, Counters>,
-    /// What was remarked.
+    /// All remarks.
     pub(crate) remarks: Vec<String>,
 }
 
 impl Log {
-    /// Labels of the queues that are there.
+    /// Labels of the current queues.
     pub(crate) fn there(&self) -> BTreeSet<String> {
         self.queues
             .iter()
@@ -228,12 +230,12 @@ impl Log {
             .collect()
     }
 
-    /// Whether something with these words was remarked.
+    /// Whether a remark contains these words.
     pub(crate) fn has_remark(&self, words: &str) -> bool {
         self.remarks.iter().any(|remark| remark.contains(words))
     }
 
-    /// Packets that events of a kind were about.
+    /// Number of packets in the events of a kind.
     pub(crate) fn packets(&self, kind: EventKind) -> u64 {
         self.events
             .iter()
@@ -282,10 +284,10 @@ impl Sink for Log {
     }
 }
 
-/// Runs a program; whether it succeeds.
+/// Runs a program and returns whether it succeeded.
 pub(crate) fn run(program: &str, words: &[&str]) -> bool {
     Command::new(program).args(words).status().is_ok_and(|status| status.success())
 }
 
-/// How long something may take that happens soon on an idle machine.
+/// Time limit for changes that take effect quickly on an idle machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
