@@ -111,7 +111,7 @@ fn simulate(options: &Options) -> Seen {
         let class = FLOWS as u16 - 1 - n as u16;
         let key = FlowKey { src: 1, src_port: 5000 + n as u16, proto: 17, ..FlowKey::default() };
         let spec =
-            FlowSpec { forward: switch.way(0, 0), key, class, group: n, ..FlowSpec::default() };
+            FlowSpec { forward: switch.path(0, 0), key, class, group: n, ..FlowSpec::default() };
         let from = Nanos(step.0 * u64::from(n) + 1);
         // Its rate counts the link-layer header, as the link does.
         let rate = SENT * u64::from(LEN) / u64::from(LEN + 14);

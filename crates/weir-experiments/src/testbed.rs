@@ -195,8 +195,8 @@ impl Testbed {
                     Box::new(Accounting { late: self.late as f64, draws }),
                 );
             }
-            routes.0.push(switch.way(0, 0));
-            routes.1.push(switch.way(1, 0));
+            routes.0.push(switch.path(0, 0));
+            routes.1.push(switch.path(1, 0));
         }
         routes
     }

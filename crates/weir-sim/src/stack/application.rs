@@ -1,5 +1,5 @@
-//! The application on both ends of a real stack: what is written and what is expected; and how a
-//! stack's bytes travel.
+//! The application at both ends of a real stack: the data that it writes and expects, and the
+//! packets that carry a stack's bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,13 +11,13 @@ use super::{Load, Options};
 use crate::endpoint::{Context, EndpointId, Notice};
 use crate::packet::{Extra, FlowId, Packet};
 
-/// The sending application: what it has written and has still to write.
+/// The sending application: the position in the stream and the data still to write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Supply {
     pub(super) written: u64,
-    /// Written when all is done; more than can be for a bulk transfer.
+    /// Total bytes to write; unreachably large for a bulk transfer.
     total: u64,
-    /// No more will be told.
+    /// No more requests to write will arrive.
     pub(super) closed: bool,
 }
 
@@ -46,16 +46,17 @@ impl Supply {
         self.written += bytes as u64;
     }
 
-    /// Everything is written, and the stream ends here.
+    /// Whether everything is written and the stream ends here.
     pub(super) fn ended(&self) -> bool {
         self.closed && self.written == self.total
     }
 }
 
-/// How long a connection lasts, and who hears of it. Both ends have a copy.
+/// The lifetime of a connection, and the endpoint that is notified of its end. Both ends have a
+/// copy.
 ///
-/// A stack may have something to say when all is done: that it lingers, that it closes. As the
-/// flow's place may be given to another by then, both ends fall silent at once.
+/// A stack may still send packets after the end, to linger or to close. Since the flow's number may
+/// be reused by then, both ends fall silent at once.
 #[derive(Clone, Debug)]
 pub(super) struct Life {
     pub(super) flow: FlowId,
@@ -76,12 +77,12 @@ impl Life {
         }
     }
 
-    /// Nothing may be said any more.
+    /// Whether the connection may send nothing more.
     pub(super) fn is_over(&self, now: Nanos) -> bool {
         now >= self.stop || self.over.load(Ordering::Relaxed)
     }
 
-    /// Everything is acknowledged.
+    /// Reports that everything is acknowledged.
     pub(super) fn finish(&self, context: &mut Context<'_>) {
         self.over.store(true, Ordering::Relaxed);
         match self.owner {
@@ -95,7 +96,7 @@ impl Life {
         }
     }
 
-    /// So many bytes more have arrived in order.
+    /// Reports that `bytes` more have arrived in order.
     pub(super) fn deliver(&self, bytes: u64, context: &mut Context<'_>) {
         if bytes == 0 {
             return;
@@ -107,10 +108,10 @@ impl Life {
     }
 }
 
-/// Compares what arrives with what was written.
+/// Compares the received bytes with the written ones.
 ///
 /// # Panics
-/// When it is something else.
+/// The bytes differ.
 pub(super) fn check(mut offset: u64, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         let start = (offset % PERIOD as u64) as usize;
@@ -124,12 +125,12 @@ pub(super) fn check(mut offset: u64, mut bytes: &[u8]) {
     }
 }
 
-/// The bytes of a packet that a stack sends or receives.
+/// Sends a packet with a stack's own bytes.
 pub(super) fn send_bytes(context: &mut Context<'_>, packet: Packet, bytes: Vec<u8>) {
     context.send_with(packet, Extra { bytes, ..Extra::default() });
 }
 
-/// An ECN field from the two lowest bits of an IP header's traffic class.
+/// The ECN field in the two lowest bits of an IP header's traffic class.
 pub(super) fn ecn_from_bits(bits: u8) -> Ecn {
     match bits & 3 {
         0 => Ecn::NotEct,
@@ -148,7 +149,7 @@ pub(super) fn ecn_bits(ecn: Ecn) -> u8 {
     }
 }
 
-/// A prime, so that neither packets nor buffers begin at the same place of the pattern each time.
+/// A prime, so that packets and buffers begin at varying positions of the pattern.
 const PERIOD: usize = 251;
 const PATTERN: [u8; PERIOD * 65] = {
     let mut pattern = [0; PERIOD * 65];

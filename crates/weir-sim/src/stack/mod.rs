@@ -1,22 +1,21 @@
-//! Real stacks as hosts: transport protocols that others wrote for real networks, driven by the
+//! Real stacks as hosts: transport protocols that were written for real networks, driven by the
 //! simulation's clock.
 //!
-//! A stack is a pair of endpoints, one that sends a stream of bytes and one that receives it.
-//! Packets carry the stack's own bytes in [`Extra::bytes`]; the fields beside them say the length
-//! and the ECN field, which queues go by, and for TCP the numbers that a trace shows. The ECN field
-//! of the packet is the one that counts: marks made on the way are put back before the stack sees
-//! it.
+//! A stack is a pair of endpoints: one sends a stream of bytes, the other receives it. Packets
+//! carry the stack's own bytes in [`Extra::bytes`]. The fields of the packet give the length and
+//! the ECN field, which queues use, and for TCP the numbers that a trace shows. The ECN field of
+//! the packet is authoritative: marks that were set on the path are copied into the bytes before
+//! the stack sees them.
 //!
-//! | feature | stack | what it is |
+//! | feature | stack | description |
 //! |---|---|---|
 //! | `smoltcp` | [`smoltcp`] | TCP over IPv4: no SACK, no ECN, retransmission timeout of at least 1 s |
 //! | `quic` | [`quic`] | QUIC version 1 by quinn-proto, with a handshake and packet protection that do not encrypt |
 //!
-//! Which are there is decided when Weir is built; [`ends`] says what is missing.
+//! Features select the stacks at build time; [`ends`] reports a missing one.
 //!
-//! **Payload.** The sender writes a pattern that depends on the place in the stream, and the
-//! receiver compares: a stack that delivers anything but what was written ends the simulation with
-//! a panic.
+//! **Payload.** The sender writes a pattern that depends on the position in the stream, and the
+//! receiver compares: a stack that delivers anything else ends the simulation with a panic.
 
 #[cfg(any(feature = "smoltcp", feature = "quic"))]
 mod application;
@@ -42,10 +41,10 @@ pub enum Stack {
 }
 
 impl Stack {
-    /// All of them.
+    /// All stacks.
     pub const ALL: [Self; 2] = [Self::Smoltcp, Self::Quic];
 
-    /// Its name in scenarios, which is that of the feature, too.
+    /// Its name in scenarios, which is also the name of the feature.
     pub fn name(self) -> &'static str {
         match self {
             Self::Smoltcp => "smoltcp",
@@ -53,12 +52,12 @@ impl Stack {
         }
     }
 
-    /// The stack of this name.
+    /// The stack with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|stack| stack.name() == name)
     }
 
-    /// Whether this build has it.
+    /// Whether this build includes the stack.
     pub fn is_built(self) -> bool {
         match self {
             Self::Smoltcp => cfg!(feature = "smoltcp"),
@@ -67,7 +66,7 @@ impl Stack {
     }
 }
 
-/// The stack is not in this build.
+/// This build does not include the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this weir was built without the stack `{0}`: build it with `--features weir-sim/{0}`")]
 pub struct NotBuilt(&'static str);
@@ -75,24 +74,25 @@ pub struct NotBuilt(&'static str);
 /// Settings of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Which of the stack's congestion controls.
+    /// The congestion control of the stack.
     pub control: Control,
-    /// Most bytes under way or unread: the receiver's window.
+    /// The receive window: maximum number of bytes in flight or unread.
     pub window: u32,
     /// Largest packet, IPv4 header included, 1280 to 9000. QUIC begins with 1228 and searches for
-    /// larger ones up to it.
+    /// larger ones up to this size.
     pub mtu: u16,
-    /// When the connection is opened.
+    /// The time at which the connection is opened.
     pub start: Nanos,
-    /// When both ends fall silent, whatever they have still to say.
+    /// The time at which both ends fall silent, even with data left to send.
     pub stop: Nanos,
     /// Rank or deadline that packets carry as their label.
     pub label: u64,
-    /// Of all that the stack draws.
+    /// Seed of all random draws of the stack.
     pub seed: u64,
-    /// Who hears [`crate::endpoint::Notice::Delivered`] from the sink and
+    /// The endpoint that receives [`crate::endpoint::Notice::Delivered`] from the sink and
     /// [`crate::endpoint::Notice::Done`] from the source when everything is acknowledged, and
-    /// counts; without one the connection counts itself. Both ends are silent from then on.
+    /// counts them. Without an owner the connection counts itself. Both ends are silent after the
+    /// end.
     pub owner: Option<EndpointId>,
 }
 
@@ -111,7 +111,7 @@ impl Default for Options {
     }
 }
 
-/// A congestion control that both stacks have.
+/// A congestion control that both stacks implement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// Reno, in integers.
@@ -127,7 +127,7 @@ pub type Ends = (Box<dyn Endpoint>, Box<dyn Endpoint>);
 /// The two ends of a connection of `stack`: source and sink of `flow`.
 ///
 /// # Errors
-/// [`NotBuilt`] when this build is without the stack.
+/// [`NotBuilt`] if this build does not include the stack.
 #[cfg_attr(
     not(any(feature = "smoltcp", feature = "quic")),
     expect(unused_variables, reason = "there is no stack to give it to")
@@ -149,14 +149,14 @@ pub fn ends(stack: Stack, flow: FlowId, load: Load, options: Options) -> Result<
     }
 }
 
-/// How much a sender writes.
+/// The amount of data that a sender writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// Always more.
+    /// Unlimited.
     Bulk,
-    /// So many bytes, and then the end of the stream.
+    /// This many bytes, and then the end of the stream.
     Bytes(u64),
-    /// What [`crate::endpoint::Notice::Write`] says, until [`crate::endpoint::Notice::Close`].
+    /// The amounts of [`crate::endpoint::Notice::Write`], until [`crate::endpoint::Notice::Close`].
     Told,
 }
 

@@ -1,20 +1,20 @@
 //! QUIC of quinn-proto: its endpoint and connection, one stream from a client to a server.
 //!
-//! **Model.** quinn-proto does no I/O and asks no clock; the simulation gives it datagrams and
+//! **Model.** quinn-proto does no I/O and reads no clock; the simulation gives it datagrams and
 //! times. Its `Instant` has no constructor without a clock, so each side reads one once as its
-//! zero; only differences are ever used. All that it draws by chance comes from one seed,
-//! connection identifiers included, and the cryptography is [`super::quic_crypto`]: same flights,
-//! same lengths, no keys.
+//! zero; only differences are ever used. All its random draws come from one seed, connection
+//! identifiers included. The cryptography is [`super::quic_crypto`]: same flights, same lengths, no
+//! keys.
 //!
-//! **Reference.** The crate `quinn-proto`; RFC 9000 and 9002. What matters in comparisons: pacing,
-//! ECN with ECT(0), packets from 1200 bytes of UDP payload on until its search for the path's size
-//! has found larger ones, one acknowledgement for two packets.
+//! **Reference.** The crate `quinn-proto`; RFC 9000 and 9002. Relevant for comparisons: pacing, ECN
+//! with ECT(0), packets from 1200 bytes of UDP payload on until its path MTU discovery has found
+//! larger ones, one acknowledgement for two packets.
 //!
 //! **Parameters.** [`super::Options`].
 //!
 //! **Differences from quinn's defaults.** No idle timeout, so that an outage in a scenario does not
 //! end the connection; no segmentation offload, since packets are simulated one by one; no spin
-//! bit. Its BBR is not offered: it draws from the machine's randomness.
+//! bit. Its BBR is not available, because it draws from the machine's randomness.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -102,7 +102,7 @@ fn transport(options: &Options) -> TransportConfig {
     config
 }
 
-/// Largest UDP payload.
+/// Largest UDP payload, in bytes.
 fn payload(options: &Options) -> u16 {
     options.mtu.clamp(1280, 9000) - u16::from(HEADERS)
 }
@@ -120,7 +120,7 @@ impl Sender {
         }
     }
 
-    /// Lets the stack work and writes what it takes, until neither has more to do.
+    /// Runs the stack and writes as much as it accepts, until neither has more to do.
     fn work(&mut self, context: &mut Context<'_>) {
         loop {
             let wrote = self.write();
@@ -143,7 +143,7 @@ impl Sender {
         }
     }
 
-    /// Writes to the stream. Says whether there is something new to send.
+    /// Writes to the stream. Returns whether there is new data to send.
     fn write(&mut self) -> bool {
         let Some((_, connection)) = &mut self.host.connection else { return false };
         if connection.is_handshaking() || self.finished {
@@ -207,13 +207,13 @@ impl Receiver {
         self.host.drive(context, |_| ());
         let before = self.received;
         if self.read() {
-            // Flow control may have to say that there is room again.
+            // Flow control may need to announce new room.
             self.host.drive(context, |_| ());
         }
         self.life.deliver(self.received - before, context);
     }
 
-    /// Reads what has come in order. Says whether there is something to tell the sender.
+    /// Reads the data that arrived in order. Returns whether there is an update for the sender.
     fn read(&mut self) -> bool {
         let Some((_, connection)) = &mut self.host.connection else { return false };
         if self.stream.is_none() {
@@ -302,7 +302,7 @@ impl Host {
         }
     }
 
-    /// Whether the connection is over; then nothing will wake the stack.
+    /// Whether the connection is over; the stack is then never woken again.
     fn is_silent(&mut self, life: &Life, now: Nanos) -> bool {
         let is_over = life.is_over(now);
         if is_over {
@@ -315,7 +315,7 @@ impl Host {
         self.zero + Duration::from_nanos(now.0)
     }
 
-    /// Gives the stack a packet that has arrived.
+    /// Passes an arriving packet to the stack.
     fn take(&mut self, packet: &Packet, context: &mut Context<'_>) {
         let Some(extra) = context.extra(packet) else { return };
         let bytes = BytesMut::from(&extra.bytes[..]);
@@ -337,7 +337,7 @@ impl Host {
         }
     }
 
-    /// Tells the stack that the time it asked for has come.
+    /// Tells the stack that its timeout has expired.
     fn time_out(&mut self, now: Nanos) {
         let now = self.instant(now);
         if let Some((_, connection)) = &mut self.connection {
@@ -345,14 +345,14 @@ impl Host {
         }
     }
 
-    /// Hands events to the application and between the parts of the stack, sends what it says, and
-    /// asks when it wants to work again.
-    fn drive(&mut self, context: &mut Context<'_>, mut hear: impl FnMut(Event)) {
+    /// Passes events to the application and between the parts of the stack, sends the stack's
+    /// datagrams, and schedules its next timeout.
+    fn drive(&mut self, context: &mut Context<'_>, mut on_event: impl FnMut(Event)) {
         let now = self.instant(context.now());
         let Some((handle, mut connection)) = self.connection.take() else { return };
         loop {
             while let Some(event) = connection.poll() {
-                hear(event);
+                on_event(event);
             }
             let mut quiet = true;
             while let Some(event) = connection.poll_endpoint_events() {
@@ -373,8 +373,8 @@ impl Host {
         }
         self.deadline = match connection.poll_timeout() {
             None => Nanos::MAX,
-            // Platforms whose clock has larger steps than a nanosecond would ask for the same time
-            // again.
+            // Platforms with a clock of larger steps than a nanosecond would otherwise schedule the
+            // same time again.
             Some(at) => Nanos(u64::try_from((at - self.zero).as_nanos()).unwrap_or(u64::MAX))
                 .max(context.now().saturating_add(Nanos(1))),
         };
@@ -400,7 +400,7 @@ impl Host {
     }
 }
 
-/// Gives connection identifiers of a seed.
+/// Generates connection identifiers from a seed.
 struct Identifiers(Stream);
 
 impl Identifiers {
@@ -423,7 +423,7 @@ impl ConnectionIdGenerator for Identifiers {
     }
 }
 
-/// Every pair has a network of its own, so that both sides may be at the same address.
+/// Every pair has its own network, so both sides may have the same address.
 const REMOTE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
-/// IPv4 and UDP.
+/// Bytes of the IPv4 and UDP headers.
 const HEADERS: u8 = 28;

@@ -1,14 +1,14 @@
-//! The security of QUIC without its cost or its randomness: a handshake with the messages and
-//! flights of TLS 1.3, and packet protection that proves nothing but keeps lengths.
+//! The security layer of QUIC without its cost or its randomness: a handshake with the messages and
+//! flights of TLS 1.3, and packet protection that protects nothing but keeps lengths.
 //!
-//! **Model.** `ClientHello → (ServerHello, certificate and Finished) → Finished`, in the same
-//! packet number spaces as TLS sends them, each message behind its length. The server's second
-//! message has the size of a short certificate chain. Every packet carries a tag of 16 bytes as
-//! with AES-GCM; here it names the key and the packet number, so that a packet opened with the
-//! wrong key or taken for another one is refused as it would be.
+//! **Model.** `ClientHello → (ServerHello, certificate and Finished) → Finished`, in the packet
+//! number spaces of TLS, each message preceded by its length. The server's second message has the
+//! size of a short certificate chain. Every packet carries a tag of 16 bytes, as with AES-GCM. Here
+//! it contains the key and the packet number, so that a packet that is opened with the wrong key or
+//! as another packet is refused, as in the original.
 //!
-//! **Invariant:** nothing here is secret, and nothing is random: one simulation does not depend on
-//! another, nor on the machine.
+//! **Invariant:** nothing here is secret, and nothing is random: one simulation depends neither on
+//! another nor on the machine.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use quinn_proto::crypto::{
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErrorCode};
 
-/// Configuration of both sides, and the key of everything that a server would sign.
+/// Configuration of both sides, and the key for everything that a server would sign.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Open;
 
@@ -54,18 +54,18 @@ impl crypto::ServerConfig for Open {
     }
 }
 
-/// What is to be said next.
+/// The next step of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Client: say hello.
+    /// Client: send the hello.
     Hello,
     /// Wait for the other side's hello.
     AwaitHello,
-    /// Server: say hello and go on to handshake keys. Client: go on to them.
+    /// Server: send the hello and switch to handshake keys. Client: switch to them.
     HandshakeKeys,
     /// Client: wait for the certificate.
     AwaitCertificate,
-    /// Server: send the certificate. Client: send the end. Both go on to the keys of data.
+    /// Server: send the certificate. Client: send the end. Both switch to the data keys.
     DataKeys,
     /// Server: wait for the end.
     AwaitEnd,
@@ -80,7 +80,7 @@ struct Handshake {
     /// Transport parameters to send.
     params: Vec<u8>,
     peer: Option<TransportParameters>,
-    /// Bytes of messages that are not complete.
+    /// Bytes of incomplete messages.
     unread: Vec<u8>,
     /// Number of the next generation of data keys.
     generation: u64,
@@ -94,8 +94,8 @@ impl Handshake {
         Self { side, step, params: encoded, peer: None, unread: Vec::new(), generation: DATA + 1 }
     }
 
-    /// Acts on a complete message of the other side.
-    fn hear(&mut self, message: &[u8]) -> Result<(), TransportError> {
+    /// Processes a complete message of the other side.
+    fn receive(&mut self, message: &[u8]) -> Result<(), TransportError> {
         self.step = match (self.side, self.step) {
             (Side::Server, Step::AwaitHello) => {
                 self.read_params(message)?;
@@ -148,7 +148,7 @@ impl Session for Handshake {
 
     fn is_handshaking(&self) -> bool {
         match self.side {
-            // The client's last message waits to be written, but nothing is left to be read.
+            // The client's last message is still to be written, but no message is left to read.
             Side::Client => !matches!(self.step, Step::DataKeys | Step::Done),
             Side::Server => self.step != Step::Done,
         }
@@ -162,7 +162,7 @@ impl Session for Handshake {
                 break;
             }
             let message: Vec<u8> = self.unread.drain(..2 + len).skip(2).collect();
-            self.hear(&message)?;
+            self.receive(&message)?;
         }
         Ok(false)
     }
@@ -174,21 +174,21 @@ impl Session for Handshake {
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<Keys> {
         let (key, next) = match (self.side, self.step) {
             (Side::Client, Step::Hello) => {
-                say(out, &[&self.params]);
+                append_message(out, &[&self.params]);
                 self.step = Step::AwaitHello;
                 return None;
             }
             (Side::Client, Step::HandshakeKeys) => (HANDSHAKE, Step::AwaitCertificate),
             (Side::Server, Step::HandshakeKeys) => {
-                say(out, &[&[0; HELLO]]);
+                append_message(out, &[&[0; HELLO]]);
                 (HANDSHAKE, Step::DataKeys)
             }
             (Side::Client, Step::DataKeys) => {
-                say(out, &[&[0; FINISHED]]);
+                append_message(out, &[&[0; FINISHED]]);
                 (DATA, Step::Done)
             }
             (Side::Server, Step::DataKeys) => {
-                say(out, &[&[0; CERTIFICATE], &self.params]);
+                append_message(out, &[&[0; CERTIFICATE], &self.params]);
                 (DATA, Step::AwaitEnd)
             }
             _ => return None,
@@ -217,8 +217,8 @@ impl Session for Handshake {
     }
 }
 
-/// Appends one message of several parts.
-fn say(out: &mut Vec<u8>, parts: &[&[u8]]) {
+/// Appends one message that consists of several parts.
+fn append_message(out: &mut Vec<u8>, parts: &[&[u8]]) {
     let len: usize = parts.iter().map(|part| part.len()).sum();
     out.extend_from_slice(&u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes());
     for part in parts {
@@ -226,7 +226,7 @@ fn say(out: &mut Vec<u8>, parts: &[&[u8]]) {
     }
 }
 
-/// A key by its number; the sides have different ones.
+/// A key, identified by its number; the sides have different ones.
 #[derive(Clone, Copy, Debug)]
 struct Key(u64);
 
@@ -243,7 +243,7 @@ impl Key {
     fn tag(self, packet: u64) -> [u8; TAG] {
         let mut tag = [0xa5; TAG];
         tag[..8].copy_from_slice(&self.0.to_be_bytes());
-        // Connection identifiers of other ends never look like it: the last byte stays as it is.
+        // Connection identifiers of other ends never match it, because the last byte is unchanged.
         tag[8..15].copy_from_slice(&packet.to_be_bytes()[1..]);
         tag
     }
@@ -294,8 +294,8 @@ impl HeaderKey for Key {
 
 impl HmacKey for Open {
     fn sign(&self, data: &[u8], out: &mut [u8]) {
-        // FNV-1a, spread over the output: different identifiers get different tokens, which is all
-        // that is asked.
+        // FNV-1a, extended over the output: different identifiers get different tokens, which is
+        // sufficient here.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for chunk in out.chunks_mut(8) {
             for &byte in data {
@@ -340,16 +340,16 @@ impl AeadKey for Open {
 
 /// Bytes that AES-GCM adds to a packet.
 const TAG: usize = 16;
-/// A server's hello and its key share.
+/// Length of a server's hello with its key share.
 const HELLO: usize = 120;
-/// Two certificates with elliptic curves, and the signature.
+/// Length of two elliptic-curve certificates and the signature.
 const CERTIFICATE: usize = 2000;
 const FINISHED: usize = 36;
-/// TLS's alert for it.
+/// The TLS alert for an unexpected message.
 const UNEXPECTED_MESSAGE: u8 = 10;
 const INITIAL: u64 = 0;
 const HANDSHAKE: u64 = 1;
-/// Data, and the generations behind it.
+/// The first generation of data keys.
 const DATA: u64 = 2;
 
 #[cfg(test)]

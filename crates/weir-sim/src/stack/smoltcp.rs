@@ -1,15 +1,15 @@
 //! TCP of smoltcp: its socket, interface and IPv4 packets, one connection between a pair of
 //! endpoints.
 //!
-//! **Model.** Each endpoint owns an interface without link layer (medium IP), with one socket and a
-//! device that hands packets over. The stack is polled when a packet arrives, when its own deadline
-//! comes, and when the application writes; nothing else moves it. Its clock has microseconds: it is
-//! told the simulation's time, rounded down.
+//! **Model.** Each endpoint owns an interface without a link layer (medium IP), with one socket and
+//! a device that exchanges packets with the simulation. The stack is polled when a packet arrives,
+//! when its own deadline expires, and when the application writes. Its clock has a resolution of
+//! microseconds and shows the simulation's time, rounded down.
 //!
-//! **Reference.** The crate `smoltcp`, used as it is; how it differs from other TCPs is in its
-//! README. What matters in comparisons: no selective acknowledgements (a fast retransmission
-//! repairs one segment, a timeout sends again everything behind it), a retransmission timeout of at
-//! least one second, an acknowledgement delayed by at most 10 ms, no pacing, no ECN.
+//! **Reference.** The unmodified crate `smoltcp`; its README lists the differences from other TCPs.
+//! Relevant for comparisons: no selective acknowledgements (a fast retransmission repairs one
+//! segment, a timeout resends everything after it), a retransmission timeout of at least one
+//! second, an acknowledgement delayed by at most 10 ms, no pacing, no ECN.
 //!
 //! **Parameters.** [`super::Options`].
 
@@ -141,13 +141,13 @@ impl Receiver {
             });
             self.received += taken.unwrap_or(0) as u64;
         }
-        // Everything has come, and the sender says so.
+        // Everything has arrived, and the sender has closed the stream.
         let ended = socket.state() == State::CloseWait;
         if ended {
             socket.close();
         }
         if self.received > before || ended {
-            // The window has grown, or the end is to be said.
+            // The window has grown, or the end must be announced.
             self.host.poll(context);
         }
         self.life.deliver(self.received - before, context);
@@ -208,7 +208,7 @@ impl Host {
         interface.update_ip_addrs(|addresses| {
             addresses.push(IpCidr::new(own, 24)).expect("there is room for one address")
         });
-        // Only one side has much to write, and only the other has much to keep.
+        // Only one side needs a large send buffer, and only the other a large receive buffer.
         let buffer = |large: bool| {
             SocketBuffer::new(vec![0; if large { options.window.max(1) as usize } else { 1 }])
         };
@@ -232,7 +232,7 @@ impl Host {
         }
     }
 
-    /// Whether the connection is over; then nothing will wake the stack.
+    /// Whether the connection is over; the stack is then never woken again.
     fn is_silent(&mut self, life: &Life, now: Nanos) -> bool {
         let is_over = life.is_over(now);
         if is_over {
@@ -245,7 +245,7 @@ impl Host {
         self.sockets.get_mut(self.handle)
     }
 
-    /// Opens the connection, unless it was.
+    /// Opens the connection, unless it is open.
     fn connect(&mut self, now: Nanos) {
         if self.highest.is_some() || self.socket().is_open() {
             return;
@@ -258,7 +258,7 @@ impl Host {
             .expect("a closed socket with a route can connect");
     }
 
-    /// Takes a packet's bytes to the device.
+    /// Passes a packet's bytes to the device.
     fn take(&mut self, packet: &Packet, context: &Context<'_>) {
         let Some(extra) = context.extra(packet) else { return };
         let mut bytes = extra.bytes.clone();
@@ -268,7 +268,7 @@ impl Host {
         self.wire.incoming.push_back(bytes);
     }
 
-    /// Lets the stack work, sends what it says, and asks when it wants to work again.
+    /// Runs the stack, sends its packets, and schedules its next deadline.
     fn poll(&mut self, context: &mut Context<'_>) {
         let now = context.now();
         self.interface.poll(instant(now), &mut self.wire, &mut self.sockets);
@@ -277,8 +277,7 @@ impl Host {
         }
         self.deadline = match self.interface.poll_at(instant(now), &self.sockets) {
             None => Nanos::MAX,
-            // What the stack says is due and yet did not do is tried again, but not at the same
-            // time for ever.
+            // Work that is due but was not done is retried, but not at the same time forever.
             Some(at) => Nanos((at.total_micros().max(0) as u64).saturating_mul(1000))
                 .max(now.saturating_add(TICK)),
         };
@@ -325,12 +324,12 @@ impl Host {
     }
 }
 
-/// The stack's clock.
+/// The stack's clock at a time of the simulation.
 fn instant(now: Nanos) -> Instant {
     Instant::from_micros((now.0 / 1000) as i64)
 }
 
-/// A device that takes and gives whole packets.
+/// A device that exchanges whole packets.
 #[derive(Debug, Default)]
 struct Wire {
     incoming: VecDeque<Vec<u8>>,
@@ -358,7 +357,7 @@ impl Device for Wire {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ip;
         capabilities.max_transmission_unit = self.mtu;
-        // Bytes do not change on the way, and ECN fields do without the checksum being done again.
+        // The path does not change bytes, and an ECN field can change without a new checksum.
         capabilities.checksum = ChecksumCapabilities::ignored();
         capabilities
     }
@@ -379,10 +378,10 @@ impl TxToken for Outgoing<'_> {
     }
 }
 
-/// Of the sender, of the receiver. Every pair has a network of its own, so they may all be the
-/// same.
+/// The addresses of sender and receiver. Every pair has its own network, so all pairs may share
+/// them.
 const ADDRESSES: [IpAddress; 2] = [IpAddress::v4(192, 0, 2, 1), IpAddress::v4(192, 0, 2, 2)];
 const PORT: u16 = 5001;
 const CLIENT_PORT: u16 = 49_152;
-/// The stack's clock does not know less.
+/// The resolution of the stack's clock.
 const TICK: Nanos = Nanos::from_micros(1);

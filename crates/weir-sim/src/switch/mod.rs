@@ -1,5 +1,5 @@
-//! A switch whose queues are programmed: input buffers, a pipeline, a traffic manager with a rank
-//! program, and the queues behind it.
+//! A switch with programmable queues: input buffers, a pipeline, a traffic manager with a rank
+//! program, and the queues after it.
 //!
 //! # Model
 //! ```text
@@ -10,27 +10,27 @@
 //! The pipeline (parser and match-action stages) serves its input buffers in turn, one packet at a
 //! time, and is the same for all packets. The *traffic manager* of an output is a scheduler of the
 //! engine: strict queues with slices of the ranks, an exact PIFO, SP-PIFO, AIFO, a tree of PIFOs,
-//! or any other of the table. A [program](rank) computes the rank of each packet as it comes and,
-//! as it leaves, what it carries on to the next switch.
+//! or any other of the table. A [program](rank) computes the rank of each packet at its arrival
+//! and, at its departure, the label that it carries to the next switch.
 //!
-//! Behind the traffic manager stand two first-in first-out queues, of the egress pipeline and of
-//! the interface. When they *block*, what is full makes the one before it wait, so that packets
-//! queue where their order is still decided. When they do not, they drop, and ranks decide nothing.
+//! After the traffic manager come two FIFO queues, of the egress pipeline and of the interface. If
+//! they *block*, a full queue makes the one before it wait, so that packets queue where their order
+//! is still decided. If they do not block, they drop, and ranks decide nothing.
 //!
-//! The interface may take packets in batches, as a sending process does that sleeps until its
-//! socket has room: after it was full it takes the next one when `batch` packets have left.
+//! The interface may take packets in batches, like a sending process that sleeps until its socket
+//! has room: after it was full it takes the next packet when `batch` packets have left.
 //!
 //! # Reference
-//! The software switch of P4 in which FIFO+ was tried on strict-priority queues: 64 ports, 1024
-//! packets for each input, eight queues of 64, 128 packets behind the egress pipeline and 1000 in
+//! The P4 software switch with which FIFO+ was tried on strict-priority queues: 64 ports, 1024
+//! packets for each input, eight queues of 64, 128 packets after the egress pipeline and 1000 in
 //! the interface.
 //!
 //! # Differences
-//! The traffic manager drops what it has no room for, and does not make the pipeline wait. There is
-//! no multicast and no recirculation.
+//! The traffic manager drops packets for which it has no room, and does not make the pipeline wait.
+//! There is no multicast and no recirculation.
 //!
 //! # Validation
-//! Each limit by itself; strict priority with and without blocking; each rank program by hand and
+//! Each limit separately; strict priority with and without blocking; each rank program by hand and
 //! through a switch.
 
 pub mod rank;
@@ -48,36 +48,38 @@ use weir_core::sched::{Discipline, Kind, Ranking};
 use crate::network::{Network, PortId};
 use rank::Choice;
 
-/// What a switch is like.
+/// The configuration of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SwitchConfig {
-    /// Most ports, each an input and an output.
+    /// Maximum number of ports, each an input and an output.
     pub ports: u16,
     /// Packets in the buffer of an input.
     pub input_buffer: u32,
-    /// Packets a second that the pipeline serves; 0 for a pipeline that takes no time and needs no
-    /// buffers.
+    /// Packets per second that the pipeline serves; 0 for a pipeline that takes no time and needs
+    /// no buffers.
     pub pipeline: u64,
-    /// The scheduler of each output with its settings, as `strict-n queues 8 depth 64`.
+    /// The scheduler of each output with its settings, such as `strict-n queues 8 depth 64`.
     pub manager: String,
-    /// The rank program with its settings, as `fifo+ deadline 1s`; without one the scheduler goes
-    /// by what it knows itself.
+    /// The rank program with its settings, such as `fifo+ deadline 1s`; without one the scheduler
+    /// uses its own knowledge.
     pub program: Option<String>,
-    /// Packets of each flow in front of a scheduler that has no limit of its own; of all together
-    /// where it does not tell flows apart, as `fifo`.
+    /// Packets of each flow in front of a scheduler that has no limit of its own; of all flows
+    /// together if it does not tell flows apart, such as `fifo`.
     pub queue: u32,
     /// Whether packets of a flow keep their order whatever their ranks.
     pub keep_order: bool,
-    /// Packets in the queue behind the egress pipeline.
+    /// Packets in the queue after the egress pipeline.
     pub egress: u32,
-    /// Whether the traffic manager waits while that queue is full; else packets are dropped there.
+    /// Whether the traffic manager waits while that queue is full; otherwise packets are dropped
+    /// there.
     pub egress_blocks: bool,
     /// Packets in the queue of the interface.
     pub interface: u32,
-    /// Whether the egress queue waits while that queue is full; else packets are dropped there.
+    /// Whether the egress queue waits while that queue is full; otherwise packets are dropped
+    /// there.
     pub interface_blocks: bool,
-    /// Packets that leave the interface before it takes more, once it was full.
+    /// Packets that leave the interface before it takes more, after it was full.
     pub batch: u32,
 }
 
@@ -100,35 +102,35 @@ impl Default for SwitchConfig {
     }
 }
 
-/// Why there is no such switch.
+/// Why a switch cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SwitchError {
-    /// There are more ports than the configuration has, or than there can be.
+    /// There are more ports than the configuration has, or than a switch may have.
     #[error("{0} ports are too many: the switch has {1}, and at most {MOST_PORTS}")]
     Ports(usize, u16),
-    /// A queue has no place, or too many.
+    /// A queue has no room, or too much.
     #[error("`{0}` must be 1..{MOST_PACKETS} packets")]
     Places(&'static str),
     /// The batch is larger than the interface's queue.
     #[error("`batch` must be 1..{0}, at most what the interface holds")]
     Batch(u32),
-    /// The pipeline would need less than a nanosecond for a packet.
+    /// The pipeline would need less than a nanosecond per packet.
     #[error("`pipeline` must be 0, or 1..1000000000 packets a second")]
     Pipeline,
-    /// The scheduler or a setting of it is not known.
+    /// The scheduler or one of its settings is unknown.
     #[error("`manager = \"{words}\"`: {why}")]
     Manager {
-        /// What was written.
+        /// The words of the configuration.
         words: String,
-        /// What is wrong, and what is allowed.
+        /// The problem, and what is allowed.
         why: String,
     },
-    /// The program or a setting of it is not known.
+    /// The program or one of its settings is unknown.
     #[error("`program = \"{words}\"`: {why}")]
     Program {
-        /// What was written.
+        /// The words of the configuration.
         words: String,
-        /// What is wrong, and what is allowed.
+        /// The problem, and what is allowed.
         why: String,
     },
 }
@@ -141,25 +143,25 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// The ports on the way from input `input` to output `output`.
-    pub fn way(&self, input: u16, output: u16) -> Vec<PortId> {
+    /// The ports on the path from input `input` to output `output`.
+    pub fn path(&self, input: u16, output: u16) -> Vec<PortId> {
         let mut way = Vec::from_iter(self.pipeline.map(|pipeline| pipeline.through(input)));
         way.extend(self.outputs.get(usize::from(output)));
         way
     }
 
-    /// Its pipeline with the input buffers, unless that takes no time.
+    /// Its pipeline with the input buffers, unless the pipeline takes no time.
     pub fn pipeline(&self) -> Option<PortId> {
         self.pipeline
     }
 
-    /// Its outputs, each with the link behind it.
+    /// Its outputs, each with the link after it.
     pub fn outputs(&self) -> &[PortId] {
         &self.outputs
     }
 }
 
-/// A configuration that was found right.
+/// A checked configuration.
 #[derive(Clone, Debug)]
 struct Parts {
     manager: Discipline,
@@ -168,19 +170,19 @@ struct Parts {
 }
 
 impl SwitchConfig {
-    /// Says whether there can be such a switch.
+    /// Checks the configuration.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first problem of the configuration.
     pub fn check(&self) -> Result<(), SwitchError> {
         self.parts().map(|_| ())
     }
 
-    /// Puts a switch into a network, with an input and an output for each of `links`, the links
-    /// behind the outputs.
+    /// Adds a switch to a network, with an input and an output for each of `links`, the links after
+    /// the outputs.
     ///
     /// # Errors
-    /// What is wrong with the configuration, and more links than ports.
+    /// A problem of the configuration, or more links than ports.
     pub fn build(
         &self,
         network: &mut Network,
@@ -233,8 +235,8 @@ impl SwitchConfig {
         Ok(Parts { manager, program, service })
     }
 
-    /// Input buffers that take turns before a pipeline: a ring of one packet that the processor
-    /// needs `service` to fill.
+    /// Input buffers that take turns in front of a pipeline: a ring of one packet that takes the
+    /// processor `service` to fill.
     fn add_pipeline(&self, network: &mut Network, service: Nanos, inputs: usize) -> PortId {
         let stage = StageConfig { limit: QueueLimit::Packets(1), service, blocking: true };
         let device = DeviceConfig { ring: stage, ..DeviceConfig::default() };
@@ -278,7 +280,7 @@ impl SwitchConfig {
             priority,
             ..FlowsetConfig::default()
         };
-        // A queue for each class where their priorities mean something.
+        // One queue per class where the priorities of classes matter.
         let classes = if !apart && parts.manager.row().traits.flow.iter().any(|p| p.name == "pri") {
             CLASSES
         } else {
@@ -296,8 +298,8 @@ impl SwitchConfig {
     }
 }
 
-/// What tells flows apart: each packet for itself, nothing for a scheduler of one queue, and else
-/// addresses and ports.
+/// The key that tells flows apart: unique per packet, empty for a scheduler with one queue, and
+/// otherwise addresses and ports.
 fn mask(apart: bool, scheduler: &str) -> FlowMask {
     if apart {
         return FlowMask { flow_id: APART - 1, ..FlowMask::default() };
@@ -317,7 +319,7 @@ fn mask(apart: bool, scheduler: &str) -> FlowMask {
     }
 }
 
-/// The scheduler that words name, with its settings: a name, then pairs of a setting and its value.
+/// Parses a scheduler: its name, then pairs of a setting and its value.
 fn read_manager(words: &str) -> Result<Discipline, String> {
     let mut words = words.split_whitespace();
     let name = words.next().unwrap_or_default();
@@ -331,29 +333,28 @@ fn read_manager(words: &str) -> Result<Discipline, String> {
     Ok(discipline)
 }
 
-/// Tells a scheduler that ranks by which of its ranks it goes; others have no such setting and stay
-/// as they are.
+/// Sets the rank of a scheduler that sorts by rank; others have no such setting and are unchanged.
 fn set_rank(manager: &mut Discipline, ranking: Ranking) {
     let name = Ranking::NAMES[ranking as usize];
     for setting in [RANK, "class-rank"] {
-        // What has no such setting is not sorted by ranks at all, which is a choice too: FIFO+ on a
-        // FIFO keeps its books only.
+        // A scheduler without this setting does not sort by rank, which is a valid choice: FIFO+ on
+        // a FIFO only does its accounting.
         let _ = manager.set(setting, name);
     }
 }
 
-/// The setting of schedulers that are sorted by ranks.
+/// The setting of schedulers that sort by rank.
 const RANK: &str = "rank";
-/// Queues in front of each output, by the class of a flow; priority 0 first.
+/// Queues in front of each output, by the class of a flow; class 0 has priority.
 const CLASSES: u32 = 8;
-/// Packets that are flows of their own at one time in one output. A packet that comes later stays
-/// behind the one that had its number, if that is still inside.
+/// Number of packets that are separate flows at one time in one output. A later packet stays after
+/// the one that had the same number, if that is still inside.
 const APART: u32 = 4096;
-/// Most ports: a switch's numbers are to fit beside those of its queues.
+/// Maximum number of ports, such that a switch's numbers fit beside those of its queues.
 const MOST_PORTS: u16 = 1024;
-/// Most packets in a queue.
+/// Maximum number of packets in a queue.
 const MOST_PACKETS: u32 = 1_000_000;
-/// A batch that is not full is reported after this time.
+/// An incomplete batch is reported after this time.
 const LONGEST_BATCH: Nanos = Nanos::from_secs(1);
 
 #[cfg(test)]

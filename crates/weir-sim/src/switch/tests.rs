@@ -1,4 +1,4 @@
-//! A switch as a whole: its limits, back-pressure, and programs between hosts.
+//! Tests of a whole switch: its limits, back-pressure, and programs between hosts.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,12 +15,12 @@ use crate::packet::{FlowId, Packet};
 use crate::traffic::{Cbr, Sink};
 use crate::world::World;
 
-/// A link of so many bit/s.
+/// A link with this rate in bit/s.
 fn link(bps: u64) -> LinkConfig {
     LinkConfig { capacity: Capacity::Constant(Rate::new(bps).unwrap()), ..LinkConfig::default() }
 }
 
-/// A switch that is quick apart from its traffic manager and what is behind it.
+/// A switch that is fast except for its traffic manager and the queues after it.
 fn small(manager: &str, program: Option<&str>) -> SwitchConfig {
     SwitchConfig {
         pipeline: 0,
@@ -32,7 +32,7 @@ fn small(manager: &str, program: Option<&str>) -> SwitchConfig {
     }
 }
 
-/// Sends packets of given times, labels and lengths.
+/// Sends packets with given times, labels and lengths.
 #[derive(Debug)]
 struct Script {
     flow: FlowId,
@@ -60,7 +60,7 @@ impl Endpoint for Script {
     }
 }
 
-/// What arrived: flow, number, label.
+/// Arrivals: flow, number, label.
 type Arrivals = Arc<Mutex<Vec<(u32, u64, u64)>>>;
 
 #[derive(Debug)]
@@ -72,8 +72,8 @@ impl Observer for Watch {
     }
 }
 
-/// Sends scripts, a flow each, through a chain of switches with a link of 8 Mbit/s behind each, and
-/// gives what arrived.
+/// Sends scripts, one flow each, through a chain of switches with a link of 8 Mbit/s after each,
+/// and returns the arrivals.
 fn play(
     config: &SwitchConfig,
     switches: usize,
@@ -82,7 +82,7 @@ fn play(
     let mut network = Network::new(1);
     let chain: Vec<_> =
         (0..switches).map(|_| config.build(&mut network, &[link(8_000_000)]).unwrap()).collect();
-    let forward: Vec<_> = chain.iter().flat_map(|switch| switch.way(0, 0)).collect();
+    let forward: Vec<_> = chain.iter().flat_map(|switch| switch.path(0, 0)).collect();
     let mut world = World::new(network);
     for (n, packets) in (0..).zip(scripts) {
         let key = FlowKey { src: u128::from(n), src_port: n as u16, ..FlowKey::default() };
@@ -131,11 +131,11 @@ fn an_input_buffer_is_its_inputs_own_and_the_pipeline_takes_turns() {
     let mut network = Network::new(1);
     let switch = config.build(&mut network, &[link(8_000_000_000), link(8_000_000_000)]).unwrap();
     let pipeline = switch.pipeline().unwrap();
-    let ways = [switch.way(0, 0), switch.way(1, 1)];
+    let paths = [switch.path(0, 0), switch.path(1, 1)];
     let mut world = World::new(network);
-    // Input 0 brings 3000 packets a second, input 1 brings 400; the pipeline serves 1000.
+    // Input 0 carries 3000 packets a second, input 1 carries 400; the pipeline serves 1000.
     for (n, bps) in [(0, 24_000_000), (1, 3_200_000)] {
-        let spec = FlowSpec { forward: ways[n as usize].clone(), group: n, ..FlowSpec::default() };
+        let spec = FlowSpec { forward: paths[n as usize].clone(), group: n, ..FlowSpec::default() };
         let source = Cbr::new(FlowId(n), 1000, 28, bps, Nanos(u64::from(n)), Nanos::from_secs(10));
         world.add_flow(&spec, Box::new(source), Box::new(Sink));
     }
@@ -167,7 +167,8 @@ fn ranks_order_packets_only_while_the_queues_behind_block() {
     };
     let seen = play(&waits, 1, scripts.clone());
     assert_eq!(seen.len(), 80);
-    // Two packets of the least important were behind the traffic manager before the others came.
+    // Two packets of the least important class were past the traffic manager before the others
+    // arrived.
     let order: Vec<_> = seen[2..].iter().map(|&(flow, ..)| flow).collect();
     assert!(order.is_sorted(), "{order:?}");
     let drops = SwitchConfig { interface_blocks: false, ..waits };
@@ -197,7 +198,7 @@ fn a_batch_leaves_before_a_full_interface_takes_more() {
 
 #[test]
 fn fifo_plus_prefers_who_has_waited_before_and_edf_who_is_due() {
-    // Two packets occupy what is behind the traffic manager.
+    // Two packets occupy the queues after the traffic manager.
     let busy = |label| vec![(0, label, 1000), (1, label, 1000)];
     let late = |label| vec![(10, label, 1000)];
     let first = |program: &str, scripts| play(&small("pifo", Some(program)), 1, scripts)[2].0;
@@ -233,7 +234,7 @@ fn programs_without_labels_go_by_flows() {
     assert_eq!(run("las", two(vec![(5, 0, 1000); 2], vec![(6, 0, 1000); 2])), [1, 2, 1, 2]);
     assert_eq!(run("prio", two(vec![(6, 0, 1000)], vec![(5, 0, 1000)])), [1, 2]);
     assert_eq!(run("arrival", two(vec![(6, 0, 1000)], vec![(5, 0, 1000)])), [2, 1]);
-    // Of the second flow there are tokens for one packet only, of the third for both.
+    // The second flow has tokens for only one packet, the third for both.
     assert_eq!(
         run(
             "token-bucket rate 8000000 burst 2000",
@@ -281,7 +282,7 @@ proptest! {
         let one = |manager, program| labels(play(&small(manager, Some(program)), 1, scripts.clone()));
         prop_assert_eq!(one("pifo", "lstf slack 1s"), one("fifo", "lstf slack 1s"));
         prop_assert_eq!(one("pifo", "fifo+ deadline 1s"), one("fifo", "fifo+ deadline 1s"));
-        // All of one rank: SP-PIFO has one queue in use.
+        // With a single rank, SP-PIFO uses only one queue.
         prop_assert_eq!(one("sp-pifo", "fifo+ deadline 1s"), one("fifo", "fifo+ deadline 1s"));
     }
 }

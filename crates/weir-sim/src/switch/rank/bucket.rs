@@ -1,14 +1,14 @@
-//! Programs with a token bucket for each flow: a rate that is promised, and one that a flow is held
-//! to among others.
+//! Programs with a token bucket for each flow: a promised rate, and a rate to which a flow is held
+//! among others.
 //!
 //! # Model
-//! A bucket of `burst` bytes fills at `rate`; a packet takes its length out of it.
+//! A bucket of `burst` bytes fills at `rate`; a packet takes its length from it.
 //!
-//! `min-rate` has two ranks: packets for which there are tokens go before all others, so that each
-//! flow gets its rate whatever the others send; the tokens of the others stay. `token-bucket` ranks
-//! a packet by the time at which a shaper with this bucket would let it go: who keeps to the rate
-//! goes when it comes, and who exceeds it falls behind by what it exceeds. Neither holds packets
-//! back from a link that is idle; for that the traffic manager `pifo-tree` has bounds.
+//! `min-rate` has two ranks: packets with tokens go before all others, so that each flow gets its
+//! rate whatever the others send; packets without tokens consume none. `token-bucket` ranks a
+//! packet by the time at which a shaper with this bucket would release it: a flow that keeps to its
+//! rate is served on arrival, and a flow that exceeds it falls behind by the excess. Neither holds
+//! packets back from an idle link; for that the traffic manager `pifo-tree` has bounds.
 //!
 //! # Reference
 //! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016 (minimum rates,
@@ -41,16 +41,16 @@ pub(super) const MIN_RATE: Program = Program {
     make: |values| Some(Box::new(Buckets::new(values, true))),
 };
 
-/// A bucket for each flow, kept as the time at which it is full: a bucket with `x` bytes missing is
-/// full `x / rate` from now.
+/// A bucket for each flow, stored as the time at which it is full: a bucket that lacks `x` bytes is
+/// full in `x / rate`.
 #[derive(Clone, Debug)]
 struct Buckets {
     bps: u64,
-    /// Time that a whole bucket lasts, ns.
+    /// Time that a full bucket lasts, ns.
     depth: u64,
-    /// Two ranks only.
+    /// Use only two ranks.
     promise: bool,
-    /// By the flow's number.
+    /// By flow number.
     full: Vec<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Labeller for Buckets {
         }
         let full = self.full[number].max(now.0);
         let after = full.saturating_add(span(u64::from(packet.len), self.bps));
-        // The earliest time at which there are tokens for it.
+        // The earliest time at which there are tokens for the packet.
         let at = after.saturating_sub(self.depth).max(now.0);
         let rank = match (self.promise, at > now.0) {
             (false, _) => at.max(1),
@@ -79,19 +79,19 @@ impl Labeller for Buckets {
         if rank != BEYOND || !self.promise {
             self.full[number] = after;
         }
-        // A label that was there is for others, and goes on as it came.
+        // An existing label is for other switches and passes unchanged.
         (rank, packet.label)
     }
 }
 
-/// How long so many bytes last at a rate, ns.
+/// The time that this many bytes last at a rate, ns.
 fn span(bytes: u64, bps: u64) -> u64 {
     u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(bps.max(1))).unwrap_or(u64::MAX)
 }
 
 const RATE: Setting = number("rate", 400_000_000_000, "bit/s", 1_000_000, "of each flow");
 const BURST: Setting = number("burst", 1 << 32, "bytes", 15_000, "what a flow may send at once");
-/// Ranks of packets for which there are tokens, and of others.
+/// The ranks of packets with tokens and of others.
 const WITHIN: u64 = 1;
 const BEYOND: u64 = 2;
 

@@ -1,9 +1,9 @@
 //! Earliest deadline first.
 //!
 //! # Model
-//! A packet's label is the point in time at which it is to be at its destination, in nanoseconds,
-//! the same at every switch. A packet that comes without one gets the time of its arrival at the
-//! first switch plus `deadline`, and carries that on.
+//! A packet's label is the time at which it must be at its destination, in nanoseconds, the same at
+//! every switch. A packet that arrives without one gets the time of its arrival at the first switch
+//! plus `deadline`, and keeps that label.
 //!
 //! # Reference
 //! Liu and Layland, "Scheduling algorithms for multiprogramming in a hard-real-time environment",
@@ -26,10 +26,10 @@ pub(super) const EDF: Program = Program {
     make: |values| Some(Box::new(Earliest { within: values[0] })),
 };
 
-/// Gives deadlines to packets that have none.
+/// Assigns deadlines to packets that have none.
 #[derive(Clone, Copy, Debug)]
 struct Earliest {
-    /// How long after its arrival, ns.
+    /// Time from arrival to deadline, ns.
     within: u64,
 }
 

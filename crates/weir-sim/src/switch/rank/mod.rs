@@ -1,11 +1,11 @@
-//! Rank programs: what a switch computes for each packet as it comes, and what the packet carries
-//! on.
+//! Rank programs: the rank that a switch computes for each arriving packet, and the label that the
+//! packet carries on.
 //!
-//! A family of programs is one file and its rows in [`TABLE`]. A program chooses one of the
-//! engine's ranks ([`weir_core::sched::Ranking`]), by which the traffic manager sorts. Where the
-//! rank is made of what a packet has met before, or of tokens, a [`Labeller`] writes it into the
-//! packet's label; where it is made of what the traffic manager knows of a flow, that knows better
-//! than a program in front of it, and the program only says so.
+//! A family of programs is one file and its rows in [`TABLE`]. A program selects one of the
+//! engine's ranks ([`weir_core::sched::Ranking`]), by which the traffic manager sorts. If the rank
+//! depends on earlier waits of a packet or on tokens, a [`Labeller`] writes it into the packet's
+//! label. If it depends on the state of a flow, the traffic manager computes it, and the program
+//! only selects it.
 
 mod bucket;
 mod deadline;
@@ -20,13 +20,13 @@ use crate::network::Labeller;
 /// A setting of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Its word.
+    /// Its name.
     pub name: &'static str,
-    /// Allowed values.
+    /// The allowed values.
     pub domain: Domain,
-    /// Default.
+    /// The default value.
     pub default: u64,
-    /// What it does.
+    /// Its effect.
     pub summary: &'static str,
 }
 
@@ -35,18 +35,18 @@ pub struct Setting {
 pub struct Program {
     /// Its name.
     pub name: &'static str,
-    /// What comes of it.
+    /// Its effect.
     pub summary: &'static str,
-    /// Where it is from.
+    /// Its source.
     pub source: &'static str,
-    /// By what the traffic manager sorts.
+    /// The rank by which the traffic manager sorts.
     pub ranking: Ranking,
-    /// The rank is made of what the traffic manager knows of a flow, so that it must tell flows
-    /// apart.
+    /// Whether the rank depends on the traffic manager's state of a flow, which requires it to tell
+    /// flows apart.
     pub knows_flows: bool,
     /// Settings.
     pub settings: &'static [Setting],
-    /// Makes what writes labels, from the values of the settings.
+    /// Creates the labeller from the values of the settings.
     make: fn(&[u64]) -> Option<Box<dyn Labeller>>,
 }
 
@@ -73,7 +73,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// By what the traffic manager sorts.
+    /// The rank by which the traffic manager sorts.
     pub fn ranking(&self) -> Ranking {
         self.program.ranking
     }
@@ -83,16 +83,16 @@ impl Choice {
         self.program.knows_flows
     }
 
-    /// What writes labels, for one output.
+    /// The labeller for one output, if the program writes labels.
     pub fn labeller(&self) -> Option<Box<dyn Labeller>> {
         (self.program.make)(&self.values)
     }
 }
 
-/// The program that words name, with its settings: a name, then pairs of a setting and its value.
+/// Parses a program: its name, then pairs of a setting and its value.
 ///
 /// # Errors
-/// In words: what is not known, and what is allowed.
+/// A message that names the unknown word and the allowed ones.
 pub fn read(words: &str) -> Result<Choice, String> {
     let mut words = words.split_whitespace();
     let name = words.next().unwrap_or_default();
@@ -121,12 +121,12 @@ pub fn read(words: &str) -> Result<Choice, String> {
     Ok(Choice { program, values })
 }
 
-/// No labels are written.
+/// The constructor of programs without labels.
 fn no_labels(_values: &[u64]) -> Option<Box<dyn Labeller>> {
     None
 }
 
-/// A span of time as a setting.
+/// A duration as a setting.
 const fn time(name: &'static str, default: Nanos, summary: &'static str) -> Setting {
     Setting { name, domain: Domain::Time { least: 1, most: LONGEST }, default: default.0, summary }
 }
@@ -142,7 +142,7 @@ const fn number(
     Setting { name, domain: Domain::Number { least: 1, most, unit }, default, summary }
 }
 
-/// Eleven days.
+/// Maximum duration, ns: eleven days.
 const LONGEST: u64 = 1_000_000_000_000_000;
 
 #[cfg(test)]
@@ -163,7 +163,7 @@ mod tests {
             }
             let choice = read(program.name).unwrap();
             assert_eq!(choice.ranking(), program.ranking);
-            // What the traffic manager ranks by flows needs no labels, and the other way round.
+            // Ranks from the traffic manager's state need no labels, and vice versa.
             assert!(!(choice.knows_flows() && choice.labeller().is_some()), "{}", program.name);
         }
     }

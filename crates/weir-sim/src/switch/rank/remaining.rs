@@ -1,13 +1,14 @@
-//! Programs that use up what a packet was given at its source: FIFO+ and least slack time first.
+//! Programs that consume a budget which a packet received at its source: FIFO+ and least slack time
+//! first.
 //!
 //! # Model
-//! A packet's label says how much waiting is left to it, in nanoseconds. A packet that comes
-//! without one gets `deadline` or `slack` at the first switch. Where it leaves, the time that it
-//! waited in the traffic manager is taken off, down to 1.
+//! A packet's label is the waiting time that it has left, in nanoseconds. A packet that arrives
+//! without a label gets `deadline` or `slack` at the first switch. When it leaves, the time that it
+//! waited in the traffic manager is subtracted, down to 1.
 //!
-//! FIFO+ sorts by what is left, whenever a packet came: who has waited more before goes first.
-//! Least slack sorts by the time at which the slack would be used up here, so that who has waited
-//! longer *here* counts too.
+//! FIFO+ sorts by the remaining time, whenever a packet arrived: a packet that has waited longer
+//! before goes first. Least slack sorts by the time at which the slack would be used up here, so
+//! that the wait *here* counts too.
 //!
 //! # Reference
 //! Clark, Shenker and Zhang, "Supporting real-time applications in an integrated services packet
@@ -15,8 +16,8 @@
 //!
 //! # Guarantees
 //! In the first switch of a path all packets have the same label, and FIFO+ is a FIFO there. The
-//! sum of what a packet waited is the label that it had less the one that it arrives with, as long
-//! as it was not used up.
+//! total wait of a packet is its first label less its last one, as long as the label was not used
+//! up.
 
 use weir_core::Nanos;
 use weir_core::sched::Ranking;
@@ -45,10 +46,10 @@ pub(super) const LSTF: Program = Program {
     make: |values| Some(Box::new(Remaining { given: values[0] })),
 };
 
-/// Takes from labels what packets wait.
+/// Subtracts the waiting time of packets from their labels.
 #[derive(Clone, Copy, Debug)]
 struct Remaining {
-    /// What a packet without a label is given, ns.
+    /// The label for a packet that has none, ns.
     given: u64,
 }
 
