@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Writes down every packet that is put into or taken out of the disciplines to which the watched devices hand their packets.
+ * Records every packet that is enqueued to or dequeued from the disciplines to which the watched
+ * devices hand their packets.
  *
- * The kernel calls in after it has put the packet in or taken it out, for all but the lock-free disciplines still under the
- * discipline's lock, so the length read here is the length that this very event has left. Each processor has a part of the records
- * to itself: nothing is locked, and the only atomic operation is the one that publishes a record. A full part loses events, and
- * counts them. The device looks for packets more often than there are any; those looks are not written down. A packet that passes an
- * empty discipline without waiting is not announced by the kernel, nor is one that is refused at the entry: the counters know both.
+ * The kernel calls these programs after the enqueue or dequeue, still under the discipline's lock
+ * for all but the lock-free disciplines, so the length read here is the length after this very
+ * event. Each processor has its own region of the records: nothing is locked, and the only atomic
+ * operation is the one that publishes a record. A full region loses events, and counts them. The
+ * device attempts more dequeues than there are packets; empty attempts are not recorded. The kernel
+ * reports neither a packet that bypasses an empty discipline without waiting nor one that is
+ * refused on arrival; the counters include both.
  */
 #include "lengths.h"
 #include "events.h"
@@ -54,14 +57,17 @@ static __always_inline bool is_watched(struct recorder *c, u32 netns, u32 ifinde
 
 	if (c->watched[first & (MAX_WATCHED - 1)] == key)
 		return true;
-	/* Few devices share a place, so this is hardly ever more. */
+	/* Few devices share a slot, so there are hardly ever more iterations. */
 	for (i = 1; i < NEIGHBOURS && i < c->near; i++)
 		if (c->watched[(first + i) & (MAX_WATCHED - 1)] == key)
 			return true;
 	return false;
 }
 
-/* The packets that a train is cut into where a discipline or the device needs it; 1 for anything else. */
+/*
+ * The number of packets into which a train is cut, where a discipline or the device needs it; 1 for
+ * any other packet.
+ */
 static __always_inline u16 segments_of(u64 packet)
 {
 	u64 shared = POINTER(sk_buff, packet, head) + SEE(sk_buff, packet)->end;
@@ -86,7 +92,7 @@ static __always_inline u32 bytes_of(u64 packet, int packets)
 	return bytes;
 }
 
-/* Length and counters, of all processors where each counts by itself. */
+/* Length and counters, summed over all processors for per-CPU disciplines. */
 static __always_inline void measure(struct record *r, struct processors *p, u64 address)
 {
 	struct Qdisc *q = SEE(Qdisc, address);
@@ -161,7 +167,10 @@ static __always_inline int note(u64 address, u64 packet, u8 kind, int packets)
 	r->bytes = packet ? bytes_of(packet, packets) : 0;
 	if (kind == KIND_ENQUEUE && r->bytes > device->mtu)
 		r->packets = segments_of(packet);
-	/* Whoever sees the new head sees the record: an addition whose result is used is ordered after what came before. */
+	/*
+	 * A reader that sees the new head also sees the record: an addition whose result is used is
+	 * ordered after the writes before it.
+	 */
 	return __sync_fetch_and_add(&g->head, 1) == ~0ULL;
 }
 
@@ -172,7 +181,10 @@ int put_in(const u64 *args)
 	return note(args[0], args[2], KIND_ENQUEUE, 1);
 }
 
-/* Discipline, transmission queue, how many packets, the first of them: none at every third call or so. */
+/*
+ * Discipline, transmission queue, number of packets, the first of them: none at about every third
+ * call.
+ */
 SEC("raw_tp/qdisc_dequeue")
 int take_out(const u64 *args)
 {
@@ -195,7 +207,7 @@ int end(const u64 *args)
 	return note(args[0], 0, KIND_DESTROY, 0);
 }
 
-/* What a kind of discipline is called. */
+/* Looks up the name of a kind of discipline. */
 SEC("syscall")
 int name_kind(void *ctx)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What the probe knows of the kernel: the few types and fields it reads, each found in the running kernel's own type
- * information when the program is loaded. Nothing here depends on where a field stands, only on what it is called.
+ * The few kernel types and fields that the probe reads. Each is found in the running kernel's own
+ * type information when the program is loaded. Nothing here depends on the offset of a field, only
+ * on its name.
  */
 #ifndef WEIR_KERNEL_H
 #define WEIR_KERNEL_H
@@ -44,7 +45,10 @@ struct bpf_iter_num {
 
 #define FROM_KERNEL __attribute__((preserve_access_index))
 
-/* Any structure that begins with 8 bytes of number: how an address is read, so that it can be calculated with. */
+/*
+ * Any structure that begins with an 8-byte number, to read an address in a form that allows
+ * arithmetic.
+ */
 struct timespec64 {
 	__s64 tv_sec;
 } FROM_KERNEL;
@@ -150,7 +154,7 @@ struct skb_shared_info {
 	u16 gso_segs;
 } FROM_KERNEL;
 
-/* The rings in which pfifo_fast keeps its three bands. */
+/* The rings of the three bands of pfifo_fast. */
 struct ptr_ring {
 	int producer;
 	int consumer_head;
@@ -166,19 +170,21 @@ struct pfifo_fast_priv {
 	struct skb_array q[3];
 } FROM_KERNEL;
 
-/* A map as the kernel keeps it: where the per-CPU areas of a per-CPU array begin. */
+/* The kernel's form of a map: the start of the per-CPU areas of a per-CPU array. */
 struct bpf_array {
 	void *pptrs[0];
 } FROM_KERNEL;
 
-/* Flag of a discipline that counts on each processor by itself. */
+/* Flag of a discipline with per-CPU counters. */
 #define TCQ_F_CPUSTATS 0x20
 
 extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym;
 extern void bpf_rcu_read_lock(void) __ksym;
 extern void bpf_rcu_read_unlock(void) __ksym;
 
-/* Typed sight of kernel memory. Every read is checked by the processor: a bad address reads as zero. */
+/*
+ * A typed view of kernel memory. The processor checks every read: a bad address reads as zero.
+ */
 #define SEE(type, address) ((struct type *)bpf_rdonly_cast((void *)(address), bpf_core_type_id_kernel(struct type)))
 
 static __always_inline u64 word_at(const void *address)
@@ -190,7 +196,7 @@ static __always_inline u64 word_at(const void *address)
 
 #define word(address) word_at((const void *)(address))
 
-/* A pointer field as a number. */
+/* The value of a pointer field as a number. */
 #define POINTER(type, address, field) word((address) + bpf_core_field_offset(struct type, field))
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * How long a queue is: what the programs that sample and the programs that record have in common. Some disciplines count for
- * themselves, others on each processor; the addresses of the latter's counters follow from those of a map of our own.
+ * The length of a queue: the common part of the programs that sample and the programs that record.
+ * Some disciplines have one counter, others one per processor; the addresses of per-CPU counters
+ * follow from those of a map of our own.
  */
 #ifndef WEIR_LENGTHS_H
 #define WEIR_LENGTHS_H
@@ -11,16 +12,16 @@
 #define MAX_CPUS 512
 
 enum {
-	SLOT_ROOT = 1,    /* the discipline that the device hands its packets to */
-	SLOT_PER_CPU = 2, /* counted on each processor by itself */
+	SLOT_ROOT = 1,    /* the discipline to which the device hands its packets */
+	SLOT_PER_CPU = 2, /* has per-CPU counters */
 	SLOT_BAND = 4,    /* one of the three rings of a pfifo_fast */
 };
 
 struct processors {
-	u32 cpus; /* as many as may ever be there; asked */
+	u32 cpus; /* number of possible processors; written by the reader */
 	u32 unused;
 	u64 scratch;
-	u64 apart[MAX_CPUS]; /* how far each one's counters are from the address that stands for all of them; answered */
+	u64 apart[MAX_CPUS]; /* distance of each one's counters from the common base; by the program */
 };
 
 struct {
@@ -31,7 +32,9 @@ struct {
 	__type(value, struct processors);
 } processors SEC(".maps");
 
-/* Never written: the distance between its copies is the distance between any two per-CPU areas. */
+/*
+ * Never written: the distance between its copies is the distance between any two per-CPU areas.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -39,7 +42,9 @@ struct {
 	__type(value, u64);
 } ruler SEC(".maps");
 
-/* An address as a number: it goes through memory, where the verifier forgets what it was. */
+/*
+ * An address as a number: it passes through memory, so that the verifier no longer tracks its type.
+ */
 static __always_inline u64 number_through(u64 *place, const void *value)
 {
 	volatile u64 *scratch = place;
@@ -55,7 +60,7 @@ static __always_inline struct processors *the_processors(void)
 	return bpf_map_lookup_elem(&processors, &zero);
 }
 
-/* Once after loading. */
+/* Runs once after loading. */
 SEC("syscall")
 int prepare(void *ctx)
 {
@@ -87,7 +92,10 @@ struct length {
 	u32 backlog;
 };
 
-/* What lies in one of pfifo_fast's rings. An empty place where the next packet is taken says that there is none. */
+/*
+ * The number of packets in one of pfifo_fast's rings. An empty slot at the read position means that
+ * the ring is empty.
+ */
 static __always_inline u32 ring_length(u64 ring)
 {
 	struct ptr_ring *r = SEE(ptr_ring, ring);
@@ -101,7 +109,7 @@ static __always_inline u32 ring_length(u64 ring)
 	return size - consumer + producer;
 }
 
-/* The length as `tc` would say it: a discipline counts for itself, or each processor does. */
+/* The length that `tc` shows: from the discipline's counter, or from its per-CPU counters. */
 static __always_inline struct length length_of(struct processors *p, u64 address, u64 lengths, u32 flags)
 {
 	struct length l = {};

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Reads the lengths of the kernel's queues, as often as asked, without a module and without stopping anything.
+ * Reads the lengths of the kernel's queues, at any requested rate, without a module and without
+ * stopping anything.
  *
- * `sample` finds the disciplines of the asked devices, then reads them again and again for a slice of a millisecond. Equal
- * readings that follow each other become one run (first, last, how many), so what leaves the kernel is small and nothing is lost.
- * All maps are arrays that the reader has mapped: between slices it looks at them without a system call.
+ * `sample` finds the disciplines of the requested devices, then reads them repeatedly for a slice
+ * of a millisecond. Consecutive equal readings become one run (first, last, count), so the output
+ * of the kernel is small and complete. All maps are arrays that the reader has mapped: between
+ * slices it reads them without a system call.
  */
 #include "lengths.h"
 #include "watch.h"
@@ -90,7 +92,10 @@ static __always_inline void count_of(struct processors *p, struct slot *s)
 	}
 }
 
-/* A discipline takes the next slot. Another one than a slice ago: its open run has been written, so it starts anew. */
+/*
+ * Assigns the next slot to a discipline. If the slot held another one in the last slice, that one's
+ * open run has been written, so the slot starts anew.
+ */
 static __always_inline bool add(struct control *c, u64 address, u64 lengths, u32 ifindex, u32 flags, u32 band)
 {
 	u32 index = c->queues;
@@ -156,7 +161,7 @@ static __always_inline bool add_discipline(struct control *c, u64 address, u32 i
 	return true;
 }
 
-/* The device with this number in the caller's namespace, 0 when there is none. */
+/* The device with this index in the caller's namespace; 0 if there is none. */
 static __always_inline u64 device_at(struct control *c, u64 heads, int ifindex)
 {
 	u64 node = POINTER(hlist_head, heads + 8 * (u64)(ifindex & 255), first);
@@ -193,7 +198,7 @@ static __always_inline void add_children(struct control *c, u64 device, int ifin
 	}
 }
 
-/* Fills the slots anew: devices in the order asked, each root before what hangs below it. */
+/* Fills the slots anew: devices in the requested order, each root before its descendants. */
 static __always_inline void resolve(struct control *c)
 {
 	u64 task = number_through(&c->scratch, bpf_get_current_task_btf());
@@ -243,7 +248,7 @@ static __always_inline bool write_run(struct control *c, struct slot *s, u32 ind
 	return true;
 }
 
-/* Adds a reading to the open run, or begins the next. */
+/* Adds a reading to the open run, or begins the next run. */
 static __always_inline bool note(struct control *c, struct slot *s, u32 index, struct length l, u64 now)
 {
 	if (s->count && s->qlen == l.qlen && s->backlog == l.backlog) {
@@ -267,7 +272,7 @@ static __always_inline void note_gap(struct control *c, struct gaps *g, u64 now)
 	if (c->last) {
 		u64 coarse = gap >> 10, slow = gap >> 20;
 
-		/* The bound must be seen on the very number that is the index. */
+		/* The verifier must see the bound on the value that is used as the index. */
 		barrier_var(coarse);
 		barrier_var(slow);
 		if (gap < GAPS)
@@ -283,8 +288,8 @@ static __always_inline void note_gap(struct control *c, struct gaps *g, u64 now)
 }
 
 /*
- * Waits for the pace's next moment; 0 when it lies beyond the slice. One that is late is read at once; those that passed
- * altogether are counted as missed.
+ * Waits for the next scheduled moment; returns 0 if it lies beyond the slice. A late reading is
+ * taken at once; moments that passed completely are counted as missed.
  */
 static __always_inline u64 wait_for_turn(struct control *c, u64 end)
 {
@@ -317,7 +322,7 @@ static __always_inline u64 wait_for_turn(struct control *c, u64 end)
 	return now;
 }
 
-/* One discipline alone, everything about it in registers: as fast as it goes. */
+/* Reads a single discipline with all its state in registers, at full speed. */
 static __always_inline void read_one(struct control *c, struct processors *p, struct gaps *g, u64 end)
 {
 	struct slot *s = slot_at(0);
@@ -367,7 +372,9 @@ static __always_inline void read_all(struct control *c, struct processors *p, st
 	}
 }
 
-/* One slice: find the queues, read them until the time is over, write what is open, count. */
+/*
+ * One slice: find the queues, read them until the time is over, write the open runs, count.
+ */
 SEC("syscall")
 int sample(void *ctx)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What `watch.bpf.c` and its reader share. The reader's copy is in `src/kernel/layout.rs`; it compares the sizes when it loads. */
+/*
+ * The interface between `watch.bpf.c` and its reader. The reader's copy is in
+ * `src/kernel/layout.rs`; the loader compares the sizes.
+ */
 #ifndef WEIR_WATCH_H
 #define WEIR_WATCH_H
 
@@ -15,10 +18,10 @@ enum {
 	CUT_DEVICES = 4, /* a device's chain was longer than the search */
 };
 
-/* One queue: where it is, what it is called, its counters, and the run of equal readings that is still open. */
+/* One queue: its address, its name, its counters, and the open run of equal readings. */
 struct slot {
 	u64 address;
-	u64 lengths; /* what is read: the discipline, its per-CPU counters, or the ring */
+	u64 lengths; /* the address to read: the discipline, its per-CPU counters, or the ring */
 	u32 ifindex;
 	u32 handle;
 	u32 parent;
@@ -38,7 +41,7 @@ struct slot {
 	u32 unused;
 };
 
-/* Readings of one queue that were equal and followed each other. Times are CLOCK_MONOTONIC in ns. */
+/* Consecutive equal readings of one queue. Times are CLOCK_MONOTONIC in ns. */
 struct run {
 	u64 first;
 	u64 last;
@@ -49,30 +52,30 @@ struct run {
 };
 
 struct control {
-	/* Asked. */
-	u64 slice;    /* ns that a call may last */
+	/* Written by the reader. */
+	u64 slice;    /* maximum duration of a call, ns */
 	u64 interval; /* ns between two readings, 0: as fast as it goes */
-	u64 most;     /* readings a call may take */
+	u64 most;     /* maximum number of readings in a call */
 	u32 devices;
-	u32 children; /* 0: roots alone */
-	u32 bands;    /* 0: a pfifo_fast as a whole alone */
-	u32 counters; /* 0: leave them as they are */
-	/* Answered. */
+	u32 children; /* 0: only roots */
+	u32 bands;    /* 0: only a pfifo_fast as a whole */
+	u32 counters; /* 0: do not read them */
+	/* Written by the program. */
 	u32 queues;
 	u32 runs;
 	u32 cut;
 	u32 netns;
 	u64 readings; /* in all calls */
-	u64 missed;   /* moments of the pace that passed unread, in all calls */
-	u64 last;     /* when the last reading was taken, 0: none yet */
-	u64 next;     /* the pace's next moment */
+	u64 missed;   /* scheduled moments without a reading, in all calls */
+	u64 last;     /* time of the last reading, 0: none yet */
+	u64 next;     /* next scheduled moment */
 	u64 longest;  /* ns, the longest gap */
 	u64 scratch;
 	int ifindex[MAX_DEVICES];
 	u32 found[MAX_DEVICES]; /* disciplines of the device, 0: no such device */
 };
 
-/* How many readings came how long after the one before. */
+/* Histogram of the time between consecutive readings. */
 struct gaps {
 	u32 fine[GAPS];
 	u32 coarse[GAPS];
